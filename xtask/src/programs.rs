@@ -1,0 +1,104 @@
+//! The outside programs that the tests use: which, why, and how they come onto a Debian machine. The tests
+//! themselves note what they skip (see `skips`).
+
+use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::steps::succeed;
+
+/// An outside program and the Debian package that brings it.
+#[derive(Debug)]
+struct Program {
+    package: &'static str,
+    name: &'static str,
+    /// The tests that skip without it.
+    used_by: &'static str,
+}
+
+/// All outside programs that any test runs, besides the shell.
+const PROGRAMS: &[Program] = &[
+    Program { package: "iproute2", name: "ip", used_by: "tests that cut or slow a network link" },
+    Program { package: "util-linux", name: "setsid", used_by: "tests of programs that leave their group" },
+    Program { package: "coreutils", name: "sleep", used_by: "tests that run a command job" },
+];
+
+/// Where system programs are, also for a user whose PATH lacks them.
+const SYSTEM_FOLDERS: &str = "/usr/local/sbin:/usr/sbin:/sbin";
+
+/// Installs what is missing as root on Debian, elsewhere says what is missing. Never an error: a test that
+/// lacks its program skips, and its skip is reported.
+pub(crate) fn provide() -> Result<(), String> {
+    let missing = missing();
+    if missing.is_empty() {
+        println!("all there: {}", PROGRAMS.iter().map(|program| program.name).collect::<Vec<_>>().join(", "));
+        return Ok(());
+    }
+    if let Err(why) = install(&missing) {
+        println!("{why}");
+    }
+    print!("{}", lament(&self::missing()));
+    Ok(())
+}
+
+fn missing() -> Vec<&'static Program> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    PROGRAMS.iter().filter(|program| !is_there(program.name, &path)).collect()
+}
+
+fn is_there(program: &str, path: &OsStr) -> bool {
+    let system = std::env::split_paths(SYSTEM_FOLDERS);
+    std::env::split_paths(path).chain(system).any(|folder| folder.join(program).is_file())
+}
+
+fn install(missing: &[&Program]) -> Result<(), String> {
+    if !is_root() {
+        return Err("not root, so nothing can be installed".to_owned());
+    }
+    succeed(apt_get().arg("update"))?;
+    let packages = missing.iter().map(|program| program.package);
+    succeed(apt_get().args(["install", "-y", "--no-install-recommends"]).args(packages))
+}
+
+fn apt_get() -> Command {
+    let mut command = Command::new("apt-get");
+    command.arg("-q").env("DEBIAN_FRONTEND", "noninteractive");
+    command
+}
+
+/// A process owns its folder in /proc by its effective user.
+fn is_root() -> bool {
+    Path::new("/proc/self").metadata().is_ok_and(|folder| folder.uid() == 0)
+}
+
+fn lament(missing: &[&Program]) -> String {
+    let line = |program: &&Program| {
+        format!(
+            "missing: `{}` (Debian package {}); without it {} are skipped\n",
+            program.name, program.package, program.used_by
+        )
+    };
+    missing.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_on_the_path_and_a_strange_name_is_not() {
+        assert!(is_there("sh", OsStr::new("/nowhere:/bin")));
+        assert!(!is_there("sh", OsStr::new("/nowhere")));
+        assert!(!is_there("no-program-has-this-name", OsStr::new("/bin:/usr/bin")));
+    }
+
+    #[test]
+    fn a_missing_program_is_named_with_its_package_and_its_tests() {
+        let text = lament(&[&PROGRAMS[0]]);
+        assert!(
+            text.contains("`ip`") && text.contains("iproute2") && text.contains("network link"),
+            "{text}"
+        );
+    }
+}

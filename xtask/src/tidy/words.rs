@@ -1,0 +1,201 @@
+//! Rules over the words of Rust code: unfinished work, unsafe code, and clocks, threads, sockets and files in
+//! crates that must do without.
+
+use super::Problem;
+use super::tokens::{Token, at, find};
+
+/// Folders whose code decides and computes only: time and chance reach it as arguments.
+const PURE: &[&str] =
+    &["protocol/src/", "scheduler/core/src/", "worker/core/src/", "decomposers/src/", "kernels/src/"];
+
+/// Where unsafe code may stand, by the start of the path, and what for.
+const UNSAFE_ALLOWED: &[(&str, &str)] = &[
+    ("kernels/src/", "SIMD"),
+    ("worker/src/exec/", "processes"),
+    ("worker/src/net", "batches of datagrams"),
+    ("scheduler/src/net", "batches of datagrams"),
+];
+
+/// Modules of the standard library that no pure crate may use, and what to do instead.
+const IMPURE_MODULES: &[(&str, &str)] = &[
+    ("thread", "start threads at the rim"),
+    ("net", "keep sockets at the rim; addresses are in `core::net`"),
+    ("fs", "take the content as an argument"),
+];
+
+/// All rules over the words of the file at `path`.
+pub(super) fn check(path: &str, text: &str, tokens: &[Token]) -> Vec<Problem> {
+    let mut problems = unfinished(path, tokens);
+    problems.extend(unsafe_code(path, text, tokens));
+    if PURE.iter().any(|folder| path.starts_with(folder)) {
+        problems.extend(clocks(path, tokens));
+        problems.extend(impure_modules(path, tokens));
+    }
+    problems
+}
+
+fn unfinished(path: &str, tokens: &[Token]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for name in ["todo", "unimplemented", "dbg"] {
+        let calls = find(tokens, &[name, "!"]);
+        // Behind a macro's sign stands a bracket; otherwise it is a comparison.
+        for index in calls.into_iter().filter(|index| matches!(at(tokens, index + 2), "(" | "[" | "{")) {
+            let what = format!("`{name}!`: finish it or take it out");
+            problems.push(Problem::at(path, tokens[index].line, what));
+        }
+    }
+    for index in find(tokens, &["#", "[", "ignore"]) {
+        let what = "an ignored test: make it run, or move it to `cargo xtask soak`";
+        problems.push(Problem::at(path, tokens[index].line, what));
+    }
+    problems
+}
+
+fn unsafe_code(path: &str, text: &str, tokens: &[Token]) -> Vec<Problem> {
+    let allowed = UNSAFE_ALLOWED.iter().any(|(start, _)| path.starts_with(start));
+    let lines: Vec<&str> = text.lines().collect();
+    let mut problems = Vec::new();
+    for index in find(tokens, &["unsafe"]) {
+        let line = tokens[index].line;
+        let claims = matches!(at(tokens, index + 1), "{" | "impl");
+        if !allowed {
+            let what = "unsafe code: find a safe way, or allow this path in xtask's tidy and say what for";
+            problems.push(Problem::at(path, line, what));
+        } else if claims && !has_safety_comment(&lines, line) {
+            let what = "an unsafe block without `// SAFETY:` above it: write why it is sound";
+            problems.push(Problem::at(path, line, what));
+        }
+    }
+    problems
+}
+
+/// Whether a comment with `SAFETY:` stands on the line, counted from 1, or above the statement it is part of.
+fn has_safety_comment(lines: &[&str], line: usize) -> bool {
+    let says_why = |line: &str| line.split_once("//").is_some_and(|(_, comment)| comment.contains("SAFETY:"));
+    let ends_statement = |line: &str| line.is_empty() || line.ends_with([';', '{', '}', ',']);
+    let here = lines.get(line - 1).is_some_and(|line| says_why(line));
+    let above = lines[..line - 1].iter().rev().map(|line| line.trim());
+    let in_statement = above.take_while(|line| line.starts_with("//") || !ends_statement(line));
+    here || in_statement.into_iter().any(says_why)
+}
+
+fn clocks(path: &str, tokens: &[Token]) -> Vec<Problem> {
+    let calls = ["Instant", "SystemTime"].map(|clock| find(tokens, &[clock, ":", ":", "now"]));
+    let problem = |index: usize| {
+        let what = format!("`{}::now` in a pure crate: take the time as an argument", tokens[index].text);
+        Problem::at(path, tokens[index].line, what)
+    };
+    calls.concat().into_iter().map(problem).collect()
+}
+
+fn impure_modules(path: &str, tokens: &[Token]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for used in used_of_std(tokens) {
+        let advice = IMPURE_MODULES.iter().find(|(module, _)| used.text == *module);
+        problems.extend(advice.map(|(module, instead)| {
+            Problem::at(path, used.line, format!("`std::{module}` in a pure crate: {instead}"))
+        }));
+    }
+    problems
+}
+
+/// The words right behind `std::`, alone or as the first words in a list in braces.
+fn used_of_std(tokens: &[Token]) -> Vec<&Token> {
+    let starts = find(tokens, &["std", ":", ":"]).into_iter().map(|index| index + 3);
+    starts
+        .flat_map(|start| if at(tokens, start) == "{" { listed(tokens, start) } else { vec![&tokens[start]] })
+        .collect()
+}
+
+/// The first word of each item in the brace list that opens at `start`.
+fn listed(tokens: &[Token], start: usize) -> Vec<&Token> {
+    let mut depth = 0;
+    let mut words = Vec::new();
+    for (previous, token) in tokens[start..].iter().zip(&tokens[start + 1..]) {
+        match previous.text.as_str() {
+            "{" => depth += 1,
+            "}" => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            break;
+        }
+        if depth == 1 && matches!(previous.text.as_str(), "{" | ",") {
+            words.push(token);
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tokens;
+    use super::*;
+
+    fn found(path: &str, code: &str) -> Vec<usize> {
+        check(path, code, &tokens::read(code).unwrap()).iter().map(|problem| problem.line).collect()
+    }
+
+    #[test]
+    fn unfinished_work_is_found_also_inside_of_macros() {
+        assert_eq!(found("a.rs", "fn a() {\n    todo!()\n}"), [2]);
+        assert_eq!(found("a.rs", "fn a() { unimplemented![] }"), [1]);
+        assert_eq!(found("a.rs", "macro_rules! m { () => {\n dbg!(1)\n} }"), [2]);
+        assert_eq!(found("a.rs", "#[test]\n#[ignore = \"slow\"]\nfn a() {}"), [2]);
+    }
+
+    #[test]
+    fn strings_comments_and_comparisons_are_no_unfinished_work() {
+        assert_eq!(found("a.rs", "// todo!()\nconst A: &str = \"dbg!(1) #[ignore] unsafe\";"), []);
+        assert_eq!(found("a.rs", "fn a(todo: u8) -> bool { todo != 1 }"), []);
+    }
+
+    #[test]
+    fn unsafe_code_stands_only_where_it_is_allowed() {
+        let code = "fn a() {\n    // SAFETY: none is needed.\n    unsafe { b() }\n}";
+        assert_eq!(found("protocol/src/lib.rs", code), [3]);
+        assert_eq!(found("worker/src/receive.rs", code), [3]);
+        assert_eq!(found("worker/src/exec/process.rs", code), []);
+        assert_eq!(found("scheduler/src/net/batch.rs", code), []);
+        assert_eq!(found("protocol/src/lib.rs", "#![forbid(unsafe_code)]"), []);
+    }
+
+    #[test]
+    fn an_unsafe_block_says_why_it_is_sound() {
+        let path = "kernels/src/lanes.rs";
+        assert_eq!(found(path, "fn a() {\n    unsafe { b() }\n}"), [2]);
+        assert_eq!(found(path, "// SAFETY: another one.\nfn a() {\n    unsafe { b() }\n}"), [3]);
+        assert_eq!(found(path, "unsafe impl Send for A {}"), [1]);
+        assert_eq!(found(path, "unsafe fn a() {}"), []);
+        assert_eq!(found(path, "fn a() {\n    let x = unsafe { b() }; // SAFETY: b has no rule.\n}"), []);
+    }
+
+    #[test]
+    fn the_comment_may_stand_above_the_whole_statement() {
+        let code = "fn a() {\n    // SAFETY: `b` takes any number;\n    // so does c.\n    let x: u8 =\n        unsafe { b() };\n}";
+        assert_eq!(found("kernels/src/lanes.rs", code), []);
+    }
+
+    #[test]
+    fn pure_crates_have_no_clock() {
+        let code = "fn a() {\n    let t = std::time::Instant::now();\n    SystemTime::now();\n}";
+        for folder in PURE {
+            assert_eq!(found(&format!("{folder}lib.rs"), code), [2, 3], "{folder}");
+        }
+        assert_eq!(found("scheduler/src/threads/send.rs", code), []);
+        assert_eq!(found("protocol/src/a.rs", "fn a(now: Instant) -> Instant { now }"), []);
+    }
+
+    #[test]
+    fn pure_crates_have_no_threads_sockets_and_files() {
+        let path = "decomposers/src/list.rs";
+        assert_eq!(found(path, "use std::fs::File;"), [1]);
+        assert_eq!(found(path, "fn a() { std::thread::yield_now() }"), [1]);
+        assert_eq!(
+            found(path, "use std::{\n    fmt,\n    net::UdpSocket,\n    sync::{Arc, fs},\n    fs,\n};"),
+            [3, 5]
+        );
+        assert_eq!(found(path, "use std::fmt;\nuse core::net::SocketAddr;\nuse std::{io, sync::Arc};"), []);
+        assert_eq!(found("admin/src/jobfile/mod.rs", "use std::fs;"), []);
+    }
+}
