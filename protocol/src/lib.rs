@@ -4,3 +4,4 @@
 pub mod ids;
 pub mod limits;
 pub mod spec;
+pub mod wire;

@@ -1,1 +1,50 @@
-//! Every limit that both sides of the wire must know, with its arithmetic.
+//! Every limit that both sides of the wire must know, with its arithmetic. Durations carry their unit in
+//! the name; `_us` is microseconds, the unit in which the cores count time.
+
+/// Version of the messages. A hello with another one is refused in words.
+pub const PROTOCOL_VERSION: u16 = 1;
+
+/// Bytes of UDP payload that we send by default: never an IP fragment on an Ethernet of 1 500.
+pub const DATAGRAM_BYTES_MAX: usize = 1_400;
+/// Bytes that the seal adds to a datagram: header of 16 and tag of 16.
+pub const SEAL_BYTES: usize = 32;
+/// Bytes of messages that fit in a sealed datagram.
+pub const PLAIN_BYTES_MAX: usize = DATAGRAM_BYTES_MAX - SEAL_BYTES;
+const _: () = assert!(DATAGRAM_BYTES_MAX + 28 <= 1_500, "IPv4 and UDP headers take 28 bytes");
+
+/// Longest body of one result: a datagram that holds nothing but this result must still fit.
+pub const RESULT_BODY_BYTES_MAX: usize = 1_200;
+const _: () = assert!(
+    RESULT_BODY_BYTES_MAX
+        + crate::wire::RESULT_HEAD_BYTES
+        + crate::wire::RESULT_ENTRY_BYTES
+        + crate::wire::MESSAGE_HEAD_BYTES
+        <= PLAIN_BYTES_MAX,
+    "one result with the longest body fits into one datagram"
+);
+/// Output of a unit up to this many bytes rides in its result, stdout and stderr together.
+pub const INLINE_OUTPUT_BYTES_MAX: usize = 512;
+
+/// How often a worker says that it lives, and what it holds.
+pub const HEARTBEAT_US: u64 = 1_000_000;
+/// A node unheard for this long gets no new tasks. Five heartbeats: one lost datagram in ten still
+/// suspects nobody within a year.
+pub const SUSPECT_US: u64 = 5 * HEARTBEAT_US;
+/// A node unheard for this long gives its tasks back.
+pub const LOST_US: u64 = 15 * HEARTBEAT_US;
+const _: () = assert!(SUSPECT_US < LOST_US);
+
+/// An offer or a result that is not acknowledged is repeated after this at the earliest ...
+pub const RTO_MIN_US: u64 = 50_000;
+/// ... and this at the latest.
+pub const RTO_MAX_US: u64 = 2_000_000;
+/// Longest time that an acknowledgement waits for a datagram to ride on.
+pub const RIDE_US: u64 = 20_000;
+const _: () = assert!(RIDE_US < RTO_MIN_US, "an acknowledgement must come before the repeat");
+
+/// Slots that one worker may have.
+pub const SLOTS_MAX: u16 = 1_024;
+/// Tasks that one node may hold, whatever it asks for.
+pub const NODE_TASKS_MAX: u32 = 4_096;
+/// Bytes of a node's name.
+pub const NAME_BYTES_MAX: usize = 64;

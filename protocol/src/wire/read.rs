@@ -1,0 +1,287 @@
+//! Reading messages. Nothing here trusts its input: a datagram that breaks the rules yields
+//! [`Malformed`] and the rest of it is dropped; no length is believed before it is checked.
+
+use super::*;
+
+/// A datagram that does not follow the rules. Whoever sent it holds a valid key, so it is a bug or a
+/// traitor; either way the datagram is dropped and counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Malformed;
+
+/// One message out of a datagram. Lists that may be long stay in place and are walked.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Message<'a> {
+    /// Kind 1.
+    Hello(Hello),
+    /// Kind 2.
+    TaskAck(Ranges<'a>),
+    /// Kind 3.
+    Results(Results<'a>),
+    /// Kind 4.
+    Feedback(Feedback),
+    /// Kind 5.
+    Heartbeat(Heartbeat),
+    /// Kind 6.
+    Bye,
+    /// Kind 33.
+    Welcome(Welcome),
+    /// Kind 34.
+    Offers(Offers<'a>),
+    /// Kind 35: credit and ranges of result sequences.
+    ResultAck(u16, Ranges<'a>),
+    /// Kind 36.
+    HeartbeatAnswer(HeartbeatAnswer),
+    /// Kind 37.
+    Withdraw(Withdraw),
+}
+
+/// Walks the messages of an opened datagram. After an error it ends.
+pub fn messages(datagram: &[u8]) -> impl Iterator<Item = Result<Message<'_>, Malformed>> {
+    let mut rest = Reader(datagram);
+    std::iter::from_fn(move || {
+        while !rest.0.is_empty() {
+            match next(&mut rest) {
+                Ok(Some(message)) => return Some(Ok(message)),
+                Ok(None) => {}
+                Err(malformed) => {
+                    rest.0 = &[];
+                    return Some(Err(malformed));
+                }
+            }
+        }
+        None
+    })
+}
+
+fn next<'a>(rest: &mut Reader<'a>) -> Result<Option<Message<'a>>, Malformed> {
+    let kind = rest.u8()?;
+    let length = usize::from(rest.u16()?);
+    let mut body = Reader(rest.bytes(length)?);
+    let message = match kind {
+        kind::HELLO => Message::Hello(hello(&mut body)?),
+        kind::TASK_ACK => Message::TaskAck(ranges(&mut body)?),
+        kind::RESULTS => Message::Results(Results {
+            job: JobId(body.u64()?),
+            spec: ContentHash(body.array()?),
+            rest: std::mem::take(&mut body),
+        }),
+        kind::FEEDBACK => Message::Feedback(Feedback { speed_ups: body.u32()?, slow_downs: body.u32()? }),
+        kind::HEARTBEAT => Message::Heartbeat(heartbeat(&mut body)?),
+        kind::BYE => Message::Bye,
+        kind::WELCOME => Message::Welcome(Welcome {
+            farm: FarmId(body.array()?),
+            epoch: Epoch(body.u64()?),
+            heartbeat_ms: body.u32()?,
+            credit: body.u16()?,
+            version: body.u16()?,
+        }),
+        kind::OFFERS => Message::Offers(Offers {
+            job: JobId(body.u64()?),
+            spec: ContentHash(body.array()?),
+            attempt: body.u64()?,
+            rest: std::mem::take(&mut body),
+        }),
+        kind::RESULT_ACK => Message::ResultAck(body.u16()?, ranges(&mut body)?),
+        kind::HEARTBEAT_ANSWER => Message::HeartbeatAnswer(HeartbeatAnswer {
+            number: body.u32()?,
+            credit: body.u16()?,
+            epoch: Epoch(body.u64()?),
+        }),
+        kind::WITHDRAW => Message::Withdraw(Withdraw {
+            job: JobId(body.u64()?),
+            letting: match body.u8()? {
+                0 => Letting::Trim,
+                1 => Letting::Kill,
+                _ => return Err(Malformed),
+            },
+            before: Attempt(body.u64()?),
+        }),
+        _ => return Ok(None),
+    };
+    if body.0.is_empty() { Ok(Some(message)) } else { Err(Malformed) }
+}
+
+fn hello(body: &mut Reader<'_>) -> Result<Hello, Malformed> {
+    Ok(Hello {
+        version: body.u16()?,
+        boot: Boot(body.u64()?),
+        slots: body.u16()?,
+        queue_tasks_max: body.u32()?,
+        receive_datagrams_max: body.u16()?,
+        died_running: body.units()?,
+    })
+}
+
+fn heartbeat(body: &mut Reader<'_>) -> Result<Heartbeat, Malformed> {
+    let mut beat = Heartbeat {
+        number: body.u32()?,
+        part: body.u16()?,
+        parts: body.u16()?,
+        queued_tasks: body.u32()?,
+        draining: body.u8()? != 0,
+        running: body.units()?,
+        held: Vec::with_capacity(body.0.len() / HELD_BYTES),
+    };
+    if beat.part >= beat.parts || !body.0.len().is_multiple_of(HELD_BYTES) {
+        return Err(Malformed);
+    }
+    while !body.0.is_empty() {
+        beat.held.push(Held { job: JobId(body.u64()?), lo: body.u128()?, units: body.u64()? });
+    }
+    Ok(beat)
+}
+
+fn ranges<'a>(body: &mut Reader<'a>) -> Result<Ranges<'a>, Malformed> {
+    let rest = std::mem::take(body);
+    if rest.0.len().is_multiple_of(16) { Ok(Ranges(rest)) } else { Err(Malformed) }
+}
+
+/// Inclusive ranges of numbers, walked in place. A reversed range is skipped.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Ranges<'a>(Reader<'a>);
+
+impl Iterator for Ranges<'_> {
+    type Item = (u64, u64);
+
+    fn next(&mut self) -> Option<(u64, u64)> {
+        loop {
+            let range = (self.0.u64().ok()?, self.0.u64().ok()?);
+            if range.0 <= range.1 {
+                return Some(range);
+            }
+        }
+    }
+}
+
+/// The offers of one message, walked in place.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Offers<'a> {
+    job: JobId,
+    spec: ContentHash,
+    attempt: u64,
+    rest: Reader<'a>,
+}
+
+impl Iterator for Offers<'_> {
+    type Item = Result<Offer, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.0.is_empty() {
+            return None;
+        }
+        let attempt = Attempt(self.attempt);
+        self.attempt = self.attempt.wrapping_add(1);
+        let (job, spec, rest) = (self.job, self.spec, &mut self.rest);
+        let mut read = || {
+            let (lo, units) = (rest.u128()?, interval_units(rest)?);
+            in_space(lo, units)?;
+            Ok(Offer { job, spec, attempt, lo, units })
+        };
+        let offer = read();
+        if offer.is_err() {
+            self.rest.0 = &[];
+        }
+        Some(offer)
+    }
+}
+
+/// The results of one message, walked in place.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Results<'a> {
+    job: JobId,
+    spec: ContentHash,
+    rest: Reader<'a>,
+}
+
+impl<'a> Iterator for Results<'a> {
+    type Item = Result<ResultEntry<'a>, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.0.is_empty() {
+            return None;
+        }
+        let entry = self.entry();
+        if entry.is_err() {
+            self.rest.0 = &[];
+        }
+        Some(entry)
+    }
+}
+
+impl<'a> Results<'a> {
+    fn entry(&mut self) -> Result<ResultEntry<'a>, Malformed> {
+        let rest = &mut self.rest;
+        let entry = ResultEntry {
+            job: self.job,
+            spec: self.spec,
+            sequence: rest.u64()?,
+            attempt: Attempt(rest.u64()?),
+            lo: rest.u128()?,
+            units: interval_units(rest)?,
+            duration_us: rest.u64()?,
+            outcome: match rest.u8()? {
+                0 => Outcome::Done,
+                1 => Outcome::Returned,
+                2 => Outcome::Refused,
+                _ => return Err(Malformed),
+            },
+            body: {
+                let length = usize::from(rest.u16()?);
+                rest.bytes(length)?
+            },
+        };
+        in_space(entry.lo, entry.units)?;
+        Ok(entry)
+    }
+}
+
+fn interval_units(rest: &mut Reader<'_>) -> Result<u64, Malformed> {
+    rest.u64().and_then(|units| if units == 0 { Err(Malformed) } else { Ok(units) })
+}
+
+fn in_space(lo: u128, units: u64) -> Result<(), Malformed> {
+    lo.checked_add(u128::from(units)).map(|_| ()).ok_or(Malformed)
+}
+
+/// What is left of a body.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(super) fn bytes(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
+        let (bytes, rest) = self.0.split_at_checked(length).ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let (array, rest) = self.0.split_first_chunk::<N>().ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(*array)
+    }
+
+    pub(super) fn u8(&mut self) -> Result<u8, Malformed> {
+        Ok(u8::from_le_bytes(self.array()?))
+    }
+
+    pub(super) fn u16(&mut self) -> Result<u16, Malformed> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+
+    pub(super) fn u32(&mut self) -> Result<u32, Malformed> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    pub(super) fn u64(&mut self) -> Result<u64, Malformed> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    pub(super) fn u128(&mut self) -> Result<u128, Malformed> {
+        Ok(u128::from_le_bytes(self.array()?))
+    }
+
+    fn units(&mut self) -> Result<Vec<(JobId, u128)>, Malformed> {
+        let count = self.u8()?;
+        (0..count).map(|_| Ok((JobId(self.u64()?), self.u128()?))).collect()
+    }
+}
