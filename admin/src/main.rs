@@ -1,2 +1,5 @@
 //! Stub.
+
+mod jobfile;
+
 fn main() {}

@@ -1,0 +1,151 @@
+//! Lists in chunks: a file's lines, or the names that a pattern finds.
+
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{self, Path, PathBuf};
+
+use starfarm_protocol::ids::ContentHash;
+use starfarm_protocol::spec::{Chunk, Space};
+
+/// A chunk ends with the line in which it reaches this many bytes. A worker fetches whole chunks, and
+/// this much takes it no longer than a round trip does.
+pub(super) const CHUNK_BYTES: usize = 64 * 1024;
+
+/// A list, cut.
+pub(super) struct Lines {
+    /// The space that says which chunks there are.
+    pub(super) space: Space,
+    /// The chunks themselves.
+    pub(super) blobs: Vec<Vec<u8>>,
+}
+
+/// Cuts `content` into chunks. Only `\n` ends a line; the bytes after the last one are a line too, an
+/// empty line is a line.
+pub(super) fn cut(content: &[u8]) -> Lines {
+    let (mut chunks, mut blobs) = (Vec::new(), Vec::new());
+    let mut rest = content;
+    while !rest.is_empty() {
+        let (piece, behind) = rest.split_at(chunk_length(rest));
+        let mut blob = piece.to_vec();
+        if !blob.ends_with(b"\n") {
+            blob.push(b'\n');
+        }
+        let units = blob.iter().filter(|byte| **byte == b'\n').count() as u64;
+        chunks.push(Chunk { hash: ContentHash::of(&blob), units });
+        blobs.push(blob);
+        rest = behind;
+    }
+    Lines { space: Space::List { chunks }, blobs }
+}
+
+/// Bytes up to the end of the line in which the chunk is full.
+fn chunk_length(rest: &[u8]) -> usize {
+    let full = (CHUNK_BYTES - 1).min(rest.len());
+    rest[full..].iter().position(|byte| *byte == b'\n').map_or(rest.len(), |at| full + at + 1)
+}
+
+/// The lines of the file at `path`. The error is a sentence for the user.
+pub(super) fn of_file(path: &Path) -> Result<Lines, String> {
+    let content = fs::read(path)
+        .map_err(|e| format!("cannot read the list `{}`: {e}; check the path", path.display()))?;
+    if content.is_empty() {
+        return Err(format!("the list `{}` is empty: give it at least one line", path.display()));
+    }
+    Ok(cut(&content))
+}
+
+/// The files that `pattern`, relative to `base`, matches: their absolute paths, since a worker's folder
+/// is another one; sorted by their bytes. Hidden files need a pattern with a dot, as in a shell. The
+/// error is a sentence for the user.
+pub(super) fn of_glob(pattern: &str, base: &Path) -> Result<Lines, String> {
+    let mut files =
+        matches(pattern, base)?.into_iter().map(|file| file.into_os_string().into_vec()).collect::<Vec<_>>();
+    files.sort_unstable();
+    if let Some(name) = files.iter().find(|name| name.contains(&b'\n')) {
+        return Err(format!(
+            "the name {:?} has a line break in it and cannot be a line of a list: rename the file",
+            String::from_utf8_lossy(name)
+        ));
+    }
+    if files.is_empty() {
+        return Err(format!("the pattern `{pattern}` matches no file under `{}`: change it", base.display()));
+    }
+    Ok(cut(&files.join(&b'\n')))
+}
+
+fn matches(pattern: &str, base: &Path) -> Result<Vec<PathBuf>, String> {
+    let base = path::absolute(if base.as_os_str().is_empty() { Path::new(".") } else { base })
+        .map_err(|e| format!("the current folder cannot be found: {e}; change to one that exists"))?;
+    let base = std::str::from_utf8(base.as_os_str().as_bytes())
+        .map_err(|_| format!("the folder `{}` is not named in UTF-8: move the job file", base.display()))?;
+    let whole = Path::new(&glob::Pattern::escape(base)).join(pattern);
+    let options = glob::MatchOptions { require_literal_leading_dot: true, ..Default::default() };
+    let found = glob::glob_with(&whole.to_string_lossy(), options)
+        .map_err(|e| format!("the pattern `{pattern}` cannot be read: {}; change it", e.msg))?;
+    let mut files = Vec::new();
+    for entry in found {
+        let path = entry.map_err(|e| {
+            format!(
+                "the pattern `{pattern}` leads to `{}`, which cannot be read: {}",
+                e.path().display(),
+                e.error()
+            )
+        })?;
+        if path.is_file() {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn units(lines: &Lines) -> Vec<u64> {
+        let Space::List { chunks } = &lines.space else { panic!("a list") };
+        chunks.iter().map(|chunk| chunk.units).collect()
+    }
+
+    #[test]
+    fn the_last_line_may_lack_its_newline() {
+        for (content, blob, count) in
+            [("a\nb", "a\nb\n", 2), ("a\nb\n", "a\nb\n", 2), ("\n\na\r\n", "\n\na\r\n", 3), ("a", "a\n", 1)]
+        {
+            let lines = cut(content.as_bytes());
+            assert_eq!(lines.blobs, [blob.as_bytes()], "{content:?}");
+            assert_eq!(units(&lines), [count], "{content:?}");
+        }
+    }
+
+    #[test]
+    fn chunks_end_at_lines_and_lose_nothing() {
+        let line = [b'x'; 99].iter().chain(b"\n").copied().collect::<Vec<_>>();
+        let content = line.repeat(2_000);
+        let lines = cut(&content);
+        // 656 lines of 100 bytes are the first to reach 65 536.
+        assert_eq!(units(&lines), [656, 656, 656, 32]);
+        assert_eq!(lines.blobs.concat(), content);
+        let Space::List { chunks } = &lines.space else { panic!("a list") };
+        for (chunk, blob) in chunks.iter().zip(&lines.blobs) {
+            assert_eq!(chunk.hash, ContentHash::of(blob));
+        }
+    }
+
+    #[test]
+    fn a_chunk_may_be_full_exactly_at_a_line() {
+        let mut content = vec![b'x'; CHUNK_BYTES - 1];
+        content.extend_from_slice(b"\nlast");
+        assert_eq!(units(&cut(&content)), [1, 1]);
+        let content = vec![b'\n'; CHUNK_BYTES * 2];
+        assert_eq!(units(&cut(&content)), [CHUNK_BYTES as u64; 2]);
+    }
+
+    #[test]
+    fn a_line_longer_than_a_chunk_stays_whole() {
+        let content = vec![b'x'; CHUNK_BYTES * 3];
+        let lines = cut(&content);
+        assert_eq!(units(&lines), [1]);
+        assert_eq!(lines.blobs[0].len(), CHUNK_BYTES * 3 + 1);
+    }
+}

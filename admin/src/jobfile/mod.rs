@@ -1,0 +1,129 @@
+//! What a user submits: a job file (TOML), or the same said on the command line, read into a
+//! [`JobSpec`] with everything checked that can be checked before a farm is asked. Every error names the
+//! file, the line and the column, and says what to do.
+//!
+//! Not here: what the units are (`starfarm-decomposers`), sending the job to a scheduler.
+//!
+//! One file per part: [`table`] reads typed values that know their place, [`space`] and [`task`] read the
+//! two sections, [`mask`], [`lines`], [`targets`] and [`program`] what they are made of.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+// The subcommands that read jobs come after this module; remove this line with the first of them.
+#![cfg_attr(not(test), allow(dead_code, unused_imports))]
+
+mod command_line;
+mod error;
+mod lines;
+mod mask;
+mod program;
+mod space;
+mod table;
+mod targets;
+mod task;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use starfarm_decomposers::NoChunks;
+use starfarm_protocol::spec::{JobSpec, Space, Work};
+use toml::de::DeTable;
+
+pub(crate) use command_line::{CommandOptions, from_command_line};
+pub(crate) use error::JobFileError;
+use table::{Section, Source};
+
+/// Seconds that a task should take where the user does not say.
+pub(crate) const TARGET_SECONDS_DEFAULT: f64 = 8.0;
+
+/// A job as it is submitted.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct JobFile {
+    /// The job's name: for people, need not be unique.
+    pub(crate) name: String,
+    /// The space and the work; what is hashed.
+    pub(crate) spec: JobSpec,
+    /// How large its tasks are.
+    pub(crate) sizing: Sizing,
+    /// The chunks of a list, about 64 KiB each, in the order of the specification: to be uploaded before
+    /// the job is submitted. The same content may occur twice.
+    pub(crate) blobs: Vec<Vec<u8>>,
+}
+
+/// How large a job's tasks are.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Sizing {
+    /// The farm measures, and makes tasks that take about so many seconds: finite, above 0.
+    TargetSeconds(f64),
+    /// So many units, 1 or more.
+    UnitsPerTask(u64),
+}
+
+impl Default for Sizing {
+    fn default() -> Self {
+        Sizing::TargetSeconds(TARGET_SECONDS_DEFAULT)
+    }
+}
+
+/// Reads the job file at `path`; the paths in it are relative to its folder.
+///
+/// # Errors
+/// The file cannot be read, or anything that [`parse`] finds.
+pub(crate) fn read(path: &Path) -> Result<JobFile, JobFileError> {
+    let file_name = path.display().to_string();
+    let bytes = std::fs::read(path).map_err(|e| {
+        JobFileError::of_file(&file_name, format!("cannot read the job file: {e}; check the path"))
+    })?;
+    let text = std::str::from_utf8(&bytes).map_err(|e| {
+        let sound = String::from_utf8_lossy(&bytes[..e.valid_up_to()]);
+        let source = Source { file: &file_name, text: &sound };
+        source.error(sound.len(), "this is not UTF-8 text: save the job file as UTF-8")
+    })?;
+    parse(text, &file_name, path.parent().unwrap_or(Path::new("")))
+}
+
+/// Reads the text of a job file. `file_name` stands in the errors, and names a job that has no `name`;
+/// paths in the text are relative to `base`.
+///
+/// # Errors
+/// Text that is not TOML, an unknown key, a value that cannot be meant, a file that cannot be read.
+pub(crate) fn parse(text: &str, file_name: &str, base: &Path) -> Result<JobFile, JobFileError> {
+    let source = Source { file: file_name, text };
+    let table = DeTable::parse(text).map_err(|e| {
+        let at = e.span().map_or(text.len(), |span| span.start);
+        source.error(at, format!("this is not TOML: {}", e.message().trim_end()))
+    })?;
+    let root = Section::root(source, table.get_ref());
+    root.only(&["name", "space", "task"])?;
+    let name = read_name(&root)?.unwrap_or_else(|| stem(file_name));
+    let units = space::read(&root.section("space", "what the units are, e.g. kind = \"range\"")?, base)?;
+    let task = root.section("task", "what is done with them, e.g. executor = \"command\"")?;
+    let (work, sizing) = task::read(&task, &names_of(&units.space), base)?;
+    if let (Work::Search(_), false) = (&work, matches!(units.space, Space::Chars { .. })) {
+        let executor = task.require("executor", "")?;
+        return Err(executor.error(
+            "`search` tests candidates, so it needs a space of kind = \"chars\": change one of them",
+        ));
+    }
+    Ok(JobFile { name, spec: JobSpec { space: units.space, work }, sizing, blobs: units.blobs })
+}
+
+fn read_name(root: &Section<'_>) -> Result<Option<String>, JobFileError> {
+    let Some(item) = root.get("name") else { return Ok(None) };
+    let name = item.string()?;
+    if name.is_empty() || name.contains(char::is_control) {
+        return Err(item.error("a job's name must be one line of text, not empty: change it"));
+    }
+    Ok(Some(name.to_owned()))
+}
+
+fn stem(file_name: &str) -> String {
+    let stem = Path::new(file_name).file_stem().unwrap_or_default();
+    if stem.is_empty() { "job".to_owned() } else { stem.to_string_lossy().into_owned() }
+}
+
+/// The names that `space` gives to templates beside `{}` and `{index}`.
+fn names_of(space: &Space) -> Vec<String> {
+    starfarm_decomposers::open(space, Arc::new(NoChunks)).map(|opened| opened.names()).unwrap_or_default()
+}

@@ -1,0 +1,174 @@
+//! The section `[space]`: what the units are.
+
+use std::path::Path;
+
+use starfarm_decomposers::chars::POSITIONS_MAX;
+use starfarm_decomposers::grid::Grid;
+use starfarm_decomposers::{SpaceError, units};
+use starfarm_protocol::spec::{Axis, HexBytes, Space};
+
+use super::error::JobFileError;
+use super::lines;
+use super::mask::{self, Custom, MaskError};
+use super::table::{Item, Kind, Section};
+
+const KINDS: [Kind; 5] = [
+    Kind { name: "chars", keys: &["mask", "alphabets", "alphabet", "min", "max"] },
+    Kind { name: "range", keys: &["from", "to", "step"] },
+    Kind { name: "frames", keys: &["first", "last"] },
+    Kind { name: "list", keys: &["file", "glob"] },
+    Kind { name: "grid", keys: &["grid"] },
+];
+
+/// The units of a job.
+pub(super) struct Units {
+    /// The space.
+    pub(super) space: Space,
+    /// The chunks of a list; empty for other kinds.
+    pub(super) blobs: Vec<Vec<u8>>,
+}
+
+/// Reads the section and checks that the space can be opened.
+pub(super) fn read(section: &Section<'_>, base: &Path) -> Result<Units, JobFileError> {
+    let space = match section.select("kind", &KINDS, &[])?.name {
+        "chars" => chars(section)?,
+        "range" => range(section)?,
+        "frames" => frames(section)?,
+        "list" => return list(section, base),
+        _ => grid(section)?,
+    };
+    Ok(Units { space, blobs: Vec::new() })
+}
+
+/// `space` if it can be opened, else its error at `item`.
+fn checked(space: Space, item: &Item<'_>) -> Result<Space, JobFileError> {
+    units(&space).map_err(|e| item.error(e.to_string()))?;
+    Ok(space)
+}
+
+fn chars(section: &Section<'_>) -> Result<Space, JobFileError> {
+    match (section.get("mask"), section.get("alphabet")) {
+        (Some(mask), None) => of_mask(section, &mask),
+        (None, Some(alphabet)) => of_alphabet(section, &alphabet),
+        (Some(_), Some(alphabet)) => {
+            Err(alphabet.error("a space has either `mask` or `alphabet`, not both: remove one"))
+        }
+        (None, None) => Err(section.error(
+            "a space of characters needs `mask` or `alphabet`: add mask = \"?l?l?d\", or alphabet = \"abc\" \
+             with min = 1 and max = 6",
+        )),
+    }
+}
+
+fn of_mask(section: &Section<'_>, mask: &Item<'_>) -> Result<Space, JobFileError> {
+    for key in ["min", "max"] {
+        if let Some(item) = section.get(key) {
+            return Err(
+                item.error(format!("`{key}` goes with `alphabet`, but a mask has one length: remove it"))
+            );
+        }
+    }
+    let custom =
+        section.get("alphabets").map(|item| custom_alphabets(&item)).transpose()?.unwrap_or_default();
+    let positions = mask::positions(mask.string()?, &custom).map_err(|e| inside(mask, e))?;
+    let min = positions.len();
+    if positions.is_empty() {
+        return Err(mask.error("the mask has no positions: give at least one, such as ?l or a letter"));
+    }
+    checked(Space::Chars { positions, min }, mask)
+}
+
+fn custom_alphabets(item: &Item<'_>) -> Result<Custom, JobFileError> {
+    let table = item.table()?;
+    table.only(&["1", "2", "3", "4"])?;
+    let mut custom = Custom::default();
+    for (slot, name) in custom.0.iter_mut().zip(["1", "2", "3", "4"]) {
+        *slot = table.get(name).map(|item| own_alphabet(&item)).transpose()?;
+    }
+    Ok(custom)
+}
+
+fn own_alphabet(item: &Item<'_>) -> Result<Vec<u8>, JobFileError> {
+    let bytes = mask::alphabet(item.string()?).map_err(|e| inside(item, e))?;
+    if bytes.is_empty() {
+        return Err(item.error(format!("`{}` is empty: give at least one character", item.name())));
+    }
+    Ok(bytes)
+}
+
+fn of_alphabet(section: &Section<'_>, alphabet: &Item<'_>) -> Result<Space, JobFileError> {
+    if let Some(item) = section.get("alphabets") {
+        return Err(item.error("`alphabets` goes with `mask`, but this space has `alphabet`: remove it"));
+    }
+    let bytes = own_alphabet(alphabet)?;
+    let max = section.require("max", "the longest length, e.g. max = 6")?;
+    let longest = max.integer_within(1, POSITIONS_MAX as u64)? as usize;
+    let min = match section.get("min") {
+        Some(min) => min.integer_within(1, longest as u64)? as usize,
+        None => 1,
+    };
+    checked(Space::Chars { positions: vec![HexBytes(bytes); longest], min }, alphabet)
+}
+
+fn inside(item: &Item<'_>, error: MaskError) -> JobFileError {
+    item.error_inside(error.offset, error.message)
+}
+
+fn range(section: &Section<'_>) -> Result<Space, JobFileError> {
+    let from = section.require("from", "the first integer, e.g. from = 0")?;
+    let to = section.require("to", "the end, exclusive, e.g. to = 100")?;
+    let step = section.get("step");
+    let space = Space::Range {
+        from: from.integer()?,
+        to: to.integer()?,
+        step: step.as_ref().map_or(Ok(1), Item::integer)?,
+    };
+    match (units(&space), step) {
+        (Ok(_), _) => Ok(space),
+        (Err(e @ SpaceError::StepZero), Some(step)) => Err(step.error(e.to_string())),
+        (Err(e), _) => Err(to.error(e.to_string())),
+    }
+}
+
+fn frames(section: &Section<'_>) -> Result<Space, JobFileError> {
+    let first = section.require("first", "the first frame, e.g. first = 1")?;
+    let last = section.require("last", "the last frame, inclusive, e.g. last = 250")?;
+    checked(Space::Frames { first: first.integer()?, last: last.integer()? }, &last)
+}
+
+fn list(section: &Section<'_>, base: &Path) -> Result<Units, JobFileError> {
+    let (item, lines) = match (section.get("file"), section.get("glob")) {
+        (Some(file), None) => {
+            let lines = lines::of_file(&base.join(file.string()?));
+            (file, lines)
+        }
+        (None, Some(pattern)) => {
+            let lines = lines::of_glob(pattern.string()?, base);
+            (pattern, lines)
+        }
+        (Some(_), Some(pattern)) => {
+            return Err(pattern.error("a list has either `file` or `glob`, not both: remove one"));
+        }
+        (None, None) => {
+            return Err(section.error(
+                "a list needs `file` or `glob`: add file = \"lines.txt\", or glob = \"frames/*.png\"",
+            ));
+        }
+    };
+    let lines = lines.map_err(|message| item.error(message))?;
+    Ok(Units { space: checked(lines.space, &item)?, blobs: lines.blobs })
+}
+
+fn grid(section: &Section<'_>) -> Result<Space, JobFileError> {
+    let grid =
+        section.require("grid", "a table of lists, e.g. grid = { size = [1, 2], mode = [\"a\", \"b\"] }")?;
+    let mut axes = Vec::new();
+    for item in grid.table()?.items() {
+        let values = item.array("a list of strings, numbers or booleans")?;
+        let values = values.iter().map(Item::scalar).collect::<Result<_, _>>()?;
+        let axis = Axis { name: item.name().to_owned(), values };
+        Grid::new(std::slice::from_ref(&axis)).map_err(|e| item.error(e.to_string()))?;
+        axes.push(axis);
+    }
+    checked(Space::Grid { axes }, &grid)
+}

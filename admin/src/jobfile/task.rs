@@ -1,0 +1,135 @@
+//! The section `[task]`: what is done with the units, and how large the tasks are.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use starfarm_protocol::spec::{Algorithm, CommandWork, SearchWork, Stop, Work};
+
+use super::error::JobFileError;
+use super::table::{Item, Kind, Section};
+use super::{Sizing, program, targets};
+
+const EXECUTORS: [Kind; 2] = [
+    Kind { name: "search", keys: &["algorithm", "targets", "targets_file", "stop"] },
+    Kind { name: "command", keys: &["program", "env", "timeout_seconds", "retries"] },
+];
+const SIZING: [&str; 2] = ["target_seconds", "units_per_task"];
+
+/// The longest time that can be asked for, about 31 years: what is longer is a slip.
+pub(super) const SECONDS_MAX: f64 = 1e9;
+
+/// Reads the section. `names` are the space's own, which a program may be given.
+pub(super) fn read(
+    section: &Section<'_>,
+    names: &[String],
+    base: &Path,
+) -> Result<(Work, Sizing), JobFileError> {
+    let work = match section.select("executor", &EXECUTORS, &SIZING)?.name {
+        "search" => Work::Search(search(section, base)?),
+        _ => Work::Command(command(section, names, base)?),
+    };
+    Ok((work, sizing(section)?))
+}
+
+fn sizing(section: &Section<'_>) -> Result<Sizing, JobFileError> {
+    match (section.get("target_seconds"), section.get("units_per_task")) {
+        (None, None) => Ok(Sizing::default()),
+        (Some(seconds), None) => Ok(Sizing::TargetSeconds(seconds.seconds(SECONDS_MAX)?)),
+        (None, Some(units)) => Ok(Sizing::UnitsPerTask(units.integer_within(1, i64::MAX as u64)?)),
+        (Some(_), Some(units)) => Err(units.error(
+            "a task's size follows either `target_seconds` or `units_per_task`, not both: remove one",
+        )),
+    }
+}
+
+fn search(section: &Section<'_>, base: &Path) -> Result<SearchWork, JobFileError> {
+    let algorithm = choice(
+        &section.require("algorithm", "the kind of digest, e.g. algorithm = \"md5\"")?,
+        &[
+            ("md5", Algorithm::Md5),
+            ("sha1", Algorithm::Sha1),
+            ("sha256", Algorithm::Sha256),
+            ("ntlm", Algorithm::Ntlm),
+        ],
+    )?;
+    let targets = match (section.get("targets"), section.get("targets_file")) {
+        (Some(list), None) => targets::of_array(&list, algorithm)?,
+        (None, Some(file)) => targets::of_file(&file, base, algorithm)?,
+        (Some(_), Some(file)) => {
+            return Err(file.error("a search has either `targets` or `targets_file`, not both: remove one"));
+        }
+        (None, None) => {
+            return Err(section.error(
+                "a search needs `targets` or `targets_file`: add targets = [\"...\"] with digests in \
+                 hexadecimal, or targets_file = \"digests.txt\"",
+            ));
+        }
+    };
+    let stop = section.get("stop").map(|item| {
+        choice(
+            &item,
+            &[("never", Stop::Never), ("first-hit", Stop::FirstHit), ("all-targets", Stop::AllTargets)],
+        )
+    });
+    Ok(SearchWork { algorithm, targets, stop: stop.transpose()?.unwrap_or_default() })
+}
+
+fn choice<T: Copy>(item: &Item<'_>, choices: &[(&str, T)]) -> Result<T, JobFileError> {
+    let chosen = item.string()?;
+    choices.iter().find(|(name, _)| *name == chosen).map(|(_, value)| *value).ok_or_else(|| {
+        let names = choices.iter().map(|(name, _)| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+        item.error(format!("`{}` \"{chosen}\" is not known: use one of {names}", item.name()))
+    })
+}
+
+fn command(section: &Section<'_>, names: &[String], base: &Path) -> Result<CommandWork, JobFileError> {
+    let item =
+        section.require("program", "the program and its arguments, e.g. program = [\"echo\", \"{}\"]")?;
+    let words = item.array("a list of strings, the program and its arguments")?;
+    let mut line = words.iter().map(text).collect::<Result<Vec<_>, _>>()?;
+    let (Some(first), Some(word)) = (line.first_mut(), words.first()) else {
+        return Err(item.error("`program` is empty: name a program, e.g. program = [\"echo\", \"{}\"]"));
+    };
+    let search_path = std::env::var_os("PATH");
+    *first =
+        program::find(first, names, base, search_path.as_deref()).map_err(|message| word.error(message))?;
+    let timeout = section.get("timeout_seconds").map(|item| item.seconds(SECONDS_MAX)).transpose()?;
+    let retries = section.get("retries").map(|item| item.integer_within(0, u64::from(u32::MAX)));
+    Ok(CommandWork {
+        program: line,
+        env: section.get("env").map(|item| environment(&item)).transpose()?.unwrap_or_default(),
+        timeout_ms: timeout.map(milliseconds),
+        retries: retries.transpose()?.unwrap_or(0) as u32,
+    })
+}
+
+/// Whole milliseconds, at least 1: 0 would end every unit at once.
+pub(super) fn milliseconds(seconds: f64) -> u64 {
+    (seconds * 1000.0).round().max(1.0) as u64
+}
+
+fn environment(item: &Item<'_>) -> Result<BTreeMap<String, String>, JobFileError> {
+    let mut variables = BTreeMap::new();
+    for item in item.table()?.items() {
+        let name = item.name();
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err(
+                item.error(format!("{name:?} cannot name a variable: it must not be empty or contain `=`"))
+            );
+        }
+        variables.insert(name.to_owned(), text(&item)?);
+    }
+    Ok(variables)
+}
+
+/// A string that the operating system can take as an argument or a variable.
+fn text(item: &Item<'_>) -> Result<String, JobFileError> {
+    let text = item.string()?;
+    if text.contains('\0') {
+        return Err(item.error(format!(
+            "`{}` holds a NUL character, which no program can be given: remove it",
+            item.name()
+        )));
+    }
+    Ok(text.to_owned())
+}

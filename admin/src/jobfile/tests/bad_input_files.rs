@@ -1,0 +1,129 @@
+//! Files that a job names and that cannot be used.
+
+use expect_test::{Expect, expect};
+
+use super::*;
+use crate::jobfile::read;
+
+#[track_caller]
+fn list(folder: &Folder, keys: &str, expected: Expect) {
+    check_in(folder, &format!("[space]\nkind = \"list\"\n{keys}\n{COMMAND}"), expected);
+}
+
+#[test]
+fn lists_that_are_empty_or_missing() {
+    let folder = Folder::new().with("empty.txt", "").with("folder/note.txt", "");
+    list(
+        &folder,
+        "file = \"missing.txt\"",
+        expect![
+            "demo.toml:3:8: cannot read the list `BASE/missing.txt`: No such file or directory (os error 2); check the path"
+        ],
+    );
+    list(
+        &folder,
+        "file = \"empty.txt\"",
+        expect!["demo.toml:3:8: the list `BASE/empty.txt` is empty: give it at least one line"],
+    );
+    list(
+        &folder,
+        "file = \"folder\"",
+        expect![
+            "demo.toml:3:8: cannot read the list `BASE/folder`: Is a directory (os error 21); check the path"
+        ],
+    );
+}
+
+#[test]
+fn patterns_without_files() {
+    let folder = Folder::new().with("folder/note.txt", "");
+    list(
+        &folder,
+        "glob = \"*.png\"",
+        expect!["demo.toml:3:8: the pattern `*.png` matches no file under `BASE`: change it"],
+    );
+    list(
+        &folder,
+        "glob = \"*\"",
+        expect!["demo.toml:3:8: the pattern `*` matches no file under `BASE`: change it"],
+    );
+    list(
+        &folder,
+        "glob = \"folder/***\"",
+        expect![
+            "demo.toml:3:8: the pattern `folder/***` cannot be read: wildcards are either regular `*` or recursive `**`; change it"
+        ],
+    );
+    list(
+        &folder.with("line\nbreak.png", ""),
+        "glob = \"*.png\"",
+        expect![[
+            r#"demo.toml:3:8: the name "BASE/line\nbreak.png" has a line break in it and cannot be a line of a list: rename the file"#
+        ]],
+    );
+}
+
+#[test]
+fn targets_files() {
+    let sound = "0".repeat(32);
+    let folder = Folder::new()
+        .with("short.txt", format!("# two\n{sound}\n\n  0123\n"))
+        .with("form.txt", format!("{sound}\n{sound}:salt\n"))
+        .with("binary.txt", b"\xff\xfe\n")
+        .with("none.txt", "# nothing yet\n\n");
+    for (name, expected) in [
+        (
+            "missing.txt",
+            expect![
+                "demo.toml:7:16: cannot read the targets file `BASE/missing.txt`: No such file or directory (os error 2); check the path and its permissions"
+            ],
+        ),
+        (
+            "short.txt",
+            expect![
+                "BASE/short.txt:4:3: this digest has 4 hexadecimal digits, md5 has 32: check it and `algorithm`"
+            ],
+        ),
+        (
+            "form.txt",
+            expect![
+                "BASE/form.txt:2:1: forms such as `hash:anything` are not supported: give the digest alone"
+            ],
+        ),
+        (
+            "binary.txt",
+            expect![
+                "BASE/binary.txt:1:1: '�' is not a hexadecimal digit: give the digest with 0-9, a-f or A-F"
+            ],
+        ),
+        (
+            "none.txt",
+            expect!["demo.toml:7:16: the targets file `BASE/none.txt` holds no digest: give at least one"],
+        ),
+    ] {
+        let task = format!("executor = \"search\"\nalgorithm = \"md5\"\ntargets_file = \"{name}\"\n");
+        check_in(&folder, &format!("{CHARS}{task}"), expected);
+    }
+}
+
+#[test]
+fn a_program_without_the_right_to_run() {
+    let folder = Folder::new().with("tool.sh", "#!/bin/sh\n");
+    check_in(
+        &folder,
+        &format!("{RANGE}executor = \"command\"\nprogram = [\"./tool.sh\"]\n"),
+        expect!["demo.toml:7:12: the program `./tool.sh` is not executable: run `chmod +x BASE/./tool.sh`"],
+    );
+}
+
+#[test]
+fn job_files_that_cannot_be_read() {
+    let folder = Folder::new().with("latin.toml", b"name = \"x\"\n# caf\xe9\n");
+    let message = |name: &str| folder.hide(&read(&folder.path().join(name)).unwrap_err().to_string());
+    expect![
+        "BASE/missing.toml: cannot read the job file: No such file or directory (os error 2); check the path"
+    ]
+    .assert_eq(&message("missing.toml"));
+    expect!["BASE/latin.toml:2:6: this is not UTF-8 text: save the job file as UTF-8"]
+        .assert_eq(&message("latin.toml"));
+}
