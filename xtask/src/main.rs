@@ -65,5 +65,6 @@ fn main() -> ExitCode {
 /// The repository's top. Cargo names this crate's folder when it runs us; without cargo it is where we stand.
 fn workspace_root() -> PathBuf {
     let crate_folder = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
-    crate_folder.and_then(|folder| Some(folder.parent()?.to_owned())).unwrap_or_else(|| PathBuf::from("."))
+    let here = || std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
+    crate_folder.and_then(|folder| Some(folder.parent()?.to_owned())).unwrap_or_else(here)
 }

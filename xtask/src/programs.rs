@@ -1,7 +1,7 @@
 //! The outside programs that the tests use: which, why, and how they come onto a Debian machine. The tests
 //! themselves note what they skip (see `skips`).
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
@@ -24,9 +24,6 @@ const PROGRAMS: &[Program] = &[
     Program { package: "coreutils", name: "sleep", used_by: "tests that run a command job" },
 ];
 
-/// Where system programs are, also for a user whose PATH lacks them.
-const SYSTEM_FOLDERS: &str = "/usr/local/sbin:/usr/sbin:/sbin";
-
 /// Installs what is missing as root on Debian, elsewhere says what is missing. Never an error: a test that
 /// lacks its program skips, and its skip is reported.
 pub(crate) fn provide() -> Result<(), String> {
@@ -43,18 +40,26 @@ pub(crate) fn provide() -> Result<(), String> {
 }
 
 fn missing() -> Vec<&'static Program> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = path();
     PROGRAMS.iter().filter(|program| !is_there(program.name, &path)).collect()
 }
 
+fn path() -> OsString {
+    std::env::var_os("PATH").unwrap_or_default()
+}
+
 fn is_there(program: &str, path: &OsStr) -> bool {
-    let system = std::env::split_paths(SYSTEM_FOLDERS);
-    std::env::split_paths(path).chain(system).any(|folder| folder.join(program).is_file())
+    std::env::split_paths(path).any(|folder| folder.join(program).is_file())
 }
 
 fn install(missing: &[&Program]) -> Result<(), String> {
     if !is_root() {
-        return Err("not root, so nothing can be installed".to_owned());
+        return Err("not root, so nothing can be installed; run this once as root".to_owned());
+    }
+    if !is_there("apt-get", &path()) {
+        return Err(
+            "no apt-get here, so nothing can be installed; bring it by this system's own means".to_owned()
+        );
     }
     succeed(apt_get().arg("update"))?;
     let packages = missing.iter().map(|program| program.package);

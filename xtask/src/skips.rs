@@ -25,14 +25,13 @@ impl fmt::Display for Skip<'_> {
     }
 }
 
-/// Forgets the skips of an earlier run.
-pub(crate) fn clear(file: &Path) -> Result<(), String> {
-    match std::fs::remove_file(file) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(format!("cannot remove {}: {error}; remove it by hand", file.display()))
-        }
-        _ => Ok(()),
+/// Forgets the skips of an earlier run, and makes a place for those of this one.
+pub(crate) fn empty(file: &Path) -> Result<(), String> {
+    let cannot = |error| format!("cannot write {}: {error}; remove it by hand", file.display());
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder).map_err(cannot)?;
     }
+    std::fs::write(file, "").map_err(cannot)
 }
 
 /// Prints what was skipped. In CI it is an error where the need was promised.

@@ -13,7 +13,7 @@ const SKIPS_FILE: &str = "target/skips.txt";
 pub(crate) fn run(steps: &mut Steps) {
     let skips_file = steps.root().join(SKIPS_FILE);
     steps.run("outside programs", programs::provide);
-    steps.run("clear the list of skipped tests", || skips::clear(&skips_file));
+    steps.run("empty the list of skipped tests", || skips::empty(&skips_file));
     if steps.cargo("build --workspace --bins", &[]) {
         run_tests(steps, &skips_file);
         steps.run("skipped tests", || skips::report(&skips_file, in_ci()));
@@ -28,7 +28,7 @@ fn run_tests(steps: &mut Steps, skips_file: &Path) {
             "cargo-nextest is not installed, so `cargo test` runs the tests; for one process per test and a \
              shorter report run `cargo install cargo-nextest --locked` once (it compiles for some minutes)"
         );
-        "test --workspace --lib --bins --tests --no-fail-fast"
+        "test --workspace --tests --no-fail-fast"
     };
     let file = skips_file.to_string_lossy();
     steps.cargo(runner, &[(skips::VARIABLE, &file)]);

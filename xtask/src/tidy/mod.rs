@@ -47,7 +47,7 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
         return Ok(());
     }
     let lines: Vec<String> = problems.iter().map(Problem::to_string).collect();
-    Err(format!("{}\n{} problems", lines.join("\n"), lines.len()))
+    Err(format!("{}\nproblems: {}", lines.join("\n"), lines.len()))
 }
 
 /// All that is wrong with `tree`, in the order of files and lines.

@@ -107,6 +107,7 @@ mod tests {
         assert_eq!(found(&format!("impl A {{\n{}}}\n", function(71))), [3]);
         assert_eq!(found(&format!("trait A {{\n{}}}\n", function(71))), [3]);
         assert_eq!(found(&format!("mod a {{\n{}}}\n", function(71))), [3]);
+        assert_eq!(found(&format!("fn outer() {{\n{}}}\n", function(71))), [2, 3]);
         assert_eq!(found(&function(70)), []);
     }
 
