@@ -1,0 +1,130 @@
+//! What is kept of one output stream: all of it, or its head and its tail. Pure; the pipes are read in
+//! `pipes`.
+
+/// What a program wrote to one stream.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Captured {
+    /// All bytes if `total` is within the limit. Else the first half of the limit, a line that says how
+    /// many bytes are left out, and the last half: longer than the limit by that line (under 64 bytes).
+    pub bytes: Vec<u8>,
+    /// Bytes the program wrote.
+    pub total: u64,
+}
+
+/// A stream as it comes in. Memory: at most the limit plus what `Vec` rounds up to.
+#[derive(Debug)]
+pub(super) struct Keep {
+    head: Vec<u8>,
+    head_max: usize,
+    tail: Ring,
+    total: u64,
+}
+
+impl Keep {
+    /// Keeps at most `limit` bytes of the stream.
+    pub(super) fn new(limit: u64) -> Self {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let tail_max = limit / 2;
+        Self { head: Vec::new(), head_max: limit - tail_max, tail: Ring::new(tail_max), total: 0 }
+    }
+
+    /// Takes the stream's next bytes.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.total += bytes.len() as u64;
+        let room = self.head_max - self.head.len();
+        let (to_head, to_tail) = bytes.split_at(bytes.len().min(room));
+        self.head.extend_from_slice(to_head);
+        self.tail.push(to_tail);
+    }
+
+    /// The stream has ended.
+    pub(super) fn finish(self) -> Captured {
+        let left_out = self.total - (self.head.len() + self.tail.bytes.len()) as u64;
+        let mut bytes = self.head;
+        if left_out > 0 {
+            bytes.extend_from_slice(format!("\n[starfarm: {left_out} bytes left out here]\n").as_bytes());
+        }
+        bytes.extend_from_slice(&self.tail.in_order());
+        Captured { bytes, total: self.total }
+    }
+}
+
+/// The last `max` bytes of what was pushed.
+#[derive(Debug)]
+struct Ring {
+    bytes: Vec<u8>,
+    max: usize,
+    /// Where the oldest byte is; 0 until the ring is full.
+    oldest: usize,
+}
+
+impl Ring {
+    fn new(max: usize) -> Self {
+        Self { bytes: Vec::new(), max, oldest: 0 }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        if self.max == 0 {
+            return;
+        }
+        let bytes = &bytes[bytes.len().saturating_sub(self.max)..];
+        let room = self.max - self.bytes.len();
+        let (fill, replace) = bytes.split_at(bytes.len().min(room));
+        self.bytes.extend_from_slice(fill);
+        let (to_end, from_start) = replace.split_at(replace.len().min(self.max - self.oldest));
+        self.bytes[self.oldest..][..to_end.len()].copy_from_slice(to_end);
+        self.bytes[..from_start.len()].copy_from_slice(from_start);
+        self.oldest = (self.oldest + replace.len()) % self.max;
+    }
+
+    fn in_order(mut self) -> Vec<u8> {
+        self.bytes.rotate_left(self.oldest);
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keep(limit: u64, pieces: &[&[u8]]) -> Captured {
+        let mut keep = Keep::new(limit);
+        pieces.iter().for_each(|piece| keep.push(piece));
+        keep.finish()
+    }
+
+    #[test]
+    fn output_up_to_the_limit_is_whole() {
+        assert_eq!(keep(7, &[b"abc", b"", b"defg"]), Captured { bytes: b"abcdefg".to_vec(), total: 7 });
+        assert_eq!(keep(u64::MAX, &[b"abc"]), Captured { bytes: b"abc".to_vec(), total: 3 });
+    }
+
+    #[test]
+    fn over_the_limit_head_and_tail_stay_and_the_cut_is_marked() {
+        let kept = keep(6, &[b"abcdefgh"]);
+        assert_eq!(String::from_utf8_lossy(&kept.bytes), "abc\n[starfarm: 2 bytes left out here]\nfgh");
+        assert_eq!(kept.total, 8);
+    }
+
+    #[test]
+    fn a_limit_of_nothing_still_says_what_was_written() {
+        assert_eq!(keep(0, &[]), Captured::default());
+        assert_eq!(keep(0, &[b"abc"]).bytes, b"\n[starfarm: 3 bytes left out here]\n");
+        assert_eq!(keep(1, &[b"abc"]).bytes, b"a\n[starfarm: 2 bytes left out here]\n");
+    }
+
+    /// Every way to cut a stream in three gives the same as the stream in one piece.
+    #[test]
+    fn how_the_stream_was_cut_into_reads_does_not_matter() {
+        let stream: Vec<u8> = (0..40).collect();
+        for limit in 0..45 {
+            let whole = keep(limit, &[&stream]);
+            for first in 0..=stream.len() {
+                for second in first..=stream.len() {
+                    let pieces = [&stream[..first], &stream[first..second], &stream[second..]];
+                    assert_eq!(keep(limit, &pieces), whole, "limit {limit}, cuts {first} and {second}");
+                }
+            }
+        }
+    }
+}

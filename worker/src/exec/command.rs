@@ -1,0 +1,101 @@
+//! A unit's command line, and in which words it is said why it could not be started.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// What is run for one unit. No shell is involved: each argument arrives as it stands here.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CommandLine {
+    /// A path, or a name that is looked up in the worker's PATH. A relative path counts from `dir`.
+    pub program: OsString,
+    /// Its arguments, without the program's name.
+    pub args: Vec<OsString>,
+    /// Added to the worker's own environment, which is inherited. A PATH given here is the one the
+    /// program is looked up in, and makes the start slow (fork instead of `posix_spawn`).
+    pub env: Vec<(OsString, OsString)>,
+    /// The directory it starts in; the worker's own where there is none.
+    pub dir: Option<PathBuf>,
+    /// How long it may run before it is ended. Without it a hanging program hangs its slot.
+    pub timeout: Option<Duration>,
+    /// Bytes kept of each of stdout and stderr, see [`Captured`](super::Captured).
+    pub output_limit: u64,
+}
+
+impl CommandLine {
+    /// The same for std. Only options that leave std on its `posix_spawn` path: a fork would copy the
+    /// page tables of the whole worker for every unit.
+    pub(super) fn to_std(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.args).envs(self.env.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0);
+        if let Some(dir) = &self.dir {
+            command.current_dir(dir);
+        }
+        command
+    }
+
+    /// What to tell the user when the start failed with `error`.
+    pub(super) fn why_not_started(&self, error: &io::Error) -> String {
+        if let Some(dir) = self.dir.as_deref().filter(|dir| !dir.is_dir()) {
+            return format!("the working directory `{}` is not a directory on this node", dir.display());
+        }
+        let program = self.program.to_string_lossy();
+        let errno = rustix::io::Errno::from_io_error(error);
+        match errno {
+            Some(rustix::io::Errno::NOENT) => self.why_not_found(),
+            Some(rustix::io::Errno::ACCESS) => format!(
+                "`{program}` may not be executed on this node: it must be a file with execute permission \
+                 (chmod +x), in directories the worker may enter, not on a `noexec` mount"
+            ),
+            Some(rustix::io::Errno::NOEXEC) => format!(
+                "`{program}` is neither a program for this kind of machine nor a script whose first line \
+                 names its interpreter (such as `#!/bin/sh`)"
+            ),
+            Some(rustix::io::Errno::TOOBIG) => format!(
+                "the arguments and environment of `{program}` are longer than this system allows: pass \
+                 them in a file"
+            ),
+            Some(rustix::io::Errno::TXTBSY) => {
+                format!("`{program}` is still open for writing: start it when it has been closed")
+            }
+            Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => format!(
+                "`{program}` was not started, the worker has no file descriptor left: raise `ulimit -n` \
+                 or give the worker fewer slots"
+            ),
+            Some(rustix::io::Errno::AGAIN) => format!(
+                "`{program}` was not started, this node allows no more processes: raise `ulimit -u` (or \
+                 the container's pids limit) or give the worker fewer slots"
+            ),
+            Some(rustix::io::Errno::NOMEM) => {
+                format!(
+                    "`{program}` was not started, this node is out of memory: give the worker fewer slots"
+                )
+            }
+            None if error.kind() == io::ErrorKind::InvalidInput => {
+                format!("the command line or environment of `{program}` holds a NUL byte: remove it")
+            }
+            _ => format!("`{program}` could not be started: {error}"),
+        }
+    }
+
+    /// `ENOENT` has three causes that call for three remedies.
+    fn why_not_found(&self) -> String {
+        let program = self.program.to_string_lossy();
+        let path = self.dir.as_deref().unwrap_or(Path::new("")).join(&self.program);
+        if !program.contains('/') {
+            format!("`{program}` was not found in PATH on this node: install it here, or name its path")
+        } else if path.exists() {
+            format!(
+                "`{program}` is there, but what it needs to start is not: the interpreter that its first \
+                 line (`#!`) names, or the loader of the system it was built for"
+            )
+        } else {
+            format!("`{program}` does not exist on this node: put it at this path here, or correct the path")
+        }
+    }
+}

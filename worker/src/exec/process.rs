@@ -1,0 +1,268 @@
+//! One program from its start to its end: it is started, watched, ended if it must be, and nothing of
+//! its process group is left. What leaves the group is ended in `strays`.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, pidfd_open, waitid,
+};
+
+use super::cancel::Cancel;
+use super::capture::Captured;
+use super::command::CommandLine;
+use super::family::{self, Relative};
+use super::phase::{Phase, Why};
+use super::pipes::{Stream, wait};
+use super::strays;
+
+/// How often a child is asked whether it has ended where the kernel has no pidfd (before Linux 5.3).
+const TICK: Duration = Duration::from_millis(10);
+/// The most a pipe can hold unless root has raised `fs.pipe-max-size`, in bytes.
+const PIPE_BYTES_MAX: usize = 1024 * 1024;
+
+/// What became of a unit's program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnitRun {
+    /// How it ended.
+    pub end: End,
+    /// From before its start until its end was seen; the clearing away of descendants is not in it.
+    pub duration: Duration,
+    /// What it and its descendants wrote to stdout.
+    pub stdout: Captured,
+    /// What it and its descendants wrote to stderr.
+    pub stderr: Captured,
+}
+
+/// How a program ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum End {
+    /// By itself, with this code, 0 to 255.
+    Exit(i32),
+    /// By a signal of this number that did not come from us.
+    Signal(i32),
+    /// Ended by us because its time was over, in whatever way it then ended.
+    Timeout,
+    /// Ended by us because its [`Cancel`] was raised, or not even started.
+    Cancelled,
+    /// It never ran; why, and what to do, in a sentence for the user.
+    NotStarted(String),
+}
+
+/// What a program is given beyond its time; each span is at most a year.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Patience {
+    /// From TERM to KILL, at a timeout and at a cancel.
+    pub term_to_kill: Duration,
+    /// From the program's end until descendants that still hold its stdout or stderr are killed.
+    pub end_to_kill: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { term_to_kill: Duration::from_secs(5), end_to_kill: Duration::from_millis(100) }
+    }
+}
+
+/// Runs `command` to its end, or until `cancel` is killed. Blocks; every other failure is an [`End`].
+///
+/// After [`become_subreaper`](super::become_subreaper), descendants that left the process group are
+/// ended as well. A process that not even KILL ends (one stuck in the kernel, or one of another user)
+/// keeps this call waiting.
+pub fn run(command: &CommandLine, cancel: &Cancel) -> UnitRun {
+    run_with(command, cancel, Patience::default())
+}
+
+/// [`run`] with other time spans.
+pub fn run_with(command: &CommandLine, cancel: &Cancel, patience: Patience) -> UnitRun {
+    let start = Instant::now();
+    if cancel.is_killed() {
+        return nothing_ran(End::Cancelled, start);
+    }
+    match Process::start(command) {
+        Ok(process) => attend(process, command, start, cancel, patience),
+        Err(error) => nothing_ran(End::NotStarted(command.why_not_started(&error)), start),
+    }
+}
+
+/// Sees a started program through.
+fn attend(
+    mut process: Process,
+    command: &CommandLine,
+    start: Instant,
+    cancel: &Cancel,
+    patience: Patience,
+) -> UnitRun {
+    let mut phase = Phase::Runs { until: command.timeout.and_then(|timeout| start.checked_add(timeout)) };
+    process.follow(&mut phase, cancel, patience.term_to_kill);
+    let duration = start.elapsed();
+    process.hear_out(patience.end_to_kill);
+    let (status, stdout, stderr) = process.collect();
+    strays::reap_strays();
+    UnitRun { end: end_of(command, phase.why(), status), duration, stdout, stderr }
+}
+
+fn nothing_ran(end: End, start: Instant) -> UnitRun {
+    let (stdout, stderr) = Default::default();
+    UnitRun { end, duration: start.elapsed(), stdout, stderr }
+}
+
+fn end_of(command: &CommandLine, why: Option<Why>, status: io::Result<ExitStatus>) -> End {
+    match (why, status) {
+        (Some(Why::Timeout), _) => End::Timeout,
+        (Some(Why::Cancelled), _) => End::Cancelled,
+        (None, Ok(status)) => match (status.code(), status.signal()) {
+            (Some(code), _) => End::Exit(code),
+            // The wait was for ended children only, so that without a code there is a signal.
+            (None, signal) => End::Signal(signal.unwrap_or(0)),
+        },
+        (None, Err(error)) => End::NotStarted(format!(
+            "how `{}` ended is not known ({error}): start the worker with SIGCHLD not ignored",
+            command.program.to_string_lossy()
+        )),
+    }
+}
+
+/// A program that was started and not yet collected. Until then its process id, and with it the id of
+/// its group, cannot become another's: signals go to the right processes.
+struct Process {
+    relative: Relative,
+    pid: Pid,
+    /// Readable once the program has ended; `None` where the kernel has none to give.
+    pidfd: Option<OwnedFd>,
+    stdout: Stream,
+    stderr: Stream,
+    buffer: Vec<u8>,
+}
+
+impl Process {
+    fn start(command: &CommandLine) -> io::Result<Self> {
+        let mut relative = family::spawn(&mut command.to_std())?;
+        let pid = Pid::from_child(&relative.child);
+        let stdout = relative.child.stdout.take().map(OwnedFd::from);
+        let stderr = relative.child.stderr.take().map(OwnedFd::from);
+        Ok(Self {
+            relative,
+            pid,
+            pidfd: open_pidfd(pid),
+            stdout: Stream::new(stdout, command.output_limit),
+            stderr: Stream::new(stderr, command.output_limit),
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Reads and waits until the program itself has ended, and sees to it that it does in time.
+    fn follow(&mut self, phase: &mut Phase, cancel: &Cancel, term_to_kill: Duration) {
+        loop {
+            let cancel_fd = phase.heeds_cancel().then(|| cancel.as_fd());
+            let pidfd = self.pidfd.as_ref().map(AsFd::as_fd);
+            let fds = [self.stdout.fd(), self.stderr.fd(), pidfd, cancel_fd];
+            let [stdout, stderr, ended, cancelled] = wait(fds, self.alarm(*phase));
+            self.take(stdout, stderr);
+            if !ended.is_empty() || (self.pidfd.is_none() && self.has_ended()) {
+                return;
+            }
+            match phase.step(Instant::now(), !cancelled.is_empty(), term_to_kill) {
+                Some(Signal::KILL) => self.kill(),
+                Some(signal) => self.ask(signal),
+                None => {}
+            }
+        }
+    }
+
+    fn alarm(&self, phase: Phase) -> Option<Instant> {
+        let tick = self.pidfd.is_none().then(|| Instant::now() + TICK);
+        [phase.alarm(), tick].into_iter().flatten().min()
+    }
+
+    fn has_ended(&self) -> bool {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        // An error is ECHILD: collected behind our back, so it has ended.
+        !matches!(waitid(WaitId::Pid(self.pid), look), Ok(None))
+    }
+
+    fn take(&mut self, stdout: PollFlags, stderr: PollFlags) -> usize {
+        self.stdout.take(stdout, &mut self.buffer) + self.stderr.take(stderr, &mut self.buffer)
+    }
+
+    /// After the program's end: waits a while for the end of its output, kills the rest of its group, and
+    /// reads what the pipes still hold.
+    fn hear_out(&mut self, end_to_kill: Duration) {
+        let until = Instant::now() + end_to_kill;
+        while self.is_heard() && Instant::now() < until {
+            let [stdout, stderr] = wait([self.stdout.fd(), self.stderr.fd()], Some(until));
+            self.take(stdout, stderr);
+        }
+        // The program itself is not collected yet, so that the group's id is still its own.
+        let _ = kill_process_group(self.pid, Signal::KILL);
+        // A descendant that left the group may write for ever: no more than the pipes could hold.
+        let mut left = 2 * PIPE_BYTES_MAX;
+        while self.is_heard() && left > 0 {
+            let [stdout, stderr] = wait([self.stdout.fd(), self.stderr.fd()], Some(until));
+            if stdout.is_empty() && stderr.is_empty() {
+                return;
+            }
+            left = left.saturating_sub(self.take(stdout, stderr));
+        }
+    }
+
+    fn is_heard(&self) -> bool {
+        self.stdout.is_open() || self.stderr.is_open()
+    }
+
+    /// Sends `signal` once to each process of the group. A program that has left its group for another
+    /// gets it directly, but only if nobody else was there: no program should get it twice.
+    fn ask(&self, signal: Signal) {
+        if kill_process_group(self.pid, signal).is_err() {
+            let _ = kill_process(self.pid, signal);
+        }
+    }
+
+    /// KILL for the group and for the program, wherever it is. Both may be gone, which is as well.
+    fn kill(&self) {
+        let _ = kill_process_group(self.pid, Signal::KILL);
+        let _ = kill_process(self.pid, Signal::KILL);
+    }
+
+    fn collect(self) -> (io::Result<ExitStatus>, Captured, Captured) {
+        (self.relative.wait(), self.stdout.finish(), self.stderr.finish())
+    }
+}
+
+/// `None` where there is no such call (before Linux 5.3, or forbidden in a container) or no file
+/// descriptor left: the run then looks for itself every [`TICK`].
+fn open_pidfd(pid: Pid) -> Option<OwnedFd> {
+    pidfd_open(pid, PidfdFlags::empty()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On kernels without pidfd the end is found by asking.
+    #[test]
+    fn a_run_without_pidfd_ends_as_well() {
+        let shell = |script: &str, timeout| CommandLine {
+            program: "sh".into(),
+            args: vec!["-c".into(), script.into()],
+            output_limit: 100,
+            timeout,
+            ..CommandLine::default()
+        };
+        let run = |command: &CommandLine| {
+            let mut process = Process::start(command).unwrap();
+            process.pidfd = None;
+            attend(process, command, Instant::now(), &Cancel::new().unwrap(), Patience::default())
+        };
+        let quiet = run(&shell("exec >&- 2>&-; sleep 0.1; exit 5", None));
+        assert_eq!(quiet.end, End::Exit(5));
+        let chatty = run(&shell("echo hello; kill -USR1 $$", None));
+        assert_eq!((chatty.end, chatty.stdout.bytes), (End::Signal(10), b"hello\n".to_vec()));
+        let hanging = run(&shell("exec sleep 600", Some(Duration::from_millis(50))));
+        assert_eq!(hanging.end, End::Timeout);
+    }
+}
