@@ -1,1 +1,41 @@
-//! Stub.
+//! What a starfarm task computes natively. Today that is `search`: every candidate of an interval of a
+//! character space is hashed and compared with the digests looked for.
+//!
+//! The map, outside in:
+//! - `search`: the public face; checks what it is given, cuts a scan into runs.
+//! - `space`: unit index to candidate, and the table that an inner run steps through.
+//! - `block`: where a candidate's bytes stand in the one message block.
+//! - `targets`: which digests are looked for, and the quick tests before an exact look-up.
+//! - `run`: the inner loop, generic over the algorithm and the code path.
+//! - `digest`, `md`, `md5`, `ntlm`, `sha1`, `sha256`: the algorithms, each written once over `lanes`.
+//! - `lanes`, `path`, `avx512`, `avx2`, `portable`: a vector of 32-bit words, and who provides it.
+//!
+//! Not here: job files, hexadecimal, turning hits back into strings (`decomposers` does), threads and time.
+//! This is for digests that one is entitled to audit.
+
+// Only `avx512`, `avx2` and nothing else may use `unsafe`; the workspace denies it elsewhere.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod block;
+mod digest;
+mod error;
+mod lanes;
+mod md;
+mod md5;
+mod ntlm;
+mod path;
+mod portable;
+mod run;
+mod search;
+mod sha1;
+mod sha256;
+mod space;
+mod targets;
+
+pub use error::SearchError;
+pub use path::Path;
+pub use search::{Hit, Search};

@@ -1,0 +1,87 @@
+//! Prints how many million candidates one core tests in a second, for each algorithm and code path, with
+//! one target and with many. `cargo run --release -p starfarm-benches --bin search_rate -- [SECONDS]`
+//! spends SECONDS (default 1) on each line.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use starfarm_kernels::{Path, Search, SearchError};
+use starfarm_protocol::spec::Algorithm;
+
+const ALGORITHMS: [(&str, Algorithm); 4] = [
+    ("md5", Algorithm::Md5),
+    ("ntlm", Algorithm::Ntlm),
+    ("sha1", Algorithm::Sha1),
+    ("sha256", Algorithm::Sha256),
+];
+/// Targets and length of the candidates (lower-case letters) for each line of MD5.
+const MD5_CASES: [(usize, usize); 7] = [(1, 6), (1, 8), (1, 9), (1, 12), (8, 8), (500, 8), (1_000_000, 8)];
+/// The same for each other algorithm.
+const OTHER_CASES: [(usize, usize); 2] = [(1, 8), (500, 8)];
+
+fn main() -> ExitCode {
+    let argument = std::env::args().nth(1).unwrap_or_else(|| "1".to_owned());
+    let Some(time) = argument.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok()) else {
+        eprintln!("search_rate: SECONDS is a number, for example 0.5; not {argument:?}");
+        return ExitCode::from(2);
+    };
+    match print_rates(time) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("search_rate: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print_rates(time: Duration) -> Result<(), SearchError> {
+    println!("{:<10}{:<10}{:>9}{:>8}{:>13}", "algorithm", "path", "targets", "length", "M/s");
+    for (name, algorithm) in ALGORITHMS {
+        let cases: &[_] = if algorithm == Algorithm::Md5 { &MD5_CASES } else { &OTHER_CASES };
+        for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
+            for (targets, length) in cases.iter().copied() {
+                let rate = rate(&search(algorithm, path, targets, length)?, time) / 1e6;
+                println!("{name:<10}{:<10}{targets:>9}{length:>8}{rate:>13.1}", path.name());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn search(algorithm: Algorithm, path: Path, targets: usize, length: usize) -> Result<Search, SearchError> {
+    let positions = vec![(b'a'..=b'z').collect::<Vec<u8>>(); length];
+    let digests: Vec<Vec<u8>> = (0..targets as u64).map(|n| noise(n, algorithm.digest_bytes())).collect();
+    Search::new(algorithm, &positions, length, &digests)?.with_path(path)
+}
+
+/// Candidates in a second over about `time`, after a warm-up of a tenth of it.
+fn rate(search: &Search, time: Duration) -> f64 {
+    scan_for(search, time / 10);
+    let begin = Instant::now();
+    let units = scan_for(search, time);
+    units as f64 / begin.elapsed().as_secs_f64()
+}
+
+/// Candidates scanned in about `time`. A space that is finished earlier is begun again.
+fn scan_for(search: &Search, time: Duration) -> u128 {
+    let begin = Instant::now();
+    let mut units = 0;
+    let mut hits = Vec::new();
+    while begin.elapsed() < time {
+        units += search.scan(0, search.units(), &mut hits, &mut |_| begin.elapsed() < time);
+    }
+    units
+}
+
+/// Bytes that look like a digest and are nobody's on purpose.
+fn noise(n: u64, bytes: usize) -> Vec<u8> {
+    let mut state = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    std::iter::repeat_with(|| {
+        state ^= state >> 29;
+        state = state.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        state ^= state >> 32;
+        (state >> 24) as u8
+    })
+    .take(bytes)
+    .collect()
+}

@@ -1,0 +1,106 @@
+//! The AVX2 path. The vector type is private to this file and used under `entry` alone, which nobody
+//! gets before the processor was asked: that is what makes each `unsafe` below sound.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::*;
+
+use starfarm_protocol::spec::Algorithm;
+
+use crate::digest::Digest;
+use crate::lanes::{Lanes, Wide};
+use crate::md5::Md5;
+use crate::ntlm::Ntlm;
+use crate::run::{Found, Piece, Runner, scan};
+use crate::sha1::Sha1;
+use crate::sha256::Sha256;
+
+/// The inner loop for an algorithm; none where the processor has no AVX2. The bundles are as wide as
+/// the 16 registers allow: a digest with more state has fewer vectors side by side.
+pub(crate) fn runner(algorithm: Algorithm) -> Option<Runner> {
+    if !is_x86_feature_detected!("avx2") {
+        return None;
+    }
+    Some(match algorithm {
+        Algorithm::Md5 => entry::<Md5, 2>,
+        Algorithm::Ntlm => entry::<Ntlm, 2>,
+        Algorithm::Sha1 => entry::<Sha1, 1>,
+        Algorithm::Sha256 => entry::<Sha256, 1>,
+    })
+}
+
+fn entry<D: Digest, const SETS: usize>(piece: &Piece<'_>, found: &mut Vec<Found>) {
+    // SAFETY: only `runner` hands this function out, and only where the processor has the feature.
+    unsafe { featured::<D, SETS>(piece, found) }
+}
+
+#[target_feature(enable = "avx2")]
+fn featured<D: Digest, const SETS: usize>(piece: &Piece<'_>, found: &mut Vec<Found>) {
+    scan::<D, Wide<Ymm, SETS>>(piece, found);
+}
+
+/// 8 words.
+#[derive(Clone, Copy)]
+struct Ymm(__m256i);
+
+/// Runs instructions of the feature in a method of [`Ymm`].
+macro_rules! featured {
+    ($e:expr) => {
+        // SAFETY: a `Ymm` is made and used under `featured` alone, where the feature is on.
+        unsafe { $e }
+    };
+}
+
+impl Lanes for Ymm {
+    const LANES: usize = 8;
+
+    #[inline(always)]
+    fn splat(word: u32) -> Self {
+        featured!(Ymm(_mm256_set1_epi32(word as i32)))
+    }
+    #[inline(always)]
+    fn load(from: &[u32]) -> Self {
+        let from: *const u32 = from[..Self::LANES].as_ptr();
+        // SAFETY: as in `featured!`; the slice has as many words as are read, and no alignment is asked.
+        unsafe { Ymm(_mm256_loadu_si256(from.cast())) }
+    }
+    #[inline(always)]
+    fn store(self, to: &mut [u32]) {
+        let to: *mut u32 = to[..Self::LANES].as_mut_ptr();
+        // SAFETY: as in `featured!`; the slice has room for what is written, and no alignment is asked.
+        unsafe { _mm256_storeu_si256(to.cast(), self.0) }
+    }
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        featured!(Ymm(_mm256_add_epi32(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        featured!(Ymm(_mm256_xor_si256(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        featured!(Ymm(_mm256_and_si256(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        featured!(Ymm(_mm256_or_si256(self.0, other.0)))
+    }
+    #[inline(always)]
+    fn not(self) -> Self {
+        self.xor(Self::splat(!0))
+    }
+    #[inline(always)]
+    fn rotate_left(self, bits: u32) -> Self {
+        let left = featured!(Ymm(_mm256_sllv_epi32(self.0, _mm256_set1_epi32(bits as i32))));
+        left.or(self.shift_right(32 - bits))
+    }
+    #[inline(always)]
+    fn shift_right(self, bits: u32) -> Self {
+        featured!(Ymm(_mm256_srlv_epi32(self.0, _mm256_set1_epi32(bits as i32))))
+    }
+    #[inline(always)]
+    fn equal(self, other: Self) -> u64 {
+        let mask = featured!(_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(self.0, other.0))));
+        u64::from(mask as u32)
+    }
+}

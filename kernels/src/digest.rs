@@ -1,0 +1,49 @@
+//! What the inner loop asks of an algorithm. The algorithms have a file each.
+
+use crate::block::Layout;
+use crate::lanes::Lanes;
+
+/// Words of the longest digest (SHA-256); a shorter one leaves zeros behind its own.
+pub(crate) const DIGEST_WORDS: usize = 8;
+
+/// A digest as words of its algorithm's byte order.
+pub(crate) type Words = [u32; DIGEST_WORDS];
+
+/// A message block of 64 bytes as words of its algorithm's byte order, padding and length included.
+pub(crate) type Block = [u32; 16];
+
+/// A digest over one message block, written once for vectors of any width.
+///
+/// The loop compares one word only, the *key*: a word of the state that is known early. Where the words
+/// that change from candidate to candidate are not used in the last steps, these steps can be taken back
+/// from a target's digest instead of being computed for each candidate.
+pub(crate) trait Digest {
+    /// Where a candidate's bytes stand in the block.
+    const LAYOUT: Layout;
+
+    /// Everything a batch of candidates needs; what does not change in a run is computed once.
+    type Run<V: Lanes>;
+
+    /// A run over candidates that differ from `block` only in the words `varying`.
+    fn start<V: Lanes>(block: &Block, varying: &[usize]) -> Self::Run<V>;
+
+    /// Gives word `word` of the block, one of `varying`, its values.
+    fn set<V: Lanes>(run: &mut Self::Run<V>, word: usize, values: V);
+
+    /// The key of each candidate.
+    fn key<V: Lanes>(run: &Self::Run<V>) -> V;
+
+    /// The key that a candidate of this run has if `digest` is its digest.
+    fn aim(block: &Block, varying: &[usize], digest: &Words) -> u32;
+
+    /// The digest of one candidate.
+    fn digest(block: &Block) -> Words;
+}
+
+/// All words may change: the key is then a plain word of the digest, the same in every run.
+pub(crate) const ALL_WORDS: [usize; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+
+/// The key of `digest` where nothing is known about the run.
+pub(crate) fn plain_aim<D: Digest>(digest: &Words) -> u32 {
+    D::aim(&[0; 16], &ALL_WORDS, digest)
+}

@@ -1,0 +1,192 @@
+//! A vector of 32-bit words, as the algorithms see it. The vectors of a processor live in `avx512` and
+//! `avx2`; here are the one-word vector and the bundle of several vectors.
+//!
+//! Everything is `#[inline(always)]`: the code must melt into the one function that switches the
+//! processor's features on, or each addition would become a call.
+
+/// `LANES` words that take the same steps side by side.
+pub(crate) trait Lanes: Copy {
+    /// Words in the vector, 1..=64.
+    const LANES: usize;
+
+    /// The same word in each lane.
+    fn splat(word: u32) -> Self;
+    /// The first `LANES` words of `from`; panics where there are fewer.
+    fn load(from: &[u32]) -> Self;
+    /// Writes the lanes to the front of `to`; panics where there is less room.
+    fn store(self, to: &mut [u32]);
+    /// Sum, modulo 2^32.
+    fn add(self, other: Self) -> Self;
+    /// Exclusive or.
+    fn xor(self, other: Self) -> Self;
+    /// And.
+    fn and(self, other: Self) -> Self;
+    /// Or.
+    fn or(self, other: Self) -> Self;
+    /// Not.
+    fn not(self) -> Self;
+    /// Each word turned left by `bits`, 1..=31; a constant once inlined.
+    fn rotate_left(self, bits: u32) -> Self;
+    /// Each word moved right by `bits`, 1..=31; a constant once inlined.
+    fn shift_right(self, bits: u32) -> Self;
+    /// Bit i is set where lane i is the same in both.
+    fn equal(self, other: Self) -> u64;
+
+    /// `yes` where the bit of `self` is 1, else `no`.
+    #[inline(always)]
+    fn select(self, yes: Self, no: Self) -> Self {
+        no.xor(self.and(yes.xor(no)))
+    }
+
+    /// The bit that at least two of the three have.
+    #[inline(always)]
+    fn majority(self, y: Self, z: Self) -> Self {
+        self.and(y).or(z.and(self.or(y)))
+    }
+
+    /// Parity of the three.
+    #[inline(always)]
+    fn parity(self, y: Self, z: Self) -> Self {
+        self.xor(y).xor(z)
+    }
+}
+
+impl Lanes for u32 {
+    const LANES: usize = 1;
+
+    #[inline(always)]
+    fn splat(word: u32) -> Self {
+        word
+    }
+    #[inline(always)]
+    fn load(from: &[u32]) -> Self {
+        from[0]
+    }
+    #[inline(always)]
+    fn store(self, to: &mut [u32]) {
+        to[0] = self;
+    }
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        self ^ other
+    }
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        self & other
+    }
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        self | other
+    }
+    #[inline(always)]
+    fn not(self) -> Self {
+        !self
+    }
+    #[inline(always)]
+    fn rotate_left(self, bits: u32) -> Self {
+        u32::rotate_left(self, bits)
+    }
+    #[inline(always)]
+    fn shift_right(self, bits: u32) -> Self {
+        self >> bits
+    }
+    #[inline(always)]
+    fn equal(self, other: Self) -> u64 {
+        u64::from(self == other)
+    }
+}
+
+/// `SETS` independent vectors as one. A step of a digest waits for the step before it, so one vector
+/// leaves most of the processor idle; several in turn hide that latency.
+#[derive(Clone, Copy)]
+pub(crate) struct Wide<T, const SETS: usize>([T; SETS]);
+
+impl<T: Lanes, const SETS: usize> Lanes for Wide<T, SETS> {
+    const LANES: usize = {
+        let lanes = SETS * T::LANES;
+        assert!(lanes <= 64, "`equal` has a bit for each of 64 lanes");
+        lanes
+    };
+
+    #[inline(always)]
+    fn splat(word: u32) -> Self {
+        Wide([T::splat(word); SETS])
+    }
+    #[inline(always)]
+    fn load(from: &[u32]) -> Self {
+        let from = &from[..Self::LANES];
+        let mut sets = [T::splat(0); SETS];
+        for (set, part) in sets.iter_mut().zip(from.chunks_exact(T::LANES)) {
+            *set = T::load(part);
+        }
+        Wide(sets)
+    }
+    #[inline(always)]
+    fn store(self, to: &mut [u32]) {
+        let to = &mut to[..Self::LANES];
+        for (set, part) in self.0.iter().zip(to.chunks_exact_mut(T::LANES)) {
+            set.store(part);
+        }
+    }
+    #[inline(always)]
+    fn add(mut self, other: Self) -> Self {
+        for (a, b) in self.0.iter_mut().zip(&other.0) {
+            *a = a.add(*b);
+        }
+        self
+    }
+    #[inline(always)]
+    fn xor(mut self, other: Self) -> Self {
+        for (a, b) in self.0.iter_mut().zip(&other.0) {
+            *a = a.xor(*b);
+        }
+        self
+    }
+    #[inline(always)]
+    fn and(mut self, other: Self) -> Self {
+        for (a, b) in self.0.iter_mut().zip(&other.0) {
+            *a = a.and(*b);
+        }
+        self
+    }
+    #[inline(always)]
+    fn or(mut self, other: Self) -> Self {
+        for (a, b) in self.0.iter_mut().zip(&other.0) {
+            *a = a.or(*b);
+        }
+        self
+    }
+    #[inline(always)]
+    fn not(mut self) -> Self {
+        for a in &mut self.0 {
+            *a = a.not();
+        }
+        self
+    }
+    #[inline(always)]
+    fn rotate_left(mut self, bits: u32) -> Self {
+        for a in &mut self.0 {
+            *a = a.rotate_left(bits);
+        }
+        self
+    }
+    #[inline(always)]
+    fn shift_right(mut self, bits: u32) -> Self {
+        for a in &mut self.0 {
+            *a = a.shift_right(bits);
+        }
+        self
+    }
+    #[inline(always)]
+    fn equal(self, other: Self) -> u64 {
+        let mut mask = 0;
+        for (i, (a, b)) in self.0.iter().zip(&other.0).enumerate() {
+            mask |= a.equal(*b) << (i * T::LANES);
+        }
+        mask
+    }
+}

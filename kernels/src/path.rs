@@ -1,0 +1,56 @@
+//! The code paths and the choice between them at run time. What a path does is in its own file.
+
+use starfarm_protocol::spec::Algorithm;
+
+use crate::portable;
+use crate::run::Runner;
+#[cfg(target_arch = "x86_64")]
+use crate::{avx2, avx512};
+
+/// A way to do the same computation. All of them find the same hits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Path {
+    /// x86-64 with AVX-512F: vectors of 16 words.
+    Avx512,
+    /// x86-64 with AVX2: vectors of 8 words.
+    Avx2,
+    /// Any processor; what the compiler makes of plain code.
+    Portable,
+}
+
+impl Path {
+    /// All paths, fastest first.
+    pub const ALL: [Path; 3] = [Path::Avx512, Path::Avx2, Path::Portable];
+
+    /// `avx512`, `avx2` or `portable`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Path::Avx512 => "avx512",
+            Path::Avx2 => "avx2",
+            Path::Portable => "portable",
+        }
+    }
+
+    /// This processor can run it.
+    pub fn is_available(self) -> bool {
+        self.runner(Algorithm::Md5).is_some()
+    }
+
+    /// The fastest path that this processor can run.
+    pub fn best() -> Path {
+        Path::ALL.into_iter().find(|path| path.is_available()).unwrap_or(Path::Portable)
+    }
+
+    /// The inner loop for an algorithm; none where the processor lacks what it needs.
+    pub(crate) fn runner(self, algorithm: Algorithm) -> Option<Runner> {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Path::Avx512 => avx512::runner(algorithm),
+            #[cfg(target_arch = "x86_64")]
+            Path::Avx2 => avx2::runner(algorithm),
+            #[cfg(not(target_arch = "x86_64"))]
+            Path::Avx512 | Path::Avx2 => None,
+            Path::Portable => Some(portable::runner(algorithm)),
+        }
+    }
+}

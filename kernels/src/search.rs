@@ -1,0 +1,170 @@
+//! The public face of the CPU search: checks what it is given and cuts a scan into pieces for the inner
+//! loop. It knows no time; how long a chunk takes is an estimate written down in `chunk_units`.
+
+use starfarm_protocol::spec::Algorithm;
+
+use crate::SearchError;
+use crate::block::{Layout, digest_words};
+use crate::digest::Digest;
+use crate::md5::Md5;
+use crate::ntlm::Ntlm;
+use crate::path::Path;
+use crate::run::{Found, Piece, Runner};
+use crate::sha1::Sha1;
+use crate::sha256::Sha256;
+use crate::space::Space;
+use crate::targets::Targets;
+
+/// A candidate whose digest is one of the targets.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Hit {
+    /// The candidate's unit.
+    pub unit: u128,
+    /// Which target, an index into the targets given to [`Search::new`].
+    pub target: u32,
+}
+
+/// A character space, the digests looked for in it, and the code that does it. It does not change while
+/// it is used, so the slots of a worker share one.
+pub struct Search {
+    algorithm: Algorithm,
+    space: Space,
+    targets: Targets,
+    path: Path,
+    runner: Runner,
+    chunk: u128,
+}
+
+impl Search {
+    /// Sets up a search on the fastest path of this processor.
+    ///
+    /// `positions` and `min` are those of [`starfarm_protocol::spec::Space::Chars`]: candidates have `min`
+    /// to `positions.len()` bytes, shorter ones first, the last position turning fastest; an alphabet has
+    /// 1 to 256 distinct bytes. The longest candidate has at most 55 bytes, with NTLM 27. `targets` are
+    /// digests, without repeats (a repeated one is reported under each of its indices).
+    ///
+    /// # Errors
+    /// Each [`SearchError`] but `NoPath`.
+    pub fn new(
+        algorithm: Algorithm,
+        positions: &[Vec<u8>],
+        min: usize,
+        targets: &[Vec<u8>],
+    ) -> Result<Search, SearchError> {
+        let layout = layout(algorithm);
+        let space = Space::new(layout, positions, min)?;
+        let targets = check_targets(algorithm, targets)?;
+        let path = Path::best();
+        let runner = path.runner(algorithm).ok_or(SearchError::NoPath(path))?;
+        Ok(Search { algorithm, space, targets, path, runner, chunk: chunk_units(algorithm, path) })
+    }
+
+    /// The same search on a path of the caller's choice, for tests and measurements.
+    ///
+    /// # Errors
+    /// [`SearchError::NoPath`] where this processor cannot run it.
+    pub fn with_path(self, path: Path) -> Result<Search, SearchError> {
+        let runner = path.runner(self.algorithm).ok_or(SearchError::NoPath(path))?;
+        let chunk = chunk_units(self.algorithm, path);
+        Ok(Search { path, runner, chunk, ..self })
+    }
+
+    /// Number of candidates, 1..=2^128 - 1.
+    pub fn units(&self) -> u128 {
+        self.space.units()
+    }
+
+    /// The code path in use: `avx512`, `avx2` or `portable`.
+    pub fn path(&self) -> &'static str {
+        self.path.name()
+    }
+
+    /// Scans the units `[lo, hi)` and appends the hits in the order of their units. Every few
+    /// milliseconds of work `keep_going` is given the first unit not yet scanned; when it answers false
+    /// the scan ends there. It is not asked at `hi`.
+    ///
+    /// Returns the first unit not scanned: `hi`, or where it was stopped. What lies behind the last unit
+    /// of the space is passed over as if it held no hit.
+    pub fn scan(
+        &self,
+        lo: u128,
+        hi: u128,
+        hits: &mut Vec<Hit>,
+        keep_going: &mut dyn FnMut(u128) -> bool,
+    ) -> u128 {
+        let end = hi.min(self.units());
+        let mut found = Vec::new();
+        let mut next = lo;
+        while next < end {
+            let stop = end.min(next.saturating_add(self.chunk));
+            self.scan_chunk(next, stop, &mut found, hits);
+            next = stop;
+            if next < end && !keep_going(next) {
+                return next;
+            }
+        }
+        hi.max(lo)
+    }
+
+    fn scan_chunk(&self, lo: u128, hi: u128, found: &mut Vec<Found>, hits: &mut Vec<Hit>) {
+        let mut odometer = self.space.seek(lo);
+        let mut next = lo;
+        while next < hi {
+            let (from, size) = (odometer.from, odometer.tail.size);
+            let units = (hi - next).min((size - from) as u128);
+            let to = from + units as usize;
+            let piece =
+                Piece { block: odometer.block(), tail: odometer.tail, from, to, targets: &self.targets };
+            (self.runner)(&piece, found);
+            let hit = |f: Found| Hit { unit: next + (f.at - from) as u128, target: f.target };
+            hits.extend(found.drain(..).map(hit));
+            next += units;
+            odometer.advance();
+        }
+    }
+}
+
+fn layout(algorithm: Algorithm) -> Layout {
+    match algorithm {
+        Algorithm::Md5 => Md5::LAYOUT,
+        Algorithm::Sha1 => Sha1::LAYOUT,
+        Algorithm::Sha256 => Sha256::LAYOUT,
+        Algorithm::Ntlm => Ntlm::LAYOUT,
+    }
+}
+
+fn check_targets(algorithm: Algorithm, targets: &[Vec<u8>]) -> Result<Targets, SearchError> {
+    let expected = algorithm.digest_bytes();
+    if let Some((target, digest)) = targets.iter().enumerate().find(|(_, digest)| digest.len() != expected) {
+        return Err(SearchError::TargetLength { target, length: digest.len(), expected });
+    }
+    if targets.is_empty() {
+        return Err(SearchError::NoTargets);
+    }
+    if u32::try_from(targets.len()).is_err() {
+        return Err(SearchError::TooManyTargets);
+    }
+    let digests: Vec<_> = targets.iter().map(|digest| digest_words(layout(algorithm), digest)).collect();
+    Ok(match algorithm {
+        Algorithm::Md5 => Targets::new::<Md5>(&digests),
+        Algorithm::Sha1 => Targets::new::<Sha1>(&digests),
+        Algorithm::Sha256 => Targets::new::<Sha256>(&digests),
+        Algorithm::Ntlm => Targets::new::<Ntlm>(&digests),
+    })
+}
+
+/// Candidates between two questions to `keep_going`: 2^20 where a core does some 300 million in a second,
+/// fewer for slower algorithms and paths, so that it stays a few milliseconds.
+fn chunk_units(algorithm: Algorithm, path: Path) -> u128 {
+    let slower_algorithm = match algorithm {
+        Algorithm::Md5 | Algorithm::Ntlm => 0,
+        Algorithm::Sha1 => 1,
+        Algorithm::Sha256 => 2,
+    };
+    let slower_path = match path {
+        Path::Avx512 => 0,
+        Path::Avx2 => 1,
+        Path::Portable => 3,
+    };
+    1 << (20 - slower_algorithm - slower_path)
+}

@@ -1,0 +1,216 @@
+//! Random spaces, intervals and targets: each path against the judge, which computes every candidate with
+//! other people's code.
+
+use std::collections::HashMap;
+
+use crate::judge::{ALGORITHMS, Chance, candidate, digest, length_max, paths, scan};
+use starfarm_kernels::{Hit, Search};
+use starfarm_protocol::spec::Algorithm;
+
+struct Case {
+    algorithm: Algorithm,
+    positions: Vec<Vec<u8>>,
+    min: usize,
+}
+
+impl Case {
+    fn random(chance: &mut Chance, algorithm: Algorithm) -> Case {
+        let sizes = [1, 1, 2, 3, 10, 26, 62, 95, 255, 256];
+        let length = 1 + chance.index(12);
+        let mut any_alphabet = || {
+            let size = sizes[chance.index(sizes.len())];
+            chance.alphabet(size)
+        };
+        let positions: Vec<_> = (0..length).map(|_| any_alphabet()).collect();
+        Case { algorithm, min: 1 + chance.index(positions.len()), positions }
+    }
+
+    fn units(&self) -> u128 {
+        let of =
+            |length| self.positions[..length].iter().map(|a: &Vec<u8>| a.len() as u128).product::<u128>();
+        (self.min..=self.positions.len()).map(of).sum()
+    }
+
+    fn digest(&self, unit: u128) -> Vec<u8> {
+        digest(self.algorithm, &candidate(&self.positions, self.min, unit))
+    }
+
+    fn search(&self, targets: &[Vec<u8>]) -> Search {
+        let search = Search::new(self.algorithm, &self.positions, self.min, targets).unwrap();
+        assert_eq!(search.units(), self.units());
+        search
+    }
+
+    /// What a scan of `[lo, hi)` has to find.
+    fn judge(&self, lo: u128, hi: u128, targets: &[Vec<u8>]) -> Vec<Hit> {
+        let index: HashMap<&[u8], u32> = targets.iter().map(Vec::as_slice).zip(0..).collect();
+        (lo..hi)
+            .filter_map(|unit| {
+                index.get(self.digest(unit).as_slice()).map(|target| Hit { unit, target: *target })
+            })
+            .collect()
+    }
+}
+
+/// Up to `most` units somewhere in the space, often at a seam: its ends, a change of length, a multiple
+/// of a power of two.
+fn interval(chance: &mut Chance, case: &Case, most: u128) -> (u128, u128) {
+    let units = case.units();
+    let width = match chance.index(6) {
+        0 => 1,
+        1 => 1 + chance.below(130),
+        _ => 1 + chance.below(most),
+    }
+    .min(units);
+    let first_length: u128 = case.positions[..case.min].iter().map(|a| a.len() as u128).product();
+    let lo = match chance.index(4) {
+        0 => 0,
+        1 => units - width,
+        2 => first_length.saturating_sub(width / 2).min(units - width),
+        _ => chance.below(units - width + 1),
+    };
+    (lo, lo + width)
+}
+
+/// `count` distinct digests: those of the interval's first and last unit and of some in it, of its
+/// neighbours outside, and of nothing.
+fn targets(chance: &mut Chance, case: &Case, (lo, hi): (u128, u128), count: usize) -> Vec<Vec<u8>> {
+    let mut planted = vec![case.digest(hi - 1), case.digest(lo)];
+    if lo > 0 {
+        planted.push(case.digest(lo - 1));
+    }
+    if hi < case.units() {
+        planted.push(case.digest(hi));
+    }
+    for _ in 0..count.min(40) {
+        planted.push(case.digest(lo + chance.below(hi - lo)));
+    }
+    let length = case.algorithm.digest_bytes();
+    planted.truncate(count);
+    let mut seen = std::collections::HashSet::new();
+    planted.retain(|digest| seen.insert(digest.clone()));
+    while planted.len() < count {
+        planted.push(chance.bytes(length));
+    }
+    for i in (1..planted.len()).rev() {
+        let other = chance.index(i + 1);
+        planted.swap(i, other);
+    }
+    planted
+}
+
+fn check(chance: &mut Chance, case: &Case, count: usize, most: u128) {
+    let (lo, hi) = interval(chance, case, most);
+    let targets = targets(chance, case, (lo, hi), count);
+    let expected = case.judge(lo, hi, &targets);
+    assert!(!expected.is_empty());
+    for path in paths() {
+        let search = case.search(&targets).with_path(path).unwrap();
+        let sizes: Vec<_> = case.positions.iter().map(Vec::len).collect();
+        let what = format!("{:?} {path:?} {sizes:?} min {} [{lo}, {hi})", case.algorithm, case.min);
+        assert_eq!(scan(&search, lo, hi), expected, "{what}, {count} targets");
+    }
+}
+
+#[test]
+fn random_spaces_with_few_and_many_targets() {
+    let mut chance = Chance(1);
+    for algorithm in ALGORITHMS {
+        for count in [1, 2, 8, 9, 500] {
+            for _ in 0..8 {
+                let case = Case::random(&mut chance, algorithm);
+                check(&mut chance, &case, count, 3_000);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_hundred_thousand_targets() {
+    let mut chance = Chance(2);
+    for algorithm in ALGORITHMS {
+        let case = Case::random(&mut chance, algorithm);
+        check(&mut chance, &case, 100_000, 20_000);
+    }
+}
+
+#[test]
+fn intervals_over_many_runs() {
+    let mut chance = Chance(3);
+    for algorithm in ALGORITHMS {
+        // 256 is as long as a run is when the alphabets do not divide it better.
+        let positions = [256, 256, 257 - 1, 2].map(|size| chance.alphabet(size)).to_vec();
+        let case = Case { algorithm, positions, min: 2 };
+        check(&mut chance, &case, 1, 150_000);
+        check(&mut chance, &case, 20, 150_000);
+    }
+}
+
+#[test]
+fn the_longest_candidates() {
+    let mut chance = Chance(4);
+    for algorithm in ALGORITHMS {
+        let positions = (0..length_max(algorithm)).map(|_| chance.alphabet(2)).collect();
+        let case = Case { algorithm, positions, min: length_max(algorithm) - 2 };
+        for count in [1, 30] {
+            check(&mut chance, &case, count, 2_000);
+        }
+    }
+}
+
+#[test]
+fn alphabets_of_one_byte_and_of_all() {
+    let mut chance = Chance(5);
+    for algorithm in ALGORITHMS {
+        let lone = Case { algorithm, positions: vec![vec![b'x']; 6], min: 6 };
+        assert_eq!(lone.units(), 1);
+        check(&mut chance, &lone, 1, 1);
+        let all = Case { algorithm, positions: vec![(0..=255).collect(); 3], min: 1 };
+        check(&mut chance, &all, 3, 70_000);
+        let mixed =
+            Case { algorithm, positions: vec![vec![0], (0..=255).collect(), vec![255], vec![7]], min: 1 };
+        check(&mut chance, &mixed, 3, 600);
+    }
+}
+
+#[test]
+fn the_last_units_of_a_space_near_the_limit() {
+    // 256^15 * 255 candidates: just below 2^128.
+    let mut chance = Chance(6);
+    for algorithm in ALGORITHMS {
+        let mut positions: Vec<Vec<u8>> = vec![(0..=255).collect(); 16];
+        positions[0].pop();
+        let case = Case { algorithm, positions, min: 16 };
+        let units = case.units();
+        let targets = [case.digest(units - 1), case.digest(units - 1_000)];
+        let hit = |unit, target| Hit { unit, target };
+        for path in paths() {
+            let search = case.search(&targets).with_path(path).unwrap();
+            let hits = scan(&search, units - 1_000, units);
+            assert_eq!(hits, [hit(units - 1_000, 1), hit(units - 1, 0)]);
+        }
+        check(&mut chance, &case, 2, 500);
+    }
+}
+
+#[test]
+fn targets_that_share_their_first_words_are_told_apart() {
+    // The key is a word of the digest; a target that differs in its last or first byte alone is another.
+    for algorithm in ALGORITHMS {
+        let case = Case { algorithm, positions: vec![b"abcdefgh".to_vec(); 4], min: 4 };
+        let right = case.digest(1_234);
+        let near = |at: usize| {
+            let mut digest = right.clone();
+            digest[at] ^= 1;
+            digest
+        };
+        let wrong: Vec<Vec<u8>> = (0..right.len()).map(near).collect();
+        for path in paths() {
+            assert_eq!(scan(&case.search(&wrong).with_path(path).unwrap(), 0, case.units()), []);
+            let mut all = wrong.clone();
+            all.push(right.clone());
+            let hits = scan(&case.search(&all).with_path(path).unwrap(), 0, case.units());
+            assert_eq!(hits, [Hit { unit: 1_234, target: wrong.len() as u32 }]);
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The CPU search through its public face. `judge` knows the truth; the tests are cut by what they are
+//! about: published digests and refusals, random spaces, the contract of `scan`.
+#![allow(clippy::unwrap_used)]
+
+mod judge;
+mod judged;
+mod scanning;
+mod vectors;
