@@ -1,7 +1,10 @@
 //! What starfarm's programs say to each other: ids, job specifications, limits, messages, their codec
 //! and the sealed session. No sockets, no clock, no threads live here.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 pub mod ids;
 pub mod limits;
+pub mod seal;
 pub mod spec;
 pub mod wire;

@@ -1,0 +1,102 @@
+//! Who may do what. A role comes from the join key a peer enrolled with, never from what the peer says.
+//! Which message asks for which action is decided where messages are handled.
+
+use serde::{Deserialize, Serialize};
+
+/// What a key is for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[repr(u8)]
+pub enum Role {
+    /// Computes: takes tasks, returns results. It can see and steer nothing.
+    Worker = 1,
+    /// Looks: status, jobs, results.
+    Observer = 2,
+    /// Looks and steers: submits, cancels, drains.
+    Operator = 3,
+    /// Everything but computing, keys included.
+    Admin = 4,
+}
+
+/// A class of requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Take tasks, return results, fetch inputs and upload outputs.
+    Work,
+    /// Read the farm's state, jobs and results.
+    Watch,
+    /// Change jobs and nodes.
+    Steer,
+    /// List, add and revoke keys; forget nodes; stop the farm.
+    Govern,
+}
+
+impl Role {
+    const ALL: [Self; 4] = [Self::Worker, Self::Observer, Self::Operator, Self::Admin];
+
+    /// The number on the wire; append only.
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The role of a number; `None` for one that this version does not know.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.number() == number)
+    }
+
+    /// The name in files and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Worker => "worker",
+            Self::Observer => "observer",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+        }
+    }
+
+    /// Whether a peer of this role may do `action`.
+    pub fn may(self, action: Action) -> bool {
+        match self {
+            Self::Worker => action == Action::Work,
+            Self::Observer => action == Action::Watch,
+            Self::Operator => matches!(action, Action::Watch | Action::Steer),
+            Self::Admin => matches!(action, Action::Watch | Action::Steer | Action::Govern),
+        }
+    }
+}
+
+impl std::fmt::Display for Role {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_role_may_do_its_own_part_only() {
+        let table = [
+            (Role::Worker, [true, false, false, false]),
+            (Role::Observer, [false, true, false, false]),
+            (Role::Operator, [false, true, true, false]),
+            (Role::Admin, [false, true, true, true]),
+        ];
+        for (role, expected) in table {
+            let may = [Action::Work, Action::Watch, Action::Steer, Action::Govern].map(|a| role.may(a));
+            assert_eq!(may, expected, "{role}");
+        }
+    }
+
+    #[test]
+    fn numbers_and_names_are_pinned() {
+        assert_eq!(Role::ALL.map(Role::number), [1, 2, 3, 4]);
+        assert_eq!(Role::from_number(0), None);
+        assert_eq!(Role::from_number(5), None);
+        for role in Role::ALL {
+            assert_eq!(Role::from_number(role.number()), Some(role));
+            assert_eq!(serde_json::to_string(&role).unwrap(), format!("\"{}\"", role.name()));
+        }
+    }
+}

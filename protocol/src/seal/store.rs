@@ -1,0 +1,305 @@
+//! Who is enrolled and with which join keys one may enrol: the data and the rules. Pure; the rim reads
+//! and writes the file, and hands in wall time where a date is kept.
+//!
+//! The rules, in the order they are asked:
+//! 1. A revoked key is refused, whatever join key it brings.
+//! 2. An enrolled key is admitted with the join key it enrolled with, *also when that join key has been
+//!    revoked since*: revoking a join file that leaked must not stop the farm's own machines. It is
+//!    admitted with any other join key of the same role that is not revoked.
+//! 3. A new key is admitted with any join key that is not revoked.
+//! 4. A name belongs to one key at a time. A revoked key no longer holds its name; a key may change its
+//!    name to one that is free.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::keys::{Secret, is_valid_name};
+use super::refusal::Refusal;
+use super::role::Role;
+use crate::ids::{Boot, JoinKeyId, PublicKey};
+
+/// Version of the file's layout.
+pub const KEY_STORE_VERSION: u32 = 1;
+
+/// Every key of a farm.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyStore {
+    version: u32,
+    keys: BTreeMap<PublicKey, EnrolledKey>,
+    join_keys: BTreeMap<JoinKeyId, JoinKey>,
+}
+
+/// A node or admin that has enrolled.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnrolledKey {
+    /// Its name, unique among the keys that are not revoked.
+    pub name: String,
+    /// What it is for.
+    pub role: Role,
+    /// The join key it enrolled with.
+    pub join_key: JoinKeyId,
+    /// When, in seconds since 1970. For people only.
+    pub added_unix: u64,
+    /// It is no longer admitted.
+    pub revoked: bool,
+}
+
+/// What a join file holds: everybody who has it may enrol.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JoinKey {
+    /// The pre-shared key of the handshake.
+    pub secret: Secret,
+    /// The role of those who enrol with it.
+    pub role: Role,
+    /// No new key may enrol with it.
+    pub revoked: bool,
+}
+
+/// What a peer says about itself in its first message. The key is proved there; the join key and so the
+/// role only by the first transport message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// Its static key.
+    pub key: PublicKey,
+    /// The name it wants; empty where it sent none that is text.
+    pub name: String,
+    /// Its incarnation.
+    pub boot: Boot,
+    /// The join key it brings.
+    pub join_key: JoinKeyId,
+}
+
+/// Nobody holds the key that was named.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoSuchKey;
+
+impl std::fmt::Display for NoSuchKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("no such key: `starfarm key list` shows them")
+    }
+}
+
+impl std::error::Error for NoSuchKey {}
+
+impl Default for KeyStore {
+    fn default() -> Self {
+        Self { version: KEY_STORE_VERSION, keys: BTreeMap::new(), join_keys: BTreeMap::new() }
+    }
+}
+
+impl KeyStore {
+    /// Adds a join key and returns its id. `secret` must be 32 fresh random bytes. Adding one again
+    /// changes nothing, so that a revoked one cannot come back by mistake.
+    pub fn add_join_key(&mut self, secret: Secret, role: Role) -> JoinKeyId {
+        let id = secret.join_key_id();
+        self.join_keys.entry(id).or_insert(JoinKey { secret, role, revoked: false });
+        id
+    }
+
+    /// The join key of an id, revoked or not.
+    pub fn join_key(&self, id: &JoinKeyId) -> Option<&JoinKey> {
+        self.join_keys.get(id)
+    }
+
+    /// All join keys, by id.
+    pub fn join_keys(&self) -> impl Iterator<Item = (&JoinKeyId, &JoinKey)> {
+        self.join_keys.iter()
+    }
+
+    /// The enrolled key, revoked or not.
+    pub fn key(&self, key: &PublicKey) -> Option<&EnrolledKey> {
+        self.keys.get(key)
+    }
+
+    /// All enrolled keys, by key.
+    pub fn keys(&self) -> impl Iterator<Item = (&PublicKey, &EnrolledKey)> {
+        self.keys.iter()
+    }
+
+    /// The key that holds `name`; a revoked one does not.
+    pub fn holder(&self, name: &str) -> Option<PublicKey> {
+        self.keys.iter().find(|(_, entry)| !entry.revoked && entry.name == name).map(|(key, _)| *key)
+    }
+
+    /// Says whether `claim` would be admitted, and with which role. The rules stand at the top.
+    ///
+    /// # Errors
+    /// The first rule that is broken.
+    pub fn admit(&self, claim: &Claim) -> Result<Role, Refusal> {
+        let join_key = self.join_keys.get(&claim.join_key).ok_or(Refusal::JoinKeyRevoked)?;
+        match self.keys.get(&claim.key) {
+            Some(entry) if entry.revoked => return Err(Refusal::KeyRevoked),
+            Some(entry) if entry.join_key == claim.join_key => {}
+            _ if join_key.revoked => return Err(Refusal::JoinKeyRevoked),
+            Some(entry) if entry.role != join_key.role => return Err(Refusal::RoleMismatch),
+            _ => {}
+        }
+        if !is_valid_name(&claim.name) {
+            return Err(Refusal::BadName);
+        }
+        match self.holder(&claim.name) {
+            Some(holder) if holder != claim.key => Err(Refusal::NameTaken),
+            _ => Ok(join_key.role),
+        }
+    }
+
+    /// Enrols the peer of `claim`, or notes its new name; `added_unix` is in seconds since 1970. Only
+    /// after its first transport message has opened: not before that has it proved the join key.
+    /// `true` where the store has changed and must be written.
+    ///
+    /// # Errors
+    /// As [`KeyStore::admit`]; the store is then unchanged.
+    pub fn enrol(&mut self, claim: &Claim, added_unix: u64) -> Result<bool, Refusal> {
+        let role = self.admit(claim)?;
+        if let Some(entry) = self.keys.get_mut(&claim.key) {
+            let renamed = entry.name != claim.name;
+            entry.name.clone_from(&claim.name);
+            return Ok(renamed);
+        }
+        let (name, join_key) = (claim.name.clone(), claim.join_key);
+        self.keys.insert(claim.key, EnrolledKey { name, role, join_key, added_unix, revoked: false });
+        Ok(true)
+    }
+
+    /// Revokes an enrolled key for good. Its sessions are ended by
+    /// [`super::table::SessionTable::revoke`], its streams by whoever holds them.
+    ///
+    /// # Errors
+    /// No such key.
+    pub fn revoke_key(&mut self, key: &PublicKey) -> Result<(), NoSuchKey> {
+        self.keys.get_mut(key).ok_or(NoSuchKey)?.revoked = true;
+        Ok(())
+    }
+
+    /// Revokes a join key: nobody new may enrol with it. Keys that enrolled with it stay.
+    ///
+    /// # Errors
+    /// No such join key.
+    pub fn revoke_join_key(&mut self, id: &JoinKeyId) -> Result<(), NoSuchKey> {
+        self.join_keys.get_mut(id).ok_or(NoSuchKey)?.revoked = true;
+        Ok(())
+    }
+
+    /// The text of the file: JSON, with the join secrets in clear, so it must be private.
+    pub fn to_json(&self) -> zeroize::Zeroizing<String> {
+        let text = serde_json::to_string_pretty(self).expect("every key of the maps is text");
+        zeroize::Zeroizing::new(text)
+    }
+
+    /// Reads what [`KeyStore::to_json`] wrote.
+    ///
+    /// # Errors
+    /// A sentence for a person, with line and column.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        let store: Self =
+            serde_json::from_str(text).map_err(|e| format!("the key store cannot be read: {e}"))?;
+        if store.version != KEY_STORE_VERSION {
+            return Err(format!(
+                "the key store has version {}, this program reads {KEY_STORE_VERSION}: run the starfarm \
+                 that wrote it",
+                store.version
+            ));
+        }
+        match store.join_keys.iter().find(|(id, join_key)| join_key.secret.join_key_id() != **id) {
+            Some((id, _)) => Err(format!("the join key {id} in the key store does not fit its secret")),
+            None => Ok(store),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(key: u8, name: &str, join_key: JoinKeyId) -> Claim {
+        Claim { key: PublicKey([key; 32]), name: name.into(), boot: Boot(1), join_key }
+    }
+
+    fn farm() -> (KeyStore, JoinKeyId, JoinKeyId) {
+        let mut store = KeyStore::default();
+        let worker = store.add_join_key(Secret([1; 32]), Role::Worker);
+        let admin = store.add_join_key(Secret([2; 32]), Role::Admin);
+        (store, worker, admin)
+    }
+
+    #[test]
+    fn a_key_enrols_once_and_may_come_again() {
+        let (mut store, worker, _) = farm();
+        assert_eq!(store.enrol(&claim(7, "a", worker), 99), Ok(true));
+        assert_eq!(store.enrol(&claim(7, "a", worker), 100), Ok(false));
+        let entry = store.key(&PublicKey([7; 32])).unwrap();
+        assert_eq!((entry.name.as_str(), entry.role, entry.added_unix), ("a", Role::Worker, 99));
+    }
+
+    #[test]
+    fn a_name_belongs_to_one_key_until_that_is_revoked() {
+        let (mut store, worker, _) = farm();
+        store.enrol(&claim(7, "a", worker), 0).unwrap();
+        assert_eq!(store.enrol(&claim(8, "a", worker), 0), Err(Refusal::NameTaken));
+        assert_eq!(store.key(&PublicKey([8; 32])), None);
+        store.revoke_key(&PublicKey([7; 32])).unwrap();
+        assert_eq!(store.enrol(&claim(8, "a", worker), 0), Ok(true));
+        assert_eq!(store.enrol(&claim(7, "b", worker), 0), Err(Refusal::KeyRevoked));
+    }
+
+    #[test]
+    fn a_key_may_change_its_name_to_a_free_one_only() {
+        let (mut store, worker, _) = farm();
+        store.enrol(&claim(7, "a", worker), 0).unwrap();
+        store.enrol(&claim(8, "b", worker), 0).unwrap();
+        assert_eq!(store.enrol(&claim(7, "b", worker), 0), Err(Refusal::NameTaken));
+        assert_eq!(store.enrol(&claim(7, "c", worker), 0), Ok(true));
+        assert_eq!(store.holder("c"), Some(PublicKey([7; 32])));
+        assert_eq!(store.holder("a"), None);
+    }
+
+    #[test]
+    fn a_revoked_join_key_keeps_its_own_and_takes_nobody_new() {
+        let (mut store, worker, _) = farm();
+        let other = store.add_join_key(Secret([3; 32]), Role::Worker);
+        store.enrol(&claim(7, "a", worker), 0).unwrap();
+        store.enrol(&claim(9, "c", other), 0).unwrap();
+        store.revoke_join_key(&worker).unwrap();
+        assert_eq!(store.admit(&claim(7, "a", worker)), Ok(Role::Worker));
+        assert_eq!(store.admit(&claim(8, "b", worker)), Err(Refusal::JoinKeyRevoked));
+        assert_eq!(store.admit(&claim(9, "c", worker)), Err(Refusal::JoinKeyRevoked));
+        assert_eq!(store.admit(&claim(7, "a", other)), Ok(Role::Worker));
+        store.add_join_key(Secret([1; 32]), Role::Worker);
+        assert!(store.join_key(&worker).unwrap().revoked, "adding it again must not bring it back");
+    }
+
+    #[test]
+    fn a_role_cannot_be_changed_by_another_join_key() {
+        let (mut store, worker, admin) = farm();
+        store.enrol(&claim(7, "a", worker), 0).unwrap();
+        assert_eq!(store.admit(&claim(7, "a", admin)), Err(Refusal::RoleMismatch));
+        assert_eq!(store.admit(&claim(8, "b", admin)), Ok(Role::Admin));
+        assert_eq!(store.admit(&claim(8, "no good", admin)), Err(Refusal::BadName));
+    }
+
+    #[test]
+    fn what_is_not_there_cannot_be_revoked() {
+        let (mut store, ..) = farm();
+        assert_eq!(store.revoke_key(&PublicKey([9; 32])), Err(NoSuchKey));
+        assert_eq!(store.revoke_join_key(&JoinKeyId([9; 8])), Err(NoSuchKey));
+    }
+
+    #[test]
+    fn the_file_comes_back_and_says_what_is_wrong_with_it() {
+        let (mut store, worker, _) = farm();
+        store.enrol(&claim(7, "a", worker), 99).unwrap();
+        store.revoke_join_key(&worker).unwrap();
+        let text = store.to_json();
+        assert_eq!(KeyStore::from_json(&text).unwrap(), store);
+        let newer = text.replace("\"version\": 1", "\"version\": 2");
+        assert!(KeyStore::from_json(&newer).unwrap_err().contains("version 2"));
+        let cut = &text[..text.len() / 2];
+        assert!(KeyStore::from_json(cut).unwrap_err().contains("line"));
+        let swapped = text.replace(&"01".repeat(32), &"05".repeat(32));
+        assert!(KeyStore::from_json(&swapped).unwrap_err().contains("does not fit"));
+    }
+}

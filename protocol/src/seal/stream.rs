@@ -1,0 +1,243 @@
+//! The same handshake and seal over a byte stream, for TCP. Pure: bytes in, bytes out, so that blocking
+//! sockets and tokio can both drive it. Reading and writing the bytes, time limits and what the records
+//! mean live elsewhere.
+//!
+//! A frame is a length, u32 little endian, and that many bytes. The first frame each way is a handshake
+//! packet, every later one a record: a sealed message whose counter is its place in the stream. Reading
+//! is the same everywhere: 4 bytes, [`frame_bytes`], as many bytes more, then the step that is due.
+//!
+//! The end of a stream is not sealed: whoever cuts the connection can cut off the last records, so the
+//! records themselves must say what is complete.
+
+use std::sync::Arc;
+
+use super::error::SealError;
+use super::handshake::{
+    Accepted, Initiator, Introduction, Outcome, Peer, Pending, Reply, Request, Responder,
+};
+use super::packet::TAG_BYTES;
+use super::refusal::Refusal;
+use super::session::Cipher;
+use super::store::KeyStore;
+
+/// Bytes of a frame's length.
+pub const FRAME_HEADER_BYTES: usize = 4;
+/// Longest frame: the longest Noise message.
+pub const FRAME_BYTES_MAX: usize = 65_535;
+/// Longest message of a record.
+pub const RECORD_PLAIN_MAX: usize = FRAME_BYTES_MAX - TAG_BYTES;
+
+/// Bytes that follow a frame's length. Asked before any memory is taken for them.
+///
+/// # Errors
+/// [`SealError::Malformed`] for more than [`FRAME_BYTES_MAX`] or fewer than a tag's 16.
+pub fn frame_bytes(header: [u8; FRAME_HEADER_BYTES]) -> Result<usize, SealError> {
+    let bytes = u32::from_le_bytes(header) as usize;
+    if !(TAG_BYTES..=FRAME_BYTES_MAX).contains(&bytes) {
+        return Err(SealError::Malformed("a frame of this length does not exist"));
+    }
+    Ok(bytes)
+}
+
+/// Both directions of a stream after its handshake; each side keeps one pair.
+pub struct Stream {
+    /// The direction that sends.
+    pub sealer: StreamSealer,
+    /// The direction that receives.
+    pub opener: StreamOpener,
+}
+
+impl Stream {
+    fn new(cipher: Cipher) -> Self {
+        let cipher = Arc::new(cipher);
+        let opener = StreamOpener { cipher: Arc::clone(&cipher), counter: 0, broken: false };
+        Self { sealer: StreamSealer { cipher, counter: 0 }, opener }
+    }
+}
+
+/// The direction that sends.
+pub struct StreamSealer {
+    cipher: Arc<Cipher>,
+    counter: u64,
+}
+
+impl StreamSealer {
+    /// Appends a frame with `plain`, sealed, to `out`. An empty message is a record too.
+    ///
+    /// # Errors
+    /// [`SealError::TooLarge`] beyond [`RECORD_PLAIN_MAX`]; `out` is then unchanged.
+    pub fn seal(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), SealError> {
+        if plain.len() > RECORD_PLAIN_MAX {
+            return Err(SealError::TooLarge { max: RECORD_PLAIN_MAX });
+        }
+        let start = out.len();
+        let bytes = plain.len() + TAG_BYTES;
+        out.extend((bytes as u32).to_le_bytes());
+        out.resize(start + FRAME_HEADER_BYTES + bytes, 0);
+        self.cipher.seal(self.counter, plain, &mut out[start + FRAME_HEADER_BYTES..])?;
+        self.counter += 1;
+        Ok(())
+    }
+}
+
+/// The direction that receives.
+pub struct StreamOpener {
+    cipher: Arc<Cipher>,
+    counter: u64,
+    broken: bool,
+}
+
+impl StreamOpener {
+    /// Opens the record in a frame's `body` into `out`, which is cleared first. After an error no record
+    /// opens any more: on a stream a wrong byte is an attack or a bug, never a loss.
+    ///
+    /// # Errors
+    /// [`SealError::Forged`] for a record that was changed, repeated, left out or moved;
+    /// [`SealError::Broken`] after that.
+    pub fn open(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<(), SealError> {
+        if self.broken {
+            return Err(SealError::Broken);
+        }
+        out.clear();
+        out.resize(body.len(), 0);
+        match self.cipher.open(self.counter, body, out) {
+            Ok(bytes) => {
+                out.truncate(bytes);
+                self.counter += 1;
+                Ok(())
+            }
+            Err(error) => {
+                out.clear();
+                self.broken = true;
+                Err(error)
+            }
+        }
+    }
+}
+
+/// The calling side's handshake.
+pub struct StreamInitiator(Initiator);
+
+/// How a stream's handshake ended for the caller.
+pub enum StreamOutcome {
+    /// The scheduler has agreed.
+    Accepted {
+        /// What it said: farm, epoch, role.
+        farm: crate::ids::FarmId,
+        /// The scheduler's incarnation.
+        epoch: crate::ids::Epoch,
+        /// What the caller may do.
+        role: super::Role,
+        /// The keys.
+        stream: Stream,
+    },
+    /// The scheduler has refused, for good; see [`Outcome::Refused`].
+    Refused {
+        /// Why, if known to this version.
+        refusal: Option<Refusal>,
+        /// For the user.
+        reason: String,
+    },
+}
+
+impl StreamInitiator {
+    /// Begins: the second value is the frame to send. `who.mode.stream` is set here.
+    ///
+    /// # Errors
+    /// As [`Initiator::start`].
+    pub fn start(who: &Introduction<'_>) -> Result<(Self, Vec<u8>), SealError> {
+        let mut who = *who;
+        who.mode.stream = true;
+        // A stream is its own index.
+        let (initiator, packet) = Initiator::start(&who, 0, None)?;
+        Ok((Self(initiator), frame(&packet)))
+    }
+
+    /// Reads the body of the scheduler's first frame.
+    ///
+    /// # Errors
+    /// As [`Initiator::read_response`]; the connection must be closed.
+    pub fn finish(mut self, body: &[u8]) -> Result<StreamOutcome, SealError> {
+        match self.0.read_response(body)? {
+            Outcome::Accepted(Accepted { farm, epoch, role, established }) => {
+                let stream = Stream::new(established.cipher);
+                Ok(StreamOutcome::Accepted { farm, epoch, role, stream })
+            }
+            Outcome::Refused { refusal, reason } => Ok(StreamOutcome::Refused { refusal, reason }),
+        }
+    }
+}
+
+/// The scheduler's answer to a stream's first frame.
+pub enum StreamReply {
+    /// Agreed, as far as the first message can tell.
+    Accepted {
+        /// The frame to send.
+        frame: Vec<u8>,
+        /// To keep until its first record opens.
+        stream: UnconfirmedStream,
+    },
+    /// Refused in words: send the frame and close.
+    Refused {
+        /// The frame to send.
+        frame: Vec<u8>,
+        /// Why.
+        refusal: Refusal,
+    },
+}
+
+/// Answers the body of a stream's first frame. `responder` must be one for streams.
+///
+/// # Errors
+/// As [`Responder::answer`]; the connection must then be closed without an answer.
+pub fn answer(
+    responder: &mut Responder,
+    keys: &KeyStore,
+    body: &[u8],
+    now_us: u64,
+) -> Result<StreamReply, SealError> {
+    match responder.answer(keys, &Request { datagram: body, source: &[], index: 0, now_us })? {
+        Reply::Accepted { bytes, pending } => {
+            let Pending { peer, established } = pending;
+            let stream = UnconfirmedStream { peer, stream: Stream::new(established.cipher) };
+            Ok(StreamReply::Accepted { frame: frame(&bytes), stream })
+        }
+        Reply::Refused { bytes, refusal, .. } => Ok(StreamReply::Refused { frame: frame(&bytes), refusal }),
+        Reply::Cookie { .. } => Err(SealError::Malformed("a responder for streams is needed here")),
+    }
+}
+
+/// A stream whose peer has yet to prove the join secret. Nothing can be sealed for it before.
+pub struct UnconfirmedStream {
+    peer: Peer,
+    stream: Stream,
+}
+
+impl UnconfirmedStream {
+    /// Opens the first record into `out`, which proves the join secret, and enrols the peer; `now_unix`
+    /// is in seconds since 1970. The last value says whether the store has changed and must be written.
+    /// Whether the role may have what it asks for is for the caller to check, see [`super::Role::may`].
+    ///
+    /// # Errors
+    /// [`SealError::Forged`]; [`SealError::Refused`] where the rules have changed since the handshake, or
+    /// another key took the name. The connection must be closed.
+    pub fn confirm(
+        mut self,
+        keys: &mut KeyStore,
+        body: &[u8],
+        out: &mut Vec<u8>,
+        now_unix: u64,
+    ) -> Result<(Stream, Peer, bool), SealError> {
+        self.stream.opener.open(body, out)?;
+        let store_changed = keys.enrol(&self.peer.claim, now_unix).map_err(SealError::Refused)?;
+        Ok((self.stream, self.peer, store_changed))
+    }
+}
+
+/// `packet` with its length before it.
+fn frame(packet: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(FRAME_HEADER_BYTES + packet.len());
+    bytes.extend((packet.len() as u32).to_le_bytes());
+    bytes.extend(packet);
+    bytes
+}
