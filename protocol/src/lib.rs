@@ -4,6 +4,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod ids;
+pub mod join;
 pub mod limits;
 pub mod seal;
 pub mod spec;
