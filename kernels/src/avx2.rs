@@ -14,17 +14,18 @@ use crate::run::{Found, Piece, Runner, scan};
 use crate::sha1::Sha1;
 use crate::sha256::Sha256;
 
-/// The inner loop for an algorithm; none where the processor has no AVX2. The bundles are as wide as
-/// the 16 registers allow: a digest with more state has fewer vectors side by side.
+/// The inner loop for an algorithm; none where the processor has no AVX2. How many vectors go side by
+/// side is measured: more of them hide more of a step's latency, until the 16 registers are full and
+/// what is spilled costs more. A digest with more state has fewer.
 pub(crate) fn runner(algorithm: Algorithm) -> Option<Runner> {
     if !is_x86_feature_detected!("avx2") {
         return None;
     }
     Some(match algorithm {
-        Algorithm::Md5 => entry::<Md5, 2>,
-        Algorithm::Ntlm => entry::<Ntlm, 2>,
-        Algorithm::Sha1 => entry::<Sha1, 1>,
-        Algorithm::Sha256 => entry::<Sha256, 1>,
+        Algorithm::Md5 => entry::<Md5, 4>,
+        Algorithm::Ntlm => entry::<Ntlm, 4>,
+        Algorithm::Sha1 => entry::<Sha1, 2>,
+        Algorithm::Sha256 => entry::<Sha256, 2>,
     })
 }
 
@@ -99,8 +100,7 @@ impl Lanes for Ymm {
         featured!(Ymm(_mm256_srlv_epi32(self.0, _mm256_set1_epi32(bits as i32))))
     }
     #[inline(always)]
-    fn equal(self, other: Self) -> u64 {
-        let mask = featured!(_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(self.0, other.0))));
-        u64::from(mask as u32)
+    fn matches(self, other: Self) -> u32 {
+        featured!(_mm256_movemask_epi8(_mm256_cmpeq_epi32(self.0, other.0))) as u32
     }
 }

@@ -14,17 +14,18 @@ use crate::run::{Found, Piece, Runner, scan};
 use crate::sha1::Sha1;
 use crate::sha256::Sha256;
 
-/// The inner loop for an algorithm; none where the processor has no AVX-512. The bundles are as wide as
-/// the 32 registers allow: a digest with more state has fewer vectors side by side.
+/// The inner loop for an algorithm; none where the processor has no AVX-512. How many vectors go side by
+/// side is measured: more of them hide more of a step's latency, until the 32 registers are full and
+/// what is spilled costs more. A digest with more state has fewer.
 pub(crate) fn runner(algorithm: Algorithm) -> Option<Runner> {
     if !is_x86_feature_detected!("avx512f") {
         return None;
     }
     Some(match algorithm {
-        Algorithm::Md5 => entry::<Md5, 4>,
-        Algorithm::Ntlm => entry::<Ntlm, 4>,
-        Algorithm::Sha1 => entry::<Sha1, 2>,
-        Algorithm::Sha256 => entry::<Sha256, 2>,
+        Algorithm::Md5 => entry::<Md5, 6>,
+        Algorithm::Ntlm => entry::<Ntlm, 6>,
+        Algorithm::Sha1 => entry::<Sha1, 4>,
+        Algorithm::Sha256 => entry::<Sha256, 3>,
     })
 }
 
@@ -98,7 +99,7 @@ impl Lanes for Zmm {
         featured!(Zmm(_mm512_srlv_epi32(self.0, _mm512_set1_epi32(bits as i32))))
     }
     #[inline(always)]
-    fn equal(self, other: Self) -> u64 {
-        u64::from(featured!(_mm512_cmpeq_epi32_mask(self.0, other.0)))
+    fn matches(self, other: Self) -> u32 {
+        u32::from(featured!(_mm512_cmpeq_epi32_mask(self.0, other.0)))
     }
 }

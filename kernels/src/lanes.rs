@@ -4,9 +4,12 @@
 //! Everything is `#[inline(always)]`: the code must melt into the one function that switches the
 //! processor's features on, or each addition would become a call.
 
+/// Most words of a vector, bundles included.
+pub(crate) const LANES_MAX: usize = 128;
+
 /// `LANES` words that take the same steps side by side.
 pub(crate) trait Lanes: Copy {
-    /// Words in the vector, 1..=64.
+    /// Words in the vector, 1..=`LANES_MAX`.
     const LANES: usize;
 
     /// The same word in each lane.
@@ -29,8 +32,8 @@ pub(crate) trait Lanes: Copy {
     fn rotate_left(self, bits: u32) -> Self;
     /// Each word moved right by `bits`, 1..=31; a constant once inlined.
     fn shift_right(self, bits: u32) -> Self;
-    /// Bit i is set where lane i is the same in both.
-    fn equal(self, other: Self) -> u64;
+    /// Not 0 if some lane is the same in both. Which one it is, is asked rarely, so it may cost more.
+    fn matches(self, other: Self) -> u32;
 
     /// `yes` where the bit of `self` is 1, else `no`.
     #[inline(always)]
@@ -95,8 +98,8 @@ impl Lanes for u32 {
         self >> bits
     }
     #[inline(always)]
-    fn equal(self, other: Self) -> u64 {
-        u64::from(self == other)
+    fn matches(self, other: Self) -> u32 {
+        u32::from(self == other)
     }
 }
 
@@ -108,7 +111,7 @@ pub(crate) struct Wide<T, const SETS: usize>([T; SETS]);
 impl<T: Lanes, const SETS: usize> Lanes for Wide<T, SETS> {
     const LANES: usize = {
         let lanes = SETS * T::LANES;
-        assert!(lanes <= 64, "`equal` has a bit for each of 64 lanes");
+        assert!(lanes <= LANES_MAX);
         lanes
     };
 
@@ -182,11 +185,11 @@ impl<T: Lanes, const SETS: usize> Lanes for Wide<T, SETS> {
         self
     }
     #[inline(always)]
-    fn equal(self, other: Self) -> u64 {
-        let mut mask = 0;
-        for (i, (a, b)) in self.0.iter().zip(&other.0).enumerate() {
-            mask |= a.equal(*b) << (i * T::LANES);
+    fn matches(self, other: Self) -> u32 {
+        let mut some = 0;
+        for (a, b) in self.0.iter().zip(&other.0) {
+            some |= a.matches(*b);
         }
-        mask
+        some
     }
 }

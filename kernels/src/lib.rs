@@ -13,7 +13,7 @@
 //! Not here: job files, hexadecimal, turning hits back into strings (`decomposers` does), threads and time.
 //! This is for digests that one is entitled to audit.
 
-// Only `avx512`, `avx2` and nothing else may use `unsafe`; the workspace denies it elsewhere.
+// `unsafe` stands in `avx512` and `avx2` alone; the workspace denies it elsewhere.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 #[cfg(target_arch = "x86_64")]

@@ -2,9 +2,9 @@
 //! comes from is `space`'s business; which processor features are on is decided by the caller.
 
 use crate::digest::{ALL_WORDS, Block, Digest};
-use crate::lanes::Lanes;
+use crate::lanes::{LANES_MAX, Lanes};
 use crate::space::Tail;
-use crate::targets::{Bitmap, Targets};
+use crate::targets::{Bitmap, FEW_MAX, Targets};
 
 /// Candidates that differ in their tail only.
 pub(crate) struct Piece<'a> {
@@ -45,7 +45,7 @@ pub(crate) fn scan<D: Digest, V: Lanes>(piece: &Piece<'_>, found: &mut Vec<Found
 fn scan_few<D: Digest, V: Lanes>(piece: &Piece<'_>, found: &mut Vec<Found>) {
     let words = &piece.tail.words;
     let mut run = D::start::<V>(&piece.block, words);
-    let mut aims = [V::splat(0); crate::targets::FEW_MAX];
+    let mut aims = [V::splat(0); FEW_MAX];
     let digests = piece.targets.digests();
     for (aim, digest) in aims.iter_mut().zip(digests) {
         *aim = V::splat(D::aim(&piece.block, words, digest));
@@ -54,12 +54,15 @@ fn scan_few<D: Digest, V: Lanes>(piece: &Piece<'_>, found: &mut Vec<Found>) {
     for at in (piece.from..piece.to).step_by(V::LANES) {
         load::<D, V>(&mut run, piece, at);
         let keys = D::key(&run);
-        let mut lanes = 0;
+        let mut some = 0;
         for aim in aims {
-            lanes |= keys.equal(*aim);
+            some |= keys.matches(*aim);
         }
-        if lanes != 0 {
-            confirm::<D>(piece, at, lanes, found);
+        if some != 0 {
+            // Once in some 2^32 candidates by chance: no need to know which lanes it was.
+            for at in at..at + V::LANES {
+                confirm::<D>(piece, at, found);
+            }
         }
     }
 }
@@ -68,16 +71,18 @@ fn scan_few<D: Digest, V: Lanes>(piece: &Piece<'_>, found: &mut Vec<Found>) {
 #[inline(always)]
 fn scan_many<D: Digest, V: Lanes>(piece: &Piece<'_>, bitmap: &Bitmap, found: &mut Vec<Found>) {
     let mut run = D::start::<V>(&piece.block, &ALL_WORDS);
-    let mut keys = [0; 64];
-    for at in (piece.from..piece.to).step_by(V::LANES) {
-        load::<D, V>(&mut run, piece, at);
+    let mut keys = [0; LANES_MAX];
+    for first in (piece.from..piece.to).step_by(V::LANES) {
+        load::<D, V>(&mut run, piece, first);
         D::key(&run).store(&mut keys);
-        let mut lanes = 0;
-        for (lane, key) in keys[..V::LANES].iter().enumerate() {
-            lanes |= bitmap.bit(*key) << lane;
-        }
-        if lanes != 0 {
-            sift::<D>(piece, at, lanes, &keys, found);
+        for (part, keys) in keys[..V::LANES].chunks(64).enumerate() {
+            let mut lanes = 0u64;
+            for (lane, key) in keys.iter().enumerate() {
+                lanes |= bitmap.bit(*key) << lane;
+            }
+            if lanes != 0 {
+                sift::<D>(piece, first + 64 * part, lanes, keys, found);
+            }
         }
     }
 }
@@ -91,37 +96,29 @@ fn load<D: Digest, V: Lanes>(run: &mut D::Run<V>, piece: &Piece<'_>, at: usize) 
     }
 }
 
-/// Keeps the lanes whose whole key is a target's; the bitmap has seen its leading bits only.
+/// Confirms the lanes whose whole key is a target's; the bitmap has seen its leading bits only.
 #[inline(never)]
-fn sift<D: Digest>(piece: &Piece<'_>, at: usize, lanes: u64, keys: &[u32; 64], found: &mut Vec<Found>) {
-    let mut kept = 0;
-    for lane in bits(lanes) {
-        kept |= u64::from(piece.targets.has_key(keys[lane])) << lane;
-    }
-    if kept != 0 {
-        confirm::<D>(piece, at, kept, found);
+fn sift<D: Digest>(piece: &Piece<'_>, first: usize, mut lanes: u64, keys: &[u32], found: &mut Vec<Found>) {
+    while lanes != 0 {
+        let lane = lanes.trailing_zeros() as usize;
+        lanes &= lanes - 1;
+        if piece.targets.has_key(keys[lane]) {
+            confirm::<D>(piece, first + lane, found);
+        }
     }
 }
 
-/// Computes the whole digest of each lane and looks it up.
+/// Computes the whole digest of a candidate and looks it up.
 #[cold]
 #[inline(never)]
-fn confirm<D: Digest>(piece: &Piece<'_>, at: usize, lanes: u64, found: &mut Vec<Found>) {
-    // The lanes past the piece's end belong to someone else, or to the table's padding.
-    for at in bits(lanes).map(|lane| at + lane).take_while(|at| *at < piece.to) {
-        let mut block = piece.block;
-        for (word, table) in piece.tail.words.iter().zip(&piece.tail.tables) {
-            block[*word] |= table[at];
-        }
-        found.extend(piece.targets.find::<D>(&D::digest(&block)).map(|target| Found { at, target }));
+fn confirm<D: Digest>(piece: &Piece<'_>, at: usize, found: &mut Vec<Found>) {
+    if at >= piece.to {
+        // A lane past the piece's end: it belongs to the next piece, or to the table's padding.
+        return;
     }
-}
-
-/// Places of the bits that are set, ascending.
-fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let bit = (mask != 0).then(|| mask.trailing_zeros() as usize);
-        mask &= mask.wrapping_sub(1);
-        bit
-    })
+    let mut block = piece.block;
+    for (word, table) in piece.tail.words.iter().zip(&piece.tail.tables) {
+        block[*word] |= table[at];
+    }
+    found.extend(piece.targets.find::<D>(&D::digest(&block)).map(|target| Found { at, target }));
 }

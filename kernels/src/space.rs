@@ -9,12 +9,13 @@ use std::sync::OnceLock;
 use crate::SearchError;
 use crate::block::Layout;
 use crate::digest::Block;
+use crate::lanes::LANES_MAX;
 
 /// Most entries of a tail: 256 KiB for each word that changes, so that the table stays in the second cache
 /// while a run is long enough for its preparation not to count.
 const TAIL_MAX: usize = 1 << 16;
 /// Entries behind a table's end, so that the last batch may load past it.
-const PADDING: usize = 64;
+const PADDING: usize = LANES_MAX;
 
 /// All candidates.
 pub(crate) struct Space {
