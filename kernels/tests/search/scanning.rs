@@ -85,6 +85,26 @@ fn keep_going_stops_at_the_unit_it_is_told() {
 }
 
 #[test]
+fn no_unit_is_lost_where_keep_going_is_asked() {
+    let positions = vec![(b'a'..=b'z').collect::<Vec<u8>>(); 5];
+    let search = |path, targets: &[Vec<u8>]| {
+        Search::new(Algorithm::Md5, &positions, 5, targets).unwrap().with_path(path).unwrap()
+    };
+    for path in paths() {
+        let mut asked = Vec::new();
+        search(path, &[vec![0; 16]]).scan(1_000, 26u128.pow(5), &mut Vec::new(), &mut |next| {
+            asked.push(next);
+            asked.len() < 3
+        });
+        let seams: Vec<u128> = asked.iter().flat_map(|unit| [unit - 1, *unit]).collect();
+        let targets: Vec<Vec<u8>> =
+            seams.iter().map(|unit| digest(Algorithm::Md5, &candidate(&positions, 5, *unit))).collect();
+        let hits = scan(&search(path, &targets), 1_000, asked[2] + 1);
+        assert_eq!(hits.iter().map(|hit| hit.unit).collect::<Vec<_>>(), seams, "{path:?}");
+    }
+}
+
+#[test]
 fn an_interval_past_the_end_of_the_space_is_passed_over() {
     let search = search(Algorithm::Sha1, Path::best(), 3);
     let mut hits = Vec::new();
