@@ -1,3 +1,5 @@
+//! Tests of the codec: everything comes back, nothing is too long, garbage never panics.
+
 use super::*;
 
 fn one(pack: impl FnOnce(&mut Packer)) -> Vec<u8> {

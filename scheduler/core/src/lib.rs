@@ -1,1 +1,36 @@
-//! Stub.
+//! What the scheduler decides: a pure state machine. Events and `now` go in, deeds come out; no sockets,
+//! clocks, threads, chance or hash order live here. `farm` holds the state and the beats of a turn; every
+//! other file is one stage in the life of a task, or one thing that is true.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod check;
+mod command;
+mod coverage;
+mod deed;
+mod dispatch;
+mod farm;
+mod global_queue;
+mod job;
+pub mod limits;
+mod node;
+mod record;
+mod recover;
+mod refill;
+mod result;
+mod send;
+mod task;
+mod view;
+
+pub use command::{CommandError, JobCommand, NodeCommand};
+pub use coverage::{Class, Classes, Coverage, Piece};
+pub use deed::{Deed, Deeds};
+pub use farm::{Config, Farm, Totals};
+pub use job::{FailedUnit, JobState, JobTotals, Kind, NewJob, Place, Sizing};
+pub use node::{NodeState, NodeTotals};
+pub use record::Record;
+pub use result::{Verdict, Verdicts};
+pub use send::OFFERS_PER_DATAGRAM;
+pub use task::NodeId;
+pub use view::{FarmView, JobView, NodeView};

@@ -1,0 +1,408 @@
+//! What an admin command asks and what the scheduler answers: JSON values, one request and one answer at a
+//! time, over the local socket or the sealed TCP channel. Units are decimal strings, since they may pass
+//! 2^53; everything else that counts is a number. The command line prints these very values as JSON.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{ContentHash, JobId};
+
+/// Version of the JSON that the command line prints: the value of `schema` in each document is
+/// `starfarm/NAME/VERSION`.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// A question or a command.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    /// A piece of a submission: a list's chunk. Sent before [`Request::Submit`]; answered with `Done`.
+    Blob {
+        /// The bytes, as hexadecimal digits.
+        bytes: crate::spec::HexBytes,
+    },
+    /// A new job.
+    Submit(Submit),
+    /// All jobs, or those with these numbers.
+    Jobs {
+        /// Empty: all.
+        ids: Vec<JobId>,
+    },
+    /// What a user does to a job.
+    Job {
+        /// Which.
+        id: JobId,
+        /// What.
+        command: JobVerb,
+    },
+    /// Answered when the job has ended, or with the job as it is after `timeout_ms`.
+    Wait {
+        /// Which.
+        id: JobId,
+        /// How long to wait at most.
+        timeout_ms: u64,
+    },
+    /// All nodes.
+    Nodes,
+    /// What a user does to a node.
+    Node {
+        /// Its name.
+        name: String,
+        /// What.
+        command: NodeVerb,
+    },
+    /// A page of results.
+    Results {
+        /// Which job.
+        id: JobId,
+        /// Skip so many hits, failed units and outputs.
+        skip: u64,
+        /// At most so many of each.
+        take: u64,
+    },
+    /// The farm's online figures.
+    Status,
+    /// All keys.
+    Keys,
+    /// A new join key; answered with a join file's text.
+    AddKey {
+        /// Role of those who enrol with it: worker, observer, operator or admin.
+        role: String,
+    },
+    /// A key or a join key is not welcome any more.
+    RevokeKey {
+        /// A node's name, a public key or a join key's id.
+        key: String,
+    },
+    /// A blob by its hash, in pieces; answered with `Bytes`.
+    Fetch {
+        /// Which.
+        hash: ContentHash,
+        /// From here.
+        offset: u64,
+    },
+}
+
+/// What a user does to a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the words are those of the command line")]
+pub enum JobVerb {
+    Cancel,
+    Pause,
+    Resume,
+    Front,
+    Switch,
+    Delete,
+}
+
+/// What a user does to a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the words are those of the command line")]
+pub enum NodeVerb {
+    Drain,
+    Resume,
+    Forget,
+}
+
+/// Where in jq a new job goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// The tail.
+    #[default]
+    Tail,
+    /// The head.
+    Front,
+    /// At once.
+    Now,
+}
+
+/// A new job.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Submit {
+    /// The user's name for it.
+    pub name: String,
+    /// Who submits it.
+    pub user: String,
+    /// The specification, as [`crate::spec::JobSpec::to_bytes`] writes it.
+    pub spec: String,
+    /// Computing time of a task, in seconds; or
+    pub target_seconds: Option<f64>,
+    /// units of a task.
+    pub units_per_task: Option<u64>,
+    /// Where in jq.
+    pub place: Place,
+}
+
+/// An answer.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Response {
+    /// Carried out.
+    Done,
+    /// The new job's number.
+    Submitted(JobId),
+    /// Jobs.
+    Jobs(Vec<JobInfo>),
+    /// Nodes.
+    Nodes(Vec<NodeInfo>),
+    /// A page of results.
+    Results(ResultsPage),
+    /// Figures.
+    Status(StatusInfo),
+    /// Keys.
+    Keys(Vec<KeyInfo>),
+    /// Text of a join file.
+    JoinFile(String),
+    /// A piece of a blob; empty at its end.
+    Bytes(crate::spec::HexBytes),
+    /// Not carried out.
+    Error(Error),
+}
+
+/// Why a request was not carried out; callers branch on `code`, never on the text.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Error {
+    /// What kind of error.
+    pub code: ErrorCode,
+    /// A sentence that says what to do.
+    pub message: String,
+}
+
+/// Kinds of error; the command line's exit codes follow from these.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCode {
+    /// The request makes no sense: exit code 2.
+    Usage,
+    /// No such job, node or key: 4.
+    NotFound,
+    /// The caller's role may not do that: 5.
+    Refused,
+    /// It does not fit the state of things: 6.
+    Conflict,
+}
+
+/// A job.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct JobInfo {
+    /// Its number.
+    pub id: JobId,
+    /// The user's name for it.
+    pub name: String,
+    /// Who submitted it.
+    pub user: String,
+    /// queued, running, paused, finished, failed or cancelled.
+    pub state: String,
+    /// BLAKE3 of its specification.
+    pub spec: ContentHash,
+    /// Decimal.
+    pub units_total: String,
+    /// Decimal.
+    pub units_done: String,
+    /// Decimal.
+    pub units_failed: String,
+    /// At nodes. Decimal.
+    pub units_out: String,
+    /// Waiting. Decimal.
+    pub units_pending: String,
+    /// Not wanted any more. Decimal.
+    pub units_abandoned: String,
+    /// Counted before when they came. Decimal.
+    pub units_duplicate: String,
+    /// Hits found.
+    pub hits: u64,
+    /// Mean measured speed of all live slots.
+    pub units_per_s: f64,
+    /// Seconds until its end at that speed; none where unknown.
+    pub eta_seconds: Option<f64>,
+    /// Seconds since submission.
+    pub age_seconds: f64,
+    /// Seconds from its first task to its end, or to now.
+    pub run_seconds: Option<f64>,
+    /// Tasks cut from its space.
+    pub tasks_decomposed: u64,
+    /// Mean units of these.
+    pub task_units_mean: f64,
+    /// Tasks given out.
+    pub tasks_dispatched: u64,
+    /// Tasks that went back to gq.
+    pub tasks_resent: u64,
+    /// Nodes that cannot run it, and why.
+    pub refused_by: Vec<Refusal>,
+}
+
+/// A node cannot run a job.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The node's name.
+    pub node: String,
+    /// Its words.
+    pub why: String,
+}
+
+/// A node.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct NodeInfo {
+    /// Its name.
+    pub name: String,
+    /// up, suspect, lost, draining or quarantined.
+    pub state: String,
+    /// Compute units.
+    pub slots: u16,
+    /// Standard tasks a period of 10 s, mean of the last 64 periods.
+    pub power: f64,
+    /// Tasks in dq that it has.
+    pub tasks: u64,
+    /// Tasks in its own queue, by its last heartbeat.
+    pub tasks_queued: u64,
+    /// Tasks that it finished.
+    pub tasks_done: u64,
+    /// Units counted from it. Decimal.
+    pub units_done: String,
+    /// Speed-ups heard.
+    pub speed_ups: u64,
+    /// Slow-downs heard.
+    pub slow_downs: u64,
+    /// Offers repeated.
+    pub offers_repeated: u64,
+    /// Seconds since it was heard.
+    pub silent_seconds: f64,
+}
+
+/// The paper's online figures.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct StatusInfo {
+    /// The farm's identity.
+    pub farm: String,
+    /// The scheduler's incarnation.
+    pub epoch: u64,
+    /// Tasks in the global queue.
+    pub gq: u64,
+    /// Tasks at nodes.
+    pub dq: u64,
+    /// Unfinished jobs.
+    pub jq: u64,
+    /// Tasks that went back to gq.
+    pub resent: u64,
+    /// Offers repeated.
+    pub offers_repeated: u64,
+    /// Age of the oldest task at a node.
+    pub dq_oldest_seconds: f64,
+    /// Target computing time of a task of the current job, in seconds; none with fixed units or no job.
+    pub granularity_seconds: Option<f64>,
+    /// Tasks cut, of all jobs.
+    pub tasks_decomposed: u64,
+    /// Mean units of these.
+    pub task_units_mean: f64,
+    /// Speed-ups of the last whole period.
+    pub speed_ups: u64,
+    /// Slow-downs of the last whole period.
+    pub slow_downs: u64,
+    /// Mean power of the nodes that are up.
+    pub power_mean: f64,
+    /// Results counted, wholly or partly.
+    pub results_counted: u64,
+    /// Results that were counted before.
+    pub results_duplicate: u64,
+    /// Datagrams that the receive buffer had no room for.
+    pub datagrams_dropped: u64,
+    /// Datagrams that did not open: forged, replayed, stale or garbled.
+    pub datagrams_refused: u64,
+    /// Unsolicited facts a person should know, such as jobs lost by a restart.
+    pub notes: Vec<String>,
+    /// Per node.
+    pub nodes: Vec<NodeInfo>,
+}
+
+/// A page of results. `more` tells whether another page follows.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct ResultsPage {
+    /// Hits of a search, by unit.
+    pub hits: Vec<HitInfo>,
+    /// Units that failed for good, by unit.
+    pub failed: Vec<FailedInfo>,
+    /// What units of a command wrote, in the order in which they came in.
+    pub outputs: Vec<OutputInfo>,
+    /// Another page follows.
+    pub more: bool,
+}
+
+/// A hit.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct HitInfo {
+    /// Decimal.
+    pub unit: String,
+    /// The candidate; U+FFFD stands for what is not UTF-8.
+    pub value: String,
+    /// The candidate's bytes, where it is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub value_hex: Option<String>,
+    /// The digest that it has.
+    pub target: String,
+}
+
+/// A unit that failed for good.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct FailedInfo {
+    /// Decimal.
+    pub unit: String,
+    /// exit, signal, timeout or poison.
+    pub reason: String,
+    /// The exit code, or the signal's number; none for poison and timeout.
+    pub exit_code: Option<i32>,
+}
+
+/// What a unit of a command wrote.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct OutputInfo {
+    /// Decimal.
+    pub unit: String,
+    /// The dispatch that counted.
+    pub attempt: u64,
+    /// Node that ran it.
+    pub node: String,
+    /// Exit code.
+    pub exit_code: i32,
+    /// Wall time.
+    pub seconds: f64,
+    /// Standard output.
+    pub stdout: StreamInfo,
+    /// Standard error.
+    pub stderr: StreamInfo,
+    /// Output files; none in this version.
+    pub files: Vec<String>,
+}
+
+/// What was written to one stream. Short output is in place, long output is fetched by its hash.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct StreamInfo {
+    /// The text; U+FFFD stands for what is not UTF-8. Empty where `hash` is set.
+    pub text: String,
+    /// The bytes, where they are not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub hex: Option<String>,
+    /// BLAKE3 of what was kept, where it is not in place.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub hash: Option<ContentHash>,
+    /// Bytes kept.
+    pub kept: u64,
+    /// Bytes written.
+    pub total: u64,
+}
+
+/// A key.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct KeyInfo {
+    /// `enrolled` or `join`.
+    pub kind: String,
+    /// The public key, or the join key's id.
+    pub id: String,
+    /// The node's or person's name; empty for a join key.
+    pub name: String,
+    /// worker, observer, operator or admin.
+    pub role: String,
+    /// It is not welcome any more.
+    pub revoked: bool,
+}

@@ -1,0 +1,245 @@
+//! What became of every unit of a job: a partition of [0, cursor) into coalesced intervals, each in one
+//! class; what lies beyond the cursor was never cut. This is the heart of the accounting: classes only
+//! change here, and the counters change with them (R2, R6). Which task holds which interval is not known
+//! here.
+
+use std::collections::BTreeMap;
+
+/// What became of a unit that was cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Class {
+    /// In gq.
+    Pending = 0,
+    /// In dq: given to a node.
+    Out = 1,
+    /// Computed and counted, once.
+    Done = 2,
+    /// Given up after its retries, or poison.
+    Failed = 3,
+    /// Not wanted any more: the job ended early.
+    Abandoned = 4,
+}
+
+/// A set of classes.
+#[derive(Clone, Copy, Debug)]
+pub struct Classes(u8);
+
+impl Classes {
+    /// The set of `classes`.
+    pub const fn of(classes: &[Class]) -> Self {
+        let (mut bits, mut i) = (0, 0);
+        while i < classes.len() {
+            bits |= 1 << classes[i] as u8;
+            i += 1;
+        }
+        Self(bits)
+    }
+
+    fn has(self, class: Class) -> bool {
+        self.0 & 1 << class as u8 != 0
+    }
+}
+
+/// An interval that changed its class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// First unit.
+    pub lo: u128,
+    /// End, exclusive.
+    pub hi: u128,
+    /// The class before.
+    pub was: Class,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    hi: u128,
+    class: Class,
+}
+
+/// The partition of a job's units.
+#[derive(Clone, Debug)]
+pub struct Coverage {
+    units: u128,
+    cursor: u128,
+    segments: BTreeMap<u128, Segment>,
+    counts: [u128; 5],
+}
+
+impl Coverage {
+    /// A job of `units` units, none of them cut.
+    pub fn new(units: u128) -> Self {
+        Self { units, cursor: 0, segments: BTreeMap::new(), counts: [0; 5] }
+    }
+
+    /// Units of the job.
+    pub fn units(&self) -> u128 {
+        self.units
+    }
+
+    /// First unit that was never cut.
+    pub fn cursor(&self) -> u128 {
+        self.cursor
+    }
+
+    /// Units that were never cut.
+    pub fn fresh(&self) -> u128 {
+        self.units - self.cursor
+    }
+
+    /// Units of a class.
+    pub fn count(&self, class: Class) -> u128 {
+        self.counts[class as usize]
+    }
+
+    /// Intervals held in memory.
+    pub fn segments(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// Cuts [cursor, hi) from the fresh space into `class`.
+    ///
+    /// # Panics
+    /// Where `hi` is not in (cursor, units].
+    pub fn cut(&mut self, hi: u128, class: Class) {
+        let lo = self.cursor;
+        assert!(lo < hi && hi <= self.units, "a cut lies in the fresh space");
+        self.cursor = hi;
+        self.counts[class as usize] += hi - lo;
+        self.insert(lo, hi, class);
+    }
+
+    /// Every unit of [lo, hi) whose class is in `from` changes to `to`; `pieces` gets what changed, in
+    /// order. Units beyond the cursor are left alone.
+    pub fn change(&mut self, lo: u128, hi: u128, from: Classes, to: Class, pieces: &mut Vec<Piece>) {
+        let first = pieces.len();
+        let start = self.segments.range(..=lo).next_back().map_or(lo, |(&at, _)| at);
+        for (&at, segment) in self.segments.range(start..hi) {
+            if segment.hi > lo && segment.class != to && from.has(segment.class) {
+                pieces.push(Piece { lo: at.max(lo), hi: segment.hi.min(hi), was: segment.class });
+            }
+        }
+        for piece in &pieces[first..] {
+            self.counts[piece.was as usize] -= piece.hi - piece.lo;
+            self.counts[to as usize] += piece.hi - piece.lo;
+            self.carve(piece.lo, piece.hi);
+            self.insert(piece.lo, piece.hi, to);
+        }
+    }
+
+    /// Takes [lo, hi), which lies in one segment, out of that segment.
+    fn carve(&mut self, lo: u128, hi: u128) {
+        let (&at, segment) =
+            self.segments.range_mut(..=lo).next_back().expect("a piece was found in a segment");
+        let (end, class) = (segment.hi, segment.class);
+        if at == lo {
+            self.segments.remove(&at);
+        } else {
+            segment.hi = lo;
+        }
+        if hi < end {
+            self.segments.insert(hi, Segment { hi: end, class });
+        }
+    }
+
+    /// Puts [lo, hi), which no segment covers, in; joins neighbours of the same class.
+    fn insert(&mut self, lo: u128, mut hi: u128, class: Class) {
+        if let Some(next) = self.segments.get(&hi)
+            && next.class == class
+        {
+            let end = next.hi;
+            self.segments.remove(&hi);
+            hi = end;
+        }
+        if let Some((_, before)) = self.segments.range_mut(..lo).next_back()
+            && before.hi == lo
+            && before.class == class
+        {
+            before.hi = hi;
+            return;
+        }
+        self.segments.insert(lo, Segment { hi, class });
+    }
+
+    /// The intervals of a class, in order.
+    pub fn intervals(&self, class: Class) -> impl Iterator<Item = (u128, u128)> + '_ {
+        self.segments.iter().filter(move |(_, s)| s.class == class).map(|(&lo, s)| (lo, s.hi))
+    }
+
+    /// Checks what holds always: the segments tile [0, cursor) and the counters are their sums.
+    pub fn check(&self) -> Result<(), String> {
+        let (mut at, mut counts, mut last) = (0, [0_u128; 5], None);
+        for (&lo, segment) in &self.segments {
+            if lo != at || segment.hi <= lo || last == Some(segment.class) {
+                return Err(format!("segment [{lo}, {}) does not follow {at}", segment.hi));
+            }
+            counts[segment.class as usize] += segment.hi - lo;
+            (at, last) = (segment.hi, Some(segment.class));
+        }
+        if at != self.cursor || counts != self.counts {
+            return Err(format!("cursor {} and counts {:?}, but {at}, {counts:?}", self.cursor, self.counts));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Class; 5] = [Class::Pending, Class::Out, Class::Done, Class::Failed, Class::Abandoned];
+
+    /// The reference model: one class a unit.
+    #[test]
+    fn agrees_with_one_class_a_unit() {
+        let mut random = 7_u64;
+        let mut draw = |n: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % n
+        };
+        for _ in 0..200 {
+            let units = 1 + draw(80) as usize;
+            let (mut coverage, mut model) = (Coverage::new(units as u128), Vec::new());
+            for _ in 0..60 {
+                if model.len() < units && draw(3) == 0 {
+                    let more = 1 + draw((units - model.len()) as u64) as usize;
+                    let class = ALL[draw(2) as usize];
+                    coverage.cut((model.len() + more) as u128, class);
+                    model.resize(model.len() + more, class);
+                } else {
+                    let lo = draw(units as u64) as usize;
+                    let hi = lo + 1 + draw(12) as usize;
+                    let (to, bits) = (ALL[draw(5) as usize], Classes(draw(32) as u8));
+                    let mut pieces = Vec::new();
+                    coverage.change(lo as u128, hi as u128, bits, to, &mut pieces);
+                    let mut changed = 0;
+                    for unit in lo..hi.min(model.len()) {
+                        let was = model[unit];
+                        let in_piece = pieces.iter().find(|p| (p.lo..p.hi).contains(&(unit as u128)));
+                        let changes = bits.has(was) && was != to;
+                        assert_eq!(in_piece.map(|p| p.was), changes.then_some(was), "unit {unit}");
+                        changed += u128::from(changes);
+                        model[unit] = if changes { to } else { was };
+                    }
+                    assert_eq!(pieces.iter().map(|p| p.hi - p.lo).sum::<u128>(), changed);
+                }
+                coverage.check().unwrap();
+                for class in ALL {
+                    let count = model.iter().filter(|&&c| c == class).count();
+                    assert_eq!(coverage.count(class), count as u128, "{class:?}");
+                }
+                assert_eq!(coverage.cursor(), model.len() as u128);
+            }
+        }
+    }
+
+    #[test]
+    fn the_largest_space_is_counted_without_overflow() {
+        let mut coverage = Coverage::new(u128::MAX);
+        coverage.cut(u128::MAX, Class::Out);
+        let mut pieces = Vec::new();
+        coverage.change(0, u128::MAX, Classes::of(&[Class::Out]), Class::Done, &mut pieces);
+        assert_eq!((coverage.count(Class::Done), coverage.segments()), (u128::MAX, 1));
+    }
+}

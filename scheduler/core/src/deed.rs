@@ -1,0 +1,28 @@
+//! What the core wants done. The rim (threads or the simulator) does it; nothing in the core touches a
+//! socket, a disk or a clock.
+
+use starfarm_logs::Event;
+
+use crate::record::Record;
+use crate::task::NodeId;
+
+/// One thing to do.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Deed {
+    /// Seal and send these datagrams, in order, to the node's current session.
+    Send(NodeId, Vec<Vec<u8>>),
+    /// Make this durable; then call [`crate::Farm::on_durable`] with its sequence.
+    Record(u64, Record),
+    /// Tell whoever watches.
+    Event(Event),
+}
+
+/// The deeds of a turn.
+#[derive(Debug, Default)]
+pub struct Deeds(pub Vec<Deed>);
+
+impl Deeds {
+    pub(crate) fn event(&mut self, event: Event) {
+        self.0.push(Deed::Event(event));
+    }
+}

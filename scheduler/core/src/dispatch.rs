@@ -1,0 +1,99 @@
+//! Dispatch: which node gets which task. A node with room takes from the first job in jq that has
+//! something for it; its tasks go from gq into its node queue and into dq in one step.
+
+use starfarm_protocol::ids::JobId;
+use starfarm_protocol::limits::NODE_TASKS_MAX;
+
+use crate::coverage::{Class, Classes};
+use crate::farm::Farm;
+use crate::job::JobState;
+use crate::limits::LAMBDA;
+use crate::task::{NodeId, State, Task};
+
+/// Room below this share of the window is left to grow, so that tasks travel together.
+const ROOM_SHARE: usize = 8;
+
+impl Farm {
+    /// Gives node `id` what it has room for.
+    pub(crate) fn dispatch(&mut self, id: NodeId, now_us: u64) {
+        let mut at = 0;
+        while let Some(&job_id) = self.jq.get(at) {
+            at += 1;
+            let (Some(job), Some(node)) = (self.jobs.get(&job_id), self.nodes.get(&id)) else { continue };
+            if !job.active() || job.pending() == 0 || job.refused_by.contains_key(&id) {
+                continue;
+            }
+            let window = node.window(now_us, self.scarce(job)).min(NODE_TASKS_MAX as usize);
+            let room = window.saturating_sub(node.tasks.len());
+            if room == 0 || (room < window / ROOM_SHARE && node.tasks.len() > usize::from(node.slots)) {
+                return;
+            }
+            self.assign(job_id, id, room, now_us);
+        }
+    }
+
+    /// Up to `room` tasks of `job_id` go from gq, refilled if need be, to node `id`.
+    fn assign(&mut self, job_id: JobId, id: NodeId, room: usize, now_us: u64) {
+        let Some(job) = self.jobs.get(&job_id) else { return };
+        let ideal = self.ideal_units(job, id);
+        let most = u128::from(ideal.saturating_mul(LAMBDA));
+        let waiting = self.gq.tasks(job_id);
+        if waiting < room {
+            self.refill(job_id, id, room - waiting);
+        }
+        let mut run: Option<(u128, u128)> = None;
+        for _ in 0..room {
+            let Some((lo, hi)) = self.gq.take(job_id, u128::from(ideal), most) else { break };
+            self.put_out(job_id, id, lo, hi, now_us);
+            run = match run {
+                Some((first, end)) if end == lo => Some((first, hi)),
+                Some((first, end)) => {
+                    self.mark_out(job_id, first, end);
+                    Some((lo, hi))
+                }
+                None => Some((lo, hi)),
+            };
+        }
+        let Some((first, end)) = run else { return };
+        self.mark_out(job_id, first, end);
+        if let Some(probe) = self.nodes.get_mut(&id).and_then(|node| node.probe.as_mut()) {
+            // One probe; the next one no sooner than after the pause.
+            probe.at_us = now_us + probe.pause_us;
+        }
+        let Some(job) = self.jobs.get_mut(&job_id) else { return };
+        job.totals.started_us.get_or_insert(now_us);
+        job.state = JobState::Running;
+    }
+
+    /// [lo, hi) enters dq and the node queue at once.
+    fn put_out(&mut self, job_id: JobId, id: NodeId, lo: u128, hi: u128, now_us: u64) {
+        let attempt = self.new_attempt();
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        let task = Task {
+            job: job_id,
+            lo,
+            hi,
+            left: hi - lo,
+            node: id,
+            attempt,
+            state: State::Assigned,
+            since_us: now_us,
+            spent_us: 0,
+            at_node: node.tasks.len() as u32,
+        };
+        let task_id = self.dq.put(task);
+        node.tasks.push(task_id);
+        node.queue.push_back((task_id, attempt));
+        if let Some(job) = self.jobs.get_mut(&job_id) {
+            job.totals.dispatched += 1;
+        }
+    }
+
+    fn mark_out(&mut self, job_id: JobId, lo: u128, hi: u128) {
+        const PENDING: Classes = Classes::of(&[Class::Pending]);
+        self.pieces.clear();
+        if let Some(job) = self.jobs.get_mut(&job_id) {
+            job.coverage.change(lo, hi, PENDING, Class::Out, &mut self.pieces);
+        }
+    }
+}

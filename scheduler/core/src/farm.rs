@@ -1,0 +1,219 @@
+//! The farm: everything that is true on the scheduling node, and the beats of a turn. One owner calls it;
+//! time comes in as `now_us`, microseconds of a monotonic clock; what is to be done comes out as deeds.
+//!
+//! A turn: any number of `on_*` calls, then one [`Farm::turn`], which refills gq, assigns, and packs what
+//! is to be sent. The methods lie in the files of their life stage: `command` (submit ...), `refill`,
+//! `dispatch`, `send`, `result`, `recover`; `view` answers questions and `check` doubts everything.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+use starfarm_protocol::ids::{Attempt, Epoch, FarmId, JobId};
+use starfarm_protocol::limits::HEARTBEAT_US;
+
+use crate::coverage::Piece;
+use crate::deed::{Deed, Deeds};
+use crate::global_queue::GlobalQueue;
+use crate::job::Job;
+use crate::limits::PERIOD_US;
+use crate::node::Node;
+use crate::record::Record;
+use crate::result::Verdicts;
+use crate::task::{Dispatched, NodeId};
+
+/// What a farm is told at its start.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The farm.
+    pub farm: FarmId,
+    /// This incarnation of the scheduler.
+    pub epoch: Epoch,
+    /// How often workers should send a heartbeat, in microseconds.
+    pub heartbeat_us: u64,
+    /// Datagrams that our receive buffer holds.
+    pub receive_datagrams: u32,
+    /// Tasks by which a speed-up or slow-down moves a window, per slot (the paper: 6 where a node has six
+    /// cards, 1 where it has one).
+    pub speed_step_per_slot: u16,
+}
+
+impl Config {
+    /// The defaults for `farm` in `epoch`.
+    pub fn new(farm: FarmId, epoch: Epoch) -> Self {
+        Self { farm, epoch, heartbeat_us: HEARTBEAT_US, receive_datagrams: 3_640, speed_step_per_slot: 1 }
+    }
+}
+
+/// Counters of the farm.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Totals {
+    /// Tasks that went back to gq and were given out again.
+    pub resent: u64,
+    /// Offers repeated.
+    pub offers_repeated: u64,
+    /// Tasks cut from a job's space.
+    pub decomposed: u64,
+    /// Units in these.
+    pub decomposed_units: u128,
+    /// Speed-ups and slow-downs of the running period and of the one before.
+    pub feedback: [(u64, u64); 2],
+}
+
+/// Everything that is true on the scheduling node.
+#[derive(Debug)]
+pub struct Farm {
+    pub(crate) config: Config,
+    pub(crate) jobs: BTreeMap<JobId, Job>,
+    /// jq, with the current job at its front.
+    pub(crate) jq: VecDeque<JobId>,
+    pub(crate) gq: GlobalQueue,
+    pub(crate) dq: Dispatched,
+    pub(crate) nodes: BTreeMap<NodeId, Node>,
+    /// Slots of all live nodes.
+    pub(crate) live_slots: u64,
+    pub(crate) live_nodes: u32,
+    next_job: u64,
+    pub(crate) next_attempt: u64,
+    next_sequence: u64,
+    /// Results to acknowledge once their record is durable: sequence, node, result.
+    pub(crate) unacknowledged: VecDeque<(u64, NodeId, u64)>,
+    /// Nodes to look at in this turn.
+    pub(crate) marked: Vec<NodeId>,
+    pub(crate) timers: BinaryHeap<Reverse<(u64, NodeId)>>,
+    pub(crate) period_us: u64,
+    pub(crate) credit_shift: u32,
+    pub(crate) credit_moved_us: u64,
+    pub(crate) totals: Totals,
+    pub(crate) verdicts: Verdicts,
+    /// Scratch of `result` and `recover`.
+    pub(crate) pieces: Vec<Piece>,
+}
+
+impl Farm {
+    /// A farm without jobs and nodes.
+    pub fn new(config: Config, now_us: u64) -> Self {
+        Self {
+            config,
+            jobs: BTreeMap::new(),
+            jq: VecDeque::new(),
+            gq: GlobalQueue::default(),
+            dq: Dispatched::default(),
+            nodes: BTreeMap::new(),
+            live_slots: 0,
+            live_nodes: 0,
+            next_job: 1,
+            next_attempt: 1,
+            next_sequence: 1,
+            unacknowledged: VecDeque::new(),
+            marked: Vec::new(),
+            timers: BinaryHeap::new(),
+            period_us: now_us + PERIOD_US,
+            credit_shift: 0,
+            credit_moved_us: now_us,
+            totals: Totals::default(),
+            verdicts: Verdicts::default(),
+            pieces: Vec::new(),
+        }
+    }
+
+    /// Refills gq, assigns tasks to nodes with room, and packs what is to be sent.
+    pub fn turn(&mut self, now_us: u64, deeds: &mut Deeds) {
+        let marked = std::mem::take(&mut self.marked);
+        for &id in &marked {
+            self.dispatch(id, now_us);
+        }
+        for id in marked {
+            self.flush(id, now_us, deeds);
+        }
+    }
+
+    /// When [`Farm::on_tick`] must be called at the latest, if nothing comes before.
+    pub fn next_deadline_us(&self) -> u64 {
+        self.timers.peek().map_or(self.period_us, |Reverse((at_us, _))| self.period_us.min(*at_us))
+    }
+
+    /// Timers that are due: silent nodes, offers to repeat, acknowledgements that found no ride.
+    pub fn on_tick(&mut self, now_us: u64, deeds: &mut Deeds) {
+        while let Some(&Reverse((at_us, id))) = self.timers.peek() {
+            if at_us > now_us {
+                break;
+            }
+            self.timers.pop();
+            if self.nodes.get(&id).is_some_and(|node| node.timer_us == at_us) {
+                self.on_node_timer(id, now_us, deeds);
+            }
+        }
+        if now_us >= self.period_us {
+            self.period_us = now_us + PERIOD_US;
+            self.totals.feedback = [(0, 0), self.totals.feedback[0]];
+            self.credit_shift = self.credit_shift.saturating_sub(1);
+            self.mark_all();
+        }
+    }
+
+    /// Records up to `sequence` are durable: what waited for that is acknowledged.
+    pub fn on_durable(&mut self, sequence: u64, now_us: u64) {
+        while let Some(&(at, id, result)) = self.unacknowledged.front() {
+            if at > sequence {
+                break;
+            }
+            self.unacknowledged.pop_front();
+            if let Some(node) = self.nodes.get_mut(&id) {
+                node.to_tell.ack(result, now_us);
+                self.mark(id);
+            }
+        }
+    }
+
+    pub(crate) fn record(&mut self, record: Record, deeds: &mut Deeds) -> u64 {
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        deeds.0.push(Deed::Record(sequence, record));
+        sequence
+    }
+
+    /// Sequence of the last record; everything is durable once this is.
+    pub fn last_sequence(&self) -> u64 {
+        self.next_sequence - 1
+    }
+
+    pub(crate) fn new_job_id(&mut self) -> JobId {
+        let id = JobId(self.next_job);
+        self.next_job += 1;
+        id
+    }
+
+    pub(crate) fn new_attempt(&mut self) -> Attempt {
+        let attempt = Attempt(self.next_attempt);
+        self.next_attempt += 1;
+        attempt
+    }
+
+    /// Looks at a node in this turn.
+    pub(crate) fn mark(&mut self, id: NodeId) {
+        if let Some(node) = self.nodes.get_mut(&id)
+            && !node.marked
+        {
+            node.marked = true;
+            self.marked.push(id);
+        }
+    }
+
+    /// There is new work, or a new order: looks at every node.
+    pub(crate) fn mark_all(&mut self) {
+        for (&id, node) in &mut self.nodes {
+            if !node.marked && node.boot.is_some() {
+                node.marked = true;
+                self.marked.push(id);
+            }
+        }
+    }
+
+    /// A node's state may have changed: counts what the farm can count on, anew. Nodes change state
+    /// seldom, so a sum is cheaper than a bug in a running count.
+    pub(crate) fn count_live(&mut self) {
+        let live = self.nodes.values().filter(|node| node.live());
+        (self.live_nodes, self.live_slots) =
+            live.fold((0, 0), |(nodes, slots), node| (nodes + 1, slots + u64::from(node.slots)));
+    }
+}

@@ -1,0 +1,48 @@
+//! Limits and periods of the scheduler alone, with their arithmetic. Those that both sides of the wire
+//! know are in `protocol::limits`.
+
+use starfarm_protocol::limits::{HEARTBEAT_US, NODE_TASKS_MAX};
+
+/// The paper's dispatch period, here only the net below the events, and the period of ratings.
+pub const PERIOD_US: u64 = 10_000_000;
+/// Periods that a rating looks back over (the paper: 640 s).
+pub const RATING_PERIODS: usize = 64;
+/// Computing time that one task should take where the user does not say.
+pub const TARGET_US: u64 = 8_000_000;
+/// A task that a live node no longer lists is given to another after this many target times.
+pub const RETRY_TARGETS: u64 = 10;
+/// Bound of task sizes around the target (the paper's lambda).
+pub const LAMBDA: u64 = 3;
+/// Work that a node holds ahead, per slot: a scheduler away for a minute stops nobody.
+pub const PREFETCH_US: u64 = 60_000_000;
+/// The same when so little is left that what one node holds ahead others miss: enough for the network.
+pub const PREFETCH_SCARCE_US: u64 = 250_000;
+/// Tasks that a slot has at least, so that it never waits for the network.
+pub const PREFETCH_TASKS_MIN: u64 = 2;
+/// How far one measured size may lead to a larger one.
+pub const GROWTH_MAX: u64 = 16;
+/// Near the end of a job a task gets this share of what a slot would have to do ...
+pub const TAIL_SHARE: u128 = 2;
+/// ... but not less than this much work, so that the end is not dust.
+pub const TAIL_FLOOR_US: u64 = 100_000;
+/// Tasks that wait in gq at most beside what came back: it is a place of passage.
+pub const GQ_TASKS_MAX: usize = 2 * NODE_TASKS_MAX as usize;
+/// A unit that killed its worker this often is poison.
+pub const POISON_DEATHS: usize = 3;
+/// First pause of a node at power zero before it is probed again; doubles up to [`PROBE_MAX_US`].
+pub const PROBE_MIN_US: u64 = PERIOD_US;
+/// Longest pause between probes.
+pub const PROBE_MAX_US: u64 = PERIOD_US * RATING_PERIODS as u64;
+/// Result datagrams that a node may have under way, at least and at most.
+pub const CREDIT_MIN: u16 = 2;
+/// See [`CREDIT_MIN`].
+pub const CREDIT_MAX: u16 = 256;
+/// Acknowledgements that do not wait for a ride any longer.
+pub const ACKS_PROMPT: usize = 64;
+/// Nodes that a farm may know.
+pub const NODES_MAX: usize = 65_536;
+/// Unfinished and finished jobs that a farm may know.
+pub const JOBS_MAX: usize = 100_000;
+
+const _: () = assert!(PROBE_MIN_US > HEARTBEAT_US, "a probe is heard of before the next one goes out");
+const _: () = assert!(RETRY_TARGETS > LAMBDA, "the longest task by the law ends before it is resent");

@@ -1,0 +1,307 @@
+//! A node as the scheduler knows it: what it holds, how fast it is, when it was heard, what it must still
+//! be told. The decisions about it are made elsewhere; here is what is true.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use starfarm_protocol::ids::{Attempt, Boot, JobId};
+use starfarm_protocol::limits::{RTO_MAX_US, RTO_MIN_US};
+use starfarm_protocol::wire::{Feedback, Withdraw};
+
+use crate::limits::{
+    PERIOD_US, PREFETCH_SCARCE_US, PREFETCH_TASKS_MIN, PREFETCH_US, PROBE_MIN_US, RATING_PERIODS,
+};
+use crate::task::TaskId;
+
+/// State of a node. The words are the same in JSON, tables and docs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NodeState {
+    /// Heard lately.
+    Up,
+    /// Not heard for a while: no new tasks.
+    Suspect,
+    /// Not heard for long, or it said goodbye: it holds nothing.
+    Lost,
+    /// No new tasks, by command or because its worker stops.
+    Draining,
+    /// At power zero: one probe task at a time, with pauses.
+    Quarantined,
+}
+
+impl NodeState {
+    /// The word.
+    pub fn word(self) -> &'static str {
+        match self {
+            NodeState::Up => "up",
+            NodeState::Suspect => "suspect",
+            NodeState::Lost => "lost",
+            NodeState::Draining => "draining",
+            NodeState::Quarantined => "quarantined",
+        }
+    }
+}
+
+/// A node at power zero.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Probe {
+    /// When it may get its next task.
+    pub(crate) at_us: u64,
+    /// The pause after that.
+    pub(crate) pause_us: u64,
+}
+
+/// A node.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) boot: Option<Boot>,
+    pub(crate) slots: u16,
+    pub(crate) queue_tasks_max: u32,
+    pub(crate) receive_datagrams_max: u16,
+    pub(crate) joined_us: u64,
+    pub(crate) heard_us: u64,
+    pub(crate) suspect: bool,
+    pub(crate) lost: bool,
+    pub(crate) draining: bool,
+    pub(crate) probe: Option<Probe>,
+
+    /// Tasks of dq that it has, in no order; each knows its place here.
+    pub(crate) tasks: Vec<TaskId>,
+    /// NodeQueue: given to it, not yet sent.
+    pub(crate) queue: VecDeque<(TaskId, Attempt)>,
+    /// Offers that it has not acknowledged, by attempt.
+    pub(crate) offered: VecDeque<Offered>,
+    pub(crate) rtt: RoundTrip,
+
+    /// What went back to gq when it was lost: if it still holds that when it is heard again, it keeps it.
+    pub(crate) taken: Vec<(JobId, u128, u128)>,
+    /// Units that its last heartbeat named as running.
+    pub(crate) running: Vec<(JobId, u128)>,
+    /// The heartbeat whose parts are coming in: number, parts seen.
+    pub(crate) beat: (u32, BTreeSet<u16>),
+    pub(crate) queued_tasks: u32,
+    pub(crate) feedback: Feedback,
+    /// What speed-ups and slow-downs moved the window by, in tasks.
+    pub(crate) steps: i64,
+    /// Mean computing time of its tasks.
+    pub(crate) task_us: f64,
+    pub(crate) rating: Rating,
+
+    pub(crate) to_tell: ToTell,
+    /// It waits in the list of nodes to look at in this turn.
+    pub(crate) marked: bool,
+    /// When the farm looks at it next, if nothing comes before.
+    pub(crate) timer_us: u64,
+    pub(crate) totals: NodeTotals,
+}
+
+/// Counters of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct NodeTotals {
+    /// Tasks whose last unit it computed.
+    pub tasks_done: u64,
+    /// Units that were counted from it.
+    pub units_done: u128,
+    /// Offers repeated.
+    pub offers_repeated: u64,
+    /// Datagrams that broke the rules.
+    pub malformed: u64,
+    /// Speed-ups heard.
+    pub speed_ups: u64,
+    /// Slow-downs heard.
+    pub slow_downs: u64,
+}
+
+/// An offer under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offered {
+    pub(crate) attempt: Attempt,
+    pub(crate) task: TaskId,
+    pub(crate) sent_us: u64,
+    pub(crate) repeated: bool,
+}
+
+/// What rides on the next datagram.
+#[derive(Debug, Default)]
+pub(crate) struct ToTell {
+    pub(crate) welcome: bool,
+    pub(crate) answer: Option<u32>,
+    pub(crate) acks: Vec<(u64, u64)>,
+    pub(crate) acks_count: usize,
+    /// The oldest acknowledgement waits since then.
+    pub(crate) acks_since_us: u64,
+    pub(crate) withdraws: Vec<Withdraw>,
+}
+
+impl ToTell {
+    /// A result is acknowledged.
+    pub(crate) fn ack(&mut self, sequence: u64, now_us: u64) {
+        if self.acks.is_empty() {
+            self.acks_since_us = now_us;
+        }
+        self.acks_count += 1;
+        match self.acks.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(sequence) => *last = sequence,
+            _ => self.acks.push((sequence, sequence)),
+        }
+    }
+}
+
+impl Node {
+    pub(crate) fn new(name: String, now_us: u64) -> Self {
+        Self {
+            name,
+            boot: None,
+            slots: 0,
+            queue_tasks_max: 0,
+            receive_datagrams_max: 0,
+            joined_us: now_us,
+            heard_us: now_us,
+            suspect: false,
+            lost: false,
+            draining: false,
+            probe: None,
+            tasks: Vec::new(),
+            queue: VecDeque::new(),
+            offered: VecDeque::new(),
+            rtt: RoundTrip::default(),
+            taken: Vec::new(),
+            running: Vec::new(),
+            beat: (0, BTreeSet::new()),
+            queued_tasks: 0,
+            feedback: Feedback::default(),
+            steps: 0,
+            task_us: 0.0,
+            rating: Rating::new(now_us),
+            to_tell: ToTell::default(),
+            marked: false,
+            timer_us: u64::MAX,
+            totals: NodeTotals::default(),
+        }
+    }
+
+    /// Its state, in one word.
+    pub(crate) fn state(&self) -> NodeState {
+        match self {
+            Node { lost: true, .. } => NodeState::Lost,
+            Node { boot: None, .. } | Node { suspect: true, .. } => NodeState::Suspect,
+            Node { draining: true, .. } => NodeState::Draining,
+            Node { probe: Some(_), .. } => NodeState::Quarantined,
+            _ => NodeState::Up,
+        }
+    }
+
+    /// The farm can count on its slots.
+    pub(crate) fn live(&self) -> bool {
+        matches!(self.state(), NodeState::Up)
+    }
+
+    /// Tasks that it may hold now. `scarce`: there is so little left to do that holding work ahead would
+    /// keep it from others.
+    pub(crate) fn window(&self, now_us: u64, scarce: bool) -> usize {
+        match self.state() {
+            NodeState::Up => {}
+            NodeState::Quarantined => {
+                return usize::from(self.probe.is_some_and(|p| now_us >= p.at_us));
+            }
+            _ => return 0,
+        }
+        let slots = i64::from(self.slots);
+        let ahead_us = if scarce { PREFETCH_SCARCE_US } else { PREFETCH_US };
+        let ahead = if self.task_us <= 0.0 {
+            PREFETCH_TASKS_MIN
+        } else {
+            PREFETCH_TASKS_MIN.max((ahead_us as f64 / self.task_us.max(1.0)) as u64)
+        };
+        let base = slots.saturating_mul(ahead.min(1 << 32) as i64);
+        let steps = if scarce { self.steps.min(0) } else { self.steps };
+        (base + steps).clamp(slots + 1, i64::from(self.queue_tasks_max).max(slots + 1)) as usize
+    }
+
+    /// The least that steps may move the window to, and the most, around its base.
+    pub(crate) fn step(&mut self, by: i64) {
+        let most = i64::from(self.queue_tasks_max);
+        self.steps = (self.steps + by).clamp(-most, most);
+    }
+
+    /// It did nothing for long, or cannot: it sinks to power zero.
+    pub(crate) fn sink(&mut self, now_us: u64) {
+        let pause_us = self.probe.map_or(PROBE_MIN_US, |p| (p.pause_us * 2).min(crate::limits::PROBE_MAX_US));
+        self.probe = Some(Probe { at_us: now_us + pause_us, pause_us });
+    }
+}
+
+/// Round-trip time of offers, after RFC 6298; loss drives this alone.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RoundTrip {
+    smoothed_us: u64,
+    variance_us: u64,
+    back_off: u32,
+}
+
+impl RoundTrip {
+    /// An offer that was sent once was acknowledged after `sample_us` (Karn's rule is the caller's).
+    pub(crate) fn sample(&mut self, sample_us: u64) {
+        if self.smoothed_us == 0 {
+            (self.smoothed_us, self.variance_us) = (sample_us.max(1), sample_us / 2);
+        } else {
+            self.variance_us = (3 * self.variance_us + self.smoothed_us.abs_diff(sample_us)) / 4;
+            self.smoothed_us = (7 * self.smoothed_us + sample_us) / 8;
+        }
+        self.back_off = 0;
+    }
+
+    /// Nothing came back in time.
+    pub(crate) fn timed_out(&mut self) {
+        self.back_off = (self.back_off + 1).min(6);
+    }
+
+    /// An acknowledgement came, if only for a repeat.
+    pub(crate) fn heard(&mut self) {
+        self.back_off = 0;
+    }
+
+    /// When to repeat.
+    pub(crate) fn rto_us(&self) -> u64 {
+        let base = match self.smoothed_us {
+            0 => 4 * RTO_MIN_US,
+            smoothed_us => (smoothed_us + 4 * self.variance_us).max(RTO_MIN_US),
+        };
+        (base << self.back_off).min(RTO_MAX_US)
+    }
+}
+
+/// Standard tasks (S_i / S_target) that a node has done in each of the last periods.
+#[derive(Debug)]
+pub(crate) struct Rating {
+    periods: [f32; RATING_PERIODS],
+    started_us: u64,
+    period: u64,
+}
+
+impl Rating {
+    pub(crate) fn new(now_us: u64) -> Self {
+        Self { periods: [0.0; RATING_PERIODS], started_us: now_us, period: 0 }
+    }
+
+    fn advance(&mut self, now_us: u64) {
+        let period = now_us.saturating_sub(self.started_us) / PERIOD_US;
+        for past in self.period + 1..=period.min(self.period + RATING_PERIODS as u64) {
+            self.periods[past as usize % RATING_PERIODS] = 0.0;
+        }
+        self.period = self.period.max(period);
+    }
+
+    /// `tasks` standard tasks are done.
+    pub(crate) fn add(&mut self, tasks: f64, now_us: u64) {
+        self.advance(now_us);
+        self.periods[self.period as usize % RATING_PERIODS] += tasks as f32;
+    }
+
+    /// Power: standard tasks a period, over the last 64 periods or since it joined.
+    pub(crate) fn power(&mut self, now_us: u64) -> f64 {
+        self.advance(now_us);
+        let elapsed_us = now_us.saturating_sub(self.started_us).max(PERIOD_US / 10);
+        let periods = (elapsed_us as f64 / PERIOD_US as f64).min(RATING_PERIODS as f64);
+        self.periods.iter().map(|&tasks| f64::from(tasks)).sum::<f64>() / periods
+    }
+}

@@ -1,0 +1,385 @@
+//! Recovery: what a hello, a heartbeat or silence says about the attempts that a node has. Three timers,
+//! never mixed: offers repeat at their RTO until they are acknowledged; an attempt that a heartbeat lists
+//! never expires by age; one that a live node no longer lists expires T_retry after it was last seen.
+//! A lost node gives all of its own back at once.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use starfarm_logs::Event;
+use starfarm_protocol::ids::{Attempt, Boot, JobId};
+use starfarm_protocol::limits::{LOST_US, NODE_TASKS_MAX, PROTOCOL_VERSION, RIDE_US, SLOTS_MAX, SUSPECT_US};
+use starfarm_protocol::wire::{
+    FailReason, Feedback, Heartbeat, Held, Hello, Letting, Malformed, Message, Withdraw, messages,
+};
+
+use crate::coverage::{Class, Classes};
+use crate::deed::Deeds;
+use crate::farm::Farm;
+use crate::job::FailedUnit;
+use crate::limits::{NODES_MAX, POISON_DEATHS, RETRY_TARGETS};
+use crate::node::{Node, Rating, RoundTrip};
+use crate::record::Record;
+use crate::task::{NodeId, State, Task, TaskId};
+
+impl Farm {
+    /// A node has a session: the rim knows its key and its name.
+    pub fn on_session(&mut self, id: NodeId, name: &str, now_us: u64) {
+        if self.nodes.len() < NODES_MAX {
+            self.nodes.entry(id).or_insert_with(|| Node::new(name.to_owned(), now_us));
+        }
+    }
+
+    /// An opened datagram of a node.
+    pub fn on_datagram(&mut self, id: NodeId, datagram: &[u8], now_us: u64, deeds: &mut Deeds) {
+        if !self.nodes.contains_key(&id) {
+            return;
+        }
+        for message in messages(datagram) {
+            match message {
+                Ok(Message::Hello(hello)) => self.on_hello(id, &hello, now_us, deeds),
+                // Before its hello a node has no incarnation, so nothing else makes sense.
+                Ok(_) if self.nodes.get(&id).is_none_or(|node| node.boot.is_none()) => {}
+                Ok(Message::TaskAck(ranges)) => self.on_task_ack(id, ranges, now_us),
+                Ok(Message::Results(results)) => self.on_results(id, results, now_us, deeds),
+                Ok(Message::Feedback(feedback)) => self.on_feedback(id, feedback),
+                Ok(Message::Heartbeat(beat)) => self.on_heartbeat(id, beat, now_us, deeds),
+                Ok(Message::Bye) => self.on_bye(id, deeds),
+                Ok(_) | Err(Malformed) => {
+                    if let Some(node) = self.nodes.get_mut(&id) {
+                        node.totals.malformed += 1;
+                    }
+                }
+            }
+        }
+        self.heard(id, now_us, deeds);
+    }
+
+    fn on_hello(&mut self, id: NodeId, hello: &Hello, now_us: u64, deeds: &mut Deeds) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        node.to_tell.welcome = true;
+        if hello.version != PROTOCOL_VERSION {
+            let name = node.name.clone();
+            deeds.event(Event::VersionSkew { node: name, version: hello.version });
+            return self.mark(id);
+        }
+        let (before, running) = (node.boot, std::mem::take(&mut node.running));
+        if before != Some(hello.boot) {
+            if let Some(boot) = before {
+                let died = if hello.died_running.is_empty() { &running } else { &hello.died_running };
+                let was_lost = node.lost;
+                self.take_all_back(id);
+                if !was_lost || !hello.died_running.is_empty() {
+                    died.iter().for_each(|&(job, unit)| self.charge(job, unit, id, boot, now_us, deeds));
+                }
+            }
+            let Some(node) = self.nodes.get_mut(&id) else { return };
+            node.boot = Some(hello.boot);
+            (node.lost, node.suspect) = (false, false);
+            node.taken.clear();
+            node.joined_us = now_us;
+            node.feedback = Feedback::default();
+            node.steps = 0;
+            node.task_us = 0.0;
+            node.probe = None;
+            node.draining = false;
+            node.rating = Rating::new(now_us);
+            node.beat = (0, BTreeSet::new());
+            let joined = Event::NodeJoined { node: node.name.clone(), boot: hello.boot, slots: hello.slots };
+            deeds.event(joined);
+        }
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        node.slots = hello.slots.clamp(1, SLOTS_MAX);
+        node.queue_tasks_max = hello.queue_tasks_max.clamp(1, NODE_TASKS_MAX);
+        node.receive_datagrams_max = hello.receive_datagrams_max.max(1);
+        node.rtt = RoundTrip::default();
+        self.count_live();
+        self.mark_all();
+    }
+
+    /// Anything authentic from a node shows that it lives.
+    fn heard(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        node.heard_us = now_us;
+        if node.boot.is_some() && (node.suspect || node.lost) {
+            deeds.event(Event::NodeBack { node: node.name.clone() });
+            if node.lost
+                && let Some(boot) = node.boot
+            {
+                // It did not die, so nothing that it was running killed it.
+                for job in self.jobs.values_mut().filter(|job| !job.deaths.is_empty()) {
+                    job.deaths.values_mut().for_each(|deaths| deaths.retain(|&death| death != (id, boot)));
+                }
+            }
+            (node.suspect, node.lost) = (false, false);
+            self.count_live();
+            self.mark(id);
+        }
+        self.set_timer(id, now_us);
+    }
+
+    fn on_feedback(&mut self, id: NodeId, feedback: Feedback) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        let ups = feedback.speed_ups.wrapping_sub(node.feedback.speed_ups);
+        let downs = feedback.slow_downs.wrapping_sub(node.feedback.slow_downs);
+        // Totals only grow; a smaller one is an old datagram.
+        if ups >= 1 << 31 || downs >= 1 << 31 {
+            return;
+        }
+        node.feedback = feedback;
+        let step = i64::from(self.config.speed_step_per_slot) * i64::from(node.slots);
+        node.step(step * (i64::from(ups.min(64)) - i64::from(downs.min(64))));
+        node.totals.speed_ups += u64::from(ups);
+        node.totals.slow_downs += u64::from(downs);
+        self.totals.feedback[0].0 += u64::from(ups);
+        self.totals.feedback[0].1 += u64::from(downs);
+        self.mark(id);
+    }
+
+    fn on_heartbeat(&mut self, id: NodeId, beat: Heartbeat, now_us: u64, deeds: &mut Deeds) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        node.to_tell.answer = Some(beat.number);
+        node.queued_tasks = beat.queued_tasks;
+        if beat.draining && !node.draining {
+            node.draining = true;
+            deeds.event(Event::NodeDraining { node: node.name.clone() });
+            self.count_live();
+        }
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        if beat.part == 0 {
+            node.running.clone_from(&beat.running);
+        }
+        if node.beat.0 != beat.number {
+            node.beat = (beat.number, BTreeSet::new());
+        }
+        node.beat.1.insert(beat.part);
+        let whole = node.beat.1.len() == usize::from(beat.parts);
+        self.refresh(id, &beat.held, now_us);
+        if whole {
+            if let Some(node) = self.nodes.get_mut(&id) {
+                node.taken.clear();
+            }
+            self.expire(id, now_us, deeds);
+        }
+        self.mark(id);
+    }
+
+    /// Attempts that a heartbeat lists do not age; what it lists of ended jobs is withdrawn; what came back
+    /// to gq although the node still holds it is adopted.
+    fn refresh(&mut self, id: NodeId, held: &[Held], now_us: u64) {
+        for held in held {
+            let (lo, hi) = (held.lo, held.lo.saturating_add(u128::from(held.units)));
+            let unwanted = match self.jobs.get(&held.job) {
+                None => Some((Attempt(u64::MAX), Letting::Kill)),
+                Some(job) => job.withdrawn,
+            };
+            let mut withdrawn = !self.jobs.contains_key(&held.job);
+            for task_id in self.dq.overlapping(held.job, lo, hi) {
+                let task = self.dq.at(task_id);
+                if task.node == id {
+                    if let State::Held { seen_us } = &mut task.state {
+                        *seen_us = now_us;
+                    }
+                    withdrawn |= unwanted.is_some_and(|(before, _)| task.attempt < before);
+                }
+            }
+            let ended = self.jobs.get(&held.job).is_some_and(|job| job.state.ended());
+            if let (true, Some((before, letting))) = (withdrawn || ended, unwanted) {
+                let withdraw = Withdraw { job: held.job, letting, before };
+                if let Some(node) = self.nodes.get_mut(&id)
+                    && !node.to_tell.withdraws.contains(&withdraw)
+                {
+                    node.to_tell.withdraws.push(withdraw);
+                }
+            } else if !ended {
+                self.adopt(id, held, now_us);
+            }
+        }
+    }
+
+    /// Units in gq that this node holds all the same, since it was only thought lost, are its own again.
+    fn adopt(&mut self, id: NodeId, held: &Held, now_us: u64) {
+        const PENDING: Classes = Classes::of(&[Class::Pending]);
+        let (lo, hi) = (held.lo, held.lo.saturating_add(u128::from(held.units)));
+        let (Some(job), Some(node)) = (self.jobs.get_mut(&held.job), self.nodes.get_mut(&id)) else { return };
+        let mut pieces = Vec::new();
+        for &(_, taken_lo, taken_hi) in node.taken.iter().filter(|(job, ..)| *job == held.job) {
+            let (lo, hi) = (lo.max(taken_lo), hi.min(taken_hi));
+            if lo < hi {
+                job.coverage.change(lo, hi, PENDING, Class::Out, &mut pieces);
+            }
+        }
+        for piece in pieces {
+            self.gq.remove(held.job, piece.lo, piece.hi);
+            let task_id = self.dq.put(Task {
+                job: held.job,
+                lo: piece.lo,
+                hi: piece.hi,
+                left: piece.hi - piece.lo,
+                node: id,
+                attempt: Task::ADOPTED,
+                state: State::Held { seen_us: now_us },
+                since_us: now_us,
+                spent_us: 0,
+                at_node: node.tasks.len() as u32,
+            });
+            node.tasks.push(task_id);
+        }
+    }
+
+    /// Attempts that a live node no longer lists, for longer than T_retry, go back to gq.
+    fn expire(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
+        let Some(node) = self.nodes.get(&id) else { return };
+        let mut expired = Vec::new();
+        for &task_id in &node.tasks {
+            let task = self.dq.at(task_id);
+            let Some(job) = self.jobs.get(&task.job) else { continue };
+            if let State::Held { seen_us } = task.state
+                && now_us >= seen_us.saturating_add(RETRY_TARGETS * job.target_us())
+            {
+                expired.push(task_id);
+            }
+        }
+        for task_id in expired {
+            let (job, lo, hi) = {
+                let task = self.dq.at(task_id);
+                (task.job, task.lo, task.hi)
+            };
+            self.back_to_gq(task_id, lo, hi);
+            let Some(node) = self.nodes.get_mut(&id) else { return };
+            node.sink(now_us);
+            deeds.event(Event::TaskExpired { job, lo, hi, node: node.name.clone() });
+            self.count_live();
+        }
+    }
+
+    fn on_bye(&mut self, id: NodeId, deeds: &mut Deeds) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        deeds.event(Event::NodeLeft { node: node.name.clone() });
+        node.running.clear();
+        self.take_all_back(id);
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.taken.clear();
+            // The next hello is a new incarnation, even of the same boot.
+            node.boot = None;
+            node.lost = true;
+        }
+        self.count_live();
+    }
+
+    /// Everything that a node has goes back to gq.
+    fn take_all_back(&mut self, id: NodeId) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        node.queue.clear();
+        node.offered.clear();
+        for task_id in node.tasks.clone() {
+            let task = self.dq.at(task_id);
+            let (job, lo, hi) = (task.job, task.lo, task.hi);
+            self.back_to_gq(task_id, lo, hi);
+            if let Some(node) = self.nodes.get_mut(&id) {
+                node.taken.push((job, lo, hi));
+            }
+        }
+    }
+
+    /// A task leaves dq and its node's list.
+    pub(crate) fn take_from_node(&mut self, task_id: TaskId) {
+        let task = self.dq.remove(task_id);
+        let Some(node) = self.nodes.get_mut(&task.node) else { return };
+        let at = task.at_node as usize;
+        node.tasks.swap_remove(at);
+        if let Some(&moved) = node.tasks.get(at) {
+            self.dq.at(moved).at_node = at as u32;
+        }
+    }
+
+    /// A worker died while it ran `unit`. After enough deaths on enough nodes the unit is poison.
+    fn charge(&mut self, job_id: JobId, unit: u128, id: NodeId, boot: Boot, now_us: u64, deeds: &mut Deeds) {
+        const PENDING: Classes = Classes::of(&[Class::Pending]);
+        let nodes_seen = self.nodes.len();
+        let Some(job) = self.jobs.get_mut(&job_id) else { return };
+        if unit >= job.coverage.cursor() || job.state.ended() {
+            return;
+        }
+        let deaths = job.deaths.entry(unit).or_default();
+        if !deaths.contains(&(id, boot)) {
+            deaths.push((id, boot));
+        }
+        let on_nodes = deaths.iter().map(|(id, _)| id).collect::<BTreeSet<_>>().len();
+        let poison = deaths.len() >= POISON_DEATHS && on_nodes >= POISON_DEATHS.min(nodes_seen);
+        let mut pieces = Vec::new();
+        if poison {
+            job.coverage.change(unit, unit + 1, PENDING, Class::Failed, &mut pieces);
+        }
+        if self.gq.intervals(job_id).any(|(lo, hi)| (lo..hi).contains(&unit)) {
+            // Alone in its task it takes nothing with it.
+            self.gq.remove(job_id, unit, unit + 1);
+            if !poison {
+                self.gq.put(job_id, unit, unit + 1);
+            }
+        }
+        if !pieces.is_empty()
+            && let Some(job) = self.jobs.get_mut(&job_id)
+        {
+            job.failed.insert(unit, FailedUnit { reason: FailReason::Poison, code: None });
+            deeds.event(Event::UnitFailed { job: job_id, unit, reason: FailReason::Poison.word() });
+            self.record(Record::Poison(job_id, unit), deeds);
+            self.end_if_over(job_id, now_us, deeds);
+        }
+    }
+
+    /// A node's timer fired.
+    pub(crate) fn on_node_timer(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        node.timer_us = u64::MAX;
+        let silent_us = now_us.saturating_sub(node.heard_us);
+        if !node.lost && silent_us >= self.config.lost_us() {
+            let (name, tasks, boot) = (node.name.clone(), node.tasks.len(), node.boot);
+            let running = std::mem::take(&mut node.running);
+            (node.lost, node.suspect) = (true, false);
+            self.take_all_back(id);
+            deeds.event(Event::NodeLost { node: name, tasks });
+            if let Some(boot) = boot {
+                running.iter().for_each(|&(job, unit)| self.charge(job, unit, id, boot, now_us, deeds));
+            }
+            self.count_live();
+        } else if !node.lost && !node.suspect && silent_us >= self.config.suspect_us() {
+            node.suspect = true;
+            deeds.event(Event::NodeSuspect { node: node.name.clone() });
+            self.count_live();
+        }
+        self.repeat_offers(id, now_us, deeds);
+        self.mark(id);
+    }
+
+    /// Sets the node's timer to the first thing that may be due.
+    pub(crate) fn set_timer(&mut self, id: NodeId, now_us: u64) {
+        let (suspect_us, lost_us) = (self.config.suspect_us(), self.config.lost_us());
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        let silence = match node {
+            Node { lost: true, .. } => u64::MAX,
+            Node { suspect: true, .. } => node.heard_us + lost_us,
+            _ => node.heard_us + suspect_us,
+        };
+        // The first of the offers stands for all: an entry behind it waits at most one RTO longer.
+        let repeat = node.offered.front().map_or(u64::MAX, |first| first.sent_us + node.rtt.rto_us());
+        let ride = if node.to_tell.acks.is_empty() { u64::MAX } else { node.to_tell.acks_since_us + RIDE_US };
+        let probe = node.probe.map_or(u64::MAX, |p| if p.at_us > now_us { p.at_us } else { u64::MAX });
+        let at_us = silence.min(repeat).min(ride).min(probe).max(now_us + 1);
+        // A timer that fires early looks again; only an earlier one needs a new entry.
+        if at_us < node.timer_us {
+            node.timer_us = at_us;
+            self.timers.push(Reverse((at_us, id)));
+        }
+    }
+}
+
+impl crate::farm::Config {
+    fn suspect_us(&self) -> u64 {
+        SUSPECT_US.max(SUSPECT_US / starfarm_protocol::limits::HEARTBEAT_US * self.heartbeat_us)
+    }
+
+    fn lost_us(&self) -> u64 {
+        LOST_US.max(LOST_US / starfarm_protocol::limits::HEARTBEAT_US * self.heartbeat_us)
+    }
+}

@@ -1,0 +1,79 @@
+//! Refill: what a task's size should be on a node, and cutting tasks of that size from a job's fresh
+//! space into gq. Tasks are cut when a node has room for them, not long before: a size chosen early is
+//! chosen from old news.
+
+use starfarm_protocol::ids::JobId;
+
+use crate::coverage::Class;
+use crate::farm::Farm;
+use crate::job::{Job, Sizing};
+use crate::limits::{GQ_TASKS_MAX, GROWTH_MAX, PREFETCH_US, TAIL_FLOOR_US, TAIL_SHARE};
+use crate::task::NodeId;
+
+impl Farm {
+    /// Units that a task of `job` should have on node `id`: what takes the target time there by its
+    /// measured rate, less near the job's end.
+    pub(crate) fn ideal_units(&self, job: &Job, id: NodeId) -> u64 {
+        let target_us = match job.new.sizing {
+            Sizing::Units(units) => return units.max(1),
+            Sizing::TargetUs(target_us) => target_us,
+        };
+        let first = job.new.kind.first_units();
+        let (rate, largest) = match job.rates.get(&id) {
+            Some(rate) => (rate.units_per_s, rate.largest),
+            None => (job.mean_rate, first),
+        };
+        let within = |us: u64| (rate * us as f64 / 1e6).clamp(1.0, u64::MAX as f64 / 4.0) as u64;
+        if rate == 0.0 {
+            return self.tail_units(job, first).min(first).max(1);
+        }
+        let grown = largest.max(first).saturating_mul(GROWTH_MAX);
+        let wanted = within(target_us).min(grown);
+        wanted.min(self.tail_units(job, within(TAIL_FLOOR_US))).max(1)
+    }
+
+    /// Near the end tasks shrink, so that the last ones end together: a share of what is left a slot, but
+    /// at least `floor`.
+    fn tail_units(&self, job: &Job, floor: u64) -> u64 {
+        let share = job.pending().div_ceil(TAIL_SHARE * u128::from(self.live_slots.max(1)));
+        u64::try_from(share).unwrap_or(u64::MAX).max(floor)
+    }
+
+    /// There is so little left of `job` that what one node holds ahead others will miss.
+    pub(crate) fn scarce(&self, job: &Job) -> bool {
+        let rate = job.mean_rate * self.live_slots as f64;
+        (job.pending() as f64) < rate * (2 * PREFETCH_US) as f64 / 1e6
+    }
+
+    /// Cuts up to `tasks` tasks for node `id` from the fresh space of `job_id` into gq.
+    pub(crate) fn refill(&mut self, job_id: JobId, id: NodeId, tasks: usize) {
+        let room = tasks.min(GQ_TASKS_MAX.saturating_sub(self.gq.len()));
+        let Some(job) = self.jobs.get(&job_id) else { return };
+        let (first, units, by_time) =
+            (job.coverage.cursor(), job.coverage.units(), matches!(job.new.sizing, Sizing::TargetUs(_)));
+        let (mut at, mut cut) = (first, 0);
+        let mut size = self.ideal_units(job, id);
+        for _ in 0..room {
+            if at == units {
+                break;
+            }
+            let end = at.saturating_add(u128::from(size)).min(units);
+            self.gq.put(job_id, at, end);
+            (at, cut) = (end, cut + 1);
+            if by_time {
+                // The rest shrinks while we cut: so must the next task.
+                let left = (units - at) / (TAIL_SHARE * u128::from(self.live_slots.max(1)));
+                size = size.min(u64::try_from(left).unwrap_or(u64::MAX)).max(1.max(size / 2));
+            }
+        }
+        if let Some(job) = self.jobs.get_mut(&job_id)
+            && at > first
+        {
+            job.coverage.cut(at, Class::Pending);
+            job.totals.decomposed += cut;
+            job.totals.decomposed_units += at - first;
+            self.totals.decomposed += cut;
+            self.totals.decomposed_units += at - first;
+        }
+    }
+}

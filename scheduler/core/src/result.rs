@@ -1,0 +1,342 @@
+//! What a result does. Its verdict rests on its job, specification and interval alone (R1); the attempt is
+//! looked at only to know whose giving back is meant. Whatever a worker sends is answered with a verdict,
+//! never with a panic; a verdict that is not about time is final, so the result is acknowledged and the
+//! worker stops repeating it.
+
+use starfarm_logs::Event;
+use starfarm_protocol::ids::JobId;
+use starfarm_protocol::wire::{CommandUnit, HitEntry, Outcome, ResultEntry, Results};
+
+use crate::coverage::{Class, Classes, Piece};
+use crate::deed::Deeds;
+use crate::farm::Farm;
+use crate::job::{FailedUnit, JobState, Kind, Sizing};
+use crate::record::Record;
+use crate::task::{NodeId, Task, TaskId};
+
+/// What became of a result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Verdict {
+    /// Every unit of it counts.
+    Counted,
+    /// Some of its units had been counted before; the others count now (R2).
+    CountedPartly,
+    /// Every unit of it had been counted before.
+    Duplicate,
+    /// Units were given back.
+    Returned,
+    /// The node cannot run the job.
+    Refused,
+    /// No such job: deleted, or of a scheduler before this one.
+    UnknownJob,
+    /// The job's number is right, its specification is another.
+    OtherSpecification,
+    /// The interval was never given to anybody.
+    NeverGiven,
+    /// The body is not what this kind of work answers with.
+    Malformed,
+}
+
+/// How often each verdict was given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Verdicts([u64; 9]);
+
+impl Verdicts {
+    /// How often `verdict` was given.
+    pub fn count(&self, verdict: Verdict) -> u64 {
+        self.0[verdict as usize]
+    }
+}
+
+/// Units that a result can still count for. Abandoned ones are counted too: the work was done.
+const OPEN: Classes = Classes::of(&[Class::Pending, Class::Out, Class::Abandoned]);
+const OUT: Classes = Classes::of(&[Class::Out]);
+
+/// The body of a result that was computed, by the kind of work.
+enum Found {
+    Nothing,
+    Hits(Vec<HitEntry>),
+    Ran(Vec<CommandUnit>),
+}
+
+impl Farm {
+    /// Applies the results of one message.
+    pub(crate) fn on_results(&mut self, id: NodeId, results: Results<'_>, now_us: u64, deeds: &mut Deeds) {
+        for entry in results {
+            let Ok(entry) = entry else {
+                if let Some(node) = self.nodes.get_mut(&id) {
+                    node.totals.malformed += 1;
+                }
+                return;
+            };
+            let verdict = self.on_result(id, &entry, now_us, deeds);
+            self.verdicts.0[verdict as usize] += 1;
+            self.unacknowledged.push_back((self.last_sequence(), id, entry.sequence));
+        }
+        self.mark(id);
+    }
+
+    fn on_result(&mut self, id: NodeId, entry: &ResultEntry<'_>, now_us: u64, deeds: &mut Deeds) -> Verdict {
+        let Some(job) = self.jobs.get(&entry.job) else { return Verdict::UnknownJob };
+        if job.new.spec != entry.spec {
+            return Verdict::OtherSpecification;
+        }
+        let (lo, hi) = (entry.lo, entry.lo + u128::from(entry.units));
+        if hi > job.coverage.cursor() {
+            return Verdict::NeverGiven;
+        }
+        match entry.outcome {
+            Outcome::Done => match self.found(entry) {
+                Some(found) => self.on_done(id, entry, found, now_us, deeds),
+                None => {
+                    // The worker's word is worthless here; its units go to somebody else.
+                    self.give_back(id, entry, lo, hi);
+                    Verdict::Malformed
+                }
+            },
+            Outcome::Returned => {
+                self.give_back(id, entry, lo, hi);
+                Verdict::Returned
+            }
+            Outcome::Refused => {
+                self.give_back(id, entry, lo, hi);
+                self.on_refused(id, entry, deeds);
+                Verdict::Refused
+            }
+        }
+    }
+
+    /// Reads the body; `None` where it does not fit the job and the interval.
+    fn found(&self, entry: &ResultEntry<'_>) -> Option<Found> {
+        match &self.jobs.get(&entry.job)?.new.kind {
+            Kind::Search { targets, .. } => {
+                let hits = HitEntry::read_all(entry.body).ok()?;
+                let fits = hits.iter().all(|hit| hit.offset < entry.units && hit.target < *targets);
+                fits.then_some(Found::Hits(hits))
+            }
+            Kind::Command { .. } => {
+                let units = CommandUnit::read_all(entry.body).ok()?;
+                (units.len() as u64 == entry.units).then_some(Found::Ran(units))
+            }
+            Kind::Nothing => entry.body.is_empty().then_some(Found::Nothing),
+        }
+    }
+
+    fn on_done(
+        &mut self,
+        id: NodeId,
+        entry: &ResultEntry<'_>,
+        found: Found,
+        now_us: u64,
+        deeds: &mut Deeds,
+    ) -> Verdict {
+        let (job_id, lo, hi) = (entry.job, entry.lo, entry.lo + u128::from(entry.units));
+        let mut pieces = std::mem::take(&mut self.pieces);
+        pieces.clear();
+        let Some(job) = self.jobs.get_mut(&job_id) else { return Verdict::UnknownJob };
+        job.coverage.change(lo, hi, OPEN, Class::Done, &mut pieces);
+        let counted: u128 = pieces.iter().map(|piece| piece.hi - piece.lo).sum();
+        job.totals.duplicate_units += hi - lo - counted;
+        for &piece in &pieces {
+            self.leave_queues(job_id, piece, id, entry.duration_us);
+        }
+        let hits = match &found {
+            Found::Hits(entries) => self.on_hits(job_id, lo, entries, deeds),
+            _ => Vec::new(),
+        };
+        if counted > 0 || !hits.is_empty() {
+            self.measured(id, entry, counted, now_us);
+            self.record_done(id, entry, &pieces, found, hits, deeds);
+        }
+        self.pieces = pieces;
+        self.end_if_over(job_id, now_us, deeds);
+        match counted {
+            0 => Verdict::Duplicate,
+            counted if counted == hi - lo => Verdict::Counted,
+            _ => Verdict::CountedPartly,
+        }
+    }
+
+    /// Units that are counted leave gq, or the task in dq that holds them.
+    fn leave_queues(&mut self, job_id: JobId, piece: Piece, by: NodeId, duration_us: u64) {
+        match piece.was {
+            Class::Pending => self.gq.remove(job_id, piece.lo, piece.hi),
+            Class::Out => {
+                let Some((task_id, task)) = self.dq.holding(job_id, piece.lo) else { return };
+                if piece.hi <= task.hi {
+                    return self.shrink_task(task_id, piece.hi - piece.lo, by, duration_us);
+                }
+                for task_id in self.dq.overlapping(job_id, piece.lo, piece.hi) {
+                    let task = self.dq.at(task_id);
+                    let units = task.hi.min(piece.hi) - task.lo.max(piece.lo);
+                    self.shrink_task(task_id, units, by, duration_us);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn shrink_task(&mut self, task_id: TaskId, units: u128, by: NodeId, duration_us: u64) {
+        let task = self.dq.at(task_id);
+        task.left -= units;
+        task.spent_us += duration_us;
+        if task.left > 0 {
+            return;
+        }
+        let (owner, spent_us) = (task.node, task.spent_us);
+        self.take_from_node(task_id);
+        if owner == by
+            && let Some(node) = self.nodes.get_mut(&owner)
+        {
+            node.totals.tasks_done += 1;
+            let weight = if node.task_us == 0.0 { 1.0 } else { 0.125 };
+            node.task_us += (spent_us.max(1) as f64 - node.task_us) * weight;
+        } else {
+            self.mark(owner);
+        }
+    }
+
+    /// A hit is recorded from whatever attempt, however late (R9).
+    fn on_hits(&mut self, job_id: JobId, lo: u128, hits: &[HitEntry], deeds: &mut Deeds) -> Vec<(u128, u32)> {
+        let Some(job) = self.jobs.get_mut(&job_id) else { return Vec::new() };
+        let mut new = Vec::new();
+        for hit in hits {
+            let (unit, target) = (lo + u128::from(hit.offset), hit.target);
+            if job.hits.insert((unit, target)) {
+                if let Kind::Search { missing, .. } = &mut job.new.kind {
+                    missing.remove(&target);
+                }
+                new.push((unit, target));
+                deeds.event(Event::Hit { job: job_id, unit, target });
+            }
+        }
+        new
+    }
+
+    /// What a counted result says about speed.
+    fn measured(&mut self, id: NodeId, entry: &ResultEntry<'_>, counted: u128, now_us: u64) {
+        let (Some(job), Some(node)) = (self.jobs.get_mut(&entry.job), self.nodes.get_mut(&id)) else {
+            return;
+        };
+        job.measured(id, entry.units, entry.duration_us);
+        node.probe = None;
+        node.totals.units_done += counted;
+        let standard = match job.new.sizing {
+            Sizing::Units(units) => units as f64,
+            Sizing::TargetUs(target_us) => job.mean_rate * target_us as f64 / 1e6,
+        };
+        node.rating.add(counted as f64 / standard.max(1.0), now_us);
+    }
+
+    fn record_done(
+        &mut self,
+        node: NodeId,
+        entry: &ResultEntry<'_>,
+        pieces: &[Piece],
+        found: Found,
+        hits: Vec<(u128, u32)>,
+        deeds: &mut Deeds,
+    ) {
+        let (job, lo) = (entry.job, entry.lo);
+        let Found::Ran(ran) = found else {
+            let hi = lo + u128::from(entry.units);
+            self.record(Record::Done { job, lo, hi, node, hits }, deeds);
+            return;
+        };
+        let mut units = Vec::new();
+        for (unit, outcome) in (lo..).zip(ran) {
+            if !pieces.iter().any(|piece| (piece.lo..piece.hi).contains(&unit)) {
+                continue;
+            }
+            if let Some(reason) = outcome.failed
+                && self.try_again(job, unit, FailedUnit { reason, code: Some(outcome.code) }, deeds)
+            {
+                continue;
+            }
+            units.push((unit, outcome));
+        }
+        self.record(Record::Ran { job, attempt: entry.attempt, node, units }, deeds);
+    }
+
+    /// A unit ran and failed: it goes back to gq if it may be tried again, else it has failed for good.
+    fn try_again(&mut self, job_id: JobId, unit: u128, failed: FailedUnit, deeds: &mut Deeds) -> bool {
+        const DONE: Classes = Classes::of(&[Class::Done]);
+        let Some(job) = self.jobs.get_mut(&job_id) else { return false };
+        let Kind::Command { retries } = job.new.kind else { return false };
+        let runs = job.failures.entry(unit).or_insert(0);
+        *runs += 1;
+        let again = *runs <= retries && !job.state.ended();
+        let class = if again { Class::Pending } else { Class::Failed };
+        let mut pieces = Vec::new();
+        job.coverage.change(unit, unit + 1, DONE, class, &mut pieces);
+        if again {
+            self.gq.put(job_id, unit, unit + 1);
+            self.mark_all();
+        } else {
+            job.failures.remove(&unit);
+            job.failed.insert(unit, failed);
+            deeds.event(Event::UnitFailed { job: job_id, unit, reason: failed.reason.word() });
+        }
+        again
+    }
+
+    /// What of [lo, hi) is out at this node by this attempt goes back to gq.
+    fn give_back(&mut self, id: NodeId, entry: &ResultEntry<'_>, lo: u128, hi: u128) {
+        for task_id in self.dq.overlapping(entry.job, lo, hi) {
+            let task = self.dq.at(task_id);
+            if task.node == id && [entry.attempt, Task::ADOPTED].contains(&task.attempt) {
+                let (lo, hi) = (lo.max(task.lo), hi.min(task.hi));
+                self.back_to_gq(task_id, lo, hi);
+            }
+        }
+    }
+
+    /// The units of [lo, hi) that a task in dq still has out go back to gq; it leaves dq with its last one.
+    pub(crate) fn back_to_gq(&mut self, task_id: TaskId, lo: u128, hi: u128) {
+        let job_id = self.dq.at(task_id).job;
+        let Some(job) = self.jobs.get_mut(&job_id) else { return };
+        let to = if job.state.ended() { Class::Abandoned } else { Class::Pending };
+        let mut pieces = Vec::new();
+        job.coverage.change(lo, hi, OUT, to, &mut pieces);
+        let mut back = 0;
+        for piece in &pieces {
+            back += piece.hi - piece.lo;
+            if to == Class::Pending {
+                self.gq.put(job_id, piece.lo, piece.hi);
+                job.totals.resent += 1;
+                self.totals.resent += 1;
+            }
+        }
+        let task = self.dq.at(task_id);
+        task.left -= back;
+        if task.left == 0 {
+            self.take_from_node(task_id);
+        }
+        if back > 0 {
+            self.mark_all();
+        }
+    }
+
+    fn on_refused(&mut self, id: NodeId, entry: &ResultEntry<'_>, deeds: &mut Deeds) {
+        let (Some(job), Some(node)) = (self.jobs.get_mut(&entry.job), self.nodes.get(&id)) else { return };
+        let why = String::from_utf8_lossy(entry.body).into_owned();
+        if job.refused_by.insert(id, why.clone()).is_none() {
+            deeds.event(Event::NodeRefused { node: node.name.clone(), job: entry.job, why });
+        }
+    }
+
+    /// Ends a job whose last unit is decided, or whose search has found what it was to find.
+    pub(crate) fn end_if_over(&mut self, job_id: JobId, now_us: u64, deeds: &mut Deeds) {
+        let Some(job) = self.jobs.get(&job_id) else { return };
+        if job.state.ended() {
+            return;
+        }
+        let decided = job.coverage.count(Class::Done) + job.coverage.count(Class::Failed);
+        if decided == job.coverage.units() || job.satisfied() {
+            let failed = job.coverage.count(Class::Failed) > 0;
+            let state = if failed { JobState::Failed } else { JobState::Finished };
+            self.end(job_id, state, now_us, deeds);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! A task that was given to a node, and dq, where all of these are. A task is in dq from the moment it is
+//! in a node queue until its last unit is counted or it is given to another. This is the only place where
+//! a task's state changes.
+
+use std::collections::BTreeMap;
+
+use starfarm_protocol::ids::{Attempt, JobId};
+
+/// Index of a node in the farm; given by whoever owns the sessions.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct NodeId(pub u32);
+
+/// Where a task in dq is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// In its node's queue, not yet sent.
+    Assigned,
+    /// Offered; the worker has not acknowledged the offer.
+    Offered,
+    /// The worker has it. At `seen_us` it was acknowledged or last listed in a heartbeat: an attempt that a
+    /// live node no longer lists expires T_retry after that.
+    Held {
+        /// Microseconds of the scheduler's clock.
+        seen_us: u64,
+    },
+}
+
+/// A task in dq.
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    /// Its job.
+    pub(crate) job: JobId,
+    /// First unit.
+    pub(crate) lo: u128,
+    /// End, exclusive.
+    pub(crate) hi: u128,
+    /// Units that no result has come for.
+    pub(crate) left: u128,
+    /// The node that it was given to.
+    pub(crate) node: NodeId,
+    /// Number of this dispatch.
+    pub(crate) attempt: Attempt,
+    /// Where it is.
+    pub(crate) state: State,
+    /// When it was put into dq: the paper's T_dq.
+    pub(crate) since_us: u64,
+    /// Computing time that its partial results told of.
+    pub(crate) spent_us: u64,
+    /// Place in its node's list.
+    pub(crate) at_node: u32,
+}
+
+impl Task {
+    /// Attempt of a task that was not offered but found at its node by a heartbeat.
+    pub(crate) const ADOPTED: Attempt = Attempt(0);
+}
+
+const _: () = assert!(size_of::<Task>() <= 144, "a task in dq stays small: there may be a million");
+
+/// Index of a task in dq.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TaskId(u32);
+
+/// dq: by index, and per job by first unit. Tasks of one job never overlap.
+#[derive(Debug, Default)]
+pub(crate) struct Dispatched {
+    slots: Vec<Option<Task>>,
+    free: Vec<u32>,
+    jobs: BTreeMap<JobId, BTreeMap<u128, TaskId>>,
+}
+
+impl Dispatched {
+    /// Tasks in dq.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Puts a task in.
+    pub(crate) fn put(&mut self, task: Task) -> TaskId {
+        let (job, lo) = (task.job, task.lo);
+        let id = match self.free.pop() {
+            Some(at) => {
+                self.slots[at as usize] = Some(task);
+                TaskId(at)
+            }
+            None => {
+                self.slots.push(Some(task));
+                TaskId(self.slots.len() as u32 - 1)
+            }
+        };
+        self.jobs.entry(job).or_default().insert(lo, id);
+        id
+    }
+
+    /// The task, if it is still the dispatch `attempt`.
+    pub(crate) fn get(&mut self, id: TaskId, attempt: Attempt) -> Option<&mut Task> {
+        self.slots.get_mut(id.0 as usize)?.as_mut().filter(|task| task.attempt == attempt)
+    }
+
+    /// The task of an id that is known to be in dq.
+    pub(crate) fn at(&mut self, id: TaskId) -> &mut Task {
+        self.slots[id.0 as usize].as_mut().expect("the id is held by a task in dq")
+    }
+
+    /// Takes a task out.
+    pub(crate) fn remove(&mut self, id: TaskId) -> Task {
+        let task = self.slots[id.0 as usize].take().expect("the id is held by a task in dq");
+        self.free.push(id.0);
+        if let Some(by_lo) = self.jobs.get_mut(&task.job) {
+            by_lo.remove(&task.lo);
+            if by_lo.is_empty() {
+                self.jobs.remove(&task.job);
+            }
+        }
+        task
+    }
+
+    /// The task of `job` that holds `unit`.
+    pub(crate) fn holding(&self, job: JobId, unit: u128) -> Option<(TaskId, &Task)> {
+        let (_, &id) = self.jobs.get(&job)?.range(..=unit).next_back()?;
+        let task = self.slots[id.0 as usize].as_ref()?;
+        (unit < task.hi).then_some((id, task))
+    }
+
+    /// The tasks of `job` that overlap [lo, hi), in order.
+    pub(crate) fn overlapping(&self, job: JobId, lo: u128, hi: u128) -> Vec<TaskId> {
+        let Some(by_lo) = self.jobs.get(&job) else { return Vec::new() };
+        let first = by_lo.range(..=lo).next_back().filter(|(_, id)| {
+            self.slots[id.0 as usize].as_ref().is_some_and(|task| task.hi > lo && task.lo < lo)
+        });
+        first.into_iter().chain(by_lo.range(lo..hi)).map(|(_, &id)| id).collect()
+    }
+
+    /// The tasks of `job`.
+    pub(crate) fn of_job(&self, job: JobId) -> Vec<TaskId> {
+        self.jobs.get(&job).map_or_else(Vec::new, |by_lo| by_lo.values().copied().collect())
+    }
+
+    /// All tasks.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Task> {
+        self.slots.iter().flatten()
+    }
+}

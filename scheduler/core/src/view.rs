@@ -1,0 +1,168 @@
+//! Questions about the farm, answered as plain values. Nothing here changes anything, but for ratings,
+//! which age when they are looked at.
+
+use starfarm_protocol::ids::{ContentHash, JobId};
+
+use crate::coverage::Class;
+use crate::farm::{Farm, Totals};
+use crate::job::{FailedUnit, JobState, JobTotals};
+use crate::node::{NodeState, NodeTotals};
+use crate::result::Verdicts;
+use crate::task::NodeId;
+
+/// A job, seen from outside.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JobView {
+    /// Its number.
+    pub id: JobId,
+    /// The user's name for it.
+    pub name: String,
+    /// Who submitted it.
+    pub user: String,
+    /// BLAKE3 of its specification.
+    pub spec: ContentHash,
+    /// Its state.
+    pub state: JobState,
+    /// N.
+    pub units: u128,
+    /// Units done.
+    pub done: u128,
+    /// Units failed for good.
+    pub failed: u128,
+    /// Units at nodes.
+    pub out: u128,
+    /// Units that wait, cut or not.
+    pub pending: u128,
+    /// Units that nobody wants any more.
+    pub abandoned: u128,
+    /// Hits found.
+    pub hits: usize,
+    /// Units per second of all live slots, by the mean of measured durations.
+    pub rate_per_s: f64,
+    /// Nodes that cannot run it, and why.
+    pub refused_by: Vec<(String, String)>,
+    /// Counters.
+    pub totals: JobTotals,
+}
+
+/// A node, seen from outside.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NodeView {
+    /// Its index.
+    pub id: NodeId,
+    /// Its name.
+    pub name: String,
+    /// Its state.
+    pub state: NodeState,
+    /// Its slots.
+    pub slots: u16,
+    /// Standard tasks a period of 10 s, over the last 64 periods.
+    pub power: f64,
+    /// Tasks in dq that it has.
+    pub tasks: usize,
+    /// Tasks in its own queue, by its last heartbeat.
+    pub queued_tasks: u32,
+    /// Microseconds since it was heard.
+    pub silent_us: u64,
+    /// Counters.
+    pub totals: NodeTotals,
+}
+
+/// The farm, seen from outside: the paper's online figures.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FarmView {
+    /// Tasks in gq.
+    pub gq: usize,
+    /// Tasks in dq.
+    pub dq: usize,
+    /// Age of the oldest task in dq, in microseconds.
+    pub dq_oldest_us: u64,
+    /// Jobs in jq.
+    pub jq: usize,
+    /// The scheduler's incarnation.
+    pub epoch: u64,
+    /// Counters.
+    pub totals: Totals,
+    /// Verdicts on results.
+    pub verdicts: Verdicts,
+}
+
+impl Farm {
+    /// All jobs, by number.
+    pub fn jobs(&self) -> Vec<JobView> {
+        self.jobs.keys().filter_map(|&id| self.job(id)).collect()
+    }
+
+    /// One job.
+    pub fn job(&self, id: JobId) -> Option<JobView> {
+        let job = self.jobs.get(&id)?;
+        let count = |class| job.coverage.count(class);
+        let name = |id: &NodeId| self.nodes.get(id).map_or_else(String::new, |node| node.name.clone());
+        Some(JobView {
+            id,
+            name: job.new.name.clone(),
+            user: job.new.user.clone(),
+            spec: job.new.spec,
+            state: job.state,
+            units: job.coverage.units(),
+            done: count(Class::Done),
+            failed: count(Class::Failed),
+            out: count(Class::Out),
+            pending: job.pending(),
+            abandoned: job.abandoned(),
+            hits: job.hits.len(),
+            rate_per_s: job.mean_rate * self.live_slots as f64,
+            refused_by: job.refused_by.iter().map(|(id, why)| (name(id), why.clone())).collect(),
+            totals: job.totals,
+        })
+    }
+
+    /// Hits of a job: unit and target, by unit.
+    pub fn hits(&self, id: JobId) -> Vec<(u128, u32)> {
+        self.jobs.get(&id).map_or_else(Vec::new, |job| job.hits.iter().copied().collect())
+    }
+
+    /// Units of a job that failed for good, by unit.
+    pub fn failed_units(&self, id: JobId) -> Vec<(u128, FailedUnit)> {
+        self.jobs.get(&id).map_or_else(Vec::new, |job| job.failed.iter().map(|(&u, &f)| (u, f)).collect())
+    }
+
+    /// Intervals that are done, in order.
+    pub fn done_intervals(&self, id: JobId) -> Vec<(u128, u128)> {
+        self.jobs.get(&id).map_or_else(Vec::new, |job| job.coverage.intervals(Class::Done).collect())
+    }
+
+    /// All nodes, by index.
+    pub fn nodes(&mut self, now_us: u64) -> Vec<NodeView> {
+        let view = |(&id, node): (&NodeId, &mut crate::node::Node)| NodeView {
+            id,
+            name: node.name.clone(),
+            state: node.state(),
+            slots: node.slots,
+            power: node.rating.power(now_us),
+            tasks: node.tasks.len(),
+            queued_tasks: node.queued_tasks,
+            silent_us: now_us.saturating_sub(node.heard_us),
+            totals: node.totals,
+        };
+        self.nodes.iter_mut().map(view).collect()
+    }
+
+    /// The paper's online figures.
+    pub fn status(&self, now_us: u64) -> FarmView {
+        FarmView {
+            gq: self.gq.len(),
+            dq: self.dq.len(),
+            dq_oldest_us: self.dq.iter().map(|t| now_us.saturating_sub(t.since_us)).max().unwrap_or(0),
+            jq: self.jq.len(),
+            epoch: self.config.epoch.0,
+            totals: self.totals,
+            verdicts: self.verdicts,
+        }
+    }
+
+    /// The job has ended, or never was.
+    pub fn has_ended(&self, id: JobId) -> bool {
+        self.jobs.get(&id).is_none_or(|job| job.state.ended())
+    }
+}
