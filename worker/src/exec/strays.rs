@@ -49,8 +49,9 @@ pub fn become_subreaper() -> io::Result<()> {
 /// Ends and collects what ended units have left behind, and collects orphans that ended by themselves.
 /// Returns how many processes it has killed. Does nothing before [`become_subreaper`].
 ///
-/// Costs one read where there are no orphans. Else it waits for those it kills, 0.1 s at most; what it
-/// misses the next call finds. [`run`](super::run) calls it; call it now and then while units run for
+/// Costs one read where there are no orphans. Else it waits for those it kills, and for what they leave
+/// behind in turn, but not for one that KILL does not end within 0.1 s; what it misses the next call
+/// finds. [`run`](super::run) calls it; call it now and then while units run for
 /// long, or their ended orphans pile up.
 pub fn reap_strays() -> usize {
     let mut killed = 0;

@@ -130,6 +130,10 @@ fn arguments_environment_and_directory_arrive_as_given() {
     let run = go(&line);
     assert_eq!(run.end, End::Exit(0), "{}", text(&run.stderr));
     assert_eq!(text(&run.stdout), format!("a b|$HOME|*||sky blue|{}|", folder.0.display()));
+    // A PATH of its own is the one it is found by.
+    line.program = "show".into();
+    line.env.push(("PATH".into(), folder.0.clone().into()));
+    assert_eq!(go(&line).end, End::Exit(0));
 }
 
 #[test]
