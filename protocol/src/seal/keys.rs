@@ -10,9 +10,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::error::SealError;
 use crate::ids::{JoinKeyId, PublicKey, from_hex, to_hex};
-
-/// Longest name of a node or admin, in bytes.
-pub const NAME_BYTES_MAX: usize = 64;
+use crate::limits::NAME_BYTES_MAX;
 
 /// 32 secret bytes: a join secret. Wiped when dropped, never printed.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]

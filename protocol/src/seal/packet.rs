@@ -2,9 +2,9 @@
 //! table for people stands in `mod.rs`.
 
 use super::error::SealError;
-use super::keys::NAME_BYTES_MAX;
 use super::role::Role;
 use crate::ids::{Boot, Epoch, FarmId, JoinKeyId};
+use crate::limits::{NAME_BYTES_MAX, SEAL_BYTES};
 
 /// Clear bytes that open every handshake packet: type, version, flags, index.
 pub const HEADER_BYTES: usize = 8;
@@ -34,6 +34,8 @@ pub const RESPONSE_BYTES: usize = HEADER_BYTES + 32 + (ANSWER_BYTES + TAG_BYTES)
 /// A cookie answer: the masked cookie and its tag.
 pub const COOKIE_ANSWER_BYTES: usize = HEADER_BYTES + 32 + 16;
 
+const _: () = assert!(DATA_OVERHEAD_BYTES == SEAL_BYTES, "messages are packed to what the seal leaves");
+const _: () = assert!(9 + NAME_BYTES_MAX <= GREETING_BYTES, "the longest name fits");
 const _: () = assert!(INITIATION_BYTES == 384 && RESPONSE_BYTES == 312 && COOKIE_ANSWER_BYTES == 56);
 const _: () = assert!(RESPONSE_BYTES < INITIATION_BYTES, "no answer may amplify");
 const _: () = assert!(COOKIE_ANSWER_BYTES < INITIATION_BYTES, "no answer may amplify");

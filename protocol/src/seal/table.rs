@@ -26,7 +26,7 @@ pub const PENDING_US: u64 = 30_000_000;
 pub const SILENT_US: u64 = 3_600_000_000;
 /// Sessions of one key; beyond them its oldest is dropped. One current, two in grace, one in the making.
 pub const PER_KEY_MAX: usize = 4;
-/// Pending sessions of all keys together; beyond them the oldest is dropped. About 3 KiB each.
+/// Pending sessions of all keys together; beyond them the oldest is dropped. 2.7 kB each.
 pub const PENDING_MAX: usize = 1024;
 
 enum State {

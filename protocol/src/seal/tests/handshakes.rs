@@ -153,29 +153,26 @@ fn a_bad_name_is_refused_before_anything_is_sent() {
     assert_eq!(started, Err(SealError::BadName));
 }
 
+/// The enemy has overheard the join key id and knows the scheduler's public key, but not the secret.
 #[test]
 fn without_the_join_secret_nobody_gets_further_than_the_response() {
     let mut farm = Farm::new();
     let node = Node::new("spy");
-    let (_, initiation) = node.start(&farm);
-    // Somebody who knows the scheduler's public key and the id, but has another secret.
-    farm.keys = Default::default();
-    farm.keys.add_join_key(Secret([9; 32]), Role::Worker);
-    assert_eq!(farm.answer(&initiation).map(drop), Err(SealError::UnknownJoinKey));
-
-    let wrong = farm.keys.to_json().replace(&"09".repeat(32), &"01".repeat(32));
-    let wrong =
-        wrong.replace(&Secret([9; 32]).join_key_id().to_string(), &Secret([1; 32]).join_key_id().to_string());
-    let mut other = Farm::new();
-    other.keys = super::super::KeyStore::from_json(&wrong).unwrap();
-    let (mut initiator, initiation) = node.start(&other);
-    let mut forged_keys: serde_json::Value = serde_json::from_str(&other.keys.to_json()).unwrap();
-    let id = Secret([1; 32]).join_key_id().to_string();
-    forged_keys["join_keys"][&id]["secret"] = "07".repeat(32).into();
-    other.keys = serde_json::from_value(forged_keys).unwrap();
-    let response = other.admit(&initiation);
+    let mut keys = serde_json::to_value(&farm.keys).unwrap();
+    keys["join_keys"][node.secret.join_key_id().to_string()]["secret"] = "07".repeat(32).into();
+    farm.keys = serde_json::from_value(keys).unwrap();
+    let (mut initiator, initiation) = node.start(&farm);
+    let response = farm.admit(&initiation);
     assert_eq!(initiator.read_response(&response).map(drop), Err(SealError::Forged));
-    assert_eq!(other.keys.keys().count(), 0);
+    assert_eq!(farm.keys.keys().count(), 0);
+    assert_eq!(farm.table.pending_len(), 1);
+}
+
+#[test]
+fn a_join_key_of_another_farm_gets_no_answer() {
+    let mut farm = Farm::new();
+    let (_, initiation) = Node { secret: Secret([9; 32]), ..Node::new("lost") }.start(&farm);
+    assert_eq!(farm.answer(&initiation).map(drop), Err(SealError::UnknownJoinKey));
 }
 
 #[test]
