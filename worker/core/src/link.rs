@@ -1,0 +1,198 @@
+//! The link to the scheduler: when to shake hands, to say hello, to beat. It knows nothing of tasks.
+
+use crate::random::Random;
+
+/// A hello is repeated this often until the welcome.
+const HELLO_US: u64 = 1_000_000;
+/// First wait between two handshakes; it doubles up to ...
+const BACK_OFF_MIN_US: u64 = 1_000_000;
+/// ... this.
+const BACK_OFF_MAX_US: u64 = 30_000_000;
+/// Heartbeats in a row without anything heard that end the trust in a session.
+const UNANSWERED_MAX: u32 = 3;
+/// An idle worker that heard nothing for this long makes a new session, however slowly it beats.
+pub(crate) const IDLE_SILENCE_US: u64 = 60_000_000;
+/// Heartbeat periods that a scheduler may ask for.
+const HEARTBEAT_US: std::ops::RangeInclusive<u64> = 100_000..=60_000_000;
+
+/// State of the link.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    /// A session exists, perhaps one that nobody answers on any more.
+    session: bool,
+    welcomed: bool,
+    /// When the next handshake is due, if one is wanted.
+    handshake_at: Option<u64>,
+    /// Handshakes since the last welcome.
+    tries: u32,
+    hello_at: u64,
+    heartbeat_at: u64,
+    heartbeat_us: u64,
+    /// Number of the last heartbeat.
+    pub(crate) number: u32,
+    unanswered: u32,
+    heard_us: u64,
+    random: Random,
+}
+
+impl Link {
+    pub(crate) fn new(heartbeat_us: u64, seed: u64, now_us: u64) -> Self {
+        Self {
+            session: false,
+            welcomed: false,
+            handshake_at: Some(now_us),
+            tries: 0,
+            hello_at: u64::MAX,
+            heartbeat_at: u64::MAX,
+            heartbeat_us: heartbeat_us.clamp(*HEARTBEAT_US.start(), *HEARTBEAT_US.end()),
+            number: 0,
+            unanswered: 0,
+            heard_us: now_us,
+            random: Random::new(seed),
+        }
+    }
+
+    /// Datagrams can be sent.
+    pub(crate) fn has_session(&self) -> bool {
+        self.session
+    }
+
+    /// The scheduler knows us in this session.
+    pub(crate) fn is_welcomed(&self) -> bool {
+        self.welcomed
+    }
+
+    /// A new session is up: hello and a heartbeat are due.
+    pub(crate) fn on_session(&mut self, now_us: u64) {
+        self.session = true;
+        self.welcomed = false;
+        self.handshake_at = None;
+        self.unanswered = 0;
+        self.heard_us = now_us;
+        self.hello_at = now_us;
+        self.heartbeat_at = now_us;
+    }
+
+    /// Anything valid was heard.
+    pub(crate) fn on_heard(&mut self, now_us: u64) {
+        self.heard_us = now_us;
+        self.unanswered = 0;
+    }
+
+    /// The scheduler welcomed us; true the first time in this session.
+    pub(crate) fn on_welcome(&mut self, heartbeat_ms: u32) -> bool {
+        self.heartbeat_us =
+            (u64::from(heartbeat_ms) * 1_000).clamp(*HEARTBEAT_US.start(), *HEARTBEAT_US.end());
+        self.hello_at = u64::MAX;
+        self.tries = 0;
+        self.handshake_at = None;
+        !std::mem::replace(&mut self.welcomed, true)
+    }
+
+    /// The scheduler's incarnation changed under us: introduce ourselves again.
+    pub(crate) fn unwelcome(&mut self, now_us: u64) {
+        self.welcomed = false;
+        self.hello_at = now_us;
+    }
+
+    /// Beat at the next tick.
+    pub(crate) fn beat_soon(&mut self, now_us: u64) {
+        self.heartbeat_at = self.heartbeat_at.min(now_us);
+    }
+
+    /// A handshake is due now. The next one comes after a back-off with jitter: between half of and the
+    /// whole of 1 s, 2 s, 4 s ... 30 s.
+    pub(crate) fn handshake_due(&mut self, now_us: u64) -> bool {
+        if self.handshake_at.is_none_or(|at| at > now_us) {
+            return false;
+        }
+        let longest = BACK_OFF_MIN_US.saturating_mul(1 << self.tries.min(10)).min(BACK_OFF_MAX_US);
+        self.tries = self.tries.saturating_add(1);
+        self.handshake_at = Some(now_us + longest / 2 + self.random.below(longest / 2));
+        true
+    }
+
+    /// A hello is due now.
+    pub(crate) fn hello_due(&mut self, now_us: u64) -> bool {
+        let due = self.session && !self.welcomed && self.hello_at <= now_us;
+        if due {
+            self.hello_at = now_us + HELLO_US;
+        }
+        due
+    }
+
+    /// A heartbeat is due now, and takes the next number. Where too many went unanswered, a handshake is
+    /// planned, within a heartbeat period for a first one so that not all workers knock at once.
+    pub(crate) fn heartbeat_due(&mut self, now_us: u64, idle: bool) -> bool {
+        if !self.session || self.heartbeat_at > now_us {
+            return false;
+        }
+        let silent = idle && now_us.saturating_sub(self.heard_us) >= IDLE_SILENCE_US;
+        if (self.unanswered >= UNANSWERED_MAX || silent) && self.handshake_at.is_none() {
+            self.handshake_at = Some(now_us + self.random.below(self.heartbeat_us.min(BACK_OFF_MIN_US)));
+        }
+        self.number = self.number.wrapping_add(1);
+        self.unanswered = self.unanswered.saturating_add(1);
+        // From now, not from the plan: a paused process must not catch up with a burst.
+        self.heartbeat_at = now_us + self.heartbeat_us;
+        true
+    }
+
+    /// When something is due.
+    pub(crate) fn deadline(&self) -> u64 {
+        let beats = if self.session { self.heartbeat_at.min(self.hello_at) } else { u64::MAX };
+        beats.min(self.handshake_at.unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handshakes_back_off_with_jitter_and_never_stop() {
+        let mut link = Link::new(1_000_000, 1, 0);
+        let (mut now, mut waits) = (0, Vec::new());
+        for _ in 0..40 {
+            assert!(link.handshake_due(now) && !link.handshake_due(now));
+            waits.push(link.deadline() - now);
+            now = link.deadline();
+        }
+        assert!((500_000..=1_000_000).contains(&waits[0]), "{waits:?}");
+        assert!((1_000_000..=2_000_000).contains(&waits[1]), "{waits:?}");
+        assert!(waits[6..].iter().all(|w| (15_000_000..=30_000_000).contains(w)), "{waits:?}");
+        assert!(waits[6..].windows(2).any(|w| w[0] != w[1]), "jitter: {waits:?}");
+    }
+
+    #[test]
+    fn three_unanswered_heartbeats_want_a_handshake_and_an_answer_prevents_it() {
+        let beat = |answered: bool| {
+            let mut link = Link::new(1_000_000, 1, 0);
+            link.on_session(0);
+            link.on_welcome(1_000);
+            for n in 0..10 {
+                assert!(link.heartbeat_due(n * 1_000_000, false));
+                if answered {
+                    link.on_heard(n * 1_000_000);
+                }
+            }
+            link.handshake_at
+        };
+        assert_eq!(beat(true), None);
+        let at = beat(false).unwrap();
+        assert!((3_000_000..4_000_000).contains(&at), "{at}");
+    }
+
+    #[test]
+    fn an_idle_worker_that_beats_slowly_does_not_wait_for_three_beats() {
+        let handshake = |idle| {
+            let mut link = Link::new(60_000_000, 1, 0);
+            link.on_session(0);
+            link.on_welcome(60_000);
+            (0..2).for_each(|n| assert!(link.heartbeat_due(n * 60_000_000, idle)));
+            link.handshake_at.is_some()
+        };
+        assert!(handshake(true));
+        assert!(!handshake(false));
+    }
+}

@@ -1,0 +1,267 @@
+//! Results from the moment a slot reports them until the scheduler acknowledges them: numbering, packing
+//! many into a datagram, credit, repetition. What a result means is none of its business.
+
+use std::collections::VecDeque;
+
+use starfarm_protocol::ids::{Attempt, ContentHash, JobId};
+use starfarm_protocol::limits::PLAIN_BYTES_MAX;
+use starfarm_protocol::wire::{
+    MESSAGE_HEAD_BYTES, Outcome, Packer, RESULT_ENTRY_BYTES, RESULT_HEAD_BYTES, ResultEntry,
+};
+
+use crate::held::Index;
+use crate::rto::Rto;
+
+/// A result waits this long for company, counted from the last flush. So a lone result leaves at once, and
+/// a stream of them fills its datagrams.
+pub(crate) const FLUSH_US: u64 = 2_000;
+
+/// One result, kept.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Kept {
+    pub(crate) job: JobId,
+    pub(crate) spec: ContentHash,
+    pub(crate) attempt: Attempt,
+    pub(crate) lo: u128,
+    pub(crate) units: u64,
+    pub(crate) duration_us: u64,
+    pub(crate) outcome: Outcome,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Kept {
+    fn bytes(&self) -> usize {
+        RESULT_ENTRY_BYTES + self.body.len()
+    }
+
+    fn pack(&self, sequence: u64, packer: &mut Packer) {
+        packer.result(&ResultEntry {
+            job: self.job,
+            spec: self.spec,
+            sequence,
+            attempt: self.attempt,
+            lo: self.lo,
+            units: self.units,
+            duration_us: self.duration_us,
+            outcome: self.outcome,
+            body: &self.body,
+        });
+    }
+}
+
+/// One result datagram that is not wholly acknowledged.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    /// Sequences, inclusive.
+    first: u64,
+    last: u64,
+    unacknowledged: u32,
+    sent_us: u64,
+    repeats: u32,
+    /// Part of it was sent before, in another session: its round trip tells nothing (Karn).
+    stale: bool,
+}
+
+/// The unacknowledged results.
+#[derive(Clone, Debug)]
+pub(crate) struct Outbox {
+    /// By sequence from `base`; `None` where acknowledged. The first is never `None`.
+    kept: VecDeque<Option<Kept>>,
+    base: u64,
+    /// First sequence that no flight carries.
+    unsent: u64,
+    /// Bytes of the entries from `unsent` on.
+    unsent_bytes: usize,
+    /// Sequences below were sent at least once.
+    sent_below: u64,
+    flights: VecDeque<Flight>,
+    credit: usize,
+    rto: Rto,
+    /// No flight is due before this.
+    resend_at: u64,
+    /// When what waits may leave.
+    flush_at: u64,
+    live: usize,
+    computed: Index,
+    pub(crate) resent: u64,
+}
+
+impl Outbox {
+    pub(crate) fn new() -> Self {
+        Self {
+            kept: VecDeque::new(),
+            base: 1,
+            unsent: 1,
+            unsent_bytes: 0,
+            sent_below: 1,
+            flights: VecDeque::new(),
+            credit: 0,
+            rto: Rto::default(),
+            resend_at: u64::MAX,
+            flush_at: 0,
+            live: 0,
+            computed: Index::default(),
+            resent: 0,
+        }
+    }
+
+    /// Keeps a result under the next sequence.
+    pub(crate) fn push(&mut self, result: Kept) {
+        if result.outcome != Outcome::Returned {
+            self.computed.insert(result.job, result.lo, result.units);
+        }
+        self.unsent_bytes += result.bytes();
+        self.live += 1;
+        self.kept.push_back(Some(result));
+    }
+
+    /// Units of exactly this interval were computed and wait here.
+    pub(crate) fn has_computed(&self, job: JobId, lo: u128, units: u64) -> bool {
+        self.computed.contains(job, lo, units)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.live
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Kept> {
+        self.kept.iter().flatten()
+    }
+
+    /// Datagrams that may be unacknowledged at one time, as the scheduler says.
+    pub(crate) fn set_credit(&mut self, datagrams: u16) {
+        self.credit = usize::from(datagrams);
+    }
+
+    /// In a new session everything is sent anew, within the new credit.
+    pub(crate) fn rewind(&mut self) {
+        self.flights.clear();
+        self.resend_at = u64::MAX;
+        self.flush_at = 0;
+        self.unsent = self.base;
+        self.unsent_bytes = self.iter().map(Kept::bytes).sum();
+    }
+
+    /// Drops the results of the sequences `first..=last`; what is not here is ignored.
+    pub(crate) fn acknowledge(&mut self, first: u64, last: u64, now_us: u64) {
+        let end = self.base + self.kept.len() as u64;
+        let (first, last) = (first.max(self.base), last.min(end - 1));
+        let mut at = self.flights.partition_point(|flight| flight.last < first);
+        let mut landed = false;
+        for sequence in first..=last {
+            let Some(result) = self.kept[(sequence - self.base) as usize].take() else { continue };
+            self.live -= 1;
+            self.computed.remove(result.job, result.lo, result.units);
+            if sequence >= self.unsent {
+                self.unsent_bytes -= result.bytes();
+                continue;
+            }
+            while self.flights[at].last < sequence {
+                at += 1;
+            }
+            let flight = &mut self.flights[at];
+            flight.unacknowledged -= 1;
+            if flight.unacknowledged == 0 {
+                landed = true;
+                if flight.repeats == 0 && !flight.stale {
+                    self.rto.sample(now_us.saturating_sub(flight.sent_us));
+                }
+            }
+        }
+        if landed {
+            self.flights.retain(|flight| flight.unacknowledged > 0);
+        }
+        while let Some(None) = self.kept.front() {
+            self.kept.pop_front();
+            self.base += 1;
+        }
+        self.unsent = self.unsent.max(self.base);
+    }
+
+    /// When [`Outbox::send`] has something to do.
+    pub(crate) fn deadline(&self) -> u64 {
+        let fresh = match self.unsent_bytes {
+            0 => u64::MAX,
+            _ if self.flights.len() >= self.credit => u64::MAX,
+            bytes if bytes >= PLAIN_BYTES_MAX => 0,
+            _ => self.flush_at,
+        };
+        fresh.min(if self.flights.is_empty() { u64::MAX } else { self.resend_at })
+    }
+
+    /// Packs what is due: new results within the credit, then flights whose time is up. The packer must be
+    /// empty, since datagrams are counted from its first byte.
+    pub(crate) fn send(&mut self, now_us: u64, packer: &mut Packer) {
+        let all = now_us >= self.flush_at;
+        while self.flights.len() < self.credit
+            && self.unsent_bytes > 0
+            && (all || self.unsent_bytes >= PLAIN_BYTES_MAX)
+        {
+            self.launch(now_us, packer);
+            debug_assert!(packer.datagrams() > 0);
+        }
+        if now_us >= self.resend_at {
+            self.resend(now_us, packer);
+        }
+    }
+
+    /// Fills one datagram with new results. It mirrors the packer's arithmetic: whether the next result
+    /// still fits must be known before it is packed, or the credit would be overdrawn.
+    fn launch(&mut self, now_us: u64, packer: &mut Packer) {
+        let mut flight = Flight {
+            first: self.unsent,
+            last: self.unsent,
+            unacknowledged: 0,
+            sent_us: now_us,
+            repeats: 0,
+            stale: self.unsent < self.sent_below,
+        };
+        let (mut used, mut group) = (0, None);
+        let from = (self.unsent - self.base) as usize;
+        for (result, sequence) in self.kept.range(from..).zip(self.unsent..) {
+            let Some(result) = result else { continue };
+            let head = if group == Some((result.job, result.spec)) { 0 } else { HEAD_BYTES };
+            if used + head + result.bytes() > PLAIN_BYTES_MAX {
+                break;
+            }
+            used += head + result.bytes();
+            group = Some((result.job, result.spec));
+            result.pack(sequence, packer);
+            self.unsent_bytes -= result.bytes();
+            flight.unacknowledged += 1;
+            flight.last = sequence;
+        }
+        self.unsent = flight.last + 1;
+        self.sent_below = self.sent_below.max(self.unsent);
+        self.flush_at = now_us + FLUSH_US;
+        self.resend_at = self.resend_at.min(now_us + self.rto.wait_us(0));
+        self.flights.push_back(flight);
+    }
+
+    fn resend(&mut self, now_us: u64, packer: &mut Packer) {
+        self.resend_at = u64::MAX;
+        for flight in &mut self.flights {
+            if flight.sent_us + self.rto.wait_us(flight.repeats) <= now_us {
+                for sequence in flight.first.max(self.base)..=flight.last {
+                    if let Some(result) = &self.kept[(sequence - self.base) as usize] {
+                        result.pack(sequence, packer);
+                    }
+                }
+                flight.sent_us = now_us;
+                flight.repeats += 1;
+                self.resent += 1;
+            }
+            self.resend_at = self.resend_at.min(flight.sent_us + self.rto.wait_us(flight.repeats));
+        }
+    }
+}
+
+/// What the first result of a job costs beside itself.
+const HEAD_BYTES: usize = MESSAGE_HEAD_BYTES + RESULT_HEAD_BYTES;
+
+#[cfg(test)]
+mod tests;

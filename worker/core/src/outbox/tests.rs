@@ -1,0 +1,163 @@
+//! Numbering, packing, credit and repetition, each alone.
+
+use starfarm_protocol::limits::RESULT_BODY_BYTES_MAX;
+use starfarm_protocol::wire::{Message, messages};
+
+use super::*;
+
+fn result(n: u64, body: usize) -> Kept {
+    Kept {
+        job: JobId(1),
+        spec: ContentHash([7; 32]),
+        attempt: Attempt(n),
+        lo: u128::from(n),
+        units: 1,
+        duration_us: 1,
+        outcome: Outcome::Done,
+        body: vec![1; body],
+    }
+}
+
+/// An outbox with that credit and that many results.
+fn outbox(credit: u16, results: u64, body: usize) -> Outbox {
+    let mut outbox = Outbox::new();
+    outbox.set_credit(credit);
+    (0..results).for_each(|n| outbox.push(result(n, body)));
+    outbox
+}
+
+/// The sequences in each datagram that leaves at `now_us`.
+fn sent(outbox: &mut Outbox, now_us: u64) -> Vec<Vec<u64>> {
+    let mut packer = Packer::new();
+    outbox.send(now_us, &mut packer);
+    let sequences = |datagram: &Vec<u8>| {
+        let entries = messages(datagram).flat_map(|message| match message.unwrap() {
+            Message::Results(results) => results.map(|r| r.unwrap().sequence).collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        });
+        entries.collect()
+    };
+    packer.finish().iter().map(sequences).collect()
+}
+
+#[test]
+fn datagrams_are_as_many_as_flights_whatever_the_mix_of_jobs_and_sizes() {
+    let mut random = crate::random::Random::new(3);
+    for _ in 0..200 {
+        let mut outbox = outbox(10_000, 0, 0);
+        for n in 0..random.below(200) {
+            let mut one = result(n, random.below(RESULT_BODY_BYTES_MAX as u64 + 1) as usize);
+            if random.below(2) == 0 {
+                one.body.clear();
+            }
+            one.job = JobId(random.below(3) / 2);
+            outbox.push(one);
+        }
+        let datagrams = sent(&mut outbox, 0);
+        assert_eq!(datagrams.len(), outbox.flights.len());
+        for (datagram, flight) in datagrams.iter().zip(&outbox.flights) {
+            assert_eq!((datagram[0], datagram[datagram.len() - 1]), (flight.first, flight.last));
+        }
+        assert_eq!(outbox.unsent_bytes, 0);
+    }
+}
+
+#[test]
+fn a_lone_result_leaves_at_once_and_a_stream_waits_two_milliseconds() {
+    let mut outbox = outbox(8, 1, 0);
+    assert_eq!(sent(&mut outbox, 10_000), [[1]]);
+    outbox.push(result(1, 0));
+    assert_eq!(sent(&mut outbox, 11_000), Vec::<Vec<u64>>::new());
+    assert_eq!(outbox.deadline(), 12_000);
+    outbox.push(result(2, 0));
+    assert_eq!(sent(&mut outbox, 12_000), [[2, 3]]);
+}
+
+#[test]
+fn a_full_datagram_does_not_wait_and_the_rest_does() {
+    let mut outbox = outbox(8, 1, 0);
+    sent(&mut outbox, 10_000);
+    (1..40).for_each(|n| outbox.push(result(n, 0)));
+    assert_eq!(outbox.deadline(), 0);
+    let datagrams = sent(&mut outbox, 10_001);
+    assert_eq!(datagrams.len(), 1);
+    assert!(outbox.unsent_bytes > 0 && outbox.deadline() == 12_001);
+}
+
+#[test]
+fn never_more_datagrams_in_flight_than_the_credit() {
+    let mut outbox = outbox(3, 10, 1_000);
+    assert_eq!(sent(&mut outbox, 0), [[1], [2], [3]]);
+    assert_eq!(sent(&mut outbox, 5_000), Vec::<Vec<u64>>::new());
+    outbox.acknowledge(2, 2, 6_000);
+    assert_eq!(sent(&mut outbox, 6_000), [[4]]);
+    outbox.set_credit(0);
+    outbox.acknowledge(1, 4, 7_000);
+    assert_eq!(sent(&mut outbox, 9_000), Vec::<Vec<u64>>::new());
+    assert_eq!(outbox.deadline(), u64::MAX);
+}
+
+#[test]
+fn what_is_not_acknowledged_is_repeated_and_the_wait_doubles() {
+    let mut outbox = outbox(8, 30, 0);
+    sent(&mut outbox, 0);
+    outbox.acknowledge(2, 29, 1_000);
+    let mut times = Vec::new();
+    for _ in 0..4 {
+        times.push(outbox.deadline());
+        let again = sent(&mut outbox, times[times.len() - 1]);
+        let all: Vec<u64> = again.into_iter().flatten().collect();
+        assert!(all.contains(&1) && !all.contains(&2), "{all:?}");
+    }
+    let waits: Vec<_> = times.windows(2).map(|w| w[1] - w[0]).collect();
+    assert_eq!(waits, [2_000_000; 3], "the first wait is 1 s, later ones are at the limit");
+    outbox.acknowledge(1, 30, 9_000_000);
+    assert!(outbox.is_empty() && outbox.deadline() == u64::MAX);
+}
+
+#[test]
+fn a_repeated_datagram_teaches_no_round_trip() {
+    let mut outbox = outbox(8, 1, 0);
+    sent(&mut outbox, 0);
+    sent(&mut outbox, 1_000_000);
+    outbox.acknowledge(1, 1, 1_000_100);
+    assert_eq!(outbox.rto.wait_us(0), 1_000_000, "as before any sample");
+    outbox.push(result(2, 0));
+    sent(&mut outbox, 2_000_000);
+    outbox.acknowledge(2, 2, 2_001_000);
+    assert_eq!(outbox.rto.wait_us(0), 50_000);
+}
+
+#[test]
+fn a_new_session_sends_all_that_is_left_anew() {
+    let mut outbox = outbox(2, 5, 1_000);
+    sent(&mut outbox, 0);
+    outbox.acknowledge(1, 1, 1_000);
+    outbox.rewind();
+    assert_eq!(sent(&mut outbox, 2_000), [[2], [3]]);
+    outbox.acknowledge(5, 5, 3_000);
+    outbox.acknowledge(2, 3, 3_000);
+    assert_eq!(sent(&mut outbox, 5_000), [[4]]);
+    outbox.acknowledge(4, 4, 6_000);
+    assert!(outbox.is_empty() && outbox.unsent_bytes == 0);
+}
+
+#[test]
+fn acknowledgements_of_anything_are_survived() {
+    let mut random = crate::random::Random::new(9);
+    for _ in 0..100 {
+        let mut outbox = outbox(3, 50, 300);
+        for step in 0..60 {
+            sent(&mut outbox, step * 3_000);
+            let first = random.below(70);
+            let last = if random.below(9) == 0 { u64::MAX } else { first + random.below(4) };
+            outbox.acknowledge(first, last, step * 3_000 + 1);
+            if random.below(10) == 0 {
+                outbox.rewind();
+            }
+            let kept: usize = outbox.iter().count();
+            assert_eq!(kept, outbox.len());
+            assert!(outbox.flights.len() <= 3);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Tasks that wait for a slot, first in first out, and what is known of their jobs' pace: enough to tell
+//! how long the queue will last and which tasks are so short that a slot should get several.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use starfarm_protocol::ids::{Epoch, JobId};
+
+use crate::types::Task;
+
+/// Tasks that go to a slot together take about this long by what was measured.
+const BUNDLE_US: u64 = 2_000;
+/// Most tasks in a bundle, however short they are: the slot's reports stay in one batch.
+const BUNDLE_TASKS_MAX: usize = 256;
+/// Jobs whose pace is remembered although nothing of them waits.
+const PACES_MAX: usize = 64;
+
+/// A waiting task and the incarnation of the scheduler that offered it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) task: Task,
+    pub(crate) epoch: Epoch,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    /// Smoothed computing time of a unit, in nanoseconds; `None` before the first.
+    unit_ns: Option<u64>,
+    waiting_units: u128,
+}
+
+impl Pace {
+    fn task_us(&self, units: u64) -> Option<u64> {
+        self.unit_ns.map(|ns| u64::try_from(u128::from(ns) * u128::from(units) / 1_000).unwrap_or(u64::MAX))
+    }
+}
+
+/// The waiting tasks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Queue {
+    waiting: VecDeque<Waiting>,
+    paces: BTreeMap<JobId, Pace>,
+}
+
+impl Queue {
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Task> {
+        self.waiting.iter().map(|waiting| &waiting.task)
+    }
+
+    pub(crate) fn push(&mut self, task: Task, epoch: Epoch) {
+        self.waiting.push_back(Waiting { task, epoch });
+        self.pace_of(task.job).waiting_units += u128::from(task.units);
+    }
+
+    /// Takes what the next idle slot should run, given that `idle` slots want work.
+    pub(crate) fn take(&mut self, idle: usize) -> Vec<Waiting> {
+        let share = self.waiting.len().div_ceil(idle.max(1)).min(BUNDLE_TASKS_MAX);
+        let mut bundle = Vec::new();
+        let mut sum_us = 0_u64;
+        while bundle.len() < share {
+            let Some(&next) = self.waiting.front() else { break };
+            let estimate = self.paces.get(&next.task.job).and_then(|pace| pace.task_us(next.task.units));
+            sum_us = sum_us.saturating_add(estimate.unwrap_or(BUNDLE_US));
+            if !bundle.is_empty() && sum_us > BUNDLE_US {
+                break;
+            }
+            self.waiting.pop_front();
+            self.forget_waiting(&next.task);
+            bundle.push(next);
+        }
+        bundle
+    }
+
+    /// Takes out every task that `wanted` refuses.
+    pub(crate) fn withdraw(&mut self, mut gone: impl FnMut(&Waiting) -> bool) -> Vec<Task> {
+        let mut out = Vec::new();
+        self.waiting.retain(|waiting| {
+            let go = gone(waiting);
+            if go {
+                out.push(waiting.task);
+            }
+            !go
+        });
+        out.iter().for_each(|task| self.forget_waiting(task));
+        out
+    }
+
+    /// Learns how long `units` of a job took.
+    pub(crate) fn learn(&mut self, job: JobId, units: u64, duration_us: u64) {
+        let sample = duration_us.saturating_mul(1_000) / units.max(1);
+        let pace = self.pace_of(job);
+        pace.unit_ns = Some(match pace.unit_ns {
+            None => sample,
+            Some(mean) => mean - mean / 8 + sample / 8,
+        });
+    }
+
+    /// How long the waiting tasks would take on `slots` slots, in microseconds; unmeasured jobs count as 0.
+    pub(crate) fn lasts_us(&self, slots: u16) -> u64 {
+        let total: u128 = self
+            .paces
+            .values()
+            .map(|pace| u128::from(pace.unit_ns.unwrap_or(0)).saturating_mul(pace.waiting_units) / 1_000)
+            .fold(0, u128::saturating_add);
+        u64::try_from(total / u128::from(slots.max(1))).unwrap_or(u64::MAX)
+    }
+
+    fn pace_of(&mut self, job: JobId) -> &mut Pace {
+        if self.paces.len() >= PACES_MAX && !self.paces.contains_key(&job) {
+            // Job numbers grow, so the lowest idle one is the oldest.
+            let oldest = self.paces.iter().find(|(_, pace)| pace.waiting_units == 0).map(|(&job, _)| job);
+            oldest.map(|job| self.paces.remove(&job));
+        }
+        self.paces.entry(job).or_default()
+    }
+
+    fn forget_waiting(&mut self, task: &Task) {
+        if let Some(pace) = self.paces.get_mut(&task.job) {
+            pace.waiting_units -= u128::from(task.units);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use starfarm_protocol::ids::{Attempt, ContentHash};
+
+    use super::*;
+
+    fn queue(tasks: u64) -> Queue {
+        let mut queue = Queue::default();
+        for n in 0..tasks {
+            let spec = ContentHash([0; 32]);
+            let task = Task { job: JobId(1), spec, attempt: Attempt(n), lo: u128::from(n) * 10, units: 10 };
+            queue.push(task, Epoch(1));
+        }
+        queue
+    }
+
+    #[test]
+    fn unmeasured_and_long_tasks_go_one_by_one_short_ones_in_bundles() {
+        let mut waiting = queue(100);
+        assert_eq!(waiting.take(1).len(), 1);
+        waiting.learn(JobId(1), 10, 1_000_000);
+        assert_eq!(waiting.take(1).len(), 1);
+        let mut waiting = queue(100);
+        waiting.learn(JobId(1), 10, 500);
+        assert_eq!(waiting.take(1).len(), 4, "four times 500 us make 2 ms");
+        waiting.learn(JobId(1), 10, 0);
+        assert_eq!(waiting.take(50).len(), 2, "fifty idle slots share what is left");
+    }
+
+    #[test]
+    fn the_queue_knows_how_long_it_lasts() {
+        let mut waiting = queue(100);
+        assert_eq!(waiting.lasts_us(2), 0);
+        waiting.learn(JobId(1), 1, 1_000_000);
+        assert_eq!(waiting.lasts_us(2), 500_000_000);
+        waiting.withdraw(|w| w.task.attempt.0 >= 50);
+        assert_eq!((waiting.len(), waiting.lasts_us(1)), (50, 500_000_000));
+        while !waiting.is_empty() {
+            waiting.take(1);
+        }
+        assert_eq!(waiting.lasts_us(1), 0);
+    }
+
+    #[test]
+    fn paces_of_old_jobs_are_forgotten() {
+        let mut waiting = queue(1);
+        (2..1000).for_each(|job| waiting.learn(JobId(job), 1, 1));
+        assert_eq!(waiting.paces.len(), PACES_MAX);
+        assert!(waiting.paces.contains_key(&JobId(1)), "something of it waits");
+    }
+}

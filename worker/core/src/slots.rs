@@ -1,0 +1,158 @@
+//! What each slot runs, and how far it has come.
+
+use std::collections::VecDeque;
+
+use starfarm_protocol::ids::{Attempt, ContentHash, Epoch, JobId};
+use starfarm_protocol::wire::{Held, Letting};
+
+use crate::queue::Waiting;
+use crate::types::{Part, Task};
+
+/// A task on a slot: running, or next in its bundle.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Running {
+    pub(crate) job: JobId,
+    pub(crate) spec: ContentHash,
+    pub(crate) attempt: Attempt,
+    pub(crate) epoch: Epoch,
+    /// The interval as offered; the index knows the task by it.
+    pub(crate) lo: u128,
+    pub(crate) units: u64,
+    /// First unit that is not reported yet.
+    pub(crate) next: u128,
+    /// Its rest will come back, so the same interval offered anew is wanted.
+    pub(crate) let_go: bool,
+}
+
+impl Running {
+    fn new(waiting: &Waiting) -> Self {
+        let Waiting { task: Task { job, spec, attempt, lo, units }, epoch } = *waiting;
+        Self { job, spec, attempt, epoch, lo, units, next: lo, let_go: false }
+    }
+
+    /// Units not reported yet; never more than `units`.
+    pub(crate) fn rest(&self) -> u64 {
+        self.units - (self.next - self.lo) as u64
+    }
+}
+
+/// One slot.
+#[derive(Clone, Debug, Default)]
+struct Slot {
+    running: VecDeque<Running>,
+    /// The unit that the rim named as running.
+    unit: Option<(JobId, u128)>,
+    /// Jobs that the slot was told to let go of in this bundle.
+    letting: Vec<(JobId, Letting)>,
+}
+
+/// All slots.
+#[derive(Clone, Debug)]
+pub(crate) struct Slots {
+    slots: Vec<Slot>,
+    /// Idle slots; the next one to use is last.
+    idle: Vec<u16>,
+}
+
+impl Slots {
+    pub(crate) fn new(count: u16) -> Self {
+        let count = count.max(1);
+        Self { slots: vec![Slot::default(); usize::from(count)], idle: (0..count).rev().collect() }
+    }
+
+    pub(crate) fn count(&self) -> u16 {
+        self.slots.len() as u16
+    }
+
+    pub(crate) fn idle(&self) -> usize {
+        self.idle.len()
+    }
+
+    pub(crate) fn all_idle(&self) -> bool {
+        self.idle.len() == self.slots.len()
+    }
+
+    /// Gives a bundle to an idle slot, if there is one.
+    pub(crate) fn start(&mut self, bundle: &[Waiting]) -> Option<u16> {
+        let number = self.idle.pop()?;
+        let slot = &mut self.slots[usize::from(number)];
+        slot.running.extend(bundle.iter().map(Running::new));
+        Some(number)
+    }
+
+    /// Moves a task on by a part. False where the part does not continue the attempt on that slot.
+    pub(crate) fn advance(&mut self, number: u16, part: &Part) -> bool {
+        let Some(slot) = self.slots.get_mut(usize::from(number)) else { return false };
+        let Some(task) = slot.running.iter_mut().find(|task| task.attempt == part.attempt) else {
+            return false;
+        };
+        let fits = (part.job, part.spec, part.lo) == (task.job, task.spec, task.next)
+            && (1..=task.rest()).contains(&part.units);
+        if fits {
+            task.next += u128::from(part.units);
+        }
+        fits
+    }
+
+    /// Ends a task. The slot becomes idle with the last one of its bundle.
+    pub(crate) fn end(&mut self, number: u16, attempt: Attempt) -> Option<Running> {
+        let slot = self.slots.get_mut(usize::from(number))?;
+        let at = slot.running.iter().position(|task| task.attempt == attempt)?;
+        let task = slot.running.remove(at)?;
+        slot.unit = None;
+        if slot.running.is_empty() {
+            slot.letting.clear();
+            self.idle.push(number);
+        }
+        Some(task)
+    }
+
+    /// Notes which unit a slot runs.
+    pub(crate) fn name_unit(&mut self, number: u16, job: JobId, unit: u128) {
+        if let Some(slot) = self.slots.get_mut(usize::from(number)) {
+            slot.unit = Some((job, unit));
+        }
+    }
+
+    /// The running unit of each busy slot: as the rim named it, else the first one not reported.
+    pub(crate) fn running_units(&self) -> impl Iterator<Item = (JobId, u128)> {
+        self.slots
+            .iter()
+            .filter_map(|slot| slot.unit.or_else(|| slot.running.front().map(|task| (task.job, task.next))))
+    }
+
+    /// Tasks on slots.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Running> {
+        self.slots.iter().flat_map(|slot| &slot.running)
+    }
+
+    /// What of the tasks on slots is not reported yet.
+    pub(crate) fn held(&self) -> impl Iterator<Item = Held> {
+        let rest = |task: &Running| Held { job: task.job, lo: task.next, units: task.rest() };
+        self.iter().map(rest).filter(|held| held.units > 0)
+    }
+
+    /// Slots that must be told to let go of tasks that `gone` names, with their job. A slot is told once,
+    /// and once more where a kill follows a trim.
+    pub(crate) fn let_go(
+        &mut self,
+        letting: Letting,
+        mut gone: impl FnMut(&Running) -> bool,
+    ) -> Vec<(u16, JobId)> {
+        let mut told = Vec::new();
+        for (number, slot) in (0_u16..).zip(&mut self.slots) {
+            for task in slot.running.iter_mut().filter(|task| gone(task)) {
+                task.let_go = true;
+                let known = slot
+                    .letting
+                    .iter()
+                    .any(|&(job, how)| job == task.job && (how == letting || how == Letting::Kill));
+                if !known {
+                    slot.letting.push((task.job, letting));
+                    told.push((number, task.job));
+                }
+            }
+        }
+        told
+    }
+}

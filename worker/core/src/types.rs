@@ -1,0 +1,125 @@
+//! What goes into the core and comes out of it, as plain data.
+
+use starfarm_protocol::ids::{Attempt, Boot, ContentHash, JobId};
+use starfarm_protocol::wire::{Offer, Outcome};
+
+/// What a worker is told once, at its start.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// This incarnation, random.
+    pub boot: Boot,
+    /// Compute units, 1 or more.
+    pub slots: u16,
+    /// Tasks that may wait; further offers are not acknowledged, so the scheduler keeps them.
+    pub queue_tasks_max: u32,
+    /// Datagrams that the receive buffer holds; the scheduler sends no longer burst.
+    pub receive_datagrams_max: u16,
+    /// Heartbeat period in microseconds until the scheduler's welcome names another.
+    pub heartbeat_us: u64,
+    /// Seed of the jitter, so that workers that lost the same scheduler do not knock in step.
+    pub seed: u64,
+    /// Units that were running when the previous incarnation died, for the hello.
+    pub died_running: Vec<(JobId, u128)>,
+}
+
+/// What the rim has to do.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Deed {
+    /// Send one datagram, not yet sealed, over the newest session.
+    Send(Vec<u8>),
+    /// Run these tasks one after another on that slot, which is idle. Several come only when earlier tasks
+    /// of their jobs were so short that together they take about 2 ms.
+    Start {
+        /// Which slot, counted from 0.
+        slot: u16,
+        /// One task or more.
+        tasks: Vec<Task>,
+    },
+    /// Stop what the slot runs of this job at the next unit's end.
+    Trim {
+        /// Which slot.
+        slot: u16,
+        /// Of which job.
+        job: JobId,
+    },
+    /// Stop what the slot runs of this job now.
+    Kill {
+        /// Which slot.
+        slot: u16,
+        /// Of which job.
+        job: JobId,
+    },
+    /// Make a new session; [`crate::Worker::on_session`] says that it is up.
+    Handshake,
+    /// The scheduler will not work with us; the sentence is for the person.
+    Refused(String),
+    /// Nothing is left to do after a drain. What is unacknowledged by now belongs into the spool.
+    Drained,
+}
+
+/// An interval of a job's units, to run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Task {
+    /// The job.
+    pub job: JobId,
+    /// BLAKE3 of the job's specification.
+    pub spec: ContentHash,
+    /// The dispatch that brought it.
+    pub attempt: Attempt,
+    /// First unit.
+    pub lo: u128,
+    /// Number of units, 1 or more; `lo + units` does not overflow.
+    pub units: u64,
+}
+
+impl Task {
+    /// End of the interval, exclusive.
+    pub fn hi(&self) -> u128 {
+        self.lo + u128::from(self.units)
+    }
+}
+
+impl From<Offer> for Task {
+    fn from(offer: Offer) -> Self {
+        let Offer { job, spec, attempt, lo, units } = offer;
+        Task { job, spec, attempt, lo, units }
+    }
+}
+
+/// Some units of a running task, done or refused. Parts of a task come in unit order, without a gap.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Part {
+    /// The job.
+    pub job: JobId,
+    /// BLAKE3 of the job's specification.
+    pub spec: ContentHash,
+    /// The attempt as the task named it.
+    pub attempt: Attempt,
+    /// First unit.
+    pub lo: u128,
+    /// Number of units, 1 or more.
+    pub units: u64,
+    /// Computing time of these units, in microseconds.
+    pub duration_us: u64,
+    /// What became of them.
+    pub outcome: Outcome,
+    /// See [`starfarm_protocol::wire`]; at most `RESULT_BODY_BYTES_MAX` bytes.
+    pub body: Vec<u8>,
+}
+
+/// Things that went another way than usual, counted since the start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Datagrams that broke the rules of the wire.
+    pub malformed: u64,
+    /// Offers heard again while known or held: acknowledged, not run.
+    pub repeated_offers: u64,
+    /// Offers dropped because the queue was full, or before a welcome.
+    pub refused_offers: u64,
+    /// Result datagrams sent again.
+    pub resent: u64,
+    /// Parts from a slot that fit no running task; a bug of the rim.
+    pub stray_parts: u64,
+    /// New sessions asked for.
+    pub handshakes: u64,
+}

@@ -1,0 +1,483 @@
+//! The worker itself: what is true, and what each event does to it, in the order a task lives. The parts
+//! that can be understood alone have files of their own.
+
+use starfarm_protocol::ids::{Attempt, Epoch, FarmId, JobId};
+use starfarm_protocol::limits::{PROTOCOL_VERSION, RESULT_BODY_BYTES_MAX, RIDE_US};
+use starfarm_protocol::wire::{
+    Feedback, Heartbeat, HeartbeatAnswer, Held, Hello, Letting, Message, Outcome, Packer, Ranges, Welcome,
+    Withdraw, messages,
+};
+
+use crate::attempts::Attempts;
+use crate::held::{self, Index};
+use crate::link::Link;
+use crate::outbox::{Kept, Outbox};
+use crate::queue::Queue;
+use crate::slots::Slots;
+use crate::spool::{self, SpoolError};
+use crate::types::{Config, Counters, Deed, Part, Task};
+
+/// The scheduler's sliding windows are seconds long, so it learns nothing from requests that come faster
+/// than this.
+const FEEDBACK_US: u64 = 100_000;
+/// A queue that lasts longer than this is too long: twice the prefetch of 60 s (DESIGN, section 6).
+const QUEUE_LASTS_MAX_US: u64 = 2 * 60_000_000;
+/// A drained worker waits this long for the last acknowledgements; what is left goes into the spool.
+const DRAIN_ACK_US: u64 = 5_000_000;
+
+/// State of a drain.
+#[derive(Clone, Copy, Debug, Default)]
+struct Drain {
+    /// Set when the last slot has become idle.
+    give_up_at: Option<u64>,
+    done: bool,
+}
+
+/// One computing node. `now_us` never goes backwards.
+#[derive(Clone, Debug)]
+pub struct Worker {
+    config: Config,
+    /// The scheduler's incarnation; 0 before the first welcome.
+    epoch: Epoch,
+    farm: Option<FarmId>,
+    link: Link,
+    queue: Queue,
+    slots: Slots,
+    outbox: Outbox,
+    /// Tasks in the queue and on slots, as offered.
+    index: Index,
+    /// Attempts of this epoch that were heard.
+    seen: Attempts,
+    /// Attempts to acknowledge, and when at the latest.
+    acks: Attempts,
+    ack_at: u64,
+    feedback: Feedback,
+    feedback_sent: Feedback,
+    speed_up_at: u64,
+    slow_down_at: u64,
+    drain: Option<Drain>,
+    counters: Counters,
+}
+
+impl Worker {
+    /// A worker that holds nothing and wants a handshake at once.
+    pub fn new(config: Config, now_us: u64) -> Self {
+        Self {
+            epoch: Epoch(0),
+            farm: None,
+            link: Link::new(config.heartbeat_us, config.seed, now_us),
+            queue: Queue::default(),
+            slots: Slots::new(config.slots),
+            outbox: Outbox::new(),
+            index: Index::default(),
+            seen: Attempts::default(),
+            acks: Attempts::default(),
+            ack_at: u64::MAX,
+            feedback: Feedback::default(),
+            feedback_sent: Feedback::default(),
+            speed_up_at: 0,
+            slow_down_at: 0,
+            drain: None,
+            counters: Counters::default(),
+            config,
+        }
+    }
+
+    /// A session is up, the first or a new one beside a silent one. The hello leaves at once, then a
+    /// heartbeat; everything unacknowledged is sent anew after the welcome.
+    pub fn on_session(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
+        self.link.on_session(now_us);
+        self.on_tick(now_us, deeds);
+    }
+
+    /// One opened datagram. What breaks the rules is counted and dropped.
+    pub fn on_datagram(&mut self, plain: &[u8], now_us: u64, deeds: &mut Vec<Deed>) {
+        let mut heard = false;
+        for message in messages(plain) {
+            match message {
+                Ok(message) => {
+                    heard = true;
+                    self.on_message(message, now_us, deeds);
+                }
+                Err(_) => self.counters.malformed += 1,
+            }
+        }
+        if heard {
+            self.link.on_heard(now_us);
+        }
+        self.settle(now_us, deeds);
+    }
+
+    fn on_message(&mut self, message: Message<'_>, now_us: u64, deeds: &mut Vec<Deed>) {
+        match message {
+            Message::Welcome(welcome) => self.on_welcome(&welcome, deeds),
+            Message::Offers(offers) => {
+                for offer in offers {
+                    match offer {
+                        // Before the welcome it is not known whose numbers these are. They come again.
+                        Ok(_) if !self.link.is_welcomed() => self.counters.refused_offers += 1,
+                        Ok(offer) => self.on_offer(offer.into(), now_us),
+                        Err(_) => self.counters.malformed += 1,
+                    }
+                }
+            }
+            Message::ResultAck(credit, ranges) => self.on_result_ack(credit, ranges, now_us),
+            Message::HeartbeatAnswer(answer) => self.on_heartbeat_answer(&answer, now_us),
+            Message::Withdraw(withdraw) => self.on_withdraw(&withdraw, deeds),
+            // Words of a worker; a scheduler has no business saying them.
+            Message::Hello(_)
+            | Message::TaskAck(_)
+            | Message::Results(_)
+            | Message::Feedback(_)
+            | Message::Heartbeat(_)
+            | Message::Bye => self.counters.malformed += 1,
+        }
+    }
+
+    fn on_welcome(&mut self, welcome: &Welcome, deeds: &mut Vec<Deed>) {
+        if welcome.version != PROTOCOL_VERSION {
+            deeds.push(Deed::Refused(format!(
+                "the scheduler speaks version {} of the protocol, this worker version {PROTOCOL_VERSION}; \
+                 install the same release of starfarm on both",
+                welcome.version
+            )));
+            return;
+        }
+        let renewed = (self.epoch, self.farm) != (welcome.epoch, Some(welcome.farm));
+        if renewed {
+            // Another incarnation numbers its attempts anew.
+            (self.epoch, self.farm) = (welcome.epoch, Some(welcome.farm));
+            self.seen.clear();
+            self.acks.clear();
+            self.ack_at = u64::MAX;
+        }
+        self.outbox.set_credit(welcome.credit);
+        if self.link.on_welcome(welcome.heartbeat_ms) || renewed {
+            self.outbox.rewind();
+        }
+    }
+
+    fn on_offer(&mut self, task: Task, now_us: u64) {
+        let full = self.queue.len() >= self.config.queue_tasks_max as usize;
+        if full && !self.seen.contains(task.attempt.0) {
+            self.counters.refused_offers += 1;
+            return;
+        }
+        self.acks.insert(task.attempt.0);
+        self.ack_at = self.ack_at.min(now_us + RIDE_US);
+        if !self.seen.insert(task.attempt.0) || self.holds(&task) {
+            self.counters.repeated_offers += 1;
+        } else if self.drain.is_some() {
+            self.give_back(vec![task]);
+        } else {
+            self.index.insert(task.job, task.lo, task.units);
+            self.queue.push(task, self.epoch);
+        }
+    }
+
+    /// Exactly this interval waits, runs, or was computed and is not acknowledged.
+    fn holds(&self, task: &Task) -> bool {
+        self.index.contains(task.job, task.lo, task.units)
+            || self.outbox.has_computed(task.job, task.lo, task.units)
+    }
+
+    fn on_withdraw(&mut self, withdraw: &Withdraw, deeds: &mut Vec<Deed>) {
+        let &Withdraw { job, letting, before } = withdraw;
+        let current = self.epoch;
+        // Numbers of another epoch say nothing; such tasks are older than any withdrawal of this one.
+        let gone = |its_job: JobId, attempt: Attempt, epoch: Epoch| {
+            its_job == job && (epoch != current || attempt < before)
+        };
+        let back = self.queue.withdraw(|w| gone(w.task.job, w.task.attempt, w.epoch));
+        self.give_back(back);
+        self.let_go(letting, gone, deeds);
+    }
+
+    fn let_go(
+        &mut self,
+        letting: Letting,
+        gone: impl Fn(JobId, Attempt, Epoch) -> bool,
+        deeds: &mut Vec<Deed>,
+    ) {
+        let index = &mut self.index;
+        let told = self.slots.let_go(letting, |task| {
+            let go = gone(task.job, task.attempt, task.epoch);
+            if go && !task.let_go {
+                index.remove(task.job, task.lo, task.units);
+            }
+            go
+        });
+        deeds.extend(told.into_iter().map(|(slot, job)| match letting {
+            Letting::Trim => Deed::Trim { slot, job },
+            Letting::Kill => Deed::Kill { slot, job },
+        }));
+    }
+
+    /// Reports tasks that never started as returned, neighbours joined.
+    fn give_back(&mut self, mut tasks: Vec<Task>) {
+        tasks.sort_unstable_by_key(|task| (task.job, task.lo));
+        for task in &tasks {
+            self.index.remove(task.job, task.lo, task.units);
+        }
+        tasks.dedup_by(|next, before| {
+            let touch = (next.job, next.spec, next.lo) == (before.job, before.spec, before.hi());
+            let joined = before.units.checked_add(next.units).filter(|_| touch);
+            joined.inspect(|&units| before.units = units).is_some()
+        });
+        for Task { job, spec, attempt, lo, units } in tasks {
+            let (duration_us, outcome, body) = (0, Outcome::Returned, Vec::new());
+            self.outbox.push(Kept { job, spec, attempt, lo, units, duration_us, outcome, body });
+        }
+    }
+
+    fn on_result_ack(&mut self, credit: u16, ranges: Ranges<'_>, now_us: u64) {
+        self.outbox.set_credit(credit);
+        for (first, last) in ranges {
+            self.outbox.acknowledge(first, last, now_us);
+        }
+    }
+
+    fn on_heartbeat_answer(&mut self, answer: &HeartbeatAnswer, now_us: u64) {
+        self.outbox.set_credit(answer.credit);
+        if self.link.is_welcomed() && answer.epoch != self.epoch {
+            self.link.unwelcome(now_us);
+        }
+    }
+
+    /// Some units of a running task are done. The result leaves at one of the next ticks.
+    pub fn on_part(&mut self, slot: u16, part: Part, _now_us: u64, _deeds: &mut Vec<Deed>) {
+        if part.body.len() > RESULT_BODY_BYTES_MAX || !self.slots.advance(slot, &part) {
+            self.counters.stray_parts += 1;
+            return;
+        }
+        let Part { job, spec, attempt, lo, units, duration_us, outcome, body } = part;
+        if outcome == Outcome::Done {
+            self.queue.learn(job, units, duration_us);
+        }
+        self.outbox.push(Kept { job, spec, attempt, lo, units, duration_us, outcome, body });
+    }
+
+    /// A task left its slot. What no part reported goes back.
+    pub fn on_task_end(&mut self, slot: u16, attempt: Attempt, now_us: u64, deeds: &mut Vec<Deed>) {
+        let Some(task) = self.slots.end(slot, attempt) else {
+            self.counters.stray_parts += 1;
+            return;
+        };
+        if !task.let_go {
+            self.index.remove(task.job, task.lo, task.units);
+        }
+        if task.rest() > 0 {
+            let (duration_us, outcome, body) = (0, Outcome::Returned, Vec::new());
+            let (job, spec, lo, units) = (task.job, task.spec, task.next, task.rest());
+            self.outbox.push(Kept { job, spec, attempt, lo, units, duration_us, outcome, body });
+        }
+        self.settle(now_us, deeds);
+    }
+
+    /// A slot begins a unit; heartbeats name it, so that a unit which kills its worker can be blamed.
+    pub fn on_running(&mut self, slot: u16, job: JobId, unit: u128) {
+        self.slots.name_unit(slot, job, unit);
+    }
+
+    /// The person or the operating system asks us to leave: what waits goes back, what runs stops at the
+    /// end of its unit, and [`Deed::Drained`] follows once the results are acknowledged, or a few seconds
+    /// after the last unit's end if they are not.
+    pub fn drain(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
+        if self.drain.is_some() {
+            return;
+        }
+        self.drain = Some(Drain::default());
+        let back = self.queue.withdraw(|_| true);
+        self.give_back(back);
+        self.let_go(Letting::Trim, |_, _, _| true, deeds);
+        self.link.beat_soon(now_us);
+        self.on_tick(now_us, deeds);
+    }
+
+    /// Does what is due. Call it when [`Worker::next_deadline`] is not after `now_us`.
+    pub fn on_tick(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
+        if self.link.handshake_due(now_us) {
+            self.counters.handshakes += 1;
+            deeds.push(Deed::Handshake);
+        }
+        if self.link.has_session() {
+            self.send_due(now_us, deeds);
+        }
+        self.finish_drain(now_us, deeds);
+    }
+
+    fn send_due(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
+        let mut packer = Packer::new();
+        if self.link.is_welcomed() {
+            self.outbox.send(now_us, &mut packer);
+        }
+        if self.link.hello_due(now_us) {
+            packer.hello(&self.hello());
+        }
+        let idle = self.slots.all_idle() && self.queue.is_empty();
+        let beat = self.link.heartbeat_due(now_us, idle);
+        if beat {
+            self.weigh_queue(now_us);
+        }
+        if beat || self.ack_at <= now_us || !packer.is_empty() {
+            self.pack_riders(&mut packer, beat);
+        }
+        if beat {
+            packer.heartbeat(&self.heartbeat());
+        }
+        deeds.extend(packer.finish().into_iter().map(Deed::Send));
+    }
+
+    /// What travels with any datagram that leaves anyway. The totals of the feedback go with each heartbeat,
+    /// so that a lost one does no harm.
+    fn pack_riders(&mut self, packer: &mut Packer, beat: bool) {
+        if !self.acks.is_empty() {
+            packer.task_ack(&self.acks.take());
+        }
+        self.ack_at = u64::MAX;
+        if beat || self.feedback != self.feedback_sent {
+            packer.feedback(&self.feedback);
+            self.feedback_sent = self.feedback;
+        }
+    }
+
+    fn hello(&self) -> Hello {
+        Hello {
+            version: PROTOCOL_VERSION,
+            boot: self.config.boot,
+            slots: self.slots.count(),
+            queue_tasks_max: self.config.queue_tasks_max,
+            receive_datagrams_max: self.config.receive_datagrams_max,
+            died_running: self.config.died_running.clone(),
+        }
+    }
+
+    fn heartbeat(&self) -> Heartbeat {
+        Heartbeat {
+            number: self.link.number,
+            queued_tasks: self.queue.len() as u32,
+            draining: self.drain.is_some(),
+            running: self.slots.running_units().collect(),
+            held: self.held(),
+            ..Heartbeat::default()
+        }
+    }
+
+    /// What the worker holds, neighbours joined: waiting, running and not reported, computed and not
+    /// acknowledged.
+    pub fn held(&self) -> Vec<Held> {
+        let waiting = self.queue.iter().map(|task| Held { job: task.job, lo: task.lo, units: task.units });
+        let computed = self.outbox.iter().filter(|result| result.outcome != Outcome::Returned);
+        let computed = computed.map(|result| Held { job: result.job, lo: result.lo, units: result.units });
+        held::join(waiting.chain(self.slots.held()).chain(computed).collect())
+    }
+
+    /// After an event: idle slots start what waits, and the queue's length is judged.
+    fn settle(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
+        while self.slots.idle() > 0 && !self.queue.is_empty() {
+            let bundle = self.queue.take(self.slots.idle());
+            let Some(slot) = self.slots.start(&bundle) else { break };
+            deeds.push(Deed::Start { slot, tasks: bundle.into_iter().map(|waiting| waiting.task).collect() });
+        }
+        self.weigh_queue(now_us);
+    }
+
+    /// Asks for more when fewer tasks wait than there are slots, for less when the queue is nearly full or
+    /// lasts too long; each at most once in `FEEDBACK_US`. An idle worker asks at its heartbeats only,
+    /// since nothing else happens there.
+    fn weigh_queue(&mut self, now_us: u64) {
+        if self.drain.is_some() || !self.link.is_welcomed() {
+            return;
+        }
+        let waiting = self.queue.len();
+        if waiting < usize::from(self.slots.count()) {
+            if now_us >= self.speed_up_at {
+                self.speed_up_at = now_us + FEEDBACK_US;
+                self.feedback.speed_ups = self.feedback.speed_ups.wrapping_add(1);
+            }
+        } else if now_us >= self.slow_down_at {
+            self.slow_down_at = now_us + FEEDBACK_US;
+            let nearly_full = waiting * 4 > self.config.queue_tasks_max as usize * 3;
+            if nearly_full || self.queue.lasts_us(self.slots.count()) > QUEUE_LASTS_MAX_US {
+                self.feedback.slow_downs = self.feedback.slow_downs.wrapping_add(1);
+            }
+        }
+    }
+
+    fn finish_drain(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
+        let idle = self.slots.all_idle();
+        let Some(drain) = self.drain.as_mut().filter(|drain| idle && !drain.done) else { return };
+        let give_up_at = *drain.give_up_at.get_or_insert(now_us + DRAIN_ACK_US);
+        if !self.outbox.is_empty() && now_us < give_up_at {
+            return;
+        }
+        drain.done = true;
+        if self.link.has_session() {
+            let mut packer = Packer::new();
+            self.pack_riders(&mut packer, false);
+            packer.bye();
+            deeds.extend(packer.finish().into_iter().map(Deed::Send));
+        }
+        deeds.push(Deed::Drained);
+    }
+
+    /// When [`Worker::on_tick`] has something to do, in the clock of `now_us`; it may lie in the past.
+    pub fn next_deadline(&self) -> u64 {
+        let mut at = self.link.deadline();
+        if self.link.has_session() {
+            at = at.min(self.ack_at);
+        }
+        if self.link.is_welcomed() {
+            at = at.min(self.outbox.deadline());
+        }
+        match self.drain {
+            Some(drain) if !drain.done && self.slots.all_idle() => {
+                let wait = if self.outbox.is_empty() { None } else { drain.give_up_at };
+                at.min(wait.unwrap_or(0))
+            }
+            _ => at,
+        }
+    }
+
+    /// The computed results that nobody acknowledged, as bytes for the spool.
+    pub fn unacknowledged(&self) -> Vec<u8> {
+        spool::write(self.outbox.iter())
+    }
+
+    /// Takes over the results of an earlier incarnation's spool and returns how many there were. They get
+    /// new sequence numbers.
+    ///
+    /// # Errors
+    /// Where the bytes are not a whole spool; nothing is taken over then.
+    pub fn restore(&mut self, spool: &[u8]) -> Result<usize, SpoolError> {
+        let results = spool::read(spool)?;
+        let count = results.len();
+        results.into_iter().for_each(|result| self.outbox.push(result));
+        Ok(count)
+    }
+
+    /// Tasks that wait.
+    pub fn queued_tasks(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Slots without a task.
+    pub fn idle_slots(&self) -> usize {
+        self.slots.idle()
+    }
+
+    /// Results, of any outcome, that are not acknowledged.
+    pub fn unacknowledged_results(&self) -> usize {
+        self.outbox.len()
+    }
+
+    /// The scheduler knows us in the present session.
+    pub fn is_welcomed(&self) -> bool {
+        self.link.is_welcomed()
+    }
+
+    /// What went another way than usual.
+    pub fn counters(&self) -> Counters {
+        Counters { resent: self.outbox.resent, ..self.counters }
+    }
+}

@@ -1,0 +1,187 @@
+#![allow(dead_code)] // each test file uses some of it
+//! A worker on a bench: scripts in, a readable log out. One command a line:
+//! `session`, `welcome [credit N] [epoch N]`, `offer ATTEMPT LO+UNITS [job N]`, `part SLOT ATTEMPT LO+UNITS`,
+//! `end SLOT ATTEMPT`, `ack FIRST LAST`, `answer`, `withdraw JOB trim|kill BEFORE`, `drain`, `bytes HEX`, `at MS`.
+
+use std::fmt::Write as _;
+
+use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId, from_hex};
+use starfarm_protocol::limits::PROTOCOL_VERSION;
+use starfarm_protocol::wire::{
+    HeartbeatAnswer, Letting, Message, Offer, Outcome, Packer, Welcome, Withdraw, messages,
+};
+use starfarm_worker_core::{Config, Deed, Part, Worker};
+
+pub fn config(slots: u16) -> Config {
+    Config {
+        boot: Boot(1),
+        slots,
+        queue_tasks_max: 8,
+        receive_datagrams_max: 92,
+        heartbeat_us: 1_000_000,
+        seed: 1,
+        died_running: Vec::new(),
+    }
+}
+
+pub fn spec(job: JobId) -> ContentHash {
+    ContentHash([job.0 as u8; 32])
+}
+
+pub fn packed(pack: impl FnOnce(&mut Packer)) -> Vec<u8> {
+    let mut packer = Packer::new();
+    pack(&mut packer);
+    packer.finish().concat()
+}
+
+pub fn welcome(credit: u16, epoch: u64) -> Welcome {
+    let version = PROTOCOL_VERSION;
+    Welcome { farm: FarmId([1; 16]), epoch: Epoch(epoch), heartbeat_ms: 1_000, credit, version }
+}
+
+pub struct Bench {
+    pub worker: Worker,
+    pub now_us: u64,
+    pub log: String,
+    last_heartbeat: u32,
+}
+
+impl Bench {
+    pub fn new(config: Config) -> Self {
+        Self { worker: Worker::new(config, 0), now_us: 0, log: String::new(), last_heartbeat: 0 }
+    }
+
+    /// Runs the script and what falls due on the way; the log since the last call comes back.
+    pub fn run(&mut self, script: &str) -> String {
+        for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            self.command(&words);
+            self.due();
+        }
+        std::mem::take(&mut self.log)
+    }
+
+    fn command(&mut self, words: &[&str]) {
+        let now = self.now_us;
+        let mut deeds = Vec::new();
+        let number = |at: usize| words[at].parse::<u64>().unwrap();
+        let named = |name: &str, default: u64| {
+            words.iter().position(|w| *w == name).map_or(default, |at| words[at + 1].parse().unwrap())
+        };
+        let interval = |at: usize| {
+            let (lo, units) = words[at].split_once('+').unwrap();
+            (lo.parse::<u128>().unwrap(), units.parse::<u64>().unwrap())
+        };
+        let job = JobId(named("job", 1));
+        match words[0] {
+            "session" => self.worker.on_session(now, &mut deeds),
+            "welcome" => {
+                let welcome = welcome(named("credit", 8) as u16, named("epoch", 1));
+                self.worker.on_datagram(&packed(|p| p.welcome(&welcome)), now, &mut deeds);
+            }
+            "offer" => {
+                let ((lo, units), attempt) = (interval(2), Attempt(number(1)));
+                let offer = Offer { job, spec: spec(job), attempt, lo, units };
+                self.worker.on_datagram(&packed(|p| p.offer(&offer)), now, &mut deeds);
+            }
+            "part" => {
+                let ((lo, units), attempt) = (interval(3), Attempt(number(2)));
+                let (duration_us, outcome) = (1_000_000, Outcome::Done);
+                let body = Vec::new();
+                let part = Part { job, spec: spec(job), attempt, lo, units, duration_us, outcome, body };
+                self.worker.on_part(number(1) as u16, part, now, &mut deeds);
+            }
+            "end" => self.worker.on_task_end(number(1) as u16, Attempt(number(2)), now, &mut deeds),
+            "ack" => {
+                let ranges = [(number(1), number(2))];
+                let credit = named("credit", 8) as u16;
+                self.worker.on_datagram(&packed(|p| p.result_ack(credit, &ranges)), now, &mut deeds);
+            }
+            "answer" => {
+                let (number, epoch) = (self.last_heartbeat, Epoch(named("epoch", 1)));
+                let answer = HeartbeatAnswer { number, credit: 8, epoch };
+                self.worker.on_datagram(&packed(|p| p.heartbeat_answer(&answer)), now, &mut deeds);
+            }
+            "withdraw" => {
+                let letting = if words[2] == "kill" { Letting::Kill } else { Letting::Trim };
+                let withdraw = Withdraw { job: JobId(number(1)), letting, before: Attempt(number(3)) };
+                self.worker.on_datagram(&packed(|p| p.withdraw(&withdraw)), now, &mut deeds);
+            }
+            "drain" => self.worker.drain(now, &mut deeds),
+            "bytes" => self.worker.on_datagram(&from_hex(words[1]).unwrap(), now, &mut deeds),
+            "at" => self.advance(number(1) * 1_000),
+            other => panic!("unknown command `{other}`"),
+        }
+        self.note(deeds);
+    }
+
+    fn advance(&mut self, to_us: u64) {
+        while self.worker.next_deadline() <= to_us {
+            self.now_us = self.now_us.max(self.worker.next_deadline());
+            self.due();
+        }
+        self.now_us = to_us;
+    }
+
+    fn due(&mut self) {
+        for _ in 0..100 {
+            if self.worker.next_deadline() > self.now_us {
+                return;
+            }
+            let mut deeds = Vec::new();
+            self.worker.on_tick(self.now_us, &mut deeds);
+            self.note(deeds);
+        }
+        panic!("a tick must do what is due: {:?}", self.worker);
+    }
+
+    fn note(&mut self, deeds: Vec<Deed>) {
+        for deed in deeds {
+            let text = match &deed {
+                Deed::Send(datagram) => format!("send {}", self.datagram(datagram)),
+                Deed::Start { slot, tasks } => {
+                    let tasks: Vec<_> =
+                        tasks.iter().map(|t| format!("{}={}+{}", t.attempt.0, t.lo, t.units)).collect();
+                    format!("start on {slot}: {}", tasks.join(" "))
+                }
+                Deed::Trim { slot, job } => format!("trim {slot} job {}", job.0),
+                Deed::Kill { slot, job } => format!("kill {slot} job {}", job.0),
+                other => format!("{other:?}"),
+            };
+            writeln!(self.log, "{}: {text}", self.now_us / 1_000).unwrap();
+        }
+    }
+
+    fn datagram(&mut self, datagram: &[u8]) -> String {
+        let said: Vec<_> = messages(datagram).map(|message| self.said(message.unwrap())).collect();
+        said.join("; ")
+    }
+
+    fn said(&mut self, message: Message<'_>) -> String {
+        match message {
+            Message::Hello(hello) => format!("hello slots {}", hello.slots),
+            Message::TaskAck(ranges) => format!("ack {:?}", ranges.collect::<Vec<_>>()),
+            Message::Results(results) => {
+                let results = results.map(Result::unwrap);
+                let results =
+                    results.map(|r| format!("#{} {:?} {}+{}", r.sequence, r.outcome, r.lo, r.units));
+                format!("results {}", results.collect::<Vec<_>>().join(", "))
+            }
+            Message::Feedback(f) => format!("faster {} slower {}", f.speed_ups, f.slow_downs),
+            Message::Heartbeat(beat) => {
+                self.last_heartbeat = beat.number;
+                let held: Vec<_> =
+                    beat.held.iter().map(|h| format!("{}:{}+{}", h.job.0, h.lo, h.units)).collect();
+                let draining = if beat.draining { " draining" } else { "" };
+                format!(
+                    "beat {} waiting {} holds [{}]{draining}",
+                    beat.number,
+                    beat.queued_tasks,
+                    held.join(" ")
+                )
+            }
+            Message::Bye => "bye".to_owned(),
+            other => panic!("a worker does not say {other:?}"),
+        }
+    }
+}

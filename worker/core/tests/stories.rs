@@ -1,0 +1,249 @@
+//! What a worker says and does, told as scripts. Times in the logs are milliseconds.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Bench, config};
+use expect_test::{Expect, expect};
+
+const JOINED: &str = "session\n welcome\n answer\n";
+
+/// Runs a script on a welcomed worker; the log of the joining is left out.
+fn check(slots: u16, script: &str, expected: Expect) {
+    let mut bench = Bench::new(config(slots));
+    bench.run(JOINED);
+    expected.assert_eq(&bench.run(script));
+}
+
+#[test]
+fn a_session_begins_with_hello_and_a_heartbeat_and_hello_repeats_until_the_welcome() {
+    let mut bench = Bench::new(config(2));
+    let log = bench.run("at 0\n session\n answer\n at 1500\n welcome\n at 2500");
+    expect![[r#"
+        0: Handshake
+        0: send hello slots 2; faster 0 slower 0; beat 1 waiting 0 holds []
+        1000: send hello slots 2; faster 0 slower 0; beat 2 waiting 0 holds []
+        2000: send faster 2 slower 0; beat 3 waiting 0 holds []
+    "#]]
+    .assert_eq(&log);
+}
+
+#[test]
+fn a_task_is_acknowledged_run_reported_and_kept_until_the_result_ack() {
+    check(
+        1,
+        "offer 1 0+10\n at 30\n part 0 1 0+10\n end 0 1\n at 500\n ack 1 1\n at 1900",
+        expect![[r#"
+            0: start on 0: 1=0+10
+            20: send ack [(1, 1)]; faster 1 slower 0
+            30: send results #1 Done 0+10
+            1000: send faster 3 slower 0; beat 2 waiting 0 holds []
+        "#]],
+    );
+}
+
+#[test]
+fn acknowledgements_ride_on_results_when_they_can() {
+    check(
+        1,
+        "offer 1 0+10\n at 5\n part 0 1 0+4\n at 10\n offer 2 20+1\n at 40",
+        expect![[r#"
+            0: start on 0: 1=0+10
+            5: send results #1 Done 0+4; ack [(1, 1)]; faster 1 slower 0
+            30: send ack [(2, 2)]
+        "#]],
+    );
+}
+
+#[test]
+fn an_offer_heard_again_is_acknowledged_and_not_run_twice() {
+    check(
+        1,
+        "offer 1 0+10\n offer 1 0+10\n offer 7 0+10\n at 30\n part 0 1 0+10\n end 0 1\n at 60
+         offer 1 0+10\n offer 8 0+10\n at 90\n ack 1 1\n offer 9 0+10\n at 120",
+        expect![[r#"
+            0: start on 0: 1=0+10
+            20: send ack [(1, 1), (7, 7)]; faster 1 slower 0
+            30: send results #1 Done 0+10
+            80: send ack [(1, 1), (8, 8)]
+            90: start on 0: 9=0+10
+            110: send ack [(9, 9)]
+        "#]],
+    );
+}
+
+#[test]
+fn offers_beyond_the_queue_are_left_to_the_scheduler_and_slow_it_down() {
+    let mut bench = Bench::new(config(1));
+    bench.run(JOINED);
+    let offers: Vec<_> = (1..=12).map(|n| format!("offer {n} {}+10", n * 10)).collect();
+    expect![[r#"
+        0: start on 0: 1=10+10
+        20: send ack [(1, 9)]; faster 1 slower 0
+        1000: send faster 1 slower 1; beat 2 waiting 8 holds [1:10+90]
+    "#]]
+    .assert_eq(&bench.run(&(offers.join("\n") + "\n at 100\n at 1050")));
+    assert_eq!(bench.worker.counters().refused_offers, 3);
+}
+
+#[test]
+fn a_lost_result_is_repeated_with_a_growing_wait() {
+    check(
+        1,
+        "offer 1 0+1\n offer 2 1+1\n at 30\n part 0 1 0+1\n end 0 1\n at 60\n ack 1 1\n part 0 2 1+1\n end 0 2
+         at 900\n answer\n at 990",
+        expect![[r#"
+            0: start on 0: 1=0+1
+            20: send ack [(1, 2)]; faster 1 slower 0
+            30: send results #1 Done 0+1
+            30: start on 0: 2=1+1
+            60: send results #2 Done 1+1
+            150: send results #2 Done 1+1
+            330: send results #2 Done 1+1
+            690: send results #2 Done 1+1
+        "#]],
+    );
+}
+
+#[test]
+fn results_in_flight_never_exceed_the_credit() {
+    check(
+        1,
+        "welcome credit 1\n offer 1 0+9\n at 30\n part 0 1 0+1\n at 40\n part 0 1 1+1\n part 0 1 2+1\n at 60
+         ack 1 1 credit 0\n at 70\n ack 1 1 credit 2\n at 100",
+        expect![[r#"
+            0: start on 0: 1=0+9
+            20: send ack [(1, 1)]; faster 1 slower 0
+            30: send results #1 Done 0+1
+            70: send results #2 Done 1+1, #3 Done 2+1
+        "#]],
+    );
+}
+
+#[test]
+fn a_withdrawn_job_gives_back_what_waits_and_trims_what_runs() {
+    check(
+        2,
+        "offer 1 0+10\n offer 2 10+10\n offer 3 20+10\n offer 4 30+10\n offer 5 50+10\n offer 6 60+10 job 2
+         offer 9 70+10\n at 30\n withdraw 1 trim 9\n at 40\n withdraw 1 trim 9\n withdraw 1 kill 9\n at 50
+         part 0 1 0+3\n end 0 1\n end 1 2\n at 60",
+        expect![[r#"
+            0: start on 0: 1=0+10
+            0: start on 1: 2=10+10
+            20: send ack [(1, 6), (9, 9)]; faster 1 slower 0
+            30: trim 0 job 1
+            30: trim 1 job 1
+            30: send results #1 Returned 20+20, #2 Returned 50+10
+            40: kill 0 job 1
+            40: kill 1 job 1
+            50: send results #3 Done 0+3
+            50: start on 0: 6=60+10
+            50: start on 1: 9=70+10
+            52: send results #4 Returned 3+7, #5 Returned 10+10
+        "#]],
+    );
+}
+
+#[test]
+fn an_interval_offered_again_after_its_withdrawal_is_run() {
+    check(
+        1,
+        "offer 1 0+10\n offer 2 10+10\n withdraw 1 trim 3\n at 30\n offer 3 0+10\n offer 4 10+10\n end 0 1\n at 60",
+        expect![[r#"
+            0: start on 0: 1=0+10
+            0: trim 0 job 1
+            0: send results #1 Returned 10+10; ack [(1, 2)]; faster 1 slower 0
+            30: start on 0: 3=0+10
+            30: send results #2 Returned 0+10; ack [(3, 4)]
+        "#]],
+    );
+}
+
+#[test]
+fn a_drained_worker_returns_trims_waits_for_acks_and_says_bye() {
+    check(
+        1,
+        "offer 1 0+10\n offer 2 10+10\n at 30\n drain\n offer 3 20+10\n at 100\n part 0 1 0+5\n end 0 1\n at 150
+         ack 1 4\n at 300",
+        expect![[r#"
+            0: start on 0: 1=0+10
+            20: send ack [(1, 2)]; faster 1 slower 0
+            30: trim 0 job 1
+            30: send results #1 Returned 10+10; faster 1 slower 0; beat 2 waiting 0 holds [1:0+10] draining
+            32: send results #2 Returned 20+10; ack [(3, 3)]
+            100: send results #3 Done 0+5
+            102: send results #4 Returned 5+5
+            150: send bye
+            150: Drained
+        "#]],
+    );
+}
+
+#[test]
+fn a_drain_without_acknowledgements_ends_and_keeps_its_results_for_the_spool() {
+    let mut bench = Bench::new(config(1));
+    bench.run(JOINED);
+    let log = bench.run("offer 1 0+10\n part 0 1 0+10\n end 0 1\n drain\n at 6000");
+    assert!(log.contains("5000: send bye\n5000: Drained\n"), "{log}");
+    let spool = bench.worker.unacknowledged();
+    let mut next = Bench::new(config(1));
+    assert_eq!(next.worker.restore(&spool), Ok(1));
+    assert!(next.worker.restore(&spool[1..]).is_err());
+    expect![[r#"
+        0: send hello slots 1; faster 0 slower 0; beat 1 waiting 0 holds [1:0+10]
+        0: send results #1 Done 0+10; faster 1 slower 0
+        1000: send faster 2 slower 0; beat 2 waiting 0 holds []
+    "#]]
+    .assert_eq(&next.run(&(JOINED.to_owned() + "at 10\n ack 1 1\n at 1010")));
+}
+
+#[test]
+fn three_unanswered_heartbeats_make_a_new_session_and_everything_is_offered_again() {
+    check(
+        1,
+        "offer 1 0+10\n offer 2 10+10\n at 30\n part 0 1 0+10\n end 0 1\n at 5000\n session\n at 5010
+         welcome epoch 2\n at 5100\n offer 1 90+1\n withdraw 1 trim 1\n at 5150",
+        expect![[r#"
+            0: start on 0: 1=0+10
+            20: send ack [(1, 2)]; faster 1 slower 0
+            30: send results #1 Done 0+10
+            30: start on 0: 2=10+10
+            1000: send faster 2 slower 0; beat 2 waiting 0 holds [1:0+20]
+            1030: send results #1 Done 0+10
+            2000: send faster 3 slower 0; beat 3 waiting 0 holds [1:0+20]
+            3000: send faster 4 slower 0; beat 4 waiting 0 holds [1:0+20]
+            3030: send results #1 Done 0+10
+            4000: send faster 5 slower 0; beat 5 waiting 0 holds [1:0+20]
+            4822: Handshake
+            5000: send faster 6 slower 0; beat 6 waiting 0 holds [1:0+20]
+            5000: send hello slots 1; faster 6 slower 0; beat 7 waiting 0 holds [1:0+20]
+            5010: send results #1 Done 0+10
+            5100: trim 0 job 1
+            5120: send ack [(1, 1)]
+        "#]],
+    );
+}
+
+#[test]
+fn another_epoch_in_an_answer_makes_the_worker_introduce_itself_again() {
+    check(
+        1,
+        "answer epoch 2\n at 10\n welcome epoch 2\n at 20",
+        expect![[r#"
+            0: send hello slots 1; faster 1 slower 0
+        "#]],
+    );
+}
+
+#[test]
+fn another_version_of_the_protocol_is_told_to_the_person() {
+    let mut bench = Bench::new(config(1));
+    let mut welcome = common::welcome(1, 1);
+    welcome.version = 9;
+    let mut deeds = Vec::new();
+    bench.worker.on_session(0, &mut deeds);
+    deeds.clear();
+    bench.worker.on_datagram(&common::packed(|p| p.welcome(&welcome)), 0, &mut deeds);
+    expect![[r#"[Refused("the scheduler speaks version 9 of the protocol, this worker version 1; install the same release of starfarm on both")]"#]].assert_eq(&format!("{deeds:?}"));
+    assert!(!bench.worker.is_welcomed());
+}
