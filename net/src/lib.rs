@@ -1,0 +1,19 @@
+//! UDP in batches: one system call for up to [`BATCH`] datagrams, both ways, on Linux. Scheduler and
+//! worker share it. What the bytes mean, and whether they are sealed, is not known here.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod address;
+mod receive;
+mod send;
+mod socket;
+
+pub use receive::Receiver;
+pub use send::Sender;
+pub use socket::{bind, receive_buffer_datagrams};
+
+/// Datagrams of one system call.
+pub const BATCH: usize = 64;
+/// Bytes of a receive buffer: more than any datagram of ours, so that one that is too long shows as such.
+pub const BUFFER_BYTES: usize = 2_048;
