@@ -4,6 +4,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod admin;
+pub mod bulk;
 pub mod ids;
 pub mod join;
 pub mod limits;

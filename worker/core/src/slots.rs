@@ -107,9 +107,11 @@ impl Slots {
         Some(task)
     }
 
-    /// Notes which unit a slot runs.
+    /// Notes which unit a slot runs. A name that comes after its task's end is too late to matter.
     pub(crate) fn name_unit(&mut self, number: u16, job: JobId, unit: u128) {
-        if let Some(slot) = self.slots.get_mut(usize::from(number)) {
+        if let Some(slot) = self.slots.get_mut(usize::from(number))
+            && slot.running.iter().any(|task| task.job == job)
+        {
             slot.unit = Some((job, unit));
         }
     }
