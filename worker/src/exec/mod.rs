@@ -7,6 +7,7 @@
 mod cancel;
 mod capture;
 mod command;
+mod ending;
 mod family;
 mod phase;
 mod pipes;

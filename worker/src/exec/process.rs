@@ -8,20 +8,17 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, pidfd_open, waitid,
-};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::cancel::Cancel;
 use super::capture::Captured;
 use super::command::CommandLine;
+use super::ending::Watch;
 use super::family::{self, Relative};
 use super::phase::{Phase, Why};
 use super::pipes::{Stream, wait};
 use super::strays;
 
-/// How often a child is asked whether it has ended where the kernel has no pidfd (before Linux 5.3).
-const TICK: Duration = Duration::from_millis(10);
 /// The most a pipe can hold unless root has raised `fs.pipe-max-size`, in bytes.
 const PIPE_BYTES_MAX: usize = 1024 * 1024;
 
@@ -132,8 +129,7 @@ fn end_of(command: &CommandLine, why: Option<Why>, status: io::Result<ExitStatus
 struct Process {
     relative: Relative,
     pid: Pid,
-    /// Readable once the program has ended; `None` where the kernel has none to give.
-    pidfd: Option<OwnedFd>,
+    watch: Watch,
     stdout: Stream,
     stderr: Stream,
     buffer: Vec<u8>,
@@ -148,7 +144,7 @@ impl Process {
         Ok(Self {
             relative,
             pid,
-            pidfd: open_pidfd(pid),
+            watch: Watch::new(pid),
             stdout: Stream::new(stdout, command.output_limit),
             stderr: Stream::new(stderr, command.output_limit),
             buffer: Vec::new(),
@@ -159,11 +155,12 @@ impl Process {
     fn follow(&mut self, phase: &mut Phase, cancel: &Cancel, term_to_kill: Duration) {
         loop {
             let cancel_fd = phase.heeds_cancel().then(|| cancel.as_fd());
-            let pidfd = self.pidfd.as_ref().map(AsFd::as_fd);
-            let fds = [self.stdout.fd(), self.stderr.fd(), pidfd, cancel_fd];
-            let [stdout, stderr, ended, cancelled] = wait(fds, self.alarm(*phase));
+            let fds = [self.stdout.fd(), self.stderr.fd(), self.watch.fd(), cancel_fd];
+            let alarm = [phase.alarm(), self.watch.alarm()].into_iter().flatten().min();
+            let [stdout, stderr, ended, cancelled] = wait(fds, alarm);
             self.take(stdout, stderr);
-            if !ended.is_empty() || (self.pidfd.is_none() && self.has_ended()) {
+            let is_silent = !self.is_heard();
+            if self.watch.sees_end(ended, is_silent) {
                 return;
             }
             match phase.step(Instant::now(), !cancelled.is_empty(), term_to_kill) {
@@ -172,17 +169,6 @@ impl Process {
                 None => {}
             }
         }
-    }
-
-    fn alarm(&self, phase: Phase) -> Option<Instant> {
-        let tick = self.pidfd.is_none().then(|| Instant::now() + TICK);
-        [phase.alarm(), tick].into_iter().flatten().min()
-    }
-
-    fn has_ended(&self) -> bool {
-        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        // An error is ECHILD: collected behind our back, so it has ended.
-        !matches!(waitid(WaitId::Pid(self.pid), look), Ok(None))
     }
 
     fn take(&mut self, stdout: PollFlags, stderr: PollFlags) -> usize {
@@ -233,12 +219,6 @@ impl Process {
     }
 }
 
-/// `None` where there is no such call (before Linux 5.3, or forbidden in a container) or no file
-/// descriptor left: the run then looks for itself every [`TICK`].
-fn open_pidfd(pid: Pid) -> Option<OwnedFd> {
-    pidfd_open(pid, PidfdFlags::empty()).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,7 +235,7 @@ mod tests {
         };
         let run = |command: &CommandLine| {
             let mut process = Process::start(command).unwrap();
-            process.pidfd = None;
+            process.watch = Watch::by_asking(process.pid);
             attend(process, command, Instant::now(), &Cancel::new().unwrap(), Patience::default())
         };
         let quiet = run(&shell("exec >&- 2>&-; sleep 0.1; exit 5", None));
