@@ -2,6 +2,8 @@
 //! time, over the local socket or the sealed TCP channel. Units are decimal strings, since they may pass
 //! 2^53; everything else that counts is a number. The command line prints these very values as JSON.
 
+pub mod frames;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{ContentHash, JobId};
