@@ -1,1 +1,17 @@
-//! Stub.
+//! The scheduling node: its threads around the core, its sockets, its state directory. What it decides
+//! lies in `scheduler/core`; what it says on the wire in `protocol`.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod answers;
+mod args;
+mod blobs;
+mod error;
+mod outputs;
+mod start;
+mod state;
+mod threads;
+
+pub use args::{Args, run};
+pub use error::SchedulerError;
+pub use start::{Handle, Options, start};

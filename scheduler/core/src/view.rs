@@ -5,7 +5,7 @@ use starfarm_protocol::ids::{ContentHash, JobId};
 
 use crate::coverage::Class;
 use crate::farm::{Farm, Totals};
-use crate::job::{FailedUnit, JobState, JobTotals};
+use crate::job::{FailedUnit, JobState, JobTotals, Sizing};
 use crate::node::{NodeState, NodeTotals};
 use crate::result::Verdicts;
 use crate::task::NodeId;
@@ -77,6 +77,8 @@ pub struct FarmView {
     pub dq: usize,
     /// Age of the oldest task in dq, in microseconds.
     pub dq_oldest_us: u64,
+    /// Target computing time of a task of the current job; none with fixed units or without a job.
+    pub target_us: Option<u64>,
     /// Jobs in jq.
     pub jq: usize,
     /// The scheduler's incarnation.
@@ -154,6 +156,10 @@ impl Farm {
             gq: self.gq.len(),
             dq: self.dq.len(),
             dq_oldest_us: self.dq.iter().map(|t| now_us.saturating_sub(t.since_us)).max().unwrap_or(0),
+            target_us: self.jq.front().and_then(|id| match self.jobs.get(id)?.new.sizing {
+                Sizing::TargetUs(target_us) => Some(target_us),
+                Sizing::Units(_) => None,
+            }),
             jq: self.jq.len(),
             epoch: self.config.epoch.0,
             totals: self.totals,

@@ -1,0 +1,142 @@
+//! The core's views as the values that admin commands get.
+
+use starfarm_protocol::admin::{
+    Error, ErrorCode, FailedInfo, JobInfo, NodeInfo, Refusal, Response, StatusInfo, StreamInfo,
+};
+use starfarm_protocol::ids::{JobId, to_hex};
+use starfarm_protocol::wire::Stream;
+use starfarm_scheduler_core::{CommandError, FailedUnit, Farm, JobView, NodeView, Verdict};
+
+/// A job.
+pub(crate) fn job(job: &JobView, now_us: u64) -> JobInfo {
+    let totals = &job.totals;
+    let waiting = (job.pending + job.out) as f64;
+    let seconds = |from_us: u64, to_us: u64| to_us.saturating_sub(from_us) as f64 / 1e6;
+    let end_us = totals.ended_us.unwrap_or(now_us);
+    JobInfo {
+        id: job.id,
+        name: job.name.clone(),
+        user: job.user.clone(),
+        state: job.state.word().into(),
+        spec: job.spec,
+        units_total: job.units.to_string(),
+        units_done: job.done.to_string(),
+        units_failed: job.failed.to_string(),
+        units_out: job.out.to_string(),
+        units_pending: job.pending.to_string(),
+        units_abandoned: job.abandoned.to_string(),
+        units_duplicate: totals.duplicate_units.to_string(),
+        hits: job.hits as u64,
+        units_per_s: job.rate_per_s,
+        eta_seconds: (job.rate_per_s > 0.0 && !job.state.ended()).then(|| waiting / job.rate_per_s),
+        age_seconds: seconds(totals.submitted_us, now_us),
+        run_seconds: totals.started_us.map(|started_us| seconds(started_us, end_us)),
+        tasks_decomposed: totals.decomposed,
+        task_units_mean: mean(totals.decomposed_units, totals.decomposed),
+        tasks_dispatched: totals.dispatched,
+        tasks_resent: totals.resent,
+        refused_by: job
+            .refused_by
+            .iter()
+            .map(|(node, why)| Refusal { node: node.clone(), why: why.clone() })
+            .collect(),
+    }
+}
+
+/// A node.
+pub(crate) fn node(node: &NodeView) -> NodeInfo {
+    NodeInfo {
+        name: node.name.clone(),
+        state: node.state.word().into(),
+        slots: node.slots,
+        power: node.power,
+        tasks: node.tasks as u64,
+        tasks_queued: node.queued_tasks.into(),
+        tasks_done: node.totals.tasks_done,
+        units_done: node.totals.units_done.to_string(),
+        speed_ups: node.totals.speed_ups,
+        slow_downs: node.totals.slow_downs,
+        offers_repeated: node.totals.offers_repeated,
+        silent_seconds: node.silent_us as f64 / 1e6,
+    }
+}
+
+/// The farm's online figures. What the core does not know is for the caller to fill in: farm id, dropped
+/// and refused datagrams, notes.
+pub(crate) fn status(farm: &mut Farm, now_us: u64) -> StatusInfo {
+    let view = farm.status(now_us);
+    let nodes: Vec<_> = farm.nodes(now_us).iter().map(node).collect();
+    let up = nodes.iter().filter(|node| node.state == "up");
+    let (count, power) = up.fold((0, 0.0), |(count, power), node| (count + 1, power + node.power));
+    StatusInfo {
+        farm: String::new(),
+        epoch: view.epoch,
+        gq: view.gq as u64,
+        dq: view.dq as u64,
+        jq: view.jq as u64,
+        resent: view.totals.resent,
+        offers_repeated: view.totals.offers_repeated,
+        dq_oldest_seconds: view.dq_oldest_us as f64 / 1e6,
+        granularity_seconds: view.target_us.map(|target_us| target_us as f64 / 1e6),
+        tasks_decomposed: view.totals.decomposed,
+        task_units_mean: mean(view.totals.decomposed_units, view.totals.decomposed),
+        speed_ups: view.totals.feedback[1].0,
+        slow_downs: view.totals.feedback[1].1,
+        power_mean: power / f64::from(count.max(1)),
+        results_counted: view.verdicts.count(Verdict::Counted) + view.verdicts.count(Verdict::CountedPartly),
+        results_duplicate: view.verdicts.count(Verdict::Duplicate),
+        datagrams_dropped: 0,
+        datagrams_refused: 0,
+        notes: Vec::new(),
+        nodes,
+    }
+}
+
+/// A unit that failed for good.
+pub(crate) fn failed_unit(unit: u128, failed: &FailedUnit) -> FailedInfo {
+    FailedInfo { unit: unit.to_string(), reason: failed.reason.word().into(), exit_code: failed.code }
+}
+
+/// What was written to a stream.
+pub(crate) fn stream(stream: &Stream) -> StreamInfo {
+    match stream {
+        Stream::Inline(bytes) => {
+            let (text, hex) = text_or_hex(bytes);
+            let length = bytes.len() as u64;
+            StreamInfo { text, hex, hash: None, kept: length, total: length }
+        }
+        Stream::Uploaded { hash, kept, total } => {
+            StreamInfo { text: String::new(), hex: None, hash: Some(*hash), kept: *kept, total: *total }
+        }
+    }
+}
+
+/// Bytes as text, and as hexadecimal digits where they are not UTF-8.
+pub(crate) fn text_or_hex(bytes: &[u8]) -> (String, Option<String>) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => (text.to_owned(), None),
+        Err(_) => (String::from_utf8_lossy(bytes).into_owned(), Some(to_hex(bytes))),
+    }
+}
+
+/// An error of a kind.
+pub(crate) fn error(code: ErrorCode, message: impl Into<String>) -> Response {
+    Response::Error(Error { code, message: message.into() })
+}
+
+/// No job has that number.
+pub(crate) fn no_job(id: JobId) -> Response {
+    error(ErrorCode::NotFound, format!("no job {}: `starfarm jobs` lists them", id.0))
+}
+
+/// Why a command was not carried out; `what` names the job or node.
+pub(crate) fn command_error(e: CommandError, what: &str) -> Response {
+    match e {
+        CommandError::NotFound => error(ErrorCode::NotFound, format!("no {what}")),
+        CommandError::Conflict(message) => error(ErrorCode::Conflict, message),
+    }
+}
+
+fn mean(units: u128, tasks: u64) -> f64 {
+    if tasks == 0 { 0.0 } else { units as f64 / tasks as f64 }
+}

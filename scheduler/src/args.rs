@@ -1,0 +1,64 @@
+//! The daemon's command line, shared by `starfarm scheduler` and `starfarm-scheduler`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::{Options, SchedulerError, start};
+
+/// Run the scheduling node until it is told to stop.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Args {
+    /// State directory: keys, join files and the local socket live here
+    #[arg(long, value_name = "DIR", env = "STARFARM_STATE")]
+    pub state: PathBuf,
+    /// Address to listen on, UDP and TCP
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:7117")]
+    pub listen: SocketAddr,
+    /// Address that the join files name, HOST:PORT; may be repeated. Default: the addresses of this machine
+    #[arg(long, value_name = "HOST:PORT")]
+    pub advertise: Vec<String>,
+    /// Do not seal messages: for measuring on loopback only
+    #[arg(long, hide = true)]
+    pub no_seal: bool,
+}
+
+/// Runs the daemon. Ctrl-C and SIGTERM stop it cleanly, a second one at once.
+///
+/// # Errors
+/// The state directory or the address cannot be used.
+pub fn run(args: Args) -> Result<(), SchedulerError> {
+    let options = Options {
+        state: args.state,
+        listen: args.listen,
+        advertise: args.advertise,
+        seal: !args.no_seal,
+        quiet: false,
+    };
+    let (stop, stopped) = crossbeam_channel::bounded(1);
+    let signals = AtomicU32::new(0);
+    let heard = ctrlc::set_handler(move || {
+        if signals.fetch_add(1, Ordering::Relaxed) > 0 {
+            std::process::exit(130);
+        }
+        let _ = stop.try_send(());
+    });
+    heard.map_err(|e| SchedulerError::State(format!("signals cannot be heard: {e}")))?;
+    let handle = start(options)?;
+    let state = handle.state();
+    let state = state.display();
+    eprintln!(
+        "scheduler of farm {} listens on {}, epoch {}",
+        handle.farm(),
+        handle.address(),
+        handle.epoch()
+    );
+    eprintln!("workers: copy {state}/worker.join, then `starfarm worker --join worker.join`");
+    eprintln!("admin commands here: `starfarm --farm {state} status`");
+    handle.notes().iter().for_each(|note| eprintln!("note: {note}"));
+    // The sender lives in the signal handler, for ever.
+    let _ = stopped.recv();
+    eprintln!("stopping; workers keep what they hold");
+    handle.stop();
+    Ok(())
+}

@@ -1,0 +1,23 @@
+//! The scheduling node as a binary of its own; the same as `starfarm scheduler`.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// starfarm's scheduling node.
+#[derive(Parser)]
+#[command(name = "starfarm-scheduler", version)]
+struct Cli {
+    #[command(flatten)]
+    args: starfarm_scheduler::Args,
+}
+
+fn main() -> ExitCode {
+    match starfarm_scheduler::run(Cli::parse().args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("starfarm-scheduler: {e}");
+            ExitCode::from(e.exit_code())
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Wiring: opens the state directory, binds the sockets, starts the threads. A handle stops them again.
+
+use std::collections::HashMap;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam_channel::{Sender, bounded};
+use starfarm_protocol::ids::FarmId;
+use starfarm_protocol::seal::{KeyStore, Mode, Responder, StaticKey};
+use starfarm_scheduler_core::{Config, Farm};
+use tokio::sync::watch;
+
+use crate::blobs::Blobs;
+use crate::error::SchedulerError;
+use crate::outputs::OutputStore;
+use crate::state::{StateDir, random};
+use crate::threads::command::{Desk, Listeners};
+use crate::threads::dispatcher::Links;
+use crate::threads::result::ResultThread;
+use crate::threads::{
+    CHANNEL_BATCHES, Input, Shared, checkpoint, command, dispatcher, sender, spawn, status,
+};
+
+/// How often a thread that receives looks whether it is to stop.
+const RECEIVE_WAIT: Duration = Duration::from_millis(200);
+/// Events that wait for the status thread at most.
+const EVENTS_MAX: usize = 4_096;
+
+/// How a scheduler is started.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// State directory; made where it is not there.
+    pub state: PathBuf,
+    /// Address to listen on, UDP and TCP; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Addresses that the join files name; empty: those of this machine.
+    pub advertise: Vec<String>,
+    /// Seal messages. Off on loopback only.
+    pub seal: bool,
+    /// Say nothing on standard error.
+    pub quiet: bool,
+}
+
+/// A scheduler that runs.
+pub struct Handle {
+    state: Arc<StateDir>,
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    dispatcher: Sender<Input>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Handle {
+    /// The address that it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The farm.
+    pub fn farm(&self) -> FarmId {
+        self.state.farm
+    }
+
+    /// This incarnation.
+    pub fn epoch(&self) -> u64 {
+        self.state.epoch.0
+    }
+
+    /// The state directory, as an absolute path.
+    pub fn state(&self) -> PathBuf {
+        self.state.file("")
+    }
+
+    /// What a person should know about this start.
+    pub fn notes(&self) -> &[String] {
+        &self.state.notes
+    }
+
+    /// Stops all threads. Workers keep what they hold and look for the scheduler's next incarnation.
+    pub fn stop(self) {
+        self.shared.stop();
+        let _ = self.dispatcher.send(Input::Stop);
+        // Dropping our end lets threads that wait for the dispatcher go.
+        drop(self.dispatcher);
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+        let _ = std::fs::remove_file(self.state.file("admin.sock"));
+    }
+}
+
+/// Starts a scheduler.
+///
+/// # Errors
+/// The state directory or the address cannot be used; the sentence says what to do.
+pub fn start(options: Options) -> Result<Handle, SchedulerError> {
+    if !options.seal && !options.listen.ip().is_loopback() {
+        return Err(SchedulerError::Listen(format!(
+            "--no-seal is for measuring on loopback only, and {} is not loopback: listen on 127.0.0.1",
+            options.listen
+        )));
+    }
+    let (state, mut keys) = StateDir::open(&options.state)?;
+    let (socket, listeners) = bind(options.listen, &state)?;
+    let address = socket.local_addr().map_err(|e| SchedulerError::Listen(e.to_string()))?;
+    let addresses = if options.advertise.is_empty() { own_addresses(address) } else { options.advertise };
+    state.write_join_files(&mut keys, &addresses)?;
+    let io = |e: std::io::Error| SchedulerError::State(format!("the state directory cannot be used: {e}"));
+    let blobs = Blobs::create(&state.file("blobs")).map_err(io)?;
+    let outputs = Arc::new(Mutex::new(OutputStore::create(&state.file("outputs")).map_err(io)?));
+    let shared = Shared::new();
+    let mut config = Config::new(state.farm, state.epoch);
+    config.receive_datagrams = starfarm_net::receive_buffer_datagrams(&socket);
+    let farm = Farm::new(config, shared.now_us());
+    let parts = Parts {
+        state: Arc::new(state),
+        shared,
+        keys: Arc::new(Mutex::new(keys)),
+        outputs,
+        seal: options.seal,
+        quiet: options.quiet,
+    };
+    wire(parts, farm, socket, address, listeners, blobs, addresses)
+}
+
+struct Parts {
+    state: Arc<StateDir>,
+    shared: Arc<Shared>,
+    keys: Arc<Mutex<KeyStore>>,
+    outputs: Arc<Mutex<OutputStore>>,
+    seal: bool,
+    quiet: bool,
+}
+
+impl Parts {
+    fn responder(&self, stream: bool) -> Result<Responder, SchedulerError> {
+        let key = StaticKey::from_secret(self.state.key.private().clone());
+        // Streams are always sealed: the bulk and admin channels are not what is measured.
+        let mode = Mode { stream, plain: !self.seal && !stream };
+        Ok(Responder::new(key, self.state.farm, self.state.epoch, mode, random()?))
+    }
+}
+
+fn wire(
+    parts: Parts,
+    farm: Farm,
+    socket: UdpSocket,
+    address: SocketAddr,
+    listeners: Listeners,
+    blobs: Blobs,
+    addresses: Vec<String>,
+) -> Result<Handle, SchedulerError> {
+    let (to_dispatcher, inputs) = bounded(CHANNEL_BATCHES);
+    let (to_sender, batches) = bounded(CHANNEL_BATCHES);
+    let (to_checkpoint, records) = bounded(CHANNEL_BATCHES);
+    let (to_status, events) = bounded(EVENTS_MAX);
+    let (revoke, revoked) = bounded(CHANNEL_BATCHES);
+    let (changes, changed) = watch::channel(0);
+    let clone = || socket.try_clone().map_err(|e| SchedulerError::Listen(e.to_string()));
+    let (receiving, answering, sending) = (clone()?, clone()?, clone()?);
+
+    let result = ResultThread::new(
+        Arc::clone(&parts.state),
+        Arc::clone(&parts.shared),
+        Arc::clone(&parts.keys),
+        parts.responder(false)?,
+        to_dispatcher.clone(),
+        to_sender.clone(),
+        revoked,
+    );
+    let desk = Arc::new(Desk {
+        state: Arc::clone(&parts.state),
+        shared: Arc::clone(&parts.shared),
+        keys: Arc::clone(&parts.keys),
+        responder: Mutex::new(parts.responder(true)?),
+        dispatcher: to_dispatcher.clone(),
+        revoked: revoke,
+        blobs: Mutex::new(blobs),
+        outputs: Arc::clone(&parts.outputs),
+        changes: changed,
+        addresses,
+        incoming: Mutex::new(HashMap::new()),
+    });
+    let links = Links { inputs, sender: to_sender, checkpoint: to_checkpoint, events: to_status, changes };
+    let shared = Arc::clone(&parts.shared);
+    let mut threads = vec![
+        spawn("dispatcher", {
+            let shared = Arc::clone(&shared);
+            move || dispatcher::run(farm, &links, &shared)
+        }),
+        spawn("result", move || {
+            result.run(starfarm_net::Receiver::new(receiving), starfarm_net::Sender::new(answering));
+        }),
+        spawn("sender", move || sender::run(&batches, starfarm_net::Sender::new(sending))),
+    ];
+    let (dispatcher, outputs) = (to_dispatcher.clone(), Arc::clone(&parts.outputs));
+    threads.push(spawn("checkpoint", move || checkpoint::run(&records, &outputs, &dispatcher)));
+    let (dispatcher, shared, quiet) = (to_dispatcher.clone(), Arc::clone(&parts.shared), parts.quiet);
+    threads.push(spawn("status", move || status::run(&events, &dispatcher, &shared, quiet)));
+    threads.push(spawn("command", move || command::run(desk, listeners)));
+    Ok(Handle { state: parts.state, address, shared: parts.shared, dispatcher: to_dispatcher, threads })
+}
+
+/// Binds UDP and TCP to the same port. With port 0 the system chooses one that is free for UDP; if it is
+/// not for TCP, another is tried.
+fn bind(address: SocketAddr, state: &StateDir) -> Result<(UdpSocket, Listeners), SchedulerError> {
+    let tries = if address.port() == 0 { 16 } else { 1 };
+    let mut last = None;
+    for _ in 0..tries {
+        let socket = starfarm_net::bind(address, RECEIVE_WAIT).map_err(|e| {
+            SchedulerError::Listen(format!(
+                "cannot listen on UDP {address}: {e}; stop what uses the port, or choose another with --listen"
+            ))
+        })?;
+        let bound = socket.local_addr().map_err(|e| SchedulerError::Listen(e.to_string()))?;
+        match Listeners::bind(bound, state) {
+            Ok(listeners) => return Ok((socket, listeners)),
+            Err(e) => last = Some(e),
+        }
+    }
+    Err(last.unwrap_or_else(|| SchedulerError::Listen(format!("cannot listen on {address}"))))
+}
+
+/// Where others can reach us, by what this machine knows of itself.
+fn own_addresses(address: SocketAddr) -> Vec<String> {
+    if !address.ip().is_unspecified() {
+        return vec![address.to_string()];
+    }
+    let mut ips: Vec<_> = if_addrs::get_if_addrs().unwrap_or_default().iter().map(|i| i.ip()).collect();
+    // Loopback last: it is right on this machine only.
+    ips.sort_by_key(|ip| (ip.is_loopback(), ip.is_ipv6()));
+    ips.retain(|ip| {
+        address.is_ipv4() == ip.is_ipv4()
+            && !matches!(ip, std::net::IpAddr::V6(v6) if v6.is_unicast_link_local())
+    });
+    ips.into_iter().map(|ip| SocketAddr::new(ip, address.port()).to_string()).collect()
+}

@@ -1,0 +1,256 @@
+//! The state directory: who the farm is, its epoch and its keys. One scheduler at a time holds its lock.
+//! Every file is replaced as a whole: written beside, fsynced, renamed, and the directory fsynced.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `lock` | held by flock while a scheduler runs |
+//! | `farm.json` | farm id, epoch, wall time of the last start |
+//! | `scheduler.key` | our private key |
+//! | `keys.json` | enrolled keys and join keys |
+//! | `worker.join`, `admin.join` | what a person copies to another machine |
+//! | `admin.sock` | where local admin commands come in |
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use starfarm_protocol::ids::{Epoch, FarmId};
+use starfarm_protocol::join::JoinFile;
+use starfarm_protocol::seal::{KeyStore, Role, Secret, StaticKey};
+
+use crate::error::SchedulerError;
+
+/// Version of `farm.json`.
+const FORMAT_VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FarmFile {
+    version: u32,
+    farm: FarmId,
+    epoch: Epoch,
+    started_unix: u64,
+}
+
+/// An open state directory.
+pub(crate) struct StateDir {
+    path: PathBuf,
+    /// Closing it lets go of the lock.
+    _lock: File,
+    /// The farm.
+    pub(crate) farm: FarmId,
+    /// This start's epoch, on disk since before anybody can hear of it.
+    pub(crate) epoch: Epoch,
+    /// Our private key.
+    pub(crate) key: StaticKey,
+    /// What a person should know about this start.
+    pub(crate) notes: Vec<String>,
+}
+
+impl StateDir {
+    /// Opens or makes the directory, takes its lock and raises the epoch.
+    pub(crate) fn open(path: &Path) -> Result<(Self, KeyStore), SchedulerError> {
+        let fail = |what: &str, e: std::io::Error| SchedulerError::State(format!("{what}: {e}"));
+        fs::create_dir_all(path).map_err(|e| fail(&format!("cannot make {}", path.display()), e))?;
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path.join("lock"));
+        let lock = lock.map_err(|e| fail(&format!("cannot open the lock in {}", path.display()), e))?;
+        if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(SchedulerError::State(format!(
+                "another scheduler runs with --state {}: stop it, or give this one a directory of its own",
+                path.display()
+            )));
+        }
+        let mut notes = Vec::new();
+        let (farm, epoch) = next_epoch(path, &mut notes)?;
+        let key = load_key(path)?;
+        let keys = match fs::read_to_string(path.join("keys.json")) {
+            Ok(text) => KeyStore::from_json(&text)
+                .map_err(|e| SchedulerError::State(format!("{}/keys.json: {e}", path.display())))?,
+            Err(_) => KeyStore::default(),
+        };
+        let path = fs::canonicalize(path).map_err(|e| fail("cannot resolve the directory", e))?;
+        Ok((Self { path, _lock: lock, farm, epoch, key, notes }, keys))
+    }
+
+    /// A file in it.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Writes the keys.
+    pub(crate) fn save_keys(&self, keys: &KeyStore) -> Result<(), SchedulerError> {
+        replace(&self.file("keys.json"), keys.to_json().as_bytes())
+    }
+
+    /// Makes sure that there are join keys for workers and admins, and writes their join files.
+    pub(crate) fn write_join_files(
+        &self,
+        keys: &mut KeyStore,
+        addresses: &[String],
+    ) -> Result<(), SchedulerError> {
+        for (role, name) in [(Role::Worker, "worker.join"), (Role::Admin, "admin.join")] {
+            // The key of the file that is there stays, so that copies of it go on working.
+            let old =
+                fs::read_to_string(self.file(name)).ok().and_then(|text| JoinFile::from_text(&text).ok());
+            let kept = old.filter(|join| {
+                join.farm == self.farm && keys.join_key(&join.join_key()).is_some_and(|key| !key.revoked)
+            });
+            let secret = match kept {
+                Some(join) => join.join_secret.clone(),
+                None => new_secret()?,
+            };
+            keys.add_join_key(secret.clone(), role);
+            replace(&self.file(name), self.join_text(secret, role, addresses).as_bytes())?;
+        }
+        self.save_keys(keys)
+    }
+
+    /// Text of a join file.
+    pub(crate) fn join_text(&self, secret: Secret, role: Role, addresses: &[String]) -> String {
+        let join = JoinFile::new(self.farm, addresses.to_vec(), self.key.public(), secret, role);
+        join.to_text().as_str().to_owned()
+    }
+}
+
+/// A fresh join secret.
+pub(crate) fn new_secret() -> Result<Secret, SchedulerError> {
+    random().map(Secret)
+}
+
+/// Random bytes from the system.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], SchedulerError> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)
+        .map_err(|e| SchedulerError::State(format!("the system gives no random numbers: {e}")))?;
+    Ok(bytes)
+}
+
+/// Seconds since 1970, for people only.
+pub(crate) fn unix_now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+fn next_epoch(dir: &Path, notes: &mut Vec<String>) -> Result<(FarmId, Epoch), SchedulerError> {
+    let path = dir.join("farm.json");
+    let now = unix_now();
+    let (farm, epoch) = match fs::read_to_string(&path) {
+        Ok(text) => {
+            let file: FarmFile = serde_json::from_str(&text).map_err(|e| {
+                SchedulerError::State(format!(
+                    "{}: {e}; restore it from a copy, or start a new farm in an empty directory",
+                    path.display()
+                ))
+            })?;
+            if file.version != FORMAT_VERSION {
+                return Err(SchedulerError::State(format!(
+                    "{} has format version {}, this scheduler knows {FORMAT_VERSION}: use the newer program",
+                    path.display(),
+                    file.version
+                )));
+            }
+            let epoch = Epoch(file.epoch.0 + 1);
+            notes.push(format!(
+                "epoch {}: jobs are kept in memory only in this version, so those of epoch {} are gone; \
+                 submit them again",
+                epoch.0, file.epoch.0
+            ));
+            if now < file.started_unix {
+                notes.push(format!(
+                    "the clock is {} s behind this farm's last start: times shown may be odd, nothing else \
+                     depends on it; set the clock",
+                    file.started_unix - now
+                ));
+            }
+            (file.farm, epoch)
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => (FarmId(random()?), Epoch(1)),
+        Err(e) => return Err(SchedulerError::State(format!("cannot read {}: {e}", path.display()))),
+    };
+    let file = FarmFile { version: FORMAT_VERSION, farm, epoch, started_unix: now };
+    let text = serde_json::to_string_pretty(&file).expect("a plain struct is always JSON");
+    replace(&path, text.as_bytes())?;
+    Ok((farm, epoch))
+}
+
+fn load_key(dir: &Path) -> Result<StaticKey, SchedulerError> {
+    let path = dir.join("scheduler.key");
+    match fs::read_to_string(&path) {
+        Ok(text) => Secret::from_text(text.trim())
+            .map(StaticKey::from_secret)
+            .map_err(|e| SchedulerError::State(format!("{}: {e}", path.display()))),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            let key = StaticKey::generate().map_err(|e| SchedulerError::State(e.to_string()))?;
+            replace(&path, key.private().to_text().as_bytes())?;
+            Ok(key)
+        }
+        Err(e) => Err(SchedulerError::State(format!("cannot read {}: {e}", path.display()))),
+    }
+}
+
+/// Replaces a file as a whole, readable by its owner only, durably.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), SchedulerError> {
+    let write = || -> std::io::Result<()> {
+        let beside = path.with_extension("new");
+        let mut file =
+            OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&beside)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&beside, path)?;
+        File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+    };
+    write().map_err(|e| SchedulerError::State(format!("cannot write {}: {e}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scratch(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("starfarm-state-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        dir
+    }
+
+    #[test]
+    fn each_start_raises_the_epoch_and_keeps_the_rest() {
+        let dir = scratch("epoch");
+        let (first, mut keys) = StateDir::open(&dir).unwrap();
+        first.write_join_files(&mut keys, &["h:1".into()]).unwrap();
+        let join = fs::read_to_string(dir.join("worker.join")).unwrap();
+        let (farm, public) = (first.farm, first.key.public());
+        assert!(first.epoch == Epoch(1) && first.notes.is_empty());
+        drop(first);
+        let (second, mut keys) = StateDir::open(&dir).unwrap();
+        second.write_join_files(&mut keys, &["h:1".into()]).unwrap();
+        assert_eq!((second.epoch, second.farm, second.key.public()), (Epoch(2), farm, public));
+        assert!(second.notes[0].contains("submit them again"), "{:?}", second.notes);
+        assert_eq!(join, fs::read_to_string(dir.join("worker.join")).unwrap());
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_second_scheduler_is_told_to_use_another_directory() {
+        let dir = scratch("lock");
+        let held = StateDir::open(&dir).unwrap();
+        let error = StateDir::open(&dir).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains("another scheduler runs"), "{error}");
+        drop(held);
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_clock_that_went_back_is_noted() {
+        let dir = scratch("clock");
+        drop(StateDir::open(&dir).unwrap());
+        let text = fs::read_to_string(dir.join("farm.json")).unwrap();
+        let mut file: FarmFile = serde_json::from_str(&text).unwrap();
+        file.started_unix += 3_600;
+        fs::write(dir.join("farm.json"), serde_json::to_string(&file).unwrap()).unwrap();
+        let (state, _) = StateDir::open(&dir).unwrap();
+        assert!(state.notes.iter().any(|note| note.contains("behind this farm's last start")));
+        fs::remove_dir_all(dir).unwrap();
+    }
+}

@@ -1,0 +1,280 @@
+//! Requests of admin commands, one after another on a connection. The caller's role decides what it may
+//! ask; what it asks of the farm becomes a question to the dispatcher.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use starfarm_protocol::admin::frames::FrameReader;
+use starfarm_protocol::admin::{
+    ErrorCode, JobInfo, JobVerb, KeyInfo, NodeVerb, Place, Request, Response, Submit,
+};
+use starfarm_protocol::ids::{ContentHash, JobId, JoinKeyId, PublicKey};
+use starfarm_protocol::seal::{Action, Role};
+use starfarm_protocol::spec::{HexBytes, JobSpec};
+use starfarm_scheduler_core as core;
+
+use super::channel::Channel;
+use super::{Desk, results};
+use crate::answers::{self, command_error, error, no_job};
+use crate::state::new_secret;
+
+/// Bytes of a blob in one answer.
+const FETCH_BYTES: usize = 256 * 1024;
+
+/// Answers one caller until it hangs up.
+pub(crate) async fn serve(desk: &Arc<Desk>, channel: &mut Channel, role: Role, user: &str) -> io::Result<()> {
+    let mut reader = FrameReader::default();
+    while let Some(request) = channel.read_message::<Request>(&mut reader).await? {
+        let response = match request {
+            Err(e) => {
+                let message = format!("the request cannot be read: {e}; update the older side");
+                return channel.write_message(&error(ErrorCode::Usage, message)).await;
+            }
+            Ok(request) if !role.may(action(&request)) => error(
+                ErrorCode::Refused,
+                format!("the role {role} may not do that: use an admin's join file"),
+            ),
+            Ok(request) => answer(desk, request, user).await,
+        };
+        channel.write_message(&response).await?;
+    }
+    Ok(())
+}
+
+fn action(request: &Request) -> Action {
+    match request {
+        Request::Jobs { .. }
+        | Request::Wait { .. }
+        | Request::Nodes
+        | Request::Results { .. }
+        | Request::Status
+        | Request::Fetch { .. } => Action::Watch,
+        Request::Blob { .. } | Request::Submit(_) | Request::Job { .. } | Request::Node { .. } => {
+            Action::Steer
+        }
+        Request::Keys | Request::AddKey { .. } | Request::RevokeKey { .. } => Action::Govern,
+    }
+}
+
+async fn answer(desk: &Arc<Desk>, request: Request, user: &str) -> Response {
+    match request {
+        Request::Blob { bytes } => keep(desk, &bytes.0).map_or_else(|e| e, |_| Response::Done),
+        Request::Submit(submit) => self::submit(desk, submit, user).await,
+        Request::Jobs { ids } => jobs(desk, ids).await,
+        Request::Job { id, command } => job_command(desk, id, command).await,
+        Request::Wait { id, timeout_ms } => wait(desk, id, Duration::from_millis(timeout_ms)).await,
+        Request::Nodes => {
+            let act = |farm: &mut core::Farm, now_us, _: &mut core::Deeds| {
+                Response::Nodes(farm.nodes(now_us).iter().map(answers::node).collect())
+            };
+            desk.ask(Box::new(act)).await
+        }
+        Request::Node { name, command } => node_command(desk, name, command).await,
+        Request::Results { id, skip, take } => results::page(desk, id, skip, take).await,
+        Request::Status => status(desk).await,
+        Request::Keys => keys(desk),
+        Request::AddKey { role } => add_key(desk, &role),
+        Request::RevokeKey { key } => revoke_key(desk, &key),
+        Request::Fetch { hash, offset } => {
+            let blobs = desk.blobs.lock().expect("a panic under the lock ends the process");
+            match blobs.read(&hash, offset, FETCH_BYTES) {
+                Ok(Some(bytes)) => Response::Bytes(HexBytes(bytes)),
+                Ok(None) => error(ErrorCode::NotFound, format!("no content {hash}")),
+                Err(e) => error(ErrorCode::Conflict, format!("content {hash} cannot be read: {e}")),
+            }
+        }
+    }
+}
+
+fn keep(desk: &Desk, bytes: &[u8]) -> Result<ContentHash, Response> {
+    let mut blobs = desk.blobs.lock().expect("a panic under the lock ends the process");
+    blobs.put(bytes).map_err(|e| error(ErrorCode::Conflict, format!("the scheduler cannot keep it: {e}")))
+}
+
+async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
+    let bytes = submit.spec.as_bytes();
+    let checked = JobSpec::from_bytes(bytes).and_then(|spec| {
+        let units = starfarm_decomposers::units(&spec.space).map_err(|e| e.to_string())?;
+        Ok((core::Kind::of(&spec), units))
+    });
+    let (kind, units) = match checked {
+        Ok(checked) => checked,
+        Err(e) => return error(ErrorCode::Usage, e),
+    };
+    let sizing = match (submit.target_seconds, submit.units_per_task) {
+        (None, Some(units)) if units > 0 => core::Sizing::Units(units),
+        (Some(seconds), None) if (0.001..=86_400.0).contains(&seconds) => {
+            core::Sizing::TargetUs((seconds * 1e6) as u64)
+        }
+        (None, None) => core::Sizing::TargetUs(core::limits::TARGET_US),
+        _ => {
+            return error(
+                ErrorCode::Usage,
+                "a task's size is either target_seconds, 0.001 to 86400, or units_per_task, 1 or more",
+            );
+        }
+    };
+    let spec = match keep(desk, bytes) {
+        Ok(hash) => hash,
+        Err(response) => return response,
+    };
+    let place = match submit.place {
+        Place::Tail => core::Place::Tail,
+        Place::Front => core::Place::Head,
+        Place::Now => core::Place::Now,
+    };
+    let user = if submit.user.is_empty() { user.to_owned() } else { submit.user };
+    let new = core::NewJob { name: submit.name, user, spec, units, kind, sizing, place };
+    let act =
+        move |farm: &mut core::Farm, now_us, deeds: &mut core::Deeds| match farm.submit(new, now_us, deeds) {
+            Ok(id) => Response::Submitted(id),
+            Err(e) => command_error(e, "job"),
+        };
+    desk.ask(Box::new(act)).await
+}
+
+async fn jobs(desk: &Desk, ids: Vec<JobId>) -> Response {
+    let act = move |farm: &mut core::Farm, now_us, _: &mut core::Deeds| {
+        if let Some(&missing) = ids.iter().find(|&&id| farm.job(id).is_none()) {
+            return no_job(missing);
+        }
+        let all = farm.jobs();
+        let asked = all.iter().filter(|job| ids.is_empty() || ids.contains(&job.id));
+        Response::Jobs(asked.map(|job| answers::job(job, now_us)).collect())
+    };
+    desk.ask(Box::new(act)).await
+}
+
+async fn job(desk: &Desk, id: JobId) -> Result<JobInfo, Response> {
+    match jobs(desk, vec![id]).await {
+        Response::Jobs(mut jobs) if jobs.len() == 1 => Ok(jobs.remove(0)),
+        other => Err(other),
+    }
+}
+
+async fn job_command(desk: &Desk, id: JobId, verb: JobVerb) -> Response {
+    let command = match verb {
+        JobVerb::Cancel => core::JobCommand::Cancel,
+        JobVerb::Pause => core::JobCommand::Pause,
+        JobVerb::Resume => core::JobCommand::Resume,
+        JobVerb::Front => core::JobCommand::Front,
+        JobVerb::Switch => core::JobCommand::Switch,
+        JobVerb::Delete => core::JobCommand::Delete,
+    };
+    let act = move |farm: &mut core::Farm, now_us, deeds: &mut core::Deeds| match farm
+        .command_job(id, command, now_us, deeds)
+    {
+        Ok(()) => Response::Done,
+        Err(e) => command_error(e, &format!("job {}: `starfarm jobs` lists them", id.0)),
+    };
+    let response = desk.ask(Box::new(act)).await;
+    if response == Response::Done && verb == JobVerb::Delete {
+        let mut outputs = desk.outputs.lock().expect("a panic under the lock ends the process");
+        if let Err(e) = outputs.delete(id) {
+            return error(ErrorCode::Conflict, format!("the outputs of job {} cannot be deleted: {e}", id.0));
+        }
+    }
+    response
+}
+
+/// Waits for a job's end, or until the time is over.
+async fn wait(desk: &Desk, id: JobId, timeout: Duration) -> Response {
+    let mut changes = desk.changes.clone();
+    let until = tokio::time::Instant::now() + timeout;
+    loop {
+        changes.mark_unchanged();
+        let info = match job(desk, id).await {
+            Ok(info) => info,
+            Err(response) => return response,
+        };
+        let ended = matches!(info.state.as_str(), "finished" | "failed" | "cancelled");
+        if ended || tokio::time::timeout_at(until, changes.changed()).await.is_err() {
+            return Response::Jobs(vec![info]);
+        }
+    }
+}
+
+async fn node_command(desk: &Desk, name: String, verb: NodeVerb) -> Response {
+    let command = match verb {
+        NodeVerb::Drain => core::NodeCommand::Drain,
+        NodeVerb::Resume => core::NodeCommand::Resume,
+        NodeVerb::Forget => core::NodeCommand::Forget,
+    };
+    let act = move |farm: &mut core::Farm, _, deeds: &mut core::Deeds| match farm
+        .command_node(&name, command, deeds)
+    {
+        Ok(_) => Response::Done,
+        Err(e) => command_error(e, &format!("node {name}: `starfarm nodes` lists them")),
+    };
+    desk.ask(Box::new(act)).await
+}
+
+async fn status(desk: &Arc<Desk>) -> Response {
+    let act =
+        |farm: &mut core::Farm, now_us, _: &mut core::Deeds| Response::Status(answers::status(farm, now_us));
+    let mut response = desk.ask(Box::new(act)).await;
+    if let Response::Status(status) = &mut response {
+        status.farm = desk.state.farm.to_string();
+        status.datagrams_dropped = desk.shared.dropped.load(Ordering::Relaxed);
+        status.datagrams_refused = desk.shared.refused.load(Ordering::Relaxed);
+        status.notes.clone_from(&desk.state.notes);
+    }
+    response
+}
+
+fn keys(desk: &Desk) -> Response {
+    let keys = desk.keys.lock().expect("a panic under the lock ends the process");
+    let join = keys.join_keys().map(|(id, key)| KeyInfo {
+        kind: "join".into(),
+        id: id.to_string(),
+        name: String::new(),
+        role: key.role.name().into(),
+        revoked: key.revoked,
+    });
+    let enrolled = keys.keys().map(|(id, key)| KeyInfo {
+        kind: "enrolled".into(),
+        id: id.to_string(),
+        name: key.name.clone(),
+        role: key.role.name().into(),
+        revoked: key.revoked,
+    });
+    Response::Keys(join.chain(enrolled).collect())
+}
+
+fn add_key(desk: &Desk, role: &str) -> Response {
+    let roles = [Role::Worker, Role::Observer, Role::Operator, Role::Admin];
+    let Some(role) = roles.into_iter().find(|known| known.name() == role) else {
+        let message = format!("no role `{role}`: choose worker, observer, operator or admin");
+        return error(ErrorCode::Usage, message);
+    };
+    let made = new_secret().and_then(|secret| {
+        let mut keys = desk.keys.lock().expect("a panic under the lock ends the process");
+        keys.add_join_key(secret.clone(), role);
+        desk.state.save_keys(&keys)?;
+        Ok(desk.state.join_text(secret, role, &desk.addresses))
+    });
+    made.map_or_else(|e| error(ErrorCode::Conflict, e.to_string()), Response::JoinFile)
+}
+
+fn revoke_key(desk: &Desk, key: &str) -> Response {
+    let mut keys = desk.keys.lock().expect("a panic under the lock ends the process");
+    let public = key.parse::<PublicKey>().ok().or_else(|| keys.holder(key));
+    let revoked = match (public, key.parse::<JoinKeyId>()) {
+        (Some(public), _) => keys.revoke_key(&public),
+        (None, Ok(join)) => keys.revoke_join_key(&join),
+        (None, Err(_)) => Err(starfarm_protocol::seal::store::NoSuchKey),
+    };
+    if let Err(e) = revoked {
+        return error(ErrorCode::NotFound, format!("`{key}`: {e}"));
+    }
+    if let Err(e) = desk.state.save_keys(&keys) {
+        return error(ErrorCode::Conflict, e.to_string());
+    }
+    drop(keys);
+    if let Some(public) = public {
+        let _ = desk.revoked.send(public);
+    }
+    Response::Done
+}

@@ -1,0 +1,131 @@
+//! A connection that carries messages: a local socket as it is, or a sealed TCP stream.
+
+use std::io;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use starfarm_protocol::admin::frames::{FrameError, FrameReader, RECORD_BYTES_MAX, frame, records};
+use starfarm_protocol::seal::stream::{self, FRAME_HEADER_BYTES, Stream, StreamReply, frame_bytes};
+use starfarm_protocol::seal::{Peer, SealError};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+
+use super::Desk;
+use crate::state::unix_now;
+
+/// A caller that says nothing for this long in the middle of a handshake is gone.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+
+/// A connection.
+pub(crate) enum Channel {
+    Local(UnixStream),
+    Sealed { socket: TcpStream, stream: Box<Stream> },
+}
+
+fn invalid(e: SealError) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, e.to_string())
+}
+
+async fn read_frame(socket: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut header = [0; FRAME_HEADER_BYTES];
+    socket.read_exact(&mut header).await?;
+    let mut body = vec![0; frame_bytes(header).map_err(invalid)?];
+    socket.read_exact(&mut body).await?;
+    Ok(body)
+}
+
+impl Channel {
+    pub(crate) fn local(socket: UnixStream) -> Self {
+        Channel::Local(socket)
+    }
+
+    /// Shakes hands; returns who it is and the first record, which says what is spoken.
+    pub(crate) async fn sealed(desk: &Desk, mut socket: TcpStream) -> io::Result<(Self, Peer, Vec<u8>)> {
+        let timeout = |_| io::Error::from(io::ErrorKind::TimedOut);
+        let body = tokio::time::timeout(HANDSHAKE_MAX, read_frame(&mut socket)).await.map_err(timeout)??;
+        let reply = {
+            let mut responder = desk.responder.lock().expect("a panic under the lock ends the process");
+            let keys = desk.keys.lock().expect("a panic under the lock ends the process");
+            stream::answer(&mut responder, &keys, &body, desk.shared.now_us()).map_err(invalid)?
+        };
+        let unconfirmed = match reply {
+            StreamReply::Accepted { frame, stream } => {
+                socket.write_all(&frame).await?;
+                stream
+            }
+            StreamReply::Refused { frame, .. } => {
+                socket.write_all(&frame).await?;
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+        };
+        let body = tokio::time::timeout(HANDSHAKE_MAX, read_frame(&mut socket)).await.map_err(timeout)??;
+        let mut first = Vec::new();
+        let mut keys = desk.keys.lock().expect("a panic under the lock ends the process");
+        let (stream, peer, changed) =
+            unconfirmed.confirm(&mut keys, &body, &mut first, unix_now()).map_err(invalid)?;
+        if changed {
+            desk.state.save_keys(&keys).map_err(|e| io::Error::other(e.to_string()))?;
+        }
+        drop(keys);
+        Ok((Channel::Sealed { socket, stream: Box::new(stream) }, peer, first))
+    }
+
+    /// The next record of a sealed stream.
+    pub(crate) async fn read_record(&mut self) -> io::Result<Vec<u8>> {
+        let Channel::Sealed { socket, stream, .. } = self else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let body = read_frame(socket).await?;
+        let mut plain = Vec::new();
+        stream.opener.open(&body, &mut plain).map_err(invalid)?;
+        Ok(plain)
+    }
+
+    /// Sends one record on a sealed stream.
+    pub(crate) async fn write_record(&mut self, plain: &[u8]) -> io::Result<()> {
+        let Channel::Sealed { socket, stream, .. } = self else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let mut frame = Vec::new();
+        stream.sealer.seal(plain, &mut frame).map_err(invalid)?;
+        socket.write_all(&frame).await
+    }
+
+    /// The next admin message; `None` at the end of the stream.
+    pub(crate) async fn read_message<T: DeserializeOwned>(
+        &mut self,
+        reader: &mut FrameReader,
+    ) -> io::Result<Option<Result<T, FrameError>>> {
+        let mut piece = vec![0; RECORD_BYTES_MAX];
+        loop {
+            match reader.next() {
+                Ok(None) => {}
+                Ok(Some(message)) => return Ok(Some(Ok(message))),
+                Err(e) => return Ok(Some(Err(e))),
+            }
+            match self {
+                Channel::Local(socket) => match socket.read(&mut piece).await? {
+                    0 => return Ok(None),
+                    count => reader.push(&piece[..count]),
+                },
+                Channel::Sealed { .. } => match self.read_record().await {
+                    Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+                    record => reader.push(&record?),
+                },
+            }
+        }
+    }
+
+    /// Sends an admin message.
+    pub(crate) async fn write_message<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
+        let frame = frame(message).map_err(|e| io::Error::other(e.to_string()))?;
+        if let Channel::Local(socket) = self {
+            return socket.write_all(&frame).await;
+        }
+        for record in records(&frame) {
+            self.write_record(record).await?;
+        }
+        Ok(())
+    }
+}

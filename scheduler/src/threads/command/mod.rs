@@ -1,0 +1,164 @@
+//! The command thread: admin commands over the local socket and the sealed TCP channel, and the bulk
+//! channel of the workers beside them. One tokio runtime on one thread; each connection is a task of it.
+//! The farm is only reached by asking the dispatcher.
+
+mod admin;
+mod bulk;
+mod channel;
+mod results;
+
+use std::collections::HashMap;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::{Arc, Mutex};
+
+use crossbeam_channel::Sender;
+use starfarm_protocol::admin::Response;
+use starfarm_protocol::admin::frames::ADMIN_STREAM;
+use starfarm_protocol::bulk::{BULK, Incoming};
+use starfarm_protocol::ids::{ContentHash, PublicKey};
+use starfarm_protocol::seal::{Action, KeyStore, Responder, Role};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{oneshot, watch};
+
+use super::{Act, Input, Question, Shared};
+use crate::blobs::Blobs;
+use crate::error::SchedulerError;
+use crate::outputs::OutputStore;
+use crate::state::StateDir;
+use channel::Channel;
+
+/// Connections at one time; more are closed at once.
+const CONNECTIONS_MAX: usize = 4_096;
+
+/// What every connection can reach.
+pub(crate) struct Desk {
+    pub(crate) state: Arc<StateDir>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) keys: Arc<Mutex<KeyStore>>,
+    pub(crate) responder: Mutex<Responder>,
+    pub(crate) dispatcher: Sender<Input>,
+    pub(crate) revoked: Sender<PublicKey>,
+    pub(crate) blobs: Mutex<Blobs>,
+    pub(crate) outputs: Arc<Mutex<OutputStore>>,
+    pub(crate) changes: watch::Receiver<u64>,
+    pub(crate) addresses: Vec<String>,
+    /// Contents that are on their way in, so that a transfer that broke off can go on.
+    pub(crate) incoming: Mutex<HashMap<ContentHash, Incoming>>,
+}
+
+impl Desk {
+    /// Asks the dispatcher; the answer comes once all that was changed is durable.
+    pub(crate) async fn ask(&self, act: Act) -> Response {
+        let (reply, answer) = oneshot::channel();
+        let question = Input::Ask(Question { act, reply });
+        let stopping = || {
+            crate::answers::error(
+                starfarm_protocol::admin::ErrorCode::Conflict,
+                "the scheduler is stopping: ask again when it is back",
+            )
+        };
+        // A full channel must not block the runtime's only thread.
+        let mut waiting = question;
+        loop {
+            match self.dispatcher.try_send(waiting) {
+                Ok(()) => break,
+                Err(crossbeam_channel::TrySendError::Disconnected(_)) => return stopping(),
+                Err(crossbeam_channel::TrySendError::Full(back)) => {
+                    waiting = back;
+                    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                }
+            }
+        }
+        answer.await.unwrap_or_else(|_| stopping())
+    }
+}
+
+/// The listeners, bound before the thread starts so that errors reach who started the scheduler.
+pub(crate) struct Listeners {
+    tcp: std::net::TcpListener,
+    unix: std::os::unix::net::UnixListener,
+}
+
+impl Listeners {
+    /// Binds the sealed TCP channel beside the UDP socket, and the local socket.
+    pub(crate) fn bind(address: std::net::SocketAddr, state: &StateDir) -> Result<Self, SchedulerError> {
+        let tcp = std::net::TcpListener::bind(address)
+            .map_err(|e| SchedulerError::Listen(format!("cannot listen on TCP {address}: {e}")))?;
+        let path = state.file("admin.sock");
+        // The lock is ours, so a socket that is there is a leftover.
+        let _ = std::fs::remove_file(&path);
+        let bind = || -> std::io::Result<_> {
+            let unix = std::os::unix::net::UnixListener::bind(&path)?;
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+            tcp.set_nonblocking(true)?;
+            unix.set_nonblocking(true)?;
+            Ok(unix)
+        };
+        let unix = bind()
+            .map_err(|e| SchedulerError::Listen(format!("cannot listen on {}: {e}", path.display())))?;
+        Ok(Self { tcp, unix })
+    }
+}
+
+/// Runs until the process stops.
+pub(crate) fn run(desk: Arc<Desk>, listeners: Listeners) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a machine that gives no epoll cannot run a farm");
+    runtime.block_on(async move {
+        let tcp = TcpListener::from_std(listeners.tcp).expect("the listener is open and non-blocking");
+        let unix = UnixListener::from_std(listeners.unix).expect("the listener is open and non-blocking");
+        let places = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
+        let mut check = tokio::time::interval(std::time::Duration::from_millis(100));
+        while !desk.shared.stopping() {
+            tokio::select! {
+                Ok((stream, _)) = tcp.accept() => {
+                    let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
+                    let desk = Arc::clone(&desk);
+                    tokio::spawn(async move {
+                        let _place = place;
+                        // Whoever cannot shake hands gets no word.
+                        let _ = sealed(&desk, stream).await;
+                    });
+                }
+                Ok((stream, _)) = unix.accept() => {
+                    let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
+                    let desk = Arc::clone(&desk);
+                    tokio::spawn(async move {
+                        let _place = place;
+                        let _ = local(&desk, stream).await;
+                    });
+                }
+                _ = check.tick() => {}
+            }
+        }
+    });
+    // Connections that wait for a job's end are cut; their callers say so.
+    runtime.shutdown_background();
+}
+
+async fn local(desk: &Arc<Desk>, stream: tokio::net::UnixStream) -> std::io::Result<()> {
+    let caller = stream.peer_cred()?.uid();
+    let ours = rustix::process::geteuid().as_raw();
+    let mut channel = Channel::local(stream);
+    if caller != ours && caller != 0 {
+        let refusal = crate::answers::error(
+            starfarm_protocol::admin::ErrorCode::Refused,
+            format!("this farm belongs to user {ours}: use its admin.join instead"),
+        );
+        return channel.write_message(&refusal).await;
+    }
+    admin::serve(desk, &mut channel, Role::Admin, &format!("uid {caller}")).await
+}
+
+async fn sealed(desk: &Arc<Desk>, stream: tokio::net::TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let (mut channel, peer, first) = Channel::sealed(desk, stream).await?;
+    match first[..] {
+        [BULK] if peer.role.may(Action::Work) => bulk::serve(desk, &mut channel).await,
+        [ADMIN_STREAM] if peer.role.may(Action::Watch) => {
+            admin::serve(desk, &mut channel, peer.role, &peer.claim.name).await
+        }
+        // A worker's key never reaches a command.
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,139 @@
+//! The dispatcher: owns the farm. Waits for inputs or the next deadline, applies what is there to the
+//! core in one turn, hands the deeds on.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
+use starfarm_logs::Event;
+use starfarm_protocol::admin::Response;
+use starfarm_scheduler_core::{Deed, Deeds, Farm, NodeId, Record};
+use tokio::sync::{oneshot, watch};
+
+use super::{Input, Shared};
+
+/// Inputs of one turn: enough to batch, few enough that a turn stays short.
+const INPUTS_PER_TURN: usize = 32;
+/// The farm's full check runs after so many turns in a debug build; the counters are checked after each
+/// pause of a second in any build.
+const CHECK_PERIOD_US: u64 = 1_000_000;
+
+/// Batches for the sender.
+pub(crate) enum Outgoing {
+    /// Datagrams to seal for a node.
+    Datagrams(NodeId, Vec<Vec<u8>>),
+    /// With what and where to send to a node from now on.
+    Peer(NodeId, starfarm_protocol::seal::Sealer, std::net::SocketAddr),
+}
+
+/// Whom the dispatcher talks to.
+pub(crate) struct Links {
+    pub(crate) inputs: Receiver<Input>,
+    pub(crate) sender: Sender<Vec<Outgoing>>,
+    pub(crate) checkpoint: Sender<Vec<(u64, Record)>>,
+    pub(crate) events: Sender<Event>,
+    /// Counts changes of jobs' states, for those who wait for an end.
+    pub(crate) changes: watch::Sender<u64>,
+}
+
+/// Runs until it is told to stop.
+pub(crate) fn run(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
+    let mut deeds = Deeds::default();
+    let mut answers = VecDeque::new();
+    let (mut durable, mut checked_us) = (0, 0);
+    loop {
+        let wait_us = farm.next_deadline_us().saturating_sub(shared.now_us());
+        let first = match links.inputs.recv_timeout(Duration::from_micros(wait_us)) {
+            Ok(Input::Stop) | Err(RecvTimeoutError::Disconnected) => break,
+            Ok(input) => Some(input),
+            Err(RecvTimeoutError::Timeout) => None,
+        };
+        let now_us = shared.now_us();
+        let rest = std::iter::from_fn(|| links.inputs.try_recv().ok()).take(INPUTS_PER_TURN);
+        let mut stop = false;
+        for input in first.into_iter().chain(rest) {
+            stop |= matches!(input, Input::Stop);
+            step(&mut farm, input, now_us, &mut deeds, &mut durable, &mut answers);
+        }
+        farm.on_tick(now_us, &mut deeds);
+        farm.turn(now_us, &mut deeds);
+        perform(&mut deeds, links);
+        answer(&mut answers, durable);
+        if now_us >= checked_us + CHECK_PERIOD_US {
+            checked_us = now_us;
+            // A farm that has lost count must not go on counting.
+            farm.check_counters().unwrap_or_else(|e| panic!("the accounting is broken, stopping: {e}"));
+        }
+        if stop {
+            break;
+        }
+    }
+}
+
+type Answers = VecDeque<(u64, Response, oneshot::Sender<Response>)>;
+
+fn step(
+    farm: &mut Farm,
+    input: Input,
+    now_us: u64,
+    deeds: &mut Deeds,
+    durable: &mut u64,
+    answers: &mut Answers,
+) {
+    match input {
+        Input::Session(node, name) => farm.on_session(node, &name, now_us),
+        Input::Datagrams(batch) => {
+            for (node, datagram) in batch {
+                farm.on_datagram(node, &datagram, now_us, deeds);
+            }
+        }
+        Input::Overflow => farm.on_receive_overflow(now_us),
+        Input::Durable(sequence) => {
+            *durable = sequence;
+            farm.on_durable(sequence, now_us);
+        }
+        Input::Ask(question) => {
+            let response = (question.act)(farm, now_us, deeds);
+            answers.push_back((farm.last_sequence(), response, question.reply));
+        }
+        Input::Stop => {}
+    }
+}
+
+fn perform(deeds: &mut Deeds, links: &Links) {
+    let (mut outgoing, mut records, mut changed) = (Vec::new(), Vec::new(), false);
+    for deed in deeds.0.drain(..) {
+        match deed {
+            Deed::Send(node, datagrams) => outgoing.push(Outgoing::Datagrams(node, datagrams)),
+            Deed::Record(sequence, record) => {
+                changed |= matches!(record, Record::State(..));
+                records.push((sequence, record));
+            }
+            // Watching never holds up dispatching.
+            Deed::Event(event) => match links.events.try_send(event) {
+                Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
+            },
+        }
+    }
+    // The other ends live as long as the process, but for its last moments.
+    if !outgoing.is_empty() {
+        let _ = links.sender.send(outgoing);
+    }
+    if !records.is_empty() {
+        let _ = links.checkpoint.send(records);
+    }
+    if changed {
+        links.changes.send_modify(|count| *count += 1);
+    }
+}
+
+/// Users hear of what they did once it is durable.
+fn answer(answers: &mut Answers, durable: u64) {
+    while answers.front().is_some_and(|(sequence, ..)| *sequence <= durable) {
+        if let Some((_, response, reply)) = answers.pop_front() {
+            // Who asked may have gone away.
+            let _ = reply.send(response);
+        }
+    }
+}

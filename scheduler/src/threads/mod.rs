@@ -1,0 +1,93 @@
+//! The threads of the scheduling node, one file each, each the same three beats: wait, step, perform. They
+//! talk over bounded channels in batches; the dispatcher alone owns the farm.
+
+pub(crate) mod checkpoint;
+pub(crate) mod command;
+pub(crate) mod dispatcher;
+pub(crate) mod result;
+pub(crate) mod sender;
+pub(crate) mod status;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use starfarm_protocol::admin::Response;
+use starfarm_scheduler_core::{Deeds, Farm, NodeId};
+use tokio::sync::oneshot;
+
+/// Batches that a channel between threads holds.
+pub(crate) const CHANNEL_BATCHES: usize = 256;
+
+/// What the dispatcher hears.
+pub(crate) enum Input {
+    /// A worker's session is confirmed.
+    Session(NodeId, String),
+    /// Opened datagrams.
+    Datagrams(Vec<(NodeId, Vec<u8>)>),
+    /// The receive buffer overflowed.
+    Overflow,
+    /// Records up to this sequence are durable.
+    Durable(u64),
+    /// A question or a command of a user.
+    Ask(Question),
+    /// The end.
+    Stop,
+}
+
+/// What a user's request does to the farm; `now_us` is the second argument.
+pub(crate) type Act = Box<dyn FnOnce(&mut Farm, u64, &mut Deeds) -> Response + Send>;
+
+/// A user's request; answered once all that it changed is durable.
+pub(crate) struct Question {
+    pub(crate) act: Act,
+    pub(crate) reply: oneshot::Sender<Response>,
+}
+
+/// What all threads share: the clock, the word to stop, and counters that people ask for.
+pub(crate) struct Shared {
+    started: Instant,
+    stop: AtomicBool,
+    /// Datagrams that did not open.
+    pub(crate) refused: AtomicU64,
+    /// Datagrams that the receive buffer had no room for.
+    pub(crate) dropped: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            started: Instant::now(),
+            stop: AtomicBool::new(false),
+            refused: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+        })
+    }
+
+    /// The farm's clock: microseconds since the start, starting at 1.
+    pub(crate) fn now_us(&self) -> u64 {
+        self.started.elapsed().as_micros() as u64 + 1
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Starts a thread. One that panics takes the process with it: no farm that only looks alive.
+pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    let guarded = move || {
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
+            std::process::abort();
+        }
+    };
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(guarded)
+        .expect("a machine that has no room for six threads cannot run a farm")
+}

@@ -1,0 +1,162 @@
+//! The result thread: receives in batches, opens the seal, hands what opened to the dispatcher. It owns
+//! the sessions, so handshakes are answered here too. What does not open is counted and gets no answer.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use crossbeam_channel::{Receiver, Sender};
+use starfarm_net::BUFFER_BYTES;
+use starfarm_protocol::ids::PublicKey;
+use starfarm_protocol::seal::{KeyStore, Kind, Reply, Request, Responder, Role, SessionTable, packet};
+use starfarm_scheduler_core::NodeId;
+
+use super::dispatcher::Outgoing;
+use super::{Input, Shared};
+use crate::state::{StateDir, random, unix_now};
+
+/// How often sessions that have run out are dropped, in microseconds.
+const EXPIRE_US: u64 = 10_000_000;
+
+/// A known worker.
+struct Known {
+    node: NodeId,
+    address: SocketAddr,
+}
+
+/// The thread's state.
+pub(crate) struct ResultThread {
+    pub(crate) state: Arc<StateDir>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) keys: Arc<Mutex<KeyStore>>,
+    pub(crate) responder: Responder,
+    pub(crate) dispatcher: Sender<Input>,
+    pub(crate) outgoing: Sender<Vec<Outgoing>>,
+    /// Keys whose sessions are to end.
+    pub(crate) revoked: Receiver<PublicKey>,
+    pub(crate) sessions: SessionTable,
+    nodes: HashMap<PublicKey, Known>,
+}
+
+impl ResultThread {
+    pub(crate) fn new(
+        state: Arc<StateDir>,
+        shared: Arc<Shared>,
+        keys: Arc<Mutex<KeyStore>>,
+        responder: Responder,
+        dispatcher: Sender<Input>,
+        outgoing: Sender<Vec<Outgoing>>,
+        revoked: Receiver<PublicKey>,
+    ) -> Self {
+        let (sessions, nodes) = (SessionTable::default(), HashMap::new());
+        Self { state, shared, keys, responder, dispatcher, outgoing, revoked, sessions, nodes }
+    }
+
+    /// Runs until the process stops.
+    pub(crate) fn run(mut self, mut receiver: starfarm_net::Receiver, mut sender: starfarm_net::Sender) {
+        let mut expire_us = 0;
+        let mut plain = [0; BUFFER_BYTES];
+        while !self.shared.stopping() {
+            if let Err(e) = receiver.receive() {
+                // Nothing of ours makes this fail for good; a farm that hears nothing must not look alive.
+                panic!("datagrams cannot be received any more: {e}");
+            }
+            let now_us = self.shared.now_us();
+            while let Ok(key) = self.revoked.try_recv() {
+                self.sessions.revoke(&key);
+            }
+            if now_us >= expire_us {
+                self.sessions.expire(now_us);
+                expire_us = now_us + EXPIRE_US;
+            }
+            let mut batch = Vec::new();
+            for (datagram, from) in receiver.datagrams() {
+                match packet::kind(datagram) {
+                    Some(Kind::Data) => self.open(datagram, from, &mut plain, &mut batch),
+                    Some(Kind::Initiation) => self.answer(datagram, from, &mut sender),
+                    _ => self.refuse(),
+                }
+            }
+            sender.flush();
+            let dropped = u64::from(receiver.dropped());
+            if self.shared.dropped.swap(dropped, Ordering::Relaxed) != dropped {
+                let _ = self.dispatcher.send(Input::Overflow);
+            }
+            if !batch.is_empty() && self.dispatcher.send(Input::Datagrams(batch)).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn refuse(&self) {
+        self.shared.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn open(
+        &mut self,
+        datagram: &[u8],
+        from: SocketAddr,
+        plain: &mut [u8],
+        batch: &mut Vec<(NodeId, Vec<u8>)>,
+    ) {
+        let now_us = self.shared.now_us();
+        let mut keys = self.keys.lock().expect("a panic under the lock ends the process");
+        let Ok(opened) = self.sessions.open(&mut keys, datagram, plain, now_us, unix_now()) else {
+            drop(keys);
+            return self.refuse();
+        };
+        if let Some(confirmed) = &opened.confirmed
+            && confirmed.store_changed
+            && let Err(e) = self.state.save_keys(&keys)
+        {
+            panic!("{e}");
+        }
+        drop(keys);
+        // A worker's place is here, everybody else's is the sealed TCP channel.
+        if opened.peer.role != Role::Worker {
+            return self.refuse();
+        }
+        let key = opened.peer.claim.key;
+        let next = NodeId(self.nodes.len() as u32);
+        let known = self.nodes.entry(key).or_insert(Known { node: next, address: from });
+        let node = known.node;
+        let moved = known.address != from;
+        known.address = from;
+        let fresh = opened.confirmed.and_then(|confirmed| confirmed.sealer);
+        let sealer = match fresh {
+            Some(sealer) => {
+                let name = opened.peer.claim.name.clone();
+                let _ = self.dispatcher.send(Input::Session(node, name));
+                Some(sealer)
+            }
+            None if moved => self.sessions.sealer(&key).cloned(),
+            None => None,
+        };
+        if let Some(sealer) = sealer {
+            let _ = self.outgoing.send(vec![Outgoing::Peer(node, sealer, from)]);
+        }
+        batch.push((node, plain[..opened.bytes].to_vec()));
+    }
+
+    fn answer(&mut self, datagram: &[u8], from: SocketAddr, sender: &mut starfarm_net::Sender) {
+        let Ok(seed) = random::<4>() else { return };
+        let index = self.sessions.free_index(u32::from_le_bytes(seed));
+        let source = from.to_string();
+        let now_us = self.shared.now_us();
+        let request = Request { datagram, source: source.as_bytes(), index, now_us };
+        let keys = self.keys.lock().expect("a panic under the lock ends the process");
+        let Ok(reply) = self.responder.answer(&keys, &request) else {
+            drop(keys);
+            return self.refuse();
+        };
+        drop(keys);
+        sender.push(from, |out| {
+            out.get_mut(..reply.bytes().len())?.copy_from_slice(reply.bytes());
+            Some(reply.bytes().len())
+        });
+        if let Reply::Accepted { pending, .. } = reply {
+            self.sessions.admit(pending, now_us);
+        }
+    }
+}
