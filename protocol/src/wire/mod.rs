@@ -123,7 +123,7 @@ pub struct ResultEntry<'a> {
     pub spec: ContentHash,
     /// Number of this result within the worker's incarnation; what is acknowledged.
     pub sequence: u64,
-    /// The dispatch that it answers.
+    /// The dispatch that it answers; where several are given back together, the latest of them.
     pub attempt: Attempt,
     /// First unit.
     pub lo: u128,

@@ -12,7 +12,7 @@ use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::job::{FailedUnit, JobState, Kind, Sizing};
 use crate::record::Record;
-use crate::task::{NodeId, Task, TaskId};
+use crate::task::{NodeId, TaskId};
 
 /// What became of a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -281,11 +281,12 @@ impl Farm {
         again
     }
 
-    /// What of [lo, hi) is out at this node by this attempt goes back to gq.
+    /// What of [lo, hi) is out at this node goes back to gq, but for what was given to it after the attempt
+    /// that it gives back: then this result is an old one that comes again.
     fn give_back(&mut self, id: NodeId, entry: &ResultEntry<'_>, lo: u128, hi: u128) {
         for task_id in self.dq.overlapping(entry.job, lo, hi) {
             let task = self.dq.at(task_id);
-            if task.node == id && [entry.attempt, Task::ADOPTED].contains(&task.attempt) {
+            if task.node == id && task.attempt <= entry.attempt {
                 let (lo, hi) = (lo.max(task.lo), hi.min(task.hi));
                 self.back_to_gq(task_id, lo, hi);
             }

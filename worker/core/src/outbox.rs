@@ -9,7 +9,6 @@ use starfarm_protocol::wire::{
     MESSAGE_HEAD_BYTES, Outcome, Packer, RESULT_ENTRY_BYTES, RESULT_HEAD_BYTES, ResultEntry,
 };
 
-use crate::held::Index;
 use crate::rto::Rto;
 
 /// A result waits this long for company, counted from the last flush. So a lone result leaves at once, and
@@ -82,7 +81,6 @@ pub(crate) struct Outbox {
     /// When what waits may leave.
     flush_at: u64,
     live: usize,
-    computed: Index,
     pub(crate) resent: u64,
 }
 
@@ -100,24 +98,15 @@ impl Outbox {
             resend_at: u64::MAX,
             flush_at: 0,
             live: 0,
-            computed: Index::default(),
             resent: 0,
         }
     }
 
     /// Keeps a result under the next sequence.
     pub(crate) fn push(&mut self, result: Kept) {
-        if result.outcome != Outcome::Returned {
-            self.computed.insert(result.job, result.lo, result.units);
-        }
         self.unsent_bytes += result.bytes();
         self.live += 1;
         self.kept.push_back(Some(result));
-    }
-
-    /// Units of exactly this interval were computed and wait here.
-    pub(crate) fn has_computed(&self, job: JobId, lo: u128, units: u64) -> bool {
-        self.computed.contains(job, lo, units)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -155,7 +144,6 @@ impl Outbox {
         for sequence in first..=last {
             let Some(result) = self.kept[(sequence - self.base) as usize].take() else { continue };
             self.live -= 1;
-            self.computed.remove(result.job, result.lo, result.units);
             if sequence >= self.unsent {
                 self.unsent_bytes -= result.bytes();
                 continue;

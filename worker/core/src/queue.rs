@@ -11,6 +11,7 @@ use crate::types::Task;
 const BUNDLE_US: u64 = 2_000;
 /// Most tasks in a bundle, however short they are: the slot's reports stay in one batch.
 const BUNDLE_TASKS_MAX: usize = 256;
+const PS_PER_US: u128 = 1_000_000;
 /// Jobs whose pace is remembered although nothing of them waits.
 const PACES_MAX: usize = 64;
 
@@ -23,14 +24,16 @@ pub(crate) struct Waiting {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Pace {
-    /// Smoothed computing time of a unit, in nanoseconds; `None` before the first.
-    unit_ns: Option<u64>,
+    /// Smoothed computing time of a unit, in picoseconds, since a card tries many candidates in a nanosecond;
+    /// `None` before the first.
+    unit_ps: Option<u64>,
     waiting_units: u128,
 }
 
 impl Pace {
     fn task_us(&self, units: u64) -> Option<u64> {
-        self.unit_ns.map(|ns| u64::try_from(u128::from(ns) * u128::from(units) / 1_000).unwrap_or(u64::MAX))
+        let sum_us = |ps| u128::from(ps) * u128::from(units) / PS_PER_US;
+        self.unit_ps.map(|ps: u64| u64::try_from(sum_us(ps)).unwrap_or(u64::MAX))
     }
 }
 
@@ -78,7 +81,16 @@ impl Queue {
         bundle
     }
 
-    /// Takes out every task that `wanted` refuses.
+    /// A task that waits was offered again under another number: it goes by that from now on.
+    pub(crate) fn renumber(&mut self, task: &Task, epoch: Epoch) {
+        let same =
+            |w: &&mut Waiting| (w.task.job, w.task.lo, w.task.units) == (task.job, task.lo, task.units);
+        if let Some(waiting) = self.waiting.iter_mut().find(same) {
+            *waiting = Waiting { task: *task, epoch };
+        }
+    }
+
+    /// Takes out every task that `gone` names.
     pub(crate) fn withdraw(&mut self, mut gone: impl FnMut(&Waiting) -> bool) -> Vec<Task> {
         let mut out = Vec::new();
         self.waiting.retain(|waiting| {
@@ -94,9 +106,10 @@ impl Queue {
 
     /// Learns how long `units` of a job took.
     pub(crate) fn learn(&mut self, job: JobId, units: u64, duration_us: u64) {
-        let sample = duration_us.saturating_mul(1_000) / units.max(1);
+        let sample = u128::from(duration_us) * PS_PER_US / u128::from(units.max(1));
+        let sample = u64::try_from(sample).unwrap_or(u64::MAX);
         let pace = self.pace_of(job);
-        pace.unit_ns = Some(match pace.unit_ns {
+        pace.unit_ps = Some(match pace.unit_ps {
             None => sample,
             Some(mean) => mean - mean / 8 + sample / 8,
         });
@@ -107,7 +120,7 @@ impl Queue {
         let total: u128 = self
             .paces
             .values()
-            .map(|pace| u128::from(pace.unit_ns.unwrap_or(0)).saturating_mul(pace.waiting_units) / 1_000)
+            .map(|pace| u128::from(pace.unit_ps.unwrap_or(0)).saturating_mul(pace.waiting_units) / PS_PER_US)
             .fold(0, u128::saturating_add);
         u64::try_from(total / u128::from(slots.max(1))).unwrap_or(u64::MAX)
     }

@@ -165,20 +165,19 @@ impl Worker {
         }
         self.acks.insert(task.attempt.0);
         self.ack_at = self.ack_at.min(now_us + RIDE_US);
-        if !self.seen.insert(task.attempt.0) || self.holds(&task) {
+        if !self.seen.insert(task.attempt.0) {
             self.counters.repeated_offers += 1;
+        } else if self.index.contains(task.job, task.lo, task.units) {
+            // The scheduler thought it lost and gives it out anew: it is the same work. What was computed
+            // and is not acknowledged yet is another matter, for the unit may have failed and be retried.
+            self.counters.repeated_offers += 1;
+            self.queue.renumber(&task, self.epoch);
         } else if self.drain.is_some() {
             self.give_back(vec![task]);
         } else {
             self.index.insert(task.job, task.lo, task.units);
             self.queue.push(task, self.epoch);
         }
-    }
-
-    /// Exactly this interval waits, runs, or was computed and is not acknowledged.
-    fn holds(&self, task: &Task) -> bool {
-        self.index.contains(task.job, task.lo, task.units)
-            || self.outbox.has_computed(task.job, task.lo, task.units)
     }
 
     fn on_withdraw(&mut self, withdraw: &Withdraw, deeds: &mut Vec<Deed>) {
@@ -222,7 +221,12 @@ impl Worker {
         tasks.dedup_by(|next, before| {
             let touch = (next.job, next.spec, next.lo) == (before.job, before.spec, before.hi());
             let joined = before.units.checked_add(next.units).filter(|_| touch);
-            joined.inspect(|&units| before.units = units).is_some()
+            if let Some(units) = joined {
+                // The latest number stands for all: what is given back is what was offered up to then.
+                before.units = units;
+                before.attempt = before.attempt.max(next.attempt);
+            }
+            joined.is_some()
         });
         for Task { job, spec, attempt, lo, units } in tasks {
             let (duration_us, outcome, body) = (0, Outcome::Returned, Vec::new());
@@ -474,6 +478,11 @@ impl Worker {
     /// The scheduler knows us in the present session.
     pub fn is_welcomed(&self) -> bool {
         self.link.is_welcomed()
+    }
+
+    /// [`Worker::drain`] was called.
+    pub fn is_draining(&self) -> bool {
+        self.drain.is_some()
     }
 
     /// What went another way than usual.

@@ -65,8 +65,8 @@ fn an_offer_heard_again_is_acknowledged_and_not_run_twice() {
             0: start on 0: 1=0+10
             20: send ack [(1, 1), (7, 7)]; faster 1 slower 0
             30: send results #1 Done 0+10
+            60: start on 0: 8=0+10
             80: send ack [(1, 1), (8, 8)]
-            90: start on 0: 9=0+10
             110: send ack [(9, 9)]
         "#]],
     );
