@@ -238,6 +238,11 @@ impl Incoming {
         Self { hash, bytes: Vec::new() }
     }
 
+    /// Which content it is.
+    pub fn hash(&self) -> ContentHash {
+        self.hash
+    }
+
     /// Bytes that have come: where a get or put goes on.
     pub fn offset(&self) -> u64 {
         self.bytes.len() as u64

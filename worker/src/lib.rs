@@ -1,2 +1,44 @@
-//! Stub.
+//! The rim of a computing node: sockets, sessions, threads, files and processes around
+//! `starfarm-worker-core`, which decides. Start reading at `node`, the main thread; the others are
+//! `sockets` (receive), `slot` (one for each slot) and `bulk`.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `options`, `state`, `board` | what a person says; what outlives the process |
+//! | `node`, `event` | the main thread: waits for events, tells the core, does its deeds |
+//! | `sockets`, `sessions` | datagrams; keys |
+//! | `bulk`, `contents` | what is fetched and stored by hash |
+//! | `slot`, `report`, `run`, `exec` | running tasks |
+//!
+//! Not here: what is worth doing and when (`core`), how bytes are laid out (`starfarm-protocol`).
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod board;
+mod bulk;
+mod contents;
+mod error;
+mod event;
 pub mod exec;
+mod node;
+mod options;
+mod report;
+mod run;
+mod sessions;
+mod slot;
+mod sockets;
+mod state;
+mod stop;
+#[cfg(test)]
+mod testing;
+
+pub use error::WorkerError;
+pub use options::Options;
+
+/// Runs a worker until it has drained, is refused or is stopped. Messages go to stderr. It takes over
+/// SIGINT and SIGTERM, and all orphans below this process, so that a process can do this once.
+///
+/// # Errors
+/// See [`WorkerError`]; its exit code is [`WorkerError::exit_code`].
+pub fn run(options: &Options) -> Result<(), WorkerError> {
+    node::Node::start(options)?.run()
+}

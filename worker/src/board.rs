@@ -1,0 +1,111 @@
+//! Which unit each slot runs at this moment: on a board that heartbeats read, and in the file `running`
+//! that outlives the process, so that a unit which kills its worker can be blamed. Not synced: it is about
+//! dead processes, not about dead machines.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use starfarm_protocol::ids::JobId;
+
+use crate::WorkerError;
+
+/// Bytes of a slot's record: taken u64 (1 or 0), job u64, unit u128.
+const RECORD_BYTES: usize = 32;
+
+type Unit = Option<(JobId, u128)>;
+
+/// The board of all slots.
+pub(crate) struct Board {
+    slots: Vec<Mutex<Unit>>,
+    file: File,
+}
+
+impl Board {
+    /// Opens the file, and says which units were running when the previous process died.
+    ///
+    /// # Errors
+    /// Where the file cannot be opened or cleared.
+    pub(crate) fn open(path: &Path, slots: u16) -> Result<(Self, Vec<(JobId, u128)>), WorkerError> {
+        let died = std::fs::read(path).map(|bytes| read_all(&bytes)).unwrap_or_default();
+        let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path);
+        let file = file.map_err(|e| WorkerError::file("cannot write", path, &e))?;
+        let slots = (0..slots).map(|_| Mutex::new(None)).collect();
+        Ok((Self { slots, file }, died))
+    }
+
+    /// A slot begins a unit.
+    pub(crate) fn begin(&self, slot: u16, job: JobId, unit: u128) {
+        self.set(slot, Some((job, unit)));
+    }
+
+    /// A slot has ended its unit.
+    pub(crate) fn end(&self, slot: u16) {
+        self.set(slot, None);
+    }
+
+    /// The running units, by slot.
+    pub(crate) fn running(&self) -> impl Iterator<Item = (u16, JobId, u128)> {
+        let units = self.slots.iter().zip(0..);
+        units.filter_map(|(unit, slot)| lock(unit).map(|(job, unit)| (slot, job, unit)))
+    }
+
+    fn set(&self, slot: u16, unit: Unit) {
+        *lock(&self.slots[usize::from(slot)]) = unit;
+        // A disk that takes no 32 bytes will be noticed elsewhere; here it costs no more than the blame.
+        let _ = self.file.write_at(&record(unit), u64::from(slot) * RECORD_BYTES as u64);
+    }
+}
+
+/// A lock whose value is whole after each statement, so that a panic elsewhere cannot have broken it.
+fn lock(unit: &Mutex<Unit>) -> MutexGuard<'_, Unit> {
+    unit.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn record(unit: Unit) -> [u8; RECORD_BYTES] {
+    let mut record = [0; RECORD_BYTES];
+    if let Some((job, unit)) = unit {
+        record[..8].copy_from_slice(&1_u64.to_le_bytes());
+        record[8..16].copy_from_slice(&job.0.to_le_bytes());
+        record[16..].copy_from_slice(&unit.to_le_bytes());
+    }
+    record
+}
+
+fn read_all(bytes: &[u8]) -> Vec<(JobId, u128)> {
+    let (records, _) = bytes.as_chunks::<RECORD_BYTES>();
+    records.iter().filter_map(read).collect()
+}
+
+fn read(record: &[u8; RECORD_BYTES]) -> Unit {
+    let (taken, rest) = record.split_first_chunk::<8>()?;
+    let (job, unit) = rest.split_first_chunk::<8>()?;
+    let job = JobId(u64::from_le_bytes(*job));
+    (u64::from_le_bytes(*taken) == 1).then_some((job, u128::from_le_bytes(unit.try_into().ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TempDir;
+
+    #[test]
+    fn a_dead_workers_running_units_are_known_to_the_next_one_only() {
+        let dir = TempDir::new();
+        let path = dir.0.join("running");
+        let (board, died) = Board::open(&path, 3).unwrap();
+        assert_eq!(died, []);
+        board.begin(0, JobId(1), 5);
+        board.begin(2, JobId(9), u128::MAX);
+        board.begin(0, JobId(1), 6);
+        board.begin(1, JobId(4), 4);
+        board.end(1);
+        assert_eq!(board.running().collect::<Vec<_>>(), [(0, JobId(1), 6), (2, JobId(9), u128::MAX)]);
+        drop(board);
+        let (_, died) = Board::open(&path, 1).unwrap();
+        assert_eq!(died, [(JobId(1), 6), (JobId(9), u128::MAX)]);
+        let (_, died) = Board::open(&path, 1).unwrap();
+        assert_eq!(died, []);
+    }
+}

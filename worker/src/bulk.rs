@@ -1,0 +1,280 @@
+//! The worker's end of the bulk channel: one thread, one sealed TCP stream, one order after another. An
+//! order that breaks off goes on where it was once the scheduler is back. What is kept of the contents
+//! lives in `contents`.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use starfarm_protocol::bulk::{BULK, BulkError, Incoming, Reply, Request, chunks};
+use starfarm_protocol::ids::ContentHash;
+use starfarm_protocol::seal::stream::{
+    FRAME_HEADER_BYTES, Stream, StreamInitiator, StreamOutcome, frame_bytes,
+};
+
+use crate::exec::Cancel;
+use crate::sessions::Identity;
+
+/// How long the scheduler may take to answer before the stream is given up.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Wait between two attempts: it doubles from the first ...
+const RETRY_MIN: Duration = Duration::from_millis(100);
+/// ... to this.
+const RETRY_MAX: Duration = Duration::from_secs(5);
+/// How often a waiting slot looks whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Why a content did not come or go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Miss {
+    /// The task that wanted it is not wanted any more.
+    Cancelled,
+    /// The scheduler has no such content, or does not take it; why, in words.
+    Refused(String),
+}
+
+enum Work {
+    Get { incoming: Incoming, reply: Sender<Result<Vec<u8>, Miss>> },
+    Put { hash: ContentHash, content: Vec<u8>, reply: Sender<Result<(), Miss>> },
+}
+
+struct Order {
+    work: Work,
+    /// Gone when nobody waits for the order any more.
+    wanted: Weak<()>,
+}
+
+/// Gives orders to the bulk thread.
+#[derive(Clone)]
+pub(crate) struct Bulk {
+    orders: Sender<Order>,
+    scheduler: Arc<Mutex<Option<SocketAddr>>>,
+}
+
+impl Bulk {
+    /// Starts the thread. It ends when the last clone of this is gone.
+    ///
+    /// # Errors
+    /// Where the system has no thread left.
+    pub(crate) fn start(who: Arc<Identity>) -> io::Result<Self> {
+        let (orders, to_do) = unbounded();
+        let scheduler = Arc::new(Mutex::new(None));
+        let client = Client { who, scheduler: Arc::clone(&scheduler), open: None };
+        std::thread::Builder::new().name("bulk".into()).spawn(move || client.run(&to_do))?;
+        Ok(Self { orders, scheduler })
+    }
+
+    /// Where the scheduler was heard last.
+    pub(crate) fn set_scheduler(&self, address: SocketAddr) {
+        *self.scheduler.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
+    }
+
+    /// Fetches a content and waits for it, while the task is wanted.
+    ///
+    /// # Errors
+    /// Each [`Miss`].
+    pub(crate) fn get(&self, hash: ContentHash, cancel: &Cancel) -> Result<Vec<u8>, Miss> {
+        let (reply, answer) = bounded(1);
+        let incoming = Incoming::new(hash);
+        self.order(Work::Get { incoming, reply }, &answer, || cancel.is_trimmed())
+    }
+
+    /// Stores a content and waits until the scheduler has it. A trim does not end the waiting: what was
+    /// computed is worth it.
+    ///
+    /// # Errors
+    /// Each [`Miss`].
+    pub(crate) fn put(&self, content: Vec<u8>, cancel: &Cancel) -> Result<ContentHash, Miss> {
+        let (reply, answer) = bounded(1);
+        let hash = ContentHash::of(&content);
+        self.order(Work::Put { hash, content, reply }, &answer, || cancel.is_killed())?;
+        Ok(hash)
+    }
+
+    fn order<T>(
+        &self,
+        work: Work,
+        answer: &Receiver<Result<T, Miss>>,
+        cancelled: impl Fn() -> bool,
+    ) -> Result<T, Miss> {
+        let wanted = Arc::new(());
+        if self.orders.send(Order { work, wanted: Arc::downgrade(&wanted) }).is_err() {
+            return Err(Miss::Cancelled);
+        }
+        loop {
+            match answer.recv_timeout(LOOK) {
+                Ok(result) => return result,
+                Err(RecvTimeoutError::Disconnected) => return Err(Miss::Cancelled),
+                Err(RecvTimeoutError::Timeout) if cancelled() => return Err(Miss::Cancelled),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+}
+
+/// Why an attempt did not finish an order.
+enum Trouble {
+    /// The stream broke: try again.
+    Broken,
+    /// It is no use.
+    Refused(String),
+}
+
+impl From<io::Error> for Trouble {
+    fn from(_: io::Error) -> Self {
+        Trouble::Broken
+    }
+}
+
+impl From<BulkError> for Trouble {
+    fn from(_: BulkError) -> Self {
+        Trouble::Broken
+    }
+}
+
+struct Client {
+    who: Arc<Identity>,
+    scheduler: Arc<Mutex<Option<SocketAddr>>>,
+    open: Option<Channel>,
+}
+
+impl Client {
+    fn run(mut self, orders: &Receiver<Order>) {
+        for mut order in orders {
+            let mut wait = RETRY_MIN;
+            while order.wanted.upgrade().is_some() && !self.attempt(&mut order.work) {
+                self.open = None;
+                std::thread::sleep(wait);
+                wait = (wait * 2).min(RETRY_MAX);
+            }
+        }
+    }
+
+    /// Tries once; true where the order is settled, one way or the other.
+    fn attempt(&mut self, work: &mut Work) -> bool {
+        match work {
+            Work::Get { incoming, reply } => {
+                let result = self.get(incoming);
+                settle(reply, result)
+            }
+            Work::Put { hash, content, reply } => {
+                let result = self.put(*hash, content);
+                settle(reply, result)
+            }
+        }
+    }
+
+    fn get(&mut self, incoming: &mut Incoming) -> Result<Vec<u8>, Trouble> {
+        let channel = self.channel()?;
+        let (hash, offset) = (incoming.hash(), incoming.offset());
+        channel.send(&Request::Get { hash, offset }.to_bytes())?;
+        let total = match Reply::read(channel.receive()?)? {
+            Reply::Found { total } => total,
+            Reply::Refused(why) => return Err(Trouble::Refused(why)),
+            _ => return Err(Trouble::Broken),
+        };
+        while incoming.offset() < total {
+            match Reply::read(channel.receive()?)? {
+                Reply::Chunk(chunk) => incoming.take(&chunk, total)?,
+                Reply::Refused(why) => return Err(Trouble::Refused(why)),
+                _ => return Err(Trouble::Broken),
+            }
+        }
+        // What does not have its hash is fetched from the start.
+        let whole = std::mem::replace(incoming, Incoming::new(hash));
+        Ok(whole.finish()?)
+    }
+
+    fn put(&mut self, hash: ContentHash, content: &[u8]) -> Result<(), Trouble> {
+        let channel = self.channel()?;
+        let total = content.len() as u64;
+        channel.send(&Request::Put { hash, total }.to_bytes())?;
+        let have = match Reply::read(channel.receive()?)? {
+            Reply::Have { bytes } if bytes == total => return Ok(()),
+            Reply::Have { bytes } if bytes < total => bytes,
+            Reply::Refused(why) => return Err(Trouble::Refused(why)),
+            _ => return Err(Trouble::Broken),
+        };
+        for chunk in chunks(content, have) {
+            channel.send(&Request::Chunk(chunk).to_bytes())?;
+        }
+        match Reply::read(channel.receive()?)? {
+            Reply::Stored => Ok(()),
+            Reply::Refused(why) => Err(Trouble::Refused(why)),
+            _ => Err(Trouble::Broken),
+        }
+    }
+
+    fn channel(&mut self) -> Result<&mut Channel, Trouble> {
+        if self.open.is_none() {
+            let address = *self.scheduler.lock().unwrap_or_else(PoisonError::into_inner);
+            let address = address.ok_or(Trouble::Broken)?;
+            self.open = Some(Channel::connect(&self.who, address)?);
+        }
+        self.open.as_mut().ok_or(Trouble::Broken)
+    }
+}
+
+/// Answers whoever waits, if anybody does; false where the order is to be tried again.
+fn settle<T>(reply: &Sender<Result<T, Miss>>, result: Result<T, Trouble>) -> bool {
+    let answer = match result {
+        Ok(value) => Ok(value),
+        Err(Trouble::Refused(why)) => Err(Miss::Refused(why)),
+        Err(Trouble::Broken) => return false,
+    };
+    let _ = reply.send(answer);
+    true
+}
+
+/// A sealed stream, driven by a blocking socket.
+struct Channel {
+    socket: TcpStream,
+    stream: Stream,
+    frame: Vec<u8>,
+    record: Vec<u8>,
+}
+
+impl Channel {
+    fn connect(who: &Identity, address: SocketAddr) -> Result<Self, Trouble> {
+        let mut socket = TcpStream::connect_timeout(&address, PATIENCE)?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_write_timeout(Some(PATIENCE))?;
+        socket.set_nodelay(true)?;
+        let (initiator, hello) =
+            StreamInitiator::start(&who.introduction(true)).map_err(|e| Trouble::Refused(e.to_string()))?;
+        socket.write_all(&hello)?;
+        let mut frame = Vec::new();
+        read_frame(&mut socket, &mut frame)?;
+        match initiator.finish(&frame) {
+            Ok(StreamOutcome::Accepted { stream, .. }) => {
+                let mut channel = Self { socket, stream, frame, record: Vec::new() };
+                channel.send(&[BULK])?;
+                Ok(channel)
+            }
+            Ok(StreamOutcome::Refused { reason, .. }) => Err(Trouble::Refused(reason)),
+            Err(_) => Err(Trouble::Broken),
+        }
+    }
+
+    fn send(&mut self, record: &[u8]) -> io::Result<()> {
+        self.frame.clear();
+        self.stream.sealer.seal(record, &mut self.frame).map_err(io::Error::other)?;
+        self.socket.write_all(&self.frame)
+    }
+
+    fn receive(&mut self) -> io::Result<&[u8]> {
+        read_frame(&mut self.socket, &mut self.frame)?;
+        self.stream.opener.open(&self.frame, &mut self.record).map_err(io::Error::other)?;
+        Ok(&self.record)
+    }
+}
+
+/// Reads the body of a frame.
+fn read_frame(socket: &mut TcpStream, frame: &mut Vec<u8>) -> io::Result<()> {
+    let mut header = [0; FRAME_HEADER_BYTES];
+    socket.read_exact(&mut header)?;
+    frame.resize(frame_bytes(header).map_err(io::Error::other)?, 0);
+    socket.read_exact(frame)
+}

@@ -1,0 +1,115 @@
+//! Contents that came over the bulk channel, kept by hash while there is room: specifications and pieces
+//! of lists. Fetching itself is in `bulk`.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use starfarm_decomposers::Chunks;
+use starfarm_protocol::ids::ContentHash;
+
+use crate::bulk::{Bulk, Miss};
+use crate::exec::Cancel;
+
+/// Bytes that are kept; the newest content is kept even if it alone is longer.
+const KEPT_BYTES_MAX: usize = 64 << 20;
+
+/// The contents of a worker. All slots share it.
+pub(crate) struct Contents {
+    bulk: Bulk,
+    kept: Mutex<Kept>,
+}
+
+impl Contents {
+    pub(crate) fn new(bulk: Bulk) -> Self {
+        Self { bulk, kept: Mutex::new(Kept::new(KEPT_BYTES_MAX)) }
+    }
+
+    /// The content with this hash, fetched if it is not here.
+    ///
+    /// # Errors
+    /// Each [`Miss`].
+    pub(crate) fn get(&self, hash: ContentHash, cancel: &Cancel) -> Result<Arc<[u8]>, Miss> {
+        if let Some(content) = self.lock().look_up(&hash) {
+            return Ok(content);
+        }
+        let content: Arc<[u8]> = self.bulk.get(hash, cancel)?.into();
+        self.lock().insert(hash, Arc::clone(&content));
+        Ok(content)
+    }
+
+    /// Stores a unit's output at the scheduler.
+    ///
+    /// # Errors
+    /// Each [`Miss`].
+    pub(crate) fn put(&self, content: Vec<u8>, cancel: &Cancel) -> Result<ContentHash, Miss> {
+        self.bulk.put(content, cancel)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Chunks for Contents {
+    fn chunk(&self, hash: &ContentHash) -> Option<Arc<[u8]>> {
+        self.lock().look_up(hash)
+    }
+}
+
+/// The kept contents, and when each was last asked for.
+struct Kept {
+    contents: HashMap<ContentHash, (u64, Arc<[u8]>)>,
+    asked: u64,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl Kept {
+    fn new(bytes_max: usize) -> Self {
+        Self { contents: HashMap::new(), asked: 0, bytes: 0, bytes_max }
+    }
+
+    fn look_up(&mut self, hash: &ContentHash) -> Option<Arc<[u8]>> {
+        self.asked += 1;
+        let (asked, content) = self.contents.get_mut(hash)?;
+        *asked = self.asked;
+        Some(Arc::clone(content))
+    }
+
+    /// Keeps a content, and drops those that were not asked for the longest.
+    fn insert(&mut self, hash: ContentHash, content: Arc<[u8]>) {
+        self.asked += 1;
+        self.bytes += content.len();
+        if let Some((_, before)) = self.contents.insert(hash, (self.asked, content)) {
+            self.bytes -= before.len();
+        }
+        while self.bytes > self.bytes_max && self.contents.len() > 1 {
+            let Some(oldest) = self.contents.iter().min_by_key(|(_, (asked, _))| *asked) else { break };
+            let oldest = *oldest.0;
+            if let Some((_, content)) = self.contents.remove(&oldest) {
+                self.bytes -= content.len();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_recently_asked_for_is_dropped_first_and_the_newest_never() {
+        let hash = |n| ContentHash([n; 32]);
+        let mut kept = Kept::new(100);
+        for n in 0..4 {
+            kept.insert(hash(n), vec![n; 30].into());
+            kept.look_up(&hash(0));
+        }
+        let here: Vec<bool> = (0..4).map(|n| kept.look_up(&hash(n)).is_some()).collect();
+        assert_eq!(here, [true, false, true, true]);
+        kept.insert(hash(9), vec![9; 500].into());
+        assert_eq!((kept.contents.len(), kept.bytes), (1, 500));
+        kept.insert(hash(9), vec![9; 500].into());
+        assert_eq!(kept.bytes, 500);
+    }
+}

@@ -1,0 +1,26 @@
+//! `starfarm-worker`: a computing node alone in a binary, for machines that need nothing else.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use starfarm_worker::{Options, run};
+
+/// A computing node of a starfarm: joins the farm of a join file and runs its tasks.
+///
+/// Ctrl-C or SIGTERM drains: running units end, their results are delivered. A second one stops at once.
+#[derive(Parser)]
+#[command(name = "starfarm-worker", version)]
+struct Cli {
+    #[command(flatten)]
+    options: Options,
+}
+
+fn main() -> ExitCode {
+    match run(&Cli::parse().options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("starfarm-worker: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}

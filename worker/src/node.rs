@@ -1,0 +1,395 @@
+//! The main thread: three beats for ever, wait for events, tell the core, do its deeds. It owns the core,
+//! the sessions and the sockets; nothing here is shared.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use starfarm_protocol::ids::{Boot, Epoch};
+use starfarm_protocol::join::JoinFile;
+use starfarm_protocol::limits::{HEARTBEAT_US, NODE_TASKS_MAX};
+use starfarm_worker_core::{Config, Deed, Worker};
+use zeroize::Zeroizing;
+
+use crate::board::Board;
+use crate::bulk::Bulk;
+use crate::contents::Contents;
+use crate::event::{Batch, Event, News};
+use crate::report::Report;
+use crate::run::{Desk, Programs};
+use crate::sessions::{Heard, Identity, Sessions};
+use crate::slot::Slot;
+use crate::sockets::Sockets;
+use crate::state::State;
+use crate::{Options, WorkerError, exec, stop};
+
+/// Messages that may wait for the main thread.
+const INBOX: usize = 4_096;
+/// Messages of one beat.
+const BEAT: usize = 256;
+/// How often sessions are looked after and a missing scheduler is mentioned.
+const HOUSEKEEPING: Duration = Duration::from_secs(1);
+/// A scheduler that has not answered for this long is mentioned, and again after twice, four times ...
+const SILENCE: Duration = Duration::from_secs(3);
+/// After a second signal programs get TERM, and KILL 5 s later; what is then left is left.
+const STOP: Duration = Duration::from_secs(6);
+/// Addresses that one handshake tries.
+const ADDRESSES_MAX: usize = 4;
+
+/// A worker's main thread and what it owns.
+pub(crate) struct Node {
+    core: Worker,
+    who: Arc<Identity>,
+    sessions: Sessions,
+    sockets: Sockets,
+    slots: Vec<Slot>,
+    board: Arc<Board>,
+    bulk: Bulk,
+    state: State,
+    inbox: Receiver<Event>,
+    to_inbox: Sender<Event>,
+    start: Instant,
+    house_at: Instant,
+    /// The scheduler's incarnation in the newest session.
+    epoch: Option<Epoch>,
+    /// The handshake under way only renews keys: the core need not know.
+    renewing: bool,
+    mention_at: Option<Instant>,
+    mention_wait: Duration,
+    /// Set by the second signal.
+    stop_by: Option<Instant>,
+    deeds: Vec<Deed>,
+    opened: Vec<u8>,
+}
+
+/// How the main loop goes on.
+enum Next {
+    Beat,
+    End,
+}
+
+impl Node {
+    /// Reads what is on disk, opens a socket, starts the threads.
+    ///
+    /// # Errors
+    /// Each [`WorkerError`] but `Interrupted`.
+    pub(crate) fn start(options: &Options) -> Result<Self, WorkerError> {
+        let join = read_join_file(&options.join)?;
+        let name = options.node_name()?;
+        let state = State::open(&options.state_dir(&name)?)?;
+        let random = || getrandom::u64().map_err(|e| WorkerError::System(format!("no random numbers: {e}")));
+        let (boot, plain) = (Boot(random()?), options.no_seal);
+        let who = Arc::new(Identity { key: state.key()?, join, name, boot, plain });
+        let slots = options.slots();
+        let (board, died_running) = Board::open(&state.path("running"), slots)?;
+        let board = Arc::new(board);
+        let (to_inbox, inbox) = bounded(INBOX);
+        let sockets = Sockets::new(to_inbox.clone(), plain);
+        let config = Config {
+            boot,
+            slots,
+            queue_tasks_max: NODE_TASKS_MAX,
+            receive_datagrams_max: sockets.receive_datagrams_max().map_err(|e| no("UDP socket", &e))?,
+            heartbeat_us: HEARTBEAT_US,
+            seed: random()?,
+            died_running,
+        };
+        let mut core = Worker::new(config, 0);
+        restore(&mut core, &state);
+        if let Err(error) = exec::become_subreaper() {
+            say(&format!("programs that leave their process group will not be ended: {error}"));
+        }
+        let bulk = Bulk::start(Arc::clone(&who)).map_err(|e| no("thread", &e))?;
+        let started = start_slots(slots, &board, &bulk, &state, &to_inbox).map_err(|e| no("thread", &e))?;
+        stop::on_signals(to_inbox.clone())?;
+        if options.parent_pipe {
+            stop::on_parents_end(to_inbox.clone())?;
+        }
+        let now = Instant::now();
+        Ok(Self {
+            core,
+            who,
+            sessions: Sessions::default(),
+            sockets,
+            slots: started,
+            board,
+            bulk,
+            state,
+            inbox,
+            to_inbox,
+            start: now,
+            house_at: now + HOUSEKEEPING,
+            epoch: None,
+            renewing: false,
+            mention_at: Some(now + SILENCE),
+            mention_wait: SILENCE,
+            stop_by: None,
+            deeds: Vec::new(),
+            opened: vec![0; starfarm_net::BUFFER_BYTES],
+        })
+    }
+
+    /// Beats until the worker has drained, is refused or is stopped; then spools what nobody acknowledged.
+    ///
+    /// # Errors
+    /// [`WorkerError::Refused`], [`WorkerError::Interrupted`], [`WorkerError::System`].
+    pub(crate) fn run(mut self) -> Result<(), WorkerError> {
+        let end = loop {
+            match self.beat() {
+                Ok(Next::Beat) => {}
+                Ok(Next::End) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        let undelivered = self.core.unacknowledged();
+        let written = self.state.write_spool(&undelivered);
+        if end.is_err() {
+            self.slots.iter().for_each(Slot::kill);
+        }
+        end.and(written)
+    }
+
+    fn beat(&mut self) -> Result<Next, WorkerError> {
+        let deadline = self.instant(self.core.next_deadline()).min(self.house_at);
+        let mut next = match self.inbox.recv_deadline(deadline) {
+            Ok(event) => self.on_event(event)?,
+            Err(RecvTimeoutError::Timeout) => Next::Beat,
+            Err(RecvTimeoutError::Disconnected) => Next::End,
+        };
+        for _ in 1..BEAT {
+            let Ok(event) = self.inbox.try_recv() else { break };
+            if let Next::End = self.on_event(event)? {
+                next = Next::End;
+            }
+        }
+        if self.core.next_deadline() <= self.now_us() {
+            for (slot, job, unit) in self.board.running() {
+                self.core.on_running(slot, job, unit);
+            }
+            self.tell(Worker::on_tick);
+        }
+        if let Next::End = self.perform()? {
+            next = Next::End;
+        }
+        self.keep_house();
+        self.sockets.flush();
+        if self.stop_by.is_some_and(|by| self.core.idle_slots() == self.slots.len() || by <= Instant::now()) {
+            return Err(WorkerError::Interrupted);
+        }
+        Ok(next)
+    }
+
+    fn on_event(&mut self, event: Event) -> Result<Next, WorkerError> {
+        match event {
+            Event::Datagrams(batch) => self.on_datagrams(&batch)?,
+            Event::Slot { slot, news } => {
+                for item in news {
+                    self.tell(|core, now, deeds| match item {
+                        News::Part(part) => core.on_part(slot, part, now, deeds),
+                        News::End(attempt) => core.on_task_end(slot, attempt, now, deeds),
+                    });
+                }
+            }
+            Event::Addresses(addresses) => self.shake_hands(&addresses),
+            Event::Stop => self.on_stop(),
+            Event::ParentGone => self.tell(Worker::drain),
+            Event::Nothing => {}
+        }
+        Ok(Next::Beat)
+    }
+
+    fn on_stop(&mut self) {
+        if !self.core.is_draining() {
+            say("draining: running units end, then their results are delivered (once more to stop at once)");
+            self.tell(Worker::drain);
+        } else if self.stop_by.is_none() {
+            self.stop_by = Some(Instant::now() + STOP);
+            self.slots.iter().for_each(Slot::kill);
+        }
+    }
+
+    fn on_datagrams(&mut self, batch: &Batch) -> Result<(), WorkerError> {
+        let mut opened = std::mem::take(&mut self.opened);
+        let mut result = Ok(());
+        for (datagram, from) in batch.iter() {
+            let now_us = self.now_us();
+            match self.sessions.hear(&self.who, datagram, from, now_us, &mut opened) {
+                Heard::Message(bytes) => {
+                    self.tell(|core, now, deeds| core.on_datagram(&opened[..bytes], now, deeds));
+                }
+                Heard::Up { epoch } => self.on_up(epoch, from),
+                Heard::Again(initiation) => self.send_clear(from, &initiation),
+                Heard::Refused(why) => result = Err(WorkerError::Refused(why)),
+                Heard::Nothing => {}
+            }
+        }
+        self.opened = opened;
+        result
+    }
+
+    fn on_up(&mut self, epoch: Epoch, from: SocketAddr) {
+        self.bulk.set_scheduler(from);
+        let same = self.epoch.replace(epoch) == Some(epoch);
+        if std::mem::take(&mut self.renewing) && same && self.core.is_welcomed() {
+            return;
+        }
+        let (who, slots) = (&self.who, self.slots.len());
+        say(&format!("node `{}` with {slots} slots joined farm {} at {from}", who.name, who.join.farm));
+        self.mention_at = None;
+        self.mention_wait = SILENCE;
+        self.tell(Worker::on_session);
+    }
+
+    /// Tells the core something; its deeds wait for the end of the beat.
+    fn tell(&mut self, event: impl FnOnce(&mut Worker, u64, &mut Vec<Deed>)) {
+        let now_us = self.now_us();
+        event(&mut self.core, now_us, &mut self.deeds);
+    }
+
+    fn perform(&mut self) -> Result<Next, WorkerError> {
+        let mut next = Next::Beat;
+        for deed in std::mem::take(&mut self.deeds) {
+            match deed {
+                Deed::Send(plain) => self.send(&plain),
+                Deed::Start { slot, tasks } => {
+                    self.slots[usize::from(slot)].run(tasks).map_err(|e| no("file descriptor", &e))?;
+                }
+                Deed::Trim { slot, .. } => self.slots[usize::from(slot)].trim(),
+                Deed::Kill { slot, .. } => self.slots[usize::from(slot)].kill(),
+                Deed::Handshake => {
+                    self.renewing = false;
+                    self.mention_at.get_or_insert(Instant::now() + self.mention_wait);
+                    self.resolve();
+                }
+                Deed::Refused(why) => return Err(WorkerError::Refused(why)),
+                Deed::Drained => next = Next::End,
+            }
+        }
+        Ok(next)
+    }
+
+    fn send(&mut self, plain: &[u8]) {
+        let Some((sealer, to)) = self.sessions.current() else { return };
+        // What cannot be sent is lost, as the network loses others: whatever matters is repeated.
+        if let Ok(sender) = self.sockets.to(to) {
+            sender.push(to, |out| sealer.seal(plain, out).ok());
+        }
+    }
+
+    fn send_clear(&mut self, to: SocketAddr, datagram: &[u8]) {
+        if self.who.plain && !to.ip().is_loopback() {
+            return;
+        }
+        if let Ok(sender) = self.sockets.to(to) {
+            sender.push(to, |out| {
+                out.get_mut(..datagram.len())?.copy_from_slice(datagram);
+                Some(datagram.len())
+            });
+        }
+    }
+
+    /// Finds the scheduler's addresses, anew each time since names may move. Numbers need no thread.
+    fn resolve(&mut self) {
+        let names = self.who.join.addresses.clone();
+        let numbers: Result<Vec<SocketAddr>, _> = names.iter().map(|name| name.parse()).collect();
+        if let Ok(addresses) = numbers {
+            return self.shake_hands(&addresses);
+        }
+        let inbox = self.to_inbox.clone();
+        let look_up = move || {
+            let found = names.iter().filter_map(|name| name.to_socket_addrs().ok()).flatten().collect();
+            let _ = inbox.send(Event::Addresses(found));
+        };
+        // Without a thread this attempt fails like a lost datagram; the core asks again.
+        let _ = std::thread::Builder::new().name("resolve".into()).spawn(look_up);
+    }
+
+    fn shake_hands(&mut self, addresses: &[SocketAddr]) {
+        for &to in addresses.iter().take(ADDRESSES_MAX) {
+            if let Ok(initiation) = self.sessions.initiate(&self.who, self.now_us()) {
+                self.send_clear(to, &initiation);
+            }
+        }
+    }
+
+    fn keep_house(&mut self) {
+        let now = Instant::now();
+        if now < self.house_at {
+            return;
+        }
+        self.house_at = now + HOUSEKEEPING;
+        if self.sessions.needs_rekey(self.now_us())
+            && let Some((_, to)) = self.sessions.current()
+        {
+            self.renewing = true;
+            self.shake_hands(&[to]);
+        }
+        if self.mention_at.is_some_and(|at| at <= now) {
+            self.mention_wait *= 2;
+            self.mention_at = Some(now + self.mention_wait);
+            let addresses = self.who.join.addresses.join(", ");
+            say(&format!("the scheduler at {addresses} does not answer; still trying"));
+        }
+    }
+
+    fn now_us(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// The instant of a core's time, at most an hour ahead: later ones need no precision.
+    fn instant(&self, at_us: u64) -> Instant {
+        const HOUR_US: u64 = 3_600_000_000;
+        self.start + Duration::from_micros(at_us.min(self.now_us().saturating_add(HOUR_US)))
+    }
+}
+
+/// A line for the person.
+fn say(words: &str) {
+    eprintln!("starfarm-worker: {words}");
+}
+
+fn no(what: &str, error: &io::Error) -> WorkerError {
+    WorkerError::System(format!("the system gives no {what}: {error}"))
+}
+
+fn read_join_file(path: &Path) -> Result<JoinFile, WorkerError> {
+    let text = std::fs::read_to_string(path).map(Zeroizing::new).map_err(|error| {
+        WorkerError::Usage(format!(
+            "cannot read the join file `{}`: {error}; copy `worker.join` from the scheduler's state directory",
+            path.display()
+        ))
+    })?;
+    JoinFile::from_text(&text).map_err(|why| WorkerError::Usage(format!("{}: {why}", path.display())))
+}
+
+/// Takes over what an earlier incarnation could not deliver.
+fn restore(core: &mut Worker, state: &State) {
+    match state.spool().map(|spool| core.restore(&spool)) {
+        None | Some(Ok(0)) => {}
+        Some(Ok(results)) => say(&format!("{results} results of the last run will be delivered")),
+        Some(Err(why)) => say(&format!("the spool of the last run is not used: {why}")),
+    }
+}
+
+fn start_slots(
+    count: u16,
+    board: &Arc<Board>,
+    bulk: &Bulk,
+    state: &State,
+    inbox: &Sender<Event>,
+) -> io::Result<Vec<Slot>> {
+    let scratch = state.path("scratch");
+    // What a killed worker has left behind; the lock says that nobody uses it.
+    let _ = std::fs::remove_dir_all(&scratch);
+    let contents = Arc::new(Contents::new(bulk.clone()));
+    let programs = Arc::new(Programs::default());
+    let start = |slot| {
+        let (board, contents, scratch) = (Arc::clone(board), Arc::clone(&contents), scratch.clone());
+        let desk = Desk { slot, board, contents, scratch };
+        Slot::start(Arc::clone(&programs), desk, Report::new(slot, inbox.clone()))
+    };
+    (0..count).map(start).collect()
+}

@@ -1,0 +1,93 @@
+//! What a person can say to a worker, and the defaults.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use starfarm_protocol::limits::{NAME_BYTES_MAX, SLOTS_MAX};
+use starfarm_protocol::seal::is_valid_name;
+
+use crate::WorkerError;
+
+/// Flags of `starfarm worker` and `starfarm-worker`.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// The join file that the scheduler wrote (`worker.join` in its state directory)
+    #[arg(long, value_name = "FILE", env = "STARFARM_JOIN")]
+    pub join: PathBuf,
+    /// Tasks that run at once [default: the number of cores]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=i64::from(SLOTS_MAX)))]
+    pub slots: Option<u16>,
+    /// Name of this node in the farm [default: the host's name]
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Where this node keeps its key and unsent results [default: starfarm/worker-NAME in the XDG state
+    /// folder]
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+    /// Turn the seal off, to measure what it costs; the scheduler must be on loopback and do the same
+    #[arg(long, hide = true)]
+    pub no_seal: bool,
+    /// Drain when stdin ends: the farm that started this worker has gone
+    #[arg(long, hide = true)]
+    pub parent_pipe: bool,
+}
+
+impl Options {
+    /// Slots, at least one.
+    pub(crate) fn slots(&self) -> u16 {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.slots.unwrap_or_else(|| u16::try_from(cores()).unwrap_or(SLOTS_MAX).min(SLOTS_MAX))
+    }
+
+    /// The node's name.
+    pub(crate) fn node_name(&self) -> Result<String, WorkerError> {
+        let Some(name) = &self.name else { return Ok(host_name()) };
+        if is_valid_name(name) {
+            return Ok(name.clone());
+        }
+        Err(WorkerError::Usage(format!(
+            "--name `{name}`: a name has 1 to {NAME_BYTES_MAX} ASCII letters, digits, `.`, `_`, `-` or `@`, \
+             and starts with a letter or digit"
+        )))
+    }
+
+    /// The state directory of the node with this name.
+    pub(crate) fn state_dir(&self, name: &str) -> Result<PathBuf, WorkerError> {
+        if let Some(dir) = &self.state {
+            return Ok(dir.clone());
+        }
+        let absolute =
+            |variable| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+        let base =
+            absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
+        let base = base.ok_or_else(|| {
+            WorkerError::Usage("neither XDG_STATE_HOME nor HOME is set: name a directory by --state".into())
+        })?;
+        Ok(base.join("starfarm").join(format!("worker-{name}")))
+    }
+}
+
+fn host_name() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name_from(&host)
+}
+
+/// A valid name out of a host's: what is not allowed becomes `-`.
+fn name_from(host: &str) -> String {
+    let clean = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
+    let name: String = host.trim().chars().map(clean).take(NAME_BYTES_MAX).collect();
+    if is_valid_name(&name) { name } else { "worker".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hosts_name_becomes_a_valid_one() {
+        for (host, name) in [("node-7\n", "node-7"), ("a b", "a-b"), ("", "worker"), ("-x", "worker")] {
+            assert_eq!(name_from(host), name);
+        }
+        assert!(is_valid_name(&name_from(&"ä".repeat(99))) && is_valid_name(&name_from(&"x".repeat(99))));
+    }
+}

@@ -1,0 +1,294 @@
+//! The `command` executor: runs a task's units one by one and packs what came of them into parts. How a
+//! single program is run is in `exec`.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use starfarm_decomposers::template::{Template, UnitText};
+use starfarm_decomposers::{Decomposer, ValueError};
+use starfarm_protocol::limits::{INLINE_OUTPUT_BYTES_MAX, RESULT_BODY_BYTES_MAX};
+use starfarm_protocol::spec::CommandWork;
+use starfarm_protocol::wire::{CommandUnit, FailReason, Outputs, Stream};
+use starfarm_worker_core::Task;
+
+use super::Desk;
+use crate::bulk::Miss;
+use crate::contents::Contents;
+use crate::exec::{self, Cancel, Captured, CommandLine, End, UnitRun};
+use crate::report::{FLUSH, Report};
+
+/// Bytes kept of each output stream of a unit; beyond it head and tail are kept and the cut is marked.
+const OUTPUT_BYTES_MAX: u64 = 1 << 20;
+/// Exit code in the record of a unit that ran out of time: what timeout(1) says.
+const TIMEOUT_CODE: i32 = 124;
+/// Exit code in the record of a unit whose program could not be started.
+const NOT_STARTED_CODE: i32 = -1;
+
+/// A prepared command.
+pub(super) struct Command {
+    space: Box<dyn Decomposer>,
+    program: Template,
+    args: Vec<Template>,
+    env: Vec<(OsString, Template)>,
+    timeout: Option<Duration>,
+}
+
+impl Command {
+    pub(super) fn new(work: &CommandWork, space: Box<dyn Decomposer>) -> Result<Self, String> {
+        let names = space.names();
+        let mut words = work.program.iter().map(|word| Template::parse(word, &names));
+        let program = words.next().ok_or("the job names no program: submit it anew")?;
+        let args = words.collect();
+        let env: &BTreeMap<String, String> = &work.env;
+        let env = env.iter().map(|(name, value)| (name.into(), Template::parse(value, &names))).collect();
+        Ok(Self { space, program, args, env, timeout: work.timeout_ms.map(Duration::from_millis) })
+    }
+
+    pub(super) fn units(&self) -> u128 {
+        self.space.units()
+    }
+
+    pub(super) fn run(&self, task: &Task, cancel: &Cancel, desk: &Desk, report: &mut Report) {
+        let scratch = Scratch::new(&desk.scratch, task);
+        let mut pack = Pack::new(task.lo);
+        for unit in task.lo..task.hi() {
+            if cancel.is_trimmed() {
+                break;
+            }
+            let line = match self.line(task, unit, scratch.path(), &desk.contents, cancel) {
+                Ok(line) => line,
+                Err(Miss::Cancelled) => break,
+                Err(Miss::Refused(why)) => {
+                    pack.report(task, report);
+                    report.refuse(task, unit, &why);
+                    break;
+                }
+            };
+            desk.board.begin(desk.slot, task.job, unit);
+            let run = exec::run(&line, cancel);
+            desk.board.end(desk.slot);
+            let Some(record) = record(run, |bytes| desk.contents.put(bytes, cancel)) else { break };
+            pack.add(&record, task, report);
+        }
+        pack.report(task, report);
+    }
+
+    /// The command line of a unit, with the pieces of a list that it needs.
+    fn line(
+        &self,
+        task: &Task,
+        unit: u128,
+        scratch: &Path,
+        contents: &Contents,
+        cancel: &Cancel,
+    ) -> Result<CommandLine, Miss> {
+        let text = loop {
+            match UnitText::of(&*self.space, unit) {
+                Ok(text) => break text,
+                Err(ValueError::ChunkMissing(hash)) => drop(contents.get(hash, cancel)?),
+                Err(error) => return Err(Miss::Refused(error.to_string())),
+            }
+        };
+        let mut env: Vec<(OsString, OsString)> =
+            self.env.iter().map(|(name, value)| (name.clone(), value.fill_os(&text))).collect();
+        env.extend([
+            ("STARFARM_JOB".into(), task.job.0.to_string().into()),
+            ("STARFARM_ATTEMPT".into(), task.attempt.0.to_string().into()),
+            ("STARFARM_UNIT_INDEX".into(), unit.to_string().into()),
+            ("STARFARM_SCRATCH".into(), scratch.into()),
+        ]);
+        Ok(CommandLine {
+            program: self.program.fill_os(&text),
+            args: self.args.iter().map(|arg| arg.fill_os(&text)).collect(),
+            env,
+            dir: None,
+            timeout: self.timeout,
+            output_limit: OUTPUT_BYTES_MAX,
+        })
+    }
+}
+
+/// The record of a unit's run; `None` where it was cancelled, or its output cannot be delivered any more:
+/// the unit then goes back.
+fn record(
+    run: UnitRun,
+    put: impl FnMut(Vec<u8>) -> Result<starfarm_protocol::ids::ContentHash, Miss>,
+) -> Option<CommandUnit> {
+    let duration_us = u64::try_from(run.duration.as_micros()).unwrap_or(u64::MAX);
+    let (failed, code) = match run.end {
+        End::Exit(0) => (None, 0),
+        End::Exit(code) => (Some(FailReason::Exit), code),
+        End::Signal(signal) => (Some(FailReason::Signal), signal),
+        End::Timeout => (Some(FailReason::Timeout), TIMEOUT_CODE),
+        End::Cancelled => return None,
+        End::NotStarted(why) => {
+            let why = why.as_bytes()[..why.floor_char_boundary(INLINE_OUTPUT_BYTES_MAX)].to_vec();
+            let outputs = Outputs { stdout: Stream::Inline(Vec::new()), stderr: Stream::Inline(why) };
+            return Some(CommandUnit {
+                failed: Some(FailReason::Exit),
+                code: NOT_STARTED_CODE,
+                duration_us,
+                outputs,
+            });
+        }
+    };
+    let outputs = outputs(run.stdout, run.stderr, put).ok()?;
+    Some(CommandUnit { failed, code, duration_us, outputs })
+}
+
+/// Both streams inline if they fit together, else the longer one is uploaded, else both.
+fn outputs(
+    stdout: Captured,
+    stderr: Captured,
+    mut put: impl FnMut(Vec<u8>) -> Result<starfarm_protocol::ids::ContentHash, Miss>,
+) -> Result<Outputs, Miss> {
+    let (out, err) = (stdout.bytes.len(), stderr.bytes.len());
+    let fits = |bytes: usize| bytes <= INLINE_OUTPUT_BYTES_MAX;
+    let (out_goes, err_goes) = match (fits(out + err), out >= err) {
+        (true, _) => (false, false),
+        (false, true) => (true, !fits(err)),
+        (false, false) => (!fits(out), true),
+    };
+    let mut stream = |captured: Captured, goes: bool| match goes {
+        false => Ok(Stream::Inline(captured.bytes)),
+        true => {
+            let (kept, total) = (captured.bytes.len() as u64, captured.total);
+            match put(captured.bytes) {
+                Ok(hash) => Ok(Stream::Uploaded { hash, kept, total }),
+                Err(Miss::Cancelled) => Err(Miss::Cancelled),
+                // The unit has run; that its output is not kept must not undo it.
+                Err(Miss::Refused(why)) => Ok(Stream::Inline(not_kept(&why))),
+            }
+        }
+    };
+    Ok(Outputs { stdout: stream(stdout, out_goes)?, stderr: stream(stderr, err_goes)? })
+}
+
+/// What stands in place of an output that the scheduler did not take; two of them fit inline.
+fn not_kept(why: &str) -> Vec<u8> {
+    let words = format!("[starfarm: this output was not kept: {why}]");
+    words.as_bytes()[..words.floor_char_boundary(INLINE_OUTPUT_BYTES_MAX / 2)].to_vec()
+}
+
+/// Units that are done and not reported.
+struct Pack {
+    lo: u128,
+    units: u64,
+    duration_us: u64,
+    body: Vec<u8>,
+    since: Instant,
+}
+
+impl Pack {
+    fn new(lo: u128) -> Self {
+        Self { lo, units: 0, duration_us: 0, body: Vec::new(), since: Instant::now() }
+    }
+
+    /// Adds the next unit, and reports what is full or has waited long enough.
+    fn add(&mut self, unit: &CommandUnit, task: &Task, report: &mut Report) {
+        let mut bytes = Vec::new();
+        unit.write(&mut bytes);
+        if self.body.len() + bytes.len() > RESULT_BODY_BYTES_MAX {
+            self.report(task, report);
+        }
+        self.body.extend_from_slice(&bytes);
+        self.units += 1;
+        self.duration_us = self.duration_us.saturating_add(unit.duration_us);
+        if self.since.elapsed() >= FLUSH {
+            self.report(task, report);
+            report.flush_if_due();
+        }
+    }
+
+    fn report(&mut self, task: &Task, report: &mut Report) {
+        if self.units > 0 {
+            let duration = Duration::from_micros(self.duration_us);
+            report.done(task, self.lo, self.units, duration, std::mem::take(&mut self.body));
+            *self = Self::new(self.lo + u128::from(self.units));
+        }
+    }
+}
+
+/// A directory of an attempt's own, gone with it. Where it cannot be made its units see that themselves.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(folder: &Path, task: &Task) -> Self {
+        let path = folder.join(format!("{}-{}-{}", task.job.0, task.attempt.0, task.lo));
+        let _ = std::fs::create_dir_all(&path);
+        Self(path)
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use starfarm_protocol::ids::ContentHash;
+
+    use super::*;
+
+    fn captured(bytes: usize) -> Captured {
+        Captured { bytes: vec![b'x'; bytes], total: bytes as u64 + 7 }
+    }
+
+    fn run(end: End, stdout: usize, stderr: usize) -> UnitRun {
+        UnitRun {
+            end,
+            duration: Duration::from_millis(3),
+            stdout: captured(stdout),
+            stderr: captured(stderr),
+        }
+    }
+
+    fn where_to(stdout: usize, stderr: usize) -> (bool, bool) {
+        let unit = record(run(End::Exit(0), stdout, stderr), |bytes| Ok(ContentHash::of(&bytes))).unwrap();
+        let uploaded = |stream: &Stream| matches!(stream, Stream::Uploaded { .. });
+        let mut body = Vec::new();
+        unit.write(&mut body);
+        assert!(body.len() <= RESULT_BODY_BYTES_MAX);
+        (uploaded(&unit.outputs.stdout), uploaded(&unit.outputs.stderr))
+    }
+
+    #[test]
+    fn output_that_fits_together_rides_inline_and_the_longer_goes_first() {
+        assert_eq!(where_to(0, 0), (false, false));
+        assert_eq!(where_to(512, 0), (false, false));
+        assert_eq!(where_to(256, 257), (false, true));
+        assert_eq!(where_to(257, 256), (true, false));
+        assert_eq!(where_to(513, 512), (true, false));
+        assert_eq!(where_to(513, 513), (true, true));
+    }
+
+    #[test]
+    fn ends_become_reasons_and_codes() {
+        let unit = |end| record(run(end, 1, 1), |_| panic!("nothing is uploaded"));
+        let said = |end| unit(end).map(|u| (u.failed, u.code, u.duration_us));
+        assert_eq!(said(End::Exit(0)), Some((None, 0, 3_000)));
+        assert_eq!(said(End::Exit(3)), Some((Some(FailReason::Exit), 3, 3_000)));
+        assert_eq!(said(End::Signal(9)), Some((Some(FailReason::Signal), 9, 3_000)));
+        assert_eq!(said(End::Timeout), Some((Some(FailReason::Timeout), 124, 3_000)));
+        assert_eq!(said(End::Cancelled), None);
+        let lost = unit(End::NotStarted("ä".repeat(400))).unwrap();
+        assert_eq!((lost.failed, lost.code), (Some(FailReason::Exit), -1));
+        assert_eq!(lost.outputs.stderr, Stream::Inline("ä".repeat(256).into()));
+    }
+
+    #[test]
+    fn output_that_the_scheduler_refuses_leaves_a_mark_and_one_that_is_not_wanted_gives_the_unit_back() {
+        let refused = record(run(End::Exit(0), 999, 1), |_| Err(Miss::Refused("the disk is full".into())));
+        let Stream::Inline(mark) = refused.unwrap().outputs.stdout else { panic!("it was not uploaded") };
+        assert!(String::from_utf8(mark).unwrap().contains("the disk is full"));
+        assert_eq!(record(run(End::Exit(0), 999, 1), |_| Err(Miss::Cancelled)), None);
+    }
+}

@@ -1,0 +1,124 @@
+//! The `search` executor: scans a task's candidates and reports what it found in parts, so that a trim,
+//! or the end of this worker, costs at most a second of work.
+
+use std::time::{Duration, Instant};
+
+use starfarm_kernels::{Hit, Search};
+use starfarm_protocol::limits::RESULT_BODY_BYTES_MAX;
+use starfarm_protocol::spec::{HexBytes, SearchWork};
+use starfarm_protocol::wire::HitEntry;
+use starfarm_worker_core::Task;
+
+use super::Desk;
+use crate::exec::Cancel;
+use crate::report::Report;
+
+/// A part is reported at least this often.
+const PART: Duration = Duration::from_secs(1);
+/// Hits in one part. A candidate has one digest, so it is at most one hit.
+const PART_HITS_MAX: usize = 90;
+const _: () = assert!(PART_HITS_MAX * HitEntry::BYTES <= RESULT_BODY_BYTES_MAX, "a part's hits fit its body");
+
+/// A prepared search.
+pub(super) struct SearchProgram(Search);
+
+impl SearchProgram {
+    pub(super) fn new(work: &SearchWork, positions: Vec<HexBytes>, min: usize) -> Result<Self, String> {
+        let positions: Vec<_> = positions.into_iter().map(|position| position.0).collect();
+        let targets: Vec<_> = work.targets.iter().map(|target| target.0.clone()).collect();
+        Search::new(work.algorithm, &positions, min, &targets).map(Self).map_err(|e| e.to_string())
+    }
+
+    pub(super) fn units(&self) -> u128 {
+        self.0.units()
+    }
+
+    pub(super) fn run(&self, task: &Task, cancel: &Cancel, desk: &Desk, report: &mut Report) {
+        let (mut next, mut hits) = (task.lo, Vec::new());
+        while next < task.hi() && !cancel.is_trimmed() {
+            desk.board.begin(desk.slot, task.job, next);
+            let start = Instant::now();
+            let reached = self
+                .0
+                .scan(next, task.hi(), &mut hits, &mut |_| !cancel.is_trimmed() && start.elapsed() < PART);
+            for piece in pieces(next, reached, &hits) {
+                let share = u32::try_from(piece.share_of(reached - next)).unwrap_or(1_000);
+                let duration = start.elapsed() * share / 1_000;
+                report.done(task, piece.lo, piece.units, duration, piece.body);
+            }
+            hits.clear();
+            next = reached;
+            report.flush_if_due();
+        }
+        desk.board.end(desk.slot);
+    }
+}
+
+/// A part in the making.
+struct Piece {
+    lo: u128,
+    units: u64,
+    body: Vec<u8>,
+}
+
+impl Piece {
+    /// Which share of `units` it is, in thousandths.
+    fn share_of(&self, units: u128) -> u128 {
+        u128::from(self.units) * 1_000 / units.max(1)
+    }
+}
+
+/// Cuts [lo, hi) so that no part has too many hits. `hits` are in the order of their units. A task has
+/// fewer than 2^64 units, so each part has too.
+fn pieces(lo: u128, hi: u128, hits: &[Hit]) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut next = lo;
+    let mut groups = hits.chunks(PART_HITS_MAX).peekable();
+    while next < hi {
+        let group = groups.next().unwrap_or(&[]);
+        let end = match (groups.peek(), group.last()) {
+            (Some(_), Some(last)) => last.unit + 1,
+            _ => hi,
+        };
+        let mut body = Vec::with_capacity(group.len() * HitEntry::BYTES);
+        for hit in group {
+            HitEntry { offset: (hit.unit - next) as u64, target: hit.target }.write(&mut body);
+        }
+        pieces.push(Piece { lo: next, units: (end - next) as u64, body });
+        next = end;
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_tile_the_interval_and_keep_every_hit() {
+        for (hits, step) in [(0_u128, 1), (1, 1), (90, 1), (91, 1), (500, 3), (1_000, 1)] {
+            let hits: Vec<_> = (0..hits).map(|i| Hit { unit: 50 + i * step, target: i as u32 }).collect();
+            let parts = pieces(50, 3_050, &hits);
+            let mut next = 50;
+            let mut found = Vec::new();
+            for part in &parts {
+                assert_eq!(part.lo, next);
+                next += u128::from(part.units);
+                let entries = HitEntry::read_all(&part.body).unwrap();
+                assert!(entries.len() <= PART_HITS_MAX);
+                found.extend(
+                    entries.iter().map(|e| Hit { unit: part.lo + u128::from(e.offset), target: e.target }),
+                );
+            }
+            assert_eq!((next, found), (3_050, hits));
+        }
+        assert!(pieces(5, 5, &[]).is_empty());
+    }
+
+    #[test]
+    fn hits_up_to_the_last_unit_leave_no_empty_part() {
+        let hits: Vec<_> = (0..180).map(|unit| Hit { unit, target: 0 }).collect();
+        let parts = pieces(0, 180, &hits);
+        assert_eq!(parts.iter().map(|p| p.units).collect::<Vec<_>>(), [90, 90]);
+    }
+}

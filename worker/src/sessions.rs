@@ -1,0 +1,160 @@
+//! The worker's end of its sealed sessions: handshakes that are under way, the session that sends, the
+//! ones that still receive. It owns no socket; when to shake hands is decided in the core.
+
+use std::net::SocketAddr;
+
+use starfarm_protocol::ids::{Boot, Epoch};
+use starfarm_protocol::join::JoinFile;
+use starfarm_protocol::seal::packet;
+use starfarm_protocol::seal::{
+    Cookie, Initiator, Introduction, Kind, Mode, Opener, Outcome, Role, SealError, Sealer, StaticKey,
+};
+
+/// Handshakes that may be under way: a few addresses, twice.
+const PENDING_MAX: usize = 16;
+/// Sessions that receive: the present one and those that it replaced a moment ago.
+const OPENERS_MAX: usize = 3;
+
+/// Who this worker is.
+pub(crate) struct Identity {
+    pub(crate) key: StaticKey,
+    pub(crate) join: JoinFile,
+    pub(crate) name: String,
+    pub(crate) boot: Boot,
+    /// The seal is off; only loopback addresses are spoken to.
+    pub(crate) plain: bool,
+}
+
+impl Identity {
+    /// How a handshake introduces us.
+    pub(crate) fn introduction(&self, stream: bool) -> Introduction<'_> {
+        Introduction {
+            key: &self.key,
+            scheduler: &self.join.scheduler_key,
+            join_secret: &self.join.join_secret,
+            name: &self.name,
+            boot: self.boot,
+            mode: Mode { stream, plain: self.plain },
+        }
+    }
+}
+
+/// What a datagram turned out to be.
+pub(crate) enum Heard {
+    /// A message of so many bytes, at the front of the buffer.
+    Message(usize),
+    /// A session is up.
+    Up {
+        /// The scheduler's incarnation.
+        epoch: Epoch,
+    },
+    /// Send this: the handshake begins again with a cookie.
+    Again(Vec<u8>),
+    /// The scheduler does not want us, for good.
+    Refused(String),
+    /// Not for us, damaged, forged or late.
+    Nothing,
+}
+
+struct Handshake {
+    initiator: Initiator,
+    with_cookie: bool,
+}
+
+/// All sessions of a worker.
+#[derive(Default)]
+pub(crate) struct Sessions {
+    cookie: Option<Cookie>,
+    handshakes: Vec<Handshake>,
+    current: Option<(Sealer, SocketAddr)>,
+    /// The newest is last.
+    openers: Vec<Opener>,
+}
+
+impl Sessions {
+    /// Begins a handshake and returns the datagram to send.
+    ///
+    /// # Errors
+    /// Where the system has no random numbers.
+    pub(crate) fn initiate(&mut self, who: &Identity, now_us: u64) -> Result<Vec<u8>, SealError> {
+        let cookie = self.cookie.take().filter(|cookie| cookie.is_fresh(now_us));
+        let index = getrandom::u32().map_err(|_| SealError::NoRandomness)?;
+        let (initiator, datagram) = Initiator::start(&who.introduction(false), index, cookie.as_ref())?;
+        if self.handshakes.len() == PENDING_MAX {
+            self.handshakes.remove(0);
+        }
+        self.handshakes.push(Handshake { initiator, with_cookie: cookie.is_some() });
+        self.cookie = cookie;
+        Ok(datagram)
+    }
+
+    /// The sending half and where to; `None` before the first session.
+    pub(crate) fn current(&self) -> Option<(&Sealer, SocketAddr)> {
+        self.current.as_ref().map(|(sealer, to)| (sealer, *to))
+    }
+
+    /// New keys are due, by age or by number of messages.
+    pub(crate) fn needs_rekey(&self, now_us: u64) -> bool {
+        self.current.as_ref().is_some_and(|(sealer, _)| sealer.needs_rekey(now_us))
+            || self.openers.last().is_some_and(|opener| opener.needs_rekey(now_us))
+    }
+
+    /// Reads a datagram; a message is opened into the front of `out`, which is as long as the datagram.
+    pub(crate) fn hear(
+        &mut self,
+        who: &Identity,
+        datagram: &[u8],
+        from: SocketAddr,
+        now_us: u64,
+        out: &mut [u8],
+    ) -> Heard {
+        let index = packet::index(datagram);
+        match packet::kind(datagram) {
+            Some(Kind::Data) => {
+                let opener = self.openers.iter_mut().find(|opener| Some(opener.local_index()) == index);
+                let opened = opener.and_then(|opener| opener.open(datagram, out).ok());
+                opened.map_or(Heard::Nothing, Heard::Message)
+            }
+            Some(Kind::Response) => self.hear_response(datagram, from, now_us),
+            Some(Kind::CookieAnswer) => self.hear_cookie(who, datagram, now_us),
+            Some(Kind::Initiation) | None => Heard::Nothing,
+        }
+    }
+
+    fn hear_response(&mut self, datagram: &[u8], from: SocketAddr, now_us: u64) -> Heard {
+        let index = packet::index(datagram);
+        let pending = self.handshakes.iter_mut().find(|pending| Some(pending.initiator.index()) == index);
+        match pending.map(|pending| pending.initiator.read_response(datagram)) {
+            Some(Ok(Outcome::Accepted(accepted))) if accepted.role == Role::Worker => {
+                // The other handshakes were the same attempt at other addresses.
+                self.handshakes.clear();
+                let epoch = accepted.epoch;
+                let session = accepted.into_session(now_us);
+                self.current = Some((session.sealer, from));
+                if self.openers.len() == OPENERS_MAX {
+                    self.openers.remove(0);
+                }
+                self.openers.push(session.opener);
+                Heard::Up { epoch }
+            }
+            Some(Ok(Outcome::Accepted(accepted))) => Heard::Refused(format!(
+                "the join file is for the role {}: a worker needs the scheduler's `worker.join`",
+                accepted.role
+            )),
+            Some(Ok(Outcome::Refused { reason, .. })) => Heard::Refused(reason),
+            Some(Err(_)) | None => Heard::Nothing,
+        }
+    }
+
+    fn hear_cookie(&mut self, who: &Identity, datagram: &[u8], now_us: u64) -> Heard {
+        let index = packet::index(datagram);
+        let pending = self.handshakes.iter().find(|pending| Some(pending.initiator.index()) == index);
+        let Some(pending) = pending else { return Heard::Nothing };
+        let Ok(cookie) = pending.initiator.read_cookie(datagram, now_us) else { return Heard::Nothing };
+        let first = !pending.with_cookie;
+        self.cookie = Some(cookie);
+        // A cookie that is answered by another cookie waits for the next handshake's turn.
+        let again = if first { self.initiate(who, now_us).ok() } else { None };
+        again.map_or(Heard::Nothing, Heard::Again)
+    }
+}

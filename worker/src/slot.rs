@@ -1,0 +1,73 @@
+//! A slot's thread: takes a bundle of tasks, runs them one after another, reports. And the main thread's
+//! handle on it.
+
+use std::io;
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use starfarm_worker_core::Task;
+
+use crate::exec::Cancel;
+use crate::report::Report;
+use crate::run::{Desk, Programs};
+
+/// Tasks for a slot, and the flag that ends them.
+struct Bundle {
+    tasks: Vec<Task>,
+    cancel: Cancel,
+}
+
+/// The main thread's handle on a slot.
+pub(crate) struct Slot {
+    bundles: Sender<Bundle>,
+    cancel: Cancel,
+}
+
+impl Slot {
+    /// Starts a slot's thread. It ends when the handle is gone.
+    ///
+    /// # Errors
+    /// Where the system has no thread or file descriptor left.
+    pub(crate) fn start(programs: Arc<Programs>, desk: Desk, report: Report) -> io::Result<Self> {
+        let (bundles, to_do) = bounded(1);
+        let name = format!("slot {}", desk.slot);
+        std::thread::Builder::new().name(name).spawn(move || work(&programs, &desk, report, &to_do))?;
+        Ok(Self { bundles, cancel: Cancel::new()? })
+    }
+
+    /// Gives the slot, which is idle, a bundle.
+    ///
+    /// # Errors
+    /// Where the system has no file descriptor left for a new flag.
+    pub(crate) fn run(&mut self, tasks: Vec<Task>) -> io::Result<()> {
+        if self.cancel.is_trimmed() {
+            self.cancel = Cancel::new()?;
+        }
+        // The slot is idle, so that there is room; it lives as long as this handle.
+        let _ = self.bundles.send(Bundle { tasks, cancel: self.cancel.clone() });
+        Ok(())
+    }
+
+    /// What the slot runs should stop at its unit's end.
+    pub(crate) fn trim(&self) {
+        self.cancel.trim();
+    }
+
+    /// What the slot runs should stop now.
+    pub(crate) fn kill(&self) {
+        self.cancel.kill();
+    }
+}
+
+fn work(programs: &Programs, desk: &Desk, mut report: Report, bundles: &Receiver<Bundle>) {
+    for Bundle { tasks, cancel } in bundles {
+        for task in &tasks {
+            if !cancel.is_trimmed() {
+                programs.run(task, &cancel, desk, &mut report);
+            }
+            report.end(task);
+            report.flush_if_due();
+        }
+        report.flush();
+    }
+}
