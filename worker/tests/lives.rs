@@ -1,0 +1,153 @@
+//! Real worker processes against a fake scheduler: how a worker's life begins, is interrupted and ends.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+mod fake;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use fake::Fake;
+use rustix::process::Signal;
+use starfarm_protocol::ids::{ContentHash, JobId};
+use starfarm_protocol::spec::{CommandWork, JobSpec, Space, Work};
+use starfarm_protocol::wire::Outcome;
+
+fn shell(fake: &Fake, script: &str) -> ContentHash {
+    let program = ["sh", "-c", script, "sh", "{}"].map(str::to_owned).into();
+    let work = CommandWork { program, env: BTreeMap::new(), timeout_ms: None, retries: 0 };
+    let space = Space::Range { from: 0, to: 1_000, step: 1 };
+    fake.spec(&JobSpec { space, work: Work::Command(work) })
+}
+
+#[test]
+fn a_drain_finishes_the_running_unit_and_gives_the_rest_back() {
+    let fake = Fake::start();
+    let go = fake.dir.join("go");
+    let spec = shell(&fake, &format!("while ! test -e {}; do sleep 0.05; done", go.display()));
+    let mut worker = fake.worker("a", &["--slots", "1"]);
+    fake.offer(1, spec, 0, 10);
+    fake.offer(1, spec, 10, 10);
+    fake.until("a unit to run", |shared| shared.beat.running.len() == 1 && shared.offers.is_empty());
+    worker.signal(Signal::TERM);
+    fake.until("the drain to be known", |shared| shared.beat.draining);
+    std::fs::write(go, "").unwrap();
+    let (code, said) = worker.end();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("draining"), "{said}");
+    assert_eq!((fake.units(1, Outcome::Done), fake.units(1, Outcome::Returned)), (1, 19));
+    assert_eq!(fake.lock().byes, 1);
+}
+
+#[test]
+fn a_second_signal_stops_at_once() {
+    let fake = Fake::start();
+    let spec = shell(&fake, "sleep 1000");
+    let mut worker = fake.worker("a", &["--slots", "1"]);
+    fake.offer(1, spec, 0, 10);
+    fake.until("a unit to run", |shared| shared.beat.running.len() == 1);
+    worker.signal(Signal::INT);
+    fake.until("the drain to be known", |shared| shared.beat.draining);
+    worker.signal(Signal::INT);
+    assert_eq!(worker.end().0, Some(130));
+}
+
+#[test]
+fn results_that_nobody_acknowledged_are_delivered_by_the_next_incarnation() {
+    let fake = Fake::start();
+    let spec = shell(&fake, "true");
+    fake.lock().deaf = true;
+    let mut worker = fake.worker("a", &["--slots", "1"]);
+    fake.offer(1, spec, 0, 20);
+    fake.until("the results", |shared| shared.results.iter().map(|r| r.units).sum::<u64>() == 20);
+    worker.signal(Signal::TERM);
+    assert_eq!(worker.end().0, Some(0));
+    fake.lock().results.clear();
+    fake.lock().deaf = false;
+    let mut worker = fake.worker("a", &["--slots", "1"]);
+    fake.until("the results again", |shared| shared.results.iter().map(|r| r.units).sum::<u64>() == 20);
+    worker.signal(Signal::TERM);
+    let (code, said) = worker.end();
+    assert!(code == Some(0) && said.contains("of the last run"), "{said}");
+    let mut worker = fake.worker("a", &["--slots", "1"]);
+    fake.until("a third incarnation", |shared| shared.hellos.iter().any(|h| h.boot != shared.hellos[0].boot));
+    worker.signal(Signal::TERM);
+    assert!(!worker.end().1.contains("of the last run"), "what was acknowledged is not spooled again");
+}
+
+#[test]
+fn a_unit_that_kills_its_worker_is_named_by_the_next_incarnation() {
+    let fake = Fake::start();
+    let spec = shell(&fake, "test $1 != 3 || kill -9 $PPID; sleep 0.01");
+    let mut worker = fake.worker("a", &["--slots", "1"]);
+    fake.offer(4, spec, 0, 10);
+    assert_eq!(worker.end().0, None, "killed");
+    let before = fake.lock().hellos.len();
+    let _worker = fake.worker("a", &["--slots", "1"]);
+    fake.until("the next hello", |shared| shared.hellos.len() > before);
+    assert_eq!(fake.lock().hellos[before].died_running, [(JobId(4), 3)]);
+}
+
+#[test]
+fn a_restarted_scheduler_is_found_again_and_gets_everything_held() {
+    let fake = Fake::start();
+    let go = fake.dir.join("go");
+    let spec = shell(&fake, &format!("while ! test -e {}; do sleep 0.05; done", go.display()));
+    let _worker = fake.worker("a", &["--slots", "2"]);
+    fake.offer(1, spec, 0, 5);
+    fake.until("a unit to run", |shared| shared.beat.running.len() == 1);
+    fake.restart();
+    std::fs::write(go, "").unwrap();
+    fake.until("the results", |shared| shared.results.iter().map(|r| r.units).sum::<u64>() == 5);
+    let shared = fake.lock();
+    assert!(shared.hellos.len() >= 2);
+    assert!(shared.hellos.iter().all(|hello| hello.boot == shared.hellos[0].boot));
+}
+
+#[test]
+fn two_workers_with_one_state_directory_or_one_name_are_told_apart() {
+    let fake = Fake::start();
+    let _first = fake.worker("a", &[]);
+    fake.until("the first", |shared| !shared.hellos.is_empty());
+    let (code, said) = fake.worker("a", &[]).end();
+    assert!(code == Some(6) && said.contains("another worker uses the state directory"), "{code:?} {said}");
+    let (code, said) = fake.worker_in("other", "a", &[]).end();
+    assert!(code == Some(5) && said.contains("held by another key"), "{code:?} {said}");
+}
+
+#[test]
+fn a_revoked_key_ends_the_worker_with_a_sentence() {
+    let fake = Fake::start();
+    let mut worker = fake.worker("a", &[]);
+    fake.until("the worker", |shared| !shared.hellos.is_empty());
+    let key = fake.lock().keys.holder("a").unwrap();
+    fake.lock().keys.revoke_key(&key).unwrap();
+    fake.restart();
+    let (code, said) = worker.end();
+    assert!(code == Some(5) && said.contains("revoked"), "{code:?} {said}");
+}
+
+#[test]
+fn a_join_file_that_cannot_be_used_is_explained() {
+    let fake = Fake::start();
+    std::fs::write(fake.dir.join("worker.join"), "{}").unwrap();
+    let (code, said) = fake.worker("a", &[]).end();
+    assert!(code == Some(2) && said.contains("copy it again"), "{code:?} {said}");
+    std::fs::remove_file(fake.dir.join("worker.join")).unwrap();
+    let (code, said) = fake.worker("a", &[]).end();
+    assert!(code == Some(2) && said.contains("cannot read the join file"), "{code:?} {said}");
+}
+
+#[test]
+fn a_worker_drains_when_its_parents_pipe_closes() {
+    let fake = Fake::start();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_starfarm-worker"));
+    command.arg("--join").arg(fake.dir.join("worker.join")).args(["--name", "p", "--parent-pipe"]);
+    command.arg("--state").arg(fake.dir.join("p")).stdin(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    child.stdin.as_mut().unwrap().write_all(b"still here").unwrap();
+    fake.until("the worker", |shared| !shared.hellos.is_empty());
+    drop(child.stdin.take());
+    fake.until("the goodbye", |shared| shared.byes == 1);
+    assert!(child.wait().unwrap().success());
+}

@@ -1,0 +1,171 @@
+//! Real worker processes against a fake scheduler: tasks of each executor, from the offer to the result.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+mod fake;
+
+use std::collections::BTreeMap;
+
+use fake::Fake;
+use starfarm_protocol::ids::ContentHash;
+use starfarm_protocol::spec::{
+    Algorithm, Chunk, CommandWork, HexBytes, JobSpec, SearchWork, Space, Stop, Work,
+};
+use starfarm_protocol::wire::{CommandUnit, FailReason, HitEntry, Letting, Outcome, Stream};
+
+fn range(units: i64) -> Space {
+    Space::Range { from: 0, to: units, step: 1 }
+}
+
+fn command(space: Space, program: &[&str]) -> JobSpec {
+    let program = program.iter().map(|word| (*word).to_owned()).collect();
+    let env = BTreeMap::from([("UNIT_VALUE".to_owned(), "v{}".to_owned())]);
+    JobSpec { space, work: Work::Command(CommandWork { program, env, timeout_ms: None, retries: 0 }) }
+}
+
+/// The records of a command job's units, in unit order, each once.
+fn units(fake: &Fake, job: u64) -> Vec<CommandUnit> {
+    let shared = fake.lock();
+    let mut results: Vec<_> =
+        shared.results.iter().filter(|r| r.job.0 == job && r.outcome == Outcome::Done).collect();
+    results.sort_by_key(|r| r.lo);
+    let mut next = 0;
+    let mut units = Vec::new();
+    for result in results {
+        assert_eq!(result.lo, next, "parts tile the job");
+        next += u128::from(result.units);
+        let records = CommandUnit::read_all(&result.body).unwrap();
+        assert_eq!(records.len() as u64, result.units, "a record a unit");
+        units.extend(records);
+    }
+    units
+}
+
+fn text(stream: &Stream) -> String {
+    let Stream::Inline(bytes) = stream else { panic!("{stream:?} is not inline") };
+    String::from_utf8(bytes.clone()).unwrap()
+}
+
+#[test]
+fn tasks_without_work_all_come_back_once() {
+    let fake = Fake::start();
+    let spec = fake.spec(&JobSpec { space: range(5_000), work: Work::Nothing });
+    let _worker = fake.worker("a", &["--slots", "2"]);
+    (0..5_000).for_each(|lo| fake.offer(1, spec, lo, 1));
+    fake.until("5000 units", |shared| shared.results.len() >= 5_000);
+    assert_eq!(fake.units(1, Outcome::Done), 5_000);
+    let mut seen: Vec<_> = fake.lock().results.iter().map(|r| r.lo).collect();
+    seen.sort_unstable();
+    assert!(seen.iter().enumerate().all(|(i, lo)| *lo == i as u128));
+    assert_eq!(fake.lock().gets, 1, "the specification travels once");
+}
+
+#[test]
+fn a_command_sees_its_unit_and_its_output_comes_back() {
+    let fake = Fake::start();
+    let script = "echo \"$1 $UNIT_VALUE $STARFARM_JOB $STARFARM_ATTEMPT $STARFARM_UNIT_INDEX\"; \
+                  echo err >&2; test -d \"$STARFARM_SCRATCH\" || exit 9; exit $(( $1 % 3 ))";
+    let spec = fake.spec(&command(range(40), &["sh", "-c", script, "sh", "{}"]));
+    let _worker = fake.worker("a", &["--slots", "2"]);
+    fake.offer(7, spec, 0, 15);
+    fake.offer(7, spec, 15, 25);
+    fake.until("40 units", |shared| shared.results.iter().map(|r| r.units).sum::<u64>() == 40);
+    for (i, unit) in units(&fake, 7).iter().enumerate() {
+        let attempt = 1 + usize::from(i >= 15);
+        assert_eq!(text(&unit.outputs.stdout), format!("{i} v{i} 7 {attempt} {i}\n"));
+        assert_eq!(text(&unit.outputs.stderr), "err\n");
+        assert_eq!((unit.code, unit.failed), ((i % 3) as i32, (i % 3 > 0).then_some(FailReason::Exit)));
+    }
+    let scratch = std::fs::read_dir(fake.dir.join("a/scratch")).unwrap();
+    fake.until("the last scratch directory to go", |_| {
+        std::fs::read_dir(fake.dir.join("a/scratch")).unwrap().count() == 0
+    });
+    drop(scratch);
+}
+
+#[test]
+fn long_output_is_uploaded_before_its_result() {
+    let fake = Fake::start();
+    let spec = fake.spec(&command(range(3), &["sh", "-c", "head -c 200000 /dev/zero; echo short >&2"]));
+    let _worker = fake.worker("a", &["--slots", "1"]);
+    fake.offer(1, spec, 0, 3);
+    fake.until("3 units", |shared| shared.results.iter().map(|r| r.units).sum::<u64>() == 3);
+    for unit in units(&fake, 1) {
+        let Stream::Uploaded { hash, kept, total } = unit.outputs.stdout else { panic!("{unit:?}") };
+        assert_eq!((kept, total), (200_000, 200_000));
+        assert_eq!(fake.lock().contents[&hash], vec![0; 200_000]);
+        assert_eq!(text(&unit.outputs.stderr), "short\n");
+    }
+}
+
+#[test]
+fn lines_of_a_list_are_fetched_in_the_pieces_that_are_needed() {
+    let fake = Fake::start();
+    let mut chunks = Vec::new();
+    for piece in 0..3 {
+        let lines: String = (0..10).map(|line| format!("line {piece}.{line}\n")).collect();
+        chunks.push(Chunk { hash: fake.content(lines.into_bytes()), units: 10 });
+    }
+    let spec = fake.spec(&command(Space::List { chunks }, &["echo", "{}"]));
+    let _worker = fake.worker("a", &["--slots", "1"]);
+    fake.offer(1, spec, 0, 12);
+    fake.until("12 units", |shared| shared.results.iter().map(|r| r.units).sum::<u64>() == 12);
+    let said: Vec<_> = units(&fake, 1).iter().map(|unit| text(&unit.outputs.stdout)).collect();
+    assert_eq!((said[0].as_str(), said[11].as_str()), ("line 0.0\n", "line 1.1\n"));
+    assert_eq!(fake.lock().gets, 3, "the specification and two of three pieces");
+}
+
+#[test]
+fn a_search_reports_its_hits() {
+    let fake = Fake::start();
+    let positions = vec![HexBytes((b'a'..=b'z').collect()); 4];
+    // md5 of "gold" and of "zzzz".
+    let targets = ["e07e81c20cf5935f5225765f0af81755", "02c425157ecd32f259548b33402ff6d3"];
+    let targets =
+        targets.iter().map(|hex| HexBytes(starfarm_protocol::ids::from_hex(hex).unwrap())).collect();
+    let work = Work::Search(SearchWork { algorithm: Algorithm::Md5, targets, stop: Stop::Never });
+    let spec = fake.spec(&JobSpec { space: Space::Chars { positions, min: 4 }, work });
+    let _worker = fake.worker("a", &["--slots", "2"]);
+    let all = 26_u64.pow(4);
+    (0..26).for_each(|i| fake.offer(1, spec, u128::from(i * all / 26), all / 26));
+    fake.until("the whole space", |shared| shared.results.iter().map(|r| r.units).sum::<u64>() == all);
+    let mut hits = Vec::new();
+    for result in &fake.lock().results {
+        for hit in HitEntry::read_all(&result.body).unwrap() {
+            hits.push((result.lo + u128::from(hit.offset), hit.target));
+        }
+    }
+    hits.sort_unstable();
+    let gold = b"gold".iter().fold(0, |unit, c| unit * 26 + u128::from(c - b'a'));
+    assert_eq!(hits, [(gold, 0), (u128::from(all) - 1, 1)]);
+}
+
+#[test]
+fn a_job_that_cannot_be_had_or_used_is_refused_in_words() {
+    let fake = Fake::start();
+    let _worker = fake.worker("a", &["--slots", "1"]);
+    fake.offer(1, ContentHash([9; 32]), 0, 5);
+    fake.offer(2, fake.content(b"no json".to_vec()), 0, 5);
+    let beyond = fake.spec(&JobSpec { space: range(5), work: Work::Nothing });
+    fake.offer(3, beyond, 3, 5);
+    fake.until("three refusals", |shared| shared.results.len() == 3);
+    for (job, words) in [(1, "no content"), (2, "cannot be read"), (3, "beyond the end")] {
+        assert_eq!(fake.units(job, Outcome::Refused), 5);
+        let shared = fake.lock();
+        let body = &shared.results.iter().find(|r| r.job.0 == job).unwrap().body;
+        assert!(String::from_utf8_lossy(body).contains(words), "{:?}", String::from_utf8_lossy(body));
+    }
+}
+
+#[test]
+fn a_withdrawal_ends_a_running_program_and_gives_its_units_back() {
+    let fake = Fake::start();
+    let spec = fake.spec(&command(range(10), &["sleep", "1000"]));
+    let nothing = fake.spec(&JobSpec { space: range(10), work: Work::Nothing });
+    let _worker = fake.worker("a", &["--slots", "1"]);
+    fake.offer(1, spec, 0, 10);
+    fake.until("the sleep to run", |shared| shared.beat.running.len() == 1);
+    fake.offer(2, nothing, 0, 10);
+    fake.withdraw(1, Letting::Kill);
+    fake.until("the units", |shared| shared.results.iter().map(|r| r.units).sum::<u64>() == 20);
+    assert_eq!((fake.units(1, Outcome::Returned), fake.units(2, Outcome::Done)), (10, 10));
+}
