@@ -43,6 +43,8 @@ const MAY_USE: &[(&str, MayUse)] = &[
     // The simulator drives the real cores and never the rim.
     ("starfarm-sim", MayUse::Only(CORES_AND_BELOW)),
     ("starfarm", MayUse::All),
+    // It knows sockets and bytes, nothing of the farm.
+    ("starfarm-chaos", MayUse::Only(&[])),
     ("starfarm-e2e", MayUse::All),
     ("starfarm-benches", MayUse::All),
     ("xtask", MayUse::Only(&[])),

@@ -1,0 +1,393 @@
+//! The proxy: one UDP port for all workers, a socket towards the scheduler for each, and one thread that
+//! waits for all of them and for the next datagram that is due. A TCP connection to the same port is
+//! handed through by two threads of its own.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::faults::{Counters, Faults};
+use crate::lane::{Delivery, Lane};
+
+/// The longest wait, so that the end is noticed.
+const WAIT_MAX: Duration = Duration::from_millis(20);
+/// Larger than any datagram.
+const BUFFER_BYTES: usize = 65_536;
+/// Datagrams that are read from one socket before the others have their turn.
+const BATCH: usize = 64;
+/// Ports that are tried until one is free for UDP and TCP.
+const PORT_TRIES: u32 = 16;
+
+/// Which way a datagram goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// From a worker to the scheduler.
+    Up,
+    /// From the scheduler to a worker.
+    Down,
+}
+
+impl Direction {
+    fn index(self) -> usize {
+        match self {
+            Self::Up => 0,
+            Self::Down => 1,
+        }
+    }
+}
+
+/// What the proxy's owner can change while it runs, and look at.
+#[derive(Debug, Default)]
+struct Control {
+    faults: [Faults; 2],
+    cut: [bool; 2],
+    counters: [Counters; 2],
+    stop: bool,
+}
+
+/// A proxy that runs until it is dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    control: Arc<Mutex<Control>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Proxy {
+    /// Starts a proxy on a free loopback port in front of `scheduler`. It does no harm until it is told to
+    /// by [`Proxy::set_faults`]; the harm follows from `seed` and the order in which datagrams come in.
+    ///
+    /// # Errors
+    /// The system gives no socket or thread.
+    pub fn start(scheduler: SocketAddr, seed: u64) -> io::Result<Self> {
+        Self::listen("127.0.0.1:0".parse().map_err(io::Error::other)?, scheduler, seed)
+    }
+
+    /// As [`Proxy::start`], on an address of one's own choice.
+    ///
+    /// # Errors
+    /// The address is in use, or as [`Proxy::start`].
+    pub fn listen(address: SocketAddr, scheduler: SocketAddr, seed: u64) -> io::Result<Self> {
+        let (front, listener) = bind(address)?;
+        front.set_nonblocking(true)?;
+        listener.set_nonblocking(true)?;
+        let address = front.local_addr()?;
+        let control = Arc::new(Mutex::new(Control::default()));
+        let mover = Mover {
+            front,
+            listener,
+            scheduler,
+            seed,
+            peers: Vec::new(),
+            due: BTreeMap::new(),
+            next: 0,
+            start: Instant::now(),
+            control: Arc::clone(&control),
+            streams: Vec::new(),
+        };
+        let thread = std::thread::Builder::new().name("chaos".into()).spawn(move || mover.run())?;
+        Ok(Self { address, control, thread: Some(thread) })
+    }
+
+    /// Where workers find it, UDP and TCP.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// From now on this goes wrong in that direction.
+    pub fn set_faults(&self, direction: Direction, faults: Faults) {
+        lock(&self.control).faults[direction.index()] = faults;
+    }
+
+    /// From now on this goes wrong in both directions.
+    pub fn set_all_faults(&self, faults: Faults) {
+        lock(&self.control).faults = [faults; 2];
+    }
+
+    /// Cuts a direction, or mends it.
+    pub fn set_cut(&self, direction: Direction, cut: bool) {
+        lock(&self.control).cut[direction.index()] = cut;
+    }
+
+    /// What has happened in that direction so far, all workers together.
+    pub fn counters(&self, direction: Direction) -> Counters {
+        lock(&self.control).counters[direction.index()]
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        lock(&self.control).stop = true;
+        if let Some(thread) = self.thread.take() {
+            // Its panic, if any, has been printed already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A panic elsewhere leaves plain numbers behind, which are still good.
+fn lock(control: &Mutex<Control>) -> MutexGuard<'_, Control> {
+    control.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// A worker as the proxy sees it: an address, and a socket that the scheduler takes for it.
+struct Peer {
+    address: SocketAddr,
+    back: UdpSocket,
+    lanes: [Lane; 2],
+}
+
+/// The thread's state.
+struct Mover {
+    front: UdpSocket,
+    listener: TcpListener,
+    scheduler: SocketAddr,
+    seed: u64,
+    peers: Vec<Peer>,
+    /// What goes out, by time and then by order.
+    due: BTreeMap<(u64, u64), (usize, Direction, Vec<u8>)>,
+    next: u64,
+    start: Instant,
+    control: Arc<Mutex<Control>>,
+    streams: Vec<TcpStream>,
+}
+
+impl Mover {
+    fn run(mut self) {
+        let mut buffer = vec![0; BUFFER_BYTES];
+        while !lock(&self.control).stop {
+            self.wait();
+            self.read_front(&mut buffer);
+            (0..self.peers.len()).for_each(|peer| self.read_back(peer, &mut buffer));
+            self.accept();
+            self.send_due();
+            self.publish();
+        }
+        self.streams.iter().for_each(|stream| {
+            let _ = stream.shutdown(Shutdown::Both);
+        });
+    }
+
+    fn now_us(&self) -> u64 {
+        self.start.elapsed().as_micros() as u64
+    }
+
+    /// Until a socket has something, or the next datagram is due.
+    fn wait(&self) {
+        let next_us = self.due.first_key_value().map(|((due_us, _), _)| *due_us);
+        let until = next_us.map(|due_us| Duration::from_micros(due_us.saturating_sub(self.now_us())));
+        let wait = until.unwrap_or(WAIT_MAX).min(WAIT_MAX);
+        let mut fds =
+            vec![PollFd::new(&self.front, PollFlags::IN), PollFd::new(&self.listener, PollFlags::IN)];
+        fds.extend(self.peers.iter().map(|peer| PollFd::new(&peer.back, PollFlags::IN)));
+        let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(wait.subsec_nanos()) };
+        // Interrupted or not, all sockets are looked at next.
+        let _ = poll(&mut fds, Some(&wait));
+    }
+
+    fn read_front(&mut self, buffer: &mut [u8]) {
+        for _ in 0..BATCH {
+            let Ok((bytes, from)) = self.front.recv_from(buffer) else { return };
+            if let Ok(peer) = self.peer(from) {
+                self.pass(peer, Direction::Up, &buffer[..bytes]);
+            }
+        }
+    }
+
+    fn read_back(&mut self, peer: usize, buffer: &mut [u8]) {
+        for _ in 0..BATCH {
+            match self.peers[peer].back.recv(buffer) {
+                Ok(bytes) => self.pass(peer, Direction::Down, &buffer[..bytes]),
+                // The scheduler is not there now; workers see silence, as on a real network.
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn peer(&mut self, address: SocketAddr) -> io::Result<usize> {
+        if let Some(known) = self.peers.iter().position(|peer| peer.address == address) {
+            return Ok(known);
+        }
+        let back = UdpSocket::bind(SocketAddr::new(self.front.local_addr()?.ip(), 0))?;
+        back.connect(self.scheduler)?;
+        back.set_nonblocking(true)?;
+        let seed = self.seed.wrapping_add(2 * self.peers.len() as u64);
+        self.peers.push(Peer { address, back, lanes: [Lane::new(seed), Lane::new(seed.wrapping_add(1))] });
+        Ok(self.peers.len() - 1)
+    }
+
+    fn pass(&mut self, peer: usize, direction: Direction, datagram: &[u8]) {
+        let now_us = self.now_us();
+        let (faults, cut) = {
+            let control = lock(&self.control);
+            (control.faults[direction.index()], control.cut[direction.index()])
+        };
+        let mut out = Vec::new();
+        self.peers[peer].lanes[direction.index()].pass(datagram, &faults, cut, now_us, &mut out);
+        for Delivery { due_us, bytes } in out {
+            self.due.insert((due_us, self.next), (peer, direction, bytes));
+            self.next += 1;
+        }
+    }
+
+    fn send_due(&mut self) {
+        let now_us = self.now_us();
+        while let Some(entry) = self.due.first_entry() {
+            if entry.key().0 > now_us {
+                return;
+            }
+            let (peer, direction, bytes) = entry.remove();
+            let peer = &self.peers[peer];
+            // What cannot be sent is lost, as on a real network.
+            let _ = match direction {
+                Direction::Up => peer.back.send(&bytes),
+                Direction::Down => self.front.send_to(&bytes, peer.address),
+            };
+        }
+    }
+
+    fn publish(&self) {
+        let mut counters = [Counters::default(); 2];
+        for peer in &self.peers {
+            counters.iter_mut().zip(&peer.lanes).for_each(|(sum, lane)| sum.add(&lane.counters()));
+        }
+        lock(&self.control).counters = counters;
+    }
+
+    fn accept(&mut self) {
+        while let Ok((client, _)) = self.listener.accept() {
+            // A connection that cannot be handed through is closed; its caller tries again.
+            if let Ok(streams) = hand_through(client, self.scheduler) {
+                self.streams.extend(streams);
+            }
+        }
+    }
+}
+
+/// Two threads that copy until their side ends.
+fn hand_through(client: TcpStream, scheduler: SocketAddr) -> io::Result<[TcpStream; 2]> {
+    client.set_nonblocking(false)?;
+    let server = TcpStream::connect(scheduler)?;
+    for (from, to) in [(&client, &server), (&server, &client)] {
+        from.set_nodelay(true)?;
+        let (mut from, mut to) = (from.try_clone()?, to.try_clone()?);
+        let copy = move || {
+            let _ = io::copy(&mut from, &mut to);
+            let _ = to.shutdown(Shutdown::Write);
+        };
+        std::thread::Builder::new().name("chaos-tcp".into()).spawn(copy)?;
+    }
+    Ok([client, server])
+}
+
+/// The same port for UDP and TCP. With port 0, others are tried until one is free for both.
+fn bind(address: SocketAddr) -> io::Result<(UdpSocket, TcpListener)> {
+    let tries = if address.port() == 0 { PORT_TRIES } else { 1 };
+    let mut last = io::Error::from(ErrorKind::AddrInUse);
+    for _ in 0..tries {
+        let socket = UdpSocket::bind(address)?;
+        match TcpListener::bind(socket.local_addr()?) {
+            Ok(listener) => return Ok((socket, listener)),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+
+    const GUARD: Duration = Duration::from_secs(30);
+
+    /// A server that echoes datagrams, and a client connected to the proxy before it.
+    fn echo() -> (Proxy, UdpSocket, UdpSocket) {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let proxy = Proxy::start(server.local_addr().unwrap(), 1).unwrap();
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.connect(proxy.address()).unwrap();
+        server.set_read_timeout(Some(GUARD)).unwrap();
+        client.set_read_timeout(Some(GUARD)).unwrap();
+        (proxy, server, client)
+    }
+
+    fn there_and_back(server: &UdpSocket, client: &UdpSocket, word: &[u8]) {
+        let mut buffer = [0; 64];
+        client.send(word).unwrap();
+        let (bytes, from) = server.recv_from(&mut buffer).unwrap();
+        assert_eq!(&buffer[..bytes], word);
+        server.send_to(word, from).unwrap();
+        let bytes = client.recv(&mut buffer).unwrap();
+        assert_eq!(&buffer[..bytes], word);
+    }
+
+    /// The counters of a direction once so many have come in.
+    fn after(proxy: &Proxy, direction: Direction, received: u64) -> Counters {
+        let start = Instant::now();
+        loop {
+            let counters = proxy.counters(direction);
+            if counters.received >= received {
+                return counters;
+            }
+            assert!(start.elapsed() < GUARD, "{counters}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn datagrams_go_there_and_back() {
+        let (proxy, server, client) = echo();
+        there_and_back(&server, &client, b"one");
+        there_and_back(&server, &client, b"two");
+        assert_eq!(after(&proxy, Direction::Up, 2).delivered, 2);
+        assert_eq!(after(&proxy, Direction::Down, 2).delivered, 2);
+    }
+
+    #[test]
+    fn a_cut_direction_is_silent_until_it_is_mended() {
+        let (proxy, server, client) = echo();
+        proxy.set_cut(Direction::Up, true);
+        client.send(b"lost").unwrap();
+        assert_eq!(after(&proxy, Direction::Up, 1).cut, 1);
+        proxy.set_cut(Direction::Up, false);
+        there_and_back(&server, &client, b"found");
+    }
+
+    #[test]
+    fn a_duplicated_datagram_arrives_twice() {
+        let (proxy, server, client) = echo();
+        proxy.set_faults(Direction::Up, Faults { duplication: 1.0, delay_us: 1_000, ..Faults::NONE });
+        client.send(b"x").unwrap();
+        let mut buffer = [0; 8];
+        assert_eq!(server.recv(&mut buffer).unwrap(), 1);
+        assert_eq!(server.recv(&mut buffer).unwrap(), 1);
+        assert_eq!(after(&proxy, Direction::Up, 1).duplicated, 1);
+    }
+
+    #[test]
+    fn tcp_passes_unharmed() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let proxy = Proxy::start(server.local_addr().unwrap(), 1).unwrap();
+        proxy.set_all_faults(Faults { loss: 1.0, ..Faults::NONE });
+        let mut client = TcpStream::connect(proxy.address()).unwrap();
+        let (mut end, _) = server.accept().unwrap();
+        client.write_all(b"hello").unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        let mut text = String::new();
+        end.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "hello");
+        end.write_all(b"back").unwrap();
+        drop(end);
+        text.clear();
+        client.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "back");
+    }
+}
