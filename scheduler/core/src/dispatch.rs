@@ -8,6 +8,7 @@ use crate::coverage::{Class, Classes};
 use crate::farm::Farm;
 use crate::job::JobState;
 use crate::limits::LAMBDA;
+use crate::node::Ahead;
 use crate::task::{NodeId, State, Task};
 
 /// Room below this share of the window is left to grow, so that tasks travel together.
@@ -23,7 +24,13 @@ impl Farm {
             if !job.active() || job.pending() == 0 || job.refused_by.contains_key(&id) {
                 continue;
             }
-            let window = node.window(now_us, self.scarce(job)).min(NODE_TASKS_MAX as usize);
+            let ideal = self.ideal(job, id);
+            let ahead = match ideal.learning {
+                true => Ahead::Least,
+                false if self.scarce(job) => Ahead::Scarce,
+                false => Ahead::Full,
+            };
+            let window = node.window(now_us, ideal.us, ahead).min(NODE_TASKS_MAX as usize);
             let room = window.saturating_sub(node.tasks.len());
             if room == 0 || (room < window / ROOM_SHARE && node.tasks.len() > usize::from(node.slots)) {
                 return;
@@ -35,7 +42,7 @@ impl Farm {
     /// Up to `room` tasks of `job_id` go from gq, refilled if need be, to node `id`.
     fn assign(&mut self, job_id: JobId, id: NodeId, room: usize, now_us: u64) {
         let Some(job) = self.jobs.get(&job_id) else { return };
-        let ideal = self.ideal_units(job, id);
+        let ideal = self.ideal(job, id).units;
         let most = u128::from(ideal.saturating_mul(LAMBDA));
         let waiting = self.gq.tasks(job_id);
         if waiting < room {

@@ -40,6 +40,17 @@ impl NodeState {
     }
 }
 
+/// How much work a node may hold beside what it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ahead {
+    /// No more than keeps its slots from waiting: the size of its tasks is still being learnt.
+    Least,
+    /// Little: so little is left to do that what it holds others will miss.
+    Scarce,
+    /// A minute's work, so that a scheduler which is away stops nobody.
+    Full,
+}
+
 /// A node at power zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Probe {
@@ -195,9 +206,9 @@ impl Node {
         matches!(self.state(), NodeState::Up)
     }
 
-    /// Tasks that it may hold now. `scarce`: there is so little left to do that holding work ahead would
-    /// keep it from others.
-    pub(crate) fn window(&self, now_us: u64, scarce: bool) -> usize {
+    /// Tasks that it may hold now, if the next ones take `next_us` there (0: nobody knows). What it did so
+    /// far alone says little where sizes still grow.
+    pub(crate) fn window(&self, now_us: u64, next_us: f64, ahead: Ahead) -> usize {
         match self.state() {
             NodeState::Up => {}
             NodeState::Quarantined => {
@@ -205,15 +216,16 @@ impl Node {
             }
             _ => return 0,
         }
-        let slots = i64::from(self.slots);
-        let ahead_us = if scarce { PREFETCH_SCARCE_US } else { PREFETCH_US };
-        let ahead = if self.task_us <= 0.0 {
-            PREFETCH_TASKS_MIN
-        } else {
-            PREFETCH_TASKS_MIN.max((ahead_us as f64 / self.task_us.max(1.0)) as u64)
+        let ahead_us = match ahead {
+            Ahead::Least => 0,
+            _ if next_us <= 0.0 => 0,
+            Ahead::Scarce => PREFETCH_SCARCE_US,
+            Ahead::Full => PREFETCH_US,
         };
-        let base = slots.saturating_mul(ahead.min(1 << 32) as i64);
-        let steps = if scarce { self.steps.min(0) } else { self.steps };
+        let tasks = PREFETCH_TASKS_MIN.max((ahead_us as f64 / self.task_us.max(next_us).max(1.0)) as u64);
+        let slots = i64::from(self.slots);
+        let base = slots.saturating_mul(tasks.min(1 << 32) as i64);
+        let steps = if ahead == Ahead::Full { self.steps } else { self.steps.min(0) };
         (base + steps).clamp(slots + 1, i64::from(self.queue_tasks_max).max(slots + 1)) as usize
     }
 

@@ -10,26 +10,42 @@ use crate::job::{Job, Sizing};
 use crate::limits::{GQ_TASKS_MAX, GROWTH_MAX, PREFETCH_US, TAIL_FLOOR_US, TAIL_SHARE};
 use crate::task::NodeId;
 
+/// Size of the next task on a node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ideal {
+    /// Its units.
+    pub(crate) units: u64,
+    /// Its computing time in microseconds; 0 where no rate is known yet.
+    pub(crate) us: f64,
+    /// What was measured so far is too little for a task of the full size: the next result tells more, so
+    /// few such tasks should wait at the node.
+    pub(crate) learning: bool,
+}
+
 impl Farm {
-    /// Units that a task of `job` should have on node `id`: what takes the target time there by its
+    /// The size that a task of `job` should have on node `id`: what takes the target time there by its
     /// measured rate, less near the job's end.
-    pub(crate) fn ideal_units(&self, job: &Job, id: NodeId) -> u64 {
-        let target_us = match job.new.sizing {
-            Sizing::Units(units) => return units.max(1),
-            Sizing::TargetUs(target_us) => target_us,
-        };
+    pub(crate) fn ideal(&self, job: &Job, id: NodeId) -> Ideal {
         let first = job.new.kind.first_units();
         let (rate, largest) = match job.rates.get(&id) {
             Some(rate) => (rate.units_per_s, rate.largest),
             None => (job.mean_rate, first),
         };
+        let sized = |units: u64, learning| {
+            let us = if rate == 0.0 { 0.0 } else { units as f64 * 1e6 / rate };
+            Ideal { units, us, learning }
+        };
+        let target_us = match job.new.sizing {
+            Sizing::Units(units) => return sized(units.max(1), false),
+            Sizing::TargetUs(target_us) => target_us,
+        };
         let within = |us: u64| (rate * us as f64 / 1e6).clamp(1.0, u64::MAX as f64 / 4.0) as u64;
         if rate == 0.0 {
-            return self.tail_units(job, first).min(first).max(1);
+            return sized(self.tail_units(job, first).min(first).max(1), true);
         }
+        let wanted = within(target_us).min(self.tail_units(job, within(TAIL_FLOOR_US))).max(1);
         let grown = largest.max(first).saturating_mul(GROWTH_MAX);
-        let wanted = within(target_us).min(grown);
-        wanted.min(self.tail_units(job, within(TAIL_FLOOR_US))).max(1)
+        sized(wanted.min(grown), wanted > grown)
     }
 
     /// Near the end tasks shrink, so that the last ones end together: a share of what is left a slot, but
@@ -52,7 +68,7 @@ impl Farm {
         let (first, units, by_time) =
             (job.coverage.cursor(), job.coverage.units(), matches!(job.new.sizing, Sizing::TargetUs(_)));
         let (mut at, mut cut) = (first, 0);
-        let mut size = self.ideal_units(job, id);
+        let mut size = self.ideal(job, id).units;
         for _ in 0..room {
             if at == units {
                 break;
