@@ -1,1 +1,31 @@
-//! Stub.
+//! The farm under virtual time: the real scheduler core and the real worker core exchange the real codec's
+//! datagrams over a network of seeded faults, and are judged by rules of the simulator's own. The rim
+//! (sockets, threads, seals, clocks) is never part of it.
+//!
+//! A run is a [`Scenario`] and a seed: [`Sim::new`], then [`Sim::run`], which ends with a [`Tally`] or with
+//! the first [`Violation`]. Inside, in the order of a datagram's life: `at_farm`, `network`, `at_worker`,
+//! `slot`; `plan` and `trouble` are the faults; `job` (a ledger) and `wiretap` are the judges.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod agenda;
+mod at_farm;
+mod at_worker;
+mod intervals;
+mod job;
+mod machine;
+mod network;
+mod plan;
+mod random;
+mod scenario;
+mod sim;
+mod slot;
+mod tally;
+mod trouble;
+mod violation;
+mod wiretap;
+
+pub use scenario::Scenario;
+pub use sim::Sim;
+pub use tally::{Sizes, Tally};
+pub use violation::Violation;

@@ -1,0 +1,131 @@
+//! What happens next: one heap of events under a virtual clock in microseconds. Events of one time happen
+//! in the order in which they were put in, so a run depends on nothing but its seed.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+/// Index of a simulated machine.
+pub(crate) type MachineId = u32;
+
+/// Something that will happen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum What {
+    /// A datagram reaches the scheduler's receive buffer.
+    Arrive(MachineId, Parcel),
+    /// The scheduler takes a datagram out of its receive buffer.
+    Serve(MachineId, Parcel),
+    /// A datagram reaches a worker.
+    Deliver(MachineId, Parcel),
+    /// Records up to this sequence are durable.
+    Durable(u64),
+    /// The farm's next deadline.
+    FarmTick,
+    /// A worker's next deadline.
+    WorkerTick(MachineId),
+    /// A slot finishes what it planned: slot, number of the plan.
+    Step(MachineId, u16, u32),
+    /// A handshake has succeeded, for the worker of that incarnation.
+    Session(MachineId, u32),
+    /// A machine starts its worker anew, or goes on after a pause.
+    Wake(MachineId, u32),
+    /// The next line of the plan of faults and commands.
+    Plan,
+    /// Time to write down how many nodes are up.
+    Sample,
+}
+
+/// Index of a datagram under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Parcel(u32);
+
+/// A datagram and the incarnation of the worker whose session it belongs to: another has no key for it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Letter {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) life: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    at_us: u64,
+    order: u64,
+    what: What,
+}
+
+impl Ord for Entry {
+    /// Reversed: the heap gives its greatest first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.at_us, other.order).cmp(&(self.at_us, self.order))
+    }
+}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.order == other.order
+    }
+}
+
+impl Eq for Entry {}
+
+/// Events to come and datagrams under way.
+#[derive(Debug, Default)]
+pub(crate) struct Agenda {
+    heap: BinaryHeap<Entry>,
+    order: u64,
+    letters: Vec<Letter>,
+    free: Vec<u32>,
+}
+
+impl Agenda {
+    /// `what` happens at `at_us`.
+    pub(crate) fn at(&mut self, at_us: u64, what: What) {
+        self.order += 1;
+        self.heap.push(Entry { at_us, order: self.order, what });
+    }
+
+    /// The next event and its time.
+    pub(crate) fn next(&mut self) -> Option<(u64, What)> {
+        self.heap.pop().map(|entry| (entry.at_us, entry.what))
+    }
+
+    /// Keeps a datagram until it is taken.
+    pub(crate) fn post(&mut self, letter: Letter) -> Parcel {
+        match self.free.pop() {
+            Some(at) => {
+                self.letters[at as usize] = letter;
+                Parcel(at)
+            }
+            None => {
+                self.letters.push(letter);
+                Parcel(self.letters.len() as u32 - 1)
+            }
+        }
+    }
+
+    /// Takes a datagram.
+    pub(crate) fn take(&mut self, parcel: Parcel) -> Letter {
+        self.free.push(parcel.0);
+        std::mem::take(&mut self.letters[parcel.0 as usize])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn earlier_first_and_at_one_time_in_order() {
+        let mut agenda = Agenda::default();
+        agenda.at(5, What::WorkerTick(1));
+        agenda.at(3, What::WorkerTick(2));
+        agenda.at(5, What::WorkerTick(3));
+        let order: Vec<_> = std::iter::from_fn(|| agenda.next()).collect();
+        assert_eq!(order, [(3, What::WorkerTick(2)), (5, What::WorkerTick(1)), (5, What::WorkerTick(3))]);
+    }
+}

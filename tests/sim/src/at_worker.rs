@@ -1,0 +1,239 @@
+//! A worker's end: what reaches it, what its core wants done, what its slots report.
+
+use starfarm_protocol::wire::Letting;
+use starfarm_scheduler_core::NodeId;
+use starfarm_worker_core::{Deed, Task};
+
+use crate::agenda::{MachineId, Parcel, What};
+use crate::machine::Process;
+use crate::network::Way;
+use crate::sim::{SPINS_MAX, Sim};
+use crate::slot::{Report, Slot, Surroundings};
+use crate::violation::{Broken, rule};
+
+impl Sim {
+    /// Keeps an event of a paused worker for later. True where it is not to happen now.
+    fn held_up(&mut self, machine: MachineId, what: What) -> bool {
+        let m = &mut self.machines[machine as usize];
+        if m.process == Process::Paused {
+            m.late.push(what);
+        }
+        m.process != Process::Up
+    }
+
+    pub(crate) fn deliver(&mut self, machine: MachineId, parcel: Parcel) -> Result<(), Broken> {
+        let m = &mut self.machines[machine as usize];
+        if m.process == Process::Paused {
+            if m.late_datagrams < u32::from(m.group.receive_datagrams) {
+                m.late_datagrams += 1;
+                m.late.push(What::Deliver(machine, parcel));
+            } else {
+                self.agenda.take(parcel);
+                self.tally.overflowed[1] += 1;
+            }
+            return Ok(());
+        }
+        let letter = self.agenda.take(parcel);
+        let m = &mut self.machines[machine as usize];
+        if m.process != Process::Up || letter.life != m.life {
+            return Ok(());
+        }
+        self.tally.arrived += 1;
+        let mut deeds = std::mem::take(&mut self.deeds);
+        let welcomed = m.worker.is_welcomed();
+        m.worker.on_datagram(&letter.bytes, self.now_us, &mut deeds);
+        let renewed = !welcomed && m.worker.is_welcomed();
+        self.wiretap.on_worker_hears(machine, &letter.bytes, renewed);
+        let queued = m.worker.queued_tasks();
+        rule(queued <= m.group.queue_tasks_max as usize, "a worker's queue is bounded", || {
+            format!("node {machine}: {queued} tasks")
+        })?;
+        self.settle(machine, deeds)
+    }
+
+    pub(crate) fn session(&mut self, machine: MachineId, life: u32) -> Result<(), Broken> {
+        let m = &self.machines[machine as usize];
+        if m.life != life || self.held_up(machine, What::Session(machine, life)) {
+            return Ok(());
+        }
+        self.farm.sessions[machine as usize] = life;
+        self.farm.farm.on_session(NodeId(machine), &format!("n{machine}"), self.now_us);
+        let mut deeds = std::mem::take(&mut self.deeds);
+        self.machines[machine as usize].worker.on_session(self.now_us, &mut deeds);
+        self.settle(machine, deeds)
+    }
+
+    pub(crate) fn worker_tick(&mut self, machine: MachineId) -> Result<(), Broken> {
+        let m = &mut self.machines[machine as usize];
+        if m.tick_us > self.now_us && m.process == Process::Up {
+            return Ok(());
+        }
+        if self.held_up(machine, What::WorkerTick(machine)) {
+            return Ok(());
+        }
+        let m = &mut self.machines[machine as usize];
+        m.tick_us = u64::MAX;
+        let deeds = std::mem::take(&mut self.deeds);
+        self.settle(machine, deeds)
+    }
+
+    pub(crate) fn step(&mut self, machine: MachineId, slot: u16, step: u32) -> Result<(), Broken> {
+        if self.held_up(machine, What::Step(machine, slot, step)) {
+            return Ok(());
+        }
+        if self.machines[machine as usize].slots[usize::from(slot)].step != step {
+            return Ok(());
+        }
+        let mut deeds = std::mem::take(&mut self.deeds);
+        let died =
+            self.on_slot(machine, slot, &mut deeds, |slot, around, out| slot.step_ends(around, out))?;
+        if died {
+            deeds.clear();
+            self.deeds = deeds;
+            self.crash(machine, Some(POISONED_US));
+            return Ok(());
+        }
+        self.settle(machine, deeds)
+    }
+
+    /// Ends a batch of events at a worker: does what its core wants until it wants nothing more.
+    pub(crate) fn settle(&mut self, machine: MachineId, mut deeds: Vec<Deed>) -> Result<(), Broken> {
+        let mut todo = Vec::new();
+        let m = &mut self.machines[machine as usize];
+        if m.worker.next_deadline() <= self.now_us {
+            m.worker.on_tick(self.now_us, &mut deeds);
+        }
+        while !deeds.is_empty() {
+            std::mem::swap(&mut todo, &mut deeds);
+            for deed in todo.drain(..) {
+                self.perform(machine, deed, &mut deeds)?;
+            }
+            let m = &mut self.machines[machine as usize];
+            if m.process != Process::Up {
+                break;
+            }
+            if m.worker.next_deadline() <= self.now_us {
+                m.worker.on_tick(self.now_us, &mut deeds);
+            }
+        }
+        deeds.clear();
+        self.deeds = deeds;
+        let m = &mut self.machines[machine as usize];
+        if m.process != Process::Up {
+            return Ok(());
+        }
+        let wanted_us = m.worker.next_deadline();
+        m.spins = if wanted_us <= self.now_us { m.spins + 1 } else { 0 };
+        rule(m.spins < SPINS_MAX, "a worker does not spin", || format!("node {machine}"))?;
+        let at_us = wanted_us.max(self.now_us + 1);
+        if at_us < m.tick_us {
+            m.tick_us = at_us;
+            self.agenda.at(at_us, What::WorkerTick(machine));
+        }
+        Ok(())
+    }
+
+    fn perform(&mut self, machine: MachineId, deed: Deed, deeds: &mut Vec<Deed>) -> Result<(), Broken> {
+        match deed {
+            Deed::Send(bytes) => {
+                self.wiretap.on_worker_sends(machine, &bytes)?;
+                let life = self.machines[machine as usize].life;
+                self.send(machine, Way::Up, life, bytes);
+            }
+            Deed::Start { slot, tasks } => self.start(machine, slot, tasks, deeds)?,
+            Deed::Trim { slot, job } => {
+                self.on_slot(machine, slot, deeds, |s, around, out| {
+                    s.let_go(job, Letting::Trim, around, out)
+                })?;
+            }
+            Deed::Kill { slot, job } => {
+                self.on_slot(machine, slot, deeds, |s, around, out| {
+                    s.let_go(job, Letting::Kill, around, out)
+                })?;
+            }
+            Deed::Handshake => self.shake_hands(machine),
+            Deed::Refused(why) => return Err(("the scheduler works with its workers", why)),
+            Deed::Drained => self.left(machine),
+        }
+        Ok(())
+    }
+
+    fn start(
+        &mut self,
+        machine: MachineId,
+        slot: u16,
+        tasks: Vec<Task>,
+        deeds: &mut Vec<Deed>,
+    ) -> Result<(), Broken> {
+        for task in &tasks {
+            self.wiretap.on_start(machine, task.attempt.0)?;
+        }
+        rule(
+            self.machines[machine as usize].slots[usize::from(slot)].unit().is_none(),
+            "a slot starts when it is idle",
+            || format!("slot {slot} of node {machine}"),
+        )?;
+        self.on_slot(machine, slot, deeds, |slot, around, out| slot.start(tasks, around, out)).map(|_| ())
+    }
+
+    /// Something happens to a slot: its reports go to the worker. True where the worker died of it.
+    fn on_slot(
+        &mut self,
+        machine: MachineId,
+        slot: u16,
+        deeds: &mut Vec<Deed>,
+        act: impl FnOnce(&mut Slot, &mut Surroundings<'_>, &mut Vec<Report>),
+    ) -> Result<bool, Broken> {
+        let m = &mut self.machines[machine as usize];
+        let ours = &mut m.slots[usize::from(slot)];
+        let before = ours.step;
+        let mut reports = std::mem::take(&mut self.reports);
+        let mut around = Surroundings {
+            now_us: self.now_us,
+            jobs: &mut self.jobs,
+            random: &mut m.random,
+            speed: m.speed,
+            noise: m.group.noise,
+        };
+        act(ours, &mut around, &mut reports);
+        let (step, due_us) = (ours.step, ours.due_us());
+        if step != before
+            && let Some(due_us) = due_us
+        {
+            self.agenda.at(due_us, What::Step(machine, slot, step));
+        }
+        let mut died = false;
+        for report in reports.drain(..) {
+            match report {
+                Report::Running(job, unit) => m.worker.on_running(slot, job, unit),
+                Report::Part(part) => m.worker.on_part(slot, part, self.now_us, deeds),
+                Report::End(attempt) => m.worker.on_task_end(slot, attempt, self.now_us, deeds),
+                Report::Whole(lasted) => {
+                    if let Some(law) = &self.scenario.law {
+                        let fresh = self.wiretap.is_fresh(lasted.attempt.0);
+                        let job = &self.jobs[lasted.job.0 as usize - 1];
+                        self.tally.sizes.add(law, &lasted, job, m.booted_us, fresh);
+                    }
+                }
+                Report::Died => died = true,
+            }
+        }
+        self.reports = reports;
+        Ok(died)
+    }
+
+    /// A handshake takes a datagram each way, and a scheduler that is awake.
+    fn shake_hands(&mut self, machine: MachineId) {
+        let there = self.network.fate(machine, Way::Up)[0];
+        let back = self.network.fate(machine, Way::Down)[0];
+        if let (Some(there_us), Some(back_us)) = (there, back)
+            && self.now_us >= self.farm.stalled_until_us
+        {
+            let life = self.machines[machine as usize].life;
+            self.agenda.at(self.now_us + there_us + back_us, What::Session(machine, life));
+        }
+    }
+}
+
+/// A worker that a unit killed starts anew after this.
+const POISONED_US: u64 = 500_000;

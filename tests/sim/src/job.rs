@@ -1,0 +1,240 @@
+//! A job as the simulated world knows it: what its units do, and a ledger of its own of what was computed,
+//! recorded and durable. The ledger shares no code with the core's accounting; it is what the core is
+//! judged by.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use starfarm_protocol::ids::{ContentHash, JobId};
+use starfarm_protocol::spec::Stop;
+use starfarm_protocol::wire::{CommandUnit, FailReason, HitEntry, Outputs, Stream};
+use starfarm_scheduler_core::{JobState, JobView, Kind, NewJob, Place, Record, Sizing, limits};
+
+use crate::intervals::Intervals;
+use crate::random::Random;
+use crate::scenario::{JobModel, WorkModel};
+use crate::violation::{Broken, rule};
+
+/// A job.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) model: JobModel,
+    /// Its number, once submitted.
+    pub(crate) id: Option<JobId>,
+    pub(crate) state: Option<JobState>,
+    pub(crate) deleted: bool,
+    /// Planted hits: unit and target.
+    planted: BTreeMap<u128, u32>,
+    /// Units that failed in some run.
+    failed_runs: BTreeSet<u128>,
+    /// Units that were ever offered to anybody.
+    pub(crate) offered: Intervals,
+    /// Units that some slot computed, to whatever outcome.
+    computed: Intervals,
+    /// Units that a record says are done.
+    done: Intervals,
+    /// Units that a record says have failed for good.
+    failed: BTreeSet<u128>,
+    /// Units of such records that are durable.
+    durable: Intervals,
+    hits: BTreeSet<(u128, u32)>,
+}
+
+impl Job {
+    pub(crate) fn new(model: &JobModel, random: &mut Random) -> Self {
+        let mut planted = BTreeMap::new();
+        while planted.len() < (model.hits as usize).min(model.units as usize) {
+            let target = planted.len() as u32;
+            planted.entry(u128::from(random.below(model.units))).or_insert(target);
+        }
+        Self {
+            model: model.clone(),
+            id: None,
+            state: None,
+            deleted: false,
+            planted,
+            failed_runs: BTreeSet::new(),
+            offered: Intervals::default(),
+            computed: Intervals::default(),
+            done: Intervals::default(),
+            failed: BTreeSet::new(),
+            durable: Intervals::default(),
+            hits: BTreeSet::new(),
+        }
+    }
+
+    /// What the farm is told of the job. `place` makes its specification unlike all others.
+    pub(crate) fn to_submit(&self, place: usize) -> NewJob {
+        let targets = self.planted.len() as u32;
+        let stop = if self.model.stop_at_last_hit { Stop::AllTargets } else { Stop::Never };
+        NewJob {
+            name: format!("job{place}"),
+            user: "sim".to_owned(),
+            spec: ContentHash([place as u8 + 1; 32]),
+            units: u128::from(self.model.units),
+            kind: match self.model.work {
+                WorkModel::Search => Kind::Search { stop, missing: (0..targets).collect(), targets },
+                WorkModel::Command => Kind::Command { retries: self.model.retries },
+                WorkModel::Nothing => Kind::Nothing,
+            },
+            sizing: match (self.model.units_per_task, self.model.target_s) {
+                (Some(units), _) => Sizing::Units(units),
+                (None, target_s) => Sizing::TargetUs(target_s.map_or(limits::TARGET_US, crate::plan::us)),
+            },
+            place: if self.model.now { Place::Now } else { Place::Tail },
+        }
+    }
+
+    /// Computing time that a task should take, in microseconds; `None` where the user fixed the size.
+    pub(crate) fn target_us(&self) -> Option<u64> {
+        match (self.model.units_per_task, self.model.target_s) {
+            (Some(_), _) => None,
+            (None, target_s) => Some(target_s.map_or(limits::TARGET_US, crate::plan::us)),
+        }
+    }
+
+    /// The unit kills its worker.
+    pub(crate) fn is_poison(&self, unit: u128) -> bool {
+        self.model.poison.iter().any(|&poison| u128::from(poison) == unit)
+    }
+
+    fn divides(divisor: u64, unit: u128) -> bool {
+        divisor > 0 && unit.is_multiple_of(u128::from(divisor))
+    }
+
+    /// A slot ran one unit of a command: its record is appended to `body`.
+    pub(crate) fn run_unit(&mut self, unit: u128, duration_us: u64, body: &mut Vec<u8>) {
+        let first_time = !self.failed_runs.contains(&unit);
+        let fails = Self::divides(self.model.fail_always, unit)
+            || (Self::divides(self.model.fail_once, unit) && first_time);
+        if fails {
+            self.failed_runs.insert(unit);
+        }
+        self.computed.insert(unit, unit + 1);
+        let (failed, code) = if fails { (Some(FailReason::Exit), 1) } else { (None, 0) };
+        let stream = |text: &[u8]| Stream::Inline(text.to_vec());
+        let outputs = Outputs { stdout: stream(b"out"), stderr: stream(b"") };
+        CommandUnit { failed, code, duration_us, outputs }.write(body);
+    }
+
+    /// A slot searched an interval; the body of its result.
+    pub(crate) fn scan(&mut self, lo: u128, units: u64) -> Vec<u8> {
+        let hi = lo + u128::from(units);
+        self.computed.insert(lo, hi);
+        let mut body = Vec::new();
+        for (&unit, &target) in self.planted.range(lo..hi) {
+            HitEntry { offset: (unit - lo) as u64, target }.write(&mut body);
+        }
+        body
+    }
+
+    /// A record about this job, in the order of sequences. Intervals that it settles go to `settled`.
+    pub(crate) fn on_record(
+        &mut self,
+        record: &Record,
+        settled: &mut Vec<(u128, u128)>,
+    ) -> Result<(), Broken> {
+        match record {
+            Record::Done { lo, hi, hits, .. } => {
+                rule(self.computed.covers(*lo, *hi), "what is done was computed", || {
+                    format!("[{lo}, {hi}) is recorded as done, but no slot computed all of it")
+                })?;
+                self.done.insert(*lo, *hi);
+                settled.push((*lo, *hi));
+                for &(unit, target) in hits {
+                    rule(self.planted.get(&unit) == Some(&target), "a hit was planted", || {
+                        format!("unit {unit}, target {target}")
+                    })?;
+                    rule(self.hits.insert((unit, target)), "a hit is recorded once", || {
+                        format!("unit {unit}, target {target}")
+                    })?;
+                }
+            }
+            Record::Ran { units, .. } => {
+                for (unit, ran) in units {
+                    rule(self.computed.covers(*unit, unit + 1), "what ran was computed", || {
+                        format!("unit {unit} is recorded as run, but no slot ran it")
+                    })?;
+                    self.decide(*unit, ran.failed.is_some())?;
+                    settled.push((*unit, unit + 1));
+                }
+            }
+            Record::Poison(_, unit) => self.decide(*unit, true)?,
+            Record::State(_, state) => self.state = Some(*state),
+            Record::Submitted { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn decide(&mut self, unit: u128, failed: bool) -> Result<(), Broken> {
+        let fresh = !self.failed.contains(&unit) && !self.done.covers(unit, unit + 1);
+        rule(fresh, "a unit of a command is recorded once", || format!("unit {unit}"))?;
+        if failed {
+            self.failed.insert(unit);
+        } else {
+            self.done.insert(unit, unit + 1);
+        }
+        Ok(())
+    }
+
+    /// Records of these units are durable.
+    pub(crate) fn on_durable(&mut self, lo: u128, hi: u128) {
+        self.durable.insert(lo, hi);
+    }
+
+    /// A computed result over [lo, hi) is acknowledged.
+    pub(crate) fn on_acknowledged(&self, lo: u128, hi: u128) -> Result<(), Broken> {
+        let kept = match self.model.work {
+            // A failed run that will be repeated leaves no record.
+            WorkModel::Command => {
+                (lo..hi).all(|unit| self.durable.covers(unit, unit + 1) || self.failed_runs.contains(&unit))
+            }
+            _ => self.durable.covers(lo, hi),
+        };
+        rule(kept || self.deleted, "acknowledged only after it is durable", || {
+            format!("the result over [{lo}, {hi}) is acknowledged")
+        })
+    }
+
+    /// What the farm says of the job is what the ledger says.
+    pub(crate) fn agrees(&self, view: &JobView) -> Result<(), Broken> {
+        rule(view.done == self.done.units(), "every unit is counted once", || {
+            format!("{} units counted as done, the records say {}", view.done, self.done.units())
+        })?;
+        rule(view.failed == self.failed.len() as u128, "every failed unit is counted once", || {
+            format!("{} units counted as failed, the records say {}", view.failed, self.failed.len())
+        })?;
+        rule(view.hits == self.hits.len(), "hits and records agree", || {
+            format!("{} hits, the records say {}", view.hits, self.hits.len())
+        })?;
+        let sum = view.done + view.failed + view.out + view.pending + view.abandoned;
+        rule(sum == view.units, "conservation", || format!("{sum} of {} units: {view:?}", view.units))
+    }
+
+    /// What holds of a job that has ended.
+    pub(crate) fn ended_well(&self, view: &JobView) -> Result<(), Broken> {
+        self.agrees(view)?;
+        let decided = view.done + view.failed + view.abandoned;
+        rule(decided == view.units, "conservation at the end", || format!("{decided} of {}", view.units))?;
+        let whole =
+            matches!(view.state, JobState::Finished | JobState::Failed) && !self.model.stop_at_last_hit;
+        if whole {
+            rule(view.abandoned == 0, "a finished job is whole", || format!("{view:?}"))?;
+            rule(self.hits.len() == self.planted.len(), "every planted hit is found", || {
+                format!("{} of {}", self.hits.len(), self.planted.len())
+            })?;
+            let poison = self.model.poison.iter().map(|&unit| u128::from(unit));
+            let failing = (0..u128::from(self.model.units)).step_by(self.model.fail_always.max(1) as usize);
+            let failing = failing.take_while(|_| self.model.fail_always > 0);
+            let expected: BTreeSet<u128> = failing.chain(poison).collect();
+            rule(self.failed == expected, "the failing units have failed and no others", || {
+                format!("{:?}, not {expected:?}", self.failed)
+            })?;
+        }
+        let found_all = self.hits.len() == self.planted.len();
+        rule(
+            found_all || !self.model.stop_at_last_hit || view.state == JobState::Cancelled,
+            "it ends with its last hit",
+            || format!("{} of {}", self.hits.len(), self.planted.len()),
+        )
+    }
+}

@@ -1,0 +1,143 @@
+//! A simulated machine: one worker with the real core, its slots, and what happens to the process. What the
+//! worker wants done is done by the simulation (`at_worker`).
+
+use starfarm_protocol::ids::{Boot, JobId};
+use starfarm_worker_core::{Config, Worker};
+
+use crate::agenda::What;
+use crate::random::Random;
+use crate::scenario::Group;
+use crate::slot::Slot;
+
+/// State of the worker's process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Process {
+    /// It runs.
+    Up,
+    /// It is stopped; what comes waits in `late`.
+    Paused,
+    /// There is none.
+    Down,
+}
+
+/// A machine.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub(crate) group: Group,
+    pub(crate) speed: f64,
+    pub(crate) random: Random,
+    pub(crate) process: Process,
+    pub(crate) worker: Worker,
+    /// Counts incarnations of the worker.
+    pub(crate) life: u32,
+    pub(crate) slots: Vec<Slot>,
+    /// What came while it was paused, and how many datagrams are among it.
+    pub(crate) late: Vec<What>,
+    pub(crate) late_datagrams: u32,
+    /// The earliest tick in the agenda.
+    pub(crate) tick_us: u64,
+    /// Ticks since the clock last moved on: a worker that spins is broken.
+    pub(crate) spins: u32,
+    /// Computed results that a worker which left could not deliver.
+    pub(crate) spool: Vec<u8>,
+    /// What its slots ran when the process died.
+    pub(crate) died_running: Vec<(JobId, u128)>,
+    /// It left by order; a new worker starts so long after.
+    pub(crate) returns_us: Option<u64>,
+    pub(crate) booted_us: u64,
+    pub(crate) up_us: u64,
+    /// Computing time of slots of earlier incarnations.
+    pub(crate) busy_us: u64,
+    pub(crate) totals: MachineTotals,
+}
+
+/// Counters over all incarnations.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MachineTotals {
+    pub(crate) refused_offers: u64,
+    pub(crate) resent: u64,
+    pub(crate) handshakes: u64,
+    pub(crate) malformed: u64,
+    pub(crate) stray_parts: u64,
+    /// Slot time that was there for work.
+    pub(crate) available_us: u64,
+}
+
+impl Machine {
+    pub(crate) fn new(group: &Group, mut random: Random) -> Self {
+        let speed = group.speed * random.about_one(group.speed_spread);
+        Self {
+            speed,
+            process: Process::Down,
+            worker: Worker::new(config(group, 0, 0, Vec::new()), 0),
+            life: 0,
+            slots: Vec::new(),
+            late: Vec::new(),
+            late_datagrams: 0,
+            tick_us: u64::MAX,
+            spins: 0,
+            spool: Vec::new(),
+            died_running: Vec::new(),
+            returns_us: None,
+            booted_us: 0,
+            up_us: 0,
+            busy_us: 0,
+            totals: MachineTotals::default(),
+            group: group.clone(),
+            random,
+        }
+    }
+
+    /// A new incarnation of the worker starts.
+    pub(crate) fn boot(&mut self, now_us: u64) {
+        self.life += 1;
+        let (boot, seed) = (self.random.draw() | 1, self.random.draw());
+        let died_running = std::mem::take(&mut self.died_running);
+        self.worker = Worker::new(config(&self.group, boot, seed, died_running), now_us);
+        if !self.spool.is_empty() {
+            let spool = std::mem::take(&mut self.spool);
+            self.worker.restore(&spool).expect("the spool is as the core wrote it");
+        }
+        self.slots = (0..self.group.slots).map(|_| Slot::default()).collect();
+        self.late.clear();
+        self.late_datagrams = 0;
+        self.returns_us = None;
+        (self.booted_us, self.up_us, self.tick_us) = (now_us, now_us, u64::MAX);
+        self.process = Process::Up;
+    }
+
+    /// The worker's process ends. What its slots ran is found in a file by the next one.
+    pub(crate) fn die(&mut self, now_us: u64) {
+        self.account(now_us);
+        let counters = self.worker.counters();
+        self.totals.refused_offers += counters.refused_offers;
+        self.totals.resent += counters.resent;
+        self.totals.handshakes += counters.handshakes;
+        self.totals.malformed += counters.malformed;
+        self.totals.stray_parts += counters.stray_parts;
+        self.busy_us += self.slots.iter().map(|slot| slot.busy_us).sum::<u64>();
+        self.process = Process::Down;
+        self.life += 1;
+        self.died_running = self.slots.iter().filter_map(Slot::unit).collect();
+    }
+
+    /// Adds the slots' time since the last look.
+    pub(crate) fn account(&mut self, now_us: u64) {
+        if self.process == Process::Up {
+            self.totals.available_us += (now_us - self.up_us) * u64::from(self.group.slots);
+        }
+        self.up_us = now_us;
+    }
+}
+
+fn config(group: &Group, boot: u64, seed: u64, died_running: Vec<(JobId, u128)>) -> Config {
+    Config {
+        boot: Boot(boot),
+        slots: group.slots,
+        queue_tasks_max: group.queue_tasks_max,
+        receive_datagrams_max: group.receive_datagrams,
+        heartbeat_us: 1_000_000,
+        seed,
+        died_running,
+    }
+}

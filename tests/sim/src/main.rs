@@ -1,0 +1,72 @@
+//! `starfarm-sim run FILE [--seed N | --seeds A..B]`: runs a scenario and prints what it counted. Exit code
+//! 1 and the broken rule where one is, 2 for bad usage.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::{Parser, Subcommand};
+use starfarm_sim::{Scenario, Sim};
+
+/// The real cores of starfarm under virtual time and seeded faults.
+#[derive(Parser)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a scenario.
+    Run {
+        /// The scenario, a TOML file.
+        file: PathBuf,
+        /// One seed.
+        #[arg(long, default_value_t = 1, conflicts_with = "seeds")]
+        seed: u64,
+        /// A range of seeds, A..B, B exclusive.
+        #[arg(long, value_parser = seeds)]
+        seeds: Option<std::ops::Range<u64>>,
+        /// The shortened form that the tests run.
+        #[arg(long)]
+        short: bool,
+        /// Say what happens on the farm, on stderr.
+        #[arg(long)]
+        verbose: bool,
+    },
+}
+
+fn seeds(text: &str) -> Result<std::ops::Range<u64>, String> {
+    let parsed = text.split_once("..").and_then(|(a, b)| Some(a.parse().ok()?..b.parse().ok()?));
+    parsed.filter(|range| !range.is_empty()).ok_or_else(|| "write it as 1..100".to_owned())
+}
+
+fn main() -> ExitCode {
+    let Command::Run { file, seed, seeds, short, verbose } = Cli::parse().command;
+    let scenario = match Scenario::load(&file) {
+        Ok(scenario) if short => scenario.shortened(),
+        Ok(scenario) => scenario,
+        Err(error) => {
+            eprintln!("starfarm-sim: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let one = seeds.is_none();
+    for seed in seeds.unwrap_or(seed..seed + 1) {
+        let begin = Instant::now();
+        let sim = Sim::new(&scenario, seed);
+        match if verbose { sim.verbose() } else { sim }.run() {
+            Ok(tally) if one => {
+                println!("wall time        {:.2} s", begin.elapsed().as_secs_f64());
+                println!("{tally}");
+            }
+            Ok(tally) => println!("seed {seed}: log {:016x}, {} events", tally.log, tally.events),
+            Err(violation) => {
+                println!("{}: seed {seed}: {violation}", file.display());
+                println!("keep it in tests/seeds/: scenario = \"{}\", seed = {seed}", file.display());
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}

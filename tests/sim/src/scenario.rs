@@ -1,0 +1,455 @@
+//! A scenario: a TOML file that says which machines, network, jobs and faults there are, and what must come
+//! out of it. Unknown keys are refused. Times are in seconds of the virtual clock, `_ms` in milliseconds.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+/// A whole scenario.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// What it is about, in a sentence.
+    pub story: String,
+    /// Seeds 1..=seeds are run by the tests.
+    #[serde(default = "three")]
+    pub seeds: u64,
+    /// In tests the run is this many times shorter: units, times of faults and commands are divided.
+    #[serde(default = "one")]
+    pub shorten: f64,
+    /// The run ends at this time even if jobs are unfinished; else it ends with its jobs.
+    pub until_s: Option<f64>,
+    /// Turns of the scheduler between two full checks.
+    #[serde(default = "often")]
+    pub check_every: u64,
+    /// The number of nodes that are up is written down this often.
+    pub sample_s: Option<f64>,
+    /// The scheduler.
+    #[serde(default)]
+    pub farm: FarmModel,
+    /// The network.
+    #[serde(default)]
+    pub network: Network,
+    /// Machines, in groups; they are numbered through from 0.
+    pub nodes: Vec<Group>,
+    /// Jobs, in the order of their submission.
+    pub jobs: Vec<JobModel>,
+    /// Faults by chance.
+    #[serde(default)]
+    pub faults: Vec<Fault>,
+    /// Commands and faults at given times.
+    #[serde(default)]
+    pub script: Vec<Line>,
+    /// The law of task sizes must hold.
+    pub law: Option<Law>,
+    /// What must come out.
+    #[serde(default)]
+    pub expect: Expect,
+}
+
+/// The scheduler's surroundings.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FarmModel {
+    /// Heartbeat period that it asks for.
+    pub heartbeat_s: f64,
+    /// A record is durable after this.
+    pub durable_ms: f64,
+    /// Datagrams that its receive buffer holds.
+    pub receive_datagrams: u32,
+    /// Time that it takes for one datagram; 0: none, and the buffer never fills.
+    pub service_us: u64,
+    /// Window step of a speed-up, per slot.
+    pub speed_step_per_slot: u16,
+}
+
+impl Default for FarmModel {
+    fn default() -> Self {
+        Self {
+            heartbeat_s: 1.0,
+            durable_ms: 1.0,
+            receive_datagrams: 3_640,
+            service_us: 0,
+            speed_step_per_slot: 1,
+        }
+    }
+}
+
+/// The way between the scheduler and every machine, the same in both directions. Shares lie in 0..=1.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Network {
+    /// Share of datagrams that are lost.
+    pub loss: f64,
+    /// Share of datagrams that arrive twice.
+    pub duplicate: f64,
+    /// Share of datagrams that are late by up to `reorder_ms`.
+    pub reorder: f64,
+    /// See `reorder`.
+    pub reorder_ms: f64,
+    /// Least delay.
+    pub delay_ms: f64,
+    /// A delay is longer by up to this.
+    pub jitter_ms: f64,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self { loss: 0.0, duplicate: 0.0, reorder: 0.0, reorder_ms: 50.0, delay_ms: 0.2, jitter_ms: 0.1 }
+    }
+}
+
+/// Machines of one kind.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// How many.
+    pub count: u32,
+    /// Slots of each.
+    #[serde(default = "one_slot")]
+    pub slots: u16,
+    /// Speed of a slot: a unit takes its job's `unit_us` divided by this.
+    #[serde(default = "one")]
+    pub speed: f64,
+    /// Speeds of machines differ by up to this share.
+    #[serde(default)]
+    pub speed_spread: f64,
+    /// Durations on one slot differ by up to this share.
+    #[serde(default)]
+    pub noise: f64,
+    /// Tasks that a worker's queue holds.
+    #[serde(default = "queue_tasks")]
+    pub queue_tasks_max: u32,
+    /// Datagrams that a worker's receive buffer holds.
+    #[serde(default = "receive_datagrams")]
+    pub receive_datagrams: u16,
+    /// When they start.
+    #[serde(default)]
+    pub start_s: f64,
+}
+
+/// What a job does with a unit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkModel {
+    /// Looks for hits over an interval.
+    Search,
+    /// Runs unit by unit; each has an outcome.
+    Command,
+    /// Reports intervals and nothing else.
+    Nothing,
+}
+
+/// A job.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobModel {
+    /// What is done.
+    pub work: WorkModel,
+    /// N.
+    pub units: u64,
+    /// Computing time of a unit on a slot of speed 1, in microseconds.
+    pub unit_us: f64,
+    /// Submitted then.
+    #[serde(default)]
+    pub at_s: f64,
+    /// Computing time of a task; the core's own default if absent.
+    pub target_s: Option<f64>,
+    /// Units of every task; instead of `target_s`.
+    pub units_per_task: Option<u64>,
+    /// A long task of a search reports after this much computing.
+    pub part_s: Option<f64>,
+    /// Hits planted, at units by chance.
+    #[serde(default)]
+    pub hits: u32,
+    /// The search ends with its last hit.
+    #[serde(default)]
+    pub stop_at_last_hit: bool,
+    /// A failed unit of a command is run again this often.
+    #[serde(default)]
+    pub retries: u32,
+    /// Every unit that this divides fails whenever it is run; 0: none.
+    #[serde(default)]
+    pub fail_always: u64,
+    /// Every unit that this divides fails the first time; 0: none.
+    #[serde(default)]
+    pub fail_once: u64,
+    /// Units that kill their worker.
+    #[serde(default)]
+    pub poison: Vec<u64>,
+    /// It goes to the head of jq and runs at once.
+    #[serde(default)]
+    pub now: bool,
+}
+
+/// Kinds of faults by chance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FaultKind {
+    /// The worker dies without a word and starts anew.
+    Crash,
+    /// The worker is stopped and goes on, everything late.
+    Pause,
+    /// Nothing passes between the machine and the scheduler.
+    Partition,
+    /// Nothing of the machine reaches the scheduler.
+    Mute,
+    /// Nothing of the scheduler reaches the machine.
+    Deaf,
+    /// The worker is told to leave, and starts anew.
+    Leave,
+    /// The scheduler does nothing for a while.
+    Stall,
+}
+
+/// A fault that comes again and again, at times and machines by chance.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// What happens.
+    pub kind: FaultKind,
+    /// First and last machine; all if absent.
+    pub nodes: Option<[u32; 2]>,
+    /// No fault before.
+    #[serde(default)]
+    pub from_s: f64,
+    /// No fault begins after.
+    pub to_s: f64,
+    /// Mean time between two, over all machines together.
+    pub every_s: f64,
+    /// Shortest and longest duration.
+    pub lasts_s: [f64; 2],
+}
+
+/// A line of the script.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Line {
+    /// When.
+    pub at_s: f64,
+    /// What.
+    #[serde(rename = "do")]
+    pub deed: Deed,
+    /// Which job, counted from 1.
+    pub job: Option<u64>,
+    /// First and last machine.
+    pub nodes: Option<[u32; 2]>,
+    /// How long, for faults; for good if absent.
+    pub lasts_s: Option<f64>,
+    /// The second machine follows this long after the first, and so on.
+    #[serde(default)]
+    pub stagger_s: f64,
+}
+
+/// What a line of the script does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Deed {
+    /// Cancels a job.
+    CancelJob,
+    /// Pauses a job.
+    PauseJob,
+    /// Resumes a job.
+    ResumeJob,
+    /// Puts a job at the head of jq.
+    FrontJob,
+    /// Switches to a job.
+    SwitchJob,
+    /// Deletes an ended job.
+    DeleteJob,
+    /// No new tasks for nodes.
+    DrainNode,
+    /// Tasks for nodes again.
+    ResumeNode,
+    /// A fault, see [`FaultKind`].
+    Crash,
+    /// See [`FaultKind`].
+    Pause,
+    /// See [`FaultKind`].
+    Partition,
+    /// See [`FaultKind`].
+    Mute,
+    /// See [`FaultKind`].
+    Deaf,
+    /// See [`FaultKind`].
+    Leave,
+    /// See [`FaultKind`].
+    Stall,
+}
+
+/// Where the law of sizes must hold: target / 3 < duration < 3 x target.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Law {
+    /// Tasks that started before do not count.
+    pub from_s: f64,
+    /// Tasks that started after do not count.
+    pub to_s: f64,
+    /// Tasks on a worker younger than this do not count.
+    #[serde(default)]
+    pub settle_s: f64,
+}
+
+/// What must come out.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expect {
+    /// All jobs have ended by then.
+    pub end_by_s: Option<f64>,
+    /// States of the jobs at the end, in the core's words; finished if absent.
+    pub jobs: Option<Vec<String>>,
+    /// Offers that workers may refuse because their queues are full.
+    pub refused_offers_max: Option<u64>,
+    /// Units that may be counted as computed more than once.
+    pub duplicate_units_max: Option<u64>,
+    /// Share of the slots' time that is spent computing, at least.
+    pub utilisation_min: Option<f64>,
+    /// Verdicts on how many nodes are up at given times.
+    #[serde(default)]
+    pub up: Vec<Up>,
+}
+
+/// How many nodes are up in a time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Up {
+    /// From then.
+    pub from_s: f64,
+    /// To then.
+    pub to_s: f64,
+    /// Nodes, at least.
+    pub min: usize,
+    /// Nodes, at most.
+    pub max: usize,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn three() -> u64 {
+    3
+}
+
+fn often() -> u64 {
+    16
+}
+
+fn one_slot() -> u16 {
+    1
+}
+
+fn queue_tasks() -> u32 {
+    4_096
+}
+
+fn receive_datagrams() -> u16 {
+    92
+}
+
+impl Scenario {
+    /// Reads a scenario. The error is a sentence with the file, and line and column where there are any.
+    pub fn load(path: &Path) -> Result<Self, String> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| format!("{}: {e}; name a scenario's file", path.display()))?;
+        let scenario = Self::parse(&text).map_err(|e| format!("{}: {e}", path.display()))?;
+        Ok(scenario)
+    }
+
+    /// Reads a scenario's text.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let scenario: Self = toml::from_str(text).map_err(|e| e.to_string())?;
+        scenario.check()?;
+        Ok(scenario)
+    }
+
+    /// Machines in all groups.
+    pub fn machines(&self) -> u32 {
+        self.nodes.iter().map(|group| group.count).sum()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let machines = self.machines();
+        let ranges = self.faults.iter().map(|f| f.nodes).chain(self.script.iter().map(|line| line.nodes));
+        for [first, last] in ranges.flatten() {
+            if first > last || last >= machines {
+                return Err(format!("nodes {first} to {last}: there are nodes 0 to {}", machines - 1));
+            }
+        }
+        for line in &self.script {
+            let of_job = line.deed.of_job();
+            let known = line.job.is_none_or(|job| (1..=self.jobs.len() as u64).contains(&job));
+            if of_job != line.job.is_some() || !known {
+                return Err(format!("{:?}: it needs a job of the scenario if it is about one", line.deed));
+            }
+            if !of_job && line.deed != Deed::Stall && line.nodes.is_none() {
+                return Err(format!("{:?}: name the first and last node", line.deed));
+            }
+        }
+        if self.until_s.is_none() && self.expect.end_by_s.is_none() {
+            return Err("say `until_s`, or `end_by_s` under [expect]: a run must have an end".to_owned());
+        }
+        if !self.jobs.is_sorted_by(|a, b| a.at_s <= b.at_s) {
+            return Err("put the jobs in the order of their `at_s`".to_owned());
+        }
+        if self.jobs.iter().any(|job| job.work != WorkModel::Command && !job.poison.is_empty()) {
+            return Err("only units of a command can be poison".to_owned());
+        }
+        let fixed = self.jobs.iter().any(|job| job.units_per_task.is_some() && job.target_s.is_some());
+        if fixed {
+            return Err("a job has a `target_s` or `units_per_task`, not both".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The same, shorter by `self.shorten`, for tests.
+    pub fn shortened(mut self) -> Self {
+        let by = std::mem::replace(&mut self.shorten, 1.0);
+        for job in &mut self.jobs {
+            job.units = ((job.units as f64 / by) as u64).max(1);
+            job.at_s /= by;
+        }
+        for fault in &mut self.faults {
+            fault.from_s /= by;
+            fault.to_s /= by;
+        }
+        for line in &mut self.script {
+            line.at_s /= by;
+        }
+        if let Some(law) = &mut self.law {
+            law.to_s /= by;
+        }
+        for time in self.until_s.iter_mut().chain(self.expect.end_by_s.as_mut()) {
+            *time /= by;
+        }
+        self
+    }
+}
+
+impl Deed {
+    fn of_job(self) -> bool {
+        use Deed::{CancelJob, DeleteJob, FrontJob, PauseJob, ResumeJob, SwitchJob};
+        matches!(self, CancelJob | PauseJob | ResumeJob | FrontJob | SwitchJob | DeleteJob)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = "story = \"s\"\n[[nodes]]\ncount = 2\n[[jobs]]\nwork = \"nothing\"\nunits = 5\n\
+                         unit_us = 1.0\n[expect]\nend_by_s = 9\n";
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        assert!(Scenario::parse(SMALL).is_ok());
+        let wrong = |more: &str| Scenario::parse(&format!("{SMALL}{more}")).unwrap_err();
+        assert!(wrong("colour = 1\n").contains("unknown field `colour`"));
+        let line = |what: &str| wrong(&format!("[[script]]\nat_s = 1\n{what}\n"));
+        assert!(line("do = \"cancel-job\"\njob = 2").contains("needs a job"));
+        assert!(line("do = \"crash\"\nnodes = [1, 2]").contains("nodes 0 to 1"));
+        assert!(line("do = \"crash\"").contains("first and last node"));
+        let endless = SMALL.replace("end_by_s = 9", "");
+        assert!(Scenario::parse(&endless).unwrap_err().contains("must have an end"));
+    }
+}

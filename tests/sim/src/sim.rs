@@ -1,0 +1,338 @@
+//! The simulation: what is true, the loop over events, and what must hold when. What happens at each end
+//! lies in `at_farm` and `at_worker`, what befalls them in `trouble`.
+
+use std::collections::VecDeque;
+
+use starfarm_logs::Event;
+use starfarm_protocol::ids::{Epoch, FarmId};
+use starfarm_scheduler_core::{Config, Deeds, Farm, JobState, NodeState, limits};
+
+use crate::agenda::{Agenda, What};
+use crate::job::Job;
+use crate::machine::{Machine, Process};
+use crate::network::Network;
+use crate::plan::{Plan, us};
+use crate::random::Random;
+use crate::scenario::Scenario;
+use crate::slot::Report;
+use crate::tally::{LogHash, Tally};
+use crate::violation::{Broken, Violation, rule};
+use crate::wiretap::Wiretap;
+
+/// Ticks at one instant after which a core is said to spin.
+pub(crate) const SPINS_MAX: u32 = 100;
+/// After the last job and the last fault, this many heartbeats pass before all must be at rest.
+const REST_HEARTBEATS: f64 = 60.0;
+
+/// The scheduler's side.
+#[derive(Debug)]
+pub(crate) struct FarmSide {
+    pub(crate) farm: Farm,
+    pub(crate) deeds: Deeds,
+    /// A commit is under way.
+    pub(crate) committing: bool,
+    /// Last record seen.
+    pub(crate) recorded: u64,
+    /// Intervals of records that are not durable yet: sequence, job, interval.
+    pub(crate) settling: VecDeque<(u64, usize, (u128, u128))>,
+    /// Up to there records are durable.
+    pub(crate) durable: u64,
+    /// It is busy with the datagrams in its buffer until then.
+    pub(crate) busy_until_us: u64,
+    /// It does nothing until then.
+    pub(crate) stalled_until_us: u64,
+    /// The incarnation of each machine's worker that it has a session with.
+    pub(crate) sessions: Vec<u32>,
+    /// Datagrams in the receive buffer.
+    pub(crate) buffered: u32,
+    pub(crate) tick_us: u64,
+    pub(crate) ticked_us: u64,
+    pub(crate) spins: u32,
+    pub(crate) turns: u64,
+}
+
+/// A run of a scenario.
+#[derive(Debug)]
+pub struct Sim {
+    pub(crate) scenario: Scenario,
+    pub(crate) now_us: u64,
+    pub(crate) agenda: Agenda,
+    pub(crate) network: Network,
+    pub(crate) farm: FarmSide,
+    pub(crate) machines: Vec<Machine>,
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) plan: Plan,
+    pub(crate) planned: usize,
+    pub(crate) wiretap: Wiretap,
+    pub(crate) tally: Tally,
+    pub(crate) log: LogHash,
+    /// Jobs that have not ended, those to be submitted included.
+    pub(crate) unfinished: usize,
+    /// When the last job ended.
+    pub(crate) ended_us: u64,
+    /// Scratch of `at_worker`.
+    pub(crate) deeds: Vec<starfarm_worker_core::Deed>,
+    /// See `deeds`.
+    pub(crate) reports: Vec<Report>,
+    /// Says what happens on stderr.
+    pub(crate) verbose: bool,
+}
+
+impl Sim {
+    /// Puts a scenario up. The seed decides everything that is left open.
+    pub fn new(scenario: &Scenario, seed: u64) -> Self {
+        let mut drawn = Random::stream(seed, 1);
+        let plan = Plan::draw(scenario, &mut drawn);
+        let model = &scenario.farm;
+        let config = Config {
+            heartbeat_us: us(model.heartbeat_s),
+            receive_datagrams: model.receive_datagrams,
+            speed_step_per_slot: model.speed_step_per_slot,
+            ..Config::new(FarmId([7; 16]), Epoch(1))
+        };
+        let groups = scenario.nodes.iter().flat_map(|g| std::iter::repeat_n(g, g.count as usize));
+        let machines: Vec<_> = (100..)
+            .zip(groups)
+            .map(|(purpose, group)| Machine::new(group, Random::stream(seed, purpose)))
+            .collect();
+        let jobs: Vec<_> = scenario.jobs.iter().map(|model| Job::new(model, &mut drawn)).collect();
+        let mut sim = Self {
+            now_us: 0,
+            agenda: Agenda::default(),
+            network: Network::new(&scenario.network, machines.len(), Random::stream(seed, 2)),
+            farm: FarmSide {
+                farm: Farm::new(config, 0),
+                deeds: Deeds::default(),
+                committing: false,
+                recorded: 0,
+                settling: VecDeque::new(),
+                durable: 0,
+                busy_until_us: 0,
+                stalled_until_us: 0,
+                sessions: vec![0; machines.len()],
+                buffered: 0,
+                tick_us: u64::MAX,
+                ticked_us: 0,
+                spins: 0,
+                turns: 0,
+            },
+            wiretap: Wiretap::new(machines.len()),
+            unfinished: jobs.len(),
+            machines,
+            jobs,
+            plan,
+            planned: 0,
+            tally: Tally::default(),
+            log: LogHash(seed),
+            ended_us: 0,
+            deeds: Vec::new(),
+            reports: Vec::new(),
+            verbose: false,
+            scenario: scenario.clone(),
+        };
+        sim.plan_next();
+        if scenario.sample_s.is_some() {
+            sim.agenda.at(0, What::Sample);
+        }
+        sim
+    }
+
+    /// Says every event of the farm on stderr, too.
+    pub fn verbose(mut self) -> Self {
+        self.verbose = true;
+        self
+    }
+
+    /// Runs to the end.
+    ///
+    /// # Errors
+    /// The first rule that was broken.
+    pub fn run(mut self) -> Result<Tally, Violation> {
+        let result = self.go();
+        let at_us = self.now_us;
+        result.map_err(|(rule, found)| Violation { rule, at_us, found })?;
+        Ok(self.tally)
+    }
+
+    fn go(&mut self) -> Result<(), Broken> {
+        let until_us = self.scenario.until_s.map_or(u64::MAX, us);
+        let late_us = self.scenario.expect.end_by_s.map_or(u64::MAX, us);
+        let rest_us = us(self.scenario.farm.heartbeat_s * REST_HEARTBEATS);
+        while let Some((at_us, what)) = self.agenda.next() {
+            if at_us > until_us {
+                break;
+            }
+            if self.unfinished == 0 && at_us > self.ended_us.max(self.plan.quiet_us) + rest_us {
+                self.at_rest()?;
+                break;
+            }
+            if self.unfinished > 0 && at_us > late_us {
+                return Err(("every job ends in time", self.stuck()));
+            }
+            self.now_us = at_us;
+            self.tally.events += 1;
+            self.happen(what)?;
+        }
+        self.finish()
+    }
+
+    fn happen(&mut self, what: What) -> Result<(), Broken> {
+        match what {
+            What::Arrive(machine, parcel) => self.arrive(machine, parcel),
+            What::Serve(machine, parcel) => self.serve(machine, parcel),
+            What::Deliver(machine, parcel) => self.deliver(machine, parcel),
+            What::Durable(sequence) => self.durable(sequence),
+            What::FarmTick => self.farm_tick(),
+            What::WorkerTick(machine) => self.worker_tick(machine),
+            What::Step(machine, slot, step) => self.step(machine, slot, step),
+            What::Session(machine, life) => self.session(machine, life),
+            What::Wake(machine, life) => self.wake(machine, life),
+            What::Plan => self.blow(),
+            What::Sample => self.sample(),
+        }
+    }
+
+    fn sample(&mut self) -> Result<(), Broken> {
+        let now_us = self.now_us;
+        let up = self.farm.farm.nodes(now_us).iter().filter(|node| node.state == NodeState::Up).count();
+        self.tally.up.push((now_us / 1_000_000, up));
+        for expected in &self.scenario.expect.up {
+            let inside = (us(expected.from_s)..=us(expected.to_s)).contains(&now_us);
+            rule(!inside || (expected.min..=expected.max).contains(&up), "nodes up as expected", || {
+                format!("{up} are up, expected {} to {}", expected.min, expected.max)
+            })?;
+        }
+        let period_us = us(self.scenario.sample_s.unwrap_or(60.0)).max(1);
+        self.agenda.at(now_us + period_us, What::Sample);
+        Ok(())
+    }
+
+    /// Checks that cost something, every now and then.
+    pub(crate) fn check_deeply(&mut self) -> Result<(), Broken> {
+        let farm = &self.farm.farm;
+        farm.check_all().map_err(|found| ("state and place agree", found))?;
+        for job in &self.jobs {
+            if let Some(view) = job.id.and_then(|id| farm.job(id)) {
+                job.agrees(&view)?;
+            }
+        }
+        let status = farm.status(self.now_us);
+        let [gq, dq] = &mut self.tally.queues_max;
+        (*gq, *dq) = ((*gq).max(status.gq), (*dq).max(status.dq));
+        for node in self.farm.farm.nodes(self.now_us) {
+            let machine = &self.machines[node.id.0 as usize];
+            let window = (machine.group.queue_tasks_max as usize).max(usize::from(machine.group.slots) + 1);
+            // What a node gets back after it was thought lost comes on top of its window.
+            rule(node.tasks <= 2 * window, "a node holds no more than its window", || {
+                format!("node {}: {} tasks, window at most {window}", node.name, node.tasks)
+            })?;
+        }
+        // What came back from nodes comes on top of what refill may cut.
+        let bound = limits::GQ_TASKS_MAX + self.tally.queues_max[1] + self.machines.len();
+        rule(status.gq <= bound, "gq is bounded", || format!("{} tasks, bound {bound}", status.gq))
+    }
+
+    /// Everything has ended and nothing befalls the farm any more.
+    fn at_rest(&mut self) -> Result<(), Broken> {
+        let status = self.farm.farm.status(self.now_us);
+        rule(status.gq + status.dq == 0, "at rest no task is left", || {
+            format!("gq {}, dq {}", status.gq, status.dq)
+        })?;
+        for (number, machine) in self.machines.iter().enumerate() {
+            if machine.process != Process::Up || self.network.is_cut(number as u32) {
+                continue;
+            }
+            let worker = &machine.worker;
+            let left = (worker.queued_tasks(), worker.unacknowledged_results());
+            let idle = worker.idle_slots() == machine.slots.len();
+            rule(left == (0, 0) && idle && worker.is_welcomed(), "at rest a worker holds nothing", || {
+                format!(
+                    "node {number}: (queued, unacknowledged) {left:?}, {} of {} slots idle, welcomed: {}",
+                    worker.idle_slots(),
+                    machine.slots.len(),
+                    worker.is_welcomed()
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    fn stuck(&self) -> String {
+        let status = self.farm.farm.status(self.now_us);
+        let unfinished = self.farm.farm.jobs().into_iter().filter(|job| !job.state.ended());
+        let jobs: Vec<_> = unfinished
+            .map(|j| {
+                let state = j.state.word();
+                let (done, failed, out, pending) = (j.done, j.failed, j.out, j.pending);
+                format!("job {} {state}: {done} done, {failed} failed, {out} out, {pending} pending", j.id.0)
+            })
+            .collect();
+        format!("gq {}, dq {}; {}", status.gq, status.dq, jobs.join("; "))
+    }
+
+    fn finish(&mut self) -> Result<(), Broken> {
+        self.check_deeply()?;
+        let now_us = self.now_us;
+        self.tally.simulated_us = now_us;
+        self.tally.log = self.log.0;
+        let mut busy_us = 0;
+        let mut available_us = 0;
+        for machine in &mut self.machines {
+            if machine.process != Process::Down {
+                machine.die(now_us);
+            }
+            let totals = machine.totals;
+            busy_us += machine.busy_us;
+            available_us += totals.available_us;
+            self.tally.refused_offers += totals.refused_offers;
+            self.tally.results_repeated += totals.resent;
+            self.tally.handshakes += totals.handshakes;
+            let broken = totals.malformed + totals.stray_parts;
+            rule(broken == 0, "no worker saw nonsense", || format!("{totals:?}"))?;
+        }
+        self.tally.utilisation = busy_us as f64 / available_us.max(1) as f64;
+        let totals = self.farm.farm.status(now_us).totals;
+        (self.tally.resent, self.tally.offers_repeated) = (totals.resent, totals.offers_repeated);
+        for job in self.farm.farm.jobs() {
+            self.tally.dispatched += job.totals.dispatched;
+            self.tally.duplicate_units += job.totals.duplicate_units;
+        }
+        self.came_out()
+    }
+
+    /// What the scenario expects.
+    fn came_out(&self) -> Result<(), Broken> {
+        let (expect, tally) = (&self.scenario.expect, &self.tally);
+        for (place, job) in self.jobs.iter().enumerate() {
+            let word = job.state.map_or("queued", JobState::word);
+            let ended = self.scenario.until_s.is_none();
+            let wanted = expect.jobs.as_ref().and_then(|states| states.get(place)).map(String::as_str);
+            let wanted = wanted.unwrap_or(if ended { "finished" } else { word });
+            rule(word == wanted, "jobs end as expected", || {
+                format!("job {}: {word}, not {wanted}", place + 1)
+            })?;
+        }
+        if self.scenario.law.is_some() {
+            let sizes = &tally.sizes;
+            rule(sizes.lawful(), "the law of sizes", || format!("{sizes:?} of the target"))?;
+        }
+        let refused_max = expect.refused_offers_max.unwrap_or(u64::MAX);
+        rule(tally.refused_offers <= refused_max, "windows fit the queues", || {
+            format!("workers refused {} offers", tally.refused_offers)
+        })?;
+        let duplicate_max = expect.duplicate_units_max.map_or(u128::MAX, u128::from);
+        rule(tally.duplicate_units <= duplicate_max, "little is computed twice", || {
+            format!("{} units were", tally.duplicate_units)
+        })?;
+        let least = expect.utilisation_min.unwrap_or(0.0);
+        rule(tally.utilisation >= least, "slots are kept busy", || {
+            format!("{:.4} of their time, {least} expected", tally.utilisation)
+        })
+    }
+
+    pub(crate) fn say(&mut self, event: &Event) {
+        if self.verbose {
+            eprintln!("{:>14.6} {event}", self.now_us as f64 / 1e6);
+        }
+    }
+}

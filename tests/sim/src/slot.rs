@@ -1,0 +1,256 @@
+//! A slot of a simulated machine: what it runs, and what it reports when. Time is given, chance too; a unit
+//! takes its job's time divided by the slot's speed, more or less by noise.
+
+use std::collections::VecDeque;
+
+use starfarm_protocol::ids::{Attempt, JobId};
+use starfarm_protocol::limits::RESULT_BODY_BYTES_MAX;
+use starfarm_protocol::wire::{Letting, Outcome};
+use starfarm_worker_core::{Part, Task};
+
+use crate::job::Job;
+use crate::random::Random;
+use crate::scenario::WorkModel;
+
+/// A command's units are reported together until this has passed.
+const COMMAND_FLUSH_US: u64 = 100_000;
+/// A body is reported before it could outgrow its limit: longest record of a simulated unit.
+const UNIT_BYTES: usize = 32;
+
+/// What a slot tells its worker.
+#[derive(Debug)]
+pub(crate) enum Report {
+    /// A unit begins.
+    Running(JobId, u128),
+    /// Units are done.
+    Part(Part),
+    /// A task has left the slot.
+    End(Attempt),
+    /// A task is over: all of it ran here without a break. For the law of sizes.
+    Whole(Lasted),
+    /// The unit killed the worker.
+    Died,
+}
+
+/// How long a whole task took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lasted {
+    pub(crate) job: JobId,
+    pub(crate) attempt: Attempt,
+    pub(crate) started_us: u64,
+    pub(crate) computed_us: u64,
+}
+
+/// What a slot works with.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) now_us: u64,
+    pub(crate) jobs: &'a mut [Job],
+    pub(crate) random: &'a mut Random,
+    pub(crate) speed: f64,
+    pub(crate) noise: f64,
+}
+
+impl Surroundings<'_> {
+    fn job(&mut self, id: JobId) -> &mut Job {
+        &mut self.jobs[id.0 as usize - 1]
+    }
+}
+
+#[derive(Debug)]
+struct Run {
+    task: Task,
+    /// First unit that was not computed.
+    next: u128,
+    /// Units and time of the step under way.
+    units: u64,
+    from_us: u64,
+    until_us: u64,
+    /// Units of a command that are computed and not reported.
+    waiting: u64,
+    waiting_us: u64,
+    waiting_since_us: u64,
+    body: Vec<u8>,
+    started_us: u64,
+    computed_us: u64,
+}
+
+/// A slot.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    bundle: VecDeque<Task>,
+    run: Option<Run>,
+    letting: Vec<JobId>,
+    /// Number of the step under way; an event of another one is void.
+    pub(crate) step: u32,
+    /// Computing time so far.
+    pub(crate) busy_us: u64,
+}
+
+impl Slot {
+    /// When the step under way ends.
+    pub(crate) fn due_us(&self) -> Option<u64> {
+        self.run.as_ref().map(|run| run.until_us)
+    }
+
+    /// Job and unit under way.
+    pub(crate) fn unit(&self) -> Option<(JobId, u128)> {
+        self.run.as_ref().map(|run| (run.task.job, run.next))
+    }
+
+    /// Runs tasks one after another.
+    pub(crate) fn start(&mut self, tasks: Vec<Task>, around: &mut Surroundings<'_>, out: &mut Vec<Report>) {
+        self.bundle.extend(tasks);
+        self.begin(around, out);
+    }
+
+    /// Begins the next task of the bundle, if there is one.
+    fn begin(&mut self, around: &mut Surroundings<'_>, out: &mut Vec<Report>) {
+        self.run = None;
+        self.step = self.step.wrapping_add(1);
+        while let Some(task) = self.bundle.pop_front() {
+            if self.letting.contains(&task.job) {
+                out.push(Report::End(task.attempt));
+                continue;
+            }
+            self.run = Some(Run {
+                task,
+                next: task.lo,
+                units: 0,
+                from_us: around.now_us,
+                until_us: around.now_us,
+                waiting: 0,
+                waiting_us: 0,
+                waiting_since_us: around.now_us,
+                body: Vec::new(),
+                started_us: around.now_us,
+                computed_us: 0,
+            });
+            return self.plan(around, out);
+        }
+        self.letting.clear();
+    }
+
+    /// Plans the next step of the running task.
+    fn plan(&mut self, around: &mut Surroundings<'_>, out: &mut Vec<Report>) {
+        let Some(run) = &mut self.run else { return };
+        self.step = self.step.wrapping_add(1);
+        let left = (run.task.hi() - run.next) as u64;
+        let model = &around.job(run.task.job).model;
+        let (work, part_s, unit_us) = (model.work, model.part_s, model.unit_us);
+        let unit_us = unit_us / around.speed;
+        run.units = match (work, part_s) {
+            (WorkModel::Command, _) => 1,
+            (WorkModel::Search, Some(part_s)) => ((part_s * 1e6 / unit_us) as u64).clamp(1, left),
+            _ => left,
+        };
+        let mean_us = unit_us * run.units as f64;
+        let noise = around.noise;
+        let lasts_us = (mean_us * around.random.about_one(noise)) as u64;
+        (run.from_us, run.until_us) = (around.now_us, around.now_us + lasts_us);
+        if run.next == run.task.lo || work == WorkModel::Command {
+            out.push(Report::Running(run.task.job, run.next));
+        }
+    }
+
+    /// The step under way has ended.
+    pub(crate) fn step_ends(&mut self, around: &mut Surroundings<'_>, out: &mut Vec<Report>) {
+        let Some(run) = &mut self.run else { return };
+        if around.job(run.task.job).is_poison(run.next) {
+            out.push(Report::Died);
+            return;
+        }
+        let units = run.units;
+        self.computed(units, around, out);
+        let Some(run) = &self.run else { return };
+        if run.next == run.task.hi() {
+            out.push(Report::Whole(Lasted {
+                job: run.task.job,
+                attempt: run.task.attempt,
+                started_us: run.started_us,
+                computed_us: run.computed_us,
+            }));
+            self.end(around, out);
+        } else if self.letting.contains(&run.task.job) {
+            self.end(around, out);
+        } else {
+            self.plan(around, out);
+        }
+    }
+
+    /// `units` of the step under way are computed.
+    fn computed(&mut self, units: u64, around: &mut Surroundings<'_>, out: &mut Vec<Report>) {
+        let Some(run) = &mut self.run else { return };
+        let now_us = around.now_us;
+        // What a pause takes is the machine's time, not the program's.
+        let lasted_us = now_us.min(run.until_us) - run.from_us;
+        self.busy_us += lasted_us;
+        run.computed_us += lasted_us;
+        let job = around.job(run.task.job);
+        if job.model.work == WorkModel::Command {
+            job.run_unit(run.next, lasted_us, &mut run.body);
+            run.waiting += 1;
+            run.waiting_us += lasted_us;
+        } else {
+            // Nothing looks for hits in a job that does nothing: it has none.
+            run.body = job.scan(run.next, units);
+            run.waiting = units;
+            run.waiting_us = lasted_us;
+        }
+        run.next += u128::from(units);
+        let full = run.body.len() + UNIT_BYTES > RESULT_BODY_BYTES_MAX;
+        let old = now_us >= run.waiting_since_us + COMMAND_FLUSH_US;
+        if full || old || job.model.work != WorkModel::Command {
+            Self::flush(run, now_us, out);
+        }
+    }
+
+    fn flush(run: &mut Run, now_us: u64, out: &mut Vec<Report>) {
+        if run.waiting > 0 {
+            out.push(Report::Part(Part {
+                job: run.task.job,
+                spec: run.task.spec,
+                attempt: run.task.attempt,
+                lo: run.next - u128::from(run.waiting),
+                units: run.waiting,
+                duration_us: run.waiting_us,
+                outcome: Outcome::Done,
+                body: std::mem::take(&mut run.body),
+            }));
+        }
+        (run.waiting, run.waiting_us, run.waiting_since_us) = (0, 0, now_us);
+    }
+
+    fn end(&mut self, around: &mut Surroundings<'_>, out: &mut Vec<Report>) {
+        let Some(run) = &mut self.run else { return };
+        Self::flush(run, around.now_us, out);
+        out.push(Report::End(run.task.attempt));
+        self.begin(around, out);
+    }
+
+    /// The worker lets go of a job.
+    pub(crate) fn let_go(
+        &mut self,
+        job: JobId,
+        letting: Letting,
+        around: &mut Surroundings<'_>,
+        out: &mut Vec<Report>,
+    ) {
+        self.letting.push(job);
+        let Some(run) = self.run.as_ref().filter(|run| run.task.job == job) else { return };
+        let work = around.job(job).model.work;
+        if work == WorkModel::Command {
+            // A running program ends by itself, or is ended and counts for nothing.
+            if letting == Letting::Kill {
+                self.end(around, out);
+            }
+            return;
+        }
+        let (planned_us, spent_us) = (run.until_us - run.from_us, around.now_us - run.from_us);
+        let share = spent_us as f64 / planned_us.max(1) as f64;
+        let units = ((run.units as f64 * share) as u64).min(run.units);
+        if units > 0 {
+            self.computed(units, around, out);
+        }
+        self.end(around, out);
+    }
+}

@@ -1,0 +1,138 @@
+//! What a run counted, the law of task sizes, and the report for a person.
+
+use std::fmt;
+
+use crate::job::Job;
+use crate::plan::us;
+use crate::scenario::Law;
+use crate::slot::Lasted;
+
+/// Bound of task sizes around the target: the paper's lambda.
+const LAMBDA: f64 = 3.0;
+
+/// Durations of whole tasks over their target, for those that the law is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// Tasks.
+    pub tasks: u64,
+    /// Smallest share.
+    pub min: f64,
+    /// Largest share.
+    pub max: f64,
+    /// Mean share.
+    pub mean: f64,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self { tasks: 0, min: f64::INFINITY, max: 0.0, mean: 0.0 }
+    }
+}
+
+impl Sizes {
+    /// A task ran whole. `fresh`: nobody had its units before, so it was cut for this node.
+    pub(crate) fn add(&mut self, law: &Law, lasted: &Lasted, job: &Job, booted_us: u64, fresh: bool) {
+        let Some(target_us) = job.target_us().filter(|_| fresh) else { return };
+        let begins = us(law.from_s).max(booted_us + us(law.settle_s));
+        if !(begins..=us(law.to_s)).contains(&lasted.started_us) {
+            return;
+        }
+        let share = lasted.computed_us as f64 / target_us as f64;
+        self.tasks += 1;
+        self.mean += (share - self.mean) / self.tasks as f64;
+        (self.min, self.max) = (self.min.min(share), self.max.max(share));
+    }
+
+    /// The law: min > target / lambda, max < lambda x target.
+    pub(crate) fn lawful(&self) -> bool {
+        self.tasks > 0 && self.min > 1.0 / LAMBDA && self.max < LAMBDA
+    }
+}
+
+/// Counters of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Virtual time of the run, in microseconds.
+    pub simulated_us: u64,
+    /// Events of the simulation.
+    pub events: u64,
+    /// Datagrams sent, up and down.
+    pub datagrams: [u64; 2],
+    /// Copies of datagrams that arrived.
+    pub arrived: u64,
+    /// Datagrams that a full receive buffer dropped, at the scheduler and at workers.
+    pub overflowed: [u64; 2],
+    /// Tasks given out.
+    pub dispatched: u64,
+    /// Tasks that went back to gq.
+    pub resent: u64,
+    /// Offers repeated.
+    pub offers_repeated: u64,
+    /// Result datagrams repeated.
+    pub results_repeated: u64,
+    /// Units computed more than once.
+    pub duplicate_units: u128,
+    /// Offers that workers refused.
+    pub refused_offers: u64,
+    /// Handshakes.
+    pub handshakes: u64,
+    /// Crashes, pauses, partitions and the like.
+    pub blows: u64,
+    /// Most tasks in gq and in dq.
+    pub queues_max: [usize; 2],
+    /// Share of the slots' time that was spent computing.
+    pub utilisation: f64,
+    /// Sizes of tasks.
+    pub sizes: Sizes,
+    /// Second and number of nodes that are up.
+    pub up: Vec<(u64, usize)>,
+    /// Digest of everything that happened, in order.
+    pub log: u64,
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hours = self.simulated_us as f64 / 3.6e9;
+        writeln!(f, "simulated time   {hours:.2} h in {} events, {} blows", self.events, self.blows)?;
+        let [up, down] = self.datagrams;
+        let [at_farm, at_workers] = self.overflowed;
+        writeln!(f, "datagrams        {up} up, {down} down, {} arrived", self.arrived)?;
+        writeln!(f, "buffers dropped  {at_farm} at the scheduler, {at_workers} at workers")?;
+        let (resent, duplicate) = (self.resent, self.duplicate_units);
+        writeln!(f, "tasks            {} dispatched, {resent} resent", self.dispatched)?;
+        writeln!(f, "duplicate units  {duplicate}")?;
+        let (offers, results) = (self.offers_repeated, self.results_repeated);
+        writeln!(f, "repeated         {offers} offers, {results} result datagrams")?;
+        writeln!(f, "offers refused   {}; handshakes {}", self.refused_offers, self.handshakes)?;
+        writeln!(f, "queues at most   gq {}, dq {}", self.queues_max[0], self.queues_max[1])?;
+        writeln!(f, "utilisation      {:.2} %", self.utilisation * 100.0)?;
+        if self.sizes.tasks > 0 {
+            let Sizes { tasks, min, max, mean } = self.sizes;
+            writeln!(
+                f,
+                "law of sizes     {min:.3} .. {max:.3} of the target, mean {mean:.3}, {tasks} tasks"
+            )?;
+        }
+        let most = self.up.iter().map(|(_, nodes)| *nodes).max().unwrap_or(0).max(1);
+        for (second, nodes) in &self.up {
+            writeln!(f, "up at {second:>7} s  {nodes:>5}  {}", "#".repeat(nodes * 60 / most))?;
+        }
+        write!(f, "log              {:016x}", self.log)
+    }
+}
+
+/// Folds everything that happens into one number: two runs of one seed must give the same.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogHash(pub(crate) u64);
+
+impl LogHash {
+    pub(crate) fn word(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        words.iter().for_each(|word| self.word(u64::from_le_bytes(*word)));
+        rest.iter().for_each(|&byte| self.word(u64::from(byte)));
+    }
+}
