@@ -144,12 +144,27 @@ impl Node {
                 Err(error) => break Err(error),
             }
         };
-        let undelivered = self.core.unacknowledged();
-        let written = self.state.write_spool(&undelivered);
         if end.is_err() {
-            self.slots.iter().for_each(Slot::kill);
+            self.wind_down();
         }
+        let written = self.state.write_spool(&self.core.unacknowledged());
         end.and(written)
+    }
+
+    /// Ends what runs, and waits for it: a worker that is refused leaves no program behind. What is
+    /// reported meanwhile still goes into the spool.
+    fn wind_down(&mut self) {
+        self.tell(Worker::drain);
+        self.slots.iter().for_each(Slot::kill);
+        let by = self.stop_by.unwrap_or(Instant::now() + STOP);
+        while self.core.idle_slots() < self.slots.len() {
+            self.deeds.clear();
+            match self.inbox.recv_deadline(by) {
+                Ok(Event::Slot { slot, news }) => self.on_news(slot, news),
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
     }
 
     fn beat(&mut self) -> Result<Next, WorkerError> {
@@ -185,20 +200,22 @@ impl Node {
     fn on_event(&mut self, event: Event) -> Result<Next, WorkerError> {
         match event {
             Event::Datagrams(batch) => self.on_datagrams(&batch)?,
-            Event::Slot { slot, news } => {
-                for item in news {
-                    self.tell(|core, now, deeds| match item {
-                        News::Part(part) => core.on_part(slot, part, now, deeds),
-                        News::End(attempt) => core.on_task_end(slot, attempt, now, deeds),
-                    });
-                }
-            }
+            Event::Slot { slot, news } => self.on_news(slot, news),
             Event::Addresses(addresses) => self.shake_hands(&addresses),
             Event::Stop => self.on_stop(),
             Event::ParentGone => self.tell(Worker::drain),
             Event::Nothing => {}
         }
         Ok(Next::Beat)
+    }
+
+    fn on_news(&mut self, slot: u16, news: Vec<News>) {
+        for item in news {
+            self.tell(|core, now, deeds| match item {
+                News::Part(part) => core.on_part(slot, part, now, deeds),
+                News::End(attempt) => core.on_task_end(slot, attempt, now, deeds),
+            });
+        }
     }
 
     fn on_stop(&mut self) {

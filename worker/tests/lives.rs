@@ -151,3 +151,49 @@ fn a_worker_drains_when_its_parents_pipe_closes() {
     fake.until("the goodbye", |shared| shared.byes == 1);
     assert!(child.wait().unwrap().success());
 }
+
+#[test]
+fn a_worker_shows_a_cookie_to_a_scheduler_under_load() {
+    let fake = Fake::start();
+    fake.lock().cautious = true;
+    fake.restart();
+    let _worker = fake.worker("a", &[]);
+    fake.until("the worker", |shared| !shared.hellos.is_empty());
+}
+
+#[test]
+fn a_scheduler_is_found_by_name_too() {
+    let fake = Fake::start();
+    fake.write_join(format!("localhost:{}", fake.address.port()));
+    let _worker = fake.worker("a", &[]);
+    fake.until("the worker", |shared| !shared.hellos.is_empty());
+}
+
+#[test]
+fn without_the_seal_a_worker_works_with_its_like_only() {
+    let plain = Fake::start_as(true);
+    let spec = shell(&plain, "true");
+    let _worker = plain.worker("a", &["--no-seal"]);
+    plain.offer(1, spec, 0, 1);
+    plain.until("the result", |shared| shared.results.len() == 1);
+    let (code, said) = plain.worker("b", &[]).end();
+    assert!(code == Some(5) && said.contains("seal"), "{code:?} {said}");
+    let (code, said) = Fake::start().worker("a", &["--no-seal"]).end();
+    assert!(code == Some(5) && said.contains("seal"), "{code:?} {said}");
+}
+
+#[test]
+fn a_refused_worker_leaves_no_program_behind() {
+    let fake = Fake::start();
+    let pid = fake.dir.join("pid");
+    let spec = shell(&fake, &format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000", pid.display()));
+    let mut worker = fake.worker("a", &["--slots", "1"]);
+    fake.offer(1, spec, 0, 1);
+    fake.until("the program to run", |_| pid.exists());
+    let key = fake.lock().keys.holder("a").unwrap();
+    fake.lock().keys.revoke_key(&key).unwrap();
+    fake.restart();
+    assert_eq!(worker.end().0, Some(5));
+    let pid = std::fs::read_to_string(pid).unwrap();
+    assert!(!std::path::Path::new("/proc").join(pid.trim()).exists(), "{pid} still runs");
+}

@@ -169,3 +169,19 @@ fn a_withdrawal_ends_a_running_program_and_gives_its_units_back() {
     fake.until("the units", |shared| shared.results.iter().map(|r| r.units).sum::<u64>() == 20);
     assert_eq!((fake.units(1, Outcome::Returned), fake.units(2, Outcome::Done)), (10, 10));
 }
+
+#[test]
+fn a_fetch_that_breaks_off_goes_on_where_it_was() {
+    let fake = Fake::start();
+    let targets: Vec<_> = (0..10_000_u128).map(|i| HexBytes(i.to_be_bytes().to_vec())).collect();
+    let work = Work::Search(SearchWork { algorithm: Algorithm::Md5, targets, stop: Stop::Never });
+    let positions = vec![HexBytes(b"ab".to_vec())];
+    let spec = fake.spec(&JobSpec { space: Space::Chars { positions, min: 1 }, work });
+    fake.lock().cut_after = Some(2);
+    let _worker = fake.worker("a", &["--slots", "1"]);
+    fake.offer(1, spec, 0, 2);
+    fake.until("the result", |shared| shared.results.len() == 1);
+    assert_eq!(fake.units(1, Outcome::Done), 2);
+    let two_chunks = 2 * starfarm_protocol::bulk::CHUNK_BYTES as u64;
+    assert_eq!(fake.lock().offsets, [0, two_chunks]);
+}

@@ -76,6 +76,9 @@ pub(crate) struct Outbox {
     flights: VecDeque<Flight>,
     credit: usize,
     rto: Rto,
+    /// When the latest of those flights left that have landed: one that left before it and has not landed
+    /// was overtaken.
+    landed_sent_us: u64,
     /// No flight is due before this.
     resend_at: u64,
     /// When what waits may leave.
@@ -95,6 +98,7 @@ impl Outbox {
             flights: VecDeque::new(),
             credit: 0,
             rto: Rto::default(),
+            landed_sent_us: 0,
             resend_at: u64::MAX,
             flush_at: 0,
             live: 0,
@@ -155,6 +159,7 @@ impl Outbox {
             flight.unacknowledged -= 1;
             if flight.unacknowledged == 0 {
                 landed = true;
+                self.landed_sent_us = self.landed_sent_us.max(flight.sent_us);
                 if flight.repeats == 0 && !flight.stale {
                     self.rto.sample(now_us.saturating_sub(flight.sent_us));
                 }
@@ -230,10 +235,18 @@ impl Outbox {
         self.flights.push_back(flight);
     }
 
+    /// Repeats the flights whose time is up and that others have overtaken. Where nothing has overtaken them
+    /// they may be waiting at a busy scheduler, so the oldest goes alone to ask.
     fn resend(&mut self, now_us: u64, packer: &mut Packer) {
         self.resend_at = u64::MAX;
+        let mut asked = false;
         for flight in &mut self.flights {
-            if flight.sent_us + self.rto.wait_us(flight.repeats) <= now_us {
+            let wait_us = self.rto.wait_us(flight.repeats);
+            if flight.sent_us + wait_us <= now_us {
+                if flight.sent_us >= self.landed_sent_us && std::mem::replace(&mut asked, true) {
+                    self.resend_at = self.resend_at.min(now_us + wait_us);
+                    continue;
+                }
                 for sequence in flight.first.max(self.base)..=flight.last {
                     if let Some(result) = &self.kept[(sequence - self.base) as usize] {
                         result.pack(sequence, packer);

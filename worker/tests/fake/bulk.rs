@@ -12,17 +12,17 @@ use starfarm_protocol::seal::{Mode, Responder, StaticKey};
 
 use super::Shared;
 
-pub(super) fn serve(listener: TcpListener, shared: Arc<Mutex<Shared>>, key: StaticKey) {
+pub(super) fn serve(listener: TcpListener, shared: Arc<Mutex<Shared>>, key: StaticKey, plain: bool) {
     std::thread::spawn(move || {
         for socket in listener.incoming().flatten() {
             let (shared, key) = (Arc::clone(&shared), key.clone());
-            std::thread::spawn(move || drop(speak(socket, &shared, &key)));
+            std::thread::spawn(move || drop(speak(socket, &shared, &key, plain)));
         }
     });
 }
 
-fn speak(mut socket: TcpStream, shared: &Mutex<Shared>, key: &StaticKey) -> io::Result<()> {
-    let mode = Mode { stream: true, plain: false };
+fn speak(mut socket: TcpStream, shared: &Mutex<Shared>, key: &StaticKey, plain: bool) -> io::Result<()> {
+    let mode = Mode { stream: true, plain };
     let mut responder = Responder::new(key.clone(), FarmId([1; 16]), Epoch(1), mode, [0; 32]);
     let hello = frame(&mut socket)?;
     let reply = answer(&mut responder, &shared.lock().unwrap().keys, &hello, 0).map_err(io::Error::other)?;
@@ -81,19 +81,20 @@ impl Talk<'_> {
     }
 
     fn get(&mut self, hash: &ContentHash, offset: u64) -> io::Result<()> {
-        let content = {
+        let (content, cut_after) = {
             let mut shared = self.shared.lock().unwrap();
             shared.gets += 1;
-            shared.contents.get(hash).cloned()
+            shared.offsets.push(offset);
+            (shared.contents.get(hash).cloned(), shared.cut_after.take())
         };
         let Some(content) = content else {
             return self.reply(&Reply::Refused(format!("there is no content with the hash {hash}")));
         };
         self.reply(&Reply::Found { total: content.len() as u64 })?;
-        for chunk in chunks(&content, offset) {
+        for chunk in chunks(&content, offset).take(cut_after.unwrap_or(usize::MAX)) {
             self.reply(&Reply::Chunk(chunk))?;
         }
-        Ok(())
+        if cut_after.is_some() { Err(io::Error::other("cut")) } else { Ok(()) }
     }
 
     fn reply(&mut self, reply: &Reply<'_>) -> io::Result<()> {

@@ -51,6 +51,12 @@ pub struct Shared {
     /// Results are heard and not acknowledged.
     pub deaf: bool,
     pub gets: u32,
+    /// Where fetches began.
+    pub offsets: Vec<u64>,
+    /// The next stream breaks after so many chunks.
+    pub cut_after: Option<usize>,
+    /// From the next incarnation on: every handshake needs a cookie.
+    pub cautious: bool,
     pub keys: KeyStore,
     heard: BTreeSet<(u64, u64)>,
     next_attempt: u64,
@@ -62,12 +68,18 @@ pub struct Fake {
     pub key: StaticKey,
     pub address: SocketAddr,
     secret: Secret,
+    plain: bool,
     epoch: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
 }
 
 impl Fake {
     pub fn start() -> Self {
+        Self::start_as(false)
+    }
+
+    /// `plain`: with the seal off.
+    pub fn start_as(plain: bool) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("starfarm-fake-{}-{number}", std::process::id()));
@@ -78,17 +90,18 @@ impl Fake {
         let shared = Arc::new(Mutex::new(Shared::default()));
         shared.lock().unwrap().keys.add_join_key(secret.clone(), Role::Worker);
         let (epoch, stop) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicBool::new(false)));
-        let fake = Self { dir, shared, key, address, secret, epoch, stop };
-        fake.write_join("worker.join", &fake.key, Role::Worker);
+        let fake = Self { dir, shared, key, address, secret, plain, epoch, stop };
+        fake.write_join(address.to_string());
         fake.serve(udp);
-        bulk::serve(tcp, Arc::clone(&fake.shared), fake.key.clone());
+        bulk::serve(tcp, Arc::clone(&fake.shared), fake.key.clone(), plain);
         fake
     }
 
-    fn write_join(&self, name: &str, key: &StaticKey, role: Role) {
-        let addresses = vec![self.address.to_string()];
-        let join = JoinFile::new(FarmId([1; 16]), addresses, key.public(), self.secret.clone(), role);
-        std::fs::write(self.dir.join(name), join.to_text().as_bytes()).unwrap();
+    /// Writes `worker.join`, which names that address.
+    pub fn write_join(&self, address: String) {
+        let (key, secret) = (self.key.public(), self.secret.clone());
+        let join = JoinFile::new(FarmId([1; 16]), vec![address], key, secret, Role::Worker);
+        std::fs::write(self.dir.join("worker.join"), join.to_text().as_bytes()).unwrap();
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Shared> {
@@ -159,9 +172,10 @@ impl Fake {
         udp.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
         let (shared, key) = (Arc::clone(&self.shared), self.key.clone());
         let (epoch, stop) = (Arc::clone(&self.epoch), Arc::clone(&self.stop));
+        let mode = Mode { stream: false, plain: self.plain };
         std::thread::spawn(move || {
             while !stop.load(Ordering::SeqCst) {
-                Serving::new(&udp, &shared, &key, epoch.load(Ordering::SeqCst)).run(&epoch, &stop);
+                Serving::new(&udp, &shared, &key, mode, epoch.load(Ordering::SeqCst)).run(&epoch, &stop);
             }
         });
     }
@@ -198,9 +212,12 @@ struct Serving<'a> {
 }
 
 impl<'a> Serving<'a> {
-    fn new(udp: &'a UdpSocket, shared: &'a Mutex<Shared>, key: &StaticKey, epoch: u64) -> Self {
-        let responder =
-            Responder::new(key.clone(), FarmId([1; 16]), Epoch(epoch), Mode::default(), [epoch as u8; 32]);
+    fn new(udp: &'a UdpSocket, shared: &'a Mutex<Shared>, key: &StaticKey, mode: Mode, epoch: u64) -> Self {
+        let mut responder =
+            Responder::new(key.clone(), FarmId([1; 16]), Epoch(epoch), mode, [epoch as u8; 32]);
+        if shared.lock().unwrap().cautious {
+            responder.set_load_limit(0);
+        }
         let (table, sealers, start) = (SessionTable::default(), HashMap::new(), Instant::now());
         Self { udp, shared, responder, table, sealers, epoch, start, spoke: start }
     }
@@ -313,6 +330,10 @@ pub struct Process {
 }
 
 impl Process {
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, signal).unwrap();

@@ -1,7 +1,7 @@
-#![allow(dead_code)] // each test file uses some of it
 //! A worker on a bench: scripts in, a readable log out. One command a line:
 //! `session`, `welcome [credit N] [epoch N]`, `offer ATTEMPT LO+UNITS [job N]`, `part SLOT ATTEMPT LO+UNITS`,
 //! `end SLOT ATTEMPT`, `ack FIRST LAST`, `answer`, `withdraw JOB trim|kill BEFORE`, `drain`, `bytes HEX`, `at MS`.
+#![allow(dead_code)] // each test file uses some of it
 
 use std::fmt::Write as _;
 
