@@ -87,6 +87,7 @@ impl Farm {
             let start = node.offered.partition_point(|o| o.attempt < Attempt(first));
             let end = node.offered.partition_point(|o| o.attempt <= Attempt(last));
             for offered in node.offered.drain(start..end) {
+                node.landed_sent_us = node.landed_sent_us.max(offered.sent_us);
                 if !offered.repeated {
                     node.rtt.sample(now_us.saturating_sub(offered.sent_us));
                 }
@@ -101,7 +102,8 @@ impl Farm {
         }
     }
 
-    /// Offers whose acknowledgement is overdue go out again.
+    /// Offers whose acknowledgement is overdue go out again, if later ones have overtaken them. Where none
+    /// has, they may be waiting at a busy worker, so one datagram of them goes alone to ask.
     pub(crate) fn repeat_offers(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         let rto_us = node.rtt.rto_us();
@@ -109,7 +111,8 @@ impl Farm {
         node.offered.retain_mut(|offered| {
             let Some(task) = self.dq.get(offered.task, offered.attempt) else { return false };
             let Some(job) = self.jobs.get(&task.job) else { return false };
-            if now_us >= offered.sent_us + rto_us {
+            let overtaken = offered.sent_us < node.landed_sent_us;
+            if now_us >= offered.sent_us + rto_us && (overtaken || repeated < OFFERS_PER_DATAGRAM) {
                 (offered.sent_us, offered.repeated) = (now_us, true);
                 packer.offer(&offer(task, job));
                 repeated += 1;
