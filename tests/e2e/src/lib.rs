@@ -1,1 +1,32 @@
-//! Stub.
+//! A farm of real processes for the tests in `tests/`: a scheduler, workers and the command line, as a user
+//! starts them, in a directory that is gone afterwards.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `binaries` | where the programs are |
+//! | `temp` | a directory for one test |
+//! | `process` | a daemon that is ended with its test, and its standard error |
+//! | `reply` | what a command of the command line said |
+//! | `farm` | a scheduler, its workers, and commands to them |
+//! | `patience` | waiting for a condition instead of for a time |
+//! | `skip` | what a test does that cannot run here |
+//!
+//! A step that fails panics with all that is known: this crate is for tests only. Nothing here knows the
+//! programs from inside; what they say on their command line and in their files is all there is.
+
+mod binaries;
+mod farm;
+mod patience;
+mod process;
+mod reply;
+mod skip;
+mod temp;
+
+pub use binaries::binary;
+pub use farm::{Farm, worker_args};
+pub use patience::{GUARD, until, until_some};
+pub use process::{Daemon, alive, end, run};
+pub use reply::{Reply, each_done_once, stdouts, units};
+pub use rustix::process::{Pid, Signal};
+pub use skip::skip;
+pub use temp::TempDir;

@@ -1,0 +1,245 @@
+//! A scheduler and its workers, in a directory of their own, and commands to them.
+
+use std::ffi::OsStr;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::binaries::binary;
+use crate::patience::{until, until_some};
+use crate::process::{Daemon, end, run};
+use crate::reply::Reply;
+use crate::temp::TempDir;
+
+/// A farm. Dropping it ends its workers, then its scheduler, then removes its directory.
+#[derive(Debug)]
+pub struct Farm {
+    /// Its workers, in the order in which they were started.
+    pub workers: Vec<Daemon>,
+    /// Its scheduler.
+    pub scheduler: Daemon,
+    address: SocketAddr,
+    dir: TempDir,
+}
+
+impl Farm {
+    /// A scheduler without workers.
+    ///
+    /// # Panics
+    /// It does not come up; so do all below where what they ask for does not come about.
+    pub fn start() -> Self {
+        let dir = TempDir::new();
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let scheduler = start_scheduler(&dir, any);
+        let join = dir.path().join("farm/worker.join");
+        let address = until_some("the scheduler writes worker.join", || address_in(&join));
+        let farm = Self { workers: Vec::new(), scheduler, address, dir };
+        farm.until_answers();
+        farm
+    }
+
+    /// A scheduler and workers `w1`, `w2` ... of so many slots, all of them up.
+    pub fn with_workers(count: usize, slots: usize) -> Self {
+        let mut farm = Self::start();
+        for number in 1..=count {
+            farm.add_worker(&format!("w{number}"), &["--slots", &slots.to_string()]);
+        }
+        farm.until_nodes_up(count);
+        farm
+    }
+
+    fn until_answers(&self) {
+        until("the scheduler answers", || self.cli(&["status", "--output", "quiet"]).code == 0);
+    }
+
+    /// Where the scheduler listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A directory for whatever the test needs.
+    pub fn temp(&self) -> &TempDir {
+        &self.dir
+    }
+
+    /// The scheduler's state directory.
+    pub fn state(&self) -> PathBuf {
+        self.dir.path().join("farm")
+    }
+
+    /// The state directory of the worker with that name.
+    pub fn worker_state(&self, name: &str) -> PathBuf {
+        self.dir.path().join(format!("state-{name}"))
+    }
+
+    /// Kills the scheduler as a power cut would.
+    pub fn kill_scheduler(&mut self) {
+        self.scheduler.kill();
+    }
+
+    /// Starts the scheduler again in the same directory, at the same address.
+    pub fn restart_scheduler(&mut self) {
+        self.scheduler = start_scheduler(&self.dir, self.address);
+        self.until_answers();
+    }
+
+    /// Starts a worker with the farm's own join file.
+    pub fn add_worker(&mut self, name: &str, args: &[&str]) -> &mut Daemon {
+        let join = self.state().join("worker.join");
+        self.add_worker_by(name, &join, args)
+    }
+
+    /// Starts a worker with another join file.
+    pub fn add_worker_by(&mut self, name: &str, join: &Path, args: &[&str]) -> &mut Daemon {
+        let mut command = self.program("starfarm-worker");
+        command.args(worker_args(name, join, &self.worker_state(name))).args(args);
+        self.workers.push(Daemon::start(name, command, self.dir.path()));
+        self.workers.last_mut().expect("one was just added")
+    }
+
+    /// A copy of the farm's worker join file that names another address.
+    pub fn join_file_at(&self, address: SocketAddr) -> PathBuf {
+        rewritten(&self.dir, &self.state().join("worker.join"), address)
+    }
+
+    /// A command for a program of ours, with nothing of the user's settings.
+    pub fn program(&self, name: &str) -> Command {
+        let mut command = Command::new(binary(name));
+        settle(&mut command, self.dir.path());
+        command
+    }
+
+    /// Runs a command of the command line on this farm.
+    pub fn cli<S: AsRef<OsStr>>(&self, args: &[S]) -> Reply {
+        self.cli_by(&self.state(), args)
+    }
+
+    /// Runs a command by another way: a join file.
+    pub fn cli_by<S: AsRef<OsStr>>(&self, farm: &Path, args: &[S]) -> Reply {
+        let mut command = self.program("starfarm");
+        command.arg("--farm").arg(farm).args(args);
+        run(command)
+    }
+
+    /// What a command prints as JSON; it must succeed.
+    #[track_caller]
+    pub fn ask(&self, args: &[&str]) -> Value {
+        let args: Vec<&str> = ["--output", "json"].iter().chain(args).copied().collect();
+        self.cli(&args).exits(0).json()
+    }
+
+    /// Submits a job by the command line; returns its number.
+    #[track_caller]
+    pub fn submit(&self, args: &[&str]) -> String {
+        let args: Vec<&str> = ["--output", "quiet", "submit"].iter().chain(args).copied().collect();
+        let reply = self.cli(&args);
+        let id = reply.exits(0).stdout.trim();
+        assert!(id.parse::<u64>().is_ok(), "the id alone: {:?}", reply.stdout);
+        id.to_owned()
+    }
+
+    /// Submits a job file with this text; returns its number.
+    #[track_caller]
+    pub fn submit_text(&self, text: &str) -> String {
+        let path = self.dir.write("job.toml", text);
+        self.submit(&[&path.to_string_lossy()])
+    }
+
+    /// Waits for a job's end.
+    pub fn wait(&self, id: &str) -> Reply {
+        self.cli(&["job", "wait", id, "--timeout", "55"])
+    }
+
+    /// A job as it is now.
+    #[track_caller]
+    pub fn job(&self, id: &str) -> Value {
+        self.ask(&["job", "show", id])["jobs"][0].take()
+    }
+
+    /// Waits until a job's field has that value.
+    #[track_caller]
+    pub fn until_job(&self, id: &str, key: &str, value: &str) {
+        until(&format!("job {id} has {key} = {value}"), || self.job(id)[key] == value);
+    }
+
+    /// A job's results.
+    #[track_caller]
+    pub fn results(&self, id: &str) -> Value {
+        self.ask(&["results", id])
+    }
+
+    /// The online figures.
+    #[track_caller]
+    pub fn status(&self) -> Value {
+        self.ask(&["status"])
+    }
+
+    /// The state of a node; empty where there is none of that name.
+    #[track_caller]
+    pub fn node_state(&self, name: &str) -> String {
+        let nodes = self.ask(&["nodes"])["nodes"].take();
+        let node = nodes.as_array().into_iter().flatten().find(|node| node["name"] == name);
+        node.and_then(|node| node["state"].as_str()).unwrap_or_default().to_owned()
+    }
+
+    /// Waits until a node has that state.
+    #[track_caller]
+    pub fn until_node(&self, name: &str, state: &str) {
+        until(&format!("node {name} is {state}"), || self.node_state(name) == state);
+    }
+
+    /// Waits until so many nodes are up.
+    #[track_caller]
+    pub fn until_nodes_up(&self, count: usize) {
+        until(&format!("{count} nodes are up"), || {
+            let nodes = self.ask(&["nodes"])["nodes"].take();
+            let up = nodes.as_array().into_iter().flatten().filter(|node| node["state"] == "up");
+            up.count() == count
+        });
+    }
+}
+
+impl Drop for Farm {
+    fn drop(&mut self) {
+        end(&mut self.workers);
+    }
+}
+
+/// The arguments of a worker.
+pub fn worker_args(name: &str, join: &Path, state: &Path) -> Vec<String> {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let args = ["--name".into(), name.into(), "--join".into(), text(join), "--state".into(), text(state)];
+    args.to_vec()
+}
+
+/// Nothing of the user's own settings, and homes below `dir`.
+fn settle(command: &mut Command, dir: &Path) {
+    for name in ["FARM", "OUTPUT", "STATE", "JOIN"] {
+        command.env_remove(format!("STARFARM_{name}"));
+    }
+    command.env("HOME", dir).env("XDG_STATE_HOME", dir.join("xdg-state"));
+    command.env("XDG_CONFIG_HOME", dir.join("xdg-config")).env("NO_COLOR", "1");
+}
+
+fn start_scheduler(dir: &TempDir, listen: SocketAddr) -> Daemon {
+    let mut command = Command::new(binary("starfarm-scheduler"));
+    settle(&mut command, dir.path());
+    command.arg("--state").arg(dir.path().join("farm")).args(["--listen", &listen.to_string()]);
+    Daemon::start("scheduler", command, dir.path())
+}
+
+/// The first address of a join file, once it is there.
+fn address_in(join: &Path) -> Option<SocketAddr> {
+    let file: Value = serde_json::from_slice(&std::fs::read(join).ok()?).ok()?;
+    file["addresses"][0].as_str()?.parse().ok()
+}
+
+fn rewritten(dir: &TempDir, join: &Path, address: SocketAddr) -> PathBuf {
+    let text = std::fs::read(join).unwrap_or_else(|error| panic!("{}: {error}", join.display()));
+    let mut file: Value =
+        serde_json::from_slice(&text).unwrap_or_else(|error| panic!("no join file: {error}"));
+    file["addresses"] = Value::from(vec![address.to_string()]);
+    dir.write(&format!("at-{}.join", address.port()), file.to_string())
+}

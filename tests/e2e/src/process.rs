@@ -1,0 +1,173 @@
+//! Processes that a test starts, and ends by the numbers that they were given.
+
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+use crate::patience::{GUARD, until_some};
+use crate::reply::Reply;
+
+/// A daemon has this long to end after TERM, and once more after a second one; then it is killed.
+const TERM: Duration = Duration::from_millis(1_500);
+/// Lines of a daemon's standard error that a failed test shows.
+const LINES: usize = 60;
+
+/// A process that runs beside the test and ends with it.
+#[derive(Debug)]
+pub struct Daemon {
+    name: String,
+    child: Child,
+    log: PathBuf,
+    status: Option<ExitStatus>,
+}
+
+impl Daemon {
+    /// Starts `command`; what it writes goes to a file in `dir`, behind what a namesake wrote there.
+    ///
+    /// # Panics
+    /// It cannot be started.
+    pub fn start(name: &str, mut command: Command, dir: &Path) -> Self {
+        let log = dir.join(format!("{name}.log"));
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .unwrap_or_else(|error| panic!("cannot write {}: {error}", log.display()));
+        let out = file.try_clone().expect("a file that was just opened can be cloned");
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(file)
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {name}: {error}"));
+        Self { name: name.to_owned(), child, log, status: None }
+    }
+
+    /// The process.
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// What it has written so far.
+    pub fn log(&self) -> String {
+        let bytes = std::fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Waits until it has written `words`.
+    ///
+    /// # Panics
+    /// It never does.
+    pub fn until_says(&self, words: &str) {
+        crate::until(&format!("{} says `{words}`", self.name), || self.log().contains(words));
+    }
+
+    /// Sends a signal, if it still runs.
+    pub fn signal(&mut self, signal: Signal) {
+        if self.poll().is_none() {
+            let _ = kill_process(self.pid(), signal);
+        }
+    }
+
+    /// How it ended; `None` while it runs. A signal counts as 128 and its number, as in a shell.
+    pub fn poll(&mut self) -> Option<i32> {
+        if self.status.is_none() {
+            self.status = self.child.try_wait().ok().flatten();
+        }
+        self.status.map(code)
+    }
+
+    /// Waits for its end and returns its exit code.
+    ///
+    /// # Panics
+    /// It does not end.
+    pub fn wait(&mut self) -> i32 {
+        let what = format!("{} ends", self.name);
+        until_some(&what, || self.poll())
+    }
+
+    /// Kills it at once, as a power cut would, and waits for its end.
+    ///
+    /// # Panics
+    /// It does not end.
+    pub fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        self.wait();
+    }
+
+    /// Asks it to end, twice if need be, and kills it if that does not help.
+    fn finish(&mut self) {
+        for _ in 0..2 {
+            self.signal(Signal::TERM);
+            let start = Instant::now();
+            while self.poll().is_none() && start.elapsed() < TERM {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        self.kill();
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.finish();
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            let shown = &lines[lines.len().saturating_sub(LINES)..];
+            eprintln!("--- {} (its last {} lines):\n{}", self.name, shown.len(), shown.join("\n"));
+        }
+    }
+}
+
+/// Asks all of them at once to end, so that they do it side by side, and waits for each.
+pub fn end(daemons: &mut Vec<Daemon>) {
+    daemons.iter_mut().for_each(|daemon| daemon.signal(Signal::TERM));
+    daemons.clear();
+}
+
+/// Whether a process with this number runs; a zombie does not.
+pub fn alive(pid: u32) -> bool {
+    let Some(process) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
+    if test_kill_process(process).is_err() {
+        return false;
+    }
+    let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = status.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    !matches!(state, None | Some('Z' | 'X'))
+}
+
+/// Runs a command to its end.
+///
+/// # Panics
+/// It cannot be started, or does not end.
+pub fn run(mut command: Command) -> Reply {
+    let line = format!("{command:?}");
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("cannot start {line}: {error}"));
+    let pid = Pid::from_child(&child);
+    let (done, ended) = mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = done.send(child.wait_with_output());
+    });
+    let Ok(output) = ended.recv_timeout(GUARD) else {
+        // Nobody has waited for it yet, so that the number is still its own.
+        let _ = kill_process(pid, Signal::KILL);
+        panic!("{line} has not ended after {} s", GUARD.as_secs());
+    };
+    let output = output.unwrap_or_else(|error| panic!("cannot read what {line} wrote: {error}"));
+    Reply::new(line, code(output.status), &output.stdout, &output.stderr)
+}
+
+fn code(status: ExitStatus) -> i32 {
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
+}
