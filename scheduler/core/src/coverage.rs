@@ -93,6 +93,13 @@ impl Coverage {
         self.counts[class as usize]
     }
 
+    /// Units of a class in [lo, hi).
+    pub fn count_in(&self, lo: u128, hi: u128, class: Class) -> u128 {
+        let start = self.segments.range(..=lo).next_back().map_or(lo, |(&at, _)| at);
+        let of_class = self.segments.range(start..hi).filter(|(_, segment)| segment.class == class);
+        of_class.map(|(&at, segment)| segment.hi.min(hi).saturating_sub(at.max(lo))).sum()
+    }
+
     /// Intervals held in memory.
     pub fn segments(&self) -> usize {
         self.segments.len()
@@ -228,6 +235,10 @@ mod tests {
                 for class in ALL {
                     let count = model.iter().filter(|&&c| c == class).count();
                     assert_eq!(coverage.count(class), count as u128, "{class:?}");
+                    let lo = draw(units as u64) as usize;
+                    let hi = lo + draw(20) as usize;
+                    let count = model.iter().take(hi).skip(lo).filter(|&&c| c == class).count();
+                    assert_eq!(coverage.count_in(lo as u128, hi as u128, class), count as u128);
                 }
                 assert_eq!(coverage.cursor(), model.len() as u128);
             }

@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use starfarm_protocol::ids::{Attempt, Epoch, FarmId, JobId};
+use starfarm_protocol::ids::{Attempt, Boot, Epoch, FarmId, JobId};
 use starfarm_protocol::limits::HEARTBEAT_US;
 
 use crate::coverage::Piece;
@@ -44,6 +44,18 @@ impl Config {
     }
 }
 
+/// A result that waits for its record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unacknowledged {
+    /// Everything that the result brought about is in the records up to this one.
+    pub(crate) record: u64,
+    pub(crate) node: NodeId,
+    /// The incarnation that numbered the result.
+    pub(crate) boot: Boot,
+    /// Its number there.
+    pub(crate) result: u64,
+}
+
 /// Counters of the farm.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Totals {
@@ -75,8 +87,10 @@ pub struct Farm {
     next_job: u64,
     pub(crate) next_attempt: u64,
     next_sequence: u64,
-    /// Results to acknowledge once their record is durable: sequence, node, result.
-    pub(crate) unacknowledged: VecDeque<(u64, NodeId, u64)>,
+    /// Results to acknowledge once their record is durable.
+    pub(crate) unacknowledged: VecDeque<Unacknowledged>,
+    /// Records up to this one are durable.
+    durable: u64,
     /// Nodes to look at in this turn.
     pub(crate) marked: Vec<NodeId>,
     pub(crate) timers: BinaryHeap<Reverse<(u64, NodeId)>>,
@@ -105,6 +119,7 @@ impl Farm {
             next_attempt: 1,
             next_sequence: 1,
             unacknowledged: VecDeque::new(),
+            durable: 0,
             marked: Vec::new(),
             timers: BinaryHeap::new(),
             period_us: now_us + PERIOD_US,
@@ -153,14 +168,24 @@ impl Farm {
 
     /// Records up to `sequence` are durable: what waited for that is acknowledged.
     pub fn on_durable(&mut self, sequence: u64, now_us: u64) {
-        while let Some(&(at, id, result)) = self.unacknowledged.front() {
-            if at > sequence {
+        self.durable = self.durable.max(sequence);
+        self.acknowledge_durable(now_us);
+    }
+
+    /// Acknowledges results whose records are durable. A result that made no record of its own (a
+    /// duplicate, say) may be among them at once: no later record may ever come.
+    pub(crate) fn acknowledge_durable(&mut self, now_us: u64) {
+        while let Some(&waiting) = self.unacknowledged.front() {
+            if waiting.record > self.durable {
                 break;
             }
             self.unacknowledged.pop_front();
-            if let Some(node) = self.nodes.get_mut(&id) {
-                node.to_tell.ack(result, now_us);
-                self.mark(id);
+            // Another incarnation counts its results anew: the number would name the wrong one.
+            if let Some(node) = self.nodes.get_mut(&waiting.node)
+                && node.boot == Some(waiting.boot)
+            {
+                node.to_tell.ack(waiting.result, now_us);
+                self.mark(waiting.node);
             }
         }
     }

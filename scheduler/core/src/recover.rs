@@ -75,6 +75,8 @@ impl Farm {
             }
             let Some(node) = self.nodes.get_mut(&id) else { return };
             node.boot = Some(hello.boot);
+            // Numbers of the incarnation before mean other results here.
+            (node.to_tell.acks, node.to_tell.acks_count) = (Vec::new(), 0);
             (node.lost, node.suspect) = (false, false);
             node.taken.clear();
             node.joined_us = now_us;
@@ -363,7 +365,9 @@ impl Farm {
         };
         // The first of the offers stands for all: an entry behind it waits at most one RTO longer.
         let repeat = node.offered.front().map_or(u64::MAX, |first| first.sent_us + node.rtt.rto_us());
-        let ride = if node.to_tell.acks.is_empty() { u64::MAX } else { node.to_tell.acks_since_us + RIDE_US };
+        // A lost node is told nothing until it is heard again.
+        let rides = !node.to_tell.acks.is_empty() && !node.lost;
+        let ride = if rides { node.to_tell.acks_since_us + RIDE_US } else { u64::MAX };
         let probe = node.probe.map_or(u64::MAX, |p| if p.at_us > now_us { p.at_us } else { u64::MAX });
         let at_us = silence.min(repeat).min(ride).min(probe).max(now_us + 1);
         // A timer that fires early looks again; only an earlier one needs a new entry.

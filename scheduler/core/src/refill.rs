@@ -27,13 +27,15 @@ impl Farm {
     /// measured rate, less near the job's end.
     pub(crate) fn ideal(&self, job: &Job, id: NodeId) -> Ideal {
         let first = job.new.kind.first_units();
-        let (rate, largest) = match job.rates.get(&id) {
-            Some(rate) => (rate.units_per_s, rate.largest),
-            None => (job.mean_rate, first),
+        let (rate, largest, stranger) = match job.rates.get(&id) {
+            Some(rate) => (rate.units_per_s, rate.largest, false),
+            None => (job.mean_rate, first, true),
         };
-        let sized = |units: u64, learning| {
+        // The mean of the others says little of a node that may be fifty times slower: held ahead, that
+        // would be fifty times too much.
+        let sized = |units: u64, growing| {
             let us = if rate == 0.0 { 0.0 } else { units as f64 * 1e6 / rate };
-            Ideal { units, us, learning }
+            Ideal { units, us, learning: growing || stranger }
         };
         let target_us = match job.new.sizing {
             Sizing::Units(units) => return sized(units.max(1), false),

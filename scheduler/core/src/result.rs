@@ -9,10 +9,10 @@ use starfarm_protocol::wire::{CommandUnit, HitEntry, Outcome, ResultEntry, Resul
 
 use crate::coverage::{Class, Classes, Piece};
 use crate::deed::Deeds;
-use crate::farm::Farm;
+use crate::farm::{Farm, Unacknowledged};
 use crate::job::{FailedUnit, JobState, Kind, Sizing};
 use crate::record::Record;
-use crate::task::{NodeId, TaskId};
+use crate::task::{NodeId, State, Task, TaskId};
 
 /// What became of a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,6 +63,7 @@ enum Found {
 impl Farm {
     /// Applies the results of one message.
     pub(crate) fn on_results(&mut self, id: NodeId, results: Results<'_>, now_us: u64, deeds: &mut Deeds) {
+        let Some(boot) = self.nodes.get(&id).and_then(|node| node.boot) else { return };
         for entry in results {
             let Ok(entry) = entry else {
                 if let Some(node) = self.nodes.get_mut(&id) {
@@ -72,8 +73,10 @@ impl Farm {
             };
             let verdict = self.on_result(id, &entry, now_us, deeds);
             self.verdicts.0[verdict as usize] += 1;
-            self.unacknowledged.push_back((self.last_sequence(), id, entry.sequence));
+            let (record, result) = (self.last_sequence(), entry.sequence);
+            self.unacknowledged.push_back(Unacknowledged { record, node: id, boot, result });
         }
+        self.acknowledge_durable(now_us);
         self.mark(id);
     }
 
@@ -271,6 +274,10 @@ impl Farm {
         let mut pieces = Vec::new();
         job.coverage.change(unit, unit + 1, DONE, class, &mut pieces);
         if again {
+            // The task that had it may still have others out.
+            for task_id in self.dq.overlapping(job_id, unit, unit + 1) {
+                self.cut_out(task_id, unit, unit + 1);
+            }
             self.gq.put(job_id, unit, unit + 1);
             self.mark_all();
         } else {
@@ -309,13 +316,46 @@ impl Farm {
                 self.totals.resent += 1;
             }
         }
-        let task = self.dq.at(task_id);
-        task.left -= back;
-        if task.left == 0 {
-            self.take_from_node(task_id);
-        }
         if back > 0 {
+            self.cut_out(task_id, lo, hi);
             self.mark_all();
+        }
+    }
+
+    /// [lo, hi) of a task in dq may be given out again: the task keeps what lies before, and a second one
+    /// what lies behind, so that the tasks of a job never overlap. With nothing left it leaves dq.
+    fn cut_out(&mut self, task_id: TaskId, lo: u128, hi: u128) {
+        let task = self.dq.at(task_id).clone();
+        let (head, tail) = ((task.lo, lo.max(task.lo)), (hi.min(task.hi), task.hi));
+        let Some(job) = self.jobs.get(&task.job) else { return };
+        let left = |(lo, hi)| if lo < hi { job.coverage.count_in(lo, hi, Class::Out) } else { 0 };
+        match (left(head), left(tail)) {
+            (0, 0) => self.take_from_node(task_id),
+            (0, left) => self.dq.narrow(task_id, tail, left),
+            (left, 0) => self.dq.narrow(task_id, head, left),
+            (before, left) => {
+                self.dq.narrow(task_id, head, before);
+                self.put_behind(Task { lo: tail.0, hi: tail.1, left, ..task });
+            }
+        }
+    }
+
+    /// The second half of a task that was cut in two enters dq, and the node queue if the first is there.
+    fn put_behind(&mut self, mut task: Task) {
+        if task.state == State::Assigned {
+            task.attempt = self.new_attempt();
+        } else {
+            // Its offer is under way or was heard, and named both halves. Where it is lost, no heartbeat
+            // lists this half, and it expires.
+            task.state = State::Held { seen_us: task.since_us };
+        }
+        let Some(node) = self.nodes.get_mut(&task.node) else { return };
+        task.at_node = node.tasks.len() as u32;
+        let (assigned, attempt) = (task.state == State::Assigned, task.attempt);
+        let task_id = self.dq.put(task);
+        node.tasks.push(task_id);
+        if assigned {
+            node.queue.push_back((task_id, attempt));
         }
     }
 

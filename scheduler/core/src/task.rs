@@ -115,6 +115,20 @@ impl Dispatched {
         task
     }
 
+    /// Moves the bounds of a task inwards.
+    pub(crate) fn narrow(&mut self, id: TaskId, (lo, hi): (u128, u128), left: u128) {
+        let task = self.at(id);
+        let (job, before) = (task.job, task.lo);
+        debug_assert!(task.lo <= lo && lo < hi && hi <= task.hi);
+        (task.lo, task.hi, task.left) = (lo, hi, left);
+        if lo != before
+            && let Some(by_lo) = self.jobs.get_mut(&job)
+        {
+            by_lo.remove(&before);
+            by_lo.insert(lo, id);
+        }
+    }
+
     /// The task of `job` that holds `unit`.
     pub(crate) fn holding(&self, job: JobId, unit: u128) -> Option<(TaskId, &Task)> {
         let (_, &id) = self.jobs.get(&job)?.range(..=unit).next_back()?;
