@@ -8,8 +8,6 @@
 //! two sections, [`mask`], [`lines`], [`targets`] and [`program`] what they are made of.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
-// The subcommands that read jobs come after this module; remove this line with the first of them.
-#![cfg_attr(not(test), allow(dead_code, unused_imports))]
 
 mod command_line;
 mod error;

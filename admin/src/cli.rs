@@ -1,0 +1,335 @@
+//! The command line: names, flags and their help, nothing else. Names are a contract; a test holds them.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
+use starfarm_protocol::ids::JobId;
+
+use crate::output::{Format, When};
+
+/// A fault-tolerant task farm.
+///
+/// Try it on this machine: `starfarm run JOB.toml`. On several: `starfarm scheduler` on one, `starfarm
+/// worker` on the others, then `starfarm submit`.
+///
+/// Exit codes: 0 ok, 1 the job ended with failed units, 2 usage, 3 no scheduler answers, 4 not found,
+/// 5 refused, 6 conflict, 124 time limit, 130 interrupted.
+#[derive(Parser, Debug)]
+#[command(name = "starfarm", version, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What holds for every command.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Everywhere")]
+pub(crate) struct Global {
+    /// The farm: the scheduler's state directory on this machine, or a join file such as its `admin.join`
+    #[arg(long, global = true, value_name = "DIR|FILE", env = "STARFARM_FARM")]
+    pub(crate) farm: Option<PathBuf>,
+    /// Form of what is printed [default: table]
+    #[arg(long, global = true, value_enum, value_name = "FORMAT", env = "STARFARM_OUTPUT")]
+    pub(crate) output: Option<Format>,
+    /// When to use colours
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
+    pub(crate) color: When,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Run one job on a farm of its own on this machine, until it ends
+    Run(Run),
+    /// Run the scheduling node
+    Scheduler(Scheduler),
+    /// Run a computing node
+    Worker(starfarm_worker::Options),
+    /// Submit a job: a job file, or a program for each unit
+    Submit(Box<Submit>),
+    /// List the jobs
+    Jobs,
+    /// Show or steer one job
+    #[command(subcommand)]
+    Job(Job),
+    /// List the nodes
+    Nodes,
+    /// Show or steer one node
+    #[command(subcommand)]
+    Node(Node),
+    /// List, add and revoke keys
+    #[command(subcommand)]
+    Key(Key),
+    /// Print a job's hits, failed units and outputs
+    Results(JobArg),
+    /// Print the farm's figures
+    Status,
+    /// Measure this machine's time per dispatch and say how many nodes it could carry
+    Plan(Plan),
+    /// Measure
+    #[command(subcommand)]
+    Bench(Bench),
+}
+
+/// `starfarm run`.
+#[derive(Args, Debug)]
+pub(crate) struct Run {
+    /// The job file
+    #[arg(value_name = "JOB.toml")]
+    pub(crate) job: PathBuf,
+    /// Units that run at once [default: the number of cores]
+    #[arg(long, value_name = "K", value_parser = value_parser!(u16).range(1..=SLOTS_MAX))]
+    pub(crate) slots: Option<u16>,
+    /// Where the farm keeps its state [default: starfarm/runs/HASH in the XDG state folder]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
+}
+
+/// `starfarm scheduler`: the scheduler's own flags, and ours for farms that we start ourselves.
+#[derive(Args, Debug)]
+pub(crate) struct Scheduler {
+    #[command(flatten)]
+    pub(crate) args: starfarm_scheduler::Args,
+    /// Stop when standard input ends: whoever started this has gone
+    #[arg(long, hide = true)]
+    pub(crate) parent_pipe: bool,
+}
+
+/// `starfarm submit`.
+#[derive(Args, Debug)]
+pub(crate) struct Submit {
+    /// The job file
+    #[arg(value_name = "JOB.toml", required_unless_present = "program", conflicts_with = "program")]
+    pub(crate) job: Option<PathBuf>,
+    /// A program and its arguments; `{}` is the unit's value, `{index}` its number; no shell sees it
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<String>,
+    /// A unit for each integer from A up to, not including, B
+    #[arg(long, value_name = "A..B", allow_hyphen_values = true, requires = "program")]
+    pub(crate) range: Option<String>,
+    /// A unit for each line of a file
+    #[arg(long, value_name = "FILE", requires = "program", conflicts_with_all = ["range", "grid"])]
+    pub(crate) lines: Option<PathBuf>,
+    /// A unit for each combination; repeat it for more names, `{k}` is the value
+    #[arg(long, value_name = "k=v1,v2", requires = "program", conflicts_with = "range")]
+    pub(crate) grid: Vec<String>,
+    #[command(flatten)]
+    pub(crate) options: JobOptions,
+    /// Put it at the head of the queue
+    #[arg(long)]
+    pub(crate) front: bool,
+    /// Switch to it at once
+    #[arg(long, conflicts_with = "front")]
+    pub(crate) now: bool,
+    /// Wait until it has ended; exit code 1 if units failed
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Wait so many seconds at most; the job goes on, the exit code is 124
+    #[arg(long, value_name = "SECONDS", requires = "wait", value_parser = positive_seconds)]
+    pub(crate) timeout: Option<f64>,
+    /// Show what would be submitted, and ask no farm
+    #[arg(long, conflicts_with_all = ["wait", "front", "now"])]
+    pub(crate) dry_run: bool,
+}
+
+/// What may be said of any job; it takes precedence over the job file.
+#[derive(Args, Debug, Default)]
+pub(crate) struct JobOptions {
+    /// Name of the job
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// End a unit's program after so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
+    pub(crate) timeout_seconds: Option<f64>,
+    /// Run a failed unit again up to so many times
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) retries: Option<u32>,
+    /// Seconds that a task should take
+    #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
+    pub(crate) target_seconds: Option<f64>,
+    /// Units of a task, instead of a time
+    #[arg(long, value_name = "COUNT", conflicts_with = "target_seconds", value_parser = value_parser!(u64).range(1..))]
+    pub(crate) units_per_task: Option<u64>,
+    /// Add a variable to the programs' environment
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    pub(crate) env: Vec<(String, String)>,
+}
+
+/// A job's number.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct JobArg {
+    /// The job's number
+    #[arg(value_parser = job_id)]
+    pub(crate) id: JobId,
+}
+
+/// `starfarm job`.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Job {
+    /// Show all that is known of it
+    Show(JobArg),
+    /// Wait until it has ended; exit code 1 if units failed
+    Wait {
+        #[command(flatten)]
+        job: JobArg,
+        /// Wait so many seconds at most; the exit code is then 124
+        #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
+        timeout: Option<f64>,
+    },
+    /// End it; what is done is kept
+    Cancel(JobArg),
+    /// Give out no more of it
+    Pause(JobArg),
+    /// Go on with it
+    Resume(JobArg),
+    /// Put it at the head of the queue
+    Front(JobArg),
+    /// Run it now, the running job later
+    Switch(JobArg),
+    /// Forget it and its results
+    Delete(JobArg),
+}
+
+/// A node's name.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct NodeArg {
+    /// The node's name
+    pub(crate) name: String,
+}
+
+/// `starfarm node`.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Node {
+    /// Show all that is known of it
+    Show(NodeArg),
+    /// Give it no more tasks
+    Drain(NodeArg),
+    /// Give it tasks again
+    Resume(NodeArg),
+    /// Forget a node that is gone
+    Forget(NodeArg),
+}
+
+/// `starfarm key`.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Key {
+    /// List the keys
+    List,
+    /// Make a join key and print its join file, which is secret
+    Add {
+        /// What those who join with it may do
+        #[arg(long, value_enum, default_value = "worker")]
+        role: RoleName,
+        /// Write the join file here, readable by you alone, instead of printing it
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Do not welcome a key any more
+    Revoke {
+        /// A node's name, a public key, or a join key's id
+        key: String,
+    },
+}
+
+/// What a key is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum RoleName {
+    /// Computes
+    Worker,
+    /// Looks at jobs, nodes and results
+    Observer,
+    /// Also submits and steers
+    Operator,
+    /// Also governs the keys
+    Admin,
+}
+
+impl RoleName {
+    /// As the protocol names it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Worker => "worker",
+            Self::Observer => "observer",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// `starfarm plan`: the law P_max = T_target / (K * T_dispatch), with T_target = S / C.
+#[derive(Args, Debug)]
+pub(crate) struct Plan {
+    /// K: tasks that a node runs at once
+    #[arg(long, value_name = "K", value_parser = value_parser!(u32).range(1..))]
+    pub(crate) slots: u32,
+    /// C: units a second that one task is computed at
+    #[arg(long, value_name = "C", requires = "size", value_parser = positive)]
+    pub(crate) speed: Option<f64>,
+    /// S: units of a task
+    #[arg(long, value_name = "S", requires = "speed", value_parser = positive)]
+    pub(crate) size: Option<f64>,
+    /// T_target: seconds that a task takes, instead of C and S
+    #[arg(long, value_name = "SECONDS", required_unless_present = "speed", conflicts_with = "speed", value_parser = positive_seconds)]
+    pub(crate) target_seconds: Option<f64>,
+    /// Measure with so many tasks
+    #[arg(long, value_name = "COUNT", default_value_t = 200_000, value_parser = value_parser!(u64).range(1..))]
+    pub(crate) tasks: u64,
+}
+
+/// `starfarm bench`.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Bench {
+    /// Dispatch tasks that do nothing, with scheduler and workers as processes of their own
+    Dispatch(Dispatch),
+}
+
+/// `starfarm bench dispatch`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Dispatch {
+    /// How many tasks, of one unit each
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=i64::MAX as u64))]
+    pub(crate) tasks: u64,
+    /// How many worker processes
+    #[arg(long, value_name = "P", value_parser = value_parser!(u16).range(1..=256))]
+    pub(crate) nodes: u16,
+    /// Slots of each worker
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = value_parser!(u16).range(1..=SLOTS_MAX))]
+    pub(crate) slots: u16,
+    /// Turn the seal off, to see what it costs
+    #[arg(long, hide = true)]
+    pub(crate) no_seal: bool,
+}
+
+const SLOTS_MAX: i64 = starfarm_protocol::limits::SLOTS_MAX as i64;
+
+/// Longer times are slips, and would not fit into milliseconds.
+const SECONDS_MAX: f64 = 1e9;
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
+        _ => Err("write a number above 0, such as 2.5 or 3e8".to_owned()),
+    }
+}
+
+fn positive_seconds(text: &str) -> Result<f64, String> {
+    match positive(text)? {
+        seconds if seconds <= SECONDS_MAX => Ok(seconds),
+        _ => Err(format!("at most {SECONDS_MAX} seconds")),
+    }
+}
+
+fn job_id(text: &str) -> Result<JobId, String> {
+    text.parse().map(JobId).map_err(|_| "a job has a whole number: `starfarm jobs` lists them".to_owned())
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write NAME=VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! The names of commands and flags are a contract: here they all stand.
+
+use clap::{Command as ClapCommand, CommandFactory};
+use expect_test::expect;
+
+use super::*;
+
+/// Each command and its arguments on a line, hidden ones left out.
+fn names(command: &ClapCommand, path: &str, lines: &mut Vec<String>) {
+    let own =
+        command.get_arguments().filter(|argument| !argument.is_hide_set()).map(|argument| {
+            match argument.get_long() {
+                Some(long) => format!("--{long}"),
+                None => {
+                    argument.get_value_names().map_or_else(String::new, |names| names.join(" ").to_string())
+                }
+            }
+        });
+    lines.push(std::iter::once(path.to_owned()).chain(own).collect::<Vec<_>>().join(" "));
+    for child in command.get_subcommands() {
+        names(child, &format!("{path} {}", child.get_name()), lines);
+    }
+}
+
+#[test]
+fn the_names_of_the_contract() {
+    let mut lines = Vec::new();
+    names(&Cli::command(), "starfarm", &mut lines);
+    expect![[r#"
+        starfarm --farm --output --color
+        starfarm run JOB.toml --slots --state
+        starfarm scheduler --state --listen --advertise
+        starfarm worker --join --slots --name --state
+        starfarm submit JOB.toml PROGRAM --range --lines --grid --name --timeout-seconds --retries --target-seconds --units-per-task --env --front --now --wait --timeout --dry-run
+        starfarm jobs
+        starfarm job
+        starfarm job show ID
+        starfarm job wait ID --timeout
+        starfarm job cancel ID
+        starfarm job pause ID
+        starfarm job resume ID
+        starfarm job front ID
+        starfarm job switch ID
+        starfarm job delete ID
+        starfarm nodes
+        starfarm node
+        starfarm node show NAME
+        starfarm node drain NAME
+        starfarm node resume NAME
+        starfarm node forget NAME
+        starfarm key
+        starfarm key list
+        starfarm key add --role --out
+        starfarm key revoke KEY
+        starfarm results ID
+        starfarm status
+        starfarm plan --slots --speed --size --target-seconds --tasks
+        starfarm bench
+        starfarm bench dispatch --tasks --nodes --slots
+    "#]].assert_eq(&(lines.join("\n") + "\n"));
+}
+
+#[test]
+fn clap_finds_no_slip_in_the_definitions() {
+    Cli::command().debug_assert();
+}
+
+#[track_caller]
+fn parsed(line: &str) -> Cli {
+    Cli::try_parse_from(line.split(' ')).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn what_a_user_writes_is_understood() {
+    for line in [
+        "starfarm run demo.toml --slots 2 --state d",
+        "starfarm --farm d jobs --output json",
+        "starfarm jobs --farm d --output quiet",
+        "starfarm submit demo.toml --front --wait --timeout 2.5",
+        "starfarm submit --range -5..5 -- echo -n {}",
+        "starfarm submit --grid a=1,2 --grid b=x --env A=b=c -- true --wait {a}",
+        "starfarm submit --lines names --now -- echo {}",
+        "starfarm submit -- hostname",
+        "starfarm job wait 7 --timeout 1",
+        "starfarm key add --role observer --out f",
+        "starfarm plan --slots 3 --speed 1e8 --size 8e8",
+        "starfarm plan --slots 3 --target-seconds 8",
+        "starfarm bench dispatch --tasks 1000 --nodes 8",
+        "starfarm scheduler --state d --listen 127.0.0.1:0",
+        "starfarm worker --join f --slots 2 --name n --state d",
+    ] {
+        parsed(line);
+    }
+}
+
+#[test]
+fn words_behind_two_dashes_are_the_programs() {
+    let Command::Submit(submit) = parsed("starfarm submit --range 0..3 -- echo --wait {}").command else {
+        panic!("a submission");
+    };
+    assert_eq!(submit.program, ["echo", "--wait", "{}"]);
+    assert!(!submit.wait);
+}
+
+#[test]
+fn what_makes_no_sense_is_a_usage_error() {
+    for line in [
+        "starfarm",
+        "starfarm submit",
+        "starfarm submit demo.toml -- echo",
+        "starfarm submit --range 0..3",
+        "starfarm submit --range 0..3 --lines f -- echo",
+        "starfarm submit demo.toml --front --now",
+        "starfarm submit demo.toml --timeout 3",
+        "starfarm submit demo.toml --wait --timeout 0",
+        "starfarm submit demo.toml --target-seconds 3 --units-per-task 3",
+        "starfarm submit demo.toml --env A",
+        "starfarm job show seven",
+        "starfarm job wait 1 --timeout nan",
+        "starfarm jobs --output xml",
+        "starfarm run demo.toml --slots 0",
+        "starfarm plan --slots 2",
+        "starfarm plan --slots 2 --speed 3",
+        "starfarm bench dispatch --tasks 0 --nodes 1",
+        "starfarm key add --role boss",
+    ] {
+        let error = Cli::try_parse_from(line.split(' ')).expect_err(line);
+        assert_eq!(error.exit_code(), 2, "{line}");
+    }
+}

@@ -1,0 +1,71 @@
+//! The local socket in a scheduler's state directory. The scheduler sees by the peer's credentials who
+//! calls, so there is nothing to prove here.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags, open};
+
+use super::{SILENCE_MAX, Wire};
+use crate::failure::{Exit, Failure};
+
+/// The socket's name in the state directory.
+pub(super) const SOCKET: &str = "admin.sock";
+
+/// Bytes that one call reads at most.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// Connects to the scheduler whose state directory is `folder`.
+///
+/// # Errors
+/// [`Exit::Unreachable`] where no scheduler runs there, [`Exit::Refused`] where it is another user's.
+pub(super) fn connect(folder: &Path) -> Result<UnixStream, Failure> {
+    connect_socket(folder).map_err(|error| failure(folder, &error))
+}
+
+/// A socket's path has at most 107 bytes, a folder's many more: so the folder is opened first, and the
+/// socket reached through it.
+fn connect_socket(folder: &Path) -> io::Result<UnixStream> {
+    let opened = open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let socket = UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", opened.as_raw_fd()))?;
+    socket.set_write_timeout(Some(SILENCE_MAX))?;
+    Ok(socket)
+}
+
+fn failure(folder: &Path, error: &io::Error) -> Failure {
+    let folder = folder.display();
+    match error.kind() {
+        ErrorKind::NotFound => Failure::unreachable(format!(
+            "no scheduler runs in {folder}: start it with `starfarm scheduler --state {folder}`, or give \
+             the right folder by --farm"
+        )),
+        ErrorKind::ConnectionRefused => Failure::unreachable(format!(
+            "the scheduler in {folder} has stopped: start it again with `starfarm scheduler --state {folder}`"
+        )),
+        ErrorKind::PermissionDenied => Failure::new(
+            Exit::Refused,
+            format!(
+                "the scheduler in {folder} belongs to another user: call as that user, or give a copy of its \
+                 admin.join by --farm"
+            ),
+        ),
+        _ => Failure::unreachable(format!("cannot reach the scheduler in {folder}: {error}")),
+    }
+}
+
+impl Wire for UnixStream {
+    fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        self.write_all(frame)
+    }
+
+    fn receive(&mut self, patience: Duration) -> io::Result<Vec<u8>> {
+        self.set_read_timeout(Some(patience))?;
+        let mut piece = vec![0; PIECE_BYTES];
+        let bytes = self.read(&mut piece)?;
+        piece.truncate(bytes);
+        Ok(piece)
+    }
+}

@@ -1,0 +1,42 @@
+//! `starfarm scheduler` and `starfarm worker`: the same code as the binaries of their own.
+
+use std::io::Read;
+
+use rustix::process::{Signal, getpid, kill_process};
+
+use crate::cli::Scheduler;
+use crate::failure::{Exit, Failure};
+use crate::output::say;
+
+/// Runs the scheduling node.
+///
+/// # Errors
+/// The scheduler's own, in its words; they are already told here, since its exit codes are its own too.
+pub(crate) fn scheduler(scheduler: Scheduler) -> Result<Exit, Failure> {
+    if scheduler.parent_pipe {
+        end_with_parent();
+    }
+    starfarm_scheduler::run(scheduler.args)
+        .map_or_else(|error| end(&error, error.exit_code()), |()| Ok(Exit::Ok))
+}
+
+/// Runs a computing node.
+///
+/// # Errors
+/// As [`scheduler`].
+pub(crate) fn worker(options: &starfarm_worker::Options) -> Result<Exit, Failure> {
+    starfarm_worker::run(options).map_or_else(|error| end(&error, error.exit_code()), |()| Ok(Exit::Ok))
+}
+
+fn end(error: &dyn std::fmt::Display, code: u8) -> ! {
+    say(&format!("starfarm: {error}"));
+    std::process::exit(code.into())
+}
+
+/// When standard input ends, whoever started us has gone: stop as if told to by a signal.
+fn end_with_parent() {
+    std::thread::spawn(|| {
+        let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
+        let _ = kill_process(getpid(), Signal::TERM);
+    });
+}

@@ -1,0 +1,248 @@
+//! `starfarm jobs` and `starfarm job`.
+
+use starfarm_protocol::admin::{JobInfo, JobVerb};
+use starfarm_protocol::ids::JobId;
+
+use super::{Context, wait};
+use crate::cli::Job;
+use crate::failure::{Exit, Failure};
+use crate::human;
+use crate::output::table::{Cell, Column, facts, left, right};
+use crate::output::{Document, Format, Record};
+
+impl Record for JobInfo {
+    const ONE: &'static str = "job";
+    const MANY: &'static str = "jobs";
+    const COLUMNS: &'static [Column] = &[
+        right("id"),
+        left("name"),
+        left("state"),
+        right("done"),
+        right("units"),
+        right("failed"),
+        right("hits"),
+        right("units/s"),
+        right("left"),
+        right("age"),
+    ];
+
+    fn cells(&self) -> Vec<Cell> {
+        vec![
+            Cell::new(self.id.0.to_string()),
+            Cell::new(&self.name),
+            Cell::state(&self.state),
+            Cell::new(human::share(&self.units_done, &self.units_total)),
+            Cell::new(human::units(&self.units_total)),
+            Cell::new(human::units(&self.units_failed)),
+            Cell::new(human::count(self.hits as f64)),
+            Cell::new(human::count(self.units_per_s)),
+            Cell::new(human::seconds_if_known(self.eta_seconds)),
+            Cell::new(human::seconds(self.age_seconds)),
+        ]
+    }
+
+    fn quiet(&self) -> String {
+        self.id.0.to_string()
+    }
+}
+
+/// All jobs.
+///
+/// # Errors
+/// As the client and the printer; also below.
+pub(crate) fn list(context: &mut Context) -> Result<Exit, Failure> {
+    let jobs = context.connect()?.jobs(Vec::new())?;
+    context.printer.list(&jobs)?;
+    Ok(Exit::Ok)
+}
+
+/// One job.
+pub(crate) fn run(context: &mut Context, command: &Job) -> Result<Exit, Failure> {
+    match command {
+        Job::Show(job) => show(context, job.id),
+        Job::Wait { job, timeout } => {
+            let job =
+                wait::until_end(&mut context.connect()?, job.id, wait::Look::ForProgress, *timeout, |_| {
+                    Ok(())
+                })?;
+            context.printer.list(std::slice::from_ref(&job))?;
+            Ok(wait::exit_of(&job))
+        }
+        Job::Cancel(job) => steer(context, job.id, JobVerb::Cancel),
+        Job::Pause(job) => steer(context, job.id, JobVerb::Pause),
+        Job::Resume(job) => steer(context, job.id, JobVerb::Resume),
+        Job::Front(job) => steer(context, job.id, JobVerb::Front),
+        Job::Switch(job) => steer(context, job.id, JobVerb::Switch),
+        Job::Delete(job) => steer(context, job.id, JobVerb::Delete),
+    }
+}
+
+fn show(context: &mut Context, id: JobId) -> Result<Exit, Failure> {
+    let job = context.connect()?.job(id)?;
+    match context.printer.format() {
+        Format::Table => context.printer.document(&Whole(&job))?,
+        _ => context.printer.list(std::slice::from_ref(&job))?,
+    }
+    Ok(Exit::Ok)
+}
+
+/// Does it, and prints the job as it is then; a script that wants silence gets it.
+fn steer(context: &mut Context, id: JobId, verb: JobVerb) -> Result<Exit, Failure> {
+    let mut client = context.connect()?;
+    client.job_verb(id, verb)?;
+    if context.printer.format() == Format::Quiet {
+        return Ok(Exit::Ok);
+    }
+    let jobs = if verb == JobVerb::Delete { Vec::new() } else { vec![client.job(id)?] };
+    if verb == JobVerb::Delete && context.printer.format() == Format::Table {
+        return Ok(Exit::Ok);
+    }
+    context.printer.list(&jobs)?;
+    Ok(Exit::Ok)
+}
+
+/// A job with all that is known of it.
+#[derive(serde::Serialize)]
+#[serde(transparent)]
+struct Whole<'a>(&'a JobInfo);
+
+impl Document for Whole<'_> {
+    const NAME: &'static str = <JobInfo as Record>::ONE;
+
+    fn table(&self, color: bool) -> String {
+        let job = self.0;
+        let share_of = |part: &str| {
+            Cell::new(format!("{}  ({})", human::units(part), human::share(part, &job.units_total)))
+        };
+        let mut text = facts(
+            &[
+                ("id", Cell::new(job.id.0.to_string())),
+                ("name", Cell::new(&job.name)),
+                ("state", Cell::state(&job.state)),
+                ("user", Cell::new(&job.user)),
+                ("specification", Cell::new(job.spec.to_string())),
+                ("units", Cell::new(human::units(&job.units_total))),
+                ("  done", share_of(&job.units_done)),
+                ("  failed", share_of(&job.units_failed)),
+                ("  at nodes", share_of(&job.units_out)),
+                ("  waiting", share_of(&job.units_pending)),
+                ("  abandoned", share_of(&job.units_abandoned)),
+                ("counted before", Cell::new(human::units(&job.units_duplicate))),
+                ("hits", Cell::new(human::count(job.hits as f64))),
+                ("units per second", Cell::new(human::count(job.units_per_s))),
+                ("left", Cell::new(human::seconds_if_known(job.eta_seconds))),
+                ("age", Cell::new(human::seconds(job.age_seconds))),
+                ("run time", Cell::new(human::seconds_if_known(job.run_seconds))),
+                ("tasks cut", Cell::new(human::count(job.tasks_decomposed as f64))),
+                ("  mean units", Cell::new(human::count(job.task_units_mean))),
+                ("  given out", Cell::new(human::count(job.tasks_dispatched as f64))),
+                ("  gone back", Cell::new(human::count(job.tasks_resent as f64))),
+            ],
+            color,
+        );
+        for refusal in &job.refused_by {
+            let (node, why) = (human::printable(&refusal.node), human::printable(&refusal.why));
+            text.push_str(&format!("node {node} cannot run it: {why}\n"));
+        }
+        text
+    }
+
+    fn quiet(&self) -> String {
+        Record::quiet(self.0)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! A job to test with.
+
+    use starfarm_protocol::ids::ContentHash;
+
+    use super::*;
+
+    pub(crate) fn job(id: u64) -> JobInfo {
+        JobInfo {
+            id: JobId(id),
+            name: "keys".into(),
+            user: "ada".into(),
+            state: "running".into(),
+            spec: ContentHash([7; 32]),
+            units_total: "3089157760".into(),
+            units_done: "1200000000".into(),
+            units_failed: "0".into(),
+            units_out: "89157760".into(),
+            units_pending: "1800000000".into(),
+            units_abandoned: "0".into(),
+            units_duplicate: "0".into(),
+            hits: 2,
+            units_per_s: 5.4e8,
+            eta_seconds: Some(3.5),
+            age_seconds: 4.25,
+            run_seconds: Some(2.25),
+            tasks_decomposed: 40,
+            task_units_mean: 3.2e7,
+            tasks_dispatched: 39,
+            tasks_resent: 0,
+            refused_by: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use starfarm_protocol::admin::Refusal;
+
+    use super::testing::job;
+    use super::*;
+    use crate::output::testing::printed;
+
+    #[test]
+    fn jobs_in_each_format() {
+        let late = JobInfo { eta_seconds: None, state: "paused".into(), name: "a\tb".into(), ..job(12) };
+        let jobs = [job(3), late];
+        expect![[r#"
+            id  name  state      done   units  failed  hits  units/s   left     age
+             3  keys  running  38.8 %  3.09 G       0     2    540 M  3.5 s  4.25 s
+            12  a\tb  paused   38.8 %  3.09 G       0     2    540 M      -  4.25 s
+        "#]]
+        .assert_eq(&printed(Format::Table, |printer| printer.list(&jobs)));
+        assert_eq!(printed(Format::Quiet, |printer| printer.list(&jobs)), "3\n12\n");
+        let json = printed(Format::Json, |printer| printer.list(&jobs));
+        assert!(json.starts_with("{\n  \"schema\": \"starfarm/jobs/1\",\n  \"jobs\": [\n"), "{json}");
+        let lines = printed(Format::Jsonl, |printer| printer.list(&jobs));
+        assert_eq!(lines.lines().count(), 2);
+        assert!(lines.starts_with("{\"schema\":\"starfarm/job/1\",\"id\":3,"), "{lines}");
+    }
+
+    #[test]
+    fn a_whole_job() {
+        let refused = Refusal { node: "n1".into(), why: "no program".into() };
+        let job = JobInfo { refused_by: vec![refused], ..job(3) };
+        expect![[r#"
+            id                3
+            name              keys
+            state             running
+            user              ada
+            specification     0707070707070707070707070707070707070707070707070707070707070707
+            units             3.09 G
+              done            1.20 G  (38.8 %)
+              failed          0  (0.0 %)
+              at nodes        89.2 M  (2.8 %)
+              waiting         1.80 G  (58.2 %)
+              abandoned       0  (0.0 %)
+            counted before    0
+            hits              2
+            units per second  540 M
+            left              3.5 s
+            age               4.25 s
+            run time          2.25 s
+            tasks cut         40
+              mean units      32.0 M
+              given out       39
+              gone back       0
+            node n1 cannot run it: no program
+        "#]]
+        .assert_eq(&printed(Format::Table, |printer| printer.document(&Whole(&job))));
+    }
+}

@@ -1,0 +1,152 @@
+//! `starfarm key`.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use starfarm_protocol::admin::{KeyInfo, Request, Response};
+use starfarm_protocol::join::JoinFile;
+use zeroize::Zeroizing;
+
+use super::Context;
+use crate::cli::{Key, RoleName};
+use crate::failure::{Exit, Failure};
+use crate::output::table::{Cell, Column, left};
+use crate::output::{Document, Record, say};
+
+impl Record for KeyInfo {
+    const ONE: &'static str = "key";
+    const MANY: &'static str = "keys";
+    const COLUMNS: &'static [Column] = &[left("kind"), left("role"), left("name"), left("state"), left("id")];
+
+    fn cells(&self) -> Vec<Cell> {
+        vec![
+            Cell::new(&self.kind),
+            Cell::new(&self.role),
+            Cell::new(if self.name.is_empty() { "-" } else { &self.name }),
+            Cell::new(if self.revoked { "revoked" } else { "valid" }),
+            Cell::new(&self.id),
+        ]
+    }
+
+    fn quiet(&self) -> String {
+        self.id.clone()
+    }
+}
+
+/// Lists, adds or revokes keys.
+///
+/// # Errors
+/// As the client and the printer; the join file cannot be written.
+pub(crate) fn run(context: &mut Context, command: &Key) -> Result<Exit, Failure> {
+    let mut client = context.connect()?;
+    match command {
+        Key::List => {
+            let answer = client.ask(&Request::Keys)?;
+            let keys = client.expect(answer, |answer| match answer {
+                Response::Keys(keys) => Some(keys),
+                _ => None,
+            })?;
+            context.printer.list(&keys)?;
+        }
+        Key::Add { role, out } => {
+            let answer = client.ask(&Request::AddKey { role: role.name().to_owned() })?;
+            let text = client.expect(answer, |answer| match answer {
+                Response::JoinFile(text) => Some(Zeroizing::new(text)),
+                _ => None,
+            })?;
+            match out {
+                Some(path) => write_private(path, &text, *role)?,
+                None => context.printer.document(&NewKey::new(&text)?)?,
+            }
+        }
+        Key::Revoke { key } => client.command(&Request::RevokeKey { key: key.clone() })?,
+    }
+    Ok(Exit::Ok)
+}
+
+/// Never over a file that is there: it may hold the only copy of another secret.
+fn write_private(path: &Path, text: &str, role: RoleName) -> Result<(), Failure> {
+    let write = || {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        file.write_all(text.as_bytes())
+    };
+    let shown = path.display();
+    write().map_err(|error: std::io::Error| {
+        Failure::usage(format!(
+            "cannot write the join file {shown}: {error}: choose another name; the key itself is made, \
+             `starfarm key list` shows it"
+        ))
+    })?;
+    say(&format!("{shown} lets the role {} join: it is secret, copy it over a safe channel", role.name()));
+    Ok(())
+}
+
+/// A new join key.
+#[derive(serde::Serialize)]
+struct NewKey<'a> {
+    /// What to revoke it by.
+    join_key: String,
+    /// The file's content; a string, so that it can be written out as it is.
+    join_file: &'a str,
+}
+
+impl<'a> NewKey<'a> {
+    fn new(text: &'a str) -> Result<Self, Failure> {
+        let file = JoinFile::from_text(text).map_err(|error| {
+            Failure::unreachable(format!("the scheduler's join file is not one that we know: {error}"))
+        })?;
+        Ok(Self { join_key: file.join_key().to_string(), join_file: text })
+    }
+}
+
+impl Document for NewKey<'_> {
+    const NAME: &'static str = "join-file";
+
+    fn table(&self, _: bool) -> String {
+        self.join_file.to_owned()
+    }
+
+    fn quiet(&self) -> String {
+        self.join_file.trim_end().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+    use crate::output::Format;
+    use crate::output::testing::printed;
+
+    #[test]
+    fn keys_as_a_table() {
+        let join = KeyInfo {
+            kind: "join".into(),
+            id: "0011223344556677".into(),
+            name: String::new(),
+            role: "worker".into(),
+            revoked: true,
+        };
+        let enrolled =
+            KeyInfo { kind: "enrolled".into(), name: "lab-7".into(), revoked: false, ..join.clone() };
+        expect![[r#"
+            kind      role    name   state    id
+            join      worker  -      revoked  0011223344556677
+            enrolled  worker  lab-7  valid    0011223344556677
+        "#]]
+        .assert_eq(&printed(Format::Table, |printer| printer.list(&[join, enrolled])));
+    }
+
+    #[test]
+    fn a_join_file_is_never_written_over_another() {
+        let path = std::env::temp_dir().join(format!("starfarm-join-{}", std::process::id()));
+        write_private(&path, "one", RoleName::Worker).unwrap();
+        let failure = write_private(&path, "two", RoleName::Worker).unwrap_err();
+        assert!(failure.message.contains("choose another name"), "{failure:?}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one");
+        std::fs::remove_file(&path).unwrap();
+    }
+}

@@ -1,0 +1,96 @@
+//! From a parsed command line to what is done: one file for each command or family of them. Here: which
+//! is which, and what they share.
+
+mod bench;
+mod daemons;
+pub(crate) mod job;
+mod keys;
+mod nodes;
+mod plan;
+mod results;
+mod run;
+mod status;
+mod submit;
+mod wait;
+
+use std::path::PathBuf;
+
+use crate::cli::{Bench, Cli, Command, Global};
+use crate::client::Client;
+use crate::config::Config;
+use crate::failure::{Exit, Failure};
+use crate::interrupt;
+use crate::output::Printer;
+
+/// What every command gets.
+pub(crate) struct Context {
+    /// The farm, if one is named anywhere.
+    pub(crate) farm: Option<PathBuf>,
+    /// Where the data goes.
+    pub(crate) printer: Printer,
+}
+
+impl Context {
+    fn new(global: Global) -> Result<Self, Failure> {
+        let config = Config::read()?;
+        // An empty variable is as good as none.
+        let farm = global.farm.filter(|farm| !farm.as_os_str().is_empty()).or(config.farm);
+        let format = global.output.or(config.output).unwrap_or_default();
+        Ok(Self { farm, printer: Printer::to_stdout(format, global.color) })
+    }
+
+    /// Connects to the farm.
+    ///
+    /// # Errors
+    /// None is named, or as [`Client::connect`].
+    pub(crate) fn connect(&self) -> Result<Client, Failure> {
+        let farm = self.farm.as_deref().ok_or_else(|| {
+            Failure::usage(
+                "which farm? Give --farm DIR, the scheduler's state directory on this machine, or --farm FILE, \
+                 a copy of its admin.join; or set STARFARM_FARM",
+            )
+        })?;
+        Client::connect(farm)
+    }
+}
+
+/// Does what the command line says.
+///
+/// # Errors
+/// Why it was not done, with the exit code.
+pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
+    // The daemons, and the commands that start some, see to signals themselves.
+    let command = match cli.command {
+        Command::Scheduler(scheduler) => return daemons::scheduler(scheduler),
+        Command::Worker(worker) => return daemons::worker(&worker),
+        command => command,
+    };
+    let mut context = Context::new(cli.global)?;
+    let exit = match command {
+        Command::Run(run) => run::run(&mut context, &run),
+        Command::Bench(Bench::Dispatch(dispatch)) => bench::run(&mut context, &dispatch),
+        Command::Plan(plan) => plan::run(&mut context, &plan),
+        command => interrupt::end_at_once().and_then(|()| ask(&mut context, command)),
+    }?;
+    context.printer.flush()?;
+    Ok(exit)
+}
+
+/// The commands that only talk to a scheduler.
+fn ask(context: &mut Context, command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Submit(submit) => submit::run(context, &submit),
+        Command::Jobs => job::list(context),
+        Command::Job(command) => job::run(context, &command),
+        Command::Nodes => nodes::list(context),
+        Command::Node(command) => nodes::run(context, &command),
+        Command::Key(command) => keys::run(context, &command),
+        Command::Results(job) => results::run(context, job.id),
+        Command::Status => status::run(context),
+        Command::Run(_)
+        | Command::Scheduler(_)
+        | Command::Worker(_)
+        | Command::Plan(_)
+        | Command::Bench(_) => unreachable!("dispatched before"),
+    }
+}

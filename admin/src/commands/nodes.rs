@@ -1,0 +1,187 @@
+//! `starfarm nodes` and `starfarm node`.
+
+use starfarm_protocol::admin::{NodeInfo, NodeVerb};
+
+use super::Context;
+use crate::cli::Node;
+use crate::client::Client;
+use crate::failure::{Exit, Failure};
+use crate::human;
+use crate::output::table::{Cell, Column, facts, left, right};
+use crate::output::{Document, Format, Record};
+
+impl Record for NodeInfo {
+    const ONE: &'static str = "node";
+    const MANY: &'static str = "nodes";
+    const COLUMNS: &'static [Column] = &[
+        left("name"),
+        left("state"),
+        right("slots"),
+        right("power"),
+        right("tasks"),
+        right("done"),
+        right("units"),
+        right("silent"),
+    ];
+
+    fn cells(&self) -> Vec<Cell> {
+        vec![
+            Cell::new(&self.name),
+            Cell::state(&self.state),
+            Cell::new(self.slots.to_string()),
+            Cell::new(human::count(self.power)),
+            Cell::new(human::count(self.tasks as f64)),
+            Cell::new(human::count(self.tasks_done as f64)),
+            Cell::new(human::units(&self.units_done)),
+            Cell::new(human::seconds(self.silent_seconds)),
+        ]
+    }
+
+    fn quiet(&self) -> String {
+        self.name.clone()
+    }
+}
+
+/// All nodes.
+///
+/// # Errors
+/// As the client and the printer; also below.
+pub(crate) fn list(context: &mut Context) -> Result<Exit, Failure> {
+    let nodes = context.connect()?.nodes()?;
+    context.printer.list(&nodes)?;
+    Ok(Exit::Ok)
+}
+
+/// One node.
+pub(crate) fn run(context: &mut Context, command: &Node) -> Result<Exit, Failure> {
+    match command {
+        Node::Show(node) => show(context, &node.name),
+        Node::Drain(node) => steer(context, &node.name, NodeVerb::Drain),
+        Node::Resume(node) => steer(context, &node.name, NodeVerb::Resume),
+        Node::Forget(node) => steer(context, &node.name, NodeVerb::Forget),
+    }
+}
+
+fn show(context: &mut Context, name: &str) -> Result<Exit, Failure> {
+    let node = named(&mut context.connect()?, name)?;
+    match context.printer.format() {
+        Format::Table => context.printer.document(&Whole(&node))?,
+        _ => context.printer.list(std::slice::from_ref(&node))?,
+    }
+    Ok(Exit::Ok)
+}
+
+/// Does it, and prints the node as it is then; a node that was forgotten leaves an empty list.
+fn steer(context: &mut Context, name: &str, verb: NodeVerb) -> Result<Exit, Failure> {
+    let mut client = context.connect()?;
+    client.node_verb(name, verb)?;
+    let is_gone = verb == NodeVerb::Forget;
+    match context.printer.format() {
+        Format::Quiet => {}
+        Format::Table if is_gone => {}
+        _ if is_gone => context.printer.list::<NodeInfo>(&[])?,
+        _ => context.printer.list(&[named(&mut client, name)?])?,
+    }
+    Ok(Exit::Ok)
+}
+
+fn named(client: &mut Client, name: &str) -> Result<NodeInfo, Failure> {
+    let node = client.nodes()?.into_iter().find(|node| node.name == name);
+    node.ok_or_else(|| Failure::new(Exit::NotFound, format!("no node `{name}`: `starfarm nodes` lists them")))
+}
+
+/// A node with all that is known of it.
+#[derive(serde::Serialize)]
+#[serde(transparent)]
+struct Whole<'a>(&'a NodeInfo);
+
+impl Document for Whole<'_> {
+    const NAME: &'static str = <NodeInfo as Record>::ONE;
+
+    fn table(&self, color: bool) -> String {
+        let node = self.0;
+        let number = |count: u64| Cell::new(human::count(count as f64));
+        facts(
+            &[
+                ("name", Cell::new(&node.name)),
+                ("state", Cell::state(&node.state)),
+                ("slots", Cell::new(node.slots.to_string())),
+                ("power", Cell::new(format!("{} standard tasks in 10 s", human::count(node.power)))),
+                ("tasks given to it", number(node.tasks)),
+                ("  in its own queue", number(node.tasks_queued)),
+                ("tasks done", number(node.tasks_done)),
+                ("units done", Cell::new(human::units(&node.units_done))),
+                ("speed-ups", number(node.speed_ups)),
+                ("slow-downs", number(node.slow_downs)),
+                ("offers repeated", number(node.offers_repeated)),
+                ("last heard", Cell::new(format!("{} ago", human::seconds(node.silent_seconds)))),
+            ],
+            color,
+        )
+    }
+
+    fn quiet(&self) -> String {
+        Record::quiet(self.0)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! A node to test with.
+
+    use super::*;
+
+    pub(crate) fn node(name: &str) -> NodeInfo {
+        NodeInfo {
+            name: name.into(),
+            state: "up".into(),
+            slots: 2,
+            power: 2.5,
+            tasks: 3,
+            tasks_queued: 1,
+            tasks_done: 40,
+            units_done: "1200000000".into(),
+            speed_ups: 7,
+            slow_downs: 1,
+            offers_repeated: 0,
+            silent_seconds: 0.42,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::testing::node;
+    use super::*;
+    use crate::output::testing::printed;
+
+    #[test]
+    fn nodes_in_each_format() {
+        let lost = NodeInfo { state: "lost".into(), silent_seconds: 4_000.0, ..node("lab-7") };
+        let nodes = [node("a"), lost];
+        expect![[r#"
+            name   state  slots  power  tasks  done   units      silent
+            a      up         2    2.5      3    40  1.20 G      0.42 s
+            lab-7  lost       2    2.5      3    40  1.20 G  1 h 06 min
+        "#]]
+        .assert_eq(&printed(Format::Table, |printer| printer.list(&nodes)));
+        assert_eq!(printed(Format::Quiet, |printer| printer.list(&nodes)), "a\nlab-7\n");
+        expect![[r#"
+            name                lab-7
+            state               lost
+            slots               2
+            power               2.5 standard tasks in 10 s
+            tasks given to it   3
+              in its own queue  1
+            tasks done          40
+            units done          1.20 G
+            speed-ups           7
+            slow-downs          1
+            offers repeated     0
+            last heard          1 h 06 min ago
+        "#]]
+        .assert_eq(&printed(Format::Table, |printer| printer.document(&Whole(&nodes[1]))));
+    }
+}

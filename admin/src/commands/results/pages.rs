@@ -1,0 +1,283 @@
+//! Results page by page, and the contents of long outputs. How they are shown is next door.
+
+use starfarm_protocol::admin::{FailedInfo, HitInfo, OutputInfo, Request, Response, ResultsPage, StreamInfo};
+use starfarm_protocol::ids::{ContentHash, JobId, to_hex};
+
+use crate::client::Client;
+use crate::failure::{Exit, Failure};
+
+/// Items of each kind that are asked for at a time; the scheduler may give fewer.
+const PAGE_ITEMS: u64 = 1_000;
+
+/// Where pages come from.
+pub(super) trait Source {
+    /// The page after the first `skip` hits, failed units and outputs.
+    fn page(&mut self, skip: u64) -> Result<ResultsPage, Failure>;
+
+    /// A content from byte `offset` on, in part; nothing at its end.
+    fn piece(&mut self, hash: ContentHash, offset: u64) -> Result<Vec<u8>, Failure>;
+}
+
+/// A job on a farm.
+pub(super) struct OfJob<'a> {
+    pub(super) client: &'a mut Client,
+    pub(super) id: JobId,
+}
+
+impl Source for OfJob<'_> {
+    fn page(&mut self, skip: u64) -> Result<ResultsPage, Failure> {
+        let answer = self.client.ask(&Request::Results { id: self.id, skip, take: PAGE_ITEMS })?;
+        self.client.expect(answer, |answer| match answer {
+            Response::Results(page) => Some(page),
+            _ => None,
+        })
+    }
+
+    fn piece(&mut self, hash: ContentHash, offset: u64) -> Result<Vec<u8>, Failure> {
+        let answer = self.client.ask(&Request::Fetch { hash, offset })?;
+        self.client.expect(answer, |answer| match answer {
+            Response::Bytes(bytes) => Some(bytes.0),
+            _ => None,
+        })
+    }
+}
+
+/// The results of one job, one kind after another. Each kind is walked through anew, since a page holds
+/// some of each; most jobs have one kind only, and the others end on the first page, which is kept.
+pub(super) struct Pages<'a> {
+    source: &'a mut dyn Source,
+    first: ResultsPage,
+}
+
+impl<'a> Pages<'a> {
+    /// Asks for the first page.
+    ///
+    /// # Errors
+    /// As the client; also all below.
+    pub(super) fn new(source: &'a mut dyn Source) -> Result<Self, Failure> {
+        let first = source.page(0)?;
+        Ok(Self { source, first })
+    }
+
+    /// Whether there is nothing at all.
+    pub(super) fn are_empty(&self) -> bool {
+        longest(&self.first) == 0
+    }
+
+    /// Shows `visit` the hits, a page at a time.
+    pub(super) fn hits(
+        &mut self,
+        mut visit: impl FnMut(Vec<HitInfo>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.walk(|page| std::mem::take(&mut page.hits), |_, page| visit(page))
+    }
+
+    /// Shows `visit` the failed units, a page at a time.
+    pub(super) fn failed(
+        &mut self,
+        mut visit: impl FnMut(Vec<FailedInfo>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.walk(|page| std::mem::take(&mut page.failed), |_, page| visit(page))
+    }
+
+    /// Shows `visit` the outputs one by one, with the contents of long ones in place.
+    pub(super) fn outputs(
+        &mut self,
+        mut visit: impl FnMut(OutputInfo) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.walk(
+            |page| std::mem::take(&mut page.outputs),
+            |source, page| {
+                page.into_iter().try_for_each(|mut output| {
+                    fill(source, &mut output.stdout)?;
+                    fill(source, &mut output.stderr)?;
+                    visit(output)
+                })
+            },
+        )
+    }
+
+    fn walk<T>(
+        &mut self,
+        take: impl Fn(&mut ResultsPage) -> Vec<T>,
+        mut visit: impl FnMut(&mut dyn Source, Vec<T>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut skip = 0;
+        loop {
+            let mut page = self.page(skip)?;
+            let stride = longest(&page);
+            let items = take(&mut page);
+            let is_last = !page.more || items.len() < stride || stride == 0;
+            if !items.is_empty() {
+                visit(self.source, items)?;
+            }
+            if is_last {
+                return Ok(());
+            }
+            skip += stride as u64;
+        }
+    }
+
+    fn page(&mut self, skip: u64) -> Result<ResultsPage, Failure> {
+        if skip == 0 { Ok(self.first.clone()) } else { self.source.page(skip) }
+    }
+}
+
+/// Every kind that goes on has this many items in the page, one that has fewer has ended.
+fn longest(page: &ResultsPage) -> usize {
+    page.hits.len().max(page.failed.len()).max(page.outputs.len())
+}
+
+/// Fetches a long output into its place. The scheduler keeps an output while it keeps the job; one that is
+/// gone is left out, for the others are still worth having.
+fn fill(source: &mut dyn Source, stream: &mut StreamInfo) -> Result<(), Failure> {
+    let Some(hash) = stream.hash else { return Ok(()) };
+    let mut content = Vec::new();
+    while (content.len() as u64) < stream.kept {
+        let piece = match source.piece(hash, content.len() as u64) {
+            Err(failure) if failure.exit == Exit::NotFound => return Ok(()),
+            piece => piece?,
+        };
+        if piece.is_empty() {
+            break;
+        }
+        content.extend(piece);
+    }
+    if ContentHash::of(&content) != hash {
+        return Err(Failure::unreachable(format!(
+            "the scheduler's copy of the output {hash} is damaged: see to its disk"
+        )));
+    }
+    stream.text = String::from_utf8_lossy(&content).into_owned();
+    stream.hex = std::str::from_utf8(&content).is_err().then(|| to_hex(&content));
+    Ok(())
+}
+
+#[cfg(test)]
+pub(super) mod testing {
+    //! A made-up job with as many results of each kind as a test wants.
+
+    use super::*;
+
+    /// A job of `hits`, `failed` and `outputs` results, `cap` of each kind a page.
+    pub(in crate::commands::results) struct Fake {
+        pub(in crate::commands::results) hits: u64,
+        pub(in crate::commands::results) failed: u64,
+        pub(in crate::commands::results) outputs: u64,
+        pub(in crate::commands::results) cap: u64,
+        /// What a long output's content is; of every output, if it is set.
+        pub(in crate::commands::results) long: Option<Vec<u8>>,
+        pub(in crate::commands::results) asked: u64,
+    }
+
+    impl Fake {
+        pub(in crate::commands::results) fn new(hits: u64, failed: u64, outputs: u64) -> Self {
+            Self { hits, failed, outputs, cap: 2, long: None, asked: 0 }
+        }
+
+        fn output(&self, unit: u64) -> OutputInfo {
+            let text = format!("out {unit}\n");
+            let length = text.len() as u64;
+            let short = StreamInfo { text, hex: None, hash: None, kept: length, total: length };
+            let empty = StreamInfo { text: String::new(), hex: None, hash: None, kept: 0, total: 0 };
+            let stdout = self.long.as_ref().map_or(short, |content| StreamInfo {
+                hash: Some(ContentHash::of(content)),
+                kept: content.len() as u64,
+                total: content.len() as u64 + 5,
+                ..empty.clone()
+            });
+            OutputInfo {
+                unit: unit.to_string(),
+                attempt: unit + 100,
+                node: "n1".into(),
+                exit_code: 0,
+                seconds: 0.25,
+                stdout,
+                stderr: empty,
+                files: Vec::new(),
+            }
+        }
+    }
+
+    impl Source for Fake {
+        fn page(&mut self, skip: u64) -> Result<ResultsPage, Failure> {
+            self.asked += 1;
+            let window = |total: u64| skip.min(total)..(skip + self.cap).min(total);
+            let hit = |unit: u64| HitInfo {
+                unit: unit.to_string(),
+                value: format!("word{unit}"),
+                value_hex: None,
+                target: "00ff".into(),
+            };
+            let failed =
+                |unit: u64| FailedInfo { unit: unit.to_string(), reason: "exit".into(), exit_code: Some(3) };
+            Ok(ResultsPage {
+                hits: window(self.hits).map(hit).collect(),
+                failed: window(self.failed).map(failed).collect(),
+                outputs: window(self.outputs).map(|unit| self.output(unit)).collect(),
+                more: skip + self.cap < self.hits.max(self.failed).max(self.outputs),
+            })
+        }
+
+        fn piece(&mut self, hash: ContentHash, offset: u64) -> Result<Vec<u8>, Failure> {
+            let content = self.long.as_ref().filter(|content| ContentHash::of(content) == hash);
+            let content = content.ok_or_else(|| Failure::new(Exit::NotFound, "gone"))?;
+            let rest = &content[(offset as usize).min(content.len())..];
+            Ok(rest[..rest.len().min(3)].to_vec())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::Fake;
+    use super::*;
+
+    fn walked(fake: &mut Fake) -> [Vec<String>; 3] {
+        let [mut hits, mut failed, mut outputs] = [vec![], vec![], vec![]];
+        let mut pages = Pages::new(fake).unwrap();
+        let _ = pages.hits(|page| Ok(hits.extend(page.into_iter().map(|hit| hit.unit))));
+        let _ = pages.failed(|page| Ok(failed.extend(page.into_iter().map(|unit| unit.unit))));
+        let _ = pages.outputs(|output| Ok(outputs.push(output.unit)));
+        [hits, failed, outputs]
+    }
+
+    #[test]
+    fn every_result_is_seen_once_and_in_order() {
+        for hits in 0..6 {
+            for failed in 0..6 {
+                for outputs in 0..6 {
+                    let numbers = |count: u64| (0..count).map(|unit| unit.to_string()).collect::<Vec<_>>();
+                    let mut fake = Fake::new(hits, failed, outputs);
+                    assert_eq!(walked(&mut fake), [hits, failed, outputs].map(numbers));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_kind_that_has_ended_costs_no_more_pages() {
+        let mut fake = Fake::new(0, 1, 100);
+        walked(&mut fake);
+        assert_eq!(fake.asked, 50, "the first page is asked for once");
+    }
+
+    #[test]
+    fn long_outputs_are_fetched_and_checked() {
+        let mut stream = Fake { long: Some(b"long \xff output".to_vec()), ..Fake::new(0, 0, 1) };
+        let mut seen = None;
+        Pages::new(&mut stream).unwrap().outputs(|output| Ok(seen = Some(output.stdout))).unwrap();
+        let stdout = seen.unwrap();
+        assert_eq!(stdout.text, "long \u{fffd} output");
+        assert_eq!(stdout.hex, Some(to_hex(b"long \xff output")));
+
+        let content = b"long".to_vec();
+        let mut info = StreamInfo { kept: 4, hash: Some(ContentHash::of(&content)), ..stdout.clone() };
+        let mut gone = Fake::new(0, 0, 0);
+        fill(&mut gone, &mut info).unwrap();
+        assert_eq!(info.text, stdout.text, "what is gone is left out");
+        info.kept = 3;
+        let failure = fill(&mut Fake { long: Some(content), ..gone }, &mut info).unwrap_err();
+        assert!(failure.message.contains("damaged"), "{failure:?}");
+    }
+}

@@ -1,0 +1,241 @@
+//! Results in each format. JSON is one object whose lists are written item by item, a line each.
+
+use std::fmt::Write;
+
+use starfarm_protocol::admin::{FailedInfo, HitInfo, OutputInfo, StreamInfo};
+use starfarm_protocol::ids::{JobId, from_hex};
+
+use super::pages::Pages;
+use crate::failure::Failure;
+use crate::human;
+use crate::output::table::{Cell, Table, left, right};
+use crate::output::{Format, Printer, json};
+
+/// Prints all pages.
+///
+/// # Errors
+/// As the source of the pages and the printer; also all below.
+pub(super) fn all(pages: Pages<'_>, id: JobId, printer: &mut Printer) -> Result<(), Failure> {
+    match printer.format() {
+        Format::Table => as_table(pages, printer),
+        Format::Json => as_json(pages, id, printer),
+        Format::Jsonl => as_lines(pages, printer),
+        Format::Quiet => as_values(pages, printer),
+    }
+}
+
+fn as_json(mut pages: Pages<'_>, id: JobId, printer: &mut Printer) -> Result<(), Failure> {
+    let schema = json::compact(&json::schema("results"));
+    printer.text(&format!("{{\"schema\":{schema},\"job\":{}", id.0))?;
+    let mut list = List::open(printer, "hits")?;
+    pages.hits(|page| page.iter().try_for_each(|hit| list.item(hit)))?;
+    list.close()?;
+    let mut list = List::open(printer, "failed")?;
+    pages.failed(|page| page.iter().try_for_each(|failed| list.item(failed)))?;
+    list.close()?;
+    let mut list = List::open(printer, "outputs")?;
+    pages.outputs(|output| list.item(&output))?;
+    list.close()?;
+    printer.text("}\n")
+}
+
+/// A list of a JSON object that is being written.
+struct List<'a> {
+    printer: &'a mut Printer,
+    is_empty: bool,
+}
+
+impl<'a> List<'a> {
+    fn open(printer: &'a mut Printer, name: &str) -> Result<Self, Failure> {
+        printer.text(&format!(",\n\"{name}\":["))?;
+        Ok(Self { printer, is_empty: true })
+    }
+
+    fn item<T: serde::Serialize>(&mut self, item: &T) -> Result<(), Failure> {
+        let separator = if self.is_empty { "\n" } else { ",\n" };
+        self.is_empty = false;
+        self.printer.text(&format!("{separator}{}", json::compact(item)))
+    }
+
+    fn close(self) -> Result<(), Failure> {
+        self.printer.text(if self.is_empty { "]" } else { "\n]" })
+    }
+}
+
+fn as_lines(mut pages: Pages<'_>, printer: &mut Printer) -> Result<(), Failure> {
+    pages.hits(|page| page.iter().try_for_each(|hit| printer.line_of("hit", hit)))?;
+    pages.failed(|page| page.iter().try_for_each(|failed| printer.line_of("failed", failed)))?;
+    pages.outputs(|output| printer.line_of("output", &output))
+}
+
+/// Values of hits and standard output of units, byte for byte: what a pipe wants.
+fn as_values(mut pages: Pages<'_>, printer: &mut Printer) -> Result<(), Failure> {
+    pages.hits(|page| {
+        page.iter().try_for_each(|hit| {
+            printer.bytes(&bytes(&hit.value, hit.value_hex.as_deref()))?;
+            printer.bytes(b"\n")
+        })
+    })?;
+    pages.outputs(|output| printer.bytes(&bytes(&output.stdout.text, output.stdout.hex.as_deref())))
+}
+
+/// The bytes that a text stands for, which `hex` has where they are not UTF-8.
+fn bytes(text: &str, hex: Option<&str>) -> Vec<u8> {
+    hex.and_then(from_hex).unwrap_or_else(|| text.as_bytes().to_vec())
+}
+
+fn as_table(mut pages: Pages<'_>, printer: &mut Printer) -> Result<(), Failure> {
+    pages.hits(|page| printer.text(&hits(&page)))?;
+    pages.failed(|page| printer.text(&failed(&page)))?;
+    pages.outputs(|output| printer.text(&one_output(&output)))
+}
+
+fn hits(hits: &[HitInfo]) -> String {
+    let mut table = Table::new(&[left("target"), right("unit"), left("value")]);
+    for hit in hits {
+        let value = match &hit.value_hex {
+            Some(hex) => format!("{} (0x{hex})", hit.value),
+            None => hit.value.clone(),
+        };
+        table.push(vec![Cell::new(&hit.target), Cell::new(&hit.unit), Cell::new(value)]);
+    }
+    table.render(false)
+}
+
+fn failed(units: &[FailedInfo]) -> String {
+    let mut table = Table::new(&[right("failed unit"), left("reason"), right("code")]);
+    for unit in units {
+        let code = unit.exit_code.map_or_else(|| "-".to_owned(), |code| code.to_string());
+        table.push(vec![Cell::new(&unit.unit), Cell::new(&unit.reason), Cell::new(code)]);
+    }
+    table.render(false)
+}
+
+/// A heading, then what the unit wrote, on lines of its own.
+fn one_output(output: &OutputInfo) -> String {
+    let (node, time) = (human::printable(&output.node), human::seconds(output.seconds));
+    let mut text = format!(
+        "== unit {}: exit code {} after {time} on {node}, attempt {}\n",
+        human::printable(&output.unit),
+        output.exit_code,
+        output.attempt
+    );
+    push_stream(&mut text, &output.stdout);
+    if output.stderr.total > 0 {
+        text.push_str("-- standard error:\n");
+        push_stream(&mut text, &output.stderr);
+    }
+    text
+}
+
+fn push_stream(text: &mut String, stream: &StreamInfo) {
+    text.push_str(&human::printable_lines(&stream.text));
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    if stream.text.is_empty() && stream.kept > 0 {
+        text.push_str("-- the scheduler does not have this output any more\n");
+    }
+    if stream.kept < stream.total {
+        let (kept, total) = (human::count(stream.kept as f64), human::count(stream.total as f64));
+        // Writing into a string does not fail.
+        let _ = writeln!(text, "-- {kept} of {total} bytes were kept");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::super::pages::testing::Fake;
+    use super::*;
+    use crate::output::testing::printed;
+
+    #[track_caller]
+    fn check(fake: &mut Fake, format: Format, expected: Expect) {
+        let text = printed(format, |printer| all(Pages::new(fake)?, JobId(7), printer));
+        expected.assert_eq(&text);
+    }
+
+    #[test]
+    fn for_a_person() {
+        check(
+            &mut Fake::new(3, 1, 1),
+            Format::Table,
+            expect![[r#"
+            target  unit  value
+            00ff       0  word0
+            00ff       1  word1
+            target  unit  value
+            00ff       2  word2
+            failed unit  reason  code
+                      0  exit       3
+            == unit 0: exit code 0 after 0.25 s on n1, attempt 100
+            out 0
+        "#]],
+        );
+    }
+
+    #[test]
+    fn what_was_cut_is_said() {
+        let long = b"\x1b[2J long".to_vec();
+        check(
+            &mut Fake { long: Some(long), ..Fake::new(0, 0, 1) },
+            Format::Table,
+            expect![[r#"
+            == unit 0: exit code 0 after 0.25 s on n1, attempt 100
+            \u{1b}[2J long
+            -- 9 of 14 bytes were kept
+        "#]],
+        );
+    }
+
+    #[test]
+    fn as_one_document() {
+        check(
+            &mut Fake::new(3, 1, 0),
+            Format::Json,
+            expect![[r#"
+            {"schema":"starfarm/results/1","job":7,
+            "hits":[
+            {"unit":"0","value":"word0","target":"00ff"},
+            {"unit":"1","value":"word1","target":"00ff"},
+            {"unit":"2","value":"word2","target":"00ff"}
+            ],
+            "failed":[
+            {"unit":"0","reason":"exit","exit_code":3}
+            ],
+            "outputs":[]}
+        "#]],
+        );
+    }
+
+    #[test]
+    fn as_a_line_each() {
+        check(
+            &mut Fake::new(1, 1, 1),
+            Format::Jsonl,
+            expect![[r#"
+            {"schema":"starfarm/hit/1","unit":"0","value":"word0","target":"00ff"}
+            {"schema":"starfarm/failed/1","unit":"0","reason":"exit","exit_code":3}
+            {"schema":"starfarm/output/1","unit":"0","attempt":100,"node":"n1","exit_code":0,"seconds":0.25,"stdout":{"text":"out 0\n","kept":6,"total":6},"stderr":{"text":"","kept":0,"total":0},"files":[]}
+        "#]],
+        );
+    }
+
+    #[test]
+    fn as_bare_values() {
+        check(
+            &mut Fake::new(3, 1, 2),
+            Format::Quiet,
+            expect![[r#"
+            word0
+            word1
+            word2
+            out 0
+            out 1
+        "#]],
+        );
+        assert_eq!(bytes("\u{fffd}", Some("ff00")), b"\xff\0");
+    }
+}

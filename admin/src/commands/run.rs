@@ -1,0 +1,184 @@
+//! `starfarm run`: one job on a farm of its own on this machine. The scheduler runs in this process, the
+//! worker in a child process, with sockets, keys and seals as on any farm.
+
+mod worker;
+
+use std::fs::DirBuilder;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use starfarm_protocol::admin::{JobInfo, Place};
+use starfarm_protocol::ids::{ContentHash, JobId};
+use starfarm_scheduler::{Handle, Options};
+
+use super::{Context, results, submit, wait};
+use crate::cli::Run;
+use crate::client::Client;
+use crate::failure::{Exit, Failure};
+use crate::interrupt::Signals;
+use crate::jobfile::JobFile;
+use crate::output::say;
+use crate::{human, paths};
+use worker::Worker;
+
+/// How often the worker and the signals are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Runs the job, prints its results, and ends what it started.
+///
+/// # Errors
+/// The job file or the state folder is at fault, the farm does not start, the worker cannot be kept alive;
+/// as the printer.
+pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
+    let job = submit::read(&run.job)?;
+    let state = state_folder(run, &job)?;
+    let signals = Signals::count()?;
+    let mut farm = Farm::start(&state, run.slots)?;
+    let id = submit::send(&mut farm.client, &job, Place::Tail)?;
+    let ended = farm.until_end(id, &signals);
+    if ended.as_ref().is_err_and(|failure| failure.exit == Exit::Interrupted) {
+        say("stopping when the running units are done; Ctrl-C again stops at once");
+        farm.worker.drain(&signals);
+    }
+    // What was found stands only in memory, so it is told after an interrupt too.
+    if ended.as_ref().map_or_else(|failure| failure.exit == Exit::Interrupted, |_| true) {
+        results::print(&mut farm.client, id, &mut context.printer)?;
+        context.printer.flush()?;
+        say(&summary(&farm.client.job(id)?));
+    }
+    farm.end();
+    ended.map(|job| wait::exit_of(&job))
+}
+
+/// The same job comes back to the same folder.
+fn state_folder(run: &Run, job: &JobFile) -> Result<PathBuf, Failure> {
+    let folder = match &run.state {
+        Some(folder) => folder.clone(),
+        None => {
+            let hash = ContentHash::of(&job.spec.to_bytes()).to_string();
+            paths::state()?.join("runs").join(&hash[..16])
+        }
+    };
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+    made.map_err(|error| {
+        let shown = folder.display();
+        Failure::usage(format!("cannot make the state folder {shown}: {error}: name another by --state"))
+    })?;
+    Ok(folder)
+}
+
+/// A scheduler and a worker. Dropping it ends the worker first: it has unfinished business with the
+/// scheduler.
+struct Farm {
+    client: Client,
+    worker: Worker,
+    scheduler: Handle,
+}
+
+impl Farm {
+    fn start(state: &Path, slots: Option<u16>) -> Result<Self, Failure> {
+        let options = Options {
+            state: state.to_owned(),
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            advertise: Vec::new(),
+            seal: true,
+            quiet: true,
+        };
+        let scheduler = starfarm_scheduler::start(options).map_err(|error| {
+            let exit = if error.exit_code() == Exit::Conflict as u8 { Exit::Conflict } else { Exit::Usage };
+            Failure::new(exit, error.to_string())
+        })?;
+        let worker = Worker::start(state, slots)?;
+        Ok(Self { client: Client::connect(state)?, worker, scheduler })
+    }
+
+    /// Waits for the job's end and keeps the worker alive meanwhile.
+    fn until_end(&mut self, id: JobId, signals: &Signals) -> Result<JobInfo, Failure> {
+        let worker = &mut self.worker;
+        wait::until_end(&mut self.client, id, wait::Look::Every(LOOK), None, |job| {
+            signals.check()?;
+            worker.keep_alive(settled(job))
+        })
+    }
+
+    fn end(self) {
+        let Self { client, mut worker, scheduler } = self;
+        worker.end();
+        drop(client);
+        scheduler.stop();
+    }
+}
+
+/// Units whose outcome is known: when it grows, the worker gets on.
+fn settled(job: &JobInfo) -> u128 {
+    let number = |text: &str| text.parse::<u128>().unwrap_or(0);
+    number(&job.units_done).saturating_add(number(&job.units_failed))
+}
+
+/// "job finished: 3.09 G of 3.09 G units in 5.2 s, 594 M/s, 6 hits".
+fn summary(job: &JobInfo) -> String {
+    let seconds = job.run_seconds.unwrap_or(0.0);
+    let mut text = format!(
+        "job {}: {} of {} units done in {}",
+        human::printable(&job.state),
+        human::units(&job.units_done),
+        human::units(&job.units_total),
+        human::seconds(seconds)
+    );
+    let rate = job.units_done.parse::<f64>().unwrap_or(0.0) / seconds;
+    if rate.is_finite() {
+        text.push_str(&format!(", {}/s", human::count(rate)));
+    }
+    for (number, what) in [(job.hits.to_string(), "hits"), (job.units_failed.clone(), "failed")] {
+        if number != "0" {
+            text.push_str(&format!(", {} {what}", human::units(&number)));
+        }
+    }
+    if job.units_abandoned != "0" {
+        text.push_str(&format!(", {} not needed any more", human::units(&job.units_abandoned)));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::job::testing::job;
+
+    #[test]
+    fn a_summary_says_what_there_is() {
+        let ended = JobInfo {
+            state: "finished".into(),
+            units_done: "3000000000".into(),
+            units_abandoned: "89157760".into(),
+            run_seconds: Some(6.0),
+            hits: 6,
+            ..job(1)
+        };
+        assert_eq!(
+            summary(&ended),
+            "job finished: 3.00 G of 3.09 G units done in 6 s, 500 M/s, 6 hits, 89.2 M not needed any more"
+        );
+        let none = JobInfo {
+            state: "cancelled".into(),
+            units_done: "0".into(),
+            units_failed: "2".into(),
+            hits: 0,
+            run_seconds: None,
+            ..job(1)
+        };
+        assert_eq!(summary(&none), "job cancelled: 0 of 3.09 G units done in 0 s, 2 failed");
+    }
+
+    #[test]
+    fn the_same_job_has_the_same_folder() {
+        let text = "[space]\nkind = \"range\"\nfrom = 0\nto = 9\n[task]\nexecutor = \"command\"\nprogram = [\"true\"]\n";
+        let job = crate::jobfile::parse(text, "demo.toml", Path::new("")).unwrap();
+        let state = std::env::temp_dir().join(format!("starfarm-run-{}", std::process::id()));
+        let run = Run { job: "demo.toml".into(), slots: None, state: Some(state.clone()) };
+        assert_eq!(state_folder(&run, &job), Ok(state.clone()));
+        std::fs::remove_dir(&state).unwrap();
+    }
+}

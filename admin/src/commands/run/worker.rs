@@ -1,0 +1,167 @@
+//! The worker of an embedded farm: a child process that is started again when it dies, as a unit that
+//! kills its worker makes it do, but not for ever.
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use crate::daemon::Daemon;
+use crate::failure::{Exit, Failure};
+use crate::interrupt::Signals;
+use crate::output::say;
+
+/// Deaths without any unit settled in between after which we give up. A unit is isolated after three
+/// deaths; a few such units in a row are still no reason.
+const DEATHS_MAX: u32 = 12;
+/// Pause before the first restart; it doubles with each death without progress.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// A worker with nothing left to do ends within milliseconds; one that takes longer than this hangs.
+const END_MAX: Duration = Duration::from_secs(10);
+
+/// The child, or the wait for the next one.
+pub(super) struct Worker {
+    arguments: Vec<OsString>,
+    log: PathBuf,
+    process: Process,
+    patience: Patience,
+}
+
+enum Process {
+    Running(Daemon),
+    Waiting { until: Instant },
+}
+
+impl Worker {
+    /// Starts a worker that joins the farm in `state`.
+    ///
+    /// # Errors
+    /// No process can be started.
+    pub(super) fn start(state: &Path, slots: Option<u16>) -> Result<Self, Failure> {
+        let arguments = arguments(state, slots);
+        let log = state.join("worker.log");
+        let process = Process::Running(Daemon::start(&arguments, &log)?);
+        Ok(Self { arguments, log, process, patience: Patience::default() })
+    }
+
+    /// Starts it again if it has died. `settled` units have an outcome by now.
+    ///
+    /// # Errors
+    /// It ended for a reason that will not go away, or it dies again and again.
+    pub(super) fn keep_alive(&mut self, settled: u128) -> Result<(), Failure> {
+        match &mut self.process {
+            Process::Running(daemon) => {
+                let Some(status) = daemon.ended() else { return Ok(()) };
+                let pause = self.patience.after_death(settled).filter(|_| may_go_away(status));
+                let Some(pause) = pause else {
+                    let words = format!(
+                        "the worker has ended ({status}) and is not started again; {} says:\n{}",
+                        self.log.display(),
+                        daemon.last_words()
+                    );
+                    return Err(Failure::usage(words));
+                };
+                say(&format!("the worker has died ({status}); it is started again"));
+                self.process = Process::Waiting { until: Instant::now() + pause };
+            }
+            Process::Waiting { until } if Instant::now() >= *until => {
+                self.process = Process::Running(Daemon::start(&self.arguments, &self.log)?);
+            }
+            Process::Waiting { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Lets it finish the running units; a second signal ends it at once.
+    pub(super) fn drain(&mut self, signals: &Signals) {
+        if let Process::Running(daemon) = &mut self.process {
+            daemon.ask_to_end();
+            if !daemon.wait_while(|| signals.so_far() < 2) {
+                daemon.end_now();
+            }
+        }
+    }
+
+    /// Ends it when there is nothing more to do.
+    pub(super) fn end(&mut self) {
+        if let Process::Running(daemon) = &mut self.process {
+            daemon.ask_to_end();
+            let deadline = Instant::now() + END_MAX;
+            if !daemon.wait_while(|| Instant::now() < deadline) {
+                daemon.end_now();
+            }
+        }
+    }
+}
+
+fn arguments(state: &Path, slots: Option<u16>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = vec![
+        "worker".into(),
+        "--join".into(),
+        state.join("worker.join").into(),
+        "--state".into(),
+        state.join("worker").into(),
+        "--name".into(),
+        "local".into(),
+    ];
+    if let Some(slots) = slots {
+        arguments.extend(["--slots".into(), slots.to_string().into()]);
+    }
+    arguments
+}
+
+/// Whether a new worker may fare better: not where this one was refused or wrongly called.
+fn may_go_away(status: ExitStatus) -> bool {
+    let lasting = [Exit::Usage, Exit::Refused, Exit::Conflict].map(|exit| exit as i32);
+    status.signal().is_some() || !status.code().is_some_and(|code| lasting.contains(&code))
+}
+
+/// How often it died, and how far the job was then.
+#[derive(Debug, Default)]
+struct Patience {
+    deaths: u32,
+    settled: u128,
+}
+
+impl Patience {
+    /// How long to wait before the next start; `None` to give up.
+    fn after_death(&mut self, settled: u128) -> Option<Duration> {
+        if settled > self.settled {
+            self.deaths = 0;
+            self.settled = settled;
+        }
+        self.deaths += 1;
+        (self.deaths <= DEATHS_MAX).then(|| (PAUSE_MIN * 2_u32.pow(self.deaths - 1)).min(PAUSE_MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_come_to_an_end() {
+        let mut patience = Patience::default();
+        let pauses: Vec<_> = (0..DEATHS_MAX).map(|_| patience.after_death(0).unwrap()).collect();
+        assert_eq!(pauses[..3], [100, 200, 400].map(Duration::from_millis));
+        assert!(pauses.iter().all(|pause| *pause <= PAUSE_MAX));
+        assert_eq!(patience.after_death(0), None);
+    }
+
+    #[test]
+    fn progress_gives_new_patience() {
+        let mut patience = Patience::default();
+        for settled in 1..100 {
+            assert_eq!(patience.after_death(settled), Some(PAUSE_MIN));
+        }
+    }
+
+    #[test]
+    fn only_what_may_go_away_is_tried_again() {
+        for (raw, again) in [(9, true), (1 << 8, true), (101 << 8, true), (2 << 8, false), (5 << 8, false)] {
+            assert_eq!(may_go_away(ExitStatus::from_raw(raw)), again, "{raw}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! `starfarm status`: the paper's online figures.
+
+use starfarm_protocol::admin::{Request, Response, StatusInfo};
+
+use super::Context;
+use crate::failure::{Exit, Failure};
+use crate::human;
+use crate::output::Document;
+use crate::output::table::{Cell, Table, facts, left, right};
+
+/// Prints the figures as they are now.
+///
+/// # Errors
+/// As the client and the printer.
+pub(crate) fn run(context: &mut Context) -> Result<Exit, Failure> {
+    let mut client = context.connect()?;
+    let answer = client.ask(&Request::Status)?;
+    let status = client.expect(answer, |answer| match answer {
+        Response::Status(status) => Some(status),
+        _ => None,
+    })?;
+    context.printer.document(&status)?;
+    Ok(Exit::Ok)
+}
+
+impl Document for StatusInfo {
+    const NAME: &'static str = "status";
+
+    fn table(&self, color: bool) -> String {
+        let mut text = facts(&figures(self), color);
+        if !self.nodes.is_empty() {
+            text.push('\n');
+            text.push_str(&node_table(self).render(color));
+        }
+        for note in &self.notes {
+            text.push_str(&format!("note: {}\n", human::printable(note)));
+        }
+        text
+    }
+
+    /// A script that wants nothing but the exit code asks whether the scheduler answers.
+    fn quiet(&self) -> String {
+        String::new()
+    }
+}
+
+fn figures(status: &StatusInfo) -> Vec<(&'static str, Cell)> {
+    let number = |count: u64| Cell::new(human::count(count as f64));
+    vec![
+        ("farm", Cell::new(&status.farm)),
+        ("epoch", Cell::new(status.epoch.to_string())),
+        ("jobs in jq", number(status.jq)),
+        ("tasks in gq", number(status.gq)),
+        ("tasks in dq", number(status.dq)),
+        ("  oldest", Cell::new(human::seconds(status.dq_oldest_seconds))),
+        ("tasks resent", number(status.resent)),
+        ("offers repeated", number(status.offers_repeated)),
+        ("granularity", Cell::new(human::seconds_if_known(status.granularity_seconds))),
+        ("tasks decomposed", number(status.tasks_decomposed)),
+        ("  mean units", Cell::new(human::count(status.task_units_mean))),
+        ("speed-ups", Cell::new(format!("{} in the last period", human::count(status.speed_ups as f64)))),
+        ("slow-downs", Cell::new(format!("{} in the last period", human::count(status.slow_downs as f64)))),
+        ("mean power", Cell::new(format!("{} standard tasks in 10 s", human::count(status.power_mean)))),
+        ("results counted", number(status.results_counted)),
+        ("  counted before", number(status.results_duplicate)),
+        ("datagrams dropped", number(status.datagrams_dropped)),
+        ("  refused", number(status.datagrams_refused)),
+    ]
+}
+
+fn node_table(status: &StatusInfo) -> Table {
+    let mut table = Table::new(&[
+        left("node"),
+        left("state"),
+        right("power"),
+        right("tasks"),
+        right("speed-ups"),
+        right("slow-downs"),
+    ]);
+    for node in &status.nodes {
+        table.push(vec![
+            Cell::new(&node.name),
+            Cell::state(&node.state),
+            Cell::new(human::count(node.power)),
+            Cell::new(human::count(node.tasks as f64)),
+            Cell::new(human::count(node.speed_ups as f64)),
+            Cell::new(human::count(node.slow_downs as f64)),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+    use crate::commands::nodes::testing::node;
+    use crate::output::Format;
+    use crate::output::testing::printed;
+
+    fn status() -> StatusInfo {
+        StatusInfo {
+            farm: "0123456789abcdef0123456789abcdef".into(),
+            epoch: 3,
+            gq: 12,
+            dq: 34,
+            jq: 1,
+            resent: 5,
+            offers_repeated: 6,
+            dq_oldest_seconds: 8.5,
+            granularity_seconds: Some(8.0),
+            tasks_decomposed: 1_234_567,
+            task_units_mean: 4.2e9,
+            speed_ups: 7,
+            slow_downs: 8,
+            power_mean: 2.5,
+            results_counted: 9,
+            results_duplicate: 1,
+            datagrams_dropped: 0,
+            datagrams_refused: 2,
+            notes: vec!["jobs were lost\u{7}".into()],
+            nodes: vec![node("a"), node("b")],
+        }
+    }
+
+    #[test]
+    fn the_figures_for_a_person() {
+        expect![[r#"
+            farm               0123456789abcdef0123456789abcdef
+            epoch              3
+            jobs in jq         1
+            tasks in gq        12
+            tasks in dq        34
+              oldest           8.5 s
+            tasks resent       5
+            offers repeated    6
+            granularity        8 s
+            tasks decomposed   1.23 M
+              mean units       4.20 G
+            speed-ups          7 in the last period
+            slow-downs         8 in the last period
+            mean power         2.5 standard tasks in 10 s
+            results counted    9
+              counted before   1
+            datagrams dropped  0
+              refused          2
+
+            node  state  power  tasks  speed-ups  slow-downs
+            a     up       2.5      3          7           1
+            b     up       2.5      3          7           1
+            note: jobs were lost\u{7}
+        "#]]
+        .assert_eq(&printed(Format::Table, |printer| printer.document(&status())));
+        assert_eq!(printed(Format::Quiet, |printer| printer.document(&status())), "");
+    }
+
+    #[test]
+    fn the_keys_of_the_contract_stand_at_the_top() {
+        let text = printed(Format::Json, |printer| printer.document(&status()));
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        for (key, value) in [("gq", 12), ("dq", 34), ("jq", 1), ("resent", 5), ("epoch", 3)] {
+            assert_eq!(json[key], value);
+        }
+        assert_eq!(json["schema"], "starfarm/status/1");
+    }
+}

@@ -1,0 +1,216 @@
+//! `starfarm submit`: from a job file or a command line to a job in the farm's queue, or on the screen.
+
+mod dry_run;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use starfarm_protocol::admin::{Place, Request, Response};
+use starfarm_protocol::ids::{ContentHash, JobId};
+use starfarm_protocol::spec::{HexBytes, Work};
+
+use super::{Context, wait};
+use crate::cli::{JobOptions, Submit};
+use crate::client::{Client, user};
+use crate::failure::{Exit, Failure};
+use crate::jobfile::{self, CommandOptions, JobFile, JobFileError, Sizing};
+use crate::output::{Document, Format, say};
+
+/// Submits, and waits if asked to.
+///
+/// # Errors
+/// The job is at fault ([`Exit::Usage`]); as the client and the printer.
+pub(crate) fn run(context: &mut Context, submit: &Submit) -> Result<Exit, Failure> {
+    let job = job_of(submit)?;
+    if submit.dry_run {
+        context.printer.document(&dry_run::describe(&job)?)?;
+        return Ok(Exit::Ok);
+    }
+    let mut client = context.connect()?;
+    let id = send(&mut client, &job, place(submit))?;
+    if !submit.wait || context.printer.format() == Format::Quiet {
+        context.printer.document(&Submitted { id })?;
+        // A script may read the id while we wait.
+        context.printer.flush()?;
+    }
+    if !submit.wait {
+        return Ok(Exit::Ok);
+    }
+    say(&format!("job {}: waiting for its end; Ctrl-C leaves it to go on", id.0));
+    let job = wait::until_end(&mut client, id, wait::Look::ForProgress, submit.timeout, |_| Ok(()))?;
+    if context.printer.format() != Format::Quiet {
+        context.printer.list(std::slice::from_ref(&job))?;
+    }
+    Ok(wait::exit_of(&job))
+}
+
+fn place(submit: &Submit) -> Place {
+    match (submit.now, submit.front) {
+        (true, _) => Place::Now,
+        (_, true) => Place::Front,
+        _ => Place::Tail,
+    }
+}
+
+/// Uploads the list, if there is one, and submits the job.
+///
+/// # Errors
+/// As the client.
+pub(crate) fn send(client: &mut Client, job: &JobFile, place: Place) -> Result<JobId, Failure> {
+    let mut sent = BTreeSet::new();
+    for blob in &job.blobs {
+        if sent.insert(ContentHash::of(blob)) {
+            client.command(&Request::Blob { bytes: HexBytes(blob.clone()) })?;
+        }
+    }
+    let spec = String::from_utf8(job.spec.to_bytes()).expect("a specification is written as JSON");
+    let (target_seconds, units_per_task) = match job.sizing {
+        Sizing::TargetSeconds(seconds) => (Some(seconds), None),
+        Sizing::UnitsPerTask(units) => (None, Some(units)),
+    };
+    let submit = starfarm_protocol::admin::Submit {
+        name: job.name.clone(),
+        user: user(),
+        spec,
+        target_seconds,
+        units_per_task,
+        place,
+    };
+    let answer = client.ask(&Request::Submit(submit))?;
+    client.expect(answer, |answer| match answer {
+        Response::Submitted(id) => Some(id),
+        _ => None,
+    })
+}
+
+/// The job that the command line means.
+fn job_of(submit: &Submit) -> Result<JobFile, Failure> {
+    match &submit.job {
+        Some(path) => with_options(read(path)?, &submit.options),
+        None => {
+            let options = CommandOptions {
+                name: submit.options.name.clone(),
+                sizing: sizing(&submit.options),
+                timeout_seconds: submit.options.timeout_seconds,
+                retries: submit.options.retries.unwrap_or(0),
+                env: submit.options.env.iter().cloned().collect(),
+            };
+            let (range, lines) = (submit.range.as_deref(), submit.lines.as_deref());
+            jobfile::from_command_line(range, lines, &submit.grid, &submit.program, Path::new(""), &options)
+                .map_err(|error| usage(&error))
+        }
+    }
+}
+
+/// Reads a job file.
+///
+/// # Errors
+/// [`Exit::Usage`], with file, line and column.
+pub(crate) fn read(path: &Path) -> Result<JobFile, Failure> {
+    jobfile::read(path).map_err(|error| usage(&error))
+}
+
+fn usage(error: &JobFileError) -> Failure {
+    Failure::usage(error.to_string())
+}
+
+fn sizing(options: &JobOptions) -> Option<Sizing> {
+    let seconds = options.target_seconds.map(Sizing::TargetSeconds);
+    seconds.or(options.units_per_task.map(Sizing::UnitsPerTask))
+}
+
+/// A flag takes precedence over the file.
+fn with_options(mut job: JobFile, options: &JobOptions) -> Result<JobFile, Failure> {
+    job.name = options.name.clone().unwrap_or(job.name);
+    job.sizing = sizing(options).unwrap_or(job.sizing);
+    let for_programs =
+        options.timeout_seconds.is_some() || options.retries.is_some() || !options.env.is_empty();
+    match &mut job.spec.work {
+        Work::Command(command) => {
+            if let Some(seconds) = options.timeout_seconds {
+                command.timeout_ms = Some(milliseconds(seconds));
+            }
+            command.retries = options.retries.unwrap_or(command.retries);
+            command.env.extend(options.env.iter().cloned());
+        }
+        Work::Search(_) | Work::Nothing if for_programs => {
+            return Err(Failure::usage(
+                "this job runs no program: leave --timeout-seconds, --retries and --env out",
+            ));
+        }
+        Work::Search(_) | Work::Nothing => {}
+    }
+    Ok(job)
+}
+
+/// At least 1, since 0 would end every unit at once.
+fn milliseconds(seconds: f64) -> u64 {
+    u64::try_from(Duration::from_secs_f64(seconds).as_millis()).unwrap_or(u64::MAX).max(1)
+}
+
+/// A new job's number.
+#[derive(serde::Serialize)]
+struct Submitted {
+    id: JobId,
+}
+
+impl Document for Submitted {
+    const NAME: &'static str = "submitted";
+
+    fn table(&self, _: bool) -> String {
+        format!("job {}\n", self.id.0)
+    }
+
+    fn quiet(&self) -> String {
+        self.id.0.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEARCH: &str = "name = \"s\"\n[space]\nkind = \"chars\"\nmask = \"?l\"\n[task]\nexecutor = \"search\"\n\
+        algorithm = \"md5\"\ntargets = [\"d41d8cd98f00b204e9800998ecf8427e\"]\nunits_per_task = 3\n";
+    const COMMAND: &str = "[space]\nkind = \"range\"\nfrom = 0\nto = 9\n[task]\nexecutor = \"command\"\n\
+        program = [\"true\"]\nretries = 2\nenv = { A = \"1\", B = \"2\" }\n";
+
+    fn parsed(text: &str) -> JobFile {
+        jobfile::parse(text, "demo.toml", Path::new("")).unwrap()
+    }
+
+    #[test]
+    fn flags_take_precedence_over_the_file() {
+        let options = JobOptions {
+            name: Some("n".into()),
+            target_seconds: Some(2.5),
+            timeout_seconds: Some(0.0001),
+            env: vec![("B".into(), "3".into())],
+            ..JobOptions::default()
+        };
+        let job = with_options(parsed(COMMAND), &options).unwrap();
+        assert_eq!((job.name.as_str(), job.sizing), ("n", Sizing::TargetSeconds(2.5)));
+        let Work::Command(command) = job.spec.work else { panic!("a command") };
+        assert_eq!((command.timeout_ms, command.retries), (Some(1), 2));
+        assert_eq!(
+            command.env.into_iter().collect::<Vec<_>>(),
+            [("A".into(), "1".into()), ("B".into(), "3".into())]
+        );
+    }
+
+    #[test]
+    fn without_flags_the_file_stands() {
+        for text in [SEARCH, COMMAND] {
+            assert_eq!(with_options(parsed(text), &JobOptions::default()), Ok(parsed(text)));
+        }
+    }
+
+    #[test]
+    fn a_search_has_no_retries() {
+        let options = JobOptions { retries: Some(1), ..JobOptions::default() };
+        assert_eq!(with_options(parsed(SEARCH), &options).unwrap_err().exit, Exit::Usage);
+        let options = JobOptions { units_per_task: Some(9), ..JobOptions::default() };
+        assert_eq!(with_options(parsed(SEARCH), &options).unwrap().sizing, Sizing::UnitsPerTask(9));
+    }
+}

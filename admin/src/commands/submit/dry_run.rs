@@ -1,0 +1,179 @@
+//! `submit --dry-run`: what would be submitted, without a farm.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+use starfarm_decomposers::template::{Template, UnitText};
+use starfarm_decomposers::{Chunks, Decomposer, open};
+use starfarm_protocol::ids::{ContentHash, to_hex};
+use starfarm_protocol::spec::Work;
+
+use crate::failure::Failure;
+use crate::human;
+use crate::jobfile::{JobFile, Sizing};
+use crate::output::Document;
+use crate::output::table::{Cell, facts};
+
+/// A job that was not submitted.
+#[derive(Serialize)]
+pub(super) struct DryRun {
+    name: String,
+    units_total: String,
+    first: Sample,
+    last: Sample,
+    target_seconds: Option<f64>,
+    units_per_task: Option<u64>,
+    /// Tasks of that size; none where the farm decides.
+    tasks: Option<String>,
+    spec: ContentHash,
+    spec_bytes: u64,
+    list_bytes: u64,
+}
+
+/// One unit.
+#[derive(Serialize)]
+struct Sample {
+    unit: String,
+    value: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value_hex: Option<String>,
+    /// The program and its arguments with the unit filled in; none where no program is run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    program: Option<Vec<String>>,
+}
+
+/// The chunks of the job's own list.
+struct Held(HashMap<ContentHash, Arc<[u8]>>);
+
+impl Chunks for Held {
+    fn chunk(&self, hash: &ContentHash) -> Option<Arc<[u8]>> {
+        self.0.get(hash).cloned()
+    }
+}
+
+/// Describes `job`.
+///
+/// # Errors
+/// A space that cannot be opened, which the job file's reader has excluded.
+pub(super) fn describe(job: &JobFile) -> Result<DryRun, Failure> {
+    let chunks = job.blobs.iter().map(|blob| (ContentHash::of(blob), Arc::from(blob.as_slice()))).collect();
+    let space = open(&job.spec.space, Arc::new(Held(chunks))).map_err(|e| Failure::usage(e.to_string()))?;
+    let units = space.units();
+    let (target_seconds, units_per_task) = match job.sizing {
+        Sizing::TargetSeconds(seconds) => (Some(seconds), None),
+        Sizing::UnitsPerTask(units) => (None, Some(units)),
+    };
+    let spec = job.spec.to_bytes();
+    Ok(DryRun {
+        name: job.name.clone(),
+        units_total: units.to_string(),
+        first: sample(&*space, 0, &job.spec.work)?,
+        last: sample(&*space, units - 1, &job.spec.work)?,
+        target_seconds,
+        units_per_task,
+        tasks: units_per_task.map(|size| units.div_ceil(u128::from(size)).to_string()),
+        spec: ContentHash::of(&spec),
+        spec_bytes: spec.len() as u64,
+        list_bytes: job.blobs.iter().map(|blob| blob.len() as u64).sum(),
+    })
+}
+
+fn sample(space: &dyn Decomposer, unit: u128, work: &Work) -> Result<Sample, Failure> {
+    let text = UnitText::of(space, unit).map_err(|error| Failure::usage(error.to_string()))?;
+    let names = space.names();
+    let filled =
+        |word: &String| String::from_utf8_lossy(&Template::parse(word, &names).fill(&text)).into_owned();
+    let program = match work {
+        Work::Command(command) => Some(command.program.iter().map(filled).collect()),
+        Work::Search(_) | Work::Nothing => None,
+    };
+    let value_hex = std::str::from_utf8(&text.value).is_err().then(|| to_hex(&text.value));
+    let value = String::from_utf8_lossy(&text.value).into_owned();
+    Ok(Sample { unit: unit.to_string(), value, value_hex, program })
+}
+
+impl Sample {
+    fn show(&self) -> String {
+        match &self.program {
+            None => format!("unit {}: {}", self.unit, self.value),
+            Some(program) => format!("unit {}: {}: {}", self.unit, self.value, program.join(" ")),
+        }
+    }
+}
+
+impl Document for DryRun {
+    const NAME: &'static str = "dry-run";
+
+    fn table(&self, color: bool) -> String {
+        let size = match (self.units_per_task, self.target_seconds) {
+            (Some(units), _) => format!("{} units, {} tasks", human::count(units as f64), tasks(self)),
+            (None, seconds) => format!("about {} each", human::seconds_if_known(seconds)),
+        };
+        let mut pairs = vec![
+            ("name", Cell::new(&self.name)),
+            ("units", Cell::new(format!("{}  ({})", human::units(&self.units_total), self.units_total))),
+            ("first", Cell::new(self.first.show())),
+            ("last", Cell::new(self.last.show())),
+            ("tasks", Cell::new(size)),
+            ("specification", Cell::new(format!("{} B, {}", self.spec_bytes, self.spec))),
+        ];
+        if self.list_bytes > 0 {
+            pairs.push(("list", Cell::new(format!("{} B", human::count(self.list_bytes as f64)))));
+        }
+        facts(&pairs, color)
+    }
+
+    fn quiet(&self) -> String {
+        self.units_total.clone()
+    }
+}
+
+fn tasks(job: &DryRun) -> String {
+    job.tasks.as_deref().map_or_else(|| "-".to_owned(), human::units)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use expect_test::expect;
+
+    use super::*;
+    use crate::jobfile::parse;
+    use crate::output::Format;
+    use crate::output::testing::printed;
+
+    fn shown(text: &str) -> String {
+        let job = parse(text, "demo.toml", Path::new("")).unwrap();
+        printed(Format::Table, |printer| printer.document(&describe(&job)?))
+    }
+
+    #[test]
+    fn a_search_and_a_command() {
+        expect![[r#"
+            name           demo
+            units          260  (260)
+            first          unit 0: a0
+            last           unit 259: z9
+            tasks          about 8 s each
+            specification  227 B, a4e80da15c1e1800abc8b2ac73db5f7d30b5e60954507f04f6935864bb883529
+        "#]]
+        .assert_eq(&shown(
+            "[space]\nkind = \"chars\"\nmask = \"?l?d\"\n[task]\nexecutor = \"search\"\nalgorithm = \"md5\"\n\
+             targets = [\"d41d8cd98f00b204e9800998ecf8427e\"]\n",
+        ));
+        expect![[r#"
+            name           demo
+            units          4  (4)
+            first          unit 0: 1 x: 1 --b=x
+            last           unit 3: 2 y: 2 --b=y
+            tasks          3 units, 2 tasks
+            specification  181 B, d8dd766112d6a5b24df84d71bb2b95a056fe0dd78c38d6f074e380b7fc4d1278
+        "#]]
+        .assert_eq(&shown(
+            "[space]\nkind = \"grid\"\n[space.grid]\na = [1, 2]\nb = [\"x\", \"y\"]\n[task]\n\
+             executor = \"command\"\nprogram = [\"{a}\", \"--b={b}\"]\nunits_per_task = 3\n",
+        ));
+    }
+}

@@ -1,0 +1,169 @@
+//! Numbers, durations and foreign text as a person reads them in a terminal. JSON never passes here.
+
+/// A count with three digits and K, M, G, T, P, E (powers of 1000), exact below 10 000.
+pub(crate) fn count(number: f64) -> String {
+    const UNITS: [&str; 6] = ["K", "M", "G", "T", "P", "E"];
+    if !number.is_finite() {
+        return "-".to_owned();
+    }
+    if number.abs() < 10_000.0 {
+        return trimmed(number);
+    }
+    let mut scaled = number / 1000.0;
+    let mut unit = 0;
+    // 999.5 would be written with four digits.
+    while scaled.abs() >= 999.5 && unit + 1 < UNITS.len() {
+        scaled /= 1000.0;
+        unit += 1;
+    }
+    if scaled.abs() >= 999.5 {
+        return format!("{number:.2e}");
+    }
+    format!("{} {}", three_digits(scaled), UNITS[unit])
+}
+
+/// A decimal number of the protocol, such as `units_total`, as a count; as it is if it is none.
+pub(crate) fn units(decimal: &str) -> String {
+    decimal.parse::<f64>().map_or_else(|_| printable(decimal), count)
+}
+
+/// How much of `total` `part` is, both decimal: "42.1 %"; a dash for what is not known.
+pub(crate) fn share(part: &str, total: &str) -> String {
+    match fraction(part, total) {
+        // Rounding up to 100 % would say that all is done when it is not.
+        Some(share) if share < 1.0 => format!("{:.1} %", (share * 1000.0).floor() / 10.0),
+        Some(_) => "100 %".to_owned(),
+        None => "-".to_owned(),
+    }
+}
+
+/// `part` of `total`, both decimal: 0 to 1.
+pub(crate) fn fraction(part: &str, total: &str) -> Option<f64> {
+    let (part, total) = (part.parse::<u128>().ok()?, total.parse::<u128>().ok()?);
+    // Equal numbers give exactly 1, and unequal ones never do, however large they are.
+    match part >= total {
+        true => Some(1.0),
+        false => Some((part as f64 / total as f64).min(1.0 - f64::EPSILON)),
+    }
+}
+
+/// A duration in seconds: "0.25 s", "42 s", "3 min 05 s", "2 h 07 min", "3 d 04 h".
+pub(crate) fn seconds(seconds: f64) -> String {
+    if !seconds.is_finite() || seconds < 0.0 {
+        return "-".to_owned();
+    }
+    if seconds < 9.95 {
+        return format!("{} s", trimmed((seconds * 100.0).round() / 100.0));
+    }
+    if seconds >= 100.0 * 365.25 * 86_400.0 {
+        return "over 100 years".to_owned();
+    }
+    let whole = seconds.round() as u64;
+    match whole {
+        0..60 => format!("{whole} s"),
+        60..3_600 => format!("{} min {:02} s", whole / 60, whole % 60),
+        3_600..86_400 => format!("{} h {:02} min", whole / 3_600, whole % 3_600 / 60),
+        _ => format!("{} d {:02} h", whole / 86_400, whole % 86_400 / 3_600),
+    }
+}
+
+/// [`seconds`], or a dash.
+pub(crate) fn seconds_if_known(seconds_: Option<f64>) -> String {
+    seconds_.map_or_else(|| "-".to_owned(), seconds)
+}
+
+/// Text from elsewhere, on one line and unable to steer the terminal.
+pub(crate) fn printable(text: &str) -> String {
+    escaped(text, |_| false)
+}
+
+/// Text from elsewhere, of any number of lines, unable to steer the terminal.
+pub(crate) fn printable_lines(text: &str) -> String {
+    escaped(text, |c| matches!(c, '\n' | '\t'))
+}
+
+fn escaped(text: &str, keep: impl Fn(char) -> bool) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() && !keep(c) {
+            true => clean.extend(c.escape_default()),
+            false => clean.push(c),
+        }
+    }
+    clean
+}
+
+/// At most two decimals, none that say nothing.
+fn trimmed(number: f64) -> String {
+    let text = format!("{number:.2}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+fn three_digits(number: f64) -> String {
+    match number.abs() {
+        ..9.995 => format!("{number:.2}"),
+        ..99.95 => format!("{number:.1}"),
+        _ => format!("{number:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts() {
+        for (number, text) in [
+            (0.0, "0"),
+            (0.126, "0.13"),
+            (9_999.0, "9999"),
+            (10_000.0, "10.0 K"),
+            (999_499.0, "999 K"),
+            (999_500.0, "1.00 M"),
+            (3_089_157_760.0, "3.09 G"),
+            (1e18, "1.00 E"),
+            (3.4e38, "3.40e38"),
+            (f64::NAN, "-"),
+            (-0.001, "0"),
+        ] {
+            assert_eq!(count(number), text, "{number}");
+        }
+        assert_eq!(units("12345678901234567890"), "12.3 E");
+        assert_eq!(units("many\u{1b}"), "many\\u{1b}");
+    }
+
+    #[test]
+    fn a_share_is_whole_only_when_all_is_done() {
+        assert_eq!(share("0", "10"), "0.0 %");
+        assert_eq!(share("9999999", "10000000"), "99.9 %");
+        let (almost, all) = ((u128::MAX - 1).to_string(), u128::MAX.to_string());
+        assert_eq!(share(&almost, &all), "99.9 %");
+        assert_eq!(share(&all, &all), "100 %");
+        assert_eq!(share("", "10"), "-");
+    }
+
+    #[test]
+    fn durations() {
+        for (number, text) in [
+            (0.0, "0 s"),
+            (0.254, "0.25 s"),
+            (9.94, "9.94 s"),
+            (9.96, "10 s"),
+            (59.6, "1 min 00 s"),
+            (185.0, "3 min 05 s"),
+            (7_620.0, "2 h 07 min"),
+            (273_600.0, "3 d 04 h"),
+            (1e12, "over 100 years"),
+            (f64::INFINITY, "-"),
+        ] {
+            assert_eq!(seconds(number), text, "{number}");
+        }
+    }
+
+    #[test]
+    fn foreign_text_cannot_steer_the_terminal() {
+        assert_eq!(printable("a\u{1b}[2J\nb\u{9b}é"), "a\\u{1b}[2J\\nb\\u{9b}é");
+        assert_eq!(printable_lines("a\tb\nc\r\u{7}"), "a\tb\nc\\r\\u{7}");
+    }
+}
