@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// The first record of a caller who will send admin requests; a scheduler tells callers apart by it.
-pub const ADMIN_STREAM: u8 = 2;
+pub const ADMIN_STREAM: u8 = crate::bulk::ADMIN;
 /// Bytes of a frame's length.
 pub const FRAME_HEADER_BYTES: usize = 4;
 /// Longest JSON of a frame: a search for six million targets still fits. Nobody sets memory aside for a
