@@ -36,6 +36,8 @@ const HOUSEKEEPING: Duration = Duration::from_secs(1);
 const SILENCE: Duration = Duration::from_secs(3);
 /// After a second signal programs get TERM, and KILL 5 s later; what is then left is left.
 const STOP: Duration = Duration::from_secs(6);
+/// When the parent has gone, programs that still run get this long: nobody waits for them.
+const ORPHAN: Duration = Duration::from_secs(5);
 /// Addresses that one handshake tries.
 const ADDRESSES_MAX: usize = 4;
 
@@ -59,6 +61,8 @@ pub(crate) struct Node {
     renewing: bool,
     mention_at: Option<Instant>,
     mention_wait: Duration,
+    /// Set when the parent has gone.
+    kill_at: Option<Instant>,
     /// Set by the second signal.
     stop_by: Option<Instant>,
     deeds: Vec<Deed>,
@@ -126,6 +130,7 @@ impl Node {
             renewing: false,
             mention_at: Some(now + SILENCE),
             mention_wait: SILENCE,
+            kill_at: None,
             stop_by: None,
             deeds: Vec::new(),
             opened: vec![0; starfarm_net::BUFFER_BYTES],
@@ -203,26 +208,37 @@ impl Node {
             Event::Slot { slot, news } => self.on_news(slot, news),
             Event::Addresses(addresses) => self.shake_hands(&addresses),
             Event::Stop => self.on_stop(),
-            Event::ParentGone => self.tell(Worker::drain),
+            Event::ParentGone => {
+                self.tell(Worker::drain);
+                self.kill_at = Some(Instant::now() + ORPHAN);
+            }
             Event::Nothing => {}
         }
         Ok(Next::Beat)
     }
 
     fn on_news(&mut self, slot: u16, news: Vec<News>) {
-        for item in news {
-            self.tell(|core, now, deeds| match item {
-                News::Part(part) => core.on_part(slot, part, now, deeds),
-                News::End(attempt) => core.on_task_end(slot, attempt, now, deeds),
-            });
-        }
+        self.tell(|core, now, deeds| {
+            for item in news {
+                match item {
+                    News::Part(part) => core.on_part(slot, part, now, deeds),
+                    News::End(attempt) => core.on_task_end(slot, attempt, now, deeds),
+                }
+            }
+        });
     }
 
     fn on_stop(&mut self) {
         if !self.core.is_draining() {
             say("draining: running units end, then their results are delivered (once more to stop at once)");
             self.tell(Worker::drain);
-        } else if self.stop_by.is_none() {
+        } else {
+            self.stop_now();
+        }
+    }
+
+    fn stop_now(&mut self) {
+        if self.stop_by.is_none() {
             self.stop_by = Some(Instant::now() + STOP);
             self.slots.iter().for_each(Slot::kill);
         }
@@ -338,6 +354,9 @@ impl Node {
             return;
         }
         self.house_at = now + HOUSEKEEPING;
+        if self.kill_at.is_some_and(|at| at <= now) {
+            self.stop_now();
+        }
         if self.sessions.needs_rekey(self.now_us())
             && let Some((_, to)) = self.sessions.current()
         {

@@ -153,6 +153,20 @@ fn a_worker_drains_when_its_parents_pipe_closes() {
 }
 
 #[test]
+fn a_program_does_not_outlive_the_farm_that_started_its_worker() {
+    let fake = Fake::start();
+    let spec = shell(&fake, "sleep 1000");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_starfarm-worker"));
+    command.arg("--join").arg(fake.dir.join("worker.join")).args(["--name", "p", "--parent-pipe"]);
+    command.arg("--state").arg(fake.dir.join("p")).stdin(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    fake.offer(1, spec, 0, 1);
+    fake.until("a unit to run", |shared| shared.beat.running.len() == 1);
+    drop(child.stdin.take());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+#[test]
 fn a_worker_shows_a_cookie_to_a_scheduler_under_load() {
     let fake = Fake::start();
     fake.lock().cautious = true;
