@@ -194,7 +194,7 @@ impl Node {
         if let Next::End = self.perform()? {
             next = Next::End;
         }
-        self.keep_house();
+        self.keep_house()?;
         self.sockets.flush();
         if self.stop_by.is_some_and(|by| self.core.idle_slots() == self.slots.len() || by <= Instant::now()) {
             return Err(WorkerError::Interrupted);
@@ -206,7 +206,7 @@ impl Node {
         match event {
             Event::Datagrams(batch) => self.on_datagrams(&batch)?,
             Event::Slot { slot, news } => self.on_news(slot, news),
-            Event::Addresses(addresses) => self.shake_hands(&addresses),
+            Event::Addresses(addresses) => self.shake_hands(&addresses)?,
             Event::Stop => self.on_stop(),
             Event::ParentGone => {
                 self.tell(Worker::drain);
@@ -295,7 +295,7 @@ impl Node {
                 Deed::Handshake => {
                     self.renewing = false;
                     self.mention_at.get_or_insert(Instant::now() + self.mention_wait);
-                    self.resolve();
+                    self.resolve()?;
                 }
                 Deed::Refused(why) => return Err(WorkerError::Refused(why)),
                 Deed::Drained => next = Next::End,
@@ -313,9 +313,6 @@ impl Node {
     }
 
     fn send_clear(&mut self, to: SocketAddr, datagram: &[u8]) {
-        if self.who.plain && !to.ip().is_loopback() {
-            return;
-        }
         if let Ok(sender) = self.sockets.to(to) {
             sender.push(to, |out| {
                 out.get_mut(..datagram.len())?.copy_from_slice(datagram);
@@ -325,7 +322,7 @@ impl Node {
     }
 
     /// Finds the scheduler's addresses, anew each time since names may move. Numbers need no thread.
-    fn resolve(&mut self) {
+    fn resolve(&mut self) -> Result<(), WorkerError> {
         let names = self.who.join.addresses.clone();
         let numbers: Result<Vec<SocketAddr>, _> = names.iter().map(|name| name.parse()).collect();
         if let Ok(addresses) = numbers {
@@ -338,20 +335,27 @@ impl Node {
         };
         // Without a thread this attempt fails like a lost datagram; the core asks again.
         let _ = std::thread::Builder::new().name("resolve".into()).spawn(look_up);
+        Ok(())
     }
 
-    fn shake_hands(&mut self, addresses: &[SocketAddr]) {
+    fn shake_hands(&mut self, addresses: &[SocketAddr]) -> Result<(), WorkerError> {
+        if let Some(far) = addresses.iter().find(|to| self.who.plain && !to.ip().is_loopback()) {
+            return Err(WorkerError::Usage(format!(
+                "--no-seal works on loopback only, and {far} is another machine: start without it"
+            )));
+        }
         for &to in addresses.iter().take(ADDRESSES_MAX) {
             if let Ok(initiation) = self.sessions.initiate(&self.who, self.now_us()) {
                 self.send_clear(to, &initiation);
             }
         }
+        Ok(())
     }
 
-    fn keep_house(&mut self) {
+    fn keep_house(&mut self) -> Result<(), WorkerError> {
         let now = Instant::now();
         if now < self.house_at {
-            return;
+            return Ok(());
         }
         self.house_at = now + HOUSEKEEPING;
         if self.kill_at.is_some_and(|at| at <= now) {
@@ -361,14 +365,18 @@ impl Node {
             && let Some((_, to)) = self.sessions.current()
         {
             self.renewing = true;
-            self.shake_hands(&[to]);
+            self.shake_hands(&[to])?;
         }
         if self.mention_at.is_some_and(|at| at <= now) {
             self.mention_wait *= 2;
             self.mention_at = Some(now + self.mention_wait);
             let addresses = self.who.join.addresses.join(", ");
-            say(&format!("the scheduler at {addresses} does not answer; still trying"));
+            say(&format!(
+                "the scheduler at {addresses} does not answer; still trying (does it run there, and is the join \
+                 file its own?)"
+            ));
         }
+        Ok(())
     }
 
     fn now_us(&self) -> u64 {

@@ -194,6 +194,9 @@ fn without_the_seal_a_worker_works_with_its_like_only() {
     assert!(code == Some(5) && said.contains("seal"), "{code:?} {said}");
     let (code, said) = Fake::start().worker("a", &["--no-seal"]).end();
     assert!(code == Some(5) && said.contains("seal"), "{code:?} {said}");
+    plain.write_join("192.0.2.1:7".to_owned());
+    let (code, said) = plain.worker("c", &["--no-seal"]).end();
+    assert!(code == Some(2) && said.contains("loopback only"), "{code:?} {said}");
 }
 
 #[test]

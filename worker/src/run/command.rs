@@ -1,5 +1,8 @@
 //! The `command` executor: runs a task's units one by one and packs what came of them into parts. How a
 //! single program is run is in `exec`.
+//!
+//! Output too long for a result is stored at the scheduler before its unit counts as done, so a slot whose
+//! units write much waits while the scheduler is away; others go on.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
