@@ -1,1 +1,31 @@
-//! Stub.
+//! What several measuring programs share.
+
+pub mod bare;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// Threads that programs are run on, as many as the machines have cores that the figures are for.
+pub const THREADS: usize = 2;
+
+/// Calls a second when `THREADS` threads share `count` calls of `one`.
+pub fn rate(count: usize, one: &(impl Fn() + Sync)) -> f64 {
+    let taken = AtomicUsize::new(0);
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                while taken.fetch_add(1, Ordering::Relaxed) < count {
+                    one();
+                }
+            });
+        }
+    });
+    count as f64 / start.elapsed().as_secs_f64()
+}
+
+/// The median; 0 of nothing.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}

@@ -1,0 +1,127 @@
+//! Figures of a whole farm of real processes: one scheduler and one worker with two slots, jobs submitted
+//! by the command line.
+//!
+//! ```sh
+//! cargo build --release --bins --workspace
+//! target/release/farm_rate true [ROUNDS]    # 10 000 programs against xargs -P2 and a bare loop, by turns
+//! target/release/farm_rate sleep [ROUNDS]   # 400 x `sleep 0.1`: how far from the ideal 20 s
+//! target/release/farm_rate memory [TASKS]   # a job of 10^18 units at 20 % loss: the scheduler's memory
+//! ```
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use starfarm_benches::{bare, median, rate};
+use starfarm_chaos::{Faults, Proxy};
+use starfarm_e2e::Farm;
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let count = |default| args.get(1).map_or(default, |n| n.parse().expect("a number"));
+    match args.first().map(String::as_str) {
+        Some("true") => programs(count(5)),
+        Some("sleep") => sleeps(count(3)),
+        Some("memory") => memory(count(10_000_000)),
+        _ => panic!("usage: farm_rate true|sleep|memory [NUMBER]"),
+    }
+}
+
+/// Seconds from the job's first task to its end.
+fn job_seconds(farm: &Farm, id: &str) -> f64 {
+    farm.wait(id).exits(0);
+    farm.job(id)["run_seconds"].as_f64().expect("an ended job has run")
+}
+
+fn programs(rounds: u64) {
+    const PROGRAMS: usize = 10_000;
+    let farm = Farm::with_workers(1, 2);
+    let (mut ours, mut xargs, mut least) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let start = Instant::now();
+        let id = farm.submit(&["--range", "0..10000", "--", "true"]);
+        job_seconds(&farm, &id);
+        ours.push(PROGRAMS as f64 / start.elapsed().as_secs_f64());
+        let start = Instant::now();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "seq 10000 | xargs -P2 -n1 true"]).stdin(Stdio::null());
+        assert!(shell.status().expect("a shell").success());
+        xargs.push(PROGRAMS as f64 / start.elapsed().as_secs_f64());
+        least.push(rate(PROGRAMS, &|| assert_eq!(bare::run("true"), 0)));
+    }
+    let shares = ours.iter().zip(&least).map(|(ours, bare)| ours / bare).collect();
+    println!("`true` x {PROGRAMS} on 2 slots, output kept, submit to end; medians of {rounds} rounds");
+    println!("starfarm {:.0}/s, xargs {:.0}/s, bare {:.0}/s", median(ours), median(xargs), median(least));
+    println!("share of bare {:.3}", median(shares));
+}
+
+fn sleeps(rounds: u64) {
+    const IDEAL_SECONDS: f64 = 20.0;
+    let farm = Farm::with_workers(1, 2);
+    let mut over = Vec::new();
+    for _ in 0..rounds {
+        let id = farm.submit(&["--range", "0..400", "--", "sleep", "0.1"]);
+        over.push((job_seconds(&farm, &id) / IDEAL_SECONDS - 1.0) * 100.0);
+    }
+    println!("`sleep 0.1` x 400 on 2 slots: {over:.2?} % over the ideal {IDEAL_SECONDS} s");
+    println!("median {:.2} %", median(over));
+}
+
+/// Units of a task of the memory run: enough hits must lie within TASKS of them.
+const TASK_UNITS: u64 = 1_000;
+const HITS: u64 = 1_000;
+
+fn memory(tasks: u64) {
+    let mut farm = Farm::start();
+    let proxy = Proxy::start(farm.address(), 1).expect("loopback has a free port");
+    proxy.set_all_faults(Faults { loss: 0.2, ..Faults::NONE });
+    let join = farm.join_file_at(proxy.address());
+    farm.add_worker_by("w1", &join, &["--slots", "2"]);
+    farm.until_nodes_up(1);
+    // Targets lie evenly in what will be searched, and one at the very end, which is never reached.
+    let step = tasks * TASK_UNITS / HITS;
+    let digits = |n: u64| format!("{:018}", n);
+    let targets: Vec<String> =
+        (0..HITS).map(|i| digits(i * step + 7)).chain([digits(999_999_999_999_999_999)]).collect();
+    let id = farm.submit_text(&job_file(&targets));
+    let done = || farm.job(&id)["units_done"].as_str().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+    let start = Instant::now();
+    let mut resident = Vec::new();
+    for part in 1..=4 {
+        while done() < tasks * TASK_UNITS / 4 * part {
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        resident.push(kib(&farm, "VmRSS:"));
+        println!("{} tasks: {} KiB resident", tasks / 4 * part, resident[resident.len() - 1]);
+    }
+    let job = farm.job(&id);
+    println!("{:.0} s, hits {}, resent {}", start.elapsed().as_secs_f64(), job["hits"], job["tasks_resent"]);
+    println!(
+        "peak {} KiB, growth in the second half {} KiB",
+        kib(&farm, "VmHWM:"),
+        resident[3] - resident[1]
+    );
+    farm.cli(&["job", "cancel", &id]).exits(0);
+}
+
+fn job_file(candidates: &[String]) -> String {
+    let targets: Vec<String> = candidates.iter().map(|text| format!("\"{}\"", md5_hex(text))).collect();
+    format!(
+        "name = \"memory\"\n[space]\nkind = \"chars\"\nmask = \"{}\"\n[task]\nexecutor = \"search\"\nalgorithm = \"md5\"\n\
+         stop = \"never\"\nunits_per_task = {TASK_UNITS}\ntargets = [{}]\n",
+        "?d".repeat(18),
+        targets.join(", ")
+    )
+}
+
+fn md5_hex(text: &str) -> String {
+    use md5::{Digest, Md5};
+    starfarm_protocol::ids::to_hex(&Md5::digest(text.as_bytes()))
+}
+
+/// A line of the scheduler's `/proc/PID/status`, in KiB.
+fn kib(farm: &Farm, key: &str) -> i64 {
+    let path = format!("/proc/{}/status", farm.scheduler.pid().as_raw_nonzero());
+    let status = std::fs::read_to_string(path).expect("the scheduler runs");
+    let line = status.lines().find_map(|line| line.strip_prefix(key)).expect("Linux prints this line");
+    line.trim().trim_end_matches(" kB").parse().expect("a number of KiB")
+}
