@@ -1,0 +1,95 @@
+//! Processes that die, hang and come back while a job runs.
+#![allow(clippy::unwrap_used)]
+
+use starfarm_e2e::{Farm, Signal, each_done_once, units, until};
+
+fn done(farm: &Farm, id: &str) -> u64 {
+    farm.job(id)["units_done"].as_str().unwrap().parse().unwrap()
+}
+
+#[test]
+fn what_a_killed_worker_held_is_done_by_another_and_counted_once() {
+    let mut farm = Farm::with_workers(2, 1);
+    let id = farm.submit(&["--range", "0..80", "--units-per-task", "4", "--", "sleep", "0.03"]);
+    until("both work", || done(&farm, &id) >= 8);
+    farm.workers[0].kill();
+    farm.wait(&id).exits(0);
+    each_done_once(&farm.job(&id), &farm.results(&id), 80);
+    let nodes = farm.ask(&["nodes"])["nodes"].take();
+    assert!(nodes.as_array().unwrap().iter().any(|node| node["name"] == "w2" && node["state"] == "up"));
+}
+
+#[test]
+fn a_killed_worker_that_comes_back_goes_on_at_once() {
+    let mut farm = Farm::with_workers(1, 2);
+    let id = farm.submit(&["--range", "0..60", "--", "sleep", "0.03"]);
+    until("it works", || done(&farm, &id) >= 4);
+    farm.workers[0].kill();
+    farm.add_worker("w1", &["--slots", "2"]);
+    farm.wait(&id).exits(0);
+    each_done_once(&farm.job(&id), &farm.results(&id), 60);
+}
+
+#[test]
+fn a_unit_that_kills_its_worker_is_poison_and_the_others_are_done() {
+    let mut farm = Farm::with_workers(1, 1);
+    let script = "test {} != 3 || kill -KILL $PPID; echo done";
+    let id = farm.submit(&["--range", "0..8", "--", "sh", "-c", script]);
+    let ended = |farm: &Farm| farm.job(&id)["state"] == "failed";
+    let mut deaths = 0;
+    until("the job has ended", || {
+        if farm.workers.last_mut().unwrap().poll().is_some() {
+            deaths += 1;
+            farm.add_worker("w1", &["--slots", "1"]);
+        }
+        ended(&farm)
+    });
+    assert_eq!(deaths, 3, "three deaths make a unit poison");
+    farm.wait(&id).exits(1);
+    let (job, results) = (farm.job(&id), farm.results(&id));
+    assert_eq!((&job["units_done"], &job["units_failed"]), (&"7".into(), &"1".into()));
+    assert_eq!(units(&results["failed"]), [3]);
+    let failed = &results["failed"][0];
+    assert_eq!((&failed["reason"], &failed["exit_code"]), (&"poison".into(), &serde_json::Value::Null));
+    assert_eq!(units(&results["outputs"]).len(), 7);
+}
+
+#[test]
+fn a_scheduler_that_was_killed_says_that_jobs_are_gone_and_its_workers_find_it_again() {
+    let mut farm = Farm::with_workers(2, 1);
+    let id = farm.submit(&["--range", "0..400", "--", "sleep", "0.02"]);
+    until("it works", || done(&farm, &id) >= 4);
+    assert_eq!(farm.status()["epoch"], 1);
+    let pids: Vec<_> = farm.workers.iter().map(|worker| worker.pid()).collect();
+    farm.kill_scheduler();
+    farm.cli(&["jobs"]).exits(3);
+    farm.restart_scheduler();
+    let status = farm.status();
+    assert_eq!(status["epoch"], 2);
+    let notes = status["notes"].to_string();
+    assert!(notes.contains("are gone") && notes.contains("submit them again"), "{notes}");
+    farm.cli(&["job", "show", &id]).exits(4);
+    farm.until_nodes_up(2);
+    for (worker, pid) in farm.workers.iter_mut().zip(pids) {
+        assert!(worker.poll().is_none() && worker.pid() == pid, "the same process: {}", worker.log());
+    }
+    let id = farm.submit(&["--range", "0..40", "--units-per-task", "2", "--", "sleep", "0.01"]);
+    farm.wait(&id).exits(0);
+    each_done_once(&farm.job(&id), &farm.results(&id), 40);
+}
+
+#[test]
+fn a_worker_that_hangs_is_suspect_and_welcome_when_it_goes_on() {
+    let mut farm = Farm::with_workers(2, 1);
+    let id = farm.submit(&["--range", "0..20", "--units-per-task", "1", "--", "sleep", "0.02"]);
+    farm.workers[0].signal(Signal::STOP);
+    farm.until_node("w1", "suspect");
+    farm.workers[0].signal(Signal::CONT);
+    farm.until_node("w1", "up");
+    farm.wait(&id).exits(0);
+    each_done_once(&farm.job(&id), &farm.results(&id), 20);
+    let next = farm.submit(&["--range", "0..40", "--units-per-task", "1", "--", "sleep", "0.02"]);
+    farm.wait(&next).exits(0);
+    let results = farm.results(&next);
+    assert!(results["outputs"].as_array().unwrap().iter().any(|output| output["node"] == "w1"));
+}

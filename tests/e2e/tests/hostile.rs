@@ -1,0 +1,102 @@
+//! Strangers who send rubbish, and copies of real datagrams that were tampered with.
+#![allow(clippy::unwrap_used)]
+
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
+
+use starfarm_chaos::Random;
+use starfarm_e2e::{Farm, GUARD, each_done_once, until};
+
+fn refused(farm: &Farm) -> u64 {
+    farm.status()["datagrams_refused"].as_u64().unwrap()
+}
+
+fn still_works(farm: &Farm) {
+    let id = farm.submit(&["--range", "0..10", "--", "true"]);
+    farm.wait(&id).exits(0);
+    each_done_once(&farm.job(&id), &farm.results(&id), 10);
+}
+
+fn rubbish(random: &mut Random, bytes: u64) -> Vec<u8> {
+    (0..bytes).map(|_| random.bits() as u8).collect()
+}
+
+fn stranger(farm: &Farm) -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(farm.address()).unwrap();
+    socket
+}
+
+#[test]
+fn random_datagrams_get_no_answer_and_do_no_harm() {
+    let farm = Farm::with_workers(1, 1);
+    let socket = stranger(&farm);
+    let mut random = Random::new(1);
+    let count = 400;
+    for i in 0..count {
+        let length = random.below(1_500);
+        let mut datagram = rubbish(&mut random, length);
+        // Half of them look like ours at the first byte.
+        if let (Some(first), true) = (datagram.first_mut(), i % 2 == 0) {
+            *first = 1 + (i % 4) as u8;
+        }
+        socket.send(&datagram).unwrap();
+    }
+    until("they are counted as refused", || refused(&farm) >= count * 9 / 10);
+    socket.set_nonblocking(true).unwrap();
+    assert!(socket.recv(&mut [0; 2_000]).is_err(), "rubbish is not answered");
+    still_works(&farm);
+}
+
+#[test]
+fn random_bytes_on_the_tcp_port_are_hung_up_on() {
+    let farm = Farm::with_workers(1, 1);
+    let mut random = Random::new(2);
+    for length in [0, 1, 2, 3, 7, 100, 5_000, 100_000] {
+        let mut stream = TcpStream::connect(farm.address()).unwrap();
+        stream.set_read_timeout(Some(GUARD)).unwrap();
+        // It may hang up before all of it is written.
+        let _ = stream.write_all(&rubbish(&mut random, length));
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(answer.is_empty(), "no word to a stranger");
+    }
+    still_works(&farm);
+}
+
+#[test]
+fn tampered_copies_of_a_real_handshake_are_refused_and_the_real_one_is_answered() {
+    let mut farm = Farm::start();
+    let trap = UdpSocket::bind("127.0.0.1:0").unwrap();
+    trap.set_read_timeout(Some(GUARD)).unwrap();
+    let join = farm.join_file_at(trap.local_addr().unwrap());
+    farm.add_worker_by("caught", &join, &[]);
+    let mut buffer = [0; 2_000];
+    let real = trap.recv(&mut buffer).map(|bytes| buffer[..bytes].to_vec()).unwrap();
+
+    let socket = stranger(&farm);
+    let before = refused(&farm);
+    let mut sent = 0;
+    let cut = (0..real.len()).step_by(17).map(|length| real[..length].to_vec());
+    let turned = (0..real.len() * 8).step_by(61).map(|bit| {
+        let mut copy = real.clone();
+        copy[bit / 8] ^= 1 << (bit % 8);
+        copy
+    });
+    let longer = [[&real[..], b"x"].concat()];
+    for copy in cut.chain(turned).chain(longer) {
+        socket.send(&copy).unwrap();
+        sent += 1;
+    }
+    // A bit that is only the sender's own index harms nobody: such a copy is answered.
+    until("they are refused", || refused(&farm) >= before + sent - 8);
+    socket.set_read_timeout(Some(GUARD)).unwrap();
+    socket.send(&real).unwrap();
+    assert!(socket.recv(&mut buffer).unwrap() > 0, "the real one is answered");
+    assert_eq!(farm.node_state("caught"), "", "a handshake that is not confirmed brings no node");
+
+    farm.add_worker("w1", &["--slots", "1"]);
+    farm.until_nodes_up(1);
+    still_works(&farm);
+}
