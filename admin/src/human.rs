@@ -47,10 +47,13 @@ pub(crate) fn fraction(part: &str, total: &str) -> Option<f64> {
     }
 }
 
-/// A duration in seconds: "0.25 s", "42 s", "3 min 05 s", "2 h 07 min", "3 d 04 h".
+/// A duration in seconds: "3 ms", "0.25 s", "42 s", "3 min 05 s", "2 h 07 min", "3 d 04 h".
 pub(crate) fn seconds(seconds: f64) -> String {
     if !seconds.is_finite() || seconds < 0.0 {
         return "-".to_owned();
+    }
+    if seconds > 0.0 && seconds < 0.0995 {
+        return format!("{} ms", trimmed((seconds * 100_000.0).round() / 100.0));
     }
     if seconds < 9.95 {
         return format!("{} s", trimmed((seconds * 100.0).round() / 100.0));
@@ -93,9 +96,9 @@ fn escaped(text: &str, keep: impl Fn(char) -> bool) -> String {
     clean
 }
 
-/// At most two decimals, none that say nothing.
+/// Three digits, or all before the point; no decimals that say nothing.
 fn trimmed(number: f64) -> String {
-    let text = format!("{number:.2}");
+    let text = if number.abs() >= 99.95 { format!("{number:.0}.") } else { format!("{number:.2}") };
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
@@ -117,6 +120,9 @@ mod tests {
         for (number, text) in [
             (0.0, "0"),
             (0.126, "0.13"),
+            (12.345, "12.35"),
+            (120.0, "120"),
+            (1_092.62, "1093"),
             (9_999.0, "9999"),
             (10_000.0, "10.0 K"),
             (999_499.0, "999 K"),
@@ -147,6 +153,8 @@ mod tests {
     fn durations() {
         for (number, text) in [
             (0.0, "0 s"),
+            (0.000_8, "0.8 ms"),
+            (0.012_34, "12.34 ms"),
             (0.254, "0.25 s"),
             (9.94, "9.94 s"),
             (9.96, "10 s"),

@@ -64,8 +64,15 @@ impl Wire for UnixStream {
     fn receive(&mut self, patience: Duration) -> io::Result<Vec<u8>> {
         self.set_read_timeout(Some(patience))?;
         let mut piece = vec![0; PIECE_BYTES];
-        let bytes = self.read(&mut piece)?;
-        piece.truncate(bytes);
-        Ok(piece)
+        loop {
+            match self.read(&mut piece) {
+                // A read with a time limit is not taken up again by the system after a signal.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => {
+                    piece.truncate(read?);
+                    return Ok(piece);
+                }
+            }
+        }
     }
 }
