@@ -4,7 +4,7 @@ use starfarm_protocol::admin::{
     Error, ErrorCode, FailedInfo, JobInfo, NodeInfo, Refusal, Response, StatusInfo, StreamInfo,
 };
 use starfarm_protocol::ids::{JobId, to_hex};
-use starfarm_protocol::wire::Stream;
+use starfarm_protocol::wire::{FailReason, Stream};
 use starfarm_scheduler_core::{CommandError, FailedUnit, Farm, JobView, NodeView, Verdict};
 
 /// A job.
@@ -94,7 +94,9 @@ pub(crate) fn status(farm: &mut Farm, now_us: u64) -> StatusInfo {
 
 /// A unit that failed for good.
 pub(crate) fn failed_unit(unit: u128, failed: &FailedUnit) -> FailedInfo {
-    FailedInfo { unit: unit.to_string(), reason: failed.reason.word().into(), exit_code: failed.code }
+    // The code of a program that was ended by us tells nothing about the program.
+    let exit_code = failed.code.filter(|_| failed.reason != FailReason::Timeout);
+    FailedInfo { unit: unit.to_string(), reason: failed.reason.word().into(), exit_code }
 }
 
 /// What was written to a stream.

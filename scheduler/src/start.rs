@@ -71,7 +71,7 @@ impl Handle {
 
     /// The state directory, as an absolute path.
     pub fn state(&self) -> PathBuf {
-        self.state.file("")
+        self.state.path().to_owned()
     }
 
     /// What a person should know about this start.

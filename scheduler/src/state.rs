@@ -75,6 +75,11 @@ impl StateDir {
         Ok((Self { path, _lock: lock, farm, epoch, key, notes }, keys))
     }
 
+    /// Where it is, absolute.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// A file in it.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
