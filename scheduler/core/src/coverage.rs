@@ -95,6 +95,9 @@ impl Coverage {
 
     /// Units of a class in [lo, hi).
     pub fn count_in(&self, lo: u128, hi: u128, class: Class) -> u128 {
+        if lo >= hi {
+            return 0;
+        }
         let start = self.segments.range(..=lo).next_back().map_or(lo, |(&at, _)| at);
         let of_class = self.segments.range(start..hi).filter(|(_, segment)| segment.class == class);
         of_class.map(|(&at, segment)| segment.hi.min(hi).saturating_sub(at.max(lo))).sum()
@@ -120,6 +123,9 @@ impl Coverage {
     /// Every unit of [lo, hi) whose class is in `from` changes to `to`; `pieces` gets what changed, in
     /// order. Units beyond the cursor are left alone.
     pub fn change(&mut self, lo: u128, hi: u128, from: Classes, to: Class, pieces: &mut Vec<Piece>) {
+        if lo >= hi {
+            return;
+        }
         let first = pieces.len();
         let start = self.segments.range(..=lo).next_back().map_or(lo, |(&at, _)| at);
         for (&at, segment) in self.segments.range(start..hi) {
@@ -216,7 +222,7 @@ mod tests {
                     model.resize(model.len() + more, class);
                 } else {
                     let lo = draw(units as u64) as usize;
-                    let hi = lo + 1 + draw(12) as usize;
+                    let hi = lo + draw(12) as usize;
                     let (to, bits) = (ALL[draw(5) as usize], Classes(draw(32) as u8));
                     let mut pieces = Vec::new();
                     coverage.change(lo as u128, hi as u128, bits, to, &mut pieces);

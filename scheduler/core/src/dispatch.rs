@@ -1,18 +1,40 @@
 //! Dispatch: which node gets which task. A node with room takes from the first job in jq that has
 //! something for it; its tasks go from gq into its node queue and into dq in one step.
 
+use std::collections::BTreeMap;
+
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::limits::NODE_TASKS_MAX;
 
 use crate::coverage::{Class, Classes};
 use crate::farm::Farm;
-use crate::job::JobState;
+use crate::job::{Deaths, JobState};
 use crate::limits::LAMBDA;
 use crate::node::Ahead;
 use crate::task::{NodeId, State, Task};
 
 /// Room below this share of the window is left to grow, so that tasks travel together.
 const ROOM_SHARE: usize = 8;
+
+/// Units that were running when a worker died. Each lies in gq alone. A node that one of them killed does not
+/// get it again while there is another node to try: so it becomes clear whether the unit is poison. And a
+/// node has one of them at a time, or the innocent would die with the guilty again.
+struct Shunned {
+    /// The unit, and whether this node has died of it already.
+    suspects: BTreeMap<u128, bool>,
+    /// The node has one.
+    has_one: bool,
+}
+
+impl Shunned {
+    fn contains(&self, unit: u128) -> bool {
+        self.suspects.get(&unit).is_some_and(|died_here| *died_here || self.has_one)
+    }
+
+    fn given(&mut self, unit: u128) {
+        self.has_one |= self.suspects.contains_key(&unit);
+    }
+}
 
 impl Farm {
     /// Gives node `id` what it has room for.
@@ -48,9 +70,14 @@ impl Farm {
         if waiting < room {
             self.refill(job_id, id, room - waiting);
         }
+        let mut shunned = self.shunned(job_id, id);
         let mut run: Option<(u128, u128)> = None;
         for _ in 0..room {
-            let Some((lo, hi)) = self.gq.take(job_id, u128::from(ideal), most) else { break };
+            let wanted = |unit: u128| shunned.as_ref().is_none_or(|shunned| !shunned.contains(unit));
+            let Some((lo, hi)) = self.gq.take(job_id, (u128::from(ideal), most), wanted) else { break };
+            if let Some(shunned) = &mut shunned {
+                shunned.given(lo);
+            }
             self.put_out(job_id, id, lo, hi, now_us);
             run = match run {
                 Some((first, end)) if end == lo => Some((first, hi)),
@@ -70,6 +97,21 @@ impl Farm {
         let Some(job) = self.jobs.get_mut(&job_id) else { return };
         job.totals.started_us.get_or_insert(now_us);
         job.state = JobState::Running;
+    }
+
+    /// Units that node `id` should not get now, if there are any.
+    fn shunned(&mut self, job_id: JobId, id: NodeId) -> Option<Shunned> {
+        let job = self.jobs.get(&job_id).filter(|job| !job.deaths.is_empty())?;
+        let node = self.nodes.get(&id)?;
+        let live: Vec<NodeId> = self.nodes.iter().filter(|(_, n)| n.live()).map(|(&id, _)| id).collect();
+        let killed_here = |deaths: &Deaths| deaths.iter().any(|&(by, _)| by == id);
+        let others = |deaths: &Deaths| live.iter().any(|id| !deaths.iter().any(|(by, _)| by == id));
+        let suspects = job.deaths.iter().map(|(&unit, d)| (unit, killed_here(d) && others(d))).collect();
+        let has_one = node.tasks.iter().any(|&task| {
+            let task = self.dq.at(task);
+            task.job == job_id && task.hi - task.lo == 1 && job.deaths.contains_key(&task.lo)
+        });
+        Some(Shunned { suspects, has_one })
     }
 
     /// [lo, hi) enters dq and the node queue at once.

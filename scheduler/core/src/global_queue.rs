@@ -48,10 +48,17 @@ impl GlobalQueue {
         self.tasks += 1;
     }
 
-    /// Takes the first task of `job`; of one with more than `units_max` units only the first `units`.
-    pub(crate) fn take(&mut self, job: JobId, units: u128, units_max: u128) -> Option<(u128, u128)> {
+    /// Takes the first task of `job` whose first unit is `wanted`; of one with more than `units_max` units
+    /// only the first `units`.
+    pub(crate) fn take(
+        &mut self,
+        job: JobId,
+        (units, units_max): (u128, u128),
+        mut wanted: impl FnMut(u128) -> bool,
+    ) -> Option<(u128, u128)> {
         let queue = self.jobs.get_mut(&job)?;
-        let (lo, hi) = queue.tasks.pop_first()?;
+        let (&lo, &hi) = queue.tasks.iter().find(|&(&lo, _)| wanted(lo))?;
+        queue.tasks.remove(&lo);
         let end = if hi - lo > units_max { lo + units } else { hi };
         if end < hi {
             queue.tasks.insert(end, hi);
@@ -98,14 +105,16 @@ mod tests {
         gq.put(job, 0, 10);
         gq.put(job, 10, 12);
         gq.put(job, 20, 30);
-        assert_eq!(gq.take(job, 4, 8), Some((0, 4)));
-        assert_eq!(gq.take(job, 4, 8), Some((4, 10)));
+        assert_eq!(gq.take(job, (4, 8), |_| true), Some((0, 4)));
+        assert_eq!(gq.take(job, (4, 8), |_| true), Some((4, 10)));
+        assert_eq!(gq.take(job, (20, 20), |lo| lo > 10), Some((20, 30)));
+        gq.put(job, 20, 30);
         gq.remove(job, 11, 22);
         assert_eq!(gq.intervals(job).collect::<Vec<_>>(), [(10, 11), (22, 30)]);
         gq.remove(job, 24, 25);
         assert_eq!(gq.intervals(job).collect::<Vec<_>>(), [(10, 11), (22, 24), (25, 30)]);
         assert_eq!((gq.len(), gq.units(job)), (3, 8));
         gq.clear(job);
-        assert!(gq.len() == 0 && gq.take(job, 1, 1).is_none());
+        assert!(gq.len() == 0 && gq.take(job, (1, 1), |_| true).is_none());
     }
 }

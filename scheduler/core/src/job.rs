@@ -162,8 +162,9 @@ pub(crate) struct Job {
     pub(crate) mean_rate: f64,
     pub(crate) hits: BTreeSet<(u128, u32)>,
     pub(crate) failed: BTreeMap<u128, FailedUnit>,
-    /// Runs of units that failed and are tried again.
-    pub(crate) failures: BTreeMap<u128, u32>,
+    /// Units that failed and are tried again, and the attempts that they failed in: a result that comes
+    /// twice tells of one run.
+    pub(crate) failures: BTreeMap<u128, Vec<Attempt>>,
     pub(crate) deaths: BTreeMap<u128, Deaths>,
     /// Nodes that said that they cannot run it, and why.
     pub(crate) refused_by: BTreeMap<NodeId, String>,

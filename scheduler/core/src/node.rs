@@ -70,6 +70,9 @@ pub(crate) struct Node {
     pub(crate) receive_datagrams_max: u16,
     pub(crate) joined_us: u64,
     pub(crate) heard_us: u64,
+    /// The node said hello in its newest session. Before that it is told nothing: whether its worker is
+    /// still the incarnation that we know is not known.
+    pub(crate) greeted: bool,
     pub(crate) suspect: bool,
     pub(crate) lost: bool,
     pub(crate) draining: bool,
@@ -167,6 +170,7 @@ impl Node {
             receive_datagrams_max: 0,
             joined_us: now_us,
             heard_us: now_us,
+            greeted: false,
             suspect: false,
             lost: false,
             draining: false,
@@ -199,6 +203,11 @@ impl Node {
             Node { probe: Some(_), .. } => NodeState::Quarantined,
             _ => NodeState::Up,
         }
+    }
+
+    /// It can be told something.
+    pub(crate) fn listens(&self) -> bool {
+        self.greeted && !self.lost
     }
 
     /// The farm can count on its slots.

@@ -25,8 +25,9 @@ use crate::task::{NodeId, State, Task, TaskId};
 impl Farm {
     /// A node has a session: the rim knows its key and its name.
     pub fn on_session(&mut self, id: NodeId, name: &str, now_us: u64) {
-        if self.nodes.len() < NODES_MAX {
-            self.nodes.entry(id).or_insert_with(|| Node::new(name.to_owned(), now_us));
+        if self.nodes.len() < NODES_MAX || self.nodes.contains_key(&id) {
+            let node = self.nodes.entry(id).or_insert_with(|| Node::new(name.to_owned(), now_us));
+            node.greeted = false;
         }
     }
 
@@ -58,6 +59,7 @@ impl Farm {
     fn on_hello(&mut self, id: NodeId, hello: &Hello, now_us: u64, deeds: &mut Deeds) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         node.to_tell.welcome = true;
+        node.greeted = true;
         if hello.version != PROTOCOL_VERSION {
             let name = node.name.clone();
             deeds.event(Event::VersionSkew { node: name, version: hello.version });
@@ -298,7 +300,8 @@ impl Farm {
     /// A worker died while it ran `unit`. After enough deaths on enough nodes the unit is poison.
     fn charge(&mut self, job_id: JobId, unit: u128, id: NodeId, boot: Boot, now_us: u64, deeds: &mut Deeds) {
         const PENDING: Classes = Classes::of(&[Class::Pending]);
-        let nodes_seen = self.nodes.len();
+        let live: Vec<NodeId> =
+            self.nodes.iter().filter(|(_, node)| node.live()).map(|(&id, _)| id).collect();
         let Some(job) = self.jobs.get_mut(&job_id) else { return };
         if unit >= job.coverage.cursor() || job.state.ended() {
             return;
@@ -307,8 +310,10 @@ impl Farm {
         if !deaths.contains(&(id, boot)) {
             deaths.push((id, boot));
         }
-        let on_nodes = deaths.iter().map(|(id, _)| id).collect::<BTreeSet<_>>().len();
-        let poison = deaths.len() >= POISON_DEATHS && on_nodes >= POISON_DEATHS.min(nodes_seen);
+        let died: BTreeSet<NodeId> = deaths.iter().map(|&(id, _)| id).collect();
+        // Nodes that are gone for good will never die of it, so they do not count as seen.
+        let nodes = died.len() + live.iter().filter(|id| !died.contains(id)).count();
+        let poison = deaths.len() >= POISON_DEATHS && died.len() >= POISON_DEATHS.min(nodes);
         let mut pieces = Vec::new();
         if poison {
             job.coverage.change(unit, unit + 1, PENDING, Class::Failed, &mut pieces);
@@ -364,9 +369,9 @@ impl Farm {
             _ => node.heard_us + suspect_us,
         };
         // The first of the offers stands for all: an entry behind it waits at most one RTO longer.
-        let repeat = node.offered.front().map_or(u64::MAX, |first| first.sent_us + node.rtt.rto_us());
-        // A lost node is told nothing until it is heard again.
-        let rides = !node.to_tell.acks.is_empty() && !node.lost;
+        let offered = node.offered.front().filter(|_| node.listens());
+        let repeat = offered.map_or(u64::MAX, |first| first.sent_us + node.rtt.rto_us());
+        let rides = !node.to_tell.acks.is_empty() && node.listens();
         let ride = if rides { node.to_tell.acks_since_us + RIDE_US } else { u64::MAX };
         let probe = node.probe.map_or(u64::MAX, |p| if p.at_us > now_us { p.at_us } else { u64::MAX });
         let at_us = silence.min(repeat).min(ride).min(probe).max(now_us + 1);

@@ -4,13 +4,13 @@
 //! worker stops repeating it.
 
 use starfarm_logs::Event;
-use starfarm_protocol::ids::JobId;
+use starfarm_protocol::ids::{Attempt, JobId};
 use starfarm_protocol::wire::{CommandUnit, HitEntry, Outcome, ResultEntry, Results};
 
 use crate::coverage::{Class, Classes, Piece};
 use crate::deed::Deeds;
 use crate::farm::{Farm, Unacknowledged};
-use crate::job::{FailedUnit, JobState, Kind, Sizing};
+use crate::job::{FailedUnit, Job, JobState, Kind, Sizing};
 use crate::record::Record;
 use crate::task::{NodeId, State, Task, TaskId};
 
@@ -138,7 +138,12 @@ impl Farm {
         let mut pieces = std::mem::take(&mut self.pieces);
         pieces.clear();
         let Some(job) = self.jobs.get_mut(&job_id) else { return Verdict::UnknownJob };
-        job.coverage.change(lo, hi, OPEN, Class::Done, &mut pieces);
+        let mut from = lo;
+        for unit in known_failures(job, entry, &found) {
+            job.coverage.change(from, unit, OPEN, Class::Done, &mut pieces);
+            from = unit + 1;
+        }
+        job.coverage.change(from, hi, OPEN, Class::Done, &mut pieces);
         let counted: u128 = pieces.iter().map(|piece| piece.hi - piece.lo).sum();
         job.totals.duplicate_units += hi - lo - counted;
         for &piece in &pieces {
@@ -253,7 +258,13 @@ impl Farm {
                 continue;
             }
             if let Some(reason) = outcome.failed
-                && self.try_again(job, unit, FailedUnit { reason, code: Some(outcome.code) }, deeds)
+                && self.try_again(
+                    job,
+                    unit,
+                    entry.attempt,
+                    FailedUnit { reason, code: Some(outcome.code) },
+                    deeds,
+                )
             {
                 continue;
             }
@@ -263,13 +274,20 @@ impl Farm {
     }
 
     /// A unit ran and failed: it goes back to gq if it may be tried again, else it has failed for good.
-    fn try_again(&mut self, job_id: JobId, unit: u128, failed: FailedUnit, deeds: &mut Deeds) -> bool {
+    fn try_again(
+        &mut self,
+        job_id: JobId,
+        unit: u128,
+        attempt: Attempt,
+        failed: FailedUnit,
+        deeds: &mut Deeds,
+    ) -> bool {
         const DONE: Classes = Classes::of(&[Class::Done]);
         let Some(job) = self.jobs.get_mut(&job_id) else { return false };
         let Kind::Command { retries } = job.new.kind else { return false };
-        let runs = job.failures.entry(unit).or_insert(0);
-        *runs += 1;
-        let again = *runs <= retries && !job.state.ended();
+        let runs = job.failures.entry(unit).or_default();
+        runs.push(attempt);
+        let again = runs.len() <= retries as usize && !job.state.ended();
         let class = if again { Class::Pending } else { Class::Failed };
         let mut pieces = Vec::new();
         job.coverage.change(unit, unit + 1, DONE, class, &mut pieces);
@@ -328,7 +346,7 @@ impl Farm {
         let task = self.dq.at(task_id).clone();
         let (head, tail) = ((task.lo, lo.max(task.lo)), (hi.min(task.hi), task.hi));
         let Some(job) = self.jobs.get(&task.job) else { return };
-        let left = |(lo, hi)| if lo < hi { job.coverage.count_in(lo, hi, Class::Out) } else { 0 };
+        let left = |(lo, hi)| job.coverage.count_in(lo, hi, Class::Out);
         match (left(head), left(tail)) {
             (0, 0) => self.take_from_node(task_id),
             (0, left) => self.dq.narrow(task_id, tail, left),
@@ -380,4 +398,13 @@ impl Farm {
             self.end(job_id, state, now_us, deeds);
         }
     }
+}
+
+/// Units of a command's result whose failure in this very attempt was counted before, in order: the result
+/// has come again. They may run elsewhere by now, so it must not touch them.
+fn known_failures(job: &Job, entry: &ResultEntry<'_>, found: &Found) -> Vec<u128> {
+    let Found::Ran(ran) = found else { return Vec::new() };
+    let known = |unit: u128| job.failures.get(&unit).is_some_and(|runs| runs.contains(&entry.attempt));
+    let failed = (entry.lo..).zip(ran).filter(|(_, outcome)| outcome.failed.is_some());
+    failed.map(|(unit, _)| unit).filter(|&unit| known(unit)).collect()
 }

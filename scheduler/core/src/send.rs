@@ -46,7 +46,7 @@ impl Farm {
             && (tell.acks_count >= ACKS_PROMPT || now_us >= tell.acks_since_us + RIDE_US);
         let speak =
             offers > 0 || acks_due || tell.welcome || tell.answer.is_some() || !tell.withdraws.is_empty();
-        if speak && !node.lost {
+        if speak && (node.listens() || node.to_tell.welcome) {
             let mut packer = Packer::new();
             let tell = std::mem::take(&mut node.to_tell);
             if tell.welcome {
@@ -105,7 +105,7 @@ impl Farm {
     /// Offers whose acknowledgement is overdue go out again, if later ones have overtaken them. Where none
     /// has, they may be waiting at a busy worker, so one datagram of them goes alone to ask.
     pub(crate) fn repeat_offers(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
-        let Some(node) = self.nodes.get_mut(&id) else { return };
+        let Some(node) = self.nodes.get_mut(&id).filter(|node| node.listens()) else { return };
         let rto_us = node.rtt.rto_us();
         let (mut packer, mut repeated) = (Packer::new(), 0);
         node.offered.retain_mut(|offered| {

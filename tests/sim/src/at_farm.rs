@@ -141,7 +141,8 @@ impl Sim {
                 Deed::Send(node, datagrams) => {
                     let life = self.farm.sessions[node.0 as usize];
                     for bytes in datagrams {
-                        self.wiretap.on_farm_sends(node.0, &bytes, &mut self.jobs)?;
+                        let heard = life == self.machines[node.0 as usize].life;
+                        self.wiretap.on_farm_sends(node.0, &bytes, heard, &mut self.jobs)?;
                         self.send(node.0, Way::Down, life, bytes);
                     }
                 }
@@ -191,6 +192,9 @@ impl Sim {
     fn ended(&mut self, id: JobId) -> Result<(), Broken> {
         self.unfinished -= 1;
         self.ended_us = self.now_us;
+        if self.unfinished == 0 {
+            self.utilise();
+        }
         match self.farm.farm.job(id) {
             Some(view) => self.jobs[id.0 as usize - 1].ended_well(&view),
             None => Ok(()),

@@ -245,13 +245,9 @@ impl Sim {
             let worker = &machine.worker;
             let left = (worker.queued_tasks(), worker.unacknowledged_results());
             let idle = worker.idle_slots() == machine.slots.len();
-            rule(left == (0, 0) && idle && worker.is_welcomed(), "at rest a worker holds nothing", || {
-                format!(
-                    "node {number}: (queued, unacknowledged) {left:?}, {} of {} slots idle, welcomed: {}",
-                    worker.idle_slots(),
-                    machine.slots.len(),
-                    worker.is_welcomed()
-                )
+            rule(left == (0, 0) && idle, "at rest a worker holds nothing", || {
+                let (idle, welcomed) = (worker.idle_slots(), worker.is_welcomed());
+                format!("node {number}: queued, unacknowledged: {left:?}; {idle} idle, welcomed {welcomed}")
             })?;
         }
         Ok(())
@@ -275,22 +271,20 @@ impl Sim {
         let now_us = self.now_us;
         self.tally.simulated_us = now_us;
         self.tally.log = self.log.0;
-        let mut busy_us = 0;
-        let mut available_us = 0;
+        if self.unfinished > 0 {
+            self.utilise();
+        }
         for machine in &mut self.machines {
             if machine.process != Process::Down {
                 machine.die(now_us);
             }
             let totals = machine.totals;
-            busy_us += machine.busy_us;
-            available_us += totals.available_us;
             self.tally.refused_offers += totals.refused_offers;
             self.tally.results_repeated += totals.resent;
             self.tally.handshakes += totals.handshakes;
             let broken = totals.malformed + totals.stray_parts;
             rule(broken == 0, "no worker saw nonsense", || format!("{totals:?}"))?;
         }
-        self.tally.utilisation = busy_us as f64 / available_us.max(1) as f64;
         let totals = self.farm.farm.status(now_us).totals;
         (self.tally.resent, self.tally.offers_repeated) = (totals.resent, totals.offers_repeated);
         for job in self.farm.farm.jobs() {
@@ -298,6 +292,18 @@ impl Sim {
             self.tally.duplicate_units += job.totals.duplicate_units;
         }
         self.came_out()
+    }
+
+    /// Notes which share of their time the slots have computed so far.
+    pub(crate) fn utilise(&mut self) {
+        let (mut busy_us, mut available_us) = (0, 0);
+        for machine in &mut self.machines {
+            machine.account(self.now_us);
+            let running = machine.slots.iter().map(|slot| slot.busy_us).sum::<u64>();
+            busy_us += machine.busy_us + if machine.process == Process::Down { 0 } else { running };
+            available_us += machine.totals.available_us;
+        }
+        self.tally.utilisation = busy_us as f64 / available_us.max(1) as f64;
     }
 
     /// What the scenario expects.

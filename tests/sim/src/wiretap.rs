@@ -83,11 +83,12 @@ impl Wiretap {
         })
     }
 
-    /// The scheduler sends a datagram to a worker.
+    /// The scheduler sends a datagram to a worker. `heard`: its incarnation still lives.
     pub(crate) fn on_farm_sends(
         &mut self,
         machine: u32,
         bytes: &[u8],
+        heard: bool,
         jobs: &mut [Job],
     ) -> Result<(), Broken> {
         let line = &mut self.lines[machine as usize];
@@ -105,7 +106,7 @@ impl Wiretap {
                         }
                     }
                 }
-                Ok(Message::ResultAck(_, ranges)) => {
+                Ok(Message::ResultAck(_, ranges)) if heard => {
                     for (first, last) in ranges {
                         acknowledged(line, machine, first, last, jobs)?;
                     }
