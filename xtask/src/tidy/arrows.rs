@@ -16,11 +16,14 @@ const CORES_AND_BELOW: &[&str] = &[
 /// Each crate and the crates of ours that it may use; a crate at the top may use every other.
 const MAY_USE: &[(&str, MayUse)] = &[
     ("starfarm-protocol", MayUse::Only(&[])),
-    ("starfarm-scheduler-core", MayUse::Only(&["starfarm-protocol"])),
+    // The event model is values only, so that the core can say what happened.
+    ("starfarm-scheduler-core", MayUse::Only(&["starfarm-protocol", "starfarm-logs"])),
     ("starfarm-worker-core", MayUse::Only(&["starfarm-protocol"])),
     ("starfarm-decomposers", MayUse::Only(&["starfarm-protocol"])),
     ("starfarm-kernels", MayUse::Only(&["starfarm-protocol"])),
     ("starfarm-logs", MayUse::Only(&["starfarm-protocol"])),
+    // Sockets and bytes alone.
+    ("starfarm-net", MayUse::Only(&[])),
     (
         "starfarm-scheduler",
         MayUse::Only(&[
@@ -28,6 +31,7 @@ const MAY_USE: &[(&str, MayUse)] = &[
             "starfarm-scheduler-core",
             "starfarm-decomposers",
             "starfarm-logs",
+            "starfarm-net",
         ]),
     ),
     (
@@ -37,7 +41,7 @@ const MAY_USE: &[(&str, MayUse)] = &[
             "starfarm-worker-core",
             "starfarm-decomposers",
             "starfarm-kernels",
-            "starfarm-logs",
+            "starfarm-net",
         ]),
     ),
     // The simulator drives the real cores and never the rim.
