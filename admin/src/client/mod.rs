@@ -87,7 +87,7 @@ impl Client {
 
     fn receive(&mut self, patience: Duration) -> Result<Response, Failure> {
         loop {
-            match self.reader.next::<Response>() {
+            match self.reader.next_message::<Response>() {
                 Ok(Some(response)) => return Ok(response),
                 Ok(None) => {}
                 Err(error) => {

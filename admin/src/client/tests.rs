@@ -35,7 +35,7 @@ impl Drop for Folder {
 
 fn next_request(socket: &mut UnixStream, reader: &mut FrameReader) -> Request {
     loop {
-        if let Some(request) = reader.next().unwrap() {
+        if let Some(request) = reader.next_message().unwrap() {
             return request;
         }
         let mut piece = [0; 1_000];

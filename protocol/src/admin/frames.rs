@@ -80,7 +80,7 @@ impl FrameReader {
     ///
     /// # Errors
     /// [`FrameError`], as soon as a length that is too long is there.
-    pub fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
+    pub fn next_message<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
         let Some((header, rest)) = self.held.split_first_chunk::<FRAME_HEADER_BYTES>() else {
             return Ok(None);
         };
@@ -115,7 +115,7 @@ mod tests {
             let mut found = Vec::new();
             for part in bytes.chunks(piece) {
                 reader.push(part);
-                while let Some(request) = reader.next::<Request>().unwrap() {
+                while let Some(request) = reader.next_message::<Request>().unwrap() {
                     found.push(request);
                 }
             }
@@ -133,7 +133,7 @@ mod tests {
     fn a_cut_frame_is_held() {
         let mut reader = FrameReader::default();
         reader.push(&frame(&Request::Keys).unwrap()[..7]);
-        assert_eq!(reader.next::<Request>(), Ok(None));
+        assert_eq!(reader.next_message::<Request>(), Ok(None));
         assert_eq!(reader.held_bytes(), 7);
     }
 
@@ -141,7 +141,7 @@ mod tests {
     fn a_length_beyond_the_limit_is_refused_before_its_bytes_come() {
         let mut reader = FrameReader::default();
         reader.push(&(FRAME_BYTES_MAX as u32 + 1).to_le_bytes());
-        assert_eq!(reader.next::<Request>(), Err(FrameError::TooLong(FRAME_BYTES_MAX + 1)));
+        assert_eq!(reader.next_message::<Request>(), Err(FrameError::TooLong(FRAME_BYTES_MAX + 1)));
     }
 
     #[test]
@@ -150,7 +150,7 @@ mod tests {
             let mut reader = FrameReader::default();
             reader.push(&(json.len() as u32).to_le_bytes());
             reader.push(json.as_bytes());
-            let found = reader.next::<Request>();
+            let found = reader.next_message::<Request>();
             assert!(matches!(found, Err(FrameError::Malformed(_))), "{json}: {found:?}");
         }
     }

@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(found("worker/src/receive.rs", code), [3]);
         assert_eq!(found("kernels/src/md5.rs", code), [3]);
         assert_eq!(found("worker/src/exec/process.rs", code), []);
-        assert_eq!(found("scheduler/src/net/batch.rs", code), []);
+        assert_eq!(found("net/src/send.rs", code), []);
         assert_eq!(found("protocol/src/lib.rs", "#![forbid(unsafe_code)]"), []);
     }
 

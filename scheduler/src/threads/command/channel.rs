@@ -99,7 +99,7 @@ impl Channel {
     ) -> io::Result<Option<Result<T, FrameError>>> {
         let mut piece = vec![0; RECORD_BYTES_MAX];
         loop {
-            match reader.next() {
+            match reader.next_message() {
                 Ok(None) => {}
                 Ok(Some(message)) => return Ok(Some(Ok(message))),
                 Err(e) => return Ok(Some(Err(e))),
