@@ -1,0 +1,204 @@
+//! A scheduler that gives made-up answers over a real socket.
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use starfarm_protocol::admin::frames::{FrameReader, frame};
+use starfarm_protocol::admin::{
+    Error, ErrorCode, FailedInfo, HitInfo, JobInfo, KeyInfo, NodeInfo, OutputInfo, Refusal, Request,
+    Response, ResultsPage, StatusInfo, StreamInfo,
+};
+use starfarm_protocol::ids::{ContentHash, FarmId, JobId, PublicKey};
+use starfarm_protocol::join::JoinFile;
+use starfarm_protocol::seal::{Role, Secret};
+use starfarm_protocol::spec::HexBytes;
+
+use crate::program::Folder;
+
+/// Serves made-up answers from a socket in `folder` until the test ends.
+pub(crate) fn serve(folder: &Folder) {
+    let listener = UnixListener::bind(folder.path().join("admin.sock")).unwrap();
+    std::thread::spawn(move || {
+        for socket in listener.incoming() {
+            answer_all(socket.unwrap());
+        }
+    });
+}
+
+fn answer_all(mut socket: UnixStream) {
+    let mut reader = FrameReader::default();
+    let mut piece = [0; 4_096];
+    loop {
+        while let Some(request) = reader.next_message::<Request>().unwrap() {
+            // The caller may be gone: `head` reads no more than it wants.
+            let _ = socket.write_all(&frame(&answer(&request)).unwrap());
+        }
+        match socket.read(&mut piece) {
+            Ok(0) | Err(_) => return,
+            Ok(bytes) => reader.push(&piece[..bytes]),
+        }
+    }
+}
+
+/// Job 1 is running, 2 has finished, 3 has failed, 4 is gone, 5 refuses everything, 6 is past changing.
+fn answer(request: &Request) -> Response {
+    let error = |code, message: &str| Response::Error(Error { code, message: message.into() });
+    match request {
+        Request::Job { id: JobId(4), .. } | Request::Results { id: JobId(4), .. } => {
+            error(ErrorCode::NotFound, "no job 4")
+        }
+        Request::Job { id: JobId(5), .. } => error(ErrorCode::Refused, "an observer may not do that"),
+        Request::Job { id: JobId(6), .. } => error(ErrorCode::Conflict, "job 6 has ended"),
+        Request::Jobs { ids } if ids.is_empty() => Response::Jobs((1..=3).map(job).collect()),
+        Request::Jobs { ids } => Response::Jobs(ids.iter().map(|id| job(id.0)).collect()),
+        Request::Wait { id, .. } => Response::Jobs(vec![job(id.0)]),
+        Request::Submit(_) => Response::Submitted(JobId(2)),
+        Request::Nodes => Response::Nodes(vec![node("lab-7")]),
+        Request::Results { skip, .. } => Response::Results(results(*skip)),
+        Request::Status => Response::Status(status()),
+        Request::Keys => Response::Keys(keys()),
+        Request::AddKey { .. } => Response::JoinFile(join_file()),
+        Request::Fetch { offset, .. } => Response::Bytes(HexBytes(
+            long_output()[*offset as usize..].chunks(100).next().unwrap_or(&[]).into(),
+        )),
+        _ => Response::Done,
+    }
+}
+
+fn job(id: u64) -> JobInfo {
+    let (state, failed) = match id {
+        2 => ("finished", "0"),
+        3 => ("failed", "1"),
+        _ => ("running", "0"),
+    };
+    JobInfo {
+        id: JobId(id),
+        name: "keys".into(),
+        user: "ada".into(),
+        state: state.into(),
+        spec: ContentHash([7; 32]),
+        units_total: u128::MAX.to_string(),
+        units_done: "12".into(),
+        units_failed: failed.into(),
+        units_out: "3".into(),
+        units_pending: "4".into(),
+        units_abandoned: "0".into(),
+        units_duplicate: "0".into(),
+        hits: 2,
+        units_per_s: 5.4e8,
+        eta_seconds: (state == "running").then_some(3.5),
+        age_seconds: 4.25,
+        run_seconds: Some(2.0),
+        tasks_decomposed: 40,
+        task_units_mean: 3.2e7,
+        tasks_dispatched: 39,
+        tasks_resent: 0,
+        refused_by: vec![Refusal { node: "lab-8".into(), why: "no such program".into() }],
+    }
+}
+
+fn node(name: &str) -> NodeInfo {
+    NodeInfo {
+        name: name.into(),
+        state: "up".into(),
+        slots: 2,
+        power: 2.5,
+        tasks: 3,
+        tasks_queued: 1,
+        tasks_done: 40,
+        units_done: "1200000000".into(),
+        speed_ups: 7,
+        slow_downs: 1,
+        offers_repeated: 0,
+        silent_seconds: 0.42,
+    }
+}
+
+fn status() -> StatusInfo {
+    StatusInfo {
+        farm: "0123456789abcdef0123456789abcdef".into(),
+        epoch: 3,
+        gq: 12,
+        dq: 34,
+        jq: 1,
+        resent: 5,
+        offers_repeated: 6,
+        dq_oldest_seconds: 8.5,
+        granularity_seconds: None,
+        tasks_decomposed: 1_234_567,
+        task_units_mean: 4.2e9,
+        speed_ups: 7,
+        slow_downs: 8,
+        power_mean: 2.5,
+        results_counted: 9,
+        results_duplicate: 1,
+        datagrams_dropped: 0,
+        datagrams_refused: 2,
+        notes: vec!["a note".into()],
+        nodes: vec![node("lab-7")],
+    }
+}
+
+fn keys() -> Vec<KeyInfo> {
+    let key = |kind: &str, id: String, name: &str| KeyInfo {
+        kind: kind.into(),
+        id,
+        name: name.into(),
+        role: "worker".into(),
+        revoked: false,
+    };
+    vec![key("join", "00".repeat(8), ""), key("enrolled", "11".repeat(32), "lab-7")]
+}
+
+fn join_file() -> String {
+    let addresses = vec!["127.0.0.1:1".into()];
+    let file = JoinFile::new(FarmId([1; 16]), addresses, PublicKey([2; 32]), Secret([3; 32]), Role::Observer);
+    file.to_text().to_string()
+}
+
+/// What the long output of the made-up results holds.
+pub(crate) fn long_output() -> Vec<u8> {
+    "long output\n".repeat(100).into_bytes()
+}
+
+/// Two pages.
+fn results(skip: u64) -> ResultsPage {
+    let hit = |unit: &str, value: &str, value_hex: Option<&str>| HitInfo {
+        unit: unit.into(),
+        value: value.into(),
+        value_hex: value_hex.map(str::to_owned),
+        target: "00ff".into(),
+    };
+    if skip > 0 {
+        return ResultsPage { hits: vec![hit("9", "\u{fffd}", Some("ff"))], ..ResultsPage::default() };
+    }
+    let text = |text: &str| StreamInfo {
+        text: text.into(),
+        hex: None,
+        hash: None,
+        kept: text.len() as u64,
+        total: text.len() as u64,
+    };
+    let long = long_output();
+    let stdout = StreamInfo {
+        hash: Some(ContentHash::of(&long)),
+        kept: long.len() as u64,
+        total: long.len() as u64,
+        ..text("")
+    };
+    ResultsPage {
+        hits: vec![hit("7", "word", None)],
+        failed: vec![FailedInfo { unit: "8".into(), reason: "timeout".into(), exit_code: None }],
+        outputs: vec![OutputInfo {
+            unit: "3".into(),
+            attempt: 17,
+            node: "lab-7".into(),
+            exit_code: 0,
+            seconds: 0.5,
+            stdout,
+            stderr: text("warning\n"),
+            files: Vec::new(),
+        }],
+        more: true,
+    }
+}

@@ -1,0 +1,9 @@
+//! The program as a user or a script meets it: run as a process, judged by its output and exit code.
+
+#![allow(clippy::unwrap_used)]
+
+mod embedded;
+mod fake;
+mod output;
+mod program;
+mod schemas;

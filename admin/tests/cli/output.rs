@@ -1,0 +1,217 @@
+//! What the program prints, as a script sees it: documents that keep to their schemas, exit codes, data
+//! and messages each on its own stream.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::process::Stdio;
+
+use crate::fake::{long_output, serve};
+use crate::program::Folder;
+use crate::schemas::Schemas;
+
+/// Commands that print, and the schema that their output keeps to.
+const DOCUMENTS: [(&str, &str); 14] = [
+    ("jobs", "jobs"),
+    ("job show 1", "jobs"),
+    ("job wait 2", "jobs"),
+    ("job pause 1", "jobs"),
+    ("job delete 1", "jobs"),
+    ("nodes", "nodes"),
+    ("node show lab-7", "nodes"),
+    ("node drain lab-7", "nodes"),
+    ("node forget lab-7", "nodes"),
+    ("key list", "keys"),
+    ("key add --role observer", "join-file"),
+    ("results 1", "results"),
+    ("status", "status"),
+    ("submit --range 0..3 -- true {}", "submitted"),
+];
+
+#[test]
+fn every_document_keeps_to_its_schema() {
+    let (folder, schemas) = (Folder::new(), Schemas::load());
+    serve(&folder);
+    for (command, schema) in DOCUMENTS {
+        let whole = folder.run(&format!("--farm FARM --output json {command}")).with(0);
+        schemas.check(schema, &whole);
+        for line in folder.run(&format!("--farm FARM --output jsonl {command}")).with(0).lines() {
+            schemas.check(schema, line);
+        }
+    }
+    let dry =
+        folder.run("submit --output json --dry-run --grid a=1,2 --units-per-task 3 -- true {a}").with(0);
+    schemas.check("dry-run", &dry);
+    schemas.check("jobs", &folder.run("submit --farm FARM --wait --output json -- true").with(0));
+}
+
+#[test]
+fn every_schema_is_tried() {
+    // These two need real processes: see `embedded.rs`.
+    let elsewhere = ["bench-dispatch", "plan", "dry-run"];
+    let tried: BTreeSet<&str> = DOCUMENTS.iter().map(|(_, schema)| *schema).chain(elsewhere).collect();
+    assert_eq!(Schemas::load().names().collect::<BTreeSet<_>>(), tried);
+}
+
+#[test]
+fn a_schema_refuses_what_is_not_in_it() {
+    let (folder, schemas) = (Folder::new(), Schemas::load());
+    serve(&folder);
+    let good = folder.run("--farm FARM --output json status").with(0);
+    for (from, to) in [("\"gq\": 12", "\"gq\": \"12\""), ("\"gq\"", "\"queue\""), ("status/1", "status/2")] {
+        let bad = good.replace(from, to);
+        assert_ne!(bad, good);
+        assert!(!schemas.errors("status", &bad).is_empty(), "{to}");
+    }
+}
+
+#[test]
+fn quiet_prints_what_a_script_wants() {
+    let folder = Folder::new();
+    serve(&folder);
+    for (command, printed) in [
+        ("jobs", "1\n2\n3\n"),
+        ("nodes", "lab-7\n"),
+        ("submit --range 0..3 -- true", "2\n"),
+        ("submit --range 0..3 --wait -- true", "2\n"),
+        ("job pause 1", ""),
+        ("status", ""),
+    ] {
+        assert_eq!(
+            folder.run(&format!("--farm FARM --output quiet {command}")).with(0),
+            printed,
+            "{command}"
+        );
+    }
+    let mut results = folder.command("--farm FARM --output quiet results 1");
+    let stdout = results.output().unwrap().stdout;
+    assert_eq!(stdout, [b"word\n\xff\n".to_vec(), long_output()].concat(), "bytes as they are");
+}
+
+#[test]
+fn exit_codes_of_the_contract() {
+    let folder = Folder::new();
+    serve(&folder);
+    for (command, code) in [
+        ("job wait 2", 0),
+        ("job wait 3", 1),
+        ("submit --wait -- true", 0),
+        ("submit --range 3..0 -- true", 2),
+        ("submit nowhere.toml", 2),
+        ("job cancel 4", 4),
+        ("results 4", 4),
+        ("node show lab-9", 4),
+        ("job cancel 5", 5),
+        ("job resume 6", 6),
+        ("job wait 1 --timeout 0.01", 124),
+    ] {
+        let ended = folder.run(&format!("--farm FARM {command}"));
+        assert_eq!(ended.code, Some(code), "{command}: {ended:?}");
+    }
+    assert_eq!(folder.run("jobs --no-such-flag").code, Some(2));
+}
+
+#[test]
+fn without_a_scheduler_the_user_is_told_what_to_do() {
+    let folder = Folder::new();
+    let nobody = folder.run("--farm FARM jobs").failed_with(3);
+    assert!(nobody.contains("starfarm scheduler --state"), "{nobody}");
+    assert!(nobody.contains(folder.path().to_str().unwrap()), "what was tried: {nobody}");
+    assert!(folder.run("jobs").failed_with(2).contains("STARFARM_FARM"));
+}
+
+#[test]
+fn flag_before_environment_before_file_before_default() {
+    let folder = Folder::new();
+    serve(&folder);
+    let config = folder.path().join("config/starfarm");
+    std::fs::create_dir_all(&config).unwrap();
+    let settings = format!("farm = {:?}\noutput = \"quiet\"\n", folder.path());
+    std::fs::write(config.join("config.toml"), settings).unwrap();
+    assert_eq!(folder.run("nodes").with(0), "lab-7\n", "the file");
+    let with_variable = |line: &str| {
+        let output = folder.command(line).env("STARFARM_OUTPUT", "json").output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(with_variable("nodes").starts_with('{'), "the environment");
+    assert!(with_variable("nodes --output table").starts_with("name"), "the flag");
+    let elsewhere = folder.command("nodes").env("STARFARM_FARM", "nowhere").output().unwrap();
+    assert_eq!(elsewhere.status.code(), Some(3));
+    std::fs::write(config.join("config.toml"), "frm = 1\n").unwrap();
+    assert!(folder.run("nodes").failed_with(2).contains("line 1"));
+}
+
+#[test]
+fn data_and_messages_go_separate_ways() {
+    let folder = Folder::new();
+    serve(&folder);
+    let ended = folder.run("--farm FARM submit --wait -- true");
+    assert!(ended.stderr.contains("waiting"), "{ended:?}");
+    assert!(!ended.stdout.contains("waiting"));
+}
+
+#[test]
+fn colours_are_for_those_who_want_them() {
+    let folder = Folder::new();
+    serve(&folder);
+    let is_colored = |line: &str| folder.run(line).with(0).contains('\u{1b}');
+    assert!(!is_colored("--farm FARM jobs"), "a pipe is no terminal");
+    assert!(is_colored("--farm FARM --color always jobs"));
+    assert!(!is_colored("--farm FARM --color always --output json jobs"));
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let folder = Folder::new();
+    serve(&folder);
+    let mut child = folder
+        .command("--farm FARM results 1")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!((child.wait().unwrap().code(), said.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_join_file_goes_where_the_user_says_and_is_private() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = Folder::new();
+    serve(&folder);
+    assert_eq!(folder.run("--farm FARM key add --out FARM/new.join").with(0), "");
+    let path = folder.path().join("new.join");
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let printed = folder.run("--farm FARM key add").with(0);
+    assert_eq!(std::fs::read_to_string(path).unwrap(), printed);
+    folder.run("--farm FARM key add --out FARM/new.join").failed_with(2);
+}
+
+#[test]
+fn the_examples_can_be_submitted() {
+    let folder = Folder::new();
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
+    let units = |name: &str| {
+        let line = format!("submit --output quiet --dry-run {examples}/{name}.toml");
+        folder.run(&line).with(0).trim_end().to_owned()
+    };
+    let found: BTreeSet<String> = std::fs::read_dir(examples)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|end| end == "toml"))
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    let all = [
+        ("commands", "200"),
+        ("keysearch", "3089157760"),
+        ("render", "24"),
+        ("sweep", "30"),
+        ("words", "12356630"),
+    ];
+    assert_eq!(found, all.iter().map(|(name, _)| (*name).to_owned()).collect());
+    for (name, number) in all {
+        assert_eq!(units(name), number, "{name}");
+    }
+}
