@@ -1,6 +1,7 @@
 //! Why a scheduler does not start or stops.
 
 use std::fmt;
+use std::net::SocketAddr;
 
 /// An error for a person; the text says what to do.
 #[derive(Debug)]
@@ -12,6 +13,14 @@ pub enum SchedulerError {
 }
 
 impl SchedulerError {
+    /// The address is taken, or not ours.
+    pub(crate) fn cannot_listen(protocol: &str, address: SocketAddr, error: &std::io::Error) -> Self {
+        Self::Listen(format!(
+            "cannot listen on {protocol} {address}: {error}; stop what uses the port, or choose another with \
+             --listen"
+        ))
+    }
+
     /// Exit code of the command line: 6, it does not fit the state of things; 2 where the arguments are
     /// wrong.
     pub fn exit_code(&self) -> u8 {

@@ -210,11 +210,8 @@ fn bind(address: SocketAddr, state: &StateDir) -> Result<(UdpSocket, Listeners),
     let tries = if address.port() == 0 { 16 } else { 1 };
     let mut last = None;
     for _ in 0..tries {
-        let socket = starfarm_net::bind(address, RECEIVE_WAIT).map_err(|e| {
-            SchedulerError::Listen(format!(
-                "cannot listen on UDP {address}: {e}; stop what uses the port, or choose another with --listen"
-            ))
-        })?;
+        let socket = starfarm_net::bind(address, RECEIVE_WAIT)
+            .map_err(|e| SchedulerError::cannot_listen("UDP", address, &e))?;
         let bound = socket.local_addr().map_err(|e| SchedulerError::Listen(e.to_string()))?;
         match Listeners::bind(bound, state) {
             Ok(listeners) => return Ok((socket, listeners)),

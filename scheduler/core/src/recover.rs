@@ -271,6 +271,11 @@ impl Farm {
         self.count_live();
     }
 
+    /// A node's key was revoked: it can be heard and told nothing any more, so what it has goes back at once.
+    pub fn on_revoked(&mut self, id: NodeId, deeds: &mut Deeds) {
+        self.on_bye(id, deeds);
+    }
+
     /// Everything that a node has goes back to gq.
     fn take_all_back(&mut self, id: NodeId) {
         let Some(node) = self.nodes.get_mut(&id) else { return };

@@ -88,6 +88,7 @@ fn step(
                 farm.on_datagram(node, &datagram, now_us, deeds);
             }
         }
+        Input::Revoked(node) => farm.on_revoked(node, deeds),
         Input::Overflow => farm.on_receive_overflow(now_us),
         Input::Durable(sequence) => {
             *durable = sequence;

@@ -26,6 +26,8 @@ pub(crate) enum Input {
     Session(NodeId, String),
     /// Opened datagrams.
     Datagrams(Vec<(NodeId, Vec<u8>)>),
+    /// A node's key was revoked, its session is gone.
+    Revoked(NodeId),
     /// The receive buffer overflowed.
     Overflow,
     /// Records up to this sequence are durable.

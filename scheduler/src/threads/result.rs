@@ -65,6 +65,9 @@ impl ResultThread {
             let now_us = self.shared.now_us();
             while let Ok(key) = self.revoked.try_recv() {
                 self.sessions.revoke(&key);
+                if let Some(known) = self.nodes.get(&key) {
+                    let _ = self.dispatcher.send(Input::Revoked(known.node));
+                }
             }
             if now_us >= expire_us {
                 self.sessions.expire(now_us);

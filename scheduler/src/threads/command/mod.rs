@@ -83,7 +83,7 @@ impl Listeners {
     /// Binds the sealed TCP channel beside the UDP socket, and the local socket.
     pub(crate) fn bind(address: std::net::SocketAddr, state: &StateDir) -> Result<Self, SchedulerError> {
         let tcp = std::net::TcpListener::bind(address)
-            .map_err(|e| SchedulerError::Listen(format!("cannot listen on TCP {address}: {e}")))?;
+            .map_err(|e| SchedulerError::cannot_listen("TCP", address, &e))?;
         let path = state.file("admin.sock");
         // The lock is ours, so a socket that is there is a leftover.
         let _ = std::fs::remove_file(&path);
