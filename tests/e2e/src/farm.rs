@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -30,9 +31,13 @@ impl Farm {
     /// # Panics
     /// It does not come up; so do all below where what they ask for does not come about.
     pub fn start() -> Self {
+        Self::start_in(None, SocketAddr::from(([127, 0, 0, 1], 0)))
+    }
+
+    /// A scheduler in a network namespace, if one is named, that listens on `address`.
+    pub fn start_in(namespace: Option<&str>, address: SocketAddr) -> Self {
         let dir = TempDir::new();
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let scheduler = start_scheduler(&dir, any);
+        let scheduler = start_scheduler(&dir, namespace, address);
         let join = dir.path().join("farm/worker.join");
         let address = until_some("the scheduler writes worker.join", || address_in(&join));
         let farm = Self { workers: Vec::new(), scheduler, address, dir };
@@ -81,7 +86,7 @@ impl Farm {
 
     /// Starts the scheduler again in the same directory, at the same address.
     pub fn restart_scheduler(&mut self) {
-        self.scheduler = start_scheduler(&self.dir, self.address);
+        self.scheduler = start_scheduler(&self.dir, None, self.address);
         self.until_answers();
     }
 
@@ -93,22 +98,26 @@ impl Farm {
 
     /// Starts a worker with another join file.
     pub fn add_worker_by(&mut self, name: &str, join: &Path, args: &[&str]) -> &mut Daemon {
-        let mut command = self.program("starfarm-worker");
+        self.add_worker_in(None, name, join, args)
+    }
+
+    /// Starts a worker in a network namespace, if one is named.
+    pub fn add_worker_in(
+        &mut self,
+        namespace: Option<&str>,
+        name: &str,
+        join: &Path,
+        args: &[&str],
+    ) -> &mut Daemon {
+        let mut command = program_in(namespace, "starfarm-worker", self.dir.path());
         command.args(worker_args(name, join, &self.worker_state(name))).args(args);
         self.workers.push(Daemon::start(name, command, self.dir.path()));
         self.workers.last_mut().expect("one was just added")
     }
 
-    /// A copy of the farm's worker join file that names another address.
-    pub fn join_file_at(&self, address: SocketAddr) -> PathBuf {
-        rewritten(&self.dir, &self.state().join("worker.join"), address)
-    }
-
-    /// A command for a program of ours, with nothing of the user's settings.
-    pub fn program(&self, name: &str) -> Command {
-        let mut command = Command::new(binary(name));
-        settle(&mut command, self.dir.path());
-        command
+    /// A copy of one of the farm's join files, `worker.join` or `admin.join`, that names another address.
+    pub fn join_file_at(&self, name: &str, address: SocketAddr) -> PathBuf {
+        rewritten(&self.dir, &self.state().join(name), address)
     }
 
     /// Runs a command of the command line on this farm.
@@ -118,7 +127,7 @@ impl Farm {
 
     /// Runs a command by another way: a join file.
     pub fn cli_by<S: AsRef<OsStr>>(&self, farm: &Path, args: &[S]) -> Reply {
-        let mut command = self.program("starfarm");
+        let mut command = program("starfarm", self.dir.path());
         command.arg("--farm").arg(farm).args(args);
         run(command)
     }
@@ -214,18 +223,30 @@ pub fn worker_args(name: &str, join: &Path, state: &Path) -> Vec<String> {
     args.to_vec()
 }
 
-/// Nothing of the user's own settings, and homes below `dir`.
-fn settle(command: &mut Command, dir: &Path) {
+/// A command for a program of ours, with nothing of the user's own settings and its homes below `dir`.
+pub fn program(name: &str, dir: &Path) -> Command {
+    program_in(None, name, dir)
+}
+
+fn program_in(namespace: Option<&str>, name: &str, dir: &Path) -> Command {
+    let mut command = match namespace {
+        None => Command::new(binary(name)),
+        Some(namespace) => {
+            let mut command = Command::new("ip");
+            command.args(["netns", "exec", namespace]).arg(binary(name));
+            command
+        }
+    };
     for name in ["FARM", "OUTPUT", "STATE", "JOIN"] {
         command.env_remove(format!("STARFARM_{name}"));
     }
     command.env("HOME", dir).env("XDG_STATE_HOME", dir.join("xdg-state"));
     command.env("XDG_CONFIG_HOME", dir.join("xdg-config")).env("NO_COLOR", "1");
+    command
 }
 
-fn start_scheduler(dir: &TempDir, listen: SocketAddr) -> Daemon {
-    let mut command = Command::new(binary("starfarm-scheduler"));
-    settle(&mut command, dir.path());
+fn start_scheduler(dir: &TempDir, namespace: Option<&str>, listen: SocketAddr) -> Daemon {
+    let mut command = program_in(namespace, "starfarm-scheduler", dir.path());
     command.arg("--state").arg(dir.path().join("farm")).args(["--listen", &listen.to_string()]);
     Daemon::start("scheduler", command, dir.path())
 }
@@ -241,5 +262,9 @@ fn rewritten(dir: &TempDir, join: &Path, address: SocketAddr) -> PathBuf {
     let mut file: Value =
         serde_json::from_slice(&text).unwrap_or_else(|error| panic!("no join file: {error}"));
     file["addresses"] = Value::from(vec![address.to_string()]);
-    dir.write(&format!("at-{}.join", address.port()), file.to_string())
+    let copy = dir.write(&format!("at-{}.join", address.port()), file.to_string());
+    // It holds a secret; the programs warn of one that others can read.
+    let private = std::fs::set_permissions(&copy, PermissionsExt::from_mode(0o600));
+    private.unwrap_or_else(|error| panic!("{}: {error}", copy.display()));
+    copy
 }

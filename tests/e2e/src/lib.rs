@@ -23,9 +23,9 @@ mod skip;
 mod temp;
 
 pub use binaries::binary;
-pub use farm::{Farm, worker_args};
+pub use farm::{Farm, program, worker_args};
 pub use patience::{GUARD, until, until_some};
-pub use process::{Daemon, alive, end, run};
+pub use process::{Daemon, alive, end, run, running_with};
 pub use reply::{Reply, each_done_once, stdouts, units};
 pub use rustix::process::{Pid, Signal};
 pub use skip::skip;

@@ -142,6 +142,18 @@ pub fn alive(pid: u32) -> bool {
     !matches!(state, None | Some('Z' | 'X'))
 }
 
+/// Processes whose command line holds `text`, such as a directory of the test's own; not the test itself.
+pub fn running_with(text: &str) -> Vec<u32> {
+    let own = std::process::id();
+    let numbers = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mentions = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(text)
+    };
+    numbers.filter(|&pid| pid != own).filter(mentions).filter(|&pid| alive(pid)).collect()
+}
+
 /// Runs a command to its end.
 ///
 /// # Panics

@@ -70,7 +70,7 @@ fn tampered_copies_of_a_real_handshake_are_refused_and_the_real_one_is_answered(
     let mut farm = Farm::start();
     let trap = UdpSocket::bind("127.0.0.1:0").unwrap();
     trap.set_read_timeout(Some(GUARD)).unwrap();
-    let join = farm.join_file_at(trap.local_addr().unwrap());
+    let join = farm.join_file_at("worker.join", trap.local_addr().unwrap());
     farm.add_worker_by("caught", &join, &[]);
     let mut buffer = [0; 2_000];
     let real = trap.recv(&mut buffer).map(|bytes| buffer[..bytes].to_vec()).unwrap();

@@ -13,7 +13,7 @@ const UNITS: u32 = 100_000;
 fn farm_behind(seed: u64) -> (Proxy, Farm) {
     let mut farm = Farm::start();
     let proxy = Proxy::start(farm.address(), seed).unwrap();
-    let join = farm.join_file_at(proxy.address());
+    let join = farm.join_file_at("worker.join", proxy.address());
     for name in ["w1", "w2"] {
         farm.add_worker_by(name, &join, &["--slots", "1"]);
     }

@@ -1,0 +1,76 @@
+//! Programs that misbehave: too much output, no end, children that hide.
+#![allow(clippy::unwrap_used)]
+
+use starfarm_e2e::{Farm, alive, until, until_some};
+
+/// The most memory that the worker ever had, in MiB.
+fn peak_mib(farm: &Farm) -> u64 {
+    let pid = farm.workers[0].pid().as_raw_nonzero();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
+}
+
+#[test]
+fn of_too_much_output_head_and_tail_are_kept_and_memory_stays_small() {
+    let farm = Farm::with_workers(1, 2);
+    let script = "echo HEAD; yes | head -c 100000000; echo; echo TAIL";
+    let id = farm.submit(&["--range", "0..2", "--units-per-task", "1", "--", "sh", "-c", script]);
+    farm.wait(&id).exits(0);
+    for output in farm.results(&id)["outputs"].as_array().unwrap() {
+        let stdout = &output["stdout"];
+        let text = stdout["text"].as_str().unwrap();
+        assert!(text.starts_with("HEAD\ny\n") && text.ends_with("y\n\nTAIL\n"), "{:.40}", text);
+        assert_eq!(stdout["total"], 100_000_011);
+        assert!(stdout["kept"].as_u64().unwrap() < 2 << 20, "{}", stdout["kept"]);
+    }
+    let peak = peak_mib(&farm);
+    assert!(peak < 96, "the worker took {peak} MiB for two programs of 100 MB each");
+}
+
+#[test]
+fn a_program_that_hangs_is_ended_when_its_time_is_over() {
+    let farm = Farm::with_workers(1, 2);
+    let dir = farm.temp().path().display().to_string();
+    // The second does not heed TERM and hides behind a child.
+    let script = format!(
+        "case {{}} in 0) echo $$ > {dir}/pid-0; exec sleep 50;; \
+         1) trap '' TERM; echo $$ > {dir}/pid-1; while :; do sleep 0.05; done;; esac"
+    );
+    let args = ["--range", "0..2", "--units-per-task", "1", "--timeout-seconds", "0.3", "--"];
+    let id = farm.submit(&[&args[..], &["sh", "-c", &script]].concat());
+    farm.wait(&id).exits(1);
+    let failed = farm.results(&id)["failed"].take();
+    assert!(failed.as_array().unwrap().iter().all(|unit| unit["reason"] == "timeout"), "{failed}");
+    for file in ["pid-0", "pid-1"] {
+        let pid = std::fs::read_to_string(farm.temp().path().join(file)).unwrap().trim().parse().unwrap();
+        assert!(!alive(pid), "{file} lives on");
+    }
+}
+
+#[test]
+fn a_child_that_leaves_its_group_is_ended_with_its_unit() {
+    let farm = Farm::with_workers(1, 1);
+    let away = farm.temp().path().join("away");
+    let away = away.display();
+    let script = format!(
+        "setsid sh -c 'echo $$ > {away}; exec sleep 50' > /dev/null 2>&1 & \
+         while ! test -s {away}; do sleep 0.01; done; echo gone"
+    );
+    let id = farm.submit(&["--range", "0..1", "--", "sh", "-c", &script]);
+    farm.wait(&id).exits(0);
+    assert_eq!(farm.results(&id)["outputs"][0]["stdout"]["text"], "gone\n");
+    let pid = std::fs::read_to_string(farm.temp().path().join("away")).unwrap().trim().parse().unwrap();
+    until("the child is ended too", || !alive(pid));
+}
+
+#[test]
+fn a_child_that_keeps_the_output_open_does_not_hold_its_unit() {
+    let farm = Farm::with_workers(1, 1);
+    let file = farm.temp().path().join("holder");
+    let script = format!("sleep 50 & echo $! > {}; echo done", file.display());
+    let id = farm.submit(&["--range", "0..1", "--", "sh", "-c", &script]);
+    farm.wait(&id).exits(0);
+    let pid = until_some("the child is named", || std::fs::read_to_string(&file).ok()?.trim().parse().ok());
+    until("the child is ended", || !alive(pid));
+}

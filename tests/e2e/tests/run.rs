@@ -1,0 +1,122 @@
+//! `starfarm run`: a farm of one's own for one job, that leaves nothing behind.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use md5::{Digest, Md5};
+use starfarm_e2e::{Daemon, Reply, Signal, TempDir, program, run, running_with, until};
+
+/// Runs a job file with this text, its state below `dir`.
+fn run_text(dir: &TempDir, text: &str) -> Reply {
+    let job = dir.write("job.toml", text);
+    let mut command = program("starfarm", dir.path());
+    command.args(["--output", "json", "run", "--slots", "2", "--state"]).arg(dir.path().join("s")).arg(job);
+    run(command)
+}
+
+fn require_nothing_left(dir: &Path) {
+    let marker = dir.to_string_lossy();
+    until("all that was started has gone", || running_with(&marker).is_empty());
+}
+
+/// Starts a run of programs that take `seconds` each; waits until the first has begun.
+fn start_programs(dir: &TempDir, seconds: &str) -> Daemon {
+    let begun = dir.path().join("begun");
+    let text = format!(
+        "[space]\nkind = \"range\"\nfrom = 0\nto = 1000\n[task]\nexecutor = \"command\"\n\
+         program = [\"sh\", \"-c\", \"echo {{}} >> {}; sleep {seconds}\"]\nunits_per_task = 5\n",
+        begun.display()
+    );
+    let job = dir.write("job.toml", text);
+    let mut command = program("starfarm", dir.path());
+    command.args(["run", "--slots", "2", "--state"]).arg(dir.path().join("s")).arg(job);
+    let daemon = Daemon::start("run", command, dir.path());
+    until("a program has begun", || begun.exists());
+    daemon
+}
+
+/// A small search for two words, of which both exist.
+fn search() -> String {
+    format!(
+        "[space]\nkind = \"chars\"\nmask = \"?l?l?l?d\"\n[task]\nexecutor = \"search\"\nalgorithm = \"md5\"\n\
+         targets = [\"{}\", \"{}\"]\nstop = \"never\"\ntarget_seconds = 0.2\n",
+        digest("cat7"),
+        digest("dog0")
+    )
+}
+
+fn digest(word: &str) -> String {
+    format!("{:x}", Md5::digest(word))
+}
+
+#[test]
+fn a_small_search_prints_its_hits_and_leaves_nothing_behind() {
+    let dir = TempDir::new();
+    for _ in 0..2 {
+        let reply = run_text(&dir, &search());
+        let results = reply.exits(0).json();
+        assert_eq!(results["schema"], "starfarm/results/1");
+        let hits = results["hits"].as_array().unwrap();
+        let hits: Vec<_> =
+            hits.iter().map(|hit| ["value", "target"].map(|key| hit[key].as_str().unwrap())).collect();
+        assert_eq!(hits, [["cat7", &digest("cat7")], ["dog0", &digest("dog0")]]);
+        assert!(results["hits"][0]["unit"].is_string());
+        require_nothing_left(dir.path());
+    }
+}
+
+#[test]
+fn the_state_lies_in_the_users_state_folder_by_default() {
+    let dir = TempDir::new();
+    let job = dir.write("job.toml", search());
+    let mut command = program("starfarm", dir.path());
+    command.args(["--output", "quiet", "run"]).arg(job);
+    run(command).exits(0);
+    let runs: Vec<_> = std::fs::read_dir(dir.path().join("xdg-state/starfarm/runs")).unwrap().collect();
+    assert_eq!(runs.len(), 1);
+    require_nothing_left(dir.path());
+}
+
+#[test]
+fn a_run_with_failed_units_exits_with_1() {
+    let dir = TempDir::new();
+    let text = "[space]\nkind = \"range\"\nfrom = 0\nto = 3\n[task]\nexecutor = \"command\"\n\
+        program = [\"sh\", \"-c\", \"exit {}\"]\n";
+    let results = run_text(&dir, text).exits(1).json();
+    assert_eq!(results["failed"].as_array().unwrap().len(), 2);
+    require_nothing_left(dir.path());
+}
+
+#[test]
+fn ctrl_c_drains_and_a_second_one_stops_at_once() {
+    let dir = TempDir::new();
+    let mut run = start_programs(&dir, "0.05");
+    run.signal(Signal::INT);
+    assert_eq!(run.wait(), 130);
+    require_nothing_left(dir.path());
+
+    let dir = TempDir::new();
+    let mut run = start_programs(&dir, "50");
+    run.signal(Signal::INT);
+    run.until_says("Ctrl-C again");
+    run.signal(Signal::INT);
+    assert_eq!(run.wait(), 130);
+    require_nothing_left(dir.path());
+}
+
+#[test]
+fn a_run_that_is_killed_takes_its_worker_with_it() {
+    let dir = TempDir::new();
+    let mut run = start_programs(&dir, "0.05");
+    run.kill();
+    require_nothing_left(dir.path());
+}
+
+#[test]
+fn two_runs_in_one_state_directory_are_one_too_many() {
+    let dir = TempDir::new();
+    let mut first = start_programs(&dir, "0.05");
+    run_text(&dir, &search()).exits(6).says(&["--state"]);
+    first.signal(Signal::INT);
+    assert_eq!(first.wait(), 130);
+}

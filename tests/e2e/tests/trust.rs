@@ -1,0 +1,147 @@
+//! Who may do what: join files, roles, names, revoked keys, and administration from elsewhere.
+#![allow(clippy::unwrap_used)]
+
+use std::path::PathBuf;
+
+use starfarm_e2e::{Farm, each_done_once};
+
+/// A join file of a new key with that role.
+fn new_key(farm: &Farm, role: &str) -> PathBuf {
+    let path = farm.temp().path().join(format!("{role}.join"));
+    farm.cli(&["key", "add", "--role", role, "--out", &path.to_string_lossy()]).exits(0);
+    path
+}
+
+#[test]
+fn a_farm_is_governed_from_elsewhere_with_its_admin_join_file() {
+    let farm = Farm::with_workers(1, 2);
+    let admin = farm.state().join("admin.join");
+    let ask = |args: &[&str]| farm.cli_by(&admin, args);
+    let script = "head -c 200000 /dev/zero | tr '\\0' x";
+    let args = ["--output", "quiet", "submit", "--range", "0..3", "--", "sh", "-c", script];
+    let id = ask(&args).exits(0).stdout.trim().to_owned();
+    ask(&["job", "wait", &id, "--timeout", "50"]).exits(0);
+    let results = ask(&["--output", "json", "results", &id]).exits(0).json();
+    each_done_once(&farm.job(&id), &results, 3);
+    assert_eq!(results["outputs"][2]["stdout"]["text"].as_str().unwrap(), "x".repeat(200_000));
+    assert_eq!(ask(&["--output", "quiet", "nodes"]).exits(0).stdout, "w1\n");
+    ask(&["node", "drain", "w1"]).exits(0);
+    farm.until_node("w1", "draining");
+    ask(&["key", "list"]).exits(0);
+    let keys = ask(&["--output", "json", "key", "list"]).exits(0).json();
+    let keys = keys["keys"].as_array().unwrap();
+    let enrolled =
+        |role: &str| keys.iter().filter(|key| key["kind"] == "enrolled" && key["role"] == role).count();
+    assert_eq!((enrolled("worker"), enrolled("admin")), (1, 1));
+}
+
+#[test]
+fn an_observer_looks_an_operator_steers_and_neither_governs() {
+    let farm = Farm::with_workers(1, 1);
+    let submit = ["--output", "quiet", "submit", "--range", "0..2", "--", "true"];
+    let observer = new_key(&farm, "observer");
+    for args in [&["jobs"][..], &["nodes"], &["status"]] {
+        farm.cli_by(&observer, args).exits(0);
+    }
+    farm.cli_by(&observer, &submit).exits(5).says(&["role observer"]);
+    farm.cli_by(&observer, &["key", "list"]).exits(5).says(&["role observer"]);
+
+    let operator = new_key(&farm, "operator");
+    let id = farm.cli_by(&operator, &submit).exits(0).stdout.trim().to_owned();
+    farm.wait(&id).exits(0);
+    farm.cli_by(&observer, &["results", &id]).exits(0);
+    farm.cli_by(&observer, &["job", "delete", &id]).exits(5);
+    farm.cli_by(&operator, &["key", "add"]).exits(5).says(&["role operator"]);
+    farm.cli_by(&operator, &["job", "delete", &id]).exits(0);
+}
+
+#[test]
+fn join_files_do_not_cross_roles() {
+    let mut farm = Farm::start();
+    let (worker, admin) = (farm.state().join("worker.join"), farm.state().join("admin.join"));
+    farm.cli_by(&worker, &["jobs"]).exits(5).says(&["admin.join"]);
+    let crossed = farm.add_worker_by("crossed", &admin, &[]);
+    assert_eq!(crossed.wait(), 5, "{}", crossed.log());
+    assert!(crossed.log().contains("worker.join"), "{}", crossed.log());
+    assert_eq!(farm.node_state("crossed"), "");
+}
+
+#[test]
+fn a_join_file_of_another_farm_leads_nowhere() {
+    let (mut farm, other) = (Farm::start(), Farm::start());
+    let admin = other.join_file_at("admin.join", farm.address());
+    farm.cli_by(&admin, &["jobs"]).exits(3).says(&["not the scheduler of this join file", "copy"]);
+    let worker = other.join_file_at("worker.join", farm.address());
+    let stranger = farm.add_worker_by("stranger", &worker, &[]);
+    stranger.until_says("does not answer");
+    assert_eq!(farm.node_state("stranger"), "");
+}
+
+#[test]
+fn a_revoked_worker_is_told_and_stays_away() {
+    let mut farm = Farm::with_workers(2, 1);
+    farm.cli(&["key", "revoke", "w1"]).exits(0);
+    assert_eq!(farm.workers[0].wait(), 5, "{}", farm.workers[0].log());
+    assert!(farm.workers[0].log().contains("revoked"), "{}", farm.workers[0].log());
+    assert_eq!(farm.node_state("w1"), "lost", "nobody waits for what it had");
+    let again = farm.add_worker("w1", &[]);
+    assert_eq!(again.wait(), 5, "{}", again.log());
+    let keys = farm.ask(&["key", "list"])["keys"].take();
+    let revoked =
+        |name: &str| keys.as_array().unwrap().iter().any(|key| key["name"] == name && key["revoked"] == true);
+    assert!(revoked("w1") && !revoked("w2"));
+    let id = farm.submit(&["--range", "0..5", "--", "true"]);
+    farm.wait(&id).exits(0);
+}
+
+#[test]
+fn a_revoked_join_file_lets_nobody_in_and_puts_nobody_out() {
+    let mut farm = Farm::start();
+    let join = new_key(&farm, "worker");
+    farm.add_worker_by("early", &join, &["--slots", "1"]);
+    farm.until_nodes_up(1);
+    let text = std::fs::read_to_string(&join).unwrap();
+    let id = serde_json::from_str::<serde_json::Value>(&text).unwrap()["join_key"].take();
+    farm.cli(&["key", "revoke", id.as_str().unwrap()]).exits(0);
+    let late = farm.add_worker_by("late", &join, &[]);
+    assert_eq!(late.wait(), 5, "{}", late.log());
+    assert!(late.log().contains("this join file was revoked"), "{}", late.log());
+    let id = farm.submit(&["--range", "0..5", "--", "true"]);
+    farm.wait(&id).exits(0);
+    assert_eq!(farm.node_state("early"), "up");
+}
+
+#[test]
+fn a_name_belongs_to_the_key_that_had_it_first() {
+    let mut farm = Farm::with_workers(1, 1);
+    let state = farm.temp().path().join("another");
+    let join = farm.state().join("worker.join");
+    let mut command = starfarm_e2e::program("starfarm-worker", farm.temp().path());
+    command.args(starfarm_e2e::worker_args("w1", &join, &state));
+    starfarm_e2e::run(command).exits(5).says(&["`w1` is held by another key", "--name"]);
+    assert_eq!(farm.node_state("w1"), "up");
+    // Its own state directory brings it back.
+    farm.workers[0].kill();
+    farm.add_worker("w1", &["--slots", "1"]);
+    let id = farm.submit(&["--range", "0..5", "--", "true"]);
+    farm.wait(&id).exits(0);
+}
+
+#[test]
+fn secrets_are_readable_by_their_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let farm = Farm::with_workers(1, 1);
+    farm.cli_by(&farm.state().join("admin.join"), &["jobs"]).exits(0);
+    let mut files: Vec<PathBuf> = ["worker.join", "admin.join", "scheduler.key", "keys.json", "admin.sock"]
+        .map(|name| farm.state().join(name))
+        .to_vec();
+    files.push(farm.worker_state("w1").join("key"));
+    files.push(farm.temp().path().join("xdg-state/starfarm/admin.key"));
+    for file in files {
+        let mode = std::fs::metadata(&file)
+            .unwrap_or_else(|e| panic!("{}: {e}", file.display()))
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o077, 0, "{}", file.display());
+    }
+}
