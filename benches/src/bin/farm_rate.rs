@@ -74,7 +74,7 @@ fn memory(tasks: u64) {
     let mut farm = Farm::start();
     let proxy = Proxy::start(farm.address(), 1).expect("loopback has a free port");
     proxy.set_all_faults(Faults { loss: 0.2, ..Faults::NONE });
-    let join = farm.join_file_at(proxy.address());
+    let join = farm.join_file_at("worker.join", proxy.address());
     farm.add_worker_by("w1", &join, &["--slots", "2"]);
     farm.until_nodes_up(1);
     // Targets lie evenly in what will be searched, and one at the very end, which is never reached.
