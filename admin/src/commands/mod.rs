@@ -59,26 +59,28 @@ impl Context {
 /// # Errors
 /// Why it was not done, with the exit code.
 pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
-    // The daemons, and the commands that start some, see to signals themselves.
-    let command = match cli.command {
-        Command::Scheduler(scheduler) => return daemons::scheduler(scheduler),
-        Command::Worker(worker) => return daemons::worker(&worker),
-        command => command,
-    };
     let mut context = Context::new(cli.global)?;
-    let exit = match command {
-        Command::Run(run) => run::run(&mut context, &run),
-        Command::Bench(Bench::Dispatch(dispatch)) => bench::run(&mut context, &dispatch),
-        Command::Plan(plan) => plan::run(&mut context, &plan),
-        command => interrupt::end_at_once().and_then(|()| ask(&mut context, command)),
-    }?;
+    if !sees_to_signals(&cli.command) {
+        interrupt::end_at_once()?;
+    }
+    let exit = carry_out(&mut context, cli.command)?;
     context.printer.flush()?;
     Ok(exit)
 }
 
-/// The commands that only talk to a scheduler.
-fn ask(context: &mut Context, command: Command) -> Result<Exit, Failure> {
+/// Whether the command is a daemon, or has processes to put away before it may end.
+fn sees_to_signals(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Run(_) | Command::Plan(_) | Command::Bench(_) | Command::Scheduler(_) | Command::Worker(_)
+    )
+}
+
+fn carry_out(context: &mut Context, command: Command) -> Result<Exit, Failure> {
     match command {
+        Command::Run(run) => run::run(context, &run),
+        Command::Scheduler(scheduler) => daemons::scheduler(scheduler),
+        Command::Worker(options) => daemons::worker(&options),
         Command::Submit(submit) => submit::run(context, &submit),
         Command::Jobs => job::list(context),
         Command::Job(command) => job::run(context, &command),
@@ -87,10 +89,7 @@ fn ask(context: &mut Context, command: Command) -> Result<Exit, Failure> {
         Command::Key(command) => keys::run(context, &command),
         Command::Results(job) => results::run(context, job.id),
         Command::Status => status::run(context),
-        Command::Run(_)
-        | Command::Scheduler(_)
-        | Command::Worker(_)
-        | Command::Plan(_)
-        | Command::Bench(_) => unreachable!("dispatched before"),
+        Command::Plan(plan) => plan::run(context, &plan),
+        Command::Bench(Bench::Dispatch(dispatch)) => bench::run(context, &dispatch),
     }
 }

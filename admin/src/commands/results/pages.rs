@@ -236,9 +236,21 @@ mod tests {
     fn walked(fake: &mut Fake) -> [Vec<String>; 3] {
         let [mut hits, mut failed, mut outputs] = [vec![], vec![], vec![]];
         let mut pages = Pages::new(fake).unwrap();
-        let _ = pages.hits(|page| Ok(hits.extend(page.into_iter().map(|hit| hit.unit))));
-        let _ = pages.failed(|page| Ok(failed.extend(page.into_iter().map(|unit| unit.unit))));
-        let _ = pages.outputs(|output| Ok(outputs.push(output.unit)));
+        let add_hits = |page: Vec<HitInfo>| {
+            hits.extend(page.into_iter().map(|hit| hit.unit));
+            Ok(())
+        };
+        pages.hits(add_hits).unwrap();
+        let add_failed = |page: Vec<FailedInfo>| {
+            failed.extend(page.into_iter().map(|unit| unit.unit));
+            Ok(())
+        };
+        pages.failed(add_failed).unwrap();
+        let add_output = |output: OutputInfo| {
+            outputs.push(output.unit);
+            Ok(())
+        };
+        pages.outputs(add_output).unwrap();
         [hits, failed, outputs]
     }
 
@@ -265,9 +277,13 @@ mod tests {
     #[test]
     fn long_outputs_are_fetched_and_checked() {
         let mut stream = Fake { long: Some(b"long \xff output".to_vec()), ..Fake::new(0, 0, 1) };
-        let mut seen = None;
-        Pages::new(&mut stream).unwrap().outputs(|output| Ok(seen = Some(output.stdout))).unwrap();
-        let stdout = seen.unwrap();
+        let mut seen = Vec::new();
+        let see = |output: OutputInfo| {
+            seen.push(output.stdout);
+            Ok(())
+        };
+        Pages::new(&mut stream).unwrap().outputs(see).unwrap();
+        let stdout = seen.remove(0);
         assert_eq!(stdout.text, "long \u{fffd} output");
         assert_eq!(stdout.hex, Some(to_hex(b"long \xff output")));
 
