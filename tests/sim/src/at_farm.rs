@@ -74,6 +74,10 @@ impl Sim {
     }
 
     pub(crate) fn farm_tick(&mut self) -> Result<(), Broken> {
+        if self.farm.tick_us > self.now_us {
+            // An earlier one was put in after this, and has been here.
+            return Ok(());
+        }
         self.farm.tick_us = u64::MAX;
         if self.stalled() {
             self.wake_farm(self.farm.stalled_until_us);
