@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use starfarm_protocol::ids::ContentHash;
@@ -20,7 +20,8 @@ pub(crate) struct Blobs {
 impl Blobs {
     /// An empty store in the file at `path`.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().create(true).truncate(true).read(true).write(true).open(path)?;
+        let file =
+            OpenOptions::new().create(true).truncate(true).read(true).write(true).mode(0o600).open(path)?;
         Ok(Self { file, end: 0, index: HashMap::new() })
     }
 

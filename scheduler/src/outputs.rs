@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use starfarm_protocol::ids::{Attempt, JobId};
@@ -57,8 +57,13 @@ impl OutputStore {
             std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::hash_map::Entry::Vacant(entry) => {
                 let path = self.dir.join(format!("{}.outputs", job.0));
-                let file =
-                    OpenOptions::new().create(true).truncate(true).read(true).write(true).open(path)?;
+                let file = OpenOptions::new()
+                    .create(true)
+                    .truncate(true)
+                    .read(true)
+                    .write(true)
+                    .mode(0o600)
+                    .open(path)?;
                 entry.insert(JobFile { file, ends: Vec::new() })
             }
         };

@@ -113,6 +113,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     let outputs = Arc::new(Mutex::new(OutputStore::create(&state.file("outputs")).map_err(io)?));
     let shared = Shared::new();
     let mut config = Config::new(state.farm, state.epoch);
+    config.last_job = state.last_job;
     config.receive_datagrams = starfarm_net::receive_buffer_datagrams(&socket);
     let farm = Farm::new(config, shared.now_us());
     let parts = Parts {
@@ -178,6 +179,7 @@ fn wire(
         responder: Mutex::new(parts.responder(true)?),
         dispatcher: to_dispatcher.clone(),
         revoked: revoke,
+        revocations: tokio::sync::Notify::new(),
         blobs: Mutex::new(blobs),
         outputs: Arc::clone(&parts.outputs),
         changes: changed,
@@ -197,7 +199,8 @@ fn wire(
         spawn("sender", move || sender::run(&batches, starfarm_net::Sender::new(sending))),
     ];
     let (dispatcher, outputs) = (to_dispatcher.clone(), Arc::clone(&parts.outputs));
-    threads.push(spawn("checkpoint", move || checkpoint::run(&records, &outputs, &dispatcher)));
+    let state = Arc::clone(&parts.state);
+    threads.push(spawn("checkpoint", move || checkpoint::run(&records, &state, &outputs, &dispatcher)));
     let (dispatcher, shared, quiet) = (to_dispatcher.clone(), Arc::clone(&parts.shared), parts.quiet);
     threads.push(spawn("status", move || status::run(&events, &dispatcher, &shared, quiet)));
     threads.push(spawn("command", move || command::run(desk, listeners)));

@@ -4,15 +4,15 @@
 //! | file | what |
 //! | --- | --- |
 //! | `lock` | held by flock while a scheduler runs |
-//! | `farm.json` | farm id, epoch, wall time of the last start |
+//! | `farm.json` | farm id, epoch, wall time of the last start, highest job number |
 //! | `scheduler.key` | our private key |
 //! | `keys.json` | enrolled keys and join keys |
 //! | `worker.join`, `admin.join` | what a person copies to another machine |
 //! | `admin.sock` | where local admin commands come in |
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -33,6 +33,8 @@ struct FarmFile {
     farm: FarmId,
     epoch: Epoch,
     started_unix: u64,
+    /// Highest number given to a job.
+    last_job: u64,
 }
 
 /// An open state directory.
@@ -46,6 +48,9 @@ pub(crate) struct StateDir {
     pub(crate) epoch: Epoch,
     /// Our private key.
     pub(crate) key: StaticKey,
+    /// Highest number that earlier epochs gave to a job.
+    pub(crate) last_job: u64,
+    started_unix: u64,
     /// What a person should know about this start.
     pub(crate) notes: Vec<String>,
 }
@@ -54,7 +59,9 @@ impl StateDir {
     /// Opens or makes the directory, takes its lock and raises the epoch.
     pub(crate) fn open(path: &Path) -> Result<(Self, KeyStore), SchedulerError> {
         let fail = |what: &str, e: std::io::Error| SchedulerError::State(format!("{what}: {e}"));
-        fs::create_dir_all(path).map_err(|e| fail(&format!("cannot make {}", path.display()), e))?;
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        builder.create(path).map_err(|e| fail(&format!("cannot make {}", path.display()), e))?;
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path.join("lock"));
         let lock = lock.map_err(|e| fail(&format!("cannot open the lock in {}", path.display()), e))?;
         if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -64,7 +71,7 @@ impl StateDir {
             )));
         }
         let mut notes = Vec::new();
-        let (farm, epoch) = next_epoch(path, &mut notes)?;
+        let file = next_epoch(path, &mut notes)?;
         let key = load_key(path)?;
         let keys = match fs::read_to_string(path.join("keys.json")) {
             Ok(text) => KeyStore::from_json(&text)
@@ -72,7 +79,8 @@ impl StateDir {
             Err(_) => KeyStore::default(),
         };
         let path = fs::canonicalize(path).map_err(|e| fail("cannot resolve the directory", e))?;
-        Ok((Self { path, _lock: lock, farm, epoch, key, notes }, keys))
+        let FarmFile { farm, epoch, started_unix, last_job, .. } = file;
+        Ok((Self { path, _lock: lock, farm, epoch, key, last_job, started_unix, notes }, keys))
     }
 
     /// Where it is, absolute.
@@ -83,6 +91,12 @@ impl StateDir {
     /// A file in it.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
+    }
+
+    /// Notes that a job has this number, before anybody hears of it: it is never given again.
+    pub(crate) fn save_last_job(&self, last_job: u64) -> Result<(), SchedulerError> {
+        let (farm, epoch, started_unix) = (self.farm, self.epoch, self.started_unix);
+        save(&self.path, &FarmFile { version: FORMAT_VERSION, farm, epoch, started_unix, last_job })
     }
 
     /// Writes the keys.
@@ -138,10 +152,11 @@ pub(crate) fn unix_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-fn next_epoch(dir: &Path, notes: &mut Vec<String>) -> Result<(FarmId, Epoch), SchedulerError> {
+/// The farm's file with its epoch raised, on disk.
+fn next_epoch(dir: &Path, notes: &mut Vec<String>) -> Result<FarmFile, SchedulerError> {
     let path = dir.join("farm.json");
     let now = unix_now();
-    let (farm, epoch) = match fs::read_to_string(&path) {
+    let (farm, epoch, last_job) = match fs::read_to_string(&path) {
         Ok(text) => {
             let file: FarmFile = serde_json::from_str(&text).map_err(|e| {
                 SchedulerError::State(format!(
@@ -169,15 +184,19 @@ fn next_epoch(dir: &Path, notes: &mut Vec<String>) -> Result<(FarmId, Epoch), Sc
                     file.started_unix - now
                 ));
             }
-            (file.farm, epoch)
+            (file.farm, epoch, file.last_job)
         }
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => (FarmId(random()?), Epoch(1)),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => (FarmId(random()?), Epoch(1), 0),
         Err(e) => return Err(SchedulerError::State(format!("cannot read {}: {e}", path.display()))),
     };
-    let file = FarmFile { version: FORMAT_VERSION, farm, epoch, started_unix: now };
-    let text = serde_json::to_string_pretty(&file).expect("a plain struct is always JSON");
-    replace(&path, text.as_bytes())?;
-    Ok((farm, epoch))
+    let file = FarmFile { version: FORMAT_VERSION, farm, epoch, started_unix: now, last_job };
+    save(dir, &file)?;
+    Ok(file)
+}
+
+fn save(dir: &Path, file: &FarmFile) -> Result<(), SchedulerError> {
+    let text = serde_json::to_string_pretty(file).expect("a plain struct is always JSON");
+    replace(&dir.join("farm.json"), text.as_bytes())
 }
 
 fn load_key(dir: &Path) -> Result<StaticKey, SchedulerError> {
@@ -230,9 +249,13 @@ mod tests {
         drop(first);
         let (second, mut keys) = StateDir::open(&dir).unwrap();
         second.write_join_files(&mut keys, &["h:1".into()]).unwrap();
+        second.save_last_job(7).unwrap();
         assert_eq!((second.epoch, second.farm, second.key.public()), (Epoch(2), farm, public));
         assert!(second.notes[0].contains("submit them again"), "{:?}", second.notes);
         assert_eq!(join, fs::read_to_string(dir.join("worker.join")).unwrap());
+        drop(second);
+        let (third, _) = StateDir::open(&dir).unwrap();
+        assert_eq!((third.epoch, third.last_job), (Epoch(3), 7));
         fs::remove_dir_all(dir).unwrap();
     }
 

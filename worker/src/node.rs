@@ -266,11 +266,11 @@ impl Node {
     fn on_up(&mut self, epoch: Epoch, from: SocketAddr) {
         self.bulk.set_scheduler(from);
         let same = self.epoch.replace(epoch) == Some(epoch);
-        if std::mem::take(&mut self.renewing) && same && self.core.is_welcomed() {
-            return;
+        if !(std::mem::take(&mut self.renewing) && same && self.core.is_welcomed()) {
+            let (who, slots) = (&self.who, self.slots.len());
+            say(&format!("node `{}` with {slots} slots joined farm {} at {from}", who.name, who.join.farm));
         }
-        let (who, slots) = (&self.who, self.slots.len());
-        say(&format!("node `{}` with {slots} slots joined farm {} at {from}", who.name, who.join.farm));
+        // A hello opens every session, also one that only brings new keys.
         self.mention_at = None;
         self.mention_wait = SILENCE;
         self.tell(Worker::on_session);

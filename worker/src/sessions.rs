@@ -34,7 +34,8 @@ impl Identity {
             join_secret: &self.join.join_secret,
             name: &self.name,
             boot: self.boot,
-            mode: Mode { stream, plain: self.plain },
+            // Streams are always sealed: it is datagrams that are measured without.
+            mode: Mode { stream, plain: self.plain && !stream },
         }
     }
 }

@@ -67,10 +67,11 @@ impl Farm {
         let ideal = self.ideal(job, id).units;
         let most = u128::from(ideal.saturating_mul(LAMBDA));
         let waiting = self.gq.tasks(job_id);
+        // What is cut now never ran, so it killed nobody.
+        let mut shunned = if waiting > 0 { self.shunned(job_id, id) } else { None };
         if waiting < room {
             self.refill(job_id, id, room - waiting);
         }
-        let mut shunned = self.shunned(job_id, id);
         let mut run: Option<(u128, u128)> = None;
         for _ in 0..room {
             let wanted = |unit: u128| shunned.as_ref().is_none_or(|shunned| !shunned.contains(unit));

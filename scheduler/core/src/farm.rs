@@ -30,6 +30,9 @@ pub struct Config {
     pub epoch: Epoch,
     /// How often workers should send a heartbeat, in microseconds.
     pub heartbeat_us: u64,
+    /// The highest job number that earlier incarnations gave: numbers are never used again, since workers
+    /// may still hold tasks of those jobs.
+    pub last_job: u64,
     /// Datagrams that our receive buffer holds.
     pub receive_datagrams: u32,
     /// Tasks by which a speed-up or slow-down moves a window, per slot (the paper: 6 where a node has six
@@ -40,7 +43,14 @@ pub struct Config {
 impl Config {
     /// The defaults for `farm` in `epoch`.
     pub fn new(farm: FarmId, epoch: Epoch) -> Self {
-        Self { farm, epoch, heartbeat_us: HEARTBEAT_US, receive_datagrams: 3_640, speed_step_per_slot: 1 }
+        Self {
+            farm,
+            epoch,
+            heartbeat_us: HEARTBEAT_US,
+            last_job: 0,
+            receive_datagrams: 3_640,
+            speed_step_per_slot: 1,
+        }
     }
 }
 
@@ -107,6 +117,7 @@ impl Farm {
     /// A farm without jobs and nodes.
     pub fn new(config: Config, now_us: u64) -> Self {
         Self {
+            next_job: config.last_job + 1,
             config,
             jobs: BTreeMap::new(),
             jq: VecDeque::new(),
@@ -115,7 +126,6 @@ impl Farm {
             nodes: BTreeMap::new(),
             live_slots: 0,
             live_nodes: 0,
-            next_job: 1,
             next_attempt: 1,
             next_sequence: 1,
             unacknowledged: VecDeque::new(),

@@ -84,6 +84,8 @@ pub(crate) struct Node {
     pub(crate) queue: VecDeque<(TaskId, Attempt)>,
     /// Offers that it has not acknowledged, by attempt.
     pub(crate) offered: VecDeque<Offered>,
+    /// When the latest of the offers left that it has acknowledged.
+    pub(crate) landed_sent_us: u64,
     pub(crate) rtt: RoundTrip,
 
     /// What went back to gq when it was lost: if it still holds that when it is heard again, it keeps it.
@@ -178,6 +180,7 @@ impl Node {
             tasks: Vec::new(),
             queue: VecDeque::new(),
             offered: VecDeque::new(),
+            landed_sent_us: 0,
             rtt: RoundTrip::default(),
             taken: Vec::new(),
             running: Vec::new(),

@@ -89,6 +89,8 @@ impl Farm {
             node.draining = false;
             node.rating = Rating::new(now_us);
             node.beat = (0, BTreeSet::new());
+            // Another incarnation may have what that one lacked.
+            self.jobs.values_mut().for_each(|job| drop(job.refused_by.remove(&id)));
             let joined = Event::NodeJoined { node: node.name.clone(), boot: hello.boot, slots: hello.slots };
             deeds.event(joined);
         }

@@ -153,6 +153,7 @@ impl Farm {
             Found::Hits(entries) => self.on_hits(job_id, lo, entries, deeds),
             _ => Vec::new(),
         };
+        self.acquit(job_id, lo, hi);
         if counted > 0 || !hits.is_empty() {
             self.measured(id, entry, counted, now_us);
             self.record_done(id, entry, &pieces, found, hits, deeds);
@@ -163,6 +164,15 @@ impl Farm {
             0 => Verdict::Duplicate,
             counted if counted == hi - lo => Verdict::Counted,
             _ => Verdict::CountedPartly,
+        }
+    }
+
+    /// Units that ran to their end are not poison, whoever died beside them.
+    fn acquit(&mut self, job_id: JobId, lo: u128, hi: u128) {
+        let Some(job) = self.jobs.get_mut(&job_id).filter(|job| !job.deaths.is_empty()) else { return };
+        let innocent: Vec<u128> = job.deaths.range(lo..hi).map(|(&unit, _)| unit).collect();
+        for unit in innocent {
+            job.deaths.remove(&unit);
         }
     }
 

@@ -9,21 +9,29 @@ use starfarm_scheduler_core::Record;
 
 use super::Input;
 use crate::outputs::OutputStore;
+use crate::state::StateDir;
 
 /// Runs until the dispatcher is gone.
 pub(crate) fn run(
     records: &Receiver<Vec<(u64, Record)>>,
+    state: &StateDir,
     outputs: &Arc<Mutex<OutputStore>>,
     dispatcher: &Sender<Input>,
 ) {
     while let Ok(batch) = records.recv() {
         let Some(&(last, _)) = batch.last() else { continue };
         for (_, record) in &batch {
-            if let Record::Ran { job, attempt, node, units } = record {
-                let mut outputs = outputs.lock().expect("a panic under the lock ends the process");
-                outputs.append(*job, *attempt, *node, units).unwrap_or_else(|e| {
-                    panic!("outputs of job {} cannot be written: {e}; make room and start again", job.0)
-                });
+            match record {
+                Record::Ran { job, attempt, node, units } => {
+                    let mut outputs = outputs.lock().expect("a panic under the lock ends the process");
+                    outputs.append(*job, *attempt, *node, units).unwrap_or_else(|e| {
+                        panic!("outputs of job {} cannot be written: {e}; make room and start again", job.0)
+                    });
+                }
+                Record::Submitted { job, .. } => {
+                    state.save_last_job(job.0).unwrap_or_else(|e| panic!("{e}; make room and start again"));
+                }
+                Record::State(..) | Record::Done { .. } | Record::Poison(..) => {}
             }
         }
         // The dispatcher stops by itself; then nobody needs to know.

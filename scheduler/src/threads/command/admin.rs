@@ -273,6 +273,7 @@ fn revoke_key(desk: &Desk, key: &str) -> Response {
         return error(ErrorCode::Conflict, e.to_string());
     }
     drop(keys);
+    desk.revocations.notify_waiters();
     if let Some(public) = public {
         let _ = desk.revoked.send(public);
     }

@@ -38,6 +38,8 @@ pub(crate) struct Desk {
     pub(crate) responder: Mutex<Responder>,
     pub(crate) dispatcher: Sender<Input>,
     pub(crate) revoked: Sender<PublicKey>,
+    /// Rung when a key is revoked.
+    pub(crate) revocations: tokio::sync::Notify,
     pub(crate) blobs: Mutex<Blobs>,
     pub(crate) outputs: Arc<Mutex<OutputStore>>,
     pub(crate) changes: watch::Receiver<u64>,
@@ -47,6 +49,21 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
+    /// Returns when the key is revoked: its connections end then.
+    async fn until_revoked(&self, key: &PublicKey) {
+        loop {
+            let next = self.revocations.notified();
+            let revoked = {
+                let keys = self.keys.lock().expect("a panic under the lock ends the process");
+                keys.key(key).is_none_or(|entry| entry.revoked)
+            };
+            if revoked {
+                return;
+            }
+            next.await;
+        }
+    }
+
     /// Asks the dispatcher; the answer comes once all that was changed is durable.
     pub(crate) async fn ask(&self, act: Act) -> Response {
         let (reply, answer) = oneshot::channel();
@@ -88,7 +105,10 @@ impl Listeners {
         // The lock is ours, so a socket that is there is a leftover.
         let _ = std::fs::remove_file(&path);
         let bind = || -> std::io::Result<_> {
-            let unix = std::os::unix::net::UnixListener::bind(&path)?;
+            // A socket's path holds 107 bytes; by way of the open directory any state directory is short.
+            let dir = std::fs::File::open(state.file(""))?;
+            let short = format!("/proc/self/fd/{}/admin.sock", std::os::fd::AsRawFd::as_raw_fd(&dir));
+            let unix = std::os::unix::net::UnixListener::bind(short)?;
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
             tcp.set_nonblocking(true)?;
             unix.set_nonblocking(true)?;
@@ -153,12 +173,18 @@ async fn local(desk: &Arc<Desk>, stream: tokio::net::UnixStream) -> std::io::Res
 async fn sealed(desk: &Arc<Desk>, stream: tokio::net::TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let (mut channel, peer, first) = Channel::sealed(desk, stream).await?;
-    match first[..] {
-        [BULK] if peer.role.may(Action::Work) => bulk::serve(desk, &mut channel).await,
-        [ADMIN_STREAM] if peer.role.may(Action::Watch) => {
-            admin::serve(desk, &mut channel, peer.role, &peer.claim.name).await
+    let serve = async {
+        match first[..] {
+            [BULK] if peer.role.may(Action::Work) => bulk::serve(desk, &mut channel).await,
+            [ADMIN_STREAM] if peer.role.may(Action::Watch) => {
+                admin::serve(desk, &mut channel, peer.role, &peer.claim.name).await
+            }
+            // A worker's key never reaches a command.
+            _ => Ok(()),
         }
-        // A worker's key never reaches a command.
-        _ => Ok(()),
+    };
+    tokio::select! {
+        served = serve => served,
+        () = desk.until_revoked(&peer.claim.key) => Ok(()),
     }
 }
