@@ -237,7 +237,9 @@ impl Node {
         let tasks = PREFETCH_TASKS_MIN.max((ahead_us as f64 / self.task_us.max(next_us).max(1.0)) as u64);
         let slots = i64::from(self.slots);
         let base = slots.saturating_mul(tasks.min(1 << 32) as i64);
-        let steps = if ahead == Ahead::Full { self.steps } else { self.steps.min(0) };
+        // Requests add up while a worker waits for its first large tasks. Beyond twice the base they would make
+        // it hoard: by steps of 36 tasks of a minute each, hours of work.
+        let steps = if ahead == Ahead::Full { self.steps.min(base) } else { self.steps.min(0) };
         (base + steps).clamp(slots + 1, i64::from(self.queue_tasks_max).max(slots + 1)) as usize
     }
 

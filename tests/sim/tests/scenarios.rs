@@ -1,0 +1,85 @@
+//! Every scenario of `tests/scenarios` over its seeds, in its shortened form, and every kept seed of
+//! `tests/seeds`. The whole paper runs are made by hand: `starfarm-sim run FILE` in release.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use starfarm_sim::{Scenario, Sim, Tally};
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
+}
+
+fn load(name: &str) -> Scenario {
+    let path = folder("scenarios").join(format!("{name}.toml"));
+    Scenario::load(&path).unwrap_or_else(|error| panic!("{error}")).shortened()
+}
+
+fn run(name: &str, seed: u64) -> Tally {
+    Sim::new(&load(name), seed).run().unwrap_or_else(|violation| {
+        panic!(
+            "{violation}\nrun `starfarm-sim run tests/scenarios/{name}.toml --short --seed {seed} --verbose`"
+        )
+    })
+}
+
+macro_rules! scenarios {
+    ($($name:ident)*) => {
+        const NAMES: &[&str] = &[$(stringify!($name)),*];
+        $(
+            #[test]
+            fn $name() {
+                for seed in 1..=load(stringify!($name)).seeds {
+                    run(stringify!($name), seed);
+                }
+            }
+        )*
+    };
+}
+
+scenarios!(
+    buffers calm commands drain figure3 guangzhou jobs lossy mole poison slow_disk storm unlike
+);
+
+/// The stems of the TOML files in a folder.
+fn stems(name: &str) -> BTreeSet<String> {
+    let files = std::fs::read_dir(folder(name)).unwrap();
+    let paths = files.map(|file| file.unwrap().path());
+    let toml = paths.filter(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    toml.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn every_scenario_has_a_test() {
+    let tested: BTreeSet<String> = NAMES.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(stems("scenarios"), tested);
+}
+
+#[test]
+fn one_seed_is_one_run_and_two_seeds_are_two() {
+    let logs = [run("storm", 1).log, run("storm", 1).log, run("storm", 2).log];
+    assert_eq!(logs[0], logs[1]);
+    assert_ne!(logs[0], logs[2]);
+}
+
+/// A run that once broke a rule.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    /// What went wrong then.
+    story: String,
+    /// Stem of a scenario's file.
+    scenario: String,
+    seed: u64,
+}
+
+#[test]
+fn kept_seeds_stay_repaired() {
+    for stem in stems("seeds") {
+        let text = std::fs::read_to_string(folder("seeds").join(format!("{stem}.toml"))).unwrap();
+        let kept: Kept = toml::from_str(&text).unwrap_or_else(|error| panic!("{stem}: {error}"));
+        assert!(!kept.story.is_empty());
+        run(&kept.scenario, kept.seed);
+    }
+}
