@@ -12,17 +12,17 @@ use starfarm_protocol::seal::{Mode, Responder, StaticKey};
 
 use super::Shared;
 
-pub(super) fn serve(listener: TcpListener, shared: Arc<Mutex<Shared>>, key: StaticKey, plain: bool) {
+pub(super) fn serve(listener: TcpListener, shared: Arc<Mutex<Shared>>, key: StaticKey) {
     std::thread::spawn(move || {
         for socket in listener.incoming().flatten() {
             let (shared, key) = (Arc::clone(&shared), key.clone());
-            std::thread::spawn(move || drop(speak(socket, &shared, &key, plain)));
+            std::thread::spawn(move || drop(speak(socket, &shared, &key)));
         }
     });
 }
 
-fn speak(mut socket: TcpStream, shared: &Mutex<Shared>, key: &StaticKey, plain: bool) -> io::Result<()> {
-    let mode = Mode { stream: true, plain };
+fn speak(mut socket: TcpStream, shared: &Mutex<Shared>, key: &StaticKey) -> io::Result<()> {
+    let mode = Mode { stream: true, plain: false };
     let mut responder = Responder::new(key.clone(), FarmId([1; 16]), Epoch(1), mode, [0; 32]);
     let hello = frame(&mut socket)?;
     let reply = answer(&mut responder, &shared.lock().unwrap().keys, &hello, 0).map_err(io::Error::other)?;

@@ -93,7 +93,7 @@ impl Fake {
         let fake = Self { dir, shared, key, address, secret, plain, epoch, stop };
         fake.write_join(address.to_string());
         fake.serve(udp);
-        bulk::serve(tcp, Arc::clone(&fake.shared), fake.key.clone(), plain);
+        bulk::serve(tcp, Arc::clone(&fake.shared), fake.key.clone());
         fake
     }
 
