@@ -23,3 +23,17 @@ fn the_figures_have_the_contracts_keys_and_fit_together() {
     let marker = dir.path().to_string_lossy().into_owned();
     until("all that was started has gone", || running_with(&marker).is_empty());
 }
+
+#[test]
+fn a_plan_is_the_scaling_law_with_what_was_measured_here() {
+    let dir = TempDir::new();
+    let mut command = program("starfarm", dir.path());
+    command.env("TMPDIR", dir.path());
+    command.args(["plan", "--slots", "4", "--target-seconds", "60", "--tasks", "20000", "--output", "json"]);
+    let plan = run(command).exits(0).json();
+    assert_eq!(plan["schema"], "starfarm/plan/1");
+    let number = |key: &str| plan[key].as_f64().unwrap();
+    let law = number("target_seconds") / (number("slots") * number("dispatch_us") / 1e6);
+    assert_eq!(number("nodes_max"), law.floor(), "{plan}");
+    assert_eq!((number("slots"), number("target_seconds")), (4.0, 60.0));
+}
