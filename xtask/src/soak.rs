@@ -7,12 +7,57 @@ struct Soak {
     name: &'static str,
     /// What it shows, and about how long it takes.
     why: &'static str,
-    /// Arguments of cargo, parted by blanks.
-    cargo: &'static str,
+    /// Arguments of cargo, parted by blanks, one call after another.
+    cargo: &'static [&'static str],
 }
 
-/// All of them, in the order in which they run. None yet.
-const SOAKS: &[Soak] = &[];
+/// All of them, in the order in which they run. Those that need our programs build them first.
+const SOAKS: &[Soak] = &[
+    Soak {
+        name: "guangzhou",
+        why: "the paper's run of 300 nodes x 177 h, with faults; 1 to 2 minutes",
+        cargo: &["run --release -p starfarm-sim -- run tests/scenarios/guangzhou.toml --seed 1"],
+    },
+    Soak {
+        name: "mole",
+        why: "the paper's run of 100 nodes x 6 slots x 169 h; 1 to 2 minutes",
+        cargo: &["run --release -p starfarm-sim -- run tests/scenarios/mole.toml --seed 1"],
+    },
+    Soak {
+        name: "figure3",
+        why: "the paper's figure 3: a switch is lost and comes back; seconds",
+        cargo: &["run --release -p starfarm-sim -- run tests/scenarios/figure3.toml --seed 1"],
+    },
+    Soak {
+        name: "storm",
+        why: "all faults at once in the simulator, 200 seeds; minutes",
+        cargo: &["run --release -p starfarm-sim -- run tests/scenarios/storm.toml --seeds 1000..1200"],
+    },
+    Soak {
+        name: "memory",
+        why: "the scheduler's memory after 10^7 tasks of a job of 10^18 units at 20 % loss; 2 to 4 minutes",
+        cargo: &[
+            "build --release --workspace --bins",
+            "run --release -p starfarm-benches --bin farm_rate -- memory",
+        ],
+    },
+    Soak {
+        name: "dispatch",
+        why: "tasks a second and scheduler CPU a task, 8 worker processes; a minute",
+        cargo: &[
+            "build --release --workspace --bins",
+            "run --release -p starfarm -- bench dispatch --tasks 15000000 --nodes 8",
+        ],
+    },
+    Soak {
+        name: "programs",
+        why: "10 000 programs against xargs and a bare loop, by turns; 2 minutes",
+        cargo: &[
+            "build --release --workspace --bins",
+            "run --release -p starfarm-benches --bin farm_rate -- true",
+        ],
+    },
+];
 
 /// Runs the soaks of these `names`, all without any, or only prints what would run.
 pub(crate) fn run(steps: &mut Steps, names: &[String], list: bool) {
@@ -26,7 +71,7 @@ pub(crate) fn run(steps: &mut Steps, names: &[String], list: bool) {
     print!("{}", plan(&chosen));
     if !list {
         for soak in chosen {
-            steps.cargo(soak.cargo, &[]);
+            soak.cargo.iter().for_each(|call| steps.cargo(call, &[]));
         }
     }
 }
@@ -41,10 +86,11 @@ fn choose<'a>(soaks: &'a [Soak], names: &[String]) -> Result<Vec<&'a Soak>, Stri
 }
 
 fn plan(soaks: &[&Soak]) -> String {
-    if soaks.is_empty() {
-        return "no soak is defined yet\n".to_owned();
-    }
-    soaks.iter().map(|soak| format!("{}: {}\n    cargo {}\n", soak.name, soak.why, soak.cargo)).collect()
+    let one = |soak: &&Soak| {
+        let calls: String = soak.cargo.iter().map(|call| format!("    cargo {call}\n")).collect();
+        format!("{}: {}\n{calls}", soak.name, soak.why)
+    };
+    soaks.iter().map(one).collect()
 }
 
 #[cfg(test)]
@@ -52,8 +98,8 @@ mod tests {
     use super::*;
 
     const TWO: [Soak; 2] = [
-        Soak { name: "long", why: "a week in one hour", cargo: "run --bin long" },
-        Soak { name: "wide", why: "300 nodes, 2 minutes", cargo: "run --bin wide" },
+        Soak { name: "long", why: "a week in one hour", cargo: &["build", "run --bin long"] },
+        Soak { name: "wide", why: "300 nodes, 2 minutes", cargo: &["run --bin wide"] },
     ];
 
     #[test]
@@ -72,8 +118,8 @@ mod tests {
     }
 
     #[test]
-    fn the_plan_prints_reason_and_command() {
-        assert_eq!(plan(&[&TWO[0]]), "long: a week in one hour\n    cargo run --bin long\n");
-        assert_eq!(plan(&[]), "no soak is defined yet\n");
+    fn the_plan_prints_reason_and_commands() {
+        let text = "long: a week in one hour\n    cargo build\n    cargo run --bin long\n";
+        assert_eq!(plan(&[&TWO[0]]), text);
     }
 }
