@@ -21,6 +21,8 @@
 
 use std::fmt;
 
+use crc32c::crc32c;
+
 use crate::ids::ContentHash;
 
 /// First record of a stream that speaks this protocol.
@@ -291,67 +293,11 @@ fn read_hash_and_number(body: &[u8]) -> Result<(ContentHash, u64), BulkError> {
     Ok((ContentHash(*hash), read_number(rest)?))
 }
 
-/// CRC32C (Castagnoli; RFC 3720, appendix B.4), eight bytes a step by eight tables.
-pub fn crc32c(bytes: &[u8]) -> u32 {
-    let mut crc = u32::MAX;
-    let (words, rest) = bytes.as_chunks::<8>();
-    for word in words {
-        let low = u32::from_le_bytes([word[0], word[1], word[2], word[3]]) ^ crc;
-        let [a, b, c, d] = low.to_le_bytes();
-        crc = [a, b, c, d, word[4], word[5], word[6], word[7]]
-            .into_iter()
-            .zip(CRC_TABLES.iter().rev())
-            .fold(0, |sum, (byte, table)| sum ^ table[usize::from(byte)]);
-    }
-    for byte in rest {
-        crc = crc >> 8 ^ CRC_TABLES[0][usize::from(crc as u8 ^ byte)];
-    }
-    !crc
-}
-
-/// Table t holds the CRC of each byte followed by t zero bytes.
-static CRC_TABLES: [[u32; 256]; 8] = {
-    let mut tables = [[0; 256]; 8];
-    let mut byte = 0;
-    while byte < 256 {
-        let mut crc = byte as u32;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = if crc & 1 == 1 { crc >> 1 ^ 0x82F6_3B78 } else { crc >> 1 };
-            bit += 1;
-        }
-        tables[0][byte] = crc;
-        byte += 1;
-    }
-    let mut at = 256;
-    while at < 8 * 256 {
-        let before = tables[at / 256 - 1][at % 256];
-        tables[at / 256][at % 256] = before >> 8 ^ tables[0][(before & 255) as usize];
-        at += 1;
-    }
-    tables
-};
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const HASH: ContentHash = ContentHash([7; 32]);
-
-    #[test]
-    fn crc32c_has_the_published_values() {
-        assert_eq!(crc32c(b""), 0);
-        assert_eq!(crc32c(b"123456789"), 0xE306_9283);
-        assert_eq!(crc32c(&[0; 32]), 0x8A91_36AA);
-        let ascending: Vec<u8> = (0..32).collect();
-        assert_eq!(crc32c(&ascending), 0x46DD_794E);
-        // RFC 3720's iSCSI read command: 48 bytes, so that whole steps and no rest.
-        let mut read = [0; 48];
-        read[..2].copy_from_slice(&[1, 0xC0]);
-        (read[16], read[22], read[27], read[31]) = (0x14, 4, 0x14, 0x18);
-        (read[32], read[40]) = (0x28, 2);
-        assert_eq!(crc32c(&read), 0xD996_3A56);
-    }
 
     #[test]
     fn messages_come_back_as_they_were() {
