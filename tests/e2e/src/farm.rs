@@ -69,6 +69,12 @@ impl Farm {
         &self.dir
     }
 
+    /// A shell command that ends only when the test is over: nothing that a test leaves behind by mistake
+    /// stays for long.
+    pub fn forever(&self) -> String {
+        format!("while test -d {}; do sleep 0.05; done", self.dir.path().display())
+    }
+
     /// The scheduler's state directory.
     pub fn state(&self) -> PathBuf {
         self.dir.path().join("farm")

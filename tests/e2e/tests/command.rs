@@ -62,8 +62,9 @@ env = { SCENE = "s{}" }
 #[test]
 fn failed_units_are_told_apart_and_the_others_are_done() {
     let farm = Farm::with_workers(1, 2);
-    let script = "case {} in 0) exit 0;; 1) exit 7;; 2) kill -SEGV $$;; 3) sleep 50;; esac";
-    let id = farm.submit(&["--range", "0..5", "--timeout-seconds", "0.5", "--", "sh", "-c", script]);
+    let hang = farm.forever();
+    let script = format!("case {{}} in 0) exit 0;; 1) exit 7;; 2) kill -SEGV $$;; 3) {hang};; esac");
+    let id = farm.submit(&["--range", "0..5", "--timeout-seconds", "0.5", "--", "sh", "-c", &script]);
     farm.wait(&id).exits(1);
     let job = farm.job(&id);
     assert_eq!(
@@ -169,7 +170,7 @@ fn a_failed_unit_is_tried_again_as_often_as_asked() {
 #[test]
 fn job_wait_tells_by_its_exit_code() {
     let farm = Farm::with_workers(1, 1);
-    let hanging = farm.submit(&["--range", "0..1", "--", "sleep", "50"]);
+    let hanging = farm.submit(&["--range", "0..1", "--", "sh", "-c", &farm.forever()]);
     let reply = farm.cli(&["job", "wait", &hanging, "--timeout", "0.2"]);
     reply.exits(124).says(&["has not ended"]);
     farm.cli(&["job", "cancel", &hanging]).exits(0);

@@ -41,7 +41,7 @@ fn the_command_line_has_the_same_daemons_and_takes_the_farm_from_the_environment
 fn a_first_signal_drains_a_worker_and_a_second_one_ends_its_programs() {
     let mut farm = Farm::with_workers(1, 1);
     let file = farm.temp().path().join("pid");
-    let script = format!("echo $$ > {}; exec sleep 50", file.display());
+    let script = format!("echo $$ > {}; {}", file.display(), farm.forever());
     farm.submit(&["--range", "0..1", "--", "sh", "-c", &script]);
     let pid = until_some("the program runs", || std::fs::read_to_string(&file).ok()?.trim().parse().ok());
     let worker = &mut farm.workers[0];

@@ -32,11 +32,8 @@ fn of_too_much_output_head_and_tail_are_kept_and_memory_stays_small() {
 fn a_program_that_hangs_is_ended_when_its_time_is_over() {
     let farm = Farm::with_workers(1, 2);
     let dir = farm.temp().path().display().to_string();
-    // The second does not heed TERM and hides behind a child.
-    let script = format!(
-        "case {{}} in 0) echo $$ > {dir}/pid-0; exec sleep 50;; \
-         1) trap '' TERM; echo $$ > {dir}/pid-1; while :; do sleep 0.05; done;; esac"
-    );
+    // The second does not heed TERM.
+    let script = format!("echo $$ > {dir}/pid-{{}}; case {{}} in 1) trap '' TERM;; esac; {}", farm.forever());
     let args = ["--range", "0..2", "--units-per-task", "1", "--timeout-seconds", "0.3", "--"];
     let id = farm.submit(&[&args[..], &["sh", "-c", &script]].concat());
     farm.wait(&id).exits(1);
@@ -54,8 +51,9 @@ fn a_child_that_leaves_its_group_is_ended_with_its_unit() {
     let away = farm.temp().path().join("away");
     let away = away.display();
     let script = format!(
-        "setsid sh -c 'echo $$ > {away}; exec sleep 50' > /dev/null 2>&1 & \
-         while ! test -s {away}; do sleep 0.01; done; echo gone"
+        "setsid sh -c 'echo $$ > {away}; {}' > /dev/null 2>&1 & \
+         while ! test -s {away}; do sleep 0.01; done; echo gone",
+        farm.forever()
     );
     let id = farm.submit(&["--range", "0..1", "--", "sh", "-c", &script]);
     farm.wait(&id).exits(0);
@@ -68,7 +66,7 @@ fn a_child_that_leaves_its_group_is_ended_with_its_unit() {
 fn a_child_that_keeps_the_output_open_does_not_hold_its_unit() {
     let farm = Farm::with_workers(1, 1);
     let file = farm.temp().path().join("holder");
-    let script = format!("sleep 50 & echo $! > {}; echo done", file.display());
+    let script = format!("({}) & echo $! > {}; echo done", farm.forever(), file.display());
     let id = farm.submit(&["--range", "0..1", "--", "sh", "-c", &script]);
     farm.wait(&id).exits(0);
     let pid = until_some("the child is named", || std::fs::read_to_string(&file).ok()?.trim().parse().ok());

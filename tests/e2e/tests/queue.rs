@@ -75,9 +75,9 @@ fn cancel_ends_programs_that_will_not_end_and_keeps_what_is_done() {
     let dir = farm.temp().path().display().to_string();
     // Unit 0 is done at once, unit 1 heeds TERM, unit 2 does not.
     let script = format!(
-        "case {{}} in 0) echo kept;; \
-         1) trap 'echo heard > {dir}/heard; exit 3' TERM; echo $$ > {dir}/pid-1; while :; do sleep 0.05; done;; \
-         2) trap '' TERM; echo $$ > {dir}/pid-2; while :; do sleep 0.05; done;; esac"
+        "case {{}} in 0) echo kept; exit;; 1) trap 'echo heard > {dir}/heard; exit 3' TERM;; \
+         2) trap '' TERM;; esac; echo $$ > {dir}/pid-{{}}; {}",
+        farm.forever()
     );
     let id = farm.submit(&["--range", "0..3", "--units-per-task", "1", "--", "sh", "-c", &script]);
     let (heeding, stubborn) = (pid_in(&farm, "pid-1"), pid_in(&farm, "pid-2"));
@@ -101,7 +101,7 @@ fn cancel_ends_programs_that_will_not_end_and_keeps_what_is_done() {
 #[test]
 fn only_an_ended_job_is_deleted() {
     let farm = Farm::with_workers(1, 1);
-    let id = farm.submit(&["--range", "0..1", "--", "sleep", "50"]);
+    let id = farm.submit(&["--range", "0..1", "--", "sh", "-c", &farm.forever()]);
     farm.cli(&["job", "delete", &id]).exits(6).says(&["cancel it first"]);
     farm.cli(&["job", "cancel", &id]).exits(0);
     farm.cli(&["job", "delete", &id]).exits(0);
