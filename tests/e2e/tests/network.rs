@@ -44,7 +44,15 @@ fn require_exact(farm: &Farm, id: &str) {
     {
         assert_eq!(job[key], value.to_string(), "{key} of {job}");
     }
+    // Whoever counted a repeat would credit a node with it.
+    let nodes = farm.ask(&["nodes"])["nodes"].take();
+    let credited = nodes.as_array().unwrap().iter().map(|node| number(node, "units_done")).sum::<u64>();
+    assert_eq!(credited, u64::from(UNITS), "{nodes}");
     assert!(units(&farm.results(id)["hits"]).into_iter().eq(planted().map(u128::from)), "each hit once");
+}
+
+fn number(object: &Value, key: &str) -> u64 {
+    object[key].as_str().unwrap().parse().unwrap()
 }
 
 fn count(status: &Value, key: &str) -> u64 {
@@ -64,6 +72,7 @@ fn loss_duplication_delay_and_reordering_change_nothing() {
     }
     let status = farm.status();
     assert!(count(&status, "results_duplicate") > 0, "repeats are counted as such: {status}");
+    assert!(number(&farm.job(&id), "units_duplicate") > 0);
     assert!(count(&status, "results_counted") >= 20_000);
     assert!(count(&status, "datagrams_refused") > 0, "a copy does not open twice");
 }
