@@ -21,8 +21,9 @@ use crate::wiretap::Wiretap;
 
 /// Ticks at one instant after which a core is said to spin.
 pub(crate) const SPINS_MAX: u32 = 100;
-/// After the last job and the last fault, this many heartbeats pass before all must be at rest.
-const REST_HEARTBEATS: f64 = 60.0;
+/// After the last job and the last fault, this many heartbeats pass before all must be at rest: on a bad
+/// network handshakes are up to 30 s apart and several may be lost.
+const REST_HEARTBEATS: f64 = 180.0;
 
 /// The scheduler's side.
 #[derive(Debug)]

@@ -1,6 +1,8 @@
 //! Every scenario of `tests/scenarios` over its seeds, in its shortened form, and every kept seed of
 //! `tests/seeds`. The whole paper runs are made by hand: `starfarm-sim run FILE` in release.
 
+#![allow(clippy::unwrap_used)] // a panic here is the report
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
