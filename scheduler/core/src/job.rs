@@ -93,7 +93,7 @@ impl Kind {
     /// Units of the first task for a slot of unknown speed: small enough to be over soon.
     pub(crate) fn first_units(&self) -> u64 {
         match self {
-            Kind::Search { .. } => 1 << 21,
+            Kind::Search { .. } => 1 << 16,
             Kind::Command { .. } => 1,
             Kind::Nothing => 1 << 10,
         }
