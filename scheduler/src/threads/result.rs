@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use crossbeam_channel::{Receiver, Sender};
 use starfarm_net::BUFFER_BYTES;
-use starfarm_protocol::ids::PublicKey;
+use starfarm_protocol::ids::{Boot, PublicKey};
 use starfarm_protocol::seal::{KeyStore, Kind, Reply, Request, Responder, Role, SessionTable, packet};
 use starfarm_scheduler_core::NodeId;
 
@@ -23,6 +23,8 @@ const EXPIRE_US: u64 = 10_000_000;
 struct Known {
     node: NodeId,
     address: SocketAddr,
+    /// The incarnation that its newest session belongs to.
+    boot: Boot,
 }
 
 /// The thread's state.
@@ -120,10 +122,16 @@ impl ResultThread {
         if opened.peer.role != Role::Worker {
             return self.refuse();
         }
-        let key = opened.peer.claim.key;
+        let (key, boot) = (opened.peer.claim.key, opened.peer.claim.boot);
         let next = NodeId(self.nodes.len() as u32);
-        let known = self.nodes.entry(key).or_insert(Known { node: next, address: from });
+        let known = self.nodes.entry(key).or_insert(Known { node: next, address: from, boot });
         let node = known.node;
+        if opened.confirmed.as_ref().is_some_and(|confirmed| confirmed.sealer.is_some()) {
+            known.boot = boot;
+        } else if known.boot != boot {
+            // A late word of an earlier incarnation, whose numbers mean other things than this one's.
+            return self.refuse();
+        }
         let moved = known.address != from;
         known.address = from;
         let fresh = opened.confirmed.and_then(|confirmed| confirmed.sealer);
