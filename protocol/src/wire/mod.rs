@@ -133,7 +133,7 @@ pub struct ResultEntry<'a> {
     pub duration_us: u64,
     /// What became of the units.
     pub outcome: Outcome,
-    /// Hits of a search, outputs of a command, or a sentence; see [`results`].
+    /// Hits of a search ([`HitEntry`]), outputs of a command ([`CommandUnit`]), or a sentence.
     pub body: &'a [u8],
 }
 
