@@ -1,0 +1,136 @@
+//! One line of a script: its words, and what they name. Nothing here touches a farm.
+
+use std::fmt::Debug;
+use std::str::FromStr;
+
+use starfarm_protocol::ids::{ContentHash, JobId, from_hex};
+use starfarm_protocol::spec::Stop;
+use starfarm_protocol::wire::{CommandUnit, FailReason, Held, HitEntry, Outputs, Stream};
+use starfarm_scheduler_core::{Kind, NewJob, NodeId, Place, Sizing};
+
+pub struct Line<'a> {
+    pub words: Vec<&'a str>,
+}
+
+pub fn parse<T: FromStr<Err: Debug>>(word: &str) -> T {
+    word.parse().unwrap_or_else(|why| panic!("`{word}` in a script: {why:?}"))
+}
+
+/// Nodes are called by a letter; its place in the alphabet is the index.
+pub fn node(word: &str) -> NodeId {
+    NodeId(u32::from(word.as_bytes()[0] - b'a'))
+}
+
+fn interval(word: &str) -> (u128, u64) {
+    let (lo, units) = word.split_once('+').unwrap_or_else(|| panic!("`{word}` is not LO+UNITS"));
+    (parse(lo), parse(units))
+}
+
+impl<'a> Line<'a> {
+    pub fn new(text: &'a str) -> Self {
+        Self { words: text.split_whitespace().collect() }
+    }
+
+    pub fn verb(&self) -> &'a str {
+        self.words[0]
+    }
+
+    pub fn word(&self, at: usize) -> &'a str {
+        self.words[at]
+    }
+
+    pub fn number(&self, at: usize) -> u64 {
+        parse(self.words[at])
+    }
+
+    pub fn has(&self, word: &str) -> bool {
+        self.words.contains(&word)
+    }
+
+    pub fn node(&self) -> NodeId {
+        node(self.words[1])
+    }
+
+    pub fn interval(&self, at: usize) -> (u128, u64) {
+        interval(self.words[at])
+    }
+
+    /// The word behind `name`.
+    pub fn after(&self, name: &str) -> Option<&'a str> {
+        self.words.iter().position(|word| *word == name).map(|at| self.words[at + 1])
+    }
+
+    pub fn named(&self, name: &str, default: u64) -> u64 {
+        self.after(name).map_or(default, parse)
+    }
+
+    /// `0+10,20+5`, or `none`.
+    pub fn held(&self, word: &str) -> Vec<Held> {
+        let job = JobId(self.named("job", 1));
+        let intervals = word.split(',').filter(|word| *word != "none").map(interval);
+        intervals.map(|(lo, units)| Held { job, lo, units }).collect()
+    }
+
+    pub fn new_job(&self, spec: ContentHash) -> NewJob {
+        let kind = if self.has("search") {
+            let targets = self.named("search", 1) as u32;
+            let stop = match () {
+                () if self.has("never") => Stop::Never,
+                () if self.has("first-hit") => Stop::FirstHit,
+                () => Stop::AllTargets,
+            };
+            Kind::Search { stop, missing: (0..targets).collect(), targets }
+        } else if self.has("command") {
+            Kind::Command { retries: self.named("retries", 0) as u32 }
+        } else {
+            Kind::Nothing
+        };
+        let place = match () {
+            () if self.has("head") => Place::Head,
+            () if self.has("now") => Place::Now,
+            () => Place::Tail,
+        };
+        let sizing = match self.after("units") {
+            Some(units) => Sizing::Units(parse(units)),
+            None => Sizing::TargetUs(self.named("target", 8) * 1_000_000),
+        };
+        let (name, user) = (String::new(), String::new());
+        NewJob { name, user, spec, units: parse(self.words[1]), kind, sizing, place }
+    }
+
+    /// The body of a result, by its verb.
+    pub fn body(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        if let Some(hex) = self.after("body") {
+            return from_hex(hex).expect("a script writes bodies in hex");
+        }
+        let (lo, _) = self.interval(2);
+        match self.verb() {
+            "ran" => self.words[3].split(',').for_each(|word| outcome(word).write(&mut body)),
+            "refuse" => body.extend_from_slice(self.words[3].as_bytes()),
+            _ => {
+                let hits = self.after("hits").into_iter().flat_map(|hits| hits.split(','));
+                for (unit, target) in hits.map(|hit| hit.split_once(':').expect("UNIT:TARGET")) {
+                    let offset = (parse::<u128>(unit) - lo) as u64;
+                    HitEntry { offset, target: parse(target) }.write(&mut body);
+                }
+            }
+        }
+        body
+    }
+}
+
+/// `ok`, `exit3`, `signal9` or `timeout`.
+fn outcome(word: &str) -> CommandUnit {
+    let code = |prefix: &str| word.strip_prefix(prefix).map(parse::<i32>);
+    let (failed, code) = match (code("exit"), code("signal"), word) {
+        (Some(code), ..) => (Some(FailReason::Exit), code),
+        (_, Some(signal), _) => (Some(FailReason::Signal), signal),
+        (.., "timeout") => (Some(FailReason::Timeout), 9),
+        (.., "ok") => (None, 0),
+        _ => panic!("unknown outcome `{word}`"),
+    };
+    let nothing = || Stream::Inline(Vec::new());
+    let outputs = Outputs { stdout: nothing(), stderr: nothing() };
+    CommandUnit { failed, code, duration_us: 1_000, outputs }
+}

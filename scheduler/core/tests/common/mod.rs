@@ -1,0 +1,325 @@
+//! A farm on a bench: scripts in, a readable story out. This file carries scripts out; `line` reads their
+//! lines and `print` words what the farm does. No worker, socket or seal is here: a script says what workers
+//! send. Times are milliseconds. After each line the farm takes its turn and all of it is checked.
+//!
+//! | line | means |
+//! | --- | --- |
+//! | `submit N [search T targets [never/first-hit]] [command retries R] [units U / target S] [head/now]` | |
+//! | `cancel/pause/resume/front/switch/delete JOB`, `drain/undrain/forget NODE` | what users do |
+//! | `join NODE slots K [queue Q]`, `hello NODE boot B [died UNIT]`, `session NODE`, `bye NODE` | |
+//! | `ack NODE` | the node acknowledges every offer that it has heard |
+//! | `done/ran/return/refuse NODE LO+UNITS ...` | a result: `hits UNIT:TARGET,..`, `ok,exit3,signal9`, words |
+//! | ... `[job J] [ms DURATION] [spec S] [attempt A] [body HEX]` | what else it may say |
+//! | `again NODE` | its last result, byte for byte |
+//! | `beat NODE LO+UNITS,..|none [running UNIT] [draining]`, `feedback NODE UPS DOWNS` | |
+//! | `live MS NODE HELD ...` | the nodes beat every two seconds until then; answers are not printed |
+//! | `at MS` | time passes |
+//! | `hold`, `durable` | records wait from now on; they are durable, now and from now on |
+//! | `show JOB`, `nodes`, `tasks NODE` | prints a job, the nodes' states, how many tasks a node has |
+#![allow(dead_code)] // each test file uses some of it
+
+mod line;
+mod print;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
+use starfarm_protocol::limits::PROTOCOL_VERSION;
+use starfarm_protocol::wire::{
+    Feedback, Heartbeat, Hello, Message, Offer, Outcome, Packer, ResultEntry, messages,
+};
+use starfarm_scheduler_core::{Config, Deed, Deeds, Farm, JobCommand, NodeCommand, NodeId};
+
+use line::Line;
+
+/// What a node of the script has said and heard.
+#[derive(Default)]
+struct Peer {
+    boot: u64,
+    slots: u16,
+    queue: u32,
+    results: u64,
+    beats: u32,
+    heard: Vec<Offer>,
+    to_ack: Vec<u64>,
+    last_result: Vec<u8>,
+}
+
+pub struct Bench {
+    pub farm: Farm,
+    pub now_us: u64,
+    pub story: String,
+    peers: BTreeMap<NodeId, Peer>,
+    next_job: u64,
+    holding: bool,
+    answers_printed: bool,
+}
+
+pub fn config() -> Config {
+    Config::new(FarmId([1; 16]), Epoch(1))
+}
+
+/// The specification that the script's jobs have, by their numbers.
+pub fn spec(number: u64) -> ContentHash {
+    ContentHash([number as u8; 32])
+}
+
+impl Bench {
+    pub fn new(config: Config) -> Self {
+        Self {
+            next_job: config.last_job + 1,
+            farm: Farm::new(config, 0),
+            now_us: 0,
+            story: String::new(),
+            peers: BTreeMap::new(),
+            holding: false,
+            answers_printed: true,
+        }
+    }
+
+    /// Carries out the script; the story since the last call comes back.
+    pub fn run(&mut self, script: &str) -> String {
+        for text in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            self.carry_out(&Line::new(text));
+            self.turn();
+        }
+        std::mem::take(&mut self.story)
+    }
+
+    fn carry_out(&mut self, line: &Line<'_>) {
+        match line.verb() {
+            "submit" => self.submit(line),
+            "cancel" => self.command_job(line, JobCommand::Cancel),
+            "pause" => self.command_job(line, JobCommand::Pause),
+            "resume" => self.command_job(line, JobCommand::Resume),
+            "front" => self.command_job(line, JobCommand::Front),
+            "switch" => self.command_job(line, JobCommand::Switch),
+            "delete" => self.command_job(line, JobCommand::Delete),
+            "drain" => self.command_node(line, NodeCommand::Drain),
+            "undrain" => self.command_node(line, NodeCommand::Resume),
+            "forget" => self.command_node(line, NodeCommand::Forget),
+            "join" | "hello" | "session" => self.greet(line),
+            "bye" => self.say(line.node(), Packer::bye),
+            "ack" => self.acknowledge(line.node()),
+            "done" | "ran" | "return" | "refuse" => self.result(line),
+            "again" => {
+                let bytes = self.peer(line.node()).last_result.clone();
+                self.hear(line.node(), &bytes);
+            }
+            "beat" => self.beat(line.node(), line),
+            "feedback" => {
+                let (speed_ups, slow_downs) = (line.number(2) as u32, line.number(3) as u32);
+                self.say(line.node(), |p| p.feedback(&Feedback { speed_ups, slow_downs }));
+            }
+            "live" => self.live(line),
+            "at" => self.advance(line.number(1) * 1_000),
+            "hold" => self.holding = true,
+            "durable" => self.holding = false,
+            "show" => self.tell(&print::job(&self.farm, JobId(line.number(1)))),
+            "nodes" => {
+                let nodes = print::nodes(&mut self.farm, self.now_us);
+                self.tell(&nodes);
+            }
+            "tasks" => {
+                let tasks = print::tasks(&mut self.farm, line.node(), self.now_us);
+                self.tell(&tasks);
+            }
+            other => panic!("unknown command `{other}`"),
+        }
+    }
+
+    fn submit(&mut self, line: &Line<'_>) {
+        let new = line.new_job(spec(self.next_job));
+        self.next_job += 1;
+        self.with_deeds(|farm, now_us, deeds| {
+            let answer = farm.submit(new, now_us, deeds);
+            answer.err().map(|why| format!("submit: {why:?}"))
+        });
+    }
+
+    fn command_job(&mut self, line: &Line<'_>, command: JobCommand) {
+        let id = JobId(line.number(1));
+        self.with_deeds(|farm, now_us, deeds| {
+            let answer = farm.command_job(id, command, now_us, deeds);
+            answer.err().map(|why| format!("{command:?}: {why:?}"))
+        });
+    }
+
+    fn command_node(&mut self, line: &Line<'_>, command: NodeCommand) {
+        self.with_deeds(|farm, _, deeds| {
+            let answer = farm.command_node(line.word(1), command, deeds);
+            answer.err().map(|why| format!("{command:?}: {why:?}"))
+        });
+    }
+
+    /// A new session, and its hello: of a new node, of another incarnation, or of the same.
+    fn greet(&mut self, line: &Line<'_>) {
+        let (id, now_us) = (line.node(), self.now_us);
+        let peer = self.peers.entry(id).or_default();
+        let boot = line.named("boot", peer.boot.max(1));
+        if boot != peer.boot {
+            *peer = Peer { boot, slots: peer.slots, queue: peer.queue, ..Peer::default() };
+        }
+        peer.slots = line.named("slots", u64::from(peer.slots)) as u16;
+        peer.queue = line.named("queue", u64::from(peer.queue.max(8))) as u32;
+        let hello = Hello {
+            version: PROTOCOL_VERSION,
+            boot: Boot(boot),
+            slots: peer.slots,
+            queue_tasks_max: peer.queue,
+            receive_datagrams_max: 92,
+            died_running: line.after("died").map(|unit| (JobId(1), line::parse(unit))).into_iter().collect(),
+        };
+        self.farm.on_session(id, line.word(1), now_us);
+        self.say(id, |p| p.hello(&hello));
+    }
+
+    fn acknowledge(&mut self, id: NodeId) {
+        let ranges: Vec<_> = self.peer(id).to_ack.drain(..).map(|attempt| (attempt, attempt)).collect();
+        self.say(id, |p| p.task_ack(&ranges));
+    }
+
+    fn result(&mut self, line: &Line<'_>) {
+        let (id, (lo, units), job) = (line.node(), line.interval(2), JobId(line.named("job", 1)));
+        let (body, peer) = (line.body(), self.peer(id));
+        peer.results += 1;
+        let overlaps = |offer: &&Offer| {
+            offer.job == job && offer.lo < lo + u128::from(units) && lo < offer.lo + u128::from(offer.units)
+        };
+        let heard = peer.heard.iter().rfind(overlaps).map_or(0, |offer| offer.attempt.0);
+        let entry = ResultEntry {
+            job,
+            spec: spec(line.named("spec", job.0)),
+            sequence: peer.results,
+            attempt: Attempt(line.named("attempt", heard)),
+            lo,
+            units,
+            duration_us: line.named("ms", 1_000) * 1_000,
+            outcome: match line.verb() {
+                "return" => Outcome::Returned,
+                "refuse" => Outcome::Refused,
+                _ => Outcome::Done,
+            },
+            body: &body,
+        };
+        peer.last_result = packed(|p| p.result(&entry));
+        let bytes = peer.last_result.clone();
+        self.hear(id, &bytes);
+    }
+
+    fn beat(&mut self, id: NodeId, line: &Line<'_>) {
+        let peer = self.peer(id);
+        peer.beats += 1;
+        let beat = Heartbeat {
+            number: peer.beats,
+            draining: line.has("draining"),
+            running: line.after("running").map(|unit| (JobId(1), line::parse(unit))).into_iter().collect(),
+            held: line.held(line.word(2)),
+            ..Heartbeat::default()
+        };
+        self.say(id, |p| p.heartbeat(&beat));
+    }
+
+    /// `live MS NODE HELD ...`: nothing is lost meanwhile, and nothing new is done.
+    fn live(&mut self, line: &Line<'_>) {
+        let until_us = line.number(1) * 1_000;
+        self.answers_printed = false;
+        while self.now_us < until_us {
+            for pair in line.words[2..].chunks(2) {
+                self.beat(line::node(pair[0]), &Line::new(&format!("beat {} {}", pair[0], pair[1])));
+                self.turn();
+            }
+            self.advance((self.now_us + 2_000_000).min(until_us));
+        }
+        self.answers_printed = true;
+    }
+
+    fn peer(&mut self, id: NodeId) -> &mut Peer {
+        self.peers.get_mut(&id).expect("a script lets a node join first")
+    }
+
+    fn say(&mut self, id: NodeId, pack: impl FnOnce(&mut Packer)) {
+        let bytes = packed(pack);
+        self.hear(id, &bytes);
+    }
+
+    pub fn hear(&mut self, id: NodeId, datagram: &[u8]) {
+        self.with_deeds(|farm, now_us, deeds| {
+            farm.on_datagram(id, datagram, now_us, deeds);
+            None
+        });
+    }
+
+    fn advance(&mut self, to_us: u64) {
+        for _ in 0..100_000 {
+            let due_us = self.farm.next_deadline_us();
+            if due_us > to_us {
+                self.now_us = to_us;
+                return;
+            }
+            self.now_us = self.now_us.max(due_us);
+            self.with_deeds(|farm, now_us, deeds| {
+                farm.on_tick(now_us, deeds);
+                None
+            });
+            self.turn();
+        }
+        panic!("a tick must do what is due");
+    }
+
+    fn turn(&mut self) {
+        if !self.holding {
+            self.farm.on_durable(self.farm.last_sequence(), self.now_us);
+        }
+        self.with_deeds(|farm, now_us, deeds| {
+            farm.turn(now_us, deeds);
+            None
+        });
+    }
+
+    /// Lets the farm do something, checks it, and tells what came of it.
+    fn with_deeds(&mut self, act: impl FnOnce(&mut Farm, u64, &mut Deeds) -> Option<String>) {
+        let mut deeds = Deeds::default();
+        let answer = act(&mut self.farm, self.now_us, &mut deeds);
+        self.farm.check_all().unwrap_or_else(|broken| panic!("{broken}, after\n{}", self.story));
+        answer.iter().for_each(|why| self.tell(why));
+        for deed in deeds.0 {
+            match deed {
+                Deed::Send(id, datagrams) => datagrams.iter().for_each(|d| self.note_datagram(id, d)),
+                Deed::Event(event) => self.tell(&event.to_string()),
+                Deed::Record(..) => {}
+            }
+        }
+    }
+
+    fn note_datagram(&mut self, id: NodeId, datagram: &[u8]) {
+        let mut said = Vec::new();
+        for message in messages(datagram).map(Result::unwrap) {
+            let is_answer = matches!(message, Message::HeartbeatAnswer(_));
+            if let Message::Offers(offers) = &message {
+                let peer = self.peers.get_mut(&id).expect("the farm talks to nodes of the script");
+                for offer in offers.clone().map(Result::unwrap) {
+                    peer.to_ack.push(offer.attempt.0);
+                    peer.heard.push(offer);
+                }
+            }
+            if self.answers_printed || !is_answer {
+                said.push(print::message(message));
+            }
+        }
+        if !said.is_empty() {
+            self.tell(&format!("to {}: {}", print::name(id), said.join("; ")));
+        }
+    }
+
+    fn tell(&mut self, what: &str) {
+        writeln!(self.story, "{}: {what}", self.now_us / 1_000).unwrap();
+    }
+}
+
+fn packed(pack: impl FnOnce(&mut Packer)) -> Vec<u8> {
+    let mut packer = Packer::new();
+    pack(&mut packer);
+    packer.finish().concat()
+}

@@ -1,0 +1,77 @@
+//! The farm in the words of the stories: what it says to a node, and how jobs and nodes stand.
+
+use starfarm_protocol::ids::JobId;
+use starfarm_protocol::wire::{Letting, Message, Offer};
+use starfarm_scheduler_core::{Farm, NodeId};
+
+pub fn name(id: NodeId) -> char {
+    char::from(b'a' + id.0 as u8)
+}
+
+/// What a scheduler may say to a worker; offers as `ATTEMPT=LO+UNITS`.
+pub fn message(message: Message<'_>) -> String {
+    match message {
+        Message::Welcome(welcome) => format!("welcome epoch {}", welcome.epoch.0),
+        Message::Offers(offers) => {
+            let offers: Vec<Offer> = offers.map(Result::unwrap).collect();
+            let task = |o: &Offer| format!("{}={}+{}", o.attempt.0, o.lo, o.units);
+            format!(
+                "offer job {}: {}",
+                offers[0].job.0,
+                offers.iter().map(task).collect::<Vec<_>>().join(" ")
+            )
+        }
+        Message::ResultAck(_, ranges) => format!("ack results {:?}", ranges.collect::<Vec<_>>()),
+        Message::HeartbeatAnswer(answer) => format!("answer {}", answer.number),
+        Message::Withdraw(w) => {
+            let letting = if w.letting == Letting::Kill { "kill" } else { "trim" };
+            format!("withdraw job {} {letting} before {}", w.job.0, w.before.0)
+        }
+        other => panic!("a scheduler does not say {other:?}"),
+    }
+}
+
+/// A job in one line. What is zero or empty is left out, but for the three counts that always matter.
+pub fn job(farm: &Farm, id: JobId) -> String {
+    let Some(job) = farm.job(id) else { return format!("job {} is unknown", id.0) };
+    let mut line = format!(
+        "job {} is {}: done {}, out {}, waiting {}",
+        id.0,
+        job.state.word(),
+        job.done,
+        job.out,
+        job.pending
+    );
+    let counts = [
+        ("abandoned", job.abandoned),
+        ("duplicate", job.totals.duplicate_units),
+        ("resent tasks", u128::from(job.totals.resent)),
+    ];
+    for (what, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+        line += &format!(", {what} {count}");
+    }
+    let hits = farm.hits(id);
+    if !hits.is_empty() {
+        line += &format!(", hits {hits:?}");
+    }
+    for (unit, failed) in farm.failed_units(id) {
+        let code = failed.code.map_or(String::new(), |code| format!(" {code}"));
+        line += &format!(", unit {unit} failed by {}{code}", failed.reason.word());
+    }
+    for (node, why) in job.refused_by {
+        line += &format!(", refused by {node}: {why}");
+    }
+    line
+}
+
+pub fn nodes(farm: &mut Farm, now_us: u64) -> String {
+    let nodes = farm.nodes(now_us);
+    let words: Vec<_> = nodes.iter().map(|node| format!("{} {}", node.name, node.state.word())).collect();
+    words.join(", ")
+}
+
+/// How many tasks in dq a node has.
+pub fn tasks(farm: &mut Farm, id: NodeId, now_us: u64) -> String {
+    let tasks = farm.nodes(now_us).iter().find(|node| node.id == id).map_or(0, |node| node.tasks);
+    format!("{} has {tasks} tasks", name(id))
+}
