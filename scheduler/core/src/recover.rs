@@ -246,17 +246,24 @@ impl Farm {
                 expired.push(task_id);
             }
         }
+        if expired.is_empty() {
+            return;
+        }
         for task_id in expired {
             let (job, lo, hi) = {
                 let task = self.dq.at(task_id);
                 (task.job, task.lo, task.hi)
             };
             self.back_to_gq(task_id, lo, hi);
-            let Some(node) = self.nodes.get_mut(&id) else { return };
-            node.sink(now_us);
-            deeds.event(Event::TaskExpired { job, lo, hi, node: node.name.clone() });
-            self.count_live();
+            if let Some(node) = self.nodes.get(&id) {
+                deeds.event(Event::TaskExpired { job, lo, hi, node: node.name.clone() });
+            }
         }
+        // Once, however many vanished together: that is one mishap, and each sinking doubles the pause.
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.sink(now_us);
+        }
+        self.count_live();
     }
 
     fn on_bye(&mut self, id: NodeId, deeds: &mut Deeds) {

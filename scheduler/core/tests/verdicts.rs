@@ -59,7 +59,7 @@ fn books(bench: &Bench) -> (u128, u128, u128) {
 #[test]
 fn a_result_whose_units_are_all_new_is_counted() {
     let bench = check("done a 0+10", Verdict::Counted);
-    assert_eq!(bench.farm.done_intervals(bench.farm.jobs()[0].id), [(0, 10)]);
+    assert_eq!(Vec::from_iter(bench.farm.done_intervals(bench.farm.jobs()[0].id)), [(0, 10)]);
 }
 
 #[test]

@@ -24,6 +24,7 @@ mod print;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use expect_test::Expect;
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
 use starfarm_protocol::limits::PROTOCOL_VERSION;
 use starfarm_protocol::wire::{
@@ -63,6 +64,18 @@ pub fn config() -> Config {
 /// The specification that the script's jobs have, by their numbers.
 pub fn spec(number: u64) -> ContentHash {
     ContentHash([number as u8; 32])
+}
+
+/// The story of the script is as expected.
+pub fn check(script: &str, expected: Expect) {
+    expected.assert_eq(&Bench::new(config()).run(script));
+}
+
+/// As [`check`], but what the first script brings about is not part of the story.
+pub fn check_after(before: &str, script: &str, expected: Expect) {
+    let mut bench = Bench::new(config());
+    bench.run(before);
+    expected.assert_eq(&bench.run(script));
 }
 
 impl Bench {

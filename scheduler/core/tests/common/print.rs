@@ -50,7 +50,7 @@ pub fn job(farm: &Farm, id: JobId) -> String {
     for (what, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
         line += &format!(", {what} {count}");
     }
-    let hits = farm.hits(id);
+    let hits = Vec::from_iter(farm.hits(id));
     if !hits.is_empty() {
         line += &format!(", hits {hits:?}");
     }

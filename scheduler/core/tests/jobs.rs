@@ -1,0 +1,210 @@
+//! What users do to jobs and nodes, the order of jobs, and how jobs end, told as scripts. How tasks live is
+//! in `stories`. Times in the stories are milliseconds.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Bench, check, check_after, config};
+use expect_test::expect;
+
+#[test]
+fn pause_withdraws_what_is_out_and_what_is_done_stays() {
+    check_after(
+        "submit 40 units 10\n join a slots 1\n ack a\n done a 0+4",
+        "pause 1\n beat a 4+16\n return a 6+14\n done a 4+2\n show 1\n at 1000\n resume 1\n show 1\n resume 1",
+        expect![[r#"
+            0: job 1 paused
+            0: to a: ack results [(1, 1)]; withdraw job 1 trim before 3
+            0: to a: answer 1; withdraw job 1 trim before 3
+            0: job 1 is paused: done 6, out 0, waiting 34, resent tasks 2
+            20: to a: ack results [(2, 3)]
+            1000: job 1 running
+            1000: to a: offer job 1: 3=6+4 4=10+10
+            1000: job 1 is running: done 6, out 14, waiting 20, resent tasks 2
+            1000: Resume: Conflict("job 1 is not paused")
+        "#]],
+    );
+}
+
+#[test]
+fn cancel_withdraws_and_a_result_that_comes_all_the_same_counts() {
+    check_after(
+        "submit 40 units 10\n join a slots 1\n ack a\n done a 0+10",
+        "cancel 1\n show 1\n done a 10+3\n beat a 13+7\n show 1\n pause 1\n delete 1\n beat a 13+7\n show 1",
+        expect![[r#"
+            0: job 1 cancelled
+            0: to a: withdraw job 1 kill before 4
+            0: job 1 is cancelled: done 10, out 0, waiting 0, abandoned 30
+            0: to a: answer 1; ack results [(2, 2)]; withdraw job 1 kill before 4
+            0: job 1 is cancelled: done 13, out 0, waiting 0, abandoned 27
+            0: Pause: Conflict("job 1 has ended (cancelled)")
+            0: job 1 deleted
+            0: to a: answer 2; withdraw job 1 kill before 18446744073709551615
+            0: job 1 is unknown
+        "#]],
+    );
+}
+
+#[test]
+fn switch_stops_the_running_job_at_a_units_end_and_it_goes_on_next() {
+    check_after(
+        "submit 20 units 10\n submit 10 units 10\n join a slots 1\n ack a",
+        "switch 2\n show 1\n return a 0+20\n ack a\n show 2\n done a 0+10 job 2\n show 1",
+        expect![[r#"
+            0: job 1 queued
+            0: to a: withdraw job 1 trim before 3
+            0: job 1 is queued: done 0, out 20, waiting 0
+            0: to a: ack results [(1, 1)]; offer job 2: 3=0+10; offer job 1: 4=0+10
+            0: job 2 is running: done 0, out 10, waiting 0
+            0: job 2 finished
+            0: to a: ack results [(2, 2)]; offer job 1: 5=10+10
+            0: job 1 is running: done 0, out 20, waiting 0, resent tasks 2
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_that_can_do_nothing_for_the_current_job_takes_from_the_next() {
+    check_after(
+        "submit 20 search 1 units 10\n submit 20 units 10\n join a slots 1\n ack a",
+        "refuse a 0+20 no-gpu\n show 1\n show 2\n hello a boot 2\n show 1",
+        expect![[r#"
+            0: node a refused job 1: no-gpu
+            0: to a: ack results [(1, 1)]; offer job 2: 3=0+10 4=10+10
+            0: job 1 is running: done 0, out 0, waiting 20, resent tasks 2, refused by a: no-gpu
+            0: job 2 is running: done 0, out 20, waiting 0
+            0: node a joined: 1 slots, boot 0000000000000002
+            0: to a: welcome epoch 1; offer job 1: 5=0+10 6=10+10
+            0: job 1 is running: done 0, out 20, waiting 0, resent tasks 2
+        "#]],
+    );
+}
+
+#[test]
+fn a_job_whose_last_tasks_are_out_leaves_idle_nodes_to_the_next() {
+    check(
+        "submit 20 units 10\n submit 20 units 10\n join a slots 1\n join b slots 1\n pause 2\n show 2",
+        expect![[r#"
+            0: job 1 submitted: 20 units
+            0: job 2 submitted: 20 units
+            0: node a joined: 1 slots, boot 0000000000000001
+            0: to a: welcome epoch 1; offer job 1: 1=0+10 2=10+10
+            0: node b joined: 1 slots, boot 0000000000000001
+            0: to b: welcome epoch 1; offer job 2: 3=0+10 4=10+10
+            0: job 2 paused
+            0: to b: withdraw job 2 trim before 5
+            0: job 2 is paused: done 0, out 20, waiting 0
+        "#]],
+    );
+}
+
+#[test]
+fn front_is_behind_the_running_job_and_now_is_before_it() {
+    check(
+        "submit 20 units 10\n submit 10 units 10\n submit 10 units 10 head\n join a slots 1\n ack a
+         front 2\n done a 0+10 job 3\n ack a\n submit 10 units 10 now\n return a 0+10 job 2",
+        expect![[r#"
+            0: job 1 submitted: 20 units
+            0: job 2 submitted: 10 units
+            0: job 3 submitted: 10 units
+            0: node a joined: 1 slots, boot 0000000000000001
+            0: to a: welcome epoch 1; offer job 3: 1=0+10; offer job 1: 2=0+10
+            0: job 3 finished
+            0: to a: ack results [(1, 1)]; offer job 2: 3=0+10
+            0: job 4 submitted: 10 units
+            0: job 2 queued
+            0: job 1 queued
+            0: to a: withdraw job 2 trim before 4; withdraw job 1 trim before 4
+            0: to a: ack results [(2, 2)]; offer job 4: 4=0+10
+        "#]],
+    );
+}
+
+#[test]
+fn a_drained_node_finishes_what_it_has_and_gets_nothing_new() {
+    check_after(
+        "submit 40 units 10\n join a slots 1\n ack a",
+        "drain a\n forget a\n done a 0+10\n done a 10+10\n tasks a\n nodes\n undrain a\n nodes\n beat a none draining
+         nodes\n bye a\n nodes\n show 1\n forget a\n nodes",
+        expect![[r#"
+            0: node a draining
+            0: Forget: Conflict("node a is draining: only a lost node can be forgotten")
+            0: a has 0 tasks
+            0: a draining
+            0: to a: ack results [(1, 2)]; offer job 1: 3=20+10 4=30+10
+            0: a up
+            0: node a draining
+            0: to a: answer 1
+            0: a draining
+            0: node a left
+            0: a lost
+            0: job 1 is running: done 20, out 0, waiting 20, resent tasks 2
+            0: 
+        "#]],
+    );
+}
+
+#[test]
+fn a_search_for_all_targets_ends_with_the_last_and_abandons_the_rest() {
+    check_after(
+        "submit 1000 search 2 targets units 10\n join a slots 1\n ack a",
+        "done a 0+10 hits 3:1,4:1\n show 1\n done a 10+10 hits 12:0\n at 50\n show 1\n done a 20+10 hits 25:1\n show 1",
+        expect![[r#"
+            0: hit in job 1: unit 3, target 1
+            0: hit in job 1: unit 4, target 1
+            0: to a: ack results [(1, 1)]; offer job 1: 3=20+10
+            0: job 1 is running: done 10, out 20, waiting 970, hits [(3, 1), (4, 1)]
+            0: hit in job 1: unit 12, target 0
+            0: job 1 finished
+            0: to a: ack results [(2, 2)]; withdraw job 1 kill before 4
+            50: job 1 is finished: done 20, out 0, waiting 0, abandoned 980, hits [(3, 1), (4, 1), (12, 0)]
+            50: hit in job 1: unit 25, target 1
+            50: job 1 is finished: done 30, out 0, waiting 0, abandoned 970, hits [(3, 1), (4, 1), (12, 0), (25, 1)]
+        "#]],
+    );
+}
+
+#[test]
+fn a_search_may_end_with_its_first_hit_or_never() {
+    check_after(
+        "submit 40 search 2 targets first-hit units 10\n submit 20 search 1 targets never units 10
+         join a slots 1\n ack a",
+        "done a 0+10 hits 3:1\n show 1\n done a 0+10 job 2 hits 3:0\n show 2\n done a 10+10 job 2\n show 2",
+        expect![[r#"
+            0: hit in job 1: unit 3, target 1
+            0: job 1 finished
+            0: to a: ack results [(1, 1)]; withdraw job 1 kill before 3; offer job 2: 3=0+10 4=10+10
+            0: job 1 is finished: done 10, out 0, waiting 0, abandoned 30, hits [(3, 1)]
+            0: hit in job 2: unit 3, target 0
+            0: job 2 is running: done 10, out 10, waiting 0, hits [(3, 0)]
+            0: job 2 finished
+            0: job 2 is finished: done 20, out 0, waiting 0, hits [(3, 0)]
+        "#]],
+    );
+}
+
+#[test]
+fn a_hit_in_a_duplicate_is_recorded_once() {
+    check_after(
+        "submit 40 search 2 targets units 10\n join a slots 1\n ack a",
+        "done a 0+10\n done a 0+10 hits 3:1\n again a\n show 1",
+        expect![[r#"
+            0: to a: ack results [(1, 1)]; offer job 1: 3=20+10
+            0: hit in job 1: unit 3, target 1
+            0: job 1 is running: done 10, out 20, waiting 10, duplicate 20, hits [(3, 1)]
+        "#]],
+    );
+}
+
+#[test]
+fn job_numbers_start_after_the_last_of_earlier_incarnations() {
+    let mut bench = Bench::new(starfarm_scheduler_core::Config { last_job: 41, ..config() });
+    expect![[r#"
+        0: job 42 submitted: 10 units
+        0: job 43 submitted: 10 units
+        0: job 1 is unknown
+        0: Delete: Conflict("job 42 has not ended: cancel it first")
+        0: job 42 cancelled
+    "#]]
+    .assert_eq(&bench.run("submit 10 units 10\n submit 10 units 10\n show 1\n delete 42\n cancel 42"));
+}
