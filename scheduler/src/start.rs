@@ -103,10 +103,11 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
             options.listen
         )));
     }
-    let (state, mut keys) = StateDir::open(&options.state)?;
+    let (mut state, mut keys) = StateDir::open(&options.state)?;
     let (socket, listeners) = bind(options.listen, &state)?;
     let address = socket.local_addr().map_err(|e| SchedulerError::Listen(e.to_string()))?;
     let addresses = if options.advertise.is_empty() { own_addresses(address) } else { options.advertise };
+    state.raise_epoch()?;
     state.write_join_files(&mut keys, &addresses)?;
     let io = |e: std::io::Error| SchedulerError::State(format!("the state directory cannot be used: {e}"));
     let blobs = Blobs::create(&state.file("blobs")).map_err(io)?;

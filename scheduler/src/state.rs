@@ -44,7 +44,7 @@ pub(crate) struct StateDir {
     _lock: File,
     /// The farm.
     pub(crate) farm: FarmId,
-    /// This start's epoch, on disk since before anybody can hear of it.
+    /// The epoch: this start's once [`StateDir::raise_epoch`] has put it on disk.
     pub(crate) epoch: Epoch,
     /// Our private key.
     pub(crate) key: StaticKey,
@@ -56,7 +56,7 @@ pub(crate) struct StateDir {
 }
 
 impl StateDir {
-    /// Opens or makes the directory, takes its lock and raises the epoch.
+    /// Opens or makes the directory and takes its lock.
     pub(crate) fn open(path: &Path) -> Result<(Self, KeyStore), SchedulerError> {
         let fail = |what: &str, e: std::io::Error| SchedulerError::State(format!("{what}: {e}"));
         let mut builder = DirBuilder::new();
@@ -71,7 +71,7 @@ impl StateDir {
             )));
         }
         let mut notes = Vec::new();
-        let file = next_epoch(path, &mut notes)?;
+        let file = load_farm(path, &mut notes)?;
         let key = load_key(path)?;
         let keys = match fs::read_to_string(path.join("keys.json")) {
             Ok(text) => KeyStore::from_json(&text)
@@ -91,6 +91,20 @@ impl StateDir {
     /// A file in it.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
+    }
+
+    /// Raises the epoch durably. Whoever does so must be about to listen: a start that fails before is none.
+    pub(crate) fn raise_epoch(&mut self) -> Result<(), SchedulerError> {
+        self.epoch = Epoch(self.epoch.0 + 1);
+        self.started_unix = unix_now();
+        if self.epoch.0 > 1 {
+            let (now, before) = (self.epoch.0, self.epoch.0 - 1);
+            self.notes.push(format!(
+                "epoch {now}: jobs are kept in memory only in this version, so those of epoch {before} are \
+                 gone; submit them again"
+            ));
+        }
+        self.save_last_job(self.last_job)
     }
 
     /// Notes that a job has this number, before anybody hears of it: it is never given again.
@@ -152,45 +166,36 @@ pub(crate) fn unix_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// The farm's file with its epoch raised, on disk.
-fn next_epoch(dir: &Path, notes: &mut Vec<String>) -> Result<FarmFile, SchedulerError> {
+/// The farm as its last start left it, or a new one of epoch 0.
+fn load_farm(dir: &Path, notes: &mut Vec<String>) -> Result<FarmFile, SchedulerError> {
     let path = dir.join("farm.json");
-    let now = unix_now();
-    let (farm, epoch, last_job) = match fs::read_to_string(&path) {
-        Ok(text) => {
-            let file: FarmFile = serde_json::from_str(&text).map_err(|e| {
-                SchedulerError::State(format!(
-                    "{}: {e}; restore it from a copy, or start a new farm in an empty directory",
-                    path.display()
-                ))
-            })?;
-            if file.version != FORMAT_VERSION {
-                return Err(SchedulerError::State(format!(
-                    "{} has format version {}, this scheduler knows {FORMAT_VERSION}: use the newer program",
-                    path.display(),
-                    file.version
-                )));
-            }
-            let epoch = Epoch(file.epoch.0 + 1);
-            notes.push(format!(
-                "epoch {}: jobs are kept in memory only in this version, so those of epoch {} are gone; \
-                 submit them again",
-                epoch.0, file.epoch.0
-            ));
-            if now < file.started_unix {
-                notes.push(format!(
-                    "the clock is {} s behind this farm's last start: times shown may be odd, nothing else \
-                     depends on it; set the clock",
-                    file.started_unix - now
-                ));
-            }
-            (file.farm, epoch, file.last_job)
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            let (farm, epoch) = (FarmId(random()?), Epoch(0));
+            return Ok(FarmFile { version: FORMAT_VERSION, farm, epoch, started_unix: 0, last_job: 0 });
         }
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => (FarmId(random()?), Epoch(1), 0),
         Err(e) => return Err(SchedulerError::State(format!("cannot read {}: {e}", path.display()))),
     };
-    let file = FarmFile { version: FORMAT_VERSION, farm, epoch, started_unix: now, last_job };
-    save(dir, &file)?;
+    let file: FarmFile = serde_json::from_str(&text).map_err(|e| {
+        SchedulerError::State(format!(
+            "{}: {e}; restore it from a copy, or start a new farm in an empty directory",
+            path.display()
+        ))
+    })?;
+    if file.version != FORMAT_VERSION {
+        return Err(SchedulerError::State(format!(
+            "{} has format version {}, this scheduler knows {FORMAT_VERSION}: use the newer program",
+            path.display(),
+            file.version
+        )));
+    }
+    if let Some(behind) = file.started_unix.checked_sub(unix_now()).filter(|&seconds| seconds > 0) {
+        notes.push(format!(
+            "the clock is {behind} s behind this farm's last start: times shown may be odd, nothing else \
+             depends on it; set the clock"
+        ));
+    }
     Ok(file)
 }
 
@@ -241,13 +246,16 @@ mod tests {
     #[test]
     fn each_start_raises_the_epoch_and_keeps_the_rest() {
         let dir = scratch("epoch");
-        let (first, mut keys) = StateDir::open(&dir).unwrap();
+        drop(StateDir::open(&dir).unwrap());
+        let (mut first, mut keys) = StateDir::open(&dir).unwrap();
+        first.raise_epoch().unwrap();
         first.write_join_files(&mut keys, &["h:1".into()]).unwrap();
         let join = fs::read_to_string(dir.join("worker.join")).unwrap();
         let (farm, public) = (first.farm, first.key.public());
         assert!(first.epoch == Epoch(1) && first.notes.is_empty());
         drop(first);
-        let (second, mut keys) = StateDir::open(&dir).unwrap();
+        let (mut second, mut keys) = StateDir::open(&dir).unwrap();
+        second.raise_epoch().unwrap();
         second.write_join_files(&mut keys, &["h:1".into()]).unwrap();
         second.save_last_job(7).unwrap();
         assert_eq!((second.epoch, second.farm, second.key.public()), (Epoch(2), farm, public));
@@ -255,7 +263,7 @@ mod tests {
         assert_eq!(join, fs::read_to_string(dir.join("worker.join")).unwrap());
         drop(second);
         let (third, _) = StateDir::open(&dir).unwrap();
-        assert_eq!((third.epoch, third.last_job), (Epoch(3), 7));
+        assert_eq!((third.epoch, third.last_job), (Epoch(2), 7), "not raised, so not started");
         fs::remove_dir_all(dir).unwrap();
     }
 
@@ -272,7 +280,7 @@ mod tests {
     #[test]
     fn a_clock_that_went_back_is_noted() {
         let dir = scratch("clock");
-        drop(StateDir::open(&dir).unwrap());
+        StateDir::open(&dir).unwrap().0.raise_epoch().unwrap();
         let text = fs::read_to_string(dir.join("farm.json")).unwrap();
         let mut file: FarmFile = serde_json::from_str(&text).unwrap();
         file.started_unix += 3_600;

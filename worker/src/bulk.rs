@@ -5,7 +5,7 @@
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use starfarm_protocol::bulk::{BULK, BulkError, Incoming, Reply, Request, chunks};
@@ -23,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const RETRY_MIN: Duration = Duration::from_millis(100);
 /// ... to this.
 const RETRY_MAX: Duration = Duration::from_secs(5);
+/// How long a slot that was told to stop waits for its output to be taken.
+const TRIMMED_PATIENCE: Duration = Duration::from_secs(5);
 /// How often a waiting slot looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -81,15 +83,21 @@ impl Bulk {
         self.order(Work::Get { incoming, reply }, &answer, || cancel.is_trimmed())
     }
 
-    /// Stores a content and waits until the scheduler has it. A trim does not end the waiting: what was
-    /// computed is worth it.
+    /// Stores a content and waits until the scheduler has it. A trim ends the waiting only after
+    /// [`TRIMMED_PATIENCE`]: what was computed is worth some time, but a worker that must leave while the
+    /// scheduler is away cannot wait for ever. The unit is then computed again.
     ///
     /// # Errors
     /// Each [`Miss`].
     pub(crate) fn put(&self, content: Vec<u8>, cancel: &Cancel) -> Result<ContentHash, Miss> {
         let (reply, answer) = bounded(1);
         let hash = ContentHash::of(&content);
-        self.order(Work::Put { hash, content, reply }, &answer, || cancel.is_killed())?;
+        let mut trimmed_at = None;
+        let cancelled = || {
+            let waited = |since: &mut Instant| since.elapsed() >= TRIMMED_PATIENCE;
+            cancel.is_killed() || cancel.is_trimmed() && waited(trimmed_at.get_or_insert_with(Instant::now))
+        };
+        self.order(Work::Put { hash, content, reply }, &answer, cancelled)?;
         Ok(hash)
     }
 
@@ -97,7 +105,7 @@ impl Bulk {
         &self,
         work: Work,
         answer: &Receiver<Result<T, Miss>>,
-        cancelled: impl Fn() -> bool,
+        mut cancelled: impl FnMut() -> bool,
     ) -> Result<T, Miss> {
         let wanted = Arc::new(());
         if self.orders.send(Order { work, wanted: Arc::downgrade(&wanted) }).is_err() {

@@ -36,9 +36,18 @@ impl Shunned {
     }
 }
 
+/// How far a node is filled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reach {
+    /// A task a slot.
+    Slots,
+    /// All that its window allows.
+    Window,
+}
+
 impl Farm {
     /// Gives node `id` what it has room for.
-    pub(crate) fn dispatch(&mut self, id: NodeId, now_us: u64) {
+    pub(crate) fn dispatch(&mut self, id: NodeId, reach: Reach, now_us: u64) {
         let mut at = 0;
         while let Some(&job_id) = self.jq.get(at) {
             at += 1;
@@ -52,9 +61,11 @@ impl Farm {
                 false if self.scarce(job) => Ahead::Scarce,
                 false => Ahead::Full,
             };
-            let window = node.window(now_us, ideal.us, ahead).min(NODE_TASKS_MAX as usize);
+            let slots = usize::from(node.slots);
+            let most = if reach == Reach::Slots { slots } else { NODE_TASKS_MAX as usize };
+            let window = node.window(now_us, ideal.us, ahead).min(most);
             let room = window.saturating_sub(node.tasks.len());
-            if room == 0 || (room < window / ROOM_SHARE && node.tasks.len() > usize::from(node.slots)) {
+            if room == 0 || (room < window / ROOM_SHARE && node.tasks.len() > slots) {
                 return;
             }
             self.assign(job_id, id, room, now_us);

@@ -13,6 +13,7 @@ use starfarm_protocol::limits::HEARTBEAT_US;
 
 use crate::coverage::Piece;
 use crate::deed::{Deed, Deeds};
+use crate::dispatch::Reach;
 use crate::global_queue::GlobalQueue;
 use crate::job::Job;
 use crate::limits::PERIOD_US;
@@ -144,8 +145,11 @@ impl Farm {
     /// Refills gq, assigns tasks to nodes with room, and packs what is to be sent.
     pub fn turn(&mut self, now_us: u64, deeds: &mut Deeds) {
         let marked = std::mem::take(&mut self.marked);
-        for &id in &marked {
-            self.dispatch(id, now_us);
+        // Every idle slot gets a task before any node gets work ahead.
+        for reach in [Reach::Slots, Reach::Window] {
+            for &id in &marked {
+                self.dispatch(id, reach, now_us);
+            }
         }
         for id in marked {
             self.flush(id, now_us, deeds);

@@ -33,4 +33,4 @@ pub use record::Record;
 pub use result::{Verdict, Verdicts};
 pub use send::OFFERS_PER_DATAGRAM;
 pub use task::NodeId;
-pub use view::{FarmView, JobView, NodeView};
+pub use view::{FarmView, FoundPage, JobView, NodeView};

@@ -68,6 +68,17 @@ pub struct NodeView {
     pub totals: NodeTotals,
 }
 
+/// A page of what a job found.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct FoundPage {
+    /// Unit and target, by unit.
+    pub hits: Vec<(u128, u32)>,
+    /// Units that failed for good, by unit.
+    pub failed: Vec<(u128, FailedUnit)>,
+    /// Another page follows.
+    pub more: bool,
+}
+
 /// The farm, seen from outside: the paper's online figures.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FarmView {
@@ -127,6 +138,17 @@ impl Farm {
     /// Units of a job that failed for good, by unit.
     pub fn failed_units(&self, id: JobId) -> Vec<(u128, FailedUnit)> {
         self.jobs.get(&id).map_or_else(Vec::new, |job| job.failed.iter().map(|(&u, &f)| (u, f)).collect())
+    }
+
+    /// Up to `take` hits and failed units of a job from the `skip`th of each on, and whether more follow.
+    pub fn found_page(&self, id: JobId, skip: usize, take: usize) -> FoundPage {
+        let Some(job) = self.jobs.get(&id) else { return FoundPage::default() };
+        let end = skip.saturating_add(take);
+        FoundPage {
+            hits: job.hits.iter().skip(skip).take(take).copied().collect(),
+            failed: job.failed.iter().skip(skip).take(take).map(|(&unit, &why)| (unit, why)).collect(),
+            more: job.hits.len() > end || job.failed.len() > end,
+        }
     }
 
     /// Intervals that are done, in order.

@@ -15,8 +15,7 @@ use super::{Input, Shared};
 
 /// Inputs of one turn: enough to batch, few enough that a turn stays short.
 const INPUTS_PER_TURN: usize = 32;
-/// The farm's full check runs after so many turns in a debug build; the counters are checked after each
-/// pause of a second in any build.
+/// How often the books are checked: the counters in any build, every unit's place in a debug build.
 const CHECK_PERIOD_US: u64 = 1_000_000;
 
 /// Batches for the sender.
@@ -63,7 +62,8 @@ pub(crate) fn run(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
         if now_us >= checked_us + CHECK_PERIOD_US {
             checked_us = now_us;
             // A farm that has lost count must not go on counting.
-            farm.check_counters().unwrap_or_else(|e| panic!("the accounting is broken, stopping: {e}"));
+            let checked = if cfg!(debug_assertions) { farm.check_all() } else { farm.check_counters() };
+            checked.unwrap_or_else(|e| panic!("the accounting is broken, stopping: {e}"));
         }
         if stop {
             break;

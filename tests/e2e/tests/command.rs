@@ -167,6 +167,30 @@ fn a_failed_unit_is_tried_again_as_often_as_asked() {
     assert_eq!(lines.lines().count(), 2, "one retry means two tries");
 }
 
+/// A part of a task longer than a moment leaves before the task's end, so a retry can come between.
+#[test]
+fn slow_units_that_fail_are_tried_again_at_once() {
+    let farm = Farm::with_workers(2, 2);
+    let id = farm.submit(&["--range", "0..4", "--retries", "2", "--", "sh", "-c", "sleep 0.3; exit 7"]);
+    farm.cli(&["job", "wait", &id, "--timeout", "30"]).exits(1);
+    assert_eq!(farm.job(&id)["units_failed"], "4");
+    assert!(farm.node_state("w1") == "up" && farm.node_state("w2") == "up", "no node is to blame");
+}
+
+/// Every idle slot gets a task before any node gets work ahead.
+#[test]
+fn few_units_are_spread_over_all_slots() {
+    let farm = Farm::with_workers(2, 2);
+    let id = farm.submit(&["--range", "0..4", "--", "sleep", "1"]);
+    farm.wait(&id).exits(0);
+    let results = farm.results(&id);
+    let on = |node: &str| {
+        let outputs = results["outputs"].as_array().unwrap();
+        outputs.iter().filter(|output| output["node"] == node).count()
+    };
+    assert_eq!((on("w1"), on("w2")), (2, 2));
+}
+
 #[test]
 fn job_wait_tells_by_its_exit_code() {
     let farm = Farm::with_workers(1, 1);

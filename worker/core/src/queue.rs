@@ -69,6 +69,10 @@ impl Queue {
         let mut sum_us = 0_u64;
         while bundle.len() < share {
             let Some(&next) = self.waiting.front() else { break };
+            // A slot lets go of a job as a whole, so a bundle is of one job.
+            if bundle.first().is_some_and(|first: &Waiting| first.task.job != next.task.job) {
+                break;
+            }
             let estimate = self.paces.get(&next.task.job).and_then(|pace| pace.task_us(next.task.units));
             sum_us = sum_us.saturating_add(estimate.unwrap_or(BUNDLE_US));
             if !bundle.is_empty() && sum_us > BUNDLE_US {

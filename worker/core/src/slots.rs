@@ -20,7 +20,7 @@ pub(crate) struct Running {
     pub(crate) units: u64,
     /// First unit that is not reported yet.
     pub(crate) next: u128,
-    /// Its rest will come back, so the same interval offered anew is wanted.
+    /// All of it is reported, or its rest will come back: the same interval offered anew is wanted.
     pub(crate) let_go: bool,
 }
 
@@ -34,6 +34,24 @@ impl Running {
     pub(crate) fn rest(&self) -> u64 {
         self.units - (self.next - self.lo) as u64
     }
+}
+
+/// What a part did to its task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Advance {
+    /// It does not continue the attempt on that slot.
+    Stray,
+    /// It continues it.
+    On,
+    /// Now all of the task is reported, though its end was not heard yet.
+    Whole {
+        /// Its job.
+        job: JobId,
+        /// Its first unit.
+        lo: u128,
+        /// Its units.
+        units: u64,
+    },
 }
 
 /// One slot.
@@ -80,18 +98,23 @@ impl Slots {
         Some(number)
     }
 
-    /// Moves a task on by a part. False where the part does not continue the attempt on that slot.
-    pub(crate) fn advance(&mut self, number: u16, part: &Part) -> bool {
-        let Some(slot) = self.slots.get_mut(usize::from(number)) else { return false };
-        let Some(task) = slot.running.iter_mut().find(|task| task.attempt == part.attempt) else {
-            return false;
-        };
+    /// Moves a task on by a part.
+    pub(crate) fn advance(&mut self, number: u16, part: &Part) -> Advance {
+        let slot = self.slots.get_mut(usize::from(number));
+        let task = slot.and_then(|slot| slot.running.iter_mut().find(|task| task.attempt == part.attempt));
+        let Some(task) = task else { return Advance::Stray };
         let fits = (part.job, part.spec, part.lo) == (task.job, task.spec, task.next)
             && (1..=task.rest()).contains(&part.units);
-        if fits {
-            task.next += u128::from(part.units);
+        if !fits {
+            return Advance::Stray;
         }
-        fits
+        task.next += u128::from(part.units);
+        match task.rest() {
+            0 if !std::mem::replace(&mut task.let_go, true) => {
+                Advance::Whole { job: task.job, lo: task.lo, units: task.units }
+            }
+            _ => Advance::On,
+        }
     }
 
     /// Ends a task. The slot becomes idle with the last one of its bundle.

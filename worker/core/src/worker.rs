@@ -13,7 +13,7 @@ use crate::held::{self, Index};
 use crate::link::Link;
 use crate::outbox::{Kept, Outbox};
 use crate::queue::Queue;
-use crate::slots::Slots;
+use crate::slots::{Advance, Slots};
 use crate::spool::{self, SpoolError};
 use crate::types::{Config, Counters, Deed, Part, Task};
 
@@ -250,9 +250,18 @@ impl Worker {
 
     /// Some units of a running task are done. The result leaves at one of the next ticks.
     pub fn on_part(&mut self, slot: u16, part: Part, _now_us: u64, _deeds: &mut Vec<Deed>) {
-        if part.body.len() > RESULT_BODY_BYTES_MAX || !self.slots.advance(slot, &part) {
+        if part.body.len() > RESULT_BODY_BYTES_MAX {
             self.counters.stray_parts += 1;
             return;
+        }
+        match self.slots.advance(slot, &part) {
+            Advance::Stray => {
+                self.counters.stray_parts += 1;
+                return;
+            }
+            Advance::On => {}
+            // A retry may be offered before the slot says that it has ended.
+            Advance::Whole { job, lo, units } => self.index.remove(job, lo, units),
         }
         let Part { job, spec, attempt, lo, units, duration_us, outcome, body } = part;
         if outcome == Outcome::Done {

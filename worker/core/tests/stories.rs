@@ -73,6 +73,22 @@ fn an_offer_heard_again_is_acknowledged_and_not_run_twice() {
 }
 
 #[test]
+fn a_retry_that_overtakes_the_end_of_its_failed_run_is_run() {
+    check(
+        1,
+        "offer 1 0+1\n at 30\n part 0 1 0+1\n offer 2 0+1\n end 0 1\n at 60\n part 0 2 0+1\n end 0 2\n at 90",
+        expect![[r#"
+            0: start on 0: 1=0+1
+            20: send ack [(1, 1)]; faster 1 slower 0
+            30: send results #1 Done 0+1
+            30: start on 0: 2=0+1
+            50: send ack [(2, 2)]
+            60: send results #2 Done 0+1
+        "#]],
+    );
+}
+
+#[test]
 fn offers_beyond_the_queue_are_left_to_the_scheduler_and_slow_it_down() {
     let mut bench = Bench::new(config(1));
     bench.run(JOINED);

@@ -20,6 +20,8 @@ use super::{Desk, results};
 use crate::answers::{self, command_error, error, no_job};
 use crate::state::new_secret;
 
+/// Characters of a job's name.
+const JOB_NAME_CHARS_MAX: usize = 200;
 /// Bytes of a blob in one answer.
 const FETCH_BYTES: usize = 256 * 1024;
 
@@ -99,6 +101,10 @@ async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
         let units = starfarm_decomposers::units(&spec.space).map_err(|e| e.to_string())?;
         Ok((core::Kind::of(&spec), units))
     });
+    if submit.name.chars().count() > JOB_NAME_CHARS_MAX {
+        let message = format!("a job's name has at most {JOB_NAME_CHARS_MAX} characters: shorten it");
+        return error(ErrorCode::Usage, message);
+    }
     let (kind, units) = match checked {
         Ok(checked) => checked,
         Err(e) => return error(ErrorCode::Usage, e),
@@ -137,12 +143,14 @@ async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
 
 async fn jobs(desk: &Desk, ids: Vec<JobId>) -> Response {
     let act = move |farm: &mut core::Farm, now_us, _: &mut core::Deeds| {
-        if let Some(&missing) = ids.iter().find(|&&id| farm.job(id).is_none()) {
-            return no_job(missing);
+        if ids.is_empty() {
+            return Response::Jobs(farm.jobs().iter().map(|job| answers::job(job, now_us)).collect());
         }
-        let all = farm.jobs();
-        let asked = all.iter().filter(|job| ids.is_empty() || ids.contains(&job.id));
-        Response::Jobs(asked.map(|job| answers::job(job, now_us)).collect())
+        let asked = ids.iter().map(|&id| farm.job(id).ok_or(id));
+        match asked.collect::<Result<Vec<_>, _>>() {
+            Ok(jobs) => Response::Jobs(jobs.iter().map(|job| answers::job(job, now_us)).collect()),
+            Err(missing) => no_job(missing),
+        }
     };
     desk.ask(Box::new(act)).await
 }

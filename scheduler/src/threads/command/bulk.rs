@@ -25,9 +25,6 @@ pub(crate) async fn serve(desk: &Desk, channel: &mut Channel) -> io::Result<()> 
                 let reply = begin(desk, hash, total);
                 putting = matches!(reply, Reply::Have { bytes } if bytes < total).then_some((hash, total));
                 channel.write_record(&reply.to_bytes()).await?;
-                if total == 0 && putting.is_none() {
-                    continue;
-                }
             }
             Ok(Request::Chunk(chunk)) => {
                 let reply = match putting {

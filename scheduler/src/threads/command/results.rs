@@ -15,19 +15,14 @@ use crate::answers::{error, failed_unit, no_job, stream, text_or_hex};
 const PAGE_MAX: u64 = 1_000;
 
 /// What the farm knows of a job's results.
-type Found = (ContentHash, Vec<(u128, u32)>, Vec<(u128, core::FailedUnit)>, Vec<String>);
+type Found = (ContentHash, core::FoundPage, Vec<String>);
 
 /// A page of results.
 pub(crate) async fn page(desk: &Arc<Desk>, id: JobId, skip: u64, take: u64) -> Response {
     let take = take.min(PAGE_MAX);
-    let found = match from_farm(desk, id).await {
+    let (spec, found, nodes) = match from_farm(desk, id, skip as usize, take as usize).await {
         Ok(found) => found,
         Err(response) => return response,
-    };
-    let (spec, hits, failed, nodes) = found;
-    let window = |length: usize| {
-        let from = (skip as usize).min(length);
-        from..from.saturating_add(take as usize).min(length)
     };
     let outputs = {
         let outputs = desk.outputs.lock().expect("a panic under the lock ends the process");
@@ -39,14 +34,14 @@ pub(crate) async fn page(desk: &Arc<Desk>, id: JobId, skip: u64, take: u64) -> R
             return error(ErrorCode::Conflict, format!("the outputs of job {} cannot be read: {e}", id.0));
         }
     };
-    let more = more || window(hits.len()).end < hits.len() || window(failed.len()).end < failed.len();
-    let hits = match named(desk, &spec, &hits[window(hits.len())]) {
+    let more = more || found.more;
+    let hits = match named(desk, &spec, &found.hits) {
         Ok(hits) => hits,
         Err(message) => return error(ErrorCode::Conflict, message),
     };
     Response::Results(ResultsPage {
         hits,
-        failed: failed[window(failed.len())].iter().map(|(unit, why)| failed_unit(*unit, why)).collect(),
+        failed: found.failed.iter().map(|(unit, why)| failed_unit(*unit, why)).collect(),
         outputs: outputs
             .iter()
             .map(|output| OutputInfo {
@@ -64,7 +59,7 @@ pub(crate) async fn page(desk: &Arc<Desk>, id: JobId, skip: u64, take: u64) -> R
     })
 }
 
-async fn from_farm(desk: &Desk, id: JobId) -> Result<Found, Response> {
+async fn from_farm(desk: &Desk, id: JobId, skip: usize, take: usize) -> Result<Found, Response> {
     let (send, receive) = tokio::sync::oneshot::channel();
     let act = move |farm: &mut core::Farm, now_us, _: &mut core::Deeds| {
         let Some(job) = farm.job(id) else { return no_job(id) };
@@ -74,7 +69,7 @@ async fn from_farm(desk: &Desk, id: JobId) -> Result<Found, Response> {
             names[node.id.0 as usize] = node.name;
         }
         // The caller waits for the answer, which comes after this.
-        let _ = send.send((job.spec, farm.hits(id), farm.failed_units(id), names));
+        let _ = send.send((job.spec, farm.found_page(id, skip, take), names));
         Response::Done
     };
     match desk.ask(Box::new(act)).await {
