@@ -100,22 +100,18 @@ fn a_job_whose_last_tasks_are_out_leaves_idle_nodes_to_the_next() {
 
 #[test]
 fn front_is_behind_the_running_job_and_now_is_before_it() {
-    check(
-        "submit 20 units 10\n submit 10 units 10\n submit 10 units 10 head\n join a slots 1\n ack a
-         front 2\n done a 0+10 job 3\n ack a\n submit 10 units 10 now\n return a 0+10 job 2",
+    check_after(
+        "submit 30 units 10\n submit 10 units 10\n submit 10 units 10\n submit 10 units 10 head\n join a slots 1
+         ack a\n done a 0+10 job 4\n ack a",
+        "front 3\n done a 0+10\n ack a\n done a 10+10\n ack a\n submit 10 units 10 now\n return a 0+10 job 3",
         expect![[r#"
-            0: job 1 submitted: 20 units
-            0: job 2 submitted: 10 units
-            0: job 3 submitted: 10 units
-            0: node a joined: 1 slots, boot 0000000000000001
-            0: to a: welcome epoch 1; offer job 3: 1=0+10; offer job 1: 2=0+10
-            0: job 3 finished
-            0: to a: ack results [(1, 1)]; offer job 2: 3=0+10
-            0: job 4 submitted: 10 units
-            0: job 2 queued
+            0: to a: ack results [(2, 2)]; offer job 1: 4=20+10
+            0: to a: ack results [(3, 3)]; offer job 3: 5=0+10
+            0: job 5 submitted: 10 units
             0: job 1 queued
-            0: to a: withdraw job 2 trim before 4; withdraw job 1 trim before 4
-            0: to a: ack results [(2, 2)]; offer job 4: 4=0+10
+            0: job 3 queued
+            0: to a: withdraw job 1 trim before 6; withdraw job 3 trim before 6
+            0: to a: ack results [(4, 4)]; offer job 5: 6=0+10
         "#]],
     );
 }

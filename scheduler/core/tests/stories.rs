@@ -234,7 +234,7 @@ fn a_unit_whose_workers_die_three_times_is_poison() {
 }
 
 #[test]
-fn poison_needs_another_node_where_there_is_one_and_a_run_to_the_end_acquits() {
+fn poison_needs_another_node_where_there_is_one() {
     check_after(
         "submit 2 command units 1\n join a slots 1\n ack a",
         "hello a boot 2 died 0\n hello a boot 3 died 0\n join b slots 1\n ack b\n hello a boot 4 died 0\n show 1
@@ -254,6 +254,25 @@ fn poison_needs_another_node_where_there_is_one_and_a_run_to_the_end_acquits() {
             0: node a joined: 1 slots, boot 0000000000000005
             0: to a: welcome epoch 1; offer job 1: 9=1+1
             0: job 1 is running: done 1, out 1, waiting 0, resent tasks 7
+        "#]],
+    );
+}
+
+#[test]
+fn a_unit_that_ran_to_its_end_is_acquitted_of_earlier_deaths() {
+    check_after(
+        "submit 1 command retries 1 units 1\n join a slots 1\n ack a",
+        "hello a boot 2 died 0\n hello a boot 3 died 0\n ack a\n ran a 0+1 exit3\n ack a\n hello a boot 4 died 0
+         show 1",
+        expect![[r#"
+            0: node a joined: 1 slots, boot 0000000000000002
+            0: to a: welcome epoch 1; offer job 1: 2=0+1
+            0: node a joined: 1 slots, boot 0000000000000003
+            0: to a: welcome epoch 1; offer job 1: 3=0+1
+            0: to a: ack results [(1, 1)]; offer job 1: 4=0+1
+            0: node a joined: 1 slots, boot 0000000000000004
+            0: to a: welcome epoch 1; offer job 1: 5=0+1
+            0: job 1 is running: done 0, out 1, waiting 0, resent tasks 3
         "#]],
     );
 }
