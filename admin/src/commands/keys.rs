@@ -1,6 +1,6 @@
 //! `starfarm key`.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -51,13 +51,15 @@ pub(crate) fn run(context: &mut Context, command: &Key) -> Result<Exit, Failure>
             context.printer.list(&keys)?;
         }
         Key::Add { role, out } => {
+            // Before the key is made: nobody could read its secret later.
+            let file = out.as_ref().map(|path| create_private(path)).transpose()?;
             let answer = client.ask(&Request::AddKey { role: role.name().to_owned() })?;
             let text = client.expect(answer, |answer| match answer {
                 Response::JoinFile(text) => Some(Zeroizing::new(text)),
                 _ => None,
             })?;
-            match out {
-                Some(path) => write_private(path, &text, *role)?,
+            match out.as_ref().zip(file) {
+                Some((path, file)) => write_private(path, file, &text, *role)?,
                 None => context.printer.document(&NewKey::new(&text)?)?,
             }
         }
@@ -67,16 +69,17 @@ pub(crate) fn run(context: &mut Context, command: &Key) -> Result<Exit, Failure>
 }
 
 /// Never over a file that is there: it may hold the only copy of another secret.
-fn write_private(path: &Path, text: &str, role: RoleName) -> Result<(), Failure> {
-    let write = || {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-        file.write_all(text.as_bytes())
-    };
+fn create_private(path: &Path) -> Result<File, Failure> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(|error| {
+        Failure::usage(format!("cannot write the join file {}: {error}: choose another name", path.display()))
+    })
+}
+
+fn write_private(path: &Path, mut file: File, text: &str, role: RoleName) -> Result<(), Failure> {
     let shown = path.display();
-    write().map_err(|error: std::io::Error| {
+    file.write_all(text.as_bytes()).map_err(|error| {
         Failure::usage(format!(
-            "cannot write the join file {shown}: {error}: choose another name; the key itself is made, \
-             `starfarm key list` shows it"
+            "cannot write the join file {shown}: {error}: revoke its key, and add another"
         ))
     })?;
     say(&format!("{shown} lets the role {} join: it is secret, copy it over a safe channel", role.name()));
@@ -143,8 +146,8 @@ mod tests {
     #[test]
     fn a_join_file_is_never_written_over_another() {
         let path = std::env::temp_dir().join(format!("starfarm-join-{}", std::process::id()));
-        write_private(&path, "one", RoleName::Worker).unwrap();
-        let failure = write_private(&path, "two", RoleName::Worker).unwrap_err();
+        write_private(&path, create_private(&path).unwrap(), "one", RoleName::Worker).unwrap();
+        let failure = create_private(&path).unwrap_err();
         assert!(failure.message.contains("choose another name"), "{failure:?}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one");
         std::fs::remove_file(&path).unwrap();

@@ -65,7 +65,8 @@ fn range_space(range: &str) -> Result<Space, JobFileError> {
     let number = |text: &str| text.trim().parse::<i64>().ok();
     let ends = range.split_once("..").and_then(|(from, to)| Some((number(from)?, number(to)?)));
     let Some((from, to)) = ends else {
-        let message = "write two integers with two dots between, e.g. --range 0..100, which ends with 99";
+        let message =
+            "write two integers of 64 bits with two dots between, e.g. --range 0..100, which ends with 99";
         return Err(JobFileError::of_file(&flag, message));
     };
     checked(Space::Range { from, to, step: 1 }, &flag)

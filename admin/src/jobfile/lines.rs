@@ -76,26 +76,41 @@ pub(super) fn of_glob(pattern: &str, base: &Path) -> Result<Lines, String> {
 fn matches(pattern: &str, base: &Path) -> Result<Vec<PathBuf>, String> {
     let base = path::absolute(if base.as_os_str().is_empty() { Path::new(".") } else { base })
         .map_err(|e| format!("the current folder cannot be found: {e}; change to one that exists"))?;
-    let base = std::str::from_utf8(base.as_os_str().as_bytes())
-        .map_err(|_| format!("the folder `{}` is not named in UTF-8: move the job file", base.display()))?;
-    let whole = Path::new(&glob::Pattern::escape(base)).join(pattern);
-    let options = glob::MatchOptions { require_literal_leading_dot: true, ..Default::default() };
-    let found = glob::glob_with(&whole.to_string_lossy(), options)
-        .map_err(|e| format!("the pattern `{pattern}` cannot be read: {}; change it", e.msg))?;
+    let pattern = pattern.trim_start_matches("./");
+    let matcher = globset::GlobBuilder::new(pattern)
+        .literal_separator(true)
+        .build()
+        .map_err(|e| format!("the pattern `{pattern}` cannot be read: {}; change it", e.kind()))?
+        .compile_matcher();
+    // As in a shell, a hidden name is meant only by a pattern that says so.
+    let hidden = pattern.starts_with('.') || pattern.contains("/.");
+    let meant = |entry: &walkdir::DirEntry| {
+        hidden || entry.depth() == 0 || !entry.file_name().as_bytes().starts_with(b".")
+    };
+    let root = base.join(fixed(pattern));
+    if !root.exists() {
+        return Ok(Vec::new());
+    }
     let mut files = Vec::new();
-    for entry in found {
-        let path = entry.map_err(|e| {
-            format!(
-                "the pattern `{pattern}` leads to `{}`, which cannot be read: {}",
-                e.path().display(),
-                e.error()
-            )
-        })?;
-        if path.is_file() {
-            files.push(path);
+    for entry in walkdir::WalkDir::new(root).follow_links(true).into_iter().filter_entry(meant) {
+        let entry =
+            entry.map_err(|e| format!("the pattern `{pattern}` leads to what cannot be read: {e}"))?;
+        let path = entry.path();
+        let name =
+            if Path::new(pattern).is_absolute() { path } else { path.strip_prefix(&base).unwrap_or(path) };
+        if entry.file_type().is_file() && matcher.is_match(name) {
+            files.push(entry.into_path());
         }
     }
     Ok(files)
+}
+
+/// The folders and names that a pattern begins with before anything in it can match differently.
+fn fixed(pattern: &str) -> PathBuf {
+    let plain = |part: &path::Component<'_>| {
+        !part.as_os_str().as_bytes().iter().any(|byte| b"*?[]{}\\".contains(byte))
+    };
+    Path::new(pattern).components().take_while(plain).collect()
 }
 
 #[cfg(test)]
@@ -105,6 +120,30 @@ mod tests {
     fn units(lines: &Lines) -> Vec<u64> {
         let Space::List { chunks } = &lines.space else { panic!("a list") };
         chunks.iter().map(|chunk| chunk.units).collect()
+    }
+
+    #[test]
+    fn names_that_are_not_text_are_matched_too_and_hidden_ones_only_when_meant() {
+        use std::ffi::OsStr;
+        let dir = std::env::temp_dir().join(format!("starfarm-glob-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("a/.b")).unwrap();
+        for name in [&b"a/\xff.png"[..], b"a/x.png", b"a/.h.png", b"a/.b/y.png", b"a/x.txt"] {
+            std::fs::write(dir.join(OsStr::from_bytes(name)), "").unwrap();
+        }
+        let found = |pattern: &str| {
+            let mut names: Vec<_> = matches(pattern, &dir).unwrap();
+            names.sort();
+            let name = |path: &PathBuf| path.strip_prefix(&dir).unwrap().as_os_str().as_bytes().to_vec();
+            names.iter().map(name).collect::<Vec<_>>()
+        };
+        assert_eq!(found("a/*.png"), [&b"a/x.png"[..], b"a/\xff.png"]);
+        assert_eq!(found("./a/?.png"), [&b"a/x.png"[..], b"a/\xff.png"]);
+        assert_eq!(found("**/.h*"), [b"a/.h.png"]);
+        assert_eq!(found("a/x.txt"), [b"a/x.txt"]);
+        assert_eq!(found("none/*"), Vec::<Vec<u8>>::new());
+        let absolute = dir.join("a/*.txt");
+        assert_eq!(found(absolute.to_str().unwrap()), [b"a/x.txt"]);
+        std::fs::remove_dir_all(dir).unwrap();
     }
 
     #[test]

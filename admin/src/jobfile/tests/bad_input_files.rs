@@ -49,9 +49,9 @@ fn patterns_without_files() {
     );
     list(
         &folder,
-        "glob = \"folder/***\"",
+        "glob = \"folder/[\"",
         expect![
-            "demo.toml:3:8: the pattern `folder/***` cannot be read: wildcards are either regular `*` or recursive `**`; change it"
+            "demo.toml:3:8: the pattern `folder/[` cannot be read: unclosed character class; missing ']'; change it"
         ],
     );
     list(

@@ -96,11 +96,11 @@ fn bad_flags() {
     check(
         &[range("0..=9"), range("9"), range("..9"), range("9..9")],
         expect![[r#"
-        --range 0..=9: write two integers with two dots between, e.g. --range 0..100, which ends with 99
-        --range 9: write two integers with two dots between, e.g. --range 0..100, which ends with 99
-        --range ..9: write two integers with two dots between, e.g. --range 0..100, which ends with 99
-        --range 9..9: the range from 9 to 9 (exclusive) in steps of 1 is empty: `to` must be above `from`
-    "#]],
+            --range 0..=9: write two integers of 64 bits with two dots between, e.g. --range 0..100, which ends with 99
+            --range 9: write two integers of 64 bits with two dots between, e.g. --range 0..100, which ends with 99
+            --range ..9: write two integers of 64 bits with two dots between, e.g. --range 0..100, which ends with 99
+            --range 9..9: the range from 9 to 9 (exclusive) in steps of 1 is empty: `to` must be above `from`
+        "#]],
     );
     check(
         &[lines("missing.txt"), lines("empty.txt")],
