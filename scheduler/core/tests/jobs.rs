@@ -135,7 +135,7 @@ fn a_drained_node_finishes_what_it_has_and_gets_nothing_new() {
             0: node a left
             0: a lost
             0: job 1 is running: done 20, out 0, waiting 20, resent tasks 2
-            0: 
+            0: no nodes
         "#]],
     );
 }

@@ -67,7 +67,7 @@ pub fn job(farm: &Farm, id: JobId) -> String {
 pub fn nodes(farm: &mut Farm, now_us: u64) -> String {
     let nodes = farm.nodes(now_us);
     let words: Vec<_> = nodes.iter().map(|node| format!("{} {}", node.name, node.state.word())).collect();
-    words.join(", ")
+    if words.is_empty() { "no nodes".to_owned() } else { words.join(", ") }
 }
 
 /// How many tasks in dq a node has.
