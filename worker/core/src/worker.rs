@@ -250,11 +250,8 @@ impl Worker {
 
     /// Some units of a running task are done. The result leaves at one of the next ticks.
     pub fn on_part(&mut self, slot: u16, part: Part, _now_us: u64, _deeds: &mut Vec<Deed>) {
-        if part.body.len() > RESULT_BODY_BYTES_MAX {
-            self.counters.stray_parts += 1;
-            return;
-        }
-        match self.slots.advance(slot, &part) {
+        let short = part.body.len() <= RESULT_BODY_BYTES_MAX;
+        match if short { self.slots.advance(slot, &part) } else { Advance::Stray } {
             Advance::Stray => {
                 self.counters.stray_parts += 1;
                 return;
