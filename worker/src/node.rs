@@ -59,6 +59,8 @@ pub(crate) struct Node {
     epoch: Option<Epoch>,
     /// The handshake under way only renews keys: the core need not know.
     renewing: bool,
+    /// How often a person wants new keys, and since when there are these.
+    rekey: Option<(Duration, Instant)>,
     mention_at: Option<Instant>,
     mention_wait: Duration,
     /// Set when the parent has gone.
@@ -128,6 +130,7 @@ impl Node {
             house_at: now + HOUSEKEEPING,
             epoch: None,
             renewing: false,
+            rekey: options.rekey_seconds.map(|every| (Duration::from_secs(every), Instant::now())),
             mention_at: Some(now + SILENCE),
             mention_wait: SILENCE,
             kill_at: None,
@@ -270,6 +273,9 @@ impl Node {
             let (who, slots) = (&self.who, self.slots.len());
             say(&format!("node `{}` with {slots} slots joined farm {} at {from}", who.name, who.join.farm));
         }
+        if let Some((_, at)) = &mut self.rekey {
+            *at = Instant::now();
+        }
         // A hello opens every session, also one that only brings new keys.
         self.mention_at = None;
         self.mention_wait = SILENCE;
@@ -361,7 +367,8 @@ impl Node {
         if self.kill_at.is_some_and(|at| at <= now) {
             self.stop_now();
         }
-        if self.sessions.needs_rekey(self.now_us())
+        let asked = self.rekey.is_some_and(|(every, at)| at.elapsed() >= every);
+        if (asked || self.sessions.needs_rekey(self.now_us()))
             && let Some((_, to)) = self.sessions.current()
         {
             self.renewing = true;

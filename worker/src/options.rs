@@ -27,6 +27,9 @@ pub struct Options {
     /// Turn the seal off, to measure what it costs; the scheduler must be on loopback and do the same
     #[arg(long, hide = true)]
     pub no_seal: bool,
+    /// Make new session keys this often, in seconds, instead of every ten minutes
+    #[arg(long, value_name = "SECONDS", hide = true)]
+    pub rekey_seconds: Option<u64>,
     /// Drain when stdin ends: the farm that started this worker has gone
     #[arg(long, hide = true)]
     pub parent_pipe: bool,

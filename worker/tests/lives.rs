@@ -4,6 +4,7 @@
 mod fake;
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -173,6 +174,23 @@ fn a_worker_shows_a_cookie_to_a_scheduler_under_load() {
     fake.restart();
     let _worker = fake.worker("a", &[]);
     fake.until("the worker", |shared| !shared.hellos.is_empty());
+}
+
+#[test]
+fn a_worker_makes_new_keys_now_and_then_and_loses_nothing() {
+    let fake = Fake::start();
+    let spec = shell(&fake, "sleep 0.05");
+    let _worker = fake.worker("a", &["--slots", "2", "--rekey-seconds", "1"]);
+    fake.offer(1, spec, 0, 40);
+    fake.offer(1, spec, 40, 40);
+    fake.until("three sessions", |shared| shared.hellos.len() >= 3);
+    fake.until("all results", |shared| {
+        let done = shared.results.iter().filter(|result| result.outcome == Outcome::Done);
+        done.flat_map(|result| result.lo..result.lo + u128::from(result.units)).collect::<BTreeSet<_>>().len()
+            == 80
+    });
+    let shared = fake.lock();
+    assert!(shared.hellos.iter().all(|hello| hello.boot == shared.hellos[0].boot), "one life, new keys");
 }
 
 #[test]
