@@ -8,6 +8,7 @@ pub mod bulk;
 pub mod ids;
 pub mod join;
 pub mod limits;
+pub mod rto;
 pub mod seal;
 pub mod spec;
 pub mod wire;

@@ -68,20 +68,18 @@ impl Farm {
             if room == 0 || (room < window / ROOM_SHARE && node.tasks.len() > slots) {
                 return;
             }
-            self.assign(job_id, id, room, now_us);
+            self.assign(job_id, id, room, ideal.units, now_us);
         }
     }
 
-    /// Up to `room` tasks of `job_id` go from gq, refilled if need be, to node `id`.
-    fn assign(&mut self, job_id: JobId, id: NodeId, room: usize, now_us: u64) {
-        let Some(job) = self.jobs.get(&job_id) else { return };
-        let ideal = self.ideal(job, id).units;
+    /// Up to `room` tasks of `job_id`, of `ideal` units each, go from gq, refilled if need be, to node `id`.
+    fn assign(&mut self, job_id: JobId, id: NodeId, room: usize, ideal: u64, now_us: u64) {
         let most = u128::from(ideal.saturating_mul(LAMBDA));
         let waiting = self.gq.tasks(job_id);
         // What is cut now never ran, so it killed nobody.
         let mut shunned = if waiting > 0 { self.shunned(job_id, id) } else { None };
         if waiting < room {
-            self.refill(job_id, id, room - waiting);
+            self.refill(job_id, ideal, room - waiting);
         }
         let mut run: Option<(u128, u128)> = None;
         for _ in 0..room {

@@ -250,22 +250,14 @@ impl Job {
     /// A measured interval moves the rates of its node and of the job.
     pub(crate) fn measured(&mut self, node: NodeId, units: u64, duration_us: u64) {
         let sample = units as f64 * 1e6 / duration_us.max(1) as f64;
+        let target_us = self.target_us().max(1) as f64;
         let rate = self.rates.entry(node).or_default();
         let first = rate.largest == 0;
         // A sample that took a target time replaces most of what was known; a short one moves it little.
-        let weight = (duration_us as f64 / self.new.target_or_default()).clamp(0.05, 0.5);
+        let weight = (duration_us as f64 / target_us).clamp(0.05, 0.5);
         let mix = |old: f64, weight: f64| old + (sample - old) * weight;
         rate.units_per_s = if first { sample } else { mix(rate.units_per_s, weight) };
         rate.largest = rate.largest.max(units);
         self.mean_rate = if self.mean_rate == 0.0 { sample } else { mix(self.mean_rate, weight / 4.0) };
-    }
-}
-
-impl NewJob {
-    fn target_or_default(&self) -> f64 {
-        match self.sizing {
-            Sizing::TargetUs(target_us) => target_us.max(1) as f64,
-            Sizing::Units(_) => TARGET_US as f64,
-        }
     }
 }

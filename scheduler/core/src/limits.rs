@@ -1,7 +1,7 @@
 //! Limits and periods of the scheduler alone, with their arithmetic. Those that both sides of the wire
 //! know are in `protocol::limits`.
 
-use starfarm_protocol::limits::{HEARTBEAT_US, NODE_TASKS_MAX};
+use starfarm_protocol::limits::{HEARTBEAT_US, NODE_TASKS_MAX, RTO_MIN_US};
 
 /// The paper's dispatch period, here only the net below the events, and the period of ratings.
 pub const PERIOD_US: u64 = 10_000_000;
@@ -33,6 +33,9 @@ pub const POISON_DEATHS: usize = 3;
 pub const PROBE_MIN_US: u64 = PERIOD_US;
 /// Longest pause between probes.
 pub const PROBE_MAX_US: u64 = PERIOD_US * RATING_PERIODS as u64;
+/// Wait for the acknowledgement of a node's first offer, before any round trip was measured. A worker
+/// answers within [`starfarm_protocol::limits::RIDE_US`], so RFC 6298's second would be long.
+pub const RTO_INITIAL_US: u64 = 4 * RTO_MIN_US;
 /// Result datagrams that a node may have under way, at least and at most.
 pub const CREDIT_MIN: u16 = 2;
 /// See [`CREDIT_MIN`].

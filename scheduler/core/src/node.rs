@@ -4,11 +4,12 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use starfarm_protocol::ids::{Attempt, Boot, JobId};
-use starfarm_protocol::limits::{RTO_MAX_US, RTO_MIN_US};
+use starfarm_protocol::rto::Rto;
 use starfarm_protocol::wire::{Feedback, Withdraw};
 
 use crate::limits::{
     PERIOD_US, PREFETCH_SCARCE_US, PREFETCH_TASKS_MIN, PREFETCH_US, PROBE_MIN_US, RATING_PERIODS,
+    RTO_INITIAL_US,
 };
 use crate::task::TaskId;
 
@@ -256,29 +257,28 @@ impl Node {
     }
 }
 
-/// Round-trip time of offers, after RFC 6298; loss drives this alone.
-#[derive(Clone, Copy, Debug, Default)]
+/// When to repeat offers; loss drives this alone.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct RoundTrip {
-    smoothed_us: u64,
-    variance_us: u64,
+    rto: Rto,
     back_off: u32,
+}
+
+impl Default for RoundTrip {
+    fn default() -> Self {
+        Self { rto: Rto::new(RTO_INITIAL_US), back_off: 0 }
+    }
 }
 
 impl RoundTrip {
     /// An offer that was sent once was acknowledged after `sample_us` (Karn's rule is the caller's).
     pub(crate) fn sample(&mut self, sample_us: u64) {
-        if self.smoothed_us == 0 {
-            (self.smoothed_us, self.variance_us) = (sample_us.max(1), sample_us / 2);
-        } else {
-            self.variance_us = (3 * self.variance_us + self.smoothed_us.abs_diff(sample_us)) / 4;
-            self.smoothed_us = (7 * self.smoothed_us + sample_us) / 8;
-        }
-        self.back_off = 0;
+        self.rto.sample(sample_us);
     }
 
     /// Nothing came back in time.
     pub(crate) fn timed_out(&mut self) {
-        self.back_off = (self.back_off + 1).min(6);
+        self.back_off += 1;
     }
 
     /// An acknowledgement came, if only for a repeat.
@@ -286,13 +286,9 @@ impl RoundTrip {
         self.back_off = 0;
     }
 
-    /// When to repeat.
+    /// How long an offer waits for its acknowledgement.
     pub(crate) fn rto_us(&self) -> u64 {
-        let base = match self.smoothed_us {
-            0 => 4 * RTO_MIN_US,
-            smoothed_us => (smoothed_us + 4 * self.variance_us).max(RTO_MIN_US),
-        };
-        (base << self.back_off).min(RTO_MAX_US)
+        self.rto.wait_us(self.back_off)
     }
 }
 

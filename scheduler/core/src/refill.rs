@@ -63,14 +63,13 @@ impl Farm {
         (job.pending() as f64) < rate * (2 * PREFETCH_US) as f64 / 1e6
     }
 
-    /// Cuts up to `tasks` tasks for node `id` from the fresh space of `job_id` into gq.
-    pub(crate) fn refill(&mut self, job_id: JobId, id: NodeId, tasks: usize) {
+    /// Cuts up to `tasks` tasks, the first of `size` units, from the fresh space of `job_id` into gq.
+    pub(crate) fn refill(&mut self, job_id: JobId, mut size: u64, tasks: usize) {
         let room = tasks.min(GQ_TASKS_MAX.saturating_sub(self.gq.len()));
         let Some(job) = self.jobs.get(&job_id) else { return };
         let (first, units, by_time) =
             (job.coverage.cursor(), job.coverage.units(), matches!(job.new.sizing, Sizing::TargetUs(_)));
         let (mut at, mut cut) = (first, 0);
-        let mut size = self.ideal(job, id).units;
         for _ in 0..room {
             if at == units {
                 break;

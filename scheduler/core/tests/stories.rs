@@ -67,6 +67,8 @@ fn an_acknowledgement_is_for_the_incarnation_that_numbered_the_result() {
         "hold\n done a 0+10\n at 100\n hello a boot 2\n durable\n at 200\n show 1",
         expect![[r#"
             0: to a: offer job 1: 3=20+10
+            50: offered 1 tasks again to node a
+            50: to a: offer job 1: 3=20+10
             100: node a joined: 1 slots, boot 0000000000000002
             100: to a: welcome epoch 1; offer job 1: 4=10+10 5=20+10
             200: job 1 is running: done 10, out 20, waiting 10, resent tasks 2

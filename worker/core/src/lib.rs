@@ -17,7 +17,7 @@ mod link;
 mod outbox;
 mod queue;
 mod random;
-mod rto;
+
 mod slots;
 mod spool;
 mod types;

@@ -5,15 +5,17 @@ use std::collections::VecDeque;
 
 use starfarm_protocol::ids::{Attempt, ContentHash, JobId};
 use starfarm_protocol::limits::PLAIN_BYTES_MAX;
+use starfarm_protocol::rto::Rto;
 use starfarm_protocol::wire::{
     MESSAGE_HEAD_BYTES, Outcome, Packer, RESULT_ENTRY_BYTES, RESULT_HEAD_BYTES, ResultEntry,
 };
 
-use crate::rto::Rto;
-
 /// A result waits this long for company, counted from the last flush. So a lone result leaves at once, and
 /// a stream of them fills its datagrams.
 pub(crate) const FLUSH_US: u64 = 2_000;
+/// Wait for the first acknowledgement, before any round trip was measured: RFC 6298, section 2.1. A result
+/// is acknowledged only once it is durable.
+const INITIAL_WAIT_US: u64 = 1_000_000;
 
 /// One result, kept.
 #[derive(Clone, PartialEq, Debug)]
@@ -97,7 +99,7 @@ impl Outbox {
             sent_below: 1,
             flights: VecDeque::new(),
             credit: 0,
-            rto: Rto::default(),
+            rto: Rto::new(INITIAL_WAIT_US),
             landed_sent_us: 0,
             resend_at: u64::MAX,
             flush_at: 0,

@@ -1,14 +1,12 @@
-//! How long to wait for a result's acknowledgement (RFC 6298: smoothed round trip and its deviation).
-//! Which samples count (Karn's rule) is the outbox's business.
+//! How long to wait for an acknowledgement before a repeat (RFC 6298: smoothed round trip and its
+//! deviation), the same for offers and results. Which samples count (Karn's rule) is the caller's business.
 
-use starfarm_protocol::limits::{RTO_MAX_US, RTO_MIN_US};
-
-/// Wait before the first sample, as in RFC 6298, section 2.1.
-const INITIAL_US: u64 = 1_000_000;
+use crate::limits::{RTO_MAX_US, RTO_MIN_US};
 
 /// A smoothed round-trip time.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Rto {
+#[derive(Clone, Copy, Debug)]
+pub struct Rto {
+    initial_us: u64,
     smoothed: Option<Smoothed>,
 }
 
@@ -19,8 +17,13 @@ struct Smoothed {
 }
 
 impl Rto {
+    /// Waits `initial_us` before the first sample.
+    pub fn new(initial_us: u64) -> Self {
+        Self { initial_us, smoothed: None }
+    }
+
     /// Learns from one round trip.
-    pub(crate) fn sample(&mut self, round_us: u64) {
+    pub fn sample(&mut self, round_us: u64) {
         self.smoothed = Some(match self.smoothed {
             None => Smoothed { mean_us: round_us, deviation_us: round_us / 2 },
             Some(Smoothed { mean_us, deviation_us }) => Smoothed {
@@ -31,9 +34,9 @@ impl Rto {
     }
 
     /// How long to wait after `repeats` repetitions, in microseconds: doubled with each, within the limits.
-    pub(crate) fn wait_us(&self, repeats: u32) -> u64 {
+    pub fn wait_us(&self, repeats: u32) -> u64 {
         let first = match self.smoothed {
-            None => INITIAL_US,
+            None => self.initial_us,
             Some(s) => s.mean_us.saturating_add(s.deviation_us.saturating_mul(4)),
         };
         let first = first.clamp(RTO_MIN_US, RTO_MAX_US);
@@ -45,9 +48,11 @@ impl Rto {
 mod tests {
     use super::*;
 
+    const INITIAL_US: u64 = 1_000_000;
+
     #[test]
     fn steady_round_trips_bring_the_wait_down_to_the_floor_and_jumps_raise_it() {
-        let mut rto = Rto::default();
+        let mut rto = Rto::new(INITIAL_US);
         assert_eq!(rto.wait_us(0), INITIAL_US);
         (0..50).for_each(|_| rto.sample(2_000));
         assert_eq!(rto.wait_us(0), RTO_MIN_US);
@@ -57,7 +62,7 @@ mod tests {
 
     #[test]
     fn repeats_double_the_wait_up_to_the_limit() {
-        let mut rto = Rto::default();
+        let mut rto = Rto::new(INITIAL_US);
         (0..50).for_each(|_| rto.sample(1));
         let waits: Vec<_> = (0..8).map(|n| rto.wait_us(n) / 1000).collect();
         assert_eq!(waits, [50, 100, 200, 400, 800, 1600, 2000, 2000]);
@@ -66,7 +71,7 @@ mod tests {
 
     #[test]
     fn absurd_samples_do_not_overflow() {
-        let mut rto = Rto::default();
+        let mut rto = Rto::new(INITIAL_US);
         [u64::MAX, 0, u64::MAX].iter().for_each(|&us| rto.sample(us));
         assert_eq!(rto.wait_us(3), RTO_MAX_US);
     }
