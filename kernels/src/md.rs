@@ -1,7 +1,8 @@
 //! What MD4 and MD5 share: rounds of sixteen steps over four words, in groups of four steps after which
 //! the words have their names back. Orders, constants and the steps themselves are in `ntlm` and `md5`.
 
-use crate::digest::{Block, Words};
+use crate::block::Layout;
+use crate::digest::{Block, Digest, Words};
 use crate::lanes::Lanes;
 
 const STEPS_MAX: usize = 64;
@@ -19,11 +20,46 @@ pub(crate) trait Family {
     const TURNS: [[u32; 4]; 4];
     /// MD5 adds `b` after the turn.
     const ADDS_B: bool;
+    /// Bytes of the block that a byte of the candidate takes.
+    const STRIDE: usize;
+    /// For each message word the step of each round that uses it.
+    const USES: [[u8; 4]; 16] = uses(&Self::ORDER, Self::ROUNDS);
 
     /// The round's function of three words.
     fn mix<V: Lanes, const ROUND: usize>(b: V, c: V, d: V) -> V;
     /// The same for one word and a round that is not a constant.
-    fn mix_word(round: usize, b: u32, c: u32, d: u32) -> u32;
+    fn mix_word(round: usize, b: u32, c: u32, d: u32) -> u32 {
+        match round {
+            0 => Self::mix::<u32, 0>(b, c, d),
+            1 => Self::mix::<u32, 1>(b, c, d),
+            2 => Self::mix::<u32, 2>(b, c, d),
+            _ => Self::mix::<u32, 3>(b, c, d),
+        }
+    }
+}
+
+impl<F: Family> Digest for F {
+    const LAYOUT: Layout = Layout { big_endian: false, stride: F::STRIDE };
+    type Run<V: Lanes> = Run<V>;
+
+    #[inline(always)]
+    fn start<V: Lanes>(block: &Block, varying: &[usize]) -> Run<V> {
+        start::<F, V>(block, varying)
+    }
+    #[inline(always)]
+    fn set<V: Lanes>(run: &mut Run<V>, word: usize, values: V) {
+        set::<F, V>(run, &F::USES[word], values);
+    }
+    #[inline(always)]
+    fn key<V: Lanes>(run: &Run<V>) -> V {
+        key::<F, V>(run)
+    }
+    fn aim(block: &Block, varying: &[usize], digest: &Words) -> u32 {
+        aim::<F>(block, varying, digest)
+    }
+    fn digest(block: &Block) -> Words {
+        digest::<F>(block)
+    }
 }
 
 /// The batch at hand: message word plus constant for each step, and where to stop.
@@ -61,7 +97,7 @@ pub(crate) fn set<F: Family, V: Lanes>(run: &mut Run<V>, steps: &[u8; 4], values
 }
 
 /// For each message word the step of each round that uses it.
-pub(crate) const fn uses(order: &[u8; STEPS_MAX], rounds: usize) -> [[u8; 4]; 16] {
+const fn uses(order: &[u8; STEPS_MAX], rounds: usize) -> [[u8; 4]; 16] {
     let mut uses = [[0; 4]; 16];
     let mut step = 0;
     while step < 16 * rounds {

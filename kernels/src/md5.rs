@@ -1,9 +1,7 @@
 //! MD5 (RFC 1321): orders, constants and mixing functions. The steps themselves are in `md`.
 
-use crate::block::Layout;
-use crate::digest::{Block, Digest, Words};
 use crate::lanes::Lanes;
-use crate::md::{self, Family};
+use crate::md::Family;
 
 /// MD5 of a candidate's bytes.
 pub(crate) struct Md5;
@@ -15,8 +13,6 @@ const ORDER: [u8; 64] = [
     5, 8, 11, 14, 1, 4, 7, 10, 13, 0, 3, 6, 9, 12, 15, 2,
     0, 7, 14, 5, 12, 3, 10, 1, 8, 15, 6, 13, 4, 11, 2, 9,
 ];
-
-const USES: [[u8; 4]; 16] = md::uses(&ORDER, 4);
 
 /// floor(2^32 * |sin(step + 1)|).
 #[rustfmt::skip]
@@ -37,6 +33,7 @@ impl Family for Md5 {
     const CONSTANTS: [u32; 64] = CONSTANTS;
     const TURNS: [[u32; 4]; 4] = [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
     const ADDS_B: bool = true;
+    const STRIDE: usize = 1;
 
     #[inline(always)]
     fn mix<V: Lanes, const ROUND: usize>(b: V, c: V, d: V) -> V {
@@ -46,38 +43,5 @@ impl Family for Md5 {
             2 => b.parity(c, d),
             _ => c.xor(b.or(d.not())),
         }
-    }
-
-    fn mix_word(round: usize, b: u32, c: u32, d: u32) -> u32 {
-        match round {
-            0 => Self::mix::<u32, 0>(b, c, d),
-            1 => Self::mix::<u32, 1>(b, c, d),
-            2 => Self::mix::<u32, 2>(b, c, d),
-            _ => Self::mix::<u32, 3>(b, c, d),
-        }
-    }
-}
-
-impl Digest for Md5 {
-    const LAYOUT: Layout = Layout { big_endian: false, stride: 1 };
-    type Run<V: Lanes> = md::Run<V>;
-
-    #[inline(always)]
-    fn start<V: Lanes>(block: &Block, varying: &[usize]) -> md::Run<V> {
-        md::start::<Self, V>(block, varying)
-    }
-    #[inline(always)]
-    fn set<V: Lanes>(run: &mut md::Run<V>, word: usize, values: V) {
-        md::set::<Self, V>(run, &USES[word], values);
-    }
-    #[inline(always)]
-    fn key<V: Lanes>(run: &md::Run<V>) -> V {
-        md::key::<Self, V>(run)
-    }
-    fn aim(block: &Block, varying: &[usize], digest: &Words) -> u32 {
-        md::aim::<Self>(block, varying, digest)
-    }
-    fn digest(block: &Block) -> Words {
-        md::digest::<Self>(block)
     }
 }

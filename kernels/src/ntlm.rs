@@ -1,10 +1,8 @@
 //! NTLM: MD4 (RFC 1320) over the candidate's bytes, each widened to 16 bits: orders, constants and mixing
 //! functions. The steps themselves are in `md`.
 
-use crate::block::Layout;
-use crate::digest::{Block, Digest, Words};
 use crate::lanes::Lanes;
-use crate::md::{self, Family};
+use crate::md::Family;
 
 /// MD4 of a candidate's bytes widened to UTF-16, little endian.
 pub(crate) struct Ntlm;
@@ -17,8 +15,6 @@ const ORDER: [u8; 64] = [
     0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15,
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 ];
-
-const USES: [[u8; 4]; 16] = md::uses(&ORDER, 3);
 
 /// Nothing, then the square roots of 2 and 3 times 2^30.
 const CONSTANTS: [u32; 64] = {
@@ -37,6 +33,7 @@ impl Family for Ntlm {
     const CONSTANTS: [u32; 64] = CONSTANTS;
     const TURNS: [[u32; 4]; 4] = [[3, 7, 11, 19], [3, 5, 9, 13], [3, 9, 11, 15], [0; 4]];
     const ADDS_B: bool = false;
+    const STRIDE: usize = 2;
 
     #[inline(always)]
     fn mix<V: Lanes, const ROUND: usize>(b: V, c: V, d: V) -> V {
@@ -45,37 +42,5 @@ impl Family for Ntlm {
             1 => b.majority(c, d),
             _ => b.parity(c, d),
         }
-    }
-
-    fn mix_word(round: usize, b: u32, c: u32, d: u32) -> u32 {
-        match round {
-            0 => Self::mix::<u32, 0>(b, c, d),
-            1 => Self::mix::<u32, 1>(b, c, d),
-            _ => Self::mix::<u32, 2>(b, c, d),
-        }
-    }
-}
-
-impl Digest for Ntlm {
-    const LAYOUT: Layout = Layout { big_endian: false, stride: 2 };
-    type Run<V: Lanes> = md::Run<V>;
-
-    #[inline(always)]
-    fn start<V: Lanes>(block: &Block, varying: &[usize]) -> md::Run<V> {
-        md::start::<Self, V>(block, varying)
-    }
-    #[inline(always)]
-    fn set<V: Lanes>(run: &mut md::Run<V>, word: usize, values: V) {
-        md::set::<Self, V>(run, &USES[word], values);
-    }
-    #[inline(always)]
-    fn key<V: Lanes>(run: &md::Run<V>) -> V {
-        md::key::<Self, V>(run)
-    }
-    fn aim(block: &Block, varying: &[usize], digest: &Words) -> u32 {
-        md::aim::<Self>(block, varying, digest)
-    }
-    fn digest(block: &Block) -> Words {
-        md::digest::<Self>(block)
     }
 }
