@@ -20,11 +20,26 @@ pub struct Epoch(pub u64);
 #[serde(transparent)]
 pub struct Boot(pub u64);
 
-/// Number of one dispatch of a task to a node, unique within an epoch. Diagnostic only: a result is
-/// identified by its job and interval (R1).
+/// Number of one dispatch of a task to a node. The upper bits are the epoch's, so it is unique in the farm.
+/// Diagnostic only: a result is identified by its job and interval (R1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Attempt(pub u64);
+
+impl Attempt {
+    /// Bits that count within an epoch.
+    pub const COUNT_BITS: u32 = 40;
+
+    /// The number before the first one of `epoch`.
+    pub fn before_epoch(epoch: Epoch) -> Self {
+        Self(epoch.0 << Self::COUNT_BITS)
+    }
+}
+
+/// Index of a node in its farm, counted from 0 in the order in which they joined first; never given twice.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NodeId(pub u32);
 
 macro_rules! hex_id {
     ($(#[$doc:meta])* $name:ident, $bytes:literal) => {

@@ -1,12 +1,14 @@
-//! What starfarm's programs say to each other: ids, job specifications, limits, messages, their codec
-//! and the sealed session. No sockets, no clock, no threads live here.
+//! What starfarm's programs say to each other: ids, job specifications, limits, messages, their codec,
+//! the sealed session, and the bytes of the journal. No sockets, no clock, no threads live here.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod admin;
 pub mod bulk;
 pub mod ids;
+pub mod job;
 pub mod join;
+pub mod journal;
 pub mod limits;
 pub mod rto;
 pub mod seal;

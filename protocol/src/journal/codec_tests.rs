@@ -1,0 +1,123 @@
+//! Every kind there and back; malformed bodies are refused.
+
+use super::*;
+use crate::journal::record::NOBODY;
+use crate::wire::{Outputs, Stream};
+
+fn totals() -> JobTotals {
+    JobTotals {
+        decomposed: 1,
+        decomposed_units: 1 << 100,
+        dispatched: 3,
+        duplicate_units: 4,
+        resent: 5,
+        copies: 6,
+        conflicts: 7,
+        submitted_us: 8,
+        started_us: Some(0),
+        ended_us: None,
+    }
+}
+
+fn one_of_each() -> Vec<Record> {
+    let (job, node, boot, attempt) = (JobId(7), NodeId(3), Boot(u64::MAX), Attempt::before_epoch(Epoch(9)));
+    let outputs = Outputs {
+        stdout: Stream::Inline(b"text".to_vec()),
+        stderr: Stream::Uploaded { hash: ContentHash([5; 32]), kept: 6, total: 7 },
+    };
+    let outcome = CommandUnit { failed: Some(FailReason::Signal), code: 9, duration_us: 10, outputs };
+    let facts = |work, sizing, max_failures| JobFacts {
+        job,
+        spec: ContentHash([1; 32]),
+        name: "a name".into(),
+        user: String::new(),
+        units: u128::MAX,
+        work,
+        sizing,
+        max_failures,
+        speculative: true,
+        at_us: 11,
+    };
+    let search = WorkFacts::Search { stop: Stop::FirstHit, targets: 12 };
+    let failed = |code, node| FailedUnit { reason: FailReason::Poison, code, node };
+    vec![
+        Record::Epoch { epoch: Epoch(2), at_us: 1 << 60 },
+        Record::Submitted(facts(search, Sizing::TargetUs(1), MaxFailures::Usual)),
+        Record::Submitted(facts(WorkFacts::Nothing, Sizing::Units(1), MaxFailures::Never)),
+        Record::Submitted(facts(
+            WorkFacts::Command { retries: 2 },
+            Sizing::Units(u64::MAX),
+            MaxFailures::Units(3),
+        )),
+        Record::State { job, state: JobState::Paused, why: "too much failed".into() },
+        Record::Moved { job, place: 4 },
+        Record::Leased { job, mark: u128::MAX },
+        Record::Done {
+            job,
+            node,
+            pieces: vec![(100, 200), (5, 6), (u128::MAX - 1, u128::MAX)],
+            hits: vec![(150, 1), (5, 0)],
+        },
+        Record::Done { job, node: NOBODY, pieces: vec![], hits: vec![(u128::MAX, u32::MAX)] },
+        Record::Ran { job, attempt, node, units: vec![(8, outcome.clone()), (2, outcome)] },
+        Record::Tried { job, unit: 1, attempt, node },
+        Record::Died { job, unit: 1, node, boot },
+        Record::Pardoned { node, boot },
+        Record::Failed { job, unit: 1, failed: failed(Some(-1), Some(node)) },
+        Record::Failed { job, unit: 1, failed: failed(None, None) },
+        Record::Retried { job, units: vec![(0, 1)] },
+        Record::Ended(Ended {
+            job,
+            state: JobState::Cancelled,
+            done: 1,
+            failed: 2,
+            abandoned: vec![(3, 4)],
+            totals: totals(),
+        }),
+        Record::Deleted { job },
+        Record::Node { node, name: "west".into(), boot },
+        Record::Mark { node, mark: NodeMark::Distrusted },
+        Record::Conflict { job, lo: 1, hi: 2, node },
+        Record::Rating { node, started_us: 1, period: 2, periods: vec![0.5; 64] },
+        Record::Rates { job, mean: 0.25, nodes: vec![(node, 1e9, 3)] },
+        Record::Totals { job, totals: totals() },
+        Record::Given { job, node },
+    ]
+}
+
+#[test]
+fn every_kind_comes_back() {
+    let mut kinds = Vec::new();
+    for record in one_of_each() {
+        let mut body = Vec::new();
+        record.encode(&mut body);
+        assert_eq!(Record::decode(record.kind(), &body), Ok(record.clone()));
+        kinds.push(record.kind());
+    }
+    kinds.dedup();
+    assert_eq!(kinds, (1..=17).chain(64..=67).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_body_that_is_cut_or_too_long_or_of_no_kind_is_malformed() {
+    for record in one_of_each() {
+        let mut body = Vec::new();
+        record.encode(&mut body);
+        for length in 0..body.len() {
+            assert!(Record::decode(record.kind(), &body[..length]).is_err(), "{record:?} cut at {length}");
+        }
+        body.push(0);
+        assert!(Record::decode(record.kind(), &body).is_err(), "{record:?} with a byte too many");
+        assert!(Record::decode(200, &body).is_err());
+    }
+}
+
+/// A task of a search costs few bytes: a farm of a million tasks a second writes them all.
+#[test]
+fn a_done_interval_in_the_middle_of_a_large_space_is_small() {
+    let lo = 1_u128 << 59;
+    let pieces = vec![(lo, lo + 1_000), (lo + 1_000, lo + 2_000)];
+    let mut body = Vec::new();
+    Record::Done { job: JobId(1), node: NodeId(5), pieces, hits: vec![] }.encode(&mut body);
+    assert!(body.len() <= 18, "{} bytes", body.len());
+}

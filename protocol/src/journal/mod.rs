@@ -1,0 +1,9 @@
+//! The journal's bytes: records, the frames that carry them, and segments. No files live here: the
+//! scheduler writes them, `starfarm audit` and the simulator read them, all by this one description
+//! (`docs/journal.md`).
+
+mod bytes;
+mod codec;
+pub mod record;
+
+pub use record::Record;

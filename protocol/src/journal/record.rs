@@ -1,0 +1,254 @@
+//! Records: every change of the farm that must outlive its scheduler, as a value and as bytes. Applied in
+//! order they give the farm again; the same records, applied by nobody's code but its own, are what an audit
+//! goes by. Kinds are append-only. Kinds from 64 on occur in checkpoints alone: they save time, and nothing
+//! is lost without them.
+
+use crate::ids::{Attempt, Boot, Epoch, JobId, NodeId};
+use crate::job::{FailedUnit, JobFacts, JobState};
+use crate::wire::CommandUnit;
+
+/// A change.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Record {
+    /// Kind 1. A scheduler starts; before this is durable it sends nothing.
+    Epoch {
+        /// Its number.
+        epoch: Epoch,
+        /// When, in microseconds since 1970.
+        at_us: u64,
+    },
+    /// Kind 2. A job was submitted. It stands at the tail of jq.
+    Submitted(JobFacts),
+    /// Kind 3. A job that has not ended changes its state.
+    State {
+        /// Which.
+        job: JobId,
+        /// Queued, running or paused.
+        state: JobState,
+        /// Why, for a person; empty where a person did it.
+        why: String,
+    },
+    /// Kind 4. A job takes another place in jq.
+    Moved {
+        /// Which.
+        job: JobId,
+        /// 0 is the head.
+        place: u32,
+    },
+    /// Kind 5. Units below the mark may be at nodes from now on.
+    Leased {
+        /// Of which job.
+        job: JobId,
+        /// The mark; it only grows.
+        mark: u128,
+    },
+    /// Kind 6. Units are done; hits and intervals are one record (R3).
+    Done {
+        /// The job.
+        job: JobId,
+        /// Who computed them.
+        node: NodeId,
+        /// Intervals that this result is the first to decide; empty for a late hit (R9).
+        pieces: Vec<(u128, u128)>,
+        /// Hits: unit and target.
+        hits: Vec<(u128, u32)>,
+    },
+    /// Kind 7. Units of a command ran to their end and are decided: done, or failed for good.
+    Ran {
+        /// The job.
+        job: JobId,
+        /// The dispatch that counted.
+        attempt: Attempt,
+        /// Who ran them.
+        node: NodeId,
+        /// Unit and outcome.
+        units: Vec<(u128, CommandUnit)>,
+    },
+    /// Kind 8. A unit failed and is tried again: one of its retries is spent.
+    Tried {
+        /// The job.
+        job: JobId,
+        /// The unit.
+        unit: u128,
+        /// The dispatch.
+        attempt: Attempt,
+        /// Where.
+        node: NodeId,
+    },
+    /// Kind 9. A worker died while it ran a unit.
+    Died {
+        /// The job.
+        job: JobId,
+        /// The unit.
+        unit: u128,
+        /// The node.
+        node: NodeId,
+        /// Its incarnation.
+        boot: Boot,
+    },
+    /// Kind 10. An incarnation that was thought dead is not: no unit is to blame.
+    Pardoned {
+        /// The node.
+        node: NodeId,
+        /// Its incarnation.
+        boot: Boot,
+    },
+    /// Kind 11. A unit failed for good without a result of its own: poison.
+    Failed {
+        /// The job.
+        job: JobId,
+        /// The unit.
+        unit: u128,
+        /// Why.
+        failed: FailedUnit,
+    },
+    /// Kind 12. Units that had failed are wanted again.
+    Retried {
+        /// The job; it may have ended, and has not any more.
+        job: JobId,
+        /// The units.
+        units: Vec<(u128, u128)>,
+    },
+    /// Kind 13. A job ends: what its scheduler says of it, for the certificate.
+    Ended(Ended),
+    /// Kind 14. An ended job is forgotten.
+    Deleted {
+        /// Which.
+        job: JobId,
+    },
+    /// Kind 15. A node joins with a new incarnation.
+    Node {
+        /// Its index.
+        node: NodeId,
+        /// Its name.
+        name: String,
+        /// The incarnation.
+        boot: Boot,
+    },
+    /// Kind 16. Something else about a node.
+    Mark {
+        /// Which.
+        node: NodeId,
+        /// What.
+        mark: NodeMark,
+    },
+    /// Kind 17. Two nodes say different things of the same units.
+    Conflict {
+        /// The job.
+        job: JobId,
+        /// First unit.
+        lo: u128,
+        /// End, exclusive.
+        hi: u128,
+        /// Whose result differs from what was counted.
+        node: NodeId,
+    },
+    /// Kind 64, in checkpoints. What a node did in its last periods.
+    Rating {
+        /// The node.
+        node: NodeId,
+        /// When it joined, on the farm's clock.
+        started_us: u64,
+        /// Number of the last period.
+        period: u64,
+        /// Standard tasks a period, in a ring.
+        periods: Vec<f32>,
+    },
+    /// Kind 65, in checkpoints. Measured speeds of a job.
+    Rates {
+        /// The job.
+        job: JobId,
+        /// Units per second of a slot, mean of all.
+        mean: f64,
+        /// Node, units per second of one of its slots, units of its largest task.
+        nodes: Vec<(NodeId, f64, u64)>,
+    },
+    /// Kind 66, in checkpoints. Counters of a job.
+    Totals {
+        /// The job.
+        job: JobId,
+        /// In the order of their declaration: see [`JobTotals`].
+        totals: JobTotals,
+    },
+    /// Kind 67, in checkpoints. Numbers up to these were given.
+    Given {
+        /// Jobs.
+        job: JobId,
+        /// Nodes; `u32::MAX` for none.
+        node: NodeId,
+    },
+}
+
+/// The end of a job as its scheduler sees it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Ended {
+    /// Which.
+    pub job: JobId,
+    /// Finished, failed or cancelled.
+    pub state: JobState,
+    /// Units done by then.
+    pub done: u128,
+    /// Units failed by then.
+    pub failed: u128,
+    /// Units that nobody wants any more. Late results of these still count.
+    pub abandoned: Vec<(u128, u128)>,
+    /// Counters by then.
+    pub totals: JobTotals,
+}
+
+/// Counters of a job, for its certificate and for status. Times are on the farm's clock, in microseconds.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct JobTotals {
+    /// Tasks cut from the space.
+    pub decomposed: u64,
+    /// Units in these.
+    pub decomposed_units: u128,
+    /// Tasks given out, again or for the first time, copies too.
+    pub dispatched: u64,
+    /// Units of results that were counted before.
+    pub duplicate_units: u128,
+    /// Tasks that went back to gq.
+    pub resent: u64,
+    /// Copies of tasks given to idle nodes near the end.
+    pub copies: u64,
+    /// Results that differ from what was counted.
+    pub conflicts: u64,
+    /// When it was submitted.
+    pub submitted_us: u64,
+    /// When its first task was given out.
+    pub started_us: Option<u64>,
+    /// When it ended.
+    pub ended_us: Option<u64>,
+}
+
+/// What else befell a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum NodeMark {
+    /// It said goodbye, or was silent for too long: it holds nothing that counts.
+    Gone = 0,
+    /// It was heard again.
+    Back = 1,
+    /// A person drains it.
+    Drained = 2,
+    /// A person trusts it and gives it tasks again.
+    Resumed = 3,
+    /// A person took it off the list.
+    Forgotten = 4,
+    /// Its results are not trusted: a conflict.
+    Distrusted = 5,
+}
+
+impl NodeMark {
+    pub(super) const ALL: [NodeMark; 6] = [
+        NodeMark::Gone,
+        NodeMark::Back,
+        NodeMark::Drained,
+        NodeMark::Resumed,
+        NodeMark::Forgotten,
+        NodeMark::Distrusted,
+    ];
+}
+
+/// Attribution of units in a checkpoint: who computed them stands in the journal and the ledger.
+pub const NOBODY: NodeId = NodeId(u32::MAX);
