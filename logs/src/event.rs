@@ -100,6 +100,42 @@ pub enum Event {
         /// Index of the target.
         target: u32,
     },
+    /// An idle node got a copy of what another still computes.
+    TaskCopied {
+        /// Job.
+        job: JobId,
+        /// First unit.
+        lo: u128,
+        /// End, exclusive.
+        hi: u128,
+        /// Node that got it.
+        node: String,
+    },
+    /// A node fails what others pass: it gets a task now and then.
+    NodeQuarantined {
+        /// Node.
+        node: String,
+        /// What it did.
+        why: String,
+    },
+    /// A result says something else than what was counted; its node is not trusted any more.
+    Conflict {
+        /// Job.
+        job: JobId,
+        /// First unit.
+        lo: u128,
+        /// End, exclusive.
+        hi: u128,
+        /// Node whose result came second.
+        node: String,
+    },
+    /// A worker knows of a later incarnation of the scheduler.
+    Superseded {
+        /// Node.
+        node: String,
+        /// The later epoch.
+        epoch: u64,
+    },
     /// A unit failed for good.
     UnitFailed {
         /// Job.
@@ -134,6 +170,16 @@ impl fmt::Display for Event {
             }
             Event::Hit { job, unit, target } => {
                 write!(f, "hit in job {}: unit {unit}, target {target}", job.0)
+            }
+            Event::TaskCopied { job, lo, hi, node } => {
+                write!(f, "copy of [{lo}, {hi}) of job {} to node {node}", job.0)
+            }
+            Event::NodeQuarantined { node, why } => write!(f, "node {node} quarantined: {why}"),
+            Event::Conflict { job, lo, hi, node } => {
+                write!(f, "conflict in job {}: node {node} says other things of [{lo}, {hi})", job.0)
+            }
+            Event::Superseded { node, epoch } => {
+                write!(f, "node {node} knows epoch {epoch} of this farm: a later scheduler was started")
             }
             Event::UnitFailed { job, unit, reason } => {
                 write!(f, "unit {unit} of job {} failed: {reason}", job.0)

@@ -32,7 +32,7 @@ impl Attempt {
 
     /// The number before the first one of `epoch`.
     pub fn before_epoch(epoch: Epoch) -> Self {
-        Self(epoch.0 << Self::COUNT_BITS)
+        Self(epoch.0.saturating_sub(1) << Self::COUNT_BITS)
     }
 }
 

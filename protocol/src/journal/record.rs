@@ -225,7 +225,7 @@ pub struct JobTotals {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum NodeMark {
-    /// It said goodbye, or was silent for too long: it holds nothing that counts.
+    /// It was silent for too long: it holds nothing that counts.
     Gone = 0,
     /// It was heard again.
     Back = 1,
@@ -237,16 +237,19 @@ pub enum NodeMark {
     Forgotten = 4,
     /// Its results are not trusted: a conflict.
     Distrusted = 5,
+    /// It said goodbye, or its key was revoked.
+    Left = 6,
 }
 
 impl NodeMark {
-    pub(super) const ALL: [NodeMark; 6] = [
+    pub(super) const ALL: [NodeMark; 7] = [
         NodeMark::Gone,
         NodeMark::Back,
         NodeMark::Drained,
         NodeMark::Resumed,
         NodeMark::Forgotten,
         NodeMark::Distrusted,
+        NodeMark::Left,
     ];
 }
 

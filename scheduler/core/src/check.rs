@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::coverage::Class;
 use crate::farm::Farm;
-use crate::task::State;
+use crate::task::{NOBODY, State};
 
 impl Farm {
     /// done + failed + out + pending + abandoned = N for every unfinished job, and gq agrees; O(jobs in jq).
@@ -46,6 +46,9 @@ impl Farm {
                 return Err(format!("job {}: {} failed units are named", id.0, job.failed.len()));
             }
         }
+        if self.gathered.is_some() {
+            return Err("done intervals wait for a record between turns".into());
+        }
         self.check_tasks()
     }
 
@@ -55,7 +58,12 @@ impl Farm {
             if task.left == 0 || task.left > task.hi - task.lo {
                 return Err(format!("task {task:?} has nothing left"));
             }
-            *left.entry(task.job).or_insert(0) += task.left;
+            if !task.copy {
+                *left.entry(task.job).or_insert(0) += task.left;
+            }
+            if task.node == NOBODY {
+                continue;
+            }
             *at_node.entry(task.node).or_insert(0) += 1;
             let node = self.nodes.get(&task.node).ok_or(format!("{task:?} is at no node"))?;
             let queued = node.queue.iter().filter(|(_, attempt)| *attempt == task.attempt).count();

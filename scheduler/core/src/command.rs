@@ -3,12 +3,13 @@
 
 use starfarm_logs::Event;
 use starfarm_protocol::ids::{Attempt, JobId};
+use starfarm_protocol::journal::record::{Ended, NodeMark};
 use starfarm_protocol::wire::{Letting, Withdraw};
 
-use crate::coverage::{Class, Classes};
+use crate::coverage::Class;
 use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::job::{Job, JobState, NewJob, Place};
+use crate::job::{Job, JobFacts, JobState, JobTotals, NewJob, Place};
 use crate::limits::JOBS_MAX;
 use crate::node::NodeState;
 use crate::record::Record;
@@ -38,6 +39,8 @@ pub enum JobCommand {
     Switch,
     /// Forget it. It must have ended.
     Delete,
+    /// What failed is wanted again.
+    Retry,
 }
 
 /// What a user does to a node.
@@ -63,14 +66,17 @@ impl Farm {
             )));
         }
         let id = self.new_job_id();
-        let (spec, units, place) = (new.spec, new.units, new.place);
-        self.jobs.insert(id, Job::new(new, now_us));
+        let NewJob { name, user, spec, units, work, sizing, max_failures, speculative, place } = new;
+        let at_us = now_us;
+        let facts =
+            JobFacts { job: id, spec, name, user, units, work, sizing, max_failures, speculative, at_us };
+        self.jobs.insert(id, Job::new(facts.clone()));
         self.jq.push_back(id);
         deeds.event(Event::JobSubmitted { job: id, units });
-        self.record(Record::Submitted { job: id, spec }, deeds);
+        self.record(Record::Submitted(facts), deeds);
         match place {
             Place::Tail => {}
-            Place::Head => self.put_front(id),
+            Place::Head => self.put_front(id, deeds),
             Place::Now => self.switch_to(id, deeds),
         }
         self.mark_all();
@@ -96,23 +102,35 @@ impl Farm {
                 self.withdraw(id, Letting::Kill);
                 self.jobs.remove(&id);
                 deeds.event(Event::JobState { job: id, state: "deleted" });
+                self.record(Record::Deleted { job: id }, deeds);
+            }
+            JobCommand::Retry => {
+                let units: Vec<_> = job.failed.keys().map(|&unit| (unit, unit + 1)).collect();
+                if units.is_empty() {
+                    return conflict("has no failed unit");
+                }
+                if state.ended() && (state != JobState::Failed || job.satisfied()) {
+                    return conflict(&format!("has ended ({}): submit it again", state.word()));
+                }
+                self.reopen(id, units, deeds);
             }
             _ if state.ended() => return conflict(&format!("has ended ({})", state.word())),
             JobCommand::Cancel => self.end(id, JobState::Cancelled, now_us, deeds),
             JobCommand::Pause if state == JobState::Paused => {}
             JobCommand::Pause => {
-                self.set_state(id, JobState::Paused, deeds);
+                self.set_state(id, JobState::Paused, "", deeds);
                 self.withdraw(id, Letting::Trim);
             }
             JobCommand::Resume if state != JobState::Paused => return conflict("is not paused"),
             JobCommand::Resume => {
                 let started = job.totals.started_us.is_some();
-                self.set_state(id, if started { JobState::Running } else { JobState::Queued }, deeds);
+                let state = if started { JobState::Running } else { JobState::Queued };
+                self.set_state(id, state, "", deeds);
                 if let Some(job) = self.jobs.get_mut(&id) {
                     job.withdrawn = None;
                 }
             }
-            JobCommand::Front => self.put_front(id),
+            JobCommand::Front => self.put_front(id, deeds),
             JobCommand::Switch if state == JobState::Paused => {
                 return conflict("is paused: resume it first");
             }
@@ -133,12 +151,15 @@ impl Farm {
         let (&id, node) = found.ok_or(CommandError::NotFound)?;
         match command {
             NodeCommand::Drain => {
-                if !node.draining {
+                if node.state() != NodeState::Draining {
                     deeds.event(Event::NodeDraining { node: name.to_owned() });
                 }
-                node.draining = true;
+                node.drained = true;
             }
-            NodeCommand::Resume => (node.draining, node.probe) = (false, None),
+            NodeCommand::Resume => {
+                (node.drained, node.distrusted) = (false, None);
+                node.rise();
+            }
             NodeCommand::Forget if node.state() != NodeState::Lost => {
                 return Err(CommandError::Conflict(format!(
                     "node {name} is {}: only a lost node can be forgotten",
@@ -149,65 +170,80 @@ impl Farm {
                 self.nodes.remove(&id);
             }
         }
+        let mark = match command {
+            NodeCommand::Drain => NodeMark::Drained,
+            NodeCommand::Resume => NodeMark::Resumed,
+            NodeCommand::Forget => NodeMark::Forgotten,
+        };
+        self.record(Record::Mark { node: id, mark }, deeds);
         self.count_live();
         self.mark_all();
         Ok(id)
     }
 
     /// Behind the job that runs now, before all others.
-    fn put_front(&mut self, id: JobId) {
+    fn put_front(&mut self, id: JobId, deeds: &mut Deeds) {
         let running = |id: &JobId| self.jobs.get(id).is_some_and(|job| job.state == JobState::Running);
         let head = usize::from(self.jq.front().is_some_and(|first| *first != id && running(first)));
         self.jq.retain(|&other| other != id);
-        self.jq.insert(head.min(self.jq.len()), id);
+        let place = head.min(self.jq.len());
+        self.jq.insert(place, id);
+        self.record(Record::Moved { job: id, place: place as u32 }, deeds);
     }
 
     /// Before all others; what runs of them stops at a unit's end and waits at the head of jq.
     fn switch_to(&mut self, id: JobId, deeds: &mut Deeds) {
         self.jq.retain(|&other| other != id);
         self.jq.push_front(id);
+        self.record(Record::Moved { job: id, place: 0 }, deeds);
         let running =
             self.jq.iter().filter(|&&other| other != id && self.jobs[&other].state == JobState::Running);
         for other in running.copied().collect::<Vec<_>>() {
-            self.set_state(other, JobState::Queued, deeds);
+            self.set_state(other, JobState::Queued, "", deeds);
             self.withdraw(other, Letting::Trim);
         }
     }
 
-    fn set_state(&mut self, id: JobId, state: JobState, deeds: &mut Deeds) {
+    /// A job takes a state that is no end; `why` is for a person.
+    pub(crate) fn set_state(&mut self, id: JobId, state: JobState, why: &str, deeds: &mut Deeds) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        job.state = state;
+        job.take_state(state, why);
         deeds.event(Event::JobState { job: id, state: state.word() });
-        self.record(Record::State(id, state), deeds);
+        self.record(Record::State { job: id, state, why: why.to_owned() }, deeds);
     }
 
     /// Ends a job: what is not decided is abandoned, its tasks leave gq, dq and the nodes. Results that
     /// come all the same still count.
     pub(crate) fn end(&mut self, id: JobId, state: JobState, now_us: u64, deeds: &mut Deeds) {
-        const OPEN: Classes = Classes::of(&[Class::Pending, Class::Out]);
         self.withdraw(id, Letting::Kill);
         self.gq.clear(id);
-        for task_id in self.dq.of_job(id) {
+        for task_id in self.dq.of_job(id).into_iter().chain(self.dq.copies(id)) {
             self.take_from_node(task_id);
         }
         self.jq.retain(|&other| other != id);
-        if let Some(job) = self.jobs.get_mut(&id) {
-            let mut pieces = Vec::new();
-            job.coverage.change(0, job.coverage.cursor(), OPEN, Class::Abandoned, &mut pieces);
-            job.totals.ended_us = Some(now_us);
-            (job.failures, job.deaths) = Default::default();
-            job.rates.clear();
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let totals = JobTotals { ended_us: Some(now_us), ..job.totals };
+        job.take_end(state, totals);
+        let (done, failed) = (job.coverage.count(Class::Done), job.coverage.count(Class::Failed));
+        let mut abandoned: Vec<_> = job.coverage.intervals(Class::Abandoned).collect();
+        if job.coverage.fresh() > 0 {
+            let (from, to) = (job.coverage.cursor(), job.coverage.units());
+            match abandoned.last_mut() {
+                Some((_, hi)) if *hi == from => *hi = to,
+                _ => abandoned.push((from, to)),
+            }
         }
-        self.set_state(id, state, deeds);
+        deeds.event(Event::JobState { job: id, state: state.word() });
+        self.record(Record::Ended(Ended { job: id, state, done, failed, abandoned, totals }), deeds);
         self.mark_all();
     }
 
     /// Tells every node that has tasks of the job to let go of them.
-    fn withdraw(&mut self, id: JobId, letting: Letting) {
+    pub(crate) fn withdraw(&mut self, id: JobId, letting: Letting) {
         let before = Attempt(self.next_attempt);
         let withdraw = Withdraw { job: id, letting, before };
         let mut told: Vec<NodeId> =
-            self.dq.of_job(id).into_iter().map(|task| self.dq.at(task).node).collect();
+            self.dq.of_job(id).into_iter().chain(self.dq.copies(id)).map(|task| self.dq.at(task).node).collect();
         told.sort_unstable();
         told.dedup();
         for node_id in told {

@@ -103,6 +103,18 @@ impl Coverage {
         of_class.map(|(&at, segment)| segment.hi.min(hi).saturating_sub(at.max(lo))).sum()
     }
 
+    /// First unit and end of what of [lo, hi) is in a class.
+    pub fn bounds_in(&self, lo: u128, hi: u128, class: Class) -> Option<(u128, u128)> {
+        let start = self.segments.range(..=lo).next_back().map_or(lo, |(&at, _)| at);
+        let of_class = |(&at, segment): (&u128, &Segment)| {
+            let (from, to) = (at.max(lo), segment.hi.min(hi));
+            (segment.class == class && from < to).then_some((from, to))
+        };
+        let mut found = self.segments.range(start..hi).filter_map(of_class);
+        let (first, end) = found.next()?;
+        Some((first, found.next_back().map_or(end, |(_, end)| end)))
+    }
+
     /// Intervals held in memory.
     pub fn segments(&self) -> usize {
         self.segments.len()

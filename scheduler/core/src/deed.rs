@@ -2,6 +2,7 @@
 //! socket, a disk or a clock.
 
 use starfarm_logs::Event;
+use starfarm_protocol::ids::Epoch;
 
 use crate::record::Record;
 use crate::task::NodeId;
@@ -15,6 +16,8 @@ pub enum Deed {
     Record(u64, Record),
     /// Tell whoever watches.
     Event(Event),
+    /// A later incarnation of this farm was started: this one must do nothing more.
+    Superseded(Epoch),
 }
 
 /// The deeds of a turn.

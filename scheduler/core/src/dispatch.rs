@@ -7,8 +7,9 @@ use starfarm_protocol::ids::JobId;
 use starfarm_protocol::limits::NODE_TASKS_MAX;
 
 use crate::coverage::{Class, Classes};
+use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::job::{Deaths, JobState};
+use crate::job::{Deaths, Job, JobState};
 use crate::limits::LAMBDA;
 use crate::node::Ahead;
 use crate::task::{NodeId, State, Task};
@@ -47,7 +48,7 @@ pub(crate) enum Reach {
 
 impl Farm {
     /// Gives node `id` what it has room for.
-    pub(crate) fn dispatch(&mut self, id: NodeId, reach: Reach, now_us: u64) {
+    pub(crate) fn dispatch(&mut self, id: NodeId, reach: Reach, now_us: u64, deeds: &mut Deeds) {
         let mut at = 0;
         while let Some(&job_id) = self.jq.get(at) {
             at += 1;
@@ -68,22 +69,42 @@ impl Farm {
             if room == 0 || (room < window / ROOM_SHARE && node.tasks.len() > slots) {
                 return;
             }
-            self.assign(job_id, id, room, ideal.units, now_us);
+            self.assign((job_id, id), room, ideal.units, now_us, deeds);
+            if self.jobs.get(&job_id).is_some_and(Job::waits_for_lease) {
+                // It will be there in milliseconds; the next job's turn has not come.
+                return;
+            }
         }
     }
 
     /// Up to `room` tasks of `job_id`, of `ideal` units each, go from gq, refilled if need be, to node `id`.
-    fn assign(&mut self, job_id: JobId, id: NodeId, room: usize, ideal: u64, now_us: u64) {
+    fn assign(
+        &mut self,
+        (job_id, id): (JobId, NodeId),
+        room: usize,
+        ideal: u64,
+        now_us: u64,
+        deeds: &mut Deeds,
+    ) {
         let most = u128::from(ideal.saturating_mul(LAMBDA));
         let waiting = self.gq.tasks(job_id);
         // What is cut now never ran, so it killed nobody.
         let mut shunned = if waiting > 0 { self.shunned(job_id, id) } else { None };
         if waiting < room {
-            self.refill(job_id, ideal, room - waiting);
+            self.refill(job_id, ideal, room - waiting, deeds);
         }
+        // What failed here is tried elsewhere while there is an elsewhere.
+        let elsewhere = self.live_nodes > 1;
         let mut run: Option<(u128, u128)> = None;
         for _ in 0..room {
-            let wanted = |unit: u128| shunned.as_ref().is_none_or(|shunned| !shunned.contains(unit));
+            let failures = self.jobs.get(&job_id).map(|job| &job.failures);
+            let failed_here = |unit: u128| {
+                let runs = failures.and_then(|failures| failures.get(&unit));
+                elsewhere && runs.is_some_and(|runs| runs.iter().any(|run| run.1 == id))
+            };
+            let wanted = |unit: u128| {
+                shunned.as_ref().is_none_or(|shunned| !shunned.contains(unit)) && !failed_here(unit)
+            };
             let Some((lo, hi)) = self.gq.take(job_id, (u128::from(ideal), most), wanted) else { break };
             if let Some(shunned) = &mut shunned {
                 shunned.given(lo);
@@ -106,7 +127,9 @@ impl Farm {
         }
         let Some(job) = self.jobs.get_mut(&job_id) else { return };
         job.totals.started_us.get_or_insert(now_us);
-        job.state = JobState::Running;
+        if job.state != JobState::Running {
+            self.set_state(job_id, JobState::Running, "", deeds);
+        }
     }
 
     /// Units that node `id` should not get now, if there are any.
@@ -139,6 +162,7 @@ impl Farm {
             since_us: now_us,
             spent_us: 0,
             at_node: node.tasks.len() as u32,
+            copy: false,
         };
         let task_id = self.dq.put(task);
         node.tasks.push(task_id);

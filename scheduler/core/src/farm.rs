@@ -6,19 +6,20 @@
 //! `dispatch`, `send`, `result`, `recover`; `view` answers questions and `check` doubts everything.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
 use starfarm_protocol::ids::{Attempt, Boot, Epoch, FarmId, JobId};
 use starfarm_protocol::limits::HEARTBEAT_US;
+use starfarm_protocol::seal::EpochProofs;
 
 use crate::coverage::Piece;
-use crate::deed::{Deed, Deeds};
+use crate::deed::Deeds;
 use crate::dispatch::Reach;
 use crate::global_queue::GlobalQueue;
 use crate::job::Job;
 use crate::limits::PERIOD_US;
 use crate::node::Node;
-use crate::record::Record;
+use crate::record::Gathered;
 use crate::result::Verdicts;
 use crate::task::{Dispatched, NodeId};
 
@@ -31,9 +32,9 @@ pub struct Config {
     pub epoch: Epoch,
     /// How often workers should send a heartbeat, in microseconds.
     pub heartbeat_us: u64,
-    /// The highest job number that earlier incarnations gave: numbers are never used again, since workers
-    /// may still hold tasks of those jobs.
-    pub last_job: u64,
+    /// Proofs of epochs, for workers to keep, and to tell a later epoch that a worker knows of from a lie;
+    /// none where nothing is sealed.
+    pub proofs: Option<EpochProofs>,
     /// Datagrams that our receive buffer holds.
     pub receive_datagrams: u32,
     /// Tasks by which a speed-up or slow-down moves a window, per slot (the paper: 6 where a node has six
@@ -48,7 +49,7 @@ impl Config {
             farm,
             epoch,
             heartbeat_us: HEARTBEAT_US,
-            last_job: 0,
+            proofs: None,
             receive_datagrams: 3_640,
             speed_step_per_slot: 1,
         }
@@ -95,13 +96,22 @@ pub struct Farm {
     /// Slots of all live nodes.
     pub(crate) live_slots: u64,
     pub(crate) live_nodes: u32,
-    next_job: u64,
+    pub(crate) next_job: u64,
+    pub(crate) next_node: u32,
     pub(crate) next_attempt: u64,
-    next_sequence: u64,
+    pub(crate) next_sequence: u64,
+    /// Done intervals that are not in a record yet; none between turns.
+    pub(crate) gathered: Option<Gathered>,
+    /// Leases whose records are not durable: sequence, job, mark.
+    pub(crate) leasing: VecDeque<(u64, JobId, u128)>,
+    /// Nodes of before the start that have not said what they hold.
+    pub(crate) unsettled: BTreeSet<NodeId>,
+    /// When what nobody said to hold goes to gq; `u64::MAX` once it has.
+    pub(crate) release_us: u64,
     /// Results to acknowledge once their record is durable.
     pub(crate) unacknowledged: VecDeque<Unacknowledged>,
     /// Records up to this one are durable.
-    durable: u64,
+    pub(crate) durable: u64,
     /// Nodes to look at in this turn.
     pub(crate) marked: Vec<NodeId>,
     pub(crate) timers: BinaryHeap<Reverse<(u64, NodeId)>>,
@@ -118,7 +128,13 @@ impl Farm {
     /// A farm without jobs and nodes.
     pub fn new(config: Config, now_us: u64) -> Self {
         Self {
-            next_job: config.last_job + 1,
+            next_job: 1,
+            next_node: 0,
+            next_attempt: Attempt::before_epoch(config.epoch).0 + 1,
+            gathered: None,
+            leasing: VecDeque::new(),
+            unsettled: BTreeSet::new(),
+            release_us: u64::MAX,
             config,
             jobs: BTreeMap::new(),
             jq: VecDeque::new(),
@@ -127,7 +143,6 @@ impl Farm {
             nodes: BTreeMap::new(),
             live_slots: 0,
             live_nodes: 0,
-            next_attempt: 1,
             next_sequence: 1,
             unacknowledged: VecDeque::new(),
             durable: 0,
@@ -148,8 +163,11 @@ impl Farm {
         // Every idle slot gets a task before any node gets work ahead.
         for reach in [Reach::Slots, Reach::Window] {
             for &id in &marked {
-                self.dispatch(id, reach, now_us);
+                self.dispatch(id, reach, now_us, deeds);
             }
+        }
+        for &id in &marked {
+            self.speculate(id, now_us, deeds);
         }
         for id in marked {
             self.flush(id, now_us, deeds);
@@ -158,7 +176,8 @@ impl Farm {
 
     /// When [`Farm::on_tick`] must be called at the latest, if nothing comes before.
     pub fn next_deadline_us(&self) -> u64 {
-        self.timers.peek().map_or(self.period_us, |Reverse((at_us, _))| self.period_us.min(*at_us))
+        let first = self.period_us.min(self.release_us);
+        self.timers.peek().map_or(first, |Reverse((at_us, _))| first.min(*at_us))
     }
 
     /// Timers that are due: silent nodes, offers to repeat, acknowledgements that found no ride.
@@ -172,6 +191,7 @@ impl Farm {
                 self.on_node_timer(id, now_us, deeds);
             }
         }
+        self.release_leases(now_us);
         if now_us >= self.period_us {
             self.period_us = now_us + PERIOD_US;
             self.totals.feedback = [(0, 0), self.totals.feedback[0]];
@@ -183,6 +203,7 @@ impl Farm {
     /// Records up to `sequence` are durable: what waited for that is acknowledged.
     pub fn on_durable(&mut self, sequence: u64, now_us: u64) {
         self.durable = self.durable.max(sequence);
+        self.lease_durable();
         self.acknowledge_durable(now_us);
     }
 
@@ -202,13 +223,6 @@ impl Farm {
                 self.mark(waiting.node);
             }
         }
-    }
-
-    pub(crate) fn record(&mut self, record: Record, deeds: &mut Deeds) -> u64 {
-        let sequence = self.next_sequence;
-        self.next_sequence += 1;
-        deeds.0.push(Deed::Record(sequence, record));
-        sequence
     }
 
     /// Sequence of the last record; everything is durable once this is.

@@ -1,102 +1,26 @@
 //! A job as the scheduler knows it, and jq. What a unit *is* lies outside: the core sees N, an interval
-//! set and a few facts about the work.
+//! set and a few facts about the work. What changes durably changes by the methods here, the same live and
+//! when a journal is applied.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash};
-use starfarm_protocol::spec::{JobSpec, Stop, Work};
-use starfarm_protocol::wire::{FailReason, Letting};
+pub use starfarm_protocol::job::{FailedUnit, JobFacts, JobState, MaxFailures, Sizing, WorkFacts};
+pub use starfarm_protocol::journal::record::JobTotals;
+use starfarm_protocol::spec::Stop;
+use starfarm_protocol::wire::Letting;
 
-use crate::coverage::{Class, Coverage};
+use crate::blame::Outcomes;
+use crate::coverage::{Class, Classes, Coverage, Piece};
 use crate::limits::TARGET_US;
 use crate::task::NodeId;
 
-/// State of a job. The words are the same in JSON, tables and docs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum JobState {
-    /// Waits in jq; no task was ever given out, or it was switched away from.
-    Queued,
-    /// Tasks of it are given out.
-    Running,
-    /// Gives out nothing until it is resumed.
-    Paused,
-    /// Ended, no unit failed; what was not wanted any more is abandoned.
-    Finished,
-    /// Ended, and units failed.
-    Failed,
-    /// Ended by command.
-    Cancelled,
-}
-
-impl JobState {
-    /// The word.
-    pub fn word(self) -> &'static str {
-        match self {
-            JobState::Queued => "queued",
-            JobState::Running => "running",
-            JobState::Paused => "paused",
-            JobState::Finished => "finished",
-            JobState::Failed => "failed",
-            JobState::Cancelled => "cancelled",
-        }
-    }
-
-    /// The job is over.
-    pub fn ended(self) -> bool {
-        matches!(self, JobState::Finished | JobState::Failed | JobState::Cancelled)
-    }
-}
-
-/// How large its tasks are.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Sizing {
-    /// As large as takes this long on the slot, in microseconds.
-    TargetUs(u64),
-    /// This many units, whatever it takes.
-    Units(u64),
-}
-
-/// What the core must know of the work.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Kind {
-    /// Hits are looked for.
-    Search {
-        /// When to end early.
-        stop: Stop,
-        /// Targets not found yet.
-        missing: BTreeSet<u32>,
-        /// Targets in all.
-        targets: u32,
-    },
-    /// Units have outcomes of their own.
-    Command {
-        /// Times that a failed unit is run again.
-        retries: u32,
-    },
-    /// Nothing comes back.
-    Nothing,
-}
-
-impl Kind {
-    /// The facts in a specification.
-    pub fn of(spec: &JobSpec) -> Self {
-        match &spec.work {
-            Work::Search(search) => {
-                let targets = search.targets.len() as u32;
-                Kind::Search { stop: search.stop, missing: (0..targets).collect(), targets }
-            }
-            Work::Command(command) => Kind::Command { retries: command.retries },
-            Work::Nothing => Kind::Nothing,
-        }
-    }
-
-    /// Units of the first task for a slot of unknown speed: small enough to be over soon.
-    pub(crate) fn first_units(&self) -> u64 {
-        match self {
-            Kind::Search { .. } => 1 << 16,
-            Kind::Command { .. } => 1,
-            Kind::Nothing => 1 << 10,
-        }
+/// Units of the first task for a slot of unknown speed: small enough to be over soon.
+pub(crate) fn first_units(work: &WorkFacts) -> u64 {
+    match work {
+        WorkFacts::Search { .. } => 1 << 16,
+        WorkFacts::Command { .. } => 1,
+        WorkFacts::Nothing => 1 << 10,
     }
 }
 
@@ -112,9 +36,13 @@ pub struct NewJob {
     /// Its units, 1 or more.
     pub units: u128,
     /// What the work is.
-    pub kind: Kind,
+    pub work: WorkFacts,
     /// How large its tasks are.
     pub sizing: Sizing,
+    /// What it bears before it pauses.
+    pub max_failures: MaxFailures,
+    /// Near its end idle nodes get copies of what others still compute.
+    pub speculative: bool,
     /// Where in jq it goes.
     pub place: Place,
 }
@@ -129,15 +57,6 @@ pub enum Place {
     Head,
     /// At once: the running job goes to the head of jq.
     Now,
-}
-
-/// Why a unit failed for good.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FailedUnit {
-    /// Reason.
-    pub reason: FailReason,
-    /// Exit code or signal number, where there is one.
-    pub code: Option<i32>,
 }
 
 /// What one node does of one job.
@@ -155,17 +74,28 @@ pub(crate) type Deaths = Vec<(NodeId, Boot)>;
 /// A job.
 #[derive(Debug)]
 pub(crate) struct Job {
-    pub(crate) new: NewJob,
+    pub(crate) facts: JobFacts,
     pub(crate) state: JobState,
+    /// Why it is in that state, for a person; mostly empty.
+    pub(crate) note: String,
     pub(crate) coverage: Coverage,
+    pub(crate) lease: Lease,
     pub(crate) rates: BTreeMap<NodeId, Rate>,
     pub(crate) mean_rate: f64,
+    /// Targets not found yet.
+    pub(crate) missing: BTreeSet<u32>,
     pub(crate) hits: BTreeSet<(u128, u32)>,
     pub(crate) failed: BTreeMap<u128, FailedUnit>,
     /// Units that failed and are tried again, and the attempts that they failed in: a result that comes
     /// twice tells of one run.
-    pub(crate) failures: BTreeMap<u128, Vec<Attempt>>,
+    pub(crate) failures: BTreeMap<u128, Vec<(Attempt, NodeId)>>,
     pub(crate) deaths: BTreeMap<u128, Deaths>,
+    /// How its units went on each node.
+    pub(crate) outcomes: BTreeMap<NodeId, Outcomes>,
+    /// Units done and failed when a person let it go on after failures: what it bears counts from there.
+    pub(crate) forgiven: (u128, u128),
+    /// Intervals that were computed twice with different results, and whose result came second.
+    pub(crate) conflicts: Vec<(u128, u128, NodeId)>,
     /// Nodes that said that they cannot run it, and why.
     pub(crate) refused_by: BTreeMap<NodeId, String>,
     /// Attempts before this number were withdrawn from their nodes, and how.
@@ -173,50 +103,119 @@ pub(crate) struct Job {
     pub(crate) totals: JobTotals,
 }
 
-/// Counters of a job, for its certificate and for status.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct JobTotals {
-    /// Tasks cut from the space.
-    pub decomposed: u64,
-    /// Units in these.
-    pub decomposed_units: u128,
-    /// Tasks given out, again or for the first time.
-    pub dispatched: u64,
-    /// Units of results that were counted before.
-    pub duplicate_units: u128,
-    /// Tasks that went back to gq.
-    pub resent: u64,
-    /// When it was submitted, on the scheduler's clock.
-    pub submitted_us: u64,
-    /// When its first task was given out.
-    pub started_us: Option<u64>,
-    /// When it ended.
-    pub ended_us: Option<u64>,
+/// How far a job's units may be given out: below a mark that is durable, so that a scheduler which starts
+/// again knows what may be at nodes (R5).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lease {
+    /// The mark of the last record.
+    pub(crate) mark: u128,
+    /// The mark that is durable.
+    pub(crate) durable: u128,
+    /// Units that the next mark lies ahead.
+    pub(crate) ahead: u128,
 }
 
+/// Units that a result can still decide. Abandoned ones too: the work was done.
+const OPEN: Classes = Classes::of(&[Class::Pending, Class::Out, Class::Abandoned]);
+
 impl Job {
-    pub(crate) fn new(new: NewJob, now_us: u64) -> Self {
-        let coverage = Coverage::new(new.units);
-        let totals = JobTotals { submitted_us: now_us, ..JobTotals::default() };
+    pub(crate) fn new(facts: JobFacts) -> Self {
+        let coverage = Coverage::new(facts.units);
+        let totals = JobTotals { submitted_us: facts.at_us, ..JobTotals::default() };
+        let missing = match facts.work {
+            WorkFacts::Search { targets, .. } => (0..targets).collect(),
+            _ => BTreeSet::new(),
+        };
         Self {
-            new,
+            facts,
             state: JobState::Queued,
+            note: String::new(),
             coverage,
+            lease: Lease::default(),
             rates: BTreeMap::new(),
             mean_rate: 0.0,
+            missing,
             hits: BTreeSet::new(),
             failed: BTreeMap::new(),
             failures: BTreeMap::new(),
             deaths: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
+            forgiven: (0, 0),
+            conflicts: Vec::new(),
             refused_by: BTreeMap::new(),
             withdrawn: None,
             totals,
         }
     }
 
+    /// [lo, hi) is decided, as far as it was not: `pieces` gets what changed.
+    pub(crate) fn decide(&mut self, lo: u128, hi: u128, to: Class, pieces: &mut Vec<Piece>) {
+        self.coverage.change(lo, hi, OPEN, to, pieces);
+    }
+
+    /// A hit; false if it was known.
+    pub(crate) fn add_hit(&mut self, unit: u128, target: u32) -> bool {
+        self.missing.remove(&target);
+        self.hits.insert((unit, target))
+    }
+
+    /// Units ran to their end: nothing is held against them any more.
+    pub(crate) fn acquit(&mut self, lo: u128, hi: u128) {
+        remove_range(&mut self.deaths, lo, hi);
+        remove_range(&mut self.failures, lo, hi);
+    }
+
+    /// A state that is no end.
+    pub(crate) fn take_state(&mut self, state: JobState, why: &str) {
+        if self.state == JobState::Paused && state != JobState::Paused {
+            self.forgive();
+        }
+        self.state = state;
+        why.clone_into(&mut self.note);
+    }
+
+    /// The end: what is not decided is abandoned.
+    pub(crate) fn take_end(&mut self, state: JobState, totals: JobTotals) {
+        const UNDECIDED: Classes = Classes::of(&[Class::Pending, Class::Out]);
+        let cursor = self.coverage.cursor();
+        self.coverage.change(0, cursor, UNDECIDED, Class::Abandoned, &mut Vec::new());
+        (self.state, self.totals) = (state, totals);
+        self.note.clear();
+        (self.failures, self.deaths) = Default::default();
+        self.outcomes.clear();
+        self.rates.clear();
+    }
+
+    /// Failed units are wanted again; those that had failed go to `pieces`.
+    pub(crate) fn reopen(&mut self, units: &[(u128, u128)], pieces: &mut Vec<Piece>) {
+        const FAILED: Classes = Classes::of(&[Class::Failed]);
+        for &(lo, hi) in units {
+            self.coverage.change(lo, hi, FAILED, Class::Pending, pieces);
+            remove_range(&mut self.failed, lo, hi);
+        }
+        self.forgive();
+        if self.state.ended() {
+            self.state = JobState::Queued;
+            self.totals.ended_us = None;
+            self.withdrawn = None;
+        }
+    }
+
+    /// What it bears counts from now on.
+    fn forgive(&mut self) {
+        self.forgiven = (self.coverage.count(Class::Done), self.coverage.count(Class::Failed));
+    }
+
     /// Units that a node could be given: fresh or in gq.
     pub(crate) fn pending(&self) -> u128 {
         if self.state.ended() { 0 } else { self.coverage.fresh() + self.coverage.count(Class::Pending) }
+    }
+
+    /// It has units to give out, all of them beyond a lease that is on its way to the disk.
+    pub(crate) fn waits_for_lease(&self) -> bool {
+        self.coverage.count(Class::Pending) == 0
+            && self.coverage.fresh() > 0
+            && self.lease.mark > self.lease.durable
     }
 
     /// Units that nobody wants any more.
@@ -232,7 +231,7 @@ impl Job {
 
     /// Computing time that a task should take, in microseconds.
     pub(crate) fn target_us(&self) -> u64 {
-        match self.new.sizing {
+        match self.facts.sizing {
             Sizing::TargetUs(target_us) => target_us,
             Sizing::Units(_) => TARGET_US,
         }
@@ -240,9 +239,9 @@ impl Job {
 
     /// The search has found what it was to find.
     pub(crate) fn satisfied(&self) -> bool {
-        match &self.new.kind {
-            Kind::Search { stop: Stop::FirstHit, .. } => !self.hits.is_empty(),
-            Kind::Search { stop: Stop::AllTargets, missing, .. } => missing.is_empty(),
+        match self.facts.work {
+            WorkFacts::Search { stop: Stop::FirstHit, .. } => !self.hits.is_empty(),
+            WorkFacts::Search { stop: Stop::AllTargets, .. } => self.missing.is_empty(),
             _ => false,
         }
     }
@@ -259,5 +258,12 @@ impl Job {
         rate.units_per_s = if first { sample } else { mix(rate.units_per_s, weight) };
         rate.largest = rate.largest.max(units);
         self.mean_rate = if self.mean_rate == 0.0 { sample } else { mix(self.mean_rate, weight / 4.0) };
+    }
+}
+
+fn remove_range<T>(map: &mut BTreeMap<u128, T>, lo: u128, hi: u128) {
+    if !map.is_empty() && lo < hi {
+        let units: Vec<u128> = map.range(lo..hi).map(|(&unit, _)| unit).collect();
+        units.iter().for_each(|unit| drop(map.remove(unit)));
     }
 }

@@ -5,8 +5,10 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod blame;
 mod check;
 mod command;
+mod copies;
 mod coverage;
 mod deed;
 mod dispatch;
@@ -18,6 +20,7 @@ mod node;
 mod record;
 mod recover;
 mod refill;
+mod restore;
 mod result;
 mod send;
 mod task;
@@ -27,9 +30,10 @@ pub use command::{CommandError, JobCommand, NodeCommand};
 pub use coverage::{Class, Classes, Coverage, Piece};
 pub use deed::{Deed, Deeds};
 pub use farm::{Config, Farm, Totals};
-pub use job::{FailedUnit, JobState, JobTotals, Kind, NewJob, Place, Sizing};
+pub use job::{FailedUnit, JobFacts, JobState, JobTotals, MaxFailures, NewJob, Place, Sizing, WorkFacts};
 pub use node::{NodeState, NodeTotals};
 pub use record::Record;
+pub use restore::Restoring;
 pub use result::{Verdict, Verdicts};
 pub use send::OFFERS_PER_DATAGRAM;
 pub use task::NodeId;

@@ -29,6 +29,26 @@ pub const TAIL_FLOOR_US: u64 = 100_000;
 pub const GQ_TASKS_MAX: usize = 2 * NODE_TASKS_MAX as usize;
 /// A unit that killed its worker this often is poison.
 pub const POISON_DEATHS: usize = 3;
+/// Units that a node fails, and others pass, before it is taken for sick.
+pub const SICK_FAILURES: u32 = 5;
+/// Outcomes of a job's units that are remembered for each node; then all count half.
+pub const OUTCOMES_KEPT: u32 = 64;
+/// A job pauses when its first units, so many, all failed ...
+pub const FIRST_FAILURES_MAX: u128 = 20;
+/// ... or when more than half failed of so many or more.
+pub const HALF_FAILURES_OF: u128 = 100;
+/// Conflicts of a job that are named; more are counted.
+pub const CONFLICTS_KEPT: usize = 100;
+/// An idle node gets a copy of a task where it would be done in this share of the time that is left ...
+pub const COPY_GAIN: f64 = 1.5;
+/// ... and sooner by this much at least: sending a copy has its cost.
+pub const COPY_GAIN_US: f64 = 500_000.0;
+/// With more tasks out than this no copies are made: the end is not near.
+pub const COPY_TASKS_MAX: usize = 4_096;
+/// Tasks that the first lease of a job reaches ahead. It doubles whenever tasks had to wait for a lease ...
+pub const LEASE_TASKS_MIN: u128 = 64;
+/// ... up to so many: at a million tasks a second, a thirtieth of a second.
+pub const LEASE_TASKS_MAX: u128 = 32_768;
 /// First pause of a node at power zero before it is probed again; doubles up to [`PROBE_MAX_US`].
 pub const PROBE_MIN_US: u64 = PERIOD_US;
 /// Longest pause between probes.

@@ -76,8 +76,21 @@ pub(crate) struct Node {
     pub(crate) greeted: bool,
     pub(crate) suspect: bool,
     pub(crate) lost: bool,
+    /// Its worker wants to leave.
     pub(crate) draining: bool,
+    /// A person drains it.
+    pub(crate) drained: bool,
     pub(crate) probe: Option<Probe>,
+    /// It sank because it fails what others pass, not because it is slow.
+    pub(crate) sick: bool,
+    /// Its results are not trusted until a person says so, and why.
+    pub(crate) distrusted: Option<&'static str>,
+    /// Why it is quarantined, for a person.
+    pub(crate) why: String,
+    /// It is known from before the scheduler's start and was not heard since.
+    pub(crate) restored: bool,
+    /// The incarnation that said goodbye.
+    pub(crate) left: Option<Boot>,
 
     /// Tasks of dq that it has, in no order; each knows its place here.
     pub(crate) tasks: Vec<TaskId>,
@@ -177,7 +190,13 @@ impl Node {
             suspect: false,
             lost: false,
             draining: false,
+            drained: false,
             probe: None,
+            sick: false,
+            distrusted: None,
+            why: String::new(),
+            restored: false,
+            left: None,
             tasks: Vec::new(),
             queue: VecDeque::new(),
             offered: VecDeque::new(),
@@ -203,8 +222,8 @@ impl Node {
         match self {
             Node { lost: true, .. } => NodeState::Lost,
             Node { boot: None, .. } | Node { suspect: true, .. } => NodeState::Suspect,
-            Node { draining: true, .. } => NodeState::Draining,
-            Node { probe: Some(_), .. } => NodeState::Quarantined,
+            Node { draining: true, .. } | Node { drained: true, .. } => NodeState::Draining,
+            Node { probe: Some(_), .. } | Node { distrusted: Some(_), .. } => NodeState::Quarantined,
             _ => NodeState::Up,
         }
     }
@@ -223,8 +242,8 @@ impl Node {
     /// far alone says little where sizes still grow.
     pub(crate) fn window(&self, now_us: u64, next_us: f64, ahead: Ahead) -> usize {
         match self.state() {
-            NodeState::Up => {}
-            NodeState::Quarantined => {
+            NodeState::Up if self.greeted => {}
+            NodeState::Quarantined if self.greeted && self.distrusted.is_none() => {
                 return usize::from(self.probe.is_some_and(|p| now_us >= p.at_us));
             }
             _ => return 0,
@@ -248,6 +267,21 @@ impl Node {
     pub(crate) fn step(&mut self, by: i64) {
         let most = i64::from(self.queue_tasks_max);
         self.steps = (self.steps + by).clamp(-most, most);
+    }
+
+    /// Nothing that it says counts for a while: a person decides.
+    pub(crate) fn distrust(&mut self, why: &'static str) {
+        self.distrusted = Some(why);
+        why.clone_into(&mut self.why);
+    }
+
+    /// It did something well, or a person trusts it: it rises again.
+    pub(crate) fn rise(&mut self) {
+        self.probe = None;
+        self.sick = false;
+        if self.distrusted.is_none() {
+            self.why.clear();
+        }
     }
 
     /// It did nothing for long, or cannot: it sinks to power zero.
@@ -303,6 +337,18 @@ pub(crate) struct Rating {
 impl Rating {
     pub(crate) fn new(now_us: u64) -> Self {
         Self { periods: [0.0; RATING_PERIODS], started_us: now_us, period: 0 }
+    }
+
+    /// As a checkpoint kept it.
+    pub(crate) fn restore(started_us: u64, period: u64, periods: &[f32]) -> Self {
+        let mut rating = Self { period, ..Self::new(started_us) };
+        rating.periods.iter_mut().zip(periods).for_each(|(to, from)| *to = *from);
+        rating
+    }
+
+    /// What a checkpoint keeps: start, number of the last period, tasks by period.
+    pub(crate) fn parts(&self) -> (u64, u64, &[f32]) {
+        (self.started_us, self.period, &self.periods)
     }
 
     fn advance(&mut self, now_us: u64) {

@@ -7,20 +7,20 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use starfarm_logs::Event;
-use starfarm_protocol::ids::{Attempt, Boot, JobId};
+use starfarm_protocol::ids::Attempt;
+use starfarm_protocol::journal::record::NodeMark;
 use starfarm_protocol::limits::{LOST_US, NODE_TASKS_MAX, PROTOCOL_VERSION, RIDE_US, SLOTS_MAX, SUSPECT_US};
 use starfarm_protocol::wire::{
-    FailReason, Feedback, Heartbeat, Held, Hello, Letting, Malformed, Message, Withdraw, messages,
+    Feedback, Heartbeat, Held, Hello, Letting, Malformed, Message, Withdraw, messages,
 };
 
 use crate::coverage::{Class, Classes};
-use crate::deed::Deeds;
+use crate::deed::{Deed, Deeds};
 use crate::farm::Farm;
-use crate::job::FailedUnit;
-use crate::limits::{NODES_MAX, POISON_DEATHS, RETRY_TARGETS};
+use crate::limits::{NODES_MAX, RETRY_TARGETS};
 use crate::node::{Node, Rating, RoundTrip};
 use crate::record::Record;
-use crate::task::{NodeId, State, Task, TaskId};
+use crate::task::{NodeId, State, TaskId};
 
 impl Farm {
     /// A node has a session: the rim knows its key and its name.
@@ -57,7 +57,13 @@ impl Farm {
     }
 
     fn on_hello(&mut self, id: NodeId, hello: &Hello, now_us: u64, deeds: &mut Deeds) {
+        let superseded = self.superseded_by(hello);
         let Some(node) = self.nodes.get_mut(&id) else { return };
+        if superseded {
+            deeds.event(Event::Superseded { node: node.name.clone(), epoch: hello.known_epoch.0 });
+            deeds.0.push(Deed::Superseded(hello.known_epoch));
+            return;
+        }
         node.to_tell.welcome = true;
         node.greeted = true;
         if hello.version != PROTOCOL_VERSION {
@@ -72,11 +78,12 @@ impl Farm {
                 let was_lost = node.lost;
                 self.take_all_back(id);
                 if !was_lost || !hello.died_running.is_empty() {
-                    died.iter().for_each(|&(job, unit)| self.charge(job, unit, id, boot, now_us, deeds));
+                    died.iter().for_each(|&unit| self.charge(unit, (id, boot), now_us, deeds));
                 }
             }
             let Some(node) = self.nodes.get_mut(&id) else { return };
             node.boot = Some(hello.boot);
+            let joined = Record::Node { node: id, name: node.name.clone(), boot: hello.boot };
             // Numbers of the incarnation before mean other results here.
             (node.to_tell.acks, node.to_tell.acks_count) = (Vec::new(), 0);
             (node.lost, node.suspect) = (false, false);
@@ -85,14 +92,17 @@ impl Farm {
             node.feedback = Feedback::default();
             node.steps = 0;
             node.task_us = 0.0;
-            node.probe = None;
+            node.rise();
             node.draining = false;
+            node.restored = false;
             node.rating = Rating::new(now_us);
             node.beat = (0, BTreeSet::new());
             // Another incarnation may have what that one lacked.
             self.jobs.values_mut().for_each(|job| drop(job.refused_by.remove(&id)));
-            let joined = Event::NodeJoined { node: node.name.clone(), boot: hello.boot, slots: hello.slots };
-            deeds.event(joined);
+            let event = Event::NodeJoined { node: node.name.clone(), boot: hello.boot, slots: hello.slots };
+            self.next_node = self.next_node.max(id.0 + 1);
+            deeds.event(event);
+            self.record(joined, deeds);
         }
         let Some(node) = self.nodes.get_mut(&id) else { return };
         node.slots = hello.slots.clamp(1, SLOTS_MAX);
@@ -103,21 +113,26 @@ impl Farm {
         self.mark_all();
     }
 
+    /// A worker knows a later incarnation of this farm. It cannot make one up: the proof is our farm's own.
+    fn superseded_by(&self, hello: &Hello) -> bool {
+        let proofs = self.config.proofs.as_ref().filter(|_| hello.known_epoch > self.config.epoch);
+        proofs.is_some_and(|proofs| proofs.is_genuine(hello.known_epoch, &hello.known_proof))
+    }
+
     /// Anything authentic from a node shows that it lives.
     fn heard(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         node.heard_us = now_us;
         if node.boot.is_some() && (node.suspect || node.lost) {
             deeds.event(Event::NodeBack { node: node.name.clone() });
-            if node.lost
-                && let Some(boot) = node.boot
-            {
-                // It did not die, so nothing that it was running killed it.
-                for job in self.jobs.values_mut().filter(|job| !job.deaths.is_empty()) {
-                    job.deaths.values_mut().for_each(|deaths| deaths.retain(|&death| death != (id, boot)));
-                }
-            }
+            let (was_lost, boot) = (node.lost, node.boot);
             (node.suspect, node.lost) = (false, false);
+            if was_lost && let Some(boot) = boot {
+                // It did not die, so nothing that it was running killed it.
+                self.pardon(id, boot);
+                self.record(Record::Mark { node: id, mark: NodeMark::Back }, deeds);
+                self.record(Record::Pardoned { node: id, boot }, deeds);
+            }
             self.count_live();
             self.mark(id);
         }
@@ -133,6 +148,10 @@ impl Farm {
             return;
         }
         node.feedback = feedback;
+        if std::mem::take(&mut node.restored) {
+            // Its totals count from before our start.
+            return;
+        }
         let step = i64::from(self.config.speed_step_per_slot) * i64::from(node.slots);
         node.step(step * (i64::from(ups.min(64)) - i64::from(downs.min(64))));
         node.totals.speed_ups += u64::from(ups);
@@ -165,6 +184,7 @@ impl Farm {
             if let Some(node) = self.nodes.get_mut(&id) {
                 node.taken.clear();
             }
+            self.settle(id);
             self.expire(id, now_us, deeds);
         }
         self.mark(id);
@@ -198,7 +218,14 @@ impl Farm {
                     node.to_tell.withdraws.push(withdraw);
                 }
             } else if !ended {
+                self.claim(id, held.job, lo, hi, now_us);
                 self.adopt(id, held, now_us);
+            }
+            for copy in self.dq.copies(held.job) {
+                let task = self.dq.at(copy);
+                if let (true, State::Held { seen_us }) = (task.node == id && task.lo < hi, &mut task.state) {
+                    *seen_us = now_us;
+                }
             }
         }
     }
@@ -207,7 +234,7 @@ impl Farm {
     fn adopt(&mut self, id: NodeId, held: &Held, now_us: u64) {
         const PENDING: Classes = Classes::of(&[Class::Pending]);
         let (lo, hi) = (held.lo, held.lo.saturating_add(u128::from(held.units)));
-        let (Some(job), Some(node)) = (self.jobs.get_mut(&held.job), self.nodes.get_mut(&id)) else { return };
+        let (Some(job), Some(node)) = (self.jobs.get_mut(&held.job), self.nodes.get(&id)) else { return };
         let mut pieces = Vec::new();
         for &(_, taken_lo, taken_hi) in node.taken.iter().filter(|(job, ..)| *job == held.job) {
             let (lo, hi) = (lo.max(taken_lo), hi.min(taken_hi));
@@ -217,19 +244,7 @@ impl Farm {
         }
         for piece in pieces {
             self.gq.remove(held.job, piece.lo, piece.hi);
-            let task_id = self.dq.put(Task {
-                job: held.job,
-                lo: piece.lo,
-                hi: piece.hi,
-                left: piece.hi - piece.lo,
-                node: id,
-                attempt: Task::ADOPTED,
-                state: State::Held { seen_us: now_us },
-                since_us: now_us,
-                spent_us: 0,
-                at_node: node.tasks.len() as u32,
-            });
-            node.tasks.push(task_id);
+            self.put_held(id, held.job, (piece.lo, piece.hi), now_us);
         }
     }
 
@@ -274,9 +289,11 @@ impl Farm {
         if let Some(node) = self.nodes.get_mut(&id) {
             node.taken.clear();
             // The next hello is a new incarnation, even of the same boot.
-            node.boot = None;
+            node.left = node.boot.take();
             node.lost = true;
         }
+        self.record(Record::Mark { node: id, mark: NodeMark::Left }, deeds);
+        self.settle(id);
         self.count_live();
     }
 
@@ -292,9 +309,9 @@ impl Farm {
         node.offered.clear();
         for task_id in node.tasks.clone() {
             let task = self.dq.at(task_id);
-            let (job, lo, hi) = (task.job, task.lo, task.hi);
+            let (job, lo, hi, copy) = (task.job, task.lo, task.hi, task.copy);
             self.back_to_gq(task_id, lo, hi);
-            if let Some(node) = self.nodes.get_mut(&id) {
+            if let (false, Some(node)) = (copy, self.nodes.get_mut(&id)) {
                 node.taken.push((job, lo, hi));
             }
         }
@@ -311,44 +328,6 @@ impl Farm {
         }
     }
 
-    /// A worker died while it ran `unit`. After enough deaths on enough nodes the unit is poison.
-    fn charge(&mut self, job_id: JobId, unit: u128, id: NodeId, boot: Boot, now_us: u64, deeds: &mut Deeds) {
-        const PENDING: Classes = Classes::of(&[Class::Pending]);
-        let live: Vec<NodeId> =
-            self.nodes.iter().filter(|(_, node)| node.live()).map(|(&id, _)| id).collect();
-        let Some(job) = self.jobs.get_mut(&job_id) else { return };
-        if unit >= job.coverage.cursor() || job.state.ended() {
-            return;
-        }
-        let deaths = job.deaths.entry(unit).or_default();
-        if !deaths.contains(&(id, boot)) {
-            deaths.push((id, boot));
-        }
-        let died: BTreeSet<NodeId> = deaths.iter().map(|&(id, _)| id).collect();
-        // Nodes that are gone for good will never die of it, so they do not count as seen.
-        let nodes = died.len() + live.iter().filter(|id| !died.contains(id)).count();
-        let poison = deaths.len() >= POISON_DEATHS && died.len() >= POISON_DEATHS.min(nodes);
-        let mut pieces = Vec::new();
-        if poison {
-            job.coverage.change(unit, unit + 1, PENDING, Class::Failed, &mut pieces);
-        }
-        if self.gq.intervals(job_id).any(|(lo, hi)| (lo..hi).contains(&unit)) {
-            // Alone in its task it takes nothing with it.
-            self.gq.remove(job_id, unit, unit + 1);
-            if !poison {
-                self.gq.put(job_id, unit, unit + 1);
-            }
-        }
-        if !pieces.is_empty()
-            && let Some(job) = self.jobs.get_mut(&job_id)
-        {
-            job.failed.insert(unit, FailedUnit { reason: FailReason::Poison, code: None });
-            deeds.event(Event::UnitFailed { job: job_id, unit, reason: FailReason::Poison.word() });
-            self.record(Record::Poison(job_id, unit), deeds);
-            self.end_if_over(job_id, now_us, deeds);
-        }
-    }
-
     /// A node's timer fired.
     pub(crate) fn on_node_timer(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
@@ -360,9 +339,11 @@ impl Farm {
             (node.lost, node.suspect) = (true, false);
             self.take_all_back(id);
             deeds.event(Event::NodeLost { node: name, tasks });
+            self.record(Record::Mark { node: id, mark: NodeMark::Gone }, deeds);
             if let Some(boot) = boot {
-                running.iter().for_each(|&(job, unit)| self.charge(job, unit, id, boot, now_us, deeds));
+                running.iter().for_each(|&unit| self.charge(unit, (id, boot), now_us, deeds));
             }
+            self.settle(id);
             self.count_live();
         } else if !node.lost && !node.suspect && silent_us >= self.config.suspect_us() {
             node.suspect = true;
@@ -398,11 +379,11 @@ impl Farm {
 }
 
 impl crate::farm::Config {
-    fn suspect_us(&self) -> u64 {
+    pub(crate) fn suspect_us(&self) -> u64 {
         SUSPECT_US.max(SUSPECT_US / starfarm_protocol::limits::HEARTBEAT_US * self.heartbeat_us)
     }
 
-    fn lost_us(&self) -> u64 {
+    pub(crate) fn lost_us(&self) -> u64 {
         LOST_US.max(LOST_US / starfarm_protocol::limits::HEARTBEAT_US * self.heartbeat_us)
     }
 }

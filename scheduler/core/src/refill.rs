@@ -5,9 +5,13 @@
 use starfarm_protocol::ids::JobId;
 
 use crate::coverage::Class;
+use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::job::{Job, Sizing};
-use crate::limits::{GQ_TASKS_MAX, GROWTH_MAX, PREFETCH_US, TAIL_FLOOR_US, TAIL_SHARE};
+use crate::job::{Job, Sizing, first_units};
+use crate::limits::{
+    GQ_TASKS_MAX, GROWTH_MAX, LEASE_TASKS_MAX, LEASE_TASKS_MIN, PREFETCH_US, TAIL_FLOOR_US, TAIL_SHARE,
+};
+use crate::record::Record;
 use crate::task::NodeId;
 
 /// Size of the next task on a node.
@@ -26,7 +30,7 @@ impl Farm {
     /// The size that a task of `job` should have on node `id`: what takes the target time there by its
     /// measured rate, less near the job's end.
     pub(crate) fn ideal(&self, job: &Job, id: NodeId) -> Ideal {
-        let first = job.new.kind.first_units();
+        let first = first_units(&job.facts.work);
         let (rate, largest, stranger) = match job.rates.get(&id) {
             Some(rate) => (rate.units_per_s, rate.largest, false),
             None => (job.mean_rate, first, true),
@@ -37,7 +41,7 @@ impl Farm {
             let us = if rate == 0.0 { 0.0 } else { units as f64 * 1e6 / rate };
             Ideal { units, us, learning: growing || stranger }
         };
-        let target_us = match job.new.sizing {
+        let target_us = match job.facts.sizing {
             Sizing::Units(units) => return sized(units.max(1), false),
             Sizing::TargetUs(target_us) => target_us,
         };
@@ -64,17 +68,22 @@ impl Farm {
     }
 
     /// Cuts up to `tasks` tasks, the first of `size` units, from the fresh space of `job_id` into gq.
-    pub(crate) fn refill(&mut self, job_id: JobId, mut size: u64, tasks: usize) {
+    pub(crate) fn refill(&mut self, job_id: JobId, mut size: u64, tasks: usize, deeds: &mut Deeds) {
         let room = tasks.min(GQ_TASKS_MAX.saturating_sub(self.gq.len()));
         let Some(job) = self.jobs.get(&job_id) else { return };
         let (first, units, by_time) =
-            (job.coverage.cursor(), job.coverage.units(), matches!(job.new.sizing, Sizing::TargetUs(_)));
-        let (mut at, mut cut) = (first, 0);
+            (job.coverage.cursor(), job.coverage.units(), matches!(job.facts.sizing, Sizing::TargetUs(_)));
+        let leased = job.lease.durable;
+        let (mut at, mut cut, mut wanted) = (first, 0, first);
         for _ in 0..room {
             if at == units {
                 break;
             }
             let end = at.saturating_add(u128::from(size)).min(units);
+            wanted = end;
+            if end > leased {
+                break;
+            }
             self.gq.put(job_id, at, end);
             (at, cut) = (end, cut + 1);
             if by_time {
@@ -91,6 +100,44 @@ impl Farm {
             job.totals.decomposed_units += at - first;
             self.totals.decomposed += cut;
             self.totals.decomposed_units += at - first;
+        }
+        self.lease(job_id, wanted, size, deeds);
+    }
+
+    /// Sees to it that the lease of a job reaches well beyond `wanted`.
+    fn lease(&mut self, job_id: JobId, wanted: u128, size: u64, deeds: &mut Deeds) {
+        let Some(job) = self.jobs.get_mut(&job_id) else { return };
+        let (units, lease) = (job.coverage.units(), &mut job.lease);
+        let tasks = |tasks: u128| u128::from(size).saturating_mul(tasks);
+        lease.ahead = lease.ahead.max(tasks(LEASE_TASKS_MIN));
+        if wanted > lease.durable {
+            // Tasks wait for the disk: the next lease is longer.
+            lease.ahead = lease.ahead.saturating_mul(2).min(tasks(LEASE_TASKS_MAX).max(lease.ahead));
+        }
+        let near = wanted.saturating_add(lease.ahead / 2);
+        if lease.mark < units && near > lease.mark {
+            lease.mark = near.saturating_add(lease.ahead).min(units);
+            let mark = lease.mark;
+            let sequence = self.record(Record::Leased { job: job_id, mark }, deeds);
+            self.leasing.push_back((sequence, job_id, mark));
+        }
+    }
+
+    /// Leases whose records are durable now can be used.
+    pub(crate) fn lease_durable(&mut self) {
+        let mut longer = false;
+        while let Some(&(sequence, job, mark)) = self.leasing.front() {
+            if sequence > self.durable {
+                break;
+            }
+            self.leasing.pop_front();
+            if let Some(job) = self.jobs.get_mut(&job) {
+                job.lease.durable = job.lease.durable.max(mark);
+                longer = true;
+            }
+        }
+        if longer {
+            self.mark_all();
         }
     }
 }

@@ -10,9 +10,9 @@ use starfarm_protocol::wire::{CommandUnit, HitEntry, Outcome, ResultEntry, Resul
 use crate::coverage::{Class, Classes, Piece};
 use crate::deed::Deeds;
 use crate::farm::{Farm, Unacknowledged};
-use crate::job::{FailedUnit, Job, JobState, Kind, Sizing};
+use crate::job::{FailedUnit, Job, JobState, Sizing, WorkFacts};
 use crate::record::Record;
-use crate::task::{NodeId, State, Task, TaskId};
+use crate::task::{NOBODY, NodeId, State, Task, TaskId};
 
 /// What became of a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,8 +49,6 @@ impl Verdicts {
     }
 }
 
-/// Units that a result can still count for. Abandoned ones are counted too: the work was done.
-const OPEN: Classes = Classes::of(&[Class::Pending, Class::Out, Class::Abandoned]);
 const OUT: Classes = Classes::of(&[Class::Out]);
 
 /// The body of a result that was computed, by the kind of work.
@@ -64,25 +62,29 @@ impl Farm {
     /// Applies the results of one message.
     pub(crate) fn on_results(&mut self, id: NodeId, results: Results<'_>, now_us: u64, deeds: &mut Deeds) {
         let Some(boot) = self.nodes.get(&id).and_then(|node| node.boot) else { return };
+        let first = self.unacknowledged.len();
         for entry in results {
             let Ok(entry) = entry else {
                 if let Some(node) = self.nodes.get_mut(&id) {
                     node.totals.malformed += 1;
                 }
-                return;
+                break;
             };
             let verdict = self.on_result(id, &entry, now_us, deeds);
             self.verdicts.0[verdict as usize] += 1;
-            let (record, result) = (self.last_sequence(), entry.sequence);
-            self.unacknowledged.push_back(Unacknowledged { record, node: id, boot, result });
+            self.unacknowledged.push_back(Unacknowledged { record: 0, node: id, boot, result: entry.sequence });
         }
+        self.flush_done(deeds);
+        // One message, one commit: they all wait for its last record.
+        let record = self.last_sequence();
+        self.unacknowledged.range_mut(first..).for_each(|waiting| waiting.record = record);
         self.acknowledge_durable(now_us);
         self.mark(id);
     }
 
     fn on_result(&mut self, id: NodeId, entry: &ResultEntry<'_>, now_us: u64, deeds: &mut Deeds) -> Verdict {
         let Some(job) = self.jobs.get(&entry.job) else { return Verdict::UnknownJob };
-        if job.new.spec != entry.spec {
+        if job.facts.spec != entry.spec {
             return Verdict::OtherSpecification;
         }
         let (lo, hi) = (entry.lo, entry.lo + u128::from(entry.units));
@@ -112,17 +114,17 @@ impl Farm {
 
     /// Reads the body; `None` where it does not fit the job and the interval.
     fn found(&self, entry: &ResultEntry<'_>) -> Option<Found> {
-        match &self.jobs.get(&entry.job)?.new.kind {
-            Kind::Search { targets, .. } => {
+        match self.jobs.get(&entry.job)?.facts.work {
+            WorkFacts::Search { targets, .. } => {
                 let hits = HitEntry::read_all(entry.body).ok()?;
-                let fits = hits.iter().all(|hit| hit.offset < entry.units && hit.target < *targets);
+                let fits = hits.iter().all(|hit| hit.offset < entry.units && hit.target < targets);
                 fits.then_some(Found::Hits(hits))
             }
-            Kind::Command { .. } => {
+            WorkFacts::Command { .. } => {
                 let units = CommandUnit::read_all(entry.body).ok()?;
                 (units.len() as u64 == entry.units).then_some(Found::Ran(units))
             }
-            Kind::Nothing => entry.body.is_empty().then_some(Found::Nothing),
+            WorkFacts::Nothing => entry.body.is_empty().then_some(Found::Nothing),
         }
     }
 
@@ -140,25 +142,32 @@ impl Farm {
         let Some(job) = self.jobs.get_mut(&job_id) else { return Verdict::UnknownJob };
         let mut from = lo;
         for unit in known_failures(job, entry, &found) {
-            job.coverage.change(from, unit, OPEN, Class::Done, &mut pieces);
+            job.decide(from, unit, Class::Done, &mut pieces);
             from = unit + 1;
         }
-        job.coverage.change(from, hi, OPEN, Class::Done, &mut pieces);
+        job.decide(from, hi, Class::Done, &mut pieces);
         let counted: u128 = pieces.iter().map(|piece| piece.hi - piece.lo).sum();
         job.totals.duplicate_units += hi - lo - counted;
-        for &piece in &pieces {
-            self.leave_queues(job_id, piece, id, entry.duration_us);
-        }
-        let hits = match &found {
-            Found::Hits(entries) => self.on_hits(job_id, lo, entries, deeds),
-            _ => Vec::new(),
-        };
-        self.acquit(job_id, lo, hi);
-        if counted > 0 || !hits.is_empty() {
+        let owners = self.leave_queues(job_id, &pieces, id, entry.duration_us);
+        if counted > 0 {
             self.measured(id, entry, counted, now_us);
-            self.record_done(id, entry, &pieces, found, hits, deeds);
+        }
+        match found {
+            Found::Ran(ran) if counted > 0 => {
+                self.record_ran(id, entry, &pieces, ran, deeds);
+                self.judge(job_id, now_us, deeds);
+            }
+            Found::Hits(hits) => {
+                if counted < hi - lo {
+                    self.compare((id, job_id), (lo, hi), &hits, &pieces, deeds);
+                }
+                let new = self.on_hits(job_id, lo, &hits, deeds);
+                self.record_done(id, job_id, &pieces, new, deeds);
+            }
+            Found::Nothing | Found::Ran(_) => self.record_done(id, job_id, &pieces, Vec::new(), deeds),
         }
         self.pieces = pieces;
+        self.drop_copies(job_id, lo, hi, &owners);
         self.end_if_over(job_id, now_us, deeds);
         match counted {
             0 => Verdict::Duplicate,
@@ -167,32 +176,36 @@ impl Farm {
         }
     }
 
-    /// Units that ran to their end are not poison, whoever died beside them.
-    fn acquit(&mut self, job_id: JobId, lo: u128, hi: u128) {
-        let Some(job) = self.jobs.get_mut(&job_id).filter(|job| !job.deaths.is_empty()) else { return };
-        let innocent: Vec<u128> = job.deaths.range(lo..hi).map(|(&unit, _)| unit).collect();
-        for unit in innocent {
-            job.deaths.remove(&unit);
-        }
-    }
-
-    /// Units that are counted leave gq, or the task in dq that holds them.
-    fn leave_queues(&mut self, job_id: JobId, piece: Piece, by: NodeId, duration_us: u64) {
-        match piece.was {
-            Class::Pending => self.gq.remove(job_id, piece.lo, piece.hi),
-            Class::Out => {
-                let Some((task_id, task)) = self.dq.holding(job_id, piece.lo) else { return };
-                if piece.hi <= task.hi {
-                    return self.shrink_task(task_id, piece.hi - piece.lo, by, duration_us);
+    /// Units that are counted leave gq, or the tasks in dq that hold them. Other nodes that had all of such a
+    /// task come back.
+    fn leave_queues(&mut self, job: JobId, pieces: &[Piece], by: NodeId, duration_us: u64) -> Vec<NodeId> {
+        let mut owners = Vec::new();
+        for piece in pieces {
+            match piece.was {
+                Class::Pending => self.gq.remove(job, piece.lo, piece.hi),
+                Class::Out => {
+                    let Some((task_id, task)) = self.dq.holding(job, piece.lo) else { continue };
+                    let end = task.hi;
+                    if task.node != by {
+                        owners.push(task.node);
+                    }
+                    if piece.hi <= end {
+                        self.shrink_task(task_id, piece.hi - piece.lo, by, duration_us);
+                        continue;
+                    }
+                    for task_id in self.dq.overlapping(job, piece.lo, piece.hi) {
+                        let task = self.dq.at(task_id);
+                        let units = task.hi.min(piece.hi) - task.lo.max(piece.lo);
+                        if task.node != by {
+                            owners.push(task.node);
+                        }
+                        self.shrink_task(task_id, units, by, duration_us);
+                    }
                 }
-                for task_id in self.dq.overlapping(job_id, piece.lo, piece.hi) {
-                    let task = self.dq.at(task_id);
-                    let units = task.hi.min(piece.hi) - task.lo.max(piece.lo);
-                    self.shrink_task(task_id, units, by, duration_us);
-                }
+                _ => {}
             }
-            _ => {}
         }
+        owners
     }
 
     fn shrink_task(&mut self, task_id: TaskId, units: u128, by: NodeId, duration_us: u64) {
@@ -221,10 +234,7 @@ impl Farm {
         let mut new = Vec::new();
         for hit in hits {
             let (unit, target) = (lo + u128::from(hit.offset), hit.target);
-            if job.hits.insert((unit, target)) {
-                if let Kind::Search { missing, .. } = &mut job.new.kind {
-                    missing.remove(&target);
-                }
+            if job.add_hit(unit, target) {
                 new.push((unit, target));
                 deeds.event(Event::Hit { job: job_id, unit, target });
             }
@@ -238,9 +248,11 @@ impl Farm {
             return;
         };
         job.measured(id, entry.units, entry.duration_us);
-        node.probe = None;
+        if !node.sick {
+            node.rise();
+        }
         node.totals.units_done += counted;
-        let standard = match job.new.sizing {
+        let standard = match job.facts.sizing {
             Sizing::Units(units) => units as f64,
             Sizing::TargetUs(target_us) => job.mean_rate * target_us as f64 / 1e6,
         };
@@ -250,37 +262,55 @@ impl Farm {
     fn record_done(
         &mut self,
         node: NodeId,
-        entry: &ResultEntry<'_>,
+        job_id: JobId,
         pieces: &[Piece],
-        found: Found,
         hits: Vec<(u128, u32)>,
         deeds: &mut Deeds,
     ) {
-        let (job, lo) = (entry.job, entry.lo);
-        let Found::Ran(ran) = found else {
-            let hi = lo + u128::from(entry.units);
-            self.record(Record::Done { job, lo, hi, node, hits }, deeds);
-            return;
-        };
+        if let Some(job) = self.jobs.get_mut(&job_id).filter(|job| !job.deaths.is_empty()) {
+            pieces.iter().for_each(|piece| job.acquit(piece.lo, piece.hi));
+        }
+        if !pieces.is_empty() || !hits.is_empty() {
+            self.gather_done((job_id, node), pieces, hits, deeds);
+        }
+    }
+
+    /// Units of a command ran: those that may be tried again go back, the others are decided.
+    fn record_ran(
+        &mut self,
+        node: NodeId,
+        entry: &ResultEntry<'_>,
+        pieces: &[Piece],
+        ran: Vec<CommandUnit>,
+        deeds: &mut Deeds,
+    ) {
+        let (job_id, attempt) = (entry.job, entry.attempt);
         let mut units = Vec::new();
-        for (unit, outcome) in (lo..).zip(ran) {
+        let mut passed = false;
+        for (unit, outcome) in (entry.lo..).zip(ran) {
             if !pieces.iter().any(|piece| (piece.lo..piece.hi).contains(&unit)) {
                 continue;
             }
-            if let Some(reason) = outcome.failed
-                && self.try_again(
-                    job,
-                    unit,
-                    entry.attempt,
-                    FailedUnit { reason, code: Some(outcome.code) },
-                    deeds,
-                )
-            {
-                continue;
+            let Some(job) = self.jobs.get_mut(&job_id) else { return };
+            job.tally(node, unit, outcome.failed.is_some());
+            passed |= outcome.failed.is_none();
+            match outcome.failed {
+                Some(reason) => {
+                    let failed = FailedUnit { reason, code: Some(outcome.code), node: Some(node) };
+                    if self.try_again(job_id, unit, (attempt, node), failed, deeds) {
+                        continue;
+                    }
+                }
+                None => job.acquit(unit, unit + 1),
             }
             units.push((unit, outcome));
         }
-        self.record(Record::Ran { job, attempt: entry.attempt, node, units }, deeds);
+        if passed && let Some(node) = self.nodes.get_mut(&node) {
+            node.rise();
+        }
+        if !units.is_empty() {
+            self.record(Record::Ran { job: job_id, attempt, node, units }, deeds);
+        }
     }
 
     /// A unit ran and failed: it goes back to gq if it may be tried again, else it has failed for good.
@@ -288,25 +318,27 @@ impl Farm {
         &mut self,
         job_id: JobId,
         unit: u128,
-        attempt: Attempt,
+        (attempt, node): (Attempt, NodeId),
         failed: FailedUnit,
         deeds: &mut Deeds,
     ) -> bool {
         const DONE: Classes = Classes::of(&[Class::Done]);
         let Some(job) = self.jobs.get_mut(&job_id) else { return false };
-        let Kind::Command { retries } = job.new.kind else { return false };
+        let WorkFacts::Command { retries } = job.facts.work else { return false };
         let runs = job.failures.entry(unit).or_default();
-        runs.push(attempt);
+        runs.push((attempt, node));
         let again = runs.len() <= retries as usize && !job.state.ended();
         let class = if again { Class::Pending } else { Class::Failed };
         let mut pieces = Vec::new();
         job.coverage.change(unit, unit + 1, DONE, class, &mut pieces);
+        job.deaths.remove(&unit);
         if again {
             // The task that had it may still have others out.
             for task_id in self.dq.overlapping(job_id, unit, unit + 1) {
                 self.cut_out(task_id, unit, unit + 1);
             }
             self.gq.put(job_id, unit, unit + 1);
+            self.record(Record::Tried { job: job_id, unit, attempt, node }, deeds);
             self.mark_all();
         } else {
             job.failures.remove(&unit);
@@ -326,10 +358,14 @@ impl Farm {
                 self.back_to_gq(task_id, lo, hi);
             }
         }
+        self.forget_copies(id, entry.job, (lo, hi), entry.attempt);
     }
 
     /// The units of [lo, hi) that a task in dq still has out go back to gq; it leaves dq with its last one.
     pub(crate) fn back_to_gq(&mut self, task_id: TaskId, lo: u128, hi: u128) {
+        if self.dq.at(task_id).copy {
+            return self.take_from_node(task_id);
+        }
         let job_id = self.dq.at(task_id).job;
         let Some(job) = self.jobs.get_mut(&job_id) else { return };
         let to = if job.state.ended() { Class::Abandoned } else { Class::Pending };
@@ -352,7 +388,7 @@ impl Farm {
 
     /// [lo, hi) of a task in dq may be given out again: the task keeps what lies before, and a second one
     /// what lies behind, so that the tasks of a job never overlap. With nothing left it leaves dq.
-    fn cut_out(&mut self, task_id: TaskId, lo: u128, hi: u128) {
+    pub(crate) fn cut_out(&mut self, task_id: TaskId, lo: u128, hi: u128) {
         let task = self.dq.at(task_id).clone();
         let (head, tail) = ((task.lo, lo.max(task.lo)), (hi.min(task.hi), task.hi));
         let Some(job) = self.jobs.get(&task.job) else { return };
@@ -376,6 +412,10 @@ impl Farm {
             // Its offer is under way or was heard, and named both halves. Where it is lost, no heartbeat
             // lists this half, and it expires.
             task.state = State::Held { seen_us: task.since_us };
+        }
+        if task.node == NOBODY {
+            self.dq.put(task);
+            return;
         }
         let Some(node) = self.nodes.get_mut(&task.node) else { return };
         task.at_node = node.tasks.len() as u32;
@@ -414,7 +454,7 @@ impl Farm {
 /// has come again. They may run elsewhere by now, so it must not touch them.
 fn known_failures(job: &Job, entry: &ResultEntry<'_>, found: &Found) -> Vec<u128> {
     let Found::Ran(ran) = found else { return Vec::new() };
-    let known = |unit: u128| job.failures.get(&unit).is_some_and(|runs| runs.contains(&entry.attempt));
+    let known = |unit: u128| job.failures.get(&unit).is_some_and(|runs| runs.iter().any(|run| run.0 == entry.attempt));
     let failed = (entry.lo..).zip(ran).filter(|(_, outcome)| outcome.failed.is_some());
     failed.map(|(unit, _)| unit).filter(|&unit| known(unit)).collect()
 }

@@ -56,6 +56,7 @@ impl Farm {
                     heartbeat_ms: (self.config.heartbeat_us / 1000) as u32,
                     credit,
                     version: PROTOCOL_VERSION,
+                    proof: self.config.proofs.as_ref().map_or([0; 16], |p| p.of(self.config.epoch)),
                 });
             }
             if let Some(number) = tell.answer {
@@ -132,7 +133,7 @@ impl Farm {
 fn offer(task: &crate::task::Task, job: &crate::job::Job) -> Offer {
     Offer {
         job: task.job,
-        spec: job.new.spec,
+        spec: job.facts.spec,
         attempt: task.attempt,
         lo: task.lo,
         units: u64::try_from(task.hi - task.lo).expect("refill cuts tasks of less than 2^63 units"),

@@ -4,11 +4,9 @@
 
 use std::collections::BTreeMap;
 
+pub use starfarm_protocol::ids::NodeId;
 use starfarm_protocol::ids::{Attempt, JobId};
-
-/// Index of a node in the farm; given by whoever owns the sessions.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct NodeId(pub u32);
+pub(crate) use starfarm_protocol::journal::record::NOBODY;
 
 /// Where a task in dq is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,11 +46,36 @@ pub(crate) struct Task {
     pub(crate) spent_us: u64,
     /// Place in its node's list.
     pub(crate) at_node: u32,
+    /// A second dispatch of what another node still computes. Its units are out by the first one's account.
+    pub(crate) copy: bool,
 }
 
 impl Task {
     /// Attempt of a task that was not offered but found at its node by a heartbeat.
     pub(crate) const ADOPTED: Attempt = Attempt(0);
+
+    /// A task that `node` was found to hold, wholly out.
+    pub(crate) fn held(
+        node: NodeId,
+        job: JobId,
+        (lo, hi): (u128, u128),
+        now_us: u64,
+        at_node: u32,
+    ) -> Self {
+        Self {
+            job,
+            lo,
+            hi,
+            left: hi - lo,
+            node,
+            attempt: Self::ADOPTED,
+            state: State::Held { seen_us: now_us },
+            since_us: now_us,
+            spent_us: 0,
+            at_node,
+            copy: false,
+        }
+    }
 }
 
 const _: () = assert!(size_of::<Task>() <= 144, "a task in dq stays small: there may be a million");
@@ -61,12 +84,14 @@ const _: () = assert!(size_of::<Task>() <= 144, "a task in dq stays small: there
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TaskId(u32);
 
-/// dq: by index, and per job by first unit. Tasks of one job never overlap.
+/// dq: by index, and per job by first unit. Tasks of one job never overlap, but for copies.
 #[derive(Debug, Default)]
 pub(crate) struct Dispatched {
     slots: Vec<Option<Task>>,
     free: Vec<u32>,
     jobs: BTreeMap<JobId, BTreeMap<u128, TaskId>>,
+    /// Copies, in the order in which they were made. There are no more than idle slots.
+    copies: Vec<TaskId>,
 }
 
 impl Dispatched {
@@ -77,7 +102,7 @@ impl Dispatched {
 
     /// Puts a task in.
     pub(crate) fn put(&mut self, task: Task) -> TaskId {
-        let (job, lo) = (task.job, task.lo);
+        let (job, lo, copy) = (task.job, task.lo, task.copy);
         let id = match self.free.pop() {
             Some(at) => {
                 self.slots[at as usize] = Some(task);
@@ -88,7 +113,11 @@ impl Dispatched {
                 TaskId(self.slots.len() as u32 - 1)
             }
         };
-        self.jobs.entry(job).or_default().insert(lo, id);
+        if copy {
+            self.copies.push(id);
+        } else {
+            self.jobs.entry(job).or_default().insert(lo, id);
+        }
         id
     }
 
@@ -106,7 +135,9 @@ impl Dispatched {
     pub(crate) fn remove(&mut self, id: TaskId) -> Task {
         let task = self.slots[id.0 as usize].take().expect("the id is held by a task in dq");
         self.free.push(id.0);
-        if let Some(by_lo) = self.jobs.get_mut(&task.job) {
+        if task.copy {
+            self.copies.retain(|&copy| copy != id);
+        } else if let Some(by_lo) = self.jobs.get_mut(&task.job) {
             by_lo.remove(&task.lo);
             if by_lo.is_empty() {
                 self.jobs.remove(&task.job);
@@ -145,7 +176,19 @@ impl Dispatched {
         first.into_iter().chain(by_lo.range(lo..hi)).map(|(_, &id)| id).collect()
     }
 
-    /// The tasks of `job`.
+    /// What is out at nobody: leased by an earlier scheduler.
+    pub(crate) fn of_nobody(&self) -> Vec<TaskId> {
+        let ids = (0..).map(TaskId).zip(&self.slots);
+        ids.filter(|(_, task)| task.as_ref().is_some_and(|task| task.node == NOBODY)).map(|(id, _)| id).collect()
+    }
+
+    /// The copies of tasks of `job`.
+    pub(crate) fn copies(&self, job: JobId) -> Vec<TaskId> {
+        let of_job = |id: &TaskId| self.slots[id.0 as usize].as_ref().is_some_and(|task| task.job == job);
+        self.copies.iter().copied().filter(of_job).collect()
+    }
+
+    /// The tasks of `job`, without copies.
     pub(crate) fn of_job(&self, job: JobId) -> Vec<TaskId> {
         self.jobs.get(&job).map_or_else(Vec::new, |by_lo| by_lo.values().copied().collect())
     }

@@ -23,6 +23,8 @@ pub struct JobView {
     pub spec: ContentHash,
     /// Its state.
     pub state: JobState,
+    /// Why it is in that state; empty where a person or its own end put it there.
+    pub note: String,
     /// N.
     pub units: u128,
     /// Units done.
@@ -41,6 +43,8 @@ pub struct JobView {
     pub rate_per_s: f64,
     /// Nodes that cannot run it, and why.
     pub refused_by: Vec<(String, String)>,
+    /// Intervals that were computed twice with different results, and whose result came second.
+    pub conflicts: Vec<(u128, u128, String)>,
     /// Counters.
     pub totals: JobTotals,
 }
@@ -54,6 +58,8 @@ pub struct NodeView {
     pub name: String,
     /// Its state.
     pub state: NodeState,
+    /// Why it is quarantined, else empty.
+    pub why: String,
     /// Its slots.
     pub slots: u16,
     /// Standard tasks a period of 10 s, over the last 64 periods.
@@ -113,10 +119,11 @@ impl Farm {
         let name = |id: &NodeId| self.nodes.get(id).map_or_else(String::new, |node| node.name.clone());
         Some(JobView {
             id,
-            name: job.new.name.clone(),
-            user: job.new.user.clone(),
-            spec: job.new.spec,
+            name: job.facts.name.clone(),
+            user: job.facts.user.clone(),
+            spec: job.facts.spec,
             state: job.state,
+            note: job.note.clone(),
             units: job.coverage.units(),
             done: count(Class::Done),
             failed: count(Class::Failed),
@@ -126,6 +133,7 @@ impl Farm {
             hits: job.hits.len(),
             rate_per_s: job.mean_rate * self.live_slots as f64,
             refused_by: job.refused_by.iter().map(|(id, why)| (name(id), why.clone())).collect(),
+            conflicts: job.conflicts.iter().map(|(lo, hi, id)| (*lo, *hi, name(id))).collect(),
             totals: job.totals,
         })
     }
@@ -162,6 +170,7 @@ impl Farm {
             id,
             name: node.name.clone(),
             state: node.state(),
+            why: node.why.clone(),
             slots: node.slots,
             power: node.rating.power(now_us),
             tasks: node.tasks.len(),
@@ -178,7 +187,7 @@ impl Farm {
             gq: self.gq.len(),
             dq: self.dq.len(),
             dq_oldest_us: self.dq.iter().map(|t| now_us.saturating_sub(t.since_us)).max().unwrap_or(0),
-            target_us: self.jq.front().and_then(|id| match self.jobs.get(id)?.new.sizing {
+            target_us: self.jq.front().and_then(|id| match self.jobs.get(id)?.facts.sizing {
                 Sizing::TargetUs(target_us) => Some(target_us),
                 Sizing::Units(_) => None,
             }),

@@ -54,6 +54,8 @@ fn switch_stops_the_running_job_at_a_units_end_and_it_goes_on_next() {
             0: job 1 queued
             0: to a: withdraw job 1 trim before 3
             0: job 1 is queued: done 0, out 20, waiting 0
+            0: job 2 running
+            0: job 1 running
             0: to a: ack results [(1, 1)]; offer job 2: 3=0+10; offer job 1: 4=0+10
             0: job 2 is running: done 0, out 10, waiting 0
             0: job 2 finished
@@ -70,6 +72,7 @@ fn a_node_that_can_do_nothing_for_the_current_job_takes_from_the_next() {
         "refuse a 0+20 no-gpu\n show 1\n show 2\n hello a boot 2\n show 1",
         expect![[r#"
             0: node a refused job 1: no-gpu
+            0: job 2 running
             0: to a: ack results [(1, 1)]; offer job 2: 3=0+10 4=10+10
             0: job 1 is running: done 0, out 0, waiting 20, resent tasks 2, refused by a: no-gpu
             0: job 2 is running: done 0, out 20, waiting 0
@@ -88,9 +91,13 @@ fn a_job_whose_last_tasks_are_out_leaves_idle_nodes_to_the_next() {
             0: job 1 submitted: 20 units
             0: job 2 submitted: 20 units
             0: node a joined: 1 slots, boot 0000000000000001
-            0: to a: welcome epoch 1; offer job 1: 1=0+10 2=10+10
+            0: to a: welcome epoch 1
+            0: job 1 running
+            0: to a: offer job 1: 1=0+10 2=10+10
             0: node b joined: 1 slots, boot 0000000000000001
-            0: to b: welcome epoch 1; offer job 2: 3=0+10 4=10+10
+            0: to b: welcome epoch 1
+            0: job 2 running
+            0: to b: offer job 2: 3=0+10 4=10+10
             0: job 2 paused
             0: to b: withdraw job 2 trim before 5
             0: job 2 is paused: done 0, out 20, waiting 0
@@ -106,11 +113,13 @@ fn front_is_behind_the_running_job_and_now_is_before_it() {
         "front 3\n done a 0+10\n ack a\n done a 10+10\n ack a\n submit 10 units 10 now\n return a 0+10 job 3",
         expect![[r#"
             0: to a: ack results [(2, 2)]; offer job 1: 4=20+10
+            0: job 3 running
             0: to a: ack results [(3, 3)]; offer job 3: 5=0+10
             0: job 5 submitted: 10 units
             0: job 1 queued
             0: job 3 queued
             0: to a: withdraw job 1 trim before 6; withdraw job 3 trim before 6
+            0: job 5 running
             0: to a: ack results [(4, 4)]; offer job 5: 6=0+10
         "#]],
     );
@@ -169,7 +178,9 @@ fn a_search_may_end_with_its_first_hit_or_never() {
         expect![[r#"
             0: hit in job 1: unit 3, target 1
             0: job 1 finished
-            0: to a: ack results [(1, 1)]; withdraw job 1 kill before 3; offer job 2: 3=0+10 4=10+10
+            0: to a: ack results [(1, 1)]; withdraw job 1 kill before 3
+            0: job 2 running
+            0: to a: offer job 2: 3=0+10 4=10+10
             0: job 1 is finished: done 10, out 0, waiting 0, abandoned 30, hits [(3, 1)]
             0: hit in job 2: unit 3, target 0
             0: job 2 is running: done 10, out 10, waiting 0, hits [(3, 0)]
@@ -186,21 +197,9 @@ fn a_hit_in_a_duplicate_is_recorded_once() {
         "done a 0+10\n done a 0+10 hits 3:1\n again a\n show 1",
         expect![[r#"
             0: to a: ack results [(1, 1)]; offer job 1: 3=20+10
+            0: conflict in job 1: node a says other things of [0, 10)
             0: hit in job 1: unit 3, target 1
             0: job 1 is running: done 10, out 20, waiting 10, duplicate 20, hits [(3, 1)]
         "#]],
     );
-}
-
-#[test]
-fn job_numbers_start_after_the_last_of_earlier_incarnations() {
-    let mut bench = Bench::new(starfarm_scheduler_core::Config { last_job: 41, ..config() });
-    expect![[r#"
-        0: job 42 submitted: 10 units
-        0: job 43 submitted: 10 units
-        0: job 1 is unknown
-        0: Delete: Conflict("job 42 has not ended: cancel it first")
-        0: job 42 cancelled
-    "#]]
-    .assert_eq(&bench.run("submit 10 units 10\n submit 10 units 10\n show 1\n delete 42\n cancel 42"));
 }

@@ -15,7 +15,9 @@ fn an_ordinary_life_from_submit_to_finished() {
         expect![[r#"
             0: job 1 submitted: 40 units
             0: node a joined: 1 slots, boot 0000000000000001
-            0: to a: welcome epoch 1; offer job 1: 1=0+10 2=10+10
+            0: to a: welcome epoch 1
+            0: job 1 running
+            0: to a: offer job 1: 1=0+10 2=10+10
             5: to a: answer 1
             1000: to a: ack results [(1, 1)]; offer job 1: 3=20+10
             1010: to a: ack results [(2, 2)]; offer job 1: 4=30+10
@@ -177,7 +179,9 @@ fn a_suspect_node_gets_no_tasks_until_it_is_heard_again() {
             6000: a suspect
             6000: job 1 submitted: 20 units
             7000: node a is back
-            7000: to a: answer 1; offer job 1: 1=0+10 2=10+10
+            7000: to a: answer 1
+            7000: job 1 running
+            7000: to a: offer job 1: 1=0+10 2=10+10
             7000: a up
         "#]],
     );

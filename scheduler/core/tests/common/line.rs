@@ -6,7 +6,7 @@ use std::str::FromStr;
 use starfarm_protocol::ids::{ContentHash, JobId, from_hex};
 use starfarm_protocol::spec::Stop;
 use starfarm_protocol::wire::{CommandUnit, FailReason, Held, HitEntry, Outputs, Stream};
-use starfarm_scheduler_core::{Kind, NewJob, NodeId, Place, Sizing};
+use starfarm_scheduler_core::{MaxFailures, NewJob, NodeId, Place, Sizing, WorkFacts};
 
 pub struct Line<'a> {
     pub words: Vec<&'a str>,
@@ -72,18 +72,18 @@ impl<'a> Line<'a> {
     }
 
     pub fn new_job(&self, spec: ContentHash) -> NewJob {
-        let kind = if self.has("search") {
+        let work = if self.has("search") {
             let targets = self.named("search", 1) as u32;
             let stop = match () {
                 () if self.has("never") => Stop::Never,
                 () if self.has("first-hit") => Stop::FirstHit,
                 () => Stop::AllTargets,
             };
-            Kind::Search { stop, missing: (0..targets).collect(), targets }
+            WorkFacts::Search { stop, targets }
         } else if self.has("command") {
-            Kind::Command { retries: self.named("retries", 0) as u32 }
+            WorkFacts::Command { retries: self.named("retries", 0) as u32 }
         } else {
-            Kind::Nothing
+            WorkFacts::Nothing
         };
         let place = match () {
             () if self.has("head") => Place::Head,
@@ -94,8 +94,22 @@ impl<'a> Line<'a> {
             Some(units) => Sizing::Units(parse(units)),
             None => Sizing::TargetUs(self.named("target", 8) * 1_000_000),
         };
-        let (name, user) = (String::new(), String::new());
-        NewJob { name, user, spec, units: parse(self.words[1]), kind, sizing, place }
+        let max_failures = match self.after("max-failures") {
+            Some("never") => MaxFailures::Never,
+            Some(units) => MaxFailures::Units(parse(units)),
+            None => MaxFailures::Usual,
+        };
+        NewJob {
+            name: String::new(),
+            user: String::new(),
+            spec,
+            units: parse(self.words[1]),
+            work,
+            sizing,
+            max_failures,
+            speculative: self.has("copies"),
+            place,
+        }
     }
 
     /// The body of a result, by its verb.

@@ -15,6 +15,7 @@
 //! | `live MS NODE HELD ...` | the nodes beat every two seconds until then; answers are not printed |
 //! | `at MS` | time passes |
 //! | `hold`, `durable` | records wait from now on; they are durable, now and from now on |
+//! | `restart` | the scheduler dies with all that is not durable; the next one starts from the records |
 //! | `show JOB`, `nodes`, `tasks NODE` | prints a job, the nodes' states, how many tasks a node has |
 #![allow(dead_code)] // each test file uses some of it
 
@@ -30,7 +31,9 @@ use starfarm_protocol::limits::PROTOCOL_VERSION;
 use starfarm_protocol::wire::{
     Feedback, Heartbeat, Hello, Message, Offer, Outcome, Packer, ResultEntry, messages,
 };
-use starfarm_scheduler_core::{Config, Deed, Deeds, Farm, JobCommand, NodeCommand, NodeId};
+use starfarm_scheduler_core::{
+    Config, Deed, Deeds, Farm, JobCommand, NodeCommand, NodeId, Record, Restoring,
+};
 
 use line::Line;
 
@@ -53,6 +56,10 @@ pub struct Bench {
     pub story: String,
     peers: BTreeMap<NodeId, Peer>,
     next_job: u64,
+    config: Config,
+    /// Every record, and how many of them are durable.
+    records: Vec<Record>,
+    durable: usize,
     holding: bool,
     answers_printed: bool,
 }
@@ -81,8 +88,11 @@ pub fn check_after(before: &str, script: &str, expected: Expect) {
 impl Bench {
     pub fn new(config: Config) -> Self {
         Self {
-            next_job: config.last_job + 1,
-            farm: Farm::new(config, 0),
+            next_job: 1,
+            farm: Farm::new(config.clone(), 0),
+            config,
+            records: Vec::new(),
+            durable: 0,
             now_us: 0,
             story: String::new(),
             peers: BTreeMap::new(),
@@ -109,6 +119,7 @@ impl Bench {
             "front" => self.command_job(line, JobCommand::Front),
             "switch" => self.command_job(line, JobCommand::Switch),
             "delete" => self.command_job(line, JobCommand::Delete),
+            "retry" => self.command_job(line, JobCommand::Retry),
             "drain" => self.command_node(line, NodeCommand::Drain),
             "undrain" => self.command_node(line, NodeCommand::Resume),
             "forget" => self.command_node(line, NodeCommand::Forget),
@@ -129,6 +140,7 @@ impl Bench {
             "at" => self.advance(line.number(1) * 1_000),
             "hold" => self.holding = true,
             "durable" => self.holding = false,
+            "restart" => self.restart(),
             "show" => self.tell(&print::job(&self.farm, JobId(line.number(1)))),
             "nodes" => {
                 let nodes = print::nodes(&mut self.farm, self.now_us);
@@ -182,6 +194,8 @@ impl Bench {
             slots: peer.slots,
             queue_tasks_max: peer.queue,
             receive_datagrams_max: 92,
+            known_epoch: Epoch(0),
+            known_proof: [0; 16],
             died_running: line.after("died").map(|unit| (JobId(1), line::parse(unit))).into_iter().collect(),
         };
         self.farm.on_session(id, line.word(1), now_us);
@@ -281,14 +295,52 @@ impl Bench {
         panic!("a tick must do what is due");
     }
 
+    /// A turn, and with durable records as many as it takes: tasks wait for the record of their lease.
     fn turn(&mut self) {
-        if !self.holding {
-            self.farm.on_durable(self.farm.last_sequence(), self.now_us);
+        loop {
+            let last = self.farm.last_sequence();
+            if !self.holding {
+                self.farm.on_durable(last, self.now_us);
+            }
+            self.with_deeds(|farm, now_us, deeds| {
+                farm.turn(now_us, deeds);
+                None
+            });
+            if !self.holding {
+                self.durable = last as usize;
+            }
+            if self.holding || self.farm.last_sequence() == last {
+                self.replay_equals_live();
+                return;
+            }
         }
-        self.with_deeds(|farm, now_us, deeds| {
-            farm.turn(now_us, deeds);
-            None
-        });
+    }
+
+    fn restored(&self, records: &[Record]) -> Farm {
+        let mut restoring = Restoring::new(self.config.clone(), self.now_us);
+        for record in records {
+            let mut body = Vec::new();
+            record.encode(&mut body);
+            let record = Record::decode(record.kind(), &body).expect("what was written can be read");
+            restoring.apply(&record).unwrap_or_else(|why| panic!("{why}: {record:?}, after\n{}", self.story));
+        }
+        restoring.finish(records.len() as u64, self.now_us)
+    }
+
+    /// The records alone give the same farm; so do the records of a checkpoint.
+    fn replay_equals_live(&mut self) {
+        let live = self.farm.durable_state();
+        assert_eq!(self.restored(&self.records).durable_state(), live, "after\n{}", self.story);
+        let (sequence, snapshot) = self.farm.snapshot(&mut Deeds::default());
+        assert_eq!(sequence as usize, self.records.len());
+        assert_eq!(self.restored(&snapshot).durable_state(), live, "after\n{}", self.story);
+    }
+
+    fn restart(&mut self) {
+        self.records.truncate(self.durable);
+        self.config.epoch.0 += 1;
+        self.farm = self.restored(&self.records);
+        self.peers.values_mut().for_each(|peer| peer.heard.clear());
     }
 
     /// Lets the farm do something, checks it, and tells what came of it.
@@ -301,7 +353,11 @@ impl Bench {
             match deed {
                 Deed::Send(id, datagrams) => datagrams.iter().for_each(|d| self.note_datagram(id, d)),
                 Deed::Event(event) => self.tell(&event.to_string()),
-                Deed::Record(..) => {}
+                Deed::Record(sequence, record) => {
+                    self.records.push(record);
+                    assert_eq!(sequence as usize, self.records.len(), "sequences have no gap");
+                }
+                Deed::Superseded(epoch) => self.tell(&format!("superseded by epoch {}", epoch.0)),
             }
         }
     }

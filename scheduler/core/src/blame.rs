@@ -1,0 +1,254 @@
+//! Blame: whose fault a failure is. A unit that fails wherever it runs is at fault itself; a unit that was
+//! running when workers died is poison; a node that fails what others pass is sick and gets a probe now
+//! and then instead of work; results that differ from what was counted are a conflict. A job of which too
+//! much fails waits for a person.
+
+use std::collections::BTreeSet;
+
+use starfarm_logs::Event;
+use starfarm_protocol::ids::{Boot, JobId};
+use starfarm_protocol::journal::record::NodeMark;
+use starfarm_protocol::wire::{FailReason, HitEntry, Letting, Withdraw};
+
+use crate::coverage::{Class, Classes, Piece};
+use crate::deed::Deeds;
+use crate::farm::Farm;
+use crate::job::{FailedUnit, Job, JobState, MaxFailures};
+use crate::limits::{
+    CONFLICTS_KEPT, FIRST_FAILURES_MAX, HALF_FAILURES_OF, OUTCOMES_KEPT, POISON_DEATHS, SICK_FAILURES,
+};
+use crate::record::Record;
+use crate::task::NodeId;
+
+/// How a job's units went on one node; old ones weigh less.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Outcomes {
+    pub(crate) passed: u32,
+    pub(crate) failed: u32,
+    /// Units that failed here and passed elsewhere.
+    pub(crate) refuted: u32,
+}
+
+impl Outcomes {
+    fn add(&mut self, failed: bool) {
+        if self.passed + self.failed >= OUTCOMES_KEPT {
+            (self.passed, self.failed, self.refuted) = (self.passed / 2, self.failed / 2, self.refuted / 2);
+        }
+        if failed {
+            self.failed += 1;
+        } else {
+            self.passed += 1;
+        }
+    }
+}
+
+impl Job {
+    /// A unit ran on `node`. Where it failed elsewhere before and passed now, that was the other node's fault.
+    pub(crate) fn tally(&mut self, node: NodeId, unit: u128, failed: bool) {
+        self.outcomes.entry(node).or_default().add(failed);
+        if !failed && let Some(runs) = self.failures.get(&unit) {
+            let elsewhere: BTreeSet<NodeId> = runs.iter().map(|run| run.1).filter(|id| *id != node).collect();
+            for other in elsewhere {
+                self.outcomes.entry(other).or_default().refuted += 1;
+            }
+        }
+    }
+
+    /// The nodes that fail what others pass.
+    fn sick(&self) -> Vec<NodeId> {
+        let all = self.outcomes.values().fold(Outcomes::default(), |sum, o| Outcomes {
+            passed: sum.passed + o.passed,
+            failed: sum.failed + o.failed,
+            refuted: 0,
+        });
+        let is_sick = |o: &Outcomes| {
+            let (passed, failed) = (all.passed - o.passed, all.failed - o.failed);
+            let mostly = o.failed >= SICK_FAILURES && o.failed > o.passed;
+            let others_pass = passed >= SICK_FAILURES && passed >= 4 * failed;
+            mostly && (others_pass || o.refuted >= SICK_FAILURES)
+        };
+        self.outcomes.iter().filter(|(_, o)| is_sick(o)).map(|(&id, _)| id).collect()
+    }
+
+    /// So much failed that it should wait for a person; the sentence says how much.
+    pub(crate) fn bears_no_more(&self) -> Option<String> {
+        let done = self.coverage.count(Class::Done).saturating_sub(self.forgiven.0);
+        let failed = self.coverage.count(Class::Failed).saturating_sub(self.forgiven.1);
+        let why = match self.facts.max_failures {
+            MaxFailures::Never => return None,
+            MaxFailures::Units(most) if failed >= u128::from(most) => {
+                format!("{failed} units failed, and max_failures is {most}")
+            }
+            MaxFailures::Usual if done == 0 && failed >= FIRST_FAILURES_MAX => {
+                format!("all of the first {failed} units failed")
+            }
+            MaxFailures::Usual if done + failed >= HALF_FAILURES_OF && failed > done => {
+                format!("{failed} of {} units failed", done + failed)
+            }
+            _ => return None,
+        };
+        Some(why)
+    }
+}
+
+impl Farm {
+    /// Units of a command ran on node `id`: is it, or is the job, to blame for those that failed?
+    pub(crate) fn judge(&mut self, job_id: JobId, now_us: u64, deeds: &mut Deeds) {
+        let Some(job) = self.jobs.get(&job_id).filter(|job| !job.state.ended()) else { return };
+        for id in job.sick() {
+            self.quarantine(id, job_id, now_us, deeds);
+        }
+        let Some(job) = self.jobs.get(&job_id).filter(|job| job.active()) else { return };
+        if let Some(why) = job.bears_no_more() {
+            let why = format!("{why}: look at `starfarm job show {}`, then resume or cancel it", job_id.0);
+            self.set_state(job_id, JobState::Paused, &why, deeds);
+            self.withdraw(job_id, Letting::Trim);
+        }
+    }
+
+    /// A node is sick: it gets one task at a time, with growing pauses, until one passes. What it failed for
+    /// good was its fault, so others get it; what waits there comes back.
+    fn quarantine(&mut self, id: NodeId, job_id: JobId, now_us: u64, deeds: &mut Deeds) {
+        let before = starfarm_protocol::ids::Attempt(self.next_attempt);
+        let (Some(job), Some(node)) = (self.jobs.get_mut(&job_id), self.nodes.get_mut(&id)) else { return };
+        let outcomes = job.outcomes.remove(&id).unwrap_or_default();
+        node.why = format!(
+            "failed {} of {} units of job {} that others pass",
+            outcomes.failed,
+            outcomes.failed + outcomes.passed,
+            job_id.0
+        );
+        node.sick = true;
+        node.sink(now_us);
+        node.to_tell.withdraws.push(Withdraw { job: job_id, letting: Letting::Trim, before });
+        deeds.event(Event::NodeQuarantined { node: node.name.clone(), why: node.why.clone() });
+        let its: Vec<(u128, u128)> = job
+            .failed
+            .iter()
+            .filter(|(_, failed)| failed.node == Some(id))
+            .map(|(&unit, _)| (unit, unit + 1))
+            .collect();
+        if !its.is_empty() {
+            self.reopen(job_id, its, deeds);
+        }
+        self.count_live();
+        self.mark(id);
+    }
+
+    /// Failed units of a job are wanted again.
+    pub(crate) fn reopen(&mut self, job_id: JobId, units: Vec<(u128, u128)>, deeds: &mut Deeds) {
+        let Some(job) = self.jobs.get_mut(&job_id) else { return };
+        let had_ended = job.state.ended();
+        let mut pieces = Vec::new();
+        job.reopen(&units, &mut pieces);
+        for Piece { lo, hi, .. } in pieces {
+            // Alone, each: a unit that fails again takes nothing with it.
+            let mut unit = lo;
+            while unit < hi {
+                self.gq.put(job_id, unit, unit + 1);
+                unit += 1;
+            }
+        }
+        if had_ended {
+            self.jq.push_back(job_id);
+            deeds.event(Event::JobState { job: job_id, state: JobState::Queued.word() });
+        }
+        self.record(Record::Retried { job: job_id, units }, deeds);
+        self.mark_all();
+    }
+
+    /// A worker died while it ran `unit`. After enough deaths on enough nodes the unit is poison.
+    pub(crate) fn charge(
+        &mut self,
+        (job_id, unit): (JobId, u128),
+        (id, boot): (NodeId, Boot),
+        now_us: u64,
+        deeds: &mut Deeds,
+    ) {
+        const PENDING: Classes = Classes::of(&[Class::Pending]);
+        let live: Vec<NodeId> =
+            self.nodes.iter().filter(|(_, node)| node.live()).map(|(&id, _)| id).collect();
+        let Some(job) = self.jobs.get_mut(&job_id) else { return };
+        if unit >= job.coverage.cursor()
+            || job.state.ended()
+            || job.coverage.count_in(unit, unit + 1, Class::Pending) == 0
+        {
+            return;
+        }
+        let deaths = job.deaths.entry(unit).or_default();
+        if !deaths.contains(&(id, boot)) {
+            deaths.push((id, boot));
+            let died = Record::Died { job: job_id, unit, node: id, boot };
+            self.record(died, deeds);
+        }
+        let Some(job) = self.jobs.get_mut(&job_id) else { return };
+        let deaths = job.deaths.entry(unit).or_default();
+        let died: BTreeSet<NodeId> = deaths.iter().map(|&(id, _)| id).collect();
+        // Nodes that are gone for good will never die of it, so they do not count as seen.
+        let nodes = died.len() + live.iter().filter(|id| !died.contains(id)).count();
+        let poison = deaths.len() >= POISON_DEATHS && died.len() >= POISON_DEATHS.min(nodes);
+        let mut pieces = Vec::new();
+        if poison {
+            job.coverage.change(unit, unit + 1, PENDING, Class::Failed, &mut pieces);
+        }
+        if self.gq.intervals(job_id).any(|(lo, hi)| (lo..hi).contains(&unit)) {
+            // Alone in its task it takes nothing with it.
+            self.gq.remove(job_id, unit, unit + 1);
+            if !poison {
+                self.gq.put(job_id, unit, unit + 1);
+            }
+        }
+        if !pieces.is_empty()
+            && let Some(job) = self.jobs.get_mut(&job_id)
+        {
+            let failed = FailedUnit { reason: FailReason::Poison, code: None, node: None };
+            job.failed.insert(unit, failed);
+            job.acquit(unit, unit + 1);
+            deeds.event(Event::UnitFailed { job: job_id, unit, reason: FailReason::Poison.word() });
+            self.record(Record::Failed { job: job_id, unit, failed }, deeds);
+            self.judge(job_id, now_us, deeds);
+            self.end_if_over(job_id, now_us, deeds);
+        }
+    }
+
+    /// An incarnation that was thought dead is not: nothing that it was running killed it.
+    pub(crate) fn pardon(&mut self, id: NodeId, boot: Boot) {
+        for job in self.jobs.values_mut().filter(|job| !job.deaths.is_empty()) {
+            job.deaths.retain(|_, deaths| {
+                deaths.retain(|&death| death != (id, boot));
+                !deaths.is_empty()
+            });
+        }
+    }
+
+    /// What node `id` says of units that were counted before must be what was counted then. `new` are the
+    /// intervals that this result decided.
+    pub(crate) fn compare(
+        &mut self,
+        (id, job_id): (NodeId, JobId),
+        (lo, hi): (u128, u128),
+        hits: &[HitEntry],
+        new: &[Piece],
+        deeds: &mut Deeds,
+    ) {
+        let Some(job) = self.jobs.get_mut(&job_id) else { return };
+        let is_old = |unit: u128| !new.iter().any(|piece| (piece.lo..piece.hi).contains(&unit));
+        let mut said: BTreeSet<(u128, u32)> =
+            hits.iter().map(|hit| (lo + u128::from(hit.offset), hit.target)).collect();
+        said.retain(|&(unit, _)| is_old(unit) && job.coverage.count_in(unit, unit + 1, Class::Done) == 1);
+        let known = job.hits.range((lo, 0)..(hi, 0)).copied().filter(|&(unit, _)| is_old(unit));
+        if said == known.collect() {
+            return;
+        }
+        job.totals.conflicts += 1;
+        if job.conflicts.len() < CONFLICTS_KEPT {
+            job.conflicts.push((lo, hi, id));
+        }
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        node.distrust("its results differ from those of others");
+        deeds.event(Event::Conflict { job: job_id, lo, hi, node: node.name.clone() });
+        self.record(Record::Conflict { job: job_id, lo, hi, node: id }, deeds);
+        self.record(Record::Mark { node: id, mark: NodeMark::Distrusted }, deeds);
+        self.count_live();
+    }
+}

@@ -1,0 +1,220 @@
+//! A farm that starts again: records become a farm, and a farm becomes the records of a checkpoint. What
+//! lay below a job's lease mark and is not decided may be at nodes. It belongs to nobody until the node
+//! that holds it says so, which makes it that node's again; what is left when every node of before has
+//! spoken, or is lost, goes to gq (R5).
+
+use starfarm_protocol::ids::{Attempt, JobId};
+use starfarm_protocol::journal::record::{Ended, NodeMark};
+use starfarm_protocol::wire::Letting;
+
+use crate::coverage::{Class, Classes, Piece};
+use crate::deed::Deeds;
+use crate::farm::{Config, Farm};
+use crate::job::{Job, JobState};
+use crate::record::Record;
+use crate::task::{NOBODY, NodeId, Task};
+
+/// Intervals in one record of a checkpoint.
+const PIECES_A_RECORD: usize = 4_096;
+
+/// A farm that is being put together from records.
+#[derive(Debug)]
+pub struct Restoring(Farm);
+
+impl Restoring {
+    /// Nothing yet.
+    pub fn new(config: Config, now_us: u64) -> Self {
+        Self(Farm::new(config, now_us))
+    }
+
+    /// Applies the next record.
+    ///
+    /// # Errors
+    /// It does not fit those before it.
+    pub fn apply(&mut self, record: &Record) -> Result<(), String> {
+        self.0.apply(record)
+    }
+
+    /// The farm, which goes on after the record of `sequence`.
+    pub fn finish(self, sequence: u64, now_us: u64) -> Farm {
+        const PENDING: Classes = Classes::of(&[Class::Pending]);
+        let Restoring(mut farm) = self;
+        farm.next_sequence = sequence + 1;
+        farm.durable = sequence;
+        let before = Attempt(farm.next_attempt);
+        for (&id, job) in &mut farm.jobs {
+            let mut pieces = Vec::new();
+            if job.state.ended() {
+                job.withdrawn = Some((before, Letting::Kill));
+                continue;
+            }
+            if job.state == JobState::Paused {
+                job.withdrawn = Some((before, Letting::Trim));
+            }
+            let cursor = job.coverage.cursor();
+            job.coverage.change(0, cursor, PENDING, Class::Out, &mut pieces);
+            for Piece { lo, hi, .. } in pieces {
+                farm.dq.put(Task::held(NOBODY, id, (lo, hi), now_us, 0));
+            }
+        }
+        let lost_us = farm.config.lost_us();
+        let ids: Vec<NodeId> = farm.nodes.keys().copied().collect();
+        for id in ids {
+            let Some(node) = farm.nodes.get_mut(&id) else { continue };
+            (node.heard_us, node.joined_us) = (now_us, now_us);
+            node.restored = true;
+            if !node.lost {
+                node.suspect = true;
+                farm.unsettled.insert(id);
+                farm.set_timer(id, now_us);
+            }
+        }
+        farm.release_us = now_us + lost_us;
+        farm
+    }
+}
+
+impl Farm {
+    /// Node `id` has said all that it holds, or will say nothing any more.
+    pub(crate) fn settle(&mut self, id: NodeId) {
+        if self.unsettled.remove(&id) && self.unsettled.is_empty() {
+            self.release_us = 0;
+        }
+    }
+
+    /// What nobody said to hold goes to gq, once it is time.
+    pub(crate) fn release_leases(&mut self, now_us: u64) {
+        if now_us < self.release_us {
+            return;
+        }
+        self.release_us = u64::MAX;
+        self.unsettled.clear();
+        for task_id in self.dq.of_nobody() {
+            let task = self.dq.at(task_id);
+            let (lo, hi) = (task.lo, task.hi);
+            self.back_to_gq(task_id, lo, hi);
+        }
+    }
+
+    /// Of what belongs to nobody, [lo, hi) is at node `id`.
+    pub(crate) fn claim(&mut self, id: NodeId, job_id: JobId, lo: u128, hi: u128, now_us: u64) {
+        const OUT: Classes = Classes::of(&[Class::Out]);
+        const PENDING: Classes = Classes::of(&[Class::Pending]);
+        if self.release_us == u64::MAX {
+            return;
+        }
+        for task_id in self.dq.overlapping(job_id, lo, hi) {
+            let task = self.dq.at(task_id);
+            if task.node != NOBODY {
+                continue;
+            }
+            let (lo, hi) = (lo.max(task.lo), hi.min(task.hi));
+            let Some(job) = self.jobs.get_mut(&job_id) else { return };
+            let mut pieces = Vec::new();
+            job.coverage.change(lo, hi, OUT, Class::Pending, &mut pieces);
+            if pieces.is_empty() {
+                continue;
+            }
+            self.cut_out(task_id, lo, hi);
+            let Some(job) = self.jobs.get_mut(&job_id) else { return };
+            job.coverage.change(lo, hi, PENDING, Class::Out, &mut Vec::new());
+            for Piece { lo, hi, .. } in pieces {
+                self.put_held(id, job_id, (lo, hi), now_us);
+            }
+        }
+    }
+
+    /// A task that node `id` was found to hold enters dq.
+    pub(crate) fn put_held(&mut self, id: NodeId, job: JobId, interval: (u128, u128), now_us: u64) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        let task_id = self.dq.put(Task::held(id, job, interval, now_us, node.tasks.len() as u32));
+        node.tasks.push(task_id);
+    }
+
+    /// The nodes of before, by name, and the first index that was never given.
+    pub fn known_nodes(&self) -> (Vec<(NodeId, String)>, NodeId) {
+        let names = self.nodes.iter().map(|(&id, node)| (id, node.name.clone())).collect();
+        (names, NodeId(self.next_node))
+    }
+
+    /// The records that a checkpoint keeps: applied to an empty farm they give this one, as far as it is
+    /// durable, and what was measured. The sequence is that of the last record that went before.
+    pub fn snapshot(&mut self, deeds: &mut Deeds) -> (u64, Vec<Record>) {
+        self.flush_done(deeds);
+        let mut records = self.durable_state();
+        for (&node, known) in &self.nodes {
+            let (started_us, period, periods) = known.rating.parts();
+            records.push(Record::Rating { node, started_us, period, periods: periods.to_vec() });
+        }
+        for (&job, known) in &self.jobs {
+            records.push(Record::Totals { job, totals: known.totals });
+            let rates = known.rates.iter().map(|(&node, rate)| (node, rate.units_per_s, rate.largest));
+            records.push(Record::Rates { job, mean: known.mean_rate, nodes: rates.collect() });
+        }
+        (self.last_sequence(), records)
+    }
+
+    /// What is durable, as the shortest records: two farms that say the same here are the same to a user.
+    pub fn durable_state(&self) -> Vec<Record> {
+        let mut records = Vec::new();
+        for (&node, known) in &self.nodes {
+            // A session alone leaves no trace.
+            let Some(boot) = known.boot.or(known.left) else { continue };
+            records.push(Record::Node { node, name: known.name.clone(), boot });
+            let mut mark = |mark| records.push(Record::Mark { node, mark });
+            match (known.lost, known.boot) {
+                (_, None) => mark(NodeMark::Left),
+                (true, _) => mark(NodeMark::Gone),
+                (false, _) => {}
+            }
+            if known.drained {
+                mark(NodeMark::Drained);
+            }
+            if known.distrusted.is_some() {
+                mark(NodeMark::Distrusted);
+            }
+        }
+        self.jobs.values().for_each(|job| job.state_records(&mut records));
+        records.extend(self.jq.iter().zip(0..).map(|(&job, place)| Record::Moved { job, place }));
+        let (job, node) = (JobId(self.next_job - 1), NodeId(self.next_node.wrapping_sub(1)));
+        records.push(Record::Given { job, node });
+        records
+    }
+}
+
+impl Job {
+    fn state_records(&self, records: &mut Vec<Record>) {
+        let job = self.facts.job;
+        records.push(Record::Submitted(self.facts.clone()));
+        if self.lease.mark > 0 {
+            records.push(Record::Leased { job, mark: self.lease.mark });
+        }
+        let done: Vec<_> = self.coverage.intervals(Class::Done).collect();
+        let node = NOBODY;
+        for pieces in done.chunks(PIECES_A_RECORD) {
+            records.push(Record::Done { job, node, pieces: pieces.to_vec(), hits: Vec::new() });
+        }
+        let hits: Vec<_> = self.hits.iter().copied().collect();
+        for hits in hits.chunks(PIECES_A_RECORD) {
+            records.push(Record::Done { job, node, pieces: Vec::new(), hits: hits.to_vec() });
+        }
+        let failed = self.failed.iter();
+        records.extend(failed.map(|(&unit, &failed)| Record::Failed { job, unit, failed }));
+        for (&unit, runs) in &self.failures {
+            let tried = |&(attempt, node)| Record::Tried { job, unit, attempt, node };
+            records.extend(runs.iter().map(tried));
+        }
+        for (&unit, deaths) in &self.deaths {
+            records.extend(deaths.iter().map(|&(node, boot)| Record::Died { job, unit, node, boot }));
+        }
+        let conflicts = self.conflicts.iter();
+        records.extend(conflicts.map(|&(lo, hi, node)| Record::Conflict { job, lo, hi, node }));
+        if self.state.ended() {
+            let (done, failed) = (self.coverage.count(Class::Done), self.coverage.count(Class::Failed));
+            let (state, totals, abandoned) = (self.state, self.totals, Vec::new());
+            records.push(Record::Ended(Ended { job, state, done, failed, abandoned, totals }));
+        } else if self.state != JobState::Queued || !self.note.is_empty() {
+            records.push(Record::State { job, state: self.state, why: self.note.clone() });
+        }
+    }
+}
