@@ -303,11 +303,11 @@ fn a_panic_is_an_error_with_its_words() {
 fn what_sled_takes_for_whole_is_still_judged_by_its_digest() {
     let state = Seeded(1).bytes(3 * CHUNK_BYTES);
     let wrong: [(&str, fn(&sled::Db)); 6] = [
-        ("does not fit its digest", |db| drop(db.insert(chunk_key(1, 1), &[0; CHUNK_BYTES]).unwrap())),
+        ("does not fit its digest", |db| drop(db.insert(chunk_key(1, 1), vec![0; CHUNK_BYTES]).unwrap())),
         ("does not fit its digest", |db| drop(db.remove(chunk_key(1, 2)).unwrap())),
         ("a piece of the state is missing", |db| drop(db.remove(chunk_key(1, 1)).unwrap())),
         ("wrong length", |db| drop(db.insert(HEAD_KEY, b"head").unwrap())),
-        ("format version 2", |db| drop(db.insert(HEAD_KEY, &[2; HEAD_BYTES]).unwrap())),
+        ("format version 2", |db| drop(db.insert(HEAD_KEY, vec![2; HEAD_BYTES]).unwrap())),
         ("does not fit its digest", |db| {
             let mut head = db.get(HEAD_KEY).unwrap().unwrap();
             head[16] += 1; // The sequence.
