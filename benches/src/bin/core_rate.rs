@@ -64,6 +64,8 @@ fn round(tasks: u64) -> Duration {
             slots: 1,
             queue_tasks_max: 4_096,
             receive_datagrams_max: 1_000,
+            known_epoch: Epoch(0),
+            known_proof: [0; 16],
             died_running: Vec::new(),
         });
         farm.on_session(NodeId(id), &format!("n{id}"), now_us);

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use starfarm_protocol::ids::{Attempt, Boot, Epoch, FarmId, JobId};
 use starfarm_protocol::limits::HEARTBEAT_US;
+use starfarm_protocol::seal::EpochProof;
 
 use crate::coverage::Piece;
 use crate::deed::{Deed, Deeds};
@@ -29,6 +30,8 @@ pub struct Config {
     pub farm: FarmId,
     /// This incarnation of the scheduler.
     pub epoch: Epoch,
+    /// The scheduler's own seal on farm and epoch, for the welcome.
+    pub proof: EpochProof,
     /// How often workers should send a heartbeat, in microseconds.
     pub heartbeat_us: u64,
     /// The highest job number that earlier incarnations gave: numbers are never used again, since workers
@@ -47,6 +50,7 @@ impl Config {
         Self {
             farm,
             epoch,
+            proof: [0; 16],
             heartbeat_us: HEARTBEAT_US,
             last_job: 0,
             receive_datagrams: 3_640,

@@ -56,6 +56,7 @@ impl Farm {
                     heartbeat_ms: (self.config.heartbeat_us / 1000) as u32,
                     credit,
                     version: PROTOCOL_VERSION,
+                    proof: self.config.proof,
                 });
             }
             if let Some(number) = tell.answer {

@@ -182,6 +182,8 @@ impl Bench {
             slots: peer.slots,
             queue_tasks_max: peer.queue,
             receive_datagrams_max: 92,
+            known_epoch: Epoch(0),
+            known_proof: [0; 16],
             died_running: line.after("died").map(|unit| (JobId(1), line::parse(unit))).into_iter().collect(),
         };
         self.farm.on_session(id, line.word(1), now_us);
