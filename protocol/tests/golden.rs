@@ -15,7 +15,7 @@ use starfarm_protocol::bulk::{self, Chunk};
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId, PublicKey, to_hex};
 use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::seal::{
-    KeyStore, Mode, Reply, Request, Responder, Role, Secret, SessionTable, StaticKey, stream,
+    KeyStore, Mode, Reply, Request, Responder, Role, Secret, SessionTable, StaticKey, epoch_proof, stream,
 };
 use starfarm_protocol::spec::{
     Algorithm, Axis, Chunk as ListChunk, CommandWork, HexBytes, JobSpec, SearchWork, Space, Stop, Work,
@@ -82,6 +82,8 @@ fn first_datagram() -> Vec<u8> {
             slots: 2,
             queue_tasks_max: 4_096,
             receive_datagrams_max: 92,
+            known_epoch: Epoch(2),
+            known_proof: epoch_proof(&scheduler_key(), FARM, Epoch(2)),
             died_running: vec![],
         });
         p.feedback(&Feedback { speed_ups: 0, slow_downs: 0 });
@@ -93,7 +95,8 @@ fn first_datagram() -> Vec<u8> {
 fn a_session_begins() {
     golden("first-datagram", &first_datagram());
     let welcome = packed(|p| {
-        p.welcome(&Welcome { farm: FARM, epoch: EPOCH, heartbeat_ms: 1_000, credit: 46, version: 1 });
+        let proof = epoch_proof(&scheduler_key(), FARM, EPOCH);
+        p.welcome(&Welcome { farm: FARM, epoch: EPOCH, heartbeat_ms: 1_000, credit: 46, version: 1, proof });
         p.heartbeat_answer(&HeartbeatAnswer { number: 1, credit: 46, epoch: EPOCH });
     });
     golden("welcome", &welcome);

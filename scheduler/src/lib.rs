@@ -6,6 +6,8 @@
 mod answers;
 mod args;
 mod blobs;
+#[expect(dead_code, reason = "the threads begin to use it next")]
+mod checkpoint;
 mod error;
 mod outputs;
 mod start;

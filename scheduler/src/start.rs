@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Sender, bounded};
 use starfarm_protocol::ids::FarmId;
-use starfarm_protocol::seal::{KeyStore, Mode, Responder, StaticKey};
+use starfarm_protocol::seal::{EpochProofs, KeyStore, Mode, Responder, StaticKey};
 use starfarm_scheduler_core::{Config, Farm};
 use tokio::sync::watch;
 
@@ -114,7 +114,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     let outputs = Arc::new(Mutex::new(OutputStore::create(&state.file("outputs")).map_err(io)?));
     let shared = Shared::new();
     let mut config = Config::new(state.farm, state.epoch);
-    config.last_job = state.last_job;
+    config.proofs = Some(EpochProofs::new(&state.key, state.farm));
     config.receive_datagrams = starfarm_net::receive_buffer_datagrams(&socket);
     let farm = Farm::new(config, shared.now_us());
     let parts = Parts {

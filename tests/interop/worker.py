@@ -143,6 +143,8 @@ def crc32c(data):
 
 class Bulk:
     def __init__(self, worker):
+        if not worker.session:
+            raise ConnectionError("no scheduler to obey is there")
         self.sock = socket.create_connection(worker.session.sock.getpeername()[:2], timeout=10)
         self.file = self.sock.makefile("rb")
         handshake = Handshake(worker, flags=1)
@@ -395,7 +397,11 @@ class Worker:
         self.greeting = pack("<QB64s183x", self.boot, len(name), name.encode())
         self.sessions, self.session, self.handshakes, self.cookies = {}, None, {}, {}
         self.shake_at = self.tries = self.hello_at = self.heard_at = self.beat_at = self.beat = self.missed = 0
-        self.welcomed, self.known, self.period, self.credit = False, None, 1.0, 2
+        self.welcomed, self.refused, self.epoch, self.period, self.credit = False, None, 0, 1.0, 2
+        # The newest incarnation of the scheduler that was ever obeyed, and its proof; farms have a file each.
+        self.known_file = state / f"epoch-{farm['farm'].hex()}"
+        known = self.known_file.read_text().split() if self.known_file.exists() else ("0", "00" * 16)
+        self.known = int(known[0]), bytes.fromhex(known[1])
         self.lock = threading.Condition(threading.RLock())  # guards what slots and the main thread share:
         self.queue, self.heard, self.acks, self.contents = collections.deque(), set(), set(), {}
         self.sequence, self.results, self.datagrams, self.sent_at = 0, {}, 0, 0
@@ -453,7 +459,7 @@ class Worker:
             if self.session:
                 self.session.until = now() + 60
             self.session = self.sessions[index] = session
-            self.handshakes, self.tries, self.missed = {}, 0, 0
+            self.handshakes, self.missed = {}, 0
             say(f"session with {sock.getpeername()}, epoch {session.epoch}")
             self.hello()
 
@@ -461,7 +467,7 @@ class Worker:
 
     def hello(self):
         self.welcomed, self.hello_at = False, now() + 1
-        self.heartbeat((HELLO, pack("<HQHIHB", 1, self.boot, len(self.slots), QUEUE_MAX, 64, 0)))
+        self.heartbeat((HELLO, pack("<HQHIHQ16sB", 1, self.boot, len(self.slots), QUEUE_MAX, 64, *self.known, 0)))
 
     def heartbeat(self, *before):
         self.judge()
@@ -520,23 +526,46 @@ class Worker:
 
     # What the worker hears.
 
-    def hear(self, message):
-        self.heard_at, self.missed = now(), 0
+    def remember(self, epoch, proof):
+        self.known, fresh = (epoch, proof), self.known_file.with_suffix(".new")
+        with open(fresh, "w") as file:
+            print(epoch, proof.hex(), file=file, flush=True)
+            os.fsync(file.fileno())
+        fresh.rename(self.known_file)
+
+    def refuse(self, farm, epoch):
+        """A scheduler that is not the one to obey: silence, but for the hello of each new session."""
+        if self.refused != (farm, epoch):
+            say(f"not obeyed: farm {farm.hex()}, epoch {epoch}; epoch {self.known[0]} is known")
+        self.refused = (farm, epoch)
+        if not self.welcomed and self.session:
+            self.session.until, self.session = now() + 60, None
+
+    def hear(self, session, message):
+        if session.epoch >= self.known[0]:
+            self.heard_at, self.missed = now(), 0
         while len(message) >= 3:
             kind, length = unpack_from("<BH", message)
             body, message = message[3:3 + length], message[3 + length:]
             if kind == WELCOME:
-                farm, epoch, period, self.credit, version = unpack("<16sQIHH", body)
+                farm, epoch, period, credit, version, proof = unpack("<16sQIHH16s", body)
+                if farm != self.farm["farm"] or epoch < self.known[0]:
+                    self.refuse(farm, epoch)
+                    continue
                 if version != 1:
                     sys.exit(f"the scheduler speaks version {version} of the messages, this worker version 1")
-                self.period = min(60, max(0.1, period / 1000))
-                if self.known != (farm, epoch):
-                    self.known = (farm, epoch)
+                self.period, self.credit, self.tries = min(60, max(0.1, period / 1000)), credit, 0
+                if epoch > self.known[0]:
+                    self.remember(epoch, proof)
+                if self.epoch != epoch:
+                    self.epoch, self.refused = epoch, None
                     self.heard.clear()
                 if not self.welcomed:
                     self.welcomed = True
                     for result in self.results.values():
                         result.sent, result.tries = -math.inf, 0
+            elif session.epoch != self.epoch:  # of another incarnation than the one obeyed
+                continue
             elif kind == OFFERS and self.welcomed:  # before the welcome they are dropped, and come again
                 job, spec, attempt = unpack_from("<Q32sQ", body)
                 for i in range(48, len(body), 24):
@@ -550,12 +579,14 @@ class Worker:
                     for sequence in [s for s in self.results if first <= s <= last]:
                         del self.results[sequence]
             elif kind == HEARTBEAT_ANSWER:
-                _, self.credit, epoch = unpack("<IHQ", body)
-                if self.welcomed and epoch != self.known[1]:
+                _, credit, epoch = unpack("<IHQ", body)
+                if epoch >= self.epoch:
+                    self.credit = credit
+                if self.welcomed and epoch > self.epoch:
                     self.hello()
             elif kind == WITHDRAW:
                 job, kill, before = unpack("<QBQ", body)
-                self.let_go(lambda t: t.job == job and (t.attempt < before or t.epoch != self.known[1]), kill)
+                self.let_go(lambda t: t.job == job and (t.attempt < before or t.epoch != self.epoch), kill)
 
     def offer(self, job, spec, attempt, lo, units):
         if attempt not in self.heard:
@@ -563,11 +594,11 @@ class Worker:
                     if (t.job, t.spec, t.lo, t.units, t.stop) == (job, spec, lo, units, "")]
             if same and not self.draining:
                 if same[0] in self.queue:
-                    same[0].attempt, same[0].epoch = attempt, self.known[1]
+                    same[0].attempt, same[0].epoch = attempt, self.epoch
             elif len(self.queue) == QUEUE_MAX:
                 return
             else:  # while draining the main loop returns it
-                self.queue.append(Task(job, spec, attempt, lo, units, self.known[1]))
+                self.queue.append(Task(job, spec, attempt, lo, units, self.epoch))
                 self.lock.notify()
             self.heard.add(attempt)
         self.acks.add(attempt)
@@ -617,7 +648,7 @@ class Worker:
                         if packet[0] in (2, 3):
                             self.answered(packet)
                         elif packet[0] == 4 and session:
-                            self.hear(session.open(packet))
+                            self.hear(session, session.open(packet))
                     except (OSError, InvalidTag, Malformed, IndexError, ValueError):
                         continue
             with self.lock:

@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use starfarm_protocol::ids::{Boot, Epoch};
 use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::limits::{HEARTBEAT_US, NODE_TASKS_MAX};
-use starfarm_worker_core::{Config, Deed, Worker};
+use starfarm_worker_core::{Config, Deed, Known, Worker};
 use zeroize::Zeroizing;
 
 use crate::board::Board;
@@ -85,12 +85,13 @@ impl Node {
     pub(crate) fn start(options: &Options) -> Result<Self, WorkerError> {
         let join = read_join_file(&options.join)?;
         let name = options.node_name()?;
-        let state = State::open(&options.state_dir(&name)?)?;
+        let state = State::open(&options.state_dir(&name)?, join.farm)?;
         let random = || getrandom::u64().map_err(|e| WorkerError::System(format!("no random numbers: {e}")));
+        let (farm, known) = (join.farm, known(&state));
         let (boot, plain) = (Boot(random()?), options.no_seal);
         let who = Arc::new(Identity { key: state.key()?, join, name, boot, plain });
         let slots = options.slots();
-        let (board, died_running) = Board::open(&state.path("running"), slots)?;
+        let (board, died_running) = Board::open(&state.farm_path("running"), slots)?;
         let board = Arc::new(board);
         let (to_inbox, inbox) = bounded(INBOX);
         let sockets = Sockets::new(to_inbox.clone(), plain);
@@ -102,6 +103,8 @@ impl Node {
             heartbeat_us: HEARTBEAT_US,
             seed: random()?,
             died_running,
+            farm,
+            known,
         };
         let mut core = Worker::new(config, 0);
         restore(&mut core, &state);
@@ -253,8 +256,8 @@ impl Node {
         for (datagram, from) in batch.iter() {
             let now_us = self.now_us();
             match self.sessions.hear(&self.who, datagram, from, now_us, &mut opened) {
-                Heard::Message(bytes) => {
-                    self.tell(|core, now, deeds| core.on_datagram(&opened[..bytes], now, deeds));
+                Heard::Message { bytes, epoch } => {
+                    self.tell(|core, now, deeds| core.on_datagram(&opened[..bytes], epoch, now, deeds));
                 }
                 Heard::Up { epoch } => self.on_up(epoch, from),
                 Heard::Again(initiation) => self.send_clear(from, &initiation),
@@ -303,6 +306,13 @@ impl Node {
                     self.mention_at.get_or_insert(Instant::now() + self.mention_wait);
                     self.resolve()?;
                 }
+                Deed::Remember(known) => {
+                    // The worker goes on without: it only knows less after its next start.
+                    if let Err(error) = self.state.write_known(known) {
+                        say(&error.to_string());
+                    }
+                }
+                Deed::Say(words) => say(&words),
                 Deed::Refused(why) => return Err(WorkerError::Refused(why)),
                 Deed::Drained => next = Next::End,
             }
@@ -423,6 +433,14 @@ fn restore(core: &mut Worker, state: &State) {
         Some(Ok(results)) => say(&format!("{results} results of the last run will be delivered")),
         Some(Err(why)) => say(&format!("the spool of the last run is not used: {why}")),
     }
+}
+
+/// The newest incarnation of the scheduler that an earlier incarnation of this worker believed.
+fn known(state: &State) -> Known {
+    state.known().unwrap_or_else(|why| {
+        say(&why);
+        Known::NONE
+    })
 }
 
 fn start_slots(

@@ -42,8 +42,13 @@ impl Identity {
 
 /// What a datagram turned out to be.
 pub(crate) enum Heard {
-    /// A message of so many bytes, at the front of the buffer.
-    Message(usize),
+    /// A message at the front of the buffer.
+    Message {
+        /// Its length.
+        bytes: usize,
+        /// The scheduler's incarnation in the session that sealed it.
+        epoch: Epoch,
+    },
     /// A session is up.
     Up {
         /// The scheduler's incarnation.
@@ -68,8 +73,8 @@ pub(crate) struct Sessions {
     cookie: Option<Cookie>,
     handshakes: Vec<Handshake>,
     current: Option<(Sealer, SocketAddr)>,
-    /// The newest is last.
-    openers: Vec<Opener>,
+    /// What opens, by the scheduler's incarnation that it was agreed with. The newest is last.
+    openers: Vec<(Epoch, Opener)>,
 }
 
 impl Sessions {
@@ -97,7 +102,7 @@ impl Sessions {
     /// New keys are due, by age or by number of messages.
     pub(crate) fn needs_rekey(&self, now_us: u64) -> bool {
         self.current.as_ref().is_some_and(|(sealer, _)| sealer.needs_rekey(now_us))
-            || self.openers.last().is_some_and(|opener| opener.needs_rekey(now_us))
+            || self.openers.last().is_some_and(|(_, opener)| opener.needs_rekey(now_us))
     }
 
     /// Reads a datagram; a message is opened into the front of `out`, which is as long as the datagram.
@@ -112,9 +117,10 @@ impl Sessions {
         let index = packet::index(datagram);
         match packet::kind(datagram) {
             Some(Kind::Data) => {
-                let opener = self.openers.iter_mut().find(|opener| Some(opener.local_index()) == index);
-                let opened = opener.and_then(|opener| opener.open(datagram, out).ok());
-                opened.map_or(Heard::Nothing, Heard::Message)
+                let session = self.openers.iter_mut().find(|(_, opener)| Some(opener.local_index()) == index);
+                let opened =
+                    session.and_then(|(epoch, opener)| Some((*epoch, opener.open(datagram, out).ok()?)));
+                opened.map_or(Heard::Nothing, |(epoch, bytes)| Heard::Message { bytes, epoch })
             }
             Some(Kind::Response) => self.hear_response(datagram, from, now_us),
             Some(Kind::CookieAnswer) => self.hear_cookie(who, datagram, now_us),
@@ -135,7 +141,7 @@ impl Sessions {
                 if self.openers.len() == OPENERS_MAX {
                     self.openers.remove(0);
                 }
-                self.openers.push(session.opener);
+                self.openers.push((epoch, session.opener));
                 Heard::Up { epoch }
             }
             Some(Ok(Outcome::Accepted(accepted))) => Heard::Refused(format!(

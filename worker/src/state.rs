@@ -1,5 +1,7 @@
-//! The worker's state directory: its lock, its key, the spool of unacknowledged results. What was running
-//! when a worker died is in `board`.
+//! The worker's state directory: its lock and key, and a folder for each farm that it ever joined, with what
+//! means nothing to another farm: the spool of unacknowledged results, the newest incarnation of the scheduler
+//! that was believed, what was running when the worker died (`board`). So a worker that is given another
+//! farm's join file offers it nothing of the old one, and finds all that again if it comes back.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -8,7 +10,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use starfarm_protocol::ids::{Epoch, FarmId, from_hex, to_hex};
 use starfarm_protocol::seal::{Secret, StaticKey};
+use starfarm_worker_core::Known;
 use zeroize::Zeroizing;
 
 use crate::WorkerError;
@@ -16,25 +20,28 @@ use crate::WorkerError;
 /// An open state directory. The lock lasts as long as the value.
 pub(crate) struct State {
     dir: PathBuf,
+    /// The folder of the farm that this process works for.
+    farm: PathBuf,
     _lock: File,
 }
 
 impl State {
-    /// Makes the directory if need be, private to the user, and locks it.
+    /// Makes the directory and the farm's folder if need be, private to the user, and locks it.
     ///
     /// # Errors
     /// [`WorkerError::InUse`], [`WorkerError::System`].
-    pub(crate) fn open(dir: &Path) -> Result<Self, WorkerError> {
+    pub(crate) fn open(dir: &Path, farm: FarmId) -> Result<Self, WorkerError> {
+        let farm = dir.join(farm.to_string());
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
-            .create(dir)
-            .map_err(|e| WorkerError::file("cannot make the state directory", dir, &e))?;
+            .create(&farm)
+            .map_err(|e| WorkerError::file("cannot make the state directory", &farm, &e))?;
         let path = dir.join("lock");
         let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
         let lock = lock.map_err(|e| WorkerError::file("cannot open", &path, &e))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { dir: dir.to_owned(), _lock: lock }),
+            Ok(()) => Ok(Self { dir: dir.to_owned(), farm, _lock: lock }),
             Err(Errno::WOULDBLOCK) => Err(WorkerError::InUse(dir.to_owned())),
             Err(error) => Err(WorkerError::file("cannot lock", &path, &error.into())),
         }
@@ -43,6 +50,11 @@ impl State {
     /// A file or folder of the state directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
+    }
+
+    /// A file or folder of the present farm.
+    pub(crate) fn farm_path(&self, name: &str) -> PathBuf {
+        self.farm.join(name)
     }
 
     /// The node's key, made at the first start.
@@ -60,7 +72,7 @@ impl State {
             }),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let key = StaticKey::generate().map_err(|e| WorkerError::System(e.to_string()))?;
-                self.replace("key", key.private().to_text().as_bytes())?;
+                self.replace(&path, key.private().to_text().as_bytes())?;
                 Ok(key)
             }
             Err(error) => Err(WorkerError::file("cannot read the key file", &path, &error)),
@@ -69,7 +81,7 @@ impl State {
 
     /// The results that an earlier incarnation could not deliver, if it left any.
     pub(crate) fn spool(&self) -> Option<Vec<u8>> {
-        std::fs::read(self.path("spool")).ok()
+        std::fs::read(self.farm_path("spool")).ok()
     }
 
     /// Keeps the undelivered results for the next incarnation.
@@ -77,21 +89,51 @@ impl State {
     /// # Errors
     /// Where the file cannot be written; the results are then computed again.
     pub(crate) fn write_spool(&self, bytes: &[u8]) -> Result<(), WorkerError> {
-        self.replace("spool", bytes)
+        self.replace(&self.farm_path("spool"), bytes)
+    }
+
+    /// The newest incarnation of the scheduler that was believed, `Known::NONE` where there was none.
+    ///
+    /// # Errors
+    /// A sentence where the file cannot be read. The worker can go on without what it said.
+    pub(crate) fn known(&self) -> Result<Known, String> {
+        let path = self.farm_path("epoch");
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Known::NONE),
+            Err(error) => return Err(WorkerError::file("cannot read", &path, &error).to_string()),
+        };
+        let read = || {
+            let (epoch, proof) = text.strip_suffix('\n')?.split_once(' ')?;
+            let proof = from_hex(proof)?.try_into().ok()?;
+            Some(Known { epoch: Epoch(epoch.parse().ok()?), proof })
+        };
+        read().ok_or_else(|| {
+            format!("`{}` is damaged: an old copy of the scheduler would not be noticed here", path.display())
+        })
+    }
+
+    /// Keeps it for the next incarnation.
+    ///
+    /// # Errors
+    /// Where the file cannot be written.
+    pub(crate) fn write_known(&self, known: Known) -> Result<(), WorkerError> {
+        let text = format!("{} {}\n", known.epoch.0, to_hex(&known.proof));
+        self.replace(&self.farm_path("epoch"), text.as_bytes())
     }
 
     /// Writes a file so that a crash leaves either the old or the new one whole.
-    fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), WorkerError> {
-        let (path, fresh) = (self.path(name), self.path(&format!("{name}.new")));
+    fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), WorkerError> {
+        let fresh = path.with_extension("new");
         let write = || {
             let mut file =
                 OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
             file.write_all(bytes)?;
             file.sync_all()?;
-            std::fs::rename(&fresh, &path)?;
-            File::open(&self.dir)?.sync_all()
+            std::fs::rename(&fresh, path)?;
+            path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
         };
-        write().map_err(|e| WorkerError::file("cannot write", &path, &e))
+        write().map_err(|e| WorkerError::file("cannot write", path, &e))
     }
 }
 
@@ -102,10 +144,12 @@ mod tests {
     use super::*;
     use crate::testing::TempDir;
 
+    const FARM: FarmId = FarmId([1; 16]);
+
     #[test]
     fn the_key_is_made_once_and_private() {
         let dir = TempDir::new();
-        let state = State::open(&dir.0.join("deep/down")).unwrap();
+        let state = State::open(&dir.0.join("deep/down"), FARM).unwrap();
         let key = state.key().unwrap().public();
         assert_eq!(state.key().unwrap().public(), key);
         let mode = std::fs::metadata(state.path("key")).unwrap().permissions().mode();
@@ -117,21 +161,52 @@ mod tests {
     #[test]
     fn a_second_worker_in_the_directory_is_told_so_and_a_later_one_is_let_in() {
         let dir = TempDir::new();
-        let first = State::open(&dir.0).unwrap();
-        let second = State::open(&dir.0).map(drop).unwrap_err();
+        let first = State::open(&dir.0, FARM).unwrap();
+        let second = State::open(&dir.0, FARM).map(drop).unwrap_err();
         assert!(matches!(second, WorkerError::InUse(_)), "{second}");
         assert!(second.to_string().contains("another worker"));
         drop(first);
-        assert!(State::open(&dir.0).is_ok());
+        assert!(State::open(&dir.0, FARM).is_ok());
     }
 
     #[test]
     fn the_spool_is_replaced_whole() {
         let dir = TempDir::new();
-        let state = State::open(&dir.0).unwrap();
+        let state = State::open(&dir.0, FARM).unwrap();
         assert_eq!(state.spool(), None);
         state.write_spool(b"long spool").unwrap();
         state.write_spool(b"short").unwrap();
         assert_eq!(state.spool().unwrap(), b"short");
+    }
+
+    #[test]
+    fn the_known_incarnation_comes_back_and_a_damaged_file_is_told() {
+        let dir = TempDir::new();
+        let state = State::open(&dir.0, FARM).unwrap();
+        assert_eq!(state.known(), Ok(Known::NONE));
+        let known = Known { epoch: Epoch(u64::MAX), proof: [0xab; 16] };
+        state.write_known(known).unwrap();
+        assert_eq!(state.known(), Ok(known));
+        let whole = std::fs::read_to_string(state.farm_path("epoch")).unwrap();
+        for length in 0..whole.len() {
+            std::fs::write(state.farm_path("epoch"), &whole[..length]).unwrap();
+            assert!(state.known().unwrap_err().contains("damaged"), "cut at {length}");
+        }
+    }
+
+    #[test]
+    fn farms_do_not_see_what_was_kept_for_another() {
+        let dir = TempDir::new();
+        let state = State::open(&dir.0, FARM).unwrap();
+        state.write_spool(b"results").unwrap();
+        state.write_known(Known { epoch: Epoch(3), proof: [1; 16] }).unwrap();
+        let key = state.key().unwrap().public();
+        drop(state);
+        let other = State::open(&dir.0, FarmId([2; 16])).unwrap();
+        assert_eq!((other.spool(), other.known()), (None, Ok(Known::NONE)));
+        assert_eq!(other.key().unwrap().public(), key, "the node stays who it is");
+        drop(other);
+        let back = State::open(&dir.0, FARM).unwrap();
+        assert_eq!(back.spool().unwrap(), b"results");
     }
 }

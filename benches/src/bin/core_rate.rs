@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
 use starfarm_protocol::limits::PROTOCOL_VERSION;
 use starfarm_protocol::wire::{Hello, Message, Offer, Outcome, Packer, ResultEntry, messages};
-use starfarm_scheduler_core::{Config, Deed, Deeds, Farm, Kind, NewJob, NodeId, Place, Sizing};
+use starfarm_scheduler_core::{
+    Config, Deed, Deeds, Farm, MaxFailures, NewJob, NodeId, Place, Sizing, WorkFacts,
+};
 
 const NODES: u32 = 8;
 
@@ -64,6 +66,8 @@ fn round(tasks: u64) -> Duration {
             slots: 1,
             queue_tasks_max: 4_096,
             receive_datagrams_max: 1_000,
+            known_epoch: Epoch(0),
+            known_proof: [0; 16],
             died_running: Vec::new(),
         });
         farm.on_session(NodeId(id), &format!("n{id}"), now_us);
@@ -74,8 +78,10 @@ fn round(tasks: u64) -> Duration {
         user: "bench".into(),
         spec: ContentHash([7; 32]),
         units: u128::from(tasks),
-        kind: Kind::Nothing,
+        work: WorkFacts::Nothing,
         sizing: Sizing::Units(1),
+        max_failures: MaxFailures::Usual,
+        speculative: false,
         place: Place::Tail,
     };
     let job: JobId = farm.submit(new, now_us, &mut deeds).expect("an empty farm takes a job");

@@ -35,6 +35,33 @@ impl Record {
         }
     }
 
+    /// The job that it is about; none for one about a node or the farm.
+    pub fn job(&self) -> Option<JobId> {
+        match self {
+            Record::Submitted(facts) => Some(facts.job),
+            Record::Ended(ended) => Some(ended.job),
+            Record::State { job, .. }
+            | Record::Moved { job, .. }
+            | Record::Leased { job, .. }
+            | Record::Done { job, .. }
+            | Record::Ran { job, .. }
+            | Record::Tried { job, .. }
+            | Record::Died { job, .. }
+            | Record::Failed { job, .. }
+            | Record::Retried { job, .. }
+            | Record::Deleted { job }
+            | Record::Conflict { job, .. }
+            | Record::Rates { job, .. }
+            | Record::Totals { job, .. } => Some(*job),
+            Record::Epoch { .. }
+            | Record::Pardoned { .. }
+            | Record::Node { .. }
+            | Record::Mark { .. }
+            | Record::Rating { .. }
+            | Record::Given { .. } => None,
+        }
+    }
+
     /// Appends its body.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {

@@ -27,6 +27,7 @@ pub use results::{CommandUnit, FailReason, HitEntry, Outputs, Stream};
 pub use write::Packer;
 
 use crate::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
+use crate::seal::EpochProof;
 
 /// Bytes before each message: kind and length.
 pub const MESSAGE_HEAD_BYTES: usize = 3;
@@ -68,6 +69,11 @@ pub struct Hello {
     pub queue_tasks_max: u32,
     /// Datagrams that its receive buffer holds.
     pub receive_datagrams_max: u16,
+    /// Highest incarnation of the scheduler that welcomed this worker; 0 where none did. A scheduler of a
+    /// lower one was started from an old copy of its state, or is a sleeper that wakes up.
+    pub known_epoch: Epoch,
+    /// The proof that came with that welcome: without it the number is only a claim.
+    pub known_proof: EpochProof,
     /// Units that were running when the previous incarnation died without a word.
     pub died_running: Vec<(JobId, u128)>,
 }
@@ -85,6 +91,9 @@ pub struct Welcome {
     pub credit: u16,
     /// Version of the messages that the scheduler speaks; another one than the hello's ends the talk.
     pub version: u16,
+    /// The scheduler's own seal on farm and epoch. Nobody else can check it or make one; the worker shows it
+    /// to later incarnations.
+    pub proof: EpochProof,
 }
 
 /// One task, offered.

@@ -74,6 +74,7 @@ fn next<'a>(rest: &mut Reader<'a>) -> Result<Option<Message<'a>>, Malformed> {
             heartbeat_ms: body.u32()?,
             credit: body.u16()?,
             version: body.u16()?,
+            proof: body.array()?,
         }),
         kind::OFFERS => Message::Offers(Offers {
             job: JobId(body.u64()?),
@@ -108,6 +109,8 @@ fn hello(body: &mut Reader<'_>) -> Result<Hello, Malformed> {
         slots: body.u16()?,
         queue_tasks_max: body.u32()?,
         receive_datagrams_max: body.u16()?,
+        known_epoch: Epoch(body.u64()?),
+        known_proof: body.array()?,
         died_running: body.units()?,
     })
 }

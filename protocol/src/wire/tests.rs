@@ -42,6 +42,8 @@ fn sample() -> Vec<u8> {
             slots: 3,
             queue_tasks_max: 4,
             receive_datagrams_max: 5,
+            known_epoch: Epoch(6),
+            known_proof: [7; 16],
             died_running: vec![(JobId(1), 1 << 100)],
         });
         p.task_ack(&[(1, 2), (5, 5)]);
@@ -63,6 +65,7 @@ fn sample() -> Vec<u8> {
             heartbeat_ms: 1000,
             credit: 8,
             version: 1,
+            proof: [9; 16],
         });
         p.offer(&offer(10));
         p.offer(&offer(11));

@@ -128,24 +128,27 @@ impl Packer {
     /// Packs a hello.
     pub fn hello(&mut self, hello: &Hello) {
         let died = &hello.died_running[..hello.died_running.len().min(32)];
-        self.message(kind::HELLO, 2 + 8 + 2 + 4 + 2 + 1 + died.len() * 24, |out| {
+        self.message(kind::HELLO, 2 + 8 + 2 + 4 + 2 + 8 + 16 + 1 + died.len() * 24, |out| {
             out.extend_from_slice(&hello.version.to_le_bytes());
             out.extend_from_slice(&hello.boot.0.to_le_bytes());
             out.extend_from_slice(&hello.slots.to_le_bytes());
             out.extend_from_slice(&hello.queue_tasks_max.to_le_bytes());
             out.extend_from_slice(&hello.receive_datagrams_max.to_le_bytes());
+            out.extend_from_slice(&hello.known_epoch.0.to_le_bytes());
+            out.extend_from_slice(&hello.known_proof);
             put_units(out, died);
         });
     }
 
     /// Packs a welcome.
     pub fn welcome(&mut self, welcome: &Welcome) {
-        self.message(kind::WELCOME, 16 + 8 + 4 + 2 + 2, |out| {
+        self.message(kind::WELCOME, 16 + 8 + 4 + 2 + 2 + 16, |out| {
             out.extend_from_slice(&welcome.farm.0);
             out.extend_from_slice(&welcome.epoch.0.to_le_bytes());
             out.extend_from_slice(&welcome.heartbeat_ms.to_le_bytes());
             out.extend_from_slice(&welcome.credit.to_le_bytes());
             out.extend_from_slice(&welcome.version.to_le_bytes());
+            out.extend_from_slice(&welcome.proof);
         });
     }
 

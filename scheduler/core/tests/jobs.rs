@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Bench, check, check_after, config};
+use common::{check, check_after};
 use expect_test::expect;
 
 #[test]

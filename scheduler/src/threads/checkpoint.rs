@@ -28,10 +28,11 @@ pub(crate) fn run(
                         panic!("outputs of job {} cannot be written: {e}; make room and start again", job.0)
                     });
                 }
-                Record::Submitted { job, .. } => {
-                    state.save_last_job(job.0).unwrap_or_else(|e| panic!("{e}; make room and start again"));
+                Record::Submitted(facts) => {
+                    let job = facts.job.0;
+                    state.save_last_job(job).unwrap_or_else(|e| panic!("{e}; make room and start again"));
                 }
-                Record::State(..) | Record::Done { .. } | Record::Poison(..) => {}
+                _ => {}
             }
         }
         // The dispatcher stops by itself; then nobody needs to know.

@@ -108,9 +108,10 @@ fn perform(deeds: &mut Deeds, links: &Links) {
         match deed {
             Deed::Send(node, datagrams) => outgoing.push(Outgoing::Datagrams(node, datagrams)),
             Deed::Record(sequence, record) => {
-                changed |= matches!(record, Record::State(..));
+                changed |= matches!(record, Record::State { .. } | Record::Ended(_) | Record::Retried { .. });
                 records.push((sequence, record));
             }
+            Deed::Superseded(epoch) => panic!("epoch {} of this farm was started: this one stops", epoch.0),
             // Watching never holds up dispatching.
             Deed::Event(event) => match links.events.try_send(event) {
                 Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}

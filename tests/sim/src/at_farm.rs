@@ -150,6 +150,9 @@ impl Sim {
                         self.send(node.0, Way::Down, life, bytes);
                     }
                 }
+                Deed::Superseded(epoch) => {
+                    return Err(("no scheduler is superseded", format!("by epoch {}", epoch.0)));
+                }
                 Deed::Record(sequence, record) => self.record(sequence, &record, &mut ended)?,
                 Deed::Event(event) => {
                     self.log.bytes(event.to_string().as_bytes());
@@ -172,14 +175,8 @@ impl Sim {
             format!("{sequence}, expected {expected}")
         })?;
         self.farm.recorded = sequence;
-        let (Record::Submitted { job, .. }
-        | Record::State(job, _)
-        | Record::Done { job, .. }
-        | Record::Ran { job, .. }
-        | Record::Poison(job, _)) = *record;
-        if let Record::State(_, state) = record
-            && state.ended()
-        {
+        let Some(job) = record.job() else { return Ok(()) };
+        if let Record::Ended(_) = record {
             ended.push(job);
         }
         let Some(ours) = self.jobs.get_mut(job.0 as usize - 1) else {

@@ -1,5 +1,6 @@
 //! A worker's end: what reaches it, what its core wants done, what its slots report.
 
+use starfarm_protocol::ids::Epoch;
 use starfarm_protocol::wire::Letting;
 use starfarm_scheduler_core::NodeId;
 use starfarm_worker_core::{Deed, Task};
@@ -41,7 +42,7 @@ impl Sim {
         self.tally.arrived += 1;
         let mut deeds = std::mem::take(&mut self.deeds);
         let welcomed = m.worker.is_welcomed();
-        m.worker.on_datagram(&letter.bytes, self.now_us, &mut deeds);
+        m.worker.on_datagram(&letter.bytes, Epoch(1), self.now_us, &mut deeds);
         let renewed = !welcomed && m.worker.is_welcomed();
         self.wiretap.on_worker_hears(machine, &letter.bytes, renewed);
         let queued = m.worker.queued_tasks();
@@ -152,6 +153,8 @@ impl Sim {
                 })?;
             }
             Deed::Handshake => self.shake_hands(machine),
+            Deed::Remember(known) => self.machines[machine as usize].known = known,
+            Deed::Say(words) => return Err(("one scheduler is known to all", words)),
             Deed::Refused(why) => return Err(("the scheduler works with its workers", why)),
             Deed::Drained => self.left(machine),
         }

@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::spec::Stop;
 use starfarm_protocol::wire::{CommandUnit, FailReason, HitEntry, Outputs, Stream};
-use starfarm_scheduler_core::{JobState, JobView, Kind, NewJob, Place, Record, Sizing, limits};
+use starfarm_scheduler_core::{
+    JobState, JobView, MaxFailures, NewJob, Place, Record, Sizing, WorkFacts, limits,
+};
 
 use crate::intervals::Intervals;
 use crate::random::Random;
@@ -71,11 +73,13 @@ impl Job {
             user: "sim".to_owned(),
             spec: ContentHash([place as u8 + 1; 32]),
             units: u128::from(self.model.units),
-            kind: match self.model.work {
-                WorkModel::Search => Kind::Search { stop, missing: (0..targets).collect(), targets },
-                WorkModel::Command => Kind::Command { retries: self.model.retries },
-                WorkModel::Nothing => Kind::Nothing,
+            work: match self.model.work {
+                WorkModel::Search => WorkFacts::Search { stop, targets },
+                WorkModel::Command => WorkFacts::Command { retries: self.model.retries },
+                WorkModel::Nothing => WorkFacts::Nothing,
             },
+            max_failures: MaxFailures::Never,
+            speculative: self.model.work == WorkModel::Search,
             sizing: match (self.model.units_per_task, self.model.target_s) {
                 (Some(units), _) => Sizing::Units(units),
                 (None, target_s) => Sizing::TargetUs(target_s.map_or(limits::TARGET_US, crate::plan::us)),
@@ -134,12 +138,15 @@ impl Job {
         settled: &mut Vec<(u128, u128)>,
     ) -> Result<(), Broken> {
         match record {
-            Record::Done { lo, hi, hits, .. } => {
-                rule(self.computed.covers(*lo, *hi), "what is done was computed", || {
-                    format!("[{lo}, {hi}) is recorded as done, but no slot computed all of it")
-                })?;
-                self.done.insert(*lo, *hi);
-                settled.push((*lo, *hi));
+            Record::Done { pieces, hits, .. } => {
+                for &(lo, hi) in pieces {
+                    rule(self.computed.covers(lo, hi), "what is done was computed", || {
+                        format!("[{lo}, {hi}) is recorded as done, but no slot computed all of it")
+                    })?;
+                    let new = self.done.insert(lo, hi);
+                    rule(new == hi - lo, "a unit is recorded once", || format!("[{lo}, {hi}): {new} new"))?;
+                    settled.push((lo, hi));
+                }
                 for &(unit, target) in hits {
                     rule(self.planted.get(&unit) == Some(&target), "a hit was planted", || {
                         format!("unit {unit}, target {target}")
@@ -158,9 +165,10 @@ impl Job {
                     settled.push((*unit, unit + 1));
                 }
             }
-            Record::Poison(_, unit) => self.decide(*unit, true)?,
-            Record::State(_, state) => self.state = Some(*state),
-            Record::Submitted { .. } => {}
+            Record::Failed { unit, .. } => self.decide(*unit, true)?,
+            Record::State { state, .. } => self.state = Some(*state),
+            Record::Ended(ended) => self.state = Some(ended.state),
+            _ => {}
         }
         Ok(())
     }

@@ -1,13 +1,16 @@
 //! A simulated machine: one worker with the real core, its slots, and what happens to the process. What the
 //! worker wants done is done by the simulation (`at_worker`).
 
-use starfarm_protocol::ids::{Boot, JobId};
-use starfarm_worker_core::{Config, Worker};
+use starfarm_protocol::ids::{Boot, FarmId, JobId};
+use starfarm_worker_core::{Config, Known, Worker};
 
 use crate::agenda::What;
 use crate::random::Random;
 use crate::scenario::Group;
 use crate::slot::Slot;
+
+/// The farm that all machines belong to.
+pub(crate) const FARM: FarmId = FarmId([7; 16]);
 
 /// State of the worker's process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +45,8 @@ pub(crate) struct Machine {
     pub(crate) spool: Vec<u8>,
     /// What its slots ran when the process died.
     pub(crate) died_running: Vec<(JobId, u128)>,
+    /// The newest incarnation of the scheduler that it believed.
+    pub(crate) known: Known,
     /// It left by order; a new worker starts so long after.
     pub(crate) returns_us: Option<u64>,
     pub(crate) booted_us: u64,
@@ -69,7 +74,7 @@ impl Machine {
         Self {
             speed,
             process: Process::Down,
-            worker: Worker::new(config(group, 0, 0, Vec::new()), 0),
+            worker: Worker::new(config(group, 0, 0, Vec::new(), Known::NONE), 0),
             life: 0,
             slots: Vec::new(),
             late: Vec::new(),
@@ -78,6 +83,7 @@ impl Machine {
             spins: 0,
             spool: Vec::new(),
             died_running: Vec::new(),
+            known: Known::NONE,
             returns_us: None,
             booted_us: 0,
             up_us: 0,
@@ -93,7 +99,7 @@ impl Machine {
         self.life += 1;
         let (boot, seed) = (self.random.draw() | 1, self.random.draw());
         let died_running = std::mem::take(&mut self.died_running);
-        self.worker = Worker::new(config(&self.group, boot, seed, died_running), now_us);
+        self.worker = Worker::new(config(&self.group, boot, seed, died_running, self.known), now_us);
         if !self.spool.is_empty() {
             let spool = std::mem::take(&mut self.spool);
             self.worker.restore(&spool).expect("the spool is as the core wrote it");
@@ -130,7 +136,7 @@ impl Machine {
     }
 }
 
-fn config(group: &Group, boot: u64, seed: u64, died_running: Vec<(JobId, u128)>) -> Config {
+fn config(group: &Group, boot: u64, seed: u64, died_running: Vec<(JobId, u128)>, known: Known) -> Config {
     Config {
         boot: Boot(boot),
         slots: group.slots,
@@ -139,5 +145,7 @@ fn config(group: &Group, boot: u64, seed: u64, died_running: Vec<(JobId, u128)>)
         heartbeat_us: 1_000_000,
         seed,
         died_running,
+        farm: FARM,
+        known,
     }
 }

@@ -4,12 +4,12 @@
 use std::collections::VecDeque;
 
 use starfarm_logs::Event;
-use starfarm_protocol::ids::{Epoch, FarmId};
+use starfarm_protocol::ids::Epoch;
 use starfarm_scheduler_core::{Config, Deeds, Farm, JobState, NodeState, limits};
 
 use crate::agenda::{Agenda, What};
 use crate::job::Job;
-use crate::machine::{Machine, Process};
+use crate::machine::{FARM, Machine, Process};
 use crate::network::Network;
 use crate::plan::{Plan, us};
 use crate::random::Random;
@@ -89,7 +89,7 @@ impl Sim {
             heartbeat_us: us(model.heartbeat_s),
             receive_datagrams: model.receive_datagrams,
             speed_step_per_slot: model.speed_step_per_slot,
-            ..Config::new(FarmId([7; 16]), Epoch(1))
+            ..Config::new(FARM, Epoch(1))
         };
         let groups = scenario.nodes.iter().flat_map(|g| std::iter::repeat_n(g, g.count as usize));
         let machines: Vec<_> = (100..)

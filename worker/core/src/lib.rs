@@ -17,12 +17,12 @@ mod link;
 mod outbox;
 mod queue;
 mod random;
-
+mod scheduler;
 mod slots;
 mod spool;
 mod types;
 mod worker;
 
 pub use spool::SpoolError;
-pub use types::{Config, Counters, Deed, Part, Task};
+pub use types::{Config, Counters, Deed, Known, Part, Task};
 pub use worker::Worker;

@@ -95,9 +95,23 @@ impl Link {
         self.hello_at = now_us;
     }
 
+    /// The scheduler in this session is not the one to work for. Nothing more is said in it; handshakes look
+    /// for the right one, and each brings a hello, which tells the wrong one what we know.
+    pub(crate) fn on_refused(&mut self, now_us: u64) {
+        self.session = false;
+        self.welcomed = false;
+        self.hello_at = u64::MAX;
+        self.heartbeat_at = u64::MAX;
+        if self.handshake_at.is_none() {
+            self.handshake_at = Some(now_us + self.back_off_us());
+        }
+    }
+
     /// Beat at the next tick.
     pub(crate) fn beat_soon(&mut self, now_us: u64) {
-        self.heartbeat_at = self.heartbeat_at.min(now_us);
+        if self.session {
+            self.heartbeat_at = self.heartbeat_at.min(now_us);
+        }
     }
 
     /// A handshake is due now. The next one comes after a back-off with jitter: between half of and the
@@ -106,10 +120,14 @@ impl Link {
         if self.handshake_at.is_none_or(|at| at > now_us) {
             return false;
         }
-        let longest = BACK_OFF_MIN_US.saturating_mul(1 << self.tries.min(10)).min(BACK_OFF_MAX_US);
+        self.handshake_at = Some(now_us + self.back_off_us());
         self.tries = self.tries.saturating_add(1);
-        self.handshake_at = Some(now_us + longest / 2 + self.random.below(longest / 2));
         true
+    }
+
+    fn back_off_us(&mut self) -> u64 {
+        let longest = BACK_OFF_MIN_US.saturating_mul(1 << self.tries.min(10)).min(BACK_OFF_MAX_US);
+        longest / 2 + self.random.below(longest / 2)
     }
 
     /// A hello is due now.

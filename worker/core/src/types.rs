@@ -1,6 +1,7 @@
 //! What goes into the core and comes out of it, as plain data.
 
-use starfarm_protocol::ids::{Attempt, Boot, ContentHash, JobId};
+use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
+use starfarm_protocol::seal::EpochProof;
 use starfarm_protocol::wire::{Offer, Outcome};
 
 /// What a worker is told once, at its start.
@@ -20,6 +21,24 @@ pub struct Config {
     pub seed: u64,
     /// Units that were running when the previous incarnation died, for the hello.
     pub died_running: Vec<(JobId, u128)>,
+    /// The farm of the join file: no other one is worked for.
+    pub farm: FarmId,
+    /// The newest incarnation of the scheduler that an earlier incarnation of this worker believed.
+    pub known: Known,
+}
+
+/// The newest incarnation of the scheduler that a worker has believed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Known {
+    /// Its number; 0 before the first.
+    pub epoch: Epoch,
+    /// What it gave as a proof of itself. Only the scheduler can check it.
+    pub proof: EpochProof,
+}
+
+impl Known {
+    /// No scheduler was ever heard.
+    pub const NONE: Self = Self { epoch: Epoch(0), proof: [0; 16] };
 }
 
 /// What the rim has to do.
@@ -53,6 +72,10 @@ pub enum Deed {
     Handshake,
     /// The scheduler will not work with us; the sentence is for the person.
     Refused(String),
+    /// Keep this for the next incarnation of this worker, before anything else is done.
+    Remember(Known),
+    /// Something that a person should hear of; the worker goes on.
+    Say(String),
     /// Nothing is left to do after a drain. What is unacknowledged by now belongs into the spool.
     Drained,
 }
@@ -122,4 +145,6 @@ pub struct Counters {
     pub stray_parts: u64,
     /// New sessions asked for.
     pub handshakes: u64,
+    /// Messages of an incarnation of the scheduler that is older than the one known: nothing came of them.
+    pub older_epochs: u64,
 }

@@ -1,27 +1,24 @@
 //! The worker itself: what is true, and what each event does to it, in the order a task lives. The parts
-//! that can be understood alone have files of their own.
+//! that can be understood alone have files of their own; what it says is in `worker/say`.
 
-use starfarm_protocol::ids::{Attempt, Epoch, FarmId, JobId};
+mod say;
+
+use starfarm_protocol::ids::{Attempt, Epoch, JobId};
 use starfarm_protocol::limits::{PROTOCOL_VERSION, RESULT_BODY_BYTES_MAX, RIDE_US};
 use starfarm_protocol::wire::{
-    Feedback, Heartbeat, HeartbeatAnswer, Held, Hello, Letting, Message, Outcome, Packer, Ranges, Welcome,
-    Withdraw, messages,
+    Feedback, HeartbeatAnswer, Letting, Message, Outcome, Packer, Ranges, Welcome, Withdraw, messages,
 };
 
 use crate::attempts::Attempts;
-use crate::held::{self, Index};
+use crate::held::Index;
 use crate::link::Link;
 use crate::outbox::{Kept, Outbox};
 use crate::queue::Queue;
+use crate::scheduler::Scheduler;
 use crate::slots::{Advance, Slots};
 use crate::spool::{self, SpoolError};
 use crate::types::{Config, Counters, Deed, Part, Task};
 
-/// The scheduler's sliding windows are seconds long, so it learns nothing from requests that come faster
-/// than this.
-const FEEDBACK_US: u64 = 100_000;
-/// A queue that lasts longer than this is too long: twice the prefetch of 60 s (DESIGN, section 6).
-const QUEUE_LASTS_MAX_US: u64 = 2 * 60_000_000;
 /// A drained worker waits this long for the last acknowledgements; what is left goes into the spool.
 const DRAIN_ACK_US: u64 = 5_000_000;
 
@@ -37,9 +34,7 @@ struct Drain {
 #[derive(Clone, Debug)]
 pub struct Worker {
     config: Config,
-    /// The scheduler's incarnation; 0 before the first welcome.
-    epoch: Epoch,
-    farm: Option<FarmId>,
+    scheduler: Scheduler,
     link: Link,
     queue: Queue,
     slots: Slots,
@@ -63,8 +58,7 @@ impl Worker {
     /// A worker that holds nothing and wants a handshake at once.
     pub fn new(config: Config, now_us: u64) -> Self {
         Self {
-            epoch: Epoch(0),
-            farm: None,
+            scheduler: Scheduler::new(config.farm, config.known),
             link: Link::new(config.heartbeat_us, config.seed, now_us),
             queue: Queue::default(),
             slots: Slots::new(config.slots),
@@ -90,14 +84,18 @@ impl Worker {
         self.on_tick(now_us, deeds);
     }
 
-    /// One opened datagram. What breaks the rules is counted and dropped.
-    pub fn on_datagram(&mut self, plain: &[u8], now_us: u64, deeds: &mut Vec<Deed>) {
+    /// One opened datagram, and the scheduler's incarnation that the session it came by was made with. What
+    /// breaks the rules is counted and dropped, and so is everything of an incarnation that is not the one
+    /// believed, but for its welcome.
+    pub fn on_datagram(&mut self, plain: &[u8], epoch: Epoch, now_us: u64, deeds: &mut Vec<Deed>) {
         let mut heard = false;
         for message in messages(plain) {
             match message {
+                Ok(Message::Welcome(welcome)) => heard |= self.on_welcome(&welcome, now_us, deeds),
+                Ok(_) if self.scheduler.is_older(epoch) => self.counters.older_epochs += 1,
                 Ok(message) => {
                     heard = true;
-                    self.on_message(message, now_us, deeds);
+                    self.on_message(message, epoch, now_us, deeds);
                 }
                 Err(_) => self.counters.malformed += 1,
             }
@@ -108,45 +106,58 @@ impl Worker {
         self.settle(now_us, deeds);
     }
 
-    fn on_message(&mut self, message: Message<'_>, now_us: u64, deeds: &mut Vec<Deed>) {
+    fn on_message(&mut self, message: Message<'_>, epoch: Epoch, now_us: u64, deeds: &mut Vec<Deed>) {
+        // Before the welcome of an incarnation it is not known what it knows of us.
+        let believed = epoch == self.scheduler.epoch();
         match message {
-            Message::Welcome(welcome) => self.on_welcome(&welcome, deeds),
             Message::Offers(offers) => {
                 for offer in offers {
                     match offer {
-                        // Before the welcome it is not known whose numbers these are. They come again.
-                        Ok(_) if !self.link.is_welcomed() => self.counters.refused_offers += 1,
+                        // They come again.
+                        Ok(_) if !(believed && self.link.is_welcomed()) => self.counters.refused_offers += 1,
                         Ok(offer) => self.on_offer(offer.into(), now_us),
                         Err(_) => self.counters.malformed += 1,
                     }
                 }
             }
-            Message::ResultAck(credit, ranges) => self.on_result_ack(credit, ranges, now_us),
-            Message::HeartbeatAnswer(answer) => self.on_heartbeat_answer(&answer, now_us),
-            Message::Withdraw(withdraw) => self.on_withdraw(&withdraw, deeds),
-            // Words of a worker; a scheduler has no business saying them.
+            Message::ResultAck(credit, ranges) if believed => self.on_result_ack(credit, ranges, now_us),
+            Message::HeartbeatAnswer(answer) if believed => self.on_heartbeat_answer(&answer, now_us),
+            Message::Withdraw(withdraw) if believed => self.on_withdraw(&withdraw, deeds),
+            Message::ResultAck(..) | Message::HeartbeatAnswer(_) | Message::Withdraw(_) => {}
+            // Words of a worker, which a scheduler has no business saying. Welcomes are taken before.
             Message::Hello(_)
             | Message::TaskAck(_)
             | Message::Results(_)
             | Message::Feedback(_)
             | Message::Heartbeat(_)
-            | Message::Bye => self.counters.malformed += 1,
+            | Message::Bye
+            | Message::Welcome(_) => self.counters.malformed += 1,
         }
     }
 
-    fn on_welcome(&mut self, welcome: &Welcome, deeds: &mut Vec<Deed>) {
+    /// True where the welcome is one to believe.
+    fn on_welcome(&mut self, welcome: &Welcome, now_us: u64, deeds: &mut Vec<Deed>) -> bool {
+        if let Some(objection) = self.scheduler.objection(welcome) {
+            self.counters.older_epochs += 1;
+            deeds.extend(objection.words.map(Deed::Say));
+            // What is late from a session before the present one ends no trust in the present one.
+            if !self.link.is_welcomed() {
+                self.link.on_refused(now_us);
+            }
+            return false;
+        }
         if welcome.version != PROTOCOL_VERSION {
             deeds.push(Deed::Refused(format!(
                 "the scheduler speaks version {} of the protocol, this worker version {PROTOCOL_VERSION}; \
                  install the same release of starfarm on both",
                 welcome.version
             )));
-            return;
+            return true;
         }
-        let renewed = (self.epoch, self.farm) != (welcome.epoch, Some(welcome.farm));
+        let renewed = welcome.epoch != self.scheduler.epoch();
         if renewed {
             // Another incarnation numbers its attempts anew.
-            (self.epoch, self.farm) = (welcome.epoch, Some(welcome.farm));
+            deeds.extend(self.scheduler.believe(welcome).map(Deed::Remember));
             self.seen.clear();
             self.acks.clear();
             self.ack_at = u64::MAX;
@@ -155,6 +166,7 @@ impl Worker {
         if self.link.on_welcome(welcome.heartbeat_ms) || renewed {
             self.outbox.rewind();
         }
+        true
     }
 
     fn on_offer(&mut self, task: Task, now_us: u64) {
@@ -171,18 +183,18 @@ impl Worker {
             // The scheduler thought it lost and gives it out anew: it is the same work. What was computed
             // and is not acknowledged yet is another matter, for the unit may have failed and be retried.
             self.counters.repeated_offers += 1;
-            self.queue.renumber(&task, self.epoch);
+            self.queue.renumber(&task, self.scheduler.epoch());
         } else if self.drain.is_some() {
             self.give_back(vec![task]);
         } else {
             self.index.insert(task.job, task.lo, task.units);
-            self.queue.push(task, self.epoch);
+            self.queue.push(task, self.scheduler.epoch());
         }
     }
 
     fn on_withdraw(&mut self, withdraw: &Withdraw, deeds: &mut Vec<Deed>) {
         let &Withdraw { job, letting, before } = withdraw;
-        let current = self.epoch;
+        let current = self.scheduler.epoch();
         // Numbers of another epoch say nothing; such tasks are older than any withdrawal of this one.
         let gone = |its_job: JobId, attempt: Attempt, epoch: Epoch| {
             its_job == job && (epoch != current || attempt < before)
@@ -242,8 +254,12 @@ impl Worker {
     }
 
     fn on_heartbeat_answer(&mut self, answer: &HeartbeatAnswer, now_us: u64) {
+        if self.scheduler.is_older(answer.epoch) {
+            self.counters.older_epochs += 1;
+            return;
+        }
         self.outbox.set_credit(answer.credit);
-        if self.link.is_welcomed() && answer.epoch != self.epoch {
+        if self.link.is_welcomed() && answer.epoch != self.scheduler.epoch() {
             self.link.unwelcome(now_us);
         }
     }
@@ -316,72 +332,6 @@ impl Worker {
         self.finish_drain(now_us, deeds);
     }
 
-    fn send_due(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
-        let mut packer = Packer::new();
-        if self.link.is_welcomed() {
-            self.outbox.send(now_us, &mut packer);
-        }
-        if self.link.hello_due(now_us) {
-            packer.hello(&self.hello());
-        }
-        let idle = self.slots.all_idle() && self.queue.is_empty();
-        let beat = self.link.heartbeat_due(now_us, idle);
-        if beat {
-            self.weigh_queue(now_us);
-        }
-        if beat || self.ack_at <= now_us || !packer.is_empty() {
-            self.pack_riders(&mut packer, beat);
-        }
-        if beat {
-            packer.heartbeat(&self.heartbeat());
-        }
-        deeds.extend(packer.finish().into_iter().map(Deed::Send));
-    }
-
-    /// What travels with any datagram that leaves anyway. The totals of the feedback go with each heartbeat,
-    /// so that a lost one does no harm.
-    fn pack_riders(&mut self, packer: &mut Packer, beat: bool) {
-        if !self.acks.is_empty() {
-            packer.task_ack(&self.acks.take());
-        }
-        self.ack_at = u64::MAX;
-        if beat || self.feedback != self.feedback_sent {
-            packer.feedback(&self.feedback);
-            self.feedback_sent = self.feedback;
-        }
-    }
-
-    fn hello(&self) -> Hello {
-        Hello {
-            version: PROTOCOL_VERSION,
-            boot: self.config.boot,
-            slots: self.slots.count(),
-            queue_tasks_max: self.config.queue_tasks_max,
-            receive_datagrams_max: self.config.receive_datagrams_max,
-            died_running: self.config.died_running.clone(),
-        }
-    }
-
-    fn heartbeat(&self) -> Heartbeat {
-        Heartbeat {
-            number: self.link.number,
-            queued_tasks: self.queue.len() as u32,
-            draining: self.drain.is_some(),
-            running: self.slots.running_units().collect(),
-            held: self.held(),
-            ..Heartbeat::default()
-        }
-    }
-
-    /// What the worker holds, neighbours joined: waiting, running and not reported, computed and not
-    /// acknowledged.
-    pub fn held(&self) -> Vec<Held> {
-        let waiting = self.queue.iter().map(|task| Held { job: task.job, lo: task.lo, units: task.units });
-        let computed = self.outbox.iter().filter(|result| result.outcome != Outcome::Returned);
-        let computed = computed.map(|result| Held { job: result.job, lo: result.lo, units: result.units });
-        held::join(waiting.chain(self.slots.held()).chain(computed).collect())
-    }
-
     /// After an event: idle slots start what waits, and the queue's length is judged.
     fn settle(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
         while self.slots.idle() > 0 && !self.queue.is_empty() {
@@ -390,28 +340,6 @@ impl Worker {
             deeds.push(Deed::Start { slot, tasks: bundle.into_iter().map(|waiting| waiting.task).collect() });
         }
         self.weigh_queue(now_us);
-    }
-
-    /// Asks for more when fewer tasks wait than there are slots, for less when the queue is nearly full or
-    /// lasts too long; each at most once in `FEEDBACK_US`. An idle worker asks at its heartbeats only,
-    /// since nothing else happens there.
-    fn weigh_queue(&mut self, now_us: u64) {
-        if self.drain.is_some() || !self.link.is_welcomed() {
-            return;
-        }
-        let waiting = self.queue.len();
-        if waiting < usize::from(self.slots.count()) {
-            if now_us >= self.speed_up_at {
-                self.speed_up_at = now_us + FEEDBACK_US;
-                self.feedback.speed_ups = self.feedback.speed_ups.wrapping_add(1);
-            }
-        } else if now_us >= self.slow_down_at {
-            self.slow_down_at = now_us + FEEDBACK_US;
-            let nearly_full = waiting * 4 > self.config.queue_tasks_max as usize * 3;
-            if nearly_full || self.queue.lasts_us(self.slots.count()) > QUEUE_LASTS_MAX_US {
-                self.feedback.slow_downs = self.feedback.slow_downs.wrapping_add(1);
-            }
-        }
     }
 
     fn finish_drain(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {

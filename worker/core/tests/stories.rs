@@ -5,6 +5,7 @@ mod common;
 
 use common::{Bench, config};
 use expect_test::{Expect, expect};
+use starfarm_protocol::ids::Epoch;
 
 const JOINED: &str = "session\n welcome\n answer\n";
 
@@ -23,6 +24,7 @@ fn a_session_begins_with_hello_and_a_heartbeat_and_hello_repeats_until_the_welco
         0: Handshake
         0: send hello slots 2; faster 0 slower 0; beat 1 waiting 0 holds []
         1000: send hello slots 2; faster 0 slower 0; beat 2 waiting 0 holds []
+        1500: remember 1
         2000: send faster 2 slower 0; beat 3 waiting 0 holds []
     "#]]
     .assert_eq(&log);
@@ -207,6 +209,7 @@ fn a_drain_without_acknowledgements_ends_and_keeps_its_results_for_the_spool() {
     assert!(next.worker.restore(&spool[1..]).is_err());
     expect![[r#"
         0: send hello slots 1; faster 0 slower 0; beat 1 waiting 0 holds [1:0+10]
+        0: remember 1
         0: send results #1 Done 0+10; faster 1 slower 0
         1000: send faster 2 slower 0; beat 2 waiting 0 holds []
     "#]]
@@ -232,7 +235,8 @@ fn three_unanswered_heartbeats_make_a_new_session_and_everything_is_offered_agai
             4000: send faster 5 slower 0; beat 5 waiting 0 holds [1:0+20]
             4822: Handshake
             5000: send faster 6 slower 0; beat 6 waiting 0 holds [1:0+20]
-            5000: send hello slots 1; faster 6 slower 0; beat 7 waiting 0 holds [1:0+20]
+            5000: send hello slots 1 knows 1 by 1; faster 6 slower 0; beat 7 waiting 0 holds [1:0+20]
+            5010: remember 2
             5010: send results #1 Done 0+10
             5100: trim 0 job 1
             5120: send ack [(1, 1)]
@@ -246,7 +250,8 @@ fn another_epoch_in_an_answer_makes_the_worker_introduce_itself_again() {
         1,
         "answer epoch 2\n at 10\n welcome epoch 2\n at 20",
         expect![[r#"
-            0: send hello slots 1; faster 1 slower 0
+            0: send hello slots 1 knows 1 by 1; faster 1 slower 0
+            10: remember 2
         "#]],
     );
 }
@@ -259,7 +264,7 @@ fn another_version_of_the_protocol_is_told_to_the_person() {
     let mut deeds = Vec::new();
     bench.worker.on_session(0, &mut deeds);
     deeds.clear();
-    bench.worker.on_datagram(&common::packed(|p| p.welcome(&welcome)), 0, &mut deeds);
+    bench.worker.on_datagram(&common::packed(|p| p.welcome(&welcome)), Epoch(1), 0, &mut deeds);
     expect![[r#"[Refused("the scheduler speaks version 9 of the protocol, this worker version 1; install the same release of starfarm on both")]"#]].assert_eq(&format!("{deeds:?}"));
     assert!(!bench.worker.is_welcomed());
 }

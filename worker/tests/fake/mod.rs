@@ -291,8 +291,9 @@ impl Shared {
                 Message::Hello(hello) => {
                     self.hellos.push(hello);
                     let (farm, version) = (FarmId([1; 16]), PROTOCOL_VERSION);
-                    let (epoch, heartbeat_ms, credit) = (Epoch(epoch), 200, 16);
-                    reply.welcome(&Welcome { farm, epoch, heartbeat_ms, credit, version });
+                    let (heartbeat_ms, credit, proof) = (200, 16, [epoch as u8; 16]);
+                    let epoch = Epoch(epoch);
+                    reply.welcome(&Welcome { farm, epoch, heartbeat_ms, credit, version, proof });
                 }
                 Message::TaskAck(ranges) => ranges.for_each(|(first, last)| {
                     self.offers.retain(|attempt, _| !(first..=last).contains(attempt));

@@ -99,13 +99,13 @@ async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
     let bytes = submit.spec.as_bytes();
     let checked = JobSpec::from_bytes(bytes).and_then(|spec| {
         let units = starfarm_decomposers::units(&spec.space).map_err(|e| e.to_string())?;
-        Ok((core::Kind::of(&spec), units))
+        Ok((core::WorkFacts::of(&spec), units))
     });
     if submit.name.chars().count() > JOB_NAME_CHARS_MAX {
         let message = format!("a job's name has at most {JOB_NAME_CHARS_MAX} characters: shorten it");
         return error(ErrorCode::Usage, message);
     }
-    let (kind, units) = match checked {
+    let (work, units) = match checked {
         Ok(checked) => checked,
         Err(e) => return error(ErrorCode::Usage, e),
     };
@@ -132,7 +132,10 @@ async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
         Place::Now => core::Place::Now,
     };
     let user = if submit.user.is_empty() { user.to_owned() } else { submit.user };
-    let new = core::NewJob { name: submit.name, user, spec, units, kind, sizing, place };
+    let speculative = matches!(work, core::WorkFacts::Search { .. });
+    let max_failures = core::MaxFailures::Usual;
+    let name = submit.name;
+    let new = core::NewJob { name, user, spec, units, work, sizing, max_failures, speculative, place };
     let act =
         move |farm: &mut core::Farm, now_us, deeds: &mut core::Deeds| match farm.submit(new, now_us, deeds) {
             Ok(id) => Response::Submitted(id),

@@ -1,6 +1,7 @@
 //! A worker on a bench: scripts in, a readable log out. One command a line:
 //! `session`, `welcome [credit N] [epoch N]`, `offer ATTEMPT LO+UNITS [job N]`, `part SLOT ATTEMPT LO+UNITS`,
-//! `end SLOT ATTEMPT`, `ack FIRST LAST`, `answer`, `withdraw JOB trim|kill BEFORE`, `drain`, `bytes HEX`, `at MS`.
+//! `end SLOT ATTEMPT`, `ack FIRST LAST`, `answer [epoch N]`, `withdraw JOB trim|kill BEFORE`, `drain`, `bytes HEX`,
+//! `at MS`. What the scheduler says comes by a session with its last welcome's incarnation, or with `by N`.
 #![allow(dead_code)] // each test file uses some of it
 
 use std::fmt::Write as _;
@@ -10,7 +11,9 @@ use starfarm_protocol::limits::PROTOCOL_VERSION;
 use starfarm_protocol::wire::{
     HeartbeatAnswer, Letting, Message, Offer, Outcome, Packer, Welcome, Withdraw, messages,
 };
-use starfarm_worker_core::{Config, Deed, Part, Worker};
+use starfarm_worker_core::{Config, Deed, Known, Part, Worker};
+
+pub const FARM: FarmId = FarmId([1; 16]);
 
 pub fn config(slots: u16) -> Config {
     Config {
@@ -21,6 +24,8 @@ pub fn config(slots: u16) -> Config {
         heartbeat_us: 1_000_000,
         seed: 1,
         died_running: Vec::new(),
+        farm: FARM,
+        known: Known::NONE,
     }
 }
 
@@ -35,8 +40,8 @@ pub fn packed(pack: impl FnOnce(&mut Packer)) -> Vec<u8> {
 }
 
 pub fn welcome(credit: u16, epoch: u64) -> Welcome {
-    let version = PROTOCOL_VERSION;
-    Welcome { farm: FarmId([1; 16]), epoch: Epoch(epoch), heartbeat_ms: 1_000, credit, version }
+    let (version, proof) = (PROTOCOL_VERSION, [epoch as u8; 16]);
+    Welcome { farm: FARM, epoch: Epoch(epoch), heartbeat_ms: 1_000, credit, version, proof }
 }
 
 pub struct Bench {
@@ -44,11 +49,13 @@ pub struct Bench {
     pub now_us: u64,
     pub log: String,
     last_heartbeat: u32,
+    /// The incarnation that the present session was made with.
+    epoch: u64,
 }
 
 impl Bench {
     pub fn new(config: Config) -> Self {
-        Self { worker: Worker::new(config, 0), now_us: 0, log: String::new(), last_heartbeat: 0 }
+        Self { worker: Worker::new(config, 0), now_us: 0, log: String::new(), last_heartbeat: 0, epoch: 1 }
     }
 
     /// Runs the script and what falls due on the way; the log since the last call comes back.
@@ -73,16 +80,20 @@ impl Bench {
             (lo.parse::<u128>().unwrap(), units.parse::<u64>().unwrap())
         };
         let job = JobId(named("job", 1));
+        if words[0] == "welcome" {
+            self.epoch = named("epoch", 1);
+        }
+        let by = Epoch(named("by", self.epoch));
         match words[0] {
             "session" => self.worker.on_session(now, &mut deeds),
             "welcome" => {
                 let welcome = welcome(named("credit", 8) as u16, named("epoch", 1));
-                self.worker.on_datagram(&packed(|p| p.welcome(&welcome)), now, &mut deeds);
+                self.worker.on_datagram(&packed(|p| p.welcome(&welcome)), by, now, &mut deeds);
             }
             "offer" => {
                 let ((lo, units), attempt) = (interval(2), Attempt(number(1)));
                 let offer = Offer { job, spec: spec(job), attempt, lo, units };
-                self.worker.on_datagram(&packed(|p| p.offer(&offer)), now, &mut deeds);
+                self.worker.on_datagram(&packed(|p| p.offer(&offer)), by, now, &mut deeds);
             }
             "part" => {
                 let ((lo, units), attempt) = (interval(3), Attempt(number(2)));
@@ -95,20 +106,20 @@ impl Bench {
             "ack" => {
                 let ranges = [(number(1), number(2))];
                 let credit = named("credit", 8) as u16;
-                self.worker.on_datagram(&packed(|p| p.result_ack(credit, &ranges)), now, &mut deeds);
+                self.worker.on_datagram(&packed(|p| p.result_ack(credit, &ranges)), by, now, &mut deeds);
             }
             "answer" => {
                 let (number, epoch) = (self.last_heartbeat, Epoch(named("epoch", 1)));
                 let answer = HeartbeatAnswer { number, credit: 8, epoch };
-                self.worker.on_datagram(&packed(|p| p.heartbeat_answer(&answer)), now, &mut deeds);
+                self.worker.on_datagram(&packed(|p| p.heartbeat_answer(&answer)), by, now, &mut deeds);
             }
             "withdraw" => {
                 let letting = if words[2] == "kill" { Letting::Kill } else { Letting::Trim };
                 let withdraw = Withdraw { job: JobId(number(1)), letting, before: Attempt(number(3)) };
-                self.worker.on_datagram(&packed(|p| p.withdraw(&withdraw)), now, &mut deeds);
+                self.worker.on_datagram(&packed(|p| p.withdraw(&withdraw)), by, now, &mut deeds);
             }
             "drain" => self.worker.drain(now, &mut deeds),
-            "bytes" => self.worker.on_datagram(&from_hex(words[1]).unwrap(), now, &mut deeds),
+            "bytes" => self.worker.on_datagram(&from_hex(words[1]).unwrap(), by, now, &mut deeds),
             "at" => self.advance(number(1) * 1_000),
             other => panic!("unknown command `{other}`"),
         }
@@ -146,6 +157,8 @@ impl Bench {
                 }
                 Deed::Trim { slot, job } => format!("trim {slot} job {}", job.0),
                 Deed::Kill { slot, job } => format!("kill {slot} job {}", job.0),
+                Deed::Remember(known) => format!("remember {}", known.epoch.0),
+                Deed::Say(words) => format!("say: {words}"),
                 other => format!("{other:?}"),
             };
             writeln!(self.log, "{}: {text}", self.now_us / 1_000).unwrap();
@@ -159,7 +172,10 @@ impl Bench {
 
     fn said(&mut self, message: Message<'_>) -> String {
         match message {
-            Message::Hello(hello) => format!("hello slots {}", hello.slots),
+            Message::Hello(hello) => match hello.known_epoch.0 {
+                0 => format!("hello slots {}", hello.slots),
+                known => format!("hello slots {} knows {known} by {}", hello.slots, hello.known_proof[0]),
+            },
             Message::TaskAck(ranges) => format!("ack {:?}", ranges.collect::<Vec<_>>()),
             Message::Results(results) => {
                 let results = results.map(Result::unwrap);

@@ -1,0 +1,326 @@
+//! Checkpoints that are saved, cut off, damaged and robbed of files.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::*;
+
+/// Panics in sled's own threads.
+static STRAY: AtomicU32 = AtomicU32::new(0);
+
+/// A directory for one test, removed at its end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name =
+            format!("starfarm-checkpoint-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let dir = std::env::temp_dir().join(name);
+        fs::create_dir_all(&dir).unwrap();
+        Self(dir)
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.0.join("checkpoint")
+    }
+
+    fn copy(&self) -> Self {
+        let copy = Self::new();
+        copy_dir(&self.dir(), &copy.dir());
+        copy
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn copy_dir(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_dir(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+/// SplitMix64: the same seed gives the same bytes.
+struct Seeded(u64);
+
+impl Seeded {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count).map(|_| self.next() as u8).collect()
+    }
+}
+
+fn open(dir: &Path) -> Opened {
+    Checkpoint::open(dir, 0).unwrap()
+}
+
+fn aside(dir: &Path) -> PathBuf {
+    PathBuf::from(format!("{}.damaged-1", dir.display()))
+}
+
+#[test]
+fn states_of_all_sizes_come_back() {
+    let scratch = Scratch::new();
+    let mut opened = open(&scratch.dir());
+    assert!(opened.saved.is_none() && opened.notes.is_empty());
+    for (sequence, length) in [(1, 0), (2, 1), (3, 5 << 20), (4, CHUNK_BYTES), (5, CHUNK_BYTES + 1)] {
+        let state = Seeded(sequence).bytes(length);
+        opened.checkpoint.save(sequence, &state).unwrap();
+        drop(opened);
+        opened = open(&scratch.dir());
+        assert!(opened.notes.is_empty(), "{:?}", opened.notes);
+        assert!(opened.saved == Some(Saved { sequence, state }), "{length} bytes");
+    }
+    assert_eq!(opened.checkpoint.db.len(), 3, "the last state and its head alone are kept");
+}
+
+/// Files of the checkpoint itself, largest first.
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<_> =
+        file_names(dir).unwrap().iter().map(|name| dir.join(name)).filter(|path| path.is_file()).collect();
+    files.sort_by_key(|path| std::cmp::Reverse(fs::metadata(path).unwrap().len()));
+    files
+}
+
+#[test]
+fn nothing_lies_in_files_that_sled_never_syncs() {
+    let scratch = Scratch::new();
+    let mut opened = open(&scratch.dir());
+    for sequence in 1..6 {
+        opened.checkpoint.save(sequence, &Seeded(sequence).bytes(3 << 20)).unwrap();
+        assert_eq!(fs::read_dir(scratch.dir().join("blobs")).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn room_is_used_again() {
+    let scratch = Scratch::new();
+    let mut opened = open(&scratch.dir());
+    for sequence in 0..60 {
+        opened.checkpoint.save(sequence, &Seeded(sequence).bytes(1 << 20)).unwrap();
+    }
+    let room = fs::metadata(scratch.dir().join("db")).unwrap().len();
+    assert!(room < 24 << 20, "{room} bytes for a state of 1 MiB");
+}
+
+#[test]
+fn a_copy_taken_at_any_step_of_a_save_holds_the_old_state_or_the_new() {
+    let scratch = Scratch::new();
+    let states = [1, 2].map(|sequence| Saved { sequence, state: Seeded(sequence).bytes(200_000) });
+    let mut opened = open(&scratch.dir());
+    opened.checkpoint.save(1, &states[0].state).unwrap();
+    let db = &opened.checkpoint.db;
+    let look = |expected: &Saved| {
+        db.flush().unwrap();
+        let copy = scratch.copy();
+        let opened = open(&copy.dir());
+        assert!(opened.notes.is_empty(), "{:?}", opened.notes);
+        assert!(opened.saved.unwrap() == *expected);
+        assert_eq!(opened.checkpoint.db.len(), 200_000_usize.div_ceil(CHUNK_BYTES) + 1, "leftovers went");
+    };
+    look(&states[0]);
+    for (index, chunk) in (0..).zip(states[1].state.chunks(CHUNK_BYTES)) {
+        db.insert(chunk_key(2, index), chunk).unwrap();
+        if index % 16 == 0 {
+            look(&states[0]);
+        }
+    }
+    look(&states[0]);
+    db.insert(HEAD_KEY, &head(2, 2, &states[1].state)[..]).unwrap();
+    look(&states[1]);
+    db.remove(chunk_key(1, 0)).unwrap();
+    look(&states[1]);
+    remove_all_but(db, 2).map_err(|Trouble(words)| words).unwrap();
+    look(&states[1]);
+}
+
+#[test]
+fn a_file_cut_off_anywhere_gives_a_saved_state_or_is_set_aside() {
+    let scratch = Scratch::new();
+    let states = [1, 2, 3].map(|sequence| Saved { sequence, state: Seeded(sequence).bytes(100_000) });
+    let mut opened = open(&scratch.dir());
+    for saved in &states {
+        opened.checkpoint.save(saved.sequence, &saved.state).unwrap();
+    }
+    drop(opened);
+    let mut chance = Seeded(99);
+    for round in 0..60 {
+        let copy = scratch.copy();
+        let path = &files(&copy.dir())[round % files(&copy.dir()).len()];
+        let length = chance.next() % fs::metadata(path).unwrap().len();
+        fs::OpenOptions::new().write(true).open(path).unwrap().set_len(length).unwrap();
+        check_damaged(&copy, &states, 3, &format!("{} cut to {length}", path.display()));
+    }
+}
+
+#[test]
+fn a_flipped_byte_anywhere_gives_the_state_or_sets_it_aside() {
+    let scratch = Scratch::new();
+    let states = [1, 2, 3].map(|sequence| Saved { sequence, state: Seeded(sequence).bytes(100_000) });
+    let mut opened = open(&scratch.dir());
+    for saved in &states {
+        opened.checkpoint.save(saved.sequence, &saved.state).unwrap();
+        drop(opened);
+        opened = open(&scratch.dir());
+    }
+    drop(opened);
+    // They are beyond any guard: under `abort_on_panic` each start would end there.
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let of_sled = std::thread::current().name().is_some_and(|name| name.starts_with("sled"));
+        STRAY.fetch_add(u32::from(of_sled), Ordering::Relaxed);
+        before(panic);
+    }));
+    let mut chance = Seeded(7);
+    let (mut kept, mut aside) = (0, 0);
+    for round in 0..200 {
+        let copy = scratch.copy();
+        let files = files(&copy.dir());
+        // The large file most often: it holds the state.
+        let path = if round % 4 == 0 { &files[round / 4 % files.len()] } else { &files[0] };
+        let mut bytes = fs::read(path).unwrap();
+        let at = (chance.next() % bytes.len() as u64) as usize;
+        bytes[at] ^= 1 << (chance.next() % 8);
+        fs::write(path, bytes).unwrap();
+        match check_damaged(&copy, &states, 3, &format!("{} flipped at {at}", path.display())) {
+            true => kept += 1,
+            false => aside += 1,
+        }
+    }
+    assert_eq!(STRAY.load(Ordering::Relaxed), 0, "panics beyond the guard");
+    assert!(kept > 10 && aside > 10, "{kept} kept, {aside} set aside: the flips hit nothing, or all");
+}
+
+/// Opens a damaged copy; true where the last state came back. Whatever comes back was saved like that.
+fn check_damaged(copy: &Scratch, states: &[Saved], last: u64, what: &str) -> bool {
+    // Where the journal still has what follows, an older state would do.
+    let older = copy.copy();
+    if let Some(saved) = open(&older.dir()).saved {
+        assert!(states.contains(&saved), "{what}: a state that was never saved");
+    }
+    let mut opened = Checkpoint::open(&copy.dir(), last).unwrap();
+    match &opened.saved {
+        Some(saved) => {
+            assert!(*saved == states[2], "{what}: not the last state");
+            assert!(opened.notes.is_empty(), "{what}: {:?}", opened.notes);
+        }
+        None => {
+            assert!(opened.notes[0].contains("rebuilt from the journal"), "{what}: {:?}", opened.notes);
+            assert!(aside(&copy.dir()).exists(), "{what}");
+        }
+    }
+    opened.checkpoint.save(4, b"goes on").unwrap_or_else(|e| panic!("{what}: {e}"));
+    let kept = opened.saved.is_some();
+    drop(opened);
+    let opened = Checkpoint::open(&copy.dir(), 4).unwrap();
+    let expected = Some(Saved { sequence: 4, state: b"goes on".to_vec() });
+    assert_eq!(opened.saved, expected, "{what}: {:?}", opened.notes);
+    kept
+}
+
+#[test]
+fn missing_files_are_noticed() {
+    let scratch = Scratch::new();
+    let state = Seeded(1).bytes(50_000);
+    open(&scratch.dir()).checkpoint.save(1, &state).unwrap();
+    for path in files(&scratch.dir()) {
+        let copy = scratch.copy();
+        fs::remove_file(copy.dir().join(path.file_name().unwrap())).unwrap();
+        let opened = open(&copy.dir());
+        let whole = opened.saved.is_some_and(|saved| saved.state == state);
+        assert!(whole != opened.notes.iter().any(|note| note.contains("damaged-1")), "{}", path.display());
+    }
+    let copy = scratch.copy();
+    fs::remove_dir_all(copy.dir()).unwrap();
+    let opened = Checkpoint::open(&copy.dir(), 1).unwrap();
+    assert!(opened.saved.is_none() && opened.notes[0].contains("it holds no state"), "{:?}", opened.notes);
+}
+
+#[test]
+fn one_that_is_in_use_is_left_where_it_is() {
+    let scratch = Scratch::new();
+    let mut held = open(&scratch.dir()).checkpoint;
+    let error = wait_until_free(&scratch.dir(), 3).unwrap_err().to_string();
+    assert!(error.contains("in use"), "{error}");
+    held.save(1, b"still here").unwrap();
+    drop(held);
+    assert!(open(&scratch.dir()).saved.is_some());
+}
+
+#[test]
+fn what_is_no_directory_is_set_aside() {
+    let scratch = Scratch::new();
+    fs::write(scratch.dir(), "a note to myself").unwrap();
+    let opened = open(&scratch.dir());
+    assert!(opened.saved.is_none() && opened.notes[0].contains("damaged-1"), "{:?}", opened.notes);
+    assert_eq!(fs::read(aside(&scratch.dir())).unwrap(), b"a note to myself");
+}
+
+#[test]
+fn a_state_that_the_caller_finds_wrong_is_set_aside_in_its_words() {
+    let scratch = Scratch::new();
+    let mut opened = open(&scratch.dir());
+    opened.checkpoint.save(9, b"ahead").unwrap();
+    let mut opened = opened.checkpoint.discard("it is ahead of the journal").unwrap();
+    assert!(opened.notes[0].contains("it is ahead of the journal"), "{:?}", opened.notes);
+    opened.checkpoint.save(3, b"again").unwrap();
+    drop(opened);
+    assert_eq!(open(&scratch.dir()).saved, Some(Saved { sequence: 3, state: b"again".to_vec() }));
+}
+
+#[test]
+fn a_place_that_takes_no_checkpoint_is_refused_in_words() {
+    let error = Checkpoint::open(Path::new("/proc/starfarm/checkpoint"), 0).unwrap_err().to_string();
+    assert!(error.contains("checkpoint"), "{error}");
+}
+
+#[test]
+fn a_panic_is_an_error_with_its_words() {
+    let number = 7;
+    assert_eq!(guarded(|| -> Result<(), _> { panic!("page {number}") }), Err("page 7".to_owned()));
+    assert_eq!(guarded(|| -> Result<(), _> { panic!("no page") }), Err("no page".to_owned()));
+    assert!(!GUARDED.get());
+}
+
+#[test]
+fn what_sled_takes_for_whole_is_still_judged_by_its_digest() {
+    let state = Seeded(1).bytes(3 * CHUNK_BYTES);
+    let wrong: [(&str, fn(&sled::Db)); 6] = [
+        ("does not fit its digest", |db| drop(db.insert(chunk_key(1, 1), vec![0; CHUNK_BYTES]).unwrap())),
+        ("does not fit its digest", |db| drop(db.remove(chunk_key(1, 2)).unwrap())),
+        ("a piece of the state is missing", |db| drop(db.remove(chunk_key(1, 1)).unwrap())),
+        ("wrong length", |db| drop(db.insert(HEAD_KEY, b"head").unwrap())),
+        ("format version 2", |db| drop(db.insert(HEAD_KEY, vec![2; HEAD_BYTES]).unwrap())),
+        ("does not fit its digest", |db| {
+            let mut head = db.get(HEAD_KEY).unwrap().unwrap();
+            head[16] += 1; // The sequence.
+            db.insert(HEAD_KEY, head).unwrap();
+        }),
+    ];
+    for (words, harm) in wrong {
+        let scratch = Scratch::new();
+        let mut checkpoint = open(&scratch.dir()).checkpoint;
+        checkpoint.save(1, &state).unwrap();
+        harm(&checkpoint.db);
+        drop(checkpoint);
+        let opened = open(&scratch.dir());
+        assert!(opened.saved.is_none() && opened.notes[0].contains(words), "{words}: {:?}", opened.notes);
+    }
+}
