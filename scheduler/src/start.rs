@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Sender, bounded};
 use starfarm_protocol::ids::FarmId;
-use starfarm_protocol::seal::{KeyStore, Mode, Responder, StaticKey};
+use starfarm_protocol::seal::{KeyStore, Mode, Responder, StaticKey, epoch_proof};
 use starfarm_scheduler_core::{Config, Farm};
 use tokio::sync::watch;
 
@@ -110,11 +110,13 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     state.raise_epoch()?;
     state.write_join_files(&mut keys, &addresses)?;
     let io = |e: std::io::Error| SchedulerError::State(format!("the state directory cannot be used: {e}"));
-    let blobs = Blobs::create(&state.file("blobs")).map_err(io)?;
+    let (blobs, notes) = Blobs::open(&state.file("blobs")).map_err(io)?;
+    state.notes.extend(notes);
     let outputs = Arc::new(Mutex::new(OutputStore::create(&state.file("outputs")).map_err(io)?));
     let shared = Shared::new();
     let mut config = Config::new(state.farm, state.epoch);
     config.last_job = state.last_job;
+    config.proof = epoch_proof(&state.key, state.farm, state.epoch);
     config.receive_datagrams = starfarm_net::receive_buffer_datagrams(&socket);
     let farm = Farm::new(config, shared.now_us());
     let parts = Parts {
