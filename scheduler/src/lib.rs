@@ -5,11 +5,14 @@
 
 mod answers;
 mod args;
+#[cfg_attr(not(test), expect(dead_code, reason = "the threads begin to use it next"))]
 mod blobs;
 #[expect(dead_code, reason = "the threads begin to use it next")]
 mod checkpoint;
 mod error;
 mod outputs;
+#[cfg_attr(not(test), expect(dead_code, reason = "the threads begin to use it next"))]
+mod packed;
 mod start;
 mod state;
 mod threads;

@@ -110,7 +110,8 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     state.raise_epoch()?;
     state.write_join_files(&mut keys, &addresses)?;
     let io = |e: std::io::Error| SchedulerError::State(format!("the state directory cannot be used: {e}"));
-    let blobs = Blobs::create(&state.file("blobs")).map_err(io)?;
+    let (blobs, notes) = Blobs::open(&state.file("blobs")).map_err(io)?;
+    state.notes.extend(notes);
     let outputs = Arc::new(Mutex::new(OutputStore::create(&state.file("outputs")).map_err(io)?));
     let shared = Shared::new();
     let mut config = Config::new(state.farm, state.epoch);

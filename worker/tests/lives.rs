@@ -10,9 +10,9 @@ use std::process::{Command, Stdio};
 
 use fake::Fake;
 use rustix::process::Signal;
-use starfarm_protocol::ids::{ContentHash, JobId};
+use starfarm_protocol::ids::{ContentHash, Epoch, JobId};
 use starfarm_protocol::spec::{CommandWork, JobSpec, Space, Work};
-use starfarm_protocol::wire::Outcome;
+use starfarm_protocol::wire::{Hello, Outcome};
 
 fn shell(fake: &Fake, script: &str) -> ContentHash {
     let program = ["sh", "-c", script, "sh", "{}"].map(str::to_owned).into();
@@ -103,6 +103,53 @@ fn a_restarted_scheduler_is_found_again_and_gets_everything_held() {
     let shared = fake.lock();
     assert!(shared.hellos.len() >= 2);
     assert!(shared.hellos.iter().all(|hello| hello.boot == shared.hellos[0].boot));
+}
+
+#[test]
+fn an_old_scheduler_is_not_obeyed_and_is_told_of_its_successor() {
+    let fake = Fake::start();
+    fake.restart_as(5);
+    let spec = shell(&fake, "true");
+    let mut worker = fake.worker("a", &["--slots", "1"]);
+    fake.offer(1, spec, 0, 5);
+    fake.until("the results", |shared| shared.results.iter().map(|r| r.units).sum::<u64>() == 5);
+    fake.restart_as(3);
+    let before = fake.lock().hellos.len();
+    fake.offer(1, spec, 5, 5);
+    fake.until("two hellos", |shared| shared.hellos.len() >= before + 2);
+    worker.signal(Signal::KILL);
+    let said = worker.end().1;
+    assert_eq!(said.matches("is incarnation 3, but incarnation 5").count(), 1, "{said}");
+    let restarted = fake.lock().hellos.len();
+    let _worker = fake.worker("a", &["--slots", "1"]);
+    fake.until("the next one's hello", |shared| shared.hellos.len() > restarted);
+    let told = |hello: &Hello| (hello.known_epoch, hello.known_proof) == (Epoch(5), [5; 16]);
+    assert!(fake.lock().hellos[before..].iter().all(told));
+    assert_eq!((fake.units(1, Outcome::Done), fake.lock().offers.len()), (5, 1), "nothing is done for it");
+    fake.restart_as(6);
+    fake.until("the rest", |shared| shared.results.iter().map(|r| r.units).sum::<u64>() == 10);
+}
+
+#[test]
+fn results_for_one_farm_are_not_offered_to_another_and_are_there_on_coming_back() {
+    let (ours, other) = (Fake::start(), Fake::start());
+    let spec = shell(&ours, "true");
+    ours.lock().deaf = true;
+    let mut worker = ours.worker("a", &["--slots", "1"]);
+    ours.offer(1, spec, 0, 20);
+    ours.until("the results", |shared| shared.results.iter().map(|r| r.units).sum::<u64>() == 20);
+    worker.signal(Signal::TERM);
+    assert_eq!(worker.end().0, Some(0));
+    let state = ours.dir.join("a");
+    let mut worker = other.worker_in(state.to_str().unwrap(), "a", &["--slots", "1"]);
+    other.until("a heartbeat", |shared| shared.beat.number >= 3);
+    worker.signal(Signal::TERM);
+    assert_eq!(worker.end().0, Some(0));
+    assert!(other.lock().results.is_empty() && other.lock().hellos[0].known_epoch == Epoch(0));
+    ours.lock().results.clear();
+    ours.lock().deaf = false;
+    let _worker = ours.worker("a", &["--slots", "1"]);
+    ours.until("the results again", |shared| shared.results.iter().map(|r| r.units).sum::<u64>() == 20);
 }
 
 #[test]

@@ -301,8 +301,9 @@ fn a_panic_is_an_error_with_its_words() {
 
 #[test]
 fn what_sled_takes_for_whole_is_still_judged_by_its_digest() {
+    type Harm = fn(&sled::Db);
     let state = Seeded(1).bytes(3 * CHUNK_BYTES);
-    let wrong: [(&str, fn(&sled::Db)); 6] = [
+    let wrong: [(&str, Harm); 6] = [
         ("does not fit its digest", |db| drop(db.insert(chunk_key(1, 1), vec![0; CHUNK_BYTES]).unwrap())),
         ("does not fit its digest", |db| drop(db.remove(chunk_key(1, 2)).unwrap())),
         ("a piece of the state is missing", |db| drop(db.remove(chunk_key(1, 1)).unwrap())),

@@ -58,6 +58,7 @@ pub struct Shared {
     /// From the next incarnation on: every handshake needs a cookie.
     pub cautious: bool,
     pub keys: KeyStore,
+    farm: Option<FarmId>,
     heard: BTreeSet<(u64, u64)>,
     next_attempt: u64,
 }
@@ -67,6 +68,8 @@ pub struct Fake {
     pub shared: Arc<Mutex<Shared>>,
     pub key: StaticKey,
     pub address: SocketAddr,
+    /// Another one for each scheduler of a test.
+    farm: FarmId,
     secret: Secret,
     plain: bool,
     epoch: Arc<AtomicU64>,
@@ -90,7 +93,9 @@ impl Fake {
         let shared = Arc::new(Mutex::new(Shared::default()));
         shared.lock().unwrap().keys.add_join_key(secret.clone(), Role::Worker);
         let (epoch, stop) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicBool::new(false)));
-        let fake = Self { dir, shared, key, address, secret, plain, epoch, stop };
+        let farm = FarmId([number as u8 + 1; 16]);
+        shared.lock().unwrap().farm = Some(farm);
+        let fake = Self { dir, shared, key, address, farm, secret, plain, epoch, stop };
         fake.write_join(address.to_string());
         fake.serve(udp);
         bulk::serve(tcp, Arc::clone(&fake.shared), fake.key.clone());
@@ -100,7 +105,7 @@ impl Fake {
     /// Writes `worker.join`, which names that address.
     pub fn write_join(&self, address: String) {
         let (key, secret) = (self.key.public(), self.secret.clone());
-        let join = JoinFile::new(FarmId([1; 16]), vec![address], key, secret, Role::Worker);
+        let join = JoinFile::new(self.farm, vec![address], key, secret, Role::Worker);
         std::fs::write(self.dir.join("worker.join"), join.to_text().as_bytes()).unwrap();
     }
 
@@ -111,6 +116,11 @@ impl Fake {
     /// The scheduler forgets its sessions and comes back as another incarnation.
     pub fn restart(&self) {
         self.epoch.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The same as the incarnation of that number, which may be an older one.
+    pub fn restart_as(&self, epoch: u64) {
+        self.epoch.store(epoch, Ordering::SeqCst);
     }
 
     /// Stores a specification and returns its hash.
@@ -213,8 +223,13 @@ struct Serving<'a> {
 
 impl<'a> Serving<'a> {
     fn new(udp: &'a UdpSocket, shared: &'a Mutex<Shared>, key: &StaticKey, mode: Mode, epoch: u64) -> Self {
-        let mut responder =
-            Responder::new(key.clone(), FarmId([1; 16]), Epoch(epoch), mode, [epoch as u8; 32]);
+        let mut responder = Responder::new(
+            key.clone(),
+            shared.lock().unwrap().farm.unwrap(),
+            Epoch(epoch),
+            mode,
+            [epoch as u8; 32],
+        );
         if shared.lock().unwrap().cautious {
             responder.set_load_limit(0);
         }
@@ -290,7 +305,7 @@ impl Shared {
             match message.unwrap() {
                 Message::Hello(hello) => {
                     self.hellos.push(hello);
-                    let (farm, version) = (FarmId([1; 16]), PROTOCOL_VERSION);
+                    let (farm, version) = (self.farm.unwrap(), PROTOCOL_VERSION);
                     let (heartbeat_ms, credit, proof) = (200, 16, [epoch as u8; 16]);
                     let epoch = Epoch(epoch);
                     reply.welcome(&Welcome { farm, epoch, heartbeat_ms, credit, version, proof });

@@ -83,7 +83,7 @@ async fn answer(desk: &Arc<Desk>, request: Request, user: &str) -> Response {
             let blobs = desk.blobs.lock().expect("a panic under the lock ends the process");
             match blobs.read(&hash, offset, FETCH_BYTES) {
                 Ok(Some(bytes)) => Response::Bytes(HexBytes(bytes)),
-                Ok(None) => error(ErrorCode::NotFound, format!("no content {hash}")),
+                Ok(None) => error(ErrorCode::NotFound, blobs.lament(&hash)),
                 Err(e) => error(ErrorCode::Conflict, format!("content {hash} cannot be read: {e}")),
             }
         }

@@ -42,10 +42,12 @@ pub(crate) async fn serve(desk: &Desk, channel: &mut Channel) -> io::Result<()> 
 }
 
 async fn get(desk: &Desk, channel: &mut Channel, hash: ContentHash, mut offset: u64) -> io::Result<()> {
-    let total = desk.blobs.lock().expect("a panic under the lock ends the process").len(&hash);
+    let (total, lament) = {
+        let blobs = desk.blobs.lock().expect("a panic under the lock ends the process");
+        (blobs.len(&hash)?, blobs.lament(&hash))
+    };
     let Some(total) = total else {
-        let words = format!("no content {hash}: its job was deleted, or the scheduler was started anew");
-        return channel.write_record(&Reply::Refused(words).to_bytes()).await;
+        return channel.write_record(&Reply::Refused(lament).to_bytes()).await;
     };
     channel.write_record(&Reply::Found { total }.to_bytes()).await?;
     while offset < total {
@@ -63,8 +65,10 @@ async fn get(desk: &Desk, channel: &mut Channel, hash: ContentHash, mut offset: 
 }
 
 fn begin(desk: &Desk, hash: ContentHash, total: u64) -> Reply<'static> {
-    if desk.blobs.lock().expect("a panic under the lock ends the process").len(&hash).is_some() {
-        return Reply::Have { bytes: total };
+    match desk.blobs.lock().expect("a panic under the lock ends the process").len(&hash) {
+        Ok(Some(_)) => return Reply::Have { bytes: total },
+        Ok(None) => {}
+        Err(e) => return Reply::Refused(format!("the scheduler cannot read what it has: {e}")),
     }
     let mut incoming = desk.incoming.lock().expect("a panic under the lock ends the process");
     if incoming.len() >= INCOMING_MAX {

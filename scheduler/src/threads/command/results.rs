@@ -85,8 +85,8 @@ fn named(desk: &Desk, spec: &ContentHash, hits: &[(u128, u32)]) -> Result<Vec<Hi
     }
     let bytes = {
         let blobs = desk.blobs.lock().expect("a panic under the lock ends the process");
-        let length = blobs.len(spec).unwrap_or(0) as usize;
-        blobs.read(spec, 0, length).ok().flatten().unwrap_or_default()
+        let bytes = blobs.read(spec, 0, usize::MAX).map_err(|e| format!("content {spec} cannot be read: {e}"))?;
+        bytes.ok_or_else(|| blobs.lament(spec))?
     };
     let spec = JobSpec::from_bytes(&bytes)?;
     let Work::Search(search) = &spec.work else { return Ok(Vec::new()) };

@@ -1,5 +1,5 @@
 //! A worker on a bench: scripts in, a readable log out. One command a line:
-//! `session`, `welcome [credit N] [epoch N]`, `offer ATTEMPT LO+UNITS [job N]`, `part SLOT ATTEMPT LO+UNITS`,
+//! `session`, `welcome [credit N] [epoch N] [farm N]`, `offer ATTEMPT LO+UNITS [job N]`, `part SLOT ATTEMPT LO+UNITS`,
 //! `end SLOT ATTEMPT`, `ack FIRST LAST`, `answer [epoch N]`, `withdraw JOB trim|kill BEFORE`, `drain`, `bytes HEX`,
 //! `at MS`. What the scheduler says comes by a session with its last welcome's incarnation, or with `by N`.
 #![allow(dead_code)] // each test file uses some of it
@@ -87,7 +87,8 @@ impl Bench {
         match words[0] {
             "session" => self.worker.on_session(now, &mut deeds),
             "welcome" => {
-                let welcome = welcome(named("credit", 8) as u16, named("epoch", 1));
+                let mut welcome = welcome(named("credit", 8) as u16, named("epoch", 1));
+                welcome.farm = FarmId([named("farm", 1) as u8; 16]);
                 self.worker.on_datagram(&packed(|p| p.welcome(&welcome)), by, now, &mut deeds);
             }
             "offer" => {
@@ -158,7 +159,7 @@ impl Bench {
                 Deed::Trim { slot, job } => format!("trim {slot} job {}", job.0),
                 Deed::Kill { slot, job } => format!("kill {slot} job {}", job.0),
                 Deed::Remember(known) => format!("remember {}", known.epoch.0),
-                Deed::Say(words) => format!("say: {words}"),
+                Deed::Say(words) => format!("say {}", words.split(',').next().unwrap()),
                 other => format!("{other:?}"),
             };
             writeln!(self.log, "{}: {text}", self.now_us / 1_000).unwrap();
