@@ -2,6 +2,9 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::Path;
+
+use starfarm_protocol::ids::Epoch;
 
 /// An error for a person; the text says what to do.
 #[derive(Debug)]
@@ -18,6 +21,18 @@ impl SchedulerError {
         Self::Listen(format!(
             "cannot listen on {protocol} {address}: {error}; stop what uses the port, or choose another with \
              --listen"
+        ))
+    }
+
+    /// The directory is an old copy: its farm went on elsewhere.
+    pub(crate) fn superseded(later: Epoch, ours: Epoch, state: &Path) -> Self {
+        Self::State(format!(
+            "workers of this farm know epoch {}, and {} is at epoch {}: it is an old copy, or another scheduler \
+             has this farm. Start the newer directory; or, if that is gone for good, take over from here with \
+             --take-over: what was done since then is computed again",
+            later.0,
+            state.display(),
+            ours.0
         ))
     }
 

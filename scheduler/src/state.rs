@@ -4,7 +4,11 @@
 //! | file | what |
 //! | --- | --- |
 //! | `lock` | held by flock while a scheduler runs |
-//! | `farm.json` | farm id, epoch, wall time of the last start, highest job number |
+//! | `farm.json` | farm id, epoch, wall time of the last start |
+//! | `journal/`, `ledger/` | every durable change: see `journal` |
+//! | `checkpoint/` | sled: the state up to some record |
+//! | `outputs/`, `blobs` | what commands wrote; contents by their hash |
+//! | `ballast` | room that is given back when the disk is full |
 //! | `scheduler.key` | our private key |
 //! | `keys.json` | enrolled keys and join keys |
 //! | `worker.join`, `admin.join` | what a person copies to another machine |
@@ -14,6 +18,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -23,8 +28,8 @@ use starfarm_protocol::seal::{KeyStore, Role, Secret, StaticKey};
 
 use crate::error::SchedulerError;
 
-/// Version of `farm.json`.
-const FORMAT_VERSION: u32 = 1;
+/// Version of `farm.json`. In version 1 no job outlived its scheduler.
+const FORMAT_VERSION: u32 = 2;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -33,8 +38,9 @@ struct FarmFile {
     farm: FarmId,
     epoch: Epoch,
     started_unix: u64,
-    /// Highest number given to a job.
-    last_job: u64,
+    /// A later epoch that workers told of: this directory is an old copy.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    superseded: Option<Epoch>,
 }
 
 /// An open state directory.
@@ -48,8 +54,7 @@ pub(crate) struct StateDir {
     pub(crate) epoch: Epoch,
     /// Our private key.
     pub(crate) key: StaticKey,
-    /// Highest number that earlier epochs gave to a job.
-    pub(crate) last_job: u64,
+    superseded: Mutex<Option<Epoch>>,
     started_unix: u64,
     /// What a person should know about this start.
     pub(crate) notes: Vec<String>,
@@ -79,8 +84,9 @@ impl StateDir {
             Err(_) => KeyStore::default(),
         };
         let path = fs::canonicalize(path).map_err(|e| fail("cannot resolve the directory", e))?;
-        let FarmFile { farm, epoch, started_unix, last_job, .. } = file;
-        Ok((Self { path, _lock: lock, farm, epoch, key, last_job, started_unix, notes }, keys))
+        let FarmFile { farm, epoch, started_unix, superseded, .. } = file;
+        let superseded = Mutex::new(superseded);
+        Ok((Self { path, _lock: lock, farm, epoch, key, superseded, started_unix, notes }, keys))
     }
 
     /// Where it is, absolute.
@@ -93,24 +99,28 @@ impl StateDir {
         self.path.join(name)
     }
 
-    /// Raises the epoch durably. Whoever does so must be about to listen: a start that fails before is none.
-    pub(crate) fn raise_epoch(&mut self) -> Result<(), SchedulerError> {
-        self.epoch = Epoch(self.epoch.0 + 1);
+    /// Notes the epoch that the journal was raised to. Whoever does so must be about to listen: a start that
+    /// fails before is none.
+    pub(crate) fn raise_epoch(&mut self, epoch: Epoch) -> Result<(), SchedulerError> {
+        self.epoch = epoch;
         self.started_unix = unix_now();
-        if self.epoch.0 > 1 {
-            let (now, before) = (self.epoch.0, self.epoch.0 - 1);
-            self.notes.push(format!(
-                "epoch {now}: jobs are kept in memory only in this version, so those of epoch {before} are \
-                 gone; submit them again"
-            ));
-        }
-        self.save_last_job(self.last_job)
+        *self.superseded.lock().expect("a panic under the lock ends the process") = None;
+        self.save(None)
     }
 
-    /// Notes that a job has this number, before anybody hears of it: it is never given again.
-    pub(crate) fn save_last_job(&self, last_job: u64) -> Result<(), SchedulerError> {
-        let (farm, epoch, started_unix) = (self.farm, self.epoch, self.started_unix);
-        save(&self.path, &FarmFile { version: FORMAT_VERSION, farm, epoch, started_unix, last_job })
+    /// A later epoch of this farm that workers know of.
+    pub(crate) fn superseded(&self) -> Option<Epoch> {
+        *self.superseded.lock().expect("a panic under the lock ends the process")
+    }
+
+    /// Notes durably that a later epoch exists: this directory is not started again by mistake.
+    pub(crate) fn supersede(&self, later: Epoch) -> Result<(), SchedulerError> {
+        self.save(Some(later))
+    }
+
+    fn save(&self, superseded: Option<Epoch>) -> Result<(), SchedulerError> {
+        let (version, farm, epoch, started_unix) = (FORMAT_VERSION, self.farm, self.epoch, self.started_unix);
+        save(&self.path, &FarmFile { version, farm, epoch, started_unix, superseded })
     }
 
     /// Writes the keys.
@@ -173,7 +183,8 @@ fn load_farm(dir: &Path, notes: &mut Vec<String>) -> Result<FarmFile, SchedulerE
         Ok(text) => text,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             let (farm, epoch) = (FarmId(random()?), Epoch(0));
-            return Ok(FarmFile { version: FORMAT_VERSION, farm, epoch, started_unix: 0, last_job: 0 });
+            let superseded = None;
+            return Ok(FarmFile { version: FORMAT_VERSION, farm, epoch, started_unix: 0, superseded });
         }
         Err(e) => return Err(SchedulerError::State(format!("cannot read {}: {e}", path.display()))),
     };
@@ -248,22 +259,22 @@ mod tests {
         let dir = scratch("epoch");
         drop(StateDir::open(&dir).unwrap());
         let (mut first, mut keys) = StateDir::open(&dir).unwrap();
-        first.raise_epoch().unwrap();
+        first.raise_epoch(Epoch(1)).unwrap();
         first.write_join_files(&mut keys, &["h:1".into()]).unwrap();
         let join = fs::read_to_string(dir.join("worker.join")).unwrap();
         let (farm, public) = (first.farm, first.key.public());
         assert!(first.epoch == Epoch(1) && first.notes.is_empty());
         drop(first);
         let (mut second, mut keys) = StateDir::open(&dir).unwrap();
-        second.raise_epoch().unwrap();
+        second.raise_epoch(Epoch(2)).unwrap();
         second.write_join_files(&mut keys, &["h:1".into()]).unwrap();
-        second.save_last_job(7).unwrap();
+        assert_eq!(second.superseded(), None);
+        second.supersede(Epoch(9)).unwrap();
         assert_eq!((second.epoch, second.farm, second.key.public()), (Epoch(2), farm, public));
-        assert!(second.notes[0].contains("submit them again"), "{:?}", second.notes);
         assert_eq!(join, fs::read_to_string(dir.join("worker.join")).unwrap());
         drop(second);
         let (third, _) = StateDir::open(&dir).unwrap();
-        assert_eq!((third.epoch, third.last_job), (Epoch(2), 7), "not raised, so not started");
+        assert_eq!((third.epoch, third.superseded()), (Epoch(2), Some(Epoch(9))), "not raised, so not started");
         fs::remove_dir_all(dir).unwrap();
     }
 
@@ -280,7 +291,7 @@ mod tests {
     #[test]
     fn a_clock_that_went_back_is_noted() {
         let dir = scratch("clock");
-        StateDir::open(&dir).unwrap().0.raise_epoch().unwrap();
+        StateDir::open(&dir).unwrap().0.raise_epoch(Epoch(1)).unwrap();
         let text = fs::read_to_string(dir.join("farm.json")).unwrap();
         let mut file: FarmFile = serde_json::from_str(&text).unwrap();
         file.started_unix += 3_600;

@@ -1,41 +1,55 @@
-//! The checkpoint thread: says what is durable. In this version records are kept in memory alone, so it
-//! confirms each batch at once; outputs of commands go to their packed files. A write that fails stops
-//! the process: what was promised could not be kept.
+//! The checkpoint thread: saves the farm's state now and then, so that a restart need not read the whole
+//! journal, and lets go of journal segments that are no longer needed for that. It may take its time: nobody
+//! waits for it, and the journal has everything.
 
 use std::sync::{Arc, Mutex};
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::Receiver;
+use starfarm_protocol::ids::JobId;
 use starfarm_scheduler_core::Record;
 
-use super::Input;
+use super::stop_with;
+use crate::checkpoint::Checkpoint;
+use crate::journal::Retirer;
 use crate::outputs::OutputStore;
-use crate::state::StateDir;
+use crate::restart;
 
-/// Runs until the dispatcher is gone.
+/// A state of the farm.
+pub(crate) struct Snapshot {
+    /// The last record in it.
+    pub(crate) sequence: u64,
+    /// What gives it again.
+    pub(crate) records: Vec<Record>,
+}
+
+/// Runs until nobody can send a snapshot any more.
 pub(crate) fn run(
-    records: &Receiver<Vec<(u64, Record)>>,
-    state: &StateDir,
+    snapshots: &Receiver<Snapshot>,
+    mut checkpoint: Checkpoint,
+    retirer: &mut Retirer,
     outputs: &Arc<Mutex<OutputStore>>,
-    dispatcher: &Sender<Input>,
 ) {
-    while let Ok(batch) = records.recv() {
-        let Some(&(last, _)) = batch.last() else { continue };
-        for (_, record) in &batch {
-            match record {
-                Record::Ran { job, attempt, node, units } => {
-                    let mut outputs = outputs.lock().expect("a panic under the lock ends the process");
-                    outputs.append(*job, *attempt, *node, units).unwrap_or_else(|e| {
-                        panic!("outputs of job {} cannot be written: {e}; make room and start again", job.0)
-                    });
-                }
-                Record::Submitted(facts) => {
-                    let job = facts.job.0;
-                    state.save_last_job(job).unwrap_or_else(|e| panic!("{e}; make room and start again"));
-                }
-                _ => {}
-            }
+    while let Ok(Snapshot { sequence, records }) = snapshots.recv() {
+        let state = restart::encode_state(&records);
+        // Outputs up to here are not given again by a replay.
+        let synced = outputs.lock().expect("a panic under the lock ends the process").sync_all();
+        let saved = synced
+            .map_err(|e| e.to_string())
+            .and_then(|()| checkpoint.save(sequence, &state).map_err(|e| e.to_string()))
+            .and_then(|()| retirer.retire(sequence).map_err(|e| e.to_string()));
+        if let Err(why) = saved {
+            stop_with(&format!(
+                "the checkpoint cannot be written: {why}. Nothing that was acknowledged is lost. Make room, or \
+                 repair the disk, then start the scheduler again with the same --state"
+            ));
         }
-        // The dispatcher stops by itself; then nobody needs to know.
-        let _ = dispatcher.send(Input::Durable(last));
     }
+}
+
+/// Jobs that a state knows.
+pub(crate) fn jobs(records: &[Record]) -> impl Iterator<Item = JobId> + '_ {
+    records.iter().filter_map(|record| match record {
+        Record::Submitted(facts) => Some(facts.job),
+        _ => None,
+    })
 }

@@ -8,10 +8,15 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
 use starfarm_logs::Event;
 use starfarm_protocol::admin::Response;
+use starfarm_protocol::ids::Epoch;
 use starfarm_scheduler_core::{Deed, Deeds, Farm, NodeId, Record};
 use tokio::sync::{oneshot, watch};
 
-use super::{Input, Shared};
+use super::checkpoint::Snapshot;
+use super::journal::ToJournal;
+use super::{Input, Shared, stop_with};
+use crate::error::SchedulerError;
+use crate::state::StateDir;
 
 /// Inputs of one turn: enough to batch, few enough that a turn stays short.
 const INPUTS_PER_TURN: usize = 32;
@@ -30,7 +35,8 @@ pub(crate) enum Outgoing {
 pub(crate) struct Links {
     pub(crate) inputs: Receiver<Input>,
     pub(crate) sender: Sender<Vec<Outgoing>>,
-    pub(crate) checkpoint: Sender<Vec<(u64, Record)>>,
+    pub(crate) journal: Sender<ToJournal>,
+    pub(crate) state: Arc<StateDir>,
     pub(crate) events: Sender<Event>,
     /// Counts changes of jobs' states, for those who wait for an end.
     pub(crate) changes: watch::Sender<u64>,
@@ -39,8 +45,8 @@ pub(crate) struct Links {
 /// Runs until it is told to stop.
 pub(crate) fn run(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
     let mut deeds = Deeds::default();
-    let mut answers = VecDeque::new();
-    let (mut durable, mut checked_us) = (0, 0);
+    let mut waiting = Waiting { durable: farm.last_sequence(), ..Waiting::default() };
+    let mut checked_us = 0;
     loop {
         let wait_us = farm.next_deadline_us().saturating_sub(shared.now_us());
         let first = match links.inputs.recv_timeout(Duration::from_micros(wait_us)) {
@@ -53,12 +59,16 @@ pub(crate) fn run(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
         let mut stop = false;
         for input in first.into_iter().chain(rest) {
             stop |= matches!(input, Input::Stop);
-            step(&mut farm, input, now_us, &mut deeds, &mut durable, &mut answers);
+            step(&mut farm, input, now_us, &mut deeds, &mut waiting);
         }
         farm.on_tick(now_us, &mut deeds);
         farm.turn(now_us, &mut deeds);
         perform(&mut deeds, links);
-        answer(&mut answers, durable);
+        if std::mem::take(&mut waiting.snapshot) {
+            let (sequence, records) = farm.snapshot(&mut deeds);
+            let _ = links.journal.send(ToJournal::Snapshot(Snapshot { sequence, records }));
+        }
+        waiting.answer();
         if now_us >= checked_us + CHECK_PERIOD_US {
             checked_us = now_us;
             // A farm that has lost count must not go on counting.
@@ -71,15 +81,22 @@ pub(crate) fn run(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
     }
 }
 
-type Answers = VecDeque<(u64, Response, oneshot::Sender<Response>)>;
+/// What waits for the disk.
+#[derive(Default)]
+struct Waiting {
+    durable: u64,
+    /// Answers to users, with the record that each waits for.
+    answers: VecDeque<(u64, Response, oneshot::Sender<Response>)>,
+    /// A checkpoint is wanted.
+    snapshot: bool,
+}
 
 fn step(
     farm: &mut Farm,
     input: Input,
     now_us: u64,
     deeds: &mut Deeds,
-    durable: &mut u64,
-    answers: &mut Answers,
+    waiting: &mut Waiting,
 ) {
     match input {
         Input::Session(node, name) => farm.on_session(node, &name, now_us),
@@ -91,13 +108,14 @@ fn step(
         Input::Revoked(node) => farm.on_revoked(node, deeds),
         Input::Overflow => farm.on_receive_overflow(now_us),
         Input::Durable(sequence) => {
-            *durable = sequence;
+            waiting.durable = sequence;
             farm.on_durable(sequence, now_us);
         }
         Input::Ask(question) => {
             let response = (question.act)(farm, now_us, deeds);
-            answers.push_back((farm.last_sequence(), response, question.reply));
+            waiting.answers.push_back((farm.last_sequence(), response, question.reply));
         }
+        Input::Snapshot => waiting.snapshot = true,
         Input::Stop => {}
     }
 }
@@ -111,7 +129,7 @@ fn perform(deeds: &mut Deeds, links: &Links) {
                 changed |= matches!(record, Record::State { .. } | Record::Ended(_) | Record::Retried { .. });
                 records.push((sequence, record));
             }
-            Deed::Superseded(epoch) => panic!("epoch {} of this farm was started: this one stops", epoch.0),
+            Deed::Superseded(later) => superseded(&links.state, later),
             // Watching never holds up dispatching.
             Deed::Event(event) => match links.events.try_send(event) {
                 Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
@@ -123,19 +141,27 @@ fn perform(deeds: &mut Deeds, links: &Links) {
         let _ = links.sender.send(outgoing);
     }
     if !records.is_empty() {
-        let _ = links.checkpoint.send(records);
+        let _ = links.journal.send(ToJournal::Records(records));
     }
     if changed {
         links.changes.send_modify(|count| *count += 1);
     }
 }
 
-/// Users hear of what they did once it is durable.
-fn answer(answers: &mut Answers, durable: u64) {
-    while answers.front().is_some_and(|(sequence, ..)| *sequence <= durable) {
-        if let Some((_, response, reply)) = answers.pop_front() {
-            // Who asked may have gone away.
-            let _ = reply.send(response);
+/// A later scheduler has this farm: nothing that this one does would count.
+fn superseded(state: &StateDir, later: Epoch) -> ! {
+    let noted = state.supersede(later).map_or_else(|e| format!(" ({e})"), |()| String::new());
+    stop_with(&format!("{}{noted}", SchedulerError::superseded(later, state.epoch, state.path())))
+}
+
+impl Waiting {
+    /// Users hear of what they did once it is durable.
+    fn answer(&mut self) {
+        while self.answers.front().is_some_and(|(sequence, ..)| *sequence <= self.durable) {
+            if let Some((_, response, reply)) = self.answers.pop_front() {
+                // Who asked may have gone away.
+                let _ = reply.send(response);
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 pub(crate) mod checkpoint;
 pub(crate) mod command;
 pub(crate) mod dispatcher;
+pub(crate) mod journal;
 pub(crate) mod result;
 pub(crate) mod sender;
 pub(crate) mod status;
@@ -20,6 +21,9 @@ use tokio::sync::oneshot;
 /// Batches that a channel between threads holds.
 pub(crate) const CHANNEL_BATCHES: usize = 256;
 
+/// Exit code of a scheduler that had to stop.
+const STOPPED: i32 = 7;
+
 /// What the dispatcher hears.
 pub(crate) enum Input {
     /// A worker's session is confirmed.
@@ -32,6 +36,8 @@ pub(crate) enum Input {
     Overflow,
     /// Records up to this sequence are durable.
     Durable(u64),
+    /// A checkpoint is due.
+    Snapshot,
     /// A question or a command of a user.
     Ask(Question),
     /// The end.
@@ -50,6 +56,8 @@ pub(crate) struct Question {
 /// What all threads share: the clock, the word to stop, and counters that people ask for.
 pub(crate) struct Shared {
     started: Instant,
+    /// The farm's clock at that moment.
+    started_us: u64,
     stop: AtomicBool,
     /// Datagrams that did not open.
     pub(crate) refused: AtomicU64,
@@ -58,18 +66,25 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new() -> Arc<Self> {
+    /// The farm's clock starts at `started_us`.
+    pub(crate) fn new(started_us: u64) -> Arc<Self> {
         Arc::new(Self {
             started: Instant::now(),
+            started_us,
             stop: AtomicBool::new(false),
             refused: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
         })
     }
 
-    /// The farm's clock: microseconds since the start, starting at 1.
+    /// The farm's clock: microseconds since 1970 by the wall clock at the start, and monotonic from there.
     pub(crate) fn now_us(&self) -> u64 {
-        self.started.elapsed().as_micros() as u64 + 1
+        self.started_us + self.started.elapsed().as_micros() as u64
+    }
+
+    /// Seconds since the start.
+    pub(crate) fn up_seconds(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
     }
 
     pub(crate) fn stop(&self) {
@@ -79,6 +94,12 @@ impl Shared {
     pub(crate) fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
+}
+
+/// Ends the process: it cannot keep what it promised, or must not go on.
+pub(crate) fn stop_with(why: &str) -> ! {
+    eprintln!("starfarm scheduler stops: {why}");
+    std::process::exit(STOPPED)
 }
 
 /// Starts a thread. One that panics takes the process with it: no farm that only looks alive.

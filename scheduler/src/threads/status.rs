@@ -36,7 +36,7 @@ pub(crate) fn run(events: &Receiver<Event>, dispatcher: &Sender<Input>, shared: 
 }
 
 fn say(shared: &Shared, line: &str) {
-    let seconds = shared.now_us() as f64 / 1e6;
+    let seconds = shared.up_seconds();
     // A closed standard error is no reason to stop a farm.
     let _ = writeln!(std::io::stderr(), "[{seconds:>12.3}] {line}");
 }

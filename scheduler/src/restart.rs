@@ -1,0 +1,149 @@
+//! A start: the checkpoint, then what the journal has beyond it, become the farm again; the epoch is raised
+//! durably. Nothing is listened to before that.
+
+use std::time::Instant;
+
+use starfarm_protocol::ids::{Epoch, JobId};
+use starfarm_protocol::journal::Record;
+use starfarm_scheduler_core::{Config, Farm, Restoring};
+
+use crate::checkpoint::Checkpoint;
+use crate::error::SchedulerError;
+use crate::journal::{self, Journal};
+use crate::outputs::OutputStore;
+use crate::state::StateDir;
+
+/// What a start found.
+pub(crate) struct Restarted {
+    pub(crate) farm: Farm,
+    pub(crate) journal: Journal,
+    pub(crate) checkpoint: Checkpoint,
+    pub(crate) outputs: OutputStore,
+    /// The wall clock, in microseconds since 1970, from which the farm's clock goes on.
+    pub(crate) at_us: u64,
+}
+
+/// What a person decided.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Decisions {
+    /// Cut a damaged journal where it can still be read.
+    pub(crate) salvage: bool,
+    /// Go on above an epoch that workers know and this directory does not.
+    pub(crate) take_over: bool,
+}
+
+/// Opens what is durable and puts the farm together.
+///
+/// # Errors
+/// Something is damaged or does not fit; the sentence says what to do.
+pub(crate) fn restart(
+    state: &mut StateDir,
+    decisions: Decisions,
+    config: impl FnOnce(Epoch) -> Config,
+    at_us: u64,
+) -> Result<Restarted, SchedulerError> {
+    if let (Some(later), false) = (state.superseded(), decisions.take_over) {
+        return Err(SchedulerError::superseded(later, state.epoch, state.path()));
+    }
+    let begun = Instant::now();
+    let options = journal::Options { salvage: decisions.salvage, expected_epoch: state.epoch.0, ..Default::default() };
+    let (mut journal, notes) = Journal::open(state.path(), state.farm, &options)?;
+    state.notes.extend(notes);
+    let opened = Checkpoint::open(&state.file("checkpoint"), journal.first_sequence())?;
+    state.notes.extend(opened.notes);
+    let (mut checkpoint, mut saved) = (opened.checkpoint, opened.saved);
+    if let Some(ahead) = saved.as_ref().map(|saved| saved.sequence).filter(|s| *s > journal.last_sequence()) {
+        if !decisions.salvage {
+            return Err(SchedulerError::State(format!(
+                "{}: the journal ends at record {}, and the checkpoint has seen record {ahead}: acknowledged \
+                 records are gone. Restore the directory from a copy, or give up what is missing with --salvage",
+                state.path().display(),
+                journal.last_sequence()
+            )));
+        }
+        let opened = checkpoint.discard("it is ahead of the journal")?;
+        state.notes.extend(opened.notes);
+        (checkpoint, saved) = (opened.checkpoint, None);
+    }
+    let known = state.superseded().map_or(0, |later| later.0);
+    let epoch = Epoch(state.epoch.0.max(journal.last_epoch()).max(known) + 1);
+    let config = config(epoch);
+    let mut restoring = Restoring::new(config.clone(), at_us);
+    let mut after = 0;
+    if let Some(saved) = saved {
+        match apply_state(&mut restoring, &saved.state) {
+            Ok(()) => after = saved.sequence,
+            Err(why) => {
+                let opened = checkpoint.discard(&why)?;
+                state.notes.extend(opened.notes);
+                checkpoint = opened.checkpoint;
+                restoring = Restoring::new(config, at_us);
+            }
+        }
+    }
+    let outputs_error = |e: std::io::Error| SchedulerError::State(format!("the outputs cannot be used: {e}"));
+    let mut outputs = OutputStore::open(&state.file("outputs"), after).map_err(outputs_error)?;
+    let mut replayed = 0_u64;
+    journal.replay(after, &mut |framed| {
+        let record = Record::decode(framed.kind, framed.body).map_err(|_| {
+            format!("record {} of kind {} cannot be read: a newer starfarm wrote it", framed.sequence, framed.kind)
+        })?;
+        restoring.apply(&record).map_err(|why| format!("record {}: {why}", framed.sequence))?;
+        if let Record::Ran { job, attempt, node, units } = &record {
+            let written = outputs.append(framed.sequence, *job, *attempt, *node, units);
+            written.map_err(|e| format!("the outputs cannot be written: {e}"))?;
+        }
+        replayed += 1;
+        Ok(())
+    })?;
+    // Before anything is sent: a scheduler of this epoch exists.
+    let sequence = journal.last_sequence() + 1;
+    let mut body = Vec::new();
+    let record = Record::Epoch { epoch, at_us };
+    record.encode(&mut body);
+    let raised = journal.append(epoch.0, sequence, record.kind(), &body).and_then(|()| journal.commit());
+    raised.map_err(|e| SchedulerError::State(format!("the journal cannot be written: {e}; make room")))?;
+    state.raise_epoch(epoch)?;
+    let farm = restoring.finish(sequence, at_us);
+    if epoch.0 > 1 {
+        state.notes.push(format!(
+            "epoch {}: {} jobs, {replayed} records after the checkpoint, in {:.3} s",
+            epoch.0,
+            farm.jobs().len(),
+            begun.elapsed().as_secs_f64()
+        ));
+    }
+    let jobs = farm.jobs().iter().map(|job| job.id).collect::<std::collections::HashSet<JobId>>();
+    outputs.retain_only(&jobs).map_err(outputs_error)?;
+    Ok(Restarted { farm, journal, checkpoint, outputs, at_us })
+}
+
+/// The records of a checkpoint as bytes: length u32, kind u8, body, one after another.
+pub(crate) fn encode_state(records: &[Record]) -> Vec<u8> {
+    let mut state = Vec::new();
+    for record in records {
+        let head = state.len();
+        state.extend_from_slice(&[0; 4]);
+        state.push(record.kind());
+        record.encode(&mut state);
+        let length = (state.len() - head - 4) as u32;
+        state[head..head + 4].copy_from_slice(&length.to_le_bytes());
+    }
+    state
+}
+
+fn apply_state(restoring: &mut Restoring, mut state: &[u8]) -> Result<(), String> {
+    while !state.is_empty() {
+        let (record, rest) = split_record(state).ok_or("its records cannot be read")?;
+        restoring.apply(&record)?;
+        state = rest;
+    }
+    Ok(())
+}
+
+fn split_record(state: &[u8]) -> Option<(Record, &[u8])> {
+    let (length, rest) = state.split_first_chunk()?;
+    let (body, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    let (&kind, body) = body.split_first()?;
+    Some((Record::decode(kind, body).ok()?, rest))
+}

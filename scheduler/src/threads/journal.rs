@@ -1,0 +1,148 @@
+//! The journal thread: makes records durable and says so. Whatever has come in while the disk was busy is one
+//! commit: one write, one sync. Contents that a record names are durable before it, outputs of commands are
+//! written after it, for a replay gives them again. A write or sync that fails stops the process: what was
+//! promised could not be kept, and going on would be to lie.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
+use starfarm_protocol::wire::{CommandUnit, Stream};
+use starfarm_scheduler_core::Record;
+
+use super::checkpoint::Snapshot;
+use super::{Input, stop_with};
+use crate::blobs::Blobs;
+use crate::disk::Ballast;
+use crate::journal::Journal;
+use crate::outputs::OutputStore;
+
+/// Records of one commit at most: a commit stays short.
+const COMMIT_RECORDS: usize = 65_536;
+/// Under load commits begin at least this far apart: more would only cost more.
+const COMMIT_PERIOD: Duration = Duration::from_millis(2);
+
+/// What the thread is given, in this order.
+pub(crate) enum ToJournal {
+    /// Records with their sequences.
+    Records(Vec<(u64, Record)>),
+    /// A state that holds all records before it.
+    Snapshot(Snapshot),
+}
+
+/// What the thread works with.
+pub(crate) struct JournalThread {
+    pub(crate) journal: Journal,
+    pub(crate) epoch: u64,
+    pub(crate) blobs: Arc<Mutex<Blobs>>,
+    pub(crate) outputs: Arc<Mutex<OutputStore>>,
+    pub(crate) ballast: Ballast,
+    pub(crate) inputs: Receiver<ToJournal>,
+    pub(crate) dispatcher: Sender<Input>,
+    pub(crate) snapshots: Sender<Snapshot>,
+    /// A checkpoint is due after so many records, or so much time with any.
+    pub(crate) checkpoint_records: u64,
+    pub(crate) checkpoint_period: Duration,
+}
+
+impl JournalThread {
+    /// Runs until the dispatcher is gone.
+    pub(crate) fn run(mut self) {
+        let mut body = Vec::new();
+        let (mut since, mut asked, mut last_asked) = (0, false, Instant::now());
+        let mut marked = true;
+        loop {
+            let first = match self.inputs.recv_timeout(self.checkpoint_period) {
+                Ok(first) => Some(first),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let begun = Instant::now();
+            let (mut batches, mut snapshot, mut count) = (Vec::new(), None, 0);
+            let mut next = first;
+            while let Some(input) = next {
+                match input {
+                    ToJournal::Records(records) => {
+                        count += records.len();
+                        batches.push(records);
+                    }
+                    ToJournal::Snapshot(taken) => {
+                        snapshot = Some(taken);
+                        break;
+                    }
+                }
+                next = if count < COMMIT_RECORDS { self.inputs.try_recv().ok() } else { None };
+            }
+            if count > 0 {
+                self.commit(&batches, &mut body);
+                (since, marked) = (since + count as u64, false);
+            }
+            if let Some(snapshot) = snapshot {
+                (asked, since) = (false, 0);
+                // Where the last one is still being saved, this one is not needed.
+                match self.snapshots.try_send(snapshot) {
+                    Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
+                }
+            }
+            let due = since >= self.checkpoint_records
+                || (since > 0 && last_asked.elapsed() >= self.checkpoint_period);
+            if due && !asked {
+                (asked, last_asked) = (true, Instant::now());
+                let _ = self.dispatcher.send(Input::Snapshot);
+            }
+            if self.inputs.is_empty() {
+                if !marked {
+                    marked = true;
+                    self.done(self.journal.mark());
+                }
+            } else {
+                std::thread::sleep(COMMIT_PERIOD.saturating_sub(begun.elapsed()));
+            }
+        }
+    }
+
+    fn commit(&mut self, batches: &[Vec<(u64, Record)>], body: &mut Vec<u8>) {
+        let mut names_contents = false;
+        for (sequence, record) in batches.iter().flatten() {
+            body.clear();
+            record.encode(body);
+            names_contents |= match record {
+                Record::Submitted(_) => true,
+                Record::Ran { units, .. } => units.iter().any(|(_, unit)| is_uploaded(unit)),
+                _ => false,
+            };
+            self.done(self.journal.append(self.epoch, *sequence, record.kind(), body));
+        }
+        if names_contents {
+            let file = self.blobs.lock().expect("a panic under the lock ends the process").unsynced();
+            self.done(file.map_or(Ok(()), |file| file.sync_data()));
+        }
+        let committed = self.journal.commit();
+        let durable = self.done(committed);
+        for (sequence, record) in batches.iter().flatten() {
+            if let Record::Ran { job, attempt, node, units } = record {
+                let mut outputs = self.outputs.lock().expect("a panic under the lock ends the process");
+                let written = outputs.append(*sequence, *job, *attempt, *node, units);
+                drop(outputs);
+                self.done(written);
+            }
+        }
+        // The dispatcher stops by itself; then nobody needs to know.
+        let _ = self.dispatcher.send(Input::Durable(durable));
+    }
+
+    /// The value, or the end of the process.
+    fn done<T>(&self, outcome: std::io::Result<T>) -> T {
+        outcome.unwrap_or_else(|error| {
+            self.ballast.release();
+            stop_with(&format!(
+                "the state directory cannot be written: {error}. Nothing that was acknowledged is lost. Make room, \
+                 or repair the disk, then start the scheduler again with the same --state"
+            ))
+        })
+    }
+}
+
+fn is_uploaded(unit: &CommandUnit) -> bool {
+    [&unit.outputs.stdout, &unit.outputs.stderr].iter().any(|stream| matches!(stream, Stream::Uploaded { .. }))
+}
