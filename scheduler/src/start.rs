@@ -1,6 +1,6 @@
 //! Wiring: opens the state directory, binds the sockets, starts the threads. A handle stops them again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -112,7 +112,10 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     let io = |e: std::io::Error| SchedulerError::State(format!("the state directory cannot be used: {e}"));
     let (blobs, notes) = Blobs::open(&state.file("blobs")).map_err(io)?;
     state.notes.extend(notes);
-    let outputs = Arc::new(Mutex::new(OutputStore::create(&state.file("outputs")).map_err(io)?));
+    let mut outputs = OutputStore::open(&state.file("outputs"), 0).map_err(io)?;
+    // Jobs do not outlive the scheduler yet.
+    outputs.retain_only(&HashSet::new()).map_err(io)?;
+    let outputs = Arc::new(Mutex::new(outputs));
     let shared = Shared::new();
     let mut config = Config::new(state.farm, state.epoch);
     config.proofs = Some(EpochProofs::new(&state.key, state.farm));

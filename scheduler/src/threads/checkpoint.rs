@@ -20,11 +20,11 @@ pub(crate) fn run(
 ) {
     while let Ok(batch) = records.recv() {
         let Some(&(last, _)) = batch.last() else { continue };
-        for (_, record) in &batch {
+        for (sequence, record) in &batch {
             match record {
                 Record::Ran { job, attempt, node, units } => {
                     let mut outputs = outputs.lock().expect("a panic under the lock ends the process");
-                    outputs.append(*job, *attempt, *node, units).unwrap_or_else(|e| {
+                    outputs.append(*sequence, *job, *attempt, *node, units).unwrap_or_else(|e| {
                         panic!("outputs of job {} cannot be written: {e}; make room and start again", job.0)
                     });
                 }
