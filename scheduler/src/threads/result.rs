@@ -1,5 +1,6 @@
 //! The result thread: receives in batches, opens the seal, hands what opened to the dispatcher. It owns
-//! the sessions, so handshakes are answered here too. What does not open is counted and gets no answer.
+//! the sessions, so handshakes are answered here too. What does not open is counted and
+//! gets no answer, but for a hint where it comes from a session that is not known.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -9,7 +10,9 @@ use std::sync::{Arc, Mutex};
 use crossbeam_channel::{Receiver, Sender};
 use starfarm_net::BUFFER_BYTES;
 use starfarm_protocol::ids::{Boot, PublicKey};
-use starfarm_protocol::seal::{KeyStore, Kind, Reply, Request, Responder, Role, SessionTable, packet};
+use starfarm_protocol::seal::{
+    Hints, KeyStore, Kind, Reply, Request, Responder, Role, SealError, SessionTable, packet,
+};
 use starfarm_scheduler_core::NodeId;
 
 use super::dispatcher::Outgoing;
@@ -38,6 +41,7 @@ pub(crate) struct ResultThread {
     /// Keys whose sessions are to end.
     pub(crate) revoked: Receiver<PublicKey>,
     pub(crate) sessions: SessionTable,
+    hints: Hints,
     nodes: HashMap<PublicKey, Known>,
 }
 
@@ -51,8 +55,8 @@ impl ResultThread {
         outgoing: Sender<Vec<Outgoing>>,
         revoked: Receiver<PublicKey>,
     ) -> Self {
-        let (sessions, nodes) = (SessionTable::default(), HashMap::new());
-        Self { state, shared, keys, responder, dispatcher, outgoing, revoked, sessions, nodes }
+        let (sessions, hints, nodes) = (SessionTable::default(), Hints::default(), HashMap::new());
+        Self { state, shared, keys, responder, dispatcher, outgoing, revoked, sessions, hints, nodes }
     }
 
     /// Runs until the process stops.
@@ -78,7 +82,7 @@ impl ResultThread {
             let mut batch = Vec::new();
             for (datagram, from) in receiver.datagrams() {
                 match packet::kind(datagram) {
-                    Some(Kind::Data) => self.open(datagram, from, &mut plain, &mut batch),
+                    Some(Kind::Data) => self.open(datagram, from, &mut plain, &mut batch, &mut sender),
                     Some(Kind::Initiation) => self.answer(datagram, from, &mut sender),
                     _ => self.refuse(),
                 }
@@ -104,12 +108,22 @@ impl ResultThread {
         from: SocketAddr,
         plain: &mut [u8],
         batch: &mut Vec<(NodeId, Vec<u8>)>,
+        sender: &mut starfarm_net::Sender,
     ) {
         let now_us = self.shared.now_us();
         let mut keys = self.keys.lock().expect("a panic under the lock ends the process");
-        let Ok(opened) = self.sessions.open(&mut keys, datagram, plain, now_us, unix_now()) else {
-            drop(keys);
-            return self.refuse();
+        let opened = match self.sessions.open(&mut keys, datagram, plain, now_us, unix_now()) {
+            Ok(opened) => opened,
+            Err(error) => {
+                drop(keys);
+                // Most likely a worker of the incarnation before, which should shake hands anew.
+                if error == SealError::UnknownSession
+                    && let Some(hint) = self.hints.answer(datagram, now_us)
+                {
+                    send(sender, from, &hint);
+                }
+                return self.refuse();
+            }
         };
         if let Some(confirmed) = &opened.confirmed
             && confirmed.store_changed
@@ -162,12 +176,16 @@ impl ResultThread {
             return self.refuse();
         };
         drop(keys);
-        sender.push(from, |out| {
-            out.get_mut(..reply.bytes().len())?.copy_from_slice(reply.bytes());
-            Some(reply.bytes().len())
-        });
+        send(sender, from, reply.bytes());
         if let Reply::Accepted { pending, .. } = reply {
             self.sessions.admit(pending, now_us);
         }
     }
+}
+
+fn send(sender: &mut starfarm_net::Sender, to: SocketAddr, bytes: &[u8]) {
+    sender.push(to, |out| {
+        out.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(bytes.len())
+    });
 }
