@@ -15,7 +15,7 @@ use starfarm_protocol::bulk::{self, Chunk};
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId, PublicKey, to_hex};
 use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::seal::{
-    KeyStore, Mode, Reply, Request, Responder, Role, Secret, SessionTable, StaticKey, epoch_proof, stream,
+    Hints, KeyStore, Mode, Reply, Request, Responder, Role, Secret, SessionTable, StaticKey, epoch_proof, stream,
 };
 use starfarm_protocol::spec::{
     Algorithm, Axis, Chunk as ListChunk, CommandWork, HexBytes, JobSpec, SearchWork, Space, Stop, Work,
@@ -413,7 +413,11 @@ fn a_handshake_to_compare_with() {
     let index = read_response(&mut state, &response);
     assert_eq!(index, SCHEDULER_INDEX);
     let transport = state.into_stateless_transport_mode().unwrap();
-    golden("data", &seal(&transport, index, 0, &first_datagram()));
+    let data = seal(&transport, index, 0, &first_datagram());
+    golden("data", &data);
+    let hint = Hints::default().answer(&data, 0).unwrap();
+    assert_eq!((hint[0], &hint[1..]), (5, &data[1..16]));
+    golden("no-session", &hint);
     let publics = [scheduler_key(), StaticKey::from_secret(Secret(WORKER_PRIVATE))].map(|key| key.public());
     let page = page();
     for PublicKey(public) in publics {

@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use crate::{Options, SchedulerError, start};
+use crate::{Decisions, Options, SchedulerError, start};
 
 /// Run the scheduling node until it is told to stop.
 #[derive(clap::Args, Clone, Debug)]
@@ -18,6 +19,24 @@ pub struct Args {
     /// Address that the join files name, HOST:PORT; may be repeated. Default: the addresses of this machine
     #[arg(long, value_name = "HOST:PORT")]
     pub advertise: Vec<String>,
+    /// Cut a damaged journal where it can still be read, and give up what lies behind; nothing is deleted
+    #[arg(long)]
+    pub salvage: bool,
+    /// Go on from this directory although workers know a later epoch: it is a copy, and the newer one is gone
+    #[arg(long)]
+    pub take_over: bool,
+    /// Keep the state directory on a network file system, which may lose what it said it wrote
+    #[arg(long)]
+    pub allow_network_file_system: bool,
+    /// Take no new job with less free room than this, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 64)]
+    pub low_water_mib: u64,
+    /// Longest time between two checkpoints while anything changes
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub checkpoint_seconds: u64,
+    /// Keep nothing: for measuring what the journal costs
+    #[arg(long, hide = true)]
+    pub no_journal: bool,
     /// Do not seal messages: for measuring on loopback only
     #[arg(long, hide = true)]
     pub no_seal: bool,
@@ -29,11 +48,14 @@ pub struct Args {
 /// The state directory or the address cannot be used.
 pub fn run(args: Args) -> Result<(), SchedulerError> {
     let options = Options {
-        state: args.state,
-        listen: args.listen,
         advertise: args.advertise,
         seal: !args.no_seal,
-        quiet: false,
+        decisions: Decisions { salvage: args.salvage, take_over: args.take_over },
+        allow_network_file_system: args.allow_network_file_system,
+        low_water_bytes: args.low_water_mib << 20,
+        checkpoint_period: Duration::from_secs(args.checkpoint_seconds),
+        journal: !args.no_journal,
+        ..Options::new(args.state, args.listen)
     };
     let (stop, stopped) = crossbeam_channel::bounded(1);
     let signals = AtomicU32::new(0);

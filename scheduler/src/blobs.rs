@@ -298,6 +298,15 @@ mod tests {
         assert!(blocks(&blobs) >= 8);
         blobs.retain(|_, idle| idle < Duration::from_secs(3_600)).unwrap();
         assert_eq!(blobs.index.len(), 8, "all were put just now");
+        let hour = Duration::from_secs(3_600);
+        let old =
+            |blobs: &Blobs| blobs.index.values().for_each(|content| content.asked.set(Instant::now() - hour));
+        old(&blobs);
+        assert!(
+            blobs.len(&hashes[5]).unwrap().is_some() && blobs.put(&vec![1; 1 << 20]).unwrap() == hashes[1]
+        );
+        blobs.retain(|hash, idle| idle < hour / 2 || *hash == hashes[7]).unwrap();
+        assert_eq!(blobs.index.len(), 3, "two were asked for just now");
         blobs.retain(|hash, _| [hashes[1], hashes[5]].contains(hash)).unwrap();
         assert!(blocks(&blobs) <= 2, "{} MiB", blocks(&blobs));
         for mut blobs in [blobs, open(&path)] {

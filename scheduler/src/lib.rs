@@ -10,8 +10,8 @@ mod blobs;
 #[expect(dead_code, reason = "the threads begin to use it next")]
 mod checkpoint;
 mod error;
-mod outputs;
 #[cfg_attr(not(test), expect(dead_code, reason = "the threads begin to use it next"))]
+mod outputs;
 mod packed;
 mod start;
 mod state;
@@ -19,4 +19,4 @@ mod threads;
 
 pub use args::{Args, run};
 pub use error::SchedulerError;
-pub use start::{Handle, Options, start};
+pub use start::{Decisions, Handle, Options, start};

@@ -1,15 +1,25 @@
-//! What units of commands wrote: one packed, append-only file per job with an index of places in memory,
-//! never one file per unit. The checkpoint thread writes, the command thread reads pages.
+//! What units of commands wrote: one packed file per job, never one file per unit. The checkpoint thread writes,
+//! the command thread reads pages.
+//!
+//! A batch is written after the journal has its record, and carries the record's sequence. So a file is never
+//! ahead of the journal, and what a crash took from its end is written again when the journal is replayed. Files
+//! are opened when they are first needed.
 
-use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use starfarm_protocol::ids::{Attempt, JobId};
 use starfarm_protocol::wire::CommandUnit;
 use starfarm_scheduler_core::NodeId;
+
+use crate::packed::{Entry, Found, Label, PackedFile};
+
+/// Units between two entries of an index in memory.
+const INDEX_UNITS: u64 = 64;
+/// Files that are open at one time; where it would be more, all are synced and closed.
+const OPEN_MAX: usize = 256;
 
 /// One unit's outcome, as it is kept.
 #[derive(Clone, PartialEq, Debug)]
@@ -20,92 +30,305 @@ pub(crate) struct Output {
     pub(crate) outcome: CommandUnit,
 }
 
-#[derive(Debug)]
-struct JobFile {
-    file: File,
-    /// Where each record ends; it begins where the one before ends.
-    ends: Vec<u64>,
-}
-
 /// Outputs of all jobs.
 #[derive(Debug)]
 pub(crate) struct OutputStore {
     dir: PathBuf,
+    /// The journal gives all records after this one again.
+    replayed_after: u64,
     jobs: HashMap<JobId, JobFile>,
+    /// How many of them have their file open, at most.
+    open: usize,
+    /// A file was made since the directory was synced.
+    made: bool,
     scratch: Vec<u8>,
+    notes: Vec<String>,
+}
+
+#[derive(Debug)]
+struct JobFile {
+    path: PathBuf,
+    /// `None`: closed for now.
+    file: Option<PackedFile>,
+    /// Sequence of the last batch; 0: there is none.
+    last: u64,
+    /// Units in the file, and one for each place that is damaged, so that a reader comes upon it.
+    units: u64,
+    /// Places in the file: how many units lie before, and the offset; ascending. The first unit has one, and the
+    /// first behind damage.
+    index: Vec<(u64, u64)>,
+    dirty: bool,
+}
+
+/// What the label of a batch says.
+struct Batch {
+    sequence: u64,
+    units: u64,
+}
+
+impl Batch {
+    fn label(&self) -> Label {
+        let mut label = Label::default();
+        label[..8].copy_from_slice(&self.sequence.to_le_bytes());
+        label[8..16].copy_from_slice(&self.units.to_le_bytes());
+        label
+    }
+
+    fn of(entry: &Entry) -> Self {
+        let number =
+            |at: usize| entry.label[at..at + 8].iter().rev().fold(0, |n, &byte| n << 8 | u64::from(byte));
+        Self { sequence: number(0), units: number(8) }
+    }
 }
 
 impl OutputStore {
-    /// An empty store in directory `dir`; what an earlier start left there is dropped.
-    pub(crate) fn create(dir: &Path) -> io::Result<Self> {
-        match fs::remove_dir_all(dir) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-            _ => fs::create_dir_all(dir)?,
-        }
-        Ok(Self { dir: dir.to_owned(), jobs: HashMap::new(), scratch: Vec::new() })
+    /// Opens the store in directory `dir`, or makes it. All records of the journal after `replayed_after` will be
+    /// given again; up to it [`OutputStore::sync_all`] was done.
+    pub(crate) fn open(dir: &Path, replayed_after: u64) -> io::Result<Self> {
+        fs::create_dir_all(dir)?;
+        let (dir, scratch, notes) = (dir.to_owned(), Vec::new(), Vec::new());
+        Ok(Self { dir, replayed_after, jobs: HashMap::new(), open: 0, made: true, scratch, notes })
     }
 
-    /// Appends what units of `job` wrote.
+    /// Appends what units of `job` wrote, by the journal's record `sequence`. Records come in their order; one
+    /// that is here already is left out.
     pub(crate) fn append(
         &mut self,
+        sequence: u64,
         job: JobId,
         attempt: Attempt,
         node: NodeId,
         units: &[(u128, CommandUnit)],
     ) -> io::Result<()> {
-        let entry = match self.jobs.entry(job) {
-            std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
-            std::collections::hash_map::Entry::Vacant(entry) => {
-                let path = self.dir.join(format!("{}.outputs", job.0));
-                let file = OpenOptions::new()
-                    .create(true)
-                    .truncate(true)
-                    .read(true)
-                    .write(true)
-                    .mode(0o600)
-                    .open(path)?;
-                entry.insert(JobFile { file, ends: Vec::new() })
-            }
-        };
-        let start = entry.ends.last().copied().unwrap_or(0);
-        self.scratch.clear();
-        let known = entry.ends.len();
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
         for (unit, outcome) in units {
-            self.scratch.extend_from_slice(&unit.to_le_bytes());
-            self.scratch.extend_from_slice(&attempt.0.to_le_bytes());
-            self.scratch.extend_from_slice(&node.0.to_le_bytes());
-            outcome.write(&mut self.scratch);
-            entry.ends.push(start + self.scratch.len() as u64);
+            let start = scratch.len();
+            scratch.extend_from_slice(&[0; 4]);
+            scratch.extend_from_slice(&unit.to_le_bytes());
+            scratch.extend_from_slice(&attempt.0.to_le_bytes());
+            scratch.extend_from_slice(&node.0.to_le_bytes());
+            outcome.write(&mut scratch);
+            let length = (scratch.len() - start - 4) as u32;
+            scratch[start..start + 4].copy_from_slice(&length.to_le_bytes());
         }
-        let written = entry.file.write_all_at(&self.scratch, start);
-        if written.is_err() {
-            entry.ends.truncate(known);
-        }
+        let batch = Batch { sequence, units: units.len() as u64 };
+        let written = self.job(job, true).and_then(|file| {
+            let file = file.expect("it is made where it is not there");
+            if sequence <= file.last { Ok(()) } else { file.append(&batch, &scratch) }
+        });
+        self.scratch = scratch;
         written
     }
 
+    /// Sequence of the last record of `job` that is here; 0: none is.
+    pub(crate) fn last_sequence(&mut self, job: JobId) -> io::Result<u64> {
+        Ok(self.job(job, false)?.map_or(0, |file| file.last))
+    }
+
     /// Up to `take` outputs of `job` from the `skip`th on, and whether more follow.
-    pub(crate) fn page(&self, job: JobId, skip: u64, take: u64) -> io::Result<(Vec<Output>, bool)> {
-        let Some(entry) = self.jobs.get(&job) else { return Ok((Vec::new(), false)) };
-        let first = usize::try_from(skip).unwrap_or(usize::MAX).min(entry.ends.len());
-        let last = first.saturating_add(usize::try_from(take).unwrap_or(usize::MAX)).min(entry.ends.len());
-        let mut outputs = Vec::with_capacity(last - first);
-        for at in first..last {
-            let start = if at == 0 { 0 } else { entry.ends[at - 1] };
-            let mut bytes = vec![0; (entry.ends[at] - start) as usize];
-            entry.file.read_exact_at(&mut bytes, start)?;
-            outputs.push(read(&bytes).ok_or(io::ErrorKind::InvalidData)?);
+    ///
+    /// # Errors
+    /// The file cannot be read, or is damaged there; the error's words say how to go on behind it.
+    pub(crate) fn page(&mut self, job: JobId, skip: u64, take: u64) -> io::Result<(Vec<Output>, bool)> {
+        self.job(job, false)?.map_or(Ok((Vec::new(), false)), |file| file.page(skip, take))
+    }
+
+    /// Makes all that was appended durable. Due before a checkpoint is saved, since what lies before it is not
+    /// replayed again.
+    pub(crate) fn sync_all(&mut self) -> io::Result<()> {
+        for file in self.jobs.values_mut().filter(|file| file.dirty) {
+            file.file()?.file().sync_data()?;
+            file.dirty = false;
         }
-        Ok((outputs, last < entry.ends.len()))
+        if std::mem::take(&mut self.made) {
+            File::open(&self.dir)?.sync_all()?;
+        }
+        Ok(())
     }
 
     /// Drops the outputs of a job.
     pub(crate) fn delete(&mut self, job: JobId) -> io::Result<()> {
-        match self.jobs.remove(&job) {
-            Some(_) => fs::remove_file(self.dir.join(format!("{}.outputs", job.0))),
-            None => Ok(()),
+        self.jobs.remove(&job);
+        match fs::remove_file(self.path(job)) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            outcome => outcome,
         }
     }
+
+    /// Drops the outputs of all jobs but these.
+    pub(crate) fn retain_only(&mut self, jobs: &HashSet<JobId>) -> io::Result<()> {
+        for entry in fs::read_dir(&self.dir)? {
+            let name = entry?.file_name();
+            let number = name.to_str().and_then(|name| name.strip_suffix(".outputs")?.parse().ok());
+            if let Some(job) = number.map(JobId).filter(|job| !jobs.contains(job)) {
+                self.delete(job)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a person should know of files that were opened since this was last asked.
+    pub(crate) fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    fn path(&self, job: JobId) -> PathBuf {
+        self.dir.join(format!("{}.outputs", job.0))
+    }
+
+    /// The file of a job; `None` where there is none and none is to be made.
+    fn job(&mut self, job: JobId, make: bool) -> io::Result<Option<&mut JobFile>> {
+        if self.jobs.get(&job).is_none_or(|file| file.file.is_none()) {
+            if self.open >= OPEN_MAX {
+                self.sync_all()?;
+                self.jobs.values_mut().for_each(|file| file.file = None);
+                self.open = 0;
+            }
+            self.open += 1;
+        }
+        if !self.jobs.contains_key(&job) {
+            let path = self.path(job);
+            let there = path.try_exists()?;
+            if !there && !make {
+                return Ok(None);
+            }
+            self.made |= !there;
+            let file = JobFile::open(path, self.replayed_after, &mut self.notes)?;
+            self.jobs.insert(job, file);
+        }
+        Ok(self.jobs.get_mut(&job))
+    }
+}
+
+impl JobFile {
+    fn open(path: PathBuf, replayed_after: u64, notes: &mut Vec<String>) -> io::Result<Self> {
+        let mut file = PackedFile::open(&path)?;
+        let mut this = Self { path, file: None, last: 0, units: 0, index: Vec::new(), dirty: false };
+        if let Some(from) = this.survey(&file, replayed_after, notes)? {
+            let (path, end) = (this.path.display(), file.end());
+            if from == 0 {
+                let aside = file.set_aside()?;
+                notes.push(format!(
+                    "{path}: nothing in it can be read; it is set aside as {}",
+                    aside.display()
+                ));
+            } else {
+                file.cut(from)?;
+                notes.push(format!(
+                    "{path}: bytes {from} to {end} cannot be read; they are cut off, and what the journal has of \
+                     them is written again"
+                ));
+            }
+            this.dirty = true;
+        }
+        this.file = Some(file);
+        Ok(this)
+    }
+
+    /// Goes through the file. Returns from where on it is to be cut off: what was not synced may be there in
+    /// pieces, in any order, and the journal gives it again. Damage before that stays, with what is behind it.
+    fn survey(
+        &mut self,
+        file: &PackedFile,
+        replayed_after: u64,
+        notes: &mut Vec<String>,
+    ) -> io::Result<Option<u64>> {
+        let mut damage = None;
+        let mut scan = file.scan(0);
+        while let Some(found) = scan.next()? {
+            let entry = match found {
+                Found::Entry(entry) => entry,
+                Found::Damage(from, _) => {
+                    damage = Some(from);
+                    continue;
+                }
+                Found::Tail(from) => return Ok(Some(from)),
+            };
+            let batch = Batch::of(&entry);
+            if batch.sequence > replayed_after && (damage.is_some() || file.body(&entry)?.is_none()) {
+                return Ok(damage.or(Some(entry.at)));
+            }
+            if let Some(from) = damage.take() {
+                let path = self.path.display();
+                notes.push(format!(
+                    "{path}: damaged at byte {from}; the outputs there are lost, not the others"
+                ));
+                self.units += 1;
+                self.index.push((self.units, entry.at));
+            }
+            self.count(&entry, &batch);
+        }
+        Ok(None)
+    }
+
+    fn count(&mut self, entry: &Entry, batch: &Batch) {
+        if self.index.last().is_none_or(|&(units, _)| self.units - units >= INDEX_UNITS) {
+            self.index.push((self.units, entry.at));
+        }
+        self.units += batch.units;
+        self.last = batch.sequence;
+    }
+
+    fn file(&mut self) -> io::Result<&mut PackedFile> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => PackedFile::open(&self.path)?,
+        };
+        Ok(self.file.insert(file))
+    }
+
+    fn append(&mut self, batch: &Batch, body: &[u8]) -> io::Result<()> {
+        self.dirty = true;
+        let entry = self.file()?.append(batch.label(), body)?;
+        self.count(&entry, batch);
+        Ok(())
+    }
+
+    fn page(&mut self, skip: u64, take: u64) -> io::Result<(Vec<Output>, bool)> {
+        let (place, units) = (self.index.partition_point(|&(units, _)| units <= skip), self.units);
+        let Some(&(mut before, at)) = place.checked_sub(1).and_then(|place| self.index.get(place)) else {
+            // Damage is what the file begins with.
+            return if units == 0 { Ok((Vec::new(), false)) } else { Err(damaged(1)) };
+        };
+        let file = self.file()?;
+        let (mut scan, mut outputs) = (file.scan(at), Vec::new());
+        while (outputs.len() as u64) < take {
+            let entry = match scan.next()? {
+                None => break,
+                Some(Found::Entry(entry)) => entry,
+                Some(Found::Damage(..) | Found::Tail(_)) => return Err(damaged(before + 1)),
+            };
+            let behind = before + Batch::of(&entry).units;
+            if behind > skip {
+                let batch = file.body(&entry)?.and_then(|body| read_batch(&body));
+                let batch = batch.filter(|batch| batch.len() as u64 == behind - before);
+                let wanted = batch
+                    .ok_or_else(|| damaged(behind))?
+                    .into_iter()
+                    .skip(skip.saturating_sub(before) as usize);
+                outputs.extend(wanted.take((take - outputs.len() as u64) as usize));
+            }
+            before = behind;
+        }
+        let more = skip.saturating_add(outputs.len() as u64) < units;
+        Ok((outputs, more))
+    }
+}
+
+fn damaged(behind: u64) -> io::Error {
+    let words = format!("the file is damaged there: what follows can be had with --skip {behind}");
+    io::Error::new(io::ErrorKind::InvalidData, words)
+}
+
+fn read_batch(mut bytes: &[u8]) -> Option<Vec<Output>> {
+    let mut outputs = Vec::new();
+    while let Some((length, rest)) = bytes.split_first_chunk() {
+        let (unit, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        outputs.push(read(unit)?);
+        bytes = rest;
+    }
+    Some(outputs)
 }
 
 fn read(bytes: &[u8]) -> Option<Output> {
@@ -121,31 +344,4 @@ fn read(bytes: &[u8]) -> Option<Output> {
 }
 
 #[cfg(test)]
-mod tests {
-    use starfarm_protocol::wire::{Outputs, Stream};
-
-    use super::*;
-
-    #[test]
-    fn pages_hold_every_output_once() {
-        let dir = std::env::temp_dir().join(format!("starfarm-outputs-{}", std::process::id()));
-        let mut store = OutputStore::create(&dir).unwrap();
-        let unit = |text: &str| CommandUnit {
-            failed: None,
-            code: 0,
-            duration_us: 1,
-            outputs: Outputs { stdout: Stream::Inline(text.into()), stderr: Stream::Inline(vec![]) },
-        };
-        let units: Vec<_> = (0..10_u128).map(|i| (i, unit(&"x".repeat(i as usize)))).collect();
-        store.append(JobId(1), Attempt(7), NodeId(3), &units[..4]).unwrap();
-        store.append(JobId(1), Attempt(8), NodeId(3), &units[4..]).unwrap();
-        let (first, more) = store.page(JobId(1), 0, 6).unwrap();
-        let (rest, end) = store.page(JobId(1), 6, 6).unwrap();
-        assert!(more && !end);
-        let all: Vec<_> = first.into_iter().chain(rest).map(|o| (o.unit, o.outcome)).collect();
-        assert_eq!(all, units);
-        store.delete(JobId(1)).unwrap();
-        assert_eq!(store.page(JobId(1), 0, 9).unwrap(), (vec![], false));
-        fs::remove_dir_all(dir).unwrap();
-    }
-}
+mod tests;

@@ -19,17 +19,15 @@ pub(crate) struct Restarted {
     pub(crate) journal: Journal,
     pub(crate) checkpoint: Checkpoint,
     pub(crate) outputs: OutputStore,
-    /// The wall clock, in microseconds since 1970, from which the farm's clock goes on.
-    pub(crate) at_us: u64,
 }
 
 /// What a person decided.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Decisions {
+pub struct Decisions {
     /// Cut a damaged journal where it can still be read.
-    pub(crate) salvage: bool,
+    pub salvage: bool,
     /// Go on above an epoch that workers know and this directory does not.
-    pub(crate) take_over: bool,
+    pub take_over: bool,
 }
 
 /// Opens what is durable and puts the farm together.
@@ -115,7 +113,7 @@ pub(crate) fn restart(
     }
     let jobs = farm.jobs().iter().map(|job| job.id).collect::<std::collections::HashSet<JobId>>();
     outputs.retain_only(&jobs).map_err(outputs_error)?;
-    Ok(Restarted { farm, journal, checkpoint, outputs, at_us })
+    Ok(Restarted { farm, journal, checkpoint, outputs })
 }
 
 /// The records of a checkpoint as bytes: length u32, kind u8, body, one after another.

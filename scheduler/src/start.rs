@@ -1,6 +1,6 @@
 //! Wiring: opens the state directory, binds the sockets, starts the threads. A handle stops them again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -14,11 +14,17 @@ use starfarm_scheduler_core::{Config, Farm};
 use tokio::sync::watch;
 
 use crate::blobs::Blobs;
+use crate::checkpoint::Checkpoint;
+use crate::disk::{self, Ballast};
 use crate::error::SchedulerError;
+use crate::journal::Journal;
 use crate::outputs::OutputStore;
-use crate::state::{StateDir, random};
+pub use crate::restart::Decisions;
+use crate::restart::restart;
+use crate::state::{StateDir, random, unix_now_us};
 use crate::threads::command::{Desk, Listeners};
 use crate::threads::dispatcher::Links;
+use crate::threads::journal::JournalThread;
 use crate::threads::result::ResultThread;
 use crate::threads::{
     CHANNEL_BATCHES, Input, Shared, checkpoint, command, dispatcher, sender, spawn, status,
@@ -26,6 +32,10 @@ use crate::threads::{
 
 /// How often a thread that receives looks whether it is to stop.
 const RECEIVE_WAIT: Duration = Duration::from_millis(200);
+/// Longest time between two checkpoints where the user does not say.
+const CHECKPOINT_PERIOD: Duration = Duration::from_secs(10);
+/// Records after which a checkpoint is due in any case.
+const CHECKPOINT_RECORDS: u64 = 1_000_000;
 /// Events that wait for the status thread at most.
 const EVENTS_MAX: usize = 4_096;
 
@@ -42,6 +52,34 @@ pub struct Options {
     pub seal: bool,
     /// Say nothing on standard error.
     pub quiet: bool,
+    /// What a person decided about a damaged or an old state directory.
+    pub decisions: Decisions,
+    /// Keep the state directory on a network file system all the same.
+    pub allow_network_file_system: bool,
+    /// With less free room than this, in bytes, no job is taken.
+    pub low_water_bytes: u64,
+    /// Longest time between two checkpoints while anything changes (the paper: 30 min).
+    pub checkpoint_period: Duration,
+    /// Keep a journal. Off for measuring what it costs: nothing outlives the process then.
+    pub journal: bool,
+}
+
+impl Options {
+    /// The defaults.
+    pub fn new(state: PathBuf, listen: SocketAddr) -> Self {
+        Self {
+            state,
+            listen,
+            advertise: Vec::new(),
+            seal: true,
+            quiet: false,
+            decisions: Decisions::default(),
+            allow_network_file_system: false,
+            low_water_bytes: disk::LOW_WATER_BYTES,
+            checkpoint_period: CHECKPOINT_PERIOD,
+            journal: true,
+        }
+    }
 }
 
 /// A scheduler that runs.
@@ -104,29 +142,35 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
         )));
     }
     let (mut state, mut keys) = StateDir::open(&options.state)?;
+    disk::refuse_network(state.path(), options.allow_network_file_system)?;
     let (socket, listeners) = bind(options.listen, &state)?;
     let address = socket.local_addr().map_err(|e| SchedulerError::Listen(e.to_string()))?;
-    let addresses = if options.advertise.is_empty() { own_addresses(address) } else { options.advertise };
-    state.raise_epoch()?;
+    let addresses =
+        if options.advertise.is_empty() { own_addresses(address) } else { options.advertise.clone() };
+    let shared = Shared::new(unix_now_us());
+    let (farm, key) = (state.farm, StaticKey::from_secret(state.key.private().clone()));
+    let receive_datagrams = starfarm_net::receive_buffer_datagrams(&socket);
+    let config = |epoch| Config {
+        proofs: Some(EpochProofs::new(&key, farm)),
+        receive_datagrams,
+        ..Config::new(farm, epoch)
+    };
+    let restarted = restart(&mut state, options.decisions, config, shared.now_us())?;
     state.write_join_files(&mut keys, &addresses)?;
     let io = |e: std::io::Error| SchedulerError::State(format!("the state directory cannot be used: {e}"));
     let (blobs, notes) = Blobs::open(&state.file("blobs")).map_err(io)?;
     state.notes.extend(notes);
-    let outputs = Arc::new(Mutex::new(OutputStore::create(&state.file("outputs")).map_err(io)?));
-    let shared = Shared::new();
-    let mut config = Config::new(state.farm, state.epoch);
-    config.proofs = Some(EpochProofs::new(&state.key, state.farm));
-    config.receive_datagrams = starfarm_net::receive_buffer_datagrams(&socket);
-    let farm = Farm::new(config, shared.now_us());
+    let ballast = Ballast::open(state.path(), options.low_water_bytes).map_err(io)?;
     let parts = Parts {
         state: Arc::new(state),
         shared,
         keys: Arc::new(Mutex::new(keys)),
-        outputs,
-        seal: options.seal,
-        quiet: options.quiet,
+        outputs: Arc::new(Mutex::new(restarted.outputs)),
+        blobs: Arc::new(Mutex::new(blobs)),
+        options,
     };
-    wire(parts, farm, socket, address, listeners, blobs, addresses)
+    let kept = Kept { journal: restarted.journal, checkpoint: restarted.checkpoint, ballast };
+    wire(parts, restarted.farm, kept, socket, address, listeners, addresses)
 }
 
 struct Parts {
@@ -134,15 +178,22 @@ struct Parts {
     shared: Arc<Shared>,
     keys: Arc<Mutex<KeyStore>>,
     outputs: Arc<Mutex<OutputStore>>,
-    seal: bool,
-    quiet: bool,
+    blobs: Arc<Mutex<Blobs>>,
+    options: Options,
+}
+
+/// What the journal and checkpoint threads own.
+struct Kept {
+    journal: Journal,
+    checkpoint: Checkpoint,
+    ballast: Ballast,
 }
 
 impl Parts {
     fn responder(&self, stream: bool) -> Result<Responder, SchedulerError> {
         let key = StaticKey::from_secret(self.state.key.private().clone());
         // Streams are always sealed: the bulk and admin channels are not what is measured.
-        let mode = Mode { stream, plain: !self.seal && !stream };
+        let mode = Mode { stream, plain: !self.options.seal && !stream };
         Ok(Responder::new(key, self.state.farm, self.state.epoch, mode, random()?))
     }
 }
@@ -150,15 +201,16 @@ impl Parts {
 fn wire(
     parts: Parts,
     farm: Farm,
+    kept: Kept,
     socket: UdpSocket,
     address: SocketAddr,
     listeners: Listeners,
-    blobs: Blobs,
     addresses: Vec<String>,
 ) -> Result<Handle, SchedulerError> {
     let (to_dispatcher, inputs) = bounded(CHANNEL_BATCHES);
     let (to_sender, batches) = bounded(CHANNEL_BATCHES);
-    let (to_checkpoint, records) = bounded(CHANNEL_BATCHES);
+    let (to_journal, records) = bounded(CHANNEL_BATCHES);
+    let (to_checkpoint, snapshots) = bounded(1);
     let (to_status, events) = bounded(EVENTS_MAX);
     let (revoke, revoked) = bounded(CHANNEL_BATCHES);
     let (changes, changed) = watch::channel(0);
@@ -173,6 +225,7 @@ fn wire(
         to_dispatcher.clone(),
         to_sender.clone(),
         revoked,
+        farm.known_nodes(),
     );
     let desk = Arc::new(Desk {
         state: Arc::clone(&parts.state),
@@ -182,13 +235,29 @@ fn wire(
         dispatcher: to_dispatcher.clone(),
         revoked: revoke,
         revocations: tokio::sync::Notify::new(),
-        blobs: Mutex::new(blobs),
+        blobs: Arc::clone(&parts.blobs),
         outputs: Arc::clone(&parts.outputs),
         changes: changed,
         addresses,
+        low_water_bytes: parts.options.low_water_bytes,
         incoming: Mutex::new(HashMap::new()),
     });
-    let links = Links { inputs, sender: to_sender, checkpoint: to_checkpoint, events: to_status, changes };
+    let state = Arc::clone(&parts.state);
+    let links = Links { inputs, sender: to_sender, journal: to_journal, state, events: to_status, changes };
+    let mut retirer = kept.journal.retirer();
+    let keeper = JournalThread {
+        journal: kept.journal,
+        keeps: parts.options.journal,
+        epoch: parts.state.epoch.0,
+        blobs: Arc::clone(&parts.blobs),
+        outputs: Arc::clone(&parts.outputs),
+        ballast: kept.ballast,
+        inputs: records,
+        dispatcher: to_dispatcher.clone(),
+        snapshots: to_checkpoint,
+        checkpoint_records: CHECKPOINT_RECORDS,
+        checkpoint_period: parts.options.checkpoint_period,
+    };
     let shared = Arc::clone(&parts.shared);
     let mut threads = vec![
         spawn("dispatcher", {
@@ -200,10 +269,10 @@ fn wire(
         }),
         spawn("sender", move || sender::run(&batches, starfarm_net::Sender::new(sending))),
     ];
-    let (dispatcher, outputs) = (to_dispatcher.clone(), Arc::clone(&parts.outputs));
-    let state = Arc::clone(&parts.state);
-    threads.push(spawn("checkpoint", move || checkpoint::run(&records, &state, &outputs, &dispatcher)));
-    let (dispatcher, shared, quiet) = (to_dispatcher.clone(), Arc::clone(&parts.shared), parts.quiet);
+    threads.push(spawn("journal", move || keeper.run()));
+    let (outputs, checkpoint) = (Arc::clone(&parts.outputs), kept.checkpoint);
+    threads.push(spawn("checkpoint", move || checkpoint::run(&snapshots, checkpoint, &mut retirer, &outputs)));
+    let (dispatcher, shared, quiet) = (to_dispatcher.clone(), Arc::clone(&parts.shared), parts.options.quiet);
     threads.push(spawn("status", move || status::run(&events, &dispatcher, &shared, quiet)));
     threads.push(spawn("command", move || command::run(desk, listeners)));
     Ok(Handle { state: parts.state, address, shared: parts.shared, dispatcher: to_dispatcher, threads })

@@ -176,6 +176,11 @@ pub(crate) fn unix_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
+/// Microseconds since 1970: where the farm's clock starts from.
+pub(crate) fn unix_now_us() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
+}
+
 /// The farm as its last start left it, or a new one of epoch 0.
 fn load_farm(dir: &Path, notes: &mut Vec<String>) -> Result<FarmFile, SchedulerError> {
     let path = dir.join("farm.json");

@@ -260,6 +260,7 @@ impl Node {
                     self.tell(|core, now, deeds| core.on_datagram(&opened[..bytes], epoch, now, deeds));
                 }
                 Heard::Up { epoch } => self.on_up(epoch, from),
+                Heard::NoSession => self.core.on_no_session(now_us),
                 Heard::Again(initiation) => self.send_clear(from, &initiation),
                 Heard::Refused(why) => result = Err(WorkerError::Refused(why)),
                 Heard::Nothing => {}

@@ -54,6 +54,8 @@ pub(crate) enum Heard {
         /// The scheduler's incarnation.
         epoch: Epoch,
     },
+    /// The scheduler may not know the present session.
+    NoSession,
     /// Send this: the handshake begins again with a cookie.
     Again(Vec<u8>),
     /// The scheduler does not want us, for good.
@@ -124,6 +126,11 @@ impl Sessions {
             }
             Some(Kind::Response) => self.hear_response(datagram, from, now_us),
             Some(Kind::CookieAnswer) => self.hear_cookie(who, datagram, now_us),
+            // Nothing proves a hint but what only the scheduler, and who reads what we send it, can know.
+            Some(Kind::NoSession) => match &self.current {
+                Some((sealer, to)) if *to == from && sealer.is_doubted_by(datagram) => Heard::NoSession,
+                _ => Heard::Nothing,
+            },
             Some(Kind::Initiation) | None => Heard::Nothing,
         }
     }
@@ -163,5 +170,44 @@ impl Sessions {
         // A cookie that is answered by another cookie waits for the next handshake's turn.
         let again = if first { self.initiate(who, now_us).ok() } else { None };
         again.map_or(Heard::Nothing, Heard::Again)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use starfarm_protocol::ids::FarmId;
+    use starfarm_protocol::seal::{Hints, KeyStore, Reply, Request, Responder, Secret};
+
+    use super::*;
+
+    fn identity(scheduler: &StaticKey) -> Identity {
+        let join = JoinFile::new(FarmId([1; 16]), vec![], scheduler.public(), Secret([7; 32]), Role::Worker);
+        Identity { key: StaticKey::generate().unwrap(), join, name: "a".into(), boot: Boot(1), plain: false }
+    }
+
+    #[test]
+    fn a_hint_counts_from_the_schedulers_address_and_about_the_present_session_only() {
+        let key = StaticKey::generate().unwrap();
+        let (who, mut sessions) = (identity(&key), Sessions::default());
+        let mut keys = KeyStore::default();
+        keys.add_join_key(Secret([7; 32]), Role::Worker);
+        let mut responder = Responder::new(key, FarmId([1; 16]), Epoch(1), Mode::default(), [1; 32]);
+        let (there, elsewhere) = ("127.0.0.1:7".parse().unwrap(), "127.0.0.1:8".parse().unwrap());
+        let mut connect = |sessions: &mut Sessions, index| {
+            let datagram = &sessions.initiate(&who, 0).unwrap();
+            let reply = responder.answer(&keys, &Request { datagram, source: b"", index, now_us: 0 });
+            let Ok(Reply::Accepted { bytes, .. }) = reply else { panic!("not accepted") };
+            assert!(matches!(sessions.hear(&who, &bytes, there, 0, &mut []), Heard::Up { .. }));
+            let mut sealed = [0; 64];
+            let length = sessions.current().unwrap().0.seal(b"beat", &mut sealed).unwrap();
+            Hints::default().answer(&sealed[..length], 0).unwrap()
+        };
+        let hint = connect(&mut sessions, 11);
+        assert!(matches!(sessions.hear(&who, &hint, elsewhere, 0, &mut []), Heard::Nothing));
+        assert!(matches!(sessions.hear(&who, &hint[..15], there, 0, &mut []), Heard::Nothing));
+        assert!(matches!(sessions.hear(&who, &hint, there, 0, &mut []), Heard::NoSession));
+        let newer = connect(&mut sessions, 12);
+        assert!(matches!(sessions.hear(&who, &hint, there, 0, &mut []), Heard::Nothing), "it came late");
+        assert!(matches!(sessions.hear(&who, &newer, there, 0, &mut []), Heard::NoSession));
     }
 }

@@ -106,6 +106,22 @@ fn a_restarted_scheduler_is_found_again_and_gets_everything_held() {
 }
 
 #[test]
+fn a_worker_computes_on_and_keeps_trying_while_nobody_listens_at_the_schedulers_port() {
+    let fake = Fake::start();
+    let ran = fake.dir.join("ran");
+    let spec = shell(&fake, &format!("sleep 0.3; echo >> {}", ran.display()));
+    let mut worker = fake.worker("a", &["--slots", "1"]);
+    fake.offer(1, spec, 0, 5);
+    fake.until("the task to run", |shared| shared.beat.running.len() == 1);
+    fake.go_away();
+    fake.until("the task to be done", |_| std::fs::read(&ran).is_ok_and(|lines| lines.len() == 5));
+    fake.restart();
+    fake.until("the results", |shared| shared.results.iter().map(|r| r.units).sum::<u64>() == 5);
+    worker.signal(Signal::TERM);
+    assert_eq!(worker.end().0, Some(0));
+}
+
+#[test]
 fn an_old_scheduler_is_not_obeyed_and_is_told_of_its_successor() {
     let fake = Fake::start();
     fake.restart_as(5);

@@ -50,6 +50,12 @@
 //! | counter | 8 | 0, 1, 2 .. 2^60 - 1 in each direction; the nonce |
 //! | message, sealed | n + 16 | no associated data: each header byte is checked, selects the key, or is the nonce |
 //!
+//! | 5: no session | bytes | |
+//! | --- | --- | --- |
+//! | type | 1 | 5 |
+//! | reserved | 3 | 0 |
+//! | receiver index, counter | 12 | those of the data packet that it answers |
+//!
 //! The prologue is the ASCII text `starfarm/1` and the first 16 bytes of the initiation, so that no clear
 //! byte can be changed unnoticed, but for the cookie mac, which proves nothing but an address.
 //!
@@ -58,7 +64,9 @@
 //!
 //! # What holds
 //! - Nothing is answered that is not a genuine first message, but for a cookie answer under load, and
-//!   that only to those who name a join key. No answer is larger than what it answers.
+//!   that only to those who name a join key, and a few hints a second to data packets of unknown sessions.
+//!   No answer is larger than what it answers.
+//! - A hint proves nothing. It makes a worker shake hands, at most once a second; no session ends by it.
 //! - Message 1 proves the static key, the first transport message the join secret: only then is a key
 //!   enrolled. An initiation that is replayed leaves one more pending session, of which there is a
 //!   bounded number, and nothing else.
@@ -69,6 +77,7 @@
 pub mod cookie;
 pub mod error;
 pub mod handshake;
+pub mod hint;
 pub mod keys;
 pub mod packet;
 pub mod proof;
@@ -88,6 +97,7 @@ mod tests;
 pub use cookie::Cookie;
 pub use error::SealError;
 pub use handshake::{Accepted, Initiator, Introduction, Outcome, Peer, Pending, Reply, Request, Responder};
+pub use hint::Hints;
 pub use keys::{Secret, StaticKey, is_valid_name};
 pub use packet::{Kind, Mode};
 pub use proof::{EpochProof, EpochProofs, epoch_proof};

@@ -39,6 +39,7 @@ const _: () = assert!(9 + NAME_BYTES_MAX <= GREETING_BYTES, "the longest name fi
 const _: () = assert!(INITIATION_BYTES == 384 && RESPONSE_BYTES == 312 && COOKIE_ANSWER_BYTES == 56);
 const _: () = assert!(RESPONSE_BYTES < INITIATION_BYTES, "no answer may amplify");
 const _: () = assert!(COOKIE_ANSWER_BYTES < INITIATION_BYTES, "no answer may amplify");
+const _: () = assert!(DATA_HEADER_BYTES < DATA_OVERHEAD_BYTES, "a hint is shorter than any data packet");
 const _: () = assert!(REASON_BYTES_MAX <= u8::MAX as usize, "its length is one byte");
 
 /// What a packet is, by its first byte.
@@ -53,6 +54,8 @@ pub enum Kind {
     CookieAnswer = 3,
     /// A sealed message.
     Data = 4,
+    /// "I do not know the session of that message." Nothing proves who says so: a hint, no more.
+    NoSession = 5,
 }
 
 /// The kind of a datagram; `None` where it is none of ours. Nothing else is checked.
@@ -62,11 +65,13 @@ pub fn kind(datagram: &[u8]) -> Option<Kind> {
         2 => Some(Kind::Response),
         3 => Some(Kind::CookieAnswer),
         4 => Some(Kind::Data),
+        5 => Some(Kind::NoSession),
         _ => None,
     }
 }
 
-/// The index in a datagram: the sender's own in an initiation, the receiver's in all others.
+/// The index in a datagram: the sender's own in an initiation; in a hint that of the session in doubt, as the
+/// data packet had it; the receiver's in all others.
 pub fn index(datagram: &[u8]) -> Option<u32> {
     array_at(datagram, 4).map(u32::from_le_bytes)
 }
@@ -252,6 +257,24 @@ pub(super) fn write_data_header(receiver: u32, counter: u64) -> [u8; DATA_HEADER
     bytes[4..8].copy_from_slice(&receiver.to_le_bytes());
     bytes[8..].copy_from_slice(&counter.to_le_bytes());
     bytes
+}
+
+/// The hint that answers a data packet of an unknown session: its clear part with another type, so that it
+/// fits a packet which was sent, and is shorter than any. `None` where `datagram` is no data packet.
+pub(super) fn no_session(datagram: &[u8]) -> Option<[u8; DATA_HEADER_BYTES]> {
+    let (receiver, counter, _) = read_data(datagram).ok()?;
+    let mut hint = write_data_header(receiver, counter);
+    hint[0] = Kind::NoSession as u8;
+    Some(hint)
+}
+
+/// Index and counter of the data packet that a hint is about; `None` where it is no hint.
+pub(super) fn read_no_session(datagram: &[u8]) -> Option<(u32, u64)> {
+    let hint: &[u8; DATA_HEADER_BYTES] = datagram.try_into().ok()?;
+    if hint[..4] != [Kind::NoSession as u8, 0, 0, 0] {
+        return None;
+    }
+    Some((u32::from_le_bytes(array_at(hint, 4)?), u64::from_le_bytes(array_at(hint, 8)?)))
 }
 
 /// Receiver index, counter and the sealed rest of a data packet, which is at least a tag long.

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use snow::StatelessTransportState;
 
 use super::error::SealError;
-use super::packet::{DATA_HEADER_BYTES, DATA_OVERHEAD_BYTES, TAG_BYTES, read_data, write_data_header};
+use super::packet::{
+    DATA_HEADER_BYTES, DATA_OVERHEAD_BYTES, TAG_BYTES, read_data, read_no_session, write_data_header,
+};
 use super::window::Window;
 
 /// Counters stop here, long before a nonce could come twice.
@@ -21,6 +23,9 @@ pub const REKEY_AFTER_MESSAGES: u64 = 1 << 27;
 /// Age at which new keys are due. WireGuard takes 120 s; ten minutes keep a farm of 10 000 nodes at 17
 /// handshakes a second, 0.4 % of a core.
 pub const REKEY_AFTER_US: u64 = 600_000_000;
+
+/// A hint that a session is not known must be about one of this many messages sent last.
+const DOUBT_MESSAGES: u64 = 4_096;
 
 /// What turns a message into sealed bytes: the cipher of a Noise session, or nothing.
 pub(super) enum Cipher {
@@ -158,6 +163,15 @@ impl Sealer {
     /// The index that the peer's packets carry.
     pub fn local_index(&self) -> u32 {
         self.shared.local
+    }
+
+    /// Whether `hint` says that the peer does not know this session, about a packet that was sent lately.
+    /// Whoever reads our packets can make such a hint, and nobody else: it may cost a handshake, never a
+    /// session.
+    pub fn is_doubted_by(&self, hint: &[u8]) -> bool {
+        let sent = self.messages();
+        let lately = sent.saturating_sub(DOUBT_MESSAGES)..sent;
+        read_no_session(hint).is_some_and(|(index, at)| index == self.shared.peer && lately.contains(&at))
     }
 
     #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The result thread: receives in batches, opens the seal, hands what opened to the dispatcher. It owns
-//! the sessions, so handshakes are answered here too. What does not open is counted and gets no answer.
+//! the sessions, so handshakes are answered here too. What does not open is counted and
+//! gets no answer, but for a hint where it comes from a session that is not known.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -9,7 +10,9 @@ use std::sync::{Arc, Mutex};
 use crossbeam_channel::{Receiver, Sender};
 use starfarm_net::BUFFER_BYTES;
 use starfarm_protocol::ids::{Boot, PublicKey};
-use starfarm_protocol::seal::{KeyStore, Kind, Reply, Request, Responder, Role, SessionTable, packet};
+use starfarm_protocol::seal::{
+    Hints, KeyStore, Kind, Reply, Request, Responder, Role, SealError, SessionTable, packet,
+};
 use starfarm_scheduler_core::NodeId;
 
 use super::dispatcher::Outgoing;
@@ -38,7 +41,12 @@ pub(crate) struct ResultThread {
     /// Keys whose sessions are to end.
     pub(crate) revoked: Receiver<PublicKey>,
     pub(crate) sessions: SessionTable,
+    hints: Hints,
     nodes: HashMap<PublicKey, Known>,
+    /// Nodes of earlier epochs by their names, which belong to one key each.
+    before: HashMap<String, NodeId>,
+    /// First index that was never given.
+    next: NodeId,
 }
 
 impl ResultThread {
@@ -50,9 +58,10 @@ impl ResultThread {
         dispatcher: Sender<Input>,
         outgoing: Sender<Vec<Outgoing>>,
         revoked: Receiver<PublicKey>,
+        (known, next): (Vec<(NodeId, String)>, NodeId),
     ) -> Self {
-        let (sessions, nodes) = (SessionTable::default(), HashMap::new());
-        Self { state, shared, keys, responder, dispatcher, outgoing, revoked, sessions, nodes }
+        let (sessions, hints, nodes) = (SessionTable::default(), Hints::default(), HashMap::new());
+        Self { state, shared, keys, responder, dispatcher, outgoing, revoked, sessions, hints, nodes }
     }
 
     /// Runs until the process stops.
@@ -78,7 +87,7 @@ impl ResultThread {
             let mut batch = Vec::new();
             for (datagram, from) in receiver.datagrams() {
                 match packet::kind(datagram) {
-                    Some(Kind::Data) => self.open(datagram, from, &mut plain, &mut batch),
+                    Some(Kind::Data) => self.open(datagram, from, &mut plain, &mut batch, &mut sender),
                     Some(Kind::Initiation) => self.answer(datagram, from, &mut sender),
                     _ => self.refuse(),
                 }
@@ -104,12 +113,22 @@ impl ResultThread {
         from: SocketAddr,
         plain: &mut [u8],
         batch: &mut Vec<(NodeId, Vec<u8>)>,
+        sender: &mut starfarm_net::Sender,
     ) {
         let now_us = self.shared.now_us();
         let mut keys = self.keys.lock().expect("a panic under the lock ends the process");
-        let Ok(opened) = self.sessions.open(&mut keys, datagram, plain, now_us, unix_now()) else {
-            drop(keys);
-            return self.refuse();
+        let opened = match self.sessions.open(&mut keys, datagram, plain, now_us, unix_now()) {
+            Ok(opened) => opened,
+            Err(error) => {
+                drop(keys);
+                // Most likely a worker of the incarnation before, which should shake hands anew.
+                if error == SealError::UnknownSession
+                    && let Some(hint) = self.hints.answer(datagram, now_us)
+                {
+                    send(sender, from, &hint);
+                }
+                return self.refuse();
+            }
         };
         if let Some(confirmed) = &opened.confirmed
             && confirmed.store_changed
@@ -123,8 +142,14 @@ impl ResultThread {
             return self.refuse();
         }
         let (key, boot) = (opened.peer.claim.key, opened.peer.claim.boot);
-        let next = NodeId(self.nodes.len() as u32);
-        let known = self.nodes.entry(key).or_insert(Known { node: next, address: from, boot });
+        let known = self.nodes.entry(key).or_insert_with(|| {
+            let node = self.before.get(&opened.peer.claim.name).copied().unwrap_or_else(|| {
+                let next = self.next;
+                self.next.0 += 1;
+                next
+            });
+            Known { node, address: from, boot }
+        });
         let node = known.node;
         if opened.confirmed.as_ref().is_some_and(|confirmed| confirmed.sealer.is_some()) {
             known.boot = boot;
@@ -162,12 +187,16 @@ impl ResultThread {
             return self.refuse();
         };
         drop(keys);
-        sender.push(from, |out| {
-            out.get_mut(..reply.bytes().len())?.copy_from_slice(reply.bytes());
-            Some(reply.bytes().len())
-        });
+        send(sender, from, reply.bytes());
         if let Reply::Accepted { pending, .. } = reply {
             self.sessions.admit(pending, now_us);
         }
     }
+}
+
+fn send(sender: &mut starfarm_net::Sender, to: SocketAddr, bytes: &[u8]) {
+    sender.push(to, |out| {
+        out.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(bytes.len())
+    });
 }

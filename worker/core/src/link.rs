@@ -12,6 +12,8 @@ const BACK_OFF_MAX_US: u64 = 30_000_000;
 const UNANSWERED_MAX: u32 = 3;
 /// An idle worker that heard nothing for this long makes a new session, however slowly it beats.
 pub(crate) const IDLE_SILENCE_US: u64 = 60_000_000;
+/// One hint is heeded in this time.
+const HINT_US: u64 = 1_000_000;
 /// Heartbeat periods that a scheduler may ask for.
 const HEARTBEAT_US: std::ops::RangeInclusive<u64> = 100_000..=60_000_000;
 
@@ -31,6 +33,8 @@ pub(crate) struct Link {
     /// Number of the last heartbeat.
     pub(crate) number: u32,
     unanswered: u32,
+    /// Hints are heeded from then on.
+    hint_at: u64,
     heard_us: u64,
     random: Random,
 }
@@ -47,6 +51,7 @@ impl Link {
             heartbeat_us: heartbeat_us.clamp(*HEARTBEAT_US.start(), *HEARTBEAT_US.end()),
             number: 0,
             unanswered: 0,
+            hint_at: 0,
             heard_us: now_us,
             random: Random::new(seed),
         }
@@ -104,6 +109,15 @@ impl Link {
         self.heartbeat_at = u64::MAX;
         if self.handshake_at.is_none() {
             self.handshake_at = Some(now_us + self.back_off_us());
+        }
+    }
+
+    /// The scheduler may have forgotten this session: a handshake is due now, whatever the back-off says. The
+    /// hint may be forged, so that no more than one in a while is heeded, and the session stays.
+    pub(crate) fn on_no_session(&mut self, now_us: u64) {
+        if now_us >= self.hint_at {
+            self.hint_at = now_us + HINT_US;
+            self.handshake_at = Some(now_us);
         }
     }
 
@@ -199,6 +213,40 @@ mod tests {
         assert_eq!(beat(true), None);
         let at = beat(false).unwrap();
         assert!((3_000_000..4_000_000).contains(&at), "{at}");
+    }
+
+    #[test]
+    fn a_hint_cuts_the_back_off_short() {
+        let mut link = Link::new(1_000_000, 1, 0);
+        link.on_session(0);
+        link.on_welcome(1_000);
+        let mut now = 0;
+        while now < 60_000_000 {
+            now += 1_000;
+            link.heartbeat_due(now, false);
+            link.handshake_due(now);
+        }
+        assert!(link.handshake_at.unwrap() > now);
+        link.on_no_session(now);
+        assert!(link.handshake_due(now) && !link.handshake_due(now));
+    }
+
+    #[test]
+    fn a_flood_of_hints_costs_a_handshake_a_second_and_no_session() {
+        let mut link = Link::new(1_000_000, 1, 0);
+        link.on_session(0);
+        link.on_welcome(1_000);
+        let mut handshakes = 0;
+        for now in (0..60_000_000).step_by(1_000) {
+            link.on_no_session(now);
+            if link.handshake_due(now) {
+                handshakes += 1;
+                assert!(link.has_session() && link.is_welcomed());
+                link.on_session(now);
+                link.on_welcome(1_000);
+            }
+        }
+        assert_eq!(handshakes, 60);
     }
 
     #[test]

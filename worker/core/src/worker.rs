@@ -84,6 +84,12 @@ impl Worker {
         self.on_tick(now_us, deeds);
     }
 
+    /// Somebody who need not be the scheduler says that it does not know the present session: a handshake is
+    /// due now, if none came of such a hint within the last second. The session goes on meanwhile.
+    pub fn on_no_session(&mut self, now_us: u64) {
+        self.link.on_no_session(now_us);
+    }
+
     /// One opened datagram, and the scheduler's incarnation that the session it came by was made with. What
     /// breaks the rules is counted and dropped, and so is everything of an incarnation that is not the one
     /// believed, but for its welcome.

@@ -17,7 +17,7 @@ use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::limits::PROTOCOL_VERSION;
 use starfarm_protocol::seal::packet::{Kind, Mode, kind};
 use starfarm_protocol::seal::{
-    KeyStore, Reply, Request, Responder, Role, Sealer, Secret, SessionTable, StaticKey,
+    Hints, KeyStore, Reply, Request, Responder, Role, SealError, Sealer, Secret, SessionTable, StaticKey,
 };
 use starfarm_protocol::spec::JobSpec;
 use starfarm_protocol::wire::{
@@ -26,6 +26,9 @@ use starfarm_protocol::wire::{
 
 /// Nothing in a test may take longer; a hang ends here.
 pub const LONG: Duration = Duration::from_secs(60);
+
+/// Set in the number of an incarnation that has gone.
+const AWAY: u64 = 1 << 63;
 
 /// What the scheduler heard of one result.
 #[derive(Clone, Debug)]
@@ -115,12 +118,20 @@ impl Fake {
 
     /// The scheduler forgets its sessions and comes back as another incarnation.
     pub fn restart(&self) {
-        self.epoch.fetch_add(1, Ordering::SeqCst);
+        self.epoch.store((self.epoch.load(Ordering::SeqCst) & !AWAY) + 1, Ordering::SeqCst);
     }
 
     /// The same as the incarnation of that number, which may be an older one.
     pub fn restart_as(&self, epoch: u64) {
         self.epoch.store(epoch, Ordering::SeqCst);
+    }
+
+    /// Nobody listens at the scheduler's address any more, until [`Fake::restart`].
+    pub fn go_away(&self) {
+        self.epoch.fetch_or(AWAY, Ordering::SeqCst);
+        while UdpSocket::bind(self.address).is_err() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Stores a specification and returns its hash.
@@ -179,13 +190,21 @@ impl Fake {
     }
 
     fn serve(&self, udp: UdpSocket) {
-        udp.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
         let (shared, key) = (Arc::clone(&self.shared), self.key.clone());
         let (epoch, stop) = (Arc::clone(&self.epoch), Arc::clone(&self.stop));
-        let mode = Mode { stream: false, plain: self.plain };
+        let (mode, address) = (Mode { stream: false, plain: self.plain }, self.address);
         std::thread::spawn(move || {
+            let mut udp = Some(udp);
             while !stop.load(Ordering::SeqCst) {
-                Serving::new(&udp, &shared, &key, mode, epoch.load(Ordering::SeqCst)).run(&epoch, &stop);
+                let incarnation = epoch.load(Ordering::SeqCst);
+                if incarnation & AWAY != 0 {
+                    udp = None;
+                    std::thread::sleep(Duration::from_millis(5));
+                    continue;
+                }
+                let udp = udp.get_or_insert_with(|| UdpSocket::bind(address).unwrap());
+                udp.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+                Serving::new(udp, &shared, &key, mode, incarnation).run(&epoch, &stop);
             }
         });
     }
@@ -214,6 +233,7 @@ struct Serving<'a> {
     udp: &'a UdpSocket,
     shared: &'a Mutex<Shared>,
     responder: Responder,
+    hints: Hints,
     table: SessionTable,
     sealers: HashMap<SocketAddr, Sealer>,
     epoch: u64,
@@ -234,7 +254,7 @@ impl<'a> Serving<'a> {
             responder.set_load_limit(0);
         }
         let (table, sealers, start) = (SessionTable::default(), HashMap::new(), Instant::now());
-        Self { udp, shared, responder, table, sealers, epoch, start, spoke: start }
+        Self { udp, shared, responder, hints: Hints::default(), table, sealers, epoch, start, spoke: start }
     }
 
     fn run(mut self, epoch: &AtomicU64, stop: &AtomicBool) {
@@ -267,6 +287,11 @@ impl<'a> Serving<'a> {
             Some(Kind::Data) => {
                 let mut plain = vec![0; datagram.len()];
                 let opened = self.table.open(&mut shared.keys, datagram, &mut plain, now_us, 0);
+                if let Err(SealError::UnknownSession) = opened
+                    && let Some(hint) = self.hints.answer(datagram, now_us)
+                {
+                    self.udp.send_to(&hint, from).unwrap();
+                }
                 let Ok(opened) = opened else { return };
                 if let Some(sealer) = opened.confirmed.and_then(|confirmed| confirmed.sealer) {
                     self.sealers.insert(from, sealer);

@@ -40,10 +40,12 @@ pub(crate) struct Desk {
     pub(crate) revoked: Sender<PublicKey>,
     /// Rung when a key is revoked.
     pub(crate) revocations: tokio::sync::Notify,
-    pub(crate) blobs: Mutex<Blobs>,
+    pub(crate) blobs: Arc<Mutex<Blobs>>,
     pub(crate) outputs: Arc<Mutex<OutputStore>>,
     pub(crate) changes: watch::Receiver<u64>,
     pub(crate) addresses: Vec<String>,
+    /// With less free room than this no job is taken.
+    pub(crate) low_water_bytes: u64,
     /// Contents that are on their way in, so that a transfer that broke off can go on.
     pub(crate) incoming: Mutex<HashMap<ContentHash, Incoming>>,
 }

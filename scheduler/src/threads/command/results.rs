@@ -25,7 +25,7 @@ pub(crate) async fn page(desk: &Arc<Desk>, id: JobId, skip: u64, take: u64) -> R
         Err(response) => return response,
     };
     let outputs = {
-        let outputs = desk.outputs.lock().expect("a panic under the lock ends the process");
+        let mut outputs = desk.outputs.lock().expect("a panic under the lock ends the process");
         outputs.page(id, skip, take)
     };
     let (outputs, more) = match outputs {
@@ -85,7 +85,8 @@ fn named(desk: &Desk, spec: &ContentHash, hits: &[(u128, u32)]) -> Result<Vec<Hi
     }
     let bytes = {
         let blobs = desk.blobs.lock().expect("a panic under the lock ends the process");
-        let bytes = blobs.read(spec, 0, usize::MAX).map_err(|e| format!("content {spec} cannot be read: {e}"))?;
+        let bytes =
+            blobs.read(spec, 0, usize::MAX).map_err(|e| format!("content {spec} cannot be read: {e}"))?;
         bytes.ok_or_else(|| blobs.lament(spec))?
     };
     let spec = JobSpec::from_bytes(&bytes)?;

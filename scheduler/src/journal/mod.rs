@@ -1,0 +1,192 @@
+//! The journal's files: `journal/NNNNNNNN.seg`, the segment with the highest number in use, and
+//! `ledger/NNNNNNNN.led`, the older ones in short. What a byte means is described in `protocol::journal` and
+//! `docs/journal.md`; here is how files are made, read at a start, written and let go.
+//!
+//! `open` finds the end and judges what is broken, `writer` appends, `ledger` rewrites old segments.
+
+mod ledger;
+mod open;
+mod writer;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use starfarm_protocol::ids::FarmId;
+use starfarm_protocol::journal::frame::{self, Found, Frame, Place};
+use starfarm_protocol::journal::segment::{HEAD_BYTES, Head, HeadError, Part};
+
+pub(crate) use ledger::Retirer;
+pub(crate) use writer::Journal;
+
+use crate::error::SchedulerError;
+
+/// Zeros that lie behind the last frame at all times: a segment with fewer was cut.
+const MARGIN_BYTES: u64 = 64 << 10;
+
+/// How a journal is kept, and what a person decided.
+#[derive(Clone)]
+pub(crate) struct Options {
+    /// Cut the journal where it is damaged.
+    pub(crate) salvage: bool,
+    /// The epoch that the directory remembers: a journal that does not reach it has lost its end.
+    pub(crate) expected_epoch: u64,
+    /// A segment that has grown to this many bytes gets a successor.
+    pub(crate) segment_bytes: u64,
+    /// How the segment in use is written.
+    pub(crate) medium: fn(File) -> Box<dyn Medium>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let medium: fn(File) -> Box<dyn Medium> = |file| Box::new(file);
+        Self { salvage: false, expected_epoch: 0, segment_bytes: 16 << 20, medium }
+    }
+}
+
+/// What the writer needs of a file: the seam where tests let a disk fail.
+pub(crate) trait Medium: Send {
+    /// Writes all of `bytes`.
+    fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// Makes all that was written durable.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+impl Medium for File {
+    fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write_all_at(bytes, offset)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
+
+/// Why a journal cannot be used; a sentence for a person.
+#[derive(Debug)]
+pub(crate) struct JournalError(pub(crate) String);
+
+impl fmt::Display for JournalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<JournalError> for SchedulerError {
+    fn from(error: JournalError) -> Self {
+        SchedulerError::State(error.0)
+    }
+}
+
+/// A segment's file.
+#[derive(Clone, Debug)]
+struct Segment {
+    path: PathBuf,
+    head: Head,
+}
+
+/// Where the frames of a segment end, and with what.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    at: usize,
+    place: Place,
+    /// Highest epoch among them.
+    epoch: u64,
+    /// It ends with a seal: another segment follows.
+    sealed: bool,
+    /// What lies behind is broken; in words.
+    broken: Option<&'static str>,
+}
+
+/// Walks the frames of a segment's bytes.
+fn walk(
+    bytes: &[u8],
+    start: Place,
+    each: &mut dyn FnMut(&Frame<'_>) -> Result<(), JournalError>,
+) -> Result<End, JournalError> {
+    let mut end = End { at: HEAD_BYTES, place: start, epoch: 0, sealed: false, broken: None };
+    loop {
+        match frame::read(bytes, end.at, end.place) {
+            Found::Frame(frame, length, place) => {
+                each(&frame)?;
+                (end.at, end.place, end.epoch) = (end.at + length, place, end.epoch.max(frame.epoch));
+                if frame.kind == frame::SEAL {
+                    end.sealed = true;
+                    return Ok(end);
+                }
+            }
+            Found::Nothing => return Ok(end),
+            Found::Broken(why) => {
+                end.broken = Some(why);
+                return Ok(end);
+            }
+        }
+    }
+}
+
+fn segment_path(dir: &Path, part: Part, number: u64) -> PathBuf {
+    match part {
+        Part::Journal => dir.join("journal").join(format!("{number:08}.seg")),
+        Part::Ledger => dir.join("ledger").join(format!("{number:08}.led")),
+    }
+}
+
+/// Numbers of the files of a part, in order.
+fn numbers(dir: &Path, part: Part) -> io::Result<Vec<u64>> {
+    let (folder, ending) = match part {
+        Part::Journal => ("journal", ".seg"),
+        Part::Ledger => ("ledger", ".led"),
+    };
+    let mut numbers = Vec::new();
+    let entries = match fs::read_dir(dir.join(folder)) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(numbers),
+        entries => entries?,
+    };
+    for entry in entries {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_suffix(ending)?.parse().ok());
+        numbers.extend(number);
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Makes a file, or empties one that a crash left, readable by its owner only.
+fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).truncate(true).read(true).write(true).mode(0o600).open(path)
+}
+
+/// What a directory lists is durable.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Reads the head of a segment and checks that it is the one that belongs there.
+fn read_head(path: &Path, part: Part, number: u64, farm: FarmId) -> Result<Head, JournalError> {
+    let mut block = vec![0; HEAD_BYTES];
+    let read = File::open(path).and_then(|file| file.read_exact_at(&mut block, 0));
+    let refuse = |what: String| {
+        Err(JournalError(format!(
+            "{}: {what}. Restore the state directory from a copy, or let --salvage cut the journal before it",
+            path.display()
+        )))
+    };
+    let head = match read.map_err(|_| HeadError::Broken).and_then(|()| Head::read(&block)) {
+        Ok(head) => head,
+        Err(HeadError::Broken) => return refuse("the head of the segment is damaged".into()),
+        Err(HeadError::Version(version)) => {
+            return refuse(format!("format version {version} is not known: use the newer starfarm"));
+        }
+    };
+    if head.farm != farm {
+        return refuse(format!("this segment is of farm {}, not of {farm}", head.farm));
+    }
+    if (head.part, head.number) != (part, number) {
+        return refuse(format!("this is segment {}: files were swapped or renamed", head.number));
+    }
+    Ok(head)
+}

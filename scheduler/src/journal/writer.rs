@@ -1,0 +1,198 @@
+//! The segment in use: records are gathered, and a commit writes them at once and syncs. After any failure
+//! nothing is written any more.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use starfarm_protocol::ids::FarmId;
+use starfarm_protocol::journal::frame::{FRAME_BYTES, Frame, MARK, Place, SEAL};
+use starfarm_protocol::journal::segment::{HEAD_BYTES, Head, Part};
+
+use super::{MARGIN_BYTES, Medium, Options, create, segment_path, sync_folder};
+
+/// First step of preallocation; each further one doubles up to ...
+const GROW_MIN_BYTES: u64 = 256 << 10;
+/// ... this.
+const GROW_MAX_BYTES: u64 = 4 << 20;
+
+/// The journal, open for appending.
+pub(crate) struct Journal {
+    pub(super) dir: PathBuf,
+    pub(super) farm: FarmId,
+    pub(super) options: Options,
+    pub(super) medium: Box<dyn Medium>,
+    pub(super) number: u64,
+    /// Where the next frame goes.
+    pub(super) end: u64,
+    /// Bytes of the file; zeros from `end` on.
+    pub(super) allocated: u64,
+    pub(super) place: Place,
+    /// First sequence of the commit that is gathered.
+    pub(super) commit: u64,
+    pub(super) gathered: Vec<u8>,
+    pub(super) epoch: u64,
+    /// The last record that is in the ledger.
+    pub(super) retired: u64,
+    /// A write or sync failed: nothing more is believed.
+    pub(super) failed: Option<(io::ErrorKind, String)>,
+}
+
+impl Journal {
+    /// Sequence of the last record.
+    pub(crate) fn last_sequence(&self) -> u64 {
+        self.place.sequence
+    }
+
+    /// Highest epoch that wrote here; 0 in a new journal.
+    pub(crate) fn last_epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The last record that is no longer here one by one: a replay after an earlier one is not possible, but
+    /// from the beginning it is.
+    pub(crate) fn retired(&self) -> u64 {
+        self.retired
+    }
+
+    /// Gathers a record for the next commit.
+    ///
+    /// # Errors
+    /// A write or sync failed before.
+    pub(crate) fn append(&mut self, epoch: u64, sequence: u64, kind: u8, body: &[u8]) -> io::Result<()> {
+        self.usable()?;
+        if sequence != self.place.sequence + 1 {
+            let last = self.place.sequence;
+            return Err(io::Error::other(format!("record {sequence} does not follow {last}: this is a bug")));
+        }
+        if self.gathered.is_empty() {
+            self.commit = sequence;
+        }
+        self.epoch = self.epoch.max(epoch);
+        let frame = Frame { sequence, commit: self.commit, epoch, kind, body };
+        frame.write(&mut self.place, &mut self.gathered);
+        Ok(())
+    }
+
+    /// Writes and syncs what was gathered; returns the last sequence that is durable then.
+    ///
+    /// # Errors
+    /// The disk does not take it. What was gathered counts as not written, and so does all that follows.
+    pub(crate) fn commit(&mut self) -> io::Result<u64> {
+        self.usable()?;
+        if !self.gathered.is_empty() {
+            let outcome = self.write();
+            self.noted(outcome)?;
+        }
+        Ok(self.place.sequence)
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        // Room for a mark and a seal, too.
+        self.allocate(self.end + self.gathered.len() as u64 + 4 * FRAME_BYTES as u64)?;
+        self.medium.write_at(&self.gathered, self.end)?;
+        self.medium.sync()?;
+        self.end += self.gathered.len() as u64;
+        self.gathered.clear();
+        self.gathered.shrink_to(1 << 20);
+        if self.end >= self.options.segment_bytes { self.rotate() } else { Ok(()) }
+    }
+
+    /// Leaves a sign that all before was synced, without a sync of its own: a reader then knows that what is
+    /// broken before it is damage.
+    ///
+    /// # Errors
+    /// As for [`Journal::commit`].
+    pub(crate) fn mark(&mut self) -> io::Result<()> {
+        self.usable()?;
+        if !self.gathered.is_empty() || self.end + (2 * FRAME_BYTES) as u64 + MARGIN_BYTES > self.allocated {
+            return Ok(());
+        }
+        let (sequence, mut bytes) = (self.place.sequence, Vec::new());
+        let mark = Frame { sequence, commit: sequence + 1, epoch: self.epoch, kind: MARK, body: &[] };
+        mark.write(&mut self.place, &mut bytes);
+        let outcome = self.medium.write_at(&bytes, self.end);
+        self.noted(outcome)?;
+        self.end += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Sees to it that `end` and the margin behind it are zeros on the disk.
+    fn allocate(&mut self, end: u64) -> io::Result<()> {
+        let wanted = end + MARGIN_BYTES;
+        if wanted <= self.allocated {
+            return Ok(());
+        }
+        let step = (self.allocated).clamp(GROW_MIN_BYTES, GROW_MAX_BYTES);
+        let to = wanted.max(self.allocated + step);
+        // Zeros that are written: what fallocate promises still changes the file's extents at each sync.
+        write_zeros(&mut *self.medium, self.allocated, to)?;
+        self.medium.sync()?;
+        self.allocated = to;
+        Ok(())
+    }
+
+    /// The next segment is made and durable, then this one is sealed.
+    fn rotate(&mut self) -> io::Result<()> {
+        let (sequence, mut seal, mut place) = (self.place.sequence, Vec::new(), self.place);
+        let (commit, epoch) = (sequence + 1, self.epoch);
+        let number = (self.number + 1).to_le_bytes();
+        Frame { sequence, commit, epoch, kind: SEAL, body: &number }.write(&mut place, &mut seal);
+        let head = Head {
+            part: Part::Journal,
+            farm: self.farm,
+            number: self.number + 1,
+            first: sequence + 1,
+            last: 0,
+            chain: place.chain,
+            seal: 0,
+        };
+        let (medium, allocated) = new_segment(&self.dir, &head, &self.options)?;
+        self.medium.write_at(&seal, self.end)?;
+        self.medium.sync()?;
+        (self.medium, self.allocated, self.end) = (medium, allocated, HEAD_BYTES as u64);
+        (self.number, self.place) = (self.number + 1, place);
+        Ok(())
+    }
+
+    fn usable(&self) -> io::Result<()> {
+        match &self.failed {
+            None => Ok(()),
+            Some((kind, why)) => Err(io::Error::new(*kind, format!("a write failed before: {why}"))),
+        }
+    }
+
+    fn noted(&mut self, outcome: io::Result<()>) -> io::Result<()> {
+        if let Err(error) = &outcome {
+            self.failed = Some((error.kind(), error.to_string()));
+        }
+        outcome
+    }
+}
+
+/// Makes a segment, durably.
+pub(super) fn new_segment(dir: &Path, head: &Head, options: &Options) -> io::Result<(Box<dyn Medium>, u64)> {
+    let path = segment_path(dir, Part::Journal, head.number);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let file: File = create(&path)?;
+    let mut medium = (options.medium)(file);
+    medium.write_at(&head.to_bytes(), 0)?;
+    write_zeros(&mut *medium, HEAD_BYTES as u64, GROW_MIN_BYTES)?;
+    medium.sync()?;
+    sync_folder(&path)?;
+    sync_folder(path.parent().unwrap_or(dir))?;
+    Ok((medium, GROW_MIN_BYTES))
+}
+
+fn write_zeros(medium: &mut dyn Medium, from: u64, to: u64) -> io::Result<()> {
+    let zeros = vec![0; (to - from).min(1 << 20) as usize];
+    let mut at = from;
+    while at < to {
+        let count = (to - at).min(zeros.len() as u64);
+        medium.write_at(&zeros[..count as usize], at)?;
+        at += count;
+    }
+    Ok(())
+}
