@@ -261,6 +261,7 @@ mod tests {
         assert!(free_bytes(disk.path()).unwrap() >= BALLAST_BYTES);
         let file = OpenOptions::new().write(true).open(&filler).unwrap();
         file.set_len(file.metadata().unwrap().len() - (4 << 20)).unwrap();
+        drop(file);
         assert_eq!(ballast.tend().unwrap(), Tended::Same, "there is room for it, but only below the mark");
         fs::remove_file(filler).unwrap();
         assert_eq!(ballast.tend().unwrap(), Tended::Made);
