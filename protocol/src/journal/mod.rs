@@ -4,6 +4,8 @@
 
 mod bytes;
 mod codec;
+pub mod frame;
 pub mod record;
+pub mod segment;
 
 pub use record::Record;

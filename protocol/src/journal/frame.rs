@@ -1,0 +1,282 @@
+//! Frames: how a record lies in a segment. Each carries the checksum of the one before (a chain) and the first
+//! sequence of its commit, by which a reader can tell a write that was cut short from damage: a frame of a
+//! later commit was only written once all before it were on the disk.
+//!
+//! | offset | size | field |
+//! | --- | --- | --- |
+//! | 0 | 4 | length of the body |
+//! | 4 | 4 | CRC32C of the other bytes of this header |
+//! | 8 | 4 | CRC32C of the body |
+//! | 12 | 8 | sequence: one more than the last record's; a mark and a seal repeat that |
+//! | 20 | 4 | the chain: header CRC of the frame before |
+//! | 24 | 8 | first sequence of the commit |
+//! | 32 | 8 | epoch of the scheduler that wrote it |
+//! | 40 | 1 | kind: 0 a mark, 255 a seal, else a record's |
+//! | 41 | n | body |
+//! | 41 + n | 1 | 0xA5: the frame was written to its end |
+
+/// Bytes before the body.
+pub const HEADER_BYTES: usize = 41;
+/// Bytes of a frame beside its body.
+pub const FRAME_BYTES: usize = HEADER_BYTES + 1;
+/// Bytes of a body at most: 64 MiB.
+pub const BODY_BYTES_MAX: usize = 64 << 20;
+/// Kind of a mark: what lies before it was synced.
+pub const MARK: u8 = 0;
+/// Kind of a seal: the segment ends here and another one follows.
+pub const SEAL: u8 = 255;
+const END: u8 = 0xA5;
+/// What a disk writes whole or not at all.
+const SECTOR: usize = 512;
+
+/// Place in the chain: what the next frame follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Place {
+    /// Sequence of the last record.
+    pub sequence: u64,
+    /// Header CRC of the last frame.
+    pub chain: u32,
+}
+
+/// A frame that was read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Frame<'a> {
+    /// Sequence.
+    pub sequence: u64,
+    /// First sequence of its commit.
+    pub commit: u64,
+    /// Epoch.
+    pub epoch: u64,
+    /// Kind.
+    pub kind: u8,
+    /// Body.
+    pub body: &'a [u8],
+}
+
+impl Frame<'_> {
+    /// Appends the frame that follows `place`, and moves `place` on.
+    pub fn write(&self, place: &mut Place, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&(self.body.len() as u32).to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&crc32c::crc32c(self.body).to_le_bytes());
+        out.extend_from_slice(&self.sequence.to_le_bytes());
+        out.extend_from_slice(&place.chain.to_le_bytes());
+        out.extend_from_slice(&self.commit.to_le_bytes());
+        out.extend_from_slice(&self.epoch.to_le_bytes());
+        out.push(self.kind);
+        let crc = header_crc(&out[start..]);
+        out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
+        out.extend_from_slice(self.body);
+        out.push(END);
+        *place = Place { sequence: self.sequence, chain: crc };
+    }
+
+    /// It holds a record.
+    pub fn is_record(&self) -> bool {
+        self.kind != MARK && self.kind != SEAL
+    }
+}
+
+fn header_crc(header: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&header[..4]), &header[8..HEADER_BYTES])
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes[at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+/// What lies at a place of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found<'a> {
+    /// A frame that follows the one before, the bytes it takes, and the place after it.
+    Frame(Frame<'a>, usize, Place),
+    /// Only zeros: nothing was written here.
+    Nothing,
+    /// Something that is no frame, or not the next one; in words.
+    Broken(&'static str),
+}
+
+/// Reads what begins at `at` of a segment's bytes and must follow `place`.
+pub fn read(bytes: &[u8], at: usize, place: Place) -> Found<'_> {
+    let rest = &bytes[at.min(bytes.len())..];
+    let (frame, chain, crc) = match parse(rest) {
+        Ok(parsed) => parsed,
+        Err(_) if rest.iter().all(|&byte| byte == 0) => return Found::Nothing,
+        Err(why) => return Found::Broken(why),
+    };
+    let expected = place.sequence + u64::from(frame.is_record());
+    if chain != place.chain {
+        return Found::Broken("a frame that does not follow the one before");
+    }
+    if frame.sequence != expected {
+        return Found::Broken("a frame with another number than the next");
+    }
+    Found::Frame(frame, FRAME_BYTES + frame.body.len(), Place { sequence: frame.sequence, chain: crc })
+}
+
+/// The frame at the start of `bytes`, its chain and its own header CRC.
+fn parse(bytes: &[u8]) -> Result<(Frame<'_>, u32, u32), &'static str> {
+    let header = bytes.get(..HEADER_BYTES).ok_or("a header that is cut short")?;
+    let crc = u32_at(header, 4);
+    if crc != header_crc(header) {
+        return Err("a header with a wrong checksum");
+    }
+    let length = u32_at(header, 0) as usize;
+    let body = bytes.get(HEADER_BYTES..HEADER_BYTES + length).ok_or("a body that is cut short")?;
+    if bytes.get(HEADER_BYTES + length) != Some(&END) {
+        return Err("a frame without its end");
+    }
+    if u32_at(header, 8) != crc32c::crc32c(body) {
+        return Err("a body with a wrong checksum");
+    }
+    let frame = Frame {
+        sequence: u64_at(header, 12),
+        commit: u64_at(header, 24),
+        epoch: u64_at(header, 32),
+        kind: header[40],
+        body,
+    };
+    Ok((frame, u32_at(header, 20), crc))
+}
+
+/// End of what was written: one past the last byte that is not zero.
+pub fn written(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1)
+}
+
+/// What is broken at `at`, where frames after `place` were expected, is the rest of a commit that never
+/// reached the disk whole, so that nobody was told of it. Else it is damage.
+///
+/// A commit is written onto zeros. Where it was cut short, its end is missing, or sectors of it are; and no
+/// frame of a later commit can be there, since those are written after the sync.
+pub fn is_torn(bytes: &[u8], at: usize, place: Place) -> bool {
+    if proves_synced(bytes, at, place) {
+        return false;
+    }
+    let end = written(bytes);
+    if end <= at || bytes[end - 1] != END {
+        return true;
+    }
+    let mut from = at;
+    while from < end {
+        let to = (from / SECTOR + 1) * SECTOR;
+        if bytes[from..to.min(end)].iter().all(|&byte| byte == 0) {
+            return true;
+        }
+        from = to;
+    }
+    false
+}
+
+/// A frame behind `at` belongs to a commit that began after the record that should be at `at`.
+pub fn proves_synced(bytes: &[u8], at: usize, place: Place) -> bool {
+    let missing = place.sequence + 1;
+    (at..bytes.len().saturating_sub(HEADER_BYTES)).any(|at| {
+        // The cheap tests first: nearly no place looks like a header.
+        let rest = &bytes[at..];
+        let commit = u64_at(rest, 24);
+        commit > missing
+            && commit <= u64_at(rest, 12).saturating_add(1)
+            && u32_at(rest, 0) as usize <= BODY_BYTES_MAX
+            && parse(rest).is_ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Commits of so many records each, a mark behind each but the last.
+    fn commits(counts: &[u64]) -> (Vec<u8>, Vec<usize>) {
+        let (mut bytes, mut place, mut ends) = (Vec::new(), Place::default(), Vec::new());
+        for (i, &count) in counts.iter().enumerate() {
+            let commit = place.sequence + 1;
+            for _ in 0..count {
+                let body = vec![7; 10 + place.sequence as usize % 5];
+                let frame = Frame { sequence: place.sequence + 1, commit, epoch: 1, kind: 6, body: &body };
+                frame.write(&mut place, &mut bytes);
+                ends.push(bytes.len());
+            }
+            if i + 1 < counts.len() {
+                let (sequence, commit) = (place.sequence, place.sequence + 1);
+                Frame { sequence, commit, epoch: 1, kind: MARK, body: &[] }.write(&mut place, &mut bytes);
+            }
+        }
+        (bytes, ends)
+    }
+
+    fn last(bytes: &[u8]) -> (usize, Place, Found<'_>) {
+        let (mut at, mut place) = (0, Place::default());
+        loop {
+            match read(bytes, at, place) {
+                Found::Frame(_, length, next) => (at, place) = (at + length, next),
+                other => return (at, place, other),
+            }
+        }
+    }
+
+    #[test]
+    fn frames_come_back_and_end_at_the_zeros() {
+        let (mut bytes, ends) = commits(&[3, 2]);
+        let end = bytes.len();
+        bytes.resize(end + 5_000, 0);
+        let (at, place, found) = last(&bytes);
+        assert_eq!((at, place.sequence, found), (end, 5, Found::Nothing));
+        assert_eq!((ends.len(), written(&bytes)), (5, end));
+    }
+
+    #[test]
+    fn a_flip_before_a_later_commit_is_damage_and_no_flip_passes() {
+        let (mut bytes, _) = commits(&[3, 2, 1]);
+        let end = bytes.len();
+        bytes.resize(end + 5_000, 0);
+        let synced = end - FRAME_BYTES - 10 - 5 % 5;
+        for bit in 0..end * 8 {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let (at, place, found) = last(&bytes);
+            assert!(matches!(found, Found::Broken(_)), "bit {bit}: {found:?}");
+            // The mark before the last commit is the last proof.
+            if bit / 8 < synced - FRAME_BYTES {
+                assert!(!is_torn(&bytes, at, place), "bit {bit} in the synced part");
+            }
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+
+    #[test]
+    fn a_commit_that_was_cut_short_is_torn() {
+        let (bytes, _) = commits(&[2, 40]);
+        let (first, _) = commits(&[2]);
+        for cut in first.len() + FRAME_BYTES + 1..bytes.len() {
+            let mut torn = bytes[..cut].to_vec();
+            torn.resize(bytes.len() + 5_000, 0);
+            let (at, place, found) = last(&torn);
+            if found != Found::Nothing {
+                assert!(is_torn(&torn, at, place), "cut at {cut}");
+            }
+            assert!(place.sequence >= 2);
+        }
+        // Any sector of it may be missing.
+        let from = (first.len() + FRAME_BYTES) / SECTOR + 1;
+        for sector in from..bytes.len() / SECTOR {
+            let mut torn = bytes.clone();
+            torn[sector * SECTOR..(sector + 1) * SECTOR].fill(0);
+            torn.resize(bytes.len() + 5_000, 0);
+            let (at, place, _) = last(&torn);
+            assert!(is_torn(&torn, at, place), "sector {sector}");
+        }
+    }
+
+    #[test]
+    fn a_swapped_frame_breaks_the_chain() {
+        let (bytes, ends) = commits(&[3]);
+        let mut swapped = bytes[..ends[0]].to_vec();
+        swapped.extend_from_slice(&bytes[ends[1]..]);
+        assert!(matches!(last(&swapped).2, Found::Broken(why) if why.contains("follow")));
+    }
+}
