@@ -9,10 +9,14 @@ mod args;
 mod blobs;
 #[expect(dead_code, reason = "the threads begin to use it next")]
 mod checkpoint;
+#[expect(dead_code, reason = "the threads begin to use it next")]
+mod disk;
 mod error;
 #[cfg_attr(not(test), expect(dead_code, reason = "the threads begin to use it next"))]
 mod outputs;
 mod packed;
+#[cfg(test)]
+mod small_disk;
 mod start;
 mod state;
 mod threads;

@@ -344,4 +344,4 @@ fn read(bytes: &[u8]) -> Option<Output> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -29,8 +29,9 @@ pub(crate) const HEADER_BYTES: u64 = 64;
 const MARKER: &[u8; 8] = b"starpk01";
 const GONE_AT: u64 = 56;
 const GONE: u8 = 255;
-/// Bytes that a scan reads at once.
+/// Bytes that a scan reads at once where it goes on, and where it has jumped over a body.
 const WINDOW_BYTES: usize = 256 << 10;
+const JUMP_BYTES: usize = 4 << 10;
 
 /// Meaning of an entry to the one who wrote it.
 pub(crate) type Label = [u8; 32];
@@ -230,7 +231,8 @@ impl<'a> Window<'a> {
     fn from(&mut self, at: u64) -> io::Result<&[u8]> {
         let held = self.start + self.bytes.len() as u64;
         if at < self.start || at + HEADER_BYTES > held {
-            let count = self.end.saturating_sub(at).min(WINDOW_BYTES as u64) as usize;
+            let most = if at > held { JUMP_BYTES } else { WINDOW_BYTES };
+            let count = self.end.saturating_sub(at).min(most as u64) as usize;
             self.bytes.resize(count, 0);
             self.file.read_exact_at(&mut self.bytes, at)?;
             self.start = at;

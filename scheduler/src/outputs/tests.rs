@@ -31,7 +31,7 @@ impl Drop for Scratch {
 }
 
 /// Four units that wrote different lengths, in the batch of record `sequence`.
-fn units(sequence: u64) -> Vec<(u128, CommandUnit)> {
+pub(crate) fn units(sequence: u64) -> Vec<(u128, CommandUnit)> {
     let unit = |i: u64| CommandUnit {
         failed: None,
         code: 0,

@@ -44,6 +44,8 @@ const MAY_USE: &[(&str, MayUse)] = &[
             "starfarm-net",
         ]),
     ),
+    // An audit shares no accounting code with the scheduler, so it may not even see it.
+    ("starfarm-audit", MayUse::Only(&["starfarm-protocol"])),
     // The simulator drives the real cores and never the rim.
     ("starfarm-sim", MayUse::Only(CORES_AND_BELOW)),
     ("starfarm", MayUse::All),

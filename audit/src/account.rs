@@ -1,0 +1,369 @@
+//! One job's account: its records in order, and what they come to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
+use starfarm_protocol::job::{JobFacts, JobState, WorkFacts};
+use starfarm_protocol::journal::record::{Ended, JobTotals};
+use starfarm_protocol::spec::Stop;
+
+use crate::books::Place;
+use crate::certificate::{Certificate, NodeShare};
+use crate::report::{JobReport, Verdict, Violations};
+use crate::tiling::{Clash, Class, Tiling};
+use crate::time::utc;
+
+/// Hits gathered before doubles are thrown out, at least.
+const HITS_LOOSE_MIN: usize = 64 * 1024;
+
+/// The last end of a job.
+#[derive(Debug)]
+struct End {
+    totals: JobTotals,
+    /// How many epochs there were by then.
+    epochs: usize,
+}
+
+/// A job.
+#[derive(Debug)]
+pub(crate) struct Account {
+    facts: JobFacts,
+    state: JobState,
+    tiling: Tiling,
+    clashes: Vec<Clash>,
+    hits: Vec<(u128, u32)>,
+    /// How many of the hits are known to differ.
+    hits_sorted: usize,
+    by_node: BTreeMap<NodeId, u128>,
+    conflicts: u64,
+    end: Option<End>,
+    /// Which of the farm's epochs it was submitted in.
+    first_epoch: usize,
+    /// Where a unit was decided last.
+    decided: Place,
+    violations: Violations,
+}
+
+impl Account {
+    /// A job that was submitted while the farm had seen `epochs` epochs.
+    pub(crate) fn open(facts: JobFacts, epochs: usize, place: Place) -> Self {
+        let mut account = Self {
+            facts,
+            state: JobState::Queued,
+            tiling: Tiling::default(),
+            clashes: Vec::new(),
+            hits: Vec::new(),
+            hits_sorted: 0,
+            by_node: BTreeMap::new(),
+            conflicts: 0,
+            end: None,
+            first_epoch: epochs.saturating_sub(1),
+            decided: place,
+            violations: Violations::default(),
+        };
+        if account.facts.units == 0 {
+            account.wrong(None, "it was submitted with no unit");
+        }
+        account
+    }
+
+    fn wrong(&mut self, units: Option<(u128, u128)>, what: impl Into<String>) {
+        self.violations.of_job(self.facts.job, units, what.into());
+    }
+
+    /// Units are decided; `node` computed them where they are done.
+    pub(crate) fn count(&mut self, lo: u128, hi: u128, class: Class, node: Option<NodeId>, place: Place) {
+        let inside = hi.min(self.facts.units);
+        if hi > inside {
+            let what = format!("{} outside of the space, which ends at {}", class.word(), self.facts.units);
+            self.wrong(Some((lo.max(inside), hi)), what);
+        }
+        if lo >= inside {
+            return;
+        }
+        if let Some(node) = node {
+            *self.by_node.entry(node).or_default() += inside - lo;
+        }
+        self.decided = place;
+        self.tiling.add(lo, inside, class, &mut self.clashes);
+        self.tell_clashes();
+    }
+
+    /// Hits of a search.
+    pub(crate) fn add_hits(&mut self, hits: &[(u128, u32)]) {
+        for &(unit, target) in hits {
+            if unit >= self.facts.units {
+                let what = format!("a hit outside of the space, which ends at {}", self.facts.units);
+                self.wrong(Some((unit, unit.saturating_add(1))), what);
+                continue;
+            }
+            match self.facts.work {
+                WorkFacts::Search { targets, .. } if target < targets => self.hits.push((unit, target)),
+                WorkFacts::Search { targets, .. } => {
+                    let what = format!("a hit of target {target}, but there are {targets}");
+                    self.wrong(Some((unit, unit + 1)), what);
+                }
+                _ => self.wrong(Some((unit, unit + 1)), "a hit of a job that searches nothing"),
+            }
+        }
+        if self.hits.len() >= (2 * self.hits_sorted).max(HITS_LOOSE_MIN) {
+            self.sort_hits();
+        }
+    }
+
+    fn sort_hits(&mut self) {
+        self.hits.sort_unstable();
+        self.hits.dedup();
+        self.hits_sorted = self.hits.len();
+    }
+
+    /// A state that is no end.
+    pub(crate) fn set_state(&mut self, state: JobState) {
+        if self.end.is_some() {
+            self.wrong(None, format!("its state becomes {} after its end", state.word()));
+        } else if state.ended() {
+            self.wrong(None, format!("it is {} without an end on record", state.word()));
+        }
+        self.state = state;
+    }
+
+    /// Two nodes said different things.
+    pub(crate) fn add_conflict(&mut self) {
+        self.conflicts += 1;
+    }
+
+    /// Failed units are wanted again.
+    pub(crate) fn retry(&mut self, units: &[(u128, u128)]) {
+        self.tiling.retry(units, &mut self.clashes);
+        self.tell_clashes();
+        if self.end.take().is_some() {
+            self.state = JobState::Queued;
+        }
+    }
+
+    /// The end, with what the scheduler says of it.
+    pub(crate) fn end(&mut self, ended: &Ended, epochs: usize) {
+        if self.end.is_some() {
+            return self.wrong(None, "it ends a second time");
+        }
+        let units = self.facts.units;
+        let mut abandoned = Vec::with_capacity(ended.abandoned.len());
+        for &(lo, hi) in &ended.abandoned {
+            if hi > units {
+                let what = format!("abandoned outside of the space, which ends at {units}");
+                self.wrong(Some((lo.max(units), hi)), what);
+            }
+            if lo < units {
+                abandoned.push((lo, hi.min(units)));
+            }
+        }
+        for (lo, hi) in self.tiling.end(&abandoned, units, &mut self.clashes) {
+            let what = "a gap: neither done nor failed nor abandoned when the job ended";
+            self.wrong(Some((lo, hi)), what);
+        }
+        self.tell_clashes();
+        for (class, claimed) in [(Class::Done, ended.done), (Class::Failed, ended.failed)] {
+            let found = self.tiling.count(class);
+            if found != claimed {
+                let word = class.word();
+                let what =
+                    format!("the scheduler said that {claimed} units were {word}, the records say {found}");
+                self.wrong(Some((0, units)), what);
+            }
+        }
+        if ended.totals.conflicts != self.conflicts {
+            let (claimed, found) = (ended.totals.conflicts, self.conflicts);
+            self.wrong(None, format!("the scheduler said {claimed} conflicts, the records say {found}"));
+        }
+        self.check_state(ended.state);
+        self.state = ended.state;
+        self.end = Some(End { totals: ended.totals, epochs });
+    }
+
+    /// Whether the state that it ended in fits its units.
+    fn check_state(&mut self, state: JobState) {
+        let (failed, abandoned) = (self.tiling.count(Class::Failed), self.tiling.count(Class::Abandoned));
+        self.sort_hits();
+        let found: BTreeSet<u32> = self.hits.iter().map(|hit| hit.1).collect();
+        let may_end_early = match self.facts.work {
+            WorkFacts::Search { stop: Stop::FirstHit, .. } => !found.is_empty(),
+            WorkFacts::Search { stop: Stop::AllTargets, targets } => found.len() as u64 == u64::from(targets),
+            _ => false,
+        };
+        match state {
+            JobState::Finished if failed > 0 => {
+                self.wrong(None, format!("it ended as finished, and {failed} units have failed"));
+            }
+            JobState::Failed if failed == 0 => self.wrong(None, "it ended as failed, and no unit has failed"),
+            JobState::Finished | JobState::Failed if abandoned > 0 && !may_end_early => {
+                let what = format!("{abandoned} units are abandoned, and nothing was found to end it early");
+                self.wrong(None, what);
+            }
+            JobState::Finished | JobState::Failed | JobState::Cancelled => {}
+            other => self.wrong(None, format!("it ended as {}, which is no end", other.word())),
+        }
+    }
+
+    fn tell_clashes(&mut self) {
+        for clash in std::mem::take(&mut self.clashes) {
+            let (units, what) = match clash {
+                Clash::Twice { lo, hi, was: Class::Abandoned, now } => {
+                    ((lo, hi), format!("abandoned, and {} as well", now.word()))
+                }
+                Clash::Twice { lo, hi, was, now: Class::Abandoned } => {
+                    ((lo, hi), format!("{}, and abandoned as well", was.word()))
+                }
+                Clash::Twice { lo, hi, was, now } => {
+                    ((lo, hi), format!("counted twice: {}, and {} again", was.word(), now.word()))
+                }
+                Clash::Stray { lo, hi, now } => {
+                    let what =
+                        format!("{} after the job's end, and not among what was abandoned", now.word());
+                    ((lo, hi), what)
+                }
+                Clash::Not { lo, hi, class } => {
+                    ((lo, hi), format!("to be tried again, and had not {} before", class.word()))
+                }
+            };
+            self.wrong(Some(units), what);
+        }
+    }
+
+    /// Whether it has ended, as far as the records go.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// No more records follow. `last` is where the last one stands that tells of work.
+    pub(crate) fn close(&mut self, nodes: &BTreeMap<NodeId, String>, last: Place) {
+        self.tiling.sweep(&mut self.clashes);
+        self.tell_clashes();
+        self.sort_hits();
+        let strangers: Vec<_> = self
+            .by_node
+            .iter()
+            .filter(|(node, _)| !nodes.contains_key(node))
+            .map(|(&n, &u)| (n, u))
+            .collect();
+        for (node, units) in strangers {
+            let what = format!("{units} units were counted from node {}, which never joined", node.0);
+            self.wrong(None, what);
+        }
+        let decided = self.tiling.count(Class::Done) + self.tiling.count(Class::Failed);
+        let follows = last.commit > self.decided.commit;
+        if self.end.is_none() && decided == self.facts.units && follows {
+            let what = format!(
+                "all units are decided since record {}, and no end of the job is on record",
+                self.decided.sequence
+            );
+            self.wrong(Some((0, self.facts.units)), what);
+        }
+    }
+
+    /// What is wrong.
+    pub(crate) fn take_violations(&mut self) -> Violations {
+        std::mem::take(&mut self.violations)
+    }
+
+    /// The job as its records tell. `broken` says that something is wrong with it.
+    pub(crate) fn report(
+        &self,
+        farm: &str,
+        epochs: &[u64],
+        nodes: &BTreeMap<NodeId, String>,
+        broken: bool,
+    ) -> JobReport {
+        let count = |class| self.tiling.count(class);
+        let (failed, abandoned) = (count(Class::Failed), count(Class::Abandoned));
+        let verdict = match &self.end {
+            _ if broken => Verdict::Broken,
+            None => Verdict::NotEnded,
+            Some(_) if abandoned > 0 => Verdict::EndedEarly,
+            Some(_) if failed > 0 => Verdict::CompleteWithFailures,
+            Some(_) => Verdict::Complete,
+        };
+        let mut report = JobReport {
+            id: self.facts.job,
+            name: self.facts.name.clone(),
+            state: self.state.word(),
+            verdict,
+            units_total: self.facts.units.to_string(),
+            units_done: count(Class::Done).to_string(),
+            units_failed: failed.to_string(),
+            units_abandoned: abandoned.to_string(),
+            hits: self.hits.len() as u64,
+            certificate: None,
+            certificate_hash: None,
+        };
+        if let Some(end) = self.end.as_ref().filter(|_| !broken) {
+            let certificate = self.certify(end, &report, farm, epochs, nodes);
+            report.certificate_hash = Some(certificate.hash());
+            report.certificate = Some(certificate);
+        }
+        report
+    }
+
+    fn certify(
+        &self,
+        end: &End,
+        report: &JobReport,
+        farm: &str,
+        epochs: &[u64],
+        nodes: &BTreeMap<NodeId, String>,
+    ) -> Certificate {
+        let mut shares: BTreeMap<&str, u128> = BTreeMap::new();
+        for (node, units) in &self.by_node {
+            *shares.entry(nodes.get(node).map_or("", String::as_str)).or_default() += units;
+        }
+        let share = |(name, units): (&str, u128)| NodeShare { name: name.into(), units: units.to_string() };
+        let totals = &end.totals;
+        Certificate {
+            farm: farm.to_owned(),
+            job: self.facts.job,
+            name: self.facts.name.clone(),
+            user: self.facts.user.clone(),
+            spec: self.facts.spec,
+            verdict: report.verdict,
+            state: report.state,
+            units_total: report.units_total.clone(),
+            units_done: report.units_done.clone(),
+            units_failed: report.units_failed.clone(),
+            units_abandoned: report.units_abandoned.clone(),
+            intervals_hash: self.intervals_hash(),
+            hits: report.hits,
+            hits_hash: self.hits_hash(),
+            units_duplicate: totals.duplicate_units.to_string(),
+            tasks_dispatched: totals.dispatched,
+            tasks_resent: totals.resent,
+            tasks_copied: totals.copies,
+            conflicts: self.conflicts,
+            epochs: epochs.get(self.first_epoch..end.epochs).unwrap_or_default().to_vec(),
+            nodes: shares.into_iter().map(share).collect(),
+            submitted: utc(self.facts.at_us),
+            started: totals.started_us.map(utc),
+            ended: totals.ended_us.map(utc),
+        }
+    }
+
+    fn intervals_hash(&self) -> ContentHash {
+        let mut text = String::new();
+        for run in self.tiling.runs() {
+            let _ = writeln!(text, "{} {} {}", run.class.word(), run.lo, run.hi);
+        }
+        ContentHash::of(text.as_bytes())
+    }
+
+    fn hits_hash(&self) -> ContentHash {
+        let mut text = String::new();
+        for (unit, target) in &self.hits {
+            let _ = writeln!(text, "{unit} {target}");
+        }
+        ContentHash::of(text.as_bytes())
+    }
+
+    /// Its number.
+    pub(crate) fn id(&self) -> JobId {
+        self.facts.job
+    }
+}

@@ -1,0 +1,195 @@
+//! All records of a farm in the order of their sequence, each to the account of its job.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use starfarm_protocol::ids::{JobId, NodeId};
+use starfarm_protocol::journal::Record;
+
+use crate::account::Account;
+use crate::report::{Report, Violations};
+use crate::tiling::Class;
+
+/// Where a record stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Place {
+    /// Its number, gapless.
+    pub sequence: u64,
+    /// Number of the first record that became durable together with it.
+    pub commit: u64,
+}
+
+/// The books of a farm, kept anew from its records.
+#[derive(Debug, Default)]
+pub struct Books {
+    accounts: BTreeMap<JobId, Account>,
+    nodes: BTreeMap<NodeId, String>,
+    epochs: Vec<u64>,
+    /// Jobs that have records and no submission; told once each.
+    unknown: BTreeSet<JobId>,
+    deleted: u64,
+    records: u64,
+    last: Place,
+    /// Where the last record stands that tells of work: a scheduler that just started writes others first.
+    last_work: Place,
+    violations: Violations,
+    notes: Vec<String>,
+}
+
+impl Books {
+    /// Enters a record.
+    pub fn enter(&mut self, place: Place, record: &Record) {
+        self.records += 1;
+        self.last = place;
+        if tells_of_work(record) {
+            self.last_work = place;
+        }
+        match record {
+            Record::Epoch { epoch, .. } => {
+                if let Some(&last) = self.epochs.last().filter(|&&last| last >= epoch.0) {
+                    let what =
+                        format!("epoch {} begins after epoch {last}: two schedulers wrote here", epoch.0);
+                    self.violations.of_journal(what);
+                }
+                self.epochs.push(epoch.0);
+            }
+            Record::Node { node, name, .. } => drop(self.nodes.insert(*node, name.clone())),
+            Record::Submitted(facts) => {
+                let account = Account::open(facts.clone(), self.epochs.len(), place);
+                if let Some(mut before) = self.accounts.insert(facts.job, account) {
+                    self.violations.of_job(facts.job, None, "it was submitted twice".to_owned());
+                    self.keep_violations(&mut before);
+                }
+            }
+            Record::Deleted { job } => self.delete(*job),
+            _ => self.enter_for_job(place, record),
+        }
+    }
+
+    fn enter_for_job(&mut self, place: Place, record: &Record) {
+        let Some(id) = job_of(record) else { return };
+        let Some(account) = self.accounts.get_mut(&id) else {
+            if self.unknown.insert(id) {
+                let what =
+                    format!("record {} is of it, and it was never submitted, or was deleted", place.sequence);
+                self.violations.of_job(id, None, what);
+            }
+            return;
+        };
+        match record {
+            Record::Done { node, pieces, hits, .. } => {
+                for &(lo, hi) in pieces {
+                    account.count(lo, hi, Class::Done, Some(*node), place);
+                }
+                account.add_hits(hits);
+            }
+            Record::Ran { node, units, .. } => {
+                for (unit, outcome) in units {
+                    let hi = unit.saturating_add(1);
+                    match outcome.failed {
+                        None => account.count(*unit, hi, Class::Done, Some(*node), place),
+                        Some(_) => account.count(*unit, hi, Class::Failed, None, place),
+                    }
+                }
+            }
+            Record::Failed { unit, .. } => {
+                account.count(*unit, unit.saturating_add(1), Class::Failed, None, place);
+            }
+            Record::Retried { units, .. } => account.retry(units),
+            Record::State { state, .. } => account.set_state(*state),
+            Record::Conflict { .. } => account.add_conflict(),
+            Record::Ended(ended) => account.end(ended, self.epochs.len()),
+            _ => {}
+        }
+    }
+
+    fn delete(&mut self, id: JobId) {
+        // The ledger may have dropped what a deleted job once had.
+        let Some(mut account) = self.accounts.remove(&id) else { return };
+        self.deleted += 1;
+        if !account.has_ended() {
+            self.violations.of_job(id, None, "it was deleted before it had ended".to_owned());
+        }
+        account.close(&self.nodes, Place::default());
+        self.keep_violations(&mut account);
+    }
+
+    fn keep_violations(&mut self, account: &mut Account) {
+        let Violations { told, untold } = account.take_violations();
+        told.into_iter().for_each(|violation| self.violations.push_always(violation));
+        self.violations.untold += untold;
+    }
+
+    /// Something is wrong with the journal itself.
+    pub fn wrong(&mut self, what: String) {
+        self.violations.of_journal(what);
+    }
+
+    /// A person should know this.
+    pub fn note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+
+    /// The last epoch, if there is one.
+    pub fn epoch(&self) -> Option<u64> {
+        self.epochs.last().copied()
+    }
+
+    /// Sequence of the last record; 0 without one.
+    pub fn last_sequence(&self) -> u64 {
+        self.last.sequence
+    }
+
+    /// No more records follow: what they come to. `farm` is the farm's identity.
+    pub fn close(mut self, farm: &str) -> Report {
+        let mut jobs = Vec::with_capacity(self.accounts.len());
+        for (_, mut account) in std::mem::take(&mut self.accounts) {
+            account.close(&self.nodes, self.last_work);
+            let id = account.id();
+            let violations = account.take_violations();
+            let known = self.violations.told.iter().any(|violation| violation.job == Some(id));
+            let broken = known || !violations.is_empty();
+            jobs.push(account.report(farm, &self.epochs, &self.nodes, broken));
+            violations.told.into_iter().for_each(|violation| self.violations.push_always(violation));
+            self.violations.untold += violations.untold;
+        }
+        if self.deleted > 0 {
+            self.notes.push(format!("{} deleted jobs are in the records and not certified", self.deleted));
+        }
+        Report {
+            farm: farm.to_owned(),
+            holds: self.violations.is_empty(),
+            records: self.records,
+            last_sequence: self.last.sequence,
+            epoch: self.epochs.last().copied().unwrap_or(0),
+            jobs,
+            violations: self.violations.told,
+            violations_left_out: self.violations.untold,
+            notes: self.notes,
+        }
+    }
+}
+
+/// The job that a record is about, but for its submission and deletion.
+fn job_of(record: &Record) -> Option<JobId> {
+    match record {
+        Record::State { job, .. }
+        | Record::Moved { job, .. }
+        | Record::Leased { job, .. }
+        | Record::Done { job, .. }
+        | Record::Ran { job, .. }
+        | Record::Tried { job, .. }
+        | Record::Died { job, .. }
+        | Record::Failed { job, .. }
+        | Record::Retried { job, .. }
+        | Record::Conflict { job, .. } => Some(*job),
+        Record::Ended(ended) => Some(ended.job),
+        _ => None,
+    }
+}
+
+fn tells_of_work(record: &Record) -> bool {
+    !matches!(
+        record,
+        Record::Epoch { .. } | Record::Node { .. } | Record::Mark { .. } | Record::Pardoned { .. }
+    )
+}

@@ -1,0 +1,19 @@
+//! The audit: what a farm computed, derived anew from its ledger and journal alone (R7). It reads the same
+//! records as the scheduler and shares nothing else with it: no coverage, no counters, no checkpoint. Where
+//! the scheduler keeps books as it goes, this sorts and sweeps what was written down. Nothing is opened for
+//! writing and no lock is taken, so it can look at a farm that runs, has stopped or is broken.
+//!
+//! Here: bytes to verdicts. How a verdict is printed is the command line's matter.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod account;
+mod books;
+mod certificate;
+mod report;
+mod tiling;
+mod time;
+
+pub use books::{Books, Place};
+pub use certificate::{Certificate, NodeShare, canonical};
+pub use report::{JobReport, Report, Verdict, Violation};

@@ -1,0 +1,160 @@
+//! What an audit says: values that are printed as they are, as JSON or as a table.
+
+use serde::Serialize;
+use starfarm_protocol::ids::{ContentHash, JobId};
+
+use crate::certificate::Certificate;
+
+/// Violations of one job that are told in words; more are counted.
+const TOLD_MAX: usize = 20;
+
+/// Something that must not be.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Violation {
+    /// The job it is about; none where it is about the journal as a whole.
+    pub job: Option<JobId>,
+    /// First unit it is about, decimal.
+    pub lo: Option<String>,
+    /// End of the units it is about, exclusive, decimal.
+    pub hi: Option<String>,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// The first violations, and how many more there are.
+#[derive(Debug, Default)]
+pub(crate) struct Violations {
+    pub(crate) told: Vec<Violation>,
+    pub(crate) untold: u64,
+}
+
+impl Violations {
+    pub(crate) fn push(&mut self, violation: Violation) {
+        if self.told.len() < TOLD_MAX {
+            self.told.push(violation);
+        } else {
+            self.untold += 1;
+        }
+    }
+
+    /// One that was told elsewhere already.
+    pub(crate) fn push_always(&mut self, violation: Violation) {
+        self.told.push(violation);
+    }
+
+    pub(crate) fn of_journal(&mut self, what: String) {
+        self.push(Violation { job: None, lo: None, hi: None, what });
+    }
+
+    pub(crate) fn of_job(&mut self, job: JobId, units: Option<(u128, u128)>, what: String) {
+        let (lo, hi) = units.map(|(lo, hi)| (lo.to_string(), hi.to_string())).unzip();
+        self.push(Violation { job: Some(job), lo, hi, what });
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.told.is_empty() && self.untold == 0
+    }
+}
+
+/// What the records of a job come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Every unit is done, once.
+    Complete,
+    /// Every unit is done or has failed for good, once.
+    CompleteWithFailures,
+    /// It ended while some units were not wanted any more; the others are decided, once each.
+    EndedEarly,
+    /// Nothing to certify yet.
+    NotEnded,
+    /// The records contradict themselves or what the scheduler said.
+    Broken,
+}
+
+impl Verdict {
+    /// For a person.
+    pub fn words(self) -> &'static str {
+        match self {
+            Verdict::Complete => "complete",
+            Verdict::CompleteWithFailures => "complete with failures",
+            Verdict::EndedEarly => "ended early",
+            Verdict::NotEnded => "not ended: nothing to certify yet",
+            Verdict::Broken => "BROKEN",
+        }
+    }
+}
+
+/// A job, as its records tell.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct JobReport {
+    /// Its number.
+    pub id: JobId,
+    /// The user's name for it.
+    pub name: String,
+    /// queued, running, paused, finished, failed or cancelled.
+    pub state: &'static str,
+    /// What its records come to.
+    pub verdict: Verdict,
+    /// Decimal.
+    pub units_total: String,
+    /// Decimal.
+    pub units_done: String,
+    /// Decimal.
+    pub units_failed: String,
+    /// Decimal.
+    pub units_abandoned: String,
+    /// Different hits.
+    pub hits: u64,
+    /// Where the job has ended and nothing is wrong with it.
+    pub certificate: Option<Certificate>,
+    /// BLAKE3 of the certificate's canonical JSON.
+    pub certificate_hash: Option<ContentHash>,
+}
+
+/// What the audit of a farm comes to.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Report {
+    /// The farm's identity.
+    pub farm: String,
+    /// Nothing is wrong.
+    pub holds: bool,
+    /// Records read.
+    pub records: u64,
+    /// Sequence of the last one.
+    pub last_sequence: u64,
+    /// The last epoch.
+    pub epoch: u64,
+    /// The jobs, by number.
+    pub jobs: Vec<JobReport>,
+    /// What is wrong.
+    pub violations: Vec<Violation>,
+    /// Violations beyond those.
+    pub violations_left_out: u64,
+    /// What a person should know and what is not wrong.
+    pub notes: Vec<String>,
+}
+
+impl Report {
+    /// Leaves jobs out that are not among `ids`, with what is wrong with them. What is wrong with the
+    /// journal stays: it is under every job.
+    ///
+    /// # Errors
+    /// The first of `ids` that the records do not know.
+    pub fn only(mut self, ids: &[JobId]) -> Result<Self, JobId> {
+        if ids.is_empty() {
+            return Ok(self);
+        }
+        let known = |id: &JobId| {
+            self.jobs.iter().any(|job| job.id == *id) || self.violations.iter().any(|v| v.job == Some(*id))
+        };
+        if let Some(&missing) = ids.iter().find(|&id| !known(id)) {
+            return Err(missing);
+        }
+        self.jobs.retain(|job| ids.contains(&job.id));
+        self.violations.retain(|violation| violation.job.is_none_or(|job| ids.contains(&job)));
+        let broken = self.jobs.iter().any(|job| job.verdict == Verdict::Broken);
+        self.holds = self.violations.is_empty() && !broken;
+        Ok(self)
+    }
+}

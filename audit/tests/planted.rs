@@ -1,0 +1,345 @@
+//! Journals with one thing wrong each: the audit must name the job, the units and the fault. And journals with
+//! nothing wrong, however odd.
+#![allow(clippy::unwrap_used)]
+
+use starfarm_audit::{Books, Place, Report, Verdict};
+use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, JobId, NodeId};
+use starfarm_protocol::job::{FailedUnit, JobFacts, JobState, MaxFailures, Sizing, WorkFacts};
+use starfarm_protocol::journal::Record;
+use starfarm_protocol::journal::record::{Ended, JobTotals};
+use starfarm_protocol::spec::Stop;
+use starfarm_protocol::wire::{CommandUnit, FailReason, Outputs, Stream};
+
+const JOB: JobId = JobId(3);
+const A: NodeId = NodeId(0);
+const B: NodeId = NodeId(1);
+const COMMAND: WorkFacts = WorkFacts::Command { retries: 0 };
+const EVERY_HIT: WorkFacts = WorkFacts::Search { stop: Stop::Never, targets: 2 };
+const FIRST_HIT: WorkFacts = WorkFacts::Search { stop: Stop::FirstHit, targets: 2 };
+
+fn submitted(units: u128, work: WorkFacts) -> Record {
+    Record::Submitted(JobFacts {
+        job: JOB,
+        spec: ContentHash([7; 32]),
+        name: "keys".into(),
+        user: "ada".into(),
+        units,
+        work,
+        sizing: Sizing::Units(5),
+        max_failures: MaxFailures::Usual,
+        speculative: true,
+        at_us: 1_700_000_000_000_000,
+    })
+}
+
+fn done(node: NodeId, pieces: &[(u128, u128)]) -> Record {
+    Record::Done { job: JOB, node, pieces: pieces.to_vec(), hits: Vec::new() }
+}
+
+fn hits(hits: &[(u128, u32)]) -> Record {
+    Record::Done { job: JOB, node: A, pieces: Vec::new(), hits: hits.to_vec() }
+}
+
+fn ran(units: &[(u128, Option<FailReason>)]) -> Record {
+    let silent = || Stream::Inline(Vec::new());
+    let outcome = |failed: Option<FailReason>| CommandUnit {
+        failed,
+        code: i32::from(failed.is_some()),
+        duration_us: 5,
+        outputs: Outputs { stdout: silent(), stderr: silent() },
+    };
+    let units = units.iter().map(|&(unit, failed)| (unit, outcome(failed))).collect();
+    Record::Ran { job: JOB, attempt: Attempt(1), node: A, units }
+}
+
+fn poison(unit: u128) -> Record {
+    let failed = FailedUnit { reason: FailReason::Poison, code: None, node: None };
+    Record::Failed { job: JOB, unit, failed }
+}
+
+fn ended(state: JobState, done: u128, failed: u128, abandoned: &[(u128, u128)]) -> Record {
+    let totals = JobTotals {
+        dispatched: 9,
+        resent: 2,
+        copies: 1,
+        duplicate_units: 4,
+        started_us: Some(1_700_000_001_000_000),
+        ended_us: Some(1_700_000_009_500_000),
+        ..JobTotals::default()
+    };
+    Record::Ended(Ended { job: JOB, state, done, failed, abandoned: abandoned.to_vec(), totals })
+}
+
+/// The report on a farm that started, saw two nodes join, and wrote these records, each in a commit of its own.
+fn audit(records: &[Record]) -> Report {
+    let node = |node, name: &str| Record::Node { node, name: name.into(), boot: Boot(1) };
+    let mut all = vec![Record::Epoch { epoch: Epoch(1), at_us: 0 }, node(A, "a"), node(B, "b")];
+    all.extend_from_slice(records);
+    let mut books = Books::default();
+    for (record, sequence) in all.iter().zip(1..) {
+        books.enter(Place { sequence, commit: sequence }, record);
+    }
+    books.close("farm")
+}
+
+/// The only violation there must be: of the job, on these units, in words that hold `what`.
+#[track_caller]
+fn broken(records: &[Record], units: Option<(u128, u128)>, what: &str) {
+    let report = audit(records);
+    assert!(!report.holds, "{what}");
+    let [violation] = &report.violations[..] else { panic!("{what}: {:#?}", report.violations) };
+    let (lo, hi) = units.map(|(lo, hi)| (lo.to_string(), hi.to_string())).unzip();
+    assert_eq!((violation.job, &violation.lo, &violation.hi), (Some(JOB), &lo, &hi), "{violation:?}");
+    assert!(violation.what.contains(what), "{violation:?}");
+    for job in &report.jobs {
+        assert_eq!((job.verdict, &job.certificate), (Verdict::Broken, &None));
+    }
+}
+
+#[track_caller]
+fn sound(records: &[Record], verdict: Verdict) -> Report {
+    let report = audit(records);
+    assert!(report.holds, "{:#?}", report.violations);
+    assert_eq!(report.jobs[0].verdict, verdict);
+    let certified = report.jobs[0].certificate.as_ref().map(starfarm_audit::Certificate::hash);
+    assert_eq!(
+        (certified.is_some(), certified),
+        (verdict != Verdict::NotEnded, report.jobs[0].certificate_hash)
+    );
+    report
+}
+
+#[test]
+fn a_job_that_is_done_is_certified_with_all_that_is_known() {
+    let records = [
+        submitted(20, EVERY_HIT),
+        done(A, &[(0, 5), (15, 20)]),
+        done(B, &[(5, 15)]),
+        hits(&[(3, 1), (3, 0), (3, 1)]),
+        ended(JobState::Finished, 20, 0, &[]),
+    ];
+    let report = sound(&records, Verdict::Complete);
+    let certificate = report.jobs[0].certificate.clone().unwrap();
+    assert_eq!((certificate.hits, certificate.units_done.as_str()), (2, "20"));
+    let nodes: Vec<_> =
+        certificate.nodes.iter().map(|node| (node.name.as_str(), node.units.as_str())).collect();
+    assert_eq!(nodes, [("a", "10"), ("b", "10")]);
+    assert_eq!(certificate.epochs, [1]);
+    assert_eq!(certificate.submitted, "2023-11-14T22:13:20.000000Z");
+    assert_eq!(certificate.ended.as_deref(), Some("2023-11-14T22:13:29.500000Z"));
+    assert_eq!((certificate.tasks_dispatched, certificate.tasks_resent, certificate.tasks_copied), (9, 2, 1));
+    // The same facts in other records have the same hash: what a ledger joins stays certified.
+    let joined = [
+        submitted(20, EVERY_HIT),
+        done(B, &[(5, 15)]),
+        Record::Done { job: JOB, node: A, pieces: vec![(0, 5)], hits: vec![(3, 0), (3, 1)] },
+        done(A, &[(15, 20)]),
+        ended(JobState::Finished, 20, 0, &[]),
+    ];
+    assert_eq!(sound(&joined, Verdict::Complete).jobs, report.jobs);
+    let other = [submitted(20, EVERY_HIT), done(A, &[(0, 20)]), ended(JobState::Finished, 20, 0, &[])];
+    assert_ne!(sound(&other, Verdict::Complete).jobs[0].certificate_hash, report.jobs[0].certificate_hash);
+}
+
+#[test]
+fn a_gap() {
+    let records =
+        [submitted(20, EVERY_HIT), done(A, &[(0, 5), (8, 20)]), ended(JobState::Finished, 17, 0, &[])];
+    broken(&records, Some((5, 8)), "a gap");
+    let tail = [submitted(20, EVERY_HIT), done(A, &[(0, 19)]), ended(JobState::Finished, 19, 0, &[])];
+    broken(&tail, Some((19, 20)), "a gap");
+    let head = [submitted(20, EVERY_HIT), done(A, &[(1, 20)]), ended(JobState::Finished, 19, 0, &[])];
+    broken(&head, Some((0, 1)), "a gap");
+}
+
+#[test]
+fn a_unit_counted_twice() {
+    let end = ended(JobState::Finished, 20, 0, &[]);
+    let records = [submitted(20, EVERY_HIT), done(A, &[(0, 12)]), done(B, &[(10, 20)]), end.clone()];
+    broken(&records, Some((10, 12)), "counted twice");
+    let whole = [submitted(20, EVERY_HIT), done(A, &[(0, 20)]), done(B, &[(4, 5)]), end];
+    broken(&whole, Some((4, 5)), "counted twice");
+    let end = ended(JobState::Failed, 3, 1, &[]);
+    let failed = [
+        submitted(4, COMMAND),
+        ran(&[(0, None), (1, Some(FailReason::Exit)), (2, None), (3, None)]),
+        poison(1),
+        end,
+    ];
+    broken(&failed, Some((1, 2)), "counted twice: failed");
+}
+
+#[test]
+fn a_unit_outside_of_the_space() {
+    let records = [submitted(20, EVERY_HIT), done(A, &[(0, 21)]), ended(JobState::Finished, 20, 0, &[])];
+    broken(&records, Some((20, 21)), "outside of the space");
+    let far =
+        [submitted(20, EVERY_HIT), done(A, &[(0, 20)]), poison(500), ended(JobState::Finished, 20, 0, &[])];
+    broken(&far, Some((500, 501)), "outside of the space");
+    let end = ended(JobState::Cancelled, 5, 0, &[(5, 30)]);
+    broken(&[submitted(20, EVERY_HIT), done(A, &[(0, 5)]), end], Some((20, 30)), "abandoned outside");
+}
+
+#[test]
+fn a_hit_outside_of_the_space_or_of_no_target() {
+    let with = |hit| {
+        [submitted(20, EVERY_HIT), done(A, &[(0, 20)]), hits(&[hit]), ended(JobState::Finished, 20, 0, &[])]
+    };
+    broken(&with((20, 0)), Some((20, 21)), "a hit outside");
+    broken(&with((7, 2)), Some((7, 8)), "target 2");
+    let none =
+        [submitted(20, COMMAND), done(A, &[(0, 20)]), hits(&[(1, 0)]), ended(JobState::Finished, 20, 0, &[])];
+    broken(&none, Some((1, 2)), "searches nothing");
+}
+
+#[test]
+fn a_claim_that_the_records_do_not_bear_out() {
+    let with = |end| [submitted(20, COMMAND), done(A, &[(0, 19)]), poison(19), end];
+    broken(
+        &with(ended(JobState::Failed, 18, 1, &[])),
+        Some((0, 20)),
+        "18 units were done, the records say 19",
+    );
+    broken(&with(ended(JobState::Failed, 19, 2, &[])), Some((0, 20)), "2 units were failed");
+    broken(&with(ended(JobState::Finished, 19, 1, &[])), None, "ended as finished");
+    broken(&with(ended(JobState::Paused, 19, 1, &[])), None, "no end");
+    let end = ended(JobState::Failed, 20, 0, &[]);
+    broken(&[submitted(20, COMMAND), done(A, &[(0, 20)]), end], None, "no unit has failed");
+    let conflict = Record::Conflict { job: JOB, lo: 0, hi: 5, node: B };
+    let end = ended(JobState::Finished, 20, 0, &[]);
+    broken(&[submitted(20, EVERY_HIT), done(A, &[(0, 20)]), conflict, end], None, "0 conflicts");
+}
+
+#[test]
+fn an_end_that_is_missing() {
+    let decided = [submitted(20, EVERY_HIT), done(A, &[(0, 20)])];
+    let later = Record::Leased { job: JOB, mark: 20 };
+    broken(&[&decided[..], &[later]].concat(), Some((0, 20)), "no end of the job");
+    // The scheduler may have died before it wrote the end, or have just come back.
+    sound(&decided, Verdict::NotEnded);
+    let back = Record::Epoch { epoch: Epoch(2), at_us: 9 };
+    sound(&[&decided[..], &[back]].concat(), Verdict::NotEnded);
+    broken(&[submitted(20, EVERY_HIT), Record::Deleted { job: JOB }], None, "before it had ended");
+    let state = Record::State { job: JOB, state: JobState::Finished, why: String::new() };
+    broken(&[submitted(20, EVERY_HIT), state], None, "without an end");
+}
+
+#[test]
+fn a_count_after_the_end() {
+    let early = [
+        submitted(20, FIRST_HIT),
+        done(A, &[(0, 5)]),
+        hits(&[(2, 0)]),
+        ended(JobState::Finished, 5, 0, &[(5, 20)]),
+    ];
+    let after = |record: Record| [&early[..], &[record]].concat();
+    // Late results of what was abandoned still count, and so do late hits.
+    let late = sound(&after(done(B, &[(7, 12)])), Verdict::EndedEarly);
+    assert_eq!((late.jobs[0].units_done.as_str(), late.jobs[0].units_abandoned.as_str()), ("10", "10"));
+    sound(&after(done(B, &[(5, 20)])), Verdict::Complete);
+    sound(&after(hits(&[(19, 1)])), Verdict::EndedEarly);
+    broken(&after(done(B, &[(4, 7)])), Some((4, 5)), "counted twice");
+    broken(&after(ended(JobState::Finished, 5, 0, &[(5, 20)])), None, "second time");
+    let state = Record::State { job: JOB, state: JobState::Running, why: String::new() };
+    broken(&after(state), None, "after its end");
+    let gap = [
+        submitted(20, EVERY_HIT),
+        done(A, &[(0, 19)]),
+        ended(JobState::Cancelled, 19, 0, &[]),
+        done(A, &[(19, 20)]),
+    ];
+    let report = audit(&gap);
+    let words: Vec<_> = report.violations.iter().map(|violation| violation.what.as_str()).collect();
+    assert!(words[0].starts_with("a gap") && words[1].contains("not among what was abandoned"), "{words:?}");
+}
+
+#[test]
+fn abandoned_units_must_be_free_and_have_a_reason() {
+    let done = done(A, &[(0, 10)]);
+    let end = ended(JobState::Cancelled, 10, 0, &[(8, 20)]);
+    broken(&[submitted(20, EVERY_HIT), done.clone(), end], Some((8, 10)), "done, and abandoned as well");
+    let end = ended(JobState::Finished, 10, 0, &[(10, 20)]);
+    broken(&[submitted(20, EVERY_HIT), done.clone(), end.clone()], None, "nothing was found");
+    broken(&[submitted(20, FIRST_HIT), done.clone(), end.clone()], None, "nothing was found");
+    let all = WorkFacts::Search { stop: Stop::AllTargets, targets: 2 };
+    broken(&[submitted(20, all), done.clone(), hits(&[(1, 0)]), end.clone()], None, "nothing was found");
+    sound(&[submitted(20, all), done.clone(), hits(&[(1, 0), (2, 1)]), end], Verdict::EndedEarly);
+    let cancelled = ended(JobState::Cancelled, 10, 0, &[(10, 20)]);
+    sound(&[submitted(20, COMMAND), done, cancelled], Verdict::EndedEarly);
+}
+
+#[test]
+fn failed_units_are_tried_again_only_if_they_failed() {
+    let first = [
+        submitted(6, COMMAND),
+        ran(&[(0, None), (1, Some(FailReason::Exit)), (2, None)]),
+        Record::Tried { job: JOB, unit: 3, attempt: Attempt(2), node: B },
+        ran(&[(3, Some(FailReason::Timeout)), (4, None)]),
+        poison(5),
+        ended(JobState::Failed, 3, 3, &[]),
+    ];
+    sound(&first, Verdict::CompleteWithFailures);
+    let retried = |units: &[(u128, u128)]| Record::Retried { job: JOB, units: units.to_vec() };
+    let again = [&first[..], &[retried(&[(1, 2), (3, 4), (5, 6)])]].concat();
+    assert_eq!(sound(&again, Verdict::NotEnded).jobs[0].units_failed, "0");
+    let rest = [ran(&[(1, None), (3, None), (5, None)]), ended(JobState::Finished, 6, 0, &[])];
+    sound(&[&again[..], &rest].concat(), Verdict::Complete);
+    broken(&[&first[..], &[retried(&[(1, 3)])]].concat(), Some((2, 3)), "had not failed before");
+    let twice = [
+        &again[..],
+        &[ran(&[(1, None), (3, None), (5, None), (0, None)]), ended(JobState::Finished, 6, 0, &[])],
+    ];
+    broken(&twice.concat(), Some((0, 1)), "counted twice");
+}
+
+#[test]
+fn strangers() {
+    let end = ended(JobState::Finished, 20, 0, &[]);
+    let node = done(NodeId(9), &[(0, 20)]);
+    broken(&[submitted(20, EVERY_HIT), node, end.clone()], None, "node 9, which never joined");
+    broken(&[done(A, &[(0, 5)])], None, "never submitted");
+    let twice = [submitted(20, EVERY_HIT), submitted(20, EVERY_HIT), done(A, &[(0, 20)]), end];
+    broken(&twice, None, "submitted twice");
+    let epochs =
+        audit(&[Record::Epoch { epoch: Epoch(2), at_us: 0 }, Record::Epoch { epoch: Epoch(2), at_us: 0 }]);
+    assert!(!epochs.holds && epochs.violations[0].what.contains("two schedulers"), "{epochs:?}");
+}
+
+#[test]
+fn a_job_that_runs_is_listed_and_a_deleted_one_is_not() {
+    let running = Record::State { job: JOB, state: JobState::Running, why: String::new() };
+    let report = sound(&[submitted(20, EVERY_HIT), running, done(A, &[(0, 5)])], Verdict::NotEnded);
+    assert_eq!((report.jobs[0].state, report.jobs[0].units_done.as_str()), ("running", "5"));
+    let end = ended(JobState::Finished, 20, 0, &[]);
+    let report = audit(&[submitted(20, EVERY_HIT), done(A, &[(0, 20)]), end, Record::Deleted { job: JOB }]);
+    assert!(report.holds && report.jobs.is_empty() && report.notes[0].contains("1 deleted"), "{report:?}");
+}
+
+#[test]
+fn the_largest_job() {
+    let units = u128::MAX;
+    let records = [
+        submitted(units, EVERY_HIT),
+        done(A, &[(0, 1 << 127)]),
+        done(B, &[(1 << 127, units)]),
+        hits(&[(units - 1, 0)]),
+        ended(JobState::Finished, units, 0, &[]),
+    ];
+    assert_eq!(sound(&records, Verdict::Complete).jobs[0].units_done, units.to_string());
+}
+
+#[test]
+fn a_choice_of_jobs_keeps_what_is_wrong_with_the_journal() {
+    let gap = [submitted(20, EVERY_HIT), done(A, &[(0, 5)]), ended(JobState::Finished, 5, 0, &[])];
+    let report = audit(&gap);
+    assert_eq!(report.clone().only(&[JobId(8)]), Err(JobId(8)));
+    assert!(!report.only(&[JOB]).unwrap().holds);
+    let end = ended(JobState::Finished, 20, 0, &[]);
+    let mut books = Books::default();
+    books.enter(Place::default(), &submitted(20, COMMAND));
+    books.enter(Place::default(), &Record::Node { node: A, name: "a".into(), boot: Boot(1) });
+    books.enter(Place::default(), &done(A, &[(0, 20)]));
+    books.enter(Place::default(), &end);
+    books.wrong("a segment is missing".into());
+    assert!(!books.close("farm").only(&[JOB]).unwrap().holds);
+}
