@@ -28,8 +28,8 @@ pub struct Args {
     /// Keep the state directory on a network file system, which may lose what it said it wrote
     #[arg(long)]
     pub allow_network_file_system: bool,
-    /// Take no new job with less free room than this, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 64)]
+    /// Take no new job with less free room than this, in MiB; 0: no such mark
+    #[arg(long, value_name = "MIB", default_value_t = crate::disk::LOW_WATER_MIB)]
     pub low_water_mib: u64,
     /// Longest time between two checkpoints while anything changes
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
@@ -52,7 +52,7 @@ pub fn run(args: Args) -> Result<(), SchedulerError> {
         seal: !args.no_seal,
         decisions: Decisions { salvage: args.salvage, take_over: args.take_over },
         allow_network_file_system: args.allow_network_file_system,
-        low_water_bytes: args.low_water_mib << 20,
+        low_water_mib: args.low_water_mib,
         checkpoint_period: Duration::from_secs(args.checkpoint_seconds),
         journal: !args.no_journal,
         ..Options::new(args.state, args.listen)

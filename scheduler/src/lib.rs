@@ -5,16 +5,14 @@
 
 mod answers;
 mod args;
-#[cfg_attr(not(test), expect(dead_code, reason = "the threads begin to use it next"))]
 mod blobs;
-#[expect(dead_code, reason = "the threads begin to use it next")]
 mod checkpoint;
-#[expect(dead_code, reason = "the threads begin to use it next")]
 mod disk;
 mod error;
-#[cfg_attr(not(test), expect(dead_code, reason = "the threads begin to use it next"))]
+mod journal;
 mod outputs;
 mod packed;
+mod restart;
 #[cfg(test)]
 mod small_disk;
 mod start;

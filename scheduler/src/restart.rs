@@ -44,10 +44,11 @@ pub(crate) fn restart(
         return Err(SchedulerError::superseded(later, state.epoch, state.path()));
     }
     let begun = Instant::now();
-    let options = journal::Options { salvage: decisions.salvage, expected_epoch: state.epoch.0, ..Default::default() };
+    let options =
+        journal::Options { salvage: decisions.salvage, expected_epoch: state.epoch.0, ..Default::default() };
     let (mut journal, notes) = Journal::open(state.path(), state.farm, &options)?;
     state.notes.extend(notes);
-    let opened = Checkpoint::open(&state.file("checkpoint"), journal.first_sequence())?;
+    let opened = Checkpoint::open(&state.file("checkpoint"), journal.retired())?;
     state.notes.extend(opened.notes);
     let (mut checkpoint, mut saved) = (opened.checkpoint, opened.saved);
     if let Some(ahead) = saved.as_ref().map(|saved| saved.sequence).filter(|s| *s > journal.last_sequence()) {
@@ -84,7 +85,10 @@ pub(crate) fn restart(
     let mut replayed = 0_u64;
     journal.replay(after, &mut |framed| {
         let record = Record::decode(framed.kind, framed.body).map_err(|_| {
-            format!("record {} of kind {} cannot be read: a newer starfarm wrote it", framed.sequence, framed.kind)
+            format!(
+                "record {} of kind {} cannot be read: a newer starfarm wrote it",
+                framed.sequence, framed.kind
+            )
         })?;
         restoring.apply(&record).map_err(|why| format!("record {}: {why}", framed.sequence))?;
         if let Record::Ran { job, attempt, node, units } = &record {

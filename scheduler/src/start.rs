@@ -1,6 +1,6 @@
 //! Wiring: opens the state directory, binds the sockets, starts the threads. A handle stops them again.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -14,8 +14,8 @@ use starfarm_scheduler_core::{Config, Farm};
 use tokio::sync::watch;
 
 use crate::blobs::Blobs;
-use crate::checkpoint::Checkpoint;
-use crate::disk::{self, Ballast};
+use crate::checkpoint::{self, Checkpoint};
+use crate::disk::{self, Ballast, LowWater};
 use crate::error::SchedulerError;
 use crate::journal::Journal;
 use crate::outputs::OutputStore;
@@ -27,7 +27,8 @@ use crate::threads::dispatcher::Links;
 use crate::threads::journal::JournalThread;
 use crate::threads::result::ResultThread;
 use crate::threads::{
-    CHANNEL_BATCHES, Input, Shared, checkpoint, command, dispatcher, sender, spawn, status,
+    CHANNEL_BATCHES, Input, Shared, checkpoint as checkpoint_thread, command, dispatcher, sender, spawn,
+    status,
 };
 
 /// How often a thread that receives looks whether it is to stop.
@@ -56,8 +57,8 @@ pub struct Options {
     pub decisions: Decisions,
     /// Keep the state directory on a network file system all the same.
     pub allow_network_file_system: bool,
-    /// With less free room than this, in bytes, no job is taken.
-    pub low_water_bytes: u64,
+    /// With less free room than this, in MiB, no job is taken.
+    pub low_water_mib: u64,
     /// Longest time between two checkpoints while anything changes (the paper: 30 min).
     pub checkpoint_period: Duration,
     /// Keep a journal. Off for measuring what it costs: nothing outlives the process then.
@@ -75,7 +76,7 @@ impl Options {
             quiet: false,
             decisions: Decisions::default(),
             allow_network_file_system: false,
-            low_water_bytes: disk::LOW_WATER_BYTES,
+            low_water_mib: disk::LOW_WATER_MIB,
             checkpoint_period: CHECKPOINT_PERIOD,
             journal: true,
         }
@@ -141,6 +142,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
             options.listen
         )));
     }
+    checkpoint::abort_on_panic();
     let (mut state, mut keys) = StateDir::open(&options.state)?;
     disk::refuse_network(state.path(), options.allow_network_file_system)?;
     let (socket, listeners) = bind(options.listen, &state)?;
@@ -160,7 +162,8 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     let io = |e: std::io::Error| SchedulerError::State(format!("the state directory cannot be used: {e}"));
     let (blobs, notes) = Blobs::open(&state.file("blobs")).map_err(io)?;
     state.notes.extend(notes);
-    let ballast = Ballast::open(state.path(), options.low_water_bytes).map_err(io)?;
+    let low_water = LowWater::new(state.path(), options.low_water_mib);
+    let ballast = Ballast::new(state.path(), low_water.clone());
     let parts = Parts {
         state: Arc::new(state),
         shared,
@@ -169,7 +172,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
         blobs: Arc::new(Mutex::new(blobs)),
         options,
     };
-    let kept = Kept { journal: restarted.journal, checkpoint: restarted.checkpoint, ballast };
+    let kept = Kept { journal: restarted.journal, checkpoint: restarted.checkpoint, ballast, low_water };
     wire(parts, restarted.farm, kept, socket, address, listeners, addresses)
 }
 
@@ -187,6 +190,7 @@ struct Kept {
     journal: Journal,
     checkpoint: Checkpoint,
     ballast: Ballast,
+    low_water: LowWater,
 }
 
 impl Parts {
@@ -239,7 +243,7 @@ fn wire(
         outputs: Arc::clone(&parts.outputs),
         changes: changed,
         addresses,
-        low_water_bytes: parts.options.low_water_bytes,
+        low_water: kept.low_water,
         incoming: Mutex::new(HashMap::new()),
     });
     let state = Arc::clone(&parts.state);
@@ -271,7 +275,9 @@ fn wire(
     ];
     threads.push(spawn("journal", move || keeper.run()));
     let (outputs, checkpoint) = (Arc::clone(&parts.outputs), kept.checkpoint);
-    threads.push(spawn("checkpoint", move || checkpoint::run(&snapshots, checkpoint, &mut retirer, &outputs)));
+    threads.push(spawn("checkpoint", move || {
+        checkpoint_thread::run(&snapshots, checkpoint, &mut retirer, &outputs)
+    }));
     let (dispatcher, shared, quiet) = (to_dispatcher.clone(), Arc::clone(&parts.shared), parts.options.quiet);
     threads.push(spawn("status", move || status::run(&events, &dispatcher, &shared, quiet)));
     threads.push(spawn("command", move || command::run(desk, listeners)));

@@ -279,7 +279,11 @@ mod tests {
         assert_eq!(join, fs::read_to_string(dir.join("worker.join")).unwrap());
         drop(second);
         let (third, _) = StateDir::open(&dir).unwrap();
-        assert_eq!((third.epoch, third.superseded()), (Epoch(2), Some(Epoch(9))), "not raised, so not started");
+        assert_eq!(
+            (third.epoch, third.superseded()),
+            (Epoch(2), Some(Epoch(9))),
+            "not raised, so not started"
+        );
         fs::remove_dir_all(dir).unwrap();
     }
 

@@ -242,8 +242,13 @@ impl Farm {
     pub(crate) fn withdraw(&mut self, id: JobId, letting: Letting) {
         let before = Attempt(self.next_attempt);
         let withdraw = Withdraw { job: id, letting, before };
-        let mut told: Vec<NodeId> =
-            self.dq.of_job(id).into_iter().chain(self.dq.copies(id)).map(|task| self.dq.at(task).node).collect();
+        let mut told: Vec<NodeId> = self
+            .dq
+            .of_job(id)
+            .into_iter()
+            .chain(self.dq.copies(id))
+            .map(|task| self.dq.at(task).node)
+            .collect();
         told.sort_unstable();
         told.dedup();
         for node_id in told {

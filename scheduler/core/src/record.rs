@@ -2,9 +2,9 @@
 //! changes the state and hands the record on; after a restart the same changes are applied from the records
 //! alone. What is not in a record (who holds which task, what is in gq) is found out anew.
 
+use starfarm_protocol::ids::JobId;
 pub use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::record::{Ended, NodeMark};
-use starfarm_protocol::ids::JobId;
 
 use crate::coverage::{Class, Piece};
 use crate::deed::{Deed, Deeds};

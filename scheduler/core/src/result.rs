@@ -72,7 +72,12 @@ impl Farm {
             };
             let verdict = self.on_result(id, &entry, now_us, deeds);
             self.verdicts.0[verdict as usize] += 1;
-            self.unacknowledged.push_back(Unacknowledged { record: 0, node: id, boot, result: entry.sequence });
+            self.unacknowledged.push_back(Unacknowledged {
+                record: 0,
+                node: id,
+                boot,
+                result: entry.sequence,
+            });
         }
         self.flush_done(deeds);
         // One message, one commit: they all wait for its last record.
@@ -454,7 +459,9 @@ impl Farm {
 /// has come again. They may run elsewhere by now, so it must not touch them.
 fn known_failures(job: &Job, entry: &ResultEntry<'_>, found: &Found) -> Vec<u128> {
     let Found::Ran(ran) = found else { return Vec::new() };
-    let known = |unit: u128| job.failures.get(&unit).is_some_and(|runs| runs.iter().any(|run| run.0 == entry.attempt));
+    let known = |unit: u128| {
+        job.failures.get(&unit).is_some_and(|runs| runs.iter().any(|run| run.0 == entry.attempt))
+    };
     let failed = (entry.lo..).zip(ran).filter(|(_, outcome)| outcome.failed.is_some());
     failed.map(|(unit, _)| unit).filter(|&unit| known(unit)).collect()
 }

@@ -55,13 +55,7 @@ impl Task {
     pub(crate) const ADOPTED: Attempt = Attempt(0);
 
     /// A task that `node` was found to hold, wholly out.
-    pub(crate) fn held(
-        node: NodeId,
-        job: JobId,
-        (lo, hi): (u128, u128),
-        now_us: u64,
-        at_node: u32,
-    ) -> Self {
+    pub(crate) fn held(node: NodeId, job: JobId, (lo, hi): (u128, u128), now_us: u64, at_node: u32) -> Self {
         Self {
             job,
             lo,
@@ -179,7 +173,9 @@ impl Dispatched {
     /// What is out at nobody: leased by an earlier scheduler.
     pub(crate) fn of_nobody(&self) -> Vec<TaskId> {
         let ids = (0..).map(TaskId).zip(&self.slots);
-        ids.filter(|(_, task)| task.as_ref().is_some_and(|task| task.node == NOBODY)).map(|(id, _)| id).collect()
+        ids.filter(|(_, task)| task.as_ref().is_some_and(|task| task.node == NOBODY))
+            .map(|(id, _)| id)
+            .collect()
     }
 
     /// The copies of tasks of `job`.

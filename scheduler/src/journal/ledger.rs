@@ -58,7 +58,8 @@ impl Retirer {
             epoch = frame.epoch;
             if frame.is_record() {
                 let record = Record::decode(frame.kind, frame.body);
-                let record = record.map_err(|_| JournalError(format!("record {} is damaged", frame.sequence)))?;
+                let record =
+                    record.map_err(|_| JournalError(format!("record {} is damaged", frame.sequence)))?;
                 short.add(frame.epoch, record);
             }
             Ok(())
@@ -79,7 +80,8 @@ impl Retirer {
             Frame { sequence, commit: 1, epoch, kind, body: &body }.write(&mut place, &mut bytes);
         }
         let sequence = place.sequence;
-        Frame { sequence, commit: 1, epoch, kind: SEAL, body: &last.to_le_bytes() }.write(&mut place, &mut bytes);
+        Frame { sequence, commit: 1, epoch, kind: SEAL, body: &last.to_le_bytes() }
+            .write(&mut place, &mut bytes);
         let ledger = segment_path(&self.dir, Part::Ledger, number);
         if let Some(folder) = ledger.parent() {
             fs::create_dir_all(folder)?;

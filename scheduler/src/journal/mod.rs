@@ -6,9 +6,9 @@
 
 mod ledger;
 mod open;
-mod writer;
 #[cfg(test)]
 mod tests;
+mod writer;
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -75,6 +75,8 @@ impl fmt::Display for JournalError {
         f.write_str(&self.0)
     }
 }
+
+impl std::error::Error for JournalError {}
 
 impl From<JournalError> for SchedulerError {
     fn from(error: JournalError) -> Self {
@@ -148,7 +150,7 @@ fn numbers(dir: &Path, part: Part) -> io::Result<Vec<u64>> {
     };
     for entry in entries {
         let name = entry?.file_name();
-        let number = name.to_str().and_then(|name| name.strip_suffix(ending)?.parse().ok());
+        let number: Option<u64> = name.to_str().and_then(|name| name.strip_suffix(ending)?.parse().ok());
         numbers.extend(number);
     }
     numbers.sort_unstable();

@@ -191,7 +191,12 @@ impl Opening<'_> {
                 Ok(head) if (head.first, head.chain) == (place.sequence + 1, place.chain) => head,
                 Ok(_) => {
                     let why = "this segment does not follow the one before";
-                    return self.damaged(&Segment { path, head: self.head(number, *place) }, None, why, *place);
+                    return self.damaged(
+                        &Segment { path, head: self.head(number, *place) },
+                        None,
+                        why,
+                        *place,
+                    );
                 }
                 // The farm's very first start was cut short.
                 Err(_) if number == 1 && is_last && self.options.expected_epoch == 0 => {
@@ -218,8 +223,15 @@ impl Opening<'_> {
             return self.reopen(&segment, &bytes, end);
         }
         let path = segment_path(self.dir, Part::Journal, expected);
-        if all.first().is_none_or(|number| *number > first) || all.last().is_some_and(|last| *last >= expected) {
-            return self.damaged(&Segment { path, head: self.head(expected, *place) }, None, "it is missing", *place);
+        if all.first().is_none_or(|number| *number > first)
+            || all.last().is_some_and(|last| *last >= expected)
+        {
+            return self.damaged(
+                &Segment { path, head: self.head(expected, *place) },
+                None,
+                "it is missing",
+                *place,
+            );
         }
         self.damaged(
             &Segment { path, head: self.head(expected, *place) },

@@ -5,7 +5,6 @@
 use std::sync::{Arc, Mutex};
 
 use crossbeam_channel::Receiver;
-use starfarm_protocol::ids::JobId;
 use starfarm_scheduler_core::Record;
 
 use super::stop_with;
@@ -44,12 +43,4 @@ pub(crate) fn run(
             ));
         }
     }
-}
-
-/// Jobs that a state knows.
-pub(crate) fn jobs(records: &[Record]) -> impl Iterator<Item = JobId> + '_ {
-    records.iter().filter_map(|record| match record {
-        Record::Submitted(facts) => Some(facts.job),
-        _ => None,
-    })
 }

@@ -91,13 +91,7 @@ struct Waiting {
     snapshot: bool,
 }
 
-fn step(
-    farm: &mut Farm,
-    input: Input,
-    now_us: u64,
-    deeds: &mut Deeds,
-    waiting: &mut Waiting,
-) {
+fn step(farm: &mut Farm, input: Input, now_us: u64, deeds: &mut Deeds, waiting: &mut Waiting) {
     match input {
         Input::Session(node, name) => farm.on_session(node, &name, now_us),
         Input::Datagrams(batch) => {

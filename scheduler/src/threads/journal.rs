@@ -22,6 +22,9 @@ const COMMIT_RECORDS: usize = 65_536;
 /// Under load commits begin at least this far apart: more would only cost more.
 const COMMIT_PERIOD: Duration = Duration::from_millis(2);
 
+/// How often the disk's free room is looked at.
+const TEND_PERIOD: Duration = Duration::from_secs(5);
+
 /// What the thread is given, in this order.
 pub(crate) enum ToJournal {
     /// Records with their sequences.
@@ -52,7 +55,7 @@ impl JournalThread {
     pub(crate) fn run(mut self) {
         let mut body = Vec::new();
         let (mut since, mut asked, mut last_asked) = (0, false, Instant::now());
-        let mut marked = true;
+        let (mut marked, mut tend) = (true, Instant::now() + TEND_PERIOD);
         loop {
             let first = match self.inputs.recv_timeout(self.checkpoint_period) {
                 Ok(first) => Some(first),
@@ -60,6 +63,11 @@ impl JournalThread {
                 Err(RecvTimeoutError::Disconnected) => return,
             };
             let begun = Instant::now();
+            if self.keeps && begun >= tend {
+                tend = begun + TEND_PERIOD;
+                // A disk that cannot even be asked will fail the next commit, and that is said.
+                let _ = self.ballast.tend();
+            }
             let (mut batches, mut snapshot, mut count) = (Vec::new(), None, 0);
             let mut next = first;
             while let Some(input) = next {
@@ -91,13 +99,14 @@ impl JournalThread {
             let due = since >= self.checkpoint_records
                 || (since > 0 && last_asked.elapsed() >= self.checkpoint_period);
             if due && !asked {
-                (asked, last_asked) = (true, Instant::now());
+                (asked, last_asked) = (true, Instant::now() + TEND_PERIOD);
                 let _ = self.dispatcher.send(Input::Snapshot);
             }
             if self.inputs.is_empty() {
                 if !marked {
                     marked = true;
-                    self.done(self.journal.mark());
+                    let outcome = self.journal.mark();
+                    self.done(outcome);
                 }
             } else {
                 std::thread::sleep(COMMIT_PERIOD.saturating_sub(begun.elapsed()));
@@ -115,7 +124,8 @@ impl JournalThread {
                 Record::Ran { units, .. } => units.iter().any(|(_, unit)| is_uploaded(unit)),
                 _ => false,
             };
-            self.done(self.journal.append(self.epoch, *sequence, record.kind(), body));
+            let outcome = self.journal.append(self.epoch, *sequence, record.kind(), body);
+            self.done(outcome);
         }
         if names_contents {
             let file = self.blobs.lock().expect("a panic under the lock ends the process").unsynced();
@@ -138,7 +148,7 @@ impl JournalThread {
     /// The value, or the end of the process.
     fn done<T>(&self, outcome: std::io::Result<T>) -> T {
         outcome.unwrap_or_else(|error| {
-            self.ballast.release();
+            let _ = self.ballast.throw_off();
             stop_with(&format!(
                 "the state directory cannot be written: {error}. Nothing that was acknowledged is lost. Make room, \
                  or repair the disk, then start the scheduler again with the same --state"
@@ -148,5 +158,7 @@ impl JournalThread {
 }
 
 fn is_uploaded(unit: &CommandUnit) -> bool {
-    [&unit.outputs.stdout, &unit.outputs.stderr].iter().any(|stream| matches!(stream, Stream::Uploaded { .. }))
+    [&unit.outputs.stdout, &unit.outputs.stderr]
+        .iter()
+        .any(|stream| matches!(stream, Stream::Uploaded { .. }))
 }

@@ -61,7 +61,21 @@ impl ResultThread {
         (known, next): (Vec<(NodeId, String)>, NodeId),
     ) -> Self {
         let (sessions, hints, nodes) = (SessionTable::default(), Hints::default(), HashMap::new());
-        Self { state, shared, keys, responder, dispatcher, outgoing, revoked, sessions, hints, nodes }
+        let before = known.into_iter().map(|(node, name)| (name, node)).collect();
+        Self {
+            state,
+            shared,
+            keys,
+            responder,
+            dispatcher,
+            outgoing,
+            revoked,
+            sessions,
+            hints,
+            nodes,
+            before,
+            next,
+        }
     }
 
     /// Runs until the process stops.

@@ -96,6 +96,9 @@ fn keep(desk: &Desk, bytes: &[u8]) -> Result<ContentHash, Response> {
 }
 
 async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
+    if let Some(why) = desk.low_water.refusal() {
+        return error(ErrorCode::Conflict, why);
+    }
     let bytes = submit.spec.as_bytes();
     let checked = JobSpec::from_bytes(bytes).and_then(|spec| {
         let units = starfarm_decomposers::units(&spec.space).map_err(|e| e.to_string())?;

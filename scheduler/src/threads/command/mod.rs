@@ -22,6 +22,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::{Act, Input, Question, Shared};
 use crate::blobs::Blobs;
+use crate::disk::LowWater;
 use crate::error::SchedulerError;
 use crate::outputs::OutputStore;
 use crate::state::StateDir;
@@ -44,8 +45,7 @@ pub(crate) struct Desk {
     pub(crate) outputs: Arc<Mutex<OutputStore>>,
     pub(crate) changes: watch::Receiver<u64>,
     pub(crate) addresses: Vec<String>,
-    /// With less free room than this no job is taken.
-    pub(crate) low_water_bytes: u64,
+    pub(crate) low_water: LowWater,
     /// Contents that are on their way in, so that a transfer that broke off can go on.
     pub(crate) incoming: Mutex<HashMap<ContentHash, Incoming>>,
 }
