@@ -58,20 +58,20 @@ fn a_lease_is_renewed_before_it_is_used_up_and_grows_when_tasks_had_to_wait() {
     let told = [first, slow, after].concat();
     let told: Vec<&str> = told.lines().filter(|line| line.contains("job 1 is")).collect();
     expect![[r#"
-        0: job 1 is leased up to 1930
+        0: job 1 is leased up to 1610
         0: job 1 is queued: done 0, out 0, waiting 1000000
-        0: job 1 is leased up to 1930
+        0: job 1 is leased up to 1610
         0: job 1 is running: done 0, out 400, waiting 999600
-        0: job 1 is running: done 400, out 1530, waiting 998070
-        0: job 1 is leased up to 9620
-        0: job 1 is running: done 800, out 1130, waiting 998070
-        0: job 1 is leased up to 9620
-        0: job 1 is running: done 1200, out 730, waiting 998070
-        0: job 1 is leased up to 32660
-        0: job 1 is running: done 1600, out 330, waiting 998070
-        0: job 1 is leased up to 32660
+        0: job 1 is running: done 400, out 1210, waiting 998390
+        0: job 1 is leased up to 4820
+        0: job 1 is running: done 800, out 810, waiting 998390
+        0: job 1 is leased up to 4820
+        0: job 1 is running: done 1200, out 410, waiting 998390
+        0: job 1 is leased up to 4820
+        0: job 1 is running: done 1600, out 10, waiting 998390
+        0: job 1 is leased up to 4820
         0: job 1 is running: done 1600, out 12000, waiting 986400
-        0: job 1 is leased up to 75040"#]].assert_eq(&told.join("\n"));
+        0: job 1 is leased up to 24040"#]].assert_eq(&told.join("\n"));
 }
 
 #[test]
@@ -95,21 +95,21 @@ fn after_a_restart_fresh_space_goes_out_at_once_and_leased_space_waits_for_its_n
         "restart\n lease 1\n show 1\n hello b\n ack b\n show 1\n lease 1\n hello a\n beat a 0+20
          tasks a\n show 1\n beat b 20+20,970+20\n tasks b\n show 1",
         expect![[r#"
-            0: job 1 is leased up to 1930
-            0: job 1 is running: done 0, out 1930, waiting 98070
+            0: job 1 is leased up to 1610
+            0: job 1 is running: done 0, out 1610, waiting 98390
             0: node b is back
             0: to b: welcome epoch 2
-            0: to b: offer job 1: 1099511627777=1930+10 1099511627778=1940+10
-            0: job 1 is running: done 0, out 1950, waiting 98050
-            0: job 1 is leased up to 3860
+            0: to b: offer job 1: 1099511627777=1610+10 1099511627778=1620+10
+            0: job 1 is running: done 0, out 1630, waiting 98370
+            0: job 1 is leased up to 3220
             0: node a is back
-            0: to a: welcome epoch 2; offer job 1: 1099511627779=1950+10 1099511627780=1960+10
+            0: to a: welcome epoch 2; offer job 1: 1099511627779=1630+10 1099511627780=1640+10
             0: to a: answer 1
             0: a has 3 tasks
-            0: job 1 is running: done 0, out 1970, waiting 98030
+            0: job 1 is running: done 0, out 1650, waiting 98350
             0: to b: answer 1
             0: b has 4 tasks
-            0: job 1 is running: done 0, out 1970, waiting 98030
+            0: job 1 is running: done 0, out 1650, waiting 98350
         "#]],
     );
 }
