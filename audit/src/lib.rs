@@ -10,10 +10,12 @@
 mod account;
 mod books;
 mod certificate;
+mod files;
 mod report;
 mod tiling;
 mod time;
 
 pub use books::{Books, Place};
 pub use certificate::{Certificate, NodeShare, canonical};
+pub use files::{Unreadable, directory};
 pub use report::{JobReport, Report, Verdict, Violation};

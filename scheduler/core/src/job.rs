@@ -113,6 +113,8 @@ pub(crate) struct Lease {
     pub(crate) durable: u128,
     /// Units that the next mark lies ahead.
     pub(crate) ahead: u128,
+    /// Tasks had to wait for the lease that is on its way.
+    pub(crate) waited: bool,
 }
 
 /// Units that a result can still decide. Abandoned ones too: the work was done.

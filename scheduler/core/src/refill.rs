@@ -110,12 +110,13 @@ impl Farm {
         let (units, lease) = (job.coverage.units(), &mut job.lease);
         let tasks = |tasks: u128| u128::from(size).saturating_mul(tasks);
         lease.ahead = lease.ahead.max(tasks(LEASE_TASKS_MIN));
-        if wanted > lease.durable {
-            // Tasks wait for the disk: the next lease is longer.
-            lease.ahead = lease.ahead.saturating_mul(2).min(tasks(LEASE_TASKS_MAX).max(lease.ahead));
-        }
+        lease.waited |= wanted > lease.durable;
         let near = wanted.saturating_add(lease.ahead / 2);
         if lease.mark < units && near > lease.mark {
+            // Tasks waited for the disk: this lease is longer. Once for each lease, however often nodes asked.
+            if std::mem::take(&mut lease.waited) {
+                lease.ahead = lease.ahead.saturating_mul(2).min(tasks(LEASE_TASKS_MAX).max(lease.ahead));
+            }
             lease.mark = near.saturating_add(lease.ahead).min(units);
             let mark = lease.mark;
             let sequence = self.record(Record::Leased { job: job_id, mark }, deeds);

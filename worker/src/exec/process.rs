@@ -22,6 +22,9 @@ use super::strays;
 /// The most a pipe can hold unless root has raised `fs.pipe-max-size`, in bytes.
 const PIPE_BYTES_MAX: usize = 1024 * 1024;
 
+/// A program that runs for so long is a long one.
+const LONG: Duration = Duration::from_millis(100);
+
 /// What became of a unit's program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnitRun {
@@ -76,12 +79,23 @@ pub fn run(command: &CommandLine, cancel: &Cancel) -> UnitRun {
 
 /// [`run`] with other time spans.
 pub fn run_with(command: &CommandLine, cancel: &Cancel, patience: Patience) -> UnitRun {
+    run_noting(command, cancel, patience, &mut || {})
+}
+
+/// [`run_with`], that calls `lasts` once if the program still runs after 0.1 s: what the caller has put off
+/// until its end should not wait any longer.
+pub fn run_noting(
+    command: &CommandLine,
+    cancel: &Cancel,
+    patience: Patience,
+    lasts: &mut dyn FnMut(),
+) -> UnitRun {
     let start = Instant::now();
     if cancel.is_killed() {
         return nothing_ran(End::Cancelled, start);
     }
     match Process::start(command) {
-        Ok(process) => attend(process, command, start, cancel, patience),
+        Ok(process) => attend(process, command, start, cancel, patience, lasts),
         Err(error) => nothing_ran(End::NotStarted(command.why_not_started(&error)), start),
     }
 }
@@ -93,9 +107,11 @@ fn attend(
     start: Instant,
     cancel: &Cancel,
     patience: Patience,
+    lasts: &mut dyn FnMut(),
 ) -> UnitRun {
     let mut phase = Phase::Runs { until: command.timeout.and_then(|timeout| start.checked_add(timeout)) };
-    process.follow(&mut phase, cancel, patience.term_to_kill);
+    let mut note = Some((start + LONG, lasts));
+    process.follow(&mut phase, cancel, patience.term_to_kill, &mut note);
     let duration = start.elapsed();
     process.hear_out(patience.end_to_kill);
     let (status, stdout, stderr) = process.collect();
@@ -152,11 +168,22 @@ impl Process {
     }
 
     /// Reads and waits until the program itself has ended, and sees to it that it does in time.
-    fn follow(&mut self, phase: &mut Phase, cancel: &Cancel, term_to_kill: Duration) {
+    /// `note` is done once it is due.
+    fn follow(
+        &mut self,
+        phase: &mut Phase,
+        cancel: &Cancel,
+        term_to_kill: Duration,
+        note: &mut Option<(Instant, &mut dyn FnMut())>,
+    ) {
         loop {
+            if let Some((_, lasts)) = note.take_if(|(at, _)| *at <= Instant::now()) {
+                lasts();
+            }
             let cancel_fd = phase.heeds_cancel().then(|| cancel.as_fd());
             let fds = [self.stdout.fd(), self.stderr.fd(), self.watch.fd(), cancel_fd];
-            let alarm = [phase.alarm(), self.watch.alarm()].into_iter().flatten().min();
+            let note_at = note.as_ref().map(|(at, _)| *at);
+            let alarm = [phase.alarm(), self.watch.alarm(), note_at].into_iter().flatten().min();
             let [stdout, stderr, ended, cancelled] = wait(fds, alarm);
             self.take(stdout, stderr);
             let is_silent = !self.is_heard();
@@ -236,7 +263,8 @@ mod tests {
         let run = |command: &CommandLine| {
             let mut process = Process::start(command).unwrap();
             process.watch = Watch::by_asking(process.pid);
-            attend(process, command, Instant::now(), &Cancel::new().unwrap(), Patience::default())
+            let cancel = Cancel::new().unwrap();
+            attend(process, command, Instant::now(), &cancel, Patience::default(), &mut || {})
         };
         let quiet = run(&shell("exec >&- 2>&-; sleep 0.1; exit 5", None));
         assert_eq!(quiet.end, End::Exit(5));

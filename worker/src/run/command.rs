@@ -19,7 +19,7 @@ use starfarm_worker_core::Task;
 use super::Desk;
 use crate::bulk::Miss;
 use crate::contents::Contents;
-use crate::exec::{self, Cancel, Captured, CommandLine, End, UnitRun};
+use crate::exec::{self, Cancel, Captured, CommandLine, End, Patience, UnitRun};
 use crate::report::{FLUSH, Report};
 
 /// Bytes kept of each output stream of a unit; beyond it head and tail are kept and the cut is marked.
@@ -70,7 +70,11 @@ impl Command {
                 }
             };
             desk.board.begin(desk.slot, task.job, unit);
-            let run = exec::run(&line, cancel);
+            // What is done before must not wait for the end of a unit that may take hours.
+            let run = exec::run_noting(&line, cancel, Patience::default(), &mut || {
+                pack.report(task, report);
+                report.flush();
+            });
             desk.board.end(desk.slot);
             let Some(record) = record(run, |bytes| desk.contents.put(bytes, cancel)) else { break };
             pack.add(&record, task, report);

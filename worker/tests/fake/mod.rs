@@ -51,6 +51,8 @@ pub struct Shared {
     pub beat: Heartbeat,
     pub byes: u32,
     pub withdraw: Option<Withdraw>,
+    /// The heartbeat that was the last one when that was said first. It is said every 20 ms.
+    pub withdrawn_at: u32,
     /// Results are heard and not acknowledged.
     pub deaf: bool,
     pub gets: u32,
@@ -72,7 +74,7 @@ pub struct Fake {
     pub key: StaticKey,
     pub address: SocketAddr,
     /// Another one for each scheduler of a test.
-    farm: FarmId,
+    pub farm: FarmId,
     secret: Secret,
     plain: bool,
     epoch: Arc<AtomicU64>,
@@ -154,7 +156,9 @@ impl Fake {
     }
 
     pub fn withdraw(&self, job: u64, letting: Letting) {
-        self.lock().withdraw = Some(Withdraw { job: JobId(job), letting, before: Attempt(u64::MAX) });
+        let mut shared = self.lock();
+        shared.withdrawn_at = shared.beat.number;
+        shared.withdraw = Some(Withdraw { job: JobId(job), letting, before: Attempt(u64::MAX) });
     }
 
     /// Waits until `ready`, and fails after a long while.

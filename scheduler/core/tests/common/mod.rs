@@ -4,19 +4,24 @@
 //!
 //! | line | means |
 //! | --- | --- |
-//! | `submit N [search T targets [never/first-hit]] [command retries R] [units U / target S] [head/now]` | |
-//! | `cancel/pause/resume/front/switch/delete JOB`, `drain/undrain/forget NODE` | what users do |
-//! | `join NODE slots K [queue Q]`, `hello NODE boot B [died UNIT]`, `session NODE`, `bye NODE` | |
+//! | `submit N [search T targets [never/first-hit]] [command retries R] [units U / target S]` | |
+//! | ... `[max-failures N/never] [copies] [head/now]` | |
+//! | `cancel/pause/resume/front/switch/delete/retry JOB`, `drain/undrain/forget/revoke NODE` | what users do |
+//! | `join NODE slots K [queue Q]`, `hello NODE [boot B] [died UNIT]`, `session NODE`, `bye NODE` | |
+//! | ... `[version V] [knows EPOCH genuine/forged]` | what else a hello may say |
 //! | `ack NODE` | the node acknowledges every offer that it has heard |
 //! | `done/ran/return/refuse NODE LO+UNITS ...` | a result: `hits UNIT:TARGET,..`, `ok,exit3,signal9`, words |
 //! | ... `[job J] [ms DURATION] [spec S] [attempt A] [body HEX]` | what else it may say |
 //! | `again NODE` | its last result, byte for byte |
-//! | `beat NODE LO+UNITS,..|none [running UNIT] [draining]`, `feedback NODE UPS DOWNS` | |
+//! | `beat NODE LO+UNITS,..|none [running UNIT] [draining] [job J]`, `feedback NODE UPS DOWNS` | |
+//! | ... `[only PART] [same]` | one datagram of a long heartbeat; of the last one |
 //! | `live MS NODE HELD ...` | the nodes beat every two seconds until then; answers are not printed |
 //! | `at MS` | time passes |
 //! | `hold`, `durable` | records wait from now on; they are durable, now and from now on |
 //! | `restart` | the scheduler dies with all that is not durable; the next one starts from the records |
+//! | `overflow` | the receive buffer dropped datagrams |
 //! | `show JOB`, `nodes`, `tasks NODE` | prints a job, the nodes' states, how many tasks a node has |
+//! | `credit NODE`, `lease JOB` | prints how many result datagrams it may have under way; up to where units may go |
 #![allow(dead_code)] // each test file uses some of it
 
 mod line;
@@ -28,8 +33,10 @@ use std::fmt::Write as _;
 use expect_test::Expect;
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
 use starfarm_protocol::limits::PROTOCOL_VERSION;
+use starfarm_protocol::seal::{EpochProofs, Secret, StaticKey};
 use starfarm_protocol::wire::{
-    Feedback, Heartbeat, Hello, Message, Offer, Outcome, Packer, ResultEntry, messages,
+    Feedback, Heartbeat, HeartbeatAnswer, Hello, Message, Offer, Outcome, Packer, ResultEntry, Welcome,
+    messages,
 };
 use starfarm_scheduler_core::{
     Config, Deed, Deeds, Farm, JobCommand, NodeCommand, NodeId, Record, Restoring,
@@ -48,6 +55,7 @@ struct Peer {
     heard: Vec<Offer>,
     to_ack: Vec<u64>,
     last_result: Vec<u8>,
+    credit: u16,
 }
 
 pub struct Bench {
@@ -65,7 +73,10 @@ pub struct Bench {
 }
 
 pub fn config() -> Config {
-    Config::new(FarmId([1; 16]), Epoch(1))
+    let mut config = Config::new(FarmId([1; 16]), Epoch(1));
+    let key = StaticKey::from_secret(Secret([7; 32]));
+    config.proofs = Some(EpochProofs::new(&key, config.farm));
+    config
 }
 
 /// The specification that the script's jobs have, by their numbers.
@@ -123,6 +134,10 @@ impl Bench {
             "drain" => self.command_node(line, NodeCommand::Drain),
             "undrain" => self.command_node(line, NodeCommand::Resume),
             "forget" => self.command_node(line, NodeCommand::Forget),
+            "revoke" => self.with_deeds(|farm, _, deeds| {
+                farm.on_revoked(line.node(), deeds);
+                None
+            }),
             "join" | "hello" | "session" => self.greet(line),
             "bye" => self.say(line.node(), Packer::bye),
             "ack" => self.acknowledge(line.node()),
@@ -141,6 +156,15 @@ impl Bench {
             "hold" => self.holding = true,
             "durable" => self.holding = false,
             "restart" => self.restart(),
+            "overflow" => self.farm.on_receive_overflow(self.now_us),
+            "lease" => {
+                let lease = print::lease(&self.farm, JobId(line.number(1)));
+                self.tell(&lease);
+            }
+            "credit" => {
+                let credit = self.peer(line.node()).credit;
+                self.tell(&format!("{} may have {credit} datagrams under way", line.word(1)));
+            }
             "show" => self.tell(&print::job(&self.farm, JobId(line.number(1)))),
             "nodes" => {
                 let nodes = print::nodes(&mut self.farm, self.now_us);
@@ -188,14 +212,16 @@ impl Bench {
         }
         peer.slots = line.named("slots", u64::from(peer.slots)) as u16;
         peer.queue = line.named("queue", u64::from(peer.queue.max(8))) as u32;
+        let known_epoch = Epoch(line.named("knows", 0));
+        let proofs = self.config.proofs.as_ref().expect("the bench's farm is sealed");
         let hello = Hello {
-            version: PROTOCOL_VERSION,
+            version: line.named("version", u64::from(PROTOCOL_VERSION)) as u16,
             boot: Boot(boot),
             slots: peer.slots,
             queue_tasks_max: peer.queue,
             receive_datagrams_max: 92,
-            known_epoch: Epoch(0),
-            known_proof: [0; 16],
+            known_epoch,
+            known_proof: if line.has("genuine") { proofs.of(known_epoch) } else { [0; 16] },
             died_running: line.after("died").map(|unit| (JobId(1), line::parse(unit))).into_iter().collect(),
         };
         self.farm.on_session(id, line.word(1), now_us);
@@ -237,7 +263,7 @@ impl Bench {
 
     fn beat(&mut self, id: NodeId, line: &Line<'_>) {
         let peer = self.peer(id);
-        peer.beats += 1;
+        peer.beats += u32::from(!line.has("same"));
         let beat = Heartbeat {
             number: peer.beats,
             draining: line.has("draining"),
@@ -245,7 +271,13 @@ impl Bench {
             held: line.held(line.word(2)),
             ..Heartbeat::default()
         };
-        self.say(id, |p| p.heartbeat(&beat));
+        let mut packer = Packer::new();
+        packer.heartbeat(&beat);
+        let datagrams = packer.finish();
+        match line.after("only") {
+            Some(part) => self.hear(id, &datagrams[line::parse::<usize>(part)]),
+            None => datagrams.iter().for_each(|datagram| self.hear(id, datagram)),
+        }
     }
 
     /// `live MS NODE HELD ...`: nothing is lost meanwhile, and nothing new is done.
@@ -340,7 +372,8 @@ impl Bench {
         self.records.truncate(self.durable);
         self.config.epoch.0 += 1;
         self.farm = self.restored(&self.records);
-        self.peers.values_mut().for_each(|peer| peer.heard.clear());
+        self.peers.values_mut().for_each(|peer| peer.to_ack.clear());
+        self.holding = false;
     }
 
     /// Lets the farm do something, checks it, and tells what came of it.
@@ -366,12 +399,18 @@ impl Bench {
         let mut said = Vec::new();
         for message in messages(datagram).map(Result::unwrap) {
             let is_answer = matches!(message, Message::HeartbeatAnswer(_));
-            if let Message::Offers(offers) = &message {
-                let peer = self.peers.get_mut(&id).expect("the farm talks to nodes of the script");
-                for offer in offers.clone().map(Result::unwrap) {
-                    peer.to_ack.push(offer.attempt.0);
-                    peer.heard.push(offer);
+            let peer = self.peers.get_mut(&id).expect("the farm talks to nodes of the script");
+            match &message {
+                Message::Offers(offers) => {
+                    for offer in offers.clone().map(Result::unwrap) {
+                        peer.to_ack.push(offer.attempt.0);
+                        peer.heard.push(offer);
+                    }
                 }
+                Message::Welcome(Welcome { credit, .. })
+                | Message::HeartbeatAnswer(HeartbeatAnswer { credit, .. })
+                | Message::ResultAck(credit, _) => peer.credit = *credit,
+                _ => {}
             }
             if self.answers_printed || !is_answer {
                 said.push(print::message(message));

@@ -2,7 +2,7 @@
 
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::wire::{Letting, Message, Offer};
-use starfarm_scheduler_core::{Farm, NodeId};
+use starfarm_scheduler_core::{Farm, NodeId, Record};
 
 pub fn name(id: NodeId) -> char {
     char::from(b'a' + id.0 as u8)
@@ -46,6 +46,7 @@ pub fn job(farm: &Farm, id: JobId) -> String {
         ("abandoned", job.abandoned),
         ("duplicate", job.totals.duplicate_units),
         ("resent tasks", u128::from(job.totals.resent)),
+        ("copies", u128::from(job.totals.copies)),
     ];
     for (what, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
         line += &format!(", {what} {count}");
@@ -61,12 +62,20 @@ pub fn job(farm: &Farm, id: JobId) -> String {
     for (node, why) in job.refused_by {
         line += &format!(", refused by {node}: {why}");
     }
+    for (lo, hi, node) in job.conflicts {
+        line += &format!(", conflict with {node} in [{lo}, {hi})");
+    }
+    if !job.note.is_empty() {
+        line += &format!(", since {}", job.note);
+    }
     line
 }
 
 pub fn nodes(farm: &mut Farm, now_us: u64) -> String {
     let nodes = farm.nodes(now_us);
-    let words: Vec<_> = nodes.iter().map(|node| format!("{} {}", node.name, node.state.word())).collect();
+    let why = |why: &str| if why.is_empty() { String::new() } else { format!(" ({why})") };
+    let words: Vec<_> =
+        nodes.iter().map(|node| format!("{} {}{}", node.name, node.state.word(), why(&node.why))).collect();
     if words.is_empty() { "no nodes".to_owned() } else { words.join(", ") }
 }
 
@@ -74,4 +83,14 @@ pub fn nodes(farm: &mut Farm, now_us: u64) -> String {
 pub fn tasks(farm: &mut Farm, id: NodeId, now_us: u64) -> String {
     let tasks = farm.nodes(now_us).iter().find(|node| node.id == id).map_or(0, |node| node.tasks);
     format!("{} has {tasks} tasks", name(id))
+}
+
+/// How far a job is leased.
+pub fn lease(farm: &Farm, id: JobId) -> String {
+    let leased = |record: &Record| match record {
+        Record::Leased { job, mark } if *job == id => Some(*mark),
+        _ => None,
+    };
+    let mark = farm.durable_state().iter().find_map(leased).unwrap_or(0);
+    format!("job {} is leased up to {mark}", id.0)
 }
