@@ -1,10 +1,11 @@
 //! The proxy: one UDP port for all workers, a socket towards the scheduler for each, and one thread that
-//! waits for all of them and for the next datagram that is due. A TCP connection to the same port is
-//! handed through by two threads of its own.
+//! waits for all of them and for the next datagram that is due. TCP connections to the same port are the
+//! matter of `stream`.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::faults::{Counters, Faults};
 use crate::lane::{Delivery, Lane};
+use crate::stream::{Streams, Tcp, Valve};
 
 /// The longest wait, so that the end is noticed.
 const WAIT_MAX: Duration = Duration::from_millis(20);
@@ -47,6 +49,7 @@ struct Control {
     faults: [Faults; 2],
     cut: [bool; 2],
     counters: [Counters; 2],
+    cut_streams: bool,
     stop: bool,
 }
 
@@ -55,6 +58,7 @@ struct Control {
 pub struct Proxy {
     address: SocketAddr,
     control: Arc<Mutex<Control>>,
+    valve: Arc<Valve>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -78,6 +82,7 @@ impl Proxy {
         listener.set_nonblocking(true)?;
         let address = front.local_addr()?;
         let control = Arc::new(Mutex::new(Control::default()));
+        let valve = Arc::new(Valve::default());
         let mover = Mover {
             front,
             listener,
@@ -88,10 +93,11 @@ impl Proxy {
             next: 0,
             start: Instant::now(),
             control: Arc::clone(&control),
-            streams: Vec::new(),
+            streams: Streams::new(scheduler, Arc::clone(&valve)),
+            valve: Arc::clone(&valve),
         };
         let thread = std::thread::Builder::new().name("chaos".into()).spawn(move || mover.run())?;
-        Ok(Self { address, control, thread: Some(thread) })
+        Ok(Self { address, control, valve, thread: Some(thread) })
     }
 
     /// Where workers find it, UDP and TCP.
@@ -112,6 +118,21 @@ impl Proxy {
     /// Cuts a direction, or mends it.
     pub fn set_cut(&self, direction: Direction, cut: bool) {
         lock(&self.control).cut[direction.index()] = cut;
+    }
+
+    /// From now on this becomes of TCP.
+    pub fn set_tcp(&self, tcp: Tcp) {
+        self.valve.set(tcp);
+    }
+
+    /// Closes all TCP connections, in the middle of whatever they do.
+    pub fn cut_streams(&self) {
+        lock(&self.control).cut_streams = true;
+    }
+
+    /// TCP connections that were refused or cut, and bytes that passed.
+    pub fn tcp_counters(&self) -> (u64, u64) {
+        (self.valve.cut.load(Ordering::Relaxed), self.valve.passed.load(Ordering::Relaxed))
     }
 
     /// What has happened in that direction so far, all workers together.
@@ -154,7 +175,8 @@ struct Mover {
     next: u64,
     start: Instant,
     control: Arc<Mutex<Control>>,
-    streams: Vec<TcpStream>,
+    valve: Arc<Valve>,
+    streams: Streams,
 }
 
 impl Mover {
@@ -164,13 +186,14 @@ impl Mover {
             self.wait();
             self.read_front(&mut buffer);
             (0..self.peers.len()).for_each(|peer| self.read_back(peer, &mut buffer));
-            self.accept();
+            self.streams.accept(&self.listener);
+            self.cut_streams();
             self.send_due();
             self.publish();
         }
-        self.streams.iter().for_each(|stream| {
-            let _ = stream.shutdown(Shutdown::Both);
-        });
+        // A stalled stream would never see that it is closed.
+        self.valve.set(Tcp::Pass);
+        self.streams.cut();
     }
 
     fn now_us(&self) -> u64 {
@@ -252,6 +275,12 @@ impl Mover {
         }
     }
 
+    fn cut_streams(&mut self) {
+        if std::mem::take(&mut lock(&self.control).cut_streams) {
+            self.streams.cut();
+        }
+    }
+
     fn publish(&self) {
         let mut counters = [Counters::default(); 2];
         for peer in &self.peers {
@@ -259,31 +288,6 @@ impl Mover {
         }
         lock(&self.control).counters = counters;
     }
-
-    fn accept(&mut self) {
-        while let Ok((client, _)) = self.listener.accept() {
-            // A connection that cannot be handed through is closed; its caller tries again.
-            if let Ok(streams) = hand_through(client, self.scheduler) {
-                self.streams.extend(streams);
-            }
-        }
-    }
-}
-
-/// Two threads that copy until their side ends.
-fn hand_through(client: TcpStream, scheduler: SocketAddr) -> io::Result<[TcpStream; 2]> {
-    client.set_nonblocking(false)?;
-    let server = TcpStream::connect(scheduler)?;
-    for (from, to) in [(&client, &server), (&server, &client)] {
-        from.set_nodelay(true)?;
-        let (mut from, mut to) = (from.try_clone()?, to.try_clone()?);
-        let copy = move || {
-            let _ = io::copy(&mut from, &mut to);
-            let _ = to.shutdown(Shutdown::Write);
-        };
-        std::thread::Builder::new().name("chaos-tcp".into()).spawn(copy)?;
-    }
-    Ok([client, server])
 }
 
 /// The same port for UDP and TCP. With port 0, others are tried until one is free for both.
@@ -303,6 +307,7 @@ fn bind(address: SocketAddr) -> io::Result<(UdpSocket, TcpListener)> {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
+    use std::net::{Shutdown, TcpStream};
 
     use super::*;
 
@@ -372,13 +377,19 @@ mod tests {
         assert_eq!(after(&proxy, Direction::Up, 1).duplicated, 1);
     }
 
-    #[test]
-    fn tcp_passes_unharmed() {
+    /// A TCP server behind the proxy, and a client connected to it.
+    fn streams() -> (Proxy, TcpListener, TcpStream, TcpStream) {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let proxy = Proxy::start(server.local_addr().unwrap(), 1).unwrap();
+        let client = TcpStream::connect(proxy.address()).unwrap();
+        let (end, _) = server.accept().unwrap();
+        (proxy, server, client, end)
+    }
+
+    #[test]
+    fn tcp_passes_unharmed() {
+        let (proxy, _server, mut client, mut end) = streams();
         proxy.set_all_faults(Faults { loss: 1.0, ..Faults::NONE });
-        let mut client = TcpStream::connect(proxy.address()).unwrap();
-        let (mut end, _) = server.accept().unwrap();
         client.write_all(b"hello").unwrap();
         client.shutdown(Shutdown::Write).unwrap();
         let mut text = String::new();
@@ -389,5 +400,36 @@ mod tests {
         text.clear();
         client.read_to_string(&mut text).unwrap();
         assert_eq!(text, "back");
+    }
+
+    #[test]
+    fn a_cut_stream_ends_on_both_sides_and_the_next_one_passes() {
+        let (proxy, server, mut client, mut end) = streams();
+        client.write_all(b"half of").unwrap();
+        end.read_exact(&mut [0; 7]).unwrap();
+        proxy.cut_streams();
+        let mut rest = Vec::new();
+        assert!(matches!(end.read_to_end(&mut rest), Ok(0) | Err(_)));
+        assert!(matches!(client.read_to_end(&mut rest), Ok(0) | Err(_)));
+        assert_eq!(proxy.tcp_counters(), (1, 7));
+        let mut client = TcpStream::connect(proxy.address()).unwrap();
+        let (mut end, _) = server.accept().unwrap();
+        client.write_all(b"again").unwrap();
+        end.read_exact(&mut [0; 5]).unwrap();
+    }
+
+    #[test]
+    fn a_refused_connection_is_closed_and_a_stalled_one_waits() {
+        let (proxy, _server, mut client, mut end) = streams();
+        proxy.set_tcp(Tcp::Refuse);
+        let mut refused = TcpStream::connect(proxy.address()).unwrap();
+        assert!(matches!(refused.read(&mut [0; 1]), Ok(0) | Err(_)));
+        proxy.set_tcp(Tcp::Stall);
+        client.write_all(b"late").unwrap();
+        end.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        assert!(end.read(&mut [0; 4]).is_err(), "nothing passes");
+        proxy.set_tcp(Tcp::Pass);
+        end.set_read_timeout(Some(GUARD)).unwrap();
+        end.read_exact(&mut [0; 4]).unwrap();
     }
 }
