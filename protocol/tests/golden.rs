@@ -15,7 +15,8 @@ use starfarm_protocol::bulk::{self, Chunk};
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId, PublicKey, to_hex};
 use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::seal::{
-    Hints, KeyStore, Mode, Reply, Request, Responder, Role, Secret, SessionTable, StaticKey, epoch_proof, stream,
+    Hints, KeyStore, Mode, Reply, Request, Responder, Role, Secret, SessionTable, StaticKey, epoch_proof,
+    stream,
 };
 use starfarm_protocol::spec::{
     Algorithm, Axis, Chunk as ListChunk, CommandWork, HexBytes, JobSpec, SearchWork, Space, Stop, Work,

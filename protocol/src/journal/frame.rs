@@ -4,8 +4,8 @@
 //!
 //! | offset | size | field |
 //! | --- | --- | --- |
-//! | 0 | 4 | length of the body |
-//! | 4 | 4 | CRC32C of the other bytes of this header |
+//! | 0 | 4 | CRC32C of the other bytes of this header |
+//! | 4 | 4 | length of the body |
 //! | 8 | 4 | CRC32C of the body |
 //! | 12 | 8 | sequence: one more than the last record's; a mark and a seal repeat that |
 //! | 20 | 4 | the chain: header CRC of the frame before |
@@ -57,8 +57,8 @@ impl Frame<'_> {
     /// Appends the frame that follows `place`, and moves `place` on.
     pub fn write(&self, place: &mut Place, out: &mut Vec<u8>) {
         let start = out.len();
-        out.extend_from_slice(&(self.body.len() as u32).to_le_bytes());
         out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&(self.body.len() as u32).to_le_bytes());
         out.extend_from_slice(&crc32c::crc32c(self.body).to_le_bytes());
         out.extend_from_slice(&self.sequence.to_le_bytes());
         out.extend_from_slice(&place.chain.to_le_bytes());
@@ -66,7 +66,7 @@ impl Frame<'_> {
         out.extend_from_slice(&self.epoch.to_le_bytes());
         out.push(self.kind);
         let crc = header_crc(&out[start..]);
-        out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
+        out[start..start + 4].copy_from_slice(&crc.to_le_bytes());
         out.extend_from_slice(self.body);
         out.push(END);
         *place = Place { sequence: self.sequence, chain: crc };
@@ -79,7 +79,7 @@ impl Frame<'_> {
 }
 
 fn header_crc(header: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&header[..4]), &header[8..HEADER_BYTES])
+    crc32c::crc32c(&header[4..HEADER_BYTES])
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -122,11 +122,11 @@ pub fn read(bytes: &[u8], at: usize, place: Place) -> Found<'_> {
 /// The frame at the start of `bytes`, its chain and its own header CRC.
 fn parse(bytes: &[u8]) -> Result<(Frame<'_>, u32, u32), &'static str> {
     let header = bytes.get(..HEADER_BYTES).ok_or("a header that is cut short")?;
-    let crc = u32_at(header, 4);
+    let crc = u32_at(header, 0);
     if crc != header_crc(header) {
         return Err("a header with a wrong checksum");
     }
-    let length = u32_at(header, 0) as usize;
+    let length = u32_at(header, 4) as usize;
     let body = bytes.get(HEADER_BYTES..HEADER_BYTES + length).ok_or("a body that is cut short")?;
     if bytes.get(HEADER_BYTES + length) != Some(&END) {
         return Err("a frame without its end");
@@ -152,23 +152,41 @@ pub fn written(bytes: &[u8]) -> usize {
 /// What is broken at `at`, where frames after `place` were expected, is the rest of a commit that never
 /// reached the disk whole, so that nobody was told of it. Else it is damage.
 ///
-/// A commit is written onto zeros. Where it was cut short, its end is missing, or sectors of it are; and no
-/// frame of a later commit can be there, since those are written after the sync.
+/// A commit is written onto zeros. Where it was cut short, sectors of the broken frame are missing, or all from
+/// some byte on; and no frame of a later commit can be there, since those are written after the sync. A frame
+/// that is all there and has a wrong checksum is damaged. What no reader can tell: the last commit, damaged
+/// where a whole sector of its broken frame holds zeros, looks like one that was never written whole.
 pub fn is_torn(bytes: &[u8], at: usize, place: Place) -> bool {
-    if proves_synced(bytes, at, place) {
+    let rest = &bytes[at..];
+    let header = rest.get(..HEADER_BYTES).filter(|header| u32_at(header, 0) == header_crc(header));
+    // Of a frame whose header is broken only the header can be looked for.
+    let extent = header.map_or(HEADER_BYTES, |header| FRAME_BYTES + u32_at(header, 4) as usize);
+    if extent > rest.len() || proves_synced(bytes, at, place) {
         return false;
     }
-    let end = written(bytes);
-    if end <= at || bytes[end - 1] != END {
-        return true;
+    if header.is_some_and(|header| !follows(header, place)) {
+        return false;
     }
-    let mut from = at;
-    while from < end {
-        let to = (from / SECTOR + 1) * SECTOR;
-        if bytes[from..to.min(end)].iter().all(|&byte| byte == 0) {
+    // A frame ends with a byte that is not zero: without that, and with nothing behind it, it was cut short.
+    let whole = at + extent - usize::from(header.is_some());
+    written(bytes) <= whole || misses_sector(bytes, at, at + extent)
+}
+
+/// Whether the frame with this header is the next one, as far as its number and its chain say.
+fn follows(header: &[u8], place: Place) -> bool {
+    let is_record = header[40] != MARK && header[40] != SEAL;
+    u32_at(header, 20) == place.chain && u64_at(header, 12) == place.sequence + u64::from(is_record)
+}
+
+/// Whether a sector that holds a part of `from..to` is zeros from there to its own end.
+fn misses_sector(bytes: &[u8], from: usize, to: usize) -> bool {
+    let mut sector = from;
+    while sector < to {
+        let end = (sector / SECTOR + 1) * SECTOR;
+        if bytes[sector..end.min(bytes.len())].iter().all(|&byte| byte == 0) {
             return true;
         }
-        from = to;
+        sector = end;
     }
     false
 }
@@ -182,7 +200,7 @@ pub fn proves_synced(bytes: &[u8], at: usize, place: Place) -> bool {
         let commit = u64_at(rest, 24);
         commit > missing
             && commit <= u64_at(rest, 12).saturating_add(1)
-            && u32_at(rest, 0) as usize <= BODY_BYTES_MAX
+            && u32_at(rest, 4) as usize <= BODY_BYTES_MAX
             && parse(rest).is_ok()
     })
 }
@@ -197,7 +215,8 @@ mod tests {
         for (i, &count) in counts.iter().enumerate() {
             let commit = place.sequence + 1;
             for _ in 0..count {
-                let body = vec![7; 10 + place.sequence as usize % 5];
+                // A body may end as a frame does, and be cut there.
+                let body = vec![END; 10 + place.sequence as usize % 5];
                 let frame = Frame { sequence: place.sequence + 1, commit, epoch: 1, kind: 6, body: &body };
                 frame.write(&mut place, &mut bytes);
                 ends.push(bytes.len());
@@ -231,20 +250,29 @@ mod tests {
     }
 
     #[test]
-    fn a_flip_before_a_later_commit_is_damage_and_no_flip_passes() {
+    fn no_flip_passes_and_none_is_taken_for_a_cut() {
         let (mut bytes, _) = commits(&[3, 2, 1]);
         let end = bytes.len();
         bytes.resize(end + 5_000, 0);
-        let synced = end - FRAME_BYTES - 10 - 5 % 5;
         for bit in 0..end * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
             let (at, place, found) = last(&bytes);
             assert!(matches!(found, Found::Broken(_)), "bit {bit}: {found:?}");
-            // The mark before the last commit is the last proof.
-            if bit / 8 < synced - FRAME_BYTES {
-                assert!(!is_torn(&bytes, at, place), "bit {bit} in the synced part");
-            }
+            assert!(!is_torn(&bytes, at, place), "bit {bit}");
             bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+
+    #[test]
+    fn a_block_lost_before_a_later_commit_is_damage() {
+        let (bytes, _) = commits(&[40, 30, 1]);
+        let (synced, _) = commits(&[40, 30]);
+        for sector in 0..synced.len() / SECTOR {
+            let mut broken = bytes.clone();
+            broken[sector * SECTOR..(sector + 1) * SECTOR].fill(0);
+            broken.resize(bytes.len() + 5_000, 0);
+            let (at, place, found) = last(&broken);
+            assert!(matches!(found, Found::Broken(_)) && !is_torn(&broken, at, place), "sector {sector}");
         }
     }
 
@@ -261,14 +289,32 @@ mod tests {
             }
             assert!(place.sequence >= 2);
         }
-        // Any sector of it may be missing.
-        let from = (first.len() + FRAME_BYTES) / SECTOR + 1;
-        for sector in from..bytes.len() / SECTOR {
+    }
+
+    #[test]
+    fn any_sectors_of_the_last_commit_may_be_missing() {
+        let (bytes, _) = commits(&[2, 40]);
+        let first = commits(&[2]).0.len() + FRAME_BYTES;
+        let sectors = bytes.len().div_ceil(SECTOR);
+        assert!(sectors <= 8, "each set of them is tried");
+        for missing in 1..1_u32 << sectors {
             let mut torn = bytes.clone();
-            torn[sector * SECTOR..(sector + 1) * SECTOR].fill(0);
             torn.resize(bytes.len() + 5_000, 0);
-            let (at, place, _) = last(&torn);
-            assert!(is_torn(&torn, at, place), "sector {sector}");
+            for sector in (0..sectors).filter(|sector| missing >> sector & 1 == 1) {
+                torn[(sector * SECTOR).max(first)..(sector + 1) * SECTOR].fill(0);
+            }
+            let (at, place, found) = last(&torn);
+            assert!(place.sequence >= 2, "missing {missing:b}");
+            assert!(found == Found::Nothing || is_torn(&torn, at, place), "missing {missing:b}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_ends_within_a_frame_is_damaged() {
+        let (bytes, ends) = commits(&[3]);
+        for length in ends[1] + 1..ends[2] {
+            let (at, place, found) = last(&bytes[..length]);
+            assert!(matches!(found, Found::Broken(_)) && !is_torn(&bytes[..length], at, place), "{length}");
         }
     }
 
