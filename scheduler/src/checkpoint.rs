@@ -4,17 +4,24 @@
 //! The journal alone has everything, so a checkpoint may always be lost: it only shortens the replay. Whatever
 //! is wrong with it, it is set aside in words and made anew, never believed in part.
 //!
+//! | path | what |
+//! | --- | --- |
+//! | `N/` | a whole checkpoint: a sled database that was written once, fsynced, and is never written again |
+//! | `new/` | one that is being written; renamed when it is on the disk |
+//! | `reading/` | a copy that is being read: sled writes to whatever it opens |
+//!
+//! A database that is written again and again does not stand a power cut in the midst of it: with 5 MiB of state
+//! and the power cut at any moment, every tenth came up empty or in a panic. A new one each time stands it.
+//!
 //! | key | value |
 //! | --- | --- |
-//! | `s`, generation u64, index u32, all big endian | a chunk of the state |
-//! | `head` | format version u8, generation, sequence, length u64, BLAKE3 over these and the state |
-//!
-//! A save writes the chunks of the next generation beside those of the last, and then the head: sled's log keeps
-//! that order, so a head that is found has its chunks. The old generation goes once the new one is on the disk.
+//! | index u32, big endian | a chunk of the state |
+//! | `head` | format version u8, sequence u64, length u64, big endian, BLAKE3 over these and the state's BLAKE3 |
 
 use std::cell::Cell;
 use std::fs::{self, File};
 use std::io;
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,18 +31,19 @@ use starfarm_protocol::ids::ContentHash;
 
 use crate::error::SchedulerError;
 
-/// Bytes of a state in one value. What sled writes at once may be a whole leaf of up to 16 values, a few more while
-/// leaves merge, and what is over a quarter of a segment (512 KiB) goes to a file of its own that sled never fsyncs.
+/// Bytes of a state in one value. What sled writes at once may be a whole leaf of up to 16 values, a few more
+/// while leaves merge, and what is over a quarter of a segment (512 KiB) goes to a file of its own that sled
+/// never fsyncs.
 const CHUNK_BYTES: usize = 4 << 10;
 const _: () = assert!(24 * (CHUNK_BYTES + 64) < (512 << 10) / 4, "a leaf stays in the log");
-/// Memory for sled's cache, bytes; its own default is 1 GiB.
+/// Memory for sled's cache, bytes, while one is written or read; its own default is 1 GiB.
 const CACHE_BYTES: u64 = 16 << 20;
 /// How often, 10 ms apart, it is tried whether an earlier use has ended.
 const LOCK_TRIES: u32 = 1_000;
 const FORMAT_VERSION: u8 = 1;
 const HEAD_KEY: &[u8] = b"head";
-/// Version, generation, sequence, length, BLAKE3.
-const HEAD_BYTES: usize = 1 + 3 * 8 + 32;
+/// Version, sequence, length, BLAKE3.
+const HEAD_BYTES: usize = 1 + 2 * 8 + 32;
 
 /// A state and the sequence of the last record in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,92 +63,109 @@ pub(crate) struct Opened {
 }
 
 /// The place where states are saved.
+#[derive(Debug)]
 pub(crate) struct Checkpoint {
     dir: PathBuf,
-    db: sled::Db,
-    /// Of the last whole state; 0: there is none.
-    generation: u64,
-}
-
-impl std::fmt::Debug for Checkpoint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Checkpoint").field("dir", &self.dir).finish_non_exhaustive()
-    }
+    /// Number of the last one that was here.
+    number: u64,
 }
 
 impl Checkpoint {
-    /// Opens the checkpoint in directory `dir`, or makes it, and reads the state. A state whose sequence is
-    /// below `retired` is of no use: the journal no longer has what follows it record by record.
+    /// Opens the place `dir`, or makes it, and reads the newest state. A state whose sequence is below `retired`
+    /// is of no use: the journal no longer has what follows it record by record.
     ///
     /// # Errors
-    /// Not even an empty checkpoint can be made there.
+    /// Nothing can be kept there, or a disk without room does not let the state be read.
     pub(crate) fn open(dir: &Path, retired: u64) -> Result<Opened, SchedulerError> {
         let mut notes = Vec::new();
-        wait_until_free(dir, LOCK_TRIES)?;
-        match guarded(|| open_whole(dir, retired)) {
-            Ok(found) => {
-                let (checkpoint, saved) = found;
-                return Ok(Opened { checkpoint, saved, notes });
-            }
-            Err(why) if dir.symlink_metadata().is_ok() => notes.push(set_aside(dir, &why)?),
-            Err(why) => return Err(cannot_keep(dir, &why)),
+        if dir.symlink_metadata().is_ok() && !dir.is_dir() {
+            notes.push(set_aside(dir, dir, "it is no directory")?);
         }
-        let fresh = guarded(|| open_whole(dir, 0)).map_err(|why| cannot_keep(dir, &why))?;
-        Ok(Opened { checkpoint: fresh.0, saved: None, notes })
+        let found = prepare(dir).map_err(|e| cannot_keep(dir, &e.to_string()))?;
+        let checkpoint = Self { dir: dir.to_owned(), number: found.first().copied().unwrap_or(0) };
+        for &number in &found {
+            let path = dir.join(number.to_string());
+            match guarded(|| load(&path, &dir.join("reading"), retired)) {
+                Ok(saved) => {
+                    checkpoint.remove_before(number);
+                    return Ok(Opened { checkpoint, saved: Some(saved), notes });
+                }
+                Err(Trouble { words, full: true }) => return Err(cannot_keep(dir, &words)),
+                Err(Trouble { words, .. }) => {
+                    let _ = remove(&dir.join("reading"));
+                    notes.push(set_aside(dir, &path, &words)?);
+                }
+            }
+        }
+        if notes.is_empty() && retired > 0 {
+            notes.push(format!(
+                "there is no checkpoint in {}: the state is rebuilt from the journal",
+                dir.display()
+            ));
+        }
+        Ok(Opened { checkpoint, saved: None, notes })
     }
 
-    /// Sets aside what is here, for a reason that the caller found, and begins anew; returns a note.
-    pub(crate) fn discard(self, why: &str) -> Result<Opened, SchedulerError> {
-        let Self { dir, db, .. } = self;
-        // Its drop would flush; what is set aside stays as it is.
-        std::mem::forget(db);
-        let note = set_aside(&dir, why)?;
-        let mut opened = Self::open(&dir, 0)?;
-        opened.notes.insert(0, note);
-        Ok(opened)
+    /// Sets aside what was read, for a reason that the caller found; returns a note.
+    pub(crate) fn discard(&mut self, why: &str) -> Result<String, SchedulerError> {
+        set_aside(&self.dir, &self.dir.join(self.number.to_string()), why)
     }
 
     /// Saves `state`, which holds all records up to `sequence`. When this returns it is on the disk.
     ///
     /// # Errors
-    /// The disk does not take it. What was saved before is still there; this value is not to be used again.
+    /// The disk does not take it. What was saved before is still there.
     pub(crate) fn save(&mut self, sequence: u64, state: &[u8]) -> Result<(), SchedulerError> {
-        let generation = self.generation + 1;
+        let (dir, new) = (&self.dir, self.dir.join("new"));
         let written = guarded(|| {
-            for (index, chunk) in (0_u32..).zip(state.chunks(CHUNK_BYTES)) {
-                self.db.insert(chunk_key(generation, index), chunk)?;
-            }
-            self.db.insert(HEAD_KEY, &head(generation, sequence, state)[..])?;
-            make_durable(&self.db, &self.dir)?;
-            // Lost if the power fails now, and then found again at the next start.
-            remove_all_but(&self.db, generation)
+            write(&new, sequence, state)?;
+            fs::rename(&new, dir.join((self.number + 1).to_string()))?;
+            Ok(File::open(dir)?.sync_all()?)
         });
-        written.map_err(|why| {
-            SchedulerError::State(format!("the checkpoint in {} cannot be saved: {why}", self.dir.display()))
-        })?;
-        self.generation = generation;
+        if let Err(Trouble { words, .. }) = written {
+            let _ = fs::remove_dir_all(&new);
+            let dir = dir.display();
+            return Err(SchedulerError::State(format!("the checkpoint in {dir} cannot be saved: {words}")));
+        }
+        self.number += 1;
+        self.remove_before(self.number);
         Ok(())
+    }
+
+    /// Older ones are of no use. One that cannot be removed now is found again.
+    fn remove_before(&self, number: u64) {
+        for old in numbers(&self.dir).unwrap_or_default().into_iter().filter(|&old| old < number) {
+            let _ = fs::remove_dir_all(self.dir.join(old.to_string()));
+        }
     }
 }
 
 /// Why sled, or what it holds, cannot be used; becomes words at the rim of this file.
-struct Trouble(String);
+#[derive(PartialEq, Debug)]
+struct Trouble {
+    words: String,
+    /// The disk has no room.
+    full: bool,
+}
 
 impl From<sled::Error> for Trouble {
     fn from(error: sled::Error) -> Self {
-        Self(error.to_string())
+        match error {
+            sled::Error::Io(error) => error.into(),
+            error => error.to_string().as_str().into(),
+        }
     }
 }
 
 impl From<io::Error> for Trouble {
     fn from(error: io::Error) -> Self {
-        Self(error.to_string())
+        Self { words: error.to_string(), full: error.kind() == io::ErrorKind::StorageFull }
     }
 }
 
 impl From<&str> for Trouble {
     fn from(words: &str) -> Self {
-        Self(words.to_owned())
+        Self { words: words.to_owned(), full: false }
     }
 }
 
@@ -161,144 +186,140 @@ pub(crate) fn abort_on_panic() {
 }
 
 /// Runs `work`; sled panics where its files are damaged, and that is an error like others.
-fn guarded<T>(work: impl FnOnce() -> Result<T, Trouble>) -> Result<T, String> {
+fn guarded<T>(work: impl FnOnce() -> Result<T, Trouble>) -> Result<T, Trouble> {
     let before = GUARDED.replace(true);
     let outcome = catch_unwind(AssertUnwindSafe(work));
     GUARDED.set(before);
-    match outcome {
-        Ok(done) => done.map_err(|Trouble(words)| words),
-        Err(panic) => {
-            let words = panic.downcast_ref::<String>().map(String::as_str);
-            let words = words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked");
-            Err(words.to_owned())
-        }
+    outcome.unwrap_or_else(|panic| {
+        let words = panic.downcast_ref::<String>().map(String::as_str);
+        Err(words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked").into())
+    })
+}
+
+/// Makes the directory, drops what an earlier use left half done, and says which checkpoints are there, newest
+/// first.
+fn prepare(dir: &Path) -> io::Result<Vec<u64>> {
+    if !dir.is_dir() {
+        fs::create_dir_all(dir)?;
+        File::open(parent(dir))?.sync_all()?;
+    }
+    for name in ["new", "reading"] {
+        remove(&dir.join(name))?;
+    }
+    numbers(dir)
+}
+
+fn numbers(dir: &Path) -> io::Result<Vec<u64>> {
+    let names = file_names(dir)?;
+    let mut numbers: Vec<u64> = names.iter().filter_map(|name| name.parse().ok()).collect();
+    numbers.sort_unstable_by(|a, b| b.cmp(a));
+    Ok(numbers)
+}
+
+fn remove(dir: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
     }
 }
 
-/// sled's threads hold its lock a moment longer than the value lives, which must not look like damage.
-fn wait_until_free(dir: &Path, tries: u32) -> Result<(), SchedulerError> {
-    let Ok(db) = File::open(dir.join("db")) else { return Ok(()) };
-    for _ in 0..tries {
-        if rustix::fs::flock(&db, FlockOperation::NonBlockingLockExclusive).is_ok() {
+/// Opens a database. Its drop may write and may panic, which must not happen while a panic is under way: so
+/// it is only dropped where all went well.
+fn open_sled(dir: &Path) -> Result<ManuallyDrop<sled::Db>, Trouble> {
+    let config = sled::Config::new().path(dir).cache_capacity(CACHE_BYTES).flush_every_ms(None);
+    Ok(ManuallyDrop::new(config.use_compression(false).open()?))
+}
+
+/// Closes a database. sled's threads hold its files a moment longer than the value lives.
+fn close(db: ManuallyDrop<sled::Db>, dir: &Path) -> Result<(), Trouble> {
+    drop(ManuallyDrop::into_inner(db));
+    let file = File::open(dir.join("db"))?;
+    for _ in 0..LOCK_TRIES {
+        if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
             return Ok(());
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    let dir = dir.display();
-    Err(SchedulerError::State(format!("the checkpoint in {dir} is in use: stop the program that uses it")))
+    Err("sled does not let go of it".into())
 }
 
-fn open_whole(dir: &Path, retired: u64) -> Result<(Checkpoint, Option<Saved>), Trouble> {
-    let found = file_names(dir)?;
-    if !found.is_empty() && ["conf", "db"].iter().any(|name| !found.contains(&(*name).to_owned())) {
+/// Writes a database that holds `state` in the new directory `dir`, durably.
+fn write(dir: &Path, sequence: u64, state: &[u8]) -> Result<(), Trouble> {
+    remove(dir)?;
+    let db = open_sled(dir)?;
+    for (index, chunk) in (0_u32..).zip(state.chunks(CHUNK_BYTES)) {
+        db.insert(index.to_be_bytes(), chunk)?;
+    }
+    db.insert(HEAD_KEY, &head(sequence, state)[..])?;
+    db.flush()?;
+    close(db, dir)?;
+    // sled's flush asks the system to write, but not so that it survives a power cut each time.
+    for name in file_names(dir)? {
+        File::open(dir.join(name))?.sync_all()?;
+    }
+    Ok(File::open(dir)?.sync_all()?)
+}
+
+/// Reads the state in directory `dir` by way of a copy.
+fn load(dir: &Path, copy: &Path, retired: u64) -> Result<Saved, Trouble> {
+    remove(copy)?;
+    fs::create_dir(copy)?;
+    let names = file_names(dir)?;
+    if ["conf", "db"].iter().any(|name| !names.contains(&(*name).to_owned())) {
         return Err("a file of it is missing".into());
     }
-    let config = sled::Config::new().path(dir).cache_capacity(CACHE_BYTES).flush_every_ms(None);
-    let db = config.use_compression(false).open()?;
-    match load(&db, dir, retired) {
-        Ok((generation, saved)) => {
-            remove_all_but(&db, generation)?;
-            if found.is_empty() {
-                make_durable(&db, dir)?;
-            }
-            Ok((Checkpoint { dir: dir.to_owned(), db, generation }, saved))
-        }
-        Err(trouble) => {
-            // Its drop would write to what is to be set aside, and may panic where one panic is under way.
-            std::mem::forget(db);
-            Err(trouble)
-        }
+    for name in names.iter().filter(|name| dir.join(name).is_file()) {
+        fs::copy(dir.join(name), copy.join(name))?;
     }
+    let most = fs::metadata(dir.join("db"))?.len();
+    let db = open_sled(copy)?;
+    let saved = read(&db, most, retired)?;
+    close(db, copy)?;
+    remove(copy)?;
+    Ok(saved)
 }
 
-fn load(db: &sled::Db, dir: &Path, retired: u64) -> Result<(u64, Option<Saved>), Trouble> {
-    let Some(head) = db.get(HEAD_KEY)? else {
-        return if retired > 0 { Err("it holds no state".into()) } else { Ok((0, None)) };
-    };
+/// Reads the state; it has at most `most` bytes.
+fn read(db: &sled::Db, most: u64, retired: u64) -> Result<Saved, Trouble> {
+    let Some(head) = db.get(HEAD_KEY)? else { return Err("it holds no state".into()) };
     if head.len() != HEAD_BYTES {
         return Err("its head has a wrong length".into());
     }
     if head[0] != FORMAT_VERSION {
-        return Err(Trouble(format!("it has format version {}", head[0])));
+        return Err(format!("it has format version {}", head[0]).as_str().into());
     }
     let number = |at: usize| head[at..at + 8].iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
-    let (generation, sequence, length) = (number(1), number(9), number(17));
+    let (sequence, length) = (number(1), number(9));
     // The head is not believed before its digest is: no room is taken on its word.
-    let most = fs::metadata(dir.join("db"))?.len();
     let mut state = Vec::with_capacity(length.min(most) as usize);
-    for (index, entry) in (0_u32..).zip(db.scan_prefix(generation_key(generation))) {
-        let (key, chunk) = entry?;
-        if *key != chunk_key(generation, index) {
-            return Err("a piece of the state is missing".into());
-        }
+    for index in 0..length.div_ceil(CHUNK_BYTES as u64) {
+        let chunk = db.get((index as u32).to_be_bytes())?.ok_or("a piece of the state is missing")?;
         state.extend_from_slice(&chunk);
     }
-    if head[..] != self::head(generation, sequence, &state) {
+    if head[..] != self::head(sequence, &state) {
         return Err("the state does not fit its digest".into());
     }
     if sequence < retired {
-        return Err(Trouble(format!("it ends at record {sequence}, the journal begins after {retired}")));
+        let words = format!("it ends at record {sequence}, the journal begins after {retired}");
+        return Err(words.as_str().into());
     }
-    Ok((generation, Some(Saved { sequence, state })))
+    Ok(Saved { sequence, state })
 }
 
-fn head(generation: u64, sequence: u64, state: &[u8]) -> [u8; HEAD_BYTES] {
+fn head(sequence: u64, state: &[u8]) -> [u8; HEAD_BYTES] {
     let mut bytes = [0; HEAD_BYTES];
     bytes[0] = FORMAT_VERSION;
-    for (at, number) in [(1, generation), (9, sequence), (17, state.len() as u64)] {
-        bytes[at..at + 8].copy_from_slice(&number.to_be_bytes());
-    }
+    bytes[1..9].copy_from_slice(&sequence.to_be_bytes());
+    bytes[9..17].copy_from_slice(&(state.len() as u64).to_be_bytes());
     // The state may be large: its hash is hashed, not a copy of it.
-    let mut digested = bytes;
-    digested[25..].copy_from_slice(&ContentHash::of(state).0);
-    bytes[25..].copy_from_slice(&ContentHash::of(&digested).0);
+    bytes[17..].copy_from_slice(&ContentHash::of(state).0);
+    let digest = ContentHash::of(&bytes);
+    bytes[17..].copy_from_slice(&digest.0);
     bytes
 }
 
-fn generation_key(generation: u64) -> [u8; 9] {
-    let mut key = [b's'; 9];
-    key[1..].copy_from_slice(&generation.to_be_bytes());
-    key
-}
-
-fn chunk_key(generation: u64, index: u32) -> [u8; 13] {
-    let mut key = [0; 13];
-    key[..9].copy_from_slice(&generation_key(generation));
-    key[9..].copy_from_slice(&index.to_be_bytes());
-    key
-}
-
-/// Removes chunks of other generations: older ones, and what a save left that did not come to its end.
-fn remove_all_but(db: &sled::Db, generation: u64) -> Result<(), Trouble> {
-    for key in db.scan_prefix(b"s").keys() {
-        let key = key?;
-        if !key.starts_with(&generation_key(generation)) {
-            db.remove(key)?;
-        }
-    }
-    Ok(())
-}
-
-/// sled's flush hands its log to the system, and asks it to write, but not in a way that survives a power cut
-/// each time: the file is fsynced by ourselves.
-fn make_durable(db: &sled::Db, dir: &Path) -> Result<(), Trouble> {
-    db.flush()?;
-    for name in file_names(dir)? {
-        let path = dir.join(&name);
-        if name == "db" || name == "conf" || name.starts_with("snap.") {
-            File::open(path)?.sync_all()?;
-        }
-    }
-    File::open(dir)?.sync_all()?;
-    Ok(File::open(parent(dir))?.sync_all()?)
-}
-
 fn file_names(dir: &Path) -> io::Result<Vec<String>> {
-    match fs::read_dir(dir) {
-        Ok(entries) => entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect(),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(e) => Err(e),
-    }
+    fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }
 
 fn parent(dir: &Path) -> &Path {
@@ -312,25 +333,22 @@ fn cannot_keep(dir: &Path, why: &str) -> SchedulerError {
     ))
 }
 
-/// Renames what is at `dir` to `DIR.damaged-N`; says so.
-fn set_aside(dir: &Path, why: &str) -> Result<String, SchedulerError> {
+/// Renames `path`, a checkpoint in `dir`, to `DIR.damaged-N`; says so.
+fn set_aside(dir: &Path, path: &Path, why: &str) -> Result<String, SchedulerError> {
     let aside = (1..)
         .map(|number: u64| PathBuf::from(format!("{}.damaged-{number}", dir.display())))
         .find(|path| path.symlink_metadata().is_err())
         .expect("a directory has fewer than 2^64 entries");
-    let moved = fs::rename(dir, &aside).and_then(|()| File::open(parent(dir))?.sync_all());
+    let moved = fs::rename(path, &aside).and_then(|()| File::open(parent(dir))?.sync_all());
+    let (why, path) = (first_line(why), path.display());
     match moved {
         Ok(()) => Ok(format!(
-            "the checkpoint in {} could not be used: {}; it is set aside as {} and may be deleted; the state is \
-             rebuilt from the journal",
-            dir.display(),
-            first_line(why),
+            "the checkpoint {path} could not be used: {why}; it is set aside as {} and may be deleted; the state \
+             is rebuilt from the journal",
             aside.display()
         )),
         Err(e) => Err(SchedulerError::State(format!(
-            "the checkpoint in {} cannot be used ({}) and not be moved away: {e}; delete it",
-            dir.display(),
-            first_line(why)
+            "the checkpoint {path} cannot be used ({why}) and not be moved away: {e}; delete it"
         ))),
     }
 }

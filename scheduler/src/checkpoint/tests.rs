@@ -83,72 +83,73 @@ fn states_of_all_sizes_come_back() {
     for (sequence, length) in [(1, 0), (2, 1), (3, 5 << 20), (4, CHUNK_BYTES), (5, CHUNK_BYTES + 1)] {
         let state = Seeded(sequence).bytes(length);
         opened.checkpoint.save(sequence, &state).unwrap();
-        drop(opened);
         opened = open(&scratch.dir());
         assert!(opened.notes.is_empty(), "{:?}", opened.notes);
         assert!(opened.saved == Some(Saved { sequence, state }), "{length} bytes");
     }
-    assert_eq!(opened.checkpoint.db.len(), 3, "the last state and its head alone are kept");
+    assert_eq!(file_names(&scratch.dir()).unwrap(), ["5"], "the last one alone is kept");
 }
 
-/// Files of the checkpoint itself, largest first.
+/// Files of the one checkpoint in `dir`, largest first.
 fn files(dir: &Path) -> Vec<PathBuf> {
+    let [number] = &numbers(dir).unwrap()[..] else { panic!("one checkpoint") };
+    let dir = dir.join(number.to_string());
     let mut files: Vec<_> =
-        file_names(dir).unwrap().iter().map(|name| dir.join(name)).filter(|path| path.is_file()).collect();
+        file_names(&dir).unwrap().iter().map(|name| dir.join(name)).filter(|path| path.is_file()).collect();
     files.sort_by_key(|path| std::cmp::Reverse(fs::metadata(path).unwrap().len()));
     files
 }
 
 #[test]
-fn nothing_lies_in_files_that_sled_never_syncs() {
+fn nothing_lies_in_files_that_sled_never_syncs_and_the_rest_takes_little_room() {
     let scratch = Scratch::new();
     let mut opened = open(&scratch.dir());
     for sequence in 1..6 {
         opened.checkpoint.save(sequence, &Seeded(sequence).bytes(3 << 20)).unwrap();
-        assert_eq!(fs::read_dir(scratch.dir().join("blobs")).unwrap().count(), 0);
+        let blobs = scratch.dir().join(sequence.to_string()).join("blobs");
+        assert_eq!(fs::read_dir(blobs).unwrap().count(), 0);
+        let room: u64 = files(&scratch.dir()).iter().map(|path| fs::metadata(path).unwrap().len()).sum();
+        assert!(room < 12 << 20, "{room} bytes for a state of 3 MiB");
     }
 }
 
 #[test]
-fn room_is_used_again() {
-    let scratch = Scratch::new();
-    let mut opened = open(&scratch.dir());
-    for sequence in 0..60 {
-        opened.checkpoint.save(sequence, &Seeded(sequence).bytes(1 << 20)).unwrap();
-    }
-    let room = fs::metadata(scratch.dir().join("db")).unwrap().len();
-    assert!(room < 24 << 20, "{room} bytes for a state of 1 MiB");
-}
-
-#[test]
-fn a_copy_taken_at_any_step_of_a_save_holds_the_old_state_or_the_new() {
+fn a_save_that_stops_at_any_step_leaves_the_old_state_or_the_new() {
     let scratch = Scratch::new();
     let states = [1, 2].map(|sequence| Saved { sequence, state: Seeded(sequence).bytes(200_000) });
-    let mut opened = open(&scratch.dir());
-    opened.checkpoint.save(1, &states[0].state).unwrap();
-    let db = &opened.checkpoint.db;
-    let look = |expected: &Saved| {
-        db.flush().unwrap();
-        let copy = scratch.copy();
+    let mut checkpoint = open(&scratch.dir()).checkpoint;
+    checkpoint.save(1, &states[0].state).unwrap();
+    let look = |copy: &Scratch, expected: &Saved| {
         let opened = open(&copy.dir());
         assert!(opened.notes.is_empty(), "{:?}", opened.notes);
         assert!(opened.saved.unwrap() == *expected);
-        assert_eq!(opened.checkpoint.db.len(), 200_000_usize.div_ceil(CHUNK_BYTES) + 1, "leftovers went");
+        assert_eq!(file_names(&copy.dir()).unwrap().len(), 1, "leftovers went");
     };
-    look(&states[0]);
-    for (index, chunk) in (0..).zip(states[1].state.chunks(CHUNK_BYTES)) {
-        db.insert(chunk_key(2, index), chunk).unwrap();
-        if index % 16 == 0 {
-            look(&states[0]);
-        }
-    }
-    look(&states[0]);
-    db.insert(HEAD_KEY, &head(2, 2, &states[1].state)[..]).unwrap();
-    look(&states[1]);
-    db.remove(chunk_key(1, 0)).unwrap();
-    look(&states[1]);
-    remove_all_but(db, 2).map_err(|Trouble(words)| words).unwrap();
-    look(&states[1]);
+    let new = scratch.dir().join("new");
+    fs::create_dir(&new).unwrap();
+    look(&scratch.copy(), &states[0]);
+    write(&new, 2, &states[1].state).map_err(|trouble| trouble.words).unwrap();
+    look(&scratch.copy(), &states[0]);
+    let torn = scratch.copy();
+    fs::write(torn.dir().join("new/db"), "torn").unwrap();
+    look(&torn, &states[0]);
+    fs::rename(&new, scratch.dir().join("2")).unwrap();
+    look(&scratch.copy(), &states[1]);
+    fs::remove_file(scratch.dir().join("1/db")).unwrap();
+    look(&scratch.copy(), &states[1]);
+    fs::create_dir(scratch.dir().join("reading")).unwrap();
+    look(&scratch, &states[1]);
+}
+
+#[test]
+fn reading_leaves_a_checkpoint_as_it_was() {
+    let scratch = Scratch::new();
+    open(&scratch.dir()).checkpoint.save(1, &Seeded(1).bytes(50_000)).unwrap();
+    let contents =
+        || files(&scratch.dir()).iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect();
+    let before: Vec<_> = contents();
+    assert!(open(&scratch.dir()).saved.is_some());
+    assert!(contents() == before);
 }
 
 #[test]
@@ -159,7 +160,6 @@ fn a_file_cut_off_anywhere_gives_a_saved_state_or_is_set_aside() {
     for saved in &states {
         opened.checkpoint.save(saved.sequence, &saved.state).unwrap();
     }
-    drop(opened);
     let mut chance = Seeded(99);
     for round in 0..60 {
         let copy = scratch.copy();
@@ -177,10 +177,7 @@ fn a_flipped_byte_anywhere_gives_the_state_or_sets_it_aside() {
     let mut opened = open(&scratch.dir());
     for saved in &states {
         opened.checkpoint.save(saved.sequence, &saved.state).unwrap();
-        drop(opened);
-        opened = open(&scratch.dir());
     }
-    drop(opened);
     // They are beyond any guard: under `abort_on_panic` each start would end there.
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -205,7 +202,7 @@ fn a_flipped_byte_anywhere_gives_the_state_or_sets_it_aside() {
         }
     }
     assert_eq!(STRAY.load(Ordering::Relaxed), 0, "panics beyond the guard");
-    assert!(kept > 10 && aside > 10, "{kept} kept, {aside} set aside: the flips hit nothing, or all");
+    assert!(kept > 0 && aside > 10, "{kept} kept, {aside} set aside: the flips hit nothing, or all");
 }
 
 /// Opens a damaged copy; true where the last state came back. Whatever comes back was saved like that.
@@ -226,9 +223,12 @@ fn check_damaged(copy: &Scratch, states: &[Saved], last: u64, what: &str) -> boo
             assert!(aside(&copy.dir()).exists(), "{what}");
         }
     }
-    opened.checkpoint.save(4, b"goes on").unwrap_or_else(|e| panic!("{what}: {e}"));
     let kept = opened.saved.is_some();
-    drop(opened);
+    // Each save waits for the disk: now and then will do.
+    if !what.ends_with('0') {
+        return kept;
+    }
+    opened.checkpoint.save(4, b"goes on").unwrap_or_else(|e| panic!("{what}: {e}"));
     let opened = Checkpoint::open(&copy.dir(), 4).unwrap();
     let expected = Some(Saved { sequence: 4, state: b"goes on".to_vec() });
     assert_eq!(opened.saved, expected, "{what}: {:?}", opened.notes);
@@ -242,26 +242,35 @@ fn missing_files_are_noticed() {
     open(&scratch.dir()).checkpoint.save(1, &state).unwrap();
     for path in files(&scratch.dir()) {
         let copy = scratch.copy();
-        fs::remove_file(copy.dir().join(path.file_name().unwrap())).unwrap();
+        fs::remove_file(copy.dir().join("1").join(path.file_name().unwrap())).unwrap();
         let opened = open(&copy.dir());
         let whole = opened.saved.is_some_and(|saved| saved.state == state);
         assert!(whole != opened.notes.iter().any(|note| note.contains("damaged-1")), "{}", path.display());
     }
-    let copy = scratch.copy();
-    fs::remove_dir_all(copy.dir()).unwrap();
-    let opened = Checkpoint::open(&copy.dir(), 1).unwrap();
-    assert!(opened.saved.is_none() && opened.notes[0].contains("it holds no state"), "{:?}", opened.notes);
+    for gone in ["checkpoint", "checkpoint/1"] {
+        let copy = scratch.copy();
+        fs::remove_dir_all(copy.0.join(gone)).unwrap();
+        let opened = Checkpoint::open(&copy.dir(), 1).unwrap();
+        assert!(opened.saved.is_none() && opened.notes[0].contains("there is no"), "{:?}", opened.notes);
+    }
 }
 
 #[test]
-fn one_that_is_in_use_is_left_where_it_is() {
+fn an_older_one_will_do_where_the_journal_still_has_what_follows() {
     let scratch = Scratch::new();
-    let mut held = open(&scratch.dir()).checkpoint;
-    let error = wait_until_free(&scratch.dir(), 3).unwrap_err().to_string();
-    assert!(error.contains("in use"), "{error}");
-    held.save(1, b"still here").unwrap();
-    drop(held);
-    assert!(open(&scratch.dir()).saved.is_some());
+    open(&scratch.dir()).checkpoint.save(5, b"older").unwrap();
+    copy_dir(&scratch.dir().join("1"), &scratch.dir().join("2"));
+    fs::write(scratch.dir().join("2/db"), "newer, and damaged").unwrap();
+    let copy = scratch.copy();
+    let opened = Checkpoint::open(&scratch.dir(), 5).unwrap();
+    assert_eq!(opened.saved, Some(Saved { sequence: 5, state: b"older".to_vec() }));
+    assert!(
+        opened.notes.len() == 1 && opened.notes[0].contains("checkpoint/2 could not"),
+        "{:?}",
+        opened.notes
+    );
+    let opened = Checkpoint::open(&copy.dir(), 6).unwrap();
+    assert!(opened.saved.is_none() && opened.notes.len() == 2, "{:?}", opened.notes);
 }
 
 #[test]
@@ -278,10 +287,10 @@ fn a_state_that_the_caller_finds_wrong_is_set_aside_in_its_words() {
     let scratch = Scratch::new();
     let mut opened = open(&scratch.dir());
     opened.checkpoint.save(9, b"ahead").unwrap();
-    let mut opened = opened.checkpoint.discard("it is ahead of the journal").unwrap();
-    assert!(opened.notes[0].contains("it is ahead of the journal"), "{:?}", opened.notes);
+    let note = opened.checkpoint.discard("it is ahead of the journal").unwrap();
+    assert!(note.contains("it is ahead of the journal") && note.contains("damaged-1"), "{note}");
+    assert!(open(&scratch.dir()).saved.is_none());
     opened.checkpoint.save(3, b"again").unwrap();
-    drop(opened);
     assert_eq!(open(&scratch.dir()).saved, Some(Saved { sequence: 3, state: b"again".to_vec() }));
 }
 
@@ -294,8 +303,8 @@ fn a_place_that_takes_no_checkpoint_is_refused_in_words() {
 #[test]
 fn a_panic_is_an_error_with_its_words() {
     let number = 7;
-    assert_eq!(guarded(|| -> Result<(), _> { panic!("page {number}") }), Err("page 7".to_owned()));
-    assert_eq!(guarded(|| -> Result<(), _> { panic!("no page") }), Err("no page".to_owned()));
+    assert_eq!(guarded(|| -> Result<(), _> { panic!("page {number}") }), Err("page 7".into()));
+    assert_eq!(guarded(|| -> Result<(), _> { panic!("no page") }), Err("no page".into()));
     assert!(!GUARDED.get());
 }
 
@@ -304,23 +313,24 @@ fn what_sled_takes_for_whole_is_still_judged_by_its_digest() {
     type Harm = fn(&sled::Db);
     let state = Seeded(1).bytes(3 * CHUNK_BYTES);
     let wrong: [(&str, Harm); 6] = [
-        ("does not fit its digest", |db| drop(db.insert(chunk_key(1, 1), vec![0; CHUNK_BYTES]).unwrap())),
-        ("does not fit its digest", |db| drop(db.remove(chunk_key(1, 2)).unwrap())),
-        ("a piece of the state is missing", |db| drop(db.remove(chunk_key(1, 1)).unwrap())),
+        ("does not fit its digest", |db| drop(db.insert(1_u32.to_be_bytes(), vec![0; CHUNK_BYTES]).unwrap())),
+        ("a piece of the state is missing", |db| drop(db.remove(2_u32.to_be_bytes()).unwrap())),
+        ("a piece of the state is missing", |db| drop(db.remove(1_u32.to_be_bytes()).unwrap())),
         ("wrong length", |db| drop(db.insert(HEAD_KEY, b"head").unwrap())),
         ("format version 2", |db| drop(db.insert(HEAD_KEY, vec![2; HEAD_BYTES]).unwrap())),
         ("does not fit its digest", |db| {
             let mut head = db.get(HEAD_KEY).unwrap().unwrap();
-            head[16] += 1; // The sequence.
+            head[8] += 1; // The sequence.
             db.insert(HEAD_KEY, head).unwrap();
         }),
     ];
     for (words, harm) in wrong {
         let scratch = Scratch::new();
-        let mut checkpoint = open(&scratch.dir()).checkpoint;
-        checkpoint.save(1, &state).unwrap();
-        harm(&checkpoint.db);
-        drop(checkpoint);
+        open(&scratch.dir()).checkpoint.save(1, &state).unwrap();
+        let dir = scratch.dir().join("1");
+        let db = open_sled(&dir).map_err(|trouble| trouble.words).unwrap();
+        harm(&db);
+        close(db, &dir).map_err(|trouble| trouble.words).unwrap();
         let opened = open(&scratch.dir());
         assert!(opened.saved.is_none() && opened.notes[0].contains(words), "{words}: {:?}", opened.notes);
     }
