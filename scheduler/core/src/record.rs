@@ -203,7 +203,10 @@ impl Farm {
                 }
                 NodeMark::Back => node.lost = false,
                 NodeMark::Drained => node.drained = true,
-                NodeMark::Resumed => (node.drained, node.distrusted) = (false, None),
+                NodeMark::Resumed => {
+                    (node.drained, node.distrusted) = (false, None);
+                    node.rise();
+                }
                 NodeMark::Distrusted => node.distrust("its results differ from those of others"),
                 NodeMark::Forgotten => drop(self.nodes.remove(id)),
             },
