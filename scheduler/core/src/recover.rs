@@ -65,12 +65,12 @@ impl Farm {
             return;
         }
         node.to_tell.welcome = true;
-        node.greeted = true;
         if hello.version != PROTOCOL_VERSION {
             let name = node.name.clone();
             deeds.event(Event::VersionSkew { node: name, version: hello.version });
             return self.mark(id);
         }
+        node.greeted = true;
         let (before, running) = (node.boot, std::mem::take(&mut node.running));
         if before != Some(hello.boot) {
             if let Some(boot) = before {
