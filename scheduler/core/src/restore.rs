@@ -69,7 +69,8 @@ impl Restoring {
                 farm.set_timer(id, now_us);
             }
         }
-        farm.release_us = now_us + lost_us;
+        // With all of them lost or gone before, their tasks had come back: nobody can hold anything.
+        farm.release_us = if farm.unsettled.is_empty() { now_us } else { now_us + lost_us };
         farm
     }
 }
@@ -189,17 +190,12 @@ impl Job {
         if self.lease.mark > 0 {
             records.push(Record::Leased { job, mark: self.lease.mark });
         }
-        let done: Vec<_> = self.coverage.intervals(Class::Done).collect();
+        self.decided_records(records);
         let node = NOBODY;
-        for pieces in done.chunks(PIECES_A_RECORD) {
-            records.push(Record::Done { job, node, pieces: pieces.to_vec(), hits: Vec::new() });
-        }
         let hits: Vec<_> = self.hits.iter().copied().collect();
         for hits in hits.chunks(PIECES_A_RECORD) {
             records.push(Record::Done { job, node, pieces: Vec::new(), hits: hits.to_vec() });
         }
-        let failed = self.failed.iter();
-        records.extend(failed.map(|(&unit, &failed)| Record::Failed { job, unit, failed }));
         for (&unit, runs) in &self.failures {
             let tried = |&(attempt, node)| Record::Tried { job, unit, attempt, node };
             records.extend(runs.iter().map(tried));
@@ -216,5 +212,31 @@ impl Job {
         } else if self.state != JobState::Queued || !self.note.is_empty() {
             records.push(Record::State { job, state: self.state, why: self.note.clone() });
         }
+    }
+
+    /// Done and failed units. A pause and its end stand behind what was decided when a person last let the
+    /// job go on, so that it is forgiven again.
+    fn decided_records(&self, records: &mut Vec<Record>) {
+        let (job, node) = (self.facts.job, NOBODY);
+        let (mut done_before, failed_before) = if self.state.ended() { (0, 0) } else { self.forgiven };
+        let (mut before, mut behind) = (Vec::new(), Vec::new());
+        for (lo, hi) in self.coverage.intervals(Class::Done) {
+            let cut = lo + done_before.min(hi - lo);
+            done_before -= cut - lo;
+            before.extend((lo < cut).then_some((lo, cut)));
+            behind.extend((cut < hi).then_some((cut, hi)));
+        }
+        let done =
+            |pieces: &[(u128, u128)]| Record::Done { job, node, pieces: pieces.to_vec(), hits: Vec::new() };
+        let mut failed = self.failed.iter().map(|(&unit, &failed)| Record::Failed { job, unit, failed });
+        records.extend(before.chunks(PIECES_A_RECORD).map(done));
+        records.extend(failed.by_ref().take(failed_before as usize));
+        if !before.is_empty() || failed_before > 0 {
+            for state in [JobState::Paused, JobState::Queued] {
+                records.push(Record::State { job, state, why: String::new() });
+            }
+        }
+        records.extend(behind.chunks(PIECES_A_RECORD).map(done));
+        records.extend(failed);
     }
 }
