@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use starfarm_logs::Event;
-use starfarm_protocol::ids::{Boot, JobId};
+use starfarm_protocol::ids::{Attempt, Boot, JobId};
 use starfarm_protocol::journal::record::NodeMark;
 use starfarm_protocol::wire::{FailReason, HitEntry, Letting, Withdraw};
 
@@ -109,7 +109,7 @@ impl Farm {
     /// A node is sick: it gets one task at a time, with growing pauses, until one passes. What it failed for
     /// good was its fault, so others get it; what waits there comes back.
     fn quarantine(&mut self, id: NodeId, job_id: JobId, now_us: u64, deeds: &mut Deeds) {
-        let before = starfarm_protocol::ids::Attempt(self.next_attempt);
+        let before = Attempt(self.next_attempt);
         let (Some(job), Some(node)) = (self.jobs.get_mut(&job_id), self.nodes.get_mut(&id)) else { return };
         let outcomes = job.outcomes.remove(&id).unwrap_or_default();
         node.why = format!(
@@ -141,11 +141,19 @@ impl Farm {
         let had_ended = job.state.ended();
         let mut pieces = Vec::new();
         job.reopen(&units, &mut pieces);
+        let before = Attempt(self.next_attempt);
         for Piece { lo, hi, .. } in pieces {
+            // The task that had them may still have others out.
+            for task_id in self.dq.overlapping(job_id, lo, hi) {
+                self.cut_out(task_id, lo, hi);
+            }
             // Alone, each: a unit that fails again takes nothing with it.
             let mut unit = lo;
             while unit < hi {
                 self.gq.put(job_id, unit, unit + 1);
+                if let Some(job) = self.jobs.get_mut(&job_id) {
+                    job.reopened.insert(unit, before);
+                }
                 unit += 1;
             }
         }
@@ -155,6 +163,25 @@ impl Farm {
         }
         self.record(Record::Retried { job: job_id, units }, deeds);
         self.mark_all();
+    }
+
+    /// [lo, hi) waits in gq; units that workers died of, or that failed, lie there alone.
+    pub(crate) fn put_back(&mut self, job_id: JobId, lo: u128, hi: u128) {
+        let Some(job) = self.jobs.get(&job_id) else { return };
+        let suspects: BTreeSet<u128> = (job.deaths.range(lo..hi).map(|(&unit, _)| unit))
+            .chain(job.failures.range(lo..hi).map(|(&unit, _)| unit))
+            .collect();
+        let mut at = lo;
+        for unit in suspects {
+            if at < unit {
+                self.gq.put(job_id, at, unit);
+            }
+            self.gq.put(job_id, unit, unit + 1);
+            at = unit + 1;
+        }
+        if at < hi {
+            self.gq.put(job_id, at, hi);
+        }
     }
 
     /// A worker died while it ran `unit`. After enough deaths on enough nodes the unit is poison.
@@ -232,6 +259,10 @@ impl Farm {
         deeds: &mut Deeds,
     ) {
         let Some(job) = self.jobs.get_mut(&job_id) else { return };
+        if job.conflicts.iter().any(|&(from, to, _)| from < hi && lo < to) {
+            // The hits of both sides are recorded here: whoever repeats what it said would now differ.
+            return;
+        }
         let is_old = |unit: u128| !new.iter().any(|piece| (piece.lo..piece.hi).contains(&unit));
         let mut said: BTreeSet<(u128, u32)> =
             hits.iter().map(|hit| (lo + u128::from(hit.offset), hit.target)).collect();

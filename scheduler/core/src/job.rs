@@ -89,6 +89,9 @@ pub(crate) struct Job {
     /// Units that failed and are tried again, and the attempts that they failed in: a result that comes
     /// twice tells of one run.
     pub(crate) failures: BTreeMap<u128, Vec<(Attempt, NodeId)>>,
+    /// Units that had failed and were wanted again, and the first attempt after that: what fails in an
+    /// earlier one was counted before.
+    pub(crate) reopened: BTreeMap<u128, Attempt>,
     pub(crate) deaths: BTreeMap<u128, Deaths>,
     /// How its units went on each node.
     pub(crate) outcomes: BTreeMap<NodeId, Outcomes>,
@@ -140,6 +143,7 @@ impl Job {
             hits: BTreeSet::new(),
             failed: BTreeMap::new(),
             failures: BTreeMap::new(),
+            reopened: BTreeMap::new(),
             deaths: BTreeMap::new(),
             outcomes: BTreeMap::new(),
             forgiven: (0, 0),
@@ -165,6 +169,7 @@ impl Job {
     pub(crate) fn acquit(&mut self, lo: u128, hi: u128) {
         remove_range(&mut self.deaths, lo, hi);
         remove_range(&mut self.failures, lo, hi);
+        remove_range(&mut self.reopened, lo, hi);
     }
 
     /// A state that is no end.
@@ -183,7 +188,7 @@ impl Job {
         self.coverage.change(0, cursor, UNDECIDED, Class::Abandoned, &mut Vec::new());
         (self.state, self.totals) = (state, totals);
         self.note.clear();
-        (self.failures, self.deaths) = Default::default();
+        (self.failures, self.reopened, self.deaths) = Default::default();
         self.outcomes.clear();
         self.rates.clear();
     }

@@ -383,13 +383,15 @@ impl Farm {
         for piece in &pieces {
             back += piece.hi - piece.lo;
             if to == Class::Pending {
-                self.gq.put(job_id, piece.lo, piece.hi);
                 job.totals.resent += 1;
                 self.totals.resent += 1;
             }
         }
         if back > 0 {
             self.cut_out(task_id, lo, hi);
+            if to == Class::Pending {
+                pieces.iter().for_each(|piece| self.put_back(job_id, piece.lo, piece.hi));
+            }
             self.mark_all();
         }
     }
@@ -462,9 +464,10 @@ impl Farm {
 /// has come again. They may run elsewhere by now, so it must not touch them.
 fn known_failures(job: &Job, entry: &ResultEntry<'_>, found: &Found) -> Vec<u128> {
     let Found::Ran(ran) = found else { return Vec::new() };
-    let known = |unit: u128| {
+    let counted = |unit: u128| {
         job.failures.get(&unit).is_some_and(|runs| runs.iter().any(|run| run.0 == entry.attempt))
     };
+    let before = |unit: u128| job.reopened.get(&unit).is_some_and(|&first| entry.attempt < first);
     let failed = (entry.lo..).zip(ran).filter(|(_, outcome)| outcome.failed.is_some());
-    failed.map(|(unit, _)| unit).filter(|&unit| known(unit)).collect()
+    failed.map(|(unit, _)| unit).filter(|&unit| counted(unit) || before(unit)).collect()
 }

@@ -71,7 +71,8 @@ fn a_lease_is_renewed_before_it_is_used_up_and_grows_when_tasks_had_to_wait() {
         0: job 1 is running: done 1600, out 10, waiting 998390
         0: job 1 is leased up to 4820
         0: job 1 is running: done 1600, out 12000, waiting 986400
-        0: job 1 is leased up to 24040"#]].assert_eq(&told.join("\n"));
+        0: job 1 is leased up to 24040"#]]
+    .assert_eq(&told.join("\n"));
 }
 
 #[test]
@@ -244,8 +245,8 @@ fn where_no_node_of_before_can_hold_anything_nothing_waits() {
         "restart\n at 1\n join b slots 1\n show 1",
         expect![[r#"
             1: node b joined: 1 slots, boot 0000000000000001
-            1: to b: welcome epoch 2
-            1: job 1 is running: done 10, out 30, waiting 0
+            1: to b: welcome epoch 2; offer job 1: 1099511627777=10+30
+            1: job 1 is running: done 10, out 30, waiting 0, resent tasks 1
         "#]],
     );
 }

@@ -18,6 +18,7 @@
 //! | `live MS NODE HELD ...` | the nodes beat every two seconds until then; answers are not printed |
 //! | `at MS` | time passes |
 //! | `hold`, `durable` | records wait from now on; they are durable, now and from now on |
+//! | `checkpoint` | the next scheduler starts from this state and the records behind it |
 //! | `restart` | the scheduler dies with all that is not durable; the next one starts from the records |
 //! | `overflow` | the receive buffer dropped datagrams |
 //! | `show JOB`, `nodes`, `tasks NODE` | prints a job, the nodes' states, how many tasks a node has |
@@ -68,6 +69,8 @@ pub struct Bench {
     /// Every record, and how many of them are durable.
     records: Vec<Record>,
     durable: usize,
+    /// The state at a checkpoint, and how many records went before.
+    checkpoint: (Vec<Record>, usize),
     holding: bool,
     answers_printed: bool,
 }
@@ -104,6 +107,7 @@ impl Bench {
             config,
             records: Vec::new(),
             durable: 0,
+            checkpoint: (Vec::new(), 0),
             now_us: 0,
             story: String::new(),
             peers: BTreeMap::new(),
@@ -155,6 +159,10 @@ impl Bench {
             "at" => self.advance(line.number(1) * 1_000),
             "hold" => self.holding = true,
             "durable" => self.holding = false,
+            "checkpoint" => {
+                assert_eq!(self.durable, self.records.len(), "a checkpoint keeps what is durable");
+                self.checkpoint = (self.farm.snapshot(&mut Deeds::default()).1, self.durable);
+            }
             "restart" => self.restart(),
             "overflow" => self.farm.on_receive_overflow(self.now_us),
             "lease" => {
@@ -348,7 +356,7 @@ impl Bench {
         }
     }
 
-    fn restored(&self, records: &[Record]) -> Farm {
+    fn restored<'a>(&self, records: impl IntoIterator<Item = &'a Record>) -> Farm {
         let mut restoring = Restoring::new(self.config.clone(), self.now_us);
         for record in records {
             let mut body = Vec::new();
@@ -356,7 +364,7 @@ impl Bench {
             let record = Record::decode(record.kind(), &body).expect("what was written can be read");
             restoring.apply(&record).unwrap_or_else(|why| panic!("{why}: {record:?}, after\n{}", self.story));
         }
-        restoring.finish(records.len() as u64, self.now_us)
+        restoring.finish(self.records.len() as u64, self.now_us)
     }
 
     /// The records alone give the same farm; so do the records of a checkpoint.
@@ -371,7 +379,8 @@ impl Bench {
     fn restart(&mut self) {
         self.records.truncate(self.durable);
         self.config.epoch.0 += 1;
-        self.farm = self.restored(&self.records);
+        let (state, before) = &self.checkpoint;
+        self.farm = self.restored(state.iter().chain(&self.records[*before..]));
         self.peers.values_mut().for_each(|peer| peer.to_ack.clear());
         self.holding = false;
     }
