@@ -40,5 +40,9 @@ pub use options::Options;
 /// # Errors
 /// See [`WorkerError`]; its exit code is [`WorkerError::exit_code`].
 pub fn run(options: &Options) -> Result<(), WorkerError> {
+    if options.warden {
+        exec::keep_watch();
+        return Ok(());
+    }
     node::Node::start(options)?.run()
 }

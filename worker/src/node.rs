@@ -18,6 +18,7 @@ use crate::board::Board;
 use crate::bulk::Bulk;
 use crate::contents::Contents;
 use crate::event::{Batch, Event, News};
+use crate::exec::Warden;
 use crate::report::Report;
 use crate::run::{Desk, Programs};
 use crate::sessions::{Heard, Identity, Sessions};
@@ -67,6 +68,7 @@ pub(crate) struct Node {
     kill_at: Option<Instant>,
     /// Set by the second signal.
     stop_by: Option<Instant>,
+    _warden: Option<Warden>,
     deeds: Vec<Deed>,
     opened: Vec<u8>,
 }
@@ -111,6 +113,9 @@ impl Node {
         if let Err(error) = exec::become_subreaper() {
             say(&format!("programs that leave their process group will not be ended: {error}"));
         }
+        let warden = Warden::post().map_err(|error| {
+            say(&format!("programs will outlive this worker if it is killed: {error}"));
+        });
         let bulk = Bulk::start(Arc::clone(&who)).map_err(|e| no("thread", &e))?;
         let started = start_slots(slots, &board, &bulk, &state, &to_inbox).map_err(|e| no("thread", &e))?;
         stop::on_signals(to_inbox.clone())?;
@@ -138,6 +143,7 @@ impl Node {
             mention_wait: SILENCE,
             kill_at: None,
             stop_by: None,
+            _warden: warden.ok(),
             deeds: Vec::new(),
             opened: vec![0; starfarm_net::BUFFER_BYTES],
         })

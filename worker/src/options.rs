@@ -30,6 +30,9 @@ pub struct Options {
     /// Make new session keys this often, in seconds, instead of every ten minutes
     #[arg(long, value_name = "SECONDS", hide = true)]
     pub rekey_seconds: Option<u64>,
+    /// Be the warden of the worker that holds stdin: end its programs when it has gone
+    #[arg(long, hide = true)]
+    pub warden: bool,
     /// Drain when stdin ends: the farm that started this worker has gone
     #[arg(long, hide = true)]
     pub parent_pipe: bool,

@@ -89,6 +89,35 @@ fn a_unit_that_kills_its_worker_is_named_by_the_next_incarnation() {
     assert_eq!(fake.lock().hellos[before].died_running, [(JobId(4), 3)]);
 }
 
+/// Whether a process is there and has not ended: one that has may wait for whoever inherits it.
+fn runs(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(' ') && !rest.starts_with(" Z"))
+}
+
+#[test]
+fn programs_of_a_killed_worker_are_ended_and_so_is_what_they_have_sent_away() {
+    let fake = Fake::start();
+    let (pid, child) = (fake.dir.join("pid"), fake.dir.join("child"));
+    let spec = shell(
+        &fake,
+        &format!(
+            "setsid sh -c 'echo $$ > {1}.new; mv {1}.new {1}; exec sleep 1000' & \
+             echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000",
+            pid.display(),
+            child.display()
+        ),
+    );
+    let mut worker = fake.worker("a", &["--slots", "1"]);
+    fake.offer(1, spec, 0, 1);
+    fake.until("both programs to run", |_| pid.exists() && child.exists());
+    let pids = [pid, child].map(|path| std::fs::read_to_string(path).unwrap());
+    assert!(pids.iter().all(|pid| runs(pid)), "{pids:?}");
+    worker.signal(Signal::KILL);
+    assert_eq!(worker.end().0, None);
+    fake.until("both to be gone", |_| !pids.iter().any(|pid| runs(pid)));
+}
+
 #[test]
 fn a_restarted_scheduler_is_found_again_and_gets_everything_held() {
     let fake = Fake::start();

@@ -152,7 +152,10 @@ impl Farm {
         }
         job.decide(from, hi, Class::Done, &mut pieces);
         let counted: u128 = pieces.iter().map(|piece| piece.hi - piece.lo).sum();
-        job.totals.duplicate_units += hi - lo - counted;
+        if !job.state.ended() {
+            // The end's record has told the sum; a late duplicate must not make live and replay differ.
+            job.totals.duplicate_units += hi - lo - counted;
+        }
         let owners = self.leave_queues(job_id, &pieces, id, entry.duration_us);
         if counted > 0 {
             self.measured(id, entry, counted, now_us);

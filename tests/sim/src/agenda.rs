@@ -4,28 +4,34 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
+use crate::seat::Reign;
+
 /// Index of a simulated machine.
 pub(crate) type MachineId = u32;
 
 /// Something that will happen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum What {
-    /// A datagram reaches the scheduler's receive buffer.
+    /// A datagram reaches the receive buffer of a scheduler.
     Arrive(MachineId, Parcel),
     /// The scheduler takes a datagram out of its receive buffer.
-    Serve(MachineId, Parcel),
+    Serve(Reign, MachineId, Parcel),
     /// A datagram reaches a worker.
     Deliver(MachineId, Parcel),
     /// Records up to this sequence are durable.
-    Durable(u64),
+    Durable(Reign, u64),
     /// The farm's next deadline.
-    FarmTick,
+    FarmTick(Reign),
     /// A worker's next deadline.
     WorkerTick(MachineId),
     /// A slot finishes what it planned: slot, number of the plan.
     Step(MachineId, u16, u32),
-    /// A handshake has succeeded, for the worker of that incarnation.
-    Session(MachineId, u32),
+    /// A handshake has succeeded, of the worker of that incarnation with that scheduler.
+    Session(MachineId, u32, Reign),
+    /// A scheduler starts, if none runs.
+    Reign,
+    /// The second scheduler of that reign loses the address.
+    Dethrone(Reign),
     /// A machine starts its worker anew, or goes on after a pause.
     Wake(MachineId, u32),
     /// The next line of the plan of faults and commands.
@@ -38,11 +44,13 @@ pub(crate) enum What {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Parcel(u32);
 
-/// A datagram and the incarnation of the worker whose session it belongs to: another has no key for it.
+/// A datagram and the session that it belongs to, by the incarnations of worker and scheduler: others have
+/// no key for it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Letter {
     pub(crate) bytes: Vec<u8>,
     pub(crate) life: u32,
+    pub(crate) reign: Reign,
 }
 
 #[derive(Clone, Copy, Debug)]

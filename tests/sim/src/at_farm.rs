@@ -5,12 +5,13 @@ use starfarm_scheduler_core::{Deed, NodeId, Record};
 
 use crate::agenda::{Letter, MachineId, Parcel, What};
 use crate::network::Way;
+use crate::seat::Reign;
 use crate::sim::{SPINS_MAX, Sim};
 use crate::violation::{Broken, rule};
 
 impl Sim {
     /// A datagram goes onto the network.
-    pub(crate) fn send(&mut self, machine: MachineId, way: Way, life: u32, bytes: Vec<u8>) {
+    pub(crate) fn send(&mut self, machine: MachineId, way: Way, (life, reign): (u32, Reign), bytes: Vec<u8>) {
         self.tally.datagrams[way as usize] += 1;
         self.log.word(self.now_us ^ u64::from(machine) << 48);
         self.log.bytes(&bytes);
@@ -19,7 +20,7 @@ impl Sim {
         let copies = delays.iter().flatten().count();
         for (sent, delay_us) in (1..).zip(delays.into_iter().flatten()) {
             let copy = if sent == copies { bytes.take() } else { bytes.clone() };
-            let parcel = self.agenda.post(Letter { bytes: copy.unwrap_or_default(), life });
+            let parcel = self.agenda.post(Letter { bytes: copy.unwrap_or_default(), life, reign });
             let what = match way {
                 Way::Up => What::Arrive(machine, parcel),
                 Way::Down => What::Deliver(machine, parcel),
@@ -33,7 +34,18 @@ impl Sim {
         self.now_us < self.farm.stalled_until_us
     }
 
+    /// A datagram comes to where the scheduler should be.
     pub(crate) fn arrive(&mut self, machine: MachineId, parcel: Parcel) -> Result<(), Broken> {
+        match self.reached(machine) {
+            Some(reign) => self.at_seat(reign, |sim| sim.enter(machine, parcel)),
+            None => {
+                self.agenda.take(parcel);
+                Ok(())
+            }
+        }
+    }
+
+    fn enter(&mut self, machine: MachineId, parcel: Parcel) -> Result<(), Broken> {
         let service_us = self.scenario.farm.service_us;
         if service_us == 0 && !self.stalled() && self.farm.buffered == 0 {
             return self.hear(machine, parcel);
@@ -41,19 +53,28 @@ impl Sim {
         if self.farm.buffered >= self.scenario.farm.receive_datagrams {
             self.agenda.take(parcel);
             self.tally.overflowed[0] += 1;
-            self.farm.farm.on_receive_overflow(self.now_us);
+            let now_us = self.farm_us();
+            self.farm.farm.on_receive_overflow(now_us);
             return Ok(());
         }
         let free_us = self.now_us.max(self.farm.busy_until_us).max(self.farm.stalled_until_us);
         self.farm.buffered += 1;
         self.farm.busy_until_us = free_us + service_us;
-        self.agenda.at(self.farm.busy_until_us, What::Serve(machine, parcel));
+        self.agenda.at(self.farm.busy_until_us, What::Serve(self.farm.reign, machine, parcel));
         Ok(())
     }
 
-    pub(crate) fn serve(&mut self, machine: MachineId, parcel: Parcel) -> Result<(), Broken> {
+    /// A datagram's turn in the receive buffer of a scheduler, which may be gone.
+    pub(crate) fn serve(&mut self, reign: Reign, machine: MachineId, parcel: Parcel) -> Result<(), Broken> {
+        let mut parcel = Some(parcel);
+        self.at_seat(reign, |sim| parcel.take().map_or(Ok(()), |parcel| sim.served(machine, parcel)))?;
+        parcel.into_iter().for_each(|parcel| drop(self.agenda.take(parcel)));
+        Ok(())
+    }
+
+    fn served(&mut self, machine: MachineId, parcel: Parcel) -> Result<(), Broken> {
         if self.stalled() {
-            self.agenda.at(self.farm.stalled_until_us, What::Serve(machine, parcel));
+            self.agenda.at(self.farm.stalled_until_us, What::Serve(self.farm.reign, machine, parcel));
             return Ok(());
         }
         self.farm.buffered -= 1;
@@ -64,12 +85,12 @@ impl Sim {
     fn hear(&mut self, machine: MachineId, parcel: Parcel) -> Result<(), Broken> {
         let letter = self.agenda.take(parcel);
         // Once a node's next incarnation has a session, the session of the one before is closed.
-        if letter.life != self.farm.sessions[machine as usize] {
+        if (letter.life, letter.reign) != (self.farm.sessions[machine as usize], self.farm.reign) {
             return Ok(());
         }
         self.tally.arrived += 1;
-        let side = &mut self.farm;
-        side.farm.on_datagram(NodeId(machine), &letter.bytes, self.now_us, &mut side.deeds);
+        let (now_us, side) = (self.farm_us(), &mut self.farm);
+        side.farm.on_datagram(NodeId(machine), &letter.bytes, now_us, &mut side.deeds);
         self.turn()
     }
 
@@ -83,29 +104,34 @@ impl Sim {
             self.wake_farm(self.farm.stalled_until_us);
             return Ok(());
         }
-        let side = &mut self.farm;
-        if side.farm.next_deadline_us() > self.now_us {
-            self.wake_farm(self.farm.farm.next_deadline_us());
+        if self.farm_deadline_us() > self.now_us {
+            self.wake_farm(self.farm_deadline_us());
             return Ok(());
         }
+        let (farm_us, side) = (self.farm_us(), &mut self.farm);
         side.spins = if self.now_us <= side.ticked_us + 1 { side.spins + 1 } else { 0 };
         side.ticked_us = self.now_us;
         rule(side.spins < SPINS_MAX, "the farm does not spin", || "it ticks every microsecond".to_owned())?;
-        side.farm.on_tick(self.now_us, &mut side.deeds);
+        side.farm.on_tick(farm_us, &mut side.deeds);
         self.turn()
+    }
+
+    /// When the farm wants a tick, on the simulation's clock.
+    fn farm_deadline_us(&self) -> u64 {
+        self.farm.farm.next_deadline_us().saturating_sub(self.farm.ahead_us)
     }
 
     fn wake_farm(&mut self, at_us: u64) {
         let at_us = at_us.max(self.now_us + 1);
         if at_us < self.farm.tick_us {
             self.farm.tick_us = at_us;
-            self.agenda.at(at_us, What::FarmTick);
+            self.agenda.at(at_us, What::FarmTick(self.farm.reign));
         }
     }
 
     pub(crate) fn durable(&mut self, sequence: u64) -> Result<(), Broken> {
         if self.stalled() {
-            self.agenda.at(self.farm.stalled_until_us, What::Durable(sequence));
+            self.agenda.at(self.farm.stalled_until_us, What::Durable(self.farm.reign, sequence));
             return Ok(());
         }
         while let Some(&(at, job, (lo, hi))) = self.farm.settling.front() {
@@ -117,9 +143,17 @@ impl Sim {
         }
         self.farm.committing = false;
         self.farm.durable = sequence;
-        self.farm.farm.on_durable(sequence, self.now_us);
+        if let Some(disk) = &mut self.farm.disk {
+            disk.sync(sequence);
+        }
+        let now_us = self.farm_us();
+        self.farm.farm.on_durable(sequence, now_us);
+        if self.farm.rightful {
+            self.answered = sequence;
+        }
         self.commit();
-        self.turn()
+        self.turn()?;
+        if self.farm.up { self.checkpoint() } else { Ok(()) }
     }
 
     /// Commits what is not durable yet, unless a commit is under way: one at a time, in groups.
@@ -127,14 +161,14 @@ impl Sim {
         if !self.farm.committing && self.farm.recorded > self.farm.durable {
             self.farm.committing = true;
             let delay_us = (self.scenario.farm.durable_ms * 1e3) as u64;
-            self.agenda.at(self.now_us + delay_us, What::Durable(self.farm.recorded));
+            self.agenda.at(self.now_us + delay_us, What::Durable(self.farm.reign, self.farm.recorded));
         }
     }
 
     /// Ends a batch of events at the scheduler: its turn, its deeds, the checks.
     pub(crate) fn turn(&mut self) -> Result<(), Broken> {
-        let side = &mut self.farm;
-        side.farm.turn(self.now_us, &mut side.deeds);
+        let (now_us, side) = (self.farm_us(), &mut self.farm);
+        side.farm.turn(now_us, &mut side.deeds);
         side.turns += 1;
         side.farm.check_counters().map_err(|found| ("the counters add up", found))?;
         let deep = side.turns.is_multiple_of(self.scenario.check_every);
@@ -146,12 +180,15 @@ impl Sim {
                     let life = self.farm.sessions[node.0 as usize];
                     for bytes in datagrams {
                         let heard = life == self.machines[node.0 as usize].life;
-                        self.wiretap.on_farm_sends(node.0, &bytes, heard, &mut self.jobs)?;
-                        self.send(node.0, Way::Down, life, bytes);
+                        if self.farm.rightful {
+                            self.wiretap.on_farm_sends(node.0, &bytes, heard, &mut self.jobs)?;
+                        }
+                        self.send(node.0, Way::Down, (life, self.farm.reign), bytes);
                     }
                 }
                 Deed::Superseded(epoch) => {
-                    return Err(("no scheduler is superseded", format!("by epoch {}", epoch.0)));
+                    // It does nothing more.
+                    return self.superseded(epoch);
                 }
                 Deed::Record(sequence, record) => self.record(sequence, &record, &mut ended)?,
                 Deed::Event(event) => {
@@ -165,8 +202,8 @@ impl Sim {
             self.ended(id)?;
         }
         self.commit();
-        self.wake_farm(self.farm.farm.next_deadline_us());
-        if deep { self.check_deeply() } else { Ok(()) }
+        self.wake_farm(self.farm_deadline_us());
+        if deep && self.farm.rightful { self.check_deeply() } else { Ok(()) }
     }
 
     fn record(&mut self, sequence: u64, record: &Record, ended: &mut Vec<JobId>) -> Result<(), Broken> {
@@ -175,8 +212,15 @@ impl Sim {
             format!("{sequence}, expected {expected}")
         })?;
         self.farm.recorded = sequence;
+        if let Some(disk) = &mut self.farm.disk {
+            disk.append(record);
+        }
+        if !self.farm.rightful {
+            return Ok(());
+        }
+        self.tally.records += 1;
         let Some(job) = record.job() else { return Ok(()) };
-        if let Record::Ended(_) = record {
+        if let Record::Ended(_) | Record::Retried { .. } = record {
             ended.push(job);
         }
         let Some(ours) = self.jobs.get_mut(job.0 as usize - 1) else {
@@ -189,16 +233,22 @@ impl Sim {
         Ok(())
     }
 
-    /// A job has ended.
-    fn ended(&mut self, id: JobId) -> Result<(), Broken> {
-        self.unfinished -= 1;
-        self.ended_us = self.now_us;
-        if self.unfinished == 0 {
+    /// Counts the jobs that have not ended, those to be submitted included.
+    pub(crate) fn count_unfinished(&mut self) {
+        let unfinished = self.jobs.iter().filter(|job| !job.is_over()).count();
+        if unfinished == 0 && self.unfinished > 0 {
+            self.ended_us = self.now_us;
             self.utilise();
         }
+        self.unfinished = unfinished;
+    }
+
+    /// A job has ended, or does not end after all.
+    fn ended(&mut self, id: JobId) -> Result<(), Broken> {
+        self.count_unfinished();
         match self.farm.farm.job(id) {
-            Some(view) => self.jobs[id.0 as usize - 1].ended_well(&view),
-            None => Ok(()),
+            Some(view) if view.state.ended() => self.jobs[id.0 as usize - 1].ended_well(&view),
+            _ => Ok(()),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! A worker's end: what reaches it, what its core wants done, what its slots report.
 
-use starfarm_protocol::ids::Epoch;
 use starfarm_protocol::wire::Letting;
 use starfarm_scheduler_core::NodeId;
 use starfarm_worker_core::{Deed, Task};
@@ -8,6 +7,7 @@ use starfarm_worker_core::{Deed, Task};
 use crate::agenda::{MachineId, Parcel, What};
 use crate::machine::Process;
 use crate::network::Way;
+use crate::seat::Reign;
 use crate::sim::{SPINS_MAX, Sim};
 use crate::slot::{Report, Slot, Surroundings};
 use crate::violation::{Broken, rule};
@@ -36,15 +36,28 @@ impl Sim {
         }
         let letter = self.agenda.take(parcel);
         let m = &mut self.machines[machine as usize];
-        if m.process != Process::Up || letter.life != m.life {
+        let session = m.sessions.iter().find(|session| session.0 == letter.reign);
+        let Some(&(_, epoch)) = session.filter(|_| m.process == Process::Up && letter.life == m.life) else {
             return Ok(());
-        }
+        };
+        // What an older scheduler says must have no effect.
+        let counts = epoch >= m.known.epoch;
         self.tally.arrived += 1;
         let mut deeds = std::mem::take(&mut self.deeds);
         let welcomed = m.worker.is_welcomed();
-        m.worker.on_datagram(&letter.bytes, Epoch(1), self.now_us, &mut deeds);
+        let unacknowledged = m.worker.unacknowledged_results();
+        m.worker.on_datagram(&letter.bytes, epoch, m.clock_us(self.now_us), &mut deeds);
         let renewed = !welcomed && m.worker.is_welcomed();
-        self.wiretap.on_worker_hears(machine, &letter.bytes, renewed);
+        if counts {
+            self.wiretap.on_worker_hears(machine, &letter.bytes, renewed);
+        } else {
+            let left = m.worker.unacknowledged_results();
+            rule(
+                left == unacknowledged && deeds_are_harmless(&deeds),
+                "an older scheduler has no say",
+                || format!("node {machine}: {unacknowledged} results, then {left}; {deeds:?}"),
+            )?;
+        }
         let queued = m.worker.queued_tasks();
         rule(queued <= m.group.queue_tasks_max as usize, "a worker's queue is bounded", || {
             format!("node {machine}: {queued} tasks")
@@ -52,15 +65,21 @@ impl Sim {
         self.settle(machine, deeds)
     }
 
-    pub(crate) fn session(&mut self, machine: MachineId, life: u32) -> Result<(), Broken> {
+    pub(crate) fn session(&mut self, machine: MachineId, life: u32, reign: Reign) -> Result<(), Broken> {
         let m = &self.machines[machine as usize];
-        if m.life != life || self.held_up(machine, What::Session(machine, life)) {
+        if m.life != life || self.held_up(machine, What::Session(machine, life, reign)) {
             return Ok(());
         }
-        self.farm.sessions[machine as usize] = life;
-        self.farm.farm.on_session(NodeId(machine), &format!("n{machine}"), self.now_us);
+        self.at_seat(reign, |sim| {
+            let now_us = sim.farm_us();
+            sim.farm.sessions[machine as usize] = life;
+            sim.farm.farm.on_session(NodeId(machine), &format!("n{machine}"), now_us);
+            Ok(())
+        })?;
         let mut deeds = std::mem::take(&mut self.deeds);
-        self.machines[machine as usize].worker.on_session(self.now_us, &mut deeds);
+        let m = &mut self.machines[machine as usize];
+        m.has_session(reign, self.reigns[reign.0 as usize]);
+        m.worker.on_session(m.clock_us(self.now_us), &mut deeds);
         self.settle(machine, deeds)
     }
 
@@ -101,8 +120,8 @@ impl Sim {
     pub(crate) fn settle(&mut self, machine: MachineId, mut deeds: Vec<Deed>) -> Result<(), Broken> {
         let mut todo = Vec::new();
         let m = &mut self.machines[machine as usize];
-        if m.worker.next_deadline() <= self.now_us {
-            m.worker.on_tick(self.now_us, &mut deeds);
+        if m.deadline_us() <= self.now_us {
+            m.worker.on_tick(m.clock_us(self.now_us), &mut deeds);
         }
         while !deeds.is_empty() {
             std::mem::swap(&mut todo, &mut deeds);
@@ -113,8 +132,8 @@ impl Sim {
             if m.process != Process::Up {
                 break;
             }
-            if m.worker.next_deadline() <= self.now_us {
-                m.worker.on_tick(self.now_us, &mut deeds);
+            if m.deadline_us() <= self.now_us {
+                m.worker.on_tick(m.clock_us(self.now_us), &mut deeds);
             }
         }
         deeds.clear();
@@ -123,7 +142,7 @@ impl Sim {
         if m.process != Process::Up {
             return Ok(());
         }
-        let wanted_us = m.worker.next_deadline();
+        let wanted_us = m.deadline_us();
         m.spins = if wanted_us <= self.now_us { m.spins + 1 } else { 0 };
         rule(m.spins < SPINS_MAX, "a worker does not spin", || format!("node {machine}"))?;
         let at_us = wanted_us.max(self.now_us + 1);
@@ -138,8 +157,10 @@ impl Sim {
         match deed {
             Deed::Send(bytes) => {
                 self.wiretap.on_worker_sends(machine, &bytes)?;
-                let life = self.machines[machine as usize].life;
-                self.send(machine, Way::Up, life, bytes);
+                let m = &self.machines[machine as usize];
+                if let Some(&(reign, _)) = m.sessions.last() {
+                    self.send(machine, Way::Up, (m.life, reign), bytes);
+                }
             }
             Deed::Start { slot, tasks } => self.start(machine, slot, tasks, deeds)?,
             Deed::Trim { slot, job } => {
@@ -154,7 +175,9 @@ impl Sim {
             }
             Deed::Handshake => self.shake_hands(machine),
             Deed::Remember(known) => self.machines[machine as usize].known = known,
-            Deed::Say(words) => return Err(("one scheduler is known to all", words)),
+            Deed::Say(words) => {
+                rule(self.plan.needs_disk, "one scheduler is known to all", || words)?;
+            }
             Deed::Refused(why) => return Err(("the scheduler works with its workers", why)),
             Deed::Drained => self.left(machine),
         }
@@ -197,6 +220,7 @@ impl Sim {
             random: &mut m.random,
             speed: m.speed,
             noise: m.group.noise,
+            sick: m.group.sick,
         };
         act(ours, &mut around, &mut reports);
         let (step, due_us) = (ours.step, ours.due_us());
@@ -209,8 +233,8 @@ impl Sim {
         for report in reports.drain(..) {
             match report {
                 Report::Running(job, unit) => m.worker.on_running(slot, job, unit),
-                Report::Part(part) => m.worker.on_part(slot, part, self.now_us, deeds),
-                Report::End(attempt) => m.worker.on_task_end(slot, attempt, self.now_us, deeds),
+                Report::Part(part) => m.worker.on_part(slot, part, self.now_us + m.ahead_us, deeds),
+                Report::End(attempt) => m.worker.on_task_end(slot, attempt, self.now_us + m.ahead_us, deeds),
                 Report::Whole(lasted) => {
                     if let Some(law) = &self.scenario.law {
                         let fresh = self.wiretap.is_fresh(lasted.attempt.0);
@@ -229,13 +253,20 @@ impl Sim {
     fn shake_hands(&mut self, machine: MachineId) {
         let there = self.network.fate(machine, Way::Up)[0];
         let back = self.network.fate(machine, Way::Down)[0];
-        if let (Some(there_us), Some(back_us)) = (there, back)
-            && self.now_us >= self.farm.stalled_until_us
-        {
+        let Some(reign) = self.reached(machine) else { return };
+        let asleep = reign == self.farm.reign && self.now_us < self.farm.stalled_until_us;
+        if let (Some(there_us), Some(back_us), false) = (there, back, asleep) {
             let life = self.machines[machine as usize].life;
-            self.agenda.at(self.now_us + there_us + back_us, What::Session(machine, life));
+            self.agenda.at(self.now_us + there_us + back_us, What::Session(machine, life, reign));
         }
     }
+}
+
+/// Nothing is started, stopped or remembered.
+fn deeds_are_harmless(deeds: &[Deed]) -> bool {
+    !deeds.iter().any(|deed| {
+        matches!(deed, Deed::Start { .. } | Deed::Trim { .. } | Deed::Kill { .. } | Deed::Remember(_))
+    })
 }
 
 /// A worker that a unit killed starts anew after this.

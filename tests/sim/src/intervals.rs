@@ -43,6 +43,11 @@ impl Intervals {
         new
     }
 
+    /// The intervals, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u128, u128)> + '_ {
+        self.runs.iter().map(|(&lo, &hi)| (lo, hi))
+    }
+
     /// Whether all of [lo, hi) is in the set.
     pub(crate) fn covers(&self, lo: u128, hi: u128) -> bool {
         self.runs.range(..=lo).next_back().is_some_and(|(_, &end)| end >= hi)

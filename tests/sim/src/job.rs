@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_protocol::ids::{ContentHash, JobId};
+use starfarm_protocol::journal::record::Ended;
 use starfarm_protocol::spec::Stop;
 use starfarm_protocol::wire::{CommandUnit, FailReason, HitEntry, Outputs, Stream};
 use starfarm_scheduler_core::{
@@ -36,8 +37,10 @@ pub(crate) struct Job {
     done: Intervals,
     /// Units that a record says have failed for good.
     failed: BTreeSet<u128>,
-    /// Units of such records that are durable.
+    /// Units of such records that are durable, and of those which say that a unit is tried again.
     durable: Intervals,
+    /// Units of computed results that were acknowledged.
+    acknowledged: Intervals,
     hits: BTreeSet<(u128, u32)>,
 }
 
@@ -60,6 +63,7 @@ impl Job {
             done: Intervals::default(),
             failed: BTreeSet::new(),
             durable: Intervals::default(),
+            acknowledged: Intervals::default(),
             hits: BTreeSet::new(),
         }
     }
@@ -78,7 +82,10 @@ impl Job {
                 WorkModel::Command => WorkFacts::Command { retries: self.model.retries },
                 WorkModel::Nothing => WorkFacts::Nothing,
             },
-            max_failures: MaxFailures::Never,
+            max_failures: match self.model.bears_the_usual {
+                true => MaxFailures::Usual,
+                false => MaxFailures::Never,
+            },
             speculative: self.model.work == WorkModel::Search,
             sizing: match (self.model.units_per_task, self.model.target_s) {
                 (Some(units), _) => Sizing::Units(units),
@@ -106,9 +113,10 @@ impl Job {
     }
 
     /// A slot ran one unit of a command: its record is appended to `body`.
-    pub(crate) fn run_unit(&mut self, unit: u128, duration_us: u64, body: &mut Vec<u8>) {
+    pub(crate) fn run_unit(&mut self, unit: u128, duration_us: u64, sick: bool, body: &mut Vec<u8>) {
         let first_time = !self.failed_runs.contains(&unit);
-        let fails = Self::divides(self.model.fail_always, unit)
+        let fails = sick
+            || Self::divides(self.model.fail_always, unit)
             || (Self::divides(self.model.fail_once, unit) && first_time);
         if fails {
             self.failed_runs.insert(unit);
@@ -166,6 +174,13 @@ impl Job {
                 }
             }
             Record::Failed { unit, .. } => self.decide(*unit, true)?,
+            Record::Tried { unit, .. } => settled.push((*unit, unit + 1)),
+            Record::Retried { units, .. } => {
+                self.failed.retain(|unit| !units.iter().any(|(lo, hi)| (lo..hi).contains(&unit)));
+                self.state = self.state.map(|state| if state.ended() { JobState::Queued } else { state });
+            }
+            Record::Submitted(facts) => (self.id, self.state) = (Some(facts.job), Some(JobState::Queued)),
+            Record::Deleted { .. } => (self.id, self.deleted) = (None, true),
             Record::State { state, .. } => self.state = Some(*state),
             Record::Ended(ended) => self.state = Some(ended.state),
             _ => {}
@@ -190,17 +205,57 @@ impl Job {
     }
 
     /// A computed result over [lo, hi) is acknowledged.
-    pub(crate) fn on_acknowledged(&self, lo: u128, hi: u128) -> Result<(), Broken> {
-        let kept = match self.model.work {
-            // A failed run that will be repeated leaves no record.
-            WorkModel::Command => {
-                (lo..hi).all(|unit| self.durable.covers(unit, unit + 1) || self.failed_runs.contains(&unit))
-            }
-            _ => self.durable.covers(lo, hi),
-        };
-        rule(kept || self.deleted, "acknowledged only after it is durable", || {
+    pub(crate) fn on_acknowledged(&mut self, lo: u128, hi: u128) -> Result<(), Broken> {
+        self.acknowledged.insert(lo, hi);
+        rule(self.durable.covers(lo, hi) || self.deleted, "acknowledged only after it is durable", || {
             format!("the result over [{lo}, {hi}) is acknowledged")
         })
+    }
+
+    /// A scheduler has died: what its records said is read anew from those that are left.
+    pub(crate) fn forget_records(&mut self) {
+        (self.id, self.state, self.deleted) = (None, None, false);
+        (self.done, self.durable) = Default::default();
+        (self.failed, self.hits) = Default::default();
+    }
+
+    /// The job needs nothing more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.deleted || self.state.is_some_and(JobState::ended)
+    }
+
+    /// All that was acknowledged is in the records.
+    pub(crate) fn keeps_promises(&self) -> Result<(), Broken> {
+        let lost = self.acknowledged.iter().find(|&(lo, hi)| !self.durable.covers(lo, hi));
+        rule(lost.is_none() || self.deleted, "what was acknowledged is in the journal", || {
+            format!("job {:?}: results in {lost:?} were acknowledged", self.id)
+        })
+    }
+
+    /// These are the intervals that are done.
+    pub(crate) fn is_done(&self, intervals: &[(u128, u128)]) -> Result<(), Broken> {
+        rule(self.done.iter().eq(intervals.iter().copied()), "the same units are done", || {
+            format!("{intervals:?}, the records say {:?}", self.done)
+        })
+    }
+
+    /// What was done, failed and abandoned at the job's end is its whole space, each unit once.
+    pub(crate) fn tiles(&self, ended: &Ended) -> Result<(), Broken> {
+        let units = u128::from(self.model.units);
+        let mut space = Intervals::default();
+        let mut abandoned = 0;
+        for &(lo, hi) in &ended.abandoned {
+            abandoned += space.insert(lo, hi);
+        }
+        for (lo, hi) in self.done.iter().chain(self.failed.iter().map(|&unit| (unit, unit + 1))) {
+            space.insert(lo, hi);
+        }
+        let counted = ended.done + ended.failed + abandoned;
+        rule(
+            (counted, space.units()) == (units, units) || self.deleted,
+            "the end accounts for every unit",
+            || format!("{counted} counted, {} named, of {units}", space.units()),
+        )
     }
 
     /// What the farm says of the job is what the ledger says.

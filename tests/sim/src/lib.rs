@@ -4,20 +4,27 @@
 //!
 //! A run is a [`Scenario`] and a seed: [`Sim::new`], then [`Sim::run`], which ends with a [`Tally`] or with
 //! the first [`Violation`]. Inside, in the order of a datagram's life: `at_farm`, `network`, `at_worker`,
-//! `slot`; `plan` and `trouble` are the faults; `job` (a ledger) and `wiretap` are the judges.
+//! `slot`; `plan` and `trouble` are the faults, `reign` the scheduler's own; `job` (a ledger), `wiretap` and
+//! `inquest` are the judges.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod agenda;
 mod at_farm;
 mod at_worker;
+mod disk;
+mod fault;
+mod inquest;
 mod intervals;
 mod job;
 mod machine;
 mod network;
+mod orders;
 mod plan;
 mod random;
+mod reign;
 mod scenario;
+mod seat;
 mod sim;
 mod slot;
 mod tally;

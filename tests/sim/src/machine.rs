@@ -1,16 +1,20 @@
 //! A simulated machine: one worker with the real core, its slots, and what happens to the process. What the
 //! worker wants done is done by the simulation (`at_worker`).
 
-use starfarm_protocol::ids::{Boot, FarmId, JobId};
+use starfarm_protocol::ids::{Boot, Epoch, FarmId, JobId};
 use starfarm_worker_core::{Config, Known, Worker};
 
 use crate::agenda::What;
 use crate::random::Random;
 use crate::scenario::Group;
+use crate::seat::Reign;
 use crate::slot::Slot;
 
 /// The farm that all machines belong to.
 pub(crate) const FARM: FarmId = FarmId([7; 16]);
+
+/// Sessions that a worker can still open datagrams of.
+const SESSIONS_KEPT: usize = 3;
 
 /// State of the worker's process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +37,10 @@ pub(crate) struct Machine {
     pub(crate) worker: Worker,
     /// Counts incarnations of the worker.
     pub(crate) life: u32,
+    /// The schedulers that this incarnation has a session with, the newest last.
+    pub(crate) sessions: Vec<(Reign, Epoch)>,
+    /// What its clock is ahead of the simulation's.
+    pub(crate) ahead_us: u64,
     pub(crate) slots: Vec<Slot>,
     /// What came while it was paused, and how many datagrams are among it.
     pub(crate) late: Vec<What>,
@@ -76,6 +84,8 @@ impl Machine {
             process: Process::Down,
             worker: Worker::new(config(group, 0, 0, Vec::new(), Known::NONE), 0),
             life: 0,
+            sessions: Vec::new(),
+            ahead_us: 0,
             slots: Vec::new(),
             late: Vec::new(),
             late_datagrams: 0,
@@ -99,7 +109,9 @@ impl Machine {
         self.life += 1;
         let (boot, seed) = (self.random.draw() | 1, self.random.draw());
         let died_running = std::mem::take(&mut self.died_running);
-        self.worker = Worker::new(config(&self.group, boot, seed, died_running, self.known), now_us);
+        self.sessions.clear();
+        let config = config(&self.group, boot, seed, died_running, self.known);
+        self.worker = Worker::new(config, self.clock_us(now_us));
         if !self.spool.is_empty() {
             let spool = std::mem::take(&mut self.spool);
             self.worker.restore(&spool).expect("the spool is as the core wrote it");
@@ -110,6 +122,28 @@ impl Machine {
         self.returns_us = None;
         (self.booted_us, self.up_us, self.tick_us) = (now_us, now_us, u64::MAX);
         self.process = Process::Up;
+    }
+
+    /// The time on its own clock.
+    pub(crate) fn clock_us(&self, now_us: u64) -> u64 {
+        now_us + self.ahead_us
+    }
+
+    /// When its worker wants a tick, on the simulation's clock.
+    pub(crate) fn deadline_us(&self) -> u64 {
+        match self.worker.next_deadline() {
+            u64::MAX => u64::MAX,
+            at_us => at_us.saturating_sub(self.ahead_us),
+        }
+    }
+
+    /// It has a session with another scheduler, or anew with the same. The ones before stay for a while.
+    pub(crate) fn has_session(&mut self, reign: Reign, epoch: Epoch) {
+        self.sessions.retain(|session| session.0 != reign);
+        self.sessions.push((reign, epoch));
+        if self.sessions.len() > SESSIONS_KEPT {
+            self.sessions.remove(0);
+        }
     }
 
     /// The worker's process ends. What its slots ran is found in a file by the next one.

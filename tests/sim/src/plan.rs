@@ -3,8 +3,12 @@
 use starfarm_scheduler_core::{JobCommand, NodeCommand};
 
 use crate::agenda::MachineId;
+use crate::fault::{Command, Deed, FaultKind, Line};
 use crate::random::Random;
-use crate::scenario::{Deed, FaultKind, Line, Scenario};
+use crate::scenario::Scenario;
+
+/// A slow machine takes so many times longer.
+pub(crate) const SLOW_FACTOR: f64 = 50.0;
 
 /// One thing that befalls the farm.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -19,8 +23,27 @@ pub(crate) enum Blow {
     Cut { machine: MachineId, ways: [bool; 2], begins: bool },
     /// The worker is told to leave; a new one starts so long after it left.
     Leave(MachineId, Option<u64>),
+    /// A machine becomes slow, or as fast as it was.
+    Slow { machine: MachineId, begins: bool },
+    /// A machine's clock jumps ahead.
+    Jump(MachineId, u64),
     /// The scheduler does nothing for so long.
     Stall(u64),
+    /// The scheduler's clock jumps ahead.
+    SchedulerJump(u64),
+    /// The scheduler dies; a new one starts after so long.
+    SchedulerCrash(u64),
+    /// A scheduler of an old copy has the address of these machines for so long.
+    OldCopy([MachineId; 2], u64),
+    /// The scheduler sleeps so long and has a successor meanwhile.
+    Sleeper(u64),
+    /// A user wants something.
+    Order(Order),
+}
+
+/// What a user wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Order {
     /// The job of that place in the scenario is submitted.
     Submit(usize),
     /// A command on the job of that place.
@@ -36,6 +59,8 @@ pub(crate) struct Plan {
     pub(crate) lines: Vec<(u64, Blow)>,
     /// From then on nothing befalls the farm any more.
     pub(crate) quiet_us: u64,
+    /// Schedulers start from what is on the disk, so there must be one.
+    pub(crate) needs_disk: bool,
 }
 
 /// Microseconds of a scenario's seconds.
@@ -46,7 +71,7 @@ pub(crate) fn us(seconds: f64) -> u64 {
 impl Plan {
     /// Draws the plan of a scenario.
     pub(crate) fn draw(scenario: &Scenario, random: &mut Random) -> Self {
-        let mut plan = Plan { lines: Vec::new(), quiet_us: 0 };
+        let mut plan = Plan { lines: Vec::new(), quiet_us: 0, needs_disk: false };
         let mut machine = 0;
         for group in &scenario.nodes {
             for _ in 0..group.count {
@@ -55,7 +80,7 @@ impl Plan {
             }
         }
         for (place, job) in scenario.jobs.iter().enumerate() {
-            plan.add(us(job.at_s), Blow::Submit(place));
+            plan.add(us(job.at_s), Blow::Order(Order::Submit(place)));
         }
         for fault in &scenario.faults {
             let [first, last] = fault.nodes.unwrap_or([0, machine - 1]);
@@ -64,11 +89,12 @@ impl Plan {
                 let machine = first + random.below(u64::from(last - first + 1)) as u32;
                 let [shortest, longest] = fault.lasts_s.map(us);
                 let lasts_us = shortest + random.below(longest - shortest + 1);
-                plan.fault(at_us, fault.kind, machine, Some(lasts_us));
+                let machines = if fault.kind.is_joint() { [first, last] } else { [machine, machine] };
+                plan.fault(at_us, fault.kind, machines, Some(lasts_us), random);
                 at_us += random.wait_us(fault.every_s * 1e6);
             }
         }
-        scenario.script.iter().for_each(|line| plan.line(line));
+        scenario.script.iter().for_each(|line| plan.line(line, random));
         // A stable sort: lines of one time stay in the order of the scenario.
         plan.lines.sort_by_key(|(at_us, _)| *at_us);
         plan
@@ -79,17 +105,39 @@ impl Plan {
         self.lines.push((at_us, blow));
     }
 
-    fn fault(&mut self, at_us: u64, kind: FaultKind, machine: MachineId, lasts_us: Option<u64>) {
-        let end_us = at_us.saturating_add(lasts_us.unwrap_or(0));
-        self.quiet_us = self.quiet_us.max(end_us);
+    /// Kinds that are not joint befall the first of the machines.
+    fn fault(
+        &mut self,
+        at_us: u64,
+        kind: FaultKind,
+        machines: [MachineId; 2],
+        lasts_us: Option<u64>,
+        random: &mut Random,
+    ) {
+        let machine = machines[0];
+        let long_us = lasts_us.unwrap_or(0);
+        self.quiet_us = self.quiet_us.max(at_us.saturating_add(long_us));
+        self.needs_disk |= kind.starts_a_scheduler();
         match kind {
             FaultKind::Crash => self.add(at_us, Blow::Crash(machine, lasts_us)),
             FaultKind::Leave => self.add(at_us, Blow::Leave(machine, lasts_us)),
             FaultKind::Pause => self.add(at_us, Blow::Pause(machine, lasts_us.unwrap_or(u64::MAX))),
-            FaultKind::Stall => self.add(at_us, Blow::Stall(lasts_us.unwrap_or(0))),
             FaultKind::Partition => self.cut(at_us, machine, [true, true], lasts_us),
             FaultKind::Mute => self.cut(at_us, machine, [true, false], lasts_us),
             FaultKind::Deaf => self.cut(at_us, machine, [false, true], lasts_us),
+            FaultKind::Swizzle => self.swizzle(at_us, machines, long_us, random),
+            FaultKind::Slow => {
+                self.add(at_us, Blow::Slow { machine, begins: true });
+                if let Some(lasts_us) = lasts_us {
+                    self.add(at_us + lasts_us, Blow::Slow { machine, begins: false });
+                }
+            }
+            FaultKind::Jump => self.add(at_us, Blow::Jump(machine, long_us)),
+            FaultKind::Stall => self.add(at_us, Blow::Stall(long_us)),
+            FaultKind::SchedulerJump => self.add(at_us, Blow::SchedulerJump(long_us)),
+            FaultKind::SchedulerCrash => self.add(at_us, Blow::SchedulerCrash(long_us)),
+            FaultKind::OldCopy => self.add(at_us, Blow::OldCopy(machines, long_us)),
+            FaultKind::Sleeper => self.add(at_us, Blow::Sleeper(long_us)),
         }
     }
 
@@ -100,35 +148,56 @@ impl Plan {
         }
     }
 
-    fn line(&mut self, line: &Line) {
+    /// Some of the machines are cut off in one order and mended in another, as FoundationDB's tests do: most
+    /// rules about who is connected to whom break in between.
+    fn swizzle(&mut self, at_us: u64, [first, last]: [MachineId; 2], lasts_us: u64, random: &mut Random) {
+        let mut some: Vec<MachineId> = (first..=last).filter(|_| random.below(4) > 0).collect();
+        let (step_us, half_us) = (lasts_us / 2 / (some.len() as u64).max(1), lasts_us / 2);
+        for (from_us, begins) in [(at_us, true), (at_us + half_us, false)] {
+            random.shuffle(&mut some);
+            for (nth, &machine) in (1..).zip(&some) {
+                self.add(from_us + nth * step_us, Blow::Cut { machine, ways: [true, true], begins });
+            }
+        }
+    }
+
+    fn line(&mut self, line: &Line, random: &mut Random) {
         let at_us = us(line.at_s);
-        let job = |command| Blow::Job(line.job.unwrap_or(1) as usize - 1, command);
-        let kind = match line.deed {
-            Deed::CancelJob => return self.add(at_us, job(JobCommand::Cancel)),
-            Deed::PauseJob => return self.add(at_us, job(JobCommand::Pause)),
-            Deed::ResumeJob => return self.add(at_us, job(JobCommand::Resume)),
-            Deed::FrontJob => return self.add(at_us, job(JobCommand::Front)),
-            Deed::SwitchJob => return self.add(at_us, job(JobCommand::Switch)),
-            Deed::DeleteJob => return self.add(at_us, job(JobCommand::Delete)),
-            Deed::DrainNode | Deed::ResumeNode => None,
-            Deed::Crash => Some(FaultKind::Crash),
-            Deed::Pause => Some(FaultKind::Pause),
-            Deed::Partition => Some(FaultKind::Partition),
-            Deed::Mute => Some(FaultKind::Mute),
-            Deed::Deaf => Some(FaultKind::Deaf),
-            Deed::Leave => Some(FaultKind::Leave),
-            Deed::Stall => Some(FaultKind::Stall),
-        };
         let [first, last] = line.nodes.unwrap_or([0, 0]);
+        let kind = match line.deed {
+            Deed::Fault(kind) if kind.is_joint() => {
+                return self.fault(at_us, kind, [first, last], line.lasts_s.map(us), random);
+            }
+            Deed::Fault(kind) => Ok(kind),
+            Deed::Command(command) => match order(command) {
+                Ok(command) => {
+                    let place = line.job.unwrap_or(1) as usize - 1;
+                    return self.add(at_us, Blow::Order(Order::Job(place, command)));
+                }
+                Err(command) => Err(command),
+            },
+        };
         for machine in first..=last {
             let at_us = at_us + us(line.stagger_s * f64::from(machine - first));
             match kind {
-                Some(kind) => self.fault(at_us, kind, machine, line.lasts_s.map(us)),
-                None if line.deed == Deed::DrainNode => {
-                    self.add(at_us, Blow::Node(machine, NodeCommand::Drain));
-                }
-                None => self.add(at_us, Blow::Node(machine, NodeCommand::Resume)),
+                Ok(kind) => self.fault(at_us, kind, [machine, machine], line.lasts_s.map(us), random),
+                Err(command) => self.add(at_us, Blow::Order(Order::Node(machine, command))),
             }
         }
+    }
+}
+
+/// What the core is told: about a job, or else about a node.
+fn order(command: Command) -> Result<JobCommand, NodeCommand> {
+    match command {
+        Command::CancelJob => Ok(JobCommand::Cancel),
+        Command::PauseJob => Ok(JobCommand::Pause),
+        Command::ResumeJob => Ok(JobCommand::Resume),
+        Command::FrontJob => Ok(JobCommand::Front),
+        Command::SwitchJob => Ok(JobCommand::Switch),
+        Command::DeleteJob => Ok(JobCommand::Delete),
+        Command::RetryJob => Ok(JobCommand::Retry),
+        Command::DrainNode => Err(NodeCommand::Drain),
+        Command::ResumeNode => Err(NodeCommand::Resume),
     }
 }

@@ -53,6 +53,13 @@ impl Random {
         1.0 + spread * (2.0 * self.real() - 1.0)
     }
 
+    /// Puts things into another order.
+    pub(crate) fn shuffle<T>(&mut self, things: &mut [T]) {
+        for at in (1..things.len()).rev() {
+            things.swap(at, self.below(at as u64 + 1) as usize);
+        }
+    }
+
     /// The time to the next of events that come every `mean_us` in the mean, at least 1 us.
     pub(crate) fn wait_us(&mut self, mean_us: f64) -> u64 {
         1 + (-(1.0 - self.real()).ln() * mean_us) as u64

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use crate::fault::{Fault, Line};
+
 /// A whole scenario.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -61,6 +63,10 @@ pub struct FarmModel {
     pub service_us: u64,
     /// Window step of a speed-up, per slot.
     pub speed_step_per_slot: u16,
+    /// Records between two checkpoints.
+    pub checkpoint_records: u64,
+    /// Its clock may be earlier by up to this after a restart.
+    pub clock_back_s: f64,
 }
 
 impl Default for FarmModel {
@@ -71,6 +77,8 @@ impl Default for FarmModel {
             receive_datagrams: 3_640,
             service_us: 0,
             speed_step_per_slot: 1,
+            checkpoint_records: 500,
+            clock_back_s: 0.0,
         }
     }
 }
@@ -126,6 +134,9 @@ pub struct Group {
     /// When they start.
     #[serde(default)]
     pub start_s: f64,
+    /// Every unit of a command fails there: the machines are sick.
+    #[serde(default)]
+    pub sick: bool,
 }
 
 /// What a job does with a unit.
@@ -177,104 +188,12 @@ pub struct JobModel {
     /// Units that kill their worker.
     #[serde(default)]
     pub poison: Vec<u64>,
+    /// It pauses when the usual share of its units fails; else it bears everything.
+    #[serde(default)]
+    pub bears_the_usual: bool,
     /// It goes to the head of jq and runs at once.
     #[serde(default)]
     pub now: bool,
-}
-
-/// Kinds of faults by chance.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FaultKind {
-    /// The worker dies without a word and starts anew.
-    Crash,
-    /// The worker is stopped and goes on, everything late.
-    Pause,
-    /// Nothing passes between the machine and the scheduler.
-    Partition,
-    /// Nothing of the machine reaches the scheduler.
-    Mute,
-    /// Nothing of the scheduler reaches the machine.
-    Deaf,
-    /// The worker is told to leave, and starts anew.
-    Leave,
-    /// The scheduler does nothing for a while.
-    Stall,
-}
-
-/// A fault that comes again and again, at times and machines by chance.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Fault {
-    /// What happens.
-    pub kind: FaultKind,
-    /// First and last machine; all if absent.
-    pub nodes: Option<[u32; 2]>,
-    /// No fault before.
-    #[serde(default)]
-    pub from_s: f64,
-    /// No fault begins after.
-    pub to_s: f64,
-    /// Mean time between two, over all machines together.
-    pub every_s: f64,
-    /// Shortest and longest duration.
-    pub lasts_s: [f64; 2],
-}
-
-/// A line of the script.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Line {
-    /// When.
-    pub at_s: f64,
-    /// What.
-    #[serde(rename = "do")]
-    pub deed: Deed,
-    /// Which job, counted from 1.
-    pub job: Option<u64>,
-    /// First and last machine.
-    pub nodes: Option<[u32; 2]>,
-    /// How long, for faults; for good if absent.
-    pub lasts_s: Option<f64>,
-    /// The second machine follows this long after the first, and so on.
-    #[serde(default)]
-    pub stagger_s: f64,
-}
-
-/// What a line of the script does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Deed {
-    /// Cancels a job.
-    CancelJob,
-    /// Pauses a job.
-    PauseJob,
-    /// Resumes a job.
-    ResumeJob,
-    /// Puts a job at the head of jq.
-    FrontJob,
-    /// Switches to a job.
-    SwitchJob,
-    /// Deletes an ended job.
-    DeleteJob,
-    /// No new tasks for nodes.
-    DrainNode,
-    /// Tasks for nodes again.
-    ResumeNode,
-    /// A fault, see [`FaultKind`].
-    Crash,
-    /// See [`FaultKind`].
-    Pause,
-    /// See [`FaultKind`].
-    Partition,
-    /// See [`FaultKind`].
-    Mute,
-    /// See [`FaultKind`].
-    Deaf,
-    /// See [`FaultKind`].
-    Leave,
-    /// See [`FaultKind`].
-    Stall,
 }
 
 /// Where the law of sizes must hold: target / 3 < duration < 3 x target.
@@ -302,6 +221,12 @@ pub struct Expect {
     pub refused_offers_max: Option<u64>,
     /// Units that may be counted as computed more than once.
     pub duplicate_units_max: Option<u64>,
+    /// Copies of tasks that are given to idle nodes, at least.
+    pub copies_min: Option<u64>,
+    /// Starts of the scheduler beside the first, at least.
+    pub restarts_min: Option<u64>,
+    /// Schedulers that learnt that they are superseded, at least; none may where absent.
+    pub superseded_min: Option<u64>,
     /// Share of the slots' time that is spent computing, at least.
     pub utilisation_min: Option<f64>,
     /// Verdicts on how many nodes are up at given times.
@@ -376,16 +301,7 @@ impl Scenario {
                 return Err(format!("nodes {first} to {last}: there are nodes 0 to {}", machines - 1));
             }
         }
-        for line in &self.script {
-            let of_job = line.deed.of_job();
-            let known = line.job.is_none_or(|job| (1..=self.jobs.len() as u64).contains(&job));
-            if of_job != line.job.is_some() || !known {
-                return Err(format!("{:?}: it needs a job of the scenario if it is about one", line.deed));
-            }
-            if !of_job && line.deed != Deed::Stall && line.nodes.is_none() {
-                return Err(format!("{:?}: name the first and last node", line.deed));
-            }
-        }
+        self.script.iter().try_for_each(|line| line.check(self.jobs.len()))?;
         if self.until_s.is_none() && self.expect.end_by_s.is_none() {
             return Err("say `until_s`, or `end_by_s` under [expect]: a run must have an end".to_owned());
         }
@@ -427,13 +343,6 @@ impl Scenario {
             *end_by_s = *end_by_s / by + 3_600.0;
         }
         self
-    }
-}
-
-impl Deed {
-    fn of_job(self) -> bool {
-        use Deed::{CancelJob, DeleteJob, FrontJob, PauseJob, ResumeJob, SwitchJob};
-        matches!(self, CancelJob | PauseJob | ResumeJob | FrontJob | SwitchJob | DeleteJob)
     }
 }
 

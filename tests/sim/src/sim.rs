@@ -1,19 +1,20 @@
 //! The simulation: what is true, the loop over events, and what must hold when. What happens at each end
 //! lies in `at_farm` and `at_worker`, what befalls them in `trouble`.
 
-use std::collections::VecDeque;
-
 use starfarm_logs::Event;
 use starfarm_protocol::ids::Epoch;
-use starfarm_scheduler_core::{Config, Deeds, Farm, JobState, NodeState, limits};
+use starfarm_scheduler_core::{JobState, NodeState, limits};
 
 use crate::agenda::{Agenda, What};
 use crate::job::Job;
-use crate::machine::{FARM, Machine, Process};
+use crate::machine::{Machine, Process};
 use crate::network::Network;
+use crate::orders::Orders;
 use crate::plan::{Plan, us};
 use crate::random::Random;
+use crate::reign;
 use crate::scenario::Scenario;
+use crate::seat::Seat;
 use crate::slot::Report;
 use crate::tally::{LogHash, Tally};
 use crate::violation::{Broken, Violation, rule};
@@ -25,33 +26,6 @@ pub(crate) const SPINS_MAX: u32 = 100;
 /// network handshakes are up to 30 s apart and several may be lost.
 const REST_HEARTBEATS: f64 = 180.0;
 
-/// The scheduler's side.
-#[derive(Debug)]
-pub(crate) struct FarmSide {
-    pub(crate) farm: Farm,
-    pub(crate) deeds: Deeds,
-    /// A commit is under way.
-    pub(crate) committing: bool,
-    /// Last record seen.
-    pub(crate) recorded: u64,
-    /// Intervals of records that are not durable yet: sequence, job, interval.
-    pub(crate) settling: VecDeque<(u64, usize, (u128, u128))>,
-    /// Up to there records are durable.
-    pub(crate) durable: u64,
-    /// It is busy with the datagrams in its buffer until then.
-    pub(crate) busy_until_us: u64,
-    /// It does nothing until then.
-    pub(crate) stalled_until_us: u64,
-    /// The incarnation of each machine's worker that it has a session with.
-    pub(crate) sessions: Vec<u32>,
-    /// Datagrams in the receive buffer.
-    pub(crate) buffered: u32,
-    pub(crate) tick_us: u64,
-    pub(crate) ticked_us: u64,
-    pub(crate) spins: u32,
-    pub(crate) turns: u64,
-}
-
 /// A run of a scenario.
 #[derive(Debug)]
 pub struct Sim {
@@ -59,7 +33,21 @@ pub struct Sim {
     pub(crate) now_us: u64,
     pub(crate) agenda: Agenda,
     pub(crate) network: Network,
-    pub(crate) farm: FarmSide,
+    /// The scheduler.
+    pub(crate) farm: Seat,
+    /// A second one, which does not count.
+    pub(crate) other: Option<Box<Seat>>,
+    /// The scheduler while something happens to the second one.
+    pub(crate) parked: Option<Box<Seat>>,
+    /// Machines whose datagrams go to the second one.
+    pub(crate) astray: Vec<bool>,
+    /// The epoch of each scheduler that ever started.
+    pub(crate) reigns: Vec<Epoch>,
+    /// Records up to this one were durable in the right scheduler: users were answered.
+    pub(crate) answered: u64,
+    pub(crate) orders: Orders,
+    /// What disks lose and clocks show.
+    pub(crate) fate: Random,
     pub(crate) machines: Vec<Machine>,
     pub(crate) jobs: Vec<Job>,
     pub(crate) plan: Plan,
@@ -84,13 +72,6 @@ impl Sim {
     pub fn new(scenario: &Scenario, seed: u64) -> Self {
         let mut drawn = Random::stream(seed, 1);
         let plan = Plan::draw(scenario, &mut drawn);
-        let model = &scenario.farm;
-        let config = Config {
-            heartbeat_us: us(model.heartbeat_s),
-            receive_datagrams: model.receive_datagrams,
-            speed_step_per_slot: model.speed_step_per_slot,
-            ..Config::new(FARM, Epoch(1))
-        };
         let groups = scenario.nodes.iter().flat_map(|g| std::iter::repeat_n(g, g.count as usize));
         let machines: Vec<_> = (100..)
             .zip(groups)
@@ -101,22 +82,14 @@ impl Sim {
             now_us: 0,
             agenda: Agenda::default(),
             network: Network::new(&scenario.network, machines.len(), Random::stream(seed, 2)),
-            farm: FarmSide {
-                farm: Farm::new(config, 0),
-                deeds: Deeds::default(),
-                committing: false,
-                recorded: 0,
-                settling: VecDeque::new(),
-                durable: 0,
-                busy_until_us: 0,
-                stalled_until_us: 0,
-                sessions: vec![0; machines.len()],
-                buffered: 0,
-                tick_us: u64::MAX,
-                ticked_us: 0,
-                spins: 0,
-                turns: 0,
-            },
+            farm: reign::first(scenario, plan.needs_disk, machines.len()),
+            other: None,
+            parked: None,
+            astray: vec![false; machines.len()],
+            reigns: vec![Epoch(1)],
+            answered: 0,
+            orders: Orders::default(),
+            fate: reign::fate(seed),
             wiretap: Wiretap::new(machines.len()),
             unfinished: jobs.len(),
             machines,
@@ -180,13 +153,18 @@ impl Sim {
     fn happen(&mut self, what: What) -> Result<(), Broken> {
         match what {
             What::Arrive(machine, parcel) => self.arrive(machine, parcel),
-            What::Serve(machine, parcel) => self.serve(machine, parcel),
+            What::Serve(reign, machine, parcel) => self.serve(reign, machine, parcel),
             What::Deliver(machine, parcel) => self.deliver(machine, parcel),
-            What::Durable(sequence) => self.durable(sequence),
-            What::FarmTick => self.farm_tick(),
+            What::Durable(reign, sequence) => self.at_seat(reign, |sim| sim.durable(sequence)),
+            What::FarmTick(reign) => self.at_seat(reign, Self::farm_tick),
             What::WorkerTick(machine) => self.worker_tick(machine),
             What::Step(machine, slot, step) => self.step(machine, slot, step),
-            What::Session(machine, life) => self.session(machine, life),
+            What::Session(machine, life, reign) => self.session(machine, life, reign),
+            What::Reign => self.reign(),
+            What::Dethrone(reign) => {
+                self.dethrone(reign);
+                Ok(())
+            }
             What::Wake(machine, life) => self.wake(machine, life),
             What::Plan => self.blow(),
             What::Sample => self.sample(),
@@ -194,8 +172,8 @@ impl Sim {
     }
 
     fn sample(&mut self) -> Result<(), Broken> {
-        let now_us = self.now_us;
-        let up = self.farm.farm.nodes(now_us).iter().filter(|node| node.state == NodeState::Up).count();
+        let (now_us, farm_us) = (self.now_us, self.farm_us());
+        let up = self.farm.farm.nodes(farm_us).iter().filter(|node| node.state == NodeState::Up).count();
         self.tally.up.push((now_us / 1_000_000, up));
         for expected in &self.scenario.expect.up {
             let inside = (us(expected.from_s)..=us(expected.to_s)).contains(&now_us);
@@ -217,10 +195,11 @@ impl Sim {
                 job.agrees(&view)?;
             }
         }
-        let status = farm.status(self.now_us);
+        let farm_us = self.farm_us();
+        let status = farm.status(farm_us);
         let [gq, dq] = &mut self.tally.queues_max;
         (*gq, *dq) = ((*gq).max(status.gq), (*dq).max(status.dq));
-        for node in self.farm.farm.nodes(self.now_us) {
+        for node in self.farm.farm.nodes(farm_us) {
             let machine = &self.machines[node.id.0 as usize];
             let window = (machine.group.queue_tasks_max as usize).max(usize::from(machine.group.slots) + 1);
             // What a node gets back after it was thought lost comes on top of its window.
@@ -235,7 +214,7 @@ impl Sim {
 
     /// Everything has ended and nothing befalls the farm any more.
     fn at_rest(&mut self) -> Result<(), Broken> {
-        let status = self.farm.farm.status(self.now_us);
+        let status = self.farm.farm.status(self.farm_us());
         rule(status.gq + status.dq == 0, "at rest no task is left", || {
             format!("gq {}, dq {}", status.gq, status.dq)
         })?;
@@ -255,7 +234,7 @@ impl Sim {
     }
 
     fn stuck(&self) -> String {
-        let status = self.farm.farm.status(self.now_us);
+        let status = self.farm.farm.status(self.farm_us());
         let unfinished = self.farm.farm.jobs().into_iter().filter(|job| !job.state.ended());
         let jobs: Vec<_> = unfinished
             .map(|j| {
@@ -269,6 +248,7 @@ impl Sim {
 
     fn finish(&mut self) -> Result<(), Broken> {
         self.check_deeply()?;
+        self.audit()?;
         let now_us = self.now_us;
         self.tally.simulated_us = now_us;
         self.tally.log = self.log.0;
@@ -286,11 +266,12 @@ impl Sim {
             let broken = totals.malformed + totals.stray_parts;
             rule(broken == 0, "no worker saw nonsense", || format!("{totals:?}"))?;
         }
-        let totals = self.farm.farm.status(now_us).totals;
+        let totals = self.farm.farm.status(self.farm_us()).totals;
         (self.tally.resent, self.tally.offers_repeated) = (totals.resent, totals.offers_repeated);
         for job in self.farm.farm.jobs() {
             self.tally.dispatched += job.totals.dispatched;
             self.tally.duplicate_units += job.totals.duplicate_units;
+            self.tally.copies += job.totals.copies;
         }
         self.came_out()
     }
@@ -331,6 +312,16 @@ impl Sim {
         rule(tally.duplicate_units <= duplicate_max, "little is computed twice", || {
             format!("{} units were", tally.duplicate_units)
         })?;
+        let least = [
+            ("copies", tally.copies, expect.copies_min),
+            ("restarts", tally.restarts, expect.restarts_min),
+            ("superseded", tally.superseded, expect.superseded_min),
+        ];
+        for (what, found, least) in least {
+            rule(found >= least.unwrap_or(0), "what the scenario is about happens", || {
+                format!("{what}: {found}, {least:?} expected")
+            })?;
+        }
         let least = expect.utilisation_min.unwrap_or(0.0);
         rule(tally.utilisation >= least, "slots are kept busy", || {
             format!("{:.4} of their time, {least} expected", tally.utilisation)

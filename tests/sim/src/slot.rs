@@ -48,6 +48,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) random: &'a mut Random,
     pub(crate) speed: f64,
     pub(crate) noise: f64,
+    /// Every unit of a command fails.
+    pub(crate) sick: bool,
 }
 
 impl Surroundings<'_> {
@@ -152,6 +154,15 @@ impl Slot {
         }
     }
 
+    /// The machine becomes slower by a factor, or faster: so does the step under way.
+    pub(crate) fn stretch(&mut self, now_us: u64, factor: f64) {
+        if let Some(run) = &mut self.run {
+            let left_us = run.until_us.saturating_sub(now_us) as f64 * factor;
+            run.until_us = now_us + left_us as u64;
+            self.step = self.step.wrapping_add(1);
+        }
+    }
+
     /// The step under way has ended.
     pub(crate) fn step_ends(&mut self, around: &mut Surroundings<'_>, out: &mut Vec<Report>) {
         let Some(run) = &mut self.run else { return };
@@ -185,21 +196,22 @@ impl Slot {
         let lasted_us = now_us.min(run.until_us) - run.from_us;
         self.busy_us += lasted_us;
         run.computed_us += lasted_us;
-        let job = around.job(run.task.job);
-        if job.model.work == WorkModel::Command {
-            job.run_unit(run.next, lasted_us, &mut run.body);
+        let work = around.job(run.task.job).model.work;
+        if work == WorkModel::Command {
+            let sick = around.sick;
+            around.job(run.task.job).run_unit(run.next, lasted_us, sick, &mut run.body);
             run.waiting += 1;
             run.waiting_us += lasted_us;
         } else {
             // Nothing looks for hits in a job that does nothing: it has none.
-            run.body = job.scan(run.next, units);
+            run.body = around.job(run.task.job).scan(run.next, units);
             run.waiting = units;
             run.waiting_us = lasted_us;
         }
         run.next += u128::from(units);
         let full = run.body.len() + UNIT_BYTES > RESULT_BODY_BYTES_MAX;
         let old = now_us >= run.waiting_since_us + COMMAND_FLUSH_US;
-        if full || old || job.model.work != WorkModel::Command {
+        if full || old || work != WorkModel::Command {
             Self::flush(run, now_us, out);
         }
     }

@@ -76,6 +76,14 @@ pub struct Tally {
     pub refused_offers: u64,
     /// Handshakes.
     pub handshakes: u64,
+    /// Starts of the scheduler beside the first.
+    pub restarts: u64,
+    /// Schedulers that learnt that a later one has been.
+    pub superseded: u64,
+    /// Records written.
+    pub records: u64,
+    /// Copies of tasks that idle nodes were given.
+    pub copies: u64,
     /// Crashes, pauses, partitions and the like.
     pub blows: u64,
     /// Most tasks in gq and in dq.
@@ -104,6 +112,13 @@ impl fmt::Display for Tally {
         let (offers, results) = (self.offers_repeated, self.results_repeated);
         writeln!(f, "repeated         {offers} offers, {results} result datagrams")?;
         writeln!(f, "offers refused   {}; handshakes {}", self.refused_offers, self.handshakes)?;
+        let (restarts, superseded) = (self.restarts, self.superseded);
+        writeln!(
+            f,
+            "scheduler        {restarts} restarts, {superseded} superseded, {} records",
+            self.records
+        )?;
+        writeln!(f, "copies of tasks  {}", self.copies)?;
         writeln!(f, "queues at most   gq {}, dq {}", self.queues_max[0], self.queues_max[1])?;
         writeln!(f, "utilisation      {:.2} %", self.utilisation * 100.0)?;
         if self.sizes.tasks > 0 {

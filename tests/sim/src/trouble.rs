@@ -1,11 +1,9 @@
 //! What befalls the machines and the scheduler, and what users command: the lines of the plan, when their
 //! time has come.
 
-use starfarm_scheduler_core::{CommandError, JobCommand};
-
 use crate::agenda::{MachineId, What};
 use crate::machine::Process;
-use crate::plan::Blow;
+use crate::plan::{Blow, SLOW_FACTOR};
 use crate::sim::Sim;
 use crate::violation::Broken;
 
@@ -28,14 +26,7 @@ impl Sim {
         }
         match blow {
             Blow::Start(machine) => return self.boot(machine),
-            Blow::Submit(place) => return self.submit(place),
-            Blow::Job(place, command) => return self.command_job(place, command),
-            Blow::Node(machine, command) => {
-                let side = &mut self.farm;
-                // A node that the farm never saw cannot be commanded.
-                let _unknown = side.farm.command_node(&format!("n{machine}"), command, &mut side.deeds);
-                return self.turn();
-            }
+            Blow::Order(order) => return self.order(order),
             Blow::Crash(machine, down_us) => self.crash(machine, down_us),
             Blow::Pause(machine, lasts_us) => self.pause(machine, lasts_us),
             Blow::Cut { machine, ways, begins } => self.network.cut(machine, ways, begins),
@@ -44,6 +35,16 @@ impl Sim {
                 let until_us = self.now_us + lasts_us;
                 self.farm.stalled_until_us = self.farm.stalled_until_us.max(until_us);
             }
+            Blow::Slow { machine, begins } => self.slow(machine, begins),
+            Blow::Jump(machine, by_us) => return self.jump(machine, by_us),
+            Blow::SchedulerJump(by_us) => {
+                self.farm.ahead_us += by_us;
+                self.farm.tick_us = self.now_us;
+                self.agenda.at(self.now_us, What::FarmTick(self.farm.reign));
+            }
+            Blow::SchedulerCrash(down_us) => return self.scheduler_crash(down_us),
+            Blow::OldCopy(machines, lasts_us) => return self.old_copy(machines, lasts_us),
+            Blow::Sleeper(lasts_us) => return self.sleeper(lasts_us),
         }
         self.tally.blows += 1;
         Ok(())
@@ -56,31 +57,25 @@ impl Sim {
         self.settle(machine, Vec::new())
     }
 
-    fn submit(&mut self, place: usize) -> Result<(), Broken> {
-        let new = self.jobs[place].to_submit(place);
-        let side = &mut self.farm;
-        let submitted = side.farm.submit(new, self.now_us, &mut side.deeds);
-        let id = submitted.map_err(|error| ("a job is accepted", format!("{error:?}")))?;
-        if id.0 as usize != place + 1 {
-            return Err(("jobs are numbered in the order of submission", format!("{id:?}")));
+    /// A machine becomes slow, or as fast as it was.
+    fn slow(&mut self, machine: MachineId, begins: bool) {
+        let m = &mut self.machines[machine as usize];
+        let factor = if begins { SLOW_FACTOR } else { 1.0 / SLOW_FACTOR };
+        m.speed /= factor;
+        for (slot, number) in m.slots.iter_mut().zip(0..) {
+            slot.stretch(self.now_us, factor);
+            if let Some(due_us) = slot.due_us() {
+                self.agenda.at(due_us, What::Step(machine, number, slot.step));
+            }
         }
-        self.jobs[place].id = Some(id);
-        self.turn()
     }
 
-    fn command_job(&mut self, place: usize, command: JobCommand) -> Result<(), Broken> {
-        let Some(id) = self.jobs[place].id else { return Ok(()) };
-        let side = &mut self.farm;
-        match side.farm.command_job(id, command, self.now_us, &mut side.deeds) {
-            // A job may end before the command comes, by chance.
-            Err(CommandError::Conflict(_)) => {}
-            Err(CommandError::NotFound) => return Err(("a job is known", format!("{id:?}"))),
-            Ok(()) if command == JobCommand::Delete => {
-                (self.jobs[place].id, self.jobs[place].deleted) = (None, true);
-            }
-            Ok(()) => {}
-        }
-        self.turn()
+    /// A machine's clock jumps ahead.
+    fn jump(&mut self, machine: MachineId, by_us: u64) -> Result<(), Broken> {
+        let m = &mut self.machines[machine as usize];
+        m.ahead_us += by_us;
+        self.tally.blows += 1;
+        if m.process == Process::Up { self.settle(machine, Vec::new()) } else { Ok(()) }
     }
 
     /// The worker's process dies without a word.
@@ -124,7 +119,7 @@ impl Sim {
         }
         m.returns_us = returns_us;
         let mut deeds = Vec::new();
-        m.worker.drain(self.now_us, &mut deeds);
+        m.worker.drain(m.clock_us(self.now_us), &mut deeds);
         self.tally.blows += 1;
         self.settle(machine, deeds)
     }
@@ -157,7 +152,7 @@ impl Sim {
                     match what {
                         What::Deliver(machine, parcel) => self.deliver(machine, parcel)?,
                         What::Step(machine, slot, step) => self.step(machine, slot, step)?,
-                        What::Session(machine, life) => self.session(machine, life)?,
+                        What::Session(machine, life, reign) => self.session(machine, life, reign)?,
                         _ => {}
                     }
                 }

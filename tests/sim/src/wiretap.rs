@@ -145,7 +145,13 @@ impl Wiretap {
 }
 
 /// The scheduler acknowledges the results `first..=last`.
-fn acknowledged(line: &mut Line, machine: u32, first: u64, last: u64, jobs: &[Job]) -> Result<(), Broken> {
+fn acknowledged(
+    line: &mut Line,
+    machine: u32,
+    first: u64,
+    last: u64,
+    jobs: &mut [Job],
+) -> Result<(), Broken> {
     rule(last < line.never_sent, "only what was sent is acknowledged", || {
         format!("node {machine}: result {last}, the first that was not sent is {}", line.never_sent)
     })?;
@@ -153,7 +159,7 @@ fn acknowledged(line: &mut Line, machine: u32, first: u64, last: u64, jobs: &[Jo
     for sequence in told {
         let Some((id, lo, units, outcome)) = line.under_way.remove(&sequence) else { continue };
         if outcome == Outcome::Done
-            && let Some(job) = jobs.get(id.0 as usize - 1)
+            && let Some(job) = jobs.get_mut(id.0 as usize - 1)
         {
             job.on_acknowledged(lo, lo + u128::from(units))?;
         }

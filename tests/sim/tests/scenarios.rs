@@ -41,7 +41,7 @@ macro_rules! scenarios {
 }
 
 scenarios!(
-    buffers calm commands drain figure3 guangzhou jobs lossy mole poison slow_disk storm unlike
+    buffers calm commands drain figure3 guangzhou jobs lossy mole poison restarts slow_disk storm unlike
 );
 
 /// The stems of the TOML files in a folder.

@@ -19,6 +19,13 @@ static STARTING: RwLock<()> = RwLock::new(());
 /// The children that have an owner, by their mark's number; no process id until it is known.
 static OWNED: Mutex<BTreeMap<u64, Option<u32>>> = Mutex::new(BTreeMap::new());
 static NEXT: AtomicU64 = AtomicU64::new(1);
+/// What all marks that a process gave begin with, from one of them: `OUTER/PID-` of `OUTER/PID-NUMBER`.
+pub(super) fn siblings(mark: &[u8]) -> Option<&[u8]> {
+    let dash = mark.iter().rposition(|&byte| byte == b'-')?;
+    let (prefix, number) = mark.split_at(dash + 1);
+    (prefix.len() > 1 && !number.is_empty() && number.iter().all(u8::is_ascii_digit)).then_some(prefix)
+}
+
 /// What the marks of this process begin with. It holds the mark this process itself carries, so that a
 /// farm can run inside a unit of another farm and neither takes the other's processes for its own.
 static PREFIX: LazyLock<Vec<u8>> =
@@ -132,6 +139,15 @@ mod tests {
         assert_eq!(number_of(&ours, b"701-12"), None);
         assert_eq!(number_of(&ours, b"70-"), None);
         assert_eq!(number_of(&ours, b"70-x"), None);
+    }
+
+    #[test]
+    fn a_mark_tells_those_of_its_siblings() {
+        assert_eq!(siblings(b"70-12"), Some(&b"70-"[..]));
+        assert_eq!(siblings(b"70-3/900-5"), Some(&b"70-3/900-"[..]));
+        for none in [&b""[..], b"-", b"-1", b"70", b"70-", b"70-x", b"70-1/9"] {
+            assert_eq!(siblings(none), None, "{}", String::from_utf8_lossy(none));
+        }
     }
 
     #[test]

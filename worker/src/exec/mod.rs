@@ -16,6 +16,7 @@ mod sigmask;
 mod strays;
 #[cfg(test)]
 mod tests;
+mod warden;
 
 pub use cancel::Cancel;
 pub use capture::Captured;
@@ -23,3 +24,4 @@ pub use command::CommandLine;
 pub use family::{Relative, UNIT_VARIABLE, spawn};
 pub use process::{End, Patience, UnitRun, run, run_noting, run_with};
 pub use strays::{become_subreaper, reap_strays};
+pub use warden::{Warden, keep_watch};

@@ -94,12 +94,16 @@ fn read_list(file: &File) -> io::Result<String> {
 /// process while its environment is read, the signal finds nobody.
 fn kill_if_stray(pid: Pid) -> Option<OwnedFd> {
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let mark = variable(&environment, family::UNIT_VARIABLE)?;
-    if !family::is_ownerless(mark) {
+    if !family::is_ownerless(&mark_of(pid)?) {
         return None;
     }
     pidfd_send_signal(&pidfd, Signal::KILL).ok().map(|()| pidfd)
+}
+
+/// The mark of a process, if it carries one and we may see it.
+pub(super) fn mark_of(pid: Pid) -> Option<Vec<u8>> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    variable(&environment, family::UNIT_VARIABLE).map(<[u8]>::to_vec)
 }
 
 /// The value of `name` in an environment as the kernel shows it: `NAME=VALUE` entries, each ended by NUL.

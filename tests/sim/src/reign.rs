@@ -1,0 +1,177 @@
+//! The scheduler's end and its next beginning: crashes, starts from what the disk has kept, and schedulers
+//! that were started beside the right one by mistake. What must hold at a start is asked in `inquest`.
+
+use starfarm_protocol::ids::Epoch;
+use starfarm_protocol::journal::Record;
+use starfarm_scheduler_core::{Farm, Restoring};
+
+use crate::agenda::{MachineId, What};
+use crate::disk::Disk;
+use crate::plan::us;
+use crate::random::Random;
+use crate::scenario::Scenario;
+use crate::seat::{self, BEGINNING_US, Reign, Seat};
+use crate::sim::Sim;
+use crate::violation::{Broken, rule};
+
+/// A sleeper that woke up runs so long beside its successor.
+const AWAKE_US: u64 = 60_000_000;
+
+impl Sim {
+    /// The scheduler's process dies. What it had not synced may be lost.
+    pub(crate) fn scheduler_crash(&mut self, down_us: u64) -> Result<(), Broken> {
+        if !self.farm.up || self.farm.disk.is_none() {
+            return Ok(());
+        }
+        self.replay_equals_live()?;
+        self.farm.up = false;
+        if let Some(disk) = &mut self.farm.disk {
+            disk.crash(&mut self.fate);
+        }
+        self.tally.blows += 1;
+        self.agenda.at(self.now_us + down_us, What::Reign);
+        Ok(())
+    }
+
+    /// The next scheduler starts from the disk of the last one.
+    pub(crate) fn reign(&mut self) -> Result<(), Broken> {
+        if self.farm.up {
+            return Ok(());
+        }
+        let Some(disk) = self.farm.disk.take() else { return Ok(()) };
+        let epoch = Epoch(self.farm.epoch.0 + 1);
+        let (seat, records) = self.ascend(disk, epoch)?;
+        self.farm = seat;
+        self.tally.restarts += 1;
+        self.inherit(&records)?;
+        self.turn()
+    }
+
+    /// A scheduler starts from a disk: a new epoch is on the disk before anything is sent.
+    fn ascend(&mut self, mut disk: Disk, epoch: Epoch) -> Result<(Seat, Vec<Record>), Broken> {
+        let reign = Reign(self.reigns.len() as u32);
+        self.reigns.push(epoch);
+        let back_us = self.fate.below(us(self.scenario.farm.clock_back_s) + 1);
+        let ahead_us = self.farm.ahead_us.saturating_sub(back_us).max(BEGINNING_US / 2);
+        let now_us = self.now_us + ahead_us;
+        let mut records = disk.records(0);
+        let epoch_record = Record::Epoch { epoch, at_us: now_us };
+        disk.append(&epoch_record);
+        disk.sync(disk.len());
+        disk.on_start(epoch);
+        records.push(epoch_record);
+        let farm = self.restore(&disk, &records, epoch, now_us)?;
+        let mut seat = Seat::new(farm, (reign, epoch), ahead_us, self.machines.len());
+        seat.disk = Some(disk);
+        Ok((seat, records))
+    }
+
+    /// The farm that `records` make. Where there is a checkpoint to begin with, the same must come of it.
+    fn restore(
+        &mut self,
+        disk: &Disk,
+        records: &[Record],
+        epoch: Epoch,
+        now_us: u64,
+    ) -> Result<Farm, Broken> {
+        let after = (disk.len(), now_us);
+        let whole = self.replay(&[records], epoch, after)?;
+        let Some((sequence, checkpoint)) = disk.checkpoint() else { return Ok(whole) };
+        let farm = self.replay(&[&checkpoint, &records[sequence as usize..]], epoch, after)?;
+        self.same("a checkpoint and the records after it are the records", &farm, &whole)?;
+        Ok(if self.fate.below(8) == 0 { whole } else { farm })
+    }
+
+    /// The farm that the last of `parts` ends with.
+    pub(crate) fn replay(
+        &self,
+        parts: &[&[Record]],
+        epoch: Epoch,
+        (sequence, now_us): (u64, u64),
+    ) -> Result<Farm, Broken> {
+        let mut restoring = Restoring::new(seat::config(&self.scenario, epoch), now_us);
+        for record in parts.iter().copied().flatten() {
+            let applied = restoring.apply(record);
+            applied.map_err(|why| ("records can be applied", format!("{why}: {record:?}")))?;
+        }
+        Ok(restoring.finish(sequence, now_us))
+    }
+
+    /// Somebody starts a scheduler from an old copy of the state. It gets the address as far as the machines
+    /// named are concerned; it may run beside the right one, which it does not know of.
+    pub(crate) fn old_copy(&mut self, [first, last]: [MachineId; 2], lasts_us: u64) -> Result<(), Broken> {
+        if self.other.is_some() {
+            return Ok(());
+        }
+        let copy = self.farm.disk.as_ref().and_then(|disk| disk.old_copy(&mut self.fate));
+        let Some((disk, epoch)) = copy else { return Ok(()) };
+        let (seat, _) = self.ascend(disk, Epoch(epoch.0 + 1))?;
+        self.astray[first as usize..=last as usize].fill(true);
+        self.usurp(seat, lasts_us)
+    }
+
+    /// The scheduler sleeps, and a successor starts from its disk; then it wakes up beside it.
+    pub(crate) fn sleeper(&mut self, lasts_us: u64) -> Result<(), Broken> {
+        if self.other.is_some() || !self.farm.up {
+            return Ok(());
+        }
+        self.replay_equals_live()?;
+        let Some(mut disk) = self.farm.disk.clone() else { return Ok(()) };
+        disk.crash(&mut self.fate);
+        let (seat, records) = self.ascend(disk, Epoch(self.farm.epoch.0 + 1))?;
+        let mut sleeper = std::mem::replace(&mut self.farm, seat);
+        self.tally.restarts += 1;
+        sleeper.stalled_until_us = self.now_us + lasts_us;
+        self.usurp(sleeper, lasts_us + AWAKE_US)?;
+        self.inherit(&records)?;
+        self.turn()
+    }
+
+    /// A second scheduler runs for a while.
+    fn usurp(&mut self, mut seat: Seat, lasts_us: u64) -> Result<(), Broken> {
+        let reign = seat.reign;
+        seat.rightful = false;
+        seat.settling.clear();
+        self.other = Some(Box::new(seat));
+        self.tally.blows += 1;
+        self.agenda.at(self.now_us + lasts_us, What::Dethrone(reign));
+        self.at_seat(reign, Self::turn)
+    }
+
+    /// The second scheduler is stopped and the address goes back to where it belongs.
+    pub(crate) fn dethrone(&mut self, reign: Reign) {
+        self.other.take_if(|other| other.reign == reign);
+        self.astray.fill(false);
+    }
+
+    /// A worker has shown the scheduler that a later one has been.
+    pub(crate) fn superseded(&mut self, epoch: Epoch) -> Result<(), Broken> {
+        rule(!self.farm.rightful, "the right scheduler is not superseded", || format!("by {epoch:?}"))?;
+        self.tally.superseded += 1;
+        self.farm.up = false;
+        Ok(())
+    }
+}
+
+/// The first scheduler, at the beginning of the world.
+pub(crate) fn first(scenario: &Scenario, needs_disk: bool, machines: usize) -> Seat {
+    let epoch = Epoch(1);
+    let mut restoring = Restoring::new(seat::config(scenario, epoch), BEGINNING_US);
+    let record = Record::Epoch { epoch, at_us: BEGINNING_US };
+    restoring.apply(&record).expect("the first record fits");
+    let farm = restoring.finish(1, BEGINNING_US);
+    let mut seat = Seat::new(farm, (Reign(0), epoch), BEGINNING_US, machines);
+    if needs_disk {
+        let mut disk = Disk::default();
+        disk.append(&record);
+        disk.sync(1);
+        disk.on_start(epoch);
+        seat.disk = Some(disk);
+    }
+    seat
+}
+
+/// Chance of what disks lose and clocks show.
+pub(crate) fn fate(seed: u64) -> Random {
+    Random::stream(seed, 3)
+}

@@ -1,0 +1,134 @@
+//! A scheduler in the simulated world: its core, its disk, its clock, its buffer. There may be two of them,
+//! of which one counts; the other was started by mistake.
+
+use std::collections::VecDeque;
+
+use starfarm_protocol::ids::Epoch;
+use starfarm_protocol::seal::{EpochProofs, Secret, StaticKey};
+use starfarm_scheduler_core::{Config, Deeds, Farm};
+
+use crate::agenda::MachineId;
+use crate::disk::Disk;
+use crate::machine::FARM;
+use crate::plan::us;
+use crate::scenario::Scenario;
+use crate::sim::Sim;
+use crate::violation::Broken;
+
+/// Unix time at which the simulated world begins, in microseconds: the farm's clock is large.
+pub(crate) const BEGINNING_US: u64 = 1_700_000_000_000_000;
+
+/// Number of a scheduler's process, by its start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Reign(pub(crate) u32);
+
+/// A scheduler's process.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pub(crate) reign: Reign,
+    pub(crate) epoch: Epoch,
+    /// It runs.
+    pub(crate) up: bool,
+    /// It is the one whose journal counts.
+    pub(crate) rightful: bool,
+    pub(crate) farm: Farm,
+    /// What its clock is ahead of the simulation's.
+    pub(crate) ahead_us: u64,
+    /// Its disk, where the scenario needs one.
+    pub(crate) disk: Option<Disk>,
+    pub(crate) deeds: Deeds,
+    /// A commit is under way.
+    pub(crate) committing: bool,
+    /// Last record seen.
+    pub(crate) recorded: u64,
+    /// Intervals of records that are not durable yet: sequence, job, interval.
+    pub(crate) settling: VecDeque<(u64, usize, (u128, u128))>,
+    /// Up to there records are durable.
+    pub(crate) durable: u64,
+    /// It is busy with the datagrams in its buffer until then.
+    pub(crate) busy_until_us: u64,
+    /// It does nothing until then.
+    pub(crate) stalled_until_us: u64,
+    /// The incarnation of each machine's worker that it has a session with.
+    pub(crate) sessions: Vec<u32>,
+    /// Datagrams in the receive buffer.
+    pub(crate) buffered: u32,
+    pub(crate) tick_us: u64,
+    pub(crate) ticked_us: u64,
+    pub(crate) spins: u32,
+    pub(crate) turns: u64,
+}
+
+impl Seat {
+    pub(crate) fn new(farm: Farm, (reign, epoch): (Reign, Epoch), ahead_us: u64, machines: usize) -> Self {
+        let recorded = farm.last_sequence();
+        Self {
+            reign,
+            epoch,
+            up: true,
+            rightful: true,
+            farm,
+            ahead_us,
+            disk: None,
+            deeds: Deeds::default(),
+            committing: false,
+            recorded,
+            settling: VecDeque::new(),
+            durable: recorded,
+            busy_until_us: 0,
+            stalled_until_us: 0,
+            sessions: vec![0; machines],
+            buffered: 0,
+            tick_us: u64::MAX,
+            ticked_us: 0,
+            spins: 0,
+            turns: 0,
+        }
+    }
+}
+
+/// What the core is told at its start.
+pub(crate) fn config(scenario: &Scenario, epoch: Epoch) -> Config {
+    let (model, key) = (&scenario.farm, StaticKey::from_secret(Secret([7; 32])));
+    Config {
+        heartbeat_us: us(model.heartbeat_s),
+        receive_datagrams: model.receive_datagrams,
+        speed_step_per_slot: model.speed_step_per_slot,
+        proofs: Some(EpochProofs::new(&key, FARM)),
+        ..Config::new(FARM, epoch)
+    }
+}
+
+impl Sim {
+    /// The time on the scheduler's clock.
+    pub(crate) fn farm_us(&self) -> u64 {
+        self.now_us + self.farm.ahead_us
+    }
+
+    /// Which scheduler has the address, as the machine sees it, if one runs there.
+    pub(crate) fn reached(&self, machine: MachineId) -> Option<Reign> {
+        let seat = if self.astray[machine as usize] { self.other.as_deref() } else { Some(&self.farm) };
+        seat.filter(|seat| seat.up).map(|seat| seat.reign)
+    }
+
+    /// Something happens to the scheduler of `reign`, if it still runs: it stands in `self.farm` meanwhile.
+    pub(crate) fn at_seat(
+        &mut self,
+        reign: Reign,
+        act: impl FnOnce(&mut Self) -> Result<(), Broken>,
+    ) -> Result<(), Broken> {
+        if self.farm.reign == reign {
+            return if self.farm.up { act(self) } else { Ok(()) };
+        }
+        let Some(mut other) = self.other.take_if(|other| other.reign == reign && other.up) else {
+            return Ok(());
+        };
+        std::mem::swap(&mut self.farm, &mut *other);
+        self.parked = Some(other);
+        let result = act(self);
+        let mut other = self.parked.take().expect("nobody else takes it");
+        std::mem::swap(&mut self.farm, &mut *other);
+        self.other = Some(other).filter(|other| other.up);
+        result
+    }
+}
