@@ -258,6 +258,7 @@ fn wire(
         ballast: kept.ballast,
         inputs: records,
         dispatcher: to_dispatcher.clone(),
+        shared: Arc::clone(&parts.shared),
         snapshots: to_checkpoint,
         checkpoint_records: CHECKPOINT_RECORDS,
         checkpoint_period: parts.options.checkpoint_period,

@@ -328,6 +328,17 @@ impl Farm {
         }
     }
 
+    /// We did nothing for `stalled_us`: paused, or waiting for the disk. What nodes said meanwhile was not
+    /// heard, so their silence does not count.
+    pub fn on_stall(&mut self, stalled_us: u64, now_us: u64) {
+        for node in self.nodes.values_mut().filter(|node| !node.lost) {
+            node.heard_us = node.heard_us.saturating_add(stalled_us).min(now_us);
+        }
+        if self.release_us != u64::MAX {
+            self.release_us = self.release_us.saturating_add(stalled_us);
+        }
+    }
+
     /// A node's timer fired.
     pub(crate) fn on_node_timer(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
         let Some(node) = self.nodes.get_mut(&id) else { return };

@@ -359,3 +359,17 @@ fn sizes_follow_the_measured_speed_within_the_law() {
         "#]],
     );
 }
+
+#[test]
+fn a_scheduler_that_was_paused_does_not_take_its_own_silence_for_that_of_the_nodes() {
+    check_after(
+        "submit 40 units 10\n join a slots 1\n ack a\n at 4000",
+        "stall 60000\n nodes\n at 65500\n nodes\n at 75500",
+        expect![[r#"
+            64000: a up
+            65000: node a suspect: no heartbeat
+            65500: a suspect
+            75000: node a lost: 2 tasks back to gq
+        "#]],
+    );
+}

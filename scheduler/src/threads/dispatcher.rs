@@ -23,6 +23,9 @@ const INPUTS_PER_TURN: usize = 32;
 /// How often the books are checked: the counters in any build, every unit's place in a debug build.
 const CHECK_PERIOD_US: u64 = 1_000_000;
 
+/// A turn that comes so much later than planned was held up: by the disk, or because the process was stopped.
+const STALLED_US: u64 = 1_000_000;
+
 /// Batches for the sender.
 pub(crate) enum Outgoing {
     /// Datagrams to seal for a node.
@@ -46,7 +49,7 @@ pub(crate) struct Links {
 pub(crate) fn run(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
     let mut deeds = Deeds::default();
     let mut waiting = Waiting { durable: farm.last_sequence(), ..Waiting::default() };
-    let mut checked_us = 0;
+    let (mut checked_us, mut turned_us) = (0, shared.now_us());
     loop {
         let wait_us = farm.next_deadline_us().saturating_sub(shared.now_us());
         let first = match links.inputs.recv_timeout(Duration::from_micros(wait_us)) {
@@ -55,6 +58,16 @@ pub(crate) fn run(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
             Err(RecvTimeoutError::Timeout) => None,
         };
         let now_us = shared.now_us();
+        let stalled_us = now_us.saturating_sub(turned_us).saturating_sub(wait_us);
+        turned_us = now_us;
+        if stalled_us > STALLED_US {
+            farm.on_stall(stalled_us, now_us);
+        }
+        let durable = shared.durable();
+        if durable > waiting.durable {
+            waiting.durable = durable;
+            farm.on_durable(durable, now_us);
+        }
         let rest = std::iter::from_fn(|| links.inputs.try_recv().ok()).take(INPUTS_PER_TURN);
         let mut stop = false;
         for input in first.into_iter().chain(rest) {
@@ -101,10 +114,8 @@ fn step(farm: &mut Farm, input: Input, now_us: u64, deeds: &mut Deeds, waiting: 
         }
         Input::Revoked(node) => farm.on_revoked(node, deeds),
         Input::Overflow => farm.on_receive_overflow(now_us),
-        Input::Durable(sequence) => {
-            waiting.durable = sequence;
-            farm.on_durable(sequence, now_us);
-        }
+        // It only wakes us: what is durable was looked at.
+        Input::Durable => {}
         Input::Ask(question) => {
             let response = (question.act)(farm, now_us, deeds);
             waiting.answers.push_back((farm.last_sequence(), response, question.reply));

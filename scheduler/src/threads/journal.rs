@@ -11,7 +11,7 @@ use starfarm_protocol::wire::{CommandUnit, Stream};
 use starfarm_scheduler_core::Record;
 
 use super::checkpoint::Snapshot;
-use super::{Input, stop_with};
+use super::{Input, Shared, stop_with};
 use crate::blobs::Blobs;
 use crate::disk::Ballast;
 use crate::journal::Journal;
@@ -44,6 +44,7 @@ pub(crate) struct JournalThread {
     pub(crate) ballast: Ballast,
     pub(crate) inputs: Receiver<ToJournal>,
     pub(crate) dispatcher: Sender<Input>,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) snapshots: Sender<Snapshot>,
     /// A checkpoint is due after so many records, or so much time with any.
     pub(crate) checkpoint_records: u64,
@@ -87,7 +88,7 @@ impl JournalThread {
                 self.commit(&batches, &mut body);
                 (since, marked) = (since + count as u64, false);
             } else if let Some((last, _)) = batches.last().and_then(|batch| batch.last()) {
-                let _ = self.dispatcher.send(Input::Durable(*last));
+                self.confirm(*last);
             }
             if let Some(snapshot) = snapshot {
                 (asked, since) = (false, 0);
@@ -141,8 +142,13 @@ impl JournalThread {
                 self.done(written);
             }
         }
-        // The dispatcher stops by itself; then nobody needs to know.
-        let _ = self.dispatcher.send(Input::Durable(durable));
+        self.confirm(durable);
+    }
+
+    /// Tells the dispatcher. It is not waited for: one whose channel is full looks by itself.
+    fn confirm(&self, durable: u64) {
+        self.shared.set_durable(durable);
+        let _ = self.dispatcher.try_send(Input::Durable);
     }
 
     /// The value, or the end of the process.

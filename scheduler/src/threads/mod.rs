@@ -34,8 +34,8 @@ pub(crate) enum Input {
     Revoked(NodeId),
     /// The receive buffer overflowed.
     Overflow,
-    /// Records up to this sequence are durable.
-    Durable(u64),
+    /// More is durable: see [`Shared::durable`].
+    Durable,
     /// A checkpoint is due.
     Snapshot,
     /// A question or a command of a user.
@@ -59,6 +59,9 @@ pub(crate) struct Shared {
     /// The farm's clock at that moment.
     started_us: u64,
     stop: AtomicBool,
+    /// Records up to this sequence are durable. Beside the channel, since a journal thread that waited for room
+    /// there would wait for a dispatcher that waits for room in its own.
+    durable: AtomicU64,
     /// Datagrams that did not open.
     pub(crate) refused: AtomicU64,
     /// Datagrams that the receive buffer had no room for.
@@ -72,6 +75,7 @@ impl Shared {
             started: Instant::now(),
             started_us,
             stop: AtomicBool::new(false),
+            durable: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
         })
@@ -80,6 +84,14 @@ impl Shared {
     /// The farm's clock: microseconds since 1970 by the wall clock at the start, and monotonic from there.
     pub(crate) fn now_us(&self) -> u64 {
         self.started_us + self.started.elapsed().as_micros() as u64
+    }
+
+    pub(crate) fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_durable(&self, sequence: u64) {
+        self.durable.store(sequence, Ordering::Release);
     }
 
     /// Seconds since the start.

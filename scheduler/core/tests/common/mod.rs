@@ -16,7 +16,7 @@
 //! | `beat NODE LO+UNITS,..|none [running UNIT] [draining] [job J]`, `feedback NODE UPS DOWNS` | |
 //! | ... `[only PART] [same]` | one datagram of a long heartbeat; of the last one |
 //! | `live MS NODE HELD ...` | the nodes beat every two seconds until then; answers are not printed |
-//! | `at MS` | time passes |
+//! | `at MS`, `stall MS` | time passes; the scheduler does nothing for so long |
 //! | `hold`, `durable` | records wait from now on; they are durable, now and from now on |
 //! | `checkpoint` | the next scheduler starts from this state and the records behind it |
 //! | `restart` | the scheduler dies with all that is not durable; the next one starts from the records |
@@ -157,6 +157,13 @@ impl Bench {
             }
             "live" => self.live(line),
             "at" => self.advance(line.number(1) * 1_000),
+            "stall" => {
+                let stalled_us = line.number(1) * 1_000;
+                self.now_us += stalled_us;
+                self.farm.on_stall(stalled_us, self.now_us);
+                let now_us = self.now_us;
+                self.advance(now_us);
+            }
             "hold" => self.holding = true,
             "durable" => self.holding = false,
             "checkpoint" => {
