@@ -106,9 +106,12 @@ impl Checkpoint {
         Ok(Opened { checkpoint, saved: None, notes })
     }
 
-    /// Sets aside what was read, for a reason that the caller found; returns a note.
-    pub(crate) fn discard(&mut self, why: &str) -> Result<String, SchedulerError> {
-        set_aside(&self.dir, &self.dir.join(self.number.to_string()), why)
+    /// Sets aside what was read, for a reason that the caller found, and opens again.
+    pub(crate) fn discard(self, why: &str) -> Result<Opened, SchedulerError> {
+        let note = set_aside(&self.dir, &self.dir.join(self.number.to_string()), why)?;
+        let mut opened = Self::open(&self.dir, 0)?;
+        opened.notes.insert(0, note);
+        Ok(opened)
     }
 
     /// Saves `state`, which holds all records up to `sequence`. When this returns it is on the disk.
