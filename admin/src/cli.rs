@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
+use starfarm_protocol::admin::MaxFailuresField;
 use starfarm_protocol::ids::JobId;
 
 use crate::output::{Format, When};
@@ -12,7 +13,7 @@ use crate::output::{Format, When};
 /// Try it on this machine: `starfarm run JOB.toml`. On several: `starfarm scheduler` on one, `starfarm
 /// worker` on the others, then `starfarm submit`.
 ///
-/// Exit codes: 0 ok, 1 the job ended with failed units, 2 usage, 3 no scheduler answers, 4 not found,
+/// Exit codes: 0 ok, 1 the job ended with failed units, or an audit does not hold, 2 usage, 3 no scheduler answers, 4 not found,
 /// 5 refused, 6 conflict, 124 time limit, 130 interrupted.
 #[derive(Parser, Debug)]
 #[command(name = "starfarm", version, propagate_version = true)]
@@ -40,7 +41,7 @@ pub(crate) struct Global {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Run one job on a farm of its own on this machine, until it ends
+    /// Run one job on a farm of its own on this machine, until it ends; again, to go on with what is left
     Run(Run),
     /// Run the scheduling node
     Scheduler(Scheduler),
@@ -65,6 +66,8 @@ pub(crate) enum Command {
     Results(JobArg),
     /// Print the farm's figures
     Status,
+    /// Prove from ledger and journal alone that each unit of each ended job was counted once
+    Audit(Audit),
     /// Measure this machine's time per dispatch and say how many nodes it could carry
     Plan(Plan),
     /// Measure
@@ -84,6 +87,9 @@ pub(crate) struct Run {
     /// Where the farm keeps its state [default: starfarm/runs/HASH in the XDG state folder]
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
+    /// Start anew, even where an earlier run of the same job can be gone on with
+    #[arg(long)]
+    pub(crate) fresh: bool,
 }
 
 /// `starfarm scheduler`: the scheduler's own flags, and ours for farms that we start ourselves.
@@ -122,6 +128,9 @@ pub(crate) struct Submit {
     /// Switch to it at once
     #[arg(long, conflicts_with = "front")]
     pub(crate) now: bool,
+    /// If the same job is in the farm and has not ended, go on with that one instead of a new one
+    #[arg(long)]
+    pub(crate) resume: bool,
     /// Wait until it has ended; exit code 1 if units failed
     #[arg(long)]
     pub(crate) wait: bool,
@@ -129,7 +138,7 @@ pub(crate) struct Submit {
     #[arg(long, value_name = "SECONDS", requires = "wait", value_parser = positive_seconds)]
     pub(crate) timeout: Option<f64>,
     /// Show what would be submitted, and ask no farm
-    #[arg(long, conflicts_with_all = ["wait", "front", "now"])]
+    #[arg(long, conflicts_with_all = ["wait", "front", "now", "resume"])]
     pub(crate) dry_run: bool,
 }
 
@@ -145,6 +154,12 @@ pub(crate) struct JobOptions {
     /// Run a failed unit again up to so many times
     #[arg(long, value_name = "COUNT")]
     pub(crate) retries: Option<u32>,
+    /// Pause when so many units have failed for good, or never [default: when nearly all fail]
+    #[arg(long, value_name = "COUNT|never", value_parser = max_failures)]
+    pub(crate) max_failures: Option<MaxFailuresField>,
+    /// Whether idle nodes get copies of the last tasks [default: true for a search, false for programs]
+    #[arg(long, value_name = "BOOL")]
+    pub(crate) speculative: Option<bool>,
     /// Seconds that a task should take
     #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
     pub(crate) target_seconds: Option<f64>,
@@ -189,6 +204,14 @@ pub(crate) enum Job {
     Switch(JobArg),
     /// Forget it and its results
     Delete(JobArg),
+    /// Try its failed units again; a job that has ended as failed goes on
+    Retry {
+        /// The failed units; there is no other choice yet
+        #[arg(long, required = true)]
+        failed: bool,
+        #[command(flatten)]
+        job: JobArg,
+    },
 }
 
 /// A node's name.
@@ -257,6 +280,17 @@ impl RoleName {
     }
 }
 
+/// `starfarm audit`.
+#[derive(Args, Debug)]
+pub(crate) struct Audit {
+    /// The scheduler's state directory; the scheduler may run, have stopped or be broken
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Only this job; repeat it for more
+    #[arg(long, value_name = "ID", value_parser = job_id)]
+    pub(crate) job: Vec<JobId>,
+}
+
 /// `starfarm plan`: the law P_max = T_target / (K * T_dispatch), with T_target = S / C.
 #[derive(Args, Debug)]
 pub(crate) struct Plan {
@@ -322,6 +356,14 @@ fn positive_seconds(text: &str) -> Result<f64, String> {
 
 fn job_id(text: &str) -> Result<JobId, String> {
     text.parse().map(JobId).map_err(|_| "a job has a whole number: `starfarm jobs` lists them".to_owned())
+}
+
+fn max_failures(text: &str) -> Result<MaxFailuresField, String> {
+    match text.parse::<u64>() {
+        _ if text == "never" => Ok(MaxFailuresField::NEVER),
+        Ok(units) if units > 0 => Ok(MaxFailuresField::Units(units)),
+        _ => Err("write a number of failed units, 1 or more, or never".to_owned()),
+    }
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {

@@ -11,7 +11,7 @@ use starfarm_protocol::admin::{Error, ErrorCode};
 pub(crate) enum Exit {
     /// It was done.
     Ok = 0,
-    /// The job has ended with failed units, or was cancelled.
+    /// The job has ended with failed units, or was cancelled; or an audit does not hold.
     UnitsFailed = 1,
     /// The command line, a file or this machine is at fault: the user has to change something here.
     Usage = 2,

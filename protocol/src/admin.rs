@@ -94,6 +94,8 @@ pub enum JobVerb {
     Front,
     Switch,
     Delete,
+    /// `retry --failed`: failed units are wanted again.
+    Retry,
 }
 
 /// What a user does to a node.
@@ -135,6 +137,36 @@ pub struct Submit {
     pub units_per_task: Option<u64>,
     /// Where in jq.
     pub place: Place,
+    /// How many failed units it bears; none: it pauses when nearly all fail.
+    #[serde(default)]
+    pub max_failures: Option<MaxFailuresField>,
+    /// Near its end idle nodes get copies of what others still compute; none: yes for a search, no for
+    /// commands.
+    #[serde(default)]
+    pub speculative: Option<bool>,
+}
+
+/// How many failed units a job bears before it pauses: a number of 1 or more, or "never".
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum MaxFailuresField {
+    /// It pauses at so many.
+    Units(u64),
+    /// It never pauses.
+    Word(NeverWord),
+}
+
+impl MaxFailuresField {
+    /// It never pauses.
+    pub const NEVER: Self = Self::Word(NeverWord::Never);
+}
+
+/// The word "never".
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NeverWord {
+    /// It.
+    Never,
 }
 
 /// An answer.
@@ -233,6 +265,23 @@ pub struct JobInfo {
     pub tasks_resent: u64,
     /// Nodes that cannot run it, and why.
     pub refused_by: Vec<Refusal>,
+    /// Why it is paused, where the farm paused it; else empty.
+    pub note: String,
+    /// The first units that failed for good; only where the job was asked for by its number.
+    pub failures: Vec<FailedInfo>,
+    /// The first units of which two nodes said different things; likewise.
+    pub conflicts: Vec<ConflictInfo>,
+}
+
+/// Two nodes said different things of the same units.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ConflictInfo {
+    /// First unit. Decimal.
+    pub lo: String,
+    /// End, exclusive. Decimal.
+    pub hi: String,
+    /// The node whose result came second.
+    pub node: String,
 }
 
 /// A node cannot run a job.
@@ -251,6 +300,8 @@ pub struct NodeInfo {
     pub name: String,
     /// up, suspect, lost, draining or quarantined.
     pub state: String,
+    /// Why it is quarantined; else empty.
+    pub why: String,
     /// Compute units.
     pub slots: u16,
     /// Standard tasks a period of 10 s, mean of the last 64 periods.
@@ -354,6 +405,8 @@ pub struct FailedInfo {
     pub reason: String,
     /// The exit code, or the signal's number; none for poison and timeout.
     pub exit_code: Option<i32>,
+    /// The node that ran it last; none for poison.
+    pub node: Option<String>,
 }
 
 /// What a unit of a command wrote.

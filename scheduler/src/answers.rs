@@ -1,11 +1,14 @@
 //! The core's views as the values that admin commands get.
 
 use starfarm_protocol::admin::{
-    Error, ErrorCode, FailedInfo, JobInfo, NodeInfo, Refusal, Response, StatusInfo, StreamInfo,
+    ConflictInfo, Error, ErrorCode, FailedInfo, JobInfo, NodeInfo, Refusal, Response, StatusInfo, StreamInfo,
 };
 use starfarm_protocol::ids::{JobId, to_hex};
 use starfarm_protocol::wire::{FailReason, Stream};
 use starfarm_scheduler_core::{CommandError, FailedUnit, Farm, JobView, NodeView, Verdict};
+
+/// Failed units that come with a job. All of them are in its results.
+const FAILURES_SHOWN: usize = 20;
 
 /// A job.
 pub(crate) fn job(job: &JobView, now_us: u64) -> JobInfo {
@@ -40,7 +43,36 @@ pub(crate) fn job(job: &JobView, now_us: u64) -> JobInfo {
             .iter()
             .map(|(node, why)| Refusal { node: node.clone(), why: why.clone() })
             .collect(),
+        note: job.note.clone(),
+        failures: Vec::new(),
+        conflicts: Vec::new(),
     }
+}
+
+/// A job with what befell it: for who asks for this one.
+pub(crate) fn whole_job(farm: &mut Farm, job: &JobView, now_us: u64) -> JobInfo {
+    let names = node_names(farm, now_us);
+    let failed = farm.found_page(job.id, 0, FAILURES_SHOWN).failed;
+    let conflict = |(lo, hi, node): &(u128, u128, String)| ConflictInfo {
+        lo: lo.to_string(),
+        hi: hi.to_string(),
+        node: node.clone(),
+    };
+    JobInfo {
+        failures: failed.iter().map(|(unit, why)| failed_unit(*unit, why, &names)).collect(),
+        conflicts: job.conflicts.iter().map(conflict).collect(),
+        ..self::job(job, now_us)
+    }
+}
+
+/// The names of the nodes, each at its index; empty for one that is forgotten.
+pub(crate) fn node_names(farm: &mut Farm, now_us: u64) -> Vec<String> {
+    let mut names = Vec::new();
+    for node in farm.nodes(now_us) {
+        names.resize(names.len().max(node.id.0 as usize + 1), String::new());
+        names[node.id.0 as usize] = node.name;
+    }
+    names
 }
 
 /// A node.
@@ -48,6 +80,7 @@ pub(crate) fn node(node: &NodeView) -> NodeInfo {
     NodeInfo {
         name: node.name.clone(),
         state: node.state.word().into(),
+        why: node.why.clone(),
         slots: node.slots,
         power: node.power,
         tasks: node.tasks as u64,
@@ -93,10 +126,11 @@ pub(crate) fn status(farm: &mut Farm, now_us: u64) -> StatusInfo {
 }
 
 /// A unit that failed for good.
-pub(crate) fn failed_unit(unit: u128, failed: &FailedUnit) -> FailedInfo {
+pub(crate) fn failed_unit(unit: u128, failed: &FailedUnit, nodes: &[String]) -> FailedInfo {
     // The code of a program that was ended by us tells nothing about the program.
     let exit_code = failed.code.filter(|_| failed.reason != FailReason::Timeout);
-    FailedInfo { unit: unit.to_string(), reason: failed.reason.word().into(), exit_code }
+    let node = failed.node.map(|node| nodes.get(node.0 as usize).cloned().unwrap_or_default());
+    FailedInfo { unit: unit.to_string(), reason: failed.reason.word().into(), exit_code, node }
 }
 
 /// What was written to a stream.

@@ -28,10 +28,10 @@ fn the_names_of_the_contract() {
     names(&Cli::command(), "starfarm", &mut lines);
     expect![[r#"
         starfarm --farm --output --color
-        starfarm run JOB.toml --slots --state
-        starfarm scheduler --state --listen --advertise
+        starfarm run JOB.toml --slots --state --fresh
+        starfarm scheduler --state --listen --advertise --salvage --take-over --allow-network-file-system --low-water-mib --checkpoint-seconds
         starfarm worker --join --slots --name --state
-        starfarm submit JOB.toml PROGRAM --range --lines --grid --name --timeout-seconds --retries --target-seconds --units-per-task --env --front --now --wait --timeout --dry-run
+        starfarm submit JOB.toml PROGRAM --range --lines --grid --name --timeout-seconds --retries --max-failures --speculative --target-seconds --units-per-task --env --front --now --resume --wait --timeout --dry-run
         starfarm jobs
         starfarm job
         starfarm job show ID
@@ -42,6 +42,7 @@ fn the_names_of_the_contract() {
         starfarm job front ID
         starfarm job switch ID
         starfarm job delete ID
+        starfarm job retry --failed ID
         starfarm nodes
         starfarm node
         starfarm node show NAME
@@ -54,6 +55,7 @@ fn the_names_of_the_contract() {
         starfarm key revoke KEY
         starfarm results ID
         starfarm status
+        starfarm audit DIR --job
         starfarm plan --slots --speed --size --target-seconds --tasks
         starfarm bench
         starfarm bench dispatch --tasks --nodes --slots

@@ -80,6 +80,8 @@ fn job(tasks: u64) -> JobFile {
         name: "bench dispatch".to_owned(),
         spec: JobSpec { space, work: Work::Nothing },
         sizing: Sizing::UnitsPerTask(1),
+        max_failures: None,
+        speculative: None,
         blobs: Vec::new(),
     }
 }

@@ -1,6 +1,6 @@
 //! `starfarm jobs` and `starfarm job`.
 
-use starfarm_protocol::admin::{JobInfo, JobVerb};
+use starfarm_protocol::admin::{JobInfo, JobVerb, NodeInfo};
 use starfarm_protocol::ids::JobId;
 
 use super::{Context, wait};
@@ -74,13 +74,18 @@ pub(crate) fn run(context: &mut Context, command: &Job) -> Result<Exit, Failure>
         Job::Front(job) => steer(context, job.id, JobVerb::Front),
         Job::Switch(job) => steer(context, job.id, JobVerb::Switch),
         Job::Delete(job) => steer(context, job.id, JobVerb::Delete),
+        Job::Retry { failed: _, job } => steer(context, job.id, JobVerb::Retry),
     }
 }
 
 fn show(context: &mut Context, id: JobId) -> Result<Exit, Failure> {
-    let job = context.connect()?.job(id)?;
+    let mut client = context.connect()?;
+    let job = client.job(id)?;
     match context.printer.format() {
-        Format::Table => context.printer.document(&Whole(&job))?,
+        Format::Table => {
+            context.printer.document(&Whole(&job))?;
+            context.printer.text(&quarantined(&client.nodes()?))?;
+        }
         _ => context.printer.list(std::slice::from_ref(&job))?,
     }
     Ok(Exit::Ok)
@@ -99,6 +104,42 @@ fn steer(context: &mut Context, id: JobId, verb: JobVerb) -> Result<Exit, Failur
     }
     context.printer.list(&jobs)?;
     Ok(Exit::Ok)
+}
+
+/// Nodes that get nothing of any job, and why.
+fn quarantined(nodes: &[NodeInfo]) -> String {
+    let sick = nodes.iter().filter(|node| !node.why.is_empty());
+    sick.map(|node| {
+        let (name, state, why) = (&node.name, &node.state, &node.why);
+        format!("node {} is {}: {}\n", human::printable(name), human::printable(state), human::printable(why))
+    })
+    .collect()
+}
+
+/// What befell a job: why it is paused, what failed and where, of what nodes say different things.
+fn troubles(job: &JobInfo) -> String {
+    let mut text = String::new();
+    if !job.note.is_empty() {
+        text.push_str(&format!("{}: {}\n", human::printable(&job.state), human::printable(&job.note)));
+    }
+    for failed in &job.failures {
+        let code = failed.exit_code.map_or_else(String::new, |code| format!(" {code}"));
+        let place =
+            failed.node.as_ref().map_or_else(String::new, |node| format!(" on {}", human::printable(node)));
+        text.push_str(&format!("unit {} failed: {}{code}{place}\n", failed.unit, failed.reason));
+    }
+    let failed = job.units_failed.parse::<u128>().unwrap_or(0);
+    let untold = failed.saturating_sub(job.failures.len() as u128);
+    if untold > 0 && !job.failures.is_empty() {
+        let id = job.id.0;
+        text.push_str(&format!("{untold} more have failed: `starfarm results {id}` has them all\n"));
+    }
+    for conflict in &job.conflicts {
+        let node = human::printable(&conflict.node);
+        let (lo, hi) = (&conflict.lo, &conflict.hi);
+        text.push_str(&format!("conflict: node {node} says of units [{lo}, {hi}) what others do not\n"));
+    }
+    text
 }
 
 /// A job with all that is known of it.
@@ -144,6 +185,7 @@ impl Document for Whole<'_> {
             let (node, why) = (human::printable(&refusal.node), human::printable(&refusal.why));
             text.push_str(&format!("node {node} cannot run it: {why}\n"));
         }
+        text.push_str(&troubles(job));
         text
     }
 
@@ -184,6 +226,9 @@ pub(crate) mod testing {
             tasks_dispatched: 39,
             tasks_resent: 0,
             refused_by: Vec::new(),
+            note: String::new(),
+            failures: Vec::new(),
+            conflicts: Vec::new(),
         }
     }
 }
@@ -191,7 +236,7 @@ pub(crate) mod testing {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use starfarm_protocol::admin::Refusal;
+    use starfarm_protocol::admin::{ConflictInfo, FailedInfo, Refusal};
 
     use super::testing::job;
     use super::*;
@@ -218,7 +263,21 @@ mod tests {
     #[test]
     fn a_whole_job() {
         let refused = Refusal { node: "n1".into(), why: "no program".into() };
-        let job = JobInfo { refused_by: vec![refused], ..job(3) };
+        let failed = |unit: &str, reason: &str, exit_code, node: Option<&str>| FailedInfo {
+            unit: unit.into(),
+            reason: reason.into(),
+            exit_code,
+            node: node.map(str::to_owned),
+        };
+        let conflict = ConflictInfo { lo: "5".into(), hi: "9".into(), node: "n3".into() };
+        let job = JobInfo {
+            refused_by: vec![refused],
+            units_failed: "7".into(),
+            note: "more than half of its units fail".into(),
+            failures: vec![failed("4", "exit", Some(2), Some("n2")), failed("6", "poison", None, None)],
+            conflicts: vec![conflict],
+            ..job(3)
+        };
         expect![[r#"
             id                3
             name              keys
@@ -227,7 +286,7 @@ mod tests {
             specification     0707070707070707070707070707070707070707070707070707070707070707
             units             3.09 G
               done            1.20 G  (38.8 %)
-              failed          0  (0.0 %)
+              failed          7  (0.0 %)
               at nodes        89.2 M  (2.8 %)
               waiting         1.80 G  (58.2 %)
               abandoned       0  (0.0 %)
@@ -242,6 +301,11 @@ mod tests {
               given out       39
               gone back       0
             node n1 cannot run it: no program
+            running: more than half of its units fail
+            unit 4 failed: exit 2 on n2
+            unit 6 failed: poison
+            5 more have failed: `starfarm results 3` has them all
+            conflict: node n3 says of units [5, 9) what others do not
         "#]]
         .assert_eq(&printed(Format::Table, |printer| printer.document(&Whole(&job))));
     }

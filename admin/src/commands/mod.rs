@@ -1,6 +1,7 @@
 //! From a parsed command line to what is done: one file for each command or family of them. Here: which
 //! is which, and what they share.
 
+mod audit;
 mod bench;
 mod daemons;
 pub(crate) mod job;
@@ -89,6 +90,7 @@ fn carry_out(context: &mut Context, command: Command) -> Result<Exit, Failure> {
         Command::Key(command) => keys::run(context, &command),
         Command::Results(job) => results::run(context, job.id),
         Command::Status => status::run(context),
+        Command::Audit(audit) => audit::run(context, &audit),
         Command::Plan(plan) => plan::run(context, &plan),
         Command::Bench(Bench::Dispatch(dispatch)) => bench::run(context, &dispatch),
     }

@@ -101,7 +101,7 @@ impl Document for Whole<'_> {
     fn table(&self, color: bool) -> String {
         let node = self.0;
         let number = |count: u64| Cell::new(human::count(count as f64));
-        facts(
+        let mut text = facts(
             &[
                 ("name", Cell::new(&node.name)),
                 ("state", Cell::state(&node.state)),
@@ -117,7 +117,11 @@ impl Document for Whole<'_> {
                 ("last heard", Cell::new(format!("{} ago", human::seconds(node.silent_seconds)))),
             ],
             color,
-        )
+        );
+        if !node.why.is_empty() {
+            text.push_str(&format!("why: {}\n", human::printable(&node.why)));
+        }
+        text
     }
 
     fn quiet(&self) -> String {
@@ -135,6 +139,7 @@ pub(crate) mod testing {
         NodeInfo {
             name: name.into(),
             state: "up".into(),
+            why: String::new(),
             slots: 2,
             power: 2.5,
             tasks: 3,
@@ -183,5 +188,8 @@ mod tests {
             last heard          1 h 06 min ago
         "#]]
         .assert_eq(&printed(Format::Table, |printer| printer.document(&Whole(&nodes[1]))));
+        let sick = NodeInfo { why: "failed 9 of 10 units".into(), ..node("a") };
+        let text = printed(Format::Table, |printer| printer.document(&Whole(&sick)));
+        assert!(text.ends_with("\nwhy: failed 9 of 10 units\n"), "{text}");
     }
 }

@@ -1,6 +1,7 @@
 //! `starfarm run`: one job on a farm of its own on this machine. The scheduler runs in this process, the
 //! worker in a child process, with sockets, keys and seals as on any farm.
 
+mod again;
 mod worker;
 
 use std::fs::DirBuilder;
@@ -9,8 +10,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use starfarm_protocol::admin::{JobInfo, Place};
-use starfarm_protocol::ids::{ContentHash, JobId};
+use starfarm_protocol::admin::JobInfo;
+use starfarm_protocol::ids::JobId;
 use starfarm_scheduler::{Handle, Options};
 
 use super::{Context, results, submit, wait};
@@ -21,12 +22,13 @@ use crate::interrupt::Signals;
 use crate::jobfile::JobFile;
 use crate::output::say;
 use crate::{human, paths};
+use again::Memo;
 use worker::Worker;
 
 /// How often the worker and the signals are looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Runs the job, prints its results, and ends what it started.
+/// Runs the job, or goes on with an earlier run of it, prints its results, and ends what it started.
 ///
 /// # Errors
 /// The job file or the state folder is at fault, the farm does not start, the worker cannot be kept alive;
@@ -35,15 +37,30 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
     let job = submit::read(&run.job)?;
     let state = state_folder(run, &job)?;
     let signals = Signals::count()?;
+    let memo = Memo::new(&run.job, submit::hash(&job));
+    let left = if run.state.is_none() { memo.left_behind(&state) } else { Vec::new() };
+    for folder in left {
+        say(&format!(
+            "{} or its inputs have changed since an earlier run, which has not ended: this is another job; \
+             what that one has done stays in {}",
+            run.job.display(),
+            folder.display()
+        ));
+    }
     let mut farm = Farm::start(&state, run.slots)?;
-    let id = submit::send(&mut farm.client, &job, Place::Tail)?;
+    memo.write(&state, false)?;
+    let id = again::job_to_run(&mut farm.client, &job, run.fresh)?;
     let ended = farm.until_end(id, &signals);
     if ended.as_ref().is_err_and(|failure| failure.exit == Exit::Interrupted) {
         say("stopping when the running units are done; Ctrl-C again stops at once");
         farm.worker.drain(&signals);
+        say("what is done is kept: run the job again to go on");
     }
-    // What was found stands only in memory, so it is told after an interrupt too.
-    if ended.as_ref().map_or_else(|failure| failure.exit == Exit::Interrupted, |_| true) {
+    if ended.is_ok() {
+        memo.write(&state, true)?;
+    }
+    let stopped_early = |failure: &Failure| matches!(failure.exit, Exit::Interrupted | Exit::UnitsFailed);
+    if ended.as_ref().map_or_else(stopped_early, |_| true) {
         results::print(&mut farm.client, id, &mut context.printer)?;
         context.printer.flush()?;
         say(&summary(&farm.client.job(id)?));
@@ -57,7 +74,7 @@ fn state_folder(run: &Run, job: &JobFile) -> Result<PathBuf, Failure> {
     let folder = match &run.state {
         Some(folder) => folder.clone(),
         None => {
-            let hash = ContentHash::of(&job.spec.to_bytes()).to_string();
+            let hash = submit::hash(job).to_string();
             paths::state()?.join("runs").join(&hash[..16])
         }
     };
@@ -94,6 +111,10 @@ impl Farm {
         let worker = &mut self.worker;
         wait::until_end(&mut self.client, id, wait::Look::Every(LOOK), None, |job| {
             signals.check()?;
+            if job.state == "paused" && !job.note.is_empty() {
+                let words = "the job is paused: run it again to go on, or with --fresh to start anew";
+                return Err(Failure::new(Exit::UnitsFailed, words));
+            }
             worker.keep_alive(settled(job))
         })
     }
@@ -172,7 +193,7 @@ mod tests {
         let text = "[space]\nkind = \"range\"\nfrom = 0\nto = 9\n[task]\nexecutor = \"command\"\nprogram = [\"true\"]\n";
         let job = crate::jobfile::parse(text, "demo.toml", Path::new("")).unwrap();
         let state = std::env::temp_dir().join(format!("starfarm-run-{}", std::process::id()));
-        let run = Run { job: "demo.toml".into(), slots: None, state: Some(state.clone()) };
+        let run = Run { job: "demo.toml".into(), slots: None, state: Some(state.clone()), fresh: false };
         assert_eq!(state_folder(&run, &job), Ok(state.clone()));
         std::fs::remove_dir(&state).unwrap();
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use starfarm_protocol::admin::{Place, Request, Response};
+use starfarm_protocol::admin::{JobInfo, JobVerb, Place, Request, Response};
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::spec::{HexBytes, Work};
 
@@ -28,7 +28,10 @@ pub(crate) fn run(context: &mut Context, submit: &Submit) -> Result<Exit, Failur
         return Ok(Exit::Ok);
     }
     let mut client = context.connect()?;
-    let id = send(&mut client, &job, place(submit))?;
+    let id = match submit.resume.then(|| resumed(&mut client, &job, place(submit))).transpose()?.flatten() {
+        Some(id) => id,
+        None => send(&mut client, &job, place(submit))?,
+    };
     if !submit.wait || context.printer.format() == Format::Quiet {
         context.printer.document(&Submitted { id })?;
         // A script may read the id while we wait.
@@ -51,6 +54,29 @@ fn place(submit: &Submit) -> Place {
         (_, true) => Place::Front,
         _ => Place::Tail,
     }
+}
+
+/// The number of the same job, unfinished, if the farm has one. It goes on, and takes its new place.
+fn resumed(client: &mut Client, job: &JobFile, place: Place) -> Result<Option<JobId>, Failure> {
+    let spec = hash(job);
+    let same = |known: &JobInfo| known.spec == spec && known.name == job.name && !wait::has_ended(known);
+    let Some(known) = client.jobs(Vec::new())?.into_iter().find(same) else { return Ok(None) };
+    let id = known.id;
+    say(&format!("job {} is the same and has not ended: it goes on", id.0));
+    if known.state == "paused" {
+        client.job_verb(id, JobVerb::Resume)?;
+    }
+    match place {
+        Place::Tail => {}
+        Place::Front => client.job_verb(id, JobVerb::Front)?,
+        Place::Now => client.job_verb(id, JobVerb::Switch)?,
+    }
+    Ok(Some(id))
+}
+
+/// What a job is known by, whatever it is called.
+pub(crate) fn hash(job: &JobFile) -> ContentHash {
+    ContentHash::of(&job.spec.to_bytes())
 }
 
 /// Uploads the list, if there is one, and submits the job.
@@ -76,6 +102,8 @@ pub(crate) fn send(client: &mut Client, job: &JobFile, place: Place) -> Result<J
         target_seconds,
         units_per_task,
         place,
+        max_failures: job.max_failures,
+        speculative: job.speculative,
     };
     let answer = client.ask(&Request::Submit(submit))?;
     client.expect(answer, |answer| match answer {
@@ -94,6 +122,8 @@ fn job_of(submit: &Submit) -> Result<JobFile, Failure> {
                 sizing: sizing(&submit.options),
                 timeout_seconds: submit.options.timeout_seconds,
                 retries: submit.options.retries.unwrap_or(0),
+                max_failures: submit.options.max_failures,
+                speculative: submit.options.speculative,
                 env: submit.options.env.iter().cloned().collect(),
             };
             let (range, lines) = (submit.range.as_deref(), submit.lines.as_deref());
@@ -124,6 +154,8 @@ fn sizing(options: &JobOptions) -> Option<Sizing> {
 fn with_options(mut job: JobFile, options: &JobOptions) -> Result<JobFile, Failure> {
     job.name = options.name.clone().unwrap_or(job.name);
     job.sizing = sizing(options).unwrap_or(job.sizing);
+    job.max_failures = options.max_failures.or(job.max_failures);
+    job.speculative = options.speculative.or(job.speculative);
     let for_programs =
         options.timeout_seconds.is_some() || options.retries.is_some() || !options.env.is_empty();
     match &mut job.spec.work {
@@ -169,12 +201,14 @@ impl Document for Submitted {
 
 #[cfg(test)]
 mod tests {
+    use starfarm_protocol::admin::MaxFailuresField;
+
     use super::*;
 
     const SEARCH: &str = "name = \"s\"\n[space]\nkind = \"chars\"\nmask = \"?l\"\n[task]\nexecutor = \"search\"\n\
         algorithm = \"md5\"\ntargets = [\"d41d8cd98f00b204e9800998ecf8427e\"]\nunits_per_task = 3\n";
     const COMMAND: &str = "[space]\nkind = \"range\"\nfrom = 0\nto = 9\n[task]\nexecutor = \"command\"\n\
-        program = [\"true\"]\nretries = 2\nenv = { A = \"1\", B = \"2\" }\n";
+        program = [\"true\"]\nretries = 2\nmax_failures = 7\nspeculative = false\nenv = { A = \"1\", B = \"2\" }\n";
 
     fn parsed(text: &str) -> JobFile {
         jobfile::parse(text, "demo.toml", Path::new("")).unwrap()
@@ -186,11 +220,14 @@ mod tests {
             name: Some("n".into()),
             target_seconds: Some(2.5),
             timeout_seconds: Some(0.0001),
+            max_failures: Some(MaxFailuresField::NEVER),
+            speculative: Some(true),
             env: vec![("B".into(), "3".into())],
             ..JobOptions::default()
         };
         let job = with_options(parsed(COMMAND), &options).unwrap();
         assert_eq!((job.name.as_str(), job.sizing), ("n", Sizing::TargetSeconds(2.5)));
+        assert_eq!((job.max_failures, job.speculative), (Some(MaxFailuresField::NEVER), Some(true)));
         let Work::Command(command) = job.spec.work else { panic!("a command") };
         assert_eq!((command.timeout_ms, command.retries), (Some(1), 2));
         assert_eq!(

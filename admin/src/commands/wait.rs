@@ -7,6 +7,8 @@ use starfarm_protocol::ids::JobId;
 
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
+use crate::human;
+use crate::output::say;
 use crate::progress::Progress;
 
 /// How often the job is looked at.
@@ -35,6 +37,7 @@ pub(crate) fn until_end(
         Look::ForProgress => progress.period(),
         Look::Every(period) => period,
     };
+    let mut paused = false;
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         // The scheduler answers at once when the job ends, so a long look costs no time there.
@@ -44,6 +47,12 @@ pub(crate) fn until_end(
             return Ok(job);
         }
         progress.show(&job);
+        // A job that the farm paused waits for a person, who may be the one that waits here.
+        let note = Some(&job.note).filter(|note| !note.is_empty() && !paused);
+        if let Some(note) = note {
+            say(&format!("job {} is paused: {}", id.0, human::printable(note)));
+        }
+        paused = !job.note.is_empty();
         goes_on(&job)?;
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             let words = format!("job {} has not ended yet, the time limit is over; the job goes on", id.0);

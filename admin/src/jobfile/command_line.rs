@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use starfarm_decomposers::units;
+use starfarm_protocol::admin::MaxFailuresField;
 use starfarm_protocol::spec::{Axis, CommandWork, JobSpec, Space, Work};
 
 use super::error::JobFileError;
@@ -20,6 +21,10 @@ pub(crate) struct CommandOptions {
     pub(crate) timeout_seconds: Option<f64>,
     /// A unit that fails is run again up to this many times.
     pub(crate) retries: u32,
+    /// How many failed units the job bears.
+    pub(crate) max_failures: Option<MaxFailuresField>,
+    /// Whether idle nodes get copies of its last tasks.
+    pub(crate) speculative: Option<bool>,
     /// Added to the worker's environment.
     pub(crate) env: BTreeMap<String, String>,
 }
@@ -57,7 +62,8 @@ pub(crate) fn from_command_line(
     let work = Work::Command(command(program, &names_of(&space), base, options)?);
     let sizing = check_sizing(options.sizing.unwrap_or_default())?;
     let name = options.name.clone().unwrap_or_else(|| stem(program.first().map_or("", String::as_str)));
-    Ok(JobFile { name, spec: JobSpec { space, work }, sizing, blobs })
+    let CommandOptions { max_failures, speculative, .. } = *options;
+    Ok(JobFile { name, spec: JobSpec { space, work }, sizing, max_failures, speculative, blobs })
 }
 
 fn range_space(range: &str) -> Result<Space, JobFileError> {

@@ -25,6 +25,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use starfarm_decomposers::NoChunks;
+use starfarm_protocol::admin::MaxFailuresField;
 use starfarm_protocol::spec::{JobSpec, Space, Work};
 use toml::de::DeTable;
 
@@ -44,6 +45,10 @@ pub(crate) struct JobFile {
     pub(crate) spec: JobSpec,
     /// How large its tasks are.
     pub(crate) sizing: Sizing,
+    /// How many failed units it bears; none: what the farm thinks right.
+    pub(crate) max_failures: Option<MaxFailuresField>,
+    /// Whether idle nodes get copies of its last tasks; none: what the farm thinks right for its kind.
+    pub(crate) speculative: Option<bool>,
     /// The chunks of a list, about 64 KiB each, in the order of the specification: to be uploaded before
     /// the job is submitted. The same content may occur twice.
     pub(crate) blobs: Vec<Vec<u8>>,
@@ -97,14 +102,16 @@ pub(crate) fn parse(text: &str, file_name: &str, base: &Path) -> Result<JobFile,
     let name = read_name(&root)?.unwrap_or_else(|| stem(file_name));
     let units = space::read(&root.section("space", "what the units are, e.g. kind = \"range\"")?, base)?;
     let task = root.section("task", "what is done with them, e.g. executor = \"command\"")?;
-    let (work, sizing) = task::read(&task, &names_of(&units.space), base)?;
-    if let (Work::Search(_), false) = (&work, matches!(units.space, Space::Chars { .. })) {
+    let read = task::read(&task, &names_of(&units.space), base)?;
+    if let (Work::Search(_), false) = (&read.work, matches!(units.space, Space::Chars { .. })) {
         let executor = task.require("executor", "")?;
         return Err(executor.error(
             "`search` tests candidates, so it needs a space of kind = \"chars\": change one of them",
         ));
     }
-    Ok(JobFile { name, spec: JobSpec { space: units.space, work }, sizing, blobs: units.blobs })
+    let task::Task { work, sizing, max_failures, speculative } = read;
+    let spec = JobSpec { space: units.space, work };
+    Ok(JobFile { name, spec, sizing, max_failures, speculative, blobs: units.blobs })
 }
 
 fn read_name(root: &Section<'_>) -> Result<Option<String>, JobFileError> {

@@ -204,6 +204,11 @@ impl<'t> Item<'t> {
         Err(self.error(format!("`{}` is {seconds}: use a number of seconds above 0, up to {max}", self.name)))
     }
 
+    /// True or false.
+    pub(super) fn boolean(&self) -> Result<bool, JobFileError> {
+        self.value.as_bool().ok_or_else(|| self.wrong_type("true or false"))
+    }
+
     /// A string as it is; a number or a boolean as the user wrote it, so that `0.10` keeps its zero.
     pub(super) fn scalar(&self) -> Result<String, JobFileError> {
         match self.value {

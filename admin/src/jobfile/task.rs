@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use starfarm_protocol::admin::MaxFailuresField;
 use starfarm_protocol::spec::{Algorithm, CommandWork, SearchWork, Stop, Work};
 
 use super::error::JobFileError;
@@ -13,22 +14,45 @@ const EXECUTORS: [Kind; 2] = [
     Kind { name: "search", keys: &["algorithm", "targets", "targets_file", "stop"] },
     Kind { name: "command", keys: &["program", "env", "timeout_seconds", "retries"] },
 ];
-const SIZING: [&str; 2] = ["target_seconds", "units_per_task"];
+/// Keys of every executor.
+const COMMON: [&str; 4] = ["target_seconds", "units_per_task", "max_failures", "speculative"];
 
 /// The longest time that can be asked for, about 31 years: what is longer is a slip.
 pub(super) const SECONDS_MAX: f64 = 1e9;
 
+/// What the section says.
+pub(super) struct Task {
+    pub(super) work: Work,
+    pub(super) sizing: Sizing,
+    pub(super) max_failures: Option<MaxFailuresField>,
+    pub(super) speculative: Option<bool>,
+}
+
 /// Reads the section. `names` are the space's own, which a program may be given.
-pub(super) fn read(
-    section: &Section<'_>,
-    names: &[String],
-    base: &Path,
-) -> Result<(Work, Sizing), JobFileError> {
-    let work = match section.select("executor", &EXECUTORS, &SIZING)?.name {
+pub(super) fn read(section: &Section<'_>, names: &[String], base: &Path) -> Result<Task, JobFileError> {
+    let work = match section.select("executor", &EXECUTORS, &COMMON)?.name {
         "search" => Work::Search(search(section, base)?),
         _ => Work::Command(command(section, names, base)?),
     };
-    Ok((work, sizing(section)?))
+    Ok(Task {
+        work,
+        sizing: sizing(section)?,
+        max_failures: section.get("max_failures").map(|item| max_failures(&item)).transpose()?,
+        speculative: section.get("speculative").map(|item| item.boolean()).transpose()?,
+    })
+}
+
+fn max_failures(item: &Item<'_>) -> Result<MaxFailuresField, JobFileError> {
+    if let Ok(word) = item.string() {
+        return match word {
+            "never" => Ok(MaxFailuresField::NEVER),
+            _ => Err(item.error(format!(
+                "`max_failures` \"{word}\" is not known: write \"never\", or a number of failed units without \
+                 quotes"
+            ))),
+        };
+    }
+    item.integer_within(1, i64::MAX as u64).map(MaxFailuresField::Units)
 }
 
 fn sizing(section: &Section<'_>) -> Result<Sizing, JobFileError> {

@@ -70,7 +70,8 @@ fn an_embedded_farm_tells_failed_units_by_its_exit_code() {
     write_job(&folder, "kind = \"range\"\nfrom = 0\nto = 4", program);
     let text = folder.run("run FARM/job.toml --state FARM/farm --output json").with(1);
     let results: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(results["failed"], serde_json::json!([{ "unit": "2", "reason": "exit", "exit_code": 1 }]));
+    let failed = serde_json::json!([{ "unit": "2", "reason": "exit", "exit_code": 1, "node": "local" }]);
+    assert_eq!(results["failed"], failed);
     assert!(!worker_lives(&folder.path().join("farm")));
 }
 

@@ -5,8 +5,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use starfarm_protocol::admin::frames::{FrameReader, frame};
 use starfarm_protocol::admin::{
-    Error, ErrorCode, FailedInfo, HitInfo, JobInfo, KeyInfo, NodeInfo, OutputInfo, Refusal, Request,
-    Response, ResultsPage, StatusInfo, StreamInfo,
+    ConflictInfo, Error, ErrorCode, FailedInfo, HitInfo, JobInfo, KeyInfo, NodeInfo, OutputInfo, Refusal,
+    Request, Response, ResultsPage, StatusInfo, StreamInfo,
 };
 use starfarm_protocol::ids::{ContentHash, FarmId, JobId, PublicKey};
 use starfarm_protocol::join::JoinFile;
@@ -94,6 +94,9 @@ fn job(id: u64) -> JobInfo {
         tasks_dispatched: 39,
         tasks_resent: 0,
         refused_by: vec![Refusal { node: "lab-8".into(), why: "no such program".into() }],
+        note: String::new(),
+        failures: vec![failed_unit()],
+        conflicts: vec![ConflictInfo { lo: "5".into(), hi: "9".into(), node: "lab-8".into() }],
     }
 }
 
@@ -101,6 +104,7 @@ fn node(name: &str) -> NodeInfo {
     NodeInfo {
         name: name.into(),
         state: "up".into(),
+        why: "it fails what others pass".into(),
         slots: 2,
         power: 2.5,
         tasks: 3,
@@ -161,6 +165,10 @@ pub(crate) fn long_output() -> Vec<u8> {
     "long output\n".repeat(100).into_bytes()
 }
 
+fn failed_unit() -> FailedInfo {
+    FailedInfo { unit: "8".into(), reason: "timeout".into(), exit_code: None, node: Some("lab-7".into()) }
+}
+
 /// Two pages.
 fn results(skip: u64) -> ResultsPage {
     let hit = |unit: &str, value: &str, value_hex: Option<&str>| HitInfo {
@@ -188,7 +196,7 @@ fn results(skip: u64) -> ResultsPage {
     };
     ResultsPage {
         hits: vec![hit("7", "word", None)],
-        failed: vec![FailedInfo { unit: "8".into(), reason: "timeout".into(), exit_code: None }],
+        failed: vec![failed_unit()],
         outputs: vec![OutputInfo {
             unit: "3".into(),
             attempt: 17,

@@ -10,12 +10,13 @@ use crate::program::Folder;
 use crate::schemas::Schemas;
 
 /// Commands that print, and the schema that their output keeps to.
-const DOCUMENTS: [(&str, &str); 14] = [
+const DOCUMENTS: [(&str, &str); 15] = [
     ("jobs", "jobs"),
     ("job show 1", "jobs"),
     ("job wait 2", "jobs"),
     ("job pause 1", "jobs"),
     ("job delete 1", "jobs"),
+    ("job retry --failed 3", "jobs"),
     ("nodes", "nodes"),
     ("node show lab-7", "nodes"),
     ("node drain lab-7", "nodes"),
@@ -46,8 +47,8 @@ fn every_document_keeps_to_its_schema() {
 
 #[test]
 fn every_schema_is_tried() {
-    // These two need real processes: see `embedded.rs`.
-    let elsewhere = ["bench-dispatch", "plan", "dry-run"];
+    // These need real processes, a journal or no farm: see `embedded.rs`, `audit.rs` and above.
+    let elsewhere = ["audit", "bench-dispatch", "plan", "dry-run"];
     let tried: BTreeSet<&str> = DOCUMENTS.iter().map(|(_, schema)| *schema).chain(elsewhere).collect();
     assert_eq!(Schemas::load().names().collect::<BTreeSet<_>>(), tried);
 }

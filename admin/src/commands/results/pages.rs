@@ -209,8 +209,12 @@ pub(super) mod testing {
                 value_hex: None,
                 target: "00ff".into(),
             };
-            let failed =
-                |unit: u64| FailedInfo { unit: unit.to_string(), reason: "exit".into(), exit_code: Some(3) };
+            let failed = |unit: u64| FailedInfo {
+                unit: unit.to_string(),
+                reason: "exit".into(),
+                exit_code: Some(3),
+                node: Some("n1".into()),
+            };
             Ok(ResultsPage {
                 hits: window(self.hits).map(hit).collect(),
                 failed: window(self.failed).map(failed).collect(),

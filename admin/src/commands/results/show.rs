@@ -103,10 +103,11 @@ fn hits(hits: &[HitInfo]) -> String {
 }
 
 fn failed(units: &[FailedInfo]) -> String {
-    let mut table = Table::new(&[right("failed unit"), left("reason"), right("code")]);
+    let mut table = Table::new(&[right("failed unit"), left("reason"), right("code"), left("node")]);
     for unit in units {
         let code = unit.exit_code.map_or_else(|| "-".to_owned(), |code| code.to_string());
-        table.push(vec![Cell::new(&unit.unit), Cell::new(&unit.reason), Cell::new(code)]);
+        let node = unit.node.as_deref().unwrap_or("-");
+        table.push(vec![Cell::new(&unit.unit), Cell::new(&unit.reason), Cell::new(code), Cell::new(node)]);
     }
     table.render(false)
 }
@@ -168,8 +169,8 @@ mod tests {
             00ff       1  word1
             target  unit  value
             00ff       2  word2
-            failed unit  reason  code
-                      0  exit       3
+            failed unit  reason  code  node
+                      0  exit       3  n1
             == unit 0: exit code 0 after 0.25 s on n1, attempt 100
             out 0
         "#]],
@@ -203,7 +204,7 @@ mod tests {
             {"unit":"2","value":"word2","target":"00ff"}
             ],
             "failed":[
-            {"unit":"0","reason":"exit","exit_code":3}
+            {"unit":"0","reason":"exit","exit_code":3,"node":"n1"}
             ],
             "outputs":[]}
         "#]],
@@ -217,7 +218,7 @@ mod tests {
             Format::Jsonl,
             expect![[r#"
             {"schema":"starfarm/hit/1","unit":"0","value":"word0","target":"00ff"}
-            {"schema":"starfarm/failed/1","unit":"0","reason":"exit","exit_code":3}
+            {"schema":"starfarm/failed/1","unit":"0","reason":"exit","exit_code":3,"node":"n1"}
             {"schema":"starfarm/output/1","unit":"0","attempt":100,"node":"n1","exit_code":0,"seconds":0.25,"stdout":{"text":"out 0\n","kept":6,"total":6},"stderr":{"text":"","kept":0,"total":0},"files":[]}
         "#]],
         );

@@ -70,13 +70,13 @@ fn unknown_keys() {
     refused(
         &texts,
         expect![[r#"
-        demo.toml:1:1: unknown key `nam` in the job file: remove it, or use one of name, space, task
-        demo.toml:5:3: unknown key `stepp` in [space]: remove it, or use one of kind, from, to, step
-        demo.toml:8:1: unknown key `shell` in [task]: remove it, or use one of executor, program, env, timeout_seconds, retries, target_seconds, units_per_task
-        demo.toml:4:15: unknown key `5` in [alphabets]: remove it, or use one of 1, 2, 3, 4
-        demo.toml:2:8: kind "rang" is not known: use one of "chars", "range", "frames", "list", "grid"
-        demo.toml:6:12: executor "opencl" is not known: use one of "search", "command"
-    "#]],
+            demo.toml:1:1: unknown key `nam` in the job file: remove it, or use one of name, space, task
+            demo.toml:5:3: unknown key `stepp` in [space]: remove it, or use one of kind, from, to, step
+            demo.toml:8:1: unknown key `shell` in [task]: remove it, or use one of executor, program, env, timeout_seconds, retries, target_seconds, units_per_task, max_failures, speculative
+            demo.toml:4:15: unknown key `5` in [alphabets]: remove it, or use one of 1, 2, 3, 4
+            demo.toml:2:8: kind "rang" is not known: use one of "chars", "range", "frames", "list", "grid"
+            demo.toml:6:12: executor "opencl" is not known: use one of "search", "command"
+        "#]],
     );
 }
 
@@ -102,18 +102,18 @@ fn keys_of_another_kind() {
     refused(
         &texts,
         expect![[r#"
-        demo.toml:5:1: `mask` belongs to kind = "chars", but this one is "range": remove it, or use one of kind, from, to, step
-        demo.toml:5:1: `step` belongs to kind = "range", but this one is "frames": remove it, or use one of kind, first, last
-        demo.toml:8:1: `stop` belongs to executor = "search", but this one is "command": remove it, or use one of executor, program, env, timeout_seconds, retries, target_seconds, units_per_task
-        demo.toml:6:1: `retries` belongs to executor = "command", but this one is "search": remove it, or use one of executor, algorithm, targets, targets_file, stop, target_seconds, units_per_task
-        demo.toml:4:12: a space has either `mask` or `alphabet`, not both: remove one
-        demo.toml:4:7: `min` goes with `alphabet`, but a mask has one length: remove it
-        demo.toml:5:13: `alphabets` goes with `mask`, but this space has `alphabet`: remove it
-        demo.toml:4:8: a list has either `file` or `glob`, not both: remove one
-        demo.toml:9:18: a task's size follows either `target_seconds` or `units_per_task`, not both: remove one
-        demo.toml:8:16: a search has either `targets` or `targets_file`, not both: remove one
-        demo.toml:6:12: `search` tests candidates, so it needs a space of kind = "chars": change one of them
-    "#]],
+            demo.toml:5:1: `mask` belongs to kind = "chars", but this one is "range": remove it, or use one of kind, from, to, step
+            demo.toml:5:1: `step` belongs to kind = "range", but this one is "frames": remove it, or use one of kind, first, last
+            demo.toml:8:1: `stop` belongs to executor = "search", but this one is "command": remove it, or use one of executor, program, env, timeout_seconds, retries, target_seconds, units_per_task, max_failures, speculative
+            demo.toml:6:1: `retries` belongs to executor = "command", but this one is "search": remove it, or use one of executor, algorithm, targets, targets_file, stop, target_seconds, units_per_task, max_failures, speculative
+            demo.toml:4:12: a space has either `mask` or `alphabet`, not both: remove one
+            demo.toml:4:7: `min` goes with `alphabet`, but a mask has one length: remove it
+            demo.toml:5:13: `alphabets` goes with `mask`, but this space has `alphabet`: remove it
+            demo.toml:4:8: a list has either `file` or `glob`, not both: remove one
+            demo.toml:9:18: a task's size follows either `target_seconds` or `units_per_task`, not both: remove one
+            demo.toml:8:16: a search has either `targets` or `targets_file`, not both: remove one
+            demo.toml:6:12: `search` tests candidates, so it needs a space of kind = "chars": change one of them
+        "#]],
     );
 }
 
@@ -146,7 +146,14 @@ fn wrong_types() {
     ));
     texts.extend(each(
         &format!("{RANGE}executor = \"command\"\nprogram = [\"true\"]\n"),
-        &["timeout_seconds = \"9\"", "retries = 1.0", "target_seconds = 2020-01-01", "env = 1"],
+        &[
+            "timeout_seconds = \"9\"",
+            "retries = 1.0",
+            "target_seconds = 2020-01-01",
+            "env = 1",
+            "speculative = \"yes\"",
+            "max_failures = true",
+        ],
         "",
     ));
     texts.extend(each(&format!("{CHARS}executor = \"search\"\n"), &["algorithm = 5"], ""));
@@ -158,29 +165,31 @@ fn wrong_types() {
     refused(
         &texts,
         expect![[r#"
-        demo.toml:1:8: `name` must be a string in quotes, this is an integer: change it
-        demo.toml:1:9: `space` must be a table, this is an integer: change it
-        demo.toml:1:8: `task` must be a table, this is an array: change it
-        demo.toml:4:8: `from` must be an integer, this is a string: change it
-        demo.toml:4:8: `from` must be an integer, this is a float: change it
-        demo.toml:4:8: `from` must be an integer, this is a boolean: change it
-        demo.toml:3:8: `grid` must be a table, this is an array: change it
-        demo.toml:3:14: `a` must be a list of strings, numbers or booleans, this is an integer: change it
-        demo.toml:3:18: `a[1]` must be a string, a number or a boolean, this is an array: change it
-        demo.toml:3:8: `mask` must be a string in quotes, this is an integer: change it
-        demo.toml:3:12: `alphabet` must be a string in quotes, this is an array: change it
-        demo.toml:4:11: `alphabets` must be a table, this is a string: change it
-        demo.toml:7:11: `program` must be a list of strings, the program and its arguments, this is a string: change it
-        demo.toml:7:12: `program[0]` must be a string in quotes, this is an integer: change it
-        demo.toml:8:13: `A` must be a string in quotes, this is an integer: change it
-        demo.toml:8:19: `timeout_seconds` must be a number of seconds, this is a string: change it
-        demo.toml:8:11: `retries` must be an integer, this is a float: change it
-        demo.toml:8:18: `target_seconds` must be a number of seconds, this is a datetime: change it
-        demo.toml:8:7: `env` must be a table, this is an integer: change it
-        demo.toml:6:13: `algorithm` must be a string in quotes, this is an integer: change it
-        demo.toml:7:11: `targets` must be a list of digests in hexadecimal, this is a string: change it
-        demo.toml:7:12: `targets[0]` must be a string in quotes, this is an integer: change it
-    "#]],
+            demo.toml:1:8: `name` must be a string in quotes, this is an integer: change it
+            demo.toml:1:9: `space` must be a table, this is an integer: change it
+            demo.toml:1:8: `task` must be a table, this is an array: change it
+            demo.toml:4:8: `from` must be an integer, this is a string: change it
+            demo.toml:4:8: `from` must be an integer, this is a float: change it
+            demo.toml:4:8: `from` must be an integer, this is a boolean: change it
+            demo.toml:3:8: `grid` must be a table, this is an array: change it
+            demo.toml:3:14: `a` must be a list of strings, numbers or booleans, this is an integer: change it
+            demo.toml:3:18: `a[1]` must be a string, a number or a boolean, this is an array: change it
+            demo.toml:3:8: `mask` must be a string in quotes, this is an integer: change it
+            demo.toml:3:12: `alphabet` must be a string in quotes, this is an array: change it
+            demo.toml:4:11: `alphabets` must be a table, this is a string: change it
+            demo.toml:7:11: `program` must be a list of strings, the program and its arguments, this is a string: change it
+            demo.toml:7:12: `program[0]` must be a string in quotes, this is an integer: change it
+            demo.toml:8:13: `A` must be a string in quotes, this is an integer: change it
+            demo.toml:8:19: `timeout_seconds` must be a number of seconds, this is a string: change it
+            demo.toml:8:11: `retries` must be an integer, this is a float: change it
+            demo.toml:8:18: `target_seconds` must be a number of seconds, this is a datetime: change it
+            demo.toml:8:7: `env` must be a table, this is an integer: change it
+            demo.toml:8:15: `speculative` must be true or false, this is a string: change it
+            demo.toml:8:16: `max_failures` must be an integer, this is a boolean: change it
+            demo.toml:6:13: `algorithm` must be a string in quotes, this is an integer: change it
+            demo.toml:7:11: `targets` must be a list of digests in hexadecimal, this is a string: change it
+            demo.toml:7:12: `targets[0]` must be a string in quotes, this is an integer: change it
+        "#]],
     );
 }
 
@@ -198,23 +207,27 @@ fn values_out_of_range() {
             "retries = -1",
             "retries = 4294967296",
             "units_per_task = 9223372036854775808",
+            "max_failures = 0",
+            "max_failures = \"50\"",
         ],
         "",
     ));
     refused(
         &texts,
         expect![[r#"
-        demo.toml:1:8: a job's name must be one line of text, not empty: change it
-        demo.toml:1:8: a job's name must be one line of text, not empty: change it
-        demo.toml:8:19: `timeout_seconds` is 0: use a number of seconds above 0, up to 1000000000
-        demo.toml:8:19: `timeout_seconds` is -0.5: use a number of seconds above 0, up to 1000000000
-        demo.toml:8:19: `timeout_seconds` is NaN: use a number of seconds above 0, up to 1000000000
-        demo.toml:8:18: `target_seconds` is inf: use a number of seconds above 0, up to 1000000000
-        demo.toml:8:18: `units_per_task` is 0: use an integer from 1 to 9223372036854775807
-        demo.toml:8:11: `retries` is -1: use an integer from 0 to 4294967295
-        demo.toml:8:11: `retries` is 4294967296: use an integer from 0 to 4294967295
-        demo.toml:8:18: `units_per_task` does not fit: use an integer from -2^63 to 2^63 - 1
-    "#]],
+            demo.toml:1:8: a job's name must be one line of text, not empty: change it
+            demo.toml:1:8: a job's name must be one line of text, not empty: change it
+            demo.toml:8:19: `timeout_seconds` is 0: use a number of seconds above 0, up to 1000000000
+            demo.toml:8:19: `timeout_seconds` is -0.5: use a number of seconds above 0, up to 1000000000
+            demo.toml:8:19: `timeout_seconds` is NaN: use a number of seconds above 0, up to 1000000000
+            demo.toml:8:18: `target_seconds` is inf: use a number of seconds above 0, up to 1000000000
+            demo.toml:8:18: `units_per_task` is 0: use an integer from 1 to 9223372036854775807
+            demo.toml:8:11: `retries` is -1: use an integer from 0 to 4294967295
+            demo.toml:8:11: `retries` is 4294967296: use an integer from 0 to 4294967295
+            demo.toml:8:18: `units_per_task` does not fit: use an integer from -2^63 to 2^63 - 1
+            demo.toml:8:16: `max_failures` is 0: use an integer from 1 to 9223372036854775807
+            demo.toml:8:16: `max_failures` "50" is not known: write "never", or a number of failed units without quotes
+        "#]],
     );
 }
 

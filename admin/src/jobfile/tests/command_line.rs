@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use expect_test::{Expect, expect};
+use starfarm_protocol::admin::MaxFailuresField;
 use starfarm_protocol::spec::{Space, Work};
 
 use super::*;
@@ -134,10 +135,13 @@ fn options_reach_the_job() {
         sizing: Some(Sizing::UnitsPerTask(5)),
         timeout_seconds: Some(1.5),
         retries: 2,
+        max_failures: Some(MaxFailuresField::Units(3)),
+        speculative: Some(true),
         env: BTreeMap::from([("A".into(), "{}".into())]),
     };
     let job = from_command_line(None, None, &[], &words(&["true"]), Path::new(""), &options).unwrap();
     assert_eq!((job.name.as_str(), job.sizing), ("mine", Sizing::UnitsPerTask(5)));
+    assert_eq!((job.max_failures, job.speculative), (options.max_failures, options.speculative));
     assert_eq!(job.spec.space, Space::Range { from: 0, to: 1, step: 1 });
     let Work::Command(command) = job.spec.work else { panic!("a command") };
     assert_eq!((command.timeout_ms, command.retries, command.env), (Some(1500), 2, options.env));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use expect_test::{Expect, expect};
 use starfarm_decomposers::{Decomposer, NoChunks, open};
+use starfarm_protocol::admin::MaxFailuresField;
 use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::spec::{Chunk, JobSpec, Space, Stop, Work};
 
@@ -32,34 +33,36 @@ fn the_example_of_the_contract() {
         &Folder::new(),
         text,
         expect![[r#"
-        JobFile {
-            name: "demo",
-            spec: JobSpec {
-                space: Chars {
-                    positions: [
-                        6162636465666768696a6b6c6d6e6f707172737475767778797a,
-                        6162636465666768696a6b6c6d6e6f707172737475767778797a,
-                        6162636465666768696a6b6c6d6e6f707172737475767778797a,
-                        30313233343536373839,
-                    ],
-                    min: 4,
-                },
-                work: Search(
-                    SearchWork {
-                        algorithm: Md5,
-                        targets: [
-                            d41d8cd98f00b204e9800998ecf8427e,
-                            00000000000000000000000000000000,
+            JobFile {
+                name: "demo",
+                spec: JobSpec {
+                    space: Chars {
+                        positions: [
+                            6162636465666768696a6b6c6d6e6f707172737475767778797a,
+                            6162636465666768696a6b6c6d6e6f707172737475767778797a,
+                            6162636465666768696a6b6c6d6e6f707172737475767778797a,
+                            30313233343536373839,
                         ],
-                        stop: AllTargets,
+                        min: 4,
                     },
+                    work: Search(
+                        SearchWork {
+                            algorithm: Md5,
+                            targets: [
+                                d41d8cd98f00b204e9800998ecf8427e,
+                                00000000000000000000000000000000,
+                            ],
+                            stop: AllTargets,
+                        },
+                    ),
+                },
+                sizing: TargetSeconds(
+                    8.0,
                 ),
-            },
-            sizing: TargetSeconds(
-                8.0,
-            ),
-            blobs: [],
-        }"#]],
+                max_failures: None,
+                speculative: None,
+                blobs: [],
+            }"#]],
     );
     let opened = space_of(text);
     assert_eq!(opened.units(), 26 * 26 * 26 * 10);
@@ -168,44 +171,52 @@ fn a_folder_whose_name_looks_like_a_pattern() {
 #[test]
 fn a_command_with_everything() {
     let task = "executor = \"command\"\nprogram = [\"sh\", \"-c\", \"echo $0 {x}\", \"{index}\"]\n\
-                timeout_seconds = 0.25\nretries = 3\nunits_per_task = 1000\n\
+                timeout_seconds = 0.25\nretries = 3\nunits_per_task = 1000\nmax_failures = 50\nspeculative = true\n\
                 [task.env]\nB = \"{}\"\nA = \"\"\n";
     check_in(
         &Folder::new(),
         &format!("{RANGE}{task}"),
         expect![[r#"
-        JobFile {
-            name: "demo",
-            spec: JobSpec {
-                space: Range {
-                    from: 0,
-                    to: 10,
-                    step: 1,
-                },
-                work: Command(
-                    CommandWork {
-                        program: [
-                            "sh",
-                            "-c",
-                            "echo $0 {x}",
-                            "{index}",
-                        ],
-                        env: {
-                            "A": "",
-                            "B": "{}",
-                        },
-                        timeout_ms: Some(
-                            250,
-                        ),
-                        retries: 3,
+            JobFile {
+                name: "demo",
+                spec: JobSpec {
+                    space: Range {
+                        from: 0,
+                        to: 10,
+                        step: 1,
                     },
+                    work: Command(
+                        CommandWork {
+                            program: [
+                                "sh",
+                                "-c",
+                                "echo $0 {x}",
+                                "{index}",
+                            ],
+                            env: {
+                                "A": "",
+                                "B": "{}",
+                            },
+                            timeout_ms: Some(
+                                250,
+                            ),
+                            retries: 3,
+                        },
+                    ),
+                },
+                sizing: UnitsPerTask(
+                    1000,
                 ),
-            },
-            sizing: UnitsPerTask(
-                1000,
-            ),
-            blobs: [],
-        }"#]],
+                max_failures: Some(
+                    Units(
+                        50,
+                    ),
+                ),
+                speculative: Some(
+                    true,
+                ),
+                blobs: [],
+            }"#]],
     );
 }
 
@@ -225,6 +236,9 @@ fn what_is_not_said_has_a_default() {
     assert_eq!((job.name.as_str(), job.sizing), ("demo", Sizing::TargetSeconds(8.0)));
     let Work::Command(command) = job.spec.work else { panic!("a command") };
     assert_eq!((command.timeout_ms, command.retries, command.env.len()), (None, 0, 0));
+    assert_eq!((job.max_failures, job.speculative), (None, None));
+    let text = format!("{RANGE}executor = \"command\"\nprogram = [\"true\"]\nmax_failures = \"never\"\n");
+    assert_eq!(parsed(&text).unwrap().max_failures, Some(MaxFailuresField::NEVER));
     let job = parsed(&format!("[space]\nkind = \"chars\"\nmask = \"a\"{SEARCH}")).unwrap();
     let Work::Search(search) = job.spec.work else { panic!("a search") };
     assert_eq!(search.stop, Stop::AllTargets);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use starfarm_protocol::admin::frames::FrameReader;
 use starfarm_protocol::admin::{
-    ErrorCode, JobInfo, JobVerb, KeyInfo, NodeVerb, Place, Request, Response, Submit,
+    ErrorCode, JobInfo, JobVerb, KeyInfo, MaxFailuresField, NeverWord, NodeVerb, Place, Request, Response, Submit,
 };
 use starfarm_protocol::ids::{ContentHash, JobId, JoinKeyId, PublicKey};
 use starfarm_protocol::seal::{Action, Role};
@@ -112,18 +112,9 @@ async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
         Ok(checked) => checked,
         Err(e) => return error(ErrorCode::Usage, e),
     };
-    let sizing = match (submit.target_seconds, submit.units_per_task) {
-        (None, Some(units)) if units > 0 => core::Sizing::Units(units),
-        (Some(seconds), None) if (0.001..=86_400.0).contains(&seconds) => {
-            core::Sizing::TargetUs((seconds * 1e6) as u64)
-        }
-        (None, None) => core::Sizing::TargetUs(core::limits::TARGET_US),
-        _ => {
-            return error(
-                ErrorCode::Usage,
-                "a task's size is either target_seconds, 0.001 to 86400, or units_per_task, 1 or more",
-            );
-        }
+    let (sizing, max_failures) = match (sizing(&submit), max_failures(&submit)) {
+        (Ok(sizing), Ok(max_failures)) => (sizing, max_failures),
+        (Err(response), _) | (_, Err(response)) => return response,
     };
     let spec = match keep(desk, bytes) {
         Ok(hash) => hash,
@@ -135,8 +126,8 @@ async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
         Place::Now => core::Place::Now,
     };
     let user = if submit.user.is_empty() { user.to_owned() } else { submit.user };
-    let speculative = matches!(work, core::WorkFacts::Search { .. });
-    let max_failures = core::MaxFailures::Usual;
+    // A search may run twice at one time, and nobody notices. A program may have effects beside its output.
+    let speculative = submit.speculative.unwrap_or(matches!(work, core::WorkFacts::Search { .. }));
     let name = submit.name;
     let new = core::NewJob { name, user, spec, units, work, sizing, max_failures, speculative, place };
     let act =
@@ -147,6 +138,31 @@ async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
     desk.ask(Box::new(act)).await
 }
 
+fn sizing(submit: &Submit) -> Result<core::Sizing, Response> {
+    match (submit.target_seconds, submit.units_per_task) {
+        (None, Some(units)) if units > 0 => Ok(core::Sizing::Units(units)),
+        (Some(seconds), None) if (0.001..=86_400.0).contains(&seconds) => {
+            Ok(core::Sizing::TargetUs((seconds * 1e6) as u64))
+        }
+        (None, None) => Ok(core::Sizing::TargetUs(core::limits::TARGET_US)),
+        _ => Err(error(
+            ErrorCode::Usage,
+            "a task's size is either target_seconds, 0.001 to 86400, or units_per_task, 1 or more",
+        )),
+    }
+}
+
+fn max_failures(submit: &Submit) -> Result<core::MaxFailures, Response> {
+    match submit.max_failures {
+        None => Ok(core::MaxFailures::Usual),
+        Some(MaxFailuresField::Word(NeverWord::Never)) => Ok(core::MaxFailures::Never),
+        Some(MaxFailuresField::Units(0)) => {
+            Err(error(ErrorCode::Usage, "max_failures is a number of failed units, 1 or more, or \"never\""))
+        }
+        Some(MaxFailuresField::Units(units)) => Ok(core::MaxFailures::Units(units)),
+    }
+}
+
 async fn jobs(desk: &Desk, ids: Vec<JobId>) -> Response {
     let act = move |farm: &mut core::Farm, now_us, _: &mut core::Deeds| {
         if ids.is_empty() {
@@ -154,7 +170,9 @@ async fn jobs(desk: &Desk, ids: Vec<JobId>) -> Response {
         }
         let asked = ids.iter().map(|&id| farm.job(id).ok_or(id));
         match asked.collect::<Result<Vec<_>, _>>() {
-            Ok(jobs) => Response::Jobs(jobs.iter().map(|job| answers::job(job, now_us)).collect()),
+            Ok(jobs) => {
+                Response::Jobs(jobs.iter().map(|job| answers::whole_job(farm, job, now_us)).collect())
+            }
             Err(missing) => no_job(missing),
         }
     };
@@ -176,6 +194,7 @@ async fn job_command(desk: &Desk, id: JobId, verb: JobVerb) -> Response {
         JobVerb::Front => core::JobCommand::Front,
         JobVerb::Switch => core::JobCommand::Switch,
         JobVerb::Delete => core::JobCommand::Delete,
+        JobVerb::Retry => core::JobCommand::Retry,
     };
     let act = move |farm: &mut core::Farm, now_us, deeds: &mut core::Deeds| match farm
         .command_job(id, command, now_us, deeds)

@@ -9,7 +9,7 @@ use starfarm_protocol::spec::{JobSpec, Work};
 use starfarm_scheduler_core as core;
 
 use super::Desk;
-use crate::answers::{error, failed_unit, no_job, stream, text_or_hex};
+use crate::answers::{error, failed_unit, no_job, node_names, stream, text_or_hex};
 
 /// Items of each kind in one page at most.
 const PAGE_MAX: u64 = 1_000;
@@ -41,7 +41,7 @@ pub(crate) async fn page(desk: &Arc<Desk>, id: JobId, skip: u64, take: u64) -> R
     };
     Response::Results(ResultsPage {
         hits,
-        failed: found.failed.iter().map(|(unit, why)| failed_unit(*unit, why)).collect(),
+        failed: found.failed.iter().map(|(unit, why)| failed_unit(*unit, why, &nodes)).collect(),
         outputs: outputs
             .iter()
             .map(|output| OutputInfo {
@@ -63,11 +63,7 @@ async fn from_farm(desk: &Desk, id: JobId, skip: usize, take: usize) -> Result<F
     let (send, receive) = tokio::sync::oneshot::channel();
     let act = move |farm: &mut core::Farm, now_us, _: &mut core::Deeds| {
         let Some(job) = farm.job(id) else { return no_job(id) };
-        let mut names = Vec::new();
-        for node in farm.nodes(now_us) {
-            names.resize(names.len().max(node.id.0 as usize + 1), String::new());
-            names[node.id.0 as usize] = node.name;
-        }
+        let names = node_names(farm, now_us);
         // The caller waits for the answer, which comes after this.
         let _ = send.send((job.spec, farm.found_page(id, skip, take), names));
         Response::Done

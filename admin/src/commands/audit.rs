@@ -1,0 +1,266 @@
+//! `starfarm audit`: the completion certificates of a farm's jobs, derived from its ledger and journal alone.
+//! The arithmetic is in `starfarm-audit`; here it is printed.
+
+use std::path::Path;
+
+use starfarm_audit::{Certificate, JobReport, Report, Verdict, Violation, directory};
+
+use super::Context;
+use crate::cli::Audit;
+use crate::client::Client;
+use crate::failure::{Exit, Failure};
+use crate::human::printable;
+use crate::output::Document;
+use crate::output::table::{Cell, facts};
+
+/// Audits, and prints what came out.
+///
+/// # Errors
+/// [`Exit::Usage`] where the directory cannot be read, [`Exit::NotFound`] where it has no such job; as the
+/// printer.
+pub(crate) fn run(context: &mut Context, audit: &Audit) -> Result<Exit, Failure> {
+    let scheduler_runs = scheduler_runs(&audit.dir);
+    let report = directory(&audit.dir).map_err(|error| Failure::usage(error.0))?;
+    let report = report.only(&audit.job).map_err(|id| {
+        Failure::new(Exit::NotFound, format!("no job {} in the records of {}", id.0, audit.dir.display()))
+    })?;
+    let audited = Audited { scheduler_runs, report };
+    context.printer.document(&audited)?;
+    Ok(if audited.report.holds { Exit::Ok } else { Exit::UnitsFailed })
+}
+
+/// Whether somebody answers on the directory's socket. Its lock is not touched: trying it would be in the way
+/// of a scheduler that starts.
+fn scheduler_runs(dir: &Path) -> bool {
+    dir.join("admin.sock").exists() && Client::connect(dir).is_ok()
+}
+
+/// A report, and whether the books are still being written.
+#[derive(serde::Serialize)]
+struct Audited {
+    scheduler_runs: bool,
+    #[serde(flatten)]
+    report: Report,
+}
+
+impl Document for Audited {
+    const NAME: &'static str = "audit";
+
+    fn table(&self, color: bool) -> String {
+        let report = &self.report;
+        let mut text: String = report.jobs.iter().map(|job| job_text(job, color)).collect();
+        for violation in &report.violations {
+            text.push_str(&format!("VIOLATION: {}\n", violation_text(violation)));
+        }
+        if report.violations_left_out > 0 {
+            text.push_str(&format!("and {} more\n", report.violations_left_out));
+        }
+        for note in &report.notes {
+            text.push_str(&format!("note: {}\n", printable(note)));
+        }
+        if self.scheduler_runs {
+            text.push_str("note: a scheduler runs here; this is what was on the disk just now\n");
+        }
+        let (records, epoch) = (report.records, report.epoch);
+        let verdict = if report.holds { "all of it holds" } else { "IT DOES NOT HOLD" };
+        text.push_str(&format!("{verdict}: {records} records, the last epoch is {epoch}\n"));
+        text
+    }
+
+    /// Number and hash of each certificate.
+    fn quiet(&self) -> String {
+        let hash = |job: &JobReport| Some(format!("{} {}", job.id.0, job.certificate_hash?));
+        self.report.jobs.iter().filter_map(hash).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// "job 3, units [5, 8): a gap".
+fn violation_text(violation: &Violation) -> String {
+    let mut place = violation.job.map_or_else(|| "the journal".to_owned(), |id| format!("job {}", id.0));
+    if let (Some(lo), Some(hi)) = (&violation.lo, &violation.hi) {
+        place.push_str(&format!(", units [{lo}, {hi})"));
+    }
+    format!("{place}: {}", printable(&violation.what))
+}
+
+fn job_text(job: &JobReport, color: bool) -> String {
+    let mut text = format!("job {} {}: {}\n", job.id.0, printable(&job.name), job.verdict.words());
+    let pairs = match (&job.certificate, &job.certificate_hash) {
+        (Some(certificate), Some(hash)) => certified(certificate, &hash.to_string()),
+        _ => counts(job),
+    };
+    let pairs: Vec<_> = pairs.iter().map(|(name, value)| (*name, Cell::new(value))).collect();
+    text.extend(facts(&pairs, color).lines().map(|line| format!("  {line}\n")));
+    text
+}
+
+fn counts(job: &JobReport) -> Vec<(&'static str, String)> {
+    vec![
+        ("state", job.state.to_owned()),
+        ("units", job.units_total.clone()),
+        ("  done", job.units_done.clone()),
+        ("  failed", job.units_failed.clone()),
+        ("  abandoned", job.units_abandoned.clone()),
+        ("hits", job.hits.to_string()),
+    ]
+}
+
+fn certified(certificate: &Certificate, hash: &str) -> Vec<(&'static str, String)> {
+    let time = |time: &Option<String>| time.clone().unwrap_or_else(|| "-".to_owned());
+    let epochs: Vec<_> = certificate.epochs.iter().map(u64::to_string).collect();
+    let mut pairs = vec![
+        ("certificate", hash.to_owned()),
+        ("specification", certificate.spec.to_string()),
+        ("state", certificate.state.to_owned()),
+        ("user", certificate.user.clone()),
+        ("units", certificate.units_total.clone()),
+        ("  done", certificate.units_done.clone()),
+        ("  failed", certificate.units_failed.clone()),
+        ("  abandoned", certificate.units_abandoned.clone()),
+        ("intervals", certificate.intervals_hash.to_string()),
+        ("hits", certificate.hits.to_string()),
+        ("units counted before", certificate.units_duplicate.clone()),
+        ("tasks given out", certificate.tasks_dispatched.to_string()),
+        ("  gone back", certificate.tasks_resent.to_string()),
+        ("  copies", certificate.tasks_copied.to_string()),
+        ("conflicts", certificate.conflicts.to_string()),
+        ("epochs", epochs.join(" ")),
+    ];
+    let shares = certificate.nodes.iter();
+    pairs.extend(shares.map(|share| ("done by", format!("{}: {}", share.name, share.units))));
+    pairs.extend([
+        ("submitted", certificate.submitted.clone()),
+        ("started", time(&certificate.started)),
+        ("ended", time(&certificate.ended)),
+    ]);
+    debug_assert!(certificate.verdict != Verdict::Broken);
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use starfarm_audit::NodeShare;
+    use starfarm_protocol::ids::{ContentHash, JobId};
+
+    use super::*;
+    use crate::output::Format;
+    use crate::output::testing::printed;
+
+    fn certificate() -> Certificate {
+        let hash = ContentHash([7; 32]);
+        Certificate {
+            farm: "09".repeat(16),
+            job: JobId(3),
+            name: "keys".into(),
+            user: "ada".into(),
+            spec: hash,
+            verdict: Verdict::CompleteWithFailures,
+            state: "failed",
+            units_total: "30".into(),
+            units_done: "28".into(),
+            units_failed: "2".into(),
+            units_abandoned: "0".into(),
+            intervals_hash: hash,
+            hits: 1,
+            hits_hash: hash,
+            units_duplicate: "5".into(),
+            tasks_dispatched: 8,
+            tasks_resent: 2,
+            tasks_copied: 1,
+            conflicts: 0,
+            epochs: vec![1, 4],
+            nodes: ["a", "b"].map(|name| NodeShare { name: name.into(), units: "14".into() }).into(),
+            submitted: "2026-11-21T10:00:00.000000Z".into(),
+            started: Some("2026-11-21T10:00:01.000000Z".into()),
+            ended: Some("2026-11-21T10:00:09.000000Z".into()),
+        }
+    }
+
+    fn audited() -> Audited {
+        let certified = JobReport {
+            id: JobId(3),
+            name: "keys".into(),
+            state: "failed",
+            verdict: Verdict::CompleteWithFailures,
+            units_total: "30".into(),
+            units_done: "28".into(),
+            units_failed: "2".into(),
+            units_abandoned: "0".into(),
+            hits: 1,
+            certificate: Some(certificate()),
+            certificate_hash: Some(ContentHash([1; 32])),
+        };
+        let (certificate, certificate_hash) = (None, None);
+        let broken = JobReport {
+            id: JobId(4),
+            verdict: Verdict::Broken,
+            certificate,
+            certificate_hash,
+            ..certified.clone()
+        };
+        let gap = Violation {
+            job: Some(JobId(4)),
+            lo: Some("5".into()),
+            hi: Some("8".into()),
+            what: "a gap".into(),
+        };
+        let cut = Violation { job: None, lo: None, hi: None, what: "the chain is cut".into() };
+        let report = Report {
+            farm: "09".repeat(16),
+            holds: false,
+            records: 12,
+            last_sequence: 12,
+            epoch: 4,
+            jobs: vec![certified, broken],
+            violations: vec![gap, cut],
+            violations_left_out: 7,
+            notes: vec!["the last write was cut short".into()],
+        };
+        Audited { scheduler_runs: true, report }
+    }
+
+    #[test]
+    fn a_report_for_a_person() {
+        expect![[r#"
+            job 3 keys: complete with failures
+              certificate           0101010101010101010101010101010101010101010101010101010101010101
+              specification         0707070707070707070707070707070707070707070707070707070707070707
+              state                 failed
+              user                  ada
+              units                 30
+                done                28
+                failed              2
+                abandoned           0
+              intervals             0707070707070707070707070707070707070707070707070707070707070707
+              hits                  1
+              units counted before  5
+              tasks given out       8
+                gone back           2
+                copies              1
+              conflicts             0
+              epochs                1 4
+              done by               a: 14
+              done by               b: 14
+              submitted             2026-11-21T10:00:00.000000Z
+              started               2026-11-21T10:00:01.000000Z
+              ended                 2026-11-21T10:00:09.000000Z
+            job 4 keys: BROKEN
+              state        failed
+              units        30
+                done       28
+                failed     2
+                abandoned  0
+              hits         1
+            VIOLATION: job 4, units [5, 8): a gap
+            VIOLATION: the journal: the chain is cut
+            and 7 more
+            note: the last write was cut short
+            note: a scheduler runs here; this is what was on the disk just now
+            IT DOES NOT HOLD: 12 records, the last epoch is 4
+        "#]]
+        .assert_eq(&printed(Format::Table, |printer| printer.document(&audited())));
+        let hash = "01".repeat(32);
+        assert_eq!(printed(Format::Quiet, |printer| printer.document(&audited())), format!("3 {hash}\n"));
+    }
+}

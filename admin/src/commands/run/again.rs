@@ -1,0 +1,227 @@
+//! A run of a job that may have been run before in this folder: which job to go on with, and what to say
+//! about it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use starfarm_protocol::admin::{JobInfo, JobVerb, Place};
+use starfarm_protocol::ids::{ContentHash, JobId};
+
+use crate::client::Client;
+use crate::commands::{submit, wait};
+use crate::failure::{Exit, Failure};
+use crate::human;
+use crate::jobfile::JobFile;
+use crate::output::say;
+
+/// The file in a run's folder that says what was run there.
+const MEMO: &str = "run.json";
+
+/// What was run in a folder.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct Memo {
+    /// The job file, absolute.
+    job_file: PathBuf,
+    /// BLAKE3 of its specification, which its inputs are part of.
+    spec: ContentHash,
+    /// The job has ended.
+    ended: bool,
+}
+
+impl Memo {
+    pub(super) fn new(job_file: &Path, spec: ContentHash) -> Self {
+        let job_file = fs::canonicalize(job_file).unwrap_or_else(|_| job_file.to_owned());
+        Self { job_file, spec, ended: false }
+    }
+
+    /// Notes it in the run's folder.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub(super) fn write(&self, folder: &Path, ended: bool) -> Result<(), Failure> {
+        let text =
+            serde_json::to_string(&Self { ended, ..self.clone() }).expect("a plain struct is always JSON");
+        let path = folder.join(MEMO);
+        fs::write(&path, text)
+            .map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))
+    }
+
+    /// The folders beside `folder` where this job file was run with other inputs and has not ended.
+    pub(super) fn left_behind(&self, folder: &Path) -> Vec<PathBuf> {
+        let siblings = folder.parent().and_then(|runs| fs::read_dir(runs).ok()).into_iter().flatten();
+        let is_left = |path: &PathBuf| {
+            let text = fs::read(path.join(MEMO)).unwrap_or_default();
+            serde_json::from_slice::<Memo>(&text)
+                .is_ok_and(|memo| memo.job_file == self.job_file && memo.spec != self.spec && !memo.ended)
+        };
+        siblings.filter_map(|entry| Some(entry.ok()?.path())).filter(is_left).collect()
+    }
+}
+
+/// What is to be done with the jobs that a folder knows.
+#[derive(PartialEq, Eq, Debug, Default)]
+struct Course {
+    /// Jobs of another specification, which would be computed first.
+    pause: Vec<JobId>,
+    /// An unfinished job of this specification that is not wanted.
+    cancel: Vec<JobId>,
+    /// The job to go on with, and what it needs to be told.
+    go_on: Option<(JobId, Option<JobVerb>)>,
+    /// Ended jobs that make room for a new one.
+    delete: Vec<JobId>,
+}
+
+impl Course {
+    fn of(known: &[JobInfo], spec: ContentHash, fresh: bool) -> Self {
+        let open = |job: &&JobInfo| !wait::has_ended(job);
+        let of_spec = |job: &&JobInfo| job.spec == spec;
+        let pause = known.iter().filter(open).filter(|job| job.spec != spec && job.state != "paused");
+        let mut course = Self { pause: pause.map(|job| job.id).collect(), ..Self::default() };
+        let unfinished = known.iter().filter(of_spec).filter(open);
+        if fresh {
+            course.cancel = unfinished.map(|job| job.id).collect();
+        } else {
+            let last = known.iter().filter(of_spec).max_by_key(|job| job.id);
+            let failed = last.filter(|job| job.state == "failed").map(|job| (job.id, Some(JobVerb::Retry)));
+            let resume = |job: &JobInfo| (job.state == "paused").then_some(JobVerb::Resume);
+            course.go_on = unfinished.map(|job| (job.id, resume(job))).next().or(failed);
+        }
+        if course.go_on.is_none() {
+            // The results of the last run stay until the next one has them.
+            let mut ended: Vec<JobId> =
+                known.iter().filter(of_spec).filter(|job| wait::has_ended(job)).map(|job| job.id).collect();
+            ended.sort_unstable();
+            ended.pop();
+            course.delete = ended;
+        }
+        course
+    }
+}
+
+/// The job to run: one of an earlier run that is not over, or a new one.
+///
+/// # Errors
+/// As the client.
+pub(super) fn job_to_run(client: &mut Client, job: &JobFile, fresh: bool) -> Result<JobId, Failure> {
+    let spec = submit::hash(job);
+    let known = client.jobs(Vec::new())?;
+    let course = Course::of(&known, spec, fresh);
+    for id in course.pause {
+        client.job_verb(id, JobVerb::Pause)?;
+        say(&format!(
+            "job {} of an earlier run here is another one, or its inputs have changed since: it stays, paused",
+            id.0
+        ));
+    }
+    for id in course.cancel {
+        client.job_verb(id, JobVerb::Cancel)?;
+        say(&format!("job {} of an earlier run is cancelled: this run starts anew", id.0));
+    }
+    if let Some((id, verb)) = course.go_on {
+        let words = |job: &JobInfo| going_on(job, verb);
+        let words = known.iter().find(|job| job.id == id).map(words).unwrap_or_default();
+        let told = verb.map_or(Ok(()), |verb| client.job_verb(id, verb));
+        match told {
+            Ok(()) => {
+                say(&words);
+                return Ok(id);
+            }
+            // A search that has found what it sought does not go on, whatever failed.
+            Err(failure) if failure.exit == Exit::Conflict => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    if let Some(last) = known.iter().filter(|job| job.spec == spec && wait::has_ended(job)).next_back() {
+        say(&format!("job {} of an earlier run has ended ({}): this run starts anew", last.id.0, last.state));
+    }
+    let id = submit::send(client, job, Place::Tail)?;
+    for id in course.delete {
+        client.job_verb(id, JobVerb::Delete)?;
+    }
+    Ok(id)
+}
+
+fn going_on(job: &JobInfo, verb: Option<JobVerb>) -> String {
+    let (id, failed) = (job.id.0, human::units(&job.units_failed));
+    if verb == Some(JobVerb::Retry) {
+        return format!(
+            "job {id} has ended with {failed} failed units: they are tried again; --fresh starts anew"
+        );
+    }
+    let (done, total) = (human::units(&job.units_done), human::units(&job.units_total));
+    format!("going on with job {id}: {done} of {total} units are done; --fresh starts anew")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::job::testing::job;
+
+    const SPEC: ContentHash = ContentHash([7; 32]);
+
+    fn known(id: u64, spec: u8, state: &str) -> JobInfo {
+        JobInfo { spec: ContentHash([spec; 32]), state: state.into(), ..job(id) }
+    }
+
+    #[test]
+    fn the_first_run_of_a_job() {
+        assert_eq!(Course::of(&[], SPEC, false), Course::default());
+        assert_eq!(Course::of(&[known(1, 8, "finished")], SPEC, false), Course::default());
+    }
+
+    #[test]
+    fn an_unfinished_job_goes_on() {
+        for (state, verb) in [("running", None), ("queued", None), ("paused", Some(JobVerb::Resume))] {
+            let jobs = [known(1, 7, "finished"), known(2, 7, state)];
+            let go_on = Some((JobId(2), verb));
+            assert_eq!(Course::of(&jobs, SPEC, false), Course { go_on, ..Course::default() });
+            let cancel = vec![JobId(2)];
+            assert_eq!(Course::of(&jobs, SPEC, true), Course { cancel, ..Course::default() });
+        }
+    }
+
+    #[test]
+    fn failed_units_are_tried_again_and_what_has_finished_starts_anew() {
+        let go_on = Some((JobId(2), Some(JobVerb::Retry)));
+        let jobs = [known(1, 7, "finished"), known(2, 7, "failed")];
+        assert_eq!(Course::of(&jobs, SPEC, false), Course { go_on, ..Course::default() });
+        let delete = vec![JobId(1)];
+        assert_eq!(Course::of(&jobs, SPEC, true), Course { delete: delete.clone(), ..Course::default() });
+        for state in ["finished", "cancelled"] {
+            let jobs = [known(1, 7, "failed"), known(2, 7, state), known(3, 8, "failed")];
+            assert_eq!(
+                Course::of(&jobs, SPEC, false),
+                Course { delete: delete.clone(), ..Course::default() }
+            );
+        }
+    }
+
+    #[test]
+    fn a_job_with_other_inputs_stays_and_is_paused() {
+        let jobs = [known(1, 8, "running"), known(2, 8, "paused"), known(3, 7, "running")];
+        let (pause, go_on) = (vec![JobId(1)], Some((JobId(3), None)));
+        assert_eq!(Course::of(&jobs, SPEC, false), Course { pause, go_on, ..Course::default() });
+    }
+
+    #[test]
+    fn changed_inputs_are_noticed_by_the_job_files_name() {
+        let runs = std::env::temp_dir().join(format!("starfarm-runs-{}", std::process::id()));
+        let folder = |name: &str| {
+            let path = runs.join(name);
+            fs::create_dir_all(&path).unwrap();
+            path
+        };
+        let (old, new) = (folder("old"), folder("new"));
+        let before = Memo::new(Path::new("job.toml"), ContentHash([1; 32]));
+        let now = Memo::new(Path::new("job.toml"), SPEC);
+        before.write(&old, false).unwrap();
+        now.write(&new, false).unwrap();
+        Memo::new(Path::new("other.toml"), ContentHash([2; 32])).write(&folder("other"), false).unwrap();
+        fs::write(folder("garbled").join(MEMO), "{").unwrap();
+        assert_eq!(now.left_behind(&new), [old.clone()]);
+        before.write(&old, true).unwrap();
+        assert_eq!(now.left_behind(&new), [] as [PathBuf; 0]);
+        fs::remove_dir_all(runs).unwrap();
+    }
+}

@@ -1,0 +1,94 @@
+//! `starfarm audit`, as a script sees it, over journals made by hand. What an audit finds is tested where the
+//! arithmetic is.
+
+use serde_json::Value;
+use starfarm_protocol::ids::{Boot, ContentHash, Epoch, FarmId, JobId, NodeId};
+use starfarm_protocol::job::{JobFacts, JobState, MaxFailures, Sizing, WorkFacts};
+use starfarm_protocol::journal::Record;
+use starfarm_protocol::journal::frame::{Frame, Place};
+use starfarm_protocol::journal::record::{Ended, JobTotals};
+use starfarm_protocol::journal::segment::{Head, Part};
+
+use crate::program::Folder;
+use crate::schemas::Schemas;
+
+/// Job 3 of 20 units, of which `done` are done when it ends; job 4, which runs.
+fn write_journal(folder: &Folder, done: u128) {
+    let node = NodeId(0);
+    let facts = |job| JobFacts {
+        job: JobId(job),
+        spec: ContentHash([7; 32]),
+        name: "keys".into(),
+        user: "ada".into(),
+        units: 20,
+        work: WorkFacts::Nothing,
+        sizing: Sizing::Units(5),
+        max_failures: MaxFailures::Usual,
+        speculative: false,
+        at_us: 1_700_000_000_000_000,
+    };
+    let ended = Ended {
+        job: JobId(3),
+        state: JobState::Finished,
+        done,
+        failed: 0,
+        abandoned: Vec::new(),
+        totals: JobTotals::default(),
+    };
+    let records = [
+        Record::Epoch { epoch: Epoch(1), at_us: 0 },
+        Record::Node { node, name: "a".into(), boot: Boot(1) },
+        Record::Submitted(facts(3)),
+        Record::Submitted(facts(4)),
+        Record::Done { job: JobId(3), node, pieces: vec![(0, done)], hits: Vec::new() },
+        Record::Ended(ended),
+    ];
+    let farm = FarmId([9; 16]);
+    let mut bytes =
+        Head { part: Part::Journal, farm, number: 1, first: 1, last: 0, chain: 0, seal: 0 }.to_bytes();
+    let mut place = Place::default();
+    for record in records {
+        let mut body = Vec::new();
+        record.encode(&mut body);
+        let sequence = place.sequence + 1;
+        Frame { sequence, commit: sequence, epoch: 1, kind: record.kind(), body: &body }
+            .write(&mut place, &mut bytes);
+    }
+    bytes.resize(bytes.len() + 256 * 1024, 0);
+    std::fs::create_dir_all(folder.path().join("journal")).unwrap();
+    std::fs::write(folder.path().join("journal/00000001.seg"), bytes).unwrap();
+}
+
+#[test]
+fn an_audit_that_holds() {
+    let (folder, schemas) = (Folder::new(), Schemas::load());
+    write_journal(&folder, 20);
+    let text = folder.run("audit FARM --output json").with(0);
+    schemas.check("audit", &text);
+    schemas.check("audit", &folder.run("audit FARM --output jsonl").with(0));
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["jobs"][0]["verdict"], "complete");
+    assert_eq!(
+        (&report["jobs"][1]["verdict"], &report["scheduler_runs"]),
+        (&"not_ended".into(), &false.into())
+    );
+    // Whoever has the certificate can check its hash.
+    let canonical = starfarm_audit::canonical(&report["jobs"][0]["certificate"]);
+    let hash = ContentHash::of(canonical.as_bytes()).to_string();
+    assert_eq!(report["jobs"][0]["certificate_hash"], hash);
+    assert_eq!(folder.run("audit FARM --output quiet").with(0), format!("3 {hash}\n"));
+    assert!(folder.run("audit FARM").with(0).contains("complete"));
+}
+
+#[test]
+fn an_audit_that_does_not_hold() {
+    let (folder, schemas) = (Folder::new(), Schemas::load());
+    write_journal(&folder, 19);
+    schemas.check("audit", &folder.run("audit FARM --output json").with(1));
+    let words = folder.run("audit FARM").with(1);
+    assert!(words.contains("job 3, units [19, 20): a gap"), "{words}");
+    folder.run("audit FARM --job 3 --job 4").with(1);
+    folder.run("audit FARM --job 4").with(0);
+    assert!(folder.run("audit FARM --job 5").failed_with(4).contains("no job 5"));
+    assert!(folder.run("audit FARM/journal").failed_with(2).contains("has no journal"));
+}
