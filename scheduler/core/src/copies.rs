@@ -20,6 +20,15 @@ impl Farm {
         if !node.live() || !node.greeted || node.tasks.len() >= usize::from(node.slots) {
             return;
         }
+        // What it still runs although others were faster takes up its slots as well: a copy would wait there.
+        let its = |&&(job, unit): &&(JobId, u128)| {
+            let holds = |task: &Task| task.job == job && (task.lo..task.hi).contains(&unit);
+            node.tasks.iter().any(|&task| self.dq.peek(task).is_some_and(holds))
+        };
+        let vain = node.running.iter().filter(|unit| !its(unit)).count();
+        if node.tasks.len() + vain >= usize::from(node.slots) {
+            return;
+        }
         let wants = |job: &&Job| {
             job.facts.speculative
                 && job.active()

@@ -120,6 +120,11 @@ impl Dispatched {
         self.slots.get_mut(id.0 as usize)?.as_mut().filter(|task| task.attempt == attempt)
     }
 
+    /// The task of an id, if it is in dq.
+    pub(crate) fn peek(&self, id: TaskId) -> Option<&Task> {
+        self.slots.get(id.0 as usize)?.as_ref()
+    }
+
     /// The task of an id that is known to be in dq.
     pub(crate) fn at(&mut self, id: TaskId) -> &mut Task {
         self.slots[id.0 as usize].as_mut().expect("the id is held by a task in dq")
