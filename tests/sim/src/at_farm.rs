@@ -160,6 +160,9 @@ impl Sim {
     fn commit(&mut self) {
         if !self.farm.committing && self.farm.recorded > self.farm.durable {
             self.farm.committing = true;
+            if let Some(disk) = &mut self.farm.disk {
+                disk.begin();
+            }
             let delay_us = (self.scenario.farm.durable_ms * 1e3) as u64;
             self.agenda.at(self.now_us + delay_us, What::Durable(self.farm.reign, self.farm.recorded));
         }

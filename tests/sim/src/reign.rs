@@ -26,7 +26,7 @@ impl Sim {
         self.replay_equals_live()?;
         self.farm.up = false;
         if let Some(disk) = &mut self.farm.disk {
-            disk.crash(&mut self.fate);
+            disk.crash(&mut self.fate)?;
         }
         self.tally.blows += 1;
         self.agenda.at(self.now_us + down_us, What::Reign);
@@ -55,11 +55,7 @@ impl Sim {
         let ahead_us = self.farm.ahead_us.saturating_sub(back_us).max(BEGINNING_US / 2);
         let now_us = self.now_us + ahead_us;
         let mut records = disk.records(0);
-        let epoch_record = Record::Epoch { epoch, at_us: now_us };
-        disk.append(&epoch_record);
-        disk.sync(disk.len());
-        disk.on_start(epoch);
-        records.push(epoch_record);
+        records.push(disk.start(epoch, now_us));
         let farm = self.restore(&disk, &records, epoch, now_us)?;
         let mut seat = Seat::new(farm, (reign, epoch), ahead_us, self.machines.len());
         seat.disk = Some(disk);
@@ -117,7 +113,7 @@ impl Sim {
         }
         self.replay_equals_live()?;
         let Some(mut disk) = self.farm.disk.clone() else { return Ok(()) };
-        disk.crash(&mut self.fate);
+        disk.crash(&mut self.fate)?;
         let (seat, records) = self.ascend(disk, Epoch(self.farm.epoch.0 + 1))?;
         let mut sleeper = std::mem::replace(&mut self.farm, seat);
         self.tally.restarts += 1;
@@ -140,8 +136,10 @@ impl Sim {
 
     /// The second scheduler is stopped and the address goes back to where it belongs.
     pub(crate) fn dethrone(&mut self, reign: Reign) {
-        self.other.take_if(|other| other.reign == reign);
-        self.astray.fill(false);
+        if self.other.as_ref().is_none_or(|other| other.reign == reign) {
+            self.other = None;
+            self.astray.fill(false);
+        }
     }
 
     /// A worker has shown the scheduler that a later one has been.
@@ -156,18 +154,12 @@ impl Sim {
 /// The first scheduler, at the beginning of the world.
 pub(crate) fn first(scenario: &Scenario, needs_disk: bool, machines: usize) -> Seat {
     let epoch = Epoch(1);
+    let mut disk = Disk::default();
     let mut restoring = Restoring::new(seat::config(scenario, epoch), BEGINNING_US);
-    let record = Record::Epoch { epoch, at_us: BEGINNING_US };
-    restoring.apply(&record).expect("the first record fits");
+    restoring.apply(&disk.start(epoch, BEGINNING_US)).expect("the first record fits");
     let farm = restoring.finish(1, BEGINNING_US);
     let mut seat = Seat::new(farm, (Reign(0), epoch), BEGINNING_US, machines);
-    if needs_disk {
-        let mut disk = Disk::default();
-        disk.append(&record);
-        disk.sync(1);
-        disk.on_start(epoch);
-        seat.disk = Some(disk);
-    }
+    seat.disk = needs_disk.then_some(disk);
     seat
 }
 

@@ -41,7 +41,8 @@ macro_rules! scenarios {
 }
 
 scenarios!(
-    buffers calm commands drain figure3 guangzhou jobs lossy mole poison restarts slow_disk storm unlike
+    buffers calm clocks commands drain figure3 guangzhou jobs lossy mole old_copies orders poison restarts
+    sick slow_disk storm stragglers swizzle unlike upheaval
 );
 
 /// The stems of the TOML files in a folder.
