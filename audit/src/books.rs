@@ -134,7 +134,7 @@ impl Books {
         self.epochs.last().copied()
     }
 
-    /// Sequence of the last record; 0 without one.
+    /// Sequence of the last record; 0 without one. What the ledger has counts as if it ended with its last.
     pub fn last_sequence(&self) -> u64 {
         self.last.sequence
     }

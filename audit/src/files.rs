@@ -11,6 +11,7 @@ use starfarm_protocol::ids::FarmId;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::frame::{self, Found, Frame, SEAL};
 use starfarm_protocol::journal::segment::{FORMAT_VERSION, HEAD_BYTES, Head, HeadError, Part};
+use starfarm_protocol::journal::synced;
 
 use crate::books::{Books, Place};
 use crate::report::Report;
@@ -19,6 +20,9 @@ use crate::report::Report;
 const TRIES_MAX: u32 = 5;
 /// A segment that is written while it is read may look damaged; it is looked at again after this.
 const SECOND_LOOK: Duration = Duration::from_millis(100);
+
+/// Zeros that lie behind the last frame of the segment in use at all times: one with fewer was cut.
+const MARGIN_BYTES: usize = 64 * 1024;
 
 /// The directory cannot be audited: in words.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -82,6 +86,10 @@ struct Read {
 struct Reader {
     books: Books,
     farm: Option<FarmId>,
+    /// The epoch that `farm.json` knows of.
+    known_epoch: u64,
+    /// Up to this record all was on the disk once.
+    synced: u64,
     /// What the ledger stands for, up to here.
     ledger: Before,
     /// Epoch of the last frame of the journal.
@@ -97,27 +105,40 @@ impl Reader {
             let words = format!("{} has no journal: give a scheduler's state directory", dir.display());
             return Err(Stop::Unreadable(Unreadable(words)));
         };
-        let known = known_farm(dir);
+        // These are read before the segments: what is written meanwhile only goes further.
+        let (farm, known_epoch) = known_farm(dir).unzip();
+        let at = farm.and_then(|farm| synced::read(&fs::read(dir.join("journal/synced")).ok()?, farm));
         let mut reader = Reader {
             books: Books::default(),
-            farm: known.as_ref().map(|known| known.0),
+            farm,
+            known_epoch: known_epoch.unwrap_or(0),
+            synced: at.unwrap_or(0),
             ledger: Before::default(),
             epoch: 0,
         };
-        if reader.ledger(&ledger, journal.first())? {
-            reader.journal(&journal)?;
-        }
-        if let Some((_, epoch)) = known
-            && reader.books.epoch().unwrap_or(0) < epoch
-        {
-            let words = format!(
-                "farm.json knows of epoch {epoch}, the records end in epoch {}: their end is lost",
-                reader.books.epoch().unwrap_or(0)
-            );
-            reader.books.wrong(words);
+        if reader.ledger(&ledger, journal.first())? && reader.journal(&journal)? {
+            reader.reached();
         }
         let farm = reader.farm.map_or_else(String::new, |farm| farm.to_string());
         Ok(reader.books.close(&farm))
+    }
+
+    /// All was read and is whole: whether it is all that there once was.
+    fn reached(&mut self) {
+        let (epoch, known) = (self.books.epoch().unwrap_or(0), self.known_epoch);
+        if epoch < known {
+            self.books.wrong(format!(
+                "farm.json knows of epoch {known}, the records end in epoch {epoch}: their end is lost"
+            ));
+        }
+        let (last, synced) = (self.books.last_sequence(), self.synced);
+        if last < synced {
+            self.books.wrong(format!(
+                "the journal ends with record {last}, and was on the disk up to record {synced}: records {} to \
+                 {synced} are lost",
+                last + 1
+            ));
+        }
     }
 
     /// Reads the ledger. Whether the journal can be read after it.
@@ -178,10 +199,11 @@ impl Reader {
         Ok((head, read.place.chain))
     }
 
-    fn journal(&mut self, journal: &[Listed]) -> Result<(), Stop> {
+    /// Reads what the journal has beyond the ledger. Whether it could be read to its end.
+    fn journal(&mut self, journal: &[Listed]) -> Result<bool, Stop> {
         let Some(first) = journal.first() else {
             self.books.wrong("the journal has no segment: restore it from a copy".to_owned());
-            return Ok(());
+            return Ok(false);
         };
         let (mut number, mut before, mut sealed) = (first.number, None, true);
         for listed in journal {
@@ -190,15 +212,20 @@ impl Reader {
             let head = match self.head(listed, number, Part::Journal, &bytes) {
                 Ok(head) => head,
                 // Made before the one before was sealed: nothing was written to it.
-                Err(_) if !sealed && listed.number == number => return Ok(()),
+                Err(_) if !sealed && listed.number == number => return Ok(true),
+                Err(_) if journal.len() == 1 && self.known_epoch == 0 && self.synced == 0 => {
+                    self.books
+                        .note("the farm's first start was cut short: nothing was ever recorded".to_owned());
+                    return Ok(true);
+                }
                 Err(fault) => {
                     self.books.wrong(format!("{shown}: {fault}; restore it from a copy"));
-                    return Ok(());
+                    return Ok(false);
                 }
             };
             if let Some(fault) = self.joint(&head, before) {
                 self.books.wrong(format!("{shown}: {fault}"));
-                return Ok(());
+                return Ok(false);
             }
             let start = frame::Place { sequence: head.first - 1, chain: head.chain };
             let mut read = frames(&bytes, start, |_| {});
@@ -214,11 +241,11 @@ impl Reader {
                     self.books
                         .wrong(format!("{shown}: the segment before it has no end, and this one is in use"));
                 }
-                return Ok(());
+                return Ok(true);
             }
             frames(&bytes, start, |frame| self.enter_from_journal(frame));
             if !self.end_of_segment(&listed.path, &bytes, &read) {
-                return Ok(());
+                return Ok(false);
             }
             sealed = matches!(read.end, End::Sealed);
             before = Some(Before { sequence: read.place.sequence, chain: read.place.chain });
@@ -229,7 +256,7 @@ impl Reader {
                 format!("segment {number} of the journal is missing: the one before it says that it follows");
             self.books.wrong(words);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Whether a segment of the journal fits to what lies before it; else why not.
@@ -252,11 +279,19 @@ impl Reader {
     fn end_of_segment(&mut self, path: &Path, bytes: &[u8], read: &Read) -> bool {
         let shown = path.display();
         let last = read.place.sequence;
+        let written = frame::written(bytes).max(read.at);
+        if !matches!(read.end, End::Sealed) && bytes.len() - written < MARGIN_BYTES {
+            let words =
+                format!("{shown}: shorter than it was made, after record {last}: its end was cut off");
+            self.books.wrong(words);
+            return false;
+        }
         let End::Broken(why) = read.end else { return true };
         if frame::is_torn(bytes, read.at, read.place) {
-            let cut = frame::written(bytes).saturating_sub(read.at);
             self.books.note(format!(
-                "{shown}: the last write was cut short, {cut} bytes after record {last}; nobody was told of it"
+                "{shown}: the last write was cut short, or is under way: {} bytes after record {last}, of which \
+                 nobody was told",
+                written - read.at
             ));
             return true;
         }

@@ -334,6 +334,39 @@ fn a_write_that_was_cut_short_is_a_note_and_hides_nothing_that_was_acknowledged(
 }
 
 #[test]
+fn a_journal_that_was_cut_short_afterwards() {
+    let state = State::new();
+    std::fs::write(state.0.join("farm.json"), format!("{{\"farm\":\"{FARM}\",\"epoch\":1}}")).unwrap();
+    let mut writer = Writer::journal();
+    writer.begin(1, 0, 0);
+    let all = records();
+    writer.commit(&all[0]);
+    let first = writer.bytes.len();
+    writer.commit(&all[1]);
+    writer.write(&state.journal(1));
+    let synced = state.0.join("journal/synced");
+    std::fs::write(&synced, starfarm_protocol::journal::synced::to_bytes(FARM, 5)).unwrap();
+    state.sound();
+    // The last commit was zeroed: what is there looks whole.
+    change(&state.journal(1), |bytes| bytes[first..].fill(0));
+    state.wrong(&["ends with record 3", "records 4 to 5 are lost"]);
+    std::fs::remove_file(&synced).unwrap();
+    state.sound();
+    change(&state.journal(1), |bytes| bytes.truncate(first + ZEROS - 1));
+    state.wrong(&["shorter than it was made, after record 3"]);
+}
+
+#[test]
+fn a_farm_that_never_started_has_nothing_to_audit() {
+    let state = State::new();
+    std::fs::write(state.journal(1), [0; 100]).unwrap();
+    let report = state.sound();
+    assert!(report.notes[0].contains("first start") && report.jobs.is_empty(), "{report:?}");
+    std::fs::write(state.0.join("farm.json"), format!("{{\"farm\":\"{FARM}\",\"epoch\":1}}")).unwrap();
+    state.wrong(&["its head is damaged"]);
+}
+
+#[test]
 fn a_ledger_segment_that_is_not_finished_is_no_fault_as_long_as_the_journal_has_it() {
     let state = State::new();
     moved(&state, 2);
@@ -377,6 +410,7 @@ fn farm_and_epoch_must_be_those_of_the_directory() {
     state.wrong(&["farm.json knows of epoch 2, the records end in epoch 1"]);
     std::fs::write(&path, farm(FarmId([1; 16]), 1)).unwrap();
     state.wrong(&["of another farm"]);
+    std::fs::write(&path, farm(FARM, 1)).unwrap();
     change(&state.journal(1), |bytes| {
         bytes[8] = 2;
         let crc = crc32c::crc32c(&bytes[..64]);
