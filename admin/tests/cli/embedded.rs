@@ -155,6 +155,156 @@ fn measurements_keep_to_their_schemas() {
     assert!((figure("nodes_max") - expected).abs() <= 1.0, "{law}");
 }
 
+/// A command that waits for a file of the folder's for its last units, and appends to another one what it ran.
+fn write_gated_job(folder: &Folder, to: u32) {
+    let dir = folder.path().display();
+    let script =
+        format!("echo {{}} >> {dir}/ran; test {{}} -lt 5 || while ! test -e {dir}/gate; do sleep 0.02; done");
+    let task =
+        format!("executor = \"command\"\nunits_per_task = 1\nprogram = [\"sh\", \"-c\", \"{script}\"]");
+    write_job(folder, &format!("kind = \"range\"\nfrom = 0\nto = {to}"), &task);
+}
+
+fn ran(folder: &Folder) -> Vec<u32> {
+    let text = std::fs::read_to_string(folder.path().join("ran")).unwrap_or_default();
+    let mut ran: Vec<u32> = text.lines().map(|line| line.parse().unwrap()).collect();
+    ran.sort_unstable();
+    ran
+}
+
+#[test]
+fn a_killed_run_goes_on_where_it_was_and_the_audit_holds() {
+    let (folder, schemas) = (Folder::new(), Schemas::load());
+    write_gated_job(&folder, 8);
+    let line = "run FARM/job.toml --state FARM/farm --slots 1 --output json";
+    let run = Running::start(folder.command(line));
+    let done = || {
+        let text = folder.run("--farm FARM/farm --output json jobs").stdout;
+        let json = serde_json::from_str::<Value>(&text).unwrap_or_default();
+        json.pointer("/jobs/0/units_done").cloned().unwrap_or_default()
+    };
+    wait_until("five units are done", || done() == "5");
+    let audit = folder.run("audit FARM/farm --output json").with(0);
+    schemas.check("audit", &audit);
+    let audit: Value = serde_json::from_str(&audit).unwrap();
+    assert_eq!((&audit["scheduler_runs"], &audit["jobs"][0]["verdict"]), (&true.into(), &"not_ended".into()));
+    run.signal(Signal::KILL);
+    run.end();
+    wait_until("the worker has gone", || !worker_lives(&folder.path().join("farm")));
+
+    std::fs::write(folder.path().join("gate"), "").unwrap();
+    let again = folder.run(line);
+    assert!(again.stderr.contains("going on with job 1: 5 of 8 units are done"), "{again:?}");
+    let results: Value = serde_json::from_str(&again.with(0)).unwrap();
+    assert_eq!(results["outputs"].as_array().unwrap().len(), 8);
+    // What was done is not run again; what ran when the farm died is.
+    let ran = ran(&folder);
+    assert!(
+        ran.starts_with(&[0, 1, 2, 3, 4, 5]) && ran.iter().filter(|unit| **unit < 5).count() == 5,
+        "{ran:?}"
+    );
+    let audit: Value = serde_json::from_str(&folder.run("audit FARM/farm --output json").with(0)).unwrap();
+    let certificate = &audit["jobs"][0]["certificate"];
+    assert_eq!(
+        (&certificate["verdict"], &certificate["epochs"]),
+        (&"complete".into(), &serde_json::json!([1, 2]))
+    );
+
+    let anew = folder.run(line);
+    assert!(
+        anew.stderr.contains("job 1 of an earlier run has ended (finished): this run starts anew"),
+        "{anew:?}"
+    );
+    let audit: Value = serde_json::from_str(&folder.run("audit FARM/farm --output json").with(0)).unwrap();
+    assert_eq!(audit["jobs"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn changed_inputs_are_another_job() {
+    let folder = Folder::new();
+    write_gated_job(&folder, 8);
+    let run = Running::start(folder.command("run FARM/job.toml --slots 1"));
+    wait_until("a unit waits", || ran(&folder).contains(&5));
+    run.signal(Signal::KILL);
+    run.end();
+    let runs = folder.path().join("state/starfarm/runs");
+    let first = std::fs::read_dir(&runs).unwrap().next().unwrap().unwrap().path();
+    wait_until("the worker has gone", || !worker_lives(&first));
+    // Of the default folders each input has its own; the old one is named.
+    write_gated_job(&folder, 3);
+    let other = folder.run("run FARM/job.toml --slots 1");
+    assert!(
+        other.stderr.contains("inputs have changed") && other.stderr.contains(first.to_str().unwrap()),
+        "{other:?}"
+    );
+    other.with(0);
+    // In one folder for both the old job waits.
+    let same = folder.run(&format!("run FARM/job.toml --slots 1 --state {}", first.display()));
+    assert!(same.stderr.contains("job 1 of an earlier run here is another one"), "{same:?}");
+    same.with(0);
+    std::fs::write(folder.path().join("gate"), "").unwrap();
+    write_gated_job(&folder, 8);
+    let back = folder.run("run FARM/job.toml --slots 1");
+    assert!(back.stderr.contains("going on with job 1"), "{back:?}");
+    back.with(0);
+    assert!(!folder.run("run FARM/job.toml --slots 1").with(0).is_empty());
+}
+
+#[test]
+fn failed_units_are_tried_again_by_command_and_by_a_second_run() {
+    let folder = Folder::new();
+    let gate = folder.path().join("gate");
+    let task = format!(
+        "executor = \"command\"\nprogram = [\"sh\", \"-c\", \"test {{}} -ne 2 || test -e {}\"]",
+        gate.display()
+    );
+    write_job(&folder, "kind = \"range\"\nfrom = 0\nto = 4", &task);
+    let line = "run FARM/job.toml --state FARM/farm --output quiet";
+    folder.run(line).with(1);
+    std::fs::write(&gate, "").unwrap();
+    let again = folder.run(line);
+    assert!(again.stderr.contains("failed units: 1; they are tried again"), "{again:?}");
+    again.with(0);
+    let audit: Value = serde_json::from_str(&folder.run("audit FARM/farm --output json").with(0)).unwrap();
+    assert_eq!((&audit["jobs"][0]["verdict"], &audit["jobs"][1]), (&"complete".into(), &Value::Null));
+    std::fs::remove_file(&gate).unwrap();
+    folder.run(&format!("{line} --fresh")).with(1);
+
+    let _scheduler = Scheduler::start(&folder, "farm");
+    let text = folder.run("--farm FARM/farm job show 2").with(0);
+    assert!(text.contains("unit 2 failed: exit 1 on local"), "{text}");
+    folder.run("--farm FARM/farm job retry --failed 2").with(0);
+    let json: Value =
+        serde_json::from_str(&folder.run("--farm FARM/farm --output json job show 2").with(0)).unwrap();
+    assert_eq!(
+        (&json["jobs"][0]["state"], &json["jobs"][0]["units_failed"]),
+        (&"queued".into(), &"0".into())
+    );
+    folder.run("--farm FARM/farm job retry --failed 1").failed_with(6);
+}
+
+#[test]
+fn the_same_job_is_submitted_once_if_the_user_says_so() {
+    let folder = Folder::new();
+    let _scheduler = Scheduler::start(&folder, "s");
+    let submit = |more: &str| {
+        let line = format!("--farm FARM/s --output quiet submit --range 0..9 {more} -- true");
+        folder.run(&line).with(0).trim().to_owned()
+    };
+    assert_eq!((submit("--name n --resume").as_str(), submit("--name n").as_str()), ("1", "2"));
+    folder.run("--farm FARM/s job pause 1").with(0);
+    assert_eq!(submit("--name n --resume --max-failures 3"), "1");
+    let state = |id: u32| {
+        let text = folder.run(&format!("--farm FARM/s --output json job show {id}")).with(0);
+        serde_json::from_str::<Value>(&text).unwrap()["jobs"][0]["state"].clone()
+    };
+    assert_eq!(state(1), "queued");
+    folder.run("--farm FARM/s job cancel 1").with(0);
+    folder.run("--farm FARM/s job cancel 2").with(0);
+    assert_eq!(submit("--name n --resume"), "3");
+    assert_eq!(submit("--resume --name other"), "4");
+}
+
 /// A scheduler that stops when it is dropped: its standard input ends then.
 struct Scheduler(Child);
 

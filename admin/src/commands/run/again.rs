@@ -132,7 +132,7 @@ pub(super) fn job_to_run(client: &mut Client, job: &JobFile, fresh: bool) -> Res
             Err(failure) => return Err(failure),
         }
     }
-    if let Some(last) = known.iter().filter(|job| job.spec == spec && wait::has_ended(job)).next_back() {
+    if let Some(last) = known.iter().rfind(|job| job.spec == spec && wait::has_ended(job)) {
         say(&format!("job {} of an earlier run has ended ({}): this run starts anew", last.id.0, last.state));
     }
     let id = submit::send(client, job, Place::Tail)?;
@@ -146,7 +146,7 @@ fn going_on(job: &JobInfo, verb: Option<JobVerb>) -> String {
     let (id, failed) = (job.id.0, human::units(&job.units_failed));
     if verb == Some(JobVerb::Retry) {
         return format!(
-            "job {id} has ended with {failed} failed units: they are tried again; --fresh starts anew"
+            "job {id} has ended, failed units: {failed}; they are tried again, --fresh starts anew"
         );
     }
     let (done, total) = (human::units(&job.units_done), human::units(&job.units_total));
@@ -219,7 +219,7 @@ mod tests {
         now.write(&new, false).unwrap();
         Memo::new(Path::new("other.toml"), ContentHash([2; 32])).write(&folder("other"), false).unwrap();
         fs::write(folder("garbled").join(MEMO), "{").unwrap();
-        assert_eq!(now.left_behind(&new), [old.clone()]);
+        assert_eq!(now.left_behind(&new), std::slice::from_ref(&old));
         before.write(&old, true).unwrap();
         assert_eq!(now.left_behind(&new), [] as [PathBuf; 0]);
         fs::remove_dir_all(runs).unwrap();
