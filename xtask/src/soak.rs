@@ -57,6 +57,22 @@ const SOAKS: &[Soak] = &[
             "run --release -p starfarm-benches --bin farm_rate -- true",
         ],
     },
+    Soak {
+        name: "torture",
+        why: "10^6 tasks, 20 workers at 20 % loss, 50 and 20 killed; 10 minutes",
+        cargo: &[
+            "build --release --workspace --bins",
+            "run --release -p starfarm-e2e --bin starfarm-torture -- search",
+        ],
+    },
+    Soak {
+        name: "torture-command",
+        why: "the same with 200 000 programs that append to a file; 10 minutes",
+        cargo: &[
+            "build --release --workspace --bins",
+            "run --release -p starfarm-e2e --bin starfarm-torture -- command",
+        ],
+    },
 ];
 
 /// Runs the soaks of these `names`, all without any, or only prints what would run.

@@ -213,7 +213,7 @@ impl Director<'_> {
             Fault::KillScheduler => {
                 self.promises.give(&self.stage, self.plan);
                 self.end_life();
-                self.stage.scheduler().kill();
+                self.stage.kill_scheduler();
                 self.report.scheduler_kills += 1;
                 self.scheduler = Scheduler::Away;
                 let at_once = self.random.chance(0.5);

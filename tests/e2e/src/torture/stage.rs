@@ -30,6 +30,8 @@ pub struct Stage {
     state: PathBuf,
     extra: Vec<String>,
     starts: usize,
+    /// The scheduler was ended on purpose.
+    away: bool,
     started: Instant,
     /// Everything lies here.
     pub dir: TempDir,
@@ -58,6 +60,7 @@ impl Stage {
             state,
             extra: extra.iter().map(|&word| word.to_owned()).collect(),
             starts: 0,
+            away: false,
             started: Instant::now(),
             dir,
         };
@@ -89,6 +92,7 @@ impl Stage {
         self.started = Instant::now();
         self.scheduler = Some(Daemon::start("scheduler", command, self.dir.path()));
         self.starts += 1;
+        self.away = false;
     }
 
     /// Whether the scheduler that was started last has said that it listens.
@@ -110,6 +114,12 @@ impl Stage {
     /// The scheduler's process.
     pub fn scheduler(&mut self) -> &mut Daemon {
         self.scheduler.as_mut().expect("the scheduler was started")
+    }
+
+    /// Kills the scheduler as a power cut would.
+    pub fn kill_scheduler(&mut self) {
+        self.scheduler().kill();
+        self.away = true;
     }
 
     /// A worker's process, if it runs.
@@ -156,7 +166,8 @@ impl Stage {
 
     /// Requires that nobody has ended by itself.
     pub fn check_alive(&mut self) {
-        let daemons = self.scheduler.iter_mut().chain(self.workers.iter_mut().flatten());
+        let scheduler = self.scheduler.iter_mut().filter(|_| !self.away);
+        let daemons = scheduler.chain(self.workers.iter_mut().flatten());
         for daemon in daemons {
             if let Some(code) = daemon.poll() {
                 panic!("{daemon:?} has ended by itself with {code}");
