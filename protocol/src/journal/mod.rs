@@ -7,5 +7,6 @@ mod codec;
 pub mod frame;
 pub mod record;
 pub mod segment;
+pub mod synced;
 
 pub use record::Record;

@@ -11,7 +11,7 @@ use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::job::{Job, JobFacts, JobState, JobTotals, NewJob, Place};
 use crate::limits::JOBS_MAX;
-use crate::node::NodeState;
+use crate::node::{Node, NodeState};
 use crate::record::Record;
 use crate::task::NodeId;
 
@@ -147,7 +147,9 @@ impl Farm {
         command: NodeCommand,
         deeds: &mut Deeds,
     ) -> Result<NodeId, CommandError> {
-        let found = self.nodes.iter_mut().find(|(_, node)| node.name == name);
+        // What never said hello is in no record, so that nothing could be kept of a command on it.
+        let joined = |node: &Node| node.boot.or(node.left).is_some();
+        let found = self.nodes.iter_mut().find(|(_, node)| node.name == name && joined(node));
         let (&id, node) = found.ok_or(CommandError::NotFound)?;
         match command {
             NodeCommand::Drain => {

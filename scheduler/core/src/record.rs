@@ -185,8 +185,8 @@ impl Farm {
         else {
             return Ok(());
         };
-        self.next_node = self.next_node.max(id.0.wrapping_add(1));
         if let Record::Node { name, boot, .. } = record {
+            self.next_node = self.next_node.max(id.0.wrapping_add(1));
             let node = self.nodes.entry(*id).or_insert_with(|| Node::new(name.clone(), 0));
             node.boot = Some(*boot);
             node.lost = false;

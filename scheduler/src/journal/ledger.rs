@@ -132,7 +132,11 @@ struct Gathered {
 impl Short {
     /// The next record.
     pub(super) fn add(&mut self, epoch: u64, record: Record) {
-        let Some(job) = record.job() else { return self.records.push((epoch, record)) };
+        let Some(job) = record.job() else {
+            // A node, an epoch: what it means to a job may depend on what came before.
+            self.flush_all();
+            return self.records.push((epoch, record));
+        };
         let gathered = self.jobs.entry(job).or_default();
         gathered.epoch = epoch;
         match record {
@@ -176,9 +180,13 @@ impl Short {
 
     /// All of them.
     pub(super) fn finish(mut self) -> Vec<(u64, Record)> {
+        self.flush_all();
+        self.records
+    }
+
+    fn flush_all(&mut self) {
         let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
         jobs.into_iter().for_each(|job| self.flush(job));
-        self.records
     }
 }
 

@@ -2,10 +2,12 @@
 //! `ledger/NNNNNNNN.led`, the older ones in short. What a byte means is described in `protocol::journal` and
 //! `docs/journal.md`; here is how files are made, read at a start, written and let go.
 //!
-//! `open` finds the end and judges what is broken, `writer` appends, `ledger` rewrites old segments.
+//! `open` finds the end and judges what is broken, `writer` appends, `synced` remembers how far all is on the
+//! disk, `ledger` rewrites old segments.
 
 mod ledger;
 mod open;
+mod synced;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -95,6 +97,8 @@ struct Segment {
 #[derive(Clone, Copy, Debug)]
 struct End {
     at: usize,
+    /// Where the last commit begins.
+    commit_at: usize,
     place: Place,
     /// Highest epoch among them.
     epoch: u64,
@@ -110,11 +114,16 @@ fn walk(
     start: Place,
     each: &mut dyn FnMut(&Frame<'_>) -> Result<(), JournalError>,
 ) -> Result<End, JournalError> {
-    let mut end = End { at: HEAD_BYTES, place: start, epoch: 0, sealed: false, broken: None };
+    let (at, place) = (HEAD_BYTES, start);
+    let mut end = End { at, commit_at: at, place, epoch: 0, sealed: false, broken: None };
+    let mut commit = 0;
     loop {
         match frame::read(bytes, end.at, end.place) {
             Found::Frame(frame, length, place) => {
                 each(&frame)?;
+                if frame.commit > commit {
+                    (commit, end.commit_at) = (frame.commit, end.at);
+                }
                 (end.at, end.place, end.epoch) = (end.at + length, place, end.epoch.max(frame.epoch));
                 if frame.kind == frame::SEAL {
                     end.sealed = true;

@@ -1,14 +1,15 @@
 //! Opening: finds the end of the journal, and tells a commit that was cut short, which nobody was told of,
 //! from damage, which a person must hear of.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use starfarm_protocol::ids::FarmId;
 use starfarm_protocol::journal::frame::{self, Frame, Place};
 use starfarm_protocol::journal::segment::{HEAD_BYTES, Head, HeadError, Part};
 
+use super::synced::Synced;
 use super::writer::new_segment;
 use super::{
     End, Journal, JournalError, MARGIN_BYTES, Medium, Options, Retirer, Segment, numbers, read_head,
@@ -22,6 +23,12 @@ struct Opening<'a> {
     options: &'a Options,
     notes: Vec<String>,
     epoch: u64,
+    /// Number of the first segment that is not in the ledger.
+    first: u64,
+    /// Up to this record all was on the disk once.
+    synced: u64,
+    /// The last sealed segment: its path, its bytes.
+    sealed: Option<(PathBuf, Vec<u8>, End)>,
 }
 
 /// The segment that will be written to.
@@ -44,9 +51,11 @@ impl Journal {
         farm: FarmId,
         options: &Options,
     ) -> Result<(Self, Vec<String>), JournalError> {
-        let mut opening = Opening { dir, farm, options, notes: Vec::new(), epoch: 0 };
-        let (mut place, retired) = opening.after_ledger()?;
-        let last = opening.segments(&mut place)?;
+        let synced = Synced::read(dir, farm);
+        let (notes, sealed) = (Vec::new(), None);
+        let mut opening = Opening { dir, farm, options, notes, epoch: 0, first: 1, synced, sealed };
+        let (start, retired) = opening.after_ledger()?;
+        let last = opening.segments(start)?;
         if opening.epoch < options.expected_epoch {
             let note = format!(
                 "{}: the journal ends in epoch {}, but epoch {} was started from it: its end is gone",
@@ -62,6 +71,8 @@ impl Journal {
             opening.notes.push(note);
         }
         let Last { number, end, allocated, place, medium } = last;
+        let synced = Synced::create(dir, farm, place.sequence, options);
+        let synced = synced.map_err(|e| cannot_write(dir, &e))?;
         let (dir, options) = (dir.to_owned(), options.clone());
         let (commit, gathered, failed) = (place.sequence + 1, Vec::new(), None);
         let epoch = opening.epoch;
@@ -78,6 +89,7 @@ impl Journal {
             gathered,
             epoch,
             retired,
+            synced,
             failed,
         };
         Ok((journal, opening.notes))
@@ -93,24 +105,36 @@ impl Journal {
         after: u64,
         each: &mut dyn FnMut(&Frame<'_>) -> Result<(), String>,
     ) -> Result<(), JournalError> {
-        if after < self.retired {
-            let mut place = Place::default();
-            for number in numbers(&self.dir, Part::Ledger).map_err(|e| cannot_read(&self.dir, &e))? {
-                let head = read_whole(&self.dir, Part::Ledger, number, self.farm, place.chain, each)?;
-                place.chain = head;
+        let unreadable = |e: io::Error| cannot_read(&self.dir, &e);
+        // Asked anew, for segments may have been retired since the journal was opened.
+        let ledger = numbers(&self.dir, Part::Ledger).map_err(unreadable)?;
+        let mut last = 0;
+        if let Some(&number) = ledger.last() {
+            let path = segment_path(&self.dir, Part::Ledger, number);
+            last = read_head(&path, Part::Ledger, number, self.farm)?.last;
+        }
+        if after < last {
+            let mut chain = 0;
+            for number in ledger {
+                chain = read_whole(&self.dir, number, self.farm, Some(chain), each)?;
             }
         }
-        for number in numbers(&self.dir, Part::Journal).map_err(|e| cannot_read(&self.dir, &e))? {
+        for number in numbers(&self.dir, Part::Journal).map_err(unreadable)? {
             let path = segment_path(&self.dir, Part::Journal, number);
             let head = read_head(&path, Part::Journal, number, self.farm)?;
+            if head.first != last + 1 {
+                let what = format!("{}: it does not follow record {last}; start again", path.display());
+                return Err(JournalError(what));
+            }
             let bytes = fs::read(&path).map_err(|e| cannot_read(&path, &e))?;
             let start = Place { sequence: head.first - 1, chain: head.chain };
-            walk(&bytes, start, &mut |frame| {
+            let end = walk(&bytes, start, &mut |frame| {
                 if frame.is_record() && frame.sequence > after {
                     return each(frame).map_err(|why| JournalError(format!("{}: {why}", path.display())));
                 }
                 Ok(())
             })?;
+            last = end.place.sequence;
         }
         Ok(())
     }
@@ -121,45 +145,52 @@ impl Journal {
     }
 }
 
-/// Reads a ledger segment, which must be whole; its seal's CRC comes back.
+/// Reads a ledger segment, which must be whole and follow the one whose seal has the CRC `chain`; its seal's CRC
+/// comes back.
 fn read_whole(
     dir: &Path,
-    part: Part,
     number: u64,
     farm: FarmId,
-    chain: u32,
+    chain: Option<u32>,
     each: &mut dyn FnMut(&Frame<'_>) -> Result<(), String>,
 ) -> Result<u32, JournalError> {
-    let path = segment_path(dir, part, number);
-    let head = read_head(&path, part, number, farm)?;
+    let path = segment_path(dir, Part::Ledger, number);
+    let head = read_head(&path, Part::Ledger, number, farm)?;
     let bytes = fs::read(&path).map_err(|e| cannot_read(&path, &e))?;
     let start = Place { sequence: 0, chain: head.chain };
-    let end = walk(&bytes, start, &mut |frame| {
+    let whole = walk(&bytes, start, &mut |_| Ok(()))?;
+    if chain.is_some_and(|chain| chain != head.chain) || !whole.sealed {
+        return Err(JournalError(format!(
+            "{}: {}, at byte {}. Restore the state directory from a copy",
+            path.display(),
+            whole.broken.unwrap_or("this segment is not whole, or does not follow the one before"),
+            whole.at
+        )));
+    }
+    walk(&bytes, start, &mut |frame| {
         if frame.is_record() {
             return each(frame).map_err(|why| JournalError(format!("{}: {why}", path.display())));
         }
         Ok(())
     })?;
-    if head.chain != chain || !end.sealed {
-        return Err(JournalError(format!(
-            "{}: {}. Restore the state directory from a copy",
-            path.display(),
-            end.broken.unwrap_or("this segment is not whole, or does not follow the one before")
-        )));
-    }
-    Ok(end.place.chain)
+    Ok(whole.place.chain)
 }
 
 impl Opening<'_> {
-    /// Where the journal's first segment must begin, and the last record that is in the ledger alone.
+    /// Where the journal's first segment must begin, its number, and the last record that is in the ledger
+    /// alone.
     fn after_ledger(&mut self) -> Result<(Place, u64), JournalError> {
-        let journal = numbers(self.dir, Part::Journal).map_err(|e| cannot_read(self.dir, &e))?;
-        let mut ledger = numbers(self.dir, Part::Ledger).map_err(|e| cannot_read(self.dir, &e))?;
-        while let Some(&number) = ledger.last().filter(|number| journal.contains(number)) {
-            // A crash came between its making and the end of the segment that it stands for.
-            let path = segment_path(self.dir, Part::Ledger, number);
+        let journal = self.numbers(Part::Journal)?;
+        let mut ledger = self.numbers(Part::Ledger)?;
+        if let Some(&number) = ledger.last().filter(|number| journal.contains(number)) {
+            // A crash came before the journal's segment was removed: the one that is whole stays.
+            let is_whole = read_whole(self.dir, number, self.farm, None, &mut |_| Ok(())).is_ok();
+            let part = if is_whole { Part::Journal } else { Part::Ledger };
+            let path = segment_path(self.dir, part, number);
             fs::remove_file(&path).map_err(|e| cannot_write(&path, &e))?;
-            ledger.pop();
+            if !is_whole {
+                ledger.pop();
+            }
         }
         if let Some(missing) = (1..).zip(&ledger).find(|(expected, number)| expected != *number) {
             return Err(JournalError(format!(
@@ -167,6 +198,7 @@ impl Opening<'_> {
                 segment_path(self.dir, Part::Ledger, missing.0).display()
             )));
         }
+        self.first = ledger.last().map_or(1, |last| last + 1);
         let Some(&number) = ledger.last() else { return Ok((Place::default(), 0)) };
         let path = segment_path(self.dir, Part::Ledger, number);
         let head = read_head(&path, Part::Ledger, number, self.farm)?;
@@ -174,105 +206,90 @@ impl Opening<'_> {
     }
 
     /// Walks all segments of the journal; the last one comes back, open.
-    fn segments(&mut self, place: &mut Place) -> Result<Last, JournalError> {
-        let ledger = numbers(self.dir, Part::Ledger).map_err(|e| cannot_read(self.dir, &e))?;
-        let mut expected = ledger.last().map_or(1, |last| last + 1);
-        let all = numbers(self.dir, Part::Journal).map_err(|e| cannot_read(self.dir, &e))?;
-        if all.is_empty() && expected == 1 && self.options.expected_epoch == 0 {
-            return self.begin(expected, *place);
+    fn segments(&mut self, mut place: Place) -> Result<Last, JournalError> {
+        let all = self.numbers(Part::Journal)?;
+        let is_new = self.first == 1 && self.options.expected_epoch == 0 && self.synced == 0;
+        if all.is_empty() && is_new {
+            return self.begin(1, place);
         }
-        let first = expected;
-        for (at, &number) in all.iter().enumerate() {
-            if number != expected {
-                break;
+        for (at, number) in (self.first..).enumerate() {
+            let path = segment_path(self.dir, Part::Journal, number);
+            let is_last = at + 1 == all.len();
+            if all.get(at) != Some(&number) {
+                let why = if at < all.len() { "it is missing" } else { "it is missing: one more was begun" };
+                return self.damaged(&Segment { path, head: self.head(number, place) }, None, why, place);
             }
-            let (path, is_last) = (segment_path(self.dir, Part::Journal, number), at + 1 == all.len());
             let head = match read_head(&path, Part::Journal, number, self.farm) {
-                Ok(head) if (head.first, head.chain) == (place.sequence + 1, place.chain) => head,
-                Ok(_) => {
-                    let why = "this segment does not follow the one before";
-                    return self.damaged(
-                        &Segment { path, head: self.head(number, *place) },
-                        None,
-                        why,
-                        *place,
-                    );
-                }
-                // The farm's very first start was cut short.
-                Err(_) if number == 1 && is_last && self.options.expected_epoch == 0 => {
-                    return self.begin(1, *place);
-                }
-                Err(JournalError(why)) => {
-                    let segment = Segment { path, head: self.head(number, *place) };
-                    return self.damaged(&segment, None, &why, *place);
+                Ok(head) if (head.first, head.chain) == (place.sequence + 1, place.chain) => Ok(head),
+                Ok(_) => Err("this segment does not follow the one before".to_owned()),
+                Err(_) if is_last && is_new => return self.begin(1, place),
+                Err(JournalError(why)) => Err(why),
+            };
+            let head = match head {
+                Ok(head) => head,
+                Err(why) => {
+                    let segment = Segment { path, head: self.head(number, place) };
+                    return self.damaged(&segment, None, &why, place);
                 }
             };
             let segment = Segment { path, head };
             let bytes = fs::read(&segment.path).map_err(|e| cannot_read(&segment.path, &e))?;
-            let end = walk(&bytes, *place, &mut |_| Ok(()))?;
+            let end = walk(&bytes, place, &mut |_| Ok(()))?;
             self.epoch = self.epoch.max(end.epoch);
-            *place = end.place;
+            place = end.place;
+            // The farm's very first start was cut short, or its first record was.
+            if is_last && is_new && place.sequence == 0 && frame::written(&bytes) <= HEAD_BYTES {
+                return self.begin(1, place);
+            }
             if end.sealed {
-                expected += 1;
+                self.sealed = Some((segment.path, bytes[..end.at].to_vec(), end));
                 continue;
             }
-            if !is_last && !self.is_leftover(all[at + 1..].iter().copied(), number, *place) {
+            if !is_last && !self.is_leftover(&all[at + 1..], number, place)? {
                 let why = end.broken.unwrap_or("it ends without a seal, and other segments follow");
-                return self.damaged(&segment, Some((&bytes, end)), why, *place);
+                return self.damaged(&segment, Some((&bytes, end)), why, place);
             }
-            return self.reopen(&segment, &bytes, end);
+            let leftover = all.get(at + 1).map(|next| segment_path(self.dir, Part::Journal, *next));
+            return self.reopen(&segment, &bytes, end, leftover);
         }
-        let path = segment_path(self.dir, Part::Journal, expected);
-        if all.first().is_none_or(|number| *number > first)
-            || all.last().is_some_and(|last| *last >= expected)
-        {
-            return self.damaged(
-                &Segment { path, head: self.head(expected, *place) },
-                None,
-                "it is missing",
-                *place,
-            );
-        }
-        self.damaged(
-            &Segment { path, head: self.head(expected, *place) },
-            None,
-            "it is missing: the segment before was sealed, so there was one",
-            *place,
-        )
+        unreachable!("the numbers of segments end")
     }
 
-    /// A segment that was made and never used, since a crash came before the one in use was sealed: removed.
-    fn is_leftover(&mut self, mut later: impl Iterator<Item = u64>, number: u64, place: Place) -> bool {
-        let (Some(next), None) = (later.next(), later.next()) else { return false };
+    /// A segment that was made and never used, since a crash came before the one in use was sealed.
+    fn is_leftover(&self, later: &[u64], number: u64, place: Place) -> Result<bool, JournalError> {
+        let [next] = *later else { return Ok(false) };
         let path = segment_path(self.dir, Part::Journal, next);
-        let Ok(bytes) = fs::read(&path) else { return false };
-        let empty = bytes.get(HEAD_BYTES..).unwrap_or_default().iter().all(|&byte| byte == 0);
+        let bytes = fs::read(&path).map_err(|e| cannot_read(&path, &e))?;
+        let is_empty = bytes.get(HEAD_BYTES..).unwrap_or_default().iter().all(|&byte| byte == 0);
         let is_ours = match Head::read(&bytes) {
-            Ok(head) => head.first == place.sequence + 1,
+            Ok(head) => head.farm == self.farm && head.first == place.sequence + 1,
             Err(error) => error == HeadError::Broken,
         };
-        next == number + 1 && empty && is_ours && fs::remove_file(&path).is_ok()
+        Ok(next == number + 1 && is_empty && is_ours)
     }
 
-    /// The segment that was in use: what was cut short in it is cut off.
-    fn reopen(&mut self, segment: &Segment, bytes: &[u8], end: End) -> Result<Last, JournalError> {
+    /// The segment that was in use: what was cut short in it is cut off, and so is a successor that was made
+    /// too early.
+    fn reopen(
+        &mut self,
+        segment: &Segment,
+        bytes: &[u8],
+        end: End,
+        leftover: Option<PathBuf>,
+    ) -> Result<Last, JournalError> {
         let written = frame::written(bytes).max(end.at);
-        if ((bytes.len() - written) as u64) < MARGIN_BYTES {
-            let why = "the file is shorter than it was made: its end was cut off";
-            return self.damaged(segment, Some((bytes, end)), why, end.place);
+        let damage = if ((bytes.len() - written) as u64) < MARGIN_BYTES {
+            Some("the file is shorter than it was made: its end was cut off".to_owned())
+        } else if end.place.sequence < self.synced {
+            let why = end.broken.unwrap_or("here the journal ends");
+            Some(format!("{why}, and it was on the disk up to record {}", self.synced))
+        } else {
+            end.broken.filter(|_| !frame::is_torn(bytes, end.at, end.place)).map(str::to_owned)
+        };
+        if let Some(why) = damage {
+            return self.damaged(segment, Some((bytes, end)), &why, end.place);
         }
-        if let Some(why) = end.broken
-            && !frame::is_torn(bytes, end.at, end.place)
-        {
-            return self.damaged(segment, Some((bytes, end)), why, end.place);
-        }
-        let file = OpenOptions::new().read(true).write(true).open(&segment.path);
-        let file = file.map_err(|e| cannot_write(&segment.path, &e))?;
-        let mut medium = (self.options.medium)(file);
         if written > end.at {
-            let zeros = vec![0; written - end.at];
-            let cut = medium.write_at(&zeros, end.at as u64).and_then(|()| medium.sync());
-            cut.map_err(|e| cannot_write(&segment.path, &e))?;
             self.notes.push(format!(
                 "{}: the last {} bytes, after record {}, were not written to their end; they are cut off. \
                  Nobody was told that they were kept",
@@ -281,8 +298,40 @@ impl Opening<'_> {
                 end.place.sequence
             ));
         }
-        let (number, allocated) = (segment.head.number, bytes.len() as u64);
-        Ok(Last { number, end: end.at as u64, allocated, place: end.place, medium })
+        if let Some(path) = leftover {
+            fs::remove_file(&path).and_then(|()| sync_folder(&path)).map_err(|e| cannot_write(&path, &e))?;
+        }
+        self.settle_sealed(end)?;
+        self.settle(segment, bytes, end, bytes.len() as u64)
+    }
+
+    /// Writes the last commit of a segment again, and zeros behind it, and syncs. What was read may be in the
+    /// system's memory alone: the scheduler was killed before its sync ended, or that sync failed, after which
+    /// the system takes the pages for clean. What is replayed must be on the disk.
+    fn settle(&self, segment: &Segment, bytes: &[u8], end: End, length: u64) -> Result<Last, JournalError> {
+        let file = OpenOptions::new().read(true).write(true).open(&segment.path);
+        let file = file.map_err(|e| cannot_write(&segment.path, &e))?;
+        let mut medium = (self.options.medium)(file);
+        let mut tail = bytes[end.commit_at..end.at].to_vec();
+        tail.resize(length as usize - end.commit_at, 0);
+        let written = medium.write_at(&tail, end.commit_at as u64).and_then(|()| medium.sync());
+        written.and_then(|()| sync_folder(&segment.path)).map_err(|e| cannot_write(&segment.path, &e))?;
+        let number = segment.head.number;
+        Ok(Last { number, end: end.at as u64, allocated: length, place: end.place, medium })
+    }
+
+    /// The same for the segment before, where the one in use has no frame yet: its seal may be the last that
+    /// was written.
+    fn settle_sealed(&mut self, end: End) -> Result<(), JournalError> {
+        let Some((path, bytes, sealed)) = self.sealed.take().filter(|_| end.at == HEAD_BYTES) else {
+            return Ok(());
+        };
+        let write = || -> io::Result<()> {
+            let mut medium = (self.options.medium)(OpenOptions::new().read(true).write(true).open(&path)?);
+            medium.write_at(&bytes[sealed.commit_at..], sealed.commit_at as u64)?;
+            medium.sync()
+        };
+        write().map_err(|e| cannot_write(&path, &e))
     }
 
     /// A segment is damaged: refused, or with a person's word cut there. Nothing is deleted.
@@ -305,25 +354,29 @@ impl Opening<'_> {
                  state directory from a copy, or give up what lies behind it with --salvage"
             )));
         }
-        let later = numbers(self.dir, Part::Journal).map_err(|e| cannot_read(self.dir, &e))?;
-        for number in later.into_iter().filter(|number| *number >= segment.head.number) {
+        if readable.is_some() {
+            let aside = free_name(&segment.path);
+            let copy = || fs::copy(&segment.path, &aside).and_then(|_| File::open(&aside)?.sync_all());
+            copy().map_err(|e| cannot_write(&aside, &e))?;
+            self.notes.push(format!("{} is kept as {}", segment.path.display(), aside.display()));
+        }
+        // From the last one down, so that after a crash on the way the same is found damaged again.
+        let number = segment.head.number + u64::from(readable.is_some());
+        for number in self.numbers(Part::Journal)?.into_iter().rev().filter(|later| *later >= number) {
             let path = segment_path(self.dir, Part::Journal, number);
             let aside = free_name(&path);
-            fs::rename(&path, &aside).map_err(|e| cannot_write(&path, &e))?;
+            let moved = fs::rename(&path, &aside).and_then(|()| sync_folder(&path));
+            moved.map_err(|e| cannot_write(&path, &e))?;
             self.notes.push(format!("{} is kept as {}", path.display(), aside.display()));
         }
         self.notes.push(format!("{what}; the journal is cut there"));
+        self.synced = self.synced.min(place.sequence);
         let Some((bytes, end)) = readable else { return self.begin(segment.head.number, place) };
-        let mut last = self.begin_with(&segment.head)?;
-        let good = &bytes[HEAD_BYTES..end.at];
-        let length = (end.at as u64 + 2 * MARGIN_BYTES).max(last.allocated);
-        let copied = last.medium.write_at(good, HEAD_BYTES as u64).and_then(|()| {
-            last.medium.write_at(&vec![0; (length - end.at as u64) as usize], end.at as u64)?;
-            last.medium.sync()
-        });
-        copied.map_err(|e| cannot_write(&segment.path, &e))?;
-        (last.end, last.allocated, last.place) = (end.at as u64, length, end.place);
-        Ok(last)
+        self.settle(segment, bytes, end, (bytes.len() as u64).max(end.at as u64 + 2 * MARGIN_BYTES))
+    }
+
+    fn numbers(&self, part: Part) -> Result<Vec<u64>, JournalError> {
+        numbers(self.dir, part).map_err(|e| cannot_read(self.dir, &e))
     }
 
     fn head(&self, number: u64, place: Place) -> Head {
@@ -332,22 +385,16 @@ impl Opening<'_> {
     }
 
     fn begin(&mut self, number: u64, place: Place) -> Result<Last, JournalError> {
-        let last = self.begin_with(&self.head(number, place))?;
-        Ok(Last { place, ..last })
-    }
-
-    fn begin_with(&mut self, head: &Head) -> Result<Last, JournalError> {
-        let path = segment_path(self.dir, Part::Journal, head.number);
-        let made = new_segment(self.dir, head, self.options);
+        let head = self.head(number, place);
+        let path = segment_path(self.dir, Part::Journal, number);
+        let made = new_segment(self.dir, &head, self.options);
         let (medium, allocated) = made.map_err(|e| cannot_write(&path, &e))?;
-        sync_folder(&path).map_err(|e| cannot_write(&path, &e))?;
-        let place = Place { sequence: head.first - 1, chain: head.chain };
-        Ok(Last { number: head.number, end: HEAD_BYTES as u64, allocated, place, medium })
+        Ok(Last { number, end: HEAD_BYTES as u64, allocated, place, medium })
     }
 }
 
 /// A name beside `path` that nothing has.
-fn free_name(path: &Path) -> std::path::PathBuf {
+fn free_name(path: &Path) -> PathBuf {
     let mut aside = path.with_added_extension("damaged");
     let mut number = 1;
     while aside.exists() {

@@ -9,6 +9,7 @@ use starfarm_protocol::ids::FarmId;
 use starfarm_protocol::journal::frame::{FRAME_BYTES, Frame, MARK, Place, SEAL};
 use starfarm_protocol::journal::segment::{HEAD_BYTES, Head, Part};
 
+use super::synced::Synced;
 use super::{MARGIN_BYTES, Medium, Options, create, segment_path, sync_folder};
 
 /// First step of preallocation; each further one doubles up to ...
@@ -34,6 +35,7 @@ pub(crate) struct Journal {
     pub(super) epoch: u64,
     /// The last record that is in the ledger.
     pub(super) retired: u64,
+    pub(super) synced: Synced,
     /// A write or sync failed: nothing more is believed.
     pub(super) failed: Option<(io::ErrorKind, String)>,
 }
@@ -92,6 +94,7 @@ impl Journal {
         self.allocate(self.end + self.gathered.len() as u64 + 4 * FRAME_BYTES as u64)?;
         self.medium.write_at(&self.gathered, self.end)?;
         self.medium.sync()?;
+        self.synced.write(self.place.sequence)?;
         self.end += self.gathered.len() as u64;
         self.gathered.clear();
         self.gathered.shrink_to(1 << 20);

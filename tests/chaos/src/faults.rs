@@ -11,6 +11,10 @@ pub struct Faults {
     pub delay_us: u64,
     /// And up to this much later still, in microseconds: whoever draws less overtakes whoever drew more.
     pub jitter_us: u64,
+    /// Share of datagrams that are later still.
+    pub late: f64,
+    /// By up to so much, in microseconds.
+    pub late_us: u64,
     /// Share of datagrams that bring an old one along, chosen among the last [`Faults::HISTORY`].
     pub replay: f64,
     /// Share that arrives damaged: a bit turned, or cut short.
@@ -22,8 +26,16 @@ impl Faults {
     pub const HISTORY: usize = 256;
 
     /// A network that does nothing wrong.
-    pub const NONE: Self =
-        Self { loss: 0.0, duplication: 0.0, delay_us: 0, jitter_us: 0, replay: 0.0, corruption: 0.0 };
+    pub const NONE: Self = Self {
+        loss: 0.0,
+        duplication: 0.0,
+        delay_us: 0,
+        jitter_us: 0,
+        late: 0.0,
+        late_us: 0,
+        replay: 0.0,
+        corruption: 0.0,
+    };
 }
 
 /// Datagrams of one direction, counted.

@@ -76,7 +76,10 @@ impl Lane {
     }
 
     fn deliver(&mut self, datagram: &[u8], faults: &Faults, now_us: u64) -> Delivery {
-        let late_us = faults.delay_us + self.random.below(faults.jitter_us + 1);
+        let mut late_us = faults.delay_us + self.random.below(faults.jitter_us + 1);
+        if faults.late > 0.0 && self.random.chance(faults.late) {
+            late_us += self.random.below(faults.late_us + 1);
+        }
         let due_us = now_us + late_us;
         self.counters.reordered += u64::from(due_us < self.latest_due_us);
         self.latest_due_us = self.latest_due_us.max(due_us);
@@ -158,6 +161,10 @@ mod tests {
         let mut sorted = out.clone();
         sorted.sort_by_key(|bytes| u64::from_le_bytes(bytes[..].try_into().unwrap()));
         assert_eq!(sorted, sent());
+
+        let few = Faults { late: 0.1, late_us: 100_000, ..Faults::NONE };
+        let (_, counters) = passed(2, few);
+        assert!((120..280).contains(&counters.reordered), "{counters}");
 
         let (out, counters) = passed(2, Faults { replay: 0.1, ..Faults::NONE });
         assert_eq!(out.len() as u64, COUNT + counters.replayed);

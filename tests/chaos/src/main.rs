@@ -32,6 +32,12 @@ struct Args {
     /// And up to so much later: this reorders
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=60_000))]
     jitter_ms: u64,
+    /// Share that is later by up to --late-ms
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
+    late: f64,
+    /// See --late
+    #[arg(long, value_name = "MS", default_value_t = 500, value_parser = clap::value_parser!(u64).range(..=60_000))]
+    late_ms: u64,
     /// Share that brings an old datagram along
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
     replay: f64,
@@ -70,6 +76,8 @@ fn run(args: &Args) -> Result<(), String> {
         duplication: args.duplication,
         delay_us: args.delay_ms * 1_000,
         jitter_us: args.jitter_ms * 1_000,
+        late: args.late,
+        late_us: args.late_ms * 1_000,
         replay: args.replay,
         corruption: args.corruption,
     });

@@ -123,7 +123,7 @@ impl Farm {
 
     /// A copy of one of the farm's join files, `worker.join` or `admin.join`, that names another address.
     pub fn join_file_at(&self, name: &str, address: SocketAddr) -> PathBuf {
-        rewritten(&self.dir, &self.state().join(name), address)
+        rewritten(&self.dir, &self.state().join(name), address, &format!("at-{}.join", address.port()))
     }
 
     /// Runs a command of the command line on this farm.
@@ -263,12 +263,13 @@ fn address_in(join: &Path) -> Option<SocketAddr> {
     file["addresses"][0].as_str()?.parse().ok()
 }
 
-fn rewritten(dir: &TempDir, join: &Path, address: SocketAddr) -> PathBuf {
+/// A copy, with that name, of a join file that names another address.
+pub(crate) fn rewritten(dir: &TempDir, join: &Path, address: SocketAddr, name: &str) -> PathBuf {
     let text = std::fs::read(join).unwrap_or_else(|error| panic!("{}: {error}", join.display()));
     let mut file: Value =
         serde_json::from_slice(&text).unwrap_or_else(|error| panic!("no join file: {error}"));
     file["addresses"] = Value::from(vec![address.to_string()]);
-    let copy = dir.write(&format!("at-{}.join", address.port()), file.to_string());
+    let copy = dir.write(name, file.to_string());
     // It holds a secret; the programs warn of one that others can read.
     let private = std::fs::set_permissions(&copy, PermissionsExt::from_mode(0o600));
     private.unwrap_or_else(|error| panic!("{}: {error}", copy.display()));

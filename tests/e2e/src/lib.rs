@@ -10,6 +10,7 @@
 //! | `farm` | a scheduler, its workers, and commands to them |
 //! | `patience` | waiting for a condition instead of for a time |
 //! | `skip` | what a test does that cannot run here |
+//! | `torture` | a farm that is killed, stopped and cut by a seed |
 //!
 //! A step that fails panics with all that is known: this crate is for tests only. Nothing here knows the
 //! programs from inside; what they say on their command line and in their files is all there is.
@@ -21,11 +22,12 @@ mod process;
 mod reply;
 mod skip;
 mod temp;
+pub mod torture;
 
 pub use binaries::binary;
 pub use farm::{Farm, program, worker_args};
 pub use patience::{GUARD, until, until_some};
-pub use process::{Daemon, alive, end, run, running_with};
+pub use process::{Daemon, alive, end, run, run_within, running_with};
 pub use reply::{Reply, each_done_once, stdouts, units};
 pub use rustix::process::{Pid, Signal};
 pub use skip::skip;

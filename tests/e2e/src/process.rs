@@ -158,7 +158,15 @@ pub fn running_with(text: &str) -> Vec<u32> {
 ///
 /// # Panics
 /// It cannot be started, or does not end.
-pub fn run(mut command: Command) -> Reply {
+pub fn run(command: Command) -> Reply {
+    run_within(command, GUARD)
+}
+
+/// As [`run`], for a command that may take long.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_within(mut command: Command, guard: Duration) -> Reply {
     let line = format!("{command:?}");
     let child = command
         .stdin(Stdio::null())
@@ -171,10 +179,10 @@ pub fn run(mut command: Command) -> Reply {
     std::thread::spawn(move || {
         let _ = done.send(child.wait_with_output());
     });
-    let Ok(output) = ended.recv_timeout(GUARD) else {
+    let Ok(output) = ended.recv_timeout(guard) else {
         // Nobody has waited for it yet, so that the number is still its own.
         let _ = kill_process(pid, Signal::KILL);
-        panic!("{line} has not ended after {} s", GUARD.as_secs());
+        panic!("{line} has not ended after {} s", guard.as_secs());
     };
     let output = output.unwrap_or_else(|error| panic!("cannot read what {line} wrote: {error}"));
     Reply::new(line, code(output.status), &output.stdout, &output.stderr)

@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
+/// Set, it keeps the directories of tests and soaks, for a look at what went wrong.
+const KEEP: &str = "STARFARM_KEEP";
+
 /// A directory that is removed with everything in it. Its path is short: a Unix socket below it must fit
 /// into 108 bytes.
 #[derive(Debug)]
@@ -45,6 +48,10 @@ impl TempDir {
 
 impl Drop for TempDir {
     fn drop(&mut self) {
+        if std::env::var_os(KEEP).is_some() {
+            eprintln!("kept: {}", self.0.display());
+            return;
+        }
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

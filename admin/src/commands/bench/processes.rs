@@ -55,7 +55,8 @@ impl Farm {
         let mut scheduler = Daemon::start(&scheduler_arguments(&state, dispatch), &folder.0.join("s.log"))?;
         let client = ready(signals, || {
             check(&mut scheduler, "scheduler")?;
-            match Client::connect(&state) {
+            // Its socket is there before all else; it answers once its state is read and its keys are written.
+            match Client::connect(&state).and_then(|mut client| client.nodes().map(|_| client)) {
                 Ok(client) => Ok(Some(client)),
                 Err(failure) if failure.exit == Exit::Unreachable => Ok(None),
                 Err(failure) => Err(failure),

@@ -1,0 +1,26 @@
+//! Torture: a farm of real processes behind a bad network, whose processes are killed, stopped and started
+//! again by a seed while a job runs. At the end everything that can be seen from outside must be exact.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `plan` | how much is to go wrong, and the faults that follow from a seed |
+//! | `stage` | the processes, the network between them, and commands to them |
+//! | `work` | the job, and what must have come out of it |
+//! | `promise` | commands that were acknowledged, and whether they are in force after a restart |
+//! | `director` | the course of a run: what happens when |
+//! | `report` | what is told of a run |
+//!
+//! A violation panics with all that is known. Nothing here looks into the farm's files but by `starfarm
+//! audit`.
+
+mod director;
+mod plan;
+mod promise;
+mod report;
+mod stage;
+mod work;
+
+pub use director::run;
+pub use plan::{Kind, Plan};
+pub use report::Report;
+pub use stage::Stage;
