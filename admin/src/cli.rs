@@ -333,6 +333,9 @@ pub(crate) struct Dispatch {
     /// Turn the seal off, to see what it costs
     #[arg(long, hide = true)]
     pub(crate) no_seal: bool,
+    /// Keep no journal: shows what it costs
+    #[arg(long)]
+    pub(crate) no_journal: bool,
 }
 
 const SLOTS_MAX: i64 = starfarm_protocol::limits::SLOTS_MAX as i64;

@@ -81,7 +81,9 @@ pub(crate) fn restart(
         }
     }
     let outputs_error = |e: std::io::Error| SchedulerError::State(format!("the outputs cannot be used: {e}"));
-    let mut outputs = OutputStore::open(&state.file("outputs"), after).map_err(outputs_error)?;
+    // The ledger gives no outputs again: what lies before it was synced.
+    let given_again_after = after.max(journal.retired());
+    let mut outputs = OutputStore::open(&state.file("outputs"), given_again_after).map_err(outputs_error)?;
     let mut replayed = 0_u64;
     journal.replay(after, &mut |framed| {
         let record = Record::decode(framed.kind, framed.body).map_err(|_| {

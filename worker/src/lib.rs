@@ -44,5 +44,11 @@ pub fn run(options: &Options) -> Result<(), WorkerError> {
         exec::keep_watch();
         return Ok(());
     }
+    // A worker of which a part has panicked must not look alive.
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        before(panic);
+        std::process::abort();
+    }));
     node::Node::start(options)?.run()
 }

@@ -134,7 +134,7 @@ mod tests {
     use crate::commands::job::testing::job as some_job;
 
     fn dispatch(tasks: u64) -> Dispatch {
-        Dispatch { tasks, nodes: 2, slots: 1, no_seal: false }
+        Dispatch { tasks, nodes: 2, slots: 1, no_seal: false, no_journal: false }
     }
 
     #[test]

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use starfarm_protocol::admin::frames::FrameReader;
 use starfarm_protocol::admin::{
-    ErrorCode, JobInfo, JobVerb, KeyInfo, MaxFailuresField, NeverWord, NodeVerb, Place, Request, Response, Submit,
+    ErrorCode, JobInfo, JobVerb, KeyInfo, MaxFailuresField, NeverWord, NodeVerb, Place, Request, Response,
+    Submit,
 };
 use starfarm_protocol::ids::{ContentHash, JobId, JoinKeyId, PublicKey};
 use starfarm_protocol::seal::{Action, Role};
