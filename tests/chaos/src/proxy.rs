@@ -43,14 +43,29 @@ impl Direction {
     }
 }
 
+/// Who is shown each datagram as it comes in, before anything goes wrong with it, with the worker's address.
+type Tap = Box<dyn FnMut(Direction, SocketAddr, &[u8]) + Send>;
+
 /// What the proxy's owner can change while it runs, and look at.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Control {
     faults: [Faults; 2],
     cut: [bool; 2],
     counters: [Counters; 2],
+    tap: Option<Tap>,
     cut_streams: bool,
     stop: bool,
+}
+
+impl std::fmt::Debug for Control {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { faults, cut, counters, .. } = self;
+        f.debug_struct("Control")
+            .field("faults", faults)
+            .field("cut", cut)
+            .field("counters", counters)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A proxy that runs until it is dropped.
@@ -118,6 +133,11 @@ impl Proxy {
     /// Cuts a direction, or mends it.
     pub fn set_cut(&self, direction: Direction, cut: bool) {
         lock(&self.control).cut[direction.index()] = cut;
+    }
+
+    /// Shows each datagram, as it comes in and with the worker's address, to `tap`, which must be quick.
+    pub fn set_tap(&self, tap: impl FnMut(Direction, SocketAddr, &[u8]) + Send + 'static) {
+        lock(&self.control).tap = Some(Box::new(tap));
     }
 
     /// From now on this becomes of TCP.
@@ -248,7 +268,10 @@ impl Mover {
     fn pass(&mut self, peer: usize, direction: Direction, datagram: &[u8]) {
         let now_us = self.now_us();
         let (faults, cut) = {
-            let control = lock(&self.control);
+            let mut control = lock(&self.control);
+            if let Some(tap) = &mut control.tap {
+                tap(direction, self.peers[peer].address, datagram);
+            }
             (control.faults[direction.index()], control.cut[direction.index()])
         };
         let mut out = Vec::new();
@@ -364,6 +387,19 @@ mod tests {
         assert_eq!(after(&proxy, Direction::Up, 1).cut, 1);
         proxy.set_cut(Direction::Up, false);
         there_and_back(&server, &client, b"found");
+    }
+
+    #[test]
+    fn a_tap_is_shown_what_comes_in_though_it_is_lost() {
+        let (proxy, _server, client) = echo();
+        let (shown, seen) = std::sync::mpsc::channel();
+        proxy.set_tap(move |direction, from, bytes| {
+            let _ = shown.send((direction, from, bytes.to_vec()));
+        });
+        proxy.set_all_faults(Faults { loss: 1.0, ..Faults::NONE });
+        client.send(b"x").unwrap();
+        let expected = (Direction::Up, client.local_addr().unwrap(), b"x".to_vec());
+        assert_eq!(seen.recv_timeout(GUARD).unwrap(), expected);
     }
 
     #[test]
