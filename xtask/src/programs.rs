@@ -21,6 +21,8 @@ struct Program {
 const PROGRAMS: &[Program] = &[
     Program { package: "iproute2", name: "ip", used_by: "tests that cut or slow a network link" },
     Program { package: "util-linux", name: "setsid", used_by: "tests of programs that leave their group" },
+    Program { package: "util-linux", name: "unshare", used_by: "tests of power cuts" },
+    Program { package: "e2fsprogs", name: "mkfs.ext4", used_by: "tests of power cuts" },
     Program { package: "mount", name: "mount", used_by: "tests of a disk that is full" },
     Program { package: "coreutils", name: "sleep", used_by: "tests that run a command job" },
 ];

@@ -73,6 +73,14 @@ const SOAKS: &[Soak] = &[
             "run --release -p starfarm-e2e --bin starfarm-torture -- command",
         ],
     },
+    Soak {
+        name: "power-cut",
+        why: "100 power cuts under load, as root; 5 minutes",
+        cargo: &[
+            "build --release --workspace --bins",
+            "run --release -p starfarm-e2e --bin starfarm-power-cut",
+        ],
+    },
 ];
 
 /// Runs the soaks of these `names`, all without any, or only prints what would run.

@@ -9,6 +9,7 @@
 //! | `reply` | what a command of the command line said |
 //! | `farm` | a scheduler, its workers, and commands to them |
 //! | `patience` | waiting for a condition instead of for a time |
+//! | `power` | power cuts and full disks under a scheduler |
 //! | `skip` | what a test does that cannot run here |
 //! | `torture` | a farm that is killed, stopped and cut by a seed |
 //!
@@ -18,6 +19,7 @@
 mod binaries;
 mod farm;
 mod patience;
+pub mod power;
 mod process;
 mod reply;
 mod skip;

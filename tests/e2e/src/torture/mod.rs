@@ -22,5 +22,5 @@ mod work;
 
 pub use director::run;
 pub use plan::{Kind, Plan};
-pub use report::Report;
+pub use report::{Report, middle};
 pub use stage::Stage;

@@ -40,6 +40,8 @@ pub struct Plan {
     pub stream_cuts: usize,
     /// What the network does to each datagram.
     pub faults: Faults,
+    /// The scheduler's `--checkpoint-seconds`.
+    pub checkpoint_seconds: u64,
     /// A farm that makes no progress for so long hangs.
     pub patience: Duration,
 }
@@ -72,6 +74,7 @@ impl Plan {
             partitions: 2,
             stream_cuts: 5,
             faults: NETWORK,
+            checkpoint_seconds: 5,
             patience: Duration::from_secs(180),
         }
     }
@@ -88,6 +91,7 @@ impl Plan {
             pause: Duration::from_secs(6),
             partitions: 1,
             stream_cuts: 1,
+            checkpoint_seconds: 1,
             ..Self::full(kind)
         }
     }

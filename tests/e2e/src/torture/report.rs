@@ -51,7 +51,7 @@ impl Report {
 }
 
 /// The middle one, and the largest.
-pub(crate) fn middle(times: &[Duration]) -> String {
+pub fn middle(times: &[Duration]) -> String {
     let mut sorted = times.to_vec();
     sorted.sort_unstable();
     match (sorted.get(sorted.len() / 2), sorted.last()) {

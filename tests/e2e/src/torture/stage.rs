@@ -28,7 +28,8 @@ pub struct Stage {
     pub proxy: Proxy,
     address: SocketAddr,
     state: PathBuf,
-    extra: Vec<String>,
+    /// More arguments for the scheduler, and for workers.
+    args: [Vec<String>; 2],
     starts: usize,
     /// The scheduler was ended on purpose.
     away: bool,
@@ -42,14 +43,21 @@ impl Stage {
     ///
     /// # Panics
     /// It does not come up; so do all below where what they ask for does not come about.
-    pub fn set(workers: usize, seed: u64) -> Self {
+    pub fn set(workers: usize, seed: u64, scheduler_args: &[&str]) -> Self {
         let dir = TempDir::new();
         let state = dir.path().join("farm");
-        Self::set_in(dir, state, workers, seed, &[])
+        Self::set_in(dir, state, workers, seed, scheduler_args, &[])
     }
 
-    /// As [`Stage::set`], with the scheduler's state elsewhere and more arguments for all daemons.
-    pub fn set_in(dir: TempDir, state: PathBuf, workers: usize, seed: u64, extra: &[&str]) -> Self {
+    /// As [`Stage::set`], with the scheduler's state elsewhere and more arguments for workers too.
+    pub fn set_in(
+        dir: TempDir,
+        state: PathBuf,
+        workers: usize,
+        seed: u64,
+        scheduler_args: &[&str],
+        worker_args: &[&str],
+    ) -> Self {
         let address = free_address();
         let proxy = Proxy::start(address, seed).unwrap_or_else(|error| panic!("no proxy: {error}"));
         let mut stage = Self {
@@ -58,7 +66,8 @@ impl Stage {
             proxy,
             address,
             state,
-            extra: extra.iter().map(|&word| word.to_owned()).collect(),
+            args: [scheduler_args, worker_args]
+                .map(|args| args.iter().map(|&word| word.to_owned()).collect()),
             starts: 0,
             away: false,
             started: Instant::now(),
@@ -88,7 +97,7 @@ impl Stage {
     pub fn start_scheduler(&mut self) {
         let mut command = program("starfarm-scheduler", self.dir.path());
         command.arg("--state").arg(&self.state).args(["--listen", &self.address.to_string()]);
-        command.args(["--advertise", &self.proxy.address().to_string()]).args(&self.extra);
+        command.args(["--advertise", &self.proxy.address().to_string()]).args(&self.args[0]);
         self.started = Instant::now();
         self.scheduler = Some(Daemon::start("scheduler", command, self.dir.path()));
         self.starts += 1;
@@ -149,7 +158,7 @@ impl Stage {
         }
         let mut command = program("starfarm-worker", self.dir.path());
         command.args(worker_args(&name, &copy, &self.dir.path().join(format!("state-{name}"))));
-        command.args(["--slots", "1"]).args(&self.extra);
+        command.args(["--slots", "1"]).args(&self.args[1]);
         self.workers[worker] = Some(Daemon::start(&name, command, self.dir.path()));
     }
 
@@ -186,6 +195,11 @@ impl Stage {
     pub fn ask(&self, args: &[&str]) -> Value {
         let args: Vec<&str> = ["--output", "json"].iter().chain(args).copied().collect();
         self.cli(&args).exits(0).json()
+    }
+
+    /// Audits the state directory; returns what the audit prints.
+    pub fn audit(&self) -> String {
+        self.cli(&["audit", &self.state.to_string_lossy()]).exits(0).stdout.clone()
     }
 
     /// Submits a job; its number is returned.

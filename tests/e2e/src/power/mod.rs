@@ -1,0 +1,18 @@
+//! Power cuts: the scheduler's state lies on a file system in an image file. At a chosen moment the scheduler
+//! is stopped and the image copied as it is, with nothing that was not synced; the farm goes on with the
+//! copy. What was acknowledged before must be there.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `disk` | file systems in image files, mounted and always unmounted |
+//! | `wiretap` | which results the scheduler acknowledged, read from the datagrams themselves |
+//! | `cut` | the course of a run |
+//!
+//! The seal is off, so that acknowledgements can be read on the way; all of it stays on loopback.
+
+mod cut;
+mod disk;
+mod wiretap;
+
+pub use cut::{CutReport, Cuts, cut_power};
+pub use disk::{Disk, Lack};
