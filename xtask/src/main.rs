@@ -4,6 +4,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod check;
+mod mutants;
 mod programs;
 mod skips;
 mod soak;
@@ -40,6 +41,11 @@ enum Task {
         #[arg(long)]
         list: bool,
     },
+    /// Plants bugs in a copy of the tree, one at a time, and sees that a test catches each
+    Mutants {
+        /// Which ones; all when none is named
+        names: Vec<String>,
+    },
     /// What CI runs: test, then check
     Ci,
 }
@@ -54,6 +60,7 @@ fn main() -> ExitCode {
         }
         Task::Check => check::run(&mut steps),
         Task::Soak { names, list } => soak::run(&mut steps, &names, list),
+        Task::Mutants { names } => mutants::run(&mut steps, &names),
         Task::Ci => {
             test::run(&mut steps);
             check::run(&mut steps);
