@@ -104,6 +104,8 @@ pub struct Farm {
     pub(crate) gathered: Option<Gathered>,
     /// Leases whose records are not durable: sequence, job, mark.
     pub(crate) leasing: VecDeque<(u64, JobId, u128)>,
+    /// It was made from records, and had no turn yet.
+    pub(crate) restored: bool,
     /// Nodes of before the start that have not said what they hold.
     pub(crate) unsettled: BTreeSet<NodeId>,
     /// When what nobody said to hold goes to gq; `u64::MAX` once it has.
@@ -133,6 +135,7 @@ impl Farm {
             next_attempt: Attempt::before_epoch(config.epoch).0 + 1,
             gathered: None,
             leasing: VecDeque::new(),
+            restored: false,
             unsettled: BTreeSet::new(),
             release_us: u64::MAX,
             config,
@@ -159,6 +162,9 @@ impl Farm {
 
     /// Refills gq, assigns tasks to nodes with room, and packs what is to be sent.
     pub fn turn(&mut self, now_us: u64, deeds: &mut Deeds) {
+        if std::mem::take(&mut self.restored) {
+            self.end_what_is_over(now_us, deeds);
+        }
         let marked = std::mem::take(&mut self.marked);
         // Every idle slot gets a task before any node gets work ahead.
         for reach in [Reach::Slots, Reach::Window] {

@@ -70,12 +70,22 @@ impl Restoring {
             }
         }
         // With all of them lost or gone before, their tasks had come back: nobody can hold anything.
+        farm.restored = true;
         farm.release_us = if farm.unsettled.is_empty() { now_us } else { now_us + lost_us };
         farm
     }
 }
 
 impl Farm {
+    /// A crash may have come between the last unit of a job, or what a job could not bear, and the record of
+    /// what follows from it.
+    pub(crate) fn end_what_is_over(&mut self, now_us: u64, deeds: &mut Deeds) {
+        for id in self.jobs.keys().copied().collect::<Vec<_>>() {
+            self.judge(id, now_us, deeds);
+            self.end_if_over(id, now_us, deeds);
+        }
+    }
+
     /// Node `id` has said all that it holds, or will say nothing any more.
     pub(crate) fn settle(&mut self, id: NodeId) {
         if self.unsettled.remove(&id) && self.unsettled.is_empty() {

@@ -493,3 +493,16 @@ fn numbers_of_jobs_and_nodes_are_not_given_twice() {
         "#]],
     );
 }
+
+#[test]
+fn a_job_whose_end_was_lost_though_its_last_unit_was_kept_ends_after_the_restart() {
+    check_after(
+        "submit 20 units 10\n join a slots 1\n ack a\n hold",
+        "done a 0+20\n restart keeping 1\n show 1",
+        expect![[r#"
+            0: job 1 finished
+            0: job 1 finished
+            0: job 1 is finished: done 20, out 0, waiting 0
+        "#]],
+    );
+}

@@ -19,7 +19,8 @@
 //! | `at MS`, `stall MS` | time passes; the scheduler does nothing for so long |
 //! | `hold`, `durable` | records wait from now on; they are durable, now and from now on |
 //! | `checkpoint` | the next scheduler starts from this state and the records behind it |
-//! | `restart` | the scheduler dies with all that is not durable; the next one starts from the records |
+//! | `restart [keeping N]` | the scheduler dies with all that is not durable, but for the next N records; the
+//! next one starts from the records |
 //! | `overflow` | the receive buffer dropped datagrams |
 //! | `show JOB`, `nodes`, `tasks NODE` | prints a job, the nodes' states, how many tasks a node has |
 //! | `credit NODE`, `lease JOB` | prints how many result datagrams it may have under way; up to where units may go |
@@ -170,7 +171,7 @@ impl Bench {
                 assert_eq!(self.durable, self.records.len(), "a checkpoint keeps what is durable");
                 self.checkpoint = (self.farm.snapshot(&mut Deeds::default()).1, self.durable);
             }
-            "restart" => self.restart(),
+            "restart" => self.restart(line.named("keeping", 0) as usize),
             "overflow" => self.farm.on_receive_overflow(self.now_us),
             "lease" => {
                 let lease = print::lease(&self.farm, JobId(line.number(1)));
@@ -383,8 +384,8 @@ impl Bench {
         assert_eq!(self.restored(&snapshot).durable_state(), live, "after\n{}", self.story);
     }
 
-    fn restart(&mut self) {
-        self.records.truncate(self.durable);
+    fn restart(&mut self, keeping: usize) {
+        self.records.truncate(self.durable + keeping);
         self.config.epoch.0 += 1;
         let (state, before) = &self.checkpoint;
         self.farm = self.restored(state.iter().chain(&self.records[*before..]));
