@@ -82,15 +82,32 @@ fn no_zeroed_block_hides_anything() {
     for number in [1, 2] {
         let path = scratch.segment(number);
         let used = files.used(&path);
-        for (size, step) in [(512, 512), (512, 193), (4_096, 4_096), (4_096, 1_021)] {
+        for (size, step) in [(512, 512), (512, 93), (4_096, 4_096), (4_096, 1_021)] {
             for at in (0..used).step_by(step) {
+                // What the second segment holds proves the first one was whole.
+                let synced = number == 2 || at / step % 2 == 0;
                 let opened = open_damaged(&scratch.0, &files, |files| {
                     let end = (at + size).min(files.0[&path].len());
                     files.get(&path)[at..end].fill(0);
+                    files.0.retain(|path, _| synced || !path.ends_with("synced"));
                 });
                 opened.assert_honest(count, &format!("{size} zeros at {at} of segment {number}"));
             }
         }
+    }
+}
+
+#[test]
+fn a_lost_seal_with_records_behind_it_is_refused() {
+    let (scratch, files, _) = two_segments();
+    let path = scratch.segment(1);
+    let used = files.used(&path);
+    for zeros in [1, 30, 50] {
+        let opened = open_damaged(&scratch.0, &files, |files| {
+            files.get(&path)[used - zeros..].fill(0);
+            files.0.retain(|path, _| !path.ends_with("synced"));
+        });
+        assert!(opened.words().contains("00000001.seg"), "{zeros} bytes");
     }
 }
 

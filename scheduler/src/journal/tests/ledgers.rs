@@ -183,7 +183,7 @@ fn retired_segments_are_read_from_the_ledger() {
     let files = Files::of(&scratch.0).0.len();
     assert!(files > 8);
     retirer.retire(0).unwrap();
-    assert_eq!(Files::of(&scratch.0).0.len(), files, "nothing lies before the checkpoint");
+    assert!(!scratch.0.join("ledger").exists(), "nothing lies before the checkpoint");
     retirer.retire(journal.last_sequence()).unwrap();
     let left = |ending: &str| {
         Files::of(&scratch.0).0.keys().filter(|path| path.to_string_lossy().ends_with(ending)).count()
@@ -240,6 +240,26 @@ fn a_crash_while_a_segment_is_retired_loses_nothing() {
         journal.retirer().retire(journal.last_sequence()).unwrap();
         assert!(sum(&read(&open(&scratch.0), 0).unwrap()) == sum(&life), "retired after all");
     }
+}
+
+#[test]
+fn a_ledger_segment_of_another_history_is_refused() {
+    let mut life = life(1_500, 6);
+    let mut ledgers = Vec::new();
+    let scratch = Scratch::new();
+    for node in [NodeId(0), NodeId(1)] {
+        life[0] = Record::Pardoned { node, boot: Boot(1) };
+        Files(BTreeMap::new()).put(&scratch.0);
+        let mut journal = open(&scratch.0);
+        write(&mut journal, &life);
+        journal.retirer().retire(journal.last_sequence()).unwrap();
+        ledgers.push(Files::of(&scratch.0));
+    }
+    let path = scratch.0.join("ledger/00000001.led");
+    ledgers[1].put(&scratch.0);
+    fs::write(&path, &ledgers[0].0[&path]).unwrap();
+    let words = read(&open(&scratch.0), 0).unwrap_err();
+    assert!(words.contains("00000002.led") && words.contains("follow the one before"), "{words}");
 }
 
 #[test]
