@@ -74,6 +74,22 @@ const SOAKS: &[Soak] = &[
         ],
     },
     Soak {
+        name: "restart",
+        why: "the scheduler killed with 10^6 tasks done and 10^4 at workers; 3 minutes",
+        cargo: &[
+            "build --release --workspace --bins",
+            "run --release -p starfarm-e2e --bin starfarm-torture -- restart",
+        ],
+    },
+    Soak {
+        name: "waste",
+        why: "tasks of a second at 20 % loss: how much is computed twice; 2 minutes",
+        cargo: &[
+            "build --release --workspace --bins",
+            "run --release -p starfarm-e2e --bin starfarm-torture -- waste",
+        ],
+    },
+    Soak {
         name: "power-cut",
         why: "100 power cuts under load, as root; 5 minutes",
         cargo: &[

@@ -11,6 +11,7 @@
 //! | `patience` | waiting for a condition instead of for a time |
 //! | `power` | power cuts and full disks under a scheduler |
 //! | `skip` | what a test does that cannot run here |
+//! | `wiretap` | what the scheduler acknowledged, read on the way |
 //! | `torture` | a farm that is killed, stopped and cut by a seed |
 //!
 //! A step that fails panics with all that is known: this crate is for tests only. Nothing here knows the
@@ -25,6 +26,7 @@ mod reply;
 mod skip;
 mod temp;
 pub mod torture;
+mod wiretap;
 
 pub use binaries::binary;
 pub use farm::{Farm, program, worker_args};

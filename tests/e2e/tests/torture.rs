@@ -12,3 +12,10 @@ fn a_search_survives_kills_pauses_and_cuts_and_every_planted_hit_is_there_once()
 fn programs_that_append_to_a_file_have_all_run_and_none_is_called_done_that_has_not() {
     println!("{}", torture::run(&Plan::quick(Kind::Command)));
 }
+
+#[test]
+fn a_network_that_loses_a_fifth_makes_workers_compute_little_twice() {
+    let report = torture::run(&Plan::waste(200, 10));
+    println!("{report}");
+    assert!(report.waste().unwrap() <= 0.1, "{report}");
+}

@@ -1,7 +1,9 @@
 //! `starfarm-torture`: the torture by hand and at full size; `cargo xtask soak` calls it.
 
+use std::time::Duration;
+
 use clap::{Parser, ValueEnum};
-use starfarm_e2e::torture::{self, Kind, Plan};
+use starfarm_e2e::torture::{self, Kind, Plan, Restarts};
 
 /// Kills, stops and cuts a farm of real processes while a job runs, and checks that all of it is exact.
 #[derive(Parser, Debug)]
@@ -39,20 +41,46 @@ enum Name {
     Search,
     /// Programs that append to a file
     Command,
+    /// Programs of a second each, and nothing but a bad network
+    Waste,
+    /// How long the farm is without its scheduler when that is killed
+    Restart,
 }
+
+/// Of what is computed, so much may be computed twice at 20 % loss.
+const WASTE_MAX: f64 = 0.1;
 
 fn main() {
     let args = Args::parse();
-    let kind = match args.kind {
-        Name::Search => Kind::Search,
-        Name::Command => Kind::Command,
+    let mut plan = match (args.kind, args.quick) {
+        (Name::Restart, _) => return restart(&args),
+        (Name::Search, true) => Plan::quick(Kind::Search),
+        (Name::Search, false) => Plan::full(Kind::Search),
+        (Name::Command, true) => Plan::quick(Kind::Command),
+        (Name::Command, false) => Plan::full(Kind::Command),
+        (Name::Waste, true) => Plan::waste(200, 10),
+        (Name::Waste, false) => Plan::waste(4_000, 40),
     };
-    let mut plan = if args.quick { Plan::quick(kind) } else { Plan::full(kind) };
     plan.seed = args.seed;
     plan.units = args.units.unwrap_or(plan.units);
     plan.units_per_task = args.units_per_task.unwrap_or(plan.units_per_task);
     plan.workers = args.workers.unwrap_or(plan.workers);
     plan.worker_kills = args.worker_kills.unwrap_or(plan.worker_kills);
     plan.scheduler_kills = args.scheduler_kills.unwrap_or(plan.scheduler_kills);
-    println!("{}", torture::run(&plan));
+    let report = torture::run(&plan);
+    println!("{report}");
+    let waste = report.waste().filter(|_| args.kind == Name::Waste);
+    assert!(waste.is_none_or(|waste| waste <= WASTE_MAX), "more than a tenth was computed twice");
+}
+
+fn restart(args: &Args) {
+    let wanted = Restarts {
+        tasks_done: args.units.unwrap_or(1_000_000),
+        outstanding: 10_000,
+        repetitions: 5,
+        workers: args.workers.unwrap_or(20),
+        units_per_task: args.units_per_task.unwrap_or(10_000),
+        patience: Duration::from_secs(600),
+    };
+    println!("{}", torture::restarts(&wanted));
 }

@@ -11,12 +11,12 @@ use serde_json::Value;
 use starfarm_chaos::Random;
 
 use super::disk::{Disk, Lack};
-use super::wiretap::Wiretap;
 use crate::Signal;
 use crate::patience::until;
 use crate::reply::units;
 use crate::temp::TempDir;
 use crate::torture::{Stage, middle};
+use crate::wiretap::Wiretap;
 
 /// MiB of the disk.
 const DISK_MIB: u64 = 512;

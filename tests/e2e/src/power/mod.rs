@@ -5,14 +5,12 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `disk` | file systems in image files, mounted and always unmounted |
-//! | `wiretap` | which results the scheduler acknowledged, read from the datagrams themselves |
 //! | `cut` | the course of a run |
 //!
 //! The seal is off, so that acknowledgements can be read on the way; all of it stays on loopback.
 
 mod cut;
 mod disk;
-mod wiretap;
 
 pub use cut::{CutReport, Cuts, cut_power};
 pub use disk::{Disk, Lack};

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use starfarm_chaos::{Direction, Faults, Random, Tcp};
 
+use super::number;
 use super::plan::{Cue, Fault, Plan};
 use super::promise::Promises;
 use super::report::Report;
@@ -162,8 +163,8 @@ impl Director<'_> {
     /// Takes what this life of the scheduler has counted; the next one may have forgotten it.
     fn end_life(&mut self) {
         if let Some((first, last)) = self.life.take() {
-            let grown = |number: &dyn Fn(&Value) -> u64| number(&last).saturating_sub(number(&first));
-            self.report.units_duplicate += grown(&|job| self::number(job, "units_duplicate"));
+            let grown = |count: &dyn Fn(&Value) -> u64| count(&last).saturating_sub(count(&first));
+            self.report.units_duplicate += grown(&|job| number(job, "units_duplicate"));
             self.report.resent += grown(&|job| job["tasks_resent"].as_u64().unwrap_or(0));
         }
         self.waits_for_task = false;
@@ -306,8 +307,4 @@ impl Director<'_> {
         self.report.promises_kept = self.promises.kept;
         self.report
     }
-}
-
-fn number(job: &Value, key: &str) -> u64 {
-    job[key].as_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no {key} in {job}"))
 }

@@ -8,6 +8,7 @@
 //! | `work` | the job, and what must have come out of it |
 //! | `promise` | commands that were acknowledged, and whether they are in force after a restart |
 //! | `director` | the course of a run: what happens when |
+//! | `restart` | how long a farm is without its scheduler |
 //! | `report` | what is told of a run |
 //!
 //! A violation panics with all that is known. Nothing here looks into the farm's files but by `starfarm
@@ -17,10 +18,17 @@ mod director;
 mod plan;
 mod promise;
 mod report;
+mod restart;
 mod stage;
 mod work;
 
 pub use director::run;
 pub use plan::{Kind, Plan};
 pub use report::{Report, middle};
+pub use restart::{RestartReport, Restarts, restarts};
 pub use stage::Stage;
+
+/// A count of units, which travels as text.
+fn number(job: &serde_json::Value, key: &str) -> u64 {
+    job[key].as_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no {key} in {job}"))
+}

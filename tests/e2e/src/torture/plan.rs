@@ -11,6 +11,8 @@ pub enum Kind {
     Search,
     /// Programs that append to a file: what has run can be read there.
     Command,
+    /// The same, and each takes a second.
+    Sleep,
 }
 
 /// A run.
@@ -76,6 +78,20 @@ impl Plan {
             faults: NETWORK,
             checkpoint_seconds: 5,
             patience: Duration::from_secs(180),
+        }
+    }
+
+    /// Nothing but a bad network, and tasks of a second: what is computed twice is wasted.
+    pub fn waste(units: u64, workers: usize) -> Self {
+        Self {
+            units,
+            workers,
+            worker_kills: 0,
+            scheduler_kills: 0,
+            pauses: 0,
+            partitions: 0,
+            stream_cuts: 0,
+            ..Self::full(Kind::Sleep)
         }
     }
 

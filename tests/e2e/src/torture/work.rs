@@ -31,8 +31,9 @@ impl Work {
                 let path = stage.dir.write("torture.toml", search(plan));
                 stage.submit(&[&path.to_string_lossy()])
             }
-            Kind::Command => {
-                let script = format!("echo {{}} $STARFARM_ATTEMPT >> {}", log.display());
+            Kind::Command | Kind::Sleep => {
+                let sleep = if plan.kind == Kind::Sleep { "; sleep 1" } else { "" };
+                let script = format!("echo {{}} $STARFARM_ATTEMPT >> {}{sleep}", log.display());
                 let (range, size) = (format!("0..{}", plan.units), plan.units_per_task.to_string());
                 let args = ["--name", "torture", "--range", &range, "--units-per-task", &size];
                 stage.submit(&[&args[..], &["--", "sh", "-c", &script]].concat())
@@ -55,12 +56,12 @@ impl Work {
 
     /// So many runs of programs there were, if that is what the job is made of.
     pub(crate) fn runs(&self) -> Option<u64> {
-        (self.kind == Kind::Command).then(|| self.ran().1)
+        (self.kind != Kind::Search).then(|| self.ran().1)
     }
 
     /// Nothing may be called done that has not run. `done` was told before this is called.
     pub(crate) fn check_meanwhile(&self, done: u64) {
-        if self.kind == Kind::Command {
+        if self.kind != Kind::Search {
             let (ran, _) = self.ran();
             let units: BTreeSet<u64> = ran.into_iter().map(|(unit, _)| unit).collect();
             assert!(done <= units.len() as u64, "{done} units are called done, {} have run", units.len());
@@ -81,7 +82,7 @@ impl Work {
                 let planted: Vec<u128> = planted(self.units).map(u128::from).collect();
                 assert_eq!(found, planted, "each planted hit is there once");
             }
-            Kind::Command => self.check_outputs(&results["outputs"]),
+            Kind::Command | Kind::Sleep => self.check_outputs(&results["outputs"]),
         }
     }
 

@@ -18,7 +18,6 @@ struct Heard {
     /// Computed results that each worker has sent, by their sequence.
     claims: HashMap<(SocketAddr, u64), Claim>,
     acknowledged: BTreeMap<u64, BTreeSet<u128>>,
-    offers: u64,
     task_acks: u64,
 }
 
@@ -44,10 +43,9 @@ impl Wiretap {
         self.lock().acknowledged.clone()
     }
 
-    /// Messages with tasks that workers were sent, and acknowledgements of tasks that they sent.
-    pub(crate) fn tasks(&self) -> (u64, u64) {
-        let heard = self.lock();
-        (heard.offers, heard.task_acks)
+    /// Acknowledgements of tasks that workers sent.
+    pub(crate) fn task_acks(&self) -> u64 {
+        self.lock().task_acks
     }
 }
 
@@ -71,7 +69,6 @@ impl Heard {
                         (first..=last).for_each(|sequence| self.acknowledge(worker, sequence));
                     }
                 }
-                (Direction::Down, Message::Offers(_)) => self.offers += 1,
                 _ => {}
             }
         }
