@@ -97,7 +97,7 @@ impl Blobs {
     }
 
     /// Keeps a content; says its hash. One that is there already takes no more room. It is durable after
-    /// [`Blobs::sync`].
+    /// a sync of [`Blobs::unsynced`]'s file.
     pub(crate) fn put(&mut self, content: &[u8]) -> io::Result<ContentHash> {
         let hash = ContentHash::of(content);
         if self.whole(&hash)?.is_none() {
@@ -107,11 +107,6 @@ impl Blobs {
             self.index.insert(hash, Content::new(entry, State::Whole, Instant::now()));
         }
         Ok(hash)
-    }
-
-    /// Makes all that was put durable; does nothing where that is so already.
-    pub(crate) fn sync(&mut self) -> io::Result<()> {
-        self.unsynced().map_or(Ok(()), |file| file.sync_data())
     }
 
     /// The file, where it needs a sync: for the one thread that does so without holding up readers. What was
@@ -227,8 +222,7 @@ mod tests {
         blobs.put(b"one").unwrap();
         assert!(blobs.unsynced().is_none());
         blobs.put(b"two").unwrap();
-        blobs.sync().unwrap();
-        assert!(blobs.unsynced().is_none());
+        assert!(blobs.unsynced().is_some());
         fs::remove_file(path).unwrap();
     }
 
@@ -293,7 +287,6 @@ mod tests {
         let path = scratch("retain");
         let mut blobs = open(&path);
         let hashes: Vec<_> = (0..8_u8).map(|i| blobs.put(&vec![i; 1 << 20]).unwrap()).collect();
-        blobs.sync().unwrap();
         let blocks = |blobs: &Blobs| rustix::fs::fstat(&*blobs.file.file()).unwrap().st_blocks / 2_048;
         assert!(blocks(&blobs) >= 8);
         blobs.retain(|_, idle| idle < Duration::from_secs(3_600)).unwrap();

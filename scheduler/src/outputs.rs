@@ -122,6 +122,7 @@ impl OutputStore {
     }
 
     /// Sequence of the last record of `job` that is here; 0: none is.
+    #[cfg(test)]
     pub(crate) fn last_sequence(&mut self, job: JobId) -> io::Result<u64> {
         Ok(self.job(job, false)?.map_or(0, |file| file.last))
     }

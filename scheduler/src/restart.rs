@@ -1,13 +1,14 @@
 //! A start: the checkpoint, then what the journal has beyond it, become the farm again; the epoch is raised
 //! durably. Nothing is listened to before that.
 
+use std::collections::HashSet;
 use std::time::Instant;
 
 use starfarm_protocol::ids::{Epoch, JobId};
 use starfarm_protocol::journal::Record;
 use starfarm_scheduler_core::{Config, Farm, Restoring};
 
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, Opened, Saved};
 use crate::error::SchedulerError;
 use crate::journal::{self, Journal};
 use crate::outputs::OutputStore;
@@ -48,22 +49,7 @@ pub(crate) fn restart(
         journal::Options { salvage: decisions.salvage, expected_epoch: state.epoch.0, ..Default::default() };
     let (mut journal, notes) = Journal::open(state.path(), state.farm, &options)?;
     state.notes.extend(notes);
-    let opened = Checkpoint::open(&state.file("checkpoint"), journal.retired())?;
-    state.notes.extend(opened.notes);
-    let (mut checkpoint, mut saved) = (opened.checkpoint, opened.saved);
-    if let Some(ahead) = saved.as_ref().map(|saved| saved.sequence).filter(|s| *s > journal.last_sequence()) {
-        if !decisions.salvage {
-            return Err(SchedulerError::State(format!(
-                "{}: the journal ends at record {}, and the checkpoint has seen record {ahead}: acknowledged \
-                 records are gone. Restore the directory from a copy, or give up what is missing with --salvage",
-                state.path().display(),
-                journal.last_sequence()
-            )));
-        }
-        let opened = checkpoint.discard("it is ahead of the journal")?;
-        state.notes.extend(opened.notes);
-        (checkpoint, saved) = (opened.checkpoint, None);
-    }
+    let (mut checkpoint, saved) = open_checkpoint(state, &journal, decisions)?;
     let known = state.superseded().map_or(0, |later| later.0);
     let epoch = Epoch(state.epoch.0.max(journal.last_epoch()).max(known) + 1);
     let config = config(epoch);
@@ -84,22 +70,7 @@ pub(crate) fn restart(
     // The ledger gives no outputs again: what lies before it was synced.
     let given_again_after = after.max(journal.retired());
     let mut outputs = OutputStore::open(&state.file("outputs"), given_again_after).map_err(outputs_error)?;
-    let mut replayed = 0_u64;
-    journal.replay(after, &mut |framed| {
-        let record = Record::decode(framed.kind, framed.body).map_err(|_| {
-            format!(
-                "record {} of kind {} cannot be read: a newer starfarm wrote it",
-                framed.sequence, framed.kind
-            )
-        })?;
-        restoring.apply(&record).map_err(|why| format!("record {}: {why}", framed.sequence))?;
-        if let Record::Ran { job, attempt, node, units } = &record {
-            let written = outputs.append(framed.sequence, *job, *attempt, *node, units);
-            written.map_err(|e| format!("the outputs cannot be written: {e}"))?;
-        }
-        replayed += 1;
-        Ok(())
-    })?;
+    let replayed = replay(&journal, after, &mut restoring, &mut outputs)?;
     // Before anything is sent: a scheduler of this epoch exists.
     let sequence = journal.last_sequence() + 1;
     let mut body = Vec::new();
@@ -117,9 +88,58 @@ pub(crate) fn restart(
             begun.elapsed().as_secs_f64()
         ));
     }
-    let jobs = farm.jobs().iter().map(|job| job.id).collect::<std::collections::HashSet<JobId>>();
+    let jobs = farm.jobs().iter().map(|job| job.id).collect::<HashSet<JobId>>();
     outputs.retain_only(&jobs).map_err(outputs_error)?;
+    state.notes.extend(outputs.take_notes());
     Ok(Restarted { farm, journal, checkpoint, outputs })
+}
+
+/// The checkpoint, if it fits the journal.
+fn open_checkpoint(
+    state: &mut StateDir,
+    journal: &Journal,
+    decisions: Decisions,
+) -> Result<(Checkpoint, Option<Saved>), SchedulerError> {
+    let Opened { checkpoint, saved, notes } = Checkpoint::open(&state.file("checkpoint"), journal.retired())?;
+    state.notes.extend(notes);
+    let (last, seen) = (journal.last_sequence(), saved.as_ref().map_or(0, |saved| saved.sequence));
+    if seen <= last {
+        return Ok((checkpoint, saved));
+    }
+    if !decisions.salvage {
+        return Err(SchedulerError::State(format!(
+            "{}: the journal ends at record {last}, and the checkpoint has seen record {seen}: acknowledged records \
+             are gone. Restore the directory from a copy, or give up what is missing with --salvage",
+            state.path().display(),
+        )));
+    }
+    let opened = checkpoint.discard("it is ahead of the journal")?;
+    state.notes.extend(opened.notes);
+    Ok((opened.checkpoint, None))
+}
+
+/// Applies all records after `after`; says how many there were.
+fn replay(
+    journal: &Journal,
+    after: u64,
+    restoring: &mut Restoring,
+    outputs: &mut OutputStore,
+) -> Result<u64, SchedulerError> {
+    let mut replayed = 0;
+    journal.replay(after, &mut |framed| {
+        let record = Record::decode(framed.kind, framed.body).map_err(|_| {
+            let (sequence, kind) = (framed.sequence, framed.kind);
+            format!("record {sequence} of kind {kind} cannot be read: a newer starfarm wrote it")
+        })?;
+        restoring.apply(&record).map_err(|why| format!("record {}: {why}", framed.sequence))?;
+        if let Record::Ran { job, attempt, node, units } = &record {
+            let written = outputs.append(framed.sequence, *job, *attempt, *node, units);
+            written.map_err(|e| format!("the outputs cannot be written: {e}"))?;
+        }
+        replayed += 1;
+        Ok(())
+    })?;
+    Ok(replayed)
 }
 
 /// The records of a checkpoint as bytes: length u32, kind u8, body, one after another.

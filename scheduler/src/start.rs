@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::{Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use starfarm_protocol::ids::FarmId;
 use starfarm_protocol::seal::{EpochProofs, KeyStore, Mode, Responder, StaticKey};
 use starfarm_scheduler_core::{Config, Farm};
@@ -24,7 +24,7 @@ use crate::restart::restart;
 use crate::state::{StateDir, random, unix_now_us};
 use crate::threads::command::{Desk, Listeners};
 use crate::threads::dispatcher::Links;
-use crate::threads::journal::JournalThread;
+use crate::threads::journal::{JournalThread, ToJournal};
 use crate::threads::result::ResultThread;
 use crate::threads::{
     CHANNEL_BATCHES, Input, Shared, checkpoint as checkpoint_thread, command, dispatcher, sender, spawn,
@@ -214,7 +214,6 @@ fn wire(
     let (to_dispatcher, inputs) = bounded(CHANNEL_BATCHES);
     let (to_sender, batches) = bounded(CHANNEL_BATCHES);
     let (to_journal, records) = bounded(CHANNEL_BATCHES);
-    let (to_checkpoint, snapshots) = bounded(1);
     let (to_status, events) = bounded(EVENTS_MAX);
     let (revoke, revoked) = bounded(CHANNEL_BATCHES);
     let (changes, changed) = watch::channel(0);
@@ -229,8 +228,8 @@ fn wire(
         to_dispatcher.clone(),
         to_sender.clone(),
         revoked,
-        farm.known_nodes(),
-    );
+    )
+    .knowing(farm.known_nodes());
     let desk = Arc::new(Desk {
         state: Arc::clone(&parts.state),
         shared: Arc::clone(&parts.shared),
@@ -243,26 +242,11 @@ fn wire(
         outputs: Arc::clone(&parts.outputs),
         changes: changed,
         addresses,
-        low_water: kept.low_water,
+        low_water: kept.low_water.clone(),
         incoming: Mutex::new(HashMap::new()),
     });
     let state = Arc::clone(&parts.state);
     let links = Links { inputs, sender: to_sender, journal: to_journal, state, events: to_status, changes };
-    let mut retirer = kept.journal.retirer();
-    let keeper = JournalThread {
-        journal: kept.journal,
-        keeps: parts.options.journal,
-        epoch: parts.state.epoch.0,
-        blobs: Arc::clone(&parts.blobs),
-        outputs: Arc::clone(&parts.outputs),
-        ballast: kept.ballast,
-        inputs: records,
-        dispatcher: to_dispatcher.clone(),
-        shared: Arc::clone(&parts.shared),
-        snapshots: to_checkpoint,
-        checkpoint_records: CHECKPOINT_RECORDS,
-        checkpoint_period: parts.options.checkpoint_period,
-    };
     let shared = Arc::clone(&parts.shared);
     let mut threads = vec![
         spawn("dispatcher", {
@@ -274,15 +258,41 @@ fn wire(
         }),
         spawn("sender", move || sender::run(&batches, starfarm_net::Sender::new(sending))),
     ];
-    threads.push(spawn("journal", move || keeper.run()));
-    let (outputs, checkpoint) = (Arc::clone(&parts.outputs), kept.checkpoint);
-    threads.push(spawn("checkpoint", move || {
-        checkpoint_thread::run(&snapshots, checkpoint, &mut retirer, &outputs)
-    }));
+    threads.extend(spawn_keepers(&parts, kept, records, to_dispatcher.clone()));
     let (dispatcher, shared, quiet) = (to_dispatcher.clone(), Arc::clone(&parts.shared), parts.options.quiet);
     threads.push(spawn("status", move || status::run(&events, &dispatcher, &shared, quiet)));
     threads.push(spawn("command", move || command::run(desk, listeners)));
     Ok(Handle { state: parts.state, address, shared: parts.shared, dispatcher: to_dispatcher, threads })
+}
+
+/// Starts the threads that keep things.
+fn spawn_keepers(
+    parts: &Parts,
+    kept: Kept,
+    inputs: Receiver<ToJournal>,
+    dispatcher: Sender<Input>,
+) -> [JoinHandle<()>; 2] {
+    let (to_checkpoint, snapshots) = bounded(1);
+    let mut retirer = kept.journal.retirer();
+    let journal = JournalThread {
+        journal: kept.journal,
+        keeps: parts.options.journal,
+        epoch: parts.state.epoch.0,
+        blobs: Arc::clone(&parts.blobs),
+        outputs: Arc::clone(&parts.outputs),
+        ballast: kept.ballast,
+        inputs,
+        dispatcher,
+        shared: Arc::clone(&parts.shared),
+        snapshots: to_checkpoint,
+        checkpoint_records: CHECKPOINT_RECORDS,
+        checkpoint_period: parts.options.checkpoint_period,
+    };
+    let (outputs, saver) = (Arc::clone(&parts.outputs), kept.checkpoint);
+    [
+        spawn("journal", move || journal.run()),
+        spawn("checkpoint", move || checkpoint_thread::run(&snapshots, saver, &mut retirer, &outputs)),
+    ]
 }
 
 /// Binds UDP and TCP to the same port. With port 0 the system chooses one that is free for UDP; if it is

@@ -96,7 +96,6 @@ impl Record {
                 numbers(out, &[job.0, u64::from(node.0), boot.0]);
                 put(out, *unit);
             }
-            Record::Pardoned { node, boot } => numbers(out, &[u64::from(node.0), boot.0]),
             Record::Failed { job, unit, failed } => {
                 put(out, job.0.into());
                 put(out, *unit);
@@ -114,6 +113,13 @@ impl Record {
                 encode_totals(&ended.totals, out);
             }
             Record::Deleted { job } => put(out, job.0.into()),
+            other => other.encode_rest(out),
+        }
+    }
+
+    /// Bodies of records about nodes, and of those in checkpoints alone.
+    fn encode_rest(&self, out: &mut Vec<u8>) {
+        match self {
             Record::Node { node, name, boot } => {
                 numbers(out, &[u64::from(node.0), boot.0]);
                 put_text(out, name);
@@ -123,6 +129,7 @@ impl Record {
                 numbers(out, &[job.0, u64::from(node.0)]);
                 put_intervals(out, &[(*lo, *hi)]);
             }
+            Record::Pardoned { node, boot } => numbers(out, &[u64::from(node.0), boot.0]),
             Record::Rating { node, started_us, period, periods } => {
                 numbers(out, &[u64::from(node.0), *started_us, *period, periods.len() as u64]);
                 periods.iter().for_each(|tasks| out.extend_from_slice(&tasks.to_le_bytes()));
@@ -141,6 +148,7 @@ impl Record {
                 encode_totals(totals, out);
             }
             Record::Given { job, node } => numbers(out, &[job.0, u64::from(node.0)]),
+            _ => {}
         }
     }
 

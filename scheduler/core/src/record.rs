@@ -100,28 +100,7 @@ impl Farm {
                 job.lease.mark = job.lease.mark.max(*mark);
                 job.lease.durable = job.lease.mark;
             }
-            Record::Done { job, pieces, hits, .. } => {
-                let job = self.known(*job)?;
-                for &(lo, hi) in pieces {
-                    decide(job, lo, hi, Class::Done)?;
-                }
-                for &(unit, target) in hits {
-                    job.add_hit(unit, target);
-                }
-            }
-            Record::Ran { job, node, units, .. } => {
-                let job = self.known(*job)?;
-                for (unit, outcome) in units {
-                    match outcome.failed {
-                        None => decide(job, *unit, unit + 1, Class::Done)?,
-                        Some(reason) => {
-                            decide(job, *unit, unit + 1, Class::Failed)?;
-                            let (code, node) = (Some(outcome.code), Some(*node));
-                            job.failed.insert(*unit, FailedUnit { reason, code, node });
-                        }
-                    }
-                }
-            }
+            Record::Done { .. } | Record::Ran { .. } | Record::Failed { .. } => self.apply_decided(record)?,
             Record::Tried { job, unit, attempt, node } => {
                 let job = self.known(*job)?;
                 job.deaths.remove(unit);
@@ -131,11 +110,6 @@ impl Farm {
                 self.known(*job)?.deaths.entry(*unit).or_default().push((*node, *boot));
             }
             Record::Pardoned { node, boot } => self.pardon(*node, *boot),
-            Record::Failed { job, unit, failed } => {
-                let job = self.known(*job)?;
-                decide(job, *unit, unit + 1, Class::Failed)?;
-                job.failed.insert(*unit, *failed);
-            }
             Record::Retried { job, units } => self.apply_retried(*job, units)?,
             Record::Ended(Ended { job, state, totals, .. }) => {
                 self.known(*job)?.take_end(*state, *totals);
@@ -165,6 +139,41 @@ impl Farm {
                 self.next_job = self.next_job.max(job.0 + 1);
                 self.next_node = self.next_node.max(node.0.wrapping_add(1));
             }
+        }
+        Ok(())
+    }
+
+    /// Units are done, or failed for good.
+    fn apply_decided(&mut self, record: &Record) -> Result<(), String> {
+        match record {
+            Record::Done { job, pieces, hits, .. } => {
+                let job = self.known(*job)?;
+                for &(lo, hi) in pieces {
+                    decide(job, lo, hi, Class::Done)?;
+                }
+                for &(unit, target) in hits {
+                    job.add_hit(unit, target);
+                }
+            }
+            Record::Ran { job, node, units, .. } => {
+                let job = self.known(*job)?;
+                for (unit, outcome) in units {
+                    match outcome.failed {
+                        None => decide(job, *unit, unit + 1, Class::Done)?,
+                        Some(reason) => {
+                            decide(job, *unit, unit + 1, Class::Failed)?;
+                            let (code, node) = (Some(outcome.code), Some(*node));
+                            job.failed.insert(*unit, FailedUnit { reason, code, node });
+                        }
+                    }
+                }
+            }
+            Record::Failed { job, unit, failed } => {
+                let job = self.known(*job)?;
+                decide(job, *unit, unit + 1, Class::Failed)?;
+                job.failed.insert(*unit, *failed);
+            }
+            _ => {}
         }
         Ok(())
     }

@@ -58,10 +58,9 @@ impl ResultThread {
         dispatcher: Sender<Input>,
         outgoing: Sender<Vec<Outgoing>>,
         revoked: Receiver<PublicKey>,
-        (known, next): (Vec<(NodeId, String)>, NodeId),
     ) -> Self {
         let (sessions, hints, nodes) = (SessionTable::default(), Hints::default(), HashMap::new());
-        let before = known.into_iter().map(|(node, name)| (name, node)).collect();
+        let (before, next) = (HashMap::new(), NodeId(0));
         Self {
             state,
             shared,
@@ -76,6 +75,12 @@ impl ResultThread {
             before,
             next,
         }
+    }
+
+    /// With the nodes of earlier epochs, and the first index that was never given.
+    pub(crate) fn knowing(self, (known, next): (Vec<(NodeId, String)>, NodeId)) -> Self {
+        let before = known.into_iter().map(|(node, name)| (name, node)).collect();
+        Self { before, next, ..self }
     }
 
     /// Runs until the process stops.

@@ -1,6 +1,7 @@
 //! Requests of admin commands, one after another on a connection. The caller's role decides what it may
 //! ask; what it asks of the farm becomes a question to the dispatcher.
 
+use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +14,7 @@ use starfarm_protocol::admin::{
 };
 use starfarm_protocol::ids::{ContentHash, JobId, JoinKeyId, PublicKey};
 use starfarm_protocol::seal::{Action, Role};
-use starfarm_protocol::spec::{HexBytes, JobSpec};
+use starfarm_protocol::spec::{HexBytes, JobSpec, Space, Work};
 use starfarm_scheduler_core as core;
 
 use super::channel::Channel;
@@ -23,6 +24,8 @@ use crate::state::new_secret;
 
 /// Characters of a job's name.
 const JOB_NAME_CHARS_MAX: usize = 200;
+/// Contents that nobody needs stay for so long after they were last named.
+const LATELY: Duration = Duration::from_secs(3_600);
 /// Bytes of a blob in one answer.
 const FETCH_BYTES: usize = 256 * 1024;
 
@@ -204,13 +207,35 @@ async fn job_command(desk: &Desk, id: JobId, verb: JobVerb) -> Response {
         Err(e) => command_error(e, &format!("job {}: `starfarm jobs` lists them", id.0)),
     };
     let response = desk.ask(Box::new(act)).await;
-    if response == Response::Done && verb == JobVerb::Delete {
-        let mut outputs = desk.outputs.lock().expect("a panic under the lock ends the process");
-        if let Err(e) = outputs.delete(id) {
-            return error(ErrorCode::Conflict, format!("the outputs of job {} cannot be deleted: {e}", id.0));
-        }
+    if response == Response::Done
+        && verb == JobVerb::Delete
+        && let Err(e) = give_room_back(desk, id).await
+    {
+        return error(ErrorCode::Conflict, format!("the files of job {} cannot be deleted: {e}", id.0));
     }
     response
+}
+
+/// What a deleted job wrote goes, and contents that no job needs any more.
+async fn give_room_back(desk: &Desk, id: JobId) -> io::Result<()> {
+    desk.outputs.lock().expect("a panic under the lock ends the process").delete(id)?;
+    let Response::Jobs(jobs) = jobs(desk, Vec::new()).await else { return Ok(()) };
+    let mut blobs = desk.blobs.lock().expect("a panic under the lock ends the process");
+    let mut needed = HashSet::new();
+    for job in jobs {
+        needed.insert(job.spec);
+        let Some(bytes) = blobs.read(&job.spec, 0, usize::MAX)? else { continue };
+        match JobSpec::from_bytes(&bytes) {
+            // What it wrote may be named by any content.
+            Ok(JobSpec { work: Work::Command(_), .. }) | Err(_) => return Ok(()),
+            Ok(JobSpec { space: Space::List { chunks, .. }, .. }) => {
+                needed.extend(chunks.iter().map(|chunk| chunk.hash));
+            }
+            Ok(_) => {}
+        }
+    }
+    // What was sent or asked for lately may belong to a job that is just coming in.
+    blobs.retain(|hash, idle| idle < LATELY || needed.contains(hash))
 }
 
 /// Waits for a job's end, or until the time is over.
