@@ -127,17 +127,8 @@ impl Farm {
                 }
             }
             Record::Node { .. } | Record::Mark { .. } | Record::Rating { .. } => self.apply_node(record)?,
-            Record::Rates { job, mean, nodes } => {
-                let job = self.known(*job)?;
-                job.mean_rate = *mean;
-                for &(node, units_per_s, largest) in nodes {
-                    job.rates.insert(node, crate::job::Rate { units_per_s, largest });
-                }
-            }
-            Record::Totals { job, totals } => self.known(*job)?.totals = *totals,
-            Record::Given { job, node } => {
-                self.next_job = self.next_job.max(job.0 + 1);
-                self.next_node = self.next_node.max(node.0.wrapping_add(1));
+            Record::Rates { .. } | Record::Totals { .. } | Record::Given { .. } => {
+                self.apply_known(record)?
             }
         }
         Ok(())
@@ -172,6 +163,26 @@ impl Farm {
                 let job = self.known(*job)?;
                 decide(job, *unit, unit + 1, Class::Failed)?;
                 job.failed.insert(*unit, *failed);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What only checkpoints say.
+    fn apply_known(&mut self, record: &Record) -> Result<(), String> {
+        match record {
+            Record::Rates { job, mean, nodes } => {
+                let job = self.known(*job)?;
+                job.mean_rate = *mean;
+                for &(node, units_per_s, largest) in nodes {
+                    job.rates.insert(node, crate::job::Rate { units_per_s, largest });
+                }
+            }
+            Record::Totals { job, totals } => self.known(*job)?.totals = *totals,
+            Record::Given { job, node } => {
+                self.next_job = self.next_job.max(job.0 + 1);
+                self.next_node = self.next_node.max(node.0.wrapping_add(1));
             }
             _ => {}
         }
