@@ -56,17 +56,17 @@ pub struct Frame<'a> {
 impl Frame<'_> {
     /// Appends the frame that follows `place`, and moves `place` on.
     pub fn write(&self, place: &mut Place, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.extend_from_slice(&[0; 4]);
-        out.extend_from_slice(&(self.body.len() as u32).to_le_bytes());
-        out.extend_from_slice(&crc32c::crc32c(self.body).to_le_bytes());
-        out.extend_from_slice(&self.sequence.to_le_bytes());
-        out.extend_from_slice(&place.chain.to_le_bytes());
-        out.extend_from_slice(&self.commit.to_le_bytes());
-        out.extend_from_slice(&self.epoch.to_le_bytes());
-        out.push(self.kind);
-        let crc = header_crc(&out[start..]);
-        out[start..start + 4].copy_from_slice(&crc.to_le_bytes());
+        let mut header = [0; HEADER_BYTES];
+        header[4..8].copy_from_slice(&(self.body.len() as u32).to_le_bytes());
+        header[8..12].copy_from_slice(&crc32c::crc32c(self.body).to_le_bytes());
+        header[12..20].copy_from_slice(&self.sequence.to_le_bytes());
+        header[20..24].copy_from_slice(&place.chain.to_le_bytes());
+        header[24..32].copy_from_slice(&self.commit.to_le_bytes());
+        header[32..40].copy_from_slice(&self.epoch.to_le_bytes());
+        header[40] = self.kind;
+        let crc = header_crc(&header);
+        header[..4].copy_from_slice(&crc.to_le_bytes());
+        out.extend_from_slice(&header);
         out.extend_from_slice(self.body);
         out.push(END);
         *place = Place { sequence: self.sequence, chain: crc };
