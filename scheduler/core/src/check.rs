@@ -11,7 +11,7 @@ impl Farm {
     /// done + failed + out + pending + abandoned = N for every unfinished job, and gq agrees; O(jobs in jq).
     pub fn check_counters(&self) -> Result<(), String> {
         for id in &self.jq {
-            let job = self.jobs.get(id).ok_or(format!("job {} is in jq only", id.0))?;
+            let job = self.jobs.get(id).ok_or_else(|| format!("job {} is in jq only", id.0))?;
             let coverage = &job.coverage;
             let classes = [Class::Pending, Class::Out, Class::Done, Class::Failed, Class::Abandoned];
             let counted: u128 = classes.map(|class| coverage.count(class)).iter().sum();
@@ -65,7 +65,7 @@ impl Farm {
                 continue;
             }
             *at_node.entry(task.node).or_insert(0) += 1;
-            let node = self.nodes.get(&task.node).ok_or(format!("{task:?} is at no node"))?;
+            let node = self.nodes.get(&task.node).ok_or_else(|| format!("{task:?} is at no node"))?;
             let queued = node.queue.iter().filter(|(_, attempt)| *attempt == task.attempt).count();
             if (task.state == State::Assigned) != (queued == 1) {
                 return Err(format!("{task:?} is {queued} times in its node queue"));
