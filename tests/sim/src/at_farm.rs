@@ -89,6 +89,9 @@ impl Sim {
             return Ok(());
         }
         self.tally.arrived += 1;
+        if self.farm.rightful && self.plan.needs_disk {
+            self.wiretap.on_farm_hears(machine, &letter.bytes, &self.jobs);
+        }
         let (now_us, side) = (self.farm_us(), &mut self.farm);
         side.farm.on_datagram(NodeId(machine), &letter.bytes, now_us, &mut side.deeds);
         self.turn()

@@ -206,10 +206,6 @@ impl Job {
 
     /// A computed result over [lo, hi) is acknowledged.
     pub(crate) fn on_acknowledged(&mut self, lo: u128, hi: u128) -> Result<(), Broken> {
-        if !self.offered.covers(lo, hi) {
-            // A scheduler that does not count gave it out: the right one need not keep it.
-            return Ok(());
-        }
         self.acknowledged.insert(lo, hi);
         rule(self.durable.covers(lo, hi) || self.deleted, "acknowledged only after it is durable", || {
             format!("the result over [{lo}, {hi}) is acknowledged")

@@ -3,6 +3,9 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Instant;
 
 use clap::{Parser, Subcommand};
@@ -27,6 +30,9 @@ enum Command {
         /// A range of seeds, A..B, B exclusive.
         #[arg(long, value_parser = seeds)]
         seeds: Option<std::ops::Range<u64>>,
+        /// Threads that take the seeds of a range.
+        #[arg(long, default_value_t = 1, requires = "seeds")]
+        threads: usize,
         /// The shortened form that the tests run.
         #[arg(long)]
         short: bool,
@@ -42,7 +48,7 @@ fn seeds(text: &str) -> Result<std::ops::Range<u64>, String> {
 }
 
 fn main() -> ExitCode {
-    let Command::Run { file, seed, seeds, short, verbose } = Cli::parse().command;
+    let Command::Run { file, seed, seeds, threads, short, verbose } = Cli::parse().command;
     let scenario = match Scenario::load(&file) {
         Ok(scenario) if short => scenario.shortened(),
         Ok(scenario) => scenario,
@@ -51,22 +57,39 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let one = seeds.is_none();
-    for seed in seeds.unwrap_or(seed..seed + 1) {
-        let begin = Instant::now();
+    let begin = Instant::now();
+    let broken = |seed, violation| {
+        println!("{}: seed {seed}: {violation}", file.display());
+        println!("keep it in tests/seeds/: scenario = \"{}\", seed = {seed}", file.display());
+        ExitCode::FAILURE
+    };
+    let Some(seeds) = seeds else {
         let sim = Sim::new(&scenario, seed);
-        match if verbose { sim.verbose() } else { sim }.run() {
-            Ok(tally) if one => {
-                println!("wall time        {:.2} s", begin.elapsed().as_secs_f64());
-                println!("{tally}");
+        return match if verbose { sim.verbose() } else { sim }.run() {
+            Ok(tally) => {
+                println!("wall time        {:.2} s\n{tally}", begin.elapsed().as_secs_f64());
+                ExitCode::SUCCESS
             }
-            Ok(tally) => println!("seed {seed}: log {:016x}, {} events", tally.log, tally.events),
-            Err(violation) => {
-                println!("{}: seed {seed}: {violation}", file.display());
-                println!("keep it in tests/seeds/: scenario = \"{}\", seed = {seed}", file.display());
-                return ExitCode::FAILURE;
+            Err(violation) => broken(seed, violation),
+        };
+    };
+    let (left, failed, count) = (Mutex::new(seeds.clone()), AtomicBool::new(false), seeds.end - seeds.start);
+    let work = || {
+        while !failed.load(Ordering::Relaxed) {
+            let Some(seed) = left.lock().ok().and_then(|mut left| left.next()) else { return };
+            match Sim::new(&scenario, seed).run() {
+                Ok(tally) => println!("seed {seed}: log {:016x}, {} events", tally.log, tally.events),
+                Err(violation) => {
+                    broken(seed, violation);
+                    failed.store(true, Ordering::Relaxed);
+                }
             }
         }
+    };
+    thread::scope(|scope| (0..threads.max(1)).for_each(|_| drop(scope.spawn(work))));
+    if failed.into_inner() {
+        return ExitCode::FAILURE;
     }
+    println!("{count} seeds, 0 violations, {:.1} s", begin.elapsed().as_secs_f64());
     ExitCode::SUCCESS
 }

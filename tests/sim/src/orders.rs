@@ -77,7 +77,17 @@ impl Sim {
         for &(sequence, order) in &lost {
             rule(sequence > self.answered, "an order that was answered is kept", || format!("{order:?}"))?;
         }
-        self.orders.again.splice(0..0, lost.into_iter().map(|(_, order)| order));
+        let mut again = Vec::new();
+        for (_, order) in lost {
+            match order {
+                // Of its records the first one is left: whoever looks sees that the job is there.
+                Order::Submit(place) if self.jobs[place].id.is_some() => {
+                    self.orders.done.push((survived, order))
+                }
+                _ => again.push(order),
+            }
+        }
+        self.orders.again.splice(0..0, again);
         let (mut jobs, mut drained) = (BTreeMap::new(), BTreeMap::new());
         for &(_, order) in &self.orders.done {
             match order {

@@ -15,6 +15,9 @@ use crate::violation::{Broken, rule};
 struct Line {
     /// Results sent and not acknowledged in a datagram of the scheduler: job, first unit, units, outcome.
     under_way: BTreeMap<u64, (JobId, u128, u64, Outcome)>,
+    /// Results that came to the scheduler before it had given out their units: one that does not count had. It
+    /// owes nothing for these.
+    not_owed: BTreeSet<u64>,
     /// First result that was never sent in this session.
     unsent: u64,
     /// First result that was never sent at all.
@@ -81,6 +84,22 @@ impl Wiretap {
         rule(flights <= usize::from(credit), "result datagrams under way within the credit", || {
             format!("node {machine}: {flights} under way, its credit is {credit}")
         })
+    }
+
+    /// A worker's datagram reaches the right scheduler.
+    pub(crate) fn on_farm_hears(&mut self, machine: u32, bytes: &[u8], jobs: &[Job]) {
+        let line = &mut self.lines[machine as usize];
+        for message in messages(bytes).flatten() {
+            let Message::Results(results) = message else { continue };
+            for entry in results.flatten() {
+                let (lo, hi) = (entry.lo, entry.lo + u128::from(entry.units));
+                if jobs.get(entry.job.0 as usize - 1).is_some_and(|job| job.offered.covers(lo, hi)) {
+                    line.not_owed.remove(&entry.sequence);
+                } else {
+                    line.not_owed.insert(entry.sequence);
+                }
+            }
+        }
     }
 
     /// The scheduler sends a datagram to a worker. `heard`: its incarnation still lives.
@@ -159,6 +178,7 @@ fn acknowledged(
     for sequence in told {
         let Some((id, lo, units, outcome)) = line.under_way.remove(&sequence) else { continue };
         if outcome == Outcome::Done
+            && !line.not_owed.contains(&sequence)
             && let Some(job) = jobs.get_mut(id.0 as usize - 1)
         {
             job.on_acknowledged(lo, lo + u128::from(units))?;

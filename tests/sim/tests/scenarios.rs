@@ -41,8 +41,8 @@ macro_rules! scenarios {
 }
 
 scenarios!(
-    buffers calm clocks commands drain figure3 guangzhou jobs lossy mole old_copies orders poison restarts
-    sick slow_disk storm stragglers swizzle unlike upheaval
+    buffers calm clocks commands drain figure3 guangzhou jobs lossy many million mole old_copies orders poison restarts
+    sick slow_disk storm stragglers supplanted swizzle unlike upheaval
 );
 
 /// The stems of the TOML files in a folder.
