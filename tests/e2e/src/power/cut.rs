@@ -15,8 +15,8 @@ use crate::Signal;
 use crate::patience::until;
 use crate::reply::units;
 use crate::temp::TempDir;
-use crate::torture::{Stage, middle};
-use crate::wiretap::Wiretap;
+use crate::torture::{Stage, middle, number};
+use crate::wiretap::{Intervals, Wiretap};
 
 /// MiB of the disk.
 const DISK_MIB: u64 = 512;
@@ -48,7 +48,7 @@ pub struct CutReport {
     /// Power cuts.
     pub cuts: usize,
     /// Results that were acknowledged, in units, and found again.
-    pub acknowledged: usize,
+    pub acknowledged: u128,
     /// Cuts before which nothing new was acknowledged: they prove little.
     pub idle: usize,
     /// Bytes of the state directory before the last cut.
@@ -85,7 +85,7 @@ struct Cutter {
     /// A job that never ends, and whether it was paused.
     waiting: (String, bool),
     report: CutReport,
-    acknowledged: usize,
+    acknowledged: u128,
     // Gone last: disks are mounted in it.
     ground: TempDir,
 }
@@ -207,7 +207,7 @@ impl Cutter {
     /// What was acknowledged before the cut is there.
     fn check(&mut self) {
         let acknowledged = self.tap.acknowledged();
-        let count: usize = acknowledged.values().map(BTreeSet::len).sum();
+        let count: u128 = acknowledged.values().map(Intervals::count).sum();
         self.report.idle += usize::from(count == self.acknowledged);
         self.acknowledged = count;
         let shown = self.stage.ask(&["jobs"])["jobs"].take();
@@ -236,8 +236,7 @@ impl Cutter {
             self.stage.cli(&["job", "wait", &job.id, "--timeout", "120"]).exits(0);
         }
         for job in &self.jobs {
-            let all = (0..u128::from(job.units)).collect();
-            check_job(&self.stage, job, &self.stage.job(&job.id), &all);
+            check_job(&self.stage, job, &self.stage.job(&job.id), &Intervals::up_to(job.units));
         }
         self.stage.end_workers();
         self.stage.scheduler().signal(Signal::TERM);
@@ -250,16 +249,16 @@ impl Cutter {
 }
 
 /// Requires that a job's results hold each of these units.
-fn check_job(stage: &Stage, job: &Job, shown: &Value, acknowledged: &BTreeSet<u128>) {
-    let done: u64 = shown["units_done"].as_str().and_then(|done| done.parse().ok()).unwrap_or(0);
-    assert!(acknowledged.len() as u64 <= done, "{} units were acknowledged of {shown}", acknowledged.len());
+fn check_job(stage: &Stage, job: &Job, shown: &Value, acknowledged: &Intervals) {
+    let (count, done) = (acknowledged.count(), u128::from(number(shown, "units_done")));
+    assert!(count <= done, "{count} units were acknowledged of {shown}");
     let listed = match job.hits {
         true => "hits",
         false if job.units == PROGRAMS => "outputs",
         false => return,
     };
     let there: BTreeSet<u128> = units(&stage.ask(&["results", &job.id])[listed]).into_iter().collect();
-    let lost: Vec<_> = acknowledged.difference(&there).collect();
+    let lost: Vec<_> = acknowledged.units().filter(|unit| !there.contains(unit)).collect();
     assert!(lost.is_empty(), "acknowledged and lost of job {}: {lost:?}", job.id);
 }
 

@@ -29,6 +29,6 @@ pub use restart::{RestartReport, Restarts, restarts};
 pub use stage::Stage;
 
 /// A count of units, which travels as text.
-fn number(job: &serde_json::Value, key: &str) -> u64 {
+pub(crate) fn number(job: &serde_json::Value, key: &str) -> u64 {
     job[key].as_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no {key} in {job}"))
 }

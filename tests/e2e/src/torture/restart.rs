@@ -14,6 +14,8 @@ use crate::wiretap::Wiretap;
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(1);
+/// Datagrams that were sent before a kill are on their way for less than this.
+const WIRE: Duration = Duration::from_millis(50);
 /// Between two looks by a command.
 const ASK: Duration = Duration::from_millis(100);
 
@@ -86,21 +88,21 @@ pub fn restarts(wanted: &Restarts) -> RestartReport {
             std::thread::sleep(ASK);
         }
         stage.kill_scheduler();
-        let before = tap.task_acks();
+        // What it had sent is still on its way.
+        std::thread::sleep(WIRE);
+        tap.forget_offers();
         stage.start_scheduler();
-        let ready = until(&stage, "the scheduler is ready", || stage.is_ready());
-        report.ready.push(ready);
-        let first = until(&stage, "a worker has a task", || tap.task_acks() > before);
-        report.first_task.push(first);
+        until(&stage, "the scheduler is ready", || stage.is_ready());
+        report.ready.push(stage.since_start());
+        until(&stage, "a worker has a task", || tap.first_task().is_some());
+        report.first_task.push(stage.since_start());
     }
     report
 }
 
-/// Waits; returns the time since the scheduler's start.
-fn until(stage: &Stage, what: &str, is_so: impl Fn() -> bool) -> Duration {
+fn until(stage: &Stage, what: &str, is_so: impl Fn() -> bool) {
     while !is_so() {
         assert!(stage.since_start() < GUARD, "waited in vain until {what}");
         std::thread::sleep(LOOK);
     }
-    stage.since_start()
 }
