@@ -106,6 +106,26 @@ fn a_unit_that_fails_on_every_node_fails_and_no_node_is_sick() {
 }
 
 #[test]
+fn a_node_is_sick_too_when_others_pass_the_very_units_that_it_failed() {
+    check_after(
+        "submit 40 command retries 1 units 5 max-failures never\n join a slots 1\n join b slots 1\n ack a\n ack b",
+        "ran a 0+5 exit1,exit1,exit1,exit1,exit1\n ran b 10+5 exit1,exit1,exit1,exit1,exit1\n nodes
+         ran b 0+4 ok,ok,ok,ok\n nodes\n ran b 4+1 ok\n nodes",
+        expect![[r#"
+            0: to a: ack results [(1, 1)]; offer job 1: 5=10+1
+            0: to b: ack results [(1, 1)]; offer job 1: 6=0+1
+            0: a up, b up
+            0: to b: ack results [(2, 2)]; offer job 1: 7=4+1
+            0: a up, b up
+            0: node a quarantined: failed 5 of 5 units of job 1 that others pass
+            0: to a: withdraw job 1 trim before 8
+            0: to b: ack results [(3, 3)]; offer job 1: 8=11+1
+            0: a quarantined (failed 5 of 5 units of job 1 that others pass), b up
+        "#]],
+    );
+}
+
+#[test]
 fn a_sick_nodes_failure_told_again_spends_nothing_of_what_others_run_now() {
     check_after(
         "submit 100 command units 5 max-failures never\n join a slots 1\n join b slots 1\n ack a\n ack b

@@ -76,6 +76,26 @@ fn a_lease_is_renewed_before_it_is_used_up_and_grows_when_tasks_had_to_wait() {
 }
 
 #[test]
+fn a_lease_that_nobody_waited_for_is_followed_by_one_as_long() {
+    let mut bench = Bench::new(config());
+    bench.run("submit 1000000 units 10\n join a slots 1\n ack a");
+    let mut told = bench.run("lease 1");
+    for lo in (0..5000).step_by(20) {
+        bench.run(&format!("done a {lo}+20 ms 20000\n ack a"));
+        let lease = bench.run("lease 1");
+        if !told.ends_with(&lease) {
+            told += &lease;
+        }
+    }
+    expect![[r#"
+        0: job 1 is leased up to 1610
+        0: job 1 is leased up to 4190
+        0: job 1 is leased up to 6770
+    "#]]
+    .assert_eq(&told);
+}
+
+#[test]
 fn a_lease_never_reaches_beyond_its_job() {
     check_after(
         "join a slots 1",

@@ -382,30 +382,6 @@ fn retried_units_of_an_ended_job_are_wanted_after_a_crash() {
 }
 
 #[test]
-fn what_was_forgiven_stays_forgiven() {
-    check_after(
-        "submit 30 command units 1 max-failures 2\n join a slots 1\n ack a\n ran a 0+1 exit1\n ack a
-         ran a 1+1 exit1\n show 1\n resume 1\n ack a",
-        "show 1\n restart\n hello a\n beat a 2+1\n ran a 2+1 exit1\n show 1\n beat a none\n at 10\n ack a
-         ran a 3+1 exit1\n show 1",
-        expect![[r#"
-            0: job 1 is running: done 0, out 2, waiting 26, unit 0 failed by exit 1, unit 1 failed by exit 1
-            0: node a is back
-            0: to a: welcome epoch 2
-            0: to a: answer 1
-            0: unit 2 of job 1 failed: exit
-            0: job 1 is running: done 0, out 27, waiting 0, unit 0 failed by exit 1, unit 1 failed by exit 1, unit 2 failed by exit 1
-            0: to a: answer 2; ack results [(3, 3)]
-            0: to a: offer job 1: 1099511627777=3+1 1099511627778=4+1
-            10: unit 3 of job 1 failed: exit
-            10: job 1 paused
-            10: to a: ack results [(4, 4)]; withdraw job 1 trim before 1099511627779
-            10: job 1 is paused: done 0, out 1, waiting 25, resent tasks 1, unit 0 failed by exit 1, unit 1 failed by exit 1, unit 2 failed by exit 1, unit 3 failed by exit 1, since 2 units failed, and max_failures is 2: look at `starfarm job show 1`, then resume or cancel it
-        "#]],
-    );
-}
-
-#[test]
 fn a_conflict_and_its_distrust_stay_until_a_person_trusts_the_node() {
     check_after(
         "submit 40 search 2 targets never units 10\n join a slots 1\n ack a\n join b slots 1\n ack b
@@ -426,57 +402,6 @@ fn a_conflict_and_its_distrust_stay_until_a_person_trusts_the_node() {
             0: node b is back
             0: to b: welcome epoch 4
             0: a suspect, b up
-        "#]],
-    );
-}
-
-#[test]
-fn what_was_forgiven_stays_forgiven_over_a_checkpoint() {
-    check_after(
-        "submit 30 command units 1 max-failures 2\n join a slots 1\n ack a\n ran a 0+1 ok\n ack a
-         ran a 1+1 exit1\n ack a\n ran a 2+1 exit1\n resume 1\n ack a",
-        "checkpoint\n restart\n hello a\n beat a 3+1\n ran a 3+1 exit1\n show 1\n beat a none\n at 10
-         ack a\n ran a 4+1 exit1",
-        expect![[r#"
-            0: node a is back
-            0: to a: welcome epoch 2
-            0: to a: answer 1
-            0: unit 3 of job 1 failed: exit
-            0: job 1 is running: done 1, out 26, waiting 0, unit 1 failed by exit 1, unit 2 failed by exit 1, unit 3 failed by exit 1
-            0: to a: answer 2; ack results [(4, 4)]
-            0: to a: offer job 1: 1099511627777=4+1 1099511627778=5+1
-            10: unit 4 of job 1 failed: exit
-            10: job 1 paused
-            10: to a: ack results [(5, 5)]; withdraw job 1 trim before 1099511627779
-        "#]],
-    );
-}
-
-#[test]
-fn a_checkpoint_and_the_records_behind_it_give_the_same_farm() {
-    check_after(
-        "submit 60 command retries 1 units 2\n join a slots 1\n join b slots 1\n ack a\n ack b
-         ran a 0+2 ok,exit1\n ran b 4+2 ok,ok\n hello b boot 2 died 6",
-        "checkpoint\n ack b\n ran b 6+1 ok\n drain b\n pause 1\n show 1\n restart\n show 1\n nodes
-         hello a\n hello b\n beat a 2+2\n beat b none\n at 10\n resume 1\n nodes",
-        expect![[r#"
-            0: to a: offer job 1: 9=8+2
-            0: node b draining
-            0: job 1 paused
-            0: to a: withdraw job 1 trim before 10
-            0: to b: ack results [(1, 1)]; withdraw job 1 trim before 10
-            0: job 1 is paused: done 4, out 6, waiting 50, resent tasks 2
-            0: job 1 is paused: done 4, out 56, waiting 0, resent tasks 2
-            0: a suspect, b suspect
-            0: node a is back
-            0: to a: welcome epoch 2
-            0: node b is back
-            0: to b: welcome epoch 2
-            0: to a: answer 1
-            0: to b: answer 1
-            10: job 1 running
-            10: to a: offer job 1: 1099511627777=1+1
-            10: a up, b draining
         "#]],
     );
 }
