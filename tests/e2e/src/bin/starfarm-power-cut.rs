@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 use clap::Parser;
-use starfarm_e2e::power::{Cuts, cut_power};
+use starfarm_e2e::power::{Cuts, Lack, cut_power, fill_disk};
 
 /// Set once the mounts are our own.
 const INSIDE: &str = "STARFARM_OWN_MOUNTS";
@@ -17,6 +17,9 @@ const LACKS: u8 = 77;
 #[derive(Parser, Debug)]
 #[command(name = "starfarm-power-cut", version)]
 struct Args {
+    /// Fill the disk instead
+    #[arg(long)]
+    full_disk: bool,
     /// So many times
     #[arg(long, default_value_t = 100)]
     cuts: usize,
@@ -37,8 +40,7 @@ fn main() -> ExitCode {
         eprintln!("no mounts of our own: {}", command.exec());
         return ExitCode::from(LACKS);
     }
-    let cuts = Cuts { count: args.cuts, seed: args.seed, fill_step: args.fill_step as usize };
-    match cut_power(&cuts) {
+    match report(&args) {
         Ok(report) => {
             println!("{report}");
             ExitCode::SUCCESS
@@ -48,4 +50,12 @@ fn main() -> ExitCode {
             ExitCode::from(LACKS)
         }
     }
+}
+
+fn report(args: &Args) -> Result<String, Lack> {
+    if args.full_disk {
+        return fill_disk().map(|report| report.to_string());
+    }
+    let cuts = Cuts { count: args.cuts, seed: args.seed, fill_step: args.fill_step as usize };
+    cut_power(&cuts).map(|report| report.to_string())
 }

@@ -6,11 +6,14 @@
 //! | --- | --- |
 //! | `disk` | file systems in image files, mounted and always unmounted |
 //! | `cut` | the course of a run |
+//! | `full` | a disk that fills up |
 //!
 //! The seal is off, so that acknowledgements can be read on the way; all of it stays on loopback.
 
 mod cut;
 mod disk;
+mod full;
 
 pub use cut::{CutReport, Cuts, cut_power};
 pub use disk::{Disk, Lack};
+pub use full::{FullReport, fill_disk};
