@@ -467,3 +467,12 @@ fn a_job_that_bears_everything_never_pauses() {
     let job = bench.farm.jobs().remove(0);
     assert_eq!((job.state.word(), job.failed, job.note.as_str()), ("running", 160, ""));
 }
+
+#[test]
+fn a_unit_that_failed_on_every_node_is_tried_again_all_the_same() {
+    check_after(
+        "submit 1 command retries 3 units 1\n join a slots 1\n ack a\n join b slots 1",
+        "ran a 0+1 exit1\n ack b\n ran b 0+1 exit1\n ack a\n ran a 0+1 exit1\n ack a\n ran a 0+1 ok\n show 1",
+        expect![[r#""#]],
+    );
+}

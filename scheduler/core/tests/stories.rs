@@ -302,6 +302,30 @@ fn a_lost_node_does_not_spend_a_retry() {
 }
 
 #[test]
+fn a_node_that_was_only_silent_was_killed_by_nothing() {
+    check_after(
+        "submit 1 command units 1\n join a slots 1\n ack a\n beat a 0+1 running 0\n join b slots 1",
+        "live 15500 b none\n ack b\n beat a none\n drain a\n hello b boot 2 died 0\n ack b\n hello b boot 3 died 0
+         show 1",
+        expect![[r#"
+            5000: node a suspect: no heartbeat
+            15000: node a lost: 1 tasks back to gq
+            15000: to b: offer job 1: 2=0+1
+            15200: offered 1 tasks again to node b
+            15200: to b: offer job 1: 2=0+1
+            15500: node a is back
+            15500: to a: answer 2
+            15500: node a draining
+            15500: node b joined: 1 slots, boot 0000000000000002
+            15500: to b: welcome epoch 1; offer job 1: 3=0+1
+            15500: node b joined: 1 slots, boot 0000000000000003
+            15500: to b: welcome epoch 1; offer job 1: 4=0+1
+            15500: job 1 is running: done 0, out 1, waiting 0, resent tasks 3
+        "#]],
+    );
+}
+
+#[test]
 fn a_node_whose_tasks_vanish_is_probed_with_one_task_at_growing_pauses_until_a_result_counts() {
     check_after(
         "submit 90 units 10\n join a slots 1\n ack a",
