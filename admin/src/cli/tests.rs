@@ -58,7 +58,7 @@ fn the_names_of_the_contract() {
         starfarm audit DIR --job
         starfarm plan --slots --speed --size --target-seconds --tasks
         starfarm bench
-        starfarm bench dispatch --tasks --nodes --slots
+        starfarm bench dispatch --tasks --nodes --slots --no-journal
     "#]].assert_eq(&(lines.join("\n") + "\n"));
 }
 

@@ -93,14 +93,14 @@ impl Farm {
         if waiting < room {
             self.refill(job_id, ideal, room - waiting, deeds);
         }
-        // What failed here is tried elsewhere while there is an elsewhere.
-        let elsewhere = self.live_nodes > 1;
+        let untried = self.others(job_id, id);
         let mut run: Option<(u128, u128)> = None;
         for _ in 0..room {
             let failures = self.jobs.get(&job_id).map(|job| &job.failures);
             let failed_here = |unit: u128| {
-                let runs = failures.and_then(|failures| failures.get(&unit));
-                elsewhere && runs.is_some_and(|runs| runs.iter().any(|run| run.1 == id))
+                let Some(runs) = failures.and_then(|failures| failures.get(&unit)) else { return false };
+                let failed_at = |id: NodeId| runs.iter().any(|run| run.1 == id);
+                failed_at(id) && untried.iter().any(|&other| !failed_at(other))
             };
             let wanted = |unit: u128| {
                 shunned.as_ref().is_none_or(|shunned| !shunned.contains(unit)) && !failed_here(unit)
@@ -130,6 +130,16 @@ impl Farm {
         if job.state != JobState::Running {
             self.set_state(job_id, JobState::Running, "", deeds);
         }
+    }
+
+    /// Other nodes that could run what fails at node `id`, as far as that matters: what failed here is tried
+    /// elsewhere first.
+    fn others(&self, job_id: JobId, id: NodeId) -> Vec<NodeId> {
+        let Some(job) = self.jobs.get(&job_id).filter(|job| !job.failures.is_empty()) else {
+            return Vec::new();
+        };
+        let others = self.nodes.iter().filter(|(other, node)| **other != id && node.live() && node.greeted);
+        others.map(|(&other, _)| other).filter(|other| !job.refused_by.contains_key(other)).collect()
     }
 
     /// Units that node `id` should not get now, if there are any.

@@ -93,7 +93,7 @@ fn results_have_the_keys_and_types_of_the_contract() {
         output["unit"].is_string() && output["attempt"].is_u64() && output["files"] == Value::Array(vec![])
     );
     assert_eq!((&output["stdout"]["text"], &output["stderr"]["text"]), (&"out\n".into(), &"err\n".into()));
-    assert_eq!(keys(&results["failed"][0]), BTreeSet::from(["unit", "reason", "exit_code"]));
+    assert_eq!(keys(&results["failed"][0]), BTreeSet::from(["unit", "reason", "exit_code", "node"]));
 
     let jobs = farm.ask(&["jobs"]);
     let job = &jobs["jobs"][0];
