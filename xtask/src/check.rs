@@ -1,7 +1,8 @@
-//! What must hold besides the tests: format, lints, the rules of the house, documentation.
+//! What must hold besides the tests: format, lints, the rules of the house, what comes in from outside,
+//! documentation.
 
 use crate::steps::Steps;
-use crate::tidy;
+use crate::{deny, tidy};
 
 /// Runs every check; a failed one does not hide the next.
 pub(crate) fn run(steps: &mut Steps) {
@@ -9,5 +10,6 @@ pub(crate) fn run(steps: &mut Steps) {
     steps.cargo("fmt --all --check", &[]);
     steps.cargo("clippy --workspace --all-targets -- -D warnings", &[]);
     steps.run("tidy", || tidy::run(&root));
+    deny::run(steps);
     steps.cargo("doc --workspace --no-deps", &[("RUSTDOCFLAGS", "-D warnings")]);
 }

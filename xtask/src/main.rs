@@ -4,6 +4,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod check;
+mod deny;
 mod mutants;
 mod programs;
 mod skips;
