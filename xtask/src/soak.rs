@@ -90,6 +90,14 @@ const SOAKS: &[Soak] = &[
         ],
     },
     Soak {
+        name: "hostile",
+        why: "10^6 datagrams that must be refused; 2 minutes",
+        cargo: &[
+            "build --release --workspace --bins",
+            "run --release -p starfarm-e2e --bin starfarm-torture -- hostile",
+        ],
+    },
+    Soak {
         name: "power-cut",
         why: "100 power cuts under load, as root; 5 minutes",
         cargo: &[

@@ -8,6 +8,7 @@
 //! | `process` | a daemon that is ended with its test, and its standard error |
 //! | `reply` | what a command of the command line said |
 //! | `farm` | a scheduler, its workers, and commands to them |
+//! | `hostile` | datagrams that a scheduler must refuse |
 //! | `patience` | waiting for a condition instead of for a time |
 //! | `power` | power cuts and full disks under a scheduler |
 //! | `skip` | what a test does that cannot run here |
@@ -19,6 +20,7 @@
 
 mod binaries;
 mod farm;
+pub mod hostile;
 mod patience;
 pub mod power;
 mod process;

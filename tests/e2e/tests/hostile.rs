@@ -100,3 +100,12 @@ fn tampered_copies_of_a_real_handshake_are_refused_and_the_real_one_is_answered(
     farm.until_nodes_up(1);
     still_works(&farm);
 }
+
+#[test]
+fn forged_replayed_stale_and_wrong_role_datagrams_are_refused_and_change_nothing() {
+    let report = starfarm_e2e::hostile::hostile(2_500);
+    println!("{report}");
+    for (kind, sent, refused) in report.kinds {
+        assert!(refused >= sent - report.dropped, "{kind}: {refused} of {sent}");
+    }
+}

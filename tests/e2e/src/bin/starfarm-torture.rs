@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use starfarm_e2e::hostile::hostile;
 use starfarm_e2e::torture::{self, Kind, Plan, Restarts};
 
 /// Kills, stops and cuts a farm of real processes while a job runs, and checks that all of it is exact.
@@ -45,6 +46,8 @@ enum Name {
     Waste,
     /// How long the farm is without its scheduler when that is killed
     Restart,
+    /// Forged, replayed, stale and wrong-role datagrams
+    Hostile,
 }
 
 /// Of what is computed, so much may be computed twice at 20 % loss.
@@ -54,6 +57,7 @@ fn main() {
     let args = Args::parse();
     let mut plan = match (args.kind, args.quick) {
         (Name::Restart, _) => return restart(&args),
+        (Name::Hostile, _) => return println!("{}", hostile(args.units.unwrap_or(1_000_000) / 4)),
         (Name::Search, true) => Plan::quick(Kind::Search),
         (Name::Search, false) => Plan::full(Kind::Search),
         (Name::Command, true) => Plan::quick(Kind::Command),

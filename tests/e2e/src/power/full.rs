@@ -22,7 +22,7 @@ const LOW_WATER_MIB: u64 = 20;
 /// Units of the job, each a program that writes 300 bytes.
 const UNITS: u64 = 3_000;
 /// A stranger writes so much at a time.
-const FILLER: [u8; 65_536] = [7; 65_536];
+static FILLER: [u8; 65_536] = [7; 65_536];
 
 /// What was seen.
 #[derive(Clone, Debug)]
@@ -104,7 +104,7 @@ pub fn fill_disk() -> Result<FullReport, Lack> {
 fn fill(path: &Path, wanted: impl Fn(u64) -> bool) {
     let file = File::options().create(true).append(true).open(path);
     let mut file = file.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let free_mib = || rustix::fs::statvfs(path).map_or(0, |disk| disk.f_bavail * disk.f_frsize >> 20);
+    let free_mib = || rustix::fs::statvfs(path).map_or(0, |disk| (disk.f_bavail * disk.f_frsize) >> 20);
     while wanted(free_mib()) && file.write_all(&FILLER).is_ok() {}
 }
 

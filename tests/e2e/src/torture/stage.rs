@@ -78,6 +78,11 @@ impl Stage {
         stage
     }
 
+    /// Where the scheduler itself listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// The scheduler's state directory.
     pub fn state(&self) -> &PathBuf {
         &self.state
