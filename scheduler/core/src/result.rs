@@ -11,6 +11,7 @@ use crate::coverage::{Class, Classes, Piece};
 use crate::deed::Deeds;
 use crate::farm::{Farm, Unacknowledged};
 use crate::job::{FailedUnit, Job, JobState, Sizing, WorkFacts};
+use crate::limits::SICK_FAILURES;
 use crate::record::Record;
 use crate::task::{NOBODY, NodeId, State, Task, TaskId};
 
@@ -335,7 +336,14 @@ impl Farm {
         let WorkFacts::Command { retries } = job.facts.work else { return false };
         let runs = job.failures.entry(unit).or_default();
         runs.push((attempt, node));
-        let again = runs.len() <= retries as usize && !job.state.ended();
+        // What a sick node fails spends nothing of the unit's budget, but it has an end all the same: where only
+        // sick nodes are left, somebody must hear of it.
+        let nodes = &self.nodes;
+        let sick = |id: &NodeId| nodes.get(id).is_some_and(|node| node.sick);
+        let spent = runs.iter().filter(|(_, id)| !sick(id)).count();
+        let again = spent <= retries as usize
+            && runs.len() <= retries.saturating_add(SICK_FAILURES) as usize
+            && !job.state.ended();
         let class = if again { Class::Pending } else { Class::Failed };
         let mut pieces = Vec::new();
         job.coverage.change(unit, unit + 1, DONE, class, &mut pieces);

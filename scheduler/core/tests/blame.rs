@@ -66,19 +66,14 @@ fn a_probe_that_fails_makes_the_pause_longer() {
             10050: offered 1 tasks again to node a
             10050: to a: offer job 1: 6=0+1
             10100: a has 1 tasks
-            10100: unit 0 of job 1 failed: exit
-            10100: unit 1 of job 1 failed: exit
-            10100: unit 2 of job 1 failed: exit
-            10100: unit 3 of job 1 failed: exit
-            10100: unit 4 of job 1 failed: exit
             10100: node a quarantined: failed 5 of 5 units of job 1 that others pass
             10100: to a: ack results [(3, 3)]; withdraw job 1 trim before 7
             10100: job 1 is running: done 5, out 10, waiting 85, resent tasks 1
             20200: a has 0 tasks
             20200: a quarantined (failed 5 of 5 units of job 1 that others pass), b up
-            30100: to a: offer job 1: 7=0+1
+            30100: to a: offer job 1: 7=5+5
             30150: offered 1 tasks again to node a
-            30150: to a: offer job 1: 7=0+1
+            30150: to a: offer job 1: 7=5+5
             30200: a has 1 tasks
         "#]],
     );
