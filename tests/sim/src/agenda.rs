@@ -28,6 +28,8 @@ pub(crate) enum What {
     Step(MachineId, u16, u32),
     /// A handshake has succeeded, of the worker of that incarnation with that scheduler.
     Session(MachineId, u32, Reign),
+    /// A scheduler's hint that it does not know the session of that worker with that other scheduler.
+    Hint(MachineId, u32, Reign),
     /// A scheduler starts, if none runs.
     Reign,
     /// The second scheduler of that reign loses the address.

@@ -86,6 +86,9 @@ impl Sim {
         let letter = self.agenda.take(parcel);
         // Once a node's next incarnation has a session, the session of the one before is closed.
         if (letter.life, letter.reign) != (self.farm.sessions[machine as usize], self.farm.reign) {
+            if let Some(delay_us) = self.network.fate(machine, Way::Down)[0] {
+                self.agenda.at(self.now_us + delay_us, What::Hint(machine, letter.life, letter.reign));
+            }
             return Ok(());
         }
         self.tally.arrived += 1;

@@ -65,6 +65,8 @@ pub struct FarmModel {
     pub speed_step_per_slot: u16,
     /// Records between two checkpoints.
     pub checkpoint_records: u64,
+    /// Workers are given proofs of the scheduler's epoch, as where datagrams are sealed.
+    pub proofs: bool,
     /// Its clock may be earlier by up to this after a restart.
     pub clock_back_s: f64,
 }
@@ -78,6 +80,7 @@ impl Default for FarmModel {
             service_us: 0,
             speed_step_per_slot: 1,
             checkpoint_records: 500,
+            proofs: true,
             clock_back_s: 0.0,
         }
     }

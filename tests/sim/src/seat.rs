@@ -94,7 +94,7 @@ pub(crate) fn config(scenario: &Scenario, epoch: Epoch) -> Config {
         heartbeat_us: us(model.heartbeat_s),
         receive_datagrams: model.receive_datagrams,
         speed_step_per_slot: model.speed_step_per_slot,
-        proofs: Some(EpochProofs::new(&key, FARM)),
+        proofs: model.proofs.then(|| EpochProofs::new(&key, FARM, epoch.0.to_le_bytes())),
         ..Config::new(FARM, epoch)
     }
 }

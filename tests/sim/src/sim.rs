@@ -160,6 +160,7 @@ impl Sim {
             What::WorkerTick(machine) => self.worker_tick(machine),
             What::Step(machine, slot, step) => self.step(machine, slot, step),
             What::Session(machine, life, reign) => self.session(machine, life, reign),
+            What::Hint(machine, life, reign) => self.hint(machine, life, reign),
             What::Reign => self.reign(),
             What::Dethrone(reign) => {
                 self.dethrone(reign);
