@@ -15,7 +15,7 @@ use starfarm_protocol::bulk::{self, Chunk};
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId, PublicKey, to_hex};
 use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::seal::{
-    Hints, KeyStore, Mode, Reply, Request, Responder, Role, Secret, SessionTable, StaticKey, epoch_proof,
+    EpochProofs, Hints, KeyStore, Mode, Reply, Request, Responder, Role, Secret, SessionTable, StaticKey,
     stream,
 };
 use starfarm_protocol::spec::{
@@ -84,7 +84,7 @@ fn first_datagram() -> Vec<u8> {
             queue_tasks_max: 4_096,
             receive_datagrams_max: 92,
             known_epoch: Epoch(2),
-            known_proof: epoch_proof(&scheduler_key(), FARM, Epoch(2)),
+            known_proof: EpochProofs::new(&scheduler_key(), FARM, [1, 2, 3, 4, 5, 6, 7, 8]).of(Epoch(2)),
             died_running: vec![],
         });
         p.feedback(&Feedback { speed_ups: 0, slow_downs: 0 });
@@ -96,7 +96,7 @@ fn first_datagram() -> Vec<u8> {
 fn a_session_begins() {
     golden("first-datagram", &first_datagram());
     let welcome = packed(|p| {
-        let proof = epoch_proof(&scheduler_key(), FARM, EPOCH);
+        let proof = EpochProofs::new(&scheduler_key(), FARM, [1, 2, 3, 4, 5, 6, 7, 8]).of(EPOCH);
         p.welcome(&Welcome { farm: FARM, epoch: EPOCH, heartbeat_ms: 1_000, credit: 46, version: 1, proof });
         p.heartbeat_answer(&HeartbeatAnswer { number: 1, credit: 46, epoch: EPOCH });
     });

@@ -318,7 +318,10 @@ impl JobFile {
 }
 
 fn damaged(behind: u64) -> io::Error {
-    let words = format!("the file is damaged there: what follows can be had with --skip {behind}");
+    let words = format!(
+        "the file is damaged before output {behind}. What the job counted is not touched; submit the job again for \
+         its outputs"
+    );
     io::Error::new(io::ErrorKind::InvalidData, words)
 }
 

@@ -151,9 +151,10 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
         if options.advertise.is_empty() { own_addresses(address) } else { options.advertise.clone() };
     let shared = Shared::new(unix_now_us());
     let (farm, key) = (state.farm, StaticKey::from_secret(state.key.private().clone()));
+    let nonce = random()?;
     let receive_datagrams = starfarm_net::receive_buffer_datagrams(&socket);
     let config = |epoch| Config {
-        proofs: Some(EpochProofs::new(&key, farm)),
+        proofs: Some(EpochProofs::new(&key, farm, nonce)),
         receive_datagrams,
         ..Config::new(farm, epoch)
     };

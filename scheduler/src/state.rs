@@ -186,11 +186,7 @@ fn load_farm(dir: &Path, notes: &mut Vec<String>) -> Result<FarmFile, SchedulerE
     let path = dir.join("farm.json");
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            let (farm, epoch) = (FarmId(random()?), Epoch(0));
-            let superseded = None;
-            return Ok(FarmFile { version: FORMAT_VERSION, farm, epoch, started_unix: 0, superseded });
-        }
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return new_farm(dir),
         Err(e) => return Err(SchedulerError::State(format!("cannot read {}: {e}", path.display()))),
     };
     let file: FarmFile = serde_json::from_str(&text).map_err(|e| {
@@ -199,7 +195,13 @@ fn load_farm(dir: &Path, notes: &mut Vec<String>) -> Result<FarmFile, SchedulerE
             path.display()
         ))
     })?;
-    if file.version != FORMAT_VERSION {
+    if file.version < FORMAT_VERSION {
+        return Err(SchedulerError::State(format!(
+            "{} is from a version of starfarm that kept no jobs: start a new farm in an empty directory",
+            path.display()
+        )));
+    }
+    if file.version > FORMAT_VERSION {
         return Err(SchedulerError::State(format!(
             "{} has format version {}, this scheduler knows {FORMAT_VERSION}: use the newer program",
             path.display(),
@@ -212,6 +214,23 @@ fn load_farm(dir: &Path, notes: &mut Vec<String>) -> Result<FarmFile, SchedulerE
              depends on it; set the clock"
         ));
     }
+    Ok(file)
+}
+
+/// A farm that is made now. Its identity is on the disk before anything else of it.
+fn new_farm(dir: &Path) -> Result<FarmFile, SchedulerError> {
+    for kept in ["journal", "ledger", "checkpoint"] {
+        if dir.join(kept).exists() {
+            return Err(SchedulerError::State(format!(
+                "{}: farm.json is missing, but {kept} is there: restore it from a copy of the directory, or start a \
+                 new farm in an empty directory",
+                dir.display()
+            )));
+        }
+    }
+    let (farm, epoch, version) = (FarmId(random()?), Epoch(0), FORMAT_VERSION);
+    let file = FarmFile { version, farm, epoch, started_unix: 0, superseded: None };
+    save(dir, &file)?;
     Ok(file)
 }
 
@@ -284,6 +303,17 @@ mod tests {
             (Epoch(2), Some(Epoch(9))),
             "not raised, so not started"
         );
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_farm_without_its_file_is_not_taken_for_a_new_one() {
+        let dir = scratch("lost");
+        StateDir::open(&dir).unwrap().0.raise_epoch(Epoch(1)).unwrap();
+        fs::create_dir(dir.join("journal")).unwrap();
+        fs::remove_file(dir.join("farm.json")).unwrap();
+        let error = StateDir::open(&dir).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains("farm.json is missing"), "{error}");
         fs::remove_dir_all(dir).unwrap();
     }
 

@@ -163,7 +163,7 @@ pub enum Record {
         /// Node, units per second of one of its slots, units of its largest task.
         nodes: Vec<(NodeId, f64, u64)>,
     },
-    /// Kind 66, in checkpoints. Counters of a job.
+    /// Kind 66. Counters of a job: in checkpoints, and now and then in between.
     Totals {
         /// The job.
         job: JobId,

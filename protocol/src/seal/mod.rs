@@ -100,7 +100,7 @@ pub use handshake::{Accepted, Initiator, Introduction, Outcome, Peer, Pending, R
 pub use hint::Hints;
 pub use keys::{Secret, StaticKey, is_valid_name};
 pub use packet::{Kind, Mode};
-pub use proof::{EpochProof, EpochProofs, epoch_proof};
+pub use proof::{EpochProof, EpochProofs, Nonce};
 pub use refusal::Refusal;
 pub use role::{Action, Role};
 pub use session::{Opener, Sealer, Session};

@@ -129,6 +129,7 @@ impl Farm {
         job.totals.started_us.get_or_insert(now_us);
         if job.state != JobState::Running {
             self.set_state(job_id, JobState::Running, "", deeds);
+            self.record_totals(deeds);
         }
     }
 

@@ -202,6 +202,7 @@ impl Farm {
             self.period_us = now_us + PERIOD_US;
             self.totals.feedback = [(0, 0), self.totals.feedback[0]];
             self.credit_shift = self.credit_shift.saturating_sub(1);
+            self.record_totals(deeds);
             self.mark_all();
         }
     }

@@ -104,6 +104,8 @@ pub(crate) struct Job {
     /// Attempts before this number were withdrawn from their nodes, and how.
     pub(crate) withdrawn: Option<(Attempt, Letting)>,
     pub(crate) totals: JobTotals,
+    /// The counters that the journal has last heard of.
+    pub(crate) noted: JobTotals,
 }
 
 /// How far a job's units may be given out: below a mark that is durable, so that a scheduler which starts
@@ -151,6 +153,7 @@ impl Job {
             refused_by: BTreeMap::new(),
             withdrawn: None,
             totals,
+            noted: JobTotals::default(),
         }
     }
 

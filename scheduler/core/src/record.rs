@@ -9,7 +9,7 @@ use starfarm_protocol::journal::record::{Ended, NodeMark};
 use crate::coverage::{Class, Piece};
 use crate::deed::{Deed, Deeds};
 use crate::farm::Farm;
-use crate::job::{FailedUnit, Job};
+use crate::job::{FailedUnit, Job, JobState};
 use crate::limits::CONFLICTS_KEPT;
 use crate::node::{Node, Rating};
 use crate::task::NodeId;
@@ -63,6 +63,24 @@ impl Farm {
     pub(crate) fn flush_done(&mut self, deeds: &mut Deeds) {
         if let Some(Gathered { job, node, pieces, hits }) = self.gathered.take() {
             self.push_record(Record::Done { job, node, pieces, hits }, deeds);
+        }
+    }
+
+    /// Notes the counters of jobs that run, so that a certificate knows them but for a period's worth.
+    pub(crate) fn record_totals(&mut self, deeds: &mut Deeds) {
+        let running = |job: &&Job| job.state == JobState::Running && job.totals != job.noted;
+        let noted: Vec<_> = self
+            .jq
+            .iter()
+            .filter_map(|id| self.jobs.get(id))
+            .filter(running)
+            .map(|job| (job.facts.job, job.totals))
+            .collect();
+        for (job, totals) in noted {
+            self.record(Record::Totals { job, totals }, deeds);
+            if let Some(job) = self.jobs.get_mut(&job) {
+                job.noted = totals;
+            }
         }
     }
 

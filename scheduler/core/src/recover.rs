@@ -3,7 +3,7 @@
 //! never expires by age; one that a live node no longer lists expires T_retry after it was last seen.
 //! A lost node gives all of its own back at once.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeSet;
 
 use starfarm_logs::Event;
@@ -115,8 +115,14 @@ impl Farm {
 
     /// A worker knows a later incarnation of this farm. It cannot make one up: the proof is our farm's own.
     fn superseded_by(&self, hello: &Hello) -> bool {
-        let proofs = self.config.proofs.as_ref().filter(|_| hello.known_epoch > self.config.epoch);
-        proofs.is_some_and(|proofs| proofs.is_genuine(hello.known_epoch, &hello.known_proof))
+        let Some(proofs) = &self.config.proofs else { return false };
+        let other = match hello.known_epoch.cmp(&self.config.epoch) {
+            Ordering::Less => false,
+            // Somebody else has this number: the directory was copied, and both were started.
+            Ordering::Equal => hello.known_proof != proofs.of(self.config.epoch),
+            Ordering::Greater => true,
+        };
+        other && proofs.is_genuine(hello.known_epoch, &hello.known_proof)
     }
 
     /// Anything authentic from a node shows that it lives.

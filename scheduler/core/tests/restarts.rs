@@ -333,7 +333,6 @@ fn tasks_of_a_paused_job_are_trimmed_at_who_still_has_them() {
             20: to a: answer 2; withdraw job 1 trim before 1099511627777
             40: to a: ack results [(1, 2)]
             60: job 1 is paused: done 5, out 0, waiting 35, resent tasks 2
-            60: job 1 queued
             60: job 1 running
             60: to a: offer job 1: 1099511627777=5+15 1099511627778=20+20
         "#]],

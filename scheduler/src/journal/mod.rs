@@ -182,8 +182,9 @@ fn read_head(path: &Path, part: Part, number: u64, farm: FarmId) -> Result<Head,
     let read = File::open(path).and_then(|file| file.read_exact_at(&mut block, 0));
     let refuse = |what: String| {
         Err(JournalError(format!(
-            "{}: {what}. Restore the state directory from a copy, or let --salvage cut the journal before it",
-            path.display()
+            "{}: {what}. Restore the state directory from a copy{}",
+            path.display(),
+            if part == Part::Journal { ", or let --salvage cut the journal before it" } else { "" }
         )))
     };
     let head = match read.map_err(|_| HeadError::Broken).and_then(|()| Head::read(&block)) {

@@ -54,6 +54,12 @@ impl Scheduler {
                  what is held is kept for the right one (copy the join file again if the farm was made anew)",
                 self.farm
             )
+        } else if epoch == self.known.epoch && welcome.proof != self.known.proof {
+            format!(
+                "the scheduler that answers is another one than that which was here with the same number, {}: its \
+                 state is a copy; nothing is taken from it, what is held is kept for the one that was here",
+                epoch.0
+            )
         } else if self.is_older(epoch) {
             format!(
                 "the scheduler that answers is incarnation {}, but incarnation {} of this farm has been here: \

@@ -113,14 +113,14 @@ impl Worker {
     }
 
     fn on_message(&mut self, message: Message<'_>, epoch: Epoch, now_us: u64, deeds: &mut Vec<Deed>) {
-        // Before the welcome of an incarnation it is not known what it knows of us.
-        let believed = epoch == self.scheduler.epoch();
+        // Before the welcome it is not known whose words these are: another start may have the same number.
+        let believed = epoch == self.scheduler.epoch() && self.link.is_welcomed();
         match message {
             Message::Offers(offers) => {
                 for offer in offers {
                     match offer {
                         // They come again.
-                        Ok(_) if !(believed && self.link.is_welcomed()) => self.counters.refused_offers += 1,
+                        Ok(_) if !believed => self.counters.refused_offers += 1,
                         Ok(offer) => self.on_offer(offer.into(), now_us),
                         Err(_) => self.counters.malformed += 1,
                     }

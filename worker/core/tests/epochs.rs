@@ -75,20 +75,33 @@ fn an_answer_that_names_an_older_epoch_does_not_move_the_credit() {
 
 #[test]
 fn what_an_earlier_incarnation_of_the_worker_knew_holds_for_the_next_one() {
+    let known = Known { epoch: Epoch(5), proof: [5; 16] };
+    let mut bench = Bench::new(Config { known, ..config(1) });
+    expect![[r#"
+        0: Handshake
+        0: send hello slots 1 knows 5 by 5; faster 0 slower 0; beat 1 waiting 0 holds []
+        0: say the scheduler that answers is incarnation 4
+    "#]]
+    .assert_eq(&bench.run("at 0\n session\n welcome epoch 4\n offer 1 0+10\n at 30"));
+    expect![[r#"
+        40: send hello slots 1 knows 5 by 5; faster 0 slower 0; beat 2 waiting 0 holds []
+        40: start on 0: 1=0+10
+        60: send ack [(1, 1)]; faster 1 slower 0
+    "#]]
+    .assert_eq(&bench.run("at 40\n session\n welcome epoch 5\n offer 1 0+10\n at 70"));
+}
+
+/// A directory was copied, and both were started: the numbers are the same, the starts are not.
+#[test]
+fn another_start_with_the_same_number_is_not_obeyed() {
     let known = Known { epoch: Epoch(5), proof: [55; 16] };
     let mut bench = Bench::new(Config { known, ..config(1) });
     expect![[r#"
         0: Handshake
         0: send hello slots 1 knows 5 by 55; faster 0 slower 0; beat 1 waiting 0 holds []
-        0: say the scheduler that answers is incarnation 4
+        0: say the scheduler that answers is another one than that which was here with the same number
     "#]]
-    .assert_eq(&bench.run("at 0\n session\n welcome epoch 4\n offer 1 0+10\n at 30"));
-    expect![[r#"
-        40: send hello slots 1 knows 5 by 55; faster 0 slower 0; beat 2 waiting 0 holds []
-        40: start on 0: 1=0+10
-        60: send ack [(1, 1)]; faster 1 slower 0
-    "#]]
-    .assert_eq(&bench.run("at 40\n session\n welcome epoch 5\n offer 1 0+10\n at 70"));
+    .assert_eq(&bench.run("at 0\n session\n welcome epoch 5\n offer 1 0+10\n at 30"));
 }
 
 #[test]

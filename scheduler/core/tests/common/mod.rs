@@ -79,7 +79,7 @@ pub struct Bench {
 pub fn config() -> Config {
     let mut config = Config::new(FarmId([1; 16]), Epoch(1));
     let key = StaticKey::from_secret(Secret([7; 32]));
-    config.proofs = Some(EpochProofs::new(&key, config.farm));
+    config.proofs = Some(EpochProofs::new(&key, config.farm, [5; 8]));
     config
 }
 
