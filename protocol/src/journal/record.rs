@@ -1,7 +1,7 @@
 //! Records: every change of the farm that must outlive its scheduler, as a value and as bytes. Applied in
 //! order they give the farm again; the same records, applied by nobody's code but its own, are what an audit
-//! goes by. Kinds are append-only. Kinds from 64 on occur in checkpoints alone: they save time, and nothing
-//! is lost without them.
+//! goes by. Kinds are append-only. Kinds from 64 on are for checkpoints first of all: they save time, and
+//! nothing that counts is lost without them.
 
 use crate::ids::{Attempt, Boot, Epoch, JobId, NodeId};
 use crate::job::{FailedUnit, JobFacts, JobState};

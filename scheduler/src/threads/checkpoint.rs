@@ -38,7 +38,7 @@ pub(crate) fn run(
             .and_then(|()| retirer.retire(sequence).map_err(|e| e.to_string()));
         if let Err(why) = saved {
             stop_with(&format!(
-                "the checkpoint cannot be written: {why}. Nothing that was acknowledged is lost. Make room, or \
+                "the checkpoint or the ledger cannot be written: {why}. Nothing that was acknowledged is lost. Make room, or \
                  repair the disk, then start the scheduler again with the same --state"
             ));
         }
