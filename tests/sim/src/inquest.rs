@@ -15,7 +15,7 @@ impl Sim {
         let Some(disk) = &self.farm.disk else { return Ok(()) };
         let (sequence, checkpoint) = disk.checkpoint().unwrap_or_default();
         let after = (disk.len(), self.farm_us());
-        let replayed = self.replay(&[&checkpoint, &disk.records(sequence)], self.farm.epoch, after)?;
+        let replayed = self.replay(&[&checkpoint, &disk.records(sequence)], self.farm.number(), after)?;
         self.same("replay equals live", &replayed, &self.farm.farm)
     }
 
@@ -116,7 +116,7 @@ impl Sim {
         self.replay_equals_live()?;
         let Some(disk) = &self.farm.disk else { return Ok(()) };
         let records = disk.records(0);
-        let whole = self.replay(&[&records], self.farm.epoch, (disk.len(), self.farm_us()))?;
+        let whole = self.replay(&[&records], self.farm.number(), (disk.len(), self.farm_us()))?;
         self.same("the whole journal equals live", &whole, &self.farm.farm)?;
         self.reread(&records)?;
         self.check_deeply()?;

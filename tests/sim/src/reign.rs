@@ -56,7 +56,7 @@ impl Sim {
         let now_us = self.now_us + ahead_us;
         let mut records = disk.records(0);
         records.push(disk.start(epoch, now_us));
-        let farm = self.restore(&disk, &records, epoch, now_us)?;
+        let farm = self.restore(&disk, &records, (reign, epoch), now_us)?;
         let mut seat = Seat::new(farm, (reign, epoch), ahead_us, self.machines.len());
         seat.disk = Some(disk);
         Ok((seat, records))
@@ -67,13 +67,13 @@ impl Sim {
         &mut self,
         disk: &Disk,
         records: &[Record],
-        epoch: Epoch,
+        number: (Reign, Epoch),
         now_us: u64,
     ) -> Result<Farm, Broken> {
         let after = (disk.len(), now_us);
-        let whole = self.replay(&[records], epoch, after)?;
+        let whole = self.replay(&[records], number, after)?;
         let Some((sequence, checkpoint)) = disk.checkpoint() else { return Ok(whole) };
-        let farm = self.replay(&[&checkpoint, &records[sequence as usize..]], epoch, after)?;
+        let farm = self.replay(&[&checkpoint, &records[sequence as usize..]], number, after)?;
         self.same("a checkpoint and the records after it are the records", &farm, &whole)?;
         Ok(if self.fate.below(8) == 0 { whole } else { farm })
     }
@@ -82,10 +82,10 @@ impl Sim {
     pub(crate) fn replay(
         &self,
         parts: &[&[Record]],
-        epoch: Epoch,
+        number: (Reign, Epoch),
         (sequence, now_us): (u64, u64),
     ) -> Result<Farm, Broken> {
-        let mut restoring = Restoring::new(seat::config(&self.scenario, epoch), now_us);
+        let mut restoring = Restoring::new(seat::config(&self.scenario, number), now_us);
         for record in parts.iter().copied().flatten() {
             let applied = restoring.apply(record);
             applied.map_err(|why| ("records can be applied", format!("{why}: {record:?}")))?;
@@ -155,7 +155,7 @@ impl Sim {
 pub(crate) fn first(scenario: &Scenario, needs_disk: bool, machines: usize) -> Seat {
     let epoch = Epoch(1);
     let mut disk = Disk::default();
-    let mut restoring = Restoring::new(seat::config(scenario, epoch), BEGINNING_US);
+    let mut restoring = Restoring::new(seat::config(scenario, (Reign(0), epoch)), BEGINNING_US);
     restoring.apply(&disk.start(epoch, BEGINNING_US)).expect("the first record fits");
     let farm = restoring.finish(1, BEGINNING_US);
     let mut seat = Seat::new(farm, (Reign(0), epoch), BEGINNING_US, machines);

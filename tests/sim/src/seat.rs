@@ -60,6 +60,11 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
+    /// Which start it is.
+    pub(crate) fn number(&self) -> (Reign, Epoch) {
+        (self.reign, self.epoch)
+    }
+
     pub(crate) fn new(farm: Farm, (reign, epoch): (Reign, Epoch), ahead_us: u64, machines: usize) -> Self {
         let recorded = farm.last_sequence();
         Self {
@@ -88,13 +93,15 @@ impl Seat {
 }
 
 /// What the core is told at its start.
-pub(crate) fn config(scenario: &Scenario, epoch: Epoch) -> Config {
+pub(crate) fn config(scenario: &Scenario, (reign, epoch): (Reign, Epoch)) -> Config {
     let (model, key) = (&scenario.farm, StaticKey::from_secret(Secret([7; 32])));
+    // Two starts of one epoch are told apart.
+    let nonce = u64::from(reign.0).to_le_bytes();
     Config {
         heartbeat_us: us(model.heartbeat_s),
         receive_datagrams: model.receive_datagrams,
         speed_step_per_slot: model.speed_step_per_slot,
-        proofs: model.proofs.then(|| EpochProofs::new(&key, FARM, epoch.0.to_le_bytes())),
+        proofs: model.proofs.then(|| EpochProofs::new(&key, FARM, nonce)),
         ..Config::new(FARM, epoch)
     }
 }
