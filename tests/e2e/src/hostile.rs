@@ -11,6 +11,7 @@
 use std::fmt;
 use std::net::UdpSocket;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use starfarm_chaos::{Direction, Random};
@@ -129,13 +130,10 @@ impl Attack {
             // A hint that nobody took makes the next call fail: it is sent again.
             while socket.send(&datagram).is_err() {}
             if number % BURST == BURST - 1 {
-                std::thread::sleep(std::time::Duration::from_millis(1));
+                std::thread::sleep(Duration::from_millis(1));
             }
             if number % (BURST * LOOK_BURSTS) == 0 || number + 1 == self.count {
-                until("they are counted", || {
-                    let (now_refused, now_dropped) = self.counters();
-                    now_refused + now_dropped > refused + dropped + number
-                });
+                self.until_counted(refused + dropped + number + 1);
             }
         }
         let (now_refused, now_dropped) = self.counters();
@@ -143,6 +141,19 @@ impl Attack {
         self.report.kinds.push((name, self.count, now_refused - refused));
         self.report.dropped += now_dropped - dropped;
         assert!(now_dropped - dropped <= self.count / 20, "too many were never looked at");
+    }
+
+    /// Waits until so many were refused or dropped.
+    fn until_counted(&self, sum: u64) {
+        let start = Instant::now();
+        loop {
+            let (refused, dropped) = self.counters();
+            if refused + dropped >= sum {
+                return;
+            }
+            let missing = sum - refused - dropped;
+            assert!(start.elapsed() < GUARD, "{missing} were neither refused nor dropped: {:?}", self.report);
+        }
     }
 
     /// The job that was claimed all the time is still to be done, and work is done.
