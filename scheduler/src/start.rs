@@ -37,6 +37,9 @@ const RECEIVE_WAIT: Duration = Duration::from_millis(200);
 const CHECKPOINT_PERIOD: Duration = Duration::from_secs(10);
 /// Records after which a checkpoint is due in any case.
 const CHECKPOINT_RECORDS: u64 = 1_000_000;
+/// Batches of records that wait for the disk at most: a busy dispatcher makes 50 000 a second, and a disk may take
+/// a tenth of a second now and then.
+const JOURNAL_BATCHES: usize = 8_192;
 /// Events that wait for the status thread at most.
 const EVENTS_MAX: usize = 4_096;
 
@@ -214,7 +217,7 @@ fn wire(
 ) -> Result<Handle, SchedulerError> {
     let (to_dispatcher, inputs) = bounded(CHANNEL_BATCHES);
     let (to_sender, batches) = bounded(CHANNEL_BATCHES);
-    let (to_journal, records) = bounded(CHANNEL_BATCHES);
+    let (to_journal, records) = bounded(JOURNAL_BATCHES);
     let (to_status, events) = bounded(EVENTS_MAX);
     let (revoke, revoked) = bounded(CHANNEL_BATCHES);
     let (changes, changed) = watch::channel(0);

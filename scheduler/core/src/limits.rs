@@ -47,8 +47,8 @@ pub const COPY_GAIN_US: f64 = 500_000.0;
 pub const COPY_TASKS_MAX: usize = 4_096;
 /// Tasks that the first lease of a job reaches ahead. It doubles whenever tasks had to wait for a lease ...
 pub const LEASE_TASKS_MIN: u128 = 64;
-/// ... up to so many: at a million tasks a second, a thirtieth of a second.
-pub const LEASE_TASKS_MAX: u128 = 32_768;
+/// ... up to so many: at a million tasks a second, an eighth of a second.
+pub const LEASE_TASKS_MAX: u128 = 131_072;
 /// First pause of a node at power zero before it is probed again; doubles up to [`PROBE_MAX_US`].
 pub const PROBE_MIN_US: u64 = PERIOD_US;
 /// Longest pause between probes.
