@@ -36,6 +36,7 @@ pub(crate) struct OutputStore {
     dir: PathBuf,
     /// The journal gives all records after this one again.
     replayed_after: u64,
+    written_upto: u64,
     jobs: HashMap<JobId, JobFile>,
     /// How many of them have their file open, at most.
     open: usize,
@@ -84,10 +85,21 @@ impl Batch {
 impl OutputStore {
     /// Opens the store in directory `dir`, or makes it. All records of the journal after `replayed_after` will be
     /// given again; up to it [`OutputStore::sync_all`] was done.
-    pub(crate) fn open(dir: &Path, replayed_after: u64) -> io::Result<Self> {
+    /// What a batch says of a record after `written_upto`, the journal's last, is cut off: a person gave up the
+    /// journal's end, and its numbers are given again.
+    pub(crate) fn open(dir: &Path, replayed_after: u64, written_upto: u64) -> io::Result<Self> {
         fs::create_dir_all(dir)?;
         let (dir, scratch, notes) = (dir.to_owned(), Vec::new(), Vec::new());
-        Ok(Self { dir, replayed_after, jobs: HashMap::new(), open: 0, made: true, scratch, notes })
+        Ok(Self {
+            dir,
+            replayed_after,
+            written_upto,
+            jobs: HashMap::new(),
+            open: 0,
+            made: true,
+            scratch,
+            notes,
+        })
     }
 
     /// Appends what units of `job` wrote, by the journal's record `sequence`. Records come in their order; one
@@ -195,7 +207,7 @@ impl OutputStore {
                 return Ok(None);
             }
             self.made |= !there;
-            let file = JobFile::open(path, self.replayed_after, &mut self.notes)?;
+            let file = JobFile::open(path, (self.replayed_after, self.written_upto), &mut self.notes)?;
             self.jobs.insert(job, file);
         }
         Ok(self.jobs.get_mut(&job))
@@ -203,10 +215,10 @@ impl OutputStore {
 }
 
 impl JobFile {
-    fn open(path: PathBuf, replayed_after: u64, notes: &mut Vec<String>) -> io::Result<Self> {
+    fn open(path: PathBuf, known: (u64, u64), notes: &mut Vec<String>) -> io::Result<Self> {
         let mut file = PackedFile::open(&path)?;
         let mut this = Self { path, file: None, last: 0, units: 0, index: Vec::new(), dirty: false };
-        if let Some(from) = this.survey(&file, replayed_after, notes)? {
+        if let Some(from) = this.survey(&file, known, notes)? {
             let (path, end) = (this.path.display(), file.end());
             if from == 0 {
                 let aside = file.set_aside()?;
@@ -232,7 +244,7 @@ impl JobFile {
     fn survey(
         &mut self,
         file: &PackedFile,
-        replayed_after: u64,
+        (replayed_after, written_upto): (u64, u64),
         notes: &mut Vec<String>,
     ) -> io::Result<Option<u64>> {
         let mut damage = None;
@@ -247,6 +259,9 @@ impl JobFile {
                 Found::Tail(from) => return Ok(Some(from)),
             };
             let batch = Batch::of(&entry);
+            if batch.sequence > written_upto {
+                return Ok(damage.or(Some(entry.at)));
+            }
             if batch.sequence > replayed_after && (damage.is_some() || file.body(&entry)?.is_none()) {
                 return Ok(damage.or(Some(entry.at)));
             }

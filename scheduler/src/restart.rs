@@ -69,7 +69,8 @@ pub(crate) fn restart(
     let outputs_error = |e: std::io::Error| SchedulerError::State(format!("the outputs cannot be used: {e}"));
     // The ledger gives no outputs again: what lies before it was synced.
     let given_again_after = after.max(journal.retired());
-    let mut outputs = OutputStore::open(&state.file("outputs"), given_again_after).map_err(outputs_error)?;
+    let mut outputs = OutputStore::open(&state.file("outputs"), given_again_after, journal.last_sequence())
+        .map_err(outputs_error)?;
     let replayed = replay(&journal, after, &mut restoring, &mut outputs)?;
     // Before anything is sent: a scheduler of this epoch exists.
     let sequence = journal.last_sequence() + 1;

@@ -108,6 +108,7 @@ impl Journal {
         let unreadable = |e: io::Error| cannot_read(&self.dir, &e);
         // Asked anew, for segments may have been retired since the journal was opened.
         let ledger = numbers(&self.dir, Part::Ledger).map_err(unreadable)?;
+        let ledger_end = ledger.last().copied().unwrap_or(0);
         let mut last = 0;
         if let Some(&number) = ledger.last() {
             let path = segment_path(&self.dir, Part::Ledger, number);
@@ -120,6 +121,9 @@ impl Journal {
             }
         }
         for number in numbers(&self.dir, Part::Journal).map_err(unreadable)? {
+            if number <= ledger_end {
+                continue;
+            }
             let path = segment_path(&self.dir, Part::Journal, number);
             let head = read_head(&path, Part::Journal, number, self.farm)?;
             if head.first != last + 1 {
@@ -207,7 +211,17 @@ impl Opening<'_> {
 
     /// Walks all segments of the journal; the last one comes back, open.
     fn segments(&mut self, mut place: Place) -> Result<Last, JournalError> {
-        let all = self.numbers(Part::Journal)?;
+        let mut all = self.numbers(Part::Journal)?;
+        all.retain(|number| {
+            let belongs = *number >= self.first;
+            if !belongs {
+                self.notes.push(format!(
+                    "{} is not part of the journal any more, the ledger stands for it: passed over",
+                    segment_path(self.dir, Part::Journal, *number).display()
+                ));
+            }
+            belongs
+        });
         let is_new = self.first == 1 && self.options.expected_epoch == 0 && self.synced == 0;
         if all.is_empty() && is_new {
             return self.begin(1, place);
@@ -216,7 +230,11 @@ impl Opening<'_> {
             let path = segment_path(self.dir, Part::Journal, number);
             let is_last = at + 1 == all.len();
             if all.get(at) != Some(&number) {
-                let why = if at < all.len() { "it is missing" } else { "it is missing: one more was begun" };
+                let why = match at {
+                    0 if number == 1 => "it is missing, and no `ledger` stands for it",
+                    _ if at < all.len() => "it is missing",
+                    _ => "it is missing: one more was begun",
+                };
                 return self.damaged(&Segment { path, head: self.head(number, place) }, None, why, place);
             }
             let head = match read_head(&path, Part::Journal, number, self.farm) {

@@ -16,7 +16,7 @@ impl Scratch {
     }
 
     fn open(&self, replayed_after: u64) -> OutputStore {
-        OutputStore::open(&self.0, replayed_after).unwrap()
+        OutputStore::open(&self.0, replayed_after, u64::MAX).unwrap()
     }
 
     fn file(&self) -> PathBuf {
@@ -213,4 +213,20 @@ fn a_file_of_something_else_is_set_aside() {
     assert_eq!(all(&mut store, 9), expected(1..3));
     assert_eq!(fs::read(scratch.0.join("1.outputs.damaged-1")).unwrap(), b"mine");
     assert!(store.take_notes()[0].contains("set aside"));
+}
+
+/// A person gave up the journal's end: its numbers are given again, to other records.
+#[test]
+fn what_lies_behind_the_end_of_the_journal_is_cut_off_and_its_numbers_are_free() {
+    let scratch = Scratch::new("ahead");
+    let mut store = scratch.open(0);
+    append(&mut store, 1..10);
+    store.sync_all().unwrap();
+    drop(store);
+    let mut store = OutputStore::open(&scratch.0, 0, 5).unwrap();
+    assert_eq!(store.last_sequence(JOB).unwrap(), 5);
+    append(&mut store, 6..8);
+    assert_eq!(store.last_sequence(JOB).unwrap(), 7);
+    let outputs = store.page(JOB, 0, 1_000).unwrap().0;
+    assert_eq!(outputs.len(), 7 * 4);
 }

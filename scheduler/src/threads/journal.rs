@@ -100,8 +100,10 @@ impl JournalThread {
             let due = since >= self.checkpoint_records
                 || (since > 0 && last_asked.elapsed() >= self.checkpoint_period);
             if due && !asked {
-                (asked, last_asked) = (true, Instant::now() + TEND_PERIOD);
-                let _ = self.dispatcher.send(Input::Snapshot);
+                // Not waited for: a dispatcher that waits for room here would never take it. Where there is no
+                // room, it is asked again after the next commit.
+                asked = self.dispatcher.try_send(Input::Snapshot).is_ok();
+                last_asked = Instant::now();
             }
             if self.inputs.is_empty() {
                 if !marked {

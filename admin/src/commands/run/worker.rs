@@ -27,7 +27,15 @@ pub(super) struct Worker {
     log: PathBuf,
     process: Process,
     patience: Patience,
+    begun: Instant,
 }
+
+/// Exit code of a worker whose state directory is in use.
+const IN_USE: i32 = 6;
+/// The worker of a run that was killed leaves within seconds, once its programs are ended.
+const ORPHAN_MAX: Duration = Duration::from_secs(20);
+/// How often it is tried whether it has left.
+const ORPHAN_WAIT: Duration = Duration::from_secs(1);
 
 enum Process {
     Running(Daemon),
@@ -43,7 +51,7 @@ impl Worker {
         let arguments = arguments(state, slots);
         let log = state.join("worker.log");
         let process = Process::Running(Daemon::start(&arguments, &log)?);
-        Ok(Self { arguments, log, process, patience: Patience::default() })
+        Ok(Self { arguments, log, process, patience: Patience::default(), begun: Instant::now() })
     }
 
     /// Starts it again if it has died. `settled` units have an outcome by now.
@@ -54,6 +62,11 @@ impl Worker {
         match &mut self.process {
             Process::Running(daemon) => {
                 let Some(status) = daemon.ended() else { return Ok(()) };
+                if status.code() == Some(IN_USE) && self.begun.elapsed() < ORPHAN_MAX {
+                    say("the worker of a run that was killed is still leaving: waiting for it");
+                    self.process = Process::Waiting { until: Instant::now() + ORPHAN_WAIT };
+                    return Ok(());
+                }
                 let pause = self.patience.after_death(settled).filter(|_| may_go_away(status));
                 let Some(pause) = pause else {
                     let words = format!(
