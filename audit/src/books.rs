@@ -66,7 +66,7 @@ impl Books {
     }
 
     fn enter_for_job(&mut self, place: Place, record: &Record) {
-        let Some(id) = job_of(record) else { return };
+        let Some(id) = record.job() else { return };
         let Some(account) = self.accounts.get_mut(&id) else {
             if self.unknown.insert(id) {
                 let what =
@@ -166,24 +166,6 @@ impl Books {
             violations_left_out: self.violations.untold,
             notes: self.notes,
         }
-    }
-}
-
-/// The job that a record is about, but for its submission and deletion.
-fn job_of(record: &Record) -> Option<JobId> {
-    match record {
-        Record::State { job, .. }
-        | Record::Moved { job, .. }
-        | Record::Leased { job, .. }
-        | Record::Done { job, .. }
-        | Record::Ran { job, .. }
-        | Record::Tried { job, .. }
-        | Record::Died { job, .. }
-        | Record::Failed { job, .. }
-        | Record::Retried { job, .. }
-        | Record::Conflict { job, .. } => Some(*job),
-        Record::Ended(ended) => Some(ended.job),
-        _ => None,
     }
 }
 

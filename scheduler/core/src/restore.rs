@@ -69,8 +69,8 @@ impl Restoring {
                 farm.set_timer(id, now_us);
             }
         }
-        // With all of them lost or gone before, their tasks had come back: nobody can hold anything.
         farm.restored = true;
+        // With all of them lost or gone before, their tasks had come back: nobody can hold anything.
         farm.release_us = if farm.unsettled.is_empty() { now_us } else { now_us + lost_us };
         farm
     }

@@ -103,7 +103,9 @@ impl JournalThread {
                 // Not waited for: a dispatcher that waits for room here would never take it. Where there is no
                 // room, it is asked again after the next commit.
                 asked = self.dispatcher.try_send(Input::Snapshot).is_ok();
-                last_asked = Instant::now();
+                if asked {
+                    last_asked = Instant::now();
+                }
             }
             if self.inputs.is_empty() {
                 if !marked {
