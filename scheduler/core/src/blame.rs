@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use starfarm_logs::Event;
+use starfarm_events::Event;
 use starfarm_protocol::ids::{Attempt, Boot, JobId};
 use starfarm_protocol::journal::record::NodeMark;
 use starfarm_protocol::wire::{FailReason, HitEntry, Letting, Withdraw};
@@ -159,7 +159,7 @@ impl Farm {
         }
         if had_ended {
             self.jq.push_back(job_id);
-            deeds.event(Event::JobState { job: job_id, state: JobState::Queued.word() });
+            deeds.event(Event::JobState { job: job_id, state: JobState::Queued.word().into(), why: None });
         }
         self.record(Record::Retried { job: job_id, units }, deeds);
         self.mark_all();
@@ -231,7 +231,7 @@ impl Farm {
             let failed = FailedUnit { reason: FailReason::Poison, code: None, node: None };
             job.failed.insert(unit, failed);
             job.acquit(unit, unit + 1);
-            deeds.event(Event::UnitFailed { job: job_id, unit, reason: FailReason::Poison.word() });
+            deeds.event(Event::UnitFailed { job: job_id, unit, reason: FailReason::Poison.word().into() });
             self.record(Record::Failed { job: job_id, unit, failed }, deeds);
             self.judge(job_id, now_us, deeds);
             self.end_if_over(job_id, now_us, deeds);

@@ -1,7 +1,7 @@
 //! Commands of users: what they do to jobs and nodes, and the end of a job. Each is recorded; the rim
 //! answers the user once the record is durable.
 
-use starfarm_logs::Event;
+use starfarm_events::Event;
 use starfarm_protocol::ids::{Attempt, JobId};
 use starfarm_protocol::journal::record::{Ended, NodeMark};
 use starfarm_protocol::wire::{Letting, Withdraw};
@@ -72,7 +72,13 @@ impl Farm {
             JobFacts { job: id, spec, name, user, units, work, sizing, max_failures, speculative, at_us };
         self.jobs.insert(id, Job::new(facts.clone()));
         self.jq.push_back(id);
-        deeds.event(Event::JobSubmitted { job: id, units });
+        deeds.event(Event::JobSubmitted {
+            job: id,
+            name: facts.name.clone(),
+            user: facts.user.clone(),
+            spec,
+            units,
+        });
         self.record(Record::Submitted(facts), deeds);
         match place {
             Place::Tail => {}
@@ -101,7 +107,7 @@ impl Farm {
             JobCommand::Delete => {
                 self.withdraw(id, Letting::Kill);
                 self.jobs.remove(&id);
-                deeds.event(Event::JobState { job: id, state: "deleted" });
+                deeds.event(Event::JobState { job: id, state: "deleted".into(), why: None });
                 self.record(Record::Deleted { job: id }, deeds);
             }
             JobCommand::Retry => {
@@ -149,12 +155,12 @@ impl Farm {
     ) -> Result<NodeId, CommandError> {
         // What never said hello is in no record, so that nothing could be kept of a command on it.
         let joined = |node: &Node| node.boot.or(node.left).is_some();
-        let found = self.nodes.iter_mut().find(|(_, node)| node.name == name && joined(node));
+        let found = self.nodes.iter_mut().find(|(_, node)| *node.name == *name && joined(node));
         let (&id, node) = found.ok_or(CommandError::NotFound)?;
         match command {
             NodeCommand::Drain => {
                 if node.state() != NodeState::Draining {
-                    deeds.event(Event::NodeDraining { node: name.to_owned() });
+                    deeds.event(Event::NodeDraining { node: name.into() });
                 }
                 node.drained = true;
             }
@@ -210,7 +216,8 @@ impl Farm {
     pub(crate) fn set_state(&mut self, id: JobId, state: JobState, why: &str, deeds: &mut Deeds) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         job.take_state(state, why);
-        deeds.event(Event::JobState { job: id, state: state.word() });
+        let said = (!why.is_empty()).then(|| why.to_owned());
+        deeds.event(Event::JobState { job: id, state: state.word().into(), why: said });
         self.record(Record::State { job: id, state, why: why.to_owned() }, deeds);
     }
 
@@ -235,7 +242,7 @@ impl Farm {
                 _ => abandoned.push((from, to)),
             }
         }
-        deeds.event(Event::JobState { job: id, state: state.word() });
+        deeds.event(Event::JobState { job: id, state: state.word().into(), why: None });
         self.record(Record::Ended(Ended { job: id, state, done, failed, abandoned, totals }), deeds);
         self.mark_all();
     }

@@ -2,7 +2,7 @@
 //! done with it sooner. The first result counts, whoever it comes from (R2); the other one is let go. A
 //! copy's units are out by the account of the first dispatch.
 
-use starfarm_logs::Event;
+use starfarm_events::Event;
 use starfarm_protocol::ids::{Attempt, JobId};
 use starfarm_protocol::wire::{Letting, Withdraw};
 

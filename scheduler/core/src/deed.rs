@@ -1,7 +1,7 @@
 //! What the core wants done. The rim (threads or the simulator) does it; nothing in the core touches a
 //! socket, a disk or a clock.
 
-use starfarm_logs::Event;
+use starfarm_events::Event;
 use starfarm_protocol::ids::Epoch;
 
 use crate::record::Record;

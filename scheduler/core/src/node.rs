@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use starfarm_events::Name;
+pub use starfarm_events::NodeState;
 use starfarm_protocol::ids::{Attempt, Boot, JobId};
 use starfarm_protocol::rto::Rto;
 use starfarm_protocol::wire::{Feedback, Withdraw};
@@ -12,34 +14,6 @@ use crate::limits::{
     RTO_INITIAL_US,
 };
 use crate::task::TaskId;
-
-/// State of a node. The words are the same in JSON, tables and docs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NodeState {
-    /// Heard lately.
-    Up,
-    /// Not heard for a while: no new tasks.
-    Suspect,
-    /// Not heard for long, or it said goodbye: it holds nothing.
-    Lost,
-    /// No new tasks, by command or because its worker stops.
-    Draining,
-    /// At power zero: one probe task at a time, with pauses.
-    Quarantined,
-}
-
-impl NodeState {
-    /// The word.
-    pub fn word(self) -> &'static str {
-        match self {
-            NodeState::Up => "up",
-            NodeState::Suspect => "suspect",
-            NodeState::Lost => "lost",
-            NodeState::Draining => "draining",
-            NodeState::Quarantined => "quarantined",
-        }
-    }
-}
 
 /// How much work a node may hold beside what it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,7 +38,7 @@ pub(crate) struct Probe {
 /// A node.
 #[derive(Debug)]
 pub(crate) struct Node {
-    pub(crate) name: String,
+    pub(crate) name: Name,
     pub(crate) boot: Option<Boot>,
     pub(crate) slots: u16,
     pub(crate) queue_tasks_max: u32,
@@ -177,7 +151,7 @@ impl ToTell {
 }
 
 impl Node {
-    pub(crate) fn new(name: String, now_us: u64) -> Self {
+    pub(crate) fn new(name: Name, now_us: u64) -> Self {
         Self {
             name,
             boot: None,

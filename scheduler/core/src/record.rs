@@ -225,7 +225,7 @@ impl Farm {
         };
         if let Record::Node { name, boot, .. } = record {
             self.next_node = self.next_node.max(id.0.wrapping_add(1));
-            let node = self.nodes.entry(*id).or_insert_with(|| Node::new(name.clone(), 0));
+            let node = self.nodes.entry(*id).or_insert_with(|| Node::new(name.as_str().into(), 0));
             node.boot = Some(*boot);
             node.lost = false;
             return Ok(());

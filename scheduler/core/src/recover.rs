@@ -6,7 +6,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeSet;
 
-use starfarm_logs::Event;
+use starfarm_events::Event;
 use starfarm_protocol::ids::Attempt;
 use starfarm_protocol::journal::record::NodeMark;
 use starfarm_protocol::limits::{LOST_US, NODE_TASKS_MAX, PROTOCOL_VERSION, RIDE_US, SLOTS_MAX, SUSPECT_US};
@@ -26,7 +26,7 @@ impl Farm {
     /// A node has a session: the rim knows its key and its name.
     pub fn on_session(&mut self, id: NodeId, name: &str, now_us: u64) {
         if self.nodes.len() < NODES_MAX || self.nodes.contains_key(&id) {
-            let node = self.nodes.entry(id).or_insert_with(|| Node::new(name.to_owned(), now_us));
+            let node = self.nodes.entry(id).or_insert_with(|| Node::new(name.into(), now_us));
             node.greeted = false;
         }
     }
@@ -83,7 +83,7 @@ impl Farm {
             }
             let Some(node) = self.nodes.get_mut(&id) else { return };
             node.boot = Some(hello.boot);
-            let joined = Record::Node { node: id, name: node.name.clone(), boot: hello.boot };
+            let joined = Record::Node { node: id, name: node.name.to_string(), boot: hello.boot };
             // Numbers of the incarnation before mean other results here.
             (node.to_tell.acks, node.to_tell.acks_count) = (Vec::new(), 0);
             (node.lost, node.suspect) = (false, false);
@@ -355,7 +355,7 @@ impl Farm {
             let running = std::mem::take(&mut node.running);
             (node.lost, node.suspect) = (true, false);
             self.take_all_back(id);
-            deeds.event(Event::NodeLost { node: name, tasks });
+            deeds.event(Event::NodeLost { node: name, tasks: tasks as u64 });
             self.record(Record::Mark { node: id, mark: NodeMark::Gone }, deeds);
             if let Some(boot) = boot {
                 running.iter().for_each(|&unit| self.charge(unit, (id, boot), now_us, deeds));

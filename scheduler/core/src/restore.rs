@@ -144,7 +144,7 @@ impl Farm {
 
     /// The nodes of before, by name, and the first index that was never given.
     pub fn known_nodes(&self) -> (Vec<(NodeId, String)>, NodeId) {
-        let names = self.nodes.iter().map(|(&id, node)| (id, node.name.clone())).collect();
+        let names = self.nodes.iter().map(|(&id, node)| (id, node.name.to_string())).collect();
         (names, NodeId(self.next_node))
     }
 
@@ -171,7 +171,7 @@ impl Farm {
         for (&node, known) in &self.nodes {
             // A session alone leaves no trace.
             let Some(boot) = known.boot.or(known.left) else { continue };
-            records.push(Record::Node { node, name: known.name.clone(), boot });
+            records.push(Record::Node { node, name: known.name.to_string(), boot });
             let mut mark = |mark| records.push(Record::Mark { node, mark });
             match (known.lost, known.boot) {
                 (_, None) => mark(NodeMark::Left),

@@ -3,7 +3,7 @@
 //! never with a panic; a verdict that is not about time is final, so the result is acknowledged and the
 //! worker stops repeating it.
 
-use starfarm_logs::Event;
+use starfarm_events::Event;
 use starfarm_protocol::ids::{Attempt, JobId};
 use starfarm_protocol::wire::{CommandUnit, HitEntry, Outcome, ResultEntry, Results};
 
@@ -359,7 +359,7 @@ impl Farm {
         } else {
             job.failures.remove(&unit);
             job.failed.insert(unit, failed);
-            deeds.event(Event::UnitFailed { job: job_id, unit, reason: failed.reason.word() });
+            deeds.event(Event::UnitFailed { job: job_id, unit, reason: failed.reason.word().into() });
         }
         again
     }

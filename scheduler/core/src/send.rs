@@ -124,7 +124,10 @@ impl Farm {
             node.rtt.timed_out();
             node.totals.offers_repeated += repeated as u64;
             self.totals.offers_repeated += repeated as u64;
-            deeds.event(starfarm_logs::Event::OffersRepeated { node: node.name.clone(), tasks: repeated });
+            deeds.event(starfarm_events::Event::OffersRepeated {
+                node: node.name.clone(),
+                tasks: repeated as u64,
+            });
             deeds.0.push(Deed::Send(id, packer.finish()));
         }
     }

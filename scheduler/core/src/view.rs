@@ -116,7 +116,7 @@ impl Farm {
     pub fn job(&self, id: JobId) -> Option<JobView> {
         let job = self.jobs.get(&id)?;
         let count = |class| job.coverage.count(class);
-        let name = |id: &NodeId| self.nodes.get(id).map_or_else(String::new, |node| node.name.clone());
+        let name = |id: &NodeId| self.nodes.get(id).map_or_else(String::new, |node| node.name.to_string());
         Some(JobView {
             id,
             name: job.facts.name.clone(),
@@ -168,7 +168,7 @@ impl Farm {
     pub fn nodes(&mut self, now_us: u64) -> Vec<NodeView> {
         let view = |(&id, node): (&NodeId, &mut crate::node::Node)| NodeView {
             id,
-            name: node.name.clone(),
+            name: node.name.to_string(),
             state: node.state(),
             why: node.why.clone(),
             slots: node.slots,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
-use starfarm_logs::Event;
+use starfarm_events::Event;
 use starfarm_protocol::admin::Response;
 use starfarm_protocol::ids::Epoch;
 use starfarm_scheduler_core::{Deed, Deeds, Farm, NodeId, Record};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use starfarm_logs::Event;
+use starfarm_events::Event;
 use starfarm_protocol::admin::Response;
 use starfarm_scheduler_core::{Deeds, Farm};
 use tokio::sync::oneshot;

@@ -1,7 +1,7 @@
 //! The simulation: what is true, the loop over events, and what must hold when. What happens at each end
 //! lies in `at_farm` and `at_worker`, what befalls them in `trouble`.
 
-use starfarm_logs::Event;
+use starfarm_events::Event;
 use starfarm_protocol::ids::Epoch;
 use starfarm_scheduler_core::{JobState, NodeState, limits};
 

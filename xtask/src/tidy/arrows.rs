@@ -10,6 +10,8 @@ const CORES_AND_BELOW: &[&str] = &[
     "starfarm-scheduler-core",
     "starfarm-worker-core",
     "starfarm-decomposers",
+    "starfarm-events",
+    // The simulator writes real logs.
     "starfarm-logs",
 ];
 
@@ -17,11 +19,12 @@ const CORES_AND_BELOW: &[&str] = &[
 const MAY_USE: &[(&str, MayUse)] = &[
     ("starfarm-protocol", MayUse::Only(&[])),
     // The event model is values only, so that the core can say what happened.
-    ("starfarm-scheduler-core", MayUse::Only(&["starfarm-protocol", "starfarm-logs"])),
+    ("starfarm-scheduler-core", MayUse::Only(&["starfarm-protocol", "starfarm-events"])),
     ("starfarm-worker-core", MayUse::Only(&["starfarm-protocol"])),
     ("starfarm-decomposers", MayUse::Only(&["starfarm-protocol"])),
     ("starfarm-kernels", MayUse::Only(&["starfarm-protocol"])),
-    ("starfarm-logs", MayUse::Only(&["starfarm-protocol"])),
+    ("starfarm-events", MayUse::Only(&["starfarm-protocol"])),
+    ("starfarm-logs", MayUse::Only(&["starfarm-protocol", "starfarm-events"])),
     // Sockets and bytes alone.
     ("starfarm-net", MayUse::Only(&[])),
     (
@@ -30,6 +33,7 @@ const MAY_USE: &[(&str, MayUse)] = &[
             "starfarm-protocol",
             "starfarm-scheduler-core",
             "starfarm-decomposers",
+            "starfarm-events",
             "starfarm-logs",
             "starfarm-net",
         ]),

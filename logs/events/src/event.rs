@@ -1,0 +1,463 @@
+//! One enum of what can happen on a farm, its form, and its one-line text.
+
+use std::fmt;
+
+use starfarm_protocol::ids::{Boot, ContentHash, JobId};
+
+use crate::field::{Fields, Form, FormError, Name, Value, Word};
+use crate::state::{IdleReason, NodeState, Outcome};
+use crate::status::Sample;
+
+macro_rules! events {
+    ($($(#[$doc:meta])* $variant:ident = $kind:literal {
+        $($(#[$fdoc:meta])* $field:ident: $type:ty,)*
+    })*; $($(#[$wdoc:meta])* $wrap:ident($inner:ty))*) => {
+        /// Something happened. Nodes go by name, jobs by number.
+        #[derive(Clone, PartialEq, Debug)]
+        pub enum Event {
+            $($(#[$doc])* $variant { $($(#[$fdoc])* $field: $type,)* },)*
+            $($(#[$wdoc])* $wrap($inner),)*
+        }
+
+        impl Event {
+            /// Each kind with the names of its fields.
+            pub const KINDS: &'static [(&'static str, &'static [&'static str])] =
+                &[$(($kind, &[$(stringify!($field)),*]),)* $((<$inner>::KIND, <$inner>::FIELDS)),*];
+
+            /// From its kind and its fields.
+            ///
+            /// # Errors
+            /// No such kind, or a field is absent or makes no sense.
+            pub fn read(kind: &str, fields: &(impl Fields + ?Sized)) -> Result<Self, FormError> {
+                match kind {
+                    $($kind => Ok(Self::$variant {
+                        $($field: crate::field::read(fields, $kind, stringify!($field))?,)*
+                    }),)*
+                    $(_ if kind == <$inner>::KIND => Ok(Self::$wrap(<$inner>::read(fields)?)),)*
+                    _ => Err(FormError::Kind(kind.to_owned())),
+                }
+            }
+        }
+
+        impl Form for Event {
+            fn kind(&self) -> &'static str {
+                match self { $(Self::$variant { .. } => $kind,)* $(Self::$wrap(inner) => inner.kind(),)* }
+            }
+
+            fn each<'a>(&'a self, show: &mut dyn FnMut(&'static str, Value<'a>)) {
+                match self {
+                    $(Self::$variant { $($field,)* } => {
+                        $(if let Some(value) = crate::field::Field::value($field) {
+                            show(stringify!($field), value);
+                        })*
+                    })*
+                    $(Self::$wrap(inner) => inner.each(show),)*
+                }
+            }
+        }
+    };
+}
+
+events! {
+    /// A worker said hello.
+    NodeJoined = "node_joined" {
+        /// Node.
+        node: Name,
+        /// Incarnation.
+        boot: Boot,
+        /// Its slots.
+        slots: u16,
+    }
+    /// A node told what it is made of.
+    NodeFacts = "node_facts" {
+        /// Node.
+        node: Name,
+        /// Host name and operating system.
+        system: String,
+        /// Model of its processor.
+        cpu: String,
+        /// Cores that it may use.
+        cores: u32,
+        /// Bytes of memory.
+        memory_bytes: u64,
+        /// Model and number of its accelerators; empty for none.
+        accelerators: String,
+    }
+    /// A node's state changed. Pictures go by this alone.
+    NodeState = "node_state" {
+        /// Node.
+        node: Name,
+        /// Its state from now on.
+        state: NodeState,
+        /// Why it is quarantined.
+        why: Option<String>,
+    }
+    /// A node has nothing to do.
+    NodeIdle = "node_idle" {
+        /// Node.
+        node: Name,
+        /// Why.
+        reason: IdleReason,
+    }
+    /// A node that had nothing to do has tasks again.
+    NodeBusy = "node_busy" {
+        /// Node.
+        node: Name,
+    }
+    /// How a node does: every minute, where anything changed.
+    NodeLoad = "node_load" {
+        /// Node.
+        node: Name,
+        /// Tasks of dq that it has.
+        tasks: u64,
+        /// Tasks in its own queue.
+        queued: u64,
+        /// Standard tasks in 10 s.
+        power: f64,
+        /// Load of each slot since the last report, in thousandths.
+        load: Vec<u64>,
+        /// How long no slot has run anything.
+        idle_us: u64,
+        /// Tasks that it finished.
+        tasks_done: u64,
+        /// Units counted from it.
+        units_done: u128,
+        /// Speed-ups heard.
+        speed_ups: u64,
+        /// Slow-downs heard.
+        slow_downs: u64,
+    }
+    /// A node was not heard for a while; it gets no new tasks.
+    NodeSuspect = "node_suspect" {
+        /// Node.
+        node: Name,
+    }
+    /// A node was not heard for long; its tasks went back to gq.
+    NodeLost = "node_lost" {
+        /// Node.
+        node: Name,
+        /// Tasks that went back.
+        tasks: u64,
+    }
+    /// A suspect or lost node is heard again.
+    NodeBack = "node_back" {
+        /// Node.
+        node: Name,
+    }
+    /// A node takes no new tasks, by command or because its worker stops.
+    NodeDraining = "node_draining" {
+        /// Node.
+        node: Name,
+    }
+    /// A worker said goodbye.
+    NodeLeft = "node_left" {
+        /// Node.
+        node: Name,
+    }
+    /// A node cannot run a job.
+    NodeRefused = "node_refused" {
+        /// Node.
+        node: Name,
+        /// Job.
+        job: JobId,
+        /// Why, in the worker's words.
+        why: String,
+    }
+    /// A node fails what others pass: it gets a task now and then.
+    NodeQuarantined = "node_quarantined" {
+        /// Node.
+        node: Name,
+        /// What it did.
+        why: String,
+    }
+    /// A node speaks another version of the protocol.
+    VersionSkew = "version_skew" {
+        /// Node.
+        node: Name,
+        /// Its version.
+        version: u16,
+    }
+    /// A worker knows of a later incarnation of the scheduler.
+    Superseded = "superseded" {
+        /// Node.
+        node: Name,
+        /// The later epoch.
+        epoch: u64,
+    }
+    /// A job came into jq.
+    JobSubmitted = "job_submitted" {
+        /// Job.
+        job: JobId,
+        /// The user's name for it.
+        name: String,
+        /// Who submitted it.
+        user: String,
+        /// Hash of its specification.
+        spec: ContentHash,
+        /// Its units.
+        units: u128,
+    }
+    /// A job changed its state.
+    JobState = "job_state" {
+        /// Job.
+        job: JobId,
+        /// The state's word.
+        state: Word,
+        /// Why, where the farm did it.
+        why: Option<String>,
+    }
+    /// How a job does: with each sample, where anything changed.
+    JobProgress = "job_progress" {
+        /// Job.
+        job: JobId,
+        /// Units done.
+        done: u128,
+        /// Units failed for good.
+        failed: u128,
+        /// Units at nodes.
+        out: u128,
+        /// Units that wait.
+        pending: u128,
+        /// Units that nobody wants any more.
+        abandoned: u128,
+        /// Units per second of all live slots.
+        units_per_s: f64,
+    }
+    /// A job has ended: its completion certificate, as its scheduler sees it.
+    Certificate = "certificate" {
+        /// Job.
+        job: JobId,
+        /// complete, complete_with_failures or ended_early.
+        verdict: Word,
+        /// Its last state.
+        state: Word,
+        /// Hash of its specification.
+        spec: ContentHash,
+        /// N.
+        units: u128,
+        /// Units done, once each.
+        done: u128,
+        /// Units failed for good.
+        failed: u128,
+        /// Units that nobody wants any more.
+        abandoned: u128,
+        /// Hash of the intervals, as in the audit's certificate.
+        intervals_hash: ContentHash,
+        /// Hits.
+        hits: u64,
+        /// Hash of the hits, as in the audit's certificate.
+        hits_hash: ContentHash,
+        /// Units of results that had been counted before.
+        duplicate: u128,
+        /// Tasks given out.
+        dispatched: u64,
+        /// Tasks that went back to gq.
+        resent: u64,
+        /// Copies given to idle nodes.
+        copied: u64,
+        /// Results that differ from what was counted.
+        conflicts: u64,
+        /// Incarnations of the scheduler from its submission to its end.
+        epochs: Vec<u64>,
+        /// Nodes that computed units of it.
+        nodes: u64,
+    }
+    /// Results of a node for units that lie side by side, of one job, with one outcome. Sums of small ones:
+    /// a second's work may be one of these.
+    Tasks = "tasks" {
+        /// Node.
+        node: Name,
+        /// Job.
+        job: JobId,
+        /// First unit.
+        lo: u128,
+        /// End, exclusive.
+        hi: u128,
+        /// Results: one a task, but for tasks that came in parts.
+        results: u64,
+        /// What became of them.
+        outcome: Outcome,
+        /// When the first of them was given out; none where that is not known any more.
+        given_us: Option<u64>,
+        /// When the first of them was begun, on the scheduler's clock.
+        begun_us: u64,
+        /// When the last of them was over, on the scheduler's clock.
+        ended_us: u64,
+        /// Computing time of all.
+        busy_us: u64,
+    }
+    /// Offers were repeated because no acknowledgement came.
+    OffersRepeated = "offers_repeated" {
+        /// Node.
+        node: Name,
+        /// Tasks.
+        tasks: u64,
+    }
+    /// A task that its node no longer lists went back to gq.
+    TaskExpired = "task_expired" {
+        /// Job.
+        job: JobId,
+        /// First unit.
+        lo: u128,
+        /// End, exclusive.
+        hi: u128,
+        /// Node.
+        node: Name,
+    }
+    /// An idle node got a copy of what another still computes.
+    TaskCopied = "task_copied" {
+        /// Job.
+        job: JobId,
+        /// First unit.
+        lo: u128,
+        /// End, exclusive.
+        hi: u128,
+        /// Node that got it.
+        node: Name,
+    }
+    /// A target was found.
+    Hit = "hit" {
+        /// Job.
+        job: JobId,
+        /// Unit.
+        unit: u128,
+        /// Index of the target.
+        target: u32,
+    }
+    /// A unit failed for good.
+    UnitFailed = "unit_failed" {
+        /// Job.
+        job: JobId,
+        /// Unit.
+        unit: u128,
+        /// exit, signal, timeout or poison.
+        reason: Word,
+    }
+    /// A result says something else than what was counted; its node is not trusted any more.
+    Conflict = "conflict" {
+        /// Job.
+        job: JobId,
+        /// First unit.
+        lo: u128,
+        /// End, exclusive.
+        hi: u128,
+        /// Node whose result came second.
+        node: Name,
+    }
+    /// The scheduler was held up: by its disk, or because its machine or process slept.
+    Stalled = "stalled" {
+        /// For so long.
+        for_us: u64,
+    }
+    /// Watching was slower than what happened: so many events are missing here.
+    EventsDropped = "events_dropped" {
+        /// How many.
+        events: u64,
+    }
+    ;
+    /// The farm's figures, every 10 s.
+    Sampled(Sample)
+}
+
+impl Event {
+    /// It comes often and is for pictures; no line on a screen tells of it.
+    pub fn dense(&self) -> bool {
+        matches!(
+            self,
+            Event::Tasks { .. }
+                | Event::NodeLoad { .. }
+                | Event::NodeState { .. }
+                | Event::NodeIdle { .. }
+                | Event::NodeBusy { .. }
+                | Event::JobProgress { .. }
+                | Event::Sampled(_)
+        )
+    }
+
+    /// The node that it is about.
+    pub fn node(&self) -> Option<&Name> {
+        match self {
+            Event::NodeJoined { node, .. }
+            | Event::NodeFacts { node, .. }
+            | Event::NodeState { node, .. }
+            | Event::NodeIdle { node, .. }
+            | Event::NodeBusy { node }
+            | Event::NodeLoad { node, .. }
+            | Event::NodeSuspect { node }
+            | Event::NodeLost { node, .. }
+            | Event::NodeBack { node }
+            | Event::NodeDraining { node }
+            | Event::NodeLeft { node }
+            | Event::NodeRefused { node, .. }
+            | Event::NodeQuarantined { node, .. }
+            | Event::VersionSkew { node, .. }
+            | Event::Superseded { node, .. }
+            | Event::Tasks { node, .. }
+            | Event::OffersRepeated { node, .. }
+            | Event::TaskExpired { node, .. }
+            | Event::TaskCopied { node, .. }
+            | Event::Conflict { node, .. } => Some(node),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::NodeJoined { node, boot, slots } => {
+                write!(f, "node {node} joined: {slots} slots, boot {:016x}", boot.0)
+            }
+            Event::NodeFacts { node, system, cpu, cores, .. } => {
+                write!(f, "node {node} is {system}, {cores} cores, {cpu}")
+            }
+            Event::NodeSuspect { node } => write!(f, "node {node} suspect: no heartbeat"),
+            Event::NodeLost { node, tasks } => write!(f, "node {node} lost: {tasks} tasks back to gq"),
+            Event::NodeBack { node } => write!(f, "node {node} is back"),
+            Event::NodeDraining { node } => write!(f, "node {node} draining"),
+            Event::NodeLeft { node } => write!(f, "node {node} left"),
+            Event::NodeRefused { node, job, why } => write!(f, "node {node} refused job {}: {why}", job.0),
+            Event::VersionSkew { node, version } => {
+                write!(f, "node {node} speaks protocol version {version}: update the older side")
+            }
+            Event::JobSubmitted { job, units, .. } => write!(f, "job {} submitted: {units} units", job.0),
+            Event::JobState { job, state, .. } => write!(f, "job {} {state}", job.0),
+            Event::Certificate { job, verdict, done, units, .. } => {
+                write!(f, "job {} is {verdict}: {done} of {units} units done, once each", job.0)
+            }
+            Event::OffersRepeated { node, tasks } => write!(f, "offered {tasks} tasks again to node {node}"),
+            Event::TaskExpired { job, lo, hi, node } => {
+                write!(f, "task [{lo}, {hi}) of job {} expired on node {node}", job.0)
+            }
+            Event::Hit { job, unit, target } => {
+                write!(f, "hit in job {}: unit {unit}, target {target}", job.0)
+            }
+            Event::TaskCopied { job, lo, hi, node } => {
+                write!(f, "copy of [{lo}, {hi}) of job {} to node {node}", job.0)
+            }
+            Event::NodeQuarantined { node, why } => write!(f, "node {node} quarantined: {why}"),
+            Event::Conflict { job, lo, hi, node } => {
+                write!(f, "conflict in job {}: node {node} says other things of [{lo}, {hi})", job.0)
+            }
+            Event::Superseded { node, epoch } => {
+                write!(f, "node {node} knows epoch {epoch} of this farm: a later scheduler was started")
+            }
+            Event::UnitFailed { job, unit, reason } => {
+                write!(f, "unit {unit} of job {} failed: {reason}", job.0)
+            }
+            Event::Stalled { for_us } => {
+                write!(f, "held up for {:.1} s: by the disk, or the process slept", *for_us as f64 / 1e6)
+            }
+            Event::EventsDropped { events } => {
+                write!(f, "{events} events are missing: watching was slower than what happened")
+            }
+            // Pictures are made of these; as a line, all that they hold.
+            dense => {
+                write!(f, "{}", dense.kind())?;
+                let mut outcome = Ok(());
+                dense.each(&mut |name, value| outcome = outcome.and_then(|()| write!(f, " {name}={value}")));
+                outcome
+            }
+        }
+    }
+}

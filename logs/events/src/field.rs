@@ -1,0 +1,305 @@
+//! Named fields: the one form in which values of the model are written and read.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use starfarm_protocol::ids::{Boot, ContentHash, JobId};
+
+/// A node's name, shared by all that tells of the node.
+pub type Name = Arc<str>;
+/// A word of ours, or one that was read.
+pub type Word = Cow<'static, str>;
+
+/// A field's value. Numbers that may pass 2^53 are [`Value::Units`]: decimal text wherever JSON is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Value<'a> {
+    /// A count, a time in microseconds, an id.
+    Number(u64),
+    /// Units.
+    Units(u128),
+    /// A measured value; finite.
+    Real(f64),
+    /// Yes or no.
+    Flag(bool),
+    /// Text of any kind, control characters included.
+    Text(&'a str),
+    /// Small numbers, parted by blanks where text is.
+    Numbers(&'a [u64]),
+    /// 64 bits as 16 hexadecimal digits.
+    Hex(u64),
+    /// A hash, as hexadecimal digits.
+    Hash(&'a [u8]),
+}
+
+impl fmt::Display for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Number(number) => write!(f, "{number}"),
+            Value::Units(units) => write!(f, "{units}"),
+            Value::Real(real) => write!(f, "{real}"),
+            Value::Flag(flag) => write!(f, "{flag}"),
+            Value::Text(text) => f.write_str(text),
+            Value::Numbers(numbers) => {
+                for (at, number) in numbers.iter().enumerate() {
+                    write!(f, "{}{number}", if at == 0 { "" } else { " " })?;
+                }
+                Ok(())
+            }
+            Value::Hex(bits) => write!(f, "{bits:016x}"),
+            Value::Hash(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
+        }
+    }
+}
+
+/// A type that a field may have.
+pub trait Field: Sized {
+    /// The value; none where it is absent.
+    fn value(&self) -> Option<Value<'_>>;
+    /// From its text, or from its absence.
+    fn read(text: Option<&str>) -> Option<Self>;
+}
+
+/// Where a reader looks up a field's text by its name.
+pub trait Fields {
+    /// The text of a field; none where it is absent.
+    fn text(&self, name: &str) -> Option<&str>;
+}
+
+impl<K: AsRef<str>, V: AsRef<str>> Fields for [(K, V)] {
+    fn text(&self, name: &str) -> Option<&str> {
+        self.iter().find(|(key, _)| key.as_ref() == name).map(|(_, value)| value.as_ref())
+    }
+}
+
+/// A value that has a kind and fields.
+pub trait Form {
+    /// The word for its kind: an XML element's name, a JSON object's `event`.
+    fn kind(&self) -> &'static str;
+    /// Shows each field that is there, in order.
+    fn each<'a>(&'a self, show: &mut dyn FnMut(&'static str, Value<'a>));
+}
+
+/// Why a value cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FormError {
+    /// No such kind.
+    Kind(String),
+    /// A field is absent or makes no sense.
+    Field {
+        /// The kind.
+        kind: &'static str,
+        /// The field.
+        field: &'static str,
+        /// Its text, where there is one.
+        text: Option<String>,
+    },
+}
+
+impl fmt::Display for FormError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FormError::Kind(kind) => write!(f, "`{}` is nothing that this version knows", shown(kind)),
+            FormError::Field { kind, field, text: None } => write!(f, "`{kind}` lacks `{field}`"),
+            FormError::Field { kind, field, text: Some(text) } => {
+                write!(f, "`{field}` of `{kind}` cannot be `{}`", shown(text))
+            }
+        }
+    }
+}
+
+impl std::error::Error for FormError {}
+
+/// Foreign text in a message: short, one line.
+fn shown(text: &str) -> String {
+    text.chars().take(40).flat_map(char::escape_debug).collect()
+}
+
+/// Reads one field of `kind`.
+pub(crate) fn read<T: Field>(
+    fields: &(impl Fields + ?Sized),
+    kind: &'static str,
+    field: &'static str,
+) -> Result<T, FormError> {
+    let text = fields.text(field);
+    T::read(text).ok_or_else(|| FormError::Field { kind, field, text: text.map(str::to_owned) })
+}
+
+macro_rules! numbers {
+    ($($type:ty)*) => {$(
+        impl Field for $type {
+            fn value(&self) -> Option<Value<'_>> {
+                Some(Value::Number(u64::from(*self)))
+            }
+            fn read(text: Option<&str>) -> Option<Self> {
+                text?.parse().ok()
+            }
+        }
+    )*};
+}
+numbers!(u8 u16 u32 u64);
+
+impl Field for u128 {
+    fn value(&self) -> Option<Value<'_>> {
+        Some(Value::Units(*self))
+    }
+    fn read(text: Option<&str>) -> Option<Self> {
+        text?.parse().ok()
+    }
+}
+
+impl Field for f64 {
+    fn value(&self) -> Option<Value<'_>> {
+        Some(Value::Real(if self.is_finite() { *self } else { 0.0 }))
+    }
+    fn read(text: Option<&str>) -> Option<Self> {
+        text?.parse().ok().filter(|real: &f64| real.is_finite())
+    }
+}
+
+impl Field for bool {
+    fn value(&self) -> Option<Value<'_>> {
+        Some(Value::Flag(*self))
+    }
+    fn read(text: Option<&str>) -> Option<Self> {
+        text?.parse().ok()
+    }
+}
+
+impl Field for String {
+    fn value(&self) -> Option<Value<'_>> {
+        Some(Value::Text(self))
+    }
+    fn read(text: Option<&str>) -> Option<Self> {
+        text.map(str::to_owned)
+    }
+}
+
+impl Field for Name {
+    fn value(&self) -> Option<Value<'_>> {
+        Some(Value::Text(self))
+    }
+    fn read(text: Option<&str>) -> Option<Self> {
+        text.map(Arc::from)
+    }
+}
+
+impl Field for Word {
+    fn value(&self) -> Option<Value<'_>> {
+        Some(Value::Text(self))
+    }
+    fn read(text: Option<&str>) -> Option<Self> {
+        text.map(|text| Cow::Owned(text.to_owned()))
+    }
+}
+
+impl Field for Vec<u64> {
+    fn value(&self) -> Option<Value<'_>> {
+        (!self.is_empty()).then_some(Value::Numbers(self))
+    }
+    fn read(text: Option<&str>) -> Option<Self> {
+        text.unwrap_or_default().split_ascii_whitespace().map(|number| number.parse().ok()).collect()
+    }
+}
+
+impl Field for JobId {
+    fn value(&self) -> Option<Value<'_>> {
+        Some(Value::Number(self.0))
+    }
+    fn read(text: Option<&str>) -> Option<Self> {
+        text?.parse().ok().map(JobId)
+    }
+}
+
+impl Field for Boot {
+    fn value(&self) -> Option<Value<'_>> {
+        Some(Value::Hex(self.0))
+    }
+    fn read(text: Option<&str>) -> Option<Self> {
+        u64::from_str_radix(text?, 16).ok().map(Boot)
+    }
+}
+
+impl Field for ContentHash {
+    fn value(&self) -> Option<Value<'_>> {
+        Some(Value::Hash(&self.0))
+    }
+    fn read(text: Option<&str>) -> Option<Self> {
+        text?.parse().ok()
+    }
+}
+
+impl<T: Field> Field for Option<T> {
+    fn value(&self) -> Option<Value<'_>> {
+        self.as_ref().and_then(Field::value)
+    }
+    fn read(text: Option<&str>) -> Option<Self> {
+        match text {
+            None => Some(None),
+            some => T::read(some).map(Some),
+        }
+    }
+}
+
+/// Declares an enum of unit variants with words of their own.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum $name { $($(#[$vdoc])* $variant,)* }
+
+        impl $name {
+            /// All of them, in order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// The word.
+            pub fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word,)* }
+            }
+        }
+
+        impl $crate::field::Field for $name {
+            fn value(&self) -> Option<$crate::field::Value<'_>> {
+                Some($crate::field::Value::Text(self.word()))
+            }
+            fn read(text: Option<&str>) -> Option<Self> {
+                match text? { $($word => Some(Self::$variant),)* _ => None }
+            }
+        }
+    };
+}
+pub(crate) use words;
+
+/// Declares a struct whose fields have a form.
+macro_rules! form {
+    ($(#[$doc:meta])* $name:ident = $kind:literal { $($(#[$fdoc:meta])* $field:ident: $type:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Debug)]
+        pub struct $name { $($(#[$fdoc])* pub $field: $type,)* }
+
+        impl $name {
+            /// The word for its kind.
+            pub const KIND: &'static str = $kind;
+            /// Names of its fields.
+            pub const FIELDS: &'static [&'static str] = &[$(stringify!($field)),*];
+
+            /// From its fields.
+            ///
+            /// # Errors
+            /// A field is absent or makes no sense.
+            pub fn read(fields: &(impl $crate::field::Fields + ?Sized)) -> Result<Self, $crate::field::FormError> {
+                Ok(Self { $($field: $crate::field::read(fields, $kind, stringify!($field))?,)* })
+            }
+        }
+
+        impl $crate::field::Form for $name {
+            fn kind(&self) -> &'static str { $kind }
+            fn each<'a>(&'a self, show: &mut dyn FnMut(&'static str, $crate::field::Value<'a>)) {
+                $(if let Some(value) = $crate::field::Field::value(&self.$field) {
+                    show(stringify!($field), value);
+                })*
+            }
+        }
+    };
+}
+pub(crate) use form;

@@ -1,0 +1,18 @@
+//! The event model: what can happen on a farm, and how a farm stands at a moment, as plain values. The command
+//! line, the terminal screen, the XML log and its replay all speak of these, with the same words and colours.
+//!
+//! Each value has a *form*: a word for its kind and a list of named fields. XML, JSON and traces are written
+//! and read by that alone, so a name is said once. What lives elsewhere: bytes of any of these (`starfarm-logs`),
+//! and who finds out what is true (the core of the scheduler).
+
+mod colour;
+mod event;
+mod field;
+mod state;
+mod status;
+
+pub use colour::{Colour, JOB_COLOURS, NODE_COLOURS, UNIT_COLOURS, colour};
+pub use event::Event;
+pub use field::{Field, Fields, Form, FormError, Name, Value, Word};
+pub use state::{IdleReason, NodeState, Outcome};
+pub use status::{Held, Job, Node, Sample, Snapshot};
