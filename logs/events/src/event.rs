@@ -257,9 +257,9 @@ events! {
         copied: u64,
         /// Results that differ from what was counted.
         conflicts: u64,
-        /// Incarnations of the scheduler from its submission to its end.
-        epochs: Vec<u64>,
-        /// Nodes that computed units of it.
+        /// The scheduler's incarnation at its end.
+        epoch: u64,
+        /// Nodes that computed units of it in that incarnation.
         nodes: u64,
     }
     /// Results of a node for units that lie side by side, of one job, with one outcome. Sums of small ones:

@@ -232,6 +232,7 @@ impl Farm {
         self.jq.retain(|&other| other != id);
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let totals = JobTotals { ended_us: Some(now_us), ..job.totals };
+        let computed_by = job.rates.len() as u64;
         job.take_end(state, totals);
         let (done, failed) = (job.coverage.count(Class::Done), job.coverage.count(Class::Failed));
         let mut abandoned: Vec<_> = job.coverage.intervals(Class::Abandoned).collect();
@@ -244,6 +245,9 @@ impl Farm {
         }
         deeds.event(Event::JobState { job: id, state: state.word().into(), why: None });
         self.record(Record::Ended(Ended { job: id, state, done, failed, abandoned, totals }), deeds);
+        if self.config.watch {
+            self.certify(id, computed_by, deeds);
+        }
         self.mark_all();
     }
 

@@ -84,6 +84,7 @@ impl Farm {
         node.tasks.push(task_id);
         node.queue.push_back((task_id, attempt));
         job.totals.dispatched += 1;
+        self.watched.dispatched += 1;
         job.totals.copies += 1;
         deeds.event(Event::TaskCopied { job: job_id, lo, hi, node: node.name.clone() });
     }

@@ -180,6 +180,7 @@ impl Farm {
         node.queue.push_back((task_id, attempt));
         if let Some(job) = self.jobs.get_mut(&job_id) {
             job.totals.dispatched += 1;
+            self.watched.dispatched += 1;
         }
     }
 

@@ -22,6 +22,7 @@ use crate::node::Node;
 use crate::record::Gathered;
 use crate::result::Verdicts;
 use crate::task::{Dispatched, NodeId};
+use crate::watch::Watched;
 
 /// What a farm is told at its start.
 #[derive(Clone, Debug)]
@@ -40,6 +41,8 @@ pub struct Config {
     /// Tasks by which a speed-up or slow-down moves a window, per slot (the paper: 6 where a node has six
     /// cards, 1 where it has one).
     pub speed_step_per_slot: u16,
+    /// Somebody watches: tell what pictures are made of, too.
+    pub watch: bool,
 }
 
 impl Config {
@@ -52,6 +55,7 @@ impl Config {
             proofs: None,
             receive_datagrams: 3_640,
             speed_step_per_slot: 1,
+            watch: false,
         }
     }
 }
@@ -122,6 +126,7 @@ pub struct Farm {
     pub(crate) credit_moved_us: u64,
     pub(crate) totals: Totals,
     pub(crate) verdicts: Verdicts,
+    pub(crate) watched: Watched,
     /// Scratch of `result` and `recover`.
     pub(crate) pieces: Vec<Piece>,
 }
@@ -156,6 +161,7 @@ impl Farm {
             credit_moved_us: now_us,
             totals: Totals::default(),
             verdicts: Verdicts::default(),
+            watched: Watched::default(),
             pieces: Vec::new(),
         }
     }
@@ -175,8 +181,11 @@ impl Farm {
         for &id in &marked {
             self.speculate(id, now_us, deeds);
         }
-        for id in marked {
+        for &id in &marked {
             self.flush(id, now_us, deeds);
+        }
+        if self.config.watch {
+            self.watch(&marked, deeds);
         }
     }
 
@@ -204,6 +213,9 @@ impl Farm {
             self.credit_shift = self.credit_shift.saturating_sub(1);
             self.record_totals(deeds);
             self.mark_all();
+            if self.config.watch {
+                self.watch_period(now_us, deeds);
+            }
         }
     }
 

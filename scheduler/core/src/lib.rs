@@ -25,6 +25,7 @@ mod result;
 mod send;
 mod task;
 mod view;
+mod watch;
 
 pub use command::{CommandError, JobCommand, NodeCommand};
 pub use coverage::{Class, Classes, Coverage, Piece};

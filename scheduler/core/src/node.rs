@@ -96,6 +96,8 @@ pub(crate) struct Node {
     /// When the farm looks at it next, if nothing comes before.
     pub(crate) timer_us: u64,
     pub(crate) totals: NodeTotals,
+    /// What watchers were told of it.
+    pub(crate) told: crate::watch::Told,
 }
 
 /// Counters of a node.
@@ -188,6 +190,7 @@ impl Node {
             marked: false,
             timer_us: u64::MAX,
             totals: NodeTotals::default(),
+            told: crate::watch::Told::default(),
         }
     }
 

@@ -164,6 +164,8 @@ impl Farm {
         node.totals.slow_downs += u64::from(downs);
         self.totals.feedback[0].0 += u64::from(ups);
         self.totals.feedback[0].1 += u64::from(downs);
+        self.watched.feedback.0 += u64::from(ups);
+        self.watched.feedback.1 += u64::from(downs);
         self.mark(id);
     }
 

@@ -71,7 +71,11 @@ impl Farm {
                 }
                 break;
             };
+            self.watched.given_us = None;
             let verdict = self.on_result(id, &entry, now_us, deeds);
+            if self.config.watch {
+                self.watch_result(id, &entry, (verdict, self.watched.given_us), now_us, deeds);
+            }
             self.verdicts.0[verdict as usize] += 1;
             self.unacknowledged.push_back(Unacknowledged {
                 record: 0,
@@ -195,7 +199,9 @@ impl Farm {
                 Class::Out => {
                     let Some((task_id, task)) = self.dq.holding(job, piece.lo) else { continue };
                     let end = task.hi;
-                    if task.node != by {
+                    if task.node == by {
+                        self.watched.given_us.get_or_insert(task.since_us);
+                    } else {
                         owners.push(task.node);
                     }
                     if piece.hi <= end {

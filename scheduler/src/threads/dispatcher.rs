@@ -62,6 +62,7 @@ pub(crate) fn run(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
         turned_us = now_us;
         if stalled_us > STALLED_US {
             farm.on_stall(stalled_us, now_us);
+            deeds.0.push(Deed::Event(Event::Stalled { for_us: stalled_us }));
         }
         let durable = shared.durable();
         if durable > waiting.durable {

@@ -1,0 +1,129 @@
+//! What watchers are told: changes of nodes' states, why a node is idle, samples, results in runs, certificates. Times
+//! in the stories are milliseconds.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Bench, config, spec};
+use expect_test::{Expect, expect};
+use starfarm_protocol::ids::{Attempt, JobId};
+use starfarm_protocol::wire::{Outcome, Packer, ResultEntry};
+use starfarm_scheduler_core::{Config, NodeId};
+
+/// The lines of the story that only watchers hear, or that a person hears too: nothing of the wire.
+fn check(script: &str, expected: Expect) {
+    let mut bench = Bench::new(Config { watch: true, ..config() });
+    let story = bench.run(script);
+    let told = story.lines().filter(|line| !line.contains(": to "));
+    expected.assert_eq(&told.map(|line| format!("{line}\n")).collect::<String>());
+}
+
+#[test]
+fn a_nodes_state_and_why_it_is_idle_are_told_when_they_change() {
+    check(
+        "join a slots 1\n submit 30 search 9 targets never units 10\n ack a\n done a 0+10\n done a 10+10\n done a 20+10
+         at 7000\n beat a none",
+        expect![[r#"
+            0: node a joined: 1 slots, boot 0000000000000001
+            0: node_state node=a state=up
+            0: node_idle node=a reason=no_job
+            0: job 1 submitted: 30 units
+            0: node_idle node=a reason=waiting
+            0: job 1 running
+            0: node_busy node=a
+            0: tasks node=a job=1 lo=0 hi=10 results=1 outcome=counted given_us=0 begun_us=0 ended_us=0 busy_us=1000000
+            0: tasks node=a job=1 lo=10 hi=20 results=1 outcome=counted given_us=0 begun_us=0 ended_us=0 busy_us=1000000
+            0: job 1 finished
+            0: job 1 is complete: 30 of 30 units done, once each
+            0: tasks node=a job=1 lo=20 hi=30 results=1 outcome=counted given_us=0 begun_us=0 ended_us=0 busy_us=1000000
+            0: node_idle node=a reason=no_job
+            5000: node a suspect: no heartbeat
+            5000: node_state node=a state=suspect
+            5000: node_idle node=a reason=state
+            7000: node a is back
+            7000: node_state node=a state=up
+            7000: node_idle node=a reason=no_job
+        "#]],
+    );
+}
+
+#[test]
+fn an_idle_node_says_what_keeps_it() {
+    check(
+        "submit 10 search 9 targets never units 10\n join a slots 1\n join b slots 1\n ack a\n return a 0+10\n pause 1
+         resume 1\n drain b\n undrain b",
+        expect![[r#"
+            0: job 1 submitted: 10 units
+            0: node a joined: 1 slots, boot 0000000000000001
+            0: node_state node=a state=up
+            0: node_idle node=a reason=waiting
+            0: job 1 running
+            0: node_busy node=a
+            0: node b joined: 1 slots, boot 0000000000000001
+            0: node_state node=b state=up
+            0: node_idle node=b reason=nothing_left
+            0: tasks node=a job=1 lo=0 hi=10 results=1 outcome=returned begun_us=0 ended_us=0 busy_us=1000000
+            0: job 1 paused
+            0: node_idle node=b reason=paused
+            0: job 1 running
+            0: node_idle node=b reason=nothing_left
+            0: node b draining
+            0: node_state node=b state=draining
+            0: node_idle node=b reason=state
+            0: node_state node=b state=up
+            0: node_idle node=b reason=nothing_left
+        "#]],
+    );
+}
+
+#[test]
+fn results_that_follow_each_other_are_told_as_one_where_their_units_do() {
+    let mut bench = Bench::new(Config { watch: true, ..config() });
+    bench.run("submit 50 search 9 targets never units 10\n join a slots 4\n ack a\n at 3000");
+    let mut packer = Packer::new();
+    for (at, lo) in [0, 10, 30, 40].into_iter().enumerate() {
+        packer.result(&ResultEntry {
+            job: JobId(1),
+            spec: spec(1),
+            sequence: 1 + at as u64,
+            attempt: Attempt(0),
+            lo,
+            units: 10,
+            duration_us: 100_000 * (1 + at as u64),
+            outcome: Outcome::Done,
+            body: &[],
+        });
+    }
+    packer.finish().iter().for_each(|datagram| bench.hear(NodeId(0), datagram));
+    let story = bench.run("");
+    let told = story.lines().filter(|line| line.contains("tasks node=a"));
+    expect![[r#"
+        3000: tasks node=a job=1 lo=0 hi=20 results=2 outcome=counted given_us=0 begun_us=2800000 ended_us=3000000 busy_us=300000
+        3000: tasks node=a job=1 lo=30 hi=50 results=2 outcome=counted given_us=0 begun_us=2600000 ended_us=3000000 busy_us=700000
+    "#]].assert_eq(&told.map(|line| format!("{line}\n")).collect::<String>());
+}
+
+#[test]
+fn a_sample_comes_once_a_period_and_progress_only_where_there_is_some() {
+    check(
+        "submit 30 search 9 targets never units 10\n join a slots 1\n ack a\n done a 0+10\n ack a\n live 10000 a 10+10
+         live 20000 a 10+10\n live 60000 a 10+10",
+        expect![[r#"
+            0: job 1 submitted: 30 units
+            0: node a joined: 1 slots, boot 0000000000000001
+            0: node_state node=a state=up
+            0: node_idle node=a reason=waiting
+            0: job 1 running
+            0: node_busy node=a
+            0: tasks node=a job=1 lo=0 hi=10 results=1 outcome=counted given_us=0 begun_us=0 ended_us=0 busy_us=1000000
+            10000: sample gq=0 dq=2 jq=1 dq_oldest_us=10000000 nodes_up=1 nodes=1 slots=1 power_mean=1 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=3 decomposed_units=30 dispatched=3 results_counted=1 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0
+            10000: job_progress job=1 done=10 failed=0 out=20 pending=0 abandoned=0 units_per_s=10
+            20000: sample gq=0 dq=2 jq=1 dq_oldest_us=20000000 nodes_up=1 nodes=1 slots=1 power_mean=0.5 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=3 decomposed_units=30 dispatched=3 results_counted=1 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0
+            30000: sample gq=0 dq=2 jq=1 dq_oldest_us=30000000 nodes_up=1 nodes=1 slots=1 power_mean=0.3333333333333333 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=3 decomposed_units=30 dispatched=3 results_counted=1 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0
+            40000: sample gq=0 dq=2 jq=1 dq_oldest_us=40000000 nodes_up=1 nodes=1 slots=1 power_mean=0.25 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=3 decomposed_units=30 dispatched=3 results_counted=1 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0
+            50000: sample gq=0 dq=2 jq=1 dq_oldest_us=50000000 nodes_up=1 nodes=1 slots=1 power_mean=0.2 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=3 decomposed_units=30 dispatched=3 results_counted=1 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0
+            60000: sample gq=0 dq=2 jq=1 dq_oldest_us=60000000 nodes_up=1 nodes=1 slots=1 power_mean=0.16666666666666666 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=3 decomposed_units=30 dispatched=3 results_counted=1 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0
+            60000: node_load node=a tasks=2 queued=0 power=0.167 idle_us=0 tasks_done=1 units_done=10 speed_ups=0 slow_downs=0
+        "#]],
+    );
+}
