@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::{Decisions, Options, SchedulerError, start};
+use crate::{Decisions, LogOptions, Options, SchedulerError, start};
 
 /// Run the scheduling node until it is told to stop.
 #[derive(clap::Args, Clone, Debug)]
@@ -34,6 +34,21 @@ pub struct Args {
     /// Longest time between two checkpoints while anything changes
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub checkpoint_seconds: u64,
+    /// Folder of the XML log [default: log in the state directory]
+    #[arg(long, value_name = "DIR", conflicts_with = "no_log")]
+    pub log: Option<PathBuf>,
+    /// Write no XML log: there will be nothing to replay
+    #[arg(long)]
+    pub no_log: bool,
+    /// Close a segment of the log at this size
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4_096))]
+    pub log_segment_mib: u64,
+    /// Close a segment of the log at this age
+    #[arg(long, value_name = "SECONDS", default_value_t = 3_600, value_parser = clap::value_parser!(u64).range(1..=604_800))]
+    pub log_segment_seconds: u64,
+    /// Remove the oldest closed segments when all are larger than this; 0: never
+    #[arg(long, value_name = "MIB", default_value_t = 4_096)]
+    pub log_keep_mib: u64,
     /// Keep nothing: for measuring what the journal costs
     #[arg(long, hide = true)]
     pub no_journal: bool,
@@ -47,7 +62,14 @@ pub struct Args {
 /// # Errors
 /// The state directory or the address cannot be used.
 pub fn run(args: Args) -> Result<(), SchedulerError> {
+    let log = LogOptions {
+        dir: args.log,
+        segment_mib: args.log_segment_mib,
+        segment_period: Duration::from_secs(args.log_segment_seconds),
+        keep_mib: args.log_keep_mib,
+    };
     let options = Options {
+        log: (!args.no_log).then_some(log),
         advertise: args.advertise,
         seal: !args.no_seal,
         decisions: Decisions { salvage: args.salvage, take_over: args.take_over },

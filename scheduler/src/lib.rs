@@ -15,10 +15,11 @@ mod packed;
 mod restart;
 #[cfg(test)]
 mod small_disk;
+mod standin;
 mod start;
 mod state;
 mod threads;
 
 pub use args::{Args, run};
 pub use error::SchedulerError;
-pub use start::{Decisions, Handle, Options, start};
+pub use start::{Decisions, Handle, LogOptions, Options, start};

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::standin::{Limits, LogWriter};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use starfarm_protocol::ids::FarmId;
 use starfarm_protocol::seal::{EpochProofs, KeyStore, Mode, Responder, StaticKey};
@@ -25,6 +26,7 @@ use crate::state::{StateDir, random, unix_now_us};
 use crate::threads::command::{Desk, Listeners};
 use crate::threads::dispatcher::Links;
 use crate::threads::journal::{JournalThread, ToJournal};
+use crate::threads::log::{LogThread, ToLog};
 use crate::threads::result::ResultThread;
 use crate::threads::{
     CHANNEL_BATCHES, Input, Shared, checkpoint as checkpoint_thread, command, dispatcher, sender, spawn,
@@ -40,8 +42,10 @@ const CHECKPOINT_RECORDS: u64 = 1_000_000;
 /// Batches of records that wait for the disk at most: a busy dispatcher makes 50 000 a second, and a disk may take
 /// a tenth of a second now and then.
 const JOURNAL_BATCHES: usize = 8_192;
-/// Events that wait for the status thread at most.
+/// Turns with events that wait for the status thread at most.
 const EVENTS_MAX: usize = 4_096;
+/// Turns with events that wait for the log at most: a disk that takes a tenth of a second loses nothing.
+const LOG_BATCHES: usize = 8_192;
 
 /// How a scheduler is started.
 #[derive(Clone, Debug)]
@@ -64,6 +68,8 @@ pub struct Options {
     pub low_water_mib: u64,
     /// Longest time between two checkpoints while anything changes (the paper: 30 min).
     pub checkpoint_period: Duration,
+    /// The XML log; none: nothing is logged.
+    pub log: Option<LogOptions>,
     /// Keep a journal. Off for measuring what it costs: nothing outlives the process then.
     pub journal: bool,
 }
@@ -82,7 +88,27 @@ impl Options {
             low_water_mib: disk::LOW_WATER_MIB,
             checkpoint_period: CHECKPOINT_PERIOD,
             journal: true,
+            log: Some(LogOptions::default()),
         }
+    }
+}
+
+/// How the XML log is kept.
+#[derive(Clone, Debug)]
+pub struct LogOptions {
+    /// Its folder; none: `log` in the state directory.
+    pub dir: Option<PathBuf>,
+    /// A segment is closed at this size, in MiB ...
+    pub segment_mib: u64,
+    /// ... or at this age.
+    pub segment_period: Duration,
+    /// The oldest closed segments go when all are larger than this, in MiB; 0: none ever goes.
+    pub keep_mib: u64,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        Self { dir: None, segment_mib: 64, segment_period: Duration::from_secs(3_600), keep_mib: 4_096 }
     }
 }
 
@@ -156,9 +182,11 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     let (farm, key) = (state.farm, StaticKey::from_secret(state.key.private().clone()));
     let nonce = random()?;
     let receive_datagrams = starfarm_net::receive_buffer_datagrams(&socket);
+    let watch = options.log.is_some();
     let config = |epoch| Config {
         proofs: Some(EpochProofs::new(&key, farm, nonce)),
         receive_datagrams,
+        watch,
         ..Config::new(farm, epoch)
     };
     let restarted = restart(&mut state, options.decisions, config, shared.now_us())?;
@@ -259,7 +287,9 @@ fn wire(
         incoming: Mutex::new(HashMap::new()),
     });
     let state = Arc::clone(&parts.state);
-    let links = Links { inputs, sender: to_sender, journal: to_journal, state, events: to_status, changes };
+    let (log, logged) = open_log(&parts, kept.low_water.clone(), &to_dispatcher)?;
+    let links =
+        Links { inputs, sender: to_sender, journal: to_journal, state, events: to_status, log, changes };
     let shared = Arc::clone(&parts.shared);
     let mut threads = vec![
         spawn("dispatcher", {
@@ -274,8 +304,33 @@ fn wire(
     threads.extend(spawn_keepers(&parts, kept, records, to_dispatcher.clone()));
     let (dispatcher, shared, quiet) = (to_dispatcher.clone(), Arc::clone(&parts.shared), parts.options.quiet);
     threads.push(spawn("status", move || status::run(&events, &dispatcher, &shared, quiet)));
+    threads.extend(logged.map(|log| spawn("log", move || log.run())));
     threads.push(spawn("command", move || command::run(desk, listeners)));
     Ok(Handle { state: parts.state, address, shared: parts.shared, dispatcher: to_dispatcher, threads })
+}
+
+/// The log and the way to it, where one is wanted.
+fn open_log(
+    parts: &Parts,
+    low_water: LowWater,
+    dispatcher: &Sender<Input>,
+) -> Result<(Option<Sender<ToLog>>, Option<LogThread>), SchedulerError> {
+    let Some(options) = &parts.options.log else { return Ok((None, None)) };
+    let dir = options.dir.clone().unwrap_or_else(|| parts.state.file("log"));
+    let limits = Limits {
+        segment_bytes: options.segment_mib << 20,
+        segment_us: options.segment_period.as_micros() as u64,
+        keep_bytes: (options.keep_mib > 0).then_some(options.keep_mib << 20),
+    };
+    let writer = LogWriter::open(&dir, parts.state.farm, parts.state.epoch, limits).map_err(|e| {
+        let dir = dir.display();
+        SchedulerError::State(format!(
+            "the log folder {dir} cannot be used: {e}; name another with --log DIR, or log nothing with --no-log"
+        ))
+    })?;
+    let (to_log, inputs) = bounded(LOG_BATCHES);
+    let (dispatcher, shared) = (dispatcher.clone(), Arc::clone(&parts.shared));
+    Ok((Some(to_log), Some(LogThread { writer, dir, inputs, dispatcher, shared, low_water })))
 }
 
 /// Starts the threads that keep things.

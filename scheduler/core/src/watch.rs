@@ -98,7 +98,7 @@ impl Farm {
         }
         let jobs = &self.jobs;
         self.watched.jobs.retain(|id, _| jobs.contains_key(id));
-        if self.watched.periods % LOAD_PERIODS == 0 {
+        if self.watched.periods.is_multiple_of(LOAD_PERIODS) {
             self.nodes.values_mut().for_each(|node| tell_load(node, now_us, deeds));
         }
     }

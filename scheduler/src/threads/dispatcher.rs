@@ -3,10 +3,11 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
-use starfarm_events::Event;
+use starfarm_events::{Event, Snapshot as Picture};
 use starfarm_protocol::admin::Response;
 use starfarm_protocol::ids::Epoch;
 use starfarm_scheduler_core::{Deed, Deeds, Farm, NodeId, Record};
@@ -14,7 +15,8 @@ use tokio::sync::{oneshot, watch};
 
 use super::checkpoint::Snapshot;
 use super::journal::ToJournal;
-use super::{Input, Shared, stop_with};
+use super::log::ToLog;
+use super::{Input, Shared, Told, stop_with};
 use crate::error::SchedulerError;
 use crate::state::StateDir;
 
@@ -40,7 +42,9 @@ pub(crate) struct Links {
     pub(crate) sender: Sender<Vec<Outgoing>>,
     pub(crate) journal: Sender<ToJournal>,
     pub(crate) state: Arc<StateDir>,
-    pub(crate) events: Sender<Event>,
+    pub(crate) events: Sender<Arc<Told>>,
+    /// The log, where there is one.
+    pub(crate) log: Option<Sender<ToLog>>,
     /// Counts changes of jobs' states, for those who wait for an end.
     pub(crate) changes: watch::Sender<u64>,
 }
@@ -50,6 +54,8 @@ pub(crate) fn run(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
     let mut deeds = Deeds::default();
     let mut waiting = Waiting { durable: farm.last_sequence(), ..Waiting::default() };
     let (mut checked_us, mut turned_us) = (0, shared.now_us());
+    // Before anything happens: a log that missed the first events would show a farm that never was.
+    picture(&mut farm, turned_us, links);
     loop {
         let wait_us = farm.next_deadline_us().saturating_sub(shared.now_us());
         let first = match links.inputs.recv_timeout(Duration::from_micros(wait_us)) {
@@ -75,9 +81,14 @@ pub(crate) fn run(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
             stop |= matches!(input, Input::Stop);
             step(&mut farm, input, now_us, &mut deeds, &mut waiting);
         }
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        farm.on_datagram_counts(count(&shared.dropped), count(&shared.refused));
         farm.on_tick(now_us, &mut deeds);
         farm.turn(now_us, &mut deeds);
-        perform(&mut deeds, links);
+        perform(&mut deeds, now_us, links, shared);
+        if std::mem::take(&mut waiting.picture) {
+            picture(&mut farm, now_us, links);
+        }
         if std::mem::take(&mut waiting.snapshot) {
             let (sequence, records) = farm.snapshot(&mut deeds);
             let _ = links.journal.send(ToJournal::Snapshot(Snapshot { sequence, records }));
@@ -103,6 +114,8 @@ struct Waiting {
     answers: VecDeque<(u64, Response, oneshot::Sender<Response>)>,
     /// A checkpoint is wanted.
     snapshot: bool,
+    /// The log opens a segment.
+    picture: bool,
 }
 
 fn step(farm: &mut Farm, input: Input, now_us: u64, deeds: &mut Deeds, waiting: &mut Waiting) {
@@ -122,12 +135,14 @@ fn step(farm: &mut Farm, input: Input, now_us: u64, deeds: &mut Deeds, waiting: 
             waiting.answers.push_back((farm.last_sequence(), response, question.reply));
         }
         Input::Snapshot => waiting.snapshot = true,
+        Input::Picture => waiting.picture = true,
         Input::Stop => {}
     }
 }
 
-fn perform(deeds: &mut Deeds, links: &Links) {
+fn perform(deeds: &mut Deeds, now_us: u64, links: &Links, shared: &Shared) {
     let (mut outgoing, mut records, mut changed) = (Vec::new(), Vec::new(), false);
+    let mut events = Vec::new();
     for deed in deeds.0.drain(..) {
         match deed {
             Deed::Send(node, datagrams) => outgoing.push(Outgoing::Datagrams(node, datagrams)),
@@ -136,10 +151,7 @@ fn perform(deeds: &mut Deeds, links: &Links) {
                 records.push((sequence, record));
             }
             Deed::Superseded(later) => superseded(&links.state, later),
-            // Watching never holds up dispatching.
-            Deed::Event(event) => match links.events.try_send(event) {
-                Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
-            },
+            Deed::Event(event) => events.push(event),
         }
     }
     // The other ends live as long as the process, but for its last moments.
@@ -149,8 +161,32 @@ fn perform(deeds: &mut Deeds, links: &Links) {
     if !records.is_empty() {
         let _ = links.journal.send(ToJournal::Records(records));
     }
+    if !events.is_empty() {
+        tell(Told { at_us: now_us, events }, links, shared);
+    }
     if changed {
         links.changes.send_modify(|count| *count += 1);
+    }
+}
+
+/// Watching never holds up dispatching: what there is no room for is dropped, and the log counts that.
+fn tell(told: Told, links: &Links, shared: &Shared) {
+    let told = Arc::new(told);
+    if told.events.iter().any(|event| !event.dense()) {
+        let _ = links.events.try_send(Arc::clone(&told));
+    }
+    if let Some(log) = &links.log
+        && let Err(TrySendError::Full(ToLog::Events(told))) = log.try_send(ToLog::Events(told))
+    {
+        shared.unlogged.fetch_add(told.events.len() as u64, Ordering::Relaxed);
+    }
+}
+
+/// How the farm stands, for a segment of the log. Without room the log asks again.
+fn picture(farm: &mut Farm, now_us: u64, links: &Links) {
+    if let Some(log) = &links.log {
+        let picture: Box<Picture> = Box::new(farm.picture(now_us));
+        let _ = log.try_send(ToLog::Picture(now_us, picture));
     }
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod command;
 pub(crate) mod dispatcher;
 pub(crate) mod journal;
+pub(crate) mod log;
 pub(crate) mod result;
 pub(crate) mod sender;
 pub(crate) mod status;
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use starfarm_events::Event;
 use starfarm_protocol::admin::Response;
 use starfarm_scheduler_core::{Deeds, Farm, NodeId};
 use tokio::sync::oneshot;
@@ -38,6 +40,8 @@ pub(crate) enum Input {
     Durable,
     /// A checkpoint is due.
     Snapshot,
+    /// The log opens a segment: how does the farm stand?
+    Picture,
     /// A question or a command of a user.
     Ask(Question),
     /// The end.
@@ -66,6 +70,16 @@ pub(crate) struct Shared {
     pub(crate) refused: AtomicU64,
     /// Datagrams that the receive buffer had no room for.
     pub(crate) dropped: AtomicU64,
+    /// Events that the log had no room for, and has not told of yet.
+    pub(crate) unlogged: AtomicU64,
+}
+
+/// What happened in a turn.
+pub(crate) struct Told {
+    /// When, on the farm's clock.
+    pub(crate) at_us: u64,
+    /// What, in order.
+    pub(crate) events: Vec<Event>,
 }
 
 impl Shared {
@@ -78,6 +92,7 @@ impl Shared {
             durable: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
+            unlogged: AtomicU64::new(0),
         })
     }
 
@@ -92,6 +107,11 @@ impl Shared {
 
     pub(crate) fn set_durable(&self, sequence: u64) {
         self.durable.store(sequence, Ordering::Release);
+    }
+
+    /// Microseconds since the start.
+    pub(crate) fn up_us(&self) -> u64 {
+        self.started.elapsed().as_micros() as u64
     }
 
     /// Seconds since the start.

@@ -6,23 +6,30 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use starfarm_events::Event;
 use starfarm_protocol::admin::Response;
 use starfarm_scheduler_core::{Deeds, Farm};
 use tokio::sync::oneshot;
 
-use super::{Input, Question, Shared};
+use super::{Input, Question, Shared, Told};
 use crate::answers;
 
 /// The paper's period.
 const PERIOD: Duration = Duration::from_secs(10);
 
 /// Runs until the dispatcher is gone. `quiet` keeps everything to itself.
-pub(crate) fn run(events: &Receiver<Event>, dispatcher: &Sender<Input>, shared: &Arc<Shared>, quiet: bool) {
+pub(crate) fn run(
+    events: &Receiver<Arc<Told>>,
+    dispatcher: &Sender<Input>,
+    shared: &Arc<Shared>,
+    quiet: bool,
+) {
     let mut next = Instant::now() + PERIOD;
     loop {
         match events.recv_timeout(next.saturating_duration_since(Instant::now())) {
-            Ok(event) if !quiet => say(shared, &event.to_string()),
+            Ok(told) if !quiet => {
+                let lines = told.events.iter().filter(|event| !event.dense());
+                lines.for_each(|event| say(shared, &event.to_string()));
+            }
             Ok(_) => {}
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {

@@ -1,0 +1,111 @@
+//! The log thread: writes what happens as XML. Nobody waits for it: what it has no room for, or the disk, is dropped
+//! and told as so many events that are missing. A log that fails never stops the farm.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::standin::LogWriter;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use starfarm_events::{Event, Snapshot};
+
+use super::{Input, Shared, Told};
+use crate::disk::LowWater;
+use crate::state::unix_now_us;
+
+/// What was written is at the disk's door after this.
+const FLUSH_PERIOD: Duration = Duration::from_secs(1);
+/// A log that failed is tried again after this.
+const RETRY_PERIOD: Duration = Duration::from_secs(10);
+
+/// What the log hears.
+pub(crate) enum ToLog {
+    /// What happened.
+    Events(Arc<Told>),
+    /// How the farm stands, to open a segment with.
+    Picture(u64, Box<Snapshot>),
+}
+
+/// The log.
+pub(crate) struct LogThread {
+    pub(crate) writer: LogWriter,
+    pub(crate) dir: PathBuf,
+    pub(crate) inputs: Receiver<ToLog>,
+    pub(crate) dispatcher: Sender<Input>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) low_water: LowWater,
+}
+
+/// Whether the log can be written.
+enum Health {
+    Well,
+    /// Not before this moment.
+    Failed(Instant),
+}
+
+impl LogThread {
+    /// Runs until the dispatcher is gone.
+    pub(crate) fn run(mut self) {
+        let (mut health, mut flushed, mut asked) = (Health::Well, Instant::now(), true);
+        loop {
+            let outcome = match self.inputs.recv_timeout(FLUSH_PERIOD) {
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => Ok(()),
+                Ok(ToLog::Picture(at_us, picture)) => {
+                    asked = false;
+                    health = Health::Well;
+                    self.begin(at_us, &picture)
+                }
+                Ok(ToLog::Events(told)) => match health {
+                    Health::Well => self.write(&told),
+                    Health::Failed(_) => {
+                        self.shared.unlogged.fetch_add(told.events.len() as u64, Ordering::Relaxed);
+                        Ok(())
+                    }
+                },
+            };
+            let now_us = self.shared.now_us();
+            let outcome = match outcome {
+                Ok(()) if flushed.elapsed() >= FLUSH_PERIOD => {
+                    flushed = Instant::now();
+                    self.writer.flush(now_us, unix_now_us())
+                }
+                outcome => outcome,
+            };
+            if let Err(e) = outcome {
+                health = Health::Failed(Instant::now() + RETRY_PERIOD);
+                let dir = self.dir.display();
+                eprintln!(
+                    "the log in {dir} is not written: {e}; the farm goes on, the log is tried again every 10 s"
+                );
+            }
+            let due = match health {
+                Health::Well => self.writer.wants_snapshot(now_us),
+                Health::Failed(until) => Instant::now() >= until,
+            };
+            if due && !asked {
+                asked = self.dispatcher.try_send(Input::Picture).is_ok();
+            }
+        }
+        if let Err(e) = self.writer.close(self.shared.now_us(), unix_now_us()) {
+            eprintln!("the log in {} is not closed: {e}; it can be read all the same", self.dir.display());
+        }
+    }
+
+    fn begin(&mut self, at_us: u64, picture: &Snapshot) -> io::Result<()> {
+        if let Some(why) = self.low_water.refusal() {
+            return Err(io::Error::new(io::ErrorKind::StorageFull, why));
+        }
+        self.writer.begin(at_us, unix_now_us(), self.shared.up_us(), picture)
+    }
+
+    fn write(&mut self, told: &Told) -> io::Result<()> {
+        let missing = self.shared.unlogged.swap(0, Ordering::Relaxed);
+        if missing > 0 {
+            self.writer.event(told.at_us, &Event::EventsDropped { events: missing })?;
+        }
+        told.events.iter().try_for_each(|event| self.writer.event(told.at_us, event))
+    }
+}
