@@ -22,8 +22,8 @@ use starfarm_protocol::spec::{
     Algorithm, Axis, Chunk as ListChunk, CommandWork, HexBytes, JobSpec, SearchWork, Space, Stop, Work,
 };
 use starfarm_protocol::wire::{
-    CommandUnit, FailReason, Feedback, Heartbeat, HeartbeatAnswer, Held, Hello, HitEntry, Letting, Offer,
-    Outcome, Outputs, Packer, ResultEntry, Stream, Welcome, Withdraw,
+    CommandUnit, Facts, FailReason, Feedback, Heartbeat, HeartbeatAnswer, Held, Hello, HitEntry, Letting,
+    Load, Offer, Outcome, Outputs, Packer, ResultEntry, Stream, Welcome, Withdraw,
 };
 use starfarm_protocol::{admin, limits};
 
@@ -191,6 +191,36 @@ fn a_heartbeat_lists_what_is_held() {
         ..Heartbeat::default()
     };
     golden("heartbeat", &packed(|p| p.heartbeat(&beat)));
+}
+
+#[test]
+fn a_worker_tells_of_itself() {
+    let facts = Facts {
+        system: "lab-7, Linux 6.1.0".into(),
+        cpu: "Some CPU".into(),
+        cores: 16,
+        memory_bytes: 1 << 34,
+        accelerators: "2 x Some GPU".into(),
+    };
+    golden("facts", &packed(|p| p.facts(&facts)));
+    golden("load", &packed(|p| p.load(&Load { idle_us: 0, slots: vec![1_000, 250] })));
+    let late = ResultEntry {
+        job: JobId(7),
+        spec: SPEC,
+        sequence: 4,
+        attempt: Attempt(103),
+        lo: 1_500,
+        units: 10,
+        duration_us: 2_500,
+        outcome: Outcome::Done,
+        body: &[],
+    };
+    let datagram = packed(|p| {
+        p.ages(&[(4, 3_000_000)]);
+        p.result(&late);
+        p.result(&ResultEntry { sequence: 5, attempt: Attempt(104), lo: 1_510, ..late });
+    });
+    golden("results-late", &datagram);
 }
 
 #[test]

@@ -10,6 +10,9 @@
 //! | 4 | feedback | worker | never: it carries totals |
 //! | 5 | heartbeat | worker | every period |
 //! | 6 | bye | worker | never: silence says the same later |
+//! | 7 | facts | worker | every minute |
+//! | 8 | load | worker | every heartbeat |
+//! | 9 | ages | worker | with the results that it tells of |
 //! | 33 | welcome | scheduler | hellos stop coming |
 //! | 34 | offers | scheduler | a task ack |
 //! | 35 | result ack | scheduler | results stop coming |
@@ -18,11 +21,13 @@
 //!
 //! What lives elsewhere: the seal around a datagram (`seal`), who may send what (the cores).
 
+mod facts;
 mod read;
 mod results;
 mod write;
 
-pub use read::{Malformed, Message, Offers, Ranges, Results, messages};
+pub use facts::{AGE_BYTES, FACT_BYTES_MAX, Facts, LOAD_SLOTS_MAX, Load};
+pub use read::{Ages, Malformed, Message, Offers, Ranges, Results, messages};
 pub use results::{CommandUnit, FailReason, HitEntry, Outputs, Stream};
 pub use write::Packer;
 
@@ -49,6 +54,9 @@ pub(crate) mod kind {
     pub(crate) const FEEDBACK: u8 = 4;
     pub(crate) const HEARTBEAT: u8 = 5;
     pub(crate) const BYE: u8 = 6;
+    pub(crate) const FACTS: u8 = 7;
+    pub(crate) const LOAD: u8 = 8;
+    pub(crate) const AGES: u8 = 9;
     pub(crate) const WELCOME: u8 = 33;
     pub(crate) const OFFERS: u8 = 34;
     pub(crate) const RESULT_ACK: u8 = 35;

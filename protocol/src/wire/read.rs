@@ -23,6 +23,12 @@ pub enum Message<'a> {
     Heartbeat(Heartbeat),
     /// Kind 6.
     Bye,
+    /// Kind 7.
+    Facts(Facts),
+    /// Kind 8.
+    Load(Load),
+    /// Kind 9.
+    Ages(Ages<'a>),
     /// Kind 33.
     Welcome(Welcome),
     /// Kind 34.
@@ -68,6 +74,9 @@ fn next<'a>(rest: &mut Reader<'a>) -> Result<Option<Message<'a>>, Malformed> {
         kind::FEEDBACK => Message::Feedback(Feedback { speed_ups: body.u32()?, slow_downs: body.u32()? }),
         kind::HEARTBEAT => Message::Heartbeat(heartbeat(&mut body)?),
         kind::BYE => Message::Bye,
+        kind::FACTS => Message::Facts(Facts::read(&mut body)?),
+        kind::LOAD => Message::Load(Load::read(&mut body)?),
+        kind::AGES => Message::Ages(ages(&mut body)?),
         kind::WELCOME => Message::Welcome(Welcome {
             farm: FarmId(body.array()?),
             epoch: Epoch(body.u64()?),
@@ -137,6 +146,24 @@ fn heartbeat(body: &mut Reader<'_>) -> Result<Heartbeat, Malformed> {
 fn ranges<'a>(body: &mut Reader<'a>) -> Result<Ranges<'a>, Malformed> {
     let rest = std::mem::take(body);
     if rest.0.len().is_multiple_of(16) { Ok(Ranges(rest)) } else { Err(Malformed) }
+}
+
+fn ages<'a>(body: &mut Reader<'a>) -> Result<Ages<'a>, Malformed> {
+    let rest = std::mem::take(body);
+    if rest.0.len().is_multiple_of(AGE_BYTES) { Ok(Ages(rest)) } else { Err(Malformed) }
+}
+
+/// How old results are, walked in place: from which sequence on, and microseconds. Each holds up to the next
+/// one's sequence.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Ages<'a>(Reader<'a>);
+
+impl Iterator for Ages<'_> {
+    type Item = (u64, u64);
+
+    fn next(&mut self) -> Option<(u64, u64)> {
+        Some((self.0.u64().ok()?, self.0.u64().ok()?))
+    }
 }
 
 /// Inclusive ranges of numbers, walked in place. A reversed range is skipped.

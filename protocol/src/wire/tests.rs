@@ -72,8 +72,25 @@ fn sample() -> Vec<u8> {
         p.result_ack(8, &[(1, 1)]);
         p.heartbeat_answer(&HeartbeatAnswer { number: 9, credit: 8, epoch: Epoch(2) });
         p.withdraw(&Withdraw { job: JobId(1), letting: Letting::Kill, before: Attempt(12) });
+        p.facts(&facts());
+        p.load(&load());
+        p.ages(&[(1, 60_000), (5, 0)]);
         p.bye();
     })
+}
+
+fn facts() -> Facts {
+    Facts {
+        system: "lab-7, Debian GNU/Linux 12, Linux 6.1.0".into(),
+        cpu: "Some CPU @ 2.00GHz".into(),
+        cores: 16,
+        memory_bytes: 1 << 34,
+        accelerators: "2 x Some GPU".into(),
+    }
+}
+
+fn load() -> Load {
+    Load { idle_us: 7, slots: vec![1_000, 0, 250] }
 }
 
 #[test]
@@ -84,8 +101,12 @@ fn every_message_comes_back_as_it_was() {
         read.iter().map(|m| format!("{m:?}").split(['(', ' ']).next().unwrap().to_owned()).collect();
     assert_eq!(
         kinds.join(" "),
-        "Hello TaskAck Results Feedback Heartbeat Welcome Offers ResultAck HeartbeatAnswer Withdraw Bye"
+        "Hello TaskAck Results Feedback Heartbeat Welcome Offers ResultAck HeartbeatAnswer Withdraw \
+         Facts Load Ages Bye"
     );
+    assert_eq!(read[10..12], [Message::Facts(facts()), Message::Load(load())]);
+    let Message::Ages(ages) = read[12].clone() else { panic!("{:?}", read[12]) };
+    assert_eq!(ages.collect::<Vec<_>>(), [(1, 60_000), (5, 0)]);
     let Message::Results(results) = read[2].clone() else { panic!("{:?}", read[2]) };
     assert_eq!(results.map(Result::unwrap).collect::<Vec<_>>(), [result(1, b"one"), result(2, b"")]);
     let Message::Offers(offers) = read[6].clone() else { panic!("{:?}", read[6]) };
@@ -157,10 +178,71 @@ fn walk(datagram: &[u8]) {
                 }
             }),
             Ok(Message::Offers(offers)) => offers.for_each(drop),
+            Ok(Message::Facts(facts)) => assert!(facts.system.len() <= FACT_BYTES_MAX),
+            Ok(Message::Load(load)) => {
+                assert!(load.slots.len() <= LOAD_SLOTS_MAX && load.slots.iter().all(|&slot| slot <= 1_000));
+            }
+            Ok(Message::Ages(ages)) => ages.for_each(drop),
             Ok(Message::TaskAck(ranges)) => ranges.for_each(|(first, last)| assert!(first <= last)),
             _ => {}
         }
     }
+}
+
+/// A message of that kind with that body, and a goodbye behind it.
+fn with_body(kind: u8, body: &[u8]) -> Vec<u8> {
+    let mut datagram = vec![kind];
+    datagram.extend((body.len() as u16).to_le_bytes());
+    datagram.extend_from_slice(body);
+    datagram.extend(one(|p| p.bye()));
+    datagram
+}
+
+#[test]
+fn facts_that_break_the_rules_are_malformed() {
+    let body = |texts: &[&[u8]]| {
+        let texts = texts.iter().flat_map(|text| [&[text.len() as u8], *text].concat());
+        [0; 12].into_iter().chain(texts).collect::<Vec<u8>>()
+    };
+    let read = |body: &[u8]| messages(&with_body(kind::FACTS, body)).next().unwrap().map(drop);
+    assert_eq!(read(&body(&[b"a", &[b'x'; FACT_BYTES_MAX], b""])), Ok(()));
+    let lying_count = [&[0; 12][..], &[9], b"short"].concat();
+    for bad in [
+        body(&[b"a", &[b'x'; FACT_BYTES_MAX + 1], b""]),
+        body(&[b"a", b"\xff", b""]),
+        body(&[b"a", b"b"]),
+        body(&[b"a", b"b", b"", b"more"]),
+        lying_count,
+    ] {
+        assert_eq!(read(&bad), Err(Malformed), "{bad:?}");
+    }
+}
+
+#[test]
+fn a_load_has_few_slots_and_none_is_more_than_busy() {
+    let read = |slots: &[u8]| {
+        let body = [&[1, 0, 0, 0, 0, 0, 0, 0], slots].concat();
+        messages(&with_body(kind::LOAD, &body)).next().unwrap().map(|m| format!("{m:?}"))
+    };
+    assert_eq!(read(&[0xff, 0xff, 1, 0]).unwrap(), "Load(Load { idle_us: 1, slots: [1000, 1] })");
+    assert!(read(&[0; 2 * LOAD_SLOTS_MAX]).is_ok());
+    assert_eq!(read(&[0; 2 * LOAD_SLOTS_MAX + 2]), Err(Malformed));
+    assert_eq!(read(&[0; 3]), Err(Malformed));
+    let ages = with_body(kind::AGES, &[0; AGE_BYTES + 1]);
+    assert_eq!(messages(&ages).collect::<Vec<_>>(), [Err(Malformed)]);
+}
+
+#[test]
+fn long_facts_are_cut_between_characters_and_long_loads_after_64_slots() {
+    let long = Facts { cpu: format!("x{}", "ä".repeat(200)), ..facts() };
+    let datagram = one(|p| {
+        p.facts(&long);
+        p.load(&Load { idle_us: 0, slots: vec![5; 1_024] });
+    });
+    let read: Vec<_> = messages(&datagram).map(Result::unwrap).collect();
+    let Message::Facts(cut) = &read[0] else { panic!("{read:?}") };
+    assert_eq!(cut.cpu, format!("x{}", "ä".repeat(63)));
+    assert_eq!(read[1], Message::Load(Load { idle_us: 0, slots: vec![5; LOAD_SLOTS_MAX] }));
 }
 
 #[test]

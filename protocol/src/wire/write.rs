@@ -38,6 +38,11 @@ impl Packer {
         self.full.len() + usize::from(!self.open.is_empty())
     }
 
+    /// What is packed next begins a datagram of its own.
+    pub fn next_datagram(&mut self) {
+        self.close_datagram();
+    }
+
     /// Takes the datagrams; the packer is empty again.
     pub fn finish(&mut self) -> Vec<Vec<u8>> {
         self.close_datagram();
@@ -63,7 +68,7 @@ impl Packer {
     }
 
     /// Writes a whole message of a known length.
-    fn message(&mut self, kind: u8, bytes: usize, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(super) fn message(&mut self, kind: u8, bytes: usize, write: impl FnOnce(&mut Vec<u8>)) {
         self.make_room(MESSAGE_HEAD_BYTES + bytes);
         self.group = None;
         self.open.push(kind);

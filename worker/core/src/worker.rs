@@ -137,6 +137,9 @@ impl Worker {
             | Message::Feedback(_)
             | Message::Heartbeat(_)
             | Message::Bye
+            | Message::Facts(_)
+            | Message::Load(_)
+            | Message::Ages(_)
             | Message::Welcome(_) => self.counters.malformed += 1,
         }
     }
