@@ -5,6 +5,7 @@
 //! | file | holds |
 //! | --- | --- |
 //! | `options`, `state`, `board` | what a person says; what outlives the process |
+//! | `facts` | what this machine is |
 //! | `node`, `event` | the main thread: waits for events, tells the core, does its deeds |
 //! | `sockets`, `sessions` | datagrams; keys |
 //! | `bulk`, `contents` | what is fetched and stored by hash |
@@ -19,6 +20,7 @@ mod contents;
 mod error;
 mod event;
 pub mod exec;
+mod facts;
 mod node;
 mod options;
 mod report;

@@ -19,13 +19,14 @@ use crate::bulk::Bulk;
 use crate::contents::Contents;
 use crate::event::{Batch, Event, News};
 use crate::exec::Warden;
+use crate::options::cores;
 use crate::report::Report;
 use crate::run::{Desk, Programs};
 use crate::sessions::{Heard, Identity, Sessions};
 use crate::slot::Slot;
 use crate::sockets::Sockets;
 use crate::state::State;
-use crate::{Options, WorkerError, exec, stop};
+use crate::{Options, WorkerError, exec, facts, stop};
 
 /// Messages that may wait for the main thread.
 const INBOX: usize = 4_096;
@@ -107,6 +108,7 @@ impl Node {
             died_running,
             farm,
             known,
+            facts: Some(facts::read(Path::new("/"), cores())),
         };
         let mut core = Worker::new(config, 0);
         restore(&mut core, &state);

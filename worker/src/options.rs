@@ -41,7 +41,6 @@ pub struct Options {
 impl Options {
     /// Slots, at least one.
     pub(crate) fn slots(&self) -> u16 {
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         self.slots.unwrap_or_else(|| u16::try_from(cores()).unwrap_or(SLOTS_MAX).min(SLOTS_MAX))
     }
 
@@ -71,6 +70,11 @@ impl Options {
         })?;
         Ok(base.join("starfarm").join(format!("worker-{name}")))
     }
+}
+
+/// Cores that this process may use.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn host_name() -> String {

@@ -181,5 +181,6 @@ fn config(group: &Group, boot: u64, seed: u64, died_running: Vec<(JobId, u128)>,
         died_running,
         farm: FARM,
         known,
+        facts: None,
     }
 }

@@ -14,6 +14,7 @@
 mod attempts;
 mod held;
 mod link;
+mod load;
 mod outbox;
 mod queue;
 mod random;

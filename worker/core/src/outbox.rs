@@ -5,14 +5,17 @@ use std::collections::VecDeque;
 
 use starfarm_protocol::ids::{Attempt, ContentHash, JobId};
 use starfarm_protocol::limits::PLAIN_BYTES_MAX;
+use starfarm_protocol::limits::RESULT_BODY_BYTES_MAX;
 use starfarm_protocol::rto::Rto;
 use starfarm_protocol::wire::{
-    MESSAGE_HEAD_BYTES, Outcome, Packer, RESULT_ENTRY_BYTES, RESULT_HEAD_BYTES, ResultEntry,
+    AGE_BYTES, MESSAGE_HEAD_BYTES, Outcome, Packer, RESULT_ENTRY_BYTES, RESULT_HEAD_BYTES, ResultEntry,
 };
 
 /// A result waits this long for company, counted from the last flush. So a lone result leaves at once, and
 /// a stream of them fills its datagrams.
 pub(crate) const FLUSH_US: u64 = 2_000;
+/// A result that was over no longer ago than this passes as fresh.
+const FRESH_US: u64 = 50_000;
 /// Wait for the first acknowledgement, before any round trip was measured: RFC 6298, section 2.1. A result
 /// is acknowledged only once it is durable.
 const INITIAL_WAIT_US: u64 = 1_000_000;
@@ -28,6 +31,8 @@ pub(crate) struct Kept {
     pub(crate) duration_us: u64,
     pub(crate) outcome: Outcome,
     pub(crate) body: Vec<u8>,
+    /// When it was over; none for one of an earlier incarnation, whose clock is gone.
+    pub(crate) ended_us: Option<u64>,
 }
 
 impl Kept {
@@ -47,6 +52,33 @@ impl Kept {
             outcome: self.outcome,
             body: &self.body,
         });
+    }
+}
+
+/// The ages that the results of one datagram need, so that none is taken for more than `FRESH_US` younger or
+/// older than it is. A datagram of fresh results needs none.
+struct Ages {
+    now_us: u64,
+    /// What the next result is taken for.
+    said_us: u64,
+    /// From which sequence on, and how old.
+    entries: Vec<(u64, u64)>,
+}
+
+impl Ages {
+    fn new(now_us: u64) -> Self {
+        Self { now_us, said_us: 0, entries: Vec::new() }
+    }
+
+    /// The next result; returns the bytes that it takes here.
+    fn see(&mut self, sequence: u64, result: &Kept) -> usize {
+        let age_us = result.ended_us.map_or(0, |ended_us| self.now_us.saturating_sub(ended_us));
+        if age_us.abs_diff(self.said_us) <= FRESH_US {
+            return 0;
+        }
+        self.said_us = age_us;
+        self.entries.push((sequence, age_us));
+        AGE_BYTES
     }
 }
 
@@ -188,8 +220,8 @@ impl Outbox {
         fresh.min(if self.flights.is_empty() { u64::MAX } else { self.resend_at })
     }
 
-    /// Packs what is due: new results within the credit, then flights whose time is up. The packer must be
-    /// empty, since datagrams are counted from its first byte.
+    /// Packs what is due: new results within the credit, then flights whose time is up. Each flight is a
+    /// datagram of its own.
     pub(crate) fn send(&mut self, now_us: u64, packer: &mut Packer) {
         let all = now_us >= self.flush_at;
         while self.flights.len() < self.credit
@@ -215,17 +247,16 @@ impl Outbox {
             repeats: 0,
             stale: self.unsent < self.sent_below,
         };
-        let (mut used, mut group) = (0, None);
+        let (mut used, mut group, mut ages) = (0, None, Ages::new(now_us));
         let from = (self.unsent - self.base) as usize;
         for (result, sequence) in self.kept.range(from..).zip(self.unsent..) {
             let Some(result) = result else { continue };
             let head = if group == Some((result.job, result.spec)) { 0 } else { HEAD_BYTES };
-            if used + head + result.bytes() > PLAIN_BYTES_MAX {
+            used += ages.see(sequence, result) + head + result.bytes();
+            if used > NEW_BYTES_MAX {
                 break;
             }
-            used += head + result.bytes();
             group = Some((result.job, result.spec));
-            result.pack(sequence, packer);
             self.unsent_bytes -= result.bytes();
             flight.unacknowledged += 1;
             flight.last = sequence;
@@ -234,6 +265,7 @@ impl Outbox {
         self.sent_below = self.sent_below.max(self.unsent);
         self.flush_at = now_us + FLUSH_US;
         self.resend_at = self.resend_at.min(now_us + self.rto.wait_us(0));
+        pack(&self.kept, self.base, &flight, now_us, packer);
         self.flights.push_back(flight);
     }
 
@@ -249,11 +281,7 @@ impl Outbox {
                     self.resend_at = self.resend_at.min(now_us + wait_us);
                     continue;
                 }
-                for sequence in flight.first.max(self.base)..=flight.last {
-                    if let Some(result) = &self.kept[(sequence - self.base) as usize] {
-                        result.pack(sequence, packer);
-                    }
-                }
+                pack(&self.kept, self.base, flight, now_us, packer);
                 flight.sent_us = now_us;
                 flight.repeats += 1;
                 self.resent += 1;
@@ -263,8 +291,30 @@ impl Outbox {
     }
 }
 
+/// Packs what is left of a flight into a datagram of its own, behind the ages that it needs now.
+fn pack(kept: &VecDeque<Option<Kept>>, base: u64, flight: &Flight, now_us: u64, packer: &mut Packer) {
+    let sequences = flight.first.max(base)..=flight.last;
+    let left = sequences.filter_map(|sequence| Some((sequence, kept[(sequence - base) as usize].as_ref()?)));
+    let mut ages = Ages::new(now_us);
+    for (sequence, result) in left.clone() {
+        ages.see(sequence, result);
+    }
+    packer.next_datagram();
+    if !ages.entries.is_empty() {
+        packer.ages(&ages.entries);
+    }
+    left.for_each(|(sequence, result)| result.pack(sequence, packer));
+}
+
 /// What the first result of a job costs beside itself.
 const HEAD_BYTES: usize = MESSAGE_HEAD_BYTES + RESULT_HEAD_BYTES;
+/// Bytes of a new datagram. The rest is for its repeats: all of its results that are fresh now, of one age to
+/// within `FRESH_US`, will need an age then.
+const NEW_BYTES_MAX: usize = PLAIN_BYTES_MAX - MESSAGE_HEAD_BYTES - AGE_BYTES;
+const _: () = assert!(
+    HEAD_BYTES + RESULT_ENTRY_BYTES + RESULT_BODY_BYTES_MAX + AGE_BYTES <= NEW_BYTES_MAX,
+    "the longest result fits, however old it is"
+);
 
 #[cfg(test)]
 mod tests;

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 
 use starfarm_protocol::ids::{Attempt, ContentHash, Epoch, JobId};
-use starfarm_protocol::wire::{Held, Letting};
+use starfarm_protocol::wire::{Held, Letting, Load};
 
+use crate::load::Meter;
 use crate::queue::Waiting;
 use crate::types::{Part, Task};
 
@@ -70,12 +71,14 @@ pub(crate) struct Slots {
     slots: Vec<Slot>,
     /// Idle slots; the next one to use is last.
     idle: Vec<u16>,
+    meter: Meter,
 }
 
 impl Slots {
-    pub(crate) fn new(count: u16) -> Self {
+    pub(crate) fn new(count: u16, now_us: u64) -> Self {
         let count = count.max(1);
-        Self { slots: vec![Slot::default(); usize::from(count)], idle: (0..count).rev().collect() }
+        let slots = vec![Slot::default(); usize::from(count)];
+        Self { slots, idle: (0..count).rev().collect(), meter: Meter::new(count, now_us) }
     }
 
     pub(crate) fn count(&self) -> u16 {
@@ -91,8 +94,9 @@ impl Slots {
     }
 
     /// Gives a bundle to an idle slot, if there is one.
-    pub(crate) fn start(&mut self, bundle: &[Waiting]) -> Option<u16> {
+    pub(crate) fn start(&mut self, bundle: &[Waiting], now_us: u64) -> Option<u16> {
         let number = self.idle.pop()?;
+        self.meter.begin(number, now_us);
         let slot = &mut self.slots[usize::from(number)];
         slot.running.extend(bundle.iter().map(Running::new));
         Some(number)
@@ -118,7 +122,7 @@ impl Slots {
     }
 
     /// Ends a task. The slot becomes idle with the last one of its bundle.
-    pub(crate) fn end(&mut self, number: u16, attempt: Attempt) -> Option<Running> {
+    pub(crate) fn end(&mut self, number: u16, attempt: Attempt, now_us: u64) -> Option<Running> {
         let slot = self.slots.get_mut(usize::from(number))?;
         let at = slot.running.iter().position(|task| task.attempt == attempt)?;
         let task = slot.running.remove(at)?;
@@ -126,6 +130,7 @@ impl Slots {
         if slot.running.is_empty() {
             slot.letting.clear();
             self.idle.push(number);
+            self.meter.end(number, now_us);
         }
         Some(task)
     }
@@ -144,6 +149,11 @@ impl Slots {
         self.slots
             .iter()
             .filter_map(|slot| slot.unit.or_else(|| slot.running.front().map(|task| (task.job, task.next))))
+    }
+
+    /// How busy they were since this was asked last.
+    pub(crate) fn load(&mut self, now_us: u64) -> Load {
+        self.meter.report(now_us)
     }
 
     /// Tasks on slots.

@@ -89,6 +89,7 @@ fn entry(fields: &mut Fields<'_>) -> Option<Kept> {
             let length = usize::from(u16::from_le_bytes(fields.array()?));
             fields.bytes(length)?.to_vec()
         },
+        ended_us: None,
     };
     let sound = kept.body.len() <= RESULT_BODY_BYTES_MAX
         && kept.units > 0
@@ -124,6 +125,7 @@ mod tests {
             duration_us: 4,
             outcome,
             body: vec![n; usize::from(n)],
+            ended_us: None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
 use starfarm_protocol::seal::EpochProof;
-use starfarm_protocol::wire::{Offer, Outcome};
+use starfarm_protocol::wire::{Facts, Offer, Outcome};
 
 /// What a worker is told once, at its start.
 #[derive(Clone, Debug)]
@@ -25,6 +25,8 @@ pub struct Config {
     pub farm: FarmId,
     /// The newest incarnation of the scheduler that an earlier incarnation of this worker believed.
     pub known: Known,
+    /// What the machine is, for people; none where nobody wants to know.
+    pub facts: Option<Facts>,
 }
 
 /// The newest incarnation of the scheduler that a worker has believed.

@@ -48,6 +48,8 @@ pub struct Worker {
     ack_at: u64,
     feedback: Feedback,
     feedback_sent: Feedback,
+    /// Facts go with the first heartbeat from then on.
+    facts_at: u64,
     speed_up_at: u64,
     slow_down_at: u64,
     drain: Option<Drain>,
@@ -61,7 +63,7 @@ impl Worker {
             scheduler: Scheduler::new(config.farm, config.known),
             link: Link::new(config.heartbeat_us, config.seed, now_us),
             queue: Queue::default(),
-            slots: Slots::new(config.slots),
+            slots: Slots::new(config.slots, now_us),
             outbox: Outbox::new(),
             index: Index::default(),
             seen: Attempts::default(),
@@ -69,6 +71,7 @@ impl Worker {
             ack_at: u64::MAX,
             feedback: Feedback::default(),
             feedback_sent: Feedback::default(),
+            facts_at: 0,
             speed_up_at: 0,
             slow_down_at: 0,
             drain: None,
@@ -128,7 +131,7 @@ impl Worker {
             }
             Message::ResultAck(credit, ranges) if believed => self.on_result_ack(credit, ranges, now_us),
             Message::HeartbeatAnswer(answer) if believed => self.on_heartbeat_answer(&answer, now_us),
-            Message::Withdraw(withdraw) if believed => self.on_withdraw(&withdraw, deeds),
+            Message::Withdraw(withdraw) if believed => self.on_withdraw(&withdraw, now_us, deeds),
             Message::ResultAck(..) | Message::HeartbeatAnswer(_) | Message::Withdraw(_) => {}
             // Words of a worker, which a scheduler has no business saying. Welcomes are taken before.
             Message::Hello(_)
@@ -174,6 +177,7 @@ impl Worker {
         self.outbox.set_credit(welcome.credit);
         if self.link.on_welcome(welcome.heartbeat_ms) || renewed {
             self.outbox.rewind();
+            self.facts_at = now_us;
         }
         true
     }
@@ -194,14 +198,14 @@ impl Worker {
             self.counters.repeated_offers += 1;
             self.queue.renumber(&task, self.scheduler.epoch());
         } else if self.drain.is_some() {
-            self.give_back(vec![task]);
+            self.give_back(vec![task], now_us);
         } else {
             self.index.insert(task.job, task.lo, task.units);
             self.queue.push(task, self.scheduler.epoch());
         }
     }
 
-    fn on_withdraw(&mut self, withdraw: &Withdraw, deeds: &mut Vec<Deed>) {
+    fn on_withdraw(&mut self, withdraw: &Withdraw, now_us: u64, deeds: &mut Vec<Deed>) {
         let &Withdraw { job, letting, before } = withdraw;
         let current = self.scheduler.epoch();
         // Numbers of another epoch say nothing; such tasks are older than any withdrawal of this one.
@@ -209,7 +213,7 @@ impl Worker {
             its_job == job && (epoch != current || attempt < before)
         };
         let back = self.queue.withdraw(|w| gone(w.task.job, w.task.attempt, w.epoch));
-        self.give_back(back);
+        self.give_back(back, now_us);
         self.let_go(letting, gone, deeds);
     }
 
@@ -234,7 +238,7 @@ impl Worker {
     }
 
     /// Reports tasks that never started as returned, neighbours joined.
-    fn give_back(&mut self, mut tasks: Vec<Task>) {
+    fn give_back(&mut self, mut tasks: Vec<Task>, now_us: u64) {
         tasks.sort_unstable_by_key(|task| (task.job, task.lo));
         for task in &tasks {
             self.index.remove(task.job, task.lo, task.units);
@@ -250,8 +254,8 @@ impl Worker {
             joined.is_some()
         });
         for Task { job, spec, attempt, lo, units } in tasks {
-            let (duration_us, outcome, body) = (0, Outcome::Returned, Vec::new());
-            self.outbox.push(Kept { job, spec, attempt, lo, units, duration_us, outcome, body });
+            let (duration_us, outcome, body, ended_us) = (0, Outcome::Returned, Vec::new(), Some(now_us));
+            self.outbox.push(Kept { job, spec, attempt, lo, units, duration_us, outcome, body, ended_us });
         }
     }
 
@@ -274,7 +278,7 @@ impl Worker {
     }
 
     /// Some units of a running task are done. The result leaves at one of the next ticks.
-    pub fn on_part(&mut self, slot: u16, part: Part, _now_us: u64, _deeds: &mut Vec<Deed>) {
+    pub fn on_part(&mut self, slot: u16, part: Part, now_us: u64, _deeds: &mut Vec<Deed>) {
         let short = part.body.len() <= RESULT_BODY_BYTES_MAX;
         match if short { self.slots.advance(slot, &part) } else { Advance::Stray } {
             Advance::Stray => {
@@ -289,12 +293,13 @@ impl Worker {
         if outcome == Outcome::Done {
             self.queue.learn(job, units, duration_us);
         }
-        self.outbox.push(Kept { job, spec, attempt, lo, units, duration_us, outcome, body });
+        let ended_us = Some(now_us);
+        self.outbox.push(Kept { job, spec, attempt, lo, units, duration_us, outcome, body, ended_us });
     }
 
     /// A task left its slot. What no part reported goes back.
     pub fn on_task_end(&mut self, slot: u16, attempt: Attempt, now_us: u64, deeds: &mut Vec<Deed>) {
-        let Some(task) = self.slots.end(slot, attempt) else {
+        let Some(task) = self.slots.end(slot, attempt, now_us) else {
             self.counters.stray_parts += 1;
             return;
         };
@@ -302,9 +307,9 @@ impl Worker {
             self.index.remove(task.job, task.lo, task.units);
         }
         if task.rest() > 0 {
-            let (duration_us, outcome, body) = (0, Outcome::Returned, Vec::new());
+            let (duration_us, outcome, body, ended_us) = (0, Outcome::Returned, Vec::new(), Some(now_us));
             let (job, spec, lo, units) = (task.job, task.spec, task.next, task.rest());
-            self.outbox.push(Kept { job, spec, attempt, lo, units, duration_us, outcome, body });
+            self.outbox.push(Kept { job, spec, attempt, lo, units, duration_us, outcome, body, ended_us });
         }
         self.settle(now_us, deeds);
     }
@@ -323,7 +328,7 @@ impl Worker {
         }
         self.drain = Some(Drain::default());
         let back = self.queue.withdraw(|_| true);
-        self.give_back(back);
+        self.give_back(back, now_us);
         self.let_go(Letting::Trim, |_, _, _| true, deeds);
         self.link.beat_soon(now_us);
         self.on_tick(now_us, deeds);
@@ -345,7 +350,7 @@ impl Worker {
     fn settle(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
         while self.slots.idle() > 0 && !self.queue.is_empty() {
             let bundle = self.queue.take(self.slots.idle());
-            let Some(slot) = self.slots.start(&bundle) else { break };
+            let Some(slot) = self.slots.start(&bundle, now_us) else { break };
             deeds.push(Deed::Start { slot, tasks: bundle.into_iter().map(|waiting| waiting.task).collect() });
         }
         self.weigh_queue(now_us);

@@ -36,7 +36,7 @@ fn an_older_scheduler_is_not_obeyed_and_hears_in_each_session_what_is_known() {
             14279: Handshake
             20000: send hello slots 1 knows 5 by 5; faster 1 slower 0; beat 4 waiting 0 holds [1:0+10]
             20000: remember 6
-            20000: send results #1 Done 0+4; faster 2 slower 0
+            20000: send ages [(1, 20000000)]; results #1 Done 0+4; faster 2 slower 0
             20020: send ack [(8, 8)]
         "#]],
     );
@@ -68,7 +68,7 @@ fn an_answer_that_names_an_older_epoch_does_not_move_the_credit() {
         expect![[r#"
             0: start on 0: 1=0+10
             20: send ack [(1, 1)]; faster 1 slower 0
-            900: send results #1 Done 0+4; faster 2 slower 0
+            900: send ages [(1, 900000)]; results #1 Done 0+4; faster 2 slower 0
         "#]],
     );
 }
@@ -115,7 +115,7 @@ fn a_scheduler_of_another_farm_gets_nothing() {
             10: send hello slots 1 knows 5 by 5; faster 1 slower 0; beat 2 waiting 0 holds [1:0+10]
             10: say the scheduler says it is of farm 02020202020202020202020202020202
             500: send hello slots 1 knows 5 by 5; faster 1 slower 0; beat 3 waiting 0 holds [1:0+10]
-            500: send results #1 Done 0+4; faster 2 slower 0
+            500: send ages [(1, 500000)]; results #1 Done 0+4; faster 2 slower 0
         "#]],
     );
 }

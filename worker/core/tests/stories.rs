@@ -6,6 +6,8 @@ mod common;
 use common::{Bench, config};
 use expect_test::{Expect, expect};
 use starfarm_protocol::ids::Epoch;
+use starfarm_protocol::wire::Facts;
+use starfarm_worker_core::Config;
 
 const JOINED: &str = "session\n welcome\n answer\n";
 
@@ -116,9 +118,9 @@ fn a_lost_result_is_repeated_with_a_growing_wait() {
             30: send results #1 Done 0+1
             30: start on 0: 2=1+1
             60: send results #2 Done 1+1
-            150: send results #2 Done 1+1
-            330: send results #2 Done 1+1
-            690: send results #2 Done 1+1
+            150: send ages [(2, 90000)]; results #2 Done 1+1
+            330: send ages [(2, 270000)]; results #2 Done 1+1
+            690: send ages [(2, 630000)]; results #2 Done 1+1
         "#]],
     );
 }
@@ -228,16 +230,16 @@ fn three_unanswered_heartbeats_make_a_new_session_and_everything_is_offered_agai
             30: send results #1 Done 0+10
             30: start on 0: 2=10+10
             1000: send faster 2 slower 0; beat 2 waiting 0 holds [1:0+20]
-            1030: send results #1 Done 0+10
+            1030: send ages [(1, 1000000)]; results #1 Done 0+10
             2000: send faster 3 slower 0; beat 3 waiting 0 holds [1:0+20]
             3000: send faster 4 slower 0; beat 4 waiting 0 holds [1:0+20]
-            3030: send results #1 Done 0+10
+            3030: send ages [(1, 3000000)]; results #1 Done 0+10
             4000: send faster 5 slower 0; beat 5 waiting 0 holds [1:0+20]
             4822: Handshake
             5000: send faster 6 slower 0; beat 6 waiting 0 holds [1:0+20]
             5000: send hello slots 1 knows 1 by 1; faster 6 slower 0; beat 7 waiting 0 holds [1:0+20]
             5010: remember 2
-            5010: send results #1 Done 0+10
+            5010: send ages [(1, 4980000)]; results #1 Done 0+10
             5100: trim 0 job 1
             5120: send ack [(1, 1)]
         "#]],
@@ -267,4 +269,29 @@ fn another_version_of_the_protocol_is_told_to_the_person() {
     bench.worker.on_datagram(&common::packed(|p| p.welcome(&welcome)), Epoch(1), 0, &mut deeds);
     expect![[r#"[Refused("the scheduler speaks version 9 of the protocol, this worker version 1; install the same release of starfarm on both")]"#]].assert_eq(&format!("{deeds:?}"));
     assert!(!bench.worker.is_welcomed());
+}
+
+#[test]
+fn heartbeats_of_a_welcomed_worker_tell_its_load_and_every_minute_what_its_machine_is() {
+    let facts = Facts { system: "lab-7".into(), ..Facts::default() };
+    let mut bench = Bench::new(Config { facts: Some(facts), ..config(2) });
+    bench.tells = true;
+    let log = bench.run(
+        "session\n welcome\n at 500\n offer 1 0+10\n at 1700\n part 0 1 0+10\n end 0 1\n at 1750\n ack 1 1\n at 3100
+         session\n welcome epoch 2\n at 4000",
+    );
+    let told: Vec<_> = log.lines().filter_map(|line| Some(line.split_once("load")?.1)).collect();
+    expect![[r#"
+         [500, 0] idle 0 ms; facts lab-7; beat 2 waiting 0 holds [1:0+10]
+         [700, 0] idle 300 ms; beat 3 waiting 0 holds []
+         [0, 0] idle 1300 ms; beat 4 waiting 0 holds []
+    "#]]
+    .assert_eq(&(told.join("\n") + "\n"));
+    let mut told = Vec::new();
+    for second in 4..190 {
+        let log = bench.run(&format!("answer epoch 2\n at {}", second * 1_000 + 999));
+        assert_eq!(log.matches("load").count(), 1, "each heartbeat: {log}");
+        told.extend(log.contains("facts").then_some(second));
+    }
+    assert_eq!(told, [4, 64, 124, 184]);
 }

@@ -15,6 +15,7 @@ fn result(n: u64, body: usize) -> Kept {
         duration_us: 1,
         outcome: Outcome::Done,
         body: vec![1; body],
+        ended_us: None,
     }
 }
 
@@ -30,14 +31,26 @@ fn outbox(credit: u16, results: u64, body: usize) -> Outbox {
 fn sent(outbox: &mut Outbox, now_us: u64) -> Vec<Vec<u64>> {
     let mut packer = Packer::new();
     outbox.send(now_us, &mut packer);
-    let sequences = |datagram: &Vec<u8>| {
-        let entries = messages(datagram).flat_map(|message| match message.unwrap() {
-            Message::Results(results) => results.map(|r| r.unwrap().sequence).collect::<Vec<_>>(),
-            other => panic!("{other:?}"),
-        });
-        entries.collect()
-    };
+    let sequences =
+        |datagram: &Vec<u8>| entries(datagram).into_iter().map(|(sequence, _)| sequence).collect();
     packer.finish().iter().map(sequences).collect()
+}
+
+/// The sequences in a datagram, and how old a reader takes each result for.
+fn entries(datagram: &[u8]) -> Vec<(u64, u64)> {
+    let (mut ages, mut entries) = (Vec::new(), Vec::new());
+    for message in messages(datagram) {
+        match message.unwrap() {
+            Message::Ages(said) => ages = said.collect(),
+            Message::Results(results) => entries.extend(results.map(|result| {
+                let sequence = result.unwrap().sequence;
+                let age = ages.iter().rev().find(|(from, _)| *from <= sequence);
+                (sequence, age.map_or(0, |(_, age_us)| *age_us))
+            })),
+            other => panic!("{other:?}"),
+        }
+    }
+    entries
 }
 
 #[test]
@@ -59,6 +72,52 @@ fn datagrams_are_as_many_as_flights_whatever_the_mix_of_jobs_and_sizes() {
             assert_eq!((datagram[0], datagram[datagram.len() - 1]), (flight.first, flight.last));
         }
         assert_eq!(outbox.unsent_bytes, 0);
+    }
+}
+
+#[test]
+fn fresh_results_have_no_ages_and_late_ones_have() {
+    let mut outbox = outbox(8, 0, 0);
+    for ended_us in [None, Some(0), Some(1_000), Some(900_000), Some(960_000), Some(1_000_000)] {
+        outbox.push(Kept { ended_us, ..result(1, 0) });
+    }
+    let mut packer = Packer::new();
+    outbox.send(1_000_000, &mut packer);
+    let ages = [(1, 0), (2, 1_000_000), (3, 1_000_000), (4, 100_000), (5, 40_000), (6, 40_000)];
+    assert_eq!(entries(&packer.finish().concat()), ages);
+    outbox.acknowledge(1, 6, 1_000_100);
+    outbox.push(Kept { ended_us: Some(1_950_000), ..result(1, 0) });
+    outbox.send(2_000_000, &mut packer);
+    let datagram = packer.finish().concat();
+    assert!(messages(&datagram).all(|message| matches!(message, Ok(Message::Results(_)))));
+}
+
+#[test]
+fn a_datagram_stays_one_when_it_is_repeated_and_its_results_have_grown_old() {
+    let mut random = crate::random::Random::new(4);
+    for _ in 0..300 {
+        let mut outbox = outbox(10_000, 0, 0);
+        let (mut now_us, pace_us) = (0, 1 << random.below(18));
+        for n in 0..random.below(100) {
+            now_us += random.below(pace_us);
+            let body = random.below(RESULT_BODY_BYTES_MAX as u64 + 1) as usize / 100 * 100;
+            let ended_us = Some(now_us).filter(|_| n > 3);
+            outbox.push(Kept { ended_us, ..result(n, body >> random.below(12)) });
+        }
+        now_us += random.below(pace_us);
+        sent(&mut outbox, now_us);
+        now_us += random.below(3_000_000);
+        for flight in &outbox.flights {
+            let mut packer = Packer::new();
+            pack(&outbox.kept, outbox.base, flight, now_us, &mut packer);
+            let datagrams = packer.finish();
+            assert_eq!(datagrams.len(), 1);
+            for (sequence, age_us) in entries(&datagrams[0]) {
+                let kept = outbox.kept[(sequence - outbox.base) as usize].as_ref().unwrap();
+                let really_us = kept.ended_us.map_or(0, |ended_us| now_us - ended_us);
+                assert!(age_us.abs_diff(really_us) <= FRESH_US, "{age_us} for {really_us}");
+            }
+        }
     }
 }
 

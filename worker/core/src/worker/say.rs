@@ -10,6 +10,8 @@ use crate::types::Deed;
 /// The scheduler's sliding windows are seconds long, so it learns nothing from requests that come faster
 /// than this.
 const FEEDBACK_US: u64 = 100_000;
+/// Facts are told again after this: a scheduler that was started anew knows none.
+const FACTS_US: u64 = 60_000_000;
 /// A queue that lasts longer than this is too long: twice the prefetch of 60 s (DESIGN, section 6).
 const QUEUE_LASTS_MAX_US: u64 = 2 * 60_000_000;
 
@@ -30,6 +32,9 @@ impl Worker {
         if beat || self.ack_at <= now_us || !packer.is_empty() {
             self.pack_riders(&mut packer, beat);
         }
+        if beat && self.link.is_welcomed() {
+            self.tell_of_itself(now_us, &mut packer);
+        }
         if beat {
             packer.heartbeat(&self.heartbeat());
         }
@@ -46,6 +51,15 @@ impl Worker {
         if beat || self.feedback != self.feedback_sent {
             packer.feedback(&self.feedback);
             self.feedback_sent = self.feedback;
+        }
+    }
+
+    /// What people want to know.
+    fn tell_of_itself(&mut self, now_us: u64, packer: &mut Packer) {
+        packer.load(&self.slots.load(now_us));
+        if let Some(facts) = self.config.facts.as_ref().filter(|_| self.facts_at <= now_us) {
+            packer.facts(facts);
+            self.facts_at = now_us + FACTS_US;
         }
     }
 

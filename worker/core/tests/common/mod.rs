@@ -26,6 +26,7 @@ pub fn config(slots: u16) -> Config {
         died_running: Vec::new(),
         farm: FARM,
         known: Known::NONE,
+        facts: None,
     }
 }
 
@@ -48,6 +49,8 @@ pub struct Bench {
     pub worker: Worker,
     pub now_us: u64,
     pub log: String,
+    /// The log tells of loads and facts too.
+    pub tells: bool,
     last_heartbeat: u32,
     /// The incarnation that the present session was made with.
     epoch: u64,
@@ -55,7 +58,8 @@ pub struct Bench {
 
 impl Bench {
     pub fn new(config: Config) -> Self {
-        Self { worker: Worker::new(config, 0), now_us: 0, log: String::new(), last_heartbeat: 0, epoch: 1 }
+        let (worker, log) = (Worker::new(config, 0), String::new());
+        Self { worker, now_us: 0, log, tells: false, last_heartbeat: 0, epoch: 1 }
     }
 
     /// Runs the script and what falls due on the way; the log since the last call comes back.
@@ -167,12 +171,12 @@ impl Bench {
     }
 
     fn datagram(&mut self, datagram: &[u8]) -> String {
-        let said: Vec<_> = messages(datagram).map(|message| self.said(message.unwrap())).collect();
+        let said: Vec<_> = messages(datagram).filter_map(|message| self.said(message.unwrap())).collect();
         said.join("; ")
     }
 
-    fn said(&mut self, message: Message<'_>) -> String {
-        match message {
+    fn said(&mut self, message: Message<'_>) -> Option<String> {
+        let said = match message {
             Message::Hello(hello) => match hello.known_epoch.0 {
                 0 => format!("hello slots {}", hello.slots),
                 known => format!("hello slots {} knows {known} by {}", hello.slots, hello.known_proof[0]),
@@ -198,7 +202,12 @@ impl Bench {
                 )
             }
             Message::Bye => "bye".to_owned(),
+            Message::Ages(ages) => format!("ages {:?}", ages.collect::<Vec<_>>()),
+            Message::Load(_) | Message::Facts(_) if !self.tells => return None,
+            Message::Load(load) => format!("load {:?} idle {} ms", load.slots, load.idle_us / 1_000),
+            Message::Facts(facts) => format!("facts {}", facts.system),
             other => panic!("a worker does not say {other:?}"),
-        }
+        };
+        Some(said)
     }
 }
