@@ -2,11 +2,13 @@
 //! time, over the local socket or the sealed TCP channel. Units are decimal strings, since they may pass
 //! 2^53; everything else that counts is a number. The command line prints these very values as JSON.
 
+pub mod explain;
 pub mod frames;
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{ContentHash, JobId};
+pub use explain::{Explanation, Fact, Reason, SizeInfo, Subject};
 
 /// Version of the JSON that the command line prints: the value of `schema` in each document is
 /// `starfarm/NAME/VERSION`.
@@ -60,6 +62,8 @@ pub enum Request {
         /// At most so many of each.
         take: u64,
     },
+    /// Why a job or a node is as it is; answered with `Explanation`.
+    Explain(Subject),
     /// The farm's online figures.
     Status,
     /// All keys.
@@ -183,6 +187,8 @@ pub enum Response {
     Nodes(Vec<NodeInfo>),
     /// A page of results.
     Results(ResultsPage),
+    /// Why.
+    Explanation(Explanation),
     /// Figures.
     Status(StatusInfo),
     /// Keys.

@@ -11,7 +11,6 @@ use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::job::{Deaths, Job, JobState};
 use crate::limits::LAMBDA;
-use crate::node::Ahead;
 use crate::task::{NodeId, State, Task};
 
 /// Room below this share of the window is left to grow, so that tasks travel together.
@@ -57,14 +56,9 @@ impl Farm {
                 continue;
             }
             let ideal = self.ideal(job, id);
-            let ahead = match ideal.learning {
-                true => Ahead::Least,
-                false if self.scarce(job) => Ahead::Scarce,
-                false => Ahead::Full,
-            };
             let slots = usize::from(node.slots);
             let most = if reach == Reach::Slots { slots } else { NODE_TASKS_MAX as usize };
-            let window = node.window(now_us, ideal.us, ahead).min(most);
+            let window = node.window(now_us, ideal.us, self.ahead(job, &ideal)).tasks.min(most);
             let room = window.saturating_sub(node.tasks.len());
             if room == 0 || (room < window / ROOM_SHARE && node.tasks.len() > slots) {
                 return;

@@ -12,6 +12,7 @@ mod copies;
 mod coverage;
 mod deed;
 mod dispatch;
+mod explain;
 mod farm;
 mod global_queue;
 mod job;

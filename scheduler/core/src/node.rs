@@ -26,6 +26,17 @@ pub(crate) enum Ahead {
     Full,
 }
 
+/// How many tasks a node may hold, and what that comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Window {
+    /// Tasks that it may hold.
+    pub(crate) tasks: usize,
+    /// Tasks a slot.
+    pub(crate) a_slot: u64,
+    /// What speed-ups and slow-downs add; below 0 they take away.
+    pub(crate) steps: i64,
+}
+
 /// A node at power zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Probe {
@@ -217,13 +228,14 @@ impl Node {
 
     /// Tasks that it may hold now, if the next ones take `next_us` there (0: nobody knows). What it did so
     /// far alone says little where sizes still grow.
-    pub(crate) fn window(&self, now_us: u64, next_us: f64, ahead: Ahead) -> usize {
+    pub(crate) fn window(&self, now_us: u64, next_us: f64, ahead: Ahead) -> Window {
         match self.state() {
             NodeState::Up if self.greeted => {}
             NodeState::Quarantined if self.greeted && self.distrusted.is_none() => {
-                return usize::from(self.probe.is_some_and(|p| now_us >= p.at_us));
+                let tasks = usize::from(self.probe.is_some_and(|p| now_us >= p.at_us));
+                return Window { tasks, ..Window::default() };
             }
-            _ => return 0,
+            _ => return Window::default(),
         }
         let ahead_us = match ahead {
             Ahead::Least => 0,
@@ -231,13 +243,14 @@ impl Node {
             Ahead::Scarce => PREFETCH_SCARCE_US,
             Ahead::Full => PREFETCH_US,
         };
-        let tasks = PREFETCH_TASKS_MIN.max((ahead_us as f64 / self.task_us.max(next_us).max(1.0)) as u64);
+        let a_slot = PREFETCH_TASKS_MIN.max((ahead_us as f64 / self.task_us.max(next_us).max(1.0)) as u64);
         let slots = i64::from(self.slots);
-        let base = slots.saturating_mul(tasks.min(1 << 32) as i64);
+        let base = slots.saturating_mul(a_slot.min(1 << 32) as i64);
         // Requests add up while a worker waits for its first large tasks. Beyond twice the base they would make
         // it hoard: by steps of 36 tasks of a minute each, hours of work.
         let steps = if ahead == Ahead::Full { self.steps.min(base) } else { self.steps.min(0) };
-        (base + steps).clamp(slots + 1, i64::from(self.queue_tasks_max).max(slots + 1)) as usize
+        let tasks = (base + steps).clamp(slots + 1, i64::from(self.queue_tasks_max).max(slots + 1));
+        Window { tasks: tasks as usize, a_slot, steps }
     }
 
     /// The least that steps may move the window to, and the most, around its base.

@@ -11,8 +11,24 @@ use crate::job::{Job, Sizing, first_units};
 use crate::limits::{
     GQ_TASKS_MAX, GROWTH_MAX, LEASE_TASKS_MAX, LEASE_TASKS_MIN, PREFETCH_US, TAIL_FLOOR_US, TAIL_SHARE,
 };
+use crate::node::Ahead;
 use crate::record::Record;
 use crate::task::NodeId;
+
+/// What decided the size of a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rule {
+    /// The user named the units.
+    Fixed,
+    /// Nothing was measured yet: a small first task tells.
+    First,
+    /// The target time.
+    Target,
+    /// Sizes grow by steps.
+    Growth,
+    /// Little is left of the job.
+    Tail,
+}
 
 /// Size of the next task on a node.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +40,18 @@ pub(crate) struct Ideal {
     /// What was measured so far is too little for a task of the full size: the next result tells more, so
     /// few such tasks should wait at the node.
     pub(crate) learning: bool,
+    /// What decided its units.
+    pub(crate) rule: Rule,
+    /// Units per second of a slot that it goes by; 0 where no rate is known.
+    pub(crate) units_per_s: f64,
+    /// That rate was measured there, and is not the mean of others.
+    pub(crate) measured: bool,
+    /// Units that take the target time; 0 where no rate is known, or the user named the units.
+    pub(crate) target: u64,
+    /// The most that what was done so far leads to; likewise.
+    pub(crate) grown: u64,
+    /// The most near the job's end; `u64::MAX` where the user named the units.
+    pub(crate) tail: u64,
 }
 
 impl Farm {
@@ -31,27 +59,44 @@ impl Farm {
     /// measured rate, less near the job's end.
     pub(crate) fn ideal(&self, job: &Job, id: NodeId) -> Ideal {
         let first = first_units(&job.facts.work);
-        let (rate, largest, stranger) = match job.rates.get(&id) {
-            Some(rate) => (rate.units_per_s, rate.largest, false),
-            None => (job.mean_rate, first, true),
+        let (rate, largest, measured) = match job.rates.get(&id) {
+            Some(rate) => (rate.units_per_s, rate.largest, true),
+            None => (job.mean_rate, first, false),
         };
         // The mean of the others says little of a node that may be fifty times slower: held ahead, that
         // would be fifty times too much.
-        let sized = |units: u64, growing| {
+        let sized = |units: u64, rule, (target, grown, tail)| {
             let us = if rate == 0.0 { 0.0 } else { units as f64 * 1e6 / rate };
-            Ideal { units, us, learning: growing || stranger }
+            let learning = !measured || matches!(rule, Rule::First | Rule::Growth);
+            Ideal { units, us, learning, rule, units_per_s: rate, measured, target, grown, tail }
         };
         let target_us = match job.facts.sizing {
-            Sizing::Units(units) => return sized(units.max(1), false),
+            Sizing::Units(units) => return sized(units.max(1), Rule::Fixed, (0, 0, u64::MAX)),
             Sizing::TargetUs(target_us) => target_us,
         };
         let within = |us: u64| (rate * us as f64 / 1e6).clamp(1.0, u64::MAX as f64 / 4.0) as u64;
         if rate == 0.0 {
-            return sized(self.tail_units(job, first).min(first).max(1), true);
+            let tail = self.tail_units(job, first);
+            return sized(tail.min(first).max(1), Rule::First, (0, 0, tail));
         }
-        let wanted = within(target_us).min(self.tail_units(job, within(TAIL_FLOOR_US))).max(1);
+        let (target, tail) = (within(target_us), self.tail_units(job, within(TAIL_FLOOR_US)));
         let grown = largest.max(first).saturating_mul(GROWTH_MAX);
-        sized(wanted.min(grown), wanted > grown)
+        let wanted = target.min(tail).max(1);
+        let rule = match wanted {
+            wanted if wanted > grown => Rule::Growth,
+            wanted if wanted < target => Rule::Tail,
+            _ => Rule::Target,
+        };
+        sized(wanted.min(grown), rule, (target, grown, tail))
+    }
+
+    /// How much of `job` a node may hold beside what it runs, if its next task is `ideal`.
+    pub(crate) fn ahead(&self, job: &Job, ideal: &Ideal) -> Ahead {
+        match ideal.learning {
+            true => Ahead::Least,
+            false if self.scarce(job) => Ahead::Scarce,
+            false => Ahead::Full,
+        }
     }
 
     /// Near the end tasks shrink, so that the last ones end together: a share of what is left a slot, but
@@ -62,7 +107,7 @@ impl Farm {
     }
 
     /// There is so little left of `job` that what one node holds ahead others will miss.
-    pub(crate) fn scarce(&self, job: &Job) -> bool {
+    fn scarce(&self, job: &Job) -> bool {
         let rate = job.mean_rate * self.live_slots as f64;
         (job.pending() as f64) < rate * (2 * PREFETCH_US) as f64 / 1e6
     }

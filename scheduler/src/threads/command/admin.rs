@@ -10,7 +10,7 @@ use std::time::Duration;
 use starfarm_protocol::admin::frames::FrameReader;
 use starfarm_protocol::admin::{
     ErrorCode, JobInfo, JobVerb, KeyInfo, MaxFailuresField, NeverWord, NodeVerb, Place, Request, Response,
-    Submit,
+    Subject, Submit,
 };
 use starfarm_protocol::ids::{ContentHash, JobId, JoinKeyId, PublicKey};
 use starfarm_protocol::seal::{Action, Role};
@@ -54,6 +54,7 @@ fn action(request: &Request) -> Action {
         Request::Jobs { .. }
         | Request::Wait { .. }
         | Request::Nodes
+        | Request::Explain(_)
         | Request::Results { .. }
         | Request::Status
         | Request::Fetch { .. } => Action::Watch,
@@ -78,6 +79,7 @@ async fn answer(desk: &Arc<Desk>, request: Request, user: &str) -> Response {
             desk.ask(Box::new(act)).await
         }
         Request::Node { name, command } => node_command(desk, name, command).await,
+        Request::Explain(subject) => explain(desk, subject).await,
         Request::Results { id, skip, take } => results::page(desk, id, skip, take).await,
         Request::Status => status(desk).await,
         Request::Keys => keys(desk),
@@ -266,6 +268,17 @@ async fn node_command(desk: &Desk, name: String, verb: NodeVerb) -> Response {
     {
         Ok(_) => Response::Done,
         Err(e) => command_error(e, &format!("node {name}: `starfarm nodes` lists them")),
+    };
+    desk.ask(Box::new(act)).await
+}
+
+async fn explain(desk: &Desk, subject: Subject) -> Response {
+    let act = move |farm: &mut core::Farm, now_us, _: &mut core::Deeds| match &subject {
+        Subject::Job(id) => farm.explain_job(*id, now_us).map_or_else(|| no_job(*id), Response::Explanation),
+        Subject::Node(name) => farm.explain_node(name, now_us).map_or_else(
+            || error(ErrorCode::NotFound, format!("no node {name}: `starfarm nodes` lists them")),
+            Response::Explanation,
+        ),
     };
     desk.ask(Box::new(act)).await
 }

@@ -1,0 +1,269 @@
+//! Why a job waits, and where what is left of it is.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use starfarm_protocol::admin::{Explanation, SizeInfo};
+use starfarm_protocol::ids::JobId;
+
+use super::{Findings, NAMED, SIZES, counted, time};
+use crate::coverage::Class;
+use crate::farm::Farm;
+use crate::job::{Job, JobState, Sizing};
+use crate::limits::POISON_DEATHS;
+use crate::node::{Node, NodeState};
+use crate::task::{NOBODY, NodeId, State, Task};
+
+impl Farm {
+    /// Why job `id` waits or runs as it does; none where there is no such job.
+    pub fn explain_job(&self, id: JobId, now_us: u64) -> Option<Explanation> {
+        let job = self.jobs.get(&id)?;
+        let mut found = Findings::default();
+        let (copies, tasks): (Vec<&Task>, Vec<&Task>) =
+            self.dq.iter().filter(|task| task.job == id).partition(|task| task.copy);
+        if job.state.ended() {
+            ended(job, now_us, &mut found);
+        } else {
+            self.why_it_waits(job, &tasks, now_us, &mut found);
+            self.where_it_is(tasks.clone(), &copies, now_us, &mut found);
+            self.what_befell_it(job, &mut found);
+        }
+        self.job_facts(job, &mut found);
+        found.fact("tasks_in_dq", tasks.len() + copies.len());
+        Some(found.explanation(format!("job {}", id.0), self.job_sizes(job)))
+    }
+
+    fn why_it_waits(&self, job: &Job, tasks: &[&Task], now_us: u64, found: &mut Findings) {
+        let id = job.facts.job.0;
+        if job.state == JobState::Paused {
+            let text = match job.note.as_str() {
+                "" => format!("A person paused it. `starfarm job resume {id}` lets it go on."),
+                note => format!("The farm paused it: {note}."),
+            };
+            found.decides("paused", "is paused", text);
+        }
+        if tasks.iter().any(|task| task.node == NOBODY) {
+            let text = format!(
+                "The scheduler started again: some units may be at nodes that have not said so yet. What none of them \
+                 has goes back to gq in {}, or once all nodes of before have spoken.",
+                time(self.release_us.saturating_sub(now_us))
+            );
+            found.decides("restart", "waits for the nodes of before the scheduler's start", text);
+        }
+        let pending = job.pending();
+        if pending > 0 {
+            self.who_takes_it(job, found);
+        }
+        if job.waits_for_lease() {
+            let text = format!(
+                "It may be given out up to unit {}; the record that allows more, up to unit {}, is on its way to the disk.",
+                job.lease.durable, job.lease.mark
+            );
+            found.decides("lease", "waits for the scheduler's disk", text);
+        }
+        let out = job.coverage.count(Class::Out);
+        if pending == 0 && out > 0 {
+            let copies = match job.facts.speculative {
+                true => "Nodes that idle get copies of what is late.",
+                false => {
+                    "Nodes that idle get no copies of it: it was submitted without `--speculative true`."
+                }
+            };
+            let text = format!("All that is left, {}, is given out. {copies}", counted(out, "unit"));
+            found.decides("all_out", "waits for what is at nodes", text);
+        }
+        let at: BTreeSet<NodeId> = tasks.iter().map(|task| task.node).collect();
+        let able = self.taking().count();
+        let verdict = if at.is_empty() { "gets nodes in a moment" } else { "runs" };
+        if found.verdict.is_none() {
+            let text = format!(
+                "Tasks of it are at {} of {} that take tasks.",
+                at.len(),
+                counted(able as u64, "node")
+            );
+            found.decides("runs", verdict, text);
+        }
+    }
+
+    /// Units wait: who could take them, and what is in the way.
+    fn who_takes_it(&self, job: &Job, found: &mut Findings) {
+        let id = job.facts.job;
+        let able: Vec<NodeId> =
+            self.taking().map(|(node, _)| node).filter(|node| !job.refused_by.contains_key(node)).collect();
+        if self.taking().next().is_none() {
+            found.decides("no_node", "waits for a node", self.nobody());
+        } else if able.is_empty() {
+            let text = "Each node that is up has said that it cannot run it; their words are below.";
+            found.decides("refused_by_all", "waits for a node that can run it", text.into());
+        }
+        for (&node, why) in job.refused_by.iter().take(NAMED) {
+            let text = format!(
+                "Node {} cannot run it: {why}. It is asked again once its worker is started anew.",
+                self.name(node)
+            );
+            found.adds("refused", text);
+        }
+        if job.refused_by.len() > NAMED {
+            let more = job.refused_by.len() - NAMED;
+            found.adds(
+                "refused",
+                format!("{more} more cannot run it: `starfarm job show {}` lists them.", id.0),
+            );
+        }
+        let Some(place) = self.jq.iter().position(|other| *other == id) else { return };
+        let first: Vec<Option<JobId>> = able.iter().map(|&node| self.goes_first(node, place)).collect();
+        if let Some(Some(before)) = first.first().copied()
+            && first.iter().all(Option::is_some)
+        {
+            let units = self.jobs.get(&before).map_or(0, Job::pending);
+            let text = format!(
+                "It is number {} of {} in jq, and {} of job {} go first. `starfarm job front {}` makes it the next, \
+                 `starfarm job switch {}` runs it at once.",
+                place + 1,
+                self.jq.len(),
+                counted(units, "unit"),
+                before.0,
+                id.0,
+                id.0
+            );
+            found.decides("behind", &format!("waits behind job {}", before.0), text);
+        }
+    }
+
+    /// Why no node can be given anything.
+    fn nobody(&self) -> String {
+        let of = |state: NodeState| {
+            let is_it =
+                |node: &&Node| node.state() == state && !(state == NodeState::Lost && node.boot.is_none());
+            (self.nodes.values().filter(is_it).count(), state.word())
+        };
+        let states: Vec<String> = NodeState::ALL
+            .iter()
+            .map(|&state| of(state))
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, word)| format!("{count} {word}"))
+            .collect();
+        match states.is_empty() {
+            true => "No worker has joined: start one with `starfarm worker --join FILE`.".into(),
+            false => format!(
+                "No node takes tasks: {}. `starfarm node explain NAME` says why; `starfarm worker --join FILE` \
+                 starts another.",
+                states.join(", ")
+            ),
+        }
+    }
+
+    /// The oldest of what is at nodes.
+    fn where_it_is(&self, mut tasks: Vec<&Task>, copies: &[&Task], now_us: u64, found: &mut Findings) {
+        tasks.sort_unstable_by_key(|task| (task.since_us, task.lo));
+        for task in tasks.iter().take(NAMED) {
+            let age = time(now_us.saturating_sub(task.since_us));
+            let units = format!("units [{}, {})", task.lo, task.hi);
+            let text = match task.node {
+                NOBODY => format!(
+                    "No node has said yet that it has {units}, given out before the scheduler's start."
+                ),
+                node => {
+                    let confirmed = self.confirmed(task, copies, now_us);
+                    format!("Node {} has had {units} for {age}, {confirmed}.", self.name(node))
+                }
+            };
+            found.adds("at_node", text);
+        }
+        if tasks.len() > NAMED {
+            let more = counted((tasks.len() - NAMED) as u64, "more task");
+            found.adds("at_node", format!("So do nodes have {more}, given out later."));
+        }
+    }
+
+    /// What is known of a task at a node.
+    fn confirmed(&self, task: &Task, copies: &[&Task], now_us: u64) -> String {
+        let mut text = match task.state {
+            State::Assigned => "not sent yet".to_owned(),
+            State::Offered => "sent and not acknowledged yet".to_owned(),
+            State::Held { seen_us } => {
+                format!("last confirmed {} ago", time(now_us.saturating_sub(seen_us)))
+            }
+        };
+        let same = |copy: &&&Task| copy.lo < task.hi && task.lo < copy.hi;
+        if let Some(copy) = copies.iter().find(same) {
+            let age = time(now_us.saturating_sub(copy.since_us));
+            text += &format!("; node {} got a copy {age} ago", self.name(copy.node));
+        }
+        text
+    }
+
+    /// Units that failed or killed workers, and are not given up.
+    fn what_befell_it(&self, job: &Job, found: &mut Findings) {
+        for (unit, deaths) in job.deaths.iter().take(NAMED) {
+            let text = format!(
+                "Unit {unit} was running when workers died: {} (on {}). It is tried alone, on other nodes first; \
+                 after {POISON_DEATHS} deaths it is given up as poison.",
+                counted(deaths.len() as u64, "time"),
+                self.names(deaths.iter().map(|death| death.0))
+            );
+            found.adds("suspect_unit", text);
+        }
+        for (unit, runs) in job.failures.iter().take(NAMED) {
+            let text = format!(
+                "Unit {unit} failed {} (on {}) and is tried again.",
+                counted(runs.len() as u64, "time"),
+                self.names(runs.iter().map(|run| run.1))
+            );
+            found.adds("tried_again", text);
+        }
+        for (code, units) in [("suspect_unit", job.deaths.len()), ("tried_again", job.failures.len())] {
+            if units > NAMED {
+                found.adds(code, format!("So it is with {}.", counted((units - NAMED) as u64, "other unit")));
+            }
+        }
+    }
+
+    fn job_facts(&self, job: &Job, found: &mut Findings) {
+        let id = job.facts.job;
+        found.fact("state", job.state.word());
+        if let Some(place) = self.jq.iter().position(|other| *other == id) {
+            found.fact("place_in_jq", format!("{} of {}", place + 1, self.jq.len()));
+        }
+        match job.facts.sizing {
+            Sizing::TargetUs(target_us) => found.fact("target", time(target_us)),
+            Sizing::Units(units) => found.fact("units_per_task", units),
+        }
+        found.fact("units_waiting", job.pending());
+        found.fact("units_at_nodes", job.coverage.count(Class::Out));
+        found.fact("tasks_in_gq", self.gq.tasks(id));
+    }
+
+    /// Sizes on the largest of the nodes that could be given some of it.
+    fn job_sizes(&self, job: &Job) -> Vec<SizeInfo> {
+        if job.pending() == 0 {
+            return Vec::new();
+        }
+        let mut nodes: Vec<_> = self.taking().filter(|(id, _)| !job.refused_by.contains_key(id)).collect();
+        nodes.sort_by_key(|(id, node)| (Reverse(node.slots), *id));
+        nodes.iter().take(SIZES).map(|&(id, _)| self.size(job, id)).collect()
+    }
+}
+
+fn ended(job: &Job, now_us: u64, found: &mut Findings) {
+    let id = job.facts.job.0;
+    let ago = job
+        .totals
+        .ended_us
+        .map_or_else(String::new, |ended_us| format!(" {} ago", time(now_us.saturating_sub(ended_us))));
+    let count = |class| job.coverage.count(class);
+    let text = format!(
+        "It ended{ago}: {} of {} done, {} failed, {} abandoned.",
+        count(Class::Done),
+        counted(job.facts.units, "unit"),
+        count(Class::Failed),
+        job.abandoned()
+    );
+    found.decides("ended", &format!("has ended ({})", job.state.word()), text);
+    if job.state == JobState::Failed && !job.failed.is_empty() {
+        let text = format!(
+            "`starfarm results {id}` shows what failed, `starfarm job retry --failed {id}` tries it again."
+        );
+        found.adds("failed_units", text);
+    }
+}

@@ -1,0 +1,258 @@
+//! Why a node has nothing to do, or is kept out.
+
+use std::collections::BTreeMap;
+
+use starfarm_events::IdleReason;
+use starfarm_protocol::admin::Explanation;
+use starfarm_protocol::ids::JobId;
+
+use super::{Findings, NAMED, SIZES, counted, time};
+use crate::coverage::Class;
+use crate::farm::Farm;
+use crate::job::{Job, JobState};
+use crate::limits::{PREFETCH_SCARCE_US, PREFETCH_US};
+use crate::node::{Ahead, Node};
+use crate::task::NodeId;
+
+impl Farm {
+    /// Why the node of that name idles, works or is kept out; none where there is none of that name.
+    pub fn explain_node(&self, name: &str, now_us: u64) -> Option<Explanation> {
+        let (&id, node) = self.nodes.iter().find(|(_, node)| *node.name == *name)?;
+        let mut found = Findings::default();
+        self.silence(node, now_us, &mut found);
+        kept_out(node, now_us, &mut found);
+        self.work(node, now_us, &mut found);
+        for (job, lo, hi) in self.conflicts_of(id).take(NAMED) {
+            let text = format!("Of units [{lo}, {hi}) of job {} it said what others did not.", job.0);
+            found.adds("conflict", text);
+        }
+        let jobs: Vec<&Job> = self.jq.iter().filter_map(|id| self.jobs.get(id)).collect();
+        let gives = |job: &&&Job| job.active() && job.pending() > 0 && !job.refused_by.contains_key(&id);
+        if node.live() {
+            if let Some(job) = jobs.iter().find(gives) {
+                self.window_of(id, node, job, now_us, &mut found);
+            }
+            if let Some(reason) = self.idle_reason(id) {
+                idle(reason, &mut found);
+                jobs.iter().take(SIZES).for_each(|job| nothing_of(id, job, &mut found));
+            }
+        } else if found.verdict.is_none() {
+            found.decides("starts", "starts", "Its worker has come up a moment ago.".into());
+        }
+        node_facts(node, now_us, &mut found);
+        let sizes = match node.live() {
+            true => jobs.iter().filter(gives).take(SIZES).map(|job| self.size(job, id)).collect(),
+            false => Vec::new(),
+        };
+        Some(found.explanation(format!("node {name}"), sizes))
+    }
+
+    /// It was not heard.
+    fn silence(&self, node: &Node, now_us: u64, found: &mut Findings) {
+        let silent = time(now_us.saturating_sub(node.heard_us));
+        let (suspect, lost) = (time(self.config.suspect_us()), time(self.config.lost_us()));
+        let name = &node.name;
+        if node.lost && node.boot.is_none() {
+            let text = format!(
+                "Its worker said goodbye {silent} ago. Start it again, or drop it from the list with \
+                 `starfarm node forget {name}`."
+            );
+            found.decides("left", "has left", text);
+        } else if node.lost {
+            let back = node.taken.iter().map(|(_, lo, hi)| hi - lo).sum::<u128>();
+            let text = format!(
+                "Nothing was heard of it for {silent}; after {lost} a node is lost. {} went back to gq. See whether \
+                 its machine, its network and its worker are up; `starfarm node forget {name}` drops it from the list.",
+                counted(back, "unit")
+            );
+            found.decides("lost", "is lost", text);
+        } else if node.boot.is_none() {
+            let text = "It has opened a session and not said hello yet, or its worker speaks another version: \
+                        install the same version here and there.";
+            found.decides("no_hello", "has not joined yet", text.into());
+        } else if node.restored && node.suspect {
+            let text = format!(
+                "It is known from before the scheduler started {silent} ago and was not heard since; after {lost} \
+                 it is lost."
+            );
+            found.decides("suspect", "is suspect", text);
+        } else if node.suspect {
+            let text = format!(
+                "Nothing was heard of it for {silent}; after {suspect} a node gets no new tasks, after {lost} it is \
+                 lost and what it has, {}, goes back to gq.",
+                counted(node.tasks.len() as u64, "task")
+            );
+            found.decides("suspect", "is suspect", text);
+        } else if !node.greeted {
+            let text = "It has opened a new session; it gets tasks once its worker has said hello in it.";
+            found.decides("no_hello", "comes back", text.into());
+        }
+    }
+
+    /// What it has.
+    fn work(&self, node: &Node, now_us: u64, found: &mut Findings) {
+        let mut jobs: BTreeMap<JobId, (u64, u128, u64)> = BTreeMap::new();
+        for task in node.tasks.iter().filter_map(|&task| self.dq.peek(task)) {
+            let of = jobs.entry(task.job).or_insert((0, 0, u64::MAX));
+            *of = (of.0 + 1, of.1 + task.left, of.2.min(task.since_us));
+        }
+        for (job, (tasks, units, since_us)) in jobs.iter().take(NAMED) {
+            let text = format!(
+                "It has {} of job {}, {}; the oldest for {}.",
+                counted(*tasks, "task"),
+                job.0,
+                counted(*units, "unit"),
+                time(now_us.saturating_sub(*since_us))
+            );
+            found.decides("busy", "works", text);
+        }
+        if !node.running.is_empty() && !node.lost {
+            let units: Vec<String> = node
+                .running
+                .iter()
+                .take(NAMED)
+                .map(|(job, unit)| format!("unit {unit} of job {}", job.0))
+                .collect();
+            let more = node.running.len().saturating_sub(NAMED);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            found
+                .adds("running", format!("Its last heartbeat said that it runs {}{more}.", units.join(", ")));
+        }
+    }
+
+    /// Units of which it said something else than was counted.
+    fn conflicts_of(&self, id: NodeId) -> impl Iterator<Item = (JobId, u128, u128)> {
+        let of_job = move |job: &Job| {
+            let its = job.conflicts.iter().filter(move |(.., node)| *node == id);
+            its.map(|&(lo, hi, _)| (job.facts.job, lo, hi)).collect::<Vec<_>>()
+        };
+        self.jobs.values().flat_map(of_job)
+    }
+
+    /// How many tasks it may hold, by what decides that.
+    fn window_of(&self, id: NodeId, node: &Node, job: &Job, now_us: u64, found: &mut Findings) {
+        let ideal = self.ideal(job, id);
+        let ahead = self.ahead(job, &ideal);
+        let window = node.window(now_us, ideal.us, ahead);
+        let why = match ahead {
+            _ if ideal.us == 0.0 => "what its tasks take is not known yet".to_owned(),
+            Ahead::Least => "what its tasks take is still being learnt".to_owned(),
+            Ahead::Scarce => {
+                format!(
+                    "little is left of job {}, so {} of work ahead",
+                    job.facts.job.0,
+                    time(PREFETCH_SCARCE_US)
+                )
+            }
+            Ahead::Full => format!("{} of work ahead", time(PREFETCH_US)),
+        };
+        let steps = match window.steps {
+            0 => "speed-ups and slow-downs move that by nothing".to_owned(),
+            steps @ 1.. => format!("speed-ups add {steps}"),
+            steps => format!("slow-downs take {} away", -steps),
+        };
+        let text = format!(
+            "It has {} and may hold {}: {} a slot for {} ({why}), {steps}; its own queue takes {}.",
+            counted(node.tasks.len() as u64, "task"),
+            window.tasks,
+            window.a_slot,
+            counted(node.slots, "slot"),
+            node.queue_tasks_max
+        );
+        found.adds("window", text);
+    }
+}
+
+/// It is up and gets nothing, or little.
+fn kept_out(node: &Node, now_us: u64, found: &mut Findings) {
+    if node.lost {
+        return;
+    }
+    let name = &node.name;
+    if node.drained {
+        let text = format!(
+            "A person drains it: it ends what it has and gets nothing new. `starfarm node resume {name}` undoes that."
+        );
+        found.decides("drained", "is draining", text);
+    }
+    if node.draining {
+        let text = "Its worker stops: it ends what it runs and says goodbye. Start the worker again to have it back.";
+        found.decides("stopping", "is draining", text.into());
+    }
+    if let Some(why) = node.distrusted {
+        let text = format!("It gets nothing: {why}. Test its machine, then `starfarm node resume {name}`.");
+        found.decides("distrusted", "is quarantined", text);
+    }
+    if let Some(probe) = node.probe {
+        let why = match node.why.as_str() {
+            "" => "it let tasks vanish that it had acknowledged",
+            why => why,
+        };
+        let next = match probe.at_us.saturating_sub(now_us) {
+            0 => "at once".to_owned(),
+            us => format!("in {}", time(us)),
+        };
+        let text = format!(
+            "It is at power zero: {why}. It gets one task as a probe, the next one {next}, then one every {} or less \
+             often; one that passes brings it back, or `starfarm node resume {name}`.",
+            time(probe.pause_us)
+        );
+        found.decides("quarantined", "is quarantined", text);
+    }
+}
+
+fn idle(reason: IdleReason, found: &mut Findings) {
+    let (code, verdict, text) = match reason {
+        IdleReason::NoJob => {
+            ("no_job", "idles: there is no job", "Every job has ended. `starfarm submit` adds one.")
+        }
+        IdleReason::Paused => ("paused", "idles: jobs are paused", "What it could work for is paused."),
+        IdleReason::Refused => {
+            ("refused", "idles: it refused the jobs", "It cannot run what has work to give.")
+        }
+        IdleReason::NothingLeft => {
+            ("nothing_left", "idles: nothing is left to give", "All that is left is given out to others.")
+        }
+        // `silence` and `kept_out` have said it.
+        IdleReason::State => return,
+        IdleReason::Waiting => ("waiting", "gets a task in a moment", "There is work for it."),
+    };
+    found.decides(code, verdict, text.into());
+}
+
+/// What job `job` has for node `id`.
+fn nothing_of(id: NodeId, job: &Job, found: &mut Findings) {
+    let number = job.facts.job.0;
+    if job.state == JobState::Paused {
+        let note = if job.note.is_empty() { String::new() } else { format!(" since {}", job.note) };
+        let text = format!("Job {number} is paused{note}. `starfarm job resume {number}` lets it go on.");
+        found.adds("job_paused", text);
+    } else if let Some(why) = job.refused_by.get(&id) {
+        let text = format!("It cannot run job {number}: {why}. Repair that and start its worker anew.");
+        found.adds("job_refused", text);
+    } else if job.pending() == 0 {
+        let out = counted(job.coverage.count(Class::Out), "unit");
+        let copies = match job.facts.speculative {
+            true => "it gets a copy of one that is late",
+            false => "the job allows no copies",
+        };
+        found.adds("job_all_out", format!("Of job {number} the last {out} are at other nodes; {copies}."));
+    } else if job.waits_for_lease() {
+        let text = format!("Of job {number} more can be given out once the scheduler's disk has its record.");
+        found.adds("job_lease", text);
+    } else {
+        let text = format!("Of job {number} {} wait.", counted(job.pending(), "unit"));
+        found.adds("job_waits", text);
+    }
+}
+
+fn node_facts(node: &Node, now_us: u64, found: &mut Findings) {
+    found.fact("state", node.state().word());
+    found.fact("slots", node.slots);
+    found.fact("tasks_in_dq", node.tasks.len());
+    found.fact("tasks_in_its_queue", node.queued_tasks);
+    found.fact("heard", format!("{} ago", time(now_us.saturating_sub(node.heard_us))));
+    if node.boot.is_some() {
+        found.fact("joined", format!("{} ago", time(now_us.saturating_sub(node.joined_us))));
+    }
+}
