@@ -127,6 +127,8 @@ pub struct Farm {
     pub(crate) totals: Totals,
     pub(crate) verdicts: Verdicts,
     pub(crate) watched: Watched,
+    /// Ages of the results in the datagram at hand: from which sequence on, and microseconds.
+    pub(crate) ages: Vec<(u64, u64)>,
     /// Scratch of `result` and `recover`.
     pub(crate) pieces: Vec<Piece>,
 }
@@ -162,6 +164,7 @@ impl Farm {
             totals: Totals::default(),
             verdicts: Verdicts::default(),
             watched: Watched::default(),
+            ages: Vec::new(),
             pieces: Vec::new(),
         }
     }

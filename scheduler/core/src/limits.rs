@@ -1,7 +1,8 @@
 //! Limits and periods of the scheduler alone, with their arithmetic. Those that both sides of the wire
 //! know are in `protocol::limits`.
 
-use starfarm_protocol::limits::{HEARTBEAT_US, NODE_TASKS_MAX, RTO_MIN_US};
+use starfarm_protocol::limits::{HEARTBEAT_US, NODE_TASKS_MAX, PLAIN_BYTES_MAX, RTO_MIN_US};
+use starfarm_protocol::wire::AGE_BYTES;
 
 /// The paper's dispatch period, here only the net below the events, and the period of ratings.
 pub const PERIOD_US: u64 = 10_000_000;
@@ -62,6 +63,8 @@ pub const CREDIT_MIN: u16 = 2;
 pub const CREDIT_MAX: u16 = 256;
 /// Acknowledgements that do not wait for a ride any longer.
 pub const ACKS_PROMPT: usize = 64;
+/// Ages of results that one datagram may tell: more do not fit.
+pub const AGES_MAX: usize = PLAIN_BYTES_MAX / AGE_BYTES;
 /// Nodes that a farm may know.
 pub const NODES_MAX: usize = 65_536;
 /// Unfinished and finished jobs that a farm may know.

@@ -7,7 +7,7 @@ use starfarm_events::Name;
 pub use starfarm_events::NodeState;
 use starfarm_protocol::ids::{Attempt, Boot, JobId};
 use starfarm_protocol::rto::Rto;
-use starfarm_protocol::wire::{Feedback, Withdraw};
+use starfarm_protocol::wire::{Facts, Feedback, Withdraw};
 
 use crate::limits::{
     PERIOD_US, PREFETCH_SCARCE_US, PREFETCH_TASKS_MIN, PREFETCH_US, PROBE_MIN_US, RATING_PERIODS,
@@ -94,6 +94,12 @@ pub(crate) struct Node {
     /// The heartbeat whose parts are coming in: number, parts seen.
     pub(crate) beat: (u32, BTreeSet<u16>),
     pub(crate) queued_tasks: u32,
+    /// What its machine is, once it has told.
+    pub(crate) facts: Option<Facts>,
+    /// Load of each slot in thousandths, or the mean of many slots, as it told last; empty before that.
+    pub(crate) load: Vec<u16>,
+    /// How long no slot of it had run anything then.
+    pub(crate) idle_us: u64,
     pub(crate) feedback: Feedback,
     /// What speed-ups and slow-downs moved the window by, in tasks.
     pub(crate) steps: i64,
@@ -193,6 +199,9 @@ impl Node {
             running: Vec::new(),
             beat: (0, BTreeSet::new()),
             queued_tasks: 0,
+            facts: None,
+            load: Vec::new(),
+            idle_us: 0,
             feedback: Feedback::default(),
             steps: 0,
             task_us: 0.0,

@@ -11,13 +11,13 @@ use starfarm_protocol::ids::Attempt;
 use starfarm_protocol::journal::record::NodeMark;
 use starfarm_protocol::limits::{LOST_US, NODE_TASKS_MAX, PROTOCOL_VERSION, RIDE_US, SLOTS_MAX, SUSPECT_US};
 use starfarm_protocol::wire::{
-    Feedback, Heartbeat, Held, Hello, Letting, Malformed, Message, Withdraw, messages,
+    Facts, Feedback, Heartbeat, Held, Hello, Letting, Malformed, Message, Withdraw, messages,
 };
 
 use crate::coverage::{Class, Classes};
 use crate::deed::{Deed, Deeds};
 use crate::farm::Farm;
-use crate::limits::{NODES_MAX, RETRY_TARGETS};
+use crate::limits::{AGES_MAX, NODES_MAX, RETRY_TARGETS};
 use crate::node::{Node, Rating, RoundTrip};
 use crate::record::Record;
 use crate::task::{NodeId, State, TaskId};
@@ -36,6 +36,7 @@ impl Farm {
         if !self.nodes.contains_key(&id) {
             return;
         }
+        self.ages.clear();
         for message in messages(datagram) {
             match message {
                 Ok(Message::Hello(hello)) => self.on_hello(id, &hello, now_us, deeds),
@@ -46,6 +47,16 @@ impl Farm {
                 Ok(Message::Feedback(feedback)) => self.on_feedback(id, feedback),
                 Ok(Message::Heartbeat(beat)) => self.on_heartbeat(id, beat, now_us, deeds),
                 Ok(Message::Bye) => self.on_bye(id, deeds),
+                Ok(Message::Facts(facts)) => self.on_facts(id, facts, deeds),
+                Ok(Message::Load(load)) => {
+                    if let Some(node) = self.nodes.get_mut(&id) {
+                        (node.load, node.idle_us) = (load.slots, load.idle_us);
+                    }
+                }
+                Ok(Message::Ages(ages)) => {
+                    self.ages.clear();
+                    self.ages.extend(ages.take(AGES_MAX));
+                }
                 Ok(_) | Err(Malformed) => {
                     if let Some(node) = self.nodes.get_mut(&id) {
                         node.totals.malformed += 1;
@@ -97,6 +108,7 @@ impl Farm {
             node.restored = false;
             node.rating = Rating::new(now_us);
             node.beat = (0, BTreeSet::new());
+            (node.load, node.idle_us) = (Vec::new(), 0);
             // Another incarnation may have what that one lacked.
             self.jobs.values_mut().for_each(|job| drop(job.refused_by.remove(&id)));
             let event = Event::NodeJoined { node: node.name.clone(), boot: hello.boot, slots: hello.slots };
@@ -143,6 +155,27 @@ impl Farm {
             self.mark(id);
         }
         self.set_timer(id, now_us);
+    }
+
+    fn on_facts(&mut self, id: NodeId, facts: Facts, deeds: &mut Deeds) {
+        let Some(node) = self.nodes.get_mut(&id).filter(|node| node.facts.as_ref() != Some(&facts)) else {
+            return;
+        };
+        deeds.event(Event::NodeFacts {
+            node: node.name.clone(),
+            system: facts.system.clone(),
+            cpu: facts.cpu.clone(),
+            cores: facts.cores,
+            memory_bytes: facts.memory_bytes,
+            accelerators: facts.accelerators.clone(),
+        });
+        node.facts = Some(facts);
+    }
+
+    /// How long ago a result of the datagram at hand was over, as its worker says; 0: just now, or nobody knows.
+    pub(crate) fn age_us(&self, sequence: u64) -> u64 {
+        let age = self.ages.iter().rev().find(|(from, _)| *from <= sequence);
+        age.map_or(0, |(_, age_us)| *age_us)
     }
 
     fn on_feedback(&mut self, id: NodeId, feedback: Feedback) {

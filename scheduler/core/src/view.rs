@@ -2,6 +2,7 @@
 //! which age when they are looked at.
 
 use starfarm_protocol::ids::{ContentHash, JobId};
+use starfarm_protocol::wire::Facts;
 
 use crate::coverage::Class;
 use crate::farm::{Farm, Totals};
@@ -68,8 +69,17 @@ pub struct NodeView {
     pub tasks: usize,
     /// Tasks in its own queue, by its last heartbeat.
     pub queued_tasks: u32,
+    /// Load of each slot in thousandths, of many slots the mean, by its last heartbeat; empty where it is lost
+    /// or did not tell.
+    pub load: Vec<u16>,
+    /// Microseconds that no slot had run anything, by its last heartbeat.
+    pub idle_us: u64,
     /// Microseconds since it was heard.
     pub silent_us: u64,
+    /// Microseconds since this incarnation of it joined.
+    pub joined_us: u64,
+    /// What its machine is, where it told.
+    pub facts: Option<Facts>,
     /// Counters.
     pub totals: NodeTotals,
 }
@@ -175,7 +185,11 @@ impl Farm {
             power: node.rating.power(now_us),
             tasks: node.tasks.len(),
             queued_tasks: node.queued_tasks,
+            load: if node.lost { Vec::new() } else { node.load.clone() },
+            idle_us: node.idle_us,
             silent_us: now_us.saturating_sub(node.heard_us),
+            joined_us: now_us.saturating_sub(node.joined_us),
+            facts: node.facts.clone(),
             totals: node.totals,
         };
         self.nodes.iter_mut().map(view).collect()

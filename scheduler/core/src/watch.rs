@@ -153,7 +153,10 @@ impl Farm {
             Verdict::UnknownJob | Verdict::OtherSpecification | Verdict::NeverGiven => return,
         };
         let Some(node) = self.nodes.get(&id) else { return };
-        let (lo, hi, over_us) = (entry.lo, entry.lo + u128::from(entry.units), now_us);
+        let (lo, hi) = (entry.lo, entry.lo + u128::from(entry.units));
+        // Nothing is over before it was given out, whatever a worker says.
+        let over_us =
+            now_us.saturating_sub(self.age_us(entry.sequence)).max(given_us.unwrap_or(0)).min(now_us);
         let began_us = over_us.saturating_sub(entry.duration_us);
         if let Some(Deed::Event(Event::Tasks {
             node: of,
@@ -363,19 +366,24 @@ fn node_picture(node: &mut Node, idle: Option<IdleReason>, now_us: u64) -> starf
         tasks: node.tasks.len() as u64,
         queued: u64::from(node.queued_tasks),
         power: rounded(node.rating.power(now_us)),
-        load: Vec::new(),
-        idle_us: 0,
+        load: loads(node),
+        idle_us: node.idle_us,
         tasks_done: node.totals.tasks_done,
         units_done: node.totals.units_done,
         speed_ups: node.totals.speed_ups,
         slow_downs: node.totals.slow_downs,
         offers_repeated: node.totals.offers_repeated,
-        system: None,
-        cpu: None,
-        cores: None,
-        memory_bytes: None,
-        accelerators: None,
+        system: node.facts.as_ref().map(|facts| facts.system.clone()),
+        cpu: node.facts.as_ref().map(|facts| facts.cpu.clone()),
+        cores: node.facts.as_ref().map(|facts| facts.cores),
+        memory_bytes: node.facts.as_ref().map(|facts| facts.memory_bytes),
+        accelerators: node.facts.as_ref().map(|facts| facts.accelerators.clone()),
     }
+}
+
+/// Load of each slot, as its worker told last.
+fn loads(node: &Node) -> Vec<u64> {
+    node.load.iter().map(|&load| u64::from(load)).collect()
 }
 
 /// How a node does, where anything changed but its power.
@@ -384,7 +392,7 @@ fn tell_load(node: &mut Node, now_us: u64, deeds: &mut Deeds) {
         return;
     }
     let (tasks, queued) = (node.tasks.len() as u64, u64::from(node.queued_tasks));
-    let load = Some((tasks, queued, node.totals.tasks_done, Vec::new()));
+    let load = Some((tasks, queued, node.totals.tasks_done, node.load.clone()));
     if node.told.load == load {
         return;
     }
@@ -394,8 +402,8 @@ fn tell_load(node: &mut Node, now_us: u64, deeds: &mut Deeds) {
         tasks,
         queued,
         power: rounded(node.rating.power(now_us)),
-        load: Vec::new(),
-        idle_us: 0,
+        load: loads(node),
+        idle_us: node.idle_us,
         tasks_done: node.totals.tasks_done,
         units_done: node.totals.units_done,
         speed_ups: node.totals.speed_ups,

@@ -7,7 +7,7 @@ mod common;
 use common::{Bench, config, spec};
 use expect_test::{Expect, expect};
 use starfarm_protocol::ids::{Attempt, JobId};
-use starfarm_protocol::wire::{Outcome, Packer, ResultEntry};
+use starfarm_protocol::wire::{Facts, Load, Outcome, Packer, ResultEntry};
 use starfarm_scheduler_core::{Config, NodeId};
 
 /// The lines of the story that only watchers hear, or that a person hears too: nothing of the wire.
@@ -126,4 +126,82 @@ fn a_sample_comes_once_a_period_and_progress_only_where_there_is_some() {
             60000: node_load node=a tasks=2 queued=0 power=0.167 idle_us=0 tasks_done=1 units_done=10 speed_ups=0 slow_downs=0
         "#]],
     );
+}
+
+fn tell(bench: &mut Bench, pack: impl FnOnce(&mut Packer)) {
+    let mut packer = Packer::new();
+    pack(&mut packer);
+    packer.finish().iter().for_each(|datagram| bench.hear(NodeId(0), datagram));
+}
+
+#[test]
+fn a_node_tells_what_it_is_and_it_is_told_on_where_that_changed() {
+    let mut bench = Bench::new(Config { watch: true, ..config() });
+    let facts = Facts { system: "lab-7, Linux".into(), cpu: "Some CPU".into(), cores: 4, ..Facts::default() };
+    tell(&mut bench, |packer| packer.facts(&facts));
+    bench.run("join a slots 2");
+    for cores in [4, 4, 8] {
+        tell(&mut bench, |packer| packer.facts(&Facts { cores, ..facts.clone() }));
+        tell(&mut bench, |packer| packer.load(&Load { idle_us: 7, slots: vec![1_000, 250] }));
+    }
+    expect![[r#"
+        0: node a is lab-7, Linux, 4 cores, Some CPU
+        0: node a is lab-7, Linux, 8 cores, Some CPU
+    "#]]
+    .assert_eq(
+        &bench.run("").lines().filter(|l| l.contains(" is ")).map(|l| format!("{l}\n")).collect::<String>(),
+    );
+    let node = &bench.farm.nodes(bench.now_us)[0];
+    assert_eq!((&node.load[..], node.idle_us), (&[1_000, 250][..], 7));
+    let picture = &bench.farm.picture(bench.now_us).nodes[0];
+    assert_eq!((&picture.load[..], picture.idle_us, picture.cores), (&[1_000, 250][..], 7, Some(8)));
+    // Another incarnation has a load of its own; a lost node has none.
+    bench.run("hello a slots 2 boot 2");
+    assert!(bench.farm.nodes(bench.now_us)[0].load.is_empty());
+    tell(&mut bench, |packer| packer.load(&Load { idle_us: 7, slots: vec![5] }));
+    assert_eq!(bench.farm.nodes(bench.now_us)[0].load, [5]);
+    bench.run("at 60000");
+    assert!(bench.farm.nodes(bench.now_us)[0].load.is_empty());
+}
+
+#[test]
+fn a_late_result_is_told_at_its_own_time_and_not_before_it_was_given_out() {
+    let mut bench = Bench::new(Config { watch: true, ..config() });
+    bench.run(
+        "submit 50 search 9 targets never units 10\n at 1000\n join a slots 5\n ack a\n live 9000 a 0+50",
+    );
+    let result = |sequence: u64| ResultEntry {
+        job: JobId(1),
+        spec: spec(1),
+        sequence,
+        attempt: Attempt(0),
+        lo: u128::from(sequence) * 10,
+        units: 10,
+        duration_us: 100_000,
+        outcome: Outcome::Done,
+        body: &[],
+    };
+    tell(&mut bench, |packer| {
+        packer.result(&result(0));
+        packer.ages(&[(1, 3_000_000), (2, 2_000_000)]);
+        (1..3).for_each(|sequence| packer.result(&result(sequence)));
+        packer.next_datagram();
+        packer.result(&result(3));
+        packer.next_datagram();
+        packer.ages(&[(0, u64::MAX); 50]);
+        packer.result(&result(4));
+    });
+    let story = bench.run("");
+    let ends = story.lines().filter_map(|line| {
+        let field = |name: &str| line.split(name).nth(1)?.split(' ').next();
+        Some(format!("{}..{} {} {}\n", field("lo=")?, field("hi=")?, field("outcome=")?, field("ended_us=")?))
+    });
+    expect![[r#"
+        0..10 counted 9000000
+        10..20 counted 6000000
+        20..30 counted 7000000
+        30..40 counted 9000000
+        40..50 counted 1000000
+    "#]]
+    .assert_eq(&ends.collect::<String>());
 }
