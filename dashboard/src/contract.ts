@@ -1,0 +1,100 @@
+// What the replay writes into a page (`logs/`, the HTML report): names and shapes, nothing else. All times are
+// microseconds since 1970 on the farm's clock; counts that may pass 2^53 are decimal strings.
+
+export const FORMAT = "starfarm-report/1";
+
+/** Bins that every grid and series shares. */
+export interface Bins {
+  count: number;
+  from_us: number;
+  width_us: number;
+}
+
+export interface Epoch {
+  epoch: number;
+  from_us: number;
+  to_us: number;
+}
+
+/** A field of a certificate, named as in the event. */
+export type Field = string | number | boolean | null | number[];
+
+export interface JobMeta {
+  job: number;
+  name: string;
+  user: string;
+  units: string;
+  done: string;
+  failed: string;
+  abandoned: string;
+  hits: number;
+  submitted_us: number;
+  started_us: number | null;
+  ended_us: number | null;
+  states: [number, string][];
+  results: number;
+  durations: { from_us: number[]; counts: number[] };
+  certificate: Record<string, Field> | null;
+}
+
+export interface NodeMeta {
+  node: string;
+  slots: number;
+  system: string | null;
+  cpu: string | null;
+  cores: number | null;
+  memory_bytes: number | null;
+  accelerators: string | null;
+  joined_us: number;
+  results: number;
+  tasks_done: number;
+  units_done: string;
+  busy_us: number;
+  up_us: number;
+  idle_us: Record<string, number>;
+  suspect_us: number;
+  lost_us: number;
+  times_lost: number;
+  resent: number;
+  speed_ups: number;
+  slow_downs: number;
+}
+
+export interface Mark {
+  at_us: number;
+  kind: string;
+  node: string | null;
+  job: number | null;
+  text: string;
+}
+
+/** Where an array lies in the blob: a byte offset, a multiple of 8; a length in elements; little endian. */
+export interface ArrayMeta {
+  type: "u8" | "u32" | "f32" | "f64";
+  offset: number;
+  length: number;
+}
+
+export interface Meta {
+  format: string;
+  version: string;
+  farm: string;
+  from_us: number;
+  to_us: number;
+  complete: boolean;
+  notes: string[];
+  /** Resolution of the tasks' times. */
+  grain_us: number;
+  palette: Record<string, string>;
+  /** Words for the codes of states. */
+  states: string[];
+  outcomes: string[];
+  epochs: Epoch[];
+  jobs: JobMeta[];
+  nodes: NodeMeta[];
+  marks: Mark[];
+  marks_left_out: number;
+  bins: Bins;
+  series: string[];
+  arrays: Record<string, ArrayMeta>;
+}

@@ -1,0 +1,145 @@
+// Jobs: each with its states over time, how long its tasks took, and its certificate.
+
+import type { Colours } from "./colours";
+import type { Field, JobMeta } from "./contract";
+import type { Report } from "./data";
+import { h, lazyDetails, section, table } from "./dom";
+import { count, duration, moment, percent, plain } from "./format";
+import type { View } from "./view";
+
+const SHOWN_FIRST = 30;
+
+function lastState(job: JobMeta): string {
+  return job.states[job.states.length - 1]?.[1] ?? "unknown";
+}
+
+/** The job's states as a strip over the whole run. */
+function strip(report: Report, colours: Colours, job: JobMeta): HTMLElement {
+  const { from_us, to_us } = report.meta;
+  const made = h("div", { class: "strip", "aria-hidden": "true" });
+  job.states.forEach(([at, word], i) => {
+    const until = job.states[i + 1]?.[0] ?? (word === "running" || word === "paused" || word === "queued" ? to_us : at);
+    const piece = h("i", { title: plain(word) });
+    piece.style.left = `${((at - from_us) / report.span) * 100}%`;
+    piece.style.width = `${(Math.max(0, until - at) / report.span) * 100}%`;
+    piece.style.background = colours.ofWord(word);
+    made.append(piece);
+  });
+  return made;
+}
+
+/** How many tasks took how long: one bar for each doubling of the time. */
+function histogram(job: JobMeta): HTMLElement {
+  const { from_us: edges, counts } = job.durations;
+  const most = Math.max(1, ...counts);
+  const total = counts.reduce((sum, n) => sum + n, 0);
+  if (total === 0) return h("p", { class: "caption" }, "No task of it was over.");
+  const bars = counts.map((n, i) => {
+    const fill = h("i", {});
+    fill.style.height = `${n === 0 ? 0 : Math.max(1, (n / most) * 100)}%`;
+    return h("div", { class: "bin", title: `${duration(edges[i])} to ${duration(edges[i] * 2)}: ${count(n)} tasks` }, fill, h("span", {}, duration(edges[i])));
+  });
+  const peak = counts.indexOf(most);
+  const label = `Durations of ${count(total)} tasks, most of them from ${duration(edges[peak])} to ${duration(edges[peak] * 2)}`;
+  const text = lazyDetails("Durations as a table", () => table(label, ["from", "to", "tasks", "share"],
+    counts.map((n, i) => [duration(edges[i]), duration(edges[i] * 2), count(n), percent(n / total)])));
+  return h("figure", {}, h("figcaption", {}, h("h4", {}, "How long tasks took"), h("p", { class: "caption" }, `${label}. Each bar is twice as long a time as the one before.`)),
+    h("div", { class: "histogram", role: "img", "aria-label": label }, ...bars), text.element);
+}
+
+const show = (value: Field): string => {
+  if (value === null) return "–";
+  if (Array.isArray(value)) return value.join(", ");
+  return typeof value === "string" && !/^\d+$/.test(value) ? value : typeof value === "boolean" ? String(value) : count(value);
+};
+
+async function copy(text: string, place: HTMLElement): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+    place.textContent = "copied";
+  } catch {
+    // A page from a file may not have a clipboard: then the text is marked, for the reader to copy.
+    const range = document.createRange();
+    const target = place.closest("figure")?.querySelector("dl");
+    if (target) range.selectNodeContents(target);
+    getSelection()?.removeAllRanges();
+    getSelection()?.addRange(range);
+    place.textContent = "marked: copy it";
+  }
+}
+
+function certificate(job: JobMeta): HTMLElement {
+  const fields = Object.entries(job.certificate ?? {});
+  if (fields.length === 0) return h("p", { class: "caption" }, "It had no certificate when the log ended.");
+  const press = h("button", { type: "button", click: () => void copy(JSON.stringify(job.certificate, null, 2), press) }, "copy as JSON");
+  return h("figure", {}, h("figcaption", {}, h("h4", {}, "Certificate ", press), h("p", { class: "caption" }, "What its scheduler counted; the audit's hashes must be the same.")),
+    h("dl", { class: "certificate" }, ...fields.map(([name, value]) => h("div", {}, h("dt", {}, plain(name)), h("dd", {}, show(value))))));
+}
+
+function history(view: View, job: JobMeta): HTMLElement {
+  const rows = job.states.map(([at, word], i) => {
+    const until = job.states[i + 1]?.[0];
+    return [moment(at, view.zone), plain(word), until === undefined ? "" : duration(until - at)];
+  });
+  return table(`States of job ${job.job}`, [`from, ${view.zone.label}`, "state", "for"], rows);
+}
+
+function body(report: Report, view: View, job: JobMeta): HTMLElement {
+  const ended = job.ended_us ?? report.meta.to_us;
+  const facts: [string, string][] = [
+    ["submitted", moment(job.submitted_us, view.zone)],
+    ["first task given out", job.started_us === null ? "never" : moment(job.started_us, view.zone)],
+    ["ended", job.ended_us === null ? "not yet" : moment(job.ended_us, view.zone)],
+    ["took", job.started_us === null ? "–" : duration(ended - job.started_us)],
+    ["units", count(job.units)],
+    ["done", count(job.done)],
+    ["failed", count(job.failed)],
+    ["abandoned", count(job.abandoned)],
+    ["hits", count(job.hits)],
+    ["results", count(job.results)],
+  ];
+  return h("div", { class: "job" },
+    h("dl", { class: "facts" }, ...facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
+    history(view, job), histogram(job), certificate(job));
+}
+
+function share(part: string, whole: string): number {
+  const all = Number(whole);
+  return all > 0 ? Number(part) / all : 0;
+}
+
+function card(report: Report, colours: Colours, view: View, job: JobMeta, zoom: () => void): HTMLDetailsElement {
+  const verdict = job.certificate ? plain(String(job.certificate.verdict)) : "no certificate";
+  const dot = h("i", { class: "dot" });
+  dot.style.background = colours.ofWord(lastState(job));
+  const place = h("div", {});
+  const made = h("details", { class: "card" },
+    h("summary", {},
+      h("span", { class: "name" }, dot, `job ${job.job}`, job.name && h("b", {}, ` ${job.name}`), job.user && ` of ${job.user}`),
+      h("span", {}, plain(lastState(job))),
+      h("span", { class: "number" }, `${percent(share(job.done, job.units))} of ${count(job.units)} units`),
+      h("span", {}, verdict),
+      strip(report, colours, job)),
+    place);
+  const fill = () => {
+    if (made.open) place.replaceChildren(h("button", { type: "button", click: zoom }, "show its time on the timeline"), body(report, view, job));
+  };
+  made.addEventListener("toggle", fill);
+  view.listen((changes) => changes.has("clock") && fill());
+  return made;
+}
+
+/** The section; `zoom` shows a job's time. */
+export function jobsSection(report: Report, colours: Colours, view: View, zoom: (job: number) => void): HTMLElement {
+  const list = h("div", {});
+  const cards = (from: number, to: number) => report.jobs.slice(from, to).map((job, i) => card(report, colours, view, job, () => zoom(from + i)));
+  list.append(...cards(0, SHOWN_FIRST));
+  const first = list.querySelector("details");
+  if (first && report.jobs.length <= 3) first.open = true;
+  const left = report.jobs.length - SHOWN_FIRST;
+  const more = h("button", { type: "button", click: () => {
+    more.remove();
+    list.append(...cards(SHOWN_FIRST, report.jobs.length));
+  } }, `show ${count(left)} more`);
+  return section("Jobs", "Each with its states over the whole run. Open one for its figures, the durations of its tasks and its certificate.", list, left > 0 && more);
+}

@@ -1,0 +1,44 @@
+// What happened, as a list: what the log tells apart from the everyday.
+
+import type { Mark } from "./contract";
+import type { Report } from "./data";
+import { h, section } from "./dom";
+import { count, moment, plain } from "./format";
+import { Grid } from "./grid";
+import { byName } from "./search";
+import type { View } from "./view";
+
+/** Marks of `kind` (or any) whose text, node or job holds `words`. */
+export function filter(marks: Mark[], kind: string, words: string): Mark[] {
+  const asked = words.trim().toLowerCase();
+  const says = (mark: Mark) => `${mark.text} ${mark.node ?? ""} ${mark.job === null ? "" : `job ${mark.job}`}`.toLowerCase();
+  return marks.filter((mark) => (kind === "" || mark.kind === kind) && (asked === "" || says(mark).includes(asked)));
+}
+
+/** The section; `show` shows a mark on the timeline. */
+export function marksSection(report: Report, view: View, show: (mark: Mark) => void): HTMLElement {
+  const { marks, marks_left_out: left } = report.meta;
+  const kinds = new Map<string, number>();
+  for (const { kind } of marks) kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+  const grid = new Grid<Mark>("Marks, one a line", [
+    { title: "time", cell: (mark) => moment(mark.at_us, view.zone, 1000), key: (mark) => mark.at_us },
+    { title: "kind", cell: (mark) => plain(mark.kind), key: (mark) => mark.kind },
+    { title: "node", cell: (mark) => mark.node ?? "", key: (mark) => mark.node ?? "" },
+    { title: "job", cell: (mark) => (mark.job === null ? "" : String(mark.job)), key: (mark) => mark.job ?? 0, number: true },
+    { title: "what happened", cell: (mark) => mark.text },
+  ], show, byName);
+  const said = h("output", { "aria-live": "polite" });
+  const kind = h("select", { "aria-label": "Kind of mark", change: () => fill() }, h("option", { value: "" }, "every kind"),
+    ...[...kinds].map(([word, n]) => h("option", { value: word }, `${plain(word)} (${count(n)})`)));
+  const words = h("input", { type: "search", placeholder: "words, node, job", "aria-label": "Words to look for", input: () => fill() });
+  const fill = () => {
+    const found = filter(marks, kind.value, words.value);
+    said.textContent = `${count(found.length)} of ${count(marks.length)}`;
+    grid.set(found);
+  };
+  fill();
+  view.listen((changes) => changes.has("clock") && fill());
+  const cut = left > 0 ? ` ${count(left)} of the most common kinds were left out.` : "";
+  return section("What happened", `Marks of the log, in the order of time. Press one to see it on the timeline.${cut}`,
+    h("div", { class: "controls" }, kind, words, said), grid.element);
+}

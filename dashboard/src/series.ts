@@ -1,0 +1,253 @@
+// Series over time, under the timeline and in step with it: the same window, the same cursor, the same margins.
+
+import uPlot from "uplot";
+import type { Colours } from "./colours";
+import type { Report } from "./data";
+import { h, lazyDetails, section, table } from "./dom";
+import { duration, moment, short } from "./format";
+import { ticks } from "./ticks";
+import { margins } from "./timeline/geometry";
+import type { View } from "./view";
+
+interface Line {
+  series: string;
+  text: string;
+  colour: string;
+  /** On a scale of its own, at the right. */
+  right?: boolean;
+  fill?: boolean;
+  dash?: number[];
+}
+
+interface Chart {
+  title: string;
+  caption: string;
+  lines: Line[];
+}
+
+const CHARTS: Chart[] = [
+  {
+    title: "Nodes",
+    caption: "Nodes that the farm knows, and those of them that are up: the lowest number in each bin.",
+    lines: [
+      { series: "nodes", text: "nodes", colour: "idle", dash: [4, 3] },
+      { series: "nodes_up", text: "up", colour: "up", fill: true },
+    ],
+  },
+  {
+    title: "Slots",
+    caption: "Slots that nodes have, and those of them that compute.",
+    lines: [
+      { series: "slots", text: "slots", colour: "idle", dash: [4, 3] },
+      { series: "slots_busy", text: "busy", colour: "busy", fill: true },
+    ],
+  },
+  {
+    title: "Queues",
+    caption: "Tasks that wait (gq) and tasks that nodes have (dq); at the right, jobs that are not finished (jq).",
+    lines: [
+      { series: "gq", text: "gq", colour: "out" },
+      { series: "dq", text: "dq", colour: "busy" },
+      { series: "jq", text: "jq", colour: "idle", right: true, dash: [4, 3] },
+    ],
+  },
+  {
+    title: "Rates",
+    caption: "Results counted in a second; at the right, units in a second.",
+    lines: [
+      { series: "results_per_s", text: "results/s", colour: "out" },
+      { series: "units_per_s", text: "units/s", colour: "busy", right: true, dash: [4, 3] },
+    ],
+  },
+  {
+    title: "Speed-ups and slow-downs",
+    caption: "How often nodes asked for larger or smaller tasks, in a second; at the right, the mean power of a node.",
+    lines: [
+      { series: "speed_ups_per_s", text: "speed-ups/s", colour: "busy" },
+      { series: "slow_downs_per_s", text: "slow-downs/s", colour: "suspect" },
+      { series: "power_mean", text: "mean power", colour: "idle", right: true, dash: [4, 3] },
+    ],
+  },
+  {
+    title: "Sent again",
+    caption: "Tasks that went back to gq because their node was lost or late, and offers repeated because nothing came back.",
+    lines: [
+      { series: "resent_per_s", text: "resent/s", colour: "lost" },
+      { series: "offers_repeated_per_s", text: "offers repeated/s", colour: "suspect" },
+    ],
+  },
+];
+
+const HEIGHT = 132;
+const TICK_PX = 92;
+const TABLE_ROWS = 48;
+
+export class SeriesCharts {
+  readonly element: HTMLElement;
+  private readonly plots: { plot: uPlot; inSight: boolean; stale: boolean }[] = [];
+  private readonly slots: { chart: Chart; place: HTMLElement }[] = [];
+  private readonly seconds: Float64Array;
+  private busy = false;
+
+  constructor(
+    private readonly report: Report,
+    private readonly view: View,
+    private readonly colours: Colours,
+  ) {
+    // uPlot counts in seconds; ours count from the report's start, so that they stay exact.
+    this.seconds = Float64Array.from({ length: report.bins }, (_, i) => (report.binFrom + (i + 0.5) * report.binWidth) / 1e6);
+    const charts = CHARTS.filter(({ lines }) => lines.some(({ series }) => report.series(series)));
+    const caption = `Means over bins of ${duration(report.binWidth)}. Zoom and cursor go with the timeline; drag to zoom, double-click to see all.`;
+    this.element = section("Over time", caption, ...charts.map((chart) => this.figure(chart)));
+  }
+
+  private lines(chart: Chart): { line: Line; values: Float32Array }[] {
+    return chart.lines.flatMap((line) => {
+      const values = this.report.series(line.series);
+      return values ? [{ line, values }] : [];
+    });
+  }
+
+  private figure(chart: Chart): HTMLElement {
+    const place = h("div", { class: "plot", role: "img", "aria-label": this.summary(chart) });
+    this.slots.push({ chart, place });
+    const text = lazyDetails(`${chart.title} as a table`, () => this.table(chart));
+    return h("figure", {}, h("figcaption", {}, h("h3", {}, chart.title), h("p", { class: "caption" }, chart.caption)), place, text.element);
+  }
+
+  /** The chart in a sentence a line. */
+  private summary(chart: Chart): string {
+    const said = this.lines(chart).map(({ line, values }) => {
+      const known = values.filter((value) => !Number.isNaN(value));
+      if (known.length === 0) return `${line.text}: nothing known`;
+      const mean = known.reduce((sum, value) => sum + value, 0) / known.length;
+      const [low, high] = [known.reduce((a, b) => Math.min(a, b)), known.reduce((a, b) => Math.max(a, b))];
+      return `${line.text}: lowest ${short(low)}, mean ${short(mean)}, highest ${short(high)}`;
+    });
+    return `${chart.title}. ${said.join("; ")}.`;
+  }
+
+  private table(chart: Chart): HTMLElement {
+    const { bins, binFrom, binWidth, meta } = this.report;
+    const first = Math.max(0, Math.floor((this.view.from - binFrom) / binWidth));
+    const end = Math.min(bins, Math.ceil((this.view.to - binFrom) / binWidth));
+    const step = Math.max(1, Math.ceil((end - first) / TABLE_ROWS));
+    const lines = this.lines(chart);
+    const rows: string[][] = [];
+    for (let bin = first; bin < end; bin += step) {
+      const at = moment(meta.from_us + binFrom + bin * binWidth, this.view.zone);
+      rows.push([at, ...lines.map(({ values }) => short(values[bin]))]);
+    }
+    return table(`${this.summary(chart)} Every ${duration(step * binWidth)} of what is shown.`,
+      [`bin from, ${this.view.zone.label}`, ...lines.map(({ line }) => line.text)], rows);
+  }
+
+  /** Makes the plots: later than the first picture, for they are below it. */
+  plot(width: number): void {
+    for (const { chart, place } of this.slots) {
+      const plot = new uPlot(this.options(chart, width), this.data(chart), place);
+      const entry = { plot, inSight: true, stale: false };
+      this.plots.push(entry);
+      new IntersectionObserver(([seen]) => {
+        entry.inSight = seen.isIntersecting;
+        if (entry.inSight && entry.stale) this.zoom(entry);
+      }).observe(place);
+    }
+    this.view.listen((changes) => {
+      if (changes.has("theme") || changes.has("clock")) for (const { plot } of this.plots) plot.redraw(false, true);
+      if (changes.has("window")) this.plots.forEach((entry) => this.zoom(entry));
+      if (changes.has("cursor")) this.cursors();
+    });
+  }
+
+  layout(width: number): void {
+    for (const { plot } of this.plots) plot.setSize({ width, height: HEIGHT });
+  }
+
+  private zoom(entry: { plot: uPlot; inSight: boolean; stale: boolean }): void {
+    entry.stale = !entry.inSight;
+    if (entry.stale) return;
+    this.busy = true;
+    entry.plot.setScale("x", { min: this.view.from / 1e6, max: this.view.to / 1e6 });
+    this.busy = false;
+  }
+
+  private cursors(): void {
+    const { cursor } = this.view;
+    this.busy = true;
+    for (const { plot, inSight } of this.plots) {
+      if (!inSight) continue;
+      const left = cursor === null ? -10 : plot.valToPos(cursor / 1e6, "x");
+      plot.setCursor({ left, top: cursor === null ? -10 : 1 });
+    }
+    this.busy = false;
+  }
+
+  private data(chart: Chart): uPlot.AlignedData {
+    // uPlot takes null for a gap, not NaN.
+    const gaps = (values: Float32Array) => Array.from(values, (value) => (Number.isNaN(value) ? null : value));
+    return [this.seconds, ...this.lines(chart).map(({ values }) => gaps(values))] as uPlot.AlignedData;
+  }
+
+  private options(chart: Chart, width: number): uPlot.Options {
+    const { view, colours } = this;
+    const lines = this.lines(chart);
+    const space = margins(width);
+    const axis = { stroke: () => colours.muted, grid: { stroke: () => colours.line, width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+    const start = (value: number) => Math.max(0, value);
+    const scale: uPlot.Scale = { range: (_, low, high) => [Math.min(0, low ?? 0), high === null || !(high > 0) ? 1 : start(high) * 1.08] };
+    const numbers = (_: uPlot, splits: number[]) => splits.map((n) => short(n));
+    return {
+      width,
+      height: HEIGHT,
+      padding: [6, lines.some(({ line }) => line.right) ? 0 : space.right, 0, 0],
+      scales: { x: { time: false, range: () => [view.from / 1e6, view.to / 1e6] }, y: scale, right: scale },
+      axes: [
+        { ...axis, size: 22, gap: 2, splits: () => this.splits(width - space.left - space.right), values: () => this.splitTexts },
+        { ...axis, scale: "y", size: space.left, gap: 5, space: 26, values: numbers },
+        ...(lines.some(({ line }) => line.right)
+          ? [{ ...axis, scale: "right", side: 1, size: space.right, gap: 5, space: 26, grid: { show: false }, values: numbers }]
+          : []),
+      ],
+      series: [{ label: "time", value: (_, s) => (s === null ? "" : moment(this.report.meta.from_us + s * 1e6, view.zone)) }, ...lines.map(({ line }) => this.line(line))],
+      cursor: { drag: { x: true, y: false, setScale: false }, y: false, points: { size: 5 } },
+      hooks: { setCursor: [(plot) => this.pointed(plot)], setSelect: [(plot) => this.selected(plot)] },
+      legend: { live: true },
+    };
+  }
+
+  private line({ text, colour, right, fill, dash }: Line): uPlot.Series {
+    const of = this.colours.ofWord(colour);
+    return {
+      label: text,
+      scale: right ? "right" : "y",
+      stroke: of,
+      width: 1.4,
+      dash,
+      fill: fill ? of.replace(")", " / 0.18)") : undefined,
+      points: { show: false },
+      value: (_, value) => (value === null ? "–" : short(value)),
+    };
+  }
+
+  private splitTexts: string[] = [];
+
+  private splits(room: number): number[] {
+    const { from_us } = this.report.meta;
+    const found = ticks(from_us + this.view.from, from_us + this.view.to, Math.max(2, Math.floor(room / TICK_PX)), this.view.zone);
+    this.splitTexts = found.map(({ text }) => text);
+    return found.map(({ at }) => (at - from_us) / 1e6);
+  }
+
+  private pointed(plot: uPlot): void {
+    if (this.busy) return;
+    const { left } = plot.cursor;
+    this.view.point(left === undefined || left < 0 ? null : plot.posToVal(left, "x") * 1e6);
+  }
+
+  private selected(plot: uPlot): void {
+    const { left, width } = plot.select;
+    if (width > 4) this.view.show(plot.posToVal(left, "x") * 1e6, plot.posToVal(left + width, "x") * 1e6);
+    plot.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+  }
+}

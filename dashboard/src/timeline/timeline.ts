@@ -1,0 +1,328 @@
+// The timeline: nodes as rows, time across, states as colours. This file puts its parts together; what they draw and
+// how hands move it is in the files beside it.
+
+import { classOf, type Class, type Colours } from "../colours";
+import type { Report } from "../data";
+import { button, h } from "../dom";
+import { duration, plain } from "../format";
+import { TaskStore } from "../tasks";
+import { roundStep } from "../ticks";
+import type { Change, View } from "../view";
+import { Bands } from "./bands";
+import { Plane, TOP } from "./geometry";
+import { listen } from "./input";
+import { Overview } from "./overview";
+import { Painter } from "./paint";
+import { ORDERS, Rows, type Order } from "./rows";
+import { nodeLines, taskLines, Tooltip } from "./tooltip";
+
+/** Words for the legend; `gone` needs none: there is nothing. */
+const LEGEND: [Class, string][] = [
+  ["busy", "busy"],
+  ["idle", "idle"],
+  ["suspect", "suspect"],
+  ["lost", "lost"],
+  ["draining", "draining"],
+  ["quarantined", "quarantined"],
+  ["unknown", "nothing known"],
+];
+
+export class Timeline {
+  readonly element: HTMLElement;
+  readonly plane: Plane;
+  readonly rows: Rows;
+  private readonly canvas = h("canvas", { tabindex: 0, role: "img", class: "rows", "aria-describedby": "timeline-help" });
+  private readonly spacer = h("div", {});
+  private readonly scroller = h("div", { class: "scroller" }, this.canvas, this.spacer);
+  private readonly line = h("div", { class: "cursor", hidden: true });
+  private readonly ruler = h("div", { class: "ruler", hidden: true });
+  private readonly tooltip = new Tooltip();
+  private readonly overview: Overview;
+  private readonly bands: Bands;
+  private readonly painter: Painter;
+  private readonly store: TaskStore;
+  private readonly said = h("output", { class: "said", "aria-live": "polite" });
+  private measured: [number, number] | null = null;
+  private rulerOn = false;
+  private hoverY: number | null = null;
+  private scheduled = false;
+
+  constructor(
+    private readonly report: Report,
+    private readonly view: View,
+    private readonly colours: Colours,
+  ) {
+    this.plane = new Plane(view);
+    this.rows = new Rows(report);
+    this.store = new TaskStore(report, () => view.tell("tasks"));
+    this.bands = new Bands(report, view, colours);
+    this.painter = new Painter(report, view, colours, this.store, this.rows);
+    this.overview = new Overview(report, view, colours);
+    const stage = h("div", { class: "stage" }, this.scroller, this.line, this.ruler, this.tooltip.element);
+    this.element = h("div", { class: "timeline" }, this.controls(), this.legend(), this.overview.element, stage, this.said);
+    listen({
+      view,
+      plane: this.plane,
+      canvas: this.canvas,
+      scroller: this.scroller,
+      hover: (at) => this.hover(at),
+      click: (at) => this.click(at),
+      measure: (from, to) => this.measure(from, to),
+      rulerOn: () => this.rulerOn,
+      key: (key) => this.key(key),
+    });
+    this.scroller.addEventListener("scroll", () => this.soon());
+    view.listen((changes) => this.changed(changes));
+  }
+
+  /** Draws everything for the width that there is now. */
+  layout(): void {
+    this.plane.resize(this.scroller.clientWidth);
+    this.overview.draw(this.plane.width);
+    this.draw();
+    // Rows that are taller than the room bring a scroll bar, which takes some of the width.
+    if (Math.abs(this.scroller.clientWidth - this.plane.width) > 0.5 && this.scroller.clientWidth > 160) {
+      this.plane.resize(this.scroller.clientWidth);
+      this.overview.draw(this.plane.width);
+      this.draw();
+    }
+  }
+
+  private changed(changes: ReadonlySet<Change>): void {
+    if (changes.has("theme")) this.overview.draw(this.plane.width);
+    if (changes.has("window")) this.overview.frame();
+    if (changes.size > 1 || !changes.has("cursor")) this.draw();
+    this.cursorLine();
+    this.rulerBox();
+    if (changes.has("picked")) this.say();
+  }
+
+  private soon(): void {
+    if (this.scheduled) return;
+    this.scheduled = true;
+    requestAnimationFrame(() => {
+      this.scheduled = false;
+      this.draw();
+    });
+  }
+
+  /** Room for rows. */
+  private get room(): number {
+    return Math.max(180, Math.min(760, innerHeight - 300));
+  }
+
+  private draw(): void {
+    const height = this.painter.choose(this.plane, this.room);
+    if (height !== this.rows.height) this.setHeight(height);
+    const room = Math.min(this.room, this.rows.total);
+    const ratio = devicePixelRatio || 1;
+    const [width, high] = [this.plane.width, TOP + room];
+    this.scroller.style.height = `${high}px`;
+    this.spacer.style.height = `${Math.max(0, this.rows.total - room)}px`;
+    const [deviceWidth, deviceHeight] = [Math.round(width * ratio), Math.round(high * ratio)];
+    if (this.canvas.width !== deviceWidth || this.canvas.height !== deviceHeight) {
+      [this.canvas.width, this.canvas.height] = [deviceWidth, deviceHeight];
+      [this.canvas.style.width, this.canvas.style.height] = [`${width}px`, `${high}px`];
+    }
+    const pen = this.canvas.getContext("2d");
+    if (!pen) return;
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    pen.fillStyle = this.colours.ground;
+    pen.fillRect(0, 0, width, high);
+    this.bands.axis(pen, this.plane, this.view.zone, high);
+    this.painter.draw(pen, this.plane, this.scroller.scrollTop, room, ratio);
+    this.bands.epochs(pen, this.plane, high);
+    this.bands.marksBand(pen, this.plane);
+    this.canvas.dataset.level = this.painter.level;
+  }
+
+  /** Changes the height of rows so that the row under the pointer, or the picked one, stays where it is. */
+  private setHeight(height: number): void {
+    const before = this.rows.height;
+    const place = this.rows.place[this.view.picked];
+    const scroll = this.scroller.scrollTop;
+    const pickedY = place === undefined ? null : (place + 0.5) * before - scroll;
+    const inside = pickedY !== null && pickedY >= 0 && pickedY <= this.room ? pickedY : null;
+    const y = this.hoverY ?? inside ?? this.room / 2;
+    this.rows.height = height;
+    this.spacer.style.height = `${Math.max(0, this.rows.total - Math.min(this.room, this.rows.total))}px`;
+    this.scroller.scrollTop = ((scroll + y) / before) * height - y;
+  }
+
+  /** Brings a node's row into sight, and picks it. */
+  reveal(node: number): void {
+    const y = this.rows.place[node] * this.rows.height;
+    const room = Math.min(this.room, this.rows.total);
+    if (y < this.scroller.scrollTop || y + this.rows.height > this.scroller.scrollTop + room) {
+      this.scroller.scrollTop = y - room / 2;
+    }
+    this.view.pick(node);
+  }
+
+  /** Times are said as exactly as a pixel is wide. */
+  private get step(): number {
+    return roundStep(this.plane.usPerPx);
+  }
+
+  private nodeAt(y: number): number {
+    const row = Math.floor((y - TOP + this.scroller.scrollTop) / this.rows.height);
+    return y < TOP ? -1 : (this.rows.nodes[row] ?? -1);
+  }
+
+  private hover(at: { x: number; y: number } | null): void {
+    const inside = at && at.x >= this.plane.margins.left && at.x <= this.plane.width - this.plane.margins.right;
+    this.hoverY = at && at.y >= TOP ? at.y - TOP : null;
+    this.view.point(at && inside ? Math.max(0, Math.min(this.view.span, this.plane.t(at.x))) : null);
+    if (!at || !inside) return this.tooltip.hide();
+    const group = at.y < TOP ? this.bands.at(at.x) : null;
+    if (group) return this.tooltip.marks(group, this.view.zone, TOP, this.plane.width);
+    const lines = this.linesAt(at.x, at.y);
+    if (lines.length === 0) this.tooltip.hide();
+    else this.tooltip.show(lines, at.x, at.y, this.plane.width);
+  }
+
+  private linesAt(x: number, y: number): string[] {
+    const node = this.nodeAt(y);
+    if (node < 0) return [];
+    const t = this.plane.t(x);
+    const lines = nodeLines(this.report, node, t, this.view.zone, this.step);
+    const tasks = this.store.get(node);
+    if (tasks && this.painter.level === "tasks") {
+      const lanes = Math.max(tasks.lanes, this.report.nodes[node].slots);
+      const inRow = (y - TOP + this.scroller.scrollTop) % this.rows.height;
+      lines.push(...taskLines(this.report, tasks, t, Math.floor((inRow / this.rows.height) * lanes)));
+    }
+    return lines;
+  }
+
+  private click(at: { x: number; y: number }): void {
+    this.hover(at);
+    const node = this.nodeAt(at.y);
+    if (node >= 0) this.view.pick(node);
+    if (at.y >= TOP) return;
+    const group = this.bands.at(at.x);
+    const mark = group?.marks.find(({ node: name }) => this.report.nodeIndex(name) >= 0);
+    if (mark) this.reveal(this.report.nodeIndex(mark.node));
+  }
+
+  /** Says what is known of the picked node at the cursor, for those who do not see the picture. */
+  private say(): void {
+    const { picked, cursor, from, to, zone } = this.view;
+    this.said.textContent = picked < 0 ? "" : nodeLines(this.report, picked, cursor ?? (from + to) / 2, zone, this.step).join(" · ");
+  }
+
+  private measure(from: number, to: number): void {
+    this.measured = [Math.min(from, to), Math.max(from, to)];
+    this.tooltip.hide();
+    this.rulerBox();
+  }
+
+  private rulerBox(): void {
+    this.ruler.hidden = this.measured === null;
+    if (!this.measured) return;
+    const clamp = (t: number) => Math.max(this.plane.margins.left, Math.min(this.plane.width - this.plane.margins.right, this.plane.x(t)));
+    const [a, b] = this.measured.map(clamp);
+    this.ruler.style.left = `${a}px`;
+    this.ruler.style.width = `${Math.max(1, b - a)}px`;
+    this.ruler.replaceChildren(h("span", {}, duration(this.measured[1] - this.measured[0])));
+  }
+
+  private cursorLine(): void {
+    const { cursor, from, to } = this.view;
+    this.line.hidden = cursor === null || cursor < from || cursor > to;
+    if (cursor !== null) this.line.style.transform = `translateX(${this.plane.x(cursor)}px)`;
+  }
+
+  private key(key: string): boolean {
+    const step = (by: number) => {
+      const row = this.view.picked < 0 ? 0 : this.rows.place[this.view.picked] + by;
+      const node = this.rows.nodes[Math.max(0, Math.min(this.rows.nodes.length - 1, row))];
+      if (node !== undefined) this.reveal(node);
+    };
+    const deeds: Record<string, () => void> = {
+      ArrowUp: () => step(-1),
+      ArrowDown: () => step(1),
+      PageUp: () => (this.scroller.scrollTop -= this.room),
+      PageDown: () => (this.scroller.scrollTop += this.room),
+      "[": () => this.grow(1 / 1.5),
+      "]": () => this.grow(1.5),
+      r: () => this.toggleRuler(),
+      Escape: () => this.clear(),
+    };
+    deeds[key]?.();
+    return key in deeds;
+  }
+
+  private clear(): void {
+    this.measured = null;
+    if (this.rulerOn) this.toggleRuler();
+    this.rulerBox();
+    this.view.pick(-1);
+  }
+
+  private toggleRuler(): void {
+    this.rulerOn = !this.rulerOn;
+    this.element.classList.toggle("measuring", this.rulerOn);
+    this.element.querySelector(".ruler-button")?.setAttribute("aria-pressed", String(this.rulerOn));
+  }
+
+  private grow(factor: number | null): void {
+    if (factor === null) this.rows.asked = null;
+    else this.rows.grow(factor);
+    this.layout();
+  }
+
+  private controls(): HTMLElement {
+    const { view } = this;
+    const middle = () => (view.from + view.to) / 2;
+    const ruler = button("ruler", "Measure: drag over a stretch of time (r)", () => this.toggleRuler());
+    ruler.classList.add("ruler-button");
+    ruler.setAttribute("aria-pressed", "false");
+    const order = h("select", { "aria-label": "Order of the rows", change: () => this.reorder(order.value as Order) },
+      ...Object.entries(ORDERS).map(([value, text]) => h("option", { value }, text)));
+    return h("div", { class: "controls", role: "toolbar", "aria-label": "Timeline" },
+      h("span", { class: "group" },
+        button("−", "Zoom out (-)", () => view.zoom(2, middle())),
+        button("+", "Zoom in (+)", () => view.zoom(0.5, middle())),
+        button("all", "Show the whole run (0)", () => view.show(0, view.span)),
+        button("◂", "Earlier (left arrow)", () => view.pan(-0.3)),
+        button("▸", "Later (right arrow)", () => view.pan(0.3)),
+        ruler),
+      h("label", { class: "group" }, "rows by ", order),
+      h("span", { class: "group" }, "rows ",
+        button("lower", "Lower rows ([)", () => this.grow(1 / 1.5)),
+        button("taller", "Taller rows (])", () => this.grow(1.5)),
+        button("fit", "As tall as fits", () => this.grow(null))));
+  }
+
+  private reorder(order: Order): void {
+    this.rows.sort(order);
+    this.scroller.scrollTop = 0;
+    this.view.tell("window");
+  }
+
+  private legend(): HTMLElement {
+    const seen = new Set(this.report.meta.states.map((word) => classOf(word)));
+    const chip = ([kind, text]: [Class, string]) => {
+      const face = h("i", {});
+      const press = () => {
+        const shown = this.colours.hidden.delete(kind);
+        if (!shown) this.colours.hidden.add(kind);
+        made.setAttribute("aria-pressed", String(shown));
+        this.view.tell("theme");
+      };
+      const made = h("button", { type: "button", class: "chip", "aria-pressed": "true", title: "Show or hide", click: press }, face, text);
+      const paint = () => (face.style.background = this.colours.ofClass(kind));
+      paint();
+      this.view.listen((changes) => changes.has("theme") && paint());
+      return made;
+    };
+    const chips = LEGEND.filter(([kind]) => seen.has(kind)).map(chip);
+    return h("div", { class: "legend", role: "group", "aria-label": "Legend: press a state to show or hide it" }, ...chips);
+  }
+
+  /** Says to those who do not see the canvas what is on it. */
+  describe(text: string): void {
+    this.canvas.setAttribute("aria-label", plain(text));
+  }
+}
