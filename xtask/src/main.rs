@@ -4,7 +4,9 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod check;
+mod dashboard;
 mod deny;
+mod man;
 mod mutants;
 mod programs;
 mod skips;
@@ -34,6 +36,13 @@ enum Task {
     Tidy,
     /// Format, clippy, tidy and documentation, warnings denied
     Check,
+    /// Builds the page of `starfarm log replay --html`
+    Dashboard,
+    /// Writes the manual pages and the shells' completions, for who installs or packages
+    Man {
+        /// Into this folder
+        out: PathBuf,
+    },
     /// Full-size runs, too long for every day
     Soak {
         /// Which ones; all when none is named
@@ -60,6 +69,11 @@ fn main() -> ExitCode {
             steps.run("tidy", || tidy::run(&root));
         }
         Task::Check => check::run(&mut steps),
+        Task::Dashboard => {
+            // Whoever asks for it wants it: here it is an error that it cannot be built.
+            dashboard::build(&mut steps, true);
+        }
+        Task::Man { out } => man::write(&mut steps, &out),
         Task::Soak { names, list } => soak::run(&mut steps, &names, list),
         Task::Mutants { names } => mutants::run(&mut steps, &names),
         Task::Ci => {

@@ -25,6 +25,13 @@ const PROGRAMS: &[Program] = &[
     Program { package: "e2fsprogs", name: "mkfs.ext4", used_by: "tests of power cuts" },
     Program { package: "mount", name: "mount", used_by: "tests of a disk that is full" },
     Program { package: "coreutils", name: "sleep", used_by: "tests that run a command job" },
+    Program { package: "libxml2-utils", name: "xmllint", used_by: "tests that hold logs against the schema" },
+    Program { package: "zsh", name: "zsh", used_by: "tests of zsh's completions" },
+    Program { package: "fish", name: "fish", used_by: "tests of fish's completions" },
+    Program { package: "man-db", name: "man", used_by: "tests that look at the manual" },
+    Program { package: "nodejs", name: "node", used_by: "the page of a report, and tests of it," },
+    Program { package: "npm", name: "npm", used_by: "the page of a report, and tests of it," },
+    Program { package: "chromium", name: "chromium", used_by: "tests that look at a report" },
 ];
 
 /// Installs what is missing as root on Debian, elsewhere says what is missing. Never an error: a test that

@@ -1,10 +1,10 @@
-//! The README's test command: outside programs, the binaries, all tests, and what could not run.
+//! The README's test command: outside programs, the page, the binaries, all tests, and what could not run.
 
 use std::path::Path;
 use std::process::Stdio;
 
 use crate::steps::{Steps, cargo};
-use crate::{programs, skips};
+use crate::{dashboard, programs, skips};
 
 /// Where the tests of one run note what they had to skip, below the repository's top.
 const SKIPS_FILE: &str = "target/skips.txt";
@@ -14,6 +14,8 @@ pub(crate) fn run(steps: &mut Steps) {
     let skips_file = steps.root().join(SKIPS_FILE);
     steps.run("outside programs", programs::provide);
     steps.run("empty the list of skipped tests", || skips::empty(&skips_file));
+    // First, since cargo embeds the page.
+    dashboard::test(steps, in_ci());
     if steps.cargo("build --workspace --bins", &[]) {
         run_tests(steps, &skips_file);
         steps.run("skipped tests", || skips::report(&skips_file, in_ci()));
