@@ -1,0 +1,242 @@
+//! Jobs over time: the states that each went through, and how long its tasks took.
+
+use std::collections::HashMap;
+
+use serde::{Serialize, Serializer};
+use starfarm_events::{Event, Job};
+use starfarm_protocol::ids::JobId;
+
+use crate::export::json_object;
+
+/// Jobs that are told apart at most; what is of later ones is told of one that stands for all of them.
+const JOBS_MAX: usize = 1_000;
+/// Changes of a job's state that are kept at most: the first ones.
+const STATES_MAX: usize = 64;
+/// Longest name of a job or a user, in characters.
+const NAME_CHARS_MAX: usize = 120;
+
+/// How many results took how long, by powers of two.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DurationBins([u64; 64]);
+
+impl Default for DurationBins {
+    fn default() -> Self {
+        Self([0; 64])
+    }
+}
+
+impl DurationBins {
+    /// So many results took so long each.
+    pub(crate) fn add(&mut self, duration_us: u64, results: u64) {
+        let bin = &mut self.0[duration_us.max(1).ilog2() as usize];
+        *bin = bin.saturating_add(results);
+    }
+
+    /// The bins from the first to the last that is not empty: least duration in microseconds, and results.
+    pub fn bins(&self) -> Vec<(u64, u64)> {
+        let first = self.0.iter().position(|count| *count > 0).unwrap_or(0);
+        let end = self.0.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
+        (first..end).map(|bin| (1_u64 << bin, self.0[bin])).collect()
+    }
+}
+
+impl Serialize for DurationBins {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Durations {
+            from_us: Vec<u64>,
+            counts: Vec<u64>,
+        }
+        let (from_us, counts) = self.bins().into_iter().unzip();
+        Durations { from_us, counts }.serialize(serializer)
+    }
+}
+
+/// A job over the whole of a report.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct JobLine {
+    /// Its number; 0 stands for all that there was no room for.
+    pub job: u64,
+    /// The user's name for it.
+    pub name: String,
+    /// Who submitted it.
+    pub user: String,
+    /// N, in decimal, as all units.
+    pub units: String,
+    /// Units done.
+    pub done: String,
+    /// Units failed for good.
+    pub failed: String,
+    /// Units that nobody wants any more.
+    pub abandoned: String,
+    /// Hits.
+    pub hits: u64,
+    /// When it was submitted.
+    pub submitted_us: u64,
+    /// When its first task was given out.
+    pub started_us: Option<u64>,
+    /// When it ended.
+    pub ended_us: Option<u64>,
+    /// The states that it went through.
+    pub states: Vec<(u64, String)>,
+    /// Results of any outcome.
+    pub results: u64,
+    /// How long these took.
+    pub durations: DurationBins,
+    /// Its completion certificate: the event's fields.
+    pub certificate: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
+impl JobLine {
+    fn new(id: JobId, at_us: u64) -> Self {
+        let none = || "0".to_owned();
+        Self {
+            job: id.0,
+            units: none(),
+            done: none(),
+            failed: none(),
+            abandoned: none(),
+            submitted_us: at_us,
+            ..Self::default()
+        }
+    }
+
+    /// Its last state's word; none where the log does not say.
+    pub fn state(&self) -> Option<&str> {
+        self.states.last().map(|(_, state)| state.as_str())
+    }
+
+    fn enter(&mut self, at_us: u64, state: &str) {
+        if self.state() == Some(state) {
+            return;
+        }
+        match state {
+            "running" if self.started_us.is_none() => self.started_us = Some(at_us),
+            "finished" | "failed" | "cancelled" => self.ended_us = Some(at_us),
+            _ => {}
+        }
+        // The last state is always kept.
+        self.states.truncate(STATES_MAX - 1);
+        self.states.push((at_us, state.chars().take(NAME_CHARS_MAX).collect()));
+    }
+
+    fn picture(&mut self, at_us: u64, job: &Job) {
+        (self.name, self.user) = (short(&job.name), short(&job.user));
+        (self.units, self.done) = (job.units.to_string(), job.done.to_string());
+        (self.failed, self.abandoned) = (job.failed.to_string(), job.abandoned.to_string());
+        (self.hits, self.submitted_us) = (job.hits, job.submitted_us);
+        self.enter(job.ended_us.unwrap_or(at_us), &job.state);
+        self.started_us = job.started_us.or(self.started_us);
+        self.ended_us = job.ended_us;
+    }
+}
+
+fn short(name: &str) -> String {
+    name.chars().take(NAME_CHARS_MAX).collect()
+}
+
+/// All jobs, in the order in which the log tells of them.
+#[derive(Debug, Default)]
+pub(crate) struct Jobs {
+    by_id: HashMap<JobId, usize>,
+    all: Vec<JobLine>,
+}
+
+impl Jobs {
+    /// A job by its number, with its index.
+    pub(crate) fn get(&mut self, id: JobId, at_us: u64) -> (usize, &mut JobLine) {
+        let room = JOBS_MAX - 1;
+        let key = if self.all.len() < room || self.by_id.contains_key(&id) { id } else { JobId(0) };
+        let at = *self.by_id.entry(key).or_insert(self.all.len());
+        if at == self.all.len() {
+            self.all.push(JobLine::new(key, at_us));
+            if key != id {
+                self.all[at].name = "jobs that there is no room for".to_owned();
+            }
+        }
+        (at, &mut self.all[at])
+    }
+
+    /// How the jobs stand at a moment.
+    pub(crate) fn snapshot(&mut self, at_us: u64, jobs: &[Job]) {
+        for job in jobs {
+            let line = self.get(job.job, at_us).1;
+            if line.job == job.job.0 {
+                line.picture(at_us, job);
+            }
+        }
+    }
+
+    /// Something happened to a job.
+    pub(crate) fn event(&mut self, at_us: u64, event: &Event) {
+        let Some(id) = job_of(event) else { return };
+        let line = self.get(id, at_us).1;
+        if line.job != id.0 {
+            return;
+        }
+        match event {
+            Event::JobSubmitted { name, user, units, .. } => {
+                (line.name, line.user, line.units) = (short(name), short(user), units.to_string());
+                line.submitted_us = at_us;
+                line.enter(at_us, "queued");
+            }
+            Event::JobState { state, .. } => line.enter(at_us, state),
+            Event::JobProgress { done, failed, abandoned, .. } => {
+                (line.done, line.failed) = (done.to_string(), failed.to_string());
+                line.abandoned = abandoned.to_string();
+            }
+            Event::Hit { .. } => line.hits = line.hits.saturating_add(1),
+            Event::Certificate { units, done, failed, abandoned, hits, .. } => {
+                (line.units, line.done) = (units.to_string(), done.to_string());
+                (line.failed, line.abandoned) = (failed.to_string(), abandoned.to_string());
+                line.hits = *hits;
+                line.certificate = Some(json_object(event));
+            }
+            _ => {}
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn finish(self) -> Vec<JobLine> {
+        self.all
+    }
+}
+
+fn job_of(event: &Event) -> Option<JobId> {
+    match event {
+        Event::JobSubmitted { job, .. }
+        | Event::JobState { job, .. }
+        | Event::JobProgress { job, .. }
+        | Event::Hit { job, .. }
+        | Event::Certificate { job, .. } => Some(*job),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_fall_between_powers_of_two() {
+        let mut bins = DurationBins::default();
+        for (duration_us, results) in [(0, 1), (1, 1), (4, 2), (7, 3), (8, 1), (u64::MAX, u64::MAX), (u64::MAX, 1)] {
+            bins.add(duration_us, results);
+        }
+        let bins = bins.bins();
+        assert_eq!(bins[..4], [(1, 2), (2, 0), (4, 5), (8, 1)]);
+        assert_eq!(bins.last(), Some(&(1 << 63, u64::MAX)));
+    }
+
+    #[test]
+    fn a_hundred_thousand_jobs_need_no_more_room_than_a_thousand() {
+        let mut jobs = Jobs::default();
+        for id in 1..=100_000 {
+            jobs.event(id, &Event::JobState { job: JobId(id), state: "running".into(), why: None });
+            assert!(jobs.get(JobId(id), id).0 < JOBS_MAX);
+        }
+        let all = jobs.finish();
+        assert_eq!((all.len(), all[998].job, all[999].job), (JOBS_MAX, 999, 0));
+        assert!(all[999].states.is_empty(), "what stands for many has no state");
+    }
+}

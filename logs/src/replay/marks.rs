@@ -1,0 +1,155 @@
+//! Moments worth a mark in a picture. There may be millions of hits and one lost node: each kind has room of its
+//! own, and where room is short the rarer kinds come first.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use starfarm_events::{Event, Form};
+
+/// Marks of a report at most.
+pub(crate) const MARKS_MAX: usize = 2_000;
+/// Longest text of a mark, in bytes.
+const TEXT_BYTES_MAX: usize = 300;
+
+/// Something that happened at a moment.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
+pub struct Mark {
+    /// When, microseconds of the farm's clock.
+    pub at_us: u64,
+    /// The event's kind.
+    pub kind: &'static str,
+    /// The node that it is about.
+    pub node: Option<Arc<str>>,
+    /// The job that it is about.
+    pub job: Option<u64>,
+    /// In words.
+    pub text: String,
+}
+
+/// Marks of one kind, thinned evenly where there are too many.
+#[derive(Debug)]
+struct Kind {
+    marks: Vec<Mark>,
+    /// Every so many is kept.
+    stride: u64,
+    /// How many there were.
+    seen: u64,
+}
+
+/// All marks.
+#[derive(Debug, Default)]
+pub(crate) struct Marks(BTreeMap<&'static str, Kind>);
+
+impl Marks {
+    /// Something happened; dense events and facts of nodes make no mark.
+    pub(crate) fn see(&mut self, at_us: u64, event: &Event) {
+        if event.dense() || matches!(event, Event::NodeFacts { .. }) {
+            return;
+        }
+        let kind =
+            self.0.entry(event.kind()).or_insert_with(|| Kind { marks: Vec::new(), stride: 1, seen: 0 });
+        kind.seen += 1;
+        if !(kind.seen - 1).is_multiple_of(kind.stride) {
+            return;
+        }
+        if kind.marks.len() == MARKS_MAX {
+            thin(&mut kind.marks);
+            kind.stride *= 2;
+            if !(kind.seen - 1).is_multiple_of(kind.stride) {
+                return;
+            }
+        }
+        kind.marks.push(Mark {
+            at_us,
+            kind: event.kind(),
+            node: event.node().cloned(),
+            job: job(event),
+            text: cut(event.to_string()),
+        });
+    }
+
+    /// The marks to show, by time, and how many are left out.
+    pub(crate) fn finish(self) -> (Vec<Mark>, u64) {
+        let seen: u64 = self.0.values().map(|kind| kind.seen).sum();
+        let mut kinds: Vec<Vec<Mark>> = self.0.into_values().map(|kind| kind.marks).collect();
+        kinds.sort_by_key(Vec::len);
+        let (mut all, count) = (Vec::new(), kinds.len());
+        for (at, mut marks) in kinds.into_iter().enumerate() {
+            // What rarer kinds do not need is there for the others.
+            let room = (MARKS_MAX - all.len()) / (count - at);
+            while marks.len() > room {
+                thin(&mut marks);
+            }
+            all.append(&mut marks);
+        }
+        all.sort_by_key(|mark| mark.at_us);
+        let left_out = seen - all.len() as u64;
+        (all, left_out)
+    }
+}
+
+/// Keeps every second, the first among them.
+fn thin(marks: &mut Vec<Mark>) {
+    let mut keep = false;
+    marks.retain(|_| {
+        keep = !keep;
+        keep
+    });
+}
+
+fn job(event: &Event) -> Option<u64> {
+    match event {
+        Event::NodeRefused { job, .. }
+        | Event::JobSubmitted { job, .. }
+        | Event::JobState { job, .. }
+        | Event::Certificate { job, .. }
+        | Event::TaskExpired { job, .. }
+        | Event::TaskCopied { job, .. }
+        | Event::Hit { job, .. }
+        | Event::UnitFailed { job, .. }
+        | Event::Conflict { job, .. } => Some(job.0),
+        _ => None,
+    }
+}
+
+fn cut(text: String) -> String {
+    match text.len() > TEXT_BYTES_MAX {
+        true => format!("{}…", &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use starfarm_protocol::ids::JobId;
+
+    use super::*;
+
+    #[test]
+    fn a_rare_mark_is_not_crowded_out() {
+        let mut marks = Marks::default();
+        for unit in 0..100_000 {
+            marks.see(unit, &Event::Hit { job: JobId(1), unit: u128::from(unit), target: 0 });
+            if unit % 1_000 == 0 {
+                marks.see(unit, &Event::OffersRepeated { node: "a".into(), tasks: 1 });
+            }
+        }
+        marks.see(7, &Event::NodeLost { node: "a".into(), tasks: 3 });
+        marks.see(7, &Event::NodeBusy { node: "a".into() });
+        let (all, left_out) = marks.finish();
+        assert!(all.len() <= MARKS_MAX && all.is_sorted_by_key(|mark| mark.at_us));
+        assert_eq!(all.len() as u64 + left_out, 100_101);
+        let lost: Vec<&Mark> = all.iter().filter(|mark| mark.kind == "node_lost").collect();
+        assert_eq!((lost.len(), lost[0].text.as_str()), (1, "node a lost: 3 tasks back to gq"));
+        assert_eq!(all.iter().filter(|mark| mark.kind == "offers_repeated").count(), 100);
+        let last_hit = all.iter().rfind(|mark| mark.kind == "hit").unwrap();
+        assert!(last_hit.at_us > 99_000, "thinned evenly: {}", last_hit.at_us);
+    }
+
+    #[test]
+    fn long_text_is_cut_between_characters() {
+        let mut marks = Marks::default();
+        marks.see(0, &Event::NodeQuarantined { node: "ä".into(), why: "ö".repeat(1_000) });
+        assert!(marks.finish().0[0].text.len() <= TEXT_BYTES_MAX + 3);
+    }
+}

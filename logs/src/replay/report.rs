@@ -1,0 +1,67 @@
+//! A log drawn over time: what a page or a terminal shows of it.
+
+use serde::Serialize;
+
+use super::bins::Axis;
+use super::jobs::JobLine;
+use super::marks::Mark;
+use super::nodes::NodeLine;
+
+/// The run of one scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct EpochLine {
+    /// Its number.
+    pub epoch: u64,
+    /// When it began.
+    pub from_us: u64,
+    /// When it was heard last.
+    pub to_us: u64,
+}
+
+/// A log over time. Times are microseconds of the farm's clock.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The farm, as hexadecimal digits.
+    pub farm: String,
+    /// The scheduler that wrote the log.
+    pub program: String,
+    /// Begin of what is drawn.
+    pub from_us: u64,
+    /// Its end.
+    pub to_us: u64,
+    /// The log was read to its proper end, and nothing is missing.
+    pub complete: bool,
+    /// What a reader of the report should know.
+    pub notes: Vec<String>,
+    /// Runs of schedulers.
+    pub epochs: Vec<EpochLine>,
+    /// Jobs, in the order of their numbers in runs of results.
+    pub jobs: Vec<JobLine>,
+    /// Nodes, by name.
+    pub nodes: Vec<NodeLine>,
+    /// What happened.
+    pub marks: Vec<Mark>,
+    /// How many more things happened.
+    pub marks_left_out: u64,
+    /// The bins.
+    pub axis: Axis,
+    /// How many of them are in use.
+    pub bins: usize,
+    /// Resolution of runs of results.
+    pub grain_us: u64,
+    /// Series by name, a value for each bin.
+    pub series: Vec<(&'static str, Vec<f32>)>,
+}
+
+impl Report {
+    /// A series by its name.
+    pub fn series(&self, name: &str) -> &[f32] {
+        self.series.iter().find(|(one, _)| *one == name).map_or(&[], |(_, values)| values)
+    }
+
+    /// Makes grains of runs `factor` times as long.
+    pub(crate) fn coarsen(&mut self, factor: u64) {
+        self.grain_us = self.grain_us.saturating_mul(factor);
+        self.nodes.iter_mut().for_each(|node| node.runs.coarsen(factor as i64));
+    }
+}

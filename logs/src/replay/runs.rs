@@ -1,0 +1,166 @@
+//! Runs of results as the report's page reads them: four varints a run, in grains of time. A log with too many of
+//! them is drawn in coarser grains, where neighbours shorter than a grain are one.
+
+/// A run of results of a node, one job and one outcome. Times are in grains since the report's begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Run {
+    /// When the first result of it was begun; before the report's begin where negative.
+    pub(crate) begun: i64,
+    /// When the last was over.
+    pub(crate) ended: i64,
+    /// Results.
+    pub(crate) results: u64,
+    /// Index of the job in the report * 8 + code of the outcome.
+    pub(crate) tag: u64,
+}
+
+/// Runs of one node, packed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Runs {
+    bytes: Vec<u8>,
+    /// The last run, not packed yet: the next may join it.
+    open: Option<Run>,
+    /// Where the last packed one ended.
+    ended: i64,
+}
+
+impl Runs {
+    /// Adds a run.
+    pub(crate) fn push(&mut self, run: Run) {
+        match &mut self.open {
+            Some(open) if joins(open, &run) => {
+                open.ended = open.ended.max(run.ended);
+                open.begun = open.begun.min(run.begun);
+                open.results = open.results.saturating_add(run.results);
+            }
+            open => {
+                if let Some(last) = open.replace(run) {
+                    self.pack(&last);
+                }
+            }
+        }
+    }
+
+    /// The packed bytes.
+    pub(crate) fn bytes(&mut self) -> &[u8] {
+        if let Some(last) = self.open.take() {
+            self.pack(&last);
+        }
+        &self.bytes
+    }
+
+    /// Bytes in use.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Makes grains `factor` times as long.
+    pub(crate) fn coarsen(&mut self, factor: i64) {
+        let old = std::mem::take(self);
+        for run in unpack(&old.bytes).chain(old.open) {
+            let (begun, ended) = (run.begun.div_euclid(factor), run.ended.div_euclid(factor));
+            self.push(Run { begun, ended, ..run });
+        }
+        self.bytes.shrink_to_fit();
+    }
+
+    fn pack(&mut self, run: &Run) {
+        varint(&mut self.bytes, zigzag(run.ended.wrapping_sub(self.ended)));
+        varint(&mut self.bytes, run.ended.saturating_sub(run.begun).max(0) as u64);
+        varint(&mut self.bytes, run.results);
+        varint(&mut self.bytes, run.tag);
+        self.ended = run.ended;
+    }
+}
+
+/// Whether two runs are one in a picture: alike, and both within one grain.
+fn joins(one: &Run, other: &Run) -> bool {
+    let is_short = |run: &Run| run.ended == run.begun;
+    one.tag == other.tag && is_short(one) && is_short(other) && one.ended == other.ended
+}
+
+/// The runs in packed bytes of ours.
+pub(crate) fn unpack(bytes: &[u8]) -> impl Iterator<Item = Run> {
+    let (mut rest, mut ended) = (bytes, 0_i64);
+    std::iter::from_fn(move || {
+        let step = unzigzag(read_varint(&mut rest)?);
+        ended = ended.wrapping_add(step);
+        let took = read_varint(&mut rest)? as i64;
+        let results = read_varint(&mut rest)?;
+        Some(Run { begun: ended.saturating_sub(took), ended, results, tag: read_varint(&mut rest)? })
+    })
+}
+
+fn zigzag(number: i64) -> u64 {
+    ((number << 1) ^ (number >> 63)) as u64
+}
+
+fn unzigzag(number: u64) -> i64 {
+    (number >> 1) as i64 ^ -((number & 1) as i64)
+}
+
+/// Appends a number in LEB128.
+pub(crate) fn varint(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+fn read_varint(rest: &mut &[u8]) -> Option<u64> {
+    let mut number = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let (&byte, behind) = rest.split_first()?;
+        *rest = behind;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(begun: i64, ended: i64, tag: u64) -> Run {
+        Run { begun, ended, results: 1, tag }
+    }
+
+    #[test]
+    fn runs_come_back() {
+        let list = [run(-5, 3, 0), run(0, i64::MAX / 2, 9), run(7, 8, 8 * 300 + 4), run(7, 9, 0)];
+        let mut runs = Runs::default();
+        list.iter().for_each(|run| runs.push(*run));
+        assert_eq!(unpack(runs.bytes()).collect::<Vec<_>>(), list);
+        // 3 grains on, 8 long, one result, tag 0, as the contract has it.
+        assert_eq!(runs.bytes()[..4], [6, 8, 1, 0]);
+    }
+
+    #[test]
+    fn coarser_grains_join_the_short_and_keep_the_count() {
+        let mut runs = Runs::default();
+        (0..1_000).for_each(|at| runs.push(run(at, at + 1, 8)));
+        runs.push(run(1_000, 1_500, 8));
+        runs.push(run(1_000, 1_001, 9));
+        let fine = runs.len();
+        runs.coarsen(4);
+        runs.coarsen(4);
+        let coarse: Vec<Run> = unpack(runs.bytes()).collect();
+        assert_eq!(coarse.iter().map(|run| run.results).sum::<u64>(), 1_002);
+        assert!(coarse.len() <= 127 && runs.len() < fine / 7, "{}", coarse.len());
+        assert_eq!(coarse[coarse.len() - 2], run(62, 93, 8));
+    }
+
+    #[test]
+    fn cut_bytes_end_the_list() {
+        let mut runs = Runs::default();
+        runs.push(run(0, 300, 0));
+        runs.push(run(0, 900, 0));
+        let bytes = runs.bytes().to_vec();
+        assert!((0..bytes.len()).all(|cut| unpack(&bytes[..cut]).count() < 2));
+        assert_eq!(unpack(&[0xff; 40]).count(), 0);
+    }
+}

@@ -1,0 +1,184 @@
+//! The farm's figures over time. Samples hold until the next one; counters become rates between two samples.
+
+use starfarm_events::Sample;
+
+use super::bins::{Axis, Least, Sums};
+
+/// Names of all series, in the order of a report.
+pub const SERIES: [&str; 14] = [
+    "gq",
+    "dq",
+    "jq",
+    "nodes_up",
+    "nodes",
+    "slots",
+    "slots_busy",
+    "power_mean",
+    "results_per_s",
+    "speed_ups_per_s",
+    "slow_downs_per_s",
+    "resent_per_s",
+    "offers_repeated_per_s",
+    "units_per_s",
+];
+
+/// Figures that hold, by name.
+const HELD: [&str; 5] = ["gq", "dq", "jq", "slots", "power_mean"];
+/// Counters, by name.
+const COUNTED: [&str; 5] = [
+    "results_per_s",
+    "speed_ups_per_s",
+    "slow_downs_per_s",
+    "resent_per_s",
+    "offers_repeated_per_s",
+];
+const SECOND_US: f64 = 1e6;
+
+fn held(sample: &Sample) -> [f64; 5] {
+    [sample.gq as f64, sample.dq as f64, sample.jq as f64, sample.slots as f64, sample.power_mean]
+}
+
+fn counted(sample: &Sample) -> [u64; 5] {
+    [
+        sample.results_counted,
+        sample.speed_ups,
+        sample.slow_downs,
+        sample.resent,
+        sample.offers_repeated,
+    ]
+}
+
+/// All series in the making.
+#[derive(Debug, Default)]
+pub(crate) struct Series {
+    held: [Sums; 5],
+    counted: [Sums; 5],
+    nodes_up: Least,
+    nodes: Least,
+    /// Slot time spent on results.
+    busy_us: Sums,
+    /// Units that count.
+    units: Sums,
+    /// How long the held figures were known.
+    held_us: Sums,
+    /// How long the counters were.
+    counted_us: Sums,
+    /// How long the log told of the farm.
+    told_us: Sums,
+    last: Option<(u64, Sample)>,
+}
+
+impl Series {
+    /// A sample at a moment.
+    pub(crate) fn sample(&mut self, axis: &Axis, at_us: u64, sample: &Sample) {
+        if let Some((from_us, last)) = self.last.take() {
+            self.hold(axis, from_us, at_us, &last);
+            let seconds = at_us.saturating_sub(from_us) as f64 / SECOND_US;
+            for (bin, inside_us) in axis.split(from_us, at_us) {
+                self.counted_us.add(bin, inside_us as f64);
+                let rates = counted(sample).into_iter().zip(counted(&last));
+                for (sums, (now, before)) in self.counted.iter_mut().zip(rates) {
+                    // A counter that fell began anew.
+                    let grown = now.checked_sub(before).unwrap_or(now);
+                    sums.add(bin, grown as f64 / seconds * inside_us as f64);
+                }
+            }
+        }
+        self.last = Some((at_us, sample.clone()));
+    }
+
+    /// The farm is not watched any more, from a moment on; it was since `from_us`.
+    pub(crate) fn end(&mut self, axis: &Axis, from_us: u64, at_us: u64) {
+        if let Some((since_us, last)) = self.last.take() {
+            self.hold(axis, since_us, at_us, &last);
+        }
+        axis.split(from_us, at_us).for_each(|(bin, inside_us)| self.told_us.add(bin, inside_us as f64));
+    }
+
+    /// Slots were busy for so long, in all, within a span.
+    pub(crate) fn busy(&mut self, axis: &Axis, busy_us: f64, from_us: u64, to_us: u64) {
+        self.busy_us.spread(axis, busy_us, from_us, to_us);
+    }
+
+    /// Units came to count that were computed within a span.
+    pub(crate) fn units(&mut self, axis: &Axis, units: f64, from_us: u64, to_us: u64) {
+        self.units.spread(axis, units, from_us, to_us);
+    }
+
+    fn hold(&mut self, axis: &Axis, from_us: u64, to_us: u64, sample: &Sample) {
+        for (bin, inside_us) in axis.split(from_us, to_us) {
+            self.held_us.add(bin, inside_us as f64);
+            for (sums, value) in self.held.iter_mut().zip(held(sample)) {
+                sums.add(bin, value * inside_us as f64);
+            }
+            self.nodes_up.see(bin, sample.nodes_up as f32);
+            self.nodes.see(bin, sample.nodes as f32);
+        }
+    }
+
+    /// After the bins have doubled their width.
+    pub(crate) fn double(&mut self) {
+        let more = [&mut self.busy_us, &mut self.units, &mut self.held_us, &mut self.counted_us, &mut self.told_us];
+        self.held.iter_mut().chain(&mut self.counted).chain(more).for_each(Sums::double);
+        self.nodes_up.double();
+        self.nodes.double();
+    }
+
+    /// A series by its name: a mean a bin, not a number where nothing is known.
+    pub(crate) fn values(&self, name: &str, bins: usize) -> Vec<f32> {
+        let mean = |sums: &Sums, known_us: &Sums, scale: f64| -> Vec<f32> {
+            let mean = |bin| sums.get(bin) / known_us.get(bin) * scale;
+            (0..bins).map(|bin| if known_us.get(bin) > 0.0 { mean(bin) as f32 } else { f32::NAN }).collect()
+        };
+        let place = |names: &[&str]| names.iter().position(|one| *one == name);
+        match name {
+            "nodes_up" => (0..bins).map(|bin| self.nodes_up.get(bin)).collect(),
+            "nodes" => (0..bins).map(|bin| self.nodes.get(bin)).collect(),
+            "slots_busy" => mean(&self.busy_us, &self.told_us, 1.0),
+            "units_per_s" => mean(&self.units, &self.told_us, SECOND_US),
+            _ => match (place(&HELD), place(&COUNTED)) {
+                (Some(at), _) => mean(&self.held[at], &self.held_us, 1.0),
+                (_, Some(at)) => mean(&self.counted[at], &self.counted_us, 1.0),
+                _ => vec![f32::NAN; bins],
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(gq: u64, results_counted: u64, nodes_up: u64) -> Sample {
+        Sample { gq, results_counted, nodes_up, ..Sample::default() }
+    }
+
+    #[test]
+    fn every_series_is_made_of_something() {
+        let known = |name: &&str| {
+            HELD.contains(name)
+                || COUNTED.contains(name)
+                || ["nodes_up", "nodes", "slots_busy", "units_per_s"].contains(name)
+        };
+        assert!(SERIES.iter().all(known));
+    }
+
+    #[test]
+    fn means_rates_and_minima_of_bins() {
+        let axis = Axis { from_us: 0, width_us: 20_000_000 };
+        let mut series = Series::default();
+        series.sample(&axis, 0, &sample(4, 0, 3));
+        series.sample(&axis, 10_000_000, &sample(8, 50, 2));
+        series.sample(&axis, 30_000_000, &sample(0, 10, 3));
+        series.busy(&axis, 30e6, 5_000_000, 15_000_000);
+        series.units(&axis, 600.0, 10_000_000, 30_000_000);
+        series.end(&axis, 0, 35_000_000);
+        let values = |name| series.values(name, 3);
+        assert_eq!(values("gq")[..2], [6.0, 16.0 / 3.0 * 1.0], "until the end of the epoch");
+        assert_eq!(values("nodes_up")[..2], [2.0, 2.0]);
+        assert_eq!(values("results_per_s")[..2], [(50.0 + 5.0) / 20.0, 0.5], "a counter that fell began anew");
+        assert_eq!(values("slots_busy")[..2], [1.5, 0.0]);
+        assert_eq!(values("units_per_s")[..2], [15.0, 20.0]);
+        assert!(SERIES.iter().all(|name| values(name)[2].is_nan()), "nothing is known of the rest");
+    }
+}

@@ -1,0 +1,298 @@
+//! One pass over a log: each item goes in once, in order, and at the end stands a report. What a log says is taken
+//! as it comes; nothing in it can make this need more memory, or stop it.
+
+use starfarm_events::{Event, Outcome, Snapshot};
+
+use super::bins::Axis;
+use super::jobs::Jobs;
+use super::marks::Marks;
+use super::nodes::{NODES_MAX, Nodes, TasksOf, by_number};
+use super::report::{EpochLine, Report};
+use super::runs::Run;
+use super::series::{SERIES, Series};
+use super::at_us;
+use crate::{Item, Note, NoteKind, Opening};
+
+/// Resolution of runs of results, unless there are too many.
+const GRAIN_US: u64 = 1_000;
+/// Coarser than this, runs of results are no picture any more.
+const GRAIN_US_MAX: u64 = 1 << 45;
+/// Bytes of packed runs at most.
+const RUN_BYTES_MAX: usize = 48 << 20;
+/// Cells of a grid at most: nodes times bins.
+const CELLS_MAX: usize = 1 << 20;
+const EPOCHS_MAX: usize = 1_000;
+const NOTES_MAX: usize = 40;
+
+/// A log on its way to a report.
+#[derive(Debug)]
+pub struct Timeline {
+    axis: Axis,
+    end_us: Option<u64>,
+    /// The farm's clock, as far as the log was read.
+    now_us: u64,
+    /// The latest moment that the log tells of, wanted or not.
+    last_us: u64,
+    /// Since when the farm was watched without a gap.
+    told_us: Option<u64>,
+    opening: Option<Opening>,
+    is_closed: bool,
+    is_partial: bool,
+    epochs: Vec<EpochLine>,
+    series: Series,
+    nodes: Nodes,
+    jobs: Jobs,
+    marks: Marks,
+    notes: Vec<String>,
+    notes_left_out: usize,
+    missing: u64,
+    grain_us: u64,
+    run_bytes: usize,
+}
+
+impl Timeline {
+    /// A picture of a log from a moment on, to its end or to `end_us`.
+    pub fn new(from_us: u64, end_us: Option<u64>) -> Self {
+        Self {
+            axis: Axis::new(from_us),
+            end_us,
+            now_us: 0,
+            last_us: 0,
+            told_us: None,
+            opening: None,
+            is_closed: false,
+            is_partial: false,
+            epochs: Vec::new(),
+            series: Series::default(),
+            nodes: Nodes::default(),
+            jobs: Jobs::default(),
+            marks: Marks::default(),
+            notes: Vec::new(),
+            notes_left_out: 0,
+            missing: 0,
+            grain_us: GRAIN_US,
+            run_bytes: 0,
+        }
+    }
+
+    /// The latest moment that the log tells of.
+    pub fn last_us(&self) -> u64 {
+        self.last_us
+    }
+
+    /// Takes the next item.
+    pub fn feed(&mut self, item: &Item) {
+        let before_us = self.now_us;
+        if let Some(at_us) = at_us(item) {
+            self.last_us = self.last_us.max(at_us);
+            if self.end_us.is_some_and(|end_us| at_us > end_us) {
+                // Nothing of what comes later is wanted but when this scheduler was heard last.
+                if matches!(item, Item::Opened(_)) {
+                    self.leave(before_us);
+                }
+                return;
+            }
+            // A clock that goes back stands still here; the reader has noted it.
+            self.now_us = self.now_us.max(at_us);
+            while self.axis.is_outgrown(self.now_us) {
+                self.double();
+            }
+        }
+        match item {
+            Item::Opened(opening) => self.open(opening, before_us),
+            Item::Snapshot(_, snapshot) => self.snapshot(snapshot),
+            Item::Event(_, event) => self.event(event),
+            Item::Closed(_) => self.is_closed = true,
+            Item::Note(note) => self.note(note),
+        }
+        if let Some(epoch) = self.epochs.last_mut() {
+            epoch.to_us = self.now_us;
+        }
+    }
+
+    fn double(&mut self) {
+        self.axis.width_us *= 2;
+        self.series.double();
+        self.nodes.double();
+    }
+
+    fn open(&mut self, opening: &Opening, before_us: u64) {
+        let last = self.opening.replace(opening.clone());
+        let follows = last.as_ref().is_some_and(|last| {
+            last.epoch == opening.epoch && last.segment.checked_add(1) == Some(opening.segment)
+        });
+        if !follows {
+            self.leave(before_us);
+            self.told_us = Some(self.now_us);
+        }
+        self.is_closed = false;
+        let is_new = last.is_none_or(|last| last.epoch != opening.epoch);
+        if is_new && self.epochs.len() < EPOCHS_MAX {
+            let (from_us, to_us) = (self.now_us, self.now_us);
+            self.epochs.push(EpochLine { epoch: opening.epoch, from_us, to_us });
+        }
+    }
+
+    /// The farm was watched until then.
+    fn leave(&mut self, at_us: u64) {
+        if let Some(told_us) = self.told_us.take() {
+            self.series.end(&self.axis, told_us, at_us);
+            self.nodes.leave(&self.axis, at_us);
+        }
+    }
+
+    fn snapshot(&mut self, snapshot: &Snapshot) {
+        self.told_us.get_or_insert(self.now_us);
+        self.series.sample(&self.axis, self.now_us, &snapshot.sample);
+        self.nodes.snapshot(&self.axis, self.now_us, &snapshot.nodes, self.counts());
+        self.jobs.snapshot(self.now_us, &snapshot.jobs);
+    }
+
+    /// Whether what happens now lies in the window.
+    fn counts(&self) -> bool {
+        self.now_us >= self.axis.from_us
+    }
+
+    fn event(&mut self, event: &Event) {
+        self.told_us.get_or_insert(self.now_us);
+        match event {
+            Event::Sampled(sample) => self.series.sample(&self.axis, self.now_us, sample),
+            Event::Tasks { .. } => self.tasks(event),
+            Event::EventsDropped { events } => self.missing = self.missing.saturating_add(*events),
+            _ => {}
+        }
+        self.nodes.event(&self.axis, self.now_us, event, self.counts());
+        self.jobs.event(self.now_us, event);
+        if self.counts() {
+            self.marks.see(self.now_us, event);
+        }
+    }
+
+    fn tasks(&mut self, event: &Event) {
+        let Event::Tasks { node, job, lo, hi, results, outcome, begun_us, ended_us, busy_us, .. } = event else {
+            return;
+        };
+        if !self.counts() {
+            return;
+        }
+        // What a worker says of times is held to what can be.
+        let ended_us = (*ended_us).min(self.now_us);
+        let begun_us = (*begun_us).min(ended_us);
+        let (index, job) = self.jobs.get(*job, self.now_us);
+        job.results = job.results.saturating_add(*results);
+        job.durations.add(busy_us / (*results).max(1), *results);
+        let units = hi.saturating_sub(*lo);
+        let Some(line) = self.nodes.get(&self.axis, node) else { return };
+        let (results, outcome, busy_us) = (*results, *outcome, *busy_us);
+        line.results(&self.axis, &TasksOf { outcome, results, units, begun_us, ended_us, busy_us });
+        self.series.busy(&self.axis, busy_us as f64, begun_us, ended_us);
+        if outcome == Outcome::Counted {
+            self.series.units(&self.axis, units as f64, begun_us, ended_us);
+        }
+        let before = line.runs.len();
+        let (from_us, grain_us) = (self.axis.from_us, self.grain_us);
+        let grains = |at_us: u64| match at_us.checked_sub(from_us) {
+            Some(after) => (after / grain_us) as i64,
+            None => -((from_us - at_us).div_ceil(grain_us) as i64),
+        };
+        let tag = index as u64 * 8 + outcome as u64;
+        line.runs.push(Run { begun: grains(begun_us), ended: grains(ended_us), results, tag });
+        self.run_bytes += line.runs.len() - before;
+        if self.run_bytes > RUN_BYTES_MAX {
+            self.coarsen();
+        }
+    }
+
+    /// Makes room for more runs.
+    fn coarsen(&mut self) {
+        while self.run_bytes > RUN_BYTES_MAX / 2 {
+            self.grain_us *= 4;
+            for line in self.nodes.all() {
+                match self.grain_us > GRAIN_US_MAX {
+                    true => line.runs = Default::default(),
+                    false => line.runs.coarsen(4),
+                }
+            }
+            self.run_bytes = self.nodes.all().iter().map(|line| line.runs.len()).sum();
+        }
+        self.grain_us = self.grain_us.min(GRAIN_US_MAX);
+    }
+
+    fn note(&mut self, note: &Note) {
+        // A log that is still written has no end yet; it is partial all the same.
+        self.is_partial |= matches!(note.kind, NoteKind::Cut | NoteKind::Missing | NoteKind::Skipped | NoteKind::TimeBack);
+        match self.notes.len() < NOTES_MAX {
+            true => self.notes.push(note.to_string()),
+            false => self.notes_left_out += 1,
+        }
+    }
+
+    /// The report.
+    pub fn finish(mut self) -> Report {
+        let to_us = self.end_us.map_or(self.last_us, |end_us| end_us.min(self.last_us));
+        let to_us = to_us.max(self.axis.from_us);
+        self.now_us = self.now_us.max(to_us);
+        while self.axis.is_outgrown(to_us.saturating_sub(1)) {
+            self.double();
+        }
+        if let Some(told_us) = self.told_us.take() {
+            self.series.end(&self.axis, told_us, to_us);
+            if let Some(epoch) = self.epochs.last_mut() {
+                epoch.to_us = to_us;
+            }
+        }
+        self.nodes.all().iter_mut().for_each(|line| line.settle(&self.axis, to_us));
+        let count = self.nodes.all().len();
+        while self.axis.count(to_us) * count > CELLS_MAX {
+            self.double();
+        }
+        let bins = self.axis.count(to_us);
+        let notes = self.own_notes();
+        let mut nodes = std::mem::take(self.nodes.all());
+        nodes.sort_by(|a, b| by_number(&a.name, &b.name));
+        let (marks, marks_left_out) = self.marks.finish();
+        let from_us = self.axis.from_us;
+        self.epochs.retain(|epoch| epoch.to_us >= from_us);
+        self.epochs.iter_mut().for_each(|epoch| epoch.from_us = epoch.from_us.max(from_us));
+        let (farm, program) = self.opening.map(|opening| (opening.farm, opening.program)).unwrap_or_default();
+        Report {
+            farm,
+            program,
+            from_us,
+            to_us,
+            complete: self.is_closed && !self.is_partial && self.missing == 0,
+            notes,
+            epochs: self.epochs,
+            jobs: self.jobs.finish(),
+            nodes,
+            marks,
+            marks_left_out,
+            axis: self.axis,
+            bins,
+            grain_us: self.grain_us,
+            series: SERIES.iter().map(|name| (*name, self.series.values(name, bins))).collect(),
+        }
+    }
+
+    /// What the reader noted, and what was left out here.
+    fn own_notes(&mut self) -> Vec<String> {
+        let mut notes = std::mem::take(&mut self.notes);
+        if self.notes_left_out > 0 {
+            notes.push(format!("{} more notes of this kind", self.notes_left_out));
+        }
+        if self.missing > 0 {
+            notes.push(format!("{} events are missing: the log was slower than what happened", self.missing));
+        }
+        if self.nodes.crowded {
+            notes.push(format!("only the first {NODES_MAX} nodes are drawn; there are more"));
+        }
+        if self.nodes.least_us > 0 {
+            let seconds = self.nodes.least_us / 1_000_000;
+            notes.push(format!("states that lasted less than {seconds} s are not drawn: there are too many"));
+        }
+        if self.opening.is_some() && !self.is_closed && !self.is_partial && self.end_us.is_none() {
+            notes.push("the last segment is not closed: its scheduler still writes it, or was killed".to_owned());
+        }
+        notes
+    }
+}

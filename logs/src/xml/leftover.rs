@@ -1,0 +1,62 @@
+//! Segments that a killed scheduler or a full disk left behind: they are cut after their last whole entry and closed.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, BufReader, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use super::encode::Encoder;
+use super::folder::{self, Segment, Standing};
+use super::{Closing, Fault, Item, LogReader};
+
+/// Closes all segments in `dir` that were left behind; returns how many events are in them.
+pub(super) fn finish_all(dir: &Path) -> io::Result<u64> {
+    let mut entries = 0;
+    for segment in folder::list(dir)?.into_iter().filter(|segment| segment.standing == Standing::Part) {
+        entries += finish(&segment)?;
+    }
+    Ok(entries)
+}
+
+fn finish(segment: &Segment) -> io::Result<u64> {
+    let mut file = OpenOptions::new().read(true).write(true).open(&segment.path)?;
+    let mut reader = LogReader::new(BufReader::new(&file), segment.path.display().to_string());
+    let (mut told, mut closed) = (false, false);
+    for item in reader.by_ref() {
+        match item {
+            Ok(Item::Snapshot(..)) => told = true,
+            Ok(Item::Closed(_)) => closed = true,
+            Ok(Item::Opened(_) | Item::Event(..) | Item::Note(_)) => {}
+            Err(e) => match e.fault {
+                Fault::Io(e) => return Err(e),
+                // No file of ours any more: somebody may still want to look at it.
+                _ => return set_aside(segment),
+            },
+        }
+    }
+    if !told {
+        // Its scheduler was killed as it wrote the first snapshot: nothing happened yet.
+        fs::remove_file(&segment.path)?;
+        return Ok(0);
+    }
+    let (whole, entries, at_us) = (reader.whole, reader.entries, reader.last_at_us().unwrap_or_default());
+    let (saved_at_us, saved_utc_us) = reader.saved;
+    let utc_us = saved_utc_us.saturating_add(at_us.saturating_sub(saved_at_us));
+    file.set_len(whole)?;
+    file.seek(SeekFrom::End(0))?;
+    file.write_all(b"\n")?;
+    let mut encoder = Encoder::new(&file);
+    if closed {
+        encoder.end("log")?;
+    } else {
+        encoder.close(&Closing { at_us, utc_us, entries }, true)?;
+    }
+    file.sync_all()?;
+    fs::rename(&segment.path, segment.to(Standing::Closed).path)?;
+    folder::sync(segment.path.parent().unwrap_or(Path::new(".")))?;
+    Ok(entries)
+}
+
+fn set_aside(segment: &Segment) -> io::Result<u64> {
+    fs::rename(&segment.path, segment.to(Standing::Damaged).path)?;
+    Ok(0)
+}

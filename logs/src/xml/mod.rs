@@ -1,0 +1,118 @@
+//! The log as XML: one entry a line, in segments that each open with a snapshot of the farm. Format: `docs/log.md`;
+//! schema: `logs/schema/starfarm-log-1.xsd`. What is made of a log lives elsewhere.
+
+mod encode;
+mod error;
+mod folder;
+mod leftover;
+mod open;
+mod reader;
+mod source;
+mod text;
+mod utc;
+mod validate;
+mod writer;
+
+use std::fmt;
+
+use starfarm_events::{Event, Snapshot};
+
+pub use error::{Fault, LogError, Place};
+pub use open::{Log, open};
+pub use reader::LogReader;
+pub use text::TEXT_BYTES_MAX;
+pub use utc::Utc;
+pub use validate::{Report, validate};
+pub use writer::{Limits, LogWriter};
+
+/// The namespace of all elements.
+pub const NAMESPACE: &str = "urn:starfarm:log:1";
+/// The version of the format.
+pub const VERSION: u32 = 1;
+/// An element that is longer is no entry of a log: [`TEXT_BYTES_MAX`] and the number of fields bound ours far below.
+pub const ELEMENT_BYTES_MAX: usize = 1 << 20;
+/// A snapshot that is larger is no farm's: room for half a million nodes.
+pub const SNAPSHOT_BYTES_MAX: u64 = 256 << 20;
+
+/// The XML schema of a closed segment.
+pub fn schema() -> &'static str {
+    include_str!("../../schema/starfarm-log-1.xsd")
+}
+
+/// What a segment says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Opening {
+    /// Version of the format.
+    pub version: u32,
+    /// The farm, as hexadecimal digits.
+    pub farm: String,
+    /// The scheduler's incarnation.
+    pub epoch: u64,
+    /// Number of the segment in its epoch, from 1.
+    pub segment: u64,
+    /// What wrote it.
+    pub program: String,
+    /// The farm's clock, microseconds.
+    pub at_us: u64,
+    /// The wall clock at the same moment, microseconds since 1970.
+    pub utc_us: u64,
+    /// Microseconds since the scheduler's start.
+    pub mono_us: u64,
+}
+
+/// How a segment ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Closing {
+    /// The farm's clock, microseconds.
+    pub at_us: u64,
+    /// When the log was last saved: the wall clock, microseconds since 1970.
+    pub utc_us: u64,
+    /// Events in the segment.
+    pub entries: u64,
+}
+
+/// What a note is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoteKind {
+    /// The segment ends in the middle, or without being closed.
+    Cut,
+    /// The farm's clock went back.
+    TimeBack,
+    /// Entries that this version does not understand.
+    Skipped,
+    /// Entries or segments that should be there and are not.
+    Missing,
+}
+
+/// Something about the reading itself: what comes of the log is partial, and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Note {
+    /// What it is about.
+    pub kind: NoteKind,
+    /// Where.
+    pub place: Place,
+    /// In words.
+    pub what: String,
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.what)
+    }
+}
+
+/// What a log holds, in order: of each segment its opening, a snapshot, events, its closing. Notes come wherever
+/// there is something to note.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Item {
+    /// A segment begins.
+    Opened(Opening),
+    /// How the farm stood at a moment, microseconds of the farm's clock.
+    Snapshot(u64, Box<Snapshot>),
+    /// What happened at a moment, microseconds of the farm's clock.
+    Event(u64, Event),
+    /// A segment ends.
+    Closed(Closing),
+    /// About the reading itself.
+    Note(Note),
+}

@@ -1,0 +1,160 @@
+//! A whole log: one file, or the segments of a folder one after another.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+use std::vec::IntoIter;
+
+use super::folder::{self, Segment, Standing};
+use super::{Fault, Item, LogError, LogReader, Note, NoteKind, Place};
+
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// Opens the log at `path`: a file, or a folder whose segments are read in order of epoch and number. The segment in
+/// use is read as far as it is.
+///
+/// # Errors
+/// There is no log, or it cannot be read.
+pub fn open(path: &Path) -> Result<Log, LogError> {
+    Log::new(path, false)
+}
+
+/// Items of a log, file by file.
+#[derive(Debug)]
+pub struct Log {
+    segments: IntoIter<Segment>,
+    reader: Option<LogReader<BufReader<File>>>,
+    strict: bool,
+    farm: Option<String>,
+    before: Option<Segment>,
+    last_at_us: Option<u64>,
+    /// Bytes of the files that were opened.
+    pub(super) bytes: u64,
+    noted: Option<Note>,
+}
+
+impl Log {
+    pub(super) fn new(path: &Path, strict: bool) -> Result<Self, LogError> {
+        let is_dir = fs::metadata(path).map_err(|e| whole(path, Fault::Io(e)))?.is_dir();
+        let segments = if is_dir {
+            let mut segments = folder::list(path).map_err(|e| whole(path, Fault::Io(e)))?;
+            segments.retain(|segment| segment.standing != Standing::Damaged);
+            // A segment that was just closed may have been seen under both its names.
+            segments.dedup_by_key(|segment| (segment.epoch, segment.number));
+            segments
+        } else {
+            let standing = Standing::Closed;
+            let alone = Segment { epoch: 0, number: 0, standing, path: path.to_owned() };
+            vec![Segment::from_path(path.to_owned()).unwrap_or(alone)]
+        };
+        if segments.is_empty() {
+            return Err(whole(path, Fault::NoSegments));
+        }
+        let segments = segments.into_iter();
+        Ok(Self {
+            segments,
+            reader: None,
+            strict,
+            farm: None,
+            before: None,
+            last_at_us: None,
+            bytes: 0,
+            noted: None,
+        })
+    }
+
+    /// Goes on to the next file; none after the last.
+    fn advance(&mut self) -> Option<Result<(), LogError>> {
+        let segment = self.segments.next()?;
+        let (path, file) = match open_segment(&segment) {
+            Ok(opened) => opened,
+            Err(e) => return Some(Err(whole(&segment.path, Fault::Io(e)))),
+        };
+        self.bytes += file.metadata().map_or(0, |data| data.len());
+        let same_epoch = self.before.as_ref().is_some_and(|before| before.epoch == segment.epoch);
+        let missing = self
+            .before
+            .as_ref()
+            .map_or(0, |before| segment.number.saturating_sub(before.number.saturating_add(1)));
+        if same_epoch && missing > 0 {
+            let what = format!("{missing} segments of epoch {} before this one are missing", segment.epoch);
+            self.noted = Some(Note { kind: NoteKind::Missing, place: place(&path), what });
+        }
+        let reader = LogReader::new(BufReader::with_capacity(BUFFER_BYTES, file), path.display().to_string())
+            .in_use(segment.standing == Standing::Part)
+            .after(self.last_at_us.filter(|_| same_epoch));
+        self.reader = Some(if self.strict { reader.strict() } else { reader });
+        self.before = Some(segment);
+        Some(Ok(()))
+    }
+
+    fn check(&mut self, item: &Item) -> Result<(), LogError> {
+        let Item::Opened(opening) = item else { return Ok(()) };
+        match &self.farm {
+            Some(farm) if *farm != opening.farm => {
+                let file = self.before.as_ref().map_or(Path::new(""), |segment| &segment.path);
+                let (found, before) = (opening.farm.clone(), farm.clone());
+                Err(whole(file, Fault::OtherFarm { found, before }))
+            }
+            _ => {
+                self.farm = Some(opening.farm.clone());
+                Ok(())
+            }
+        }
+    }
+
+    /// Nothing more comes after an error.
+    fn end(&mut self) {
+        self.reader = None;
+        self.segments = Vec::new().into_iter();
+    }
+}
+
+impl Iterator for Log {
+    type Item = Result<Item, LogError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(note) = self.noted.take() {
+                return Some(Ok(Item::Note(note)));
+            }
+            let outcome = match self.reader.as_mut().map(|reader| (reader.next(), reader.last_at_us())) {
+                Some((Some(Ok(item)), _)) => self.check(&item).map(|()| Some(item)),
+                Some((Some(Err(e)), _)) => Err(e),
+                Some((None, last_at_us)) => {
+                    (self.reader, self.last_at_us) = (None, last_at_us);
+                    Ok(None)
+                }
+                None => self.advance()?.map(|()| None),
+            };
+            match outcome {
+                Ok(None) => {}
+                Ok(Some(item)) => return Some(Ok(item)),
+                Err(e) => {
+                    self.end();
+                    return Some(Err(e));
+                }
+            }
+        }
+    }
+}
+
+/// The segment in use may have been closed since its name was seen.
+fn open_segment(segment: &Segment) -> io::Result<(PathBuf, File)> {
+    match File::open(&segment.path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound && segment.standing == Standing::Part => {
+            let path = segment.to(Standing::Closed).path;
+            File::open(&path).map(|file| (path, file))
+        }
+        file => file.map(|file| (segment.path.clone(), file)),
+    }
+}
+
+fn place(path: &Path) -> Place {
+    Place { file: path.display().to_string(), line: 0, offset: 0 }
+}
+
+/// An error of a file as a whole.
+fn whole(path: &Path, fault: Fault) -> LogError {
+    LogError { place: place(path), fault }
+}

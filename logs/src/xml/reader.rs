@@ -1,0 +1,415 @@
+//! One file of a log as items, in flat memory. What a killed scheduler, a later version or a clock does to a log is
+//! noted and passed over; a validation minds it.
+
+use std::collections::VecDeque;
+use std::io::BufRead;
+
+use starfarm_events::{Event, Fields, FormError, Held, Job, Node, Sample, Snapshot};
+
+use super::error::{Fault, LogError, Place};
+use super::source::{Attribute, Attributes, Element, Source, Token};
+use super::text::backslashes_are_ours;
+use super::{Closing, Item, NAMESPACE, Note, NoteKind, Opening, SNAPSHOT_BYTES_MAX, VERSION, utc};
+
+/// Reads one file of a log. After an error nothing more comes.
+#[derive(Debug)]
+pub struct LogReader<R> {
+    source: Source<R>,
+    buf: Vec<u8>,
+    ready: VecDeque<Item>,
+    stage: Stage,
+    over: bool,
+    part: Option<Part>,
+    /// Whatever a reading passes over is an error.
+    strict: bool,
+    /// What a file that ends early lacks is to be expected: its scheduler may run.
+    in_use: bool,
+    last_at_us: Option<u64>,
+    times_back: u64,
+    skipped: u64,
+    first_skipped: Option<(Place, String)>,
+    /// Events, whether or not they are understood.
+    pub(super) entries: u64,
+    /// The farm's clock and the wall clock at the last moment where both were told.
+    pub(super) saved: (u64, u64),
+    /// Where the last whole entry ends.
+    pub(super) whole: u64,
+}
+
+/// How far the reading is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Stage {
+    Head,
+    Opened,
+    Told,
+    Closed,
+    Done,
+}
+
+/// A snapshot that is being read.
+#[derive(Debug)]
+struct Part {
+    at_us: Option<u64>,
+    begun: u64,
+    sampled: bool,
+    rank: usize,
+    snapshot: Box<Snapshot>,
+}
+
+/// Parts of a snapshot, in their order.
+const PARTS: [(&str, &[&str]); 4] = [
+    (Sample::KIND, Sample::FIELDS),
+    (Node::KIND, Node::FIELDS),
+    (Job::KIND, Job::FIELDS),
+    (Held::KIND, Held::FIELDS),
+];
+const CLOSING: &[&str] = &["utc", "entries", "cut"];
+
+impl<R: BufRead> LogReader<R> {
+    /// Reads `input`; `file` is how messages call it.
+    pub fn new(input: R, file: impl Into<String>) -> Self {
+        Self {
+            source: Source::new(input, file.into()),
+            buf: Vec::new(),
+            ready: VecDeque::new(),
+            stage: Stage::Head,
+            over: false,
+            part: None,
+            strict: false,
+            in_use: false,
+            last_at_us: None,
+            times_back: 0,
+            skipped: 0,
+            first_skipped: None,
+            entries: 0,
+            saved: (0, 0),
+            whole: 0,
+        }
+    }
+
+    /// Whatever the schema forbids is an error from now on.
+    pub(super) fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
+    /// The file need not be closed.
+    pub(super) fn in_use(mut self, in_use: bool) -> Self {
+        self.in_use = in_use;
+        self
+    }
+
+    /// The time of the last entry before this file.
+    pub(super) fn after(mut self, at_us: Option<u64>) -> Self {
+        self.last_at_us = at_us;
+        self
+    }
+
+    /// The time of the last entry.
+    pub(super) fn last_at_us(&self) -> Option<u64> {
+        self.last_at_us
+    }
+
+    /// One token further.
+    fn step(&mut self, buf: &mut Vec<u8>) -> Result<(), LogError> {
+        match self.source.next(buf)? {
+            Token::Other => Ok(()),
+            Token::Eof { cut } => self.end_of_file(cut),
+            Token::End => self.ended(),
+            Token::Empty(element) => self.element(&element, false),
+            Token::Start(element) => self.element(&element, true),
+        }
+    }
+
+    fn element(&mut self, element: &Element<'_>, holds: bool) -> Result<(), LogError> {
+        let attributes = element.attributes().map_err(|fault| self.source.error(fault))?;
+        let depth = self.source.depth - u32::from(holds);
+        match (depth, element.name()) {
+            (0, name) if self.stage == Stage::Head => self.root(name, &attributes, holds),
+            (0, _) => Err(self.source.error(Fault::Malformed("an element behind the log's end".to_owned()))),
+            (1, "snapshot") => self.snapshot(&attributes, holds),
+            (1, name) => self.entry(name, &attributes),
+            (2, name) if self.part.is_some() => self.part_of_snapshot(name, &attributes),
+            (_, name) => self.skip(format!("`{}` where nothing can be", short(name))),
+        }
+    }
+
+    fn root(&mut self, name: &str, attributes: &Attributes<'_>, holds: bool) -> Result<(), LogError> {
+        if name != "log" {
+            return Err(self.source.error(Fault::NotALog));
+        }
+        let version = attributes.text("version").unwrap_or_default().to_owned();
+        let namespace = attributes.text("xmlns").unwrap_or_default().to_owned();
+        if namespace != NAMESPACE || version.parse() != Ok(VERSION) {
+            return Err(self.source.error(Fault::Version { namespace, version }));
+        }
+        let fields = &["xmlns", "version", "farm", "epoch", "segment", "program", "utc", "mono_us"];
+        self.check(true, fields, attributes)?;
+        let opening = opening(attributes).map_err(|field| {
+            self.source.error(Fault::Malformed(format!("`{field}` of `log` is absent or makes no sense")))
+        })?;
+        self.saved = (opening.at_us, opening.utc_us);
+        self.stage = Stage::Opened;
+        self.time(opening.at_us)?;
+        self.ready.push_back(Item::Opened(opening));
+        if holds { Ok(()) } else { self.ended() }
+    }
+
+    fn snapshot(&mut self, attributes: &Attributes<'_>, holds: bool) -> Result<(), LogError> {
+        self.check(true, &[], attributes)?;
+        if self.stage != Stage::Opened {
+            self.mind("a snapshot that does not open its segment")?;
+        }
+        let at_us = attributes.text("at").and_then(|at| at.parse().ok());
+        let (begun, snapshot) = (self.source.offset(), Box::default());
+        self.part = Some(Part { at_us, begun, sampled: false, rank: 0, snapshot });
+        if holds { Ok(()) } else { self.end_of_snapshot() }
+    }
+
+    fn part_of_snapshot(&mut self, name: &str, attributes: &Attributes<'_>) -> Result<(), LogError> {
+        let Some(rank) = PARTS.iter().position(|(kind, _)| *kind == name) else {
+            return self.skip(FormError::Kind(name.to_owned()).to_string());
+        };
+        let (kind, fields) = PARTS[rank];
+        self.check(false, fields, attributes)?;
+        let size = self.source.offset();
+        let Some(part) = &mut self.part else { return Ok(()) };
+        if size - part.begun > SNAPSHOT_BYTES_MAX {
+            return Err(self.source.error(Fault::SnapshotTooLarge));
+        }
+        let orderly = if rank == 0 { !part.sampled } else { part.sampled && rank >= part.rank };
+        let read = match kind {
+            Sample::KIND => Sample::read(attributes).map(|sample| part.snapshot.sample = sample),
+            Node::KIND => Node::read(attributes).map(|node| part.snapshot.nodes.push(node)),
+            Job::KIND => Job::read(attributes).map(|job| part.snapshot.jobs.push(job)),
+            _ => Held::read(attributes).map(|held| part.snapshot.held.push(held)),
+        };
+        part.sampled |= rank == 0 && read.is_ok();
+        part.rank = rank;
+        if !orderly {
+            self.mind("parts of a snapshot in another order than sample, node, job, held")?;
+        }
+        read.or_else(|e| self.skip(e.to_string()))
+    }
+
+    fn end_of_snapshot(&mut self) -> Result<(), LogError> {
+        let Some(part) = self.part.take() else { return Ok(()) };
+        let (Some(at_us), true) = (part.at_us, part.sampled) else {
+            return self.skip("`snapshot` lacks its time or its `sample`".to_owned());
+        };
+        self.stage = self.stage.max(Stage::Told);
+        self.whole = self.source.offset();
+        self.time(at_us)?;
+        self.ready.push_back(Item::Snapshot(at_us, part.snapshot));
+        Ok(())
+    }
+
+    /// An entry: an event, or what the log says of itself.
+    fn entry(&mut self, name: &str, attributes: &Attributes<'_>) -> Result<(), LogError> {
+        match self.stage {
+            Stage::Opened => self.mind("an entry before the segment's snapshot")?,
+            Stage::Closed => self.mind("an entry behind `closed`")?,
+            _ => {}
+        }
+        let Some(at_us) = attributes.text("at").and_then(|at| at.parse().ok()) else {
+            return self.skip(format!("`{}` lacks its time, or it makes no sense", short(name)));
+        };
+        match name {
+            "saved" => self.saved(at_us, attributes)?,
+            "closed" => return self.closed(at_us, attributes),
+            name => match Event::read(name, attributes) {
+                Ok(event) => {
+                    if self.strict {
+                        let fields = Event::KINDS.iter().find(|(kind, _)| *kind == name);
+                        self.check(true, fields.map_or(&[], |(_, fields)| fields), attributes)?;
+                    }
+                    self.time(at_us)?;
+                    self.entries += 1;
+                    self.ready.push_back(Item::Event(at_us, event));
+                }
+                Err(e) => {
+                    self.entries += 1;
+                    self.skip(e.to_string())?;
+                }
+            },
+        }
+        self.whole = self.source.offset();
+        Ok(())
+    }
+
+    fn saved(&mut self, at_us: u64, attributes: &Attributes<'_>) -> Result<(), LogError> {
+        self.check(true, &["utc"], attributes)?;
+        let Some(utc_us) = attributes.text("utc").and_then(utc::parse) else {
+            return self.mind("`utc` of `saved` is absent or makes no sense");
+        };
+        self.saved = (at_us, utc_us);
+        self.time(at_us)
+    }
+
+    fn closed(&mut self, at_us: u64, attributes: &Attributes<'_>) -> Result<(), LogError> {
+        self.check(true, CLOSING, attributes)?;
+        let utc_us = attributes.text("utc").and_then(utc::parse);
+        let entries = attributes.text("entries").and_then(|entries| entries.parse().ok());
+        let (Some(utc_us), Some(entries)) = (utc_us, entries) else {
+            return self.mind("a field of `closed` is absent or makes no sense");
+        };
+        self.time(at_us)?;
+        if attributes.text("cut") == Some("true") {
+            let what =
+                "the scheduler was stopped here without closing its log; what it did last may be missing";
+            self.note(NoteKind::Cut, what.to_owned());
+        }
+        if entries != self.entries {
+            let what = format!("the segment should hold {entries} events and holds {}", self.entries);
+            if self.strict {
+                return Err(self.source.error(Fault::Invalid(what)));
+            }
+            self.note(NoteKind::Missing, what);
+        }
+        self.whole = self.source.offset();
+        self.stage = Stage::Closed;
+        self.ready.push_back(Item::Closed(Closing { at_us, utc_us, entries }));
+        Ok(())
+    }
+
+    /// An end tag was read, or the root has none.
+    fn ended(&mut self) -> Result<(), LogError> {
+        match self.source.depth {
+            1 => self.end_of_snapshot(),
+            0 => {
+                if self.stage != Stage::Closed {
+                    self.mind("the log ends without `closed`")?;
+                }
+                self.stage = Stage::Done;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn end_of_file(&mut self, cut: bool) -> Result<(), LogError> {
+        if self.stage != Stage::Done {
+            let what = match (cut || self.part.is_some(), self.stage) {
+                (_, Stage::Head) => "the log ends before it begins",
+                (true, _) => "the log ends in the middle of an entry",
+                (false, _) => "the log is not closed",
+            };
+            if self.strict && !(self.in_use && self.stage > Stage::Opened) {
+                let what = format!("{what}; the next start of its scheduler closes it");
+                return Err(self.source.error(Fault::Invalid(what)));
+            }
+            let what = format!("{what}: its scheduler runs, or was stopped; all before this is read");
+            self.note(NoteKind::Cut, what);
+        }
+        self.summary();
+        self.over = true;
+        Ok(())
+    }
+
+    /// An entry cannot be understood: it is passed over.
+    fn skip(&mut self, what: String) -> Result<(), LogError> {
+        if self.strict {
+            return Err(self.source.error(Fault::Invalid(what)));
+        }
+        self.skipped += 1;
+        self.first_skipped.get_or_insert_with(|| (self.source.place(), what));
+        Ok(())
+    }
+
+    /// Something is not as the schema wants it, and makes no difference to a reading.
+    fn mind(&mut self, what: &str) -> Result<(), LogError> {
+        if self.strict { Err(self.source.error(Fault::Invalid(what.to_owned()))) } else { Ok(()) }
+    }
+
+    /// An entry has this time.
+    fn time(&mut self, at_us: u64) -> Result<(), LogError> {
+        let before = self.last_at_us.replace(at_us).filter(|before| *before > at_us);
+        let Some(before) = before else { return Ok(()) };
+        let what = format!("time goes back by {:.6} s here", (before - at_us) as f64 / 1e6);
+        if self.strict {
+            return Err(self.source.error(Fault::Invalid(what)));
+        }
+        self.times_back += 1;
+        if self.times_back == 1 {
+            self.note(NoteKind::TimeBack, what);
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, kind: NoteKind, what: String) {
+        self.ready.push_back(Item::Note(Note { kind, place: self.source.place(), what }));
+    }
+
+    /// What was too much to be noted one by one.
+    fn summary(&mut self) {
+        if self.times_back > 1 {
+            self.note(NoteKind::TimeBack, format!("time went back {} times in this file", self.times_back));
+        }
+        if let Some((place, first)) = self.first_skipped.take() {
+            let count = self.skipped;
+            let what = format!("{count} entries are passed over, the first of them because {first}");
+            self.ready.push_back(Item::Note(Note { kind: NoteKind::Skipped, place, what }));
+        }
+    }
+
+    /// In a validation, an element has none but these attributes, and their text is escaped as ours.
+    fn check(&self, timed: bool, fields: &[&str], attributes: &Attributes<'_>) -> Result<(), LogError> {
+        if !self.strict {
+            return Ok(());
+        }
+        let known = |attribute: &Attribute<'_>| {
+            fields.contains(&attribute.name)
+                || timed && attribute.name == "at"
+                || attribute.name == "xmlns" && attribute.text == NAMESPACE
+                || attribute.name.starts_with("xmlns:")
+                || attribute.name.starts_with("xsi:")
+        };
+        let what = if let Some(unknown) = attributes.list.iter().find(|attribute| !known(attribute)) {
+            format!("the attribute `{}` is nothing that the schema knows here", short(unknown.name))
+        } else if let Some(odd) =
+            attributes.list.iter().find(|attribute| !backslashes_are_ours(attribute.raw))
+        {
+            format!("a backslash of `{}` begins no escape: write it twice", odd.name)
+        } else {
+            return Ok(());
+        };
+        Err(self.source.error(Fault::Invalid(what)))
+    }
+}
+
+impl<R: BufRead> Iterator for LogReader<R> {
+    type Item = Result<Item, LogError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut buf = std::mem::take(&mut self.buf);
+        while self.ready.is_empty() && !self.over {
+            if let Err(e) = self.step(&mut buf) {
+                self.over = true;
+                return Some(Err(e));
+            }
+        }
+        self.buf = buf;
+        self.ready.pop_front().map(Ok)
+    }
+}
+
+/// What the root says; or the name of the field that is wrong.
+fn opening(attributes: &Attributes<'_>) -> Result<Opening, &'static str> {
+    let text = |name: &'static str| attributes.text(name).ok_or(name);
+    let number = |name: &'static str| text(name)?.parse().map_err(|_| name);
+    Ok(Opening {
+        version: VERSION,
+        farm: text("farm")?.to_owned(),
+        epoch: number("epoch")?,
+        segment: number("segment")?,
+        program: text("program")?.to_owned(),
+        at_us: number("at")?,
+        utc_us: utc::parse(text("utc")?).ok_or("utc")?,
+        mono_us: number("mono_us")?,
+    })
+}
+
+/// Foreign text in a message: short, one line.
+fn short(text: &str) -> String {
+    text.chars().take(40).flat_map(char::escape_debug).collect()
+}

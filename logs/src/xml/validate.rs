@@ -1,0 +1,99 @@
+//! Whether a log is as its schema says: names, types, order, and what a schema cannot say (ascending time, counts).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use starfarm_events::Form;
+
+use super::open::Log;
+use super::{Item, LogError, NoteKind, Utc};
+
+/// What a valid log holds.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// Its segments.
+    pub segments: u64,
+    /// Of these, how many are not closed yet.
+    pub in_use: u64,
+    /// Of these, how many somebody else than their scheduler closed.
+    pub cut: u64,
+    /// Incarnations of the scheduler.
+    pub epochs: u64,
+    /// The first moment, microseconds of the farm's clock.
+    pub from_us: u64,
+    /// The last moment, microseconds of the farm's clock.
+    pub to_us: u64,
+    /// Segments that are missing between those that are there.
+    pub gaps: u64,
+    /// Events, by kind.
+    pub events: BTreeMap<&'static str, u64>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let events: u64 = self.events.values().sum();
+        writeln!(
+            f,
+            "valid: {} segments ({} in use, {} cut) of {} epochs, {} bytes, {events} events, {} to {}",
+            self.segments,
+            self.in_use,
+            self.cut,
+            self.epochs,
+            self.bytes,
+            Utc(self.from_us),
+            Utc(self.to_us)
+        )?;
+        if self.gaps > 0 {
+            writeln!(f, "segments are missing at {} places", self.gaps)?;
+        }
+        self.events.iter().try_for_each(|(kind, count)| writeln!(f, "{count:>12} {kind}"))
+    }
+}
+
+/// Checks the log at `path`, a file or a folder, against all that its schema says, and says what it holds. Only the
+/// segment in use need not be closed.
+///
+/// # Errors
+/// The first place where it is not valid.
+pub fn validate(path: &Path) -> Result<Report, LogError> {
+    let mut log = Log::new(path, true)?;
+    let mut report = Report::default();
+    let (mut last_epoch, mut closed) = (None, 0);
+    for item in log.by_ref() {
+        let at_us = match item? {
+            Item::Opened(opening) => {
+                report.segments += 1;
+                if last_epoch.replace(opening.epoch) != Some(opening.epoch) {
+                    report.epochs += 1;
+                }
+                opening.at_us
+            }
+            Item::Snapshot(at_us, _) => at_us,
+            Item::Event(at_us, event) => {
+                *report.events.entry(event.kind()).or_default() += 1;
+                at_us
+            }
+            Item::Closed(closing) => {
+                closed += 1;
+                closing.at_us
+            }
+            Item::Note(note) => {
+                report.cut += u64::from(note.kind == NoteKind::Cut);
+                report.gaps += u64::from(note.kind == NoteKind::Missing);
+                continue;
+            }
+        };
+        if report.segments == 1 && report.from_us == 0 {
+            report.from_us = at_us;
+        }
+        report.to_us = report.to_us.max(at_us);
+    }
+    report.bytes = log.bytes;
+    report.in_use = report.segments - closed;
+    // A segment in use ends early as well.
+    report.cut = report.cut.saturating_sub(report.in_use);
+    Ok(report)
+}
