@@ -4,11 +4,15 @@
 
 pub mod explain;
 pub mod frames;
+pub mod lines;
+mod node;
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{ContentHash, JobId};
 pub use explain::{Explanation, Fact, Reason, SizeInfo, Subject};
+pub use lines::EventLine;
+pub use node::NodeInfo;
 
 /// Version of the JSON that the command line prints: the value of `schema` in each document is
 /// `starfarm/NAME/VERSION`.
@@ -66,6 +70,13 @@ pub enum Request {
     Explain(Subject),
     /// The farm's online figures.
     Status,
+    /// What happened lately: the newest `take` lines behind number `after`; answered with `Events`.
+    Events {
+        /// The last line that the caller has; 0: none.
+        after: u64,
+        /// At most so many.
+        take: u64,
+    },
     /// All keys.
     Keys,
     /// A new join key; answered with a join file's text.
@@ -191,6 +202,13 @@ pub enum Response {
     Explanation(Explanation),
     /// Figures.
     Status(StatusInfo),
+    /// What happened, oldest first.
+    Events {
+        /// Lines.
+        events: Vec<EventLine>,
+        /// Lines behind `after` that are not among them: gone, or more than were asked for.
+        missed: u64,
+    },
     /// Keys.
     Keys(Vec<KeyInfo>),
     /// Text of a join file.
@@ -299,37 +317,6 @@ pub struct Refusal {
     pub why: String,
 }
 
-/// A node.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct NodeInfo {
-    /// Its name.
-    pub name: String,
-    /// up, suspect, lost, draining or quarantined.
-    pub state: String,
-    /// Why it is quarantined; else empty.
-    pub why: String,
-    /// Compute units.
-    pub slots: u16,
-    /// Standard tasks a period of 10 s, mean of the last 64 periods.
-    pub power: f64,
-    /// Tasks in dq that it has.
-    pub tasks: u64,
-    /// Tasks in its own queue, by its last heartbeat.
-    pub tasks_queued: u64,
-    /// Tasks that it finished.
-    pub tasks_done: u64,
-    /// Units counted from it. Decimal.
-    pub units_done: String,
-    /// Speed-ups heard.
-    pub speed_ups: u64,
-    /// Slow-downs heard.
-    pub slow_downs: u64,
-    /// Offers repeated.
-    pub offers_repeated: u64,
-    /// Seconds since it was heard.
-    pub silent_seconds: f64,
-}
-
 /// The paper's online figures.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct StatusInfo {
@@ -337,6 +324,9 @@ pub struct StatusInfo {
     pub farm: String,
     /// The scheduler's incarnation.
     pub epoch: u64,
+    /// Since when it runs.
+    #[serde(default)]
+    pub up_seconds: f64,
     /// Tasks in the global queue.
     pub gq: u64,
     /// Tasks at nodes.
@@ -369,6 +359,9 @@ pub struct StatusInfo {
     pub datagrams_dropped: u64,
     /// Datagrams that did not open: forged, replayed, stale or garbled.
     pub datagrams_refused: u64,
+    /// Events that the XML log had no room or no disk for.
+    #[serde(default)]
+    pub log_events_dropped: u64,
     /// Unsolicited facts a person should know, such as jobs lost by a restart.
     pub notes: Vec<String>,
     /// Per node.

@@ -77,6 +77,7 @@ pub(crate) fn node_names(farm: &mut Farm, now_us: u64) -> Vec<String> {
 
 /// A node.
 pub(crate) fn node(node: &NodeView) -> NodeInfo {
+    let facts = node.facts.as_ref();
     NodeInfo {
         name: node.name.clone(),
         state: node.state.word().into(),
@@ -91,6 +92,14 @@ pub(crate) fn node(node: &NodeView) -> NodeInfo {
         slow_downs: node.totals.slow_downs,
         offers_repeated: node.totals.offers_repeated,
         silent_seconds: node.silent_us as f64 / 1e6,
+        joined_seconds: node.joined_us as f64 / 1e6,
+        load: node.load.clone(),
+        idle_seconds: node.idle_us as f64 / 1e6,
+        system: facts.map(|facts| facts.system.clone()),
+        cpu: facts.map(|facts| facts.cpu.clone()),
+        cores: facts.map(|facts| facts.cores),
+        memory_bytes: facts.map(|facts| facts.memory_bytes),
+        accelerators: facts.map(|facts| facts.accelerators.clone()),
     }
 }
 
@@ -104,6 +113,7 @@ pub(crate) fn status(farm: &mut Farm, now_us: u64) -> StatusInfo {
     StatusInfo {
         farm: String::new(),
         epoch: view.epoch,
+        up_seconds: 0.0,
         gq: view.gq as u64,
         dq: view.dq as u64,
         jq: view.jq as u64,
@@ -119,6 +129,7 @@ pub(crate) fn status(farm: &mut Farm, now_us: u64) -> StatusInfo {
         results_counted: view.verdicts.count(Verdict::Counted) + view.verdicts.count(Verdict::CountedPartly),
         results_duplicate: view.verdicts.count(Verdict::Duplicate),
         datagrams_dropped: 0,
+        log_events_dropped: 0,
         datagrams_refused: 0,
         notes: Vec::new(),
         nodes,

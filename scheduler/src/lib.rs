@@ -13,9 +13,9 @@ mod journal;
 mod outputs;
 mod packed;
 mod restart;
+mod ring;
 #[cfg(test)]
 mod small_disk;
-mod standin;
 mod start;
 mod state;
 mod threads;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::standin::{Limits, LogWriter};
 use crossbeam_channel::{Receiver, Sender, bounded};
+use starfarm_logs::{Limits, LogWriter};
 use starfarm_protocol::ids::FarmId;
 use starfarm_protocol::seal::{EpochProofs, KeyStore, Mode, Responder, StaticKey};
 use starfarm_scheduler_core::{Config, Farm};
@@ -330,7 +330,7 @@ fn open_log(
     })?;
     let (to_log, inputs) = bounded(LOG_BATCHES);
     let (dispatcher, shared) = (dispatcher.clone(), Arc::clone(&parts.shared));
-    Ok((Some(to_log), Some(LogThread { writer, dir, inputs, dispatcher, shared, low_water })))
+    Ok((Some(to_log), Some(LogThread { writer, dir, inputs, dispatcher, shared, low_water, missed: 0 })))
 }
 
 /// Starts the threads that keep things.

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use starfarm_protocol::admin::frames::{FrameReader, frame};
-use starfarm_protocol::admin::{JobInfo, JobVerb, NodeInfo, NodeVerb, Request, Response};
+use starfarm_protocol::admin::{JobInfo, JobVerb, NodeInfo, NodeVerb, Request, Response, StatusInfo};
 use starfarm_protocol::ids::JobId;
 
 use crate::failure::{Exit, Failure};
@@ -21,7 +21,7 @@ pub(crate) use identity::user;
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// A connection that carries bytes of frames.
-trait Wire {
+trait Wire: Send {
     /// Sends a whole frame.
     fn send(&mut self, frame: &[u8]) -> io::Result<()>;
 
@@ -171,6 +171,15 @@ impl Client {
     /// Does something to a job.
     pub(crate) fn job_verb(&mut self, id: JobId, command: JobVerb) -> Result<(), Failure> {
         self.command(&Request::Job { id, command })
+    }
+
+    /// The farm's figures.
+    pub(crate) fn status(&mut self) -> Result<StatusInfo, Failure> {
+        let answer = self.ask(&Request::Status)?;
+        self.expect(answer, |answer| match answer {
+            Response::Status(status) => Some(status),
+            _ => None,
+        })
     }
 
     /// All nodes.

@@ -37,6 +37,8 @@ pub(crate) struct Report {
     /// User and system time of the whole scheduler process from submission to end, in microseconds, for
     /// each task. The system counts it in ticks, mostly of 10 ms.
     pub(crate) scheduler_cpu_us_per_task: f64,
+    /// Events that the XML log had no room for.
+    pub(crate) log_events_dropped: u64,
 }
 
 /// Measures and prints.
@@ -70,7 +72,8 @@ pub(crate) fn measure(dispatch: &Dispatch, signals: &Signals) -> Result<Report, 
     };
     let cpu_seconds = farm.scheduler_cpu_seconds()? - cpu_before;
     progress.end();
-    report(dispatch, &job, cpu_seconds)
+    let dropped = farm.client.status()?.log_events_dropped;
+    report(dispatch, &job, cpu_seconds, dropped)
 }
 
 /// One unit a task, and nothing to do for it.
@@ -86,7 +89,12 @@ fn job(tasks: u64) -> JobFile {
     }
 }
 
-fn report(dispatch: &Dispatch, job: &JobInfo, cpu_seconds: f64) -> Result<Report, Failure> {
+fn report(
+    dispatch: &Dispatch,
+    job: &JobInfo,
+    cpu_seconds: f64,
+    log_events_dropped: u64,
+) -> Result<Report, Failure> {
     let all_done = wait::exit_of(job) == Exit::Ok && job.units_done == dispatch.tasks.to_string();
     let seconds = job.run_seconds.filter(|seconds| *seconds > 0.0 && all_done).ok_or_else(|| {
         Failure::new(
@@ -104,6 +112,7 @@ fn report(dispatch: &Dispatch, job: &JobInfo, cpu_seconds: f64) -> Result<Report
         seconds,
         tasks_per_s: tasks / seconds,
         scheduler_cpu_us_per_task: cpu_seconds * 1e6 / tasks,
+        log_events_dropped,
     })
 }
 
@@ -118,6 +127,7 @@ impl Document for Report {
                 ("time", Cell::new(human::seconds(self.seconds))),
                 ("tasks per second", Cell::new(human::count(self.tasks_per_s))),
                 ("scheduler CPU per task", Cell::new(format!("{:.3} us", self.scheduler_cpu_us_per_task))),
+                ("log events dropped", Cell::new(self.log_events_dropped.to_string())),
             ],
             color,
         )
@@ -134,7 +144,7 @@ mod tests {
     use crate::commands::job::testing::job as some_job;
 
     fn dispatch(tasks: u64) -> Dispatch {
-        Dispatch { tasks, nodes: 2, slots: 1, no_seal: false, no_journal: false }
+        Dispatch { tasks, nodes: 2, slots: 1, no_seal: false, no_journal: false, no_log: false }
     }
 
     #[test]
@@ -145,7 +155,7 @@ mod tests {
             run_seconds: Some(2.0),
             ..some_job(1)
         };
-        let report = report(&dispatch(1_000_000), &ended, 1.5).unwrap();
+        let report = report(&dispatch(1_000_000), &ended, 1.5, 0).unwrap();
         assert_eq!((report.tasks_per_s, report.scheduler_cpu_us_per_task), (500_000.0, 1.5));
         assert_eq!(job(7).spec.work, Work::Nothing);
         assert_eq!(starfarm_decomposers::units(&job(7).spec.space), Ok(7));
@@ -154,6 +164,6 @@ mod tests {
     #[test]
     fn a_job_that_lost_tasks_is_no_measurement() {
         let short = JobInfo { state: "finished".into(), units_done: "9".into(), ..some_job(1) };
-        assert_eq!(report(&dispatch(10), &short, 1.0).unwrap_err().exit, Exit::UnitsFailed);
+        assert_eq!(report(&dispatch(10), &short, 1.0, 0).unwrap_err().exit, Exit::UnitsFailed);
     }
 }

@@ -47,7 +47,8 @@ pub(crate) fn run(context: &mut Context, plan: &Plan) -> Result<Exit, Failure> {
         "measuring with {} tasks and {nodes} workers on this machine",
         human::count(plan.tasks as f64)
     ));
-    let dispatch = Dispatch { tasks: plan.tasks, nodes, slots: 1, no_seal: false, no_journal: false };
+    let dispatch =
+        Dispatch { tasks: plan.tasks, nodes, slots: 1, no_seal: false, no_journal: false, no_log: false };
     let report = bench::measure(&dispatch, &signals)?;
     // The workers shared this machine with the scheduler, so this is the worst that a farm will see.
     let here = Row::new("here", plan.slots, report.seconds / report.tasks as f64, target_seconds(plan));

@@ -1,6 +1,6 @@
 //! `starfarm status`: the paper's online figures.
 
-use starfarm_protocol::admin::{Request, Response, StatusInfo};
+use starfarm_protocol::admin::StatusInfo;
 
 use super::Context;
 use crate::failure::{Exit, Failure};
@@ -13,12 +13,7 @@ use crate::output::table::{Cell, Table, facts, left, right};
 /// # Errors
 /// As the client and the printer.
 pub(crate) fn run(context: &mut Context) -> Result<Exit, Failure> {
-    let mut client = context.connect()?;
-    let answer = client.ask(&Request::Status)?;
-    let status = client.expect(answer, |answer| match answer {
-        Response::Status(status) => Some(status),
-        _ => None,
-    })?;
+    let status = context.connect()?.status()?;
     context.printer.document(&status)?;
     Ok(Exit::Ok)
 }
@@ -49,6 +44,7 @@ fn figures(status: &StatusInfo) -> Vec<(&'static str, Cell)> {
     vec![
         ("farm", Cell::new(&status.farm)),
         ("epoch", Cell::new(status.epoch.to_string())),
+        ("up", Cell::new(human::seconds(status.up_seconds))),
         ("jobs in jq", number(status.jq)),
         ("tasks in gq", number(status.gq)),
         ("tasks in dq", number(status.dq)),
@@ -64,6 +60,7 @@ fn figures(status: &StatusInfo) -> Vec<(&'static str, Cell)> {
         ("results counted", number(status.results_counted)),
         ("  counted before", number(status.results_duplicate)),
         ("datagrams dropped", number(status.datagrams_dropped)),
+        ("log events dropped", number(status.log_events_dropped)),
         ("  refused", number(status.datagrams_refused)),
     ]
 }
@@ -103,6 +100,7 @@ mod tests {
         StatusInfo {
             farm: "0123456789abcdef0123456789abcdef".into(),
             epoch: 3,
+            up_seconds: 7_620.0,
             gq: 12,
             dq: 34,
             jq: 1,
@@ -118,6 +116,7 @@ mod tests {
             results_counted: 9,
             results_duplicate: 1,
             datagrams_dropped: 0,
+            log_events_dropped: 0,
             datagrams_refused: 2,
             notes: vec!["jobs were lost\u{7}".into()],
             nodes: vec![node("a"), node("b")],
@@ -129,6 +128,7 @@ mod tests {
         expect![[r#"
             farm               0123456789abcdef0123456789abcdef
             epoch              3
+            up                 2 h 07 min
             jobs in jq         1
             tasks in gq        12
             tasks in dq        34

@@ -5,8 +5,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use starfarm_protocol::admin::frames::{FrameReader, frame};
 use starfarm_protocol::admin::{
-    ConflictInfo, Error, ErrorCode, FailedInfo, HitInfo, JobInfo, KeyInfo, NodeInfo, OutputInfo, Refusal,
-    Request, Response, ResultsPage, StatusInfo, StreamInfo,
+    ConflictInfo, Error, ErrorCode, Explanation, Fact, FailedInfo, HitInfo, JobInfo, KeyInfo, NodeInfo,
+    OutputInfo, Reason, Refusal, Request, Response, ResultsPage, SizeInfo, StatusInfo, StreamInfo, Subject,
 };
 use starfarm_protocol::ids::{ContentHash, FarmId, JobId, PublicKey};
 use starfarm_protocol::join::JoinFile;
@@ -55,6 +55,10 @@ fn answer(request: &Request) -> Response {
         Request::Submit(_) => Response::Submitted(JobId(2)),
         Request::Nodes => Response::Nodes(vec![node("lab-7")]),
         Request::Results { skip, .. } => Response::Results(results(*skip)),
+        Request::Explain(Subject::Node(name)) if name == "lab-9" => {
+            error(ErrorCode::NotFound, "no node lab-9")
+        }
+        Request::Explain(_) => Response::Explanation(explanation()),
         Request::Status => Response::Status(status()),
         Request::Keys => Response::Keys(keys()),
         Request::AddKey { .. } => Response::JoinFile(join_file()),
@@ -115,6 +119,14 @@ fn node(name: &str) -> NodeInfo {
         slow_downs: 1,
         offers_repeated: 0,
         silent_seconds: 0.42,
+        joined_seconds: 7_300.0,
+        load: vec![1_000, 250],
+        idle_seconds: 0.0,
+        system: Some("lab-7, Debian GNU/Linux 12, Linux 6.1.0".into()),
+        cpu: Some("Some CPU @ 2.00GHz".into()),
+        cores: Some(16),
+        memory_bytes: Some(1 << 34),
+        accelerators: Some("2 x Some GPU".into()),
     }
 }
 
@@ -122,6 +134,7 @@ fn status() -> StatusInfo {
     StatusInfo {
         farm: "0123456789abcdef0123456789abcdef".into(),
         epoch: 3,
+        up_seconds: 7_620.0,
         gq: 12,
         dq: 34,
         jq: 1,
@@ -137,9 +150,40 @@ fn status() -> StatusInfo {
         results_counted: 9,
         results_duplicate: 1,
         datagrams_dropped: 0,
+        log_events_dropped: 0,
         datagrams_refused: 2,
         notes: vec!["a note".into()],
         nodes: vec![node("lab-7")],
+    }
+}
+
+fn explanation() -> Explanation {
+    let size = SizeInfo {
+        job: JobId(1),
+        node: "lab-7".into(),
+        units: "524288".into(),
+        rule: "target".into(),
+        units_per_s: 65_536.0,
+        measured: true,
+        target_seconds: Some(8.0),
+        target_units: Some("524288".into()),
+        growth_units_max: Some("1048576".into()),
+        tail_units_max: Some("24279104".into()),
+        units_max: "1572864".into(),
+    };
+    let fixed = SizeInfo {
+        target_seconds: None,
+        target_units: None,
+        growth_units_max: None,
+        tail_units_max: None,
+        ..size.clone()
+    };
+    Explanation {
+        subject: "job 1".into(),
+        verdict: "Job 1 waits for a node.".into(),
+        reasons: vec![Reason { code: "no_node".into(), text: "No worker has joined.".into() }],
+        sizes: vec![size, fixed],
+        facts: vec![Fact { name: "state".into(), value: "queued".into() }],
     }
 }
 

@@ -360,7 +360,7 @@ events! {
 }
 
 impl Event {
-    /// It comes often and is for pictures; no line on a screen tells of it.
+    /// It is for pictures and for the record; no line on a screen tells of it.
     pub fn dense(&self) -> bool {
         matches!(
             self,
@@ -370,6 +370,7 @@ impl Event {
                 | Event::NodeIdle { .. }
                 | Event::NodeBusy { .. }
                 | Event::JobProgress { .. }
+                | Event::Certificate { .. }
                 | Event::Sampled(_)
         )
     }

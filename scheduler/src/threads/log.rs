@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::standin::LogWriter;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use starfarm_events::{Event, Snapshot};
+use starfarm_logs::LogWriter;
 
 use super::{Input, Shared, Told};
 use crate::disk::LowWater;
@@ -36,6 +36,8 @@ pub(crate) struct LogThread {
     pub(crate) dispatcher: Sender<Input>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) low_water: LowWater,
+    /// Of [`Shared::unlogged`], as many as the log has told of.
+    pub(crate) missed: u64,
 }
 
 /// Whether the log can be written.
@@ -102,9 +104,10 @@ impl LogThread {
     }
 
     fn write(&mut self, told: &Told) -> io::Result<()> {
-        let missing = self.shared.unlogged.swap(0, Ordering::Relaxed);
-        if missing > 0 {
-            self.writer.event(told.at_us, &Event::EventsDropped { events: missing })?;
+        let unlogged = self.shared.unlogged.load(Ordering::Relaxed);
+        if unlogged > self.missed {
+            self.writer.event(told.at_us, &Event::EventsDropped { events: unlogged - self.missed })?;
+            self.missed = unlogged;
         }
         told.events.iter().try_for_each(|event| self.writer.event(told.at_us, event))
     }

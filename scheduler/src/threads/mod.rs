@@ -10,8 +10,8 @@ pub(crate) mod result;
 pub(crate) mod sender;
 pub(crate) mod status;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -19,6 +19,8 @@ use starfarm_events::Event;
 use starfarm_protocol::admin::Response;
 use starfarm_scheduler_core::{Deeds, Farm, NodeId};
 use tokio::sync::oneshot;
+
+use crate::ring::Ring;
 
 /// Batches that a channel between threads holds.
 pub(crate) const CHANNEL_BATCHES: usize = 256;
@@ -70,8 +72,10 @@ pub(crate) struct Shared {
     pub(crate) refused: AtomicU64,
     /// Datagrams that the receive buffer had no room for.
     pub(crate) dropped: AtomicU64,
-    /// Events that the log had no room for, and has not told of yet.
+    /// Events that the log had no room or no disk for.
     pub(crate) unlogged: AtomicU64,
+    /// What happened lately.
+    pub(crate) lines: Mutex<Ring>,
 }
 
 /// What happened in a turn.
@@ -93,6 +97,7 @@ impl Shared {
             refused: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
             unlogged: AtomicU64::new(0),
+            lines: Mutex::default(),
         })
     }
 

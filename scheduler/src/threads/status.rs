@@ -1,5 +1,5 @@
 //! The status thread: writes what happens to standard error, a line an event, and every period the farm's
-//! online figures. Nobody waits for it: events that it has no room for are dropped.
+//! online figures; keeps the last lines for screens. Nobody waits for it: events that it has no room for are dropped.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -26,11 +26,17 @@ pub(crate) fn run(
     let mut next = Instant::now() + PERIOD;
     loop {
         match events.recv_timeout(next.saturating_duration_since(Instant::now())) {
-            Ok(told) if !quiet => {
-                let lines = told.events.iter().filter(|event| !event.dense());
-                lines.for_each(|event| say(shared, &event.to_string()));
+            Ok(told) => {
+                for event in told.events.iter().filter(|event| !event.dense()) {
+                    let line = event.to_string();
+                    let mut lines = shared.lines.lock().expect("a panic under the lock ends the process");
+                    lines.push(told.at_us, event, &line);
+                    drop(lines);
+                    if !quiet {
+                        say(shared, &line);
+                    }
+                }
             }
-            Ok(_) => {}
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {
                 next = Instant::now() + PERIOD;

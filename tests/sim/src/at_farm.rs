@@ -182,7 +182,7 @@ impl Sim {
         side.farm.check_counters().map_err(|found| ("the counters add up", found))?;
         let deep = side.turns.is_multiple_of(self.scenario.check_every);
         let mut deeds = std::mem::take(&mut side.deeds.0);
-        let mut ended = Vec::new();
+        let (mut ended, mut events) = (Vec::new(), Vec::new());
         for deed in deeds.drain(..) {
             match deed {
                 Deed::Send(node, datagrams) => {
@@ -200,13 +200,11 @@ impl Sim {
                     return self.superseded(epoch);
                 }
                 Deed::Record(sequence, record) => self.record(sequence, &record, &mut ended)?,
-                Deed::Event(event) => {
-                    self.log.bytes(event.to_string().as_bytes());
-                    self.say(&event);
-                }
+                Deed::Event(event) => events.push(event),
             }
         }
         self.farm.deeds.0 = deeds;
+        self.tell(&events)?;
         for id in ended {
             self.ended(id)?;
         }

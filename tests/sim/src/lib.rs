@@ -12,6 +12,7 @@
 mod agenda;
 mod at_farm;
 mod at_worker;
+mod chronicle;
 mod disk;
 mod fault;
 mod inquest;

@@ -39,6 +39,9 @@ enum Command {
         /// Say what happens on the farm, on stderr.
         #[arg(long)]
         verbose: bool,
+        /// Write the farm's XML log into this folder.
+        #[arg(long, conflicts_with = "seeds")]
+        log: Option<PathBuf>,
     },
 }
 
@@ -48,10 +51,10 @@ fn seeds(text: &str) -> Result<std::ops::Range<u64>, String> {
 }
 
 fn main() -> ExitCode {
-    let Command::Run { file, seed, seeds, threads, short, verbose } = Cli::parse().command;
+    let Command::Run { file, seed, seeds, threads, short, verbose, log } = Cli::parse().command;
     let scenario = match Scenario::load(&file) {
-        Ok(scenario) if short => scenario.shortened(),
-        Ok(scenario) => scenario,
+        Ok(scenario) if short => Scenario { log, ..scenario.shortened() },
+        Ok(scenario) => Scenario { log, ..scenario },
         Err(error) => {
             eprintln!("starfarm-sim: {error}");
             return ExitCode::from(2);

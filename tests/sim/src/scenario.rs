@@ -47,6 +47,9 @@ pub struct Scenario {
     /// What must come out.
     #[serde(default)]
     pub expect: Expect,
+    /// Folder for the farm's XML log, where one is wanted.
+    #[serde(skip)]
+    pub log: Option<std::path::PathBuf>,
 }
 
 /// The scheduler's surroundings.

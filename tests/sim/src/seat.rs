@@ -101,6 +101,7 @@ pub(crate) fn config(scenario: &Scenario, (reign, epoch): (Reign, Epoch)) -> Con
         heartbeat_us: us(model.heartbeat_s),
         receive_datagrams: model.receive_datagrams,
         speed_step_per_slot: model.speed_step_per_slot,
+        watch: scenario.log.is_some(),
         proofs: model.proofs.then(|| EpochProofs::new(&key, FARM, nonce)),
         ..Config::new(FARM, epoch)
     }

@@ -6,6 +6,7 @@ use starfarm_protocol::ids::Epoch;
 use starfarm_scheduler_core::{JobState, NodeState, limits};
 
 use crate::agenda::{Agenda, What};
+use crate::chronicle::Chronicle;
 use crate::job::Job;
 use crate::machine::{Machine, Process};
 use crate::network::Network;
@@ -55,6 +56,8 @@ pub struct Sim {
     pub(crate) wiretap: Wiretap,
     pub(crate) tally: Tally,
     pub(crate) log: LogHash,
+    /// The farm's log, from its first turn on, where one is wanted.
+    pub(crate) chronicle: Option<Chronicle>,
     /// Jobs that have not ended, those to be submitted included.
     pub(crate) unfinished: usize,
     /// When the last job ended.
@@ -98,6 +101,7 @@ impl Sim {
             planned: 0,
             tally: Tally::default(),
             log: LogHash(seed),
+            chronicle: None,
             ended_us: 0,
             deeds: Vec::new(),
             reports: Vec::new(),
@@ -253,6 +257,7 @@ impl Sim {
         let now_us = self.now_us;
         self.tally.simulated_us = now_us;
         self.tally.log = self.log.0;
+        self.close_log()?;
         if self.unfinished > 0 {
             self.utilise();
         }

@@ -66,6 +66,17 @@ fn one_seed_is_one_run_and_two_seeds_are_two() {
     assert_ne!(logs[0], logs[2]);
 }
 
+#[test]
+fn watching_changes_nothing() {
+    let dir = std::env::temp_dir().join(format!("starfarm-sim-log-{}", std::process::id()));
+    let watched = Scenario { log: Some(dir.clone()), ..load("restarts") };
+    let watched = Sim::new(&watched, 1).run().unwrap_or_else(|violation| panic!("{violation}"));
+    let segments = std::fs::read_dir(&dir).unwrap().count();
+    std::fs::remove_dir_all(&dir).unwrap();
+    assert_eq!(watched.log, run("restarts", 1).log);
+    assert!(segments > 1, "each scheduler's log has a segment of its own: {segments}");
+}
+
 /// A run that once broke a rule.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -127,6 +127,7 @@ fn scheduler_arguments(state: &Path, dispatch: &Dispatch) -> Vec<OsString> {
     let mut arguments: Vec<OsString> =
         vec!["scheduler".into(), "--listen".into(), "127.0.0.1:0".into(), "--state".into(), state.into()];
     arguments.extend(dispatch.no_journal.then(|| "--no-journal".into()));
+    arguments.extend(dispatch.no_log.then(|| "--no-log".into()));
     arguments.extend(dispatch.no_seal.then(|| "--no-seal".into()));
     arguments
 }

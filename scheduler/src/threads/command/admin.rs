@@ -57,6 +57,7 @@ fn action(request: &Request) -> Action {
         | Request::Explain(_)
         | Request::Results { .. }
         | Request::Status
+        | Request::Events { .. }
         | Request::Fetch { .. } => Action::Watch,
         Request::Blob { .. } | Request::Submit(_) | Request::Job { .. } | Request::Node { .. } => {
             Action::Steer
@@ -82,6 +83,10 @@ async fn answer(desk: &Arc<Desk>, request: Request, user: &str) -> Response {
         Request::Explain(subject) => explain(desk, subject).await,
         Request::Results { id, skip, take } => results::page(desk, id, skip, take).await,
         Request::Status => status(desk).await,
+        Request::Events { after, take } => {
+            let lines = desk.shared.lines.lock().expect("a panic under the lock ends the process");
+            lines.page(after, take)
+        }
         Request::Keys => keys(desk),
         Request::AddKey { role } => add_key(desk, &role),
         Request::RevokeKey { key } => revoke_key(desk, &key),
@@ -289,7 +294,9 @@ async fn status(desk: &Arc<Desk>) -> Response {
     let mut response = desk.ask(Box::new(act)).await;
     if let Response::Status(status) = &mut response {
         status.farm = desk.state.farm.to_string();
+        status.up_seconds = desk.shared.up_seconds();
         status.datagrams_dropped = desk.shared.dropped.load(Ordering::Relaxed);
+        status.log_events_dropped = desk.shared.unlogged.load(Ordering::Relaxed);
         status.datagrams_refused = desk.shared.refused.load(Ordering::Relaxed);
         status.notes.clone_from(&desk.state.notes);
     }

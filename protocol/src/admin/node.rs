@@ -1,0 +1,67 @@
+//! A node, as admin commands see it.
+
+use serde::{Deserialize, Serialize};
+
+/// A node.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct NodeInfo {
+    /// Its name.
+    pub name: String,
+    /// up, suspect, lost, draining or quarantined.
+    pub state: String,
+    /// Why it is quarantined; else empty.
+    pub why: String,
+    /// Compute units.
+    pub slots: u16,
+    /// Standard tasks a period of 10 s, mean of the last 64 periods.
+    pub power: f64,
+    /// Tasks in dq that it has.
+    pub tasks: u64,
+    /// Tasks in its own queue, by its last heartbeat.
+    pub tasks_queued: u64,
+    /// Tasks that it finished.
+    pub tasks_done: u64,
+    /// Units counted from it. Decimal.
+    pub units_done: String,
+    /// Speed-ups heard.
+    pub speed_ups: u64,
+    /// Slow-downs heard.
+    pub slow_downs: u64,
+    /// Offers repeated.
+    pub offers_repeated: u64,
+    /// Seconds since it was heard.
+    pub silent_seconds: f64,
+    /// Seconds since this incarnation of it joined.
+    #[serde(default)]
+    pub joined_seconds: f64,
+    /// Load of each slot in thousandths, of many slots the mean, by its last heartbeat; empty where it did not
+    /// tell.
+    #[serde(default)]
+    pub load: Vec<u16>,
+    /// Seconds that no slot had run anything, by its last heartbeat.
+    #[serde(default)]
+    pub idle_seconds: f64,
+    /// Host name, operating system and kernel; null where it did not tell, and so on.
+    #[serde(default)]
+    pub system: Option<String>,
+    /// Model of its processor.
+    #[serde(default)]
+    pub cpu: Option<String>,
+    /// Cores that it may use.
+    #[serde(default)]
+    pub cores: Option<u32>,
+    /// Bytes of memory that it may use.
+    #[serde(default)]
+    pub memory_bytes: Option<u64>,
+    /// Model and number of its accelerators; empty for none.
+    #[serde(default)]
+    pub accelerators: Option<String>,
+}
+
+impl NodeInfo {
+    /// Mean load of its slots, from 0 to 1; none where it did not tell.
+    pub fn load_mean(&self) -> Option<f64> {
+        let sum: u64 = self.load.iter().map(|&load| u64::from(load)).sum();
+        (!self.load.is_empty()).then(|| sum as f64 / self.load.len() as f64 / 1e3)
+    }
+}
