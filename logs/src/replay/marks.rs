@@ -2,7 +2,6 @@
 //! own, and where room is short the rarer kinds come first.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use starfarm_events::{Event, Form};
 
@@ -19,7 +18,7 @@ pub struct Mark {
     /// The event's kind.
     pub kind: &'static str,
     /// The node that it is about.
-    pub node: Option<Arc<str>>,
+    pub node: Option<String>,
     /// The job that it is about.
     pub job: Option<u64>,
     /// In words.
@@ -62,7 +61,7 @@ impl Marks {
         kind.marks.push(Mark {
             at_us,
             kind: event.kind(),
-            node: event.node().cloned(),
+            node: event.node().map(|name| (**name).to_owned()),
             job: job(event),
             text: cut(event.to_string()),
         });

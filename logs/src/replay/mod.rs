@@ -33,6 +33,7 @@ pub use report::{EpochLine, Report};
 pub use series::SERIES;
 pub use shown::Shown;
 pub use state::State;
+pub(crate) use runs::varint;
 pub use timeline::Timeline;
 
 /// Why a log cannot be replayed.

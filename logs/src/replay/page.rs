@@ -1,0 +1,195 @@
+//! A report as one page of HTML that needs nothing else: the page that `dashboard/` builds, filled with the data.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, Write};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
+use serde::Serialize;
+use starfarm_events::{JOB_COLOURS, NODE_COLOURS, Outcome, UNIT_COLOURS};
+
+use super::blob::{Blob, Place};
+use super::jobs::JobLine;
+use super::marks::Mark;
+use super::nodes::NodeLine;
+use super::report::{EpochLine, Report};
+use super::series::SERIES;
+use super::shown::Shown;
+
+// `TEMPLATE`: the built page, if there was one when this crate was built.
+include!(concat!(env!("OUT_DIR"), "/template.rs"));
+
+const META: &str = "<!--starfarm:meta-->";
+const DATA: &str = "<!--starfarm:data-->";
+/// A page is no larger than this, whatever the log.
+const PAGE_BYTES_MAX: usize = 8 << 20;
+/// Of these, packed data before base64: the rest is the page and what is plain text in it.
+const DATA_BYTES_MAX: usize = 5 << 20;
+/// Grains grow by this where data are too many.
+const GRAIN_FACTOR: u64 = 4;
+/// A grain of many years: runs of results can be no fewer.
+const GRAIN_US_MAX: u64 = 1 << 50;
+
+/// Why there is no page.
+#[derive(Debug)]
+pub enum PageError {
+    /// This program was built without it.
+    NotBuilt,
+    /// The page that it was built with has no room for data.
+    NoRoom,
+    /// It cannot be written.
+    Io(io::Error),
+}
+
+impl fmt::Display for PageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotBuilt => f.write_str(
+                "this starfarm was built without the report's page: `cargo xtask dashboard` (needs npm), then \
+                 build again",
+            ),
+            Self::NoRoom => f.write_str(
+                "the report's page in this starfarm is damaged: `cargo xtask dashboard` (needs npm), then build \
+                 again",
+            ),
+            Self::Io(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for PageError {}
+
+impl From<io::Error> for PageError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Whether this program can write pages.
+pub fn page_is_built() -> bool {
+    TEMPLATE.is_some()
+}
+
+/// Writes a report as a page.
+///
+/// # Errors
+/// This program was built without the page, or it cannot be written.
+pub fn page(report: Report, out: &mut dyn Write) -> Result<(), PageError> {
+    fill(TEMPLATE.ok_or(PageError::NotBuilt)?, report, out)
+}
+
+/// Fills a page.
+pub(crate) fn fill(template: &str, mut report: Report, out: &mut dyn Write) -> Result<(), PageError> {
+    let (head, rest) = template.split_once(META).ok_or(PageError::NoRoom)?;
+    let (middle, tail) = rest.split_once(DATA).ok_or(PageError::NoRoom)?;
+    foresee(&mut report);
+    let (meta, data) = loop {
+        let blob = Blob::of(&mut report);
+        let (meta, data) = (meta(&report, &blob.arrays), deflate(&blob.bytes)?);
+        let bytes = template.len() + meta.len() + data.len().div_ceil(3) * 4;
+        if (bytes <= PAGE_BYTES_MAX && data.len() <= DATA_BYTES_MAX) || report.grain_us > GRAIN_US_MAX {
+            break (meta, data);
+        }
+        report.coarsen(GRAIN_FACTOR);
+    };
+    for part in [head, &meta, middle, &STANDARD.encode(data), tail] {
+        out.write_all(part.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Chooses the grain by what a part of the runs packs to: packing all of them again and again would take long.
+fn foresee(report: &mut Report) {
+    const SAMPLE_BYTES: usize = 2 << 20;
+    loop {
+        let all: usize = report.nodes.iter().map(|node| node.runs.len()).sum();
+        if all <= DATA_BYTES_MAX || report.grain_us > GRAIN_US_MAX {
+            return;
+        }
+        let stride = all / SAMPLE_BYTES + 1;
+        let mut sample = Vec::new();
+        for node in report.nodes.iter_mut().step_by(stride) {
+            sample.extend_from_slice(node.runs.bytes());
+        }
+        let packed = deflate(&sample).map_or(0, |packed| packed.len());
+        let foreseen = packed as f64 / sample.len().max(1) as f64 * all as f64;
+        if foreseen <= DATA_BYTES_MAX as f64 {
+            return;
+        }
+        report.coarsen(GRAIN_FACTOR);
+    }
+}
+
+fn deflate(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}
+
+#[derive(Serialize)]
+struct Bins {
+    count: usize,
+    from_us: u64,
+    width_us: u64,
+}
+
+#[derive(Serialize)]
+struct Meta<'a> {
+    format: &'static str,
+    version: &'static str,
+    farm: &'a str,
+    program: &'a str,
+    from_us: u64,
+    to_us: u64,
+    complete: bool,
+    notes: &'a [String],
+    grain_us: u64,
+    palette: BTreeMap<&'static str, String>,
+    states: Vec<String>,
+    outcomes: Vec<&'static str>,
+    epochs: &'a [EpochLine],
+    jobs: &'a [JobLine],
+    nodes: &'a [NodeLine],
+    marks: &'a [Mark],
+    marks_left_out: u64,
+    bins: Bins,
+    series: &'static [&'static str],
+    arrays: &'a BTreeMap<String, Place>,
+}
+
+fn meta(report: &Report, arrays: &BTreeMap<String, Place>) -> String {
+    let colours = NODE_COLOURS.iter().chain(&JOB_COLOURS).chain(&UNIT_COLOURS);
+    let meta = Meta {
+        format: "starfarm-report/1",
+        version: env!("CARGO_PKG_VERSION"),
+        farm: &report.farm,
+        program: &report.program,
+        from_us: report.from_us,
+        to_us: report.to_us,
+        complete: report.complete,
+        notes: &report.notes,
+        grain_us: report.grain_us,
+        palette: colours
+            .map(|colour| {
+                let (r, g, b) = colour.rgb;
+                (colour.word, format!("#{r:02x}{g:02x}{b:02x}"))
+            })
+            .collect(),
+        states: Shown::all().map(Shown::word).collect(),
+        outcomes: Outcome::ALL.iter().map(|outcome| outcome.word()).collect(),
+        epochs: &report.epochs,
+        jobs: &report.jobs,
+        nodes: &report.nodes,
+        marks: &report.marks,
+        marks_left_out: report.marks_left_out,
+        bins: Bins { count: report.bins, from_us: report.axis.from_us, width_us: report.axis.width_us },
+        series: &SERIES,
+        arrays,
+    };
+    let text = serde_json::to_string(&meta).expect("keys are text, and numbers are finite");
+    // What would end the script element, or open a comment in it, is written so that it does not.
+    text.replace("</", "<\\/").replace("<!--", "<\\u0021--")
+}

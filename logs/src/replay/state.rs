@@ -1,0 +1,267 @@
+//! The farm's state at a moment: a snapshot, and what happened since.
+
+use std::collections::BTreeMap;
+
+use starfarm_events::{Event, Held, Job, Name, Node, NodeState, Sample, Snapshot};
+use starfarm_protocol::ids::JobId;
+
+use super::at_us;
+use crate::{Item, NoteKind};
+
+/// More nodes or jobs than this are no farm's: what is told of further ones is passed over.
+const KNOWN_MAX: usize = 200_000;
+
+/// The farm at a moment of its log.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct State {
+    /// The moment, microseconds of the farm's clock.
+    pub at_us: u64,
+    /// The farm, as hexadecimal digits.
+    pub farm: String,
+    /// The scheduler's incarnation.
+    pub epoch: u64,
+    /// When the log told of anything last, at or before the moment.
+    pub told_us: u64,
+    /// When the snapshot was taken that this comes from; none where the log has none before the moment.
+    pub snapshot_us: Option<u64>,
+    /// When the figures are of.
+    pub sample_us: u64,
+    /// The farm's figures.
+    pub sample: Sample,
+    /// Jobs by number.
+    pub jobs: BTreeMap<JobId, Job>,
+    /// Nodes by name.
+    pub nodes: BTreeMap<Name, Node>,
+    /// Tasks that nodes held at the snapshot and whose results have not come since. What was given out since is
+    /// in no event: it is in the nodes' `tasks`, once a minute.
+    pub held: Vec<Held>,
+    /// Something of the log could not be read.
+    pub notes: Vec<String>,
+    is_over: bool,
+}
+
+impl State {
+    /// Takes the next item, unless it comes after `end_us`.
+    pub fn feed(&mut self, item: &Item, end_us: u64) {
+        if let Some(at_us) = at_us(item) {
+            // The log is in order: nothing that comes behind a later moment is wanted, even where clocks go back.
+            self.is_over |= at_us > end_us;
+            if self.is_over {
+                return;
+            }
+            self.told_us = self.told_us.max(at_us);
+        }
+        match item {
+            Item::Opened(opening) => {
+                (self.farm, self.epoch) = (opening.farm.clone(), opening.epoch);
+            }
+            Item::Snapshot(at_us, snapshot) => self.snapshot(*at_us, snapshot),
+            Item::Event(at_us, event) => self.event(*at_us, event),
+            Item::Closed(_) => {}
+            Item::Note(note) => {
+                if self.notes.len() < 40 && (!self.is_over || note.kind == NoteKind::Missing) {
+                    self.notes.push(note.to_string());
+                }
+            }
+        }
+    }
+
+    /// There is no more.
+    pub(crate) fn end(&mut self, at_us: u64) {
+        self.at_us = match self.is_over {
+            true => at_us,
+            false => at_us.min(self.told_us),
+        };
+    }
+
+    fn snapshot(&mut self, at_us: u64, snapshot: &Snapshot) {
+        (self.snapshot_us, self.sample_us) = (Some(at_us), at_us);
+        self.sample = snapshot.sample.clone();
+        self.jobs = snapshot.jobs.iter().map(|job| (job.job, job.clone())).collect();
+        // What a node told of its machine is true for longer than a snapshot.
+        self.nodes = snapshot.nodes.iter().map(|node| (node.node.clone(), node.clone())).collect();
+        self.held = snapshot.held.clone();
+    }
+
+    fn event(&mut self, at_us: u64, event: &Event) {
+        match event {
+            Event::Sampled(sample) => (self.sample_us, self.sample) = (at_us, sample.clone()),
+            Event::Tasks { node, job, lo, hi, .. } => self.came_back(Some(node), *job, *lo, *hi),
+            Event::TaskExpired { node, job, lo, hi } => self.came_back(Some(node), *job, *lo, *hi),
+            Event::NodeLost { node, .. } | Event::NodeLeft { node } => {
+                self.held.retain(|held| held.node.as_ref() != Some(node));
+            }
+            _ => {}
+        }
+        self.job_event(at_us, event);
+        if let Some(name) = event.node()
+            && let Some(node) = self.node(name, at_us)
+        {
+            node_event(node, event);
+        }
+    }
+
+    fn node(&mut self, name: &Name, at_us: u64) -> Option<&mut Node> {
+        if !self.nodes.contains_key(name) {
+            if self.nodes.len() >= KNOWN_MAX {
+                return None;
+            }
+            self.nodes.insert(name.clone(), new_node(name, at_us));
+        }
+        self.nodes.get_mut(name)
+    }
+
+    fn job_event(&mut self, at_us: u64, event: &Event) {
+        if let Event::JobSubmitted { job, name, user, spec, units } = event
+            && self.jobs.len() < KNOWN_MAX
+        {
+            let mut new = new_job(*job, at_us);
+            (new.name, new.user, new.spec) = (name.clone(), user.clone(), Some(*spec));
+            (new.units, new.pending) = (*units, *units);
+            self.jobs.insert(*job, new);
+        }
+        match event {
+            Event::JobState { job, state, .. } if state == "deleted" => {
+                self.jobs.remove(job);
+            }
+            Event::JobState { job: id, state, why } => {
+                let Some(job) = self.jobs.get_mut(id) else { return };
+                (job.state, job.why) = (state.clone(), why.clone());
+                match &**state {
+                    "running" => job.started_us = job.started_us.or(Some(at_us)),
+                    "finished" | "failed" | "cancelled" => job.ended_us = Some(at_us),
+                    _ => job.ended_us = None,
+                }
+            }
+            Event::JobProgress { job: id, done, failed, out, pending, abandoned, units_per_s } => {
+                let Some(job) = self.jobs.get_mut(id) else { return };
+                (job.done, job.failed, job.out) = (*done, *failed, *out);
+                (job.pending, job.abandoned, job.units_per_s) = (*pending, *abandoned, *units_per_s);
+            }
+            Event::Certificate { job: id, done, failed, abandoned, hits, .. } => {
+                let Some(job) = self.jobs.get_mut(id) else { return };
+                (job.done, job.failed, job.abandoned, job.hits) = (*done, *failed, *abandoned, *hits);
+                (job.out, job.pending) = (0, 0);
+            }
+            Event::Hit { job: id, .. } => {
+                let Some(job) = self.jobs.get_mut(id) else { return };
+                job.hits = job.hits.saturating_add(1);
+            }
+            _ => {}
+        }
+    }
+
+    /// Units that a node held are its no longer.
+    fn came_back(&mut self, node: Option<&Name>, job: JobId, lo: u128, hi: u128) {
+        let mut rest = Vec::new();
+        self.held.retain_mut(|held| {
+            let touches = held.node.as_ref() == node && held.job == job && held.lo < hi && lo < held.hi;
+            if !touches {
+                return true;
+            }
+            if hi < held.hi && held.lo < lo {
+                rest.push(part(held, hi, held.hi));
+            }
+            let (from, to) = if held.lo < lo { (held.lo, lo) } else { (hi.min(held.hi), held.hi) };
+            if from < to {
+                *held = part(held, from, to);
+            }
+            from < to
+        });
+        self.held.append(&mut rest);
+    }
+}
+
+/// A part of what is held; how many tasks that is can only be said in proportion.
+fn part(held: &Held, lo: u128, hi: u128) -> Held {
+    let share = (hi - lo) as f64 / (held.hi - held.lo).max(1) as f64;
+    let count = |tasks: u64| (tasks as f64 * share).ceil() as u64;
+    Held { lo, hi, tasks: count(held.tasks), offered: count(held.offered).min(held.offered), ..held.clone() }
+}
+
+fn node_event(node: &mut Node, event: &Event) {
+    match event {
+        Event::NodeJoined { boot, slots, .. } => (node.boot, node.slots) = (Some(*boot), *slots),
+        Event::NodeFacts { system, cpu, cores, memory_bytes, accelerators, .. } => {
+            node.system = Some(system.clone());
+            node.cpu = Some(cpu.clone());
+            (node.cores, node.memory_bytes) = (Some(*cores), Some(*memory_bytes));
+            node.accelerators = (!accelerators.is_empty()).then(|| accelerators.clone());
+        }
+        Event::NodeState { state, why, .. } => {
+            (node.state, node.why) = (*state, why.clone());
+            if *state == NodeState::Lost {
+                (node.tasks, node.queued) = (0, 0);
+            }
+        }
+        Event::NodeIdle { reason, .. } => {
+            node.idle = Some(*reason);
+            (node.tasks, node.queued) = (0, 0);
+        }
+        Event::NodeBusy { .. } => node.idle = None,
+        Event::NodeLoad {
+            tasks, queued, power, load, idle_us, tasks_done, units_done, speed_ups, slow_downs, ..
+        } => {
+            (node.tasks, node.queued, node.power) = (*tasks, *queued, *power);
+            (node.load, node.idle_us) = (load.clone(), *idle_us);
+            (node.tasks_done, node.units_done) = (*tasks_done, *units_done);
+            (node.speed_ups, node.slow_downs) = (*speed_ups, *slow_downs);
+        }
+        Event::OffersRepeated { tasks, .. } => {
+            node.offers_repeated = node.offers_repeated.saturating_add(*tasks);
+        }
+        _ => {}
+    }
+}
+
+fn new_node(name: &Name, at_us: u64) -> Node {
+    Node {
+        node: name.clone(),
+        state: NodeState::Up,
+        why: None,
+        idle: None,
+        boot: None,
+        joined_us: at_us,
+        heard_us: at_us,
+        slots: 0,
+        tasks: 0,
+        queued: 0,
+        power: 0.0,
+        load: Vec::new(),
+        idle_us: 0,
+        tasks_done: 0,
+        units_done: 0,
+        speed_ups: 0,
+        slow_downs: 0,
+        offers_repeated: 0,
+        system: None,
+        cpu: None,
+        cores: None,
+        memory_bytes: None,
+        accelerators: None,
+    }
+}
+
+fn new_job(id: JobId, at_us: u64) -> Job {
+    Job {
+        job: id,
+        name: String::new(),
+        user: String::new(),
+        spec: None,
+        state: "queued".into(),
+        why: None,
+        units: 0,
+        done: 0,
+        failed: 0,
+        out: 0,
+        pending: 0,
+        abandoned: 0,
+        hits: 0,
+        units_per_s: 0.0,
+        submitted_us: at_us,
+        started_us: None,
+        ended_us: None,
+        dispatched: 0,
+        resent: 0,
+    }
+}

@@ -1,0 +1,1 @@
+//! Tests of a replay as a whole.
