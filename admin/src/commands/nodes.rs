@@ -10,6 +10,11 @@ use crate::human;
 use crate::output::table::{Cell, Column, facts, left, right};
 use crate::output::{Document, Format, Record};
 
+/// Bytes.
+const GIB: f64 = (1_u64 << 30) as f64;
+/// Slots whose loads fit into a line.
+const SLOTS_SHOWN: usize = 8;
+
 impl Record for NodeInfo {
     const ONE: &'static str = "node";
     const MANY: &'static str = "nodes";
@@ -17,6 +22,7 @@ impl Record for NodeInfo {
         left("name"),
         left("state"),
         right("slots"),
+        right("load"),
         right("power"),
         right("tasks"),
         right("done"),
@@ -29,6 +35,7 @@ impl Record for NodeInfo {
             Cell::new(&self.name),
             Cell::state(&self.state),
             Cell::new(self.slots.to_string()),
+            Cell::new(self.load_mean().map_or_else(String::new, percent)),
             Cell::new(human::count(self.power)),
             Cell::new(human::count(self.tasks as f64)),
             Cell::new(human::count(self.tasks_done as f64)),
@@ -90,6 +97,38 @@ fn named(client: &mut Client, name: &str) -> Result<NodeInfo, Failure> {
     node.ok_or_else(|| Failure::new(Exit::NotFound, format!("no node `{name}`: `starfarm nodes` lists them")))
 }
 
+fn percent(part: f64) -> String {
+    format!("{:.0} %", part * 1e2)
+}
+
+/// What its machine is, as far as it told.
+fn machine(node: &NodeInfo) -> Vec<(&'static str, Cell)> {
+    let text = |text: &Option<String>| text.as_ref().filter(|text| !text.is_empty()).map(Cell::new);
+    let rows = [
+        ("system", text(&node.system)),
+        ("cpu", text(&node.cpu)),
+        ("cores", node.cores.map(|cores| Cell::new(cores.to_string()))),
+        ("memory", node.memory_bytes.map(|bytes| Cell::new(format!("{:.1} GiB", bytes as f64 / GIB)))),
+        ("accelerators", text(&node.accelerators)),
+    ];
+    rows.into_iter().filter_map(|(name, cell)| Some((name, cell?))).collect()
+}
+
+/// How busy it is: the mean, each slot where they are few, and since when it is not.
+fn busyness(node: &NodeInfo) -> Vec<(&'static str, Cell)> {
+    let Some(mean) = node.load_mean() else { return Vec::new() };
+    let mut load = percent(mean);
+    if (2..=SLOTS_SHOWN).contains(&node.load.len()) {
+        let each: Vec<String> = node.load.iter().map(|&load| percent(f64::from(load) / 1e3)).collect();
+        load.push_str(&format!(" ({})", each.join(", ")));
+    }
+    let mut rows = vec![("load", Cell::new(load))];
+    if node.idle_seconds > 0.0 {
+        rows.push(("idle for", Cell::new(human::seconds(node.idle_seconds))));
+    }
+    rows
+}
+
 /// A node with all that is known of it.
 #[derive(serde::Serialize)]
 #[serde(transparent)]
@@ -101,23 +140,23 @@ impl Document for Whole<'_> {
     fn table(&self, color: bool) -> String {
         let node = self.0;
         let number = |count: u64| Cell::new(human::count(count as f64));
-        let mut text = facts(
-            &[
-                ("name", Cell::new(&node.name)),
-                ("state", Cell::state(&node.state)),
-                ("slots", Cell::new(node.slots.to_string())),
-                ("power", Cell::new(format!("{} standard tasks in 10 s", human::count(node.power)))),
-                ("tasks given to it", number(node.tasks)),
-                ("  in its own queue", number(node.tasks_queued)),
-                ("tasks done", number(node.tasks_done)),
-                ("units done", Cell::new(human::units(&node.units_done))),
-                ("speed-ups", number(node.speed_ups)),
-                ("slow-downs", number(node.slow_downs)),
-                ("offers repeated", number(node.offers_repeated)),
-                ("last heard", Cell::new(format!("{} ago", human::seconds(node.silent_seconds)))),
-            ],
-            color,
-        );
+        let mut rows = vec![("name", Cell::new(&node.name)), ("state", Cell::state(&node.state))];
+        rows.extend(machine(node));
+        rows.push(("slots", Cell::new(node.slots.to_string())));
+        rows.extend(busyness(node));
+        rows.extend([
+            ("power", Cell::new(format!("{} standard tasks in 10 s", human::count(node.power)))),
+            ("tasks given to it", number(node.tasks)),
+            ("  in its own queue", number(node.tasks_queued)),
+            ("tasks done", number(node.tasks_done)),
+            ("units done", Cell::new(human::units(&node.units_done))),
+            ("speed-ups", number(node.speed_ups)),
+            ("slow-downs", number(node.slow_downs)),
+            ("offers repeated", number(node.offers_repeated)),
+            ("joined", Cell::new(format!("{} ago", human::seconds(node.joined_seconds)))),
+            ("last heard", Cell::new(format!("{} ago", human::seconds(node.silent_seconds)))),
+        ]);
+        let mut text = facts(&rows, color);
         if !node.why.is_empty() {
             text.push_str(&format!("why: {}\n", human::printable(&node.why)));
         }
@@ -150,6 +189,14 @@ pub(crate) mod testing {
             slow_downs: 1,
             offers_repeated: 0,
             silent_seconds: 0.42,
+            joined_seconds: 7_300.0,
+            load: vec![1_000, 250],
+            idle_seconds: 0.0,
+            system: Some("lab-7, Debian GNU/Linux 12, Linux 6.1.0".into()),
+            cpu: Some("Some CPU @ 2.00GHz".into()),
+            cores: Some(16),
+            memory_bytes: Some(1 << 34),
+            accelerators: Some("2 x Some GPU".into()),
         }
     }
 }
@@ -164,18 +211,23 @@ mod tests {
 
     #[test]
     fn nodes_in_each_format() {
-        let lost = NodeInfo { state: "lost".into(), silent_seconds: 4_000.0, ..node("lab-7") };
+        let lost = NodeInfo { state: "lost".into(), silent_seconds: 4_000.0, load: vec![], ..node("lab-7") };
         let nodes = [node("a"), lost];
         expect![[r#"
-            name   state  slots  power  tasks  done   units      silent
-            a      up         2    2.5      3    40  1.20 G      0.42 s
-            lab-7  lost       2    2.5      3    40  1.20 G  1 h 06 min
+            name   state  slots  load  power  tasks  done   units      silent
+            a      up         2  62 %    2.5      3    40  1.20 G      0.42 s
+            lab-7  lost       2          2.5      3    40  1.20 G  1 h 06 min
         "#]]
         .assert_eq(&printed(Format::Table, |printer| printer.list(&nodes)));
         assert_eq!(printed(Format::Quiet, |printer| printer.list(&nodes)), "a\nlab-7\n");
         expect![[r#"
             name                lab-7
             state               lost
+            system              lab-7, Debian GNU/Linux 12, Linux 6.1.0
+            cpu                 Some CPU @ 2.00GHz
+            cores               16
+            memory              16.0 GiB
+            accelerators        2 x Some GPU
             slots               2
             power               2.5 standard tasks in 10 s
             tasks given to it   3
@@ -185,11 +237,22 @@ mod tests {
             speed-ups           7
             slow-downs          1
             offers repeated     0
+            joined              2 h 01 min ago
             last heard          1 h 06 min ago
         "#]]
         .assert_eq(&printed(Format::Table, |printer| printer.document(&Whole(&nodes[1]))));
-        let sick = NodeInfo { why: "failed 9 of 10 units".into(), ..node("a") };
+        let sick = NodeInfo {
+            why: "failed 9 of 10 units".into(),
+            idle_seconds: 200.0,
+            accelerators: Some(String::new()),
+            ..node("a")
+        };
         let text = printed(Format::Table, |printer| printer.document(&Whole(&sick)));
+        assert!(
+            text.contains("\nload                62 % (100 %, 25 %)\nidle for            3 min"),
+            "{text}"
+        );
+        assert!(!text.contains("accelerators"), "{text}");
         assert!(text.ends_with("\nwhy: failed 9 of 10 units\n"), "{text}");
     }
 }
