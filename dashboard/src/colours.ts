@@ -8,6 +8,10 @@ type Rgb = [number, number, number];
 export const CLASSES = ["gone", "unknown", "busy", "idle", "draining", "quarantined", "suspect", "lost"] as const;
 export type Class = (typeof CLASSES)[number];
 
+/** How far the greys of "nothing known" and of "idle" are from the ground: far enough from each other. */
+const UNKNOWN_SHARE = 0.06;
+const IDLE_SHARE = 0.6;
+
 /** Why a node is idle, with how far its grey is from the ground. */
 const IDLE_SHADES: Record<string, number> = {
   no_job: 0.35,
@@ -84,20 +88,20 @@ export class Colours {
   private shade(word: string, busy: number): Rgb {
     const kind = classOf(word);
     if (this.hidden.has(kind) || kind === "gone") return this.groundRgb;
-    if (kind === "unknown") return mix(this.groundRgb, this.inkRgb, 0.14);
+    if (kind === "unknown") return mix(this.groundRgb, this.inkRgb, UNKNOWN_SHARE);
     const green = this.word("busy");
     // The root spreads the low shares, which would else all look like none.
     const share = Math.sqrt(busy / (SHADES - 1));
     if (kind === "busy") return mix(mix(this.groundRgb, green, 0.3), green, share);
-    if (kind === "idle") return mix(mix(this.groundRgb, this.word("idle"), 0.45), this.hidden.has("busy") ? this.word("idle") : green, share);
+    if (kind === "idle") return mix(mix(this.groundRgb, this.word("idle"), IDLE_SHARE), this.hidden.has("busy") ? this.word("idle") : green, share);
     return this.word(kind);
   }
 
   /** Of a class, as the legend shows it. */
   ofClass(kind: Class): string {
     if (kind === "gone") return this.ground;
-    if (kind === "unknown") return css(mix(this.groundRgb, this.inkRgb, 0.14));
-    if (kind === "idle") return css(mix(this.groundRgb, this.word("idle"), 0.45));
+    if (kind === "unknown") return css(mix(this.groundRgb, this.inkRgb, UNKNOWN_SHARE));
+    if (kind === "idle") return css(mix(this.groundRgb, this.word("idle"), IDLE_SHARE));
     return css(this.word(kind));
   }
 

@@ -57,6 +57,7 @@ export function moment(us: number, zone: Zone, step: number = US.s): string {
 export function duration(us: number): string {
   const sign = us < 0 ? "−" : "";
   const abs = Math.abs(us);
+  if (abs === 0) return "0 s";
   if (abs >= US.day) return `${sign}${pair(abs, US.day, "d", US.h, "h")}`;
   if (abs >= US.h) return `${sign}${pair(abs, US.h, "h", US.min, "min")}`;
   if (abs >= US.min) return `${sign}${pair(abs, US.min, "min", US.s, "s")}`;

@@ -11,6 +11,8 @@ export interface Column<T> {
   /** Sorts by this; no head to press without it. */
   key?(row: T): number | string;
   number?: boolean;
+  /** Its text may take several lines. */
+  long?: boolean;
 }
 
 const SHOWN_FIRST = 40;
@@ -74,10 +76,10 @@ export class Grid<T> {
   }
 
   private row(row: T): HTMLElement {
-    const cells = this.columns.map(({ cell, number }, i) => {
+    const cells = this.columns.map(({ cell, number, long }, i) => {
       const shown = cell(row);
       const press = this.press;
-      if (i > 0 || !press) return h("td", { class: number ? "number" : "" }, shown);
+      if (i > 0 || !press) return h("td", { class: number ? "number" : long ? "long" : "" }, shown);
       return h("th", { scope: "row" }, h("button", { type: "button", class: "link", click: () => press(row) }, shown));
     });
     return h("tr", {}, ...cells);

@@ -48,8 +48,9 @@ export function head(report: Report, view: View): HTMLElement {
   const notes = meta.notes.length > 0 || !meta.complete;
   const first = meta.complete ? [] : ["The log does not reach the end of the run: what follows shows the part that it holds."];
   return h("header", {},
-    h("h1", {}, "Farm ", h("code", { title: meta.farm }, meta.farm.length > 16 ? `${meta.farm.slice(0, 12)}…` : meta.farm)),
-    range,
+    h("div", { class: "title" },
+      h("h1", {}, "Farm ", h("code", { title: meta.farm }, meta.farm.length > 16 ? `${meta.farm.slice(0, 12)}…` : meta.farm)),
+      range),
     notes && h("ul", { class: "notes", role: "note" }, ...[...first, ...meta.notes].map((note) => h("li", {}, note))),
     h("dl", { class: "facts" }, ...facts(report).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))));
 }

@@ -68,12 +68,16 @@ async function copy(text: string, place: HTMLElement): Promise<void> {
   }
 }
 
+function field(name: string, text: string): HTMLElement {
+  return h("div", { class: text.length > 30 ? "long" : "" }, h("dt", {}, plain(name)), h("dd", {}, text));
+}
+
 function certificate(job: JobMeta): HTMLElement {
   const fields = Object.entries(job.certificate ?? {});
   if (fields.length === 0) return h("p", { class: "caption" }, "It had no certificate when the log ended.");
   const press = h("button", { type: "button", click: () => void copy(JSON.stringify(job.certificate, null, 2), press) }, "copy as JSON");
   return h("figure", {}, h("figcaption", {}, h("h4", {}, "Certificate ", press), h("p", { class: "caption" }, "What its scheduler counted; the audit's hashes must be the same.")),
-    h("dl", { class: "certificate" }, ...fields.map(([name, value]) => h("div", {}, h("dt", {}, plain(name)), h("dd", {}, show(value))))));
+    h("dl", { class: "certificate" }, ...fields.map(([name, value]) => field(name, show(value)))));
 }
 
 function history(view: View, job: JobMeta): HTMLElement {

@@ -11,6 +11,8 @@ export type Level = "bins" | "states" | "tasks";
 const BIN_PX_MAX = 2;
 /** A task must be so wide on average before it gets a bar of its own. */
 const TASK_PX_MIN = 4;
+/** Bars push most nodes out of sight, so nobody gets them who still looks at more of the run than this. */
+const BARS_SHARE_MAX = 0.25;
 /** Bars that a frame has time for. */
 const BARS_MAX = 20_000;
 /** Runs that a frame has time to add up. */
@@ -25,6 +27,10 @@ export interface Scene {
   taskUs: number;
   /** Slots of all the rows in sight. */
   slots: number;
+  /** Share of the run that is shown. */
+  share: number;
+  /** Whether all nodes are in sight even with rows tall enough for bars. */
+  allFit: boolean;
 }
 
 /** Tasks in sight, about: every slot one after the other. */
@@ -32,7 +38,8 @@ const inSight = (scene: Scene) => (scene.slots * scene.usPerPx * scene.widthPx) 
 
 export function level(scene: Scene): Level {
   const wide = scene.taskUs / scene.usPerPx >= TASK_PX_MIN;
-  if (wide && inSight(scene) <= BARS_MAX) return "tasks";
+  const near = scene.allFit || scene.share <= BARS_SHARE_MAX;
+  if (wide && near && inSight(scene) <= BARS_MAX) return "tasks";
   return scene.binUs / scene.usPerPx > BIN_PX_MAX ? "states" : "bins";
 }
 

@@ -25,7 +25,7 @@ export function marksSection(report: Report, view: View, show: (mark: Mark) => v
     { title: "kind", cell: (mark) => plain(mark.kind), key: (mark) => mark.kind },
     { title: "node", cell: (mark) => mark.node ?? "", key: (mark) => mark.node ?? "" },
     { title: "job", cell: (mark) => (mark.job === null ? "" : String(mark.job)), key: (mark) => mark.job ?? 0, number: true },
-    { title: "what happened", cell: (mark) => mark.text },
+    { title: "what happened", cell: (mark) => mark.text, long: true },
   ], show, byName);
   const said = h("output", { "aria-live": "polite" });
   const kind = h("select", { "aria-label": "Kind of mark", change: () => fill() }, h("option", { value: "" }, "every kind"),

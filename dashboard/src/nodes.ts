@@ -73,7 +73,7 @@ function columns(report: Report, colours: Colours, view: View): Column<NodeMeta>
     number("resent", (node) => node.resent, (node) => count(node.resent), "Its tasks that went back to gq"),
     number("speed-ups", (node) => node.speed_ups, (node) => count(node.speed_ups), "It asked for larger tasks"),
     number("slow-downs", (node) => node.slow_downs, (node) => count(node.slow_downs), "It asked for smaller tasks"),
-    { title: "made of", cell: made, key: made },
+    { title: "made of", cell: made, key: made, long: true },
   ];
 }
 

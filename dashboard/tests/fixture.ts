@@ -83,7 +83,7 @@ interface Plan { changes: Change[]; marks: Mark[] }
 /** When a node is in which state. */
 function plan(name: string, index: number, span: number, jobs: [number, number][], chance: () => number): Plan {
   const joined = index === 0 ? 0 : chance() * 10 * MIN;
-  const changes: Change[] = [[joined, jobs[0][0] > joined ? "idle:no_job" : "up"]];
+  const changes: Change[] = [[joined, "idle:no_job"], [jobs[0][0] + chance() * 20e6, "up"]];
   const marks: Mark[] = [];
   const mark = (at: number, kind: string, text: string) => marks.push({ at_us: FROM_US + Math.round(at), kind, node: name, job: null, text });
   const lose = (at: number, back: number) => {

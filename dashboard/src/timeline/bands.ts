@@ -11,7 +11,10 @@ import { AXIS, TOP, type Plane } from "./geometry";
 const TICK_PX = 92;
 /** Marks this near are shown as one. */
 const GROUP_PX = 7;
-export const FONT = '11px system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif';
+const FAMILY = 'system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif';
+export const FONT = `11px ${FAMILY}`;
+/** For words on bars of tasks. */
+export const SMALL_FONT = `10px ${FAMILY}`;
 
 /** Marks that stand together. */
 export interface Group {
@@ -63,7 +66,8 @@ export class Bands {
     let free = plane.margins.left + 90;
     for (const { epoch, from_us } of this.report.meta.epochs) {
       const t = from_us - this.report.meta.from_us;
-      if (t < this.view.from || t > this.view.to) continue;
+      // The run's own beginning needs no line.
+      if (t <= 0 || t < this.view.from || t > this.view.to) continue;
       const x = Math.round(plane.x(t)) + 0.5;
       pen.strokeStyle = this.colours.ink;
       pen.setLineDash([2, 3]);

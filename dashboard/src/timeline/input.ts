@@ -63,7 +63,8 @@ export function listen(hands: Hands): void {
   };
   canvas.addEventListener("pointerup", release);
   canvas.addEventListener("pointercancel", release);
-  canvas.addEventListener("pointerleave", () => hands.hover(null));
+  // A finger that is lifted leaves what it tapped to be read.
+  canvas.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && hands.hover(null));
   canvas.addEventListener("dblclick", (event) => hands.view.zoom(0.25, hands.plane.t(place(event).x)));
   canvas.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;

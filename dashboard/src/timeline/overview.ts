@@ -57,9 +57,10 @@ export class Overview {
       for (let bin = 0; bin < bins; bin++) {
         if (counts[bin] === 0) continue;
         const high = (counts[bin] / nodes.length) * HEIGHT;
-        const x = this.left + (binFrom + bin * binWidth) * px;
-        // A little over the edge, so that no seam shows between bins.
-        pen.fillRect(x, HEIGHT - base[bin] - high, Math.min(binWidth * px + 0.6, this.left + this.inner - x), high);
+        // Whole pixels, so that no seam shows between bins.
+        const x = Math.floor(this.left + (binFrom + bin * binWidth) * px);
+        const end = Math.min(this.left + this.inner, Math.ceil(this.left + (binFrom + (bin + 1) * binWidth) * px));
+        pen.fillRect(x, HEIGHT - base[bin] - high, end - x, high);
         base[bin] += high;
       }
     }

@@ -6,7 +6,7 @@ import { level, sumsTasks, type Level, type Scene } from "../lod";
 import { duration, percent } from "../format";
 import { touching, type NodeTasks, type TaskStore } from "../tasks";
 import type { View } from "../view";
-import { FONT } from "./bands";
+import { FONT, SMALL_FONT } from "./bands";
 import { TOP, type Plane } from "./geometry";
 import { Pixels } from "./pixels";
 import type { Rows } from "./rows";
@@ -16,7 +16,9 @@ const NAME_PX = 12;
 /** Rows are parted by a line from this height on. */
 const PARTED_PX = 5;
 /** Height that a lane of tasks would like to have. */
-const LANE_PX = 9;
+const LANE_PX = 11;
+/** A lane this high has room for words. */
+const WORDS_PX = 10.5;
 
 export class Painter {
   level: Level = "bins";
@@ -47,8 +49,9 @@ export class Painter {
 
   private scene(plane: Plane, rows: number): Scene {
     const slots = rows * this.meanSlots;
-    const { binWidth } = this.report;
-    return { usPerPx: plane.usPerPx, widthPx: plane.inner, binUs: binWidth, taskUs: this.meanTask, slots };
+    const share = (this.view.to - this.view.from) / this.view.span;
+    const allFit = rows >= this.rows.nodes.length;
+    return { usPerPx: plane.usPerPx, widthPx: plane.inner, binUs: this.report.binWidth, taskUs: this.meanTask, slots, share, allFit };
   }
 
   /** Chooses what to draw at this zoom, and how tall rows are in `room` pixels for that. */
@@ -75,8 +78,8 @@ export class Painter {
     this.image(pen, plane, nodes, tasks, top, ratio);
     if (this.level === "tasks") tasks.forEach((of, i) => of && this.bars(pen, plane, of, nodes[i], top + i * this.rows.height));
     this.part(pen, plane, nodes.length, top);
-    this.labels(pen, plane, nodes, top);
     pen.restore();
+    this.labels(pen, plane, nodes, top, room);
   }
 
   private image(
@@ -105,7 +108,7 @@ export class Painter {
     const lane = (this.rows.height - 2) / lanes;
     const gap = lane >= 4 ? 1 : 0;
     const [first, end] = touching(tasks, this.view.from, this.view.to);
-    pen.font = FONT;
+    pen.font = SMALL_FONT;
     pen.textBaseline = "middle";
     pen.textAlign = "left";
     for (let i = first; i < end; i++) {
@@ -117,11 +120,11 @@ export class Painter {
       const job = Math.floor(tasks.tag[i] / 8);
       pen.fillStyle = this.colours.ofTask(outcomes[tasks.tag[i] % 8] ?? "", job);
       pen.fillRect(a, y, wide, Math.max(1, lane - gap));
-      if (lane < 9 || wide < 50) continue;
+      if (lane < WORDS_PX || wide < 50) continue;
       const text = `job ${this.report.jobs[job]?.job ?? "?"} · ${duration(tasks.ended[i] - tasks.begun[i])}`;
       if (pen.measureText(text).width > wide - 8) continue;
       pen.fillStyle = "#fff";
-      pen.fillText(text, a + 4, y + lane / 2);
+      pen.fillText(text, a + 4, y + lane / 2 + 0.5);
     }
   }
 
@@ -129,11 +132,11 @@ export class Painter {
     if (this.rows.height < PARTED_PX) return;
     pen.fillStyle = this.colours.ground;
     for (let i = 0; i <= count; i++) {
-      pen.fillRect(plane.margins.left, top + i * this.rows.height - 0.5, plane.inner, 1);
+      pen.fillRect(plane.margins.left, Math.round(top + i * this.rows.height), plane.inner, 1);
     }
   }
 
-  private labels(pen: CanvasRenderingContext2D, plane: Plane, nodes: number[], top: number): void {
+  private labels(pen: CanvasRenderingContext2D, plane: Plane, nodes: number[], top: number, room: number): void {
     const { height } = this.rows;
     const every = Math.max(1, Math.ceil(NAME_PX / height));
     const right = plane.width - plane.margins.right;
@@ -144,6 +147,7 @@ export class Painter {
       if (row % every !== 0) return;
       // A name belongs to its own row, not to the middle of those it stands for.
       const y = top + i * height + height / 2;
+      if (y < TOP - 1 || y > TOP + room) return;
       pen.fillStyle = this.colours.muted;
       pen.textAlign = "right";
       pen.fillText(cut(pen, this.report.nodes[node].node, plane.margins.left - 10), plane.margins.left - 6, y);

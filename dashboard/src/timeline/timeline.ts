@@ -44,7 +44,8 @@ export class Timeline {
   private readonly said = h("output", { class: "said", "aria-live": "polite" });
   private measured: [number, number] | null = null;
   private rulerOn = false;
-  private hoverY: number | null = null;
+  /** Where the pointer is. */
+  private pointer: { x: number; y: number } | null = null;
   private scheduled = false;
 
   constructor(
@@ -59,7 +60,7 @@ export class Timeline {
     this.painter = new Painter(report, view, colours, this.store, this.rows);
     this.overview = new Overview(report, view, colours);
     const stage = h("div", { class: "stage" }, this.scroller, this.line, this.ruler, this.tooltip.element);
-    this.element = h("div", { class: "timeline" }, this.controls(), this.legend(), this.overview.element, stage, this.said);
+    this.element = h("div", { class: "timeline" }, h("div", { class: "tools" }, this.controls(), this.legend()), this.overview.element, stage, this.said);
     listen({
       view,
       plane: this.plane,
@@ -91,6 +92,8 @@ export class Timeline {
   private changed(changes: ReadonlySet<Change>): void {
     if (changes.has("theme")) this.overview.draw(this.plane.width);
     if (changes.has("window")) this.overview.frame();
+    // What was under the pointer has moved away.
+    if (changes.has("window")) this.hover(this.pointer);
     if (changes.size > 1 || !changes.has("cursor")) this.draw();
     this.cursorLine();
     this.rulerBox();
@@ -108,7 +111,7 @@ export class Timeline {
 
   /** Room for rows. */
   private get room(): number {
-    return Math.max(180, Math.min(760, innerHeight - 300));
+    return Math.max(180, Math.min(760, innerHeight - 330));
   }
 
   private draw(): void {
@@ -143,7 +146,7 @@ export class Timeline {
     const scroll = this.scroller.scrollTop;
     const pickedY = place === undefined ? null : (place + 0.5) * before - scroll;
     const inside = pickedY !== null && pickedY >= 0 && pickedY <= this.room ? pickedY : null;
-    const y = this.hoverY ?? inside ?? this.room / 2;
+    const y = (this.pointer && this.pointer.y > TOP ? this.pointer.y - TOP : null) ?? inside ?? this.room / 2;
     this.rows.height = height;
     this.spacer.style.height = `${Math.max(0, this.rows.total - Math.min(this.room, this.rows.total))}px`;
     this.scroller.scrollTop = ((scroll + y) / before) * height - y;
@@ -171,7 +174,7 @@ export class Timeline {
 
   private hover(at: { x: number; y: number } | null): void {
     const inside = at && at.x >= this.plane.margins.left && at.x <= this.plane.width - this.plane.margins.right;
-    this.hoverY = at && at.y >= TOP ? at.y - TOP : null;
+    this.pointer = at;
     this.view.point(at && inside ? Math.max(0, Math.min(this.view.span, this.plane.t(at.x))) : null);
     if (!at || !inside) return this.tooltip.hide();
     const group = at.y < TOP ? this.bands.at(at.x) : null;
@@ -288,8 +291,8 @@ export class Timeline {
         button("◂", "Earlier (left arrow)", () => view.pan(-0.3)),
         button("▸", "Later (right arrow)", () => view.pan(0.3)),
         ruler),
-      h("label", { class: "group" }, "rows by ", order),
-      h("span", { class: "group" }, "rows ",
+      h("label", { class: "group" }, h("span", { class: "wide" }, "rows by "), order),
+      h("span", { class: "group" }, h("span", { class: "wide" }, "rows "),
         button("lower", "Lower rows ([)", () => this.grow(1 / 1.5)),
         button("taller", "Taller rows (])", () => this.grow(1.5)),
         button("fit", "As tall as fits", () => this.grow(null))));

@@ -1,0 +1,164 @@
+// Opens a report in Chromium and looks whether what must be there can be found:
+// `look.mjs FILE FOLDER [NODE MICROSECONDS]`, where NODE was killed at that time (us since 1970). Without these two it
+// takes the first node that the report's marks say was lost. Screenshots go to FOLDER.
+
+import assert from "node:assert/strict";
+import { mkdirSync } from "node:fs";
+import { resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import type { Browser, Page } from "playwright-core";
+import type { Meta } from "../../src/contract";
+import { launch } from "./chromium";
+
+/** A node that is killed is found to be lost so much later at most: its silence is noticed, then waited for. */
+const NOTICED_US = 180e6;
+
+interface Opened {
+  page: Page;
+  problems: string[];
+}
+
+async function open(browser: Browser, url: string, options: Parameters<Browser["newPage"]>[0]): Promise<Opened> {
+  const page = await browser.newPage({ timezoneId: "UTC", ...options });
+  const problems: string[] = [];
+  page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
+  page.on("pageerror", (error) => problems.push(String(error)));
+  page.on("request", (request) => request.url() !== url && !request.url().startsWith("data:") && problems.push(`request for ${request.url()}`));
+  await page.goto(url);
+  await page.waitForFunction(() => performance.getEntriesByName("starfarm-complete").length > 0);
+  return { page, problems };
+}
+
+const metaOf = (page: Page): Promise<Meta> =>
+  page.evaluate(() => JSON.parse(document.getElementById("starfarm-meta")?.textContent ?? "null"));
+
+/** `2026-03-02 11:00:00` */
+const clock = (us: number) => new Date(us / 1000).toISOString().slice(0, 19).replace("T", " ");
+
+async function cells(page: Page, summary: string): Promise<string[][]> {
+  return page.locator("details", { has: page.locator(`summary:text-is("${summary}")`) }).locator("tbody tr")
+    .evaluateAll((rows) => rows.map((row) => [...row.children].map((cell) => cell.textContent ?? "")));
+}
+
+async function findsTheLostNode(page: Page, node: string, at: number): Promise<void> {
+  await page.keyboard.press("/");
+  await page.keyboard.type(node);
+  await page.keyboard.press("Enter");
+  assert.match((await page.locator(".find output").textContent()) ?? "", new RegExp(`^1 of \\d+: ${node}$`));
+  await page.locator(".said", { hasText: `${node} · ` }).waitFor();
+
+  await page.getByText("States of the picked node as a table").click();
+  const states = await cells(page, "States of the picked node as a table");
+  const lost = states.filter(([, state]) => state === "lost").map(([from]) => Date.parse(`${from.replace(" ", "T")}Z`) * 1000);
+  const near = lost.find((from) => from >= at - 1000 && from - at <= NOTICED_US);
+  assert.ok(near !== undefined, `${node} was killed at ${clock(at)}, but its states are ${JSON.stringify(states)}`);
+
+  await page.getByText("The farm at a moment").click();
+  const farm = async (when: number) => {
+    await page.getByLabel("Time", { exact: true }).fill(clock(when));
+    await page.getByRole("button", { name: "show", exact: true }).click();
+    return (await cells(page, "The farm at a moment")).find(([, , names]) => names.split(", ").includes(node))?.[0];
+  };
+  assert.equal(await farm(near + 1e6), "lost");
+  assert.notEqual(await farm(at - 60e6), "lost");
+}
+
+async function zooms(page: Page): Promise<void> {
+  const rows = page.locator("canvas.rows");
+  const width = () => page.locator(".overview .window").evaluate((element) => element.getBoundingClientRect().width);
+  const level = () => rows.getAttribute("data-level");
+  const all = await width();
+  assert.equal(await level(), "bins");
+  const box = await rows.boundingBox();
+  assert.ok(box);
+  await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+  for (let i = 0; i < 40 && (await level()) !== "tasks"; i++) {
+    await page.mouse.wheel(0, -240);
+    await page.evaluate(() => new Promise(requestAnimationFrame));
+  }
+  assert.equal(await level(), "tasks");
+  assert.ok((await width()) < all / 2);
+  await rows.focus();
+  await page.keyboard.press("0");
+  await page.waitForFunction((wide) => document.querySelector(".overview .window")?.getBoundingClientRect().width === wide, all);
+  await page.keyboard.press("+");
+  await page.waitForFunction((wide) => (document.querySelector(".overview .window")?.getBoundingClientRect().width ?? wide) < wide * 0.6, all);
+}
+
+async function measures(page: Page): Promise<void> {
+  await page.evaluate(() => scrollTo(0, 0));
+  const box = await page.locator("canvas.rows").boundingBox();
+  assert.ok(box);
+  await page.keyboard.down("Shift");
+  await page.mouse.move(box.x + box.width * 0.3, box.y + 90);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.6, box.y + 90, { steps: 4 });
+  await page.mouse.up();
+  await page.keyboard.up("Shift");
+  assert.match((await page.locator(".ruler span").textContent()) ?? "", /^\d.* (d|h|min|s|ms|µs)/);
+  await page.locator("canvas.rows").focus();
+  await page.keyboard.press("Escape");
+  assert.ok(await page.locator(".ruler").isHidden());
+}
+
+async function hidesAState(page: Page): Promise<void> {
+  const pixels = () => page.locator("canvas.rows").evaluate((canvas: HTMLCanvasElement) => canvas.toDataURL());
+  const before = await pixels();
+  const chip = page.locator(".legend button", { hasText: "busy" });
+  await chip.click();
+  assert.equal(await chip.getAttribute("aria-pressed"), "false");
+  assert.notEqual(await pixels(), before);
+  await chip.click();
+}
+
+/** Every picture says in words what it shows. */
+async function saysItInWords(page: Page): Promise<void> {
+  const silent = await page.evaluate(() =>
+    [...document.querySelectorAll("canvas")].filter((canvas) => !canvas.closest("[role=img]")?.getAttribute("aria-label")).length);
+  assert.equal(silent, 0, "pictures without words");
+  await page.getByText("Nodes as a table", { exact: true }).click();
+  assert.ok((await cells(page, "Nodes as a table")).length > 10);
+}
+
+async function onAPhone(browser: Browser, url: string, folder: string): Promise<string[]> {
+  const { page, problems } = await open(browser, url, { viewport: { width: 360, height: 780 }, deviceScaleFactor: 2, hasTouch: true, isMobile: true });
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+  assert.ok(wide <= 360, `the page is ${wide} px wide on a phone of 360`);
+  await page.screenshot({ path: `${folder}/phone.png` });
+  await page.locator("canvas.rows").tap({ position: { x: 150, y: 120 } });
+  assert.ok(await page.locator(".tooltip").isVisible());
+  return problems;
+}
+
+async function main(file: string, folder: string, node?: string, at?: string): Promise<void> {
+  mkdirSync(folder, { recursive: true });
+  const url = pathToFileURL(resolve(file)).href;
+  const browser = await launch();
+  try {
+    const { page, problems } = await open(browser, url, { viewport: { width: 1400, height: 1000 }, colorScheme: "light" });
+    await page.screenshot({ path: `${folder}/light.png` });
+    await page.screenshot({ path: `${folder}/light-full.png`, fullPage: true });
+    const meta = await metaOf(page);
+    const first = meta.marks.find(({ kind }) => kind === "node_lost");
+    const [name, when] = [node ?? first?.node, at ? Number(at) : first?.at_us];
+    assert.ok(name && when, "no node was lost here: name one and when");
+    await zooms(page);
+    await page.screenshot({ path: `${folder}/zoomed.png` });
+    await page.keyboard.press("0");
+    await findsTheLostNode(page, name, when);
+    await page.screenshot({ path: `${folder}/found.png`, fullPage: true });
+    await measures(page);
+    await hidesAState(page);
+    await saysItInWords(page);
+    const dark = await open(browser, url, { viewport: { width: 1400, height: 1000 }, colorScheme: "dark" });
+    await dark.page.screenshot({ path: `${folder}/dark.png` });
+    problems.push(...dark.problems, ...(await onAPhone(browser, url, folder)));
+    assert.deepEqual(problems, []);
+    console.log(`${file}: ${name}, lost at ${clock(when)}, was found; no errors, no requests; screenshots in ${folder}`);
+  } finally {
+    await browser.close();
+  }
+}
+
+const [file = "dist/pages/small.html", folder = "dist/screenshots", node, at] = process.argv.slice(2);
+await main(file, folder, node, at);

@@ -1,0 +1,123 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Report } from "../src/data";
+import { bytes, count, duration, moment, percent, short, US, UTC } from "../src/format";
+import { verdicts } from "../src/head";
+import { filter } from "../src/marks";
+import { search } from "../src/search";
+import { statesAt } from "../src/words";
+import { Rows } from "../src/timeline/rows";
+import { fill, KILLED, makeFarm, FROM_US } from "./fixture";
+
+const FARM = makeFarm({ nodes: 12, hours: 40, slots: 2, taskUs: 600e6 });
+
+function open(change: (farm: typeof FARM) => void = () => undefined): Report {
+  const farm = { meta: structuredClone(FARM.meta), blob: Buffer.from(FARM.blob) };
+  change(farm);
+  const bytes = new Uint8Array(farm.blob);
+  return new Report(farm.meta, bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength));
+}
+
+test("a killed node is up before, suspect, and lost from then on", () => {
+  const report = open();
+  const node = report.nodeIndex(KILLED.node);
+  const word = (t: number) => report.held(node, t).word;
+  assert.equal(word(KILLED.afterUs - 60e6), "up");
+  assert.equal(word(KILLED.afterUs - 20e6), "suspect");
+  assert.equal(word(KILLED.afterUs + 1e6), "lost");
+  const held = report.held(node, KILLED.afterUs + 1e6);
+  assert.deepEqual([held.since, held.until], [KILLED.afterUs, report.span]);
+  assert.ok(statesAt(report, KILLED.afterUs + 1e6).get("lost")?.includes(node));
+});
+
+test("before it joined, a node was not in the farm", () => {
+  const report = open();
+  const joined = report.nodes[3].joined_us - FROM_US;
+  assert.ok(joined > 1000);
+  assert.equal(report.held(3, joined - 1000).word, "gone");
+  assert.notEqual(report.held(3, joined + 1000).word, "gone");
+});
+
+test("the states of a window are those that touch it, the first one from its beginning on", () => {
+  const report = open();
+  const node = report.nodeIndex(KILLED.node);
+  const words: string[] = [];
+  report.eachState(node, KILLED.afterUs - 10e6, KILLED.afterUs + 10e6, (code) => words.push(report.word(code)));
+  assert.deepEqual(words, ["suspect", "lost"]);
+});
+
+test("damaged data are an error that says so, not a picture", () => {
+  assert.throws(() => open((farm) => (farm.meta.format = "starfarm-report/9")), /starfarm-report\/9/);
+  assert.throws(() => open((farm) => (farm.blob = farm.blob.subarray(0, 4096))), /cut or damaged/);
+  assert.throws(() => open((farm) => delete farm.meta.arrays["states/at"]), /states\/at/);
+  assert.throws(() => open((farm) => (farm.meta.arrays["states/at"].offset = 4)), /cut or damaged/);
+  assert.throws(() => open((farm) => (farm.meta.arrays["grid/busy"].length -= 1)), /cut or damaged/);
+});
+
+test("a node, a job and a kind of mark are found, the exact one first", () => {
+  const report = open();
+  const texts = (query: string) => search(report, query).map(({ text }) => text);
+  assert.equal(texts("LAB-007")[0], "lab-007");
+  assert.equal(texts("lab-01").length, 3);
+  assert.deepEqual(texts("mersenne"), ["job 1: mersenne"]);
+  assert.deepEqual(texts("job 2"), ["job 2: sweep of seeds"]);
+  assert.ok(texts("node lost").length > 0 && texts("node lost").every((text) => text.startsWith("node lost")));
+  assert.deepEqual(texts("nothing of the kind"), []);
+  assert.deepEqual(texts("  "), []);
+});
+
+test("marks are told apart by kind and by words", () => {
+  const { marks } = open().meta;
+  const lost = filter(marks, "node_lost", "");
+  assert.ok(lost.length > 0 && lost.length < marks.length);
+  assert.ok(filter(marks, "node_lost", "LAB-007").every(({ node }) => node === KILLED.node));
+  assert.equal(filter(marks, "node_lost", "LAB-007").length, 1);
+  assert.equal(filter(marks, "", "job 1").filter(({ job }) => job === 1).length, 2);
+});
+
+test("rows are ordered by name as people count, by time lost, by load", () => {
+  const report = open((farm) => (farm.meta.nodes[0].node = "lab-13"));
+  const rows = new Rows(report);
+  const names = () => rows.nodes.map((node) => report.nodes[node].node);
+  assert.equal(names()[names().length - 1], "lab-13");
+  rows.sort("lost");
+  assert.equal(names()[0], KILLED.node);
+  rows.sort("busy");
+  const loads = rows.nodes.map((node) => report.utilisation(report.nodes[node]));
+  assert.deepEqual(loads, [...loads].sort((a, b) => b - a));
+  assert.ok(rows.nodes.every((node, row) => rows.place[node] === row));
+});
+
+test("rows fit the room, or are as tall as was asked, and those in sight cover it", () => {
+  const rows = new Rows(open());
+  assert.equal(rows.fit(120, 0), 10);
+  assert.equal(rows.fit(120, 40), 40);
+  rows.height = rows.fit(120, 40);
+  assert.deepEqual(rows.inSight(100, 120), [2, 6]);
+  rows.grow(2);
+  assert.equal(rows.fit(120, 0), 80);
+});
+
+test("the verdict counts every job once", () => {
+  assert.equal(verdicts(open()), "2 complete");
+  assert.equal(verdicts(open((farm) => (farm.meta.jobs[1].certificate = null))), "1 complete, 1 not ended");
+  assert.equal(verdicts(open((farm) => (farm.meta.jobs = []))), "no jobs");
+});
+
+test("text of a log cannot end the element that holds it", () => {
+  const meta = structuredClone(FARM.meta);
+  meta.jobs[0].name = "</script><!--<script>$&";
+  const page = fill("[<!--starfarm:meta-->][<!--starfarm:data-->]", meta, Buffer.from("x"));
+  assert.ok(!page.includes("<"));
+  assert.equal(JSON.parse(page.slice(1, page.indexOf("][") )).jobs[0].name, meta.jobs[0].name);
+});
+
+test("numbers and times as people write them", () => {
+  assert.deepEqual([0, 7, 4200, 12.34 * US.s, 65 * US.s, 3600e6, 7 * US.day + 9 * US.h].map(duration), ["0 s", "7 µs", "4.20 ms", "12.3 s", "1 min 5 s", "1 h", "7 d 9 h"]);
+  assert.equal(duration(US.day - 1), "24 h");
+  assert.equal(count("1234567890123456789012").replaceAll("\u202f", " "), "1 234 567 890 123 456 789 012");
+  assert.deepEqual([0.5, 999, 1234, 56_789_000, 2e30, NaN].map(short), ["0.5", "999", "1.23 k", "56.8 M", "2.00e+30", "–"]);
+  assert.deepEqual([0, 0.5, 0.9996, 0.123].map(percent), ["0 %", "50.0 %", "100 %", "12.3 %"]);
+  assert.equal(bytes(16 * 2 ** 30), "16.0 GiB");
+  assert.equal(moment(FROM_US + 1_234_567, UTC, 1000), "2026-03-02 06:00:01.234");
+});
