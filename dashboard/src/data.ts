@@ -3,6 +3,9 @@
 
 import { FORMAT, type ArrayMeta, type JobMeta, type Meta, type NodeMeta } from "./contract";
 
+/** Bytes of a run of results in the blob, about. */
+export const RUN_BYTES = 6;
+
 const ARRAYS = { u8: Uint8Array, u32: Uint32Array, f32: Float32Array, f64: Float64Array };
 
 /** A node's state at a moment, and from when to when it held. */
@@ -143,10 +146,11 @@ export class Report {
     return room > 0 ? Math.min(1, node.busy_us / room) : 0;
   }
 
-  /** Mean computing time of a result; the whole span where there is none. */
-  meanTask(): number {
+  /** How long a bar is, about: of a task, or of the many short ones that are one run; the span where there is none. */
+  meanRun(): number {
     const results = this.nodes.reduce((sum, node) => sum + node.results, 0);
     const busy = this.nodes.reduce((sum, node) => sum + node.busy_us, 0);
-    return results > 0 && busy > 0 ? busy / results : this.span;
+    const runs = Math.min(results, this.taskBytes.length / RUN_BYTES);
+    return runs > 0 && busy > 0 ? busy / runs : this.span;
   }
 }

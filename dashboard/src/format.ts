@@ -127,3 +127,8 @@ export function plain(word: string): string {
 export function many(n: number, one: string, more = `${one}s`): string {
   return `${count(n)} ${n === 1 ? one : more}`;
 }
+
+/** What a job goes by; a report has room for so many jobs, and 0 stands for all the others. */
+export function jobName(job: { job: number } | undefined): string {
+  return job === undefined ? "a job" : job.job === 0 ? "other jobs" : `job ${job.job}`;
+}

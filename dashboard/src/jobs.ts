@@ -4,7 +4,7 @@ import type { Colours } from "./colours";
 import type { Field, JobMeta } from "./contract";
 import type { Report } from "./data";
 import { h, lazyDetails, section, table } from "./dom";
-import { count, duration, moment, percent, plain } from "./format";
+import { count, duration, jobName, moment, percent, plain } from "./format";
 import type { View } from "./view";
 
 const SHOWN_FIRST = 30;
@@ -85,7 +85,7 @@ function history(view: View, job: JobMeta): HTMLElement {
     const until = job.states[i + 1]?.[0];
     return [moment(at, view.zone), plain(word), until === undefined ? "" : duration(until - at)];
   });
-  return table(`States of job ${job.job}`, [`from, ${view.zone.label}`, "state", "for"], rows);
+  return table(`States of ${jobName(job)}`, [`from, ${view.zone.label}`, "state", "for"], rows);
 }
 
 function body(report: Report, view: View, job: JobMeta): HTMLElement {
@@ -119,7 +119,7 @@ function card(report: Report, colours: Colours, view: View, job: JobMeta, zoom: 
   const place = h("div", {});
   const made = h("details", { class: "card" },
     h("summary", {},
-      h("span", { class: "name" }, dot, `job ${job.job}`, job.name && h("b", {}, ` ${job.name}`), job.user && ` of ${job.user}`),
+      h("span", { class: "name" }, dot, jobName(job), job.name && h("b", {}, ` ${job.name}`), job.user && ` of ${job.user}`),
       h("span", {}, plain(lastState(job))),
       h("span", { class: "number" }, `${percent(share(job.done, job.units))} of ${count(job.units)} units`),
       h("span", {}, verdict),

@@ -1,7 +1,7 @@
 // Finds a node by name, a job by name or number, a kind of mark. No DOM in here.
 
 import type { Report } from "./data";
-import { plain } from "./format";
+import { jobName, plain } from "./format";
 
 export type Found =
   | { what: "node"; text: string; node: number }
@@ -28,9 +28,10 @@ export function search(report: Report, query: string): Found[] {
     if (ranked >= 0) found.push({ rank: ranked, hit });
   };
   report.nodes.forEach(({ node }, i) => offer(node, { what: "node", text: node, node: i }));
-  report.jobs.forEach(({ job, name }, i) => {
-    const hit: Found = { what: "job", text: name ? `job ${job}: ${name}` : `job ${job}`, job: i };
-    const ranks = [String(job), `job ${job}`, name].map((text) => rank(text, words));
+  report.jobs.forEach((of, i) => {
+    const { job, name } = of;
+    const hit: Found = { what: "job", text: name ? `${jobName(of)}: ${name}` : jobName(of), job: i };
+    const ranks = [String(job), jobName(of), name].map((text) => rank(text, words));
     // A part of a number says nothing: 1 is no answer to 12.
     const exact = ranks.slice(0, 2).includes(0);
     if (exact || ranks[2] >= 0) found.push({ rank: exact ? 0 : ranks[2], hit });

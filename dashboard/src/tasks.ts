@@ -1,7 +1,7 @@
 // Tasks of a node: unpacked from the blob's varints when somebody looks at them, in slices so that a node with
 // millions of them does not hold up the page, and laid into lanes so that bars do not hide each other.
 
-import { upper, type Report } from "./data";
+import { RUN_BYTES, upper, type Report } from "./data";
 
 /** A node's runs of results, ascending by `ended`. */
 export interface NodeTasks {
@@ -24,8 +24,6 @@ export interface NodeTasks {
 const SLICE = 20_000;
 /** Runs kept unpacked: 25 bytes each. */
 const KEPT_MAX = 5_000_000;
-/** Bytes of a run in the blob, about. */
-const RUN_BYTES = 6;
 const LANES_MAX = 255;
 
 /** Reads LEB128 varints one after another; a cut one ends as 0. */

@@ -101,4 +101,7 @@ test("what changes within a frame is told once, together", () => {
   view.point(5);
   frames.forEach((run) => run());
   assert.deepEqual(told, [["window", "cursor"]]);
+  view.point(6);
+  frames[frames.length - 1]();
+  assert.deepEqual(told[1], ["cursor"]);
 });

@@ -3,7 +3,7 @@
 import type { Colours } from "../colours";
 import type { Report } from "../data";
 import { level, sumsTasks, type Level, type Scene } from "../lod";
-import { duration, percent } from "../format";
+import { duration, jobName, many, percent } from "../format";
 import { touching, type NodeTasks, type TaskStore } from "../tasks";
 import type { View } from "../view";
 import { FONT, SMALL_FONT } from "./bands";
@@ -24,7 +24,7 @@ export class Painter {
   level: Level = "bins";
   private readonly pixels: Pixels;
   private readonly stage = document.createElement("canvas");
-  private readonly meanTask: number;
+  private readonly meanRun: number;
   private readonly meanSlots: number;
   private readonly mostSlots: number;
 
@@ -36,7 +36,7 @@ export class Painter {
     private readonly rows: Rows,
   ) {
     this.pixels = new Pixels(report, colours);
-    this.meanTask = report.meanTask();
+    this.meanRun = report.meanRun();
     const slots = report.nodes.map((node) => node.slots);
     this.meanSlots = slots.reduce((sum, n) => sum + n, 0) / Math.max(1, slots.length);
     this.mostSlots = Math.max(1, ...slots);
@@ -51,7 +51,7 @@ export class Painter {
     const slots = rows * this.meanSlots;
     const share = (this.view.to - this.view.from) / this.view.span;
     const allFit = rows >= this.rows.nodes.length;
-    return { usPerPx: plane.usPerPx, widthPx: plane.inner, binUs: this.report.binWidth, taskUs: this.meanTask, slots, share, allFit };
+    return { usPerPx: plane.usPerPx, widthPx: plane.inner, binUs: this.report.binWidth, taskUs: this.meanRun, slots, share, allFit };
   }
 
   /** Chooses what to draw at this zoom, and how tall rows are in `room` pixels for that. */
@@ -121,7 +121,8 @@ export class Painter {
       pen.fillStyle = this.colours.ofTask(outcomes[tasks.tag[i] % 8] ?? "", job);
       pen.fillRect(a, y, wide, Math.max(1, lane - gap));
       if (lane < WORDS_PX || wide < 50) continue;
-      const text = `job ${this.report.jobs[job]?.job ?? "?"} · ${duration(tasks.ended[i] - tasks.begun[i])}`;
+      const what = tasks.results[i] === 1 ? duration(tasks.ended[i] - tasks.begun[i]) : many(tasks.results[i], "task");
+      const text = `${jobName(this.report.jobs[job])} · ${what}`;
       if (pen.measureText(text).width > wide - 8) continue;
       pen.fillStyle = "#fff";
       pen.fillText(text, a + 4, y + lane / 2 + 0.5);

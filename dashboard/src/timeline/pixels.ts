@@ -32,7 +32,9 @@ export class Pixels {
     }
     [this.width, this.from, this.usPerPx] = [width, from, usPerPx];
     const { binFrom, binWidth } = this.report;
-    for (let x = 0; x <= width; x++) this.bins[x] = Math.floor((from + (x + 0.5) * usPerPx - binFrom) / binWidth);
+    // A column within a bin takes the bin of its middle; one that is wider takes all bins that begin in it.
+    const shift = usPerPx > binWidth ? 0 : 0.5;
+    for (let x = 0; x <= width; x++) this.bins[x] = Math.floor((from + (x + shift) * usPerPx - binFrom) / binWidth);
   }
 
   /** Writes the row of `node` to `out` from `at` on. */

@@ -2,7 +2,7 @@
 
 import type { Report } from "../data";
 import { h } from "../dom";
-import { count, duration, many, moment, plain, type Zone } from "../format";
+import { count, duration, jobName, many, moment, plain, type Zone } from "../format";
 import { runAt, type NodeTasks } from "../tasks";
 import type { Group } from "./bands";
 
@@ -25,7 +25,7 @@ export function taskLines(report: Report, tasks: NodeTasks, t: number, lane: num
   const outcome = report.meta.outcomes[tasks.tag[i] % 8] ?? "unknown";
   const took = duration(tasks.ended[i] - tasks.begun[i]);
   const what = tasks.results[i] === 1 ? `a task, ${took}` : `${many(tasks.results[i], "task")} within ${took}`;
-  return [`${job ? `job ${job.job}${job.name ? ` ${job.name}` : ""}` : "a job"}: ${what}, ${outcome}`];
+  return [`${jobName(job)}${job?.name ? ` ${job.name}` : ""}: ${what}, ${outcome}`];
 }
 
 function markLines(group: Group, zone: Zone): string[] {

@@ -36,8 +36,10 @@ const metaOf = (page: Page): Promise<Meta> =>
 const clock = (us: number) => new Date(us / 1000).toISOString().slice(0, 19).replace("T", " ");
 
 async function cells(page: Page, summary: string): Promise<string[][]> {
-  return page.locator("details", { has: page.locator(`summary:text-is("${summary}")`) }).locator("tbody tr")
-    .evaluateAll((rows) => rows.map((row) => [...row.children].map((cell) => cell.textContent ?? "")));
+  const rows = page.locator("details", { has: page.locator(`summary:text-is("${summary}")`) }).locator("tbody tr");
+  // What opens is filled a moment later.
+  await rows.first().waitFor();
+  return rows.evaluateAll((all) => all.map((row) => [...row.children].map((cell) => cell.textContent ?? "")));
 }
 
 async function findsTheLostNode(page: Page, node: string, at: number): Promise<void> {
