@@ -32,7 +32,8 @@ fn exit_value(outcome: Outcome) -> u8 {
 
 impl Sink for Rows<'_> {
     fn item(&mut self, item: &Item) -> io::Result<()> {
-        let Item::Event(_, Event::Tasks { node, job, lo, hi, results, outcome, begun_us, ended_us, .. }) = item
+        let Item::Event(_, Event::Tasks { node, job, lo, hi, results, outcome, begun_us, ended_us, .. }) =
+            item
         else {
             return Ok(());
         };

@@ -100,7 +100,7 @@ pub(crate) fn json(value: Value<'_>) -> serde_json::Value {
 }
 
 /// The fields of a form as a JSON object.
-pub(crate) fn json_object(form: &dyn Form) -> serde_json::Map<String, serde_json::Value> {
+pub fn json_object(form: &dyn Form) -> serde_json::Map<String, serde_json::Value> {
     let mut object = serde_json::Map::new();
     form.each(&mut |name, value| {
         object.insert(name.to_owned(), json(value));

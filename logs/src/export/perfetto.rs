@@ -156,7 +156,8 @@ impl<'a> Trace<'a> {
     }
 
     fn tasks(&mut self, event: &Event) -> io::Result<()> {
-        let Event::Tasks { node, job, lo, hi, results, outcome, begun_us, ended_us, busy_us, .. } = event else {
+        let Event::Tasks { node, job, lo, hi, results, outcome, begun_us, ended_us, busy_us, .. } = event
+        else {
             return Ok(());
         };
         let begun_us = (*begun_us).min(*ended_us);

@@ -165,6 +165,9 @@ mod tests {
             axis.width_us *= 2;
         }
         assert!(axis.bin(u64::MAX) < BINS_MAX);
-        assert!(axis.split(0, u64::MAX).map(|(_, inside)| u128::from(inside)).sum::<u128>() == u128::from(u64::MAX));
+        assert!(
+            axis.split(0, u64::MAX).map(|(_, inside)| u128::from(inside)).sum::<u128>()
+                == u128::from(u64::MAX)
+        );
     }
 }

@@ -57,10 +57,13 @@ impl Blob {
         let busy = report.nodes.iter().flat_map(|node| {
             let room_us = width_us * f64::from(node.slots.max(1));
             let share = move |busy_us: &f32| f64::from(*busy_us) / room_us;
-            node.busy_bins()[..bins].iter().map(move |busy_us| [(share(busy_us) * 255.0).round().min(255.0) as u8])
+            node.busy_bins()[..bins]
+                .iter()
+                .map(move |busy_us| [(share(busy_us) * 255.0).round().min(255.0) as u8])
         });
         self.array("grid/busy", "u8", busy);
-        let worst = report.nodes.iter().flat_map(|node| node.worst()[..bins].iter().map(|shown| [shown.code()]));
+        let worst =
+            report.nodes.iter().flat_map(|node| node.worst()[..bins].iter().map(|shown| [shown.code()]));
         self.array("grid/state", "u8", worst);
     }
 

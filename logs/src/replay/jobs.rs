@@ -220,7 +220,9 @@ mod tests {
     #[test]
     fn durations_fall_between_powers_of_two() {
         let mut bins = DurationBins::default();
-        for (duration_us, results) in [(0, 1), (1, 1), (4, 2), (7, 3), (8, 1), (u64::MAX, u64::MAX), (u64::MAX, 1)] {
+        for (duration_us, results) in
+            [(0, 1), (1, 1), (4, 2), (7, 3), (8, 1), (u64::MAX, u64::MAX), (u64::MAX, 1)]
+        {
             bins.add(duration_us, results);
         }
         let bins = bins.bins();

@@ -30,10 +30,10 @@ pub use moment::Moment;
 pub use nodes::NodeLine;
 pub use page::{PageError, page, page_is_built};
 pub use report::{EpochLine, Report};
+pub(crate) use runs::varint;
 pub use series::SERIES;
 pub use shown::Shown;
 pub use state::State;
-pub(crate) use runs::varint;
 pub use timeline::Timeline;
 
 /// Why a log cannot be replayed.

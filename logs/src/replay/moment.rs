@@ -63,8 +63,10 @@ fn duration_us(text: &str) -> Option<u64> {
         [("us", 1.0), ("ms", 1e3), ("s", 1e6), ("m", 60e6), ("h", 3_600e6), ("d", 86_400e6)];
     let (mut rest, mut sum) = (text, 0.0);
     while !rest.is_empty() {
-        let (number, behind) = rest.split_at(rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len()));
-        let (unit, behind) = behind.split_at(behind.find(|c: char| c.is_ascii_digit()).unwrap_or(behind.len()));
+        let (number, behind) =
+            rest.split_at(rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len()));
+        let (unit, behind) =
+            behind.split_at(behind.find(|c: char| c.is_ascii_digit()).unwrap_or(behind.len()));
         let unit = if unit.is_empty() { "s" } else { unit };
         let (_, us) = UNITS.iter().find(|(name, _)| *name == unit)?;
         sum += number.parse::<f64>().ok()? * us;
@@ -103,7 +105,19 @@ mod tests {
 
     #[test]
     fn anything_else_is_told_how() {
-        for text in ["", "+", "noon", "25:00", "12", "+5 parsecs", "+m", "+-5s", "1969-01-01T00:00:00Z", "+1e9s", "-5m"] {
+        for text in [
+            "",
+            "+",
+            "noon",
+            "25:00",
+            "12",
+            "+5 parsecs",
+            "+m",
+            "+-5s",
+            "1969-01-01T00:00:00Z",
+            "+1e9s",
+            "-5m",
+        ] {
             assert_eq!(resolved(text), None, "{text}");
         }
         assert!("later".parse::<Moment>().unwrap_err().contains("+2h30m"));

@@ -25,13 +25,8 @@ pub const SERIES: [&str; 14] = [
 /// Figures that hold, by name.
 const HELD: [&str; 5] = ["gq", "dq", "jq", "slots", "power_mean"];
 /// Counters, by name.
-const COUNTED: [&str; 5] = [
-    "results_per_s",
-    "speed_ups_per_s",
-    "slow_downs_per_s",
-    "resent_per_s",
-    "offers_repeated_per_s",
-];
+const COUNTED: [&str; 5] =
+    ["results_per_s", "speed_ups_per_s", "slow_downs_per_s", "resent_per_s", "offers_repeated_per_s"];
 const SECOND_US: f64 = 1e6;
 
 fn held(sample: &Sample) -> [f64; 5] {
@@ -39,13 +34,7 @@ fn held(sample: &Sample) -> [f64; 5] {
 }
 
 fn counted(sample: &Sample) -> [u64; 5] {
-    [
-        sample.results_counted,
-        sample.speed_ups,
-        sample.slow_downs,
-        sample.resent,
-        sample.offers_repeated,
-    ]
+    [sample.results_counted, sample.speed_ups, sample.slow_downs, sample.resent, sample.offers_repeated]
 }
 
 /// All series in the making.
@@ -118,7 +107,8 @@ impl Series {
 
     /// After the bins have doubled their width.
     pub(crate) fn double(&mut self) {
-        let more = [&mut self.busy_us, &mut self.units, &mut self.held_us, &mut self.counted_us, &mut self.told_us];
+        let more =
+            [&mut self.busy_us, &mut self.units, &mut self.held_us, &mut self.counted_us, &mut self.told_us];
         self.held.iter_mut().chain(&mut self.counted).chain(more).for_each(Sums::double);
         self.nodes_up.double();
         self.nodes.double();
@@ -176,7 +166,11 @@ mod tests {
         let values = |name| series.values(name, 3);
         assert_eq!(values("gq")[..2], [6.0, 16.0 / 3.0 * 1.0], "until the end of the epoch");
         assert_eq!(values("nodes_up")[..2], [2.0, 2.0]);
-        assert_eq!(values("results_per_s")[..2], [(50.0 + 5.0) / 20.0, 0.5], "a counter that fell began anew");
+        assert_eq!(
+            values("results_per_s")[..2],
+            [(50.0 + 5.0) / 20.0, 0.5],
+            "a counter that fell began anew"
+        );
         assert_eq!(values("slots_busy")[..2], [1.5, 0.0]);
         assert_eq!(values("units_per_s")[..2], [15.0, 20.0]);
         assert!(SERIES.iter().all(|name| values(name)[2].is_nan()), "nothing is known of the rest");

@@ -200,7 +200,16 @@ fn node_event(node: &mut Node, event: &Event) {
         }
         Event::NodeBusy { .. } => node.idle = None,
         Event::NodeLoad {
-            tasks, queued, power, load, idle_us, tasks_done, units_done, speed_ups, slow_downs, ..
+            tasks,
+            queued,
+            power,
+            load,
+            idle_us,
+            tasks_done,
+            units_done,
+            speed_ups,
+            slow_downs,
+            ..
         } => {
             (node.tasks, node.queued, node.power) = (*tasks, *queued, *power);
             (node.load, node.idle_us) = (load.clone(), *idle_us);

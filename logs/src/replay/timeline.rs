@@ -3,6 +3,7 @@
 
 use starfarm_events::{Event, Outcome, Snapshot};
 
+use super::at_us;
 use super::bins::Axis;
 use super::jobs::Jobs;
 use super::marks::Marks;
@@ -10,7 +11,6 @@ use super::nodes::{NODES_MAX, Nodes, TasksOf, by_number};
 use super::report::{EpochLine, Report};
 use super::runs::Run;
 use super::series::{SERIES, Series};
-use super::at_us;
 use crate::{Item, Note, NoteKind, Opening};
 
 /// Resolution of runs of results, unless there are too many.
@@ -169,7 +169,8 @@ impl Timeline {
     }
 
     fn tasks(&mut self, event: &Event) {
-        let Event::Tasks { node, job, lo, hi, results, outcome, begun_us, ended_us, busy_us, .. } = event else {
+        let Event::Tasks { node, job, lo, hi, results, outcome, begun_us, ended_us, busy_us, .. } = event
+        else {
             return;
         };
         if !self.counts() {
@@ -220,7 +221,8 @@ impl Timeline {
 
     fn note(&mut self, note: &Note) {
         // A log that is still written has no end yet; it is partial all the same.
-        self.is_partial |= matches!(note.kind, NoteKind::Cut | NoteKind::Missing | NoteKind::Skipped | NoteKind::TimeBack);
+        self.is_partial |=
+            matches!(note.kind, NoteKind::Cut | NoteKind::Missing | NoteKind::Skipped | NoteKind::TimeBack);
         match self.notes.len() < NOTES_MAX {
             true => self.notes.push(note.to_string()),
             false => self.notes_left_out += 1,
@@ -291,7 +293,9 @@ impl Timeline {
             notes.push(format!("states that lasted less than {seconds} s are not drawn: there are too many"));
         }
         if self.opening.is_some() && !self.is_closed && !self.is_partial && self.end_us.is_none() {
-            notes.push("the last segment is not closed: its scheduler still writes it, or was killed".to_owned());
+            notes.push(
+                "the last segment is not closed: its scheduler still writes it, or was killed".to_owned(),
+            );
         }
         notes
     }

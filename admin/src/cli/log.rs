@@ -1,0 +1,73 @@
+//! `starfarm log`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use starfarm_logs::replay::Moment;
+
+/// `starfarm log`.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Log {
+    /// Show what a log tells: in the terminal, as a page, or the farm's state at a moment
+    Replay(Replay),
+    /// Check a log against its schema
+    Validate(LogArg),
+    /// Write a log in another format
+    Export(Export),
+    /// Print the XML schema of logs
+    Schema,
+}
+
+/// A log.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct LogArg {
+    /// A segment, or the folder that the scheduler logs to
+    #[arg(value_name = "FILE|DIR")]
+    pub(crate) log: PathBuf,
+}
+
+/// `starfarm log replay`.
+#[derive(Args, Debug)]
+pub(crate) struct Replay {
+    #[command(flatten)]
+    pub(crate) log: LogArg,
+    /// Write a page that shows it in a browser; it needs nothing else
+    #[arg(long, value_name = "OUT")]
+    pub(crate) html: Option<PathBuf>,
+    /// Show it in the terminal [default unless --html or --at is given]
+    #[arg(long)]
+    pub(crate) text: bool,
+    /// Print the farm's state at a moment: 2026-11-21T13:05:00Z, 13:05 of the log's first day, or +15m from its begin
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["html", "text", "from", "to"])]
+    pub(crate) at: Option<Moment>,
+    /// Begin there
+    #[arg(long, value_name = "TIME")]
+    pub(crate) from: Option<Moment>,
+    /// End there
+    #[arg(long, value_name = "TIME")]
+    pub(crate) to: Option<Moment>,
+}
+
+/// `starfarm log export`.
+#[derive(Args, Debug)]
+pub(crate) struct Export {
+    #[command(flatten)]
+    pub(crate) log: LogArg,
+    /// The format
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) format: ExportFormat,
+    /// Write it here instead of to standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// A format that a log is written in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// A JSON object a line, for each entry
+    Jsonl,
+    /// The columns of GNU parallel's --joblog, a row for each run of results
+    Tsv,
+    /// A trace for ui.perfetto.dev
+    Perfetto,
+}

@@ -1,0 +1,317 @@
+//! `starfarm log replay --text`: a whole log on a page or two of a terminal.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde::Serialize;
+use starfarm_logs::Utc;
+use starfarm_logs::replay::{EpochLine, JobLine, Mark, NodeLine, Report};
+use unicode_width::UnicodeWidthStr;
+
+use super::plot;
+use crate::human;
+use crate::output::Document;
+use crate::output::table::{Cell, Table, left, right};
+
+/// Nodes, jobs and marks that are shown at most.
+const NODES_MAX: usize = 16;
+const JOBS_MAX: usize = 12;
+const MARKS_MAX: usize = 16;
+/// Columns for names, and for the largest value behind a line of bars.
+const NAME_COLUMNS_MAX: usize = 16;
+const VALUE_COLUMNS: usize = 14;
+
+/// Series that are drawn, with their names; those that a farm can do without only where they are not zero.
+const LINES: [(&str, &str, bool); 10] = [
+    ("nodes_up", "nodes up", true),
+    ("slots_busy", "slots busy", true),
+    ("gq", "gq", true),
+    ("dq", "dq", true),
+    ("results_per_s", "results/s", true),
+    ("units_per_s", "units/s", true),
+    ("speed_ups_per_s", "speed-ups/s", false),
+    ("slow_downs_per_s", "slow-downs/s", false),
+    ("resent_per_s", "resent/s", false),
+    ("offers_repeated_per_s", "repeated/s", false),
+];
+
+/// A log over time, for so many columns.
+pub(super) struct Replayed<'a> {
+    pub(super) report: &'a Report,
+    pub(super) width: usize,
+}
+
+impl Document for Replayed<'_> {
+    const NAME: &'static str = "log-replay";
+
+    fn table(&self, color: bool) -> String {
+        let parts = [
+            self.head(),
+            self.jobs(color),
+            self.nodes(color),
+            self.lines(),
+            self.node_table(color),
+            self.durations(),
+            self.marks(),
+        ];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
+    }
+
+    /// A script wants JSON here.
+    fn quiet(&self) -> String {
+        String::new()
+    }
+}
+
+impl Replayed<'_> {
+    fn head(&self) -> String {
+        let report = self.report;
+        let span_us = report.to_us - report.from_us;
+        let epochs = match &report.epochs[..] {
+            [] => "no epoch".to_owned(),
+            [one] => format!("epoch {}", one.epoch),
+            [first, .., last] => format!("{} epochs, {} to {}", report.epochs.len(), first.epoch, last.epoch),
+        };
+        let complete = if report.complete { "complete" } else { "not complete" };
+        let mut text = format!(
+            "farm {}  {epochs}  log {complete}\n{} to {}  {}\n",
+            human::printable(&report.farm),
+            Utc(report.from_us),
+            Utc(report.to_us),
+            human::seconds(span_us as f64 / 1e6)
+        );
+        for note in &report.notes {
+            let _ = writeln!(text, "note: {}", human::printable(note));
+        }
+        text
+    }
+
+    fn jobs(&self, color: bool) -> String {
+        let mut table = Table::new(&[
+            right("job"),
+            left("name"),
+            left("state"),
+            right("units"),
+            right("done"),
+            right("failed"),
+            right("hits"),
+            right("took"),
+            left("certificate"),
+        ]);
+        let jobs = &self.report.jobs;
+        for job in jobs.iter().take(JOBS_MAX) {
+            let took_us = job.started_us.zip(job.ended_us).map(|(from, to)| to.saturating_sub(from));
+            let verdict = job.certificate.as_ref().and_then(|fields| fields.get("verdict")?.as_str());
+            table.push(vec![
+                Cell::new(job.job.to_string()),
+                Cell::new(plot::fit(&human::printable(&job.name), NAME_COLUMNS_MAX).trim_end()),
+                Cell::state(job.state().unwrap_or("-")),
+                Cell::new(human::units(&job.units)),
+                Cell::new(human::share(&job.done, &job.units)),
+                Cell::new(human::units(&job.failed)),
+                Cell::new(human::count(job.hits as f64)),
+                Cell::new(human::seconds_if_known(took_us.map(|us| us as f64 / 1e6))),
+                Cell::new(verdict.unwrap_or("-").replace('_', " ")),
+            ]);
+        }
+        match jobs.len() {
+            0 => String::new(),
+            count => table.render(color) + &more(count, JOBS_MAX, "jobs"),
+        }
+    }
+
+    /// The nodes to show, in the order of their names: those with most trouble, where not all have room.
+    fn shown(&self) -> Vec<&NodeLine> {
+        let mut order: Vec<(usize, &NodeLine)> = self.report.nodes.iter().enumerate().collect();
+        let trouble = |node: &NodeLine| (node.times_lost, node.lost_us, node.suspect_us, node.resent);
+        order.sort_by_key(|(_, node)| Reverse(trouble(node)));
+        order.truncate(NODES_MAX);
+        order.sort_by_key(|(at, _)| *at);
+        order.into_iter().map(|(_, node)| node).collect()
+    }
+
+    /// Columns for names, and for pictures beside them.
+    fn columns(&self) -> (usize, usize) {
+        let lines = LINES.iter().map(|(_, name, _)| name.width());
+        let names = self.shown().into_iter().map(|node| human::printable(&node.name).width());
+        let name = lines.chain(names).max().unwrap_or(0).min(NAME_COLUMNS_MAX);
+        (name, self.width - name - VALUE_COLUMNS - 3)
+    }
+
+    fn nodes(&self, color: bool) -> String {
+        let shown = self.shown();
+        if shown.is_empty() {
+            return "no nodes\n".to_owned();
+        }
+        let (name_columns, columns) = self.columns();
+        let mut text = String::new();
+        for node in &shown {
+            let name = plot::fit(&human::printable(&node.name), name_columns);
+            let row = plot::row(self.report, node, columns, color);
+            let used = format!("{:>3.0} % busy", node.utilisation() * 100.0);
+            let _ = writeln!(text, "{name} ▕{row}▏{used}");
+        }
+        let _ = writeln!(text, "{} {}", " ".repeat(name_columns + 1), plot::axis(self.report, columns));
+        let _ = writeln!(text, "{}", plot::legend(color));
+        match self.report.nodes.len().saturating_sub(shown.len()) {
+            0 => {}
+            left => {
+                let _ = writeln!(text, "and {left} more nodes, which had less trouble");
+            }
+        }
+        text
+    }
+
+    fn lines(&self) -> String {
+        let (name_columns, columns) = self.columns();
+        let mut text = String::new();
+        for (series, name, always) in LINES {
+            let values = self.report.series(series);
+            let largest = plot::largest(values);
+            if values.is_empty() || (largest == 0.0 && !always) {
+                continue;
+            }
+            let (name, bars) = (plot::fit(name, name_columns), plot::bars(values, columns));
+            let _ = writeln!(text, "{name} ▕{bars}▏max {}", human::count(f64::from(largest)));
+        }
+        let _ = writeln!(text, "{} {}", " ".repeat(name_columns + 1), plot::axis(self.report, columns));
+        text
+    }
+
+    fn node_table(&self, color: bool) -> String {
+        let shown = self.shown();
+        if shown.is_empty() {
+            return String::new();
+        }
+        let mut table = Table::new(&[
+            left("node"),
+            right("slots"),
+            right("tasks"),
+            right("units"),
+            right("busy"),
+            right("idle"),
+            right("suspect"),
+            right("lost"),
+            right("times lost"),
+            right("resent"),
+            right("feedback"),
+        ]);
+        let time =
+            |us: u64| Cell::new(if us == 0 { "-".to_owned() } else { human::seconds(us as f64 / 1e6) });
+        for node in shown {
+            let (speed_ups, slow_downs) = node.feedback();
+            table.push(vec![
+                Cell::new(plot::fit(&human::printable(&node.name), NAME_COLUMNS_MAX).trim_end()),
+                Cell::new(node.slots.to_string()),
+                Cell::new(human::count(node.tasks_done() as f64)),
+                Cell::new(human::count(node.units_done() as f64)),
+                Cell::new(format!("{:.0} %", node.utilisation() * 100.0)),
+                time(node.idle_us.iter().sum()),
+                time(node.suspect_us),
+                time(node.lost_us),
+                Cell::new(node.times_lost.to_string()),
+                Cell::new(human::count(node.resent as f64)),
+                Cell::new(format!("+{speed_ups} -{slow_downs}")),
+            ]);
+        }
+        table.render(color)
+    }
+
+    fn durations(&self) -> String {
+        let mut text = String::new();
+        for job in self.report.jobs.iter().filter(|job| job.results > 0).take(JOBS_MAX) {
+            let bins = job.durations.bins();
+            let (Some((first, _)), Some((last, _))) = (bins.first(), bins.last()) else { continue };
+            let counts: Vec<f32> = bins.iter().map(|(_, count)| *count as f32).collect();
+            let _ = writeln!(
+                text,
+                "durations of job {}: {} {} {}  median about {}, {} results",
+                job.job,
+                human::seconds(*first as f64 / 1e6),
+                plot::bars(&counts, counts.len()),
+                human::seconds(last.saturating_mul(2) as f64 / 1e6),
+                human::seconds(median(&bins) as f64 / 1e6),
+                human::count(job.results as f64)
+            );
+        }
+        text
+    }
+
+    fn marks(&self) -> String {
+        let report = self.report;
+        let mut of_kind: BTreeMap<&str, usize> = BTreeMap::new();
+        report.marks.iter().for_each(|mark| *of_kind.entry(mark.kind).or_default() += 1);
+        let mut order: Vec<(usize, &Mark)> = report.marks.iter().enumerate().collect();
+        // The rarer the kind, the more it says.
+        order.sort_by_key(|(at, mark)| (of_kind[mark.kind], *at));
+        order.truncate(MARKS_MAX);
+        order.sort_by_key(|(at, _)| *at);
+        let span_us = report.to_us - report.from_us;
+        let mut text = String::new();
+        for (_, mark) in &order {
+            let line = format!("{}  {}", plot::clock(mark.at_us, span_us), human::printable(&mark.text));
+            text.push_str(plot::fit(&line, self.width).trim_end());
+            text.push('\n');
+        }
+        let left_out = report.marks_left_out + (report.marks.len() - order.len()) as u64;
+        if left_out > 0 {
+            let _ = writeln!(text, "and {} more, of the commoner kinds", human::count(left_out as f64));
+        }
+        text
+    }
+}
+
+fn more(count: usize, shown: usize, what: &str) -> String {
+    match count.saturating_sub(shown) {
+        0 => String::new(),
+        left => format!("and {left} more {what}\n"),
+    }
+}
+
+/// The middle of the bin that holds the median.
+fn median(bins: &[(u64, u64)]) -> u64 {
+    let all: u128 = bins.iter().map(|(_, count)| u128::from(*count)).sum();
+    let mut before = 0;
+    for (from_us, count) in bins {
+        before += u128::from(*count);
+        if before * 2 >= all {
+            return from_us.saturating_add(from_us / 2);
+        }
+    }
+    0
+}
+
+impl Serialize for Replayed<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Summary<'a> {
+            farm: &'a str,
+            program: &'a str,
+            from_us: u64,
+            to_us: u64,
+            complete: bool,
+            notes: &'a [String],
+            epochs: &'a [EpochLine],
+            jobs: &'a [JobLine],
+            nodes: &'a [NodeLine],
+            marks: &'a [Mark],
+            marks_left_out: u64,
+        }
+        let report = self.report;
+        Summary {
+            farm: &report.farm,
+            program: &report.program,
+            from_us: report.from_us,
+            to_us: report.to_us,
+            complete: report.complete,
+            notes: &report.notes,
+            epochs: &report.epochs,
+            jobs: &report.jobs,
+            nodes: &report.nodes,
+            marks: &report.marks,
+            marks_left_out: report.marks_left_out,
+        }
+        .serialize(serializer)
+    }
+}
