@@ -73,6 +73,26 @@ pub(crate) enum Command {
     /// Measure
     #[command(subcommand)]
     Bench(Bench),
+    /// Print a shell's completions: what Tab offers
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual page, or write the pages of all commands
+    #[command(hide = true)]
+    Man {
+        /// Write them here, as NAME.1
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
+}
+
+/// A shell that completions are made for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Shell {
+    Bash,
+    Zsh,
+    Fish,
 }
 
 /// `starfarm run`.
@@ -184,6 +204,8 @@ pub(crate) struct JobArg {
 pub(crate) enum Job {
     /// Show all that is known of it
     Show(JobArg),
+    /// Say why it waits or runs as it does, and why its tasks have their size
+    Explain(JobArg),
     /// Wait until it has ended; exit code 1 if units failed
     Wait {
         #[command(flatten)]
@@ -226,6 +248,8 @@ pub(crate) struct NodeArg {
 pub(crate) enum Node {
     /// Show all that is known of it
     Show(NodeArg),
+    /// Say why it idles, how much it may hold, or why it is kept out
+    Explain(NodeArg),
     /// Give it no more tasks
     Drain(NodeArg),
     /// Give it tasks again

@@ -35,6 +35,7 @@ fn the_names_of_the_contract() {
         starfarm jobs
         starfarm job
         starfarm job show ID
+        starfarm job explain ID
         starfarm job wait ID --timeout
         starfarm job cancel ID
         starfarm job pause ID
@@ -46,6 +47,7 @@ fn the_names_of_the_contract() {
         starfarm nodes
         starfarm node
         starfarm node show NAME
+        starfarm node explain NAME
         starfarm node drain NAME
         starfarm node resume NAME
         starfarm node forget NAME
@@ -59,6 +61,8 @@ fn the_names_of_the_contract() {
         starfarm plan --slots --speed --size --target-seconds --tasks
         starfarm bench
         starfarm bench dispatch --tasks --nodes --slots --no-journal
+        starfarm completions SHELL
+        starfarm man --out
     "#]].assert_eq(&(lines.join("\n") + "\n"));
 }
 

@@ -1,9 +1,9 @@
 //! `starfarm jobs` and `starfarm job`.
 
-use starfarm_protocol::admin::{JobInfo, JobVerb, NodeInfo};
+use starfarm_protocol::admin::{JobInfo, JobVerb, NodeInfo, Subject};
 use starfarm_protocol::ids::JobId;
 
-use super::{Context, wait};
+use super::{Context, explain, wait};
 use crate::cli::Job;
 use crate::failure::{Exit, Failure};
 use crate::human;
@@ -60,6 +60,7 @@ pub(crate) fn list(context: &mut Context) -> Result<Exit, Failure> {
 pub(crate) fn run(context: &mut Context, command: &Job) -> Result<Exit, Failure> {
     match command {
         Job::Show(job) => show(context, job.id),
+        Job::Explain(job) => explain::run(context, Subject::Job(job.id)),
         Job::Wait { job, timeout } => {
             let job =
                 wait::until_end(&mut context.connect()?, job.id, wait::Look::ForProgress, *timeout, |_| {

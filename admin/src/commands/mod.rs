@@ -4,8 +4,10 @@
 mod audit;
 mod bench;
 mod daemons;
+mod explain;
 pub(crate) mod job;
 mod keys;
+mod manual;
 mod nodes;
 mod plan;
 mod results;
@@ -93,5 +95,7 @@ fn carry_out(context: &mut Context, command: Command) -> Result<Exit, Failure> {
         Command::Audit(audit) => audit::run(context, &audit),
         Command::Plan(plan) => plan::run(context, &plan),
         Command::Bench(Bench::Dispatch(dispatch)) => bench::run(context, &dispatch),
+        Command::Completions { shell } => manual::completions(context, shell),
+        Command::Man { out } => manual::pages(context, out.as_deref()),
     }
 }

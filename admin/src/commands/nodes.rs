@@ -1,8 +1,8 @@
 //! `starfarm nodes` and `starfarm node`.
 
-use starfarm_protocol::admin::{NodeInfo, NodeVerb};
+use starfarm_protocol::admin::{NodeInfo, NodeVerb, Subject};
 
-use super::Context;
+use super::{Context, explain};
 use crate::cli::Node;
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
@@ -63,6 +63,7 @@ pub(crate) fn list(context: &mut Context) -> Result<Exit, Failure> {
 pub(crate) fn run(context: &mut Context, command: &Node) -> Result<Exit, Failure> {
     match command {
         Node::Show(node) => show(context, &node.name),
+        Node::Explain(node) => explain::run(context, Subject::Node(node.name.clone())),
         Node::Drain(node) => steer(context, &node.name, NodeVerb::Drain),
         Node::Resume(node) => steer(context, &node.name, NodeVerb::Resume),
         Node::Forget(node) => steer(context, &node.name, NodeVerb::Forget),

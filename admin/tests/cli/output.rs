@@ -10,7 +10,7 @@ use crate::program::Folder;
 use crate::schemas::Schemas;
 
 /// Commands that print, and the schema that their output keeps to.
-const DOCUMENTS: [(&str, &str); 15] = [
+const DOCUMENTS: [(&str, &str); 17] = [
     ("jobs", "jobs"),
     ("job show 1", "jobs"),
     ("job wait 2", "jobs"),
@@ -24,6 +24,8 @@ const DOCUMENTS: [(&str, &str); 15] = [
     ("key list", "keys"),
     ("key add --role observer", "join-file"),
     ("results 1", "results"),
+    ("job explain 1", "explanation"),
+    ("node explain lab-7", "explanation"),
     ("status", "status"),
     ("submit --range 0..3 -- true {}", "submitted"),
 ];
@@ -101,6 +103,7 @@ fn exit_codes_of_the_contract() {
         ("job cancel 4", 4),
         ("results 4", 4),
         ("node show lab-9", 4),
+        ("node explain lab-9", 4),
         ("job cancel 5", 5),
         ("job resume 6", 6),
         ("job wait 1 --timeout 0.01", 124),
