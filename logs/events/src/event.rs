@@ -104,7 +104,7 @@ events! {
         /// Node.
         node: Name,
     }
-    /// How a node does: every minute, where anything changed.
+    /// How a node does, where anything changed: once a minute, on a large farm once in up to ten.
     NodeLoad = "node_load" {
         /// Node.
         node: Name,

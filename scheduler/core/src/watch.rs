@@ -17,8 +17,12 @@ use crate::node::Node;
 use crate::result::Verdict;
 use crate::task::{NOBODY, NodeId, State};
 
-/// Periods between two reports of a node's load.
-const LOAD_PERIODS: u64 = 6;
+/// Periods between two reports of a node's load, at least ...
+const LOAD_PERIODS_MIN: usize = 6;
+/// ... and at most. Between these a period tells of as many nodes: 300 nodes would else fill half of the log.
+const LOAD_PERIODS_MAX: usize = 60;
+/// See [`LOAD_PERIODS_MAX`].
+const LOADS_PER_PERIOD: usize = 10;
 /// Results that follow each other within this time are told as one, where their units do.
 const TOGETHER_US: u64 = 1_000_000;
 
@@ -98,9 +102,9 @@ impl Farm {
         }
         let jobs = &self.jobs;
         self.watched.jobs.retain(|id, _| jobs.contains_key(id));
-        if self.watched.periods.is_multiple_of(LOAD_PERIODS) {
-            self.nodes.values_mut().for_each(|node| tell_load(node, now_us, deeds));
-        }
+        let every = (self.nodes.len() / LOADS_PER_PERIOD).clamp(LOAD_PERIODS_MIN, LOAD_PERIODS_MAX);
+        let first = self.watched.periods as usize % every;
+        self.nodes.values_mut().skip(first).step_by(every).for_each(|node| tell_load(node, now_us, deeds));
     }
 
     /// Why node `id` has no task; none where it has, or is not there to compute.
@@ -416,4 +420,6 @@ fn rounded(power: f64) -> f64 {
     (power * 1e3).round() / 1e3
 }
 
-const _: () = assert!(PERIOD_US * LOAD_PERIODS == 60_000_000, "loads are told once a minute");
+const _: () =
+    assert!(PERIOD_US * LOAD_PERIODS_MIN as u64 == 60_000_000, "a small farm's loads are told once a minute");
+const _: () = assert!(PERIOD_US * LOAD_PERIODS_MAX as u64 == 600_000_000, "any farm's once in ten minutes");
