@@ -280,7 +280,7 @@ fn heartbeats_of_a_welcomed_worker_tell_its_load_and_every_minute_what_its_machi
         "session\n welcome\n at 500\n offer 1 0+10\n at 1700\n part 0 1 0+10\n end 0 1\n at 1750\n ack 1 1\n at 3100
          session\n welcome epoch 2\n at 4000",
     );
-    let told: Vec<_> = log.lines().filter_map(|line| Some(line.split_once("load")?.1)).collect();
+    let told: Vec<_> = log.lines().filter_map(|line| Some(line.split_once("load ")?.1)).collect();
     expect![[r#"
          [500, 0] idle 0 ms; facts lab-7; beat 2 waiting 0 holds [1:0+10]
          [700, 0] idle 300 ms; beat 3 waiting 0 holds []
