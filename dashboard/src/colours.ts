@@ -48,6 +48,22 @@ const pixel = ([r, g, b]: Rgb) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0
 /** Shades of busy that a pixel can have. */
 export const SHADES = 256;
 
+/** What marks are about, the worst first, and the word whose colour they have. */
+const MARKS: [RegExp, string][] = [
+  [/lost|failed|conflict|refused|dropped/, "lost"],
+  [/suspect|stalled|expired|skew|superseded/, "suspect"],
+  [/quarantine/, "quarantined"],
+  [/draining|left/, "draining"],
+  [/back|joined|certificate|hit/, "busy"],
+  [/job/, "running"],
+];
+
+/** How bad a kind of mark is: 0 is the worst. */
+export function markRank(kind: string): number {
+  const rank = MARKS.findIndex(([pattern]) => pattern.test(kind));
+  return rank < 0 ? MARKS.length : rank;
+}
+
 export class Colours {
   readonly hidden = new Set<Class>();
   /** Severity of each code: the greater wins where states share a pixel. */
@@ -129,15 +145,7 @@ export class Colours {
 
   /** Of a mark, by what it is about. */
   ofMark(kind: string): string {
-    const words: [RegExp, string][] = [
-      [/lost|failed|conflict|refused|dropped/, "lost"],
-      [/suspect|stalled|expired|skew|superseded/, "suspect"],
-      [/quarantine/, "quarantined"],
-      [/draining|left/, "draining"],
-      [/back|joined|certificate|hit/, "busy"],
-      [/job/, "running"],
-    ];
-    const found = words.find(([pattern]) => pattern.test(kind));
+    const found = MARKS[markRank(kind)];
     return found ? this.ofWord(found[1]) : this.muted;
   }
 }

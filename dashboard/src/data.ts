@@ -140,10 +140,10 @@ export class Report {
     return this.meta.states[code] ?? "unknown";
   }
 
-  /** Share of its slots' time that `node` computed while it was up: 0..1. */
+  /** Share of its slots' time that `node` computed while it was up: 0..1; not a number where nobody knows. */
   utilisation(node: NodeMeta): number {
     const room = node.up_us * node.slots;
-    return room > 0 ? Math.min(1, node.busy_us / room) : 0;
+    return room > 0 ? Math.min(1, node.busy_us / room) : NaN;
   }
 
   /** How long a bar is, about: of a task, or of the many short ones that are one run; the span where there is none. */

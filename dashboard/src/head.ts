@@ -27,7 +27,7 @@ function facts(report: Report): [string, string][] {
   const results = nodes.reduce((sum, node) => sum + node.results, 0);
   const lost = nodes.filter((node) => node.times_lost > 0).length;
   return [
-    ["nodes", `${count(nodes.length)} with ${many(slots, "slot")}`],
+    ["nodes", slots > 0 ? `${count(nodes.length)} with ${many(slots, "slot")}` : count(nodes.length)],
     ["lost at some time", many(lost, "node")],
     ["utilisation", percent(utilisation(report))],
     ["results", count(results)],

@@ -62,10 +62,10 @@ function columns(report: Report, colours: Colours, view: View): Column<NodeMeta>
     ({ title, key: of, cell: text, number: true, help });
   return [
     { title: "node", cell: (node) => node.node, key: (node) => node.node },
-    number("slots", (node) => node.slots, (node) => count(node.slots)),
+    number("slots", (node) => node.slots, (node) => (node.slots > 0 ? count(node.slots) : "–")),
     { ...number("tasks", (node) => node.tasks_done, () => ""), cell: (node) => measured(count(node.tasks_done), node.tasks_done / most) },
     number("units", (node) => Number(node.units_done), (node) => count(node.units_done)),
-    number("utilisation", (node) => report.utilisation(node), (node) => percent(report.utilisation(node)), "Computing time, of the time of its slots while it was up"),
+    number("utilisation", (node) => report.utilisation(node) || 0, (node) => percent(report.utilisation(node)), "Computing time, of the time of its slots while it was up"),
     { title: "how its time went", cell: (node) => bar(parts(node, colours), view) },
     number("idle", (node) => idle(node), (node) => duration(idle(node)), "Up, and without a task"),
     number("times lost", (node) => node.times_lost, (node) => count(node.times_lost)),

@@ -7,6 +7,8 @@ import { filter } from "../src/marks";
 import { search } from "../src/search";
 import { statesAt } from "../src/words";
 import { Rows } from "../src/timeline/rows";
+import type { Mark } from "../src/contract";
+import { groupText } from "../src/timeline/bands";
 import { fill, KILLED, makeFarm, FROM_US } from "./fixture";
 
 const FARM = makeFarm({ nodes: 12, hours: 40, slots: 2, taskUs: 600e6 });
@@ -96,6 +98,13 @@ test("rows fit the room, or are as tall as was asked, and those in sight cover i
   assert.deepEqual(rows.inSight(100, 120), [2, 6]);
   rows.grow(2);
   assert.equal(rows.fit(120, 0), 80);
+});
+
+test("marks that stand together are told by the worst of them", () => {
+  const mark = (kind: string): Mark => ({ at_us: 0, kind, node: null, job: null, text: "" });
+  assert.equal(groupText([mark("node_back")]), "node back");
+  assert.equal(groupText([mark("node_joined"), mark("node_joined"), mark("node_lost"), mark("job_submitted")]), "node lost +3");
+  assert.equal(groupText([mark("node_lost"), mark("node_lost")]), "2 × node lost");
 });
 
 test("the verdict counts every job once", () => {

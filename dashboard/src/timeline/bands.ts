@@ -1,6 +1,6 @@
 // What stands above the rows: the time axis, the band of marks, and the borders of epochs through all of it.
 
-import type { Colours } from "../colours";
+import { markRank, type Colours } from "../colours";
 import type { Mark } from "../contract";
 import { upper, type Report } from "../data";
 import { day, plain, type Zone } from "../format";
@@ -92,14 +92,14 @@ export class Bands {
     pen.textAlign = "left";
     const y = AXIS + 10;
     this.groups.forEach(({ x, marks }, i) => {
-      pen.fillStyle = this.colours.ofMark(rarest(marks).kind);
+      pen.fillStyle = this.colours.ofMark(worst(marks).kind);
       pen.beginPath();
       pen.moveTo(x, TOP - 1);
       pen.lineTo(x - 4, TOP - 8);
       pen.lineTo(x + 4, TOP - 8);
       pen.fill();
       const room = (this.groups[i + 1]?.x ?? plane.width) - x - 10;
-      const text = marks.length === 1 ? plain(marks[0].kind) : `${marks.length} × ${plain(rarest(marks).kind)}`;
+      const text = groupText(marks);
       if (pen.measureText(text).width > room) return;
       pen.fillStyle = this.colours.muted;
       pen.fillText(text, x + 6, y);
@@ -125,9 +125,17 @@ export class Bands {
   }
 }
 
-/** The mark of the kind that is rarest among `marks`: what is common is seen anyway. */
-export function rarest(marks: Mark[]): Mark {
+/** The kind that stands for `marks`: the worst, and the rarer of two that are as bad; and how many are of it. */
+export function worst(marks: Mark[]): { kind: string; count: number } {
   const counts = new Map<string, number>();
   for (const { kind } of marks) counts.set(kind, (counts.get(kind) ?? 0) + 1);
-  return marks.reduce((best, mark) => ((counts.get(mark.kind) ?? 0) < (counts.get(best.kind) ?? 0) ? mark : best), marks[0]);
+  const [kind, count] = [...counts].sort(([a, n], [b, m]) => markRank(a) - markRank(b) || n - m)[0];
+  return { kind, count };
+}
+
+/** `node lost`, `7 × node lost`, `node lost +3`. */
+export function groupText(marks: Mark[]): string {
+  const { kind, count } = worst(marks);
+  const rest = marks.length - count;
+  return `${count > 1 ? `${count} × ` : ""}${plain(kind)}${rest > 0 ? ` +${rest}` : ""}`;
 }

@@ -41,6 +41,7 @@ export class Timeline {
   private readonly bands: Bands;
   private readonly painter: Painter;
   private readonly store: TaskStore;
+  private readonly barsKey = h("span", { class: "bars-key", hidden: true });
   private readonly said = h("output", { class: "said", "aria-live": "polite" });
   private measured: [number, number] | null = null;
   private rulerOn = false;
@@ -61,6 +62,7 @@ export class Timeline {
     this.overview = new Overview(report, view, colours);
     const stage = h("div", { class: "stage" }, this.scroller, this.line, this.ruler, this.tooltip.element);
     this.element = h("div", { class: "timeline" }, h("div", { class: "tools" }, this.controls(), this.legend()), this.overview.element, stage, this.said);
+    this.fillBarsKey();
     listen({
       view,
       plane: this.plane,
@@ -90,7 +92,10 @@ export class Timeline {
   }
 
   private changed(changes: ReadonlySet<Change>): void {
-    if (changes.has("theme")) this.overview.draw(this.plane.width);
+    if (changes.has("theme")) {
+      this.overview.draw(this.plane.width);
+      this.fillBarsKey();
+    }
     if (changes.has("window")) this.overview.frame();
     // What was under the pointer has moved away.
     if (changes.has("window")) this.hover(this.pointer);
@@ -137,6 +142,7 @@ export class Timeline {
     this.bands.epochs(pen, this.plane, high);
     this.bands.marksBand(pen, this.plane);
     this.canvas.dataset.level = this.painter.level;
+    this.barsKey.hidden = this.painter.level !== "tasks";
   }
 
   /** Changes the height of rows so that the row under the pointer, or the picked one, stays where it is. */
@@ -321,7 +327,17 @@ export class Timeline {
       return made;
     };
     const chips = LEGEND.filter(([kind]) => seen.has(kind)).map(chip);
-    return h("div", { class: "legend", role: "group", "aria-label": "Legend: press a state to show or hide it" }, ...chips);
+    return h("div", { class: "legend", role: "group", "aria-label": "Legend: press a state to show or hide it" }, ...chips, this.barsKey);
+  }
+
+  /** What the colours of bars mean; there are bars only from near. */
+  private fillBarsKey(): void {
+    const { outcomes } = this.report.meta;
+    this.barsKey.replaceChildren("tasks: ", ...outcomes.map((outcome) => {
+      const face = h("i", {});
+      face.style.background = this.colours.ofTask(outcome, 0);
+      return h("span", {}, face, plain(outcome));
+    }));
   }
 
   /** Says to those who do not see the canvas what is on it. */
