@@ -66,6 +66,8 @@ pub(crate) enum Command {
     Results(JobArg),
     /// Print the farm's figures
     Status,
+    /// Watch the farm on the screen: jobs, nodes and what happens; `?` shows the keys
+    Top(Top),
     /// Prove from ledger and journal alone that each unit of each ended job was counted once
     Audit(Audit),
     /// Measure this machine's time per dispatch and say how many nodes it could carry
@@ -304,6 +306,17 @@ impl RoleName {
     }
 }
 
+/// `starfarm top`.
+#[derive(Args, Debug)]
+pub(crate) struct Top {
+    /// Look at the farm so often
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval)]
+    pub(crate) interval: f64,
+    /// Change nothing: no pause, cancel or drain
+    #[arg(long)]
+    pub(crate) read_only: bool,
+}
+
 /// `starfarm audit`.
 #[derive(Args, Debug)]
 pub(crate) struct Audit {
@@ -378,6 +391,13 @@ fn positive_seconds(text: &str) -> Result<f64, String> {
     match positive(text)? {
         seconds if seconds <= SECONDS_MAX => Ok(seconds),
         _ => Err(format!("at most {SECONDS_MAX} seconds")),
+    }
+}
+
+fn interval(text: &str) -> Result<f64, String> {
+    match positive(text) {
+        Ok(seconds) if (0.2..=60.0).contains(&seconds) => Ok(seconds),
+        _ => Err("write a number of seconds from 0.2 to 60".to_owned()),
     }
 }
 

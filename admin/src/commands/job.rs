@@ -118,7 +118,7 @@ fn quarantined(nodes: &[NodeInfo]) -> String {
 }
 
 /// What befell a job: why it is paused, what failed and where, of what nodes say different things.
-fn troubles(job: &JobInfo) -> String {
+pub(super) fn troubles(job: &JobInfo) -> String {
     let mut text = String::new();
     if !job.note.is_empty() {
         text.push_str(&format!("{}: {}\n", human::printable(&job.state), human::printable(&job.note)));

@@ -14,9 +14,10 @@ mod results;
 mod run;
 mod status;
 mod submit;
+mod top;
 mod wait;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::cli::{Bench, Cli, Command, Global};
 use crate::client::Client;
@@ -47,13 +48,20 @@ impl Context {
     /// # Errors
     /// None is named, or as [`Client::connect`].
     pub(crate) fn connect(&self) -> Result<Client, Failure> {
-        let farm = self.farm.as_deref().ok_or_else(|| {
+        Client::connect(self.named_farm()?)
+    }
+
+    /// The farm.
+    ///
+    /// # Errors
+    /// None is named.
+    pub(crate) fn named_farm(&self) -> Result<&Path, Failure> {
+        self.farm.as_deref().ok_or_else(|| {
             Failure::usage(
                 "which farm? Give --farm DIR, the scheduler's state directory on this machine, or --farm FILE, \
                  a copy of its admin.join; or set STARFARM_FARM",
             )
-        })?;
-        Client::connect(farm)
+        })
     }
 }
 
@@ -75,7 +83,12 @@ pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
 fn sees_to_signals(command: &Command) -> bool {
     matches!(
         command,
-        Command::Run(_) | Command::Plan(_) | Command::Bench(_) | Command::Scheduler(_) | Command::Worker(_)
+        Command::Run(_)
+            | Command::Top(_)
+            | Command::Plan(_)
+            | Command::Bench(_)
+            | Command::Scheduler(_)
+            | Command::Worker(_)
     )
 }
 
@@ -92,6 +105,7 @@ fn carry_out(context: &mut Context, command: Command) -> Result<Exit, Failure> {
         Command::Key(command) => keys::run(context, &command),
         Command::Results(job) => results::run(context, job.id),
         Command::Status => status::run(context),
+        Command::Top(top) => top::run(context, &top),
         Command::Audit(audit) => audit::run(context, &audit),
         Command::Plan(plan) => plan::run(context, &plan),
         Command::Bench(Bench::Dispatch(dispatch)) => bench::run(context, &dispatch),

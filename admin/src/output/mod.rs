@@ -105,6 +105,11 @@ impl Printer {
         self.format
     }
 
+    /// Whether there are colours.
+    pub(crate) fn color(&self) -> bool {
+        self.color
+    }
+
     /// Prints a list.
     ///
     /// # Errors
@@ -149,6 +154,11 @@ impl Printer {
     /// Prints bytes as they are.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.out.write_all(bytes).map_err(|error| Failure::of_stdout(&error))
+    }
+
+    /// Where bytes go that come piece by piece.
+    pub(crate) fn writer(&mut self) -> &mut dyn Write {
+        &mut self.out
     }
 
     /// Writes out what is held. To be called before the program ends, or a full disk would go unnoticed.

@@ -6,6 +6,7 @@
 //! | `binaries` | where the programs are |
 //! | `temp` | a directory for one test |
 //! | `process` | a daemon that is ended with its test, and its standard error |
+//! | `pty` | a program on a terminal |
 //! | `reply` | what a command of the command line said |
 //! | `farm` | a scheduler, its workers, and commands to them |
 //! | `hostile` | datagrams that a scheduler must refuse |
@@ -24,6 +25,7 @@ pub mod hostile;
 mod patience;
 pub mod power;
 mod process;
+mod pty;
 mod reply;
 mod skip;
 mod temp;
@@ -34,6 +36,7 @@ pub use binaries::binary;
 pub use farm::{Farm, program, worker_args};
 pub use patience::{GUARD, until, until_some};
 pub use process::{Daemon, alive, end, run, run_within, running_with};
+pub use pty::Pty;
 pub use reply::{Reply, each_done_once, stdouts, units};
 pub use rustix::process::{Pid, Signal};
 pub use skip::skip;

@@ -31,7 +31,18 @@ impl Daemon {
     ///
     /// # Panics
     /// It cannot be started.
-    pub fn start(name: &str, mut command: Command, dir: &Path) -> Self {
+    pub fn start(name: &str, command: Command, dir: &Path) -> Self {
+        Self::start_with(name, command, dir, Stdio::null(), None)
+    }
+
+    /// As [`Daemon::start`], with another standard input, and standard output where it is not the file.
+    pub(crate) fn start_with(
+        name: &str,
+        mut command: Command,
+        dir: &Path,
+        stdin: Stdio,
+        stdout: Option<Stdio>,
+    ) -> Self {
         let log = dir.join(format!("{name}.log"));
         let file = File::options()
             .create(true)
@@ -40,8 +51,8 @@ impl Daemon {
             .unwrap_or_else(|error| panic!("cannot write {}: {error}", log.display()));
         let out = file.try_clone().expect("a file that was just opened can be cloned");
         let child = command
-            .stdin(Stdio::null())
-            .stdout(out)
+            .stdin(stdin)
+            .stdout(stdout.unwrap_or_else(|| out.into()))
             .stderr(file)
             .spawn()
             .unwrap_or_else(|error| panic!("cannot start {name}: {error}"));

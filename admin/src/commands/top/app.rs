@@ -1,0 +1,349 @@
+//! What the screen holds: the last picture of the farm, what is selected, what is open. Keys, answers and the time
+//! come in, asks go out. Nothing here waits, and nothing here draws.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use ratatui::crossterm::event::KeyEvent;
+use starfarm_protocol::admin::{
+    EventLine, Explanation, JobInfo, JobVerb, NodeInfo, NodeVerb, Request, StatusInfo, Subject,
+};
+use starfarm_protocol::ids::JobId;
+
+use super::columns::{JOBS, NODES};
+use super::list::List;
+
+/// Event lines that are kept to scroll back to.
+const LINES_MAX: usize = 1_000;
+/// Without an answer for this long, or for so many intervals, the scheduler is called silent.
+const SILENCE: Duration = Duration::from_secs(3);
+const SILENCE_INTERVALS: u32 = 3;
+
+/// What comes in.
+#[derive(Debug)]
+pub(super) enum Input {
+    /// A key was pressed.
+    Key(KeyEvent),
+    /// The terminal has so many columns and lines now.
+    Resize(u16, u16),
+    /// How the farm stands: the answer to a look.
+    Picture(Box<Picture>),
+    /// A look was not answered, and why.
+    Lost(String),
+    /// What became of a command.
+    Did(Result<(), String>),
+    /// The terminal is gone.
+    Gone,
+}
+
+/// What goes out.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Ask {
+    /// How does the farm stand?
+    Look(Look),
+    /// A command of the user's.
+    Do(Request),
+}
+
+/// What a look asks for beside the tables.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Look {
+    /// The last event line that is here.
+    pub(super) after: u64,
+    /// The job or node that is open.
+    pub(super) whole: Option<Subject>,
+}
+
+/// How the farm stands.
+#[derive(Clone, Debug)]
+pub(super) struct Picture {
+    pub(super) status: StatusInfo,
+    pub(super) jobs: Vec<JobInfo>,
+    pub(super) events: Vec<EventLine>,
+    /// Event lines that are not among these.
+    pub(super) missed: u64,
+    pub(super) whole: Option<Whole>,
+}
+
+/// All that is known of a job or node that is open.
+#[derive(Clone, Debug)]
+pub(super) struct Whole {
+    pub(super) subject: Subject,
+    pub(super) job: Option<JobInfo>,
+    pub(super) why: Option<Explanation>,
+}
+
+/// One of the tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Focus {
+    Jobs,
+    Nodes,
+    Events,
+}
+
+/// What fills the screen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum View {
+    Tables,
+    /// A job or a node, from this line of it on.
+    Open(Subject, usize),
+}
+
+/// Who gets the next key.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Mode {
+    Plain,
+    Help,
+    /// The filter of the focused table is being written.
+    Filter,
+    /// A command waits for a yes.
+    Confirm(Plea),
+}
+
+/// A command, and the question before it.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Plea {
+    pub(super) request: Request,
+    pub(super) question: String,
+    /// Only `y` will do: it cannot be taken back.
+    pub(super) is_final: bool,
+}
+
+/// The screen's state.
+#[derive(Debug)]
+pub(super) struct App {
+    pub(super) read_only: bool,
+    pub(super) color: bool,
+    /// Columns and lines.
+    pub(super) size: (u16, u16),
+    pub(super) focus: Focus,
+    pub(super) view: View,
+    pub(super) mode: Mode,
+    pub(super) jobs: List<JobInfo>,
+    pub(super) nodes: List<NodeInfo>,
+    pub(super) lines: VecDeque<EventLine>,
+    /// The filter of the event lines.
+    pub(super) line_filter: String,
+    /// The last event line that is shown; none: the newest.
+    pub(super) line_at: Option<u64>,
+    pub(super) status: Option<StatusInfo>,
+    pub(super) whole: Option<Whole>,
+    /// What became of the last command, or why a key did nothing.
+    pub(super) message: Option<String>,
+    interval: Duration,
+    now: Duration,
+    /// When the last picture came.
+    seen: Duration,
+    /// Why the last look had no answer.
+    lost: Option<String>,
+    /// When the next look is due; none while one is on its way.
+    due: Option<Duration>,
+    asked: Duration,
+    asks: Vec<Ask>,
+    quit: bool,
+}
+
+impl App {
+    /// An empty screen; times are since its start.
+    pub(super) fn new(interval: Duration, read_only: bool, color: bool, size: (u16, u16)) -> Self {
+        Self {
+            read_only,
+            color,
+            size,
+            focus: Focus::Jobs,
+            view: View::Tables,
+            mode: Mode::Plain,
+            jobs: List::new(JOBS),
+            nodes: List::new(NODES),
+            lines: VecDeque::new(),
+            line_filter: String::new(),
+            line_at: None,
+            status: None,
+            whole: None,
+            message: None,
+            interval,
+            now: Duration::ZERO,
+            seen: Duration::ZERO,
+            lost: None,
+            due: Some(Duration::ZERO),
+            asked: Duration::ZERO,
+            asks: Vec::new(),
+            quit: false,
+        }
+    }
+
+    /// The time goes on; what is to be asked now.
+    pub(super) fn tick(&mut self, now: Duration) -> Vec<Ask> {
+        self.now = now;
+        if self.due.is_some_and(|due| due <= now) {
+            self.due = None;
+            self.asked = now;
+            let after = self.lines.back().map_or(0, |line| line.number);
+            let whole = match &self.view {
+                View::Open(subject, _) => Some(subject.clone()),
+                View::Tables => None,
+            };
+            self.asks.push(Ask::Look(Look { after, whole }));
+        }
+        std::mem::take(&mut self.asks)
+    }
+
+    /// How long until the next look.
+    pub(super) fn next_look(&self, now: Duration) -> Duration {
+        self.due.map_or(Duration::MAX, |due| due.saturating_sub(now))
+    }
+
+    /// Something comes in.
+    pub(super) fn on(&mut self, input: Input, now: Duration) {
+        self.now = now;
+        match input {
+            Input::Key(key) => self.on_key(key),
+            Input::Resize(width, height) => self.size = (width, height),
+            Input::Picture(picture) => self.on_picture(*picture),
+            Input::Lost(why) => {
+                self.lost = Some(why);
+                self.due = Some(self.asked + self.interval);
+            }
+            Input::Did(done) => {
+                self.message = Some(done.map_or_else(|why| why, |()| "done".to_owned()));
+                // What it changed is seen at once.
+                self.look_soon();
+            }
+            Input::Gone => self.quit = true,
+        }
+    }
+
+    fn on_picture(&mut self, picture: Picture) {
+        let Picture { mut status, jobs, events, missed, whole } = picture;
+        self.seen = self.now;
+        self.lost = None;
+        self.due = Some(self.asked + self.interval);
+        let epoch = |status: &StatusInfo| (status.farm.clone(), status.epoch);
+        // Another incarnation counts its lines anew: what was asked for made no sense to it.
+        let is_another = self.status.as_ref().is_some_and(|before| epoch(before) != epoch(&status));
+        if is_another {
+            self.lines.clear();
+            self.line_at = None;
+            self.look_soon();
+        } else {
+            self.take_lines(events, missed);
+        }
+        self.nodes.take(std::mem::take(&mut status.nodes));
+        self.jobs.take(jobs);
+        self.status = Some(status);
+        if let View::Open(subject, _) = &self.view
+            && whole.as_ref().is_some_and(|whole| whole.subject == *subject)
+        {
+            self.whole = whole;
+        }
+    }
+
+    fn take_lines(&mut self, events: Vec<EventLine>, missed: u64) {
+        // A hole in the story is told, but not what was before this screen.
+        if missed > 0
+            && let (Some(last), Some(first)) = (self.lines.back(), events.first())
+        {
+            let text = format!("({missed} lines are missing here)");
+            let number = first.number.saturating_sub(1);
+            let hole = EventLine { number, text, kind: String::new(), node: None, job: None, ..last.clone() };
+            self.lines.push_back(hole);
+        }
+        self.lines.extend(events);
+        let surplus = self.lines.len().saturating_sub(LINES_MAX);
+        self.lines.drain(..surplus);
+    }
+
+    /// The next look is due at once, or as soon as the one on its way is answered.
+    pub(super) fn look_soon(&mut self) {
+        match self.due {
+            Some(_) => self.due = Some(self.now),
+            None => self.asked = self.now.saturating_sub(self.interval),
+        }
+    }
+
+    /// Shows a job or a node whole.
+    pub(super) fn open(&mut self, subject: Subject) {
+        self.view = View::Open(subject, 0);
+        self.whole = None;
+        self.look_soon();
+    }
+
+    /// Back to the tables.
+    pub(super) fn close(&mut self) {
+        self.view = View::Tables;
+        self.whole = None;
+    }
+
+    /// A command is on its way.
+    pub(super) fn carry_out(&mut self, request: Request) {
+        self.asks.push(Ask::Do(request));
+    }
+
+    pub(super) fn quit(&mut self) {
+        self.quit = true;
+    }
+
+    pub(super) fn has_quit(&self) -> bool {
+        self.quit
+    }
+
+    /// How long the scheduler has been silent, where that is worth a word, and why as far as is known.
+    pub(super) fn silence(&self) -> Option<(Duration, Option<&str>)> {
+        let silent = self.now.saturating_sub(self.seen);
+        let patience = SILENCE.max(self.interval * SILENCE_INTERVALS);
+        (self.lost.is_some() || silent > patience).then_some((silent, self.lost.as_deref()))
+    }
+
+    /// The job that keys are about: the one that is open or selected.
+    pub(super) fn job(&self) -> Option<&JobInfo> {
+        match &self.view {
+            View::Open(Subject::Job(id), _) => self.job_of(*id),
+            View::Open(Subject::Node(_), _) => None,
+            View::Tables => (self.focus == Focus::Jobs).then(|| self.jobs.selected()).flatten(),
+        }
+    }
+
+    /// The node that keys are about.
+    pub(super) fn node(&self) -> Option<&NodeInfo> {
+        match &self.view {
+            View::Open(Subject::Node(name), _) => self.node_of(name),
+            View::Open(Subject::Job(_), _) => None,
+            View::Tables => (self.focus == Focus::Nodes).then(|| self.nodes.selected()).flatten(),
+        }
+    }
+
+    /// A job by its number, as it was in the last picture.
+    pub(super) fn job_of(&self, id: JobId) -> Option<&JobInfo> {
+        self.jobs.all().iter().find(|job| job.id == id)
+    }
+
+    /// A node by its name.
+    pub(super) fn node_of(&self, name: &str) -> Option<&NodeInfo> {
+        self.nodes.all().iter().find(|node| node.name == name)
+    }
+
+    /// The event lines that the filter lets through, oldest first, up to where a person has scrolled.
+    pub(super) fn shown_lines(&self) -> impl DoubleEndedIterator<Item = &EventLine> {
+        let wanted = self.line_filter.to_lowercase();
+        let last = self.line_at.unwrap_or(u64::MAX);
+        let lines = self.lines.iter().filter(move |line| line.number <= last);
+        lines.filter(move |line| line.text.to_lowercase().contains(&wanted))
+    }
+}
+
+/// `pause` or `resume` of a job; none for one that has ended.
+pub(super) fn pause_or_resume(job: &JobInfo) -> Option<JobVerb> {
+    match job.state.as_str() {
+        "paused" => Some(JobVerb::Resume),
+        "queued" | "running" => Some(JobVerb::Pause),
+        _ => None,
+    }
+}
+
+/// `drain` or `resume` of a node.
+pub(super) fn drain_or_resume(node: &NodeInfo) -> NodeVerb {
+    match node.state.as_str() {
+        "draining" | "quarantined" => NodeVerb::Resume,
+        _ => NodeVerb::Drain,
+    }
+}

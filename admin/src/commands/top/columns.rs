@@ -1,0 +1,304 @@
+//! The columns of both tables: what stands in them, from which width of the screen on, and how they sort.
+
+use std::cmp::Ordering;
+
+use ratatui::style::{Color, Style};
+use ratatui::text::{Line, Span};
+use starfarm_events::{UNIT_COLOURS, colour};
+use starfarm_protocol::admin::{JobInfo, NodeInfo};
+use starfarm_protocol::ids::JobId;
+
+use crate::human;
+use crate::output::table::Align;
+
+/// Signs for a job's classes of units, so that its bar says the same without colours.
+pub(super) const UNIT_SIGNS: [char; 5] = ['█', 'x', '▒', '·', '-'];
+
+/// Colours, where there are any.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Paint(pub(super) bool);
+
+impl Paint {
+    /// The style of a state's word.
+    pub(super) fn word(self, word: &str) -> Style {
+        match colour(word).filter(|_| self.0) {
+            Some(colour) => Style::new().fg(Color::Indexed(colour.ansi)),
+            None => Style::new(),
+        }
+    }
+}
+
+/// A thing with a row of its own.
+pub(super) trait Row {
+    /// What makes it the same thing in the next picture.
+    type Key: PartialEq + std::fmt::Debug;
+
+    fn key(&self) -> Self::Key;
+
+    /// What a filter looks through.
+    fn words(&self) -> String;
+}
+
+/// A column.
+#[derive(Debug)]
+pub(super) struct Column<T> {
+    pub(super) title: &'static str,
+    pub(super) align: Align,
+    /// Columns of the terminal that it takes; a stretching one takes all that is left, and at least so many.
+    pub(super) width: u16,
+    pub(super) stretches: bool,
+    /// Only on screens at least this wide.
+    pub(super) from: u16,
+    /// What stands in it; the last argument is its width.
+    pub(super) cell: fn(&T, Paint, u16) -> Line<'static>,
+    /// How rows sort by it; none: not at all.
+    pub(super) order: Option<fn(&T, &T) -> Ordering>,
+    /// Rows are sorted by it at first.
+    pub(super) is_first_order: bool,
+}
+
+const fn words<T>(title: &'static str, width: u16, cell: fn(&T, Paint, u16) -> Line<'static>) -> Column<T> {
+    let align = Align::Left;
+    Column { title, align, width, stretches: false, from: 0, cell, order: None, is_first_order: false }
+}
+
+const fn number<T>(title: &'static str, width: u16, cell: fn(&T, Paint, u16) -> Line<'static>) -> Column<T> {
+    Column { align: Align::Right, ..words(title, width, cell) }
+}
+
+impl<T> Column<T> {
+    const fn sorts(self, order: fn(&T, &T) -> Ordering) -> Self {
+        Self { order: Some(order), ..self }
+    }
+
+    const fn from(self, from: u16) -> Self {
+        Self { from, ..self }
+    }
+}
+
+impl Row for JobInfo {
+    type Key = JobId;
+
+    fn key(&self) -> JobId {
+        self.id
+    }
+
+    fn words(&self) -> String {
+        format!("{} {} {} {}", self.id.0, self.name, self.state, self.user)
+    }
+}
+
+impl Row for NodeInfo {
+    type Key = String;
+
+    fn key(&self) -> String {
+        self.name.clone()
+    }
+
+    fn words(&self) -> String {
+        format!("{} {}", self.name, self.state)
+    }
+}
+
+/// Jobs.
+pub(super) const JOBS: &[Column<JobInfo>] = &[
+    number("id", 5, |job: &JobInfo, _, _| job.id.0.to_string().into()).sorts(|a, b| a.id.cmp(&b.id)),
+    words("name", 14, |job: &JobInfo, _, _| human::printable(&job.name).into())
+        .sorts(|a, b| natural(&a.name, &b.name)),
+    Column {
+        is_first_order: true,
+        ..words("state", 9, |job: &JobInfo, paint, _| word(&job.state, paint)).sorts(by_state_of_job)
+    },
+    Column { stretches: true, ..words("units", 8, |job: &JobInfo, paint, width| bar(job, paint, width)) },
+    number("done", 7, |job: &JobInfo, _, _| human::share(&job.units_done, &job.units_total).into())
+        .sorts(|a, b| share(b).total_cmp(&share(a))),
+    number("failed", 7, |job: &JobInfo, _, _| human::units(&job.units_failed).into())
+        .sorts(|a, b| large(&b.units_failed).total_cmp(&large(&a.units_failed)))
+        .from(72),
+    number("hits", 7, |job: &JobInfo, _, _| count(job.hits)).sorts(|a, b| b.hits.cmp(&a.hits)).from(100),
+    number("of", 7, |job: &JobInfo, _, _| human::units(&job.units_total).into())
+        .sorts(|a, b| large(&b.units_total).total_cmp(&large(&a.units_total)))
+        .from(100),
+    number("units/s", 7, |job: &JobInfo, _, _| human::count(job.units_per_s).into())
+        .sorts(|a, b| b.units_per_s.total_cmp(&a.units_per_s)),
+    number("left", 10, |job: &JobInfo, _, _| human::seconds_if_known(job.eta_seconds).into())
+        .sorts(|a, b| eta(a).total_cmp(&eta(b))),
+    number("age", 10, |job: &JobInfo, _, _| human::seconds(job.age_seconds).into())
+        .sorts(|a, b| a.age_seconds.total_cmp(&b.age_seconds))
+        .from(100),
+];
+
+/// Nodes.
+pub(super) const NODES: &[Column<NodeInfo>] = &[
+    Column {
+        is_first_order: true,
+        stretches: true,
+        ..words("name", 10, |node: &NodeInfo, _, _| human::printable(&node.name).into())
+            .sorts(|a, b| natural(&a.name, &b.name))
+    },
+    words("state", 11, |node: &NodeInfo, paint, _| word(&node.state, paint)).sorts(by_state_of_node),
+    number("slots", 5, |node: &NodeInfo, _, _| node.slots.to_string().into())
+        .sorts(|a, b| b.slots.cmp(&a.slots)),
+    words("load", 10, |node: &NodeInfo, paint, width| load_bar(node.load_mean(), paint, width))
+        .sorts(|a, b| load_or_less(b).total_cmp(&load_or_less(a))),
+    number("queue", 9, |node: &NodeInfo, _, _| format!("{}/{}", node.tasks, node.tasks_queued).into())
+        .sorts(|a, b| b.tasks.cmp(&a.tasks)),
+    number("power", 7, |node: &NodeInfo, _, _| human::count(node.power).into())
+        .sorts(|a, b| b.power.total_cmp(&a.power)),
+    number("done", 7, |node: &NodeInfo, _, _| count(node.tasks_done))
+        .sorts(|a, b| b.tasks_done.cmp(&a.tasks_done))
+        .from(72),
+    number("units", 7, |node: &NodeInfo, _, _| human::units(&node.units_done).into())
+        .sorts(|a, b| large(&b.units_done).total_cmp(&large(&a.units_done)))
+        .from(100),
+    number("faster", 7, |node: &NodeInfo, _, _| count(node.speed_ups))
+        .sorts(|a, b| b.speed_ups.cmp(&a.speed_ups))
+        .from(110),
+    number("slower", 7, |node: &NodeInfo, _, _| count(node.slow_downs))
+        .sorts(|a, b| b.slow_downs.cmp(&a.slow_downs))
+        .from(110),
+    number("silent", 10, |node: &NodeInfo, _, _| silent(node).into())
+        .sorts(|a, b| b.silent_seconds.total_cmp(&a.silent_seconds)),
+];
+
+fn word(word: &str, paint: Paint) -> Line<'static> {
+    Span::styled(human::printable(word), paint.word(word)).into()
+}
+
+fn count(count: u64) -> Line<'static> {
+    human::count(count as f64).into()
+}
+
+/// Heartbeats come every second: what is less says nothing and would change with each picture.
+fn silent(node: &NodeInfo) -> String {
+    if node.silent_seconds < 2.0 { "-".to_owned() } else { human::seconds(node.silent_seconds.floor()) }
+}
+
+/// A decimal number that may be very large.
+fn large(decimal: &str) -> f64 {
+    decimal.parse().unwrap_or(0.0)
+}
+
+fn share(job: &JobInfo) -> f64 {
+    human::fraction(&job.units_done, &job.units_total).unwrap_or(0.0)
+}
+
+fn eta(job: &JobInfo) -> f64 {
+    job.eta_seconds.unwrap_or(f64::INFINITY)
+}
+
+/// What lives first, in the order in which it came; then what has ended, the latest first.
+fn by_state_of_job(a: &JobInfo, b: &JobInfo) -> Ordering {
+    let rank = |job: &JobInfo| match job.state.as_str() {
+        "running" => 0,
+        "paused" => 1,
+        "queued" => 2,
+        _ => 3,
+    };
+    rank(a).cmp(&rank(b)).then_with(|| if rank(a) < 3 { a.id.cmp(&b.id) } else { b.id.cmp(&a.id) })
+}
+
+/// What needs a person first.
+fn by_state_of_node(a: &NodeInfo, b: &NodeInfo) -> Ordering {
+    let rank = |node: &NodeInfo| match node.state.as_str() {
+        "quarantined" => 0,
+        "suspect" => 1,
+        "lost" => 2,
+        "draining" => 3,
+        _ => 4,
+    };
+    rank(a).cmp(&rank(b))
+}
+
+/// As people count: node2 before node10.
+pub(super) fn natural(a: &str, b: &str) -> Ordering {
+    let (mut a, mut b) = (a, b);
+    loop {
+        let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+        let (of_a, of_b) = (digits(a), digits(b));
+        if of_a > 0 && of_b > 0 {
+            let value = |text: &str| text.trim_start_matches('0').to_owned();
+            let (value_a, value_b) = (value(&a[..of_a]), value(&b[..of_b]));
+            let order = value_a.len().cmp(&value_b.len()).then_with(|| value_a.cmp(&value_b));
+            if order.is_ne() {
+                return order;
+            }
+            (a, b) = (&a[of_a..], &b[of_b..]);
+            continue;
+        }
+        let (mut chars_a, mut chars_b) = (a.chars(), b.chars());
+        match (chars_a.next(), chars_b.next()) {
+            (None, None) => return Ordering::Equal,
+            (first_a, first_b) if first_a != first_b => return first_a.cmp(&first_b),
+            _ => (a, b) = (chars_a.as_str(), chars_b.as_str()),
+        }
+    }
+}
+
+/// A job's units as a stacked bar: the parts in the order and colours of the model, each with its own sign.
+pub(super) fn bar(job: &JobInfo, paint: Paint, width: u16) -> Line<'static> {
+    let parts =
+        [&job.units_done, &job.units_failed, &job.units_out, &job.units_pending, &job.units_abandoned];
+    let parts = parts.map(|units| large(units));
+    let cells = shares(parts, width);
+    let spans = cells.iter().zip(UNIT_SIGNS).zip(UNIT_COLOURS).filter(|((cells, _), _)| **cells > 0);
+    let span = |((cells, sign), colour): ((&u16, char), starfarm_events::Colour)| {
+        Span::styled(sign.to_string().repeat(usize::from(*cells)), paint.word(colour.word))
+    };
+    Line::from_iter(spans.map(span))
+}
+
+/// Cells of each part of a bar. A part that is there is seen, as far as there is room; the rest goes by size.
+pub(super) fn shares(parts: [f64; 5], width: u16) -> [u16; 5] {
+    let total: f64 = parts.iter().sum();
+    let mut cells = [0; 5];
+    if total <= 0.0 {
+        return cells;
+    }
+    let exact = parts.map(|part| part / total * f64::from(width));
+    for at in 0..cells.len() {
+        cells[at] = (exact[at] as u16).max(u16::from(parts[at] > 0.0));
+    }
+    // Rounding leaves some cells over, and small parts were given more than is theirs.
+    loop {
+        let missing = |at: &usize| exact[*at] - f64::from(cells[*at]);
+        let is_there = |at: &usize| parts[*at] > 0.0 && cells[*at] > 0;
+        let by_missing = |a: &usize, b: &usize| missing(a).total_cmp(&missing(b));
+        let at = match cells.iter().sum::<u16>().cmp(&width) {
+            Ordering::Equal => return cells,
+            Ordering::Less => (0..5).filter(is_there).max_by(by_missing),
+            Ordering::Greater => (0..5).filter(is_there).max_by_key(|at| cells[*at]),
+        };
+        match at {
+            Some(at) if cells.iter().sum::<u16>() < width => cells[at] += 1,
+            Some(at) => cells[at] -= 1,
+            None => return cells,
+        }
+    }
+}
+
+/// Below all loads where it is not known.
+fn load_or_less(node: &NodeInfo) -> f64 {
+    node.load_mean().unwrap_or(-1.0)
+}
+
+/// A load, 0 to 1, as a number and a bar.
+pub(super) fn load_bar(load: Option<f64>, paint: Paint, width: u16) -> Line<'static> {
+    let Some(load) = load else { return "-".into() };
+    // The number makes it readable where blocks are not.
+    let number = format!("{:>3.0}% ", load * 100.0);
+    let blocks = bar_of(load, width.saturating_sub(number.len() as u16));
+    let style = paint.word(if load > 0.0 { "busy" } else { "idle" });
+    Line::from_iter([Span::raw(number), Span::styled(blocks, style)])
+}
+
+/// A bar in eighths of a cell.
+pub(super) fn bar_of(share: f64, width: u16) -> String {
+    const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+    let eighths = (share.clamp(0.0, 1.0) * f64::from(width) * 8.0).round() as usize;
+    let mut bar = "█".repeat(eighths / 8);
+    if !eighths.is_multiple_of(8) {
+        bar.push(EIGHTHS[eighths % 8]);
+    }
+    bar
+}

@@ -1,0 +1,168 @@
+//! One job or one node, with all that is known of it, as lines to scroll through.
+
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use starfarm_events::UNIT_COLOURS;
+use starfarm_protocol::admin::{Explanation, JobInfo, NodeInfo, SizeInfo, Subject};
+
+use super::app::{App, View, Whole};
+use super::columns::{Paint, UNIT_SIGNS, bar, load_bar};
+use crate::commands::job::troubles;
+use crate::human::{count, printable, seconds, seconds_if_known, share, units};
+
+/// Width of a fact's name.
+const NAME_WIDTH: usize = 17;
+/// Width of a slot's load.
+const LOAD_WIDTH: u16 = 25;
+
+/// What is open, line by line; nothing where nothing is.
+pub(super) fn lines(app: &App) -> Vec<Line<'static>> {
+    let View::Open(subject, _) = &app.view else { return Vec::new() };
+    let whole = app.whole.as_ref();
+    let paint = Paint(app.color);
+    let mut lines = match subject {
+        Subject::Job(id) => {
+            // The table's job is there at once, the whole one with the next picture.
+            match whole.and_then(|whole| whole.job.as_ref()).or_else(|| app.job_of(*id)) {
+                Some(job) => of_job(job, paint, app.size.0),
+                None => vec![format!("job {} is gone", id.0).into()],
+            }
+        }
+        Subject::Node(name) => match app.node_of(name) {
+            Some(node) => of_node(node, paint),
+            None => vec![format!("node {} is gone", printable(name)).into()],
+        },
+    };
+    if let Some(Whole { why: Some(why), .. }) = whole {
+        // The answer stands where a person looks first, what it rests on at the end.
+        lines.insert(lines.len().min(2), fact("why", &why.verdict));
+        lines.extend(reasons(why));
+    }
+    lines
+}
+
+fn fact(name: &str, value: impl Into<String>) -> Line<'static> {
+    styled(name, value, Style::new())
+}
+
+fn styled(name: &str, value: impl Into<String>, style: Style) -> Line<'static> {
+    let value: String = value.into();
+    Line::from_iter([Span::raw(format!("{name:NAME_WIDTH$}  ")), Span::styled(printable(&value), style)])
+}
+
+fn heading(words: &'static str) -> [Line<'static>; 2] {
+    [Line::default(), Span::styled(words, Modifier::BOLD).into()]
+}
+
+fn of_job(job: &JobInfo, paint: Paint, width: u16) -> Vec<Line<'static>> {
+    let mut lines = vec![
+        fact("job", format!("{}  {}", job.id.0, job.name)),
+        styled("state", &job.state, paint.word(&job.state)),
+        fact("user", &job.user),
+        fact("specification", job.spec.to_string()),
+        bar(job, paint, width),
+    ];
+    let parts =
+        [&job.units_done, &job.units_failed, &job.units_out, &job.units_pending, &job.units_abandoned];
+    let names = ["done", "failed", "out, at nodes", "pending", "abandoned"];
+    for (((part, name), sign), colour) in parts.iter().zip(names).zip(UNIT_SIGNS).zip(UNIT_COLOURS) {
+        let value = format!("{}  ({})", units(part), share(part, &job.units_total));
+        let mut line = fact(&format!("  {name}"), value);
+        line.spans[0] = Span::raw(format!(" {name:width$}  ", width = NAME_WIDTH - 2));
+        line.spans.insert(0, Span::styled(sign.to_string(), paint.word(colour.word)));
+        lines.push(line);
+    }
+    lines.extend([
+        fact("units", units(&job.units_total)),
+        fact("counted before", units(&job.units_duplicate)),
+        fact("hits", count(job.hits as f64)),
+        fact("units per second", count(job.units_per_s)),
+        fact("left", seconds_if_known(job.eta_seconds)),
+        fact("age", seconds(job.age_seconds)),
+        fact("run time", seconds_if_known(job.run_seconds)),
+        fact("tasks cut", format!("{}, {} units each", job.tasks_decomposed, count(job.task_units_mean))),
+        fact("tasks given out", format!("{}, {} gone back", job.tasks_dispatched, job.tasks_resent)),
+        fact("certificate", certificate(job)),
+    ]);
+    for refusal in &job.refused_by {
+        lines.push(fact("refused by", format!("{}: {}", refusal.node, refusal.why)));
+    }
+    lines.extend(troubles(job).lines().map(|line| Line::from(line.to_owned())));
+    lines
+}
+
+/// What the job's certificate says, in words.
+fn certificate(job: &JobInfo) -> String {
+    let number = |decimal: &str| decimal.parse::<u128>().unwrap_or(0);
+    let (done, failed, total) =
+        (number(&job.units_done), number(&job.units_failed), number(&job.units_total));
+    let verdict = match job.state.as_str() {
+        "queued" | "running" | "paused" => return "when it has ended".to_owned(),
+        _ if done == total => "complete",
+        _ if done + failed == total => "complete, with failures",
+        _ => "ended early",
+    };
+    format!("{verdict}; `starfarm audit DIR --job {}` proves it from the files", job.id.0)
+}
+
+fn of_node(node: &NodeInfo, paint: Paint) -> Vec<Line<'static>> {
+    let number = |number: u64| count(number as f64);
+    let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+    let mut lines = vec![fact("node", &node.name), styled("state", &node.state, paint.word(&node.state))];
+    if !node.why.is_empty() {
+        lines.push(fact("quarantined for", &node.why));
+    }
+    let memory = node.memory_bytes.map_or_else(|| "-".to_owned(), |bytes| count(bytes as f64) + "B");
+    let cores = node.cores.map_or_else(|| "-".to_owned(), |cores| cores.to_string());
+    lines.extend([
+        fact("last heard", format!("{} ago", seconds(node.silent_seconds))),
+        fact("joined", format!("{} ago", seconds(node.joined_seconds))),
+        fact("system", or_dash(&node.system)),
+        fact("processor", format!("{}, {cores} cores", or_dash(&node.cpu))),
+        fact("memory", memory),
+        fact("accelerators", or_dash(&node.accelerators)),
+        fact("slots", format!("{}, idle for {}", node.slots, seconds(node.idle_seconds))),
+    ]);
+    for (slot, load) in node.load.iter().enumerate() {
+        let mut line = Line::from(format!("{:NAME_WIDTH$}  ", format!("  load of slot {}", slot + 1)));
+        line.spans.extend(load_bar(Some(f64::from(*load) / 1e3), paint, LOAD_WIDTH).spans);
+        lines.push(line);
+    }
+    lines.extend([
+        fact("tasks held", format!("{}, {} of them in its own queue", node.tasks, node.tasks_queued)),
+        fact("power", format!("{} standard tasks in 10 s", count(node.power))),
+        fact("tasks done", number(node.tasks_done)),
+        fact("units done", units(&node.units_done)),
+        fact("speed-ups", number(node.speed_ups)),
+        fact("slow-downs", number(node.slow_downs)),
+        fact("offers repeated", number(node.offers_repeated)),
+    ]);
+    lines
+}
+
+fn reasons(why: &Explanation) -> Vec<Line<'static>> {
+    let mut lines = heading("Why").to_vec();
+    lines.extend(why.reasons.iter().map(|reason| Line::from(format!("- {}", printable(&reason.text)))));
+    if !why.sizes.is_empty() {
+        lines.extend(heading("Size of the next task"));
+        lines.extend(why.sizes.iter().map(size));
+    }
+    if !why.facts.is_empty() {
+        lines.extend(heading("Also"));
+        lines.extend(why.facts.iter().map(|known| fact(&printable(&known.name), &known.value)));
+    }
+    lines
+}
+
+fn size(size: &SizeInfo) -> Line<'static> {
+    let measured = if size.measured { "measured there" } else { "as others do" };
+    format!(
+        "job {} on {}: {} units by rule `{}`, {} units/s of a slot, {measured}",
+        size.job.0,
+        printable(&size.node),
+        units(&size.units),
+        printable(&size.rule),
+        count(size.units_per_s)
+    )
+    .into()
+}

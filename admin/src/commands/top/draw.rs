@@ -1,0 +1,299 @@
+//! What the screen looks like: a head, two tables and the event lines, or one job or node; a line for keys and
+//! questions at the bottom. Everything is drawn from the state alone.
+
+use ratatui::Frame;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Clear, Widget};
+use starfarm_protocol::admin::EventLine;
+
+use super::app::{App, Focus, Mode, View};
+use super::columns::{Column, Paint, Row, UNIT_SIGNS};
+use super::detail;
+use super::keys::KEYS;
+use super::list::List;
+use crate::human;
+use crate::output::table::Align;
+
+/// Lines of the head.
+const HEAD: u16 = 2;
+/// Lines of a table beside its rows: its title and its headings.
+const FRAME: u16 = 2;
+
+/// How many rows each part of the screen has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Layout {
+    pub(super) jobs: u16,
+    pub(super) nodes: u16,
+    pub(super) events: u16,
+    height: u16,
+}
+
+impl Layout {
+    /// The rows go where they are needed: each part gets a third of them if it has so many, and what it leaves goes
+    /// to the nodes, then to the jobs, then to the events.
+    pub(super) fn of(app: &App) -> Self {
+        let height = app.size.1;
+        let rows = height.saturating_sub(HEAD + 2 * FRAME + 1 + 1);
+        let want = |count: usize| u16::try_from(count.max(1)).unwrap_or(u16::MAX);
+        let (jobs, nodes) = (want(app.jobs.len()), want(app.nodes.len()));
+        let mut events = (rows / 4).max(1).min(rows);
+        let left = rows - events;
+        let jobs_rows = jobs.min((left / 2).max(left.saturating_sub(nodes)));
+        let nodes_rows = nodes.min(left - jobs_rows);
+        events += left - jobs_rows - nodes_rows;
+        Self { jobs: jobs_rows, nodes: nodes_rows, events, height }
+    }
+
+    /// Rows of what is shown alone.
+    pub(super) fn body(&self) -> u16 {
+        self.height.saturating_sub(HEAD + 1)
+    }
+}
+
+/// Draws the screen.
+pub(super) fn draw(app: &App, frame: &mut Frame) {
+    let area = frame.area();
+    let buffer = frame.buffer_mut();
+    let mut lines = (area.y..area.bottom()).map(|y| Rect { y, height: 1, ..area });
+    for (area, line) in lines.by_ref().take(usize::from(HEAD)).zip(head(app)) {
+        line.render(area, buffer);
+    }
+    let bottom = area.bottom().saturating_sub(1);
+    let body =
+        Rect { y: area.y + HEAD.min(area.height), height: area.height.saturating_sub(HEAD + 1), ..area };
+    match &app.view {
+        View::Tables => tables(app, body, buffer),
+        View::Open(_, top) => {
+            let lines = detail::lines(app);
+            let places = (body.y..body.bottom()).map(|y| Rect { y, height: 1, ..body });
+            for (line, area) in lines.iter().skip(*top).zip(places) {
+                line.render(area, buffer);
+            }
+        }
+    }
+    if area.height > HEAD {
+        footer(app).render(Rect { y: bottom, height: 1, ..area }, buffer);
+    }
+    if app.mode == Mode::Help {
+        help(app, area, buffer);
+    }
+}
+
+fn head(app: &App) -> [Line<'static>; 2] {
+    let bold = |text: String| Span::styled(text, Modifier::BOLD);
+    let first = match (app.silence(), &app.status) {
+        (Some((silent, why)), _) => {
+            let why = why.map_or_else(String::new, |why| format!(" ({})", human::printable(why)));
+            let words = format!(" no answer for {} s, trying again{why} ", silent.as_secs());
+            let style = Paint(app.color).word("lost").add_modifier(Modifier::REVERSED);
+            Line::from(Span::styled(words, style))
+        }
+        (None, None) => Line::from(bold("starfarm".to_owned())),
+        (None, Some(status)) => {
+            let up = app.nodes.all().iter().filter(|node| node.state == "up");
+            let (nodes, slots) =
+                up.fold((0, 0), |(nodes, slots), node| (nodes + 1, slots + u64::from(node.slots)));
+            let farm: String = human::printable(&status.farm).chars().take(12).collect();
+            let known = app.nodes.all().len();
+            Line::from_iter([
+                bold("starfarm ".to_owned()),
+                Span::raw(format!(
+                    "{farm}  epoch {}  up {}  nodes {nodes}/{known}  slots {slots}",
+                    status.epoch,
+                    human::seconds(status.up_seconds.floor())
+                )),
+            ])
+        }
+    };
+    let Some(status) = &app.status else { return [first, Line::from("waiting for the first picture")] };
+    let count = |count: u64| human::count(count as f64);
+    let mut figures = format!(
+        "gq {}  dq {}  jq {}  resends {}  dropped {}",
+        count(status.gq),
+        count(status.dq),
+        count(status.jq),
+        count(status.resent),
+        count(status.datagrams_dropped)
+    );
+    let more = [
+        format!("  oldest {}", human::seconds(status.dq_oldest_seconds)),
+        format!("  speed-ups {}  slow-downs {}", count(status.speed_ups), count(status.slow_downs)),
+        format!("  notes {}: see status", status.notes.len()),
+    ];
+    let wanted = [true, true, !status.notes.is_empty()];
+    for text in more.iter().zip(wanted).filter_map(|(text, wanted)| wanted.then_some(text)) {
+        if figures.len() + text.len() <= usize::from(app.size.0) {
+            figures.push_str(text);
+        }
+    }
+    [first, figures.into()]
+}
+
+fn tables(app: &App, body: Rect, buffer: &mut Buffer) {
+    let layout = Layout::of(app);
+    let paint = Paint(app.color);
+    let mut y = body.y;
+    let mut part = |rows: u16| {
+        let area = Rect { y, height: rows.min(body.bottom().saturating_sub(y)), ..body };
+        y += area.height;
+        area
+    };
+    let (jobs, nodes, events) =
+        (part(FRAME + layout.jobs), part(FRAME + layout.nodes), part(1 + layout.events));
+    table("JOBS", &app.jobs, app.focus == Focus::Jobs, paint, jobs, buffer);
+    table("NODES", &app.nodes, app.focus == Focus::Nodes, paint, nodes, buffer);
+    event_lines(app, events, buffer);
+}
+
+/// A part's title: a line through the whole screen, marked where the keys go.
+fn title(words: String, is_focused: bool, area: Rect, buffer: &mut Buffer) {
+    if area.height == 0 {
+        return;
+    }
+    let mark = if is_focused { "▶ " } else { "─ " };
+    let style = if is_focused { Style::new().add_modifier(Modifier::BOLD) } else { Style::new() };
+    let words = Span::styled(format!("{mark}{words} "), style);
+    let rest = usize::from(area.width).saturating_sub(words.width());
+    Line::from_iter([words, Span::raw("─".repeat(rest))]).render(Rect { height: 1, ..area }, buffer);
+}
+
+fn table<T: Row>(
+    name: &str,
+    list: &List<T>,
+    is_focused: bool,
+    paint: Paint,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
+    let (shown, all) = (list.len(), list.all().len());
+    let mut words = if shown == all { format!("{name} {all}") } else { format!("{name} {shown} of {all}") };
+    if !list.filter().is_empty() {
+        words.push_str(&format!("  /{}", human::printable(list.filter())));
+    }
+    title(words, is_focused, area, buffer);
+    let columns: Vec<(usize, &Column<T>)> =
+        list.columns.iter().enumerate().filter(|(_, column)| column.from <= area.width).collect();
+    let fixed: u16 = columns.iter().map(|(_, column)| column.width + 1).sum::<u16>() - 1;
+    let spare = area.width.saturating_sub(fixed);
+    let width = |column: &Column<T>| column.width + if column.stretches { spare } else { 0 };
+    let rows = usize::from(area.height.saturating_sub(FRAME));
+    // What is selected stays in the middle as far as it can.
+    let top = list.place().saturating_sub(rows / 2).min(list.len().saturating_sub(rows));
+    let mut x = area.x;
+    for (at, column) in columns {
+        let place = |y: u16| Rect { x, y, width: width(column), height: 1 }.intersection(area);
+        let mark = match (at == list.sort, list.reverse) {
+            (true, false) => "▾",
+            (true, true) => "▴",
+            (false, _) => "",
+        };
+        let style = Style::new().add_modifier(if at == list.sort { Modifier::BOLD } else { Modifier::DIM });
+        let heading = Line::from(Span::styled(format!("{}{mark}", column.title), style));
+        put(heading, column.align, place(area.y + 1), buffer);
+        for (row, item) in list.rows().enumerate().skip(top).take(rows) {
+            let y = area.y + FRAME + (row - top) as u16;
+            put((column.cell)(item, paint, width(column)), column.align, place(y), buffer);
+        }
+        x = x.saturating_add(width(column) + 1);
+    }
+    if is_focused && list.len() > 0 {
+        let y = area.y + FRAME + (list.place() - top) as u16;
+        buffer.set_style(Rect { y, height: 1, ..area }.intersection(area), Modifier::REVERSED);
+    }
+}
+
+fn put(line: Line<'static>, align: Align, area: Rect, buffer: &mut Buffer) {
+    let line = if align == Align::Right && line.width() <= usize::from(area.width) {
+        line.right_aligned()
+    } else {
+        line
+    };
+    line.render(area, buffer);
+}
+
+fn event_lines(app: &App, area: Rect, buffer: &mut Buffer) {
+    let mut words = "EVENTS".to_owned();
+    if !app.line_filter.is_empty() {
+        words.push_str(&format!("  /{}", human::printable(&app.line_filter)));
+    }
+    if app.line_at.is_some() {
+        words.push_str("  older: End goes to the newest");
+    }
+    title(words, app.focus == Focus::Events, area, buffer);
+    let rows = usize::from(area.height.saturating_sub(1));
+    let mut last: Vec<&EventLine> = app.shown_lines().rev().take(rows).collect();
+    last.reverse();
+    for (row, line) in last.iter().enumerate() {
+        let place = Rect { y: area.y + 1 + row as u16, height: 1, ..area };
+        event_line(line, Paint(app.color)).render(place, buffer);
+    }
+}
+
+/// Each line has the colour of the state that it tells of, where it tells of one.
+fn event_line(line: &EventLine, paint: Paint) -> Line<'static> {
+    let seconds = line.at_us / 1_000_000;
+    let clock = format!("{:02}:{:02}:{:02}Z ", seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    let style = match line.kind.as_str() {
+        "node_lost" | "conflict" | "unit_failed" | "stalled" | "superseded" => paint.word("lost"),
+        "node_suspect" => paint.word("suspect"),
+        "node_quarantined" => paint.word("quarantined"),
+        "node_draining" => paint.word("draining"),
+        "node_joined" | "node_back" | "hit" => paint.word("up"),
+        _ => Style::new(),
+    };
+    Line::from_iter([Span::styled(clock, Modifier::DIM), Span::styled(human::printable(&line.text), style)])
+}
+
+fn footer(app: &App) -> Line<'static> {
+    let asks = |words: String| Line::from(Span::styled(words, Modifier::BOLD));
+    match (&app.mode, &app.message) {
+        (Mode::Confirm(plea), _) => asks(plea.question.clone()),
+        (Mode::Filter, _) => {
+            asks(format!("/{}▏ Enter keeps it, Esc clears it", human::printable(app.filter())))
+        }
+        (_, Some(message)) => asks(human::printable(message)),
+        _ => hints(app),
+    }
+}
+
+fn hints(app: &App) -> Line<'static> {
+    let steer = |text: &'static str| if app.read_only { "" } else { text };
+    let mut words = String::from("? help  q quit");
+    let more = match (&app.view, app.focus) {
+        (View::Open(..), _) if app.job().is_some() => {
+            ["  Esc back", steer("  p pause  c cancel"), "  ↑↓ scroll"]
+        }
+        (View::Open(..), _) => ["  Esc back", steer("  d drain"), "  ↑↓ scroll"],
+        (View::Tables, Focus::Jobs) => ["  Tab Enter / s", steer("  p pause  c cancel"), ""],
+        (View::Tables, Focus::Nodes) => ["  Tab Enter / s", steer("  d drain"), ""],
+        (View::Tables, Focus::Events) => ["  Tab /", "  ↑↓ scroll", ""],
+    };
+    more.iter().for_each(|text| words.push_str(text));
+    if app.read_only {
+        words.push_str("  (read-only)");
+    }
+    Span::styled(words, Modifier::DIM).into()
+}
+
+fn help(app: &App, area: Rect, buffer: &mut Buffer) {
+    let keys = KEYS.iter().filter(|(.., steers)| !(*steers && app.read_only));
+    let mut lines: Vec<String> = keys.map(|(key, what, _)| format!(" {key:28}{what} ")).collect();
+    let [done, failed, out, pending, abandoned] = UNIT_SIGNS;
+    lines.push(format!(
+        " bar: {done} done {failed} failed {out} out {pending} pending {abandoned} abandoned "
+    ));
+    lines.push(" queue: tasks held / of them waiting there; times are UTC ".to_owned());
+    let width = lines.iter().map(|line| Span::raw(line).width()).max().unwrap_or(0) as u16;
+    let width = width.min(area.width);
+    let height = (lines.len() as u16).min(area.height);
+    let box_area =
+        Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
+    Clear.render(box_area, buffer);
+    for (line, y) in lines.into_iter().zip(box_area.y..box_area.bottom()) {
+        Line::from(line).render(Rect { y, height: 1, ..box_area }, buffer);
+    }
+    buffer.set_style(box_area, Modifier::REVERSED);
+}

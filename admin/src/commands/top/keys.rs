@@ -1,0 +1,230 @@
+//! What a key does.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use starfarm_protocol::admin::{JobVerb, NodeVerb, Request, Subject};
+
+use super::app::{App, Focus, Mode, Plea, View, drain_or_resume, pause_or_resume};
+use super::draw::Layout;
+use crate::human;
+
+/// The keys and what they do, as the help and the docs say it; whether they change the farm.
+pub(super) const KEYS: [(&str, &str, bool); 12] = [
+    ("Tab", "the next table: jobs, nodes, events", false),
+    ("↑ ↓ j k PgUp PgDn Home End", "move", false),
+    ("Enter", "open the job or node", false),
+    ("Esc", "back; clear the filter", false),
+    ("/", "filter the table, as you write", false),
+    ("s S", "sort by the next column; reverse", false),
+    ("p", "pause or resume the job", true),
+    ("c", "cancel the job", true),
+    ("d", "drain or resume the node", true),
+    ("r", "look now", false),
+    ("?", "this help", false),
+    ("q", "quit", false),
+];
+
+impl App {
+    /// A key was pressed.
+    pub(super) fn on_key(&mut self, key: KeyEvent) {
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            if key.code == KeyCode::Char('c') {
+                self.quit();
+            }
+            return;
+        }
+        self.message = None;
+        match std::mem::replace(&mut self.mode, Mode::Plain) {
+            Mode::Plain => self.on_plain_key(key.code),
+            // Any key closes the help, and does nothing else.
+            Mode::Help => {}
+            Mode::Filter => self.on_filter_key(key.code),
+            Mode::Confirm(plea) => self.on_answer(plea, key.code),
+        }
+    }
+
+    fn on_plain_key(&mut self, code: KeyCode) {
+        match code {
+            KeyCode::Char('q') => self.quit(),
+            KeyCode::Char('?') => self.mode = Mode::Help,
+            KeyCode::Char('r') => self.look_soon(),
+            KeyCode::Char('p') => self.plead_for_pause(),
+            KeyCode::Char('c') => self.plead_for_cancel(),
+            KeyCode::Char('d') => self.plead_for_drain(),
+            KeyCode::Up | KeyCode::Char('k') => self.move_by(-1),
+            KeyCode::Down | KeyCode::Char('j') => self.move_by(1),
+            KeyCode::PageUp => self.move_by(-self.page()),
+            KeyCode::PageDown => self.move_by(self.page()),
+            KeyCode::Home => self.move_by(isize::MIN),
+            KeyCode::End => self.move_by(isize::MAX),
+            code if self.view == View::Tables => self.on_table_key(code),
+            KeyCode::Esc | KeyCode::Enter | KeyCode::Backspace => self.close(),
+            _ => {}
+        }
+    }
+
+    fn on_table_key(&mut self, code: KeyCode) {
+        match code {
+            KeyCode::Tab => self.focus = self.neighbour(1),
+            KeyCode::BackTab => self.focus = self.neighbour(2),
+            KeyCode::Char('/') => self.mode = Mode::Filter,
+            KeyCode::Esc => self.set_filter(String::new()),
+            KeyCode::Char('s') => match self.focus {
+                Focus::Jobs => self.jobs.sort_by_next(),
+                Focus::Nodes => self.nodes.sort_by_next(),
+                Focus::Events => {}
+            },
+            KeyCode::Char('S') => match self.focus {
+                Focus::Jobs => self.jobs.reverse(),
+                Focus::Nodes => self.nodes.reverse(),
+                Focus::Events => {}
+            },
+            KeyCode::Enter => {
+                let job = self.job().map(|job| Subject::Job(job.id));
+                let node = self.node().map(|node| Subject::Node(node.name.clone()));
+                if let Some(subject) = job.or(node) {
+                    self.open(subject);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn neighbour(&self, steps: usize) -> Focus {
+        const ALL: [Focus; 3] = [Focus::Jobs, Focus::Nodes, Focus::Events];
+        ALL[(self.focus as usize + steps) % ALL.len()]
+    }
+
+    fn on_filter_key(&mut self, code: KeyCode) {
+        let mut filter = self.filter().to_owned();
+        match code {
+            KeyCode::Enter => return,
+            KeyCode::Esc => return self.set_filter(String::new()),
+            KeyCode::Backspace => drop(filter.pop()),
+            KeyCode::Char(letter) => filter.push(letter),
+            _ => {}
+        }
+        self.set_filter(filter);
+        self.mode = Mode::Filter;
+    }
+
+    /// The filter of the focused table.
+    pub(super) fn filter(&self) -> &str {
+        match self.focus {
+            Focus::Jobs => self.jobs.filter(),
+            Focus::Nodes => self.nodes.filter(),
+            Focus::Events => &self.line_filter,
+        }
+    }
+
+    fn set_filter(&mut self, filter: String) {
+        match self.focus {
+            Focus::Jobs => self.jobs.set_filter(filter),
+            Focus::Nodes => self.nodes.set_filter(filter),
+            Focus::Events => {
+                self.line_filter = filter;
+                self.line_at = None;
+            }
+        }
+    }
+
+    /// Lines of what is scrolled.
+    fn page(&self) -> isize {
+        let layout = Layout::of(self);
+        let rows = match (&self.view, self.focus) {
+            (View::Open(..), _) => layout.body(),
+            (View::Tables, Focus::Jobs) => layout.jobs,
+            (View::Tables, Focus::Nodes) => layout.nodes,
+            (View::Tables, Focus::Events) => layout.events,
+        };
+        isize::from(rows.max(2) as i16) - 1
+    }
+
+    fn move_by(&mut self, rows: isize) {
+        match (&mut self.view, self.focus) {
+            // The end of what is open is found when it is drawn.
+            (View::Open(_, top), _) => *top = top.saturating_add_signed(rows),
+            (View::Tables, Focus::Jobs) => self.jobs.move_by(rows),
+            (View::Tables, Focus::Nodes) => self.nodes.move_by(rows),
+            (View::Tables, Focus::Events) => self.scroll_lines(rows),
+        }
+        self.keep_in_sight();
+    }
+
+    fn keep_in_sight(&mut self) {
+        let last = super::detail::lines(self).len().saturating_sub(usize::from(Layout::of(self).body()));
+        if let View::Open(_, top) = &mut self.view {
+            *top = (*top).min(last);
+        }
+    }
+
+    fn scroll_lines(&mut self, rows: isize) {
+        let at = self.line_at;
+        self.line_at = None;
+        let numbers: Vec<u64> = self.shown_lines().map(|line| line.number).collect();
+        let last = numbers.len().saturating_sub(1);
+        let place = at.map_or(last, |at| numbers.partition_point(|&number| number < at).min(last));
+        // As many lines as there is room for stay in sight.
+        let first = last.min(usize::from(Layout::of(self).events.max(1)) - 1);
+        let place = place.saturating_add_signed(rows).clamp(first, last);
+        // At the newest line, new ones are followed.
+        self.line_at = numbers.get(place).copied().filter(|_| place < last);
+    }
+
+    fn plead_for_pause(&mut self) {
+        let Some(job) = self.job() else {
+            return self.say("p pauses a job: select one in the table of jobs");
+        };
+        let (id, name) = (job.id, human::printable(&job.name));
+        let Some(verb) = pause_or_resume(job) else {
+            return self.say(&format!("job {} has ended", id.0));
+        };
+        let what = if verb == JobVerb::Pause { "pause" } else { "resume" };
+        let question = format!("{what} job {} ({name})? y/n", id.0);
+        self.plead(Plea { request: Request::Job { id, command: verb }, question, is_final: false });
+    }
+
+    fn plead_for_cancel(&mut self) {
+        let Some(job) = self.job() else {
+            return self.say("c cancels a job: select one in the table of jobs");
+        };
+        let (id, name) = (job.id, human::printable(&job.name));
+        if pause_or_resume(job).is_none() {
+            return self.say(&format!("job {} has ended", id.0));
+        }
+        let question = format!("cancel job {} ({name}) for good? type y", id.0);
+        self.plead(Plea { request: Request::Job { id, command: JobVerb::Cancel }, question, is_final: true });
+    }
+
+    fn plead_for_drain(&mut self) {
+        let Some(node) = self.node() else {
+            return self.say("d drains a node: select one in the table of nodes");
+        };
+        let (name, command) = (node.name.clone(), drain_or_resume(node));
+        let what = if command == NodeVerb::Drain { "drain" } else { "resume" };
+        let question = format!("{what} node {}? y/n", human::printable(&name));
+        self.plead(Plea { request: Request::Node { name, command }, question, is_final: false });
+    }
+
+    fn plead(&mut self, plea: Plea) {
+        match self.read_only {
+            true => self.say("nothing is changed from here: --read-only"),
+            false => self.mode = Mode::Confirm(plea),
+        }
+    }
+
+    fn on_answer(&mut self, plea: Plea, code: KeyCode) {
+        let yes = match code {
+            KeyCode::Char('y' | 'Y') => true,
+            KeyCode::Enter => !plea.is_final,
+            _ => false,
+        };
+        match yes {
+            true => self.carry_out(plea.request),
+            false => self.say("left as it is"),
+        }
+    }
+
+    fn say(&mut self, words: &str) {
+        self.message = Some(words.to_owned());
+    }
+}

@@ -1,0 +1,125 @@
+//! A table's rows: filtered, sorted, one of them selected. What is selected stays so while rows come, go and move.
+
+use std::cmp::Ordering;
+
+use super::columns::{Column, Row};
+
+/// A table.
+#[derive(Debug)]
+pub(super) struct List<T: Row + 'static> {
+    pub(super) columns: &'static [Column<T>],
+    items: Vec<T>,
+    /// Indices of what is shown, in order.
+    shown: Vec<usize>,
+    filter: String,
+    /// Index of the column that rows are sorted by.
+    pub(super) sort: usize,
+    pub(super) reverse: bool,
+    selected: Option<T::Key>,
+    /// Where the selected row was, for when it is gone.
+    place: usize,
+}
+
+impl<T: Row> List<T> {
+    /// An empty table, sorted by its first column that is marked so.
+    pub(super) fn new(columns: &'static [Column<T>]) -> Self {
+        let sort = columns.iter().position(|column| column.is_first_order).unwrap_or(0);
+        Self {
+            columns,
+            items: Vec::new(),
+            shown: Vec::new(),
+            filter: String::new(),
+            sort,
+            reverse: false,
+            selected: None,
+            place: 0,
+        }
+    }
+
+    /// What there is now.
+    pub(super) fn take(&mut self, items: Vec<T>) {
+        self.items = items;
+        self.arrange();
+    }
+
+    /// All of it.
+    pub(super) fn all(&self) -> &[T] {
+        &self.items
+    }
+
+    /// What is shown, in order.
+    pub(super) fn rows(&self) -> impl ExactSizeIterator<Item = &T> {
+        self.shown.iter().map(|&index| &self.items[index])
+    }
+
+    /// How many rows are shown.
+    pub(super) fn len(&self) -> usize {
+        self.shown.len()
+    }
+
+    /// The row that is selected.
+    pub(super) fn selected(&self) -> Option<&T> {
+        self.shown.get(self.place).map(|&index| &self.items[index])
+    }
+
+    /// Its place among the rows.
+    pub(super) fn place(&self) -> usize {
+        self.place
+    }
+
+    pub(super) fn filter(&self) -> &str {
+        &self.filter
+    }
+
+    pub(super) fn set_filter(&mut self, filter: String) {
+        self.filter = filter;
+        self.arrange();
+    }
+
+    /// Sorts by the next column that can be sorted by.
+    pub(super) fn sort_by_next(&mut self) {
+        let count = self.columns.len();
+        let next = (1..=count).map(|step| (self.sort + step) % count);
+        self.sort = next.into_iter().find(|&at| self.columns[at].order.is_some()).unwrap_or(self.sort);
+        self.arrange();
+    }
+
+    pub(super) fn reverse(&mut self) {
+        self.reverse = !self.reverse;
+        self.arrange();
+    }
+
+    /// Selects the row so many rows further on, or the last one there is.
+    pub(super) fn move_by(&mut self, rows: isize) {
+        let last = self.shown.len().saturating_sub(1);
+        self.place = self.place.saturating_add_signed(rows).min(last);
+        self.selected = self.selected().map(Row::key);
+    }
+
+    fn arrange(&mut self) {
+        let wanted = self.filter.to_lowercase();
+        let items = &self.items;
+        let fits = |item: &T| wanted.is_empty() || item.words().to_lowercase().contains(&wanted);
+        self.shown = (0..items.len()).filter(|&index| fits(&items[index])).collect();
+        if let Some(order) = self.columns[self.sort].order {
+            // Rows that are alike stand as the first column has them.
+            let natural = self.columns[0].order.unwrap_or(|_, _| Ordering::Equal);
+            self.shown.sort_by(|&a, &b| {
+                let (a, b) = (&items[a], &items[b]);
+                let by_column = order(a, b);
+                let by_column = if self.reverse { by_column.reverse() } else { by_column };
+                by_column.then_with(|| natural(a, b))
+            });
+        }
+        let same = |key: &T::Key| self.shown.iter().position(|&index| items[index].key() == *key);
+        self.place = match self.selected.as_ref().and_then(same) {
+            Some(place) => place,
+            // Gone or filtered out: what took its place is as near as it gets.
+            None => self.place.min(self.shown.len().saturating_sub(1)),
+        };
+        // While nothing fits the filter, what was selected is kept in mind.
+        if let Some(row) = self.selected() {
+            self.selected = Some(row.key());
+        }
+    }
+}

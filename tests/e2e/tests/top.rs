@@ -1,0 +1,121 @@
+//! `starfarm top` on a terminal: what it shows, what its keys do, and how it leaves the terminal.
+#![allow(clippy::unwrap_used)]
+
+use starfarm_e2e::{Farm, Pty, Signal, program, run, until};
+
+/// `starfarm top` on a terminal of its own.
+fn top(farm: &Farm, args: &[&str], columns: u16, lines: u16) -> Pty {
+    let mut command = program("starfarm", farm.temp().path());
+    command.arg("--farm").arg(farm.state()).arg("top").args(["--interval", "0.2"]).args(args);
+    command.env("TERM", "xterm-256color");
+    Pty::start(&command, farm.temp().path(), columns, lines)
+}
+
+/// A job that lasts until the test is over.
+fn endless(farm: &Farm, name: &str) -> String {
+    let script = farm.forever();
+    farm.submit(&["--name", name, "--range", "0..100", "--units-per-task", "1", "--", "sh", "-c", &script])
+}
+
+#[test]
+fn a_person_watches_a_farm_pauses_and_cancels_a_job_and_leaves() {
+    let farm = Farm::with_workers(2, 1);
+    let (first, second) = (endless(&farm, "alpha"), endless(&farm, "beta"));
+    let mut top = top(&farm, &[], 80, 24);
+    top.until_shows("alpha");
+    assert!(top.is_taken());
+    for words in ["starfarm ", "epoch 1", "nodes 2/2", "slots 2", "jq 2", "JOBS 2", "NODES 2", "w1", "? help"]
+    {
+        top.until_shows(words);
+    }
+
+    top.press("p");
+    top.until_shows(&format!("pause job {first} (alpha)? y/n"));
+    top.press("n");
+    top.until_shows("left as it is");
+    assert_eq!(farm.job(&first)["state"], "running");
+    top.press("py");
+    farm.until_job(&first, "state", "paused");
+    top.until("the screen says so", |text| {
+        text.lines().any(|line| line.contains("alpha") && line.contains("paused"))
+    });
+
+    // The one that was selected still is, wherever its row has gone.
+    top.press("\r");
+    top.until_shows("specification");
+    let is_alpha = |line: &str| line.starts_with("job ") && line.ends_with("alpha");
+    top.until("the job is shown whole", |text| text.lines().any(is_alpha));
+    top.press("\x1b");
+    top.until_shows("JOBS 2");
+    top.press("/beta\r");
+    top.until_shows("JOBS 1 of 2  /beta");
+    top.press("c");
+    top.until_shows(&format!("cancel job {second} (beta) for good? type y"));
+    top.press("y");
+    farm.until_job(&second, "state", "cancelled");
+
+    top.resize(120, 40);
+    top.until_shows("silent");
+    top.until_shows("faster");
+    top.resize(60, 15);
+    top.until("the window is small again", |text| !text.contains("faster") && text.contains("NODES 2"));
+
+    top.press("\t");
+    top.press("d");
+    top.until_shows("drain node w1? y/n");
+    top.press("y");
+    farm.until_node("w1", "draining");
+    top.until_shows("draining");
+
+    top.press("q");
+    assert_eq!(top.program.wait(), 0, "{}", top.program.log());
+    until("the terminal is as it was", || top.is_restored());
+}
+
+#[test]
+fn a_scheduler_that_goes_away_is_waited_for_and_seen_again() {
+    let mut farm = Farm::with_workers(1, 1);
+    endless(&farm, "alpha");
+    let mut top = top(&farm, &[], 80, 24);
+    top.until_shows("w1 ");
+    farm.kill_scheduler();
+    top.until_shows("no answer for ");
+    top.until_shows("alpha");
+    farm.restart_scheduler();
+    top.until("the banner is gone", |text| !text.contains("no answer for "));
+    top.until_shows("epoch 2");
+    top.press("\x03");
+    assert_eq!(top.program.wait(), 0, "{}", top.program.log());
+    until("the terminal is as it was", || top.is_restored());
+}
+
+#[test]
+fn an_onlooker_changes_nothing() {
+    let farm = Farm::with_workers(1, 1);
+    let id = endless(&farm, "alpha");
+    let mut top = top(&farm, &["--read-only"], 80, 24);
+    top.until_shows("alpha");
+    top.press("p");
+    top.until_shows("--read-only");
+    top.press("yc");
+    top.until_shows("--read-only");
+    top.press("y");
+    assert_eq!(farm.job(&id)["state"], "running");
+    top.program.signal(Signal::TERM);
+    assert_eq!(top.program.wait(), 130, "{}", top.program.log());
+    until("the terminal is as it was", || top.is_restored());
+}
+
+#[test]
+fn without_a_terminal_it_names_the_command_to_use() {
+    let farm = Farm::start();
+    farm.cli(&["top"]).exits(2).says(&["needs a terminal", "`starfarm status`", "--output json"]);
+    let mut command = program("starfarm", farm.temp().path());
+    command.arg("--farm").arg(farm.state()).arg("top").env("TERM", "dumb");
+    let mut dumb = Pty::start(&command, farm.temp().path(), 80, 24);
+    assert_eq!(dumb.program.wait(), 2);
+    assert!(dumb.program.log().contains("needs a terminal"), "{}", dumb.program.log());
+    let mut command = program("starfarm", farm.temp().path());
+    command.args(["--farm", "/nonexistent", "top"]);
+    run(command).exits(2);
+}
