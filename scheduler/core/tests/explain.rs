@@ -283,7 +283,7 @@ fn a_node_without_jobs() {
         "node a",
         expect![[r#"
         Node a idles: there is no job.
-        no_job: Every job has ended. `starfarm submit` adds one.
+        no_job: There is no unfinished job. `starfarm submit` adds one.
     "#]],
     );
 }

@@ -73,13 +73,12 @@ impl Farm {
             found.decides("all_out", "waits for what is at nodes", text);
         }
         let at: BTreeSet<NodeId> = tasks.iter().map(|task| task.node).collect();
-        let able = self.taking().count();
         let verdict = if at.is_empty() { "gets nodes in a moment" } else { "runs" };
         if found.verdict.is_none() {
             let text = format!(
-                "Tasks of it are at {} of {} that take tasks.",
+                "Nodes that have tasks of it: {}. Nodes that can be given tasks: {}.",
                 at.len(),
-                counted(able as u64, "node")
+                self.taking().count()
             );
             found.decides("runs", verdict, text);
         }

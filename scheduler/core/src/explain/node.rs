@@ -204,7 +204,7 @@ fn kept_out(node: &Node, now_us: u64, found: &mut Findings) {
 fn idle(reason: IdleReason, found: &mut Findings) {
     let (code, verdict, text) = match reason {
         IdleReason::NoJob => {
-            ("no_job", "idles: there is no job", "Every job has ended. `starfarm submit` adds one.")
+            ("no_job", "idles: there is no job", "There is no unfinished job. `starfarm submit` adds one.")
         }
         IdleReason::Paused => ("paused", "idles: jobs are paused", "What it could work for is paused."),
         IdleReason::Refused => {
