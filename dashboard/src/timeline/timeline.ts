@@ -41,7 +41,7 @@ export class Timeline {
   private readonly bands: Bands;
   private readonly painter: Painter;
   private readonly store: TaskStore;
-  private readonly barsKey = h("span", { class: "bars-key", hidden: true });
+  private readonly barsKey = h("span", { class: "bars-key" });
   private readonly said = h("output", { class: "said", "aria-live": "polite" });
   private measured: [number, number] | null = null;
   private rulerOn = false;
@@ -61,7 +61,8 @@ export class Timeline {
     this.painter = new Painter(report, view, colours, this.store, this.rows);
     this.overview = new Overview(report, view, colours);
     const stage = h("div", { class: "stage" }, this.scroller, this.line, this.ruler, this.tooltip.element);
-    this.element = h("div", { class: "timeline" }, h("div", { class: "tools" }, this.controls(), this.legend()), this.overview.element, stage, this.said);
+    this.element = h("div", { class: "timeline" }, h("div", { class: "tools" }, this.controls(), this.legend()), this.overview.element, stage,
+      h("div", { class: "foot" }, this.said, this.barsKey));
     this.fillBarsKey();
     listen({
       view,
@@ -97,9 +98,9 @@ export class Timeline {
       this.fillBarsKey();
     }
     if (changes.has("window")) this.overview.frame();
-    // What was under the pointer has moved away.
-    if (changes.has("window")) this.hover(this.pointer);
     if (changes.size > 1 || !changes.has("cursor")) this.draw();
+    // What was under the pointer has moved away, or more is known of it.
+    if (changes.has("window") || (changes.has("tasks") && this.pointer)) this.hover(this.pointer);
     this.cursorLine();
     this.rulerBox();
     if (changes.has("picked")) this.say();
@@ -142,7 +143,8 @@ export class Timeline {
     this.bands.epochs(pen, this.plane, high);
     this.bands.marksBand(pen, this.plane);
     this.canvas.dataset.level = this.painter.level;
-    this.barsKey.hidden = this.painter.level !== "tasks";
+    // Hidden in place: what is below must not jump while somebody zooms.
+    this.barsKey.style.visibility = this.painter.level === "tasks" ? "visible" : "hidden";
   }
 
   /** Changes the height of rows so that the row under the pointer, or the picked one, stays where it is. */
@@ -327,7 +329,7 @@ export class Timeline {
       return made;
     };
     const chips = LEGEND.filter(([kind]) => seen.has(kind)).map(chip);
-    return h("div", { class: "legend", role: "group", "aria-label": "Legend: press a state to show or hide it" }, ...chips, this.barsKey);
+    return h("div", { class: "legend", role: "group", "aria-label": "Legend: press a state to show or hide it" }, ...chips);
   }
 
   /** What the colours of bars mean; there are bars only from near. */
