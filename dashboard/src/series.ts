@@ -110,6 +110,7 @@ export class SeriesCharts {
 
   private figure(chart: Chart): HTMLElement {
     const place = h("div", { class: "plot", role: "img", "aria-label": this.summary(chart) });
+    place.addEventListener("dblclick", () => this.view.show(0, this.view.span));
     this.slots.push({ chart, place });
     const text = lazyDetails(`${chart.title} as a table`, () => this.table(chart));
     return h("figure", {}, h("figcaption", {}, h("h3", {}, chart.title), h("p", { class: "caption" }, chart.caption)), place, text.element);

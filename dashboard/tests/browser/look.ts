@@ -3,7 +3,7 @@
 // takes the first node that the report's marks say was lost. Screenshots go to FOLDER.
 
 import assert from "node:assert/strict";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Browser, Page } from "playwright-core";
@@ -103,6 +103,43 @@ async function measures(page: Page): Promise<void> {
   assert.ok(await page.locator(".ruler").isHidden());
 }
 
+/** The charts below go with the timeline, and it goes with them. */
+async function seriesGoAlong(page: Page): Promise<void> {
+  const width = () => page.locator(".overview .window").evaluate((element) => element.getBoundingClientRect().width);
+  const plot = page.locator(".plot .u-over").first();
+  await plot.scrollIntoViewIfNeeded();
+  await page.mouse.move(0, 0);
+  const [all, box] = [await width(), await plot.boundingBox()];
+  assert.ok(box);
+  await page.mouse.move(box.x + box.width * 0.4, box.y + 30);
+  await page.locator(".stage .cursor").waitFor({ state: "attached" });
+  await page.waitForFunction(() => document.querySelector(".stage .cursor:not([hidden])"));
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.6, box.y + 30, { steps: 5 });
+  await page.mouse.up();
+  await page.waitForFunction((wide) => (document.querySelector(".overview .window")?.getBoundingClientRect().width ?? wide) < wide * 0.3, all);
+  await plot.dblclick();
+  await page.waitForFunction((wide) => document.querySelector(".overview .window")?.getBoundingClientRect().width === wide, all);
+}
+
+/** All times are said on the other clock. */
+async function changesTheClock(page: Page): Promise<void> {
+  const range = page.locator("header .range");
+  assert.match((await range.textContent()) ?? "", /UTC/);
+  await page.getByTitle("UTC or local time").click();
+  await range.getByText("local time").waitFor();
+}
+
+/** Damaged data are told in words instead of a blank page. */
+async function saysWhenDamaged(browser: Browser, file: string, folder: string): Promise<void> {
+  const damaged = `${folder}/damaged.html`;
+  const cut = (_: string, head: string, data: string) => head + data.slice(0, Math.floor(data.length / 8) * 4);
+  writeFileSync(damaged, readFileSync(file, "utf8").replace(/(id="starfarm-data"[^>]*>)([^<]+)/, cut));
+  const page = await browser.newPage();
+  await page.goto(pathToFileURL(resolve(damaged)).href);
+  await page.getByRole("alert").getByText("This report cannot be shown.").waitFor();
+}
+
 async function hidesAState(page: Page): Promise<void> {
   const pixels = () => page.locator("canvas.rows").evaluate((canvas: HTMLCanvasElement) => canvas.toDataURL());
   const before = await pixels();
@@ -152,6 +189,10 @@ async function main(file: string, folder: string, node?: string, at?: string): P
     await measures(page);
     await hidesAState(page);
     await saysItInWords(page);
+    await page.locator("canvas.rows").press("0");
+    await seriesGoAlong(page);
+    await changesTheClock(page);
+    await saysWhenDamaged(browser, file, folder);
     const dark = await open(browser, url, { viewport: { width: 1400, height: 1000 }, colorScheme: "dark" });
     await dark.page.screenshot({ path: `${folder}/dark.png` });
     problems.push(...dark.problems, ...(await onAPhone(browser, url, folder)));
