@@ -111,7 +111,7 @@ fn a_job_whose_turn_has_come_on_the_nodes_that_the_first_cannot_use_is_not_behin
         "job 2",
         expect![[r#"
             Job 2 runs.
-            runs: Tasks of it are at 1 of 1 node that take tasks.
+            runs: Nodes that have tasks of it: 1. Nodes that can be given tasks: 1.
             at_node: Node a has had units [0, 10) for 0 ms, sent and not acknowledged yet.
         "#]],
     );
@@ -223,7 +223,7 @@ fn units_that_killed_workers_or_failed() {
         "job 1",
         expect![[r#"
             Job 1 runs.
-            runs: Tasks of it are at 2 of 2 nodes that take tasks.
+            runs: Nodes that have tasks of it: 2. Nodes that can be given tasks: 2.
             at_node: Node a has had units [0, 1) for 0 ms, last confirmed 0 ms ago.
             at_node: Node b has had units [1, 2) for 0 ms, sent and not acknowledged yet.
             at_node: Node b has had units [2, 3) for 0 ms, sent and not acknowledged yet.
