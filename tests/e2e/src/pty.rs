@@ -66,9 +66,10 @@ impl Pty {
         Self { program, controller, user: user.into(), before, screen, bytes }
     }
 
-    /// What the terminal shows.
+    /// What the terminal shows, without blanks at the ends of lines.
     pub fn text(&self) -> String {
-        self.screen.lock().unwrap_or_else(PoisonError::into_inner).screen().contents()
+        let text = self.screen.lock().unwrap_or_else(PoisonError::into_inner).screen().contents();
+        text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
     }
 
     /// Bytes that the program has written.
