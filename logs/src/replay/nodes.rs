@@ -209,8 +209,14 @@ impl NodeLine {
     }
 
     fn picture(&mut self, node: &Node, counts: bool) {
-        (self.state, self.idle, self.slots) = (node.state, node.idle, node.slots);
-        self.joined_us = node.joined_us;
+        (self.state, self.idle) = (node.state, node.idle);
+        // A scheduler that has just been started does not know yet.
+        if node.slots > 0 {
+            self.slots = node.slots;
+        }
+        if self.changes().is_empty() {
+            self.joined_us = node.joined_us;
+        }
         self.facts(&node.system, &node.cpu, &node.accelerators);
         self.cores = node.cores.or(self.cores);
         self.memory_bytes = node.memory_bytes.or(self.memory_bytes);
@@ -234,6 +240,12 @@ impl NodeLine {
         self.slow_downs.report(feedback.1.into(), counts);
     }
 
+    /// Begin of a span at whose end so much computing time was spent: no slot computes for longer than time goes by.
+    pub(crate) fn begin(&self, tasks: &TasksOf) -> u64 {
+        let least_us = tasks.busy_us / u64::from(self.slots.max(1));
+        tasks.begun_us.min(tasks.ended_us.saturating_sub(least_us))
+    }
+
     /// Results came.
     pub(crate) fn results(&mut self, axis: &Axis, tasks: &TasksOf) {
         self.results = self.results.saturating_add(tasks.results);
@@ -244,12 +256,13 @@ impl NodeLine {
         if tasks.outcome == Outcome::Counted {
             self.units.add(tasks.units);
         }
-        if tasks.begun_us >= tasks.ended_us {
+        let begun_us = self.begin(tasks);
+        if begun_us >= tasks.ended_us {
             self.busy[axis.bin(tasks.ended_us)] += tasks.busy_us as f32;
             return;
         }
-        let rate = tasks.busy_us as f64 / (tasks.ended_us - tasks.begun_us) as f64;
-        for (bin, inside_us) in axis.split(tasks.begun_us, tasks.ended_us) {
+        let rate = tasks.busy_us as f64 / (tasks.ended_us - begun_us) as f64;
+        for (bin, inside_us) in axis.split(begun_us, tasks.ended_us) {
             self.busy[bin] += (rate * inside_us as f64) as f32;
         }
     }

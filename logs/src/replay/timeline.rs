@@ -185,8 +185,9 @@ impl Timeline {
         let units = hi.saturating_sub(*lo);
         let Some(line) = self.nodes.get(&self.axis, node) else { return };
         let (results, outcome, busy_us) = (*results, *outcome, *busy_us);
-        line.results(&self.axis, &TasksOf { outcome, results, units, begun_us, ended_us, busy_us });
-        self.series.busy(&self.axis, busy_us as f64, begun_us, ended_us);
+        let tasks = TasksOf { outcome, results, units, begun_us, ended_us, busy_us };
+        line.results(&self.axis, &tasks);
+        self.series.busy(&self.axis, busy_us as f64, line.begin(&tasks), ended_us);
         if outcome == Outcome::Counted {
             self.series.units(&self.axis, units as f64, begun_us, ended_us);
         }

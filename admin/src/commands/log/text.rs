@@ -240,23 +240,28 @@ impl Replayed<'_> {
 
     fn marks(&self) -> String {
         let report = self.report;
-        let mut of_kind: BTreeMap<&str, usize> = BTreeMap::new();
-        report.marks.iter().for_each(|mark| *of_kind.entry(mark.kind).or_default() += 1);
-        let mut order: Vec<(usize, &Mark)> = report.marks.iter().enumerate().collect();
-        // The rarer the kind, the more it says.
-        order.sort_by_key(|(at, mark)| (of_kind[mark.kind], *at));
-        order.truncate(MARKS_MAX);
-        order.sort_by_key(|(at, _)| *at);
+        let mut kinds: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        report.marks.iter().enumerate().for_each(|(at, mark)| kinds.entry(mark.kind).or_default().push(at));
+        let mut kinds: Vec<Vec<usize>> = kinds.into_values().collect();
+        kinds.sort_by_key(Vec::len);
+        let mut shown: Vec<usize> = Vec::new();
+        for (at, places) in kinds.iter().enumerate() {
+            // What rarer kinds do not need is there for the others, evenly over time.
+            let room = (MARKS_MAX.saturating_sub(shown.len()) / (kinds.len() - at)).max(1);
+            let step = places.len().div_ceil(room).max(1);
+            shown.extend(places.iter().step_by(step));
+        }
+        shown.sort_unstable();
         let span_us = report.to_us - report.from_us;
         let mut text = String::new();
-        for (_, mark) in &order {
+        for mark in shown.iter().map(|at| &report.marks[*at]) {
             let line = format!("{}  {}", plot::clock(mark.at_us, span_us), human::printable(&mark.text));
             text.push_str(plot::fit(&line, self.width).trim_end());
             text.push('\n');
         }
-        let left_out = report.marks_left_out + (report.marks.len() - order.len()) as u64;
+        let left_out = report.marks_left_out + (report.marks.len() - shown.len()) as u64;
         if left_out > 0 {
-            let _ = writeln!(text, "and {} more, of the commoner kinds", human::count(left_out as f64));
+            let _ = writeln!(text, "and {} more", human::count(left_out as f64));
         }
         text
     }
