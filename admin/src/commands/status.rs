@@ -60,8 +60,8 @@ fn figures(status: &StatusInfo) -> Vec<(&'static str, Cell)> {
         ("results counted", number(status.results_counted)),
         ("  counted before", number(status.results_duplicate)),
         ("datagrams dropped", number(status.datagrams_dropped)),
-        ("log events dropped", number(status.log_events_dropped)),
         ("  refused", number(status.datagrams_refused)),
+        ("log events dropped", number(status.log_events_dropped)),
     ]
 }
 
@@ -126,25 +126,26 @@ mod tests {
     #[test]
     fn the_figures_for_a_person() {
         expect![[r#"
-            farm               0123456789abcdef0123456789abcdef
-            epoch              3
-            up                 2 h 07 min
-            jobs in jq         1
-            tasks in gq        12
-            tasks in dq        34
-              oldest           8.5 s
-            tasks resent       5
-            offers repeated    6
-            granularity        8 s
-            tasks decomposed   1.23 M
-              mean units       4.20 G
-            speed-ups          7 in the last period
-            slow-downs         8 in the last period
-            mean power         2.5 standard tasks in 10 s
-            results counted    9
-              counted before   1
-            datagrams dropped  0
-              refused          2
+            farm                0123456789abcdef0123456789abcdef
+            epoch               3
+            up                  2 h 07 min
+            jobs in jq          1
+            tasks in gq         12
+            tasks in dq         34
+              oldest            8.5 s
+            tasks resent        5
+            offers repeated     6
+            granularity         8 s
+            tasks decomposed    1.23 M
+              mean units        4.20 G
+            speed-ups           7 in the last period
+            slow-downs          8 in the last period
+            mean power          2.5 standard tasks in 10 s
+            results counted     9
+              counted before    1
+            datagrams dropped   0
+              refused           2
+            log events dropped  0
 
             node  state  power  tasks  speed-ups  slow-downs
             a     up       2.5      3          7           1

@@ -100,3 +100,6 @@ fn read_keys(to_app: &mpsc::Sender<Input>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -327,7 +327,7 @@ impl App {
         let wanted = self.line_filter.to_lowercase();
         let last = self.line_at.unwrap_or(u64::MAX);
         let lines = self.lines.iter().filter(move |line| line.number <= last);
-        lines.filter(move |line| line.text.to_lowercase().contains(&wanted))
+        lines.filter(move |line| wanted.is_empty() || line.text.to_lowercase().contains(&wanted))
     }
 }
 

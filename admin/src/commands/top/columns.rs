@@ -44,7 +44,7 @@ pub(super) trait Row {
 pub(super) struct Column<T> {
     pub(super) title: &'static str,
     pub(super) align: Align,
-    /// Columns of the terminal that it takes; a stretching one takes all that is left, and at least so many.
+    /// Columns of the terminal that it takes; those that stretch share what is left.
     pub(super) width: u16,
     pub(super) stretches: bool,
     /// Only on screens at least this wide.
@@ -102,15 +102,18 @@ impl Row for NodeInfo {
 
 /// Jobs.
 pub(super) const JOBS: &[Column<JobInfo>] = &[
-    number("id", 5, |job: &JobInfo, _, _| job.id.0.to_string().into()).sorts(|a, b| a.id.cmp(&b.id)),
-    words("name", 14, |job: &JobInfo, _, _| human::printable(&job.name).into())
-        .sorts(|a, b| natural(&a.name, &b.name)),
+    number("id", 4, |job: &JobInfo, _, _| job.id.0.to_string().into()).sorts(|a, b| a.id.cmp(&b.id)),
+    Column {
+        stretches: true,
+        ..words("name", 10, |job: &JobInfo, _, _| human::printable(&job.name).into())
+            .sorts(|a, b| natural(&a.name, &b.name))
+    },
     Column {
         is_first_order: true,
         ..words("state", 9, |job: &JobInfo, paint, _| word(&job.state, paint)).sorts(by_state_of_job)
     },
-    Column { stretches: true, ..words("units", 8, |job: &JobInfo, paint, width| bar(job, paint, width)) },
-    number("done", 7, |job: &JobInfo, _, _| human::share(&job.units_done, &job.units_total).into())
+    Column { stretches: true, ..words("units", 7, |job: &JobInfo, paint, width| bar(job, paint, width)) },
+    number("done", 6, |job: &JobInfo, _, _| human::share(&job.units_done, &job.units_total).into())
         .sorts(|a, b| share(b).total_cmp(&share(a))),
     number("failed", 7, |job: &JobInfo, _, _| human::units(&job.units_failed).into())
         .sorts(|a, b| large(&b.units_failed).total_cmp(&large(&a.units_failed)))
@@ -119,7 +122,7 @@ pub(super) const JOBS: &[Column<JobInfo>] = &[
     number("of", 7, |job: &JobInfo, _, _| human::units(&job.units_total).into())
         .sorts(|a, b| large(&b.units_total).total_cmp(&large(&a.units_total)))
         .from(100),
-    number("units/s", 7, |job: &JobInfo, _, _| human::count(job.units_per_s).into())
+    number("units/s", 8, |job: &JobInfo, _, _| human::count(job.units_per_s).into())
         .sorts(|a, b| b.units_per_s.total_cmp(&a.units_per_s)),
     number("left", 10, |job: &JobInfo, _, _| human::seconds_if_known(job.eta_seconds).into())
         .sorts(|a, b| eta(a).total_cmp(&eta(b))),
@@ -137,14 +140,15 @@ pub(super) const NODES: &[Column<NodeInfo>] = &[
             .sorts(|a, b| natural(&a.name, &b.name))
     },
     words("state", 11, |node: &NodeInfo, paint, _| word(&node.state, paint)).sorts(by_state_of_node),
-    number("slots", 5, |node: &NodeInfo, _, _| node.slots.to_string().into())
+    number("slots", 6, |node: &NodeInfo, _, _| node.slots.to_string().into())
         .sorts(|a, b| b.slots.cmp(&a.slots)),
-    words("load", 10, |node: &NodeInfo, paint, width| load_bar(node.load_mean(), paint, width))
+    words("load", 9, |node: &NodeInfo, paint, width| load_bar(node.load_mean(), paint, width))
         .sorts(|a, b| load_or_less(b).total_cmp(&load_or_less(a))),
     number("queue", 9, |node: &NodeInfo, _, _| format!("{}/{}", node.tasks, node.tasks_queued).into())
         .sorts(|a, b| b.tasks.cmp(&a.tasks)),
     number("power", 7, |node: &NodeInfo, _, _| human::count(node.power).into())
-        .sorts(|a, b| b.power.total_cmp(&a.power)),
+        .sorts(|a, b| b.power.total_cmp(&a.power))
+        .from(72),
     number("done", 7, |node: &NodeInfo, _, _| count(node.tasks_done))
         .sorts(|a, b| b.tasks_done.cmp(&a.tasks_done))
         .from(72),

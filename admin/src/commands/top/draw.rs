@@ -83,7 +83,7 @@ pub(super) fn draw(app: &App, frame: &mut Frame) {
 }
 
 fn head(app: &App) -> [Line<'static>; 2] {
-    let bold = |text: String| Span::styled(text, Modifier::BOLD);
+    let bold = |text: &'static str| Span::styled(text, Modifier::BOLD);
     let first = match (app.silence(), &app.status) {
         (Some((silent, why)), _) => {
             let why = why.map_or_else(String::new, |why| format!(" ({})", human::printable(why)));
@@ -91,45 +91,51 @@ fn head(app: &App) -> [Line<'static>; 2] {
             let style = Paint(app.color).word("lost").add_modifier(Modifier::REVERSED);
             Line::from(Span::styled(words, style))
         }
-        (None, None) => Line::from(bold("starfarm".to_owned())),
+        (None, None) => Line::from(bold("starfarm")),
         (None, Some(status)) => {
             let up = app.nodes.all().iter().filter(|node| node.state == "up");
             let (nodes, slots) =
                 up.fold((0, 0), |(nodes, slots), node| (nodes + 1, slots + u64::from(node.slots)));
-            let farm: String = human::printable(&status.farm).chars().take(12).collect();
-            let known = app.nodes.all().len();
-            Line::from_iter([
-                bold("starfarm ".to_owned()),
-                Span::raw(format!(
-                    "{farm}  epoch {}  up {}  nodes {nodes}/{known}  slots {slots}",
-                    status.epoch,
-                    human::seconds(status.up_seconds.floor())
-                )),
-            ])
+            let name = "starfarm ";
+            let items = [
+                human::printable(&status.farm).chars().take(12).collect(),
+                format!("nodes {nodes}/{}", app.nodes.all().len()),
+                format!("slots {slots}"),
+                format!("epoch {}", status.epoch),
+                format!("up {}", human::seconds(status.up_seconds.floor())),
+            ];
+            let items = fitting(&items, usize::from(app.size.0).saturating_sub(name.len()));
+            Line::from_iter([bold(name), Span::raw(items)])
         }
     };
     let Some(status) = &app.status else { return [first, Line::from("waiting for the first picture")] };
     let count = |count: u64| human::count(count as f64);
-    let mut figures = format!(
-        "gq {}  dq {}  jq {}  resends {}  dropped {}",
-        count(status.gq),
-        count(status.dq),
-        count(status.jq),
-        count(status.resent),
-        count(status.datagrams_dropped)
-    );
-    let more = [
-        format!("  oldest {}", human::seconds(status.dq_oldest_seconds)),
-        format!("  speed-ups {}  slow-downs {}", count(status.speed_ups), count(status.slow_downs)),
-        format!("  notes {}: see status", status.notes.len()),
+    let mut figures = vec![
+        format!("gq {}", count(status.gq)),
+        format!("dq {}", count(status.dq)),
+        format!("jq {}", count(status.jq)),
+        format!("resends {}", count(status.resent)),
+        format!("dropped {}", count(status.datagrams_dropped)),
     ];
-    let wanted = [true, true, !status.notes.is_empty()];
-    for text in more.iter().zip(wanted).filter_map(|(text, wanted)| wanted.then_some(text)) {
-        if figures.len() + text.len() <= usize::from(app.size.0) {
-            figures.push_str(text);
+    if !status.notes.is_empty() {
+        figures.push(format!("notes {}: see status", status.notes.len()));
+    }
+    figures.push(format!("oldest {}", human::seconds(status.dq_oldest_seconds)));
+    figures.push(format!("speed-ups {}  slow-downs {}", count(status.speed_ups), count(status.slow_downs)));
+    [first, fitting(&figures, usize::from(app.size.0)).into()]
+}
+
+/// The items that there is room for, the first ones first.
+fn fitting(items: &[String], width: usize) -> String {
+    let mut line = String::new();
+    for item in items {
+        let gap = if line.is_empty() { "" } else { "  " };
+        if line.len() + gap.len() + item.len() <= width {
+            line.push_str(gap);
+            line.push_str(item);
         }
     }
-    [first, figures.into()]
+    line
 }
 
 fn tables(app: &App, body: Rect, buffer: &mut Buffer) {
@@ -177,7 +183,8 @@ fn table<T: Row>(
     let columns: Vec<(usize, &Column<T>)> =
         list.columns.iter().enumerate().filter(|(_, column)| column.from <= area.width).collect();
     let fixed: u16 = columns.iter().map(|(_, column)| column.width + 1).sum::<u16>() - 1;
-    let spare = area.width.saturating_sub(fixed);
+    let stretching = columns.iter().filter(|(_, column)| column.stretches).count().max(1) as u16;
+    let spare = area.width.saturating_sub(fixed) / stretching;
     let width = |column: &Column<T>| column.width + if column.stretches { spare } else { 0 };
     let rows = usize::from(area.height.saturating_sub(FRAME));
     // What is selected stays in the middle as far as it can.
@@ -198,6 +205,10 @@ fn table<T: Row>(
             put((column.cell)(item, paint, width(column)), column.align, place(y), buffer);
         }
         x = x.saturating_add(width(column) + 1);
+    }
+    if list.len() == 0 && rows > 0 {
+        let none = Span::styled("none", Modifier::DIM);
+        put(none.into(), Align::Left, Rect { y: area.y + FRAME, height: 1, ..area }, buffer);
     }
     if is_focused && list.len() > 0 {
         let y = area.y + FRAME + (list.place() - top) as u16;
@@ -260,22 +271,17 @@ fn footer(app: &App) -> Line<'static> {
 }
 
 fn hints(app: &App) -> Line<'static> {
-    let steer = |text: &'static str| if app.read_only { "" } else { text };
-    let mut words = String::from("? help  q quit");
-    let more = match (&app.view, app.focus) {
-        (View::Open(..), _) if app.job().is_some() => {
-            ["  Esc back", steer("  p pause  c cancel"), "  ↑↓ scroll"]
+    let steer = |text: &'static str| if app.read_only { "  (read-only)" } else { text };
+    let (steered, more) = match (&app.view, app.focus) {
+        (View::Open(..), _) if app.job().is_some() => (steer("  p pause  c cancel"), "  Esc back  ↑↓ scroll"),
+        (View::Open(..), _) => (steer("  d drain"), "  Esc back  ↑↓ scroll"),
+        (View::Tables, Focus::Jobs) => {
+            (steer("  p pause  c cancel"), "  Tab next  Enter open  / filter  s sort")
         }
-        (View::Open(..), _) => ["  Esc back", steer("  d drain"), "  ↑↓ scroll"],
-        (View::Tables, Focus::Jobs) => ["  Tab Enter / s", steer("  p pause  c cancel"), ""],
-        (View::Tables, Focus::Nodes) => ["  Tab Enter / s", steer("  d drain"), ""],
-        (View::Tables, Focus::Events) => ["  Tab /", "  ↑↓ scroll", ""],
+        (View::Tables, Focus::Nodes) => (steer("  d drain"), "  Tab next  Enter open  / filter  s sort"),
+        (View::Tables, Focus::Events) => (steer(""), "  Tab next  / filter  ↑↓ scroll"),
     };
-    more.iter().for_each(|text| words.push_str(text));
-    if app.read_only {
-        words.push_str("  (read-only)");
-    }
-    Span::styled(words, Modifier::DIM).into()
+    Span::styled(format!("? help  q quit{steered}{more}"), Modifier::DIM).into()
 }
 
 fn help(app: &App, area: Rect, buffer: &mut Buffer) {

@@ -69,8 +69,8 @@ impl App {
             KeyCode::Char('/') => self.mode = Mode::Filter,
             KeyCode::Esc => self.set_filter(String::new()),
             KeyCode::Char('s') => match self.focus {
-                Focus::Jobs => self.jobs.sort_by_next(),
-                Focus::Nodes => self.nodes.sort_by_next(),
+                Focus::Jobs => self.jobs.sort_by_next(self.size.0),
+                Focus::Nodes => self.nodes.sort_by_next(self.size.0),
                 Focus::Events => {}
             },
             KeyCode::Char('S') => match self.focus {

@@ -76,11 +76,14 @@ impl<T: Row> List<T> {
         self.arrange();
     }
 
-    /// Sorts by the next column that can be sorted by.
-    pub(super) fn sort_by_next(&mut self) {
+    /// Sorts by the next column, of those that a screen so wide shows, that can be sorted by.
+    pub(super) fn sort_by_next(&mut self, width: u16) {
         let count = self.columns.len();
         let next = (1..=count).map(|step| (self.sort + step) % count);
-        self.sort = next.into_iter().find(|&at| self.columns[at].order.is_some()).unwrap_or(self.sort);
+        self.sort = next
+            .into_iter()
+            .find(|&at| self.columns[at].order.is_some() && self.columns[at].from <= width)
+            .unwrap_or(self.sort);
         self.arrange();
     }
 

@@ -1,0 +1,220 @@
+//! Stories told by keys and answers, and what the screen shows of a made-up farm.
+
+mod screens;
+mod stories;
+
+use std::time::Duration;
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use starfarm_protocol::admin::{EventLine, Explanation, JobInfo, NodeInfo, Reason, StatusInfo, Subject};
+use starfarm_protocol::ids::JobId;
+
+use super::app::{App, Ask, Input, Picture, Whole};
+use super::draw::draw;
+use crate::commands::job::testing::job;
+use crate::commands::nodes::testing::node;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A screen with the made-up farm on it.
+struct Seat {
+    app: App,
+    now: Duration,
+}
+
+impl Seat {
+    fn new(read_only: bool, width: u16, height: u16) -> Self {
+        let mut seat = Self { app: App::new(SECOND, read_only, false, (width, height)), now: Duration::ZERO };
+        assert_eq!(seat.asks().len(), 1, "the first look is due at once");
+        seat.sees(picture());
+        seat
+    }
+
+    /// What is asked at this moment.
+    fn asks(&mut self) -> Vec<Ask> {
+        self.app.tick(self.now)
+    }
+
+    fn passes(&mut self, time: Duration) -> Vec<Ask> {
+        self.now += time;
+        self.asks()
+    }
+
+    fn hears(&mut self, input: Input) {
+        self.app.on(input, self.now);
+    }
+
+    fn sees(&mut self, picture: Picture) {
+        self.hears(Input::Picture(Box::new(picture)));
+    }
+
+    /// Presses keys: letters, and in angle brackets those that have a name.
+    fn press(&mut self, keys: &str) -> &mut Self {
+        let mut rest = keys;
+        while let Some(first) = rest.chars().next() {
+            let named = rest.strip_prefix('<').and_then(|rest| rest.split_once('>'));
+            let code = match named {
+                Some((name, behind)) => {
+                    rest = behind;
+                    self::named(name)
+                }
+                None => {
+                    rest = &rest[first.len_utf8()..];
+                    KeyCode::Char(first)
+                }
+            };
+            self.hears(Input::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+        }
+        self
+    }
+
+    /// The screen as text.
+    fn screen(&self) -> String {
+        let (width, height) = self.app.size;
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(&self.app, frame)).unwrap();
+        let cells = terminal.backend().buffer().content();
+        let line = |cells: &[ratatui::buffer::Cell]| {
+            let text: String = cells.iter().map(|cell| cell.symbol()).collect();
+            text.trim_end().to_owned() + "\n"
+        };
+        cells.chunks(usize::from(width.max(1))).map(line).collect()
+    }
+
+    #[track_caller]
+    fn shows(&self, words: &str) {
+        let screen = self.screen();
+        assert!(screen.contains(words), "`{words}` is missing:\n{screen}");
+    }
+
+    #[track_caller]
+    fn shows_not(&self, words: &str) {
+        let screen = self.screen();
+        assert!(!screen.contains(words), "`{words}` is there:\n{screen}");
+    }
+}
+
+fn named(name: &str) -> KeyCode {
+    match name {
+        "enter" => KeyCode::Enter,
+        "esc" => KeyCode::Esc,
+        "tab" => KeyCode::Tab,
+        "backtab" => KeyCode::BackTab,
+        "back" => KeyCode::Backspace,
+        "up" => KeyCode::Up,
+        "down" => KeyCode::Down,
+        "pgup" => KeyCode::PageUp,
+        "pgdn" => KeyCode::PageDown,
+        "home" => KeyCode::Home,
+        "end" => KeyCode::End,
+        other => panic!("no key {other}"),
+    }
+}
+
+fn picture() -> Picture {
+    Picture { status: status(3), jobs: jobs(), events: events(1..=6), missed: 0, whole: None }
+}
+
+fn status(epoch: u64) -> StatusInfo {
+    StatusInfo {
+        farm: "0123456789abcdef0123456789abcdef".into(),
+        epoch,
+        up_seconds: 7_620.4,
+        gq: 12,
+        dq: 34,
+        jq: 3,
+        resent: 5,
+        offers_repeated: 6,
+        dq_oldest_seconds: 8.5,
+        granularity_seconds: Some(8.0),
+        tasks_decomposed: 1_234_567,
+        task_units_mean: 4.2e9,
+        speed_ups: 7,
+        slow_downs: 8,
+        power_mean: 2.5,
+        results_counted: 9,
+        results_duplicate: 1,
+        datagrams_dropped: 4,
+        log_events_dropped: 0,
+        datagrams_refused: 2,
+        notes: vec!["4 records were read".into()],
+        nodes: nodes(),
+    }
+}
+
+fn jobs() -> Vec<JobInfo> {
+    let units = |id, name: &str, state: &str, units: [u64; 5]| JobInfo {
+        name: name.into(),
+        state: state.into(),
+        units_total: units.iter().sum::<u64>().to_string(),
+        units_done: units[0].to_string(),
+        units_failed: units[1].to_string(),
+        units_out: units[2].to_string(),
+        units_pending: units[3].to_string(),
+        units_abandoned: units[4].to_string(),
+        ..job(id)
+    };
+    let rest = |job: JobInfo| JobInfo { units_per_s: 0.0, eta_seconds: None, ..job };
+    vec![
+        rest(units(1, "old", "finished", [500, 0, 0, 0, 0])),
+        rest(units(2, "broken", "failed", [300, 200, 0, 0, 0])),
+        rest(units(3, "given-up", "cancelled", [100, 0, 0, 0, 400])),
+        units(4, "keys", "running", [1_200_000_000, 3, 89_157_757, 1_800_000_000, 0]),
+        rest(units(5, "tea\u{7}time", "paused", [10, 0, 0, 990, 0])),
+        rest(units(6, "next", "queued", [0, 0, 0, 1_000, 0])),
+    ]
+}
+
+fn nodes() -> Vec<NodeInfo> {
+    let mut nodes: Vec<NodeInfo> = (1..=12).rev().map(|number| node(&format!("lab-{number}"))).collect();
+    for (at, node) in nodes.iter_mut().enumerate() {
+        node.load = vec![1_000 - 90 * at as u16, 1_000];
+        node.tasks = at as u64;
+    }
+    let state = |node: &mut NodeInfo, state: &str, silent_seconds| {
+        node.state = state.into();
+        node.silent_seconds = silent_seconds;
+    };
+    state(&mut nodes[2], "lost", 4_000.0);
+    state(&mut nodes[5], "suspect", 7.3);
+    state(&mut nodes[8], "draining", 0.1);
+    state(&mut nodes[9], "quarantined", 0.1);
+    nodes[9].why = "it fails what others pass".into();
+    nodes[2].load = Vec::new();
+    nodes
+}
+
+fn events(numbers: std::ops::RangeInclusive<u64>) -> Vec<EventLine> {
+    let line = |number| EventLine {
+        number,
+        at_us: 1_700_000_000_000_000 + number * 1_000_000,
+        kind: "node_joined".into(),
+        text: format!("node lab-{number} joined: 2 slots"),
+        node: Some(format!("lab-{number}")),
+        job: None,
+    };
+    numbers.map(line).collect()
+}
+
+/// What a job or node is asked about gets for an answer.
+fn whole(subject: Subject) -> Whole {
+    let job = match &subject {
+        Subject::Job(id) => jobs().into_iter().find(|job| job.id == *id),
+        Subject::Node(_) => None,
+    };
+    let reason = Reason { code: "made_up".into(), text: "It is made up.".into() };
+    let why = Explanation {
+        subject: "it".into(),
+        verdict: "It is as it should be.".into(),
+        reasons: vec![reason],
+        sizes: Vec::new(),
+        facts: Vec::new(),
+    };
+    Whole { subject, job, why: Some(why) }
+}
+
+fn job_4() -> Subject {
+    Subject::Job(JobId(4))
+}

@@ -1,0 +1,235 @@
+//! What keys and answers lead to.
+
+use starfarm_protocol::admin::{JobVerb, NodeVerb, Request};
+
+use super::*;
+use crate::commands::top::app::Look;
+
+fn look(after: u64, whole: Option<Subject>) -> Vec<Ask> {
+    vec![Ask::Look(Look { after, whole })]
+}
+
+fn job_verb(id: u64, command: JobVerb) -> Vec<Ask> {
+    vec![Ask::Do(Request::Job { id: JobId(id), command })]
+}
+
+#[test]
+fn the_farm_is_looked_at_once_an_interval_and_never_twice_at_a_time() {
+    let mut seat = Seat::new(false, 80, 24);
+    assert_eq!(seat.asks(), []);
+    assert_eq!(seat.passes(SECOND / 2), []);
+    assert_eq!(seat.app.next_look(seat.now), SECOND / 2);
+    assert_eq!(seat.passes(SECOND / 2), look(6, None));
+    assert_eq!(seat.passes(SECOND * 9), [], "the last one is not answered yet");
+    seat.sees(Picture { events: events(7..=8), ..picture() });
+    assert_eq!(seat.asks(), look(8, None), "it is late already");
+}
+
+#[test]
+fn a_job_is_paused_with_a_confirmation_and_resumed() {
+    let mut seat = Seat::new(false, 80, 24);
+    seat.press("p").shows("pause job 4 (keys)? y/n");
+    assert_eq!(seat.asks(), [], "nothing without a yes");
+    seat.press("x").shows("left as it is");
+    assert_eq!(seat.asks(), []);
+    seat.press("py");
+    assert_eq!(seat.asks(), job_verb(4, JobVerb::Pause));
+    seat.hears(Input::Did(Ok(())));
+    seat.shows("done");
+    assert_eq!(seat.asks(), look(6, None), "what changed is seen at once");
+    seat.press("<down>p<enter>");
+    assert_eq!(seat.asks(), job_verb(5, JobVerb::Resume));
+    seat.hears(Input::Did(Err("the role observer may not do that".into())));
+    seat.shows("the role observer may not do that");
+}
+
+#[test]
+fn a_cancel_wants_a_y_and_nothing_else() {
+    let mut seat = Seat::new(false, 80, 24);
+    seat.press("c").shows("cancel job 4 (keys) for good? type y");
+    seat.press("<enter>");
+    assert_eq!(seat.asks(), []);
+    seat.press("c<esc>");
+    assert_eq!(seat.asks(), []);
+    seat.press("cy");
+    assert_eq!(seat.asks(), job_verb(4, JobVerb::Cancel));
+    seat.press("<end>c").shows("job 1 has ended");
+    seat.press("p").shows("job 1 has ended");
+    assert_eq!(seat.asks(), []);
+}
+
+#[test]
+fn a_node_is_drained_and_resumed() {
+    let mut seat = Seat::new(false, 80, 24);
+    seat.press("d").shows("d drains a node: select one");
+    seat.press("<tab>p").shows("p pauses a job: select one");
+    let verb = |name: &str, command| vec![Ask::Do(Request::Node { name: name.into(), command })];
+    seat.press("d").shows("drain node lab-1? y/n");
+    seat.press("y");
+    assert_eq!(seat.asks(), verb("lab-1", NodeVerb::Drain));
+    seat.press("<down><down><down>dy");
+    assert_eq!(seat.asks(), verb("lab-4", NodeVerb::Resume), "it drains already");
+}
+
+#[test]
+fn an_onlooker_is_shown_no_key_that_does_not_work() {
+    let mut seat = Seat::new(true, 80, 24);
+    seat.shows_not("p pause");
+    for keys in ["p", "c", "<tab>d"] {
+        seat.press(keys).shows("nothing is changed from here: --read-only");
+        seat.press("y");
+        assert_eq!(seat.asks(), []);
+    }
+    seat.press("?").shows_not("cancel the job");
+}
+
+#[test]
+fn a_filter_works_as_it_is_written() {
+    let mut seat = Seat::new(false, 80, 24);
+    seat.press("/KEY").shows("JOBS 1 of 6  /KEY");
+    seat.press("<back><back><back>paus").shows("JOBS 1 of 6  /paus");
+    seat.press("<enter>p").shows("resume job 5");
+    seat.press("n<esc>").shows("JOBS 6");
+    seat.press("/nothing is so").shows("JOBS 0 of 6");
+    seat.press("<enter>pcq");
+    assert!(seat.app.has_quit(), "no row, no question");
+    seat.press("<esc><tab>/lab-1<enter>").shows("NODES 4 of 12  /lab-1");
+    seat.shows("JOBS 6");
+    seat.press("<tab>/lab-3<enter>").shows("EVENTS  /lab-3");
+    seat.shows("node lab-3 joined");
+    seat.shows_not("node lab-2 joined");
+}
+
+#[test]
+fn what_is_selected_stays_so_while_rows_move() {
+    let mut seat = Seat::new(false, 80, 24);
+    seat.press("<down><down>");
+    assert_eq!(seat.app.job().unwrap().id, JobId(6));
+    let mut jobs = jobs();
+    jobs[5].state = "running".into();
+    seat.sees(Picture { jobs: jobs.clone(), ..picture() });
+    assert_eq!((seat.app.job().unwrap().id, seat.app.jobs.place()), (JobId(6), 1));
+    jobs.remove(5);
+    seat.sees(Picture { jobs, ..picture() });
+    assert_eq!(seat.app.job().unwrap().id, JobId(5), "the neighbour of one that is gone");
+    seat.sees(Picture { jobs: Vec::new(), ..picture() });
+    assert!(seat.app.job().is_none());
+    seat.press("<down><up><pgdn><pgup><end><home><enter>pcd");
+    assert_eq!(seat.asks(), []);
+}
+
+#[test]
+fn sorting_goes_through_the_columns_and_round() {
+    let mut seat = Seat::new(false, 80, 24);
+    let names = |seat: &Seat| seat.app.nodes.rows().map(|node| node.name.clone()).collect::<Vec<_>>();
+    seat.press("<tab>");
+    assert_eq!(names(&seat)[..3], ["lab-1", "lab-2", "lab-3"]);
+    seat.press("s").shows("state▾");
+    assert_eq!(names(&seat)[..4], ["lab-3", "lab-7", "lab-10", "lab-4"], "what needs a person first");
+    seat.press("S").shows("state▴");
+    assert_eq!(names(&seat)[11], "lab-3");
+    // Columns that this screen has no room for are passed over.
+    for heading in ["slots▴", "load▴", "queue▴", "power▴", "done▴", "silent▴", "name▴"] {
+        seat.press("s").shows(heading);
+    }
+}
+
+#[test]
+fn a_job_and_a_node_are_opened_and_left() {
+    let mut seat = Seat::new(false, 80, 24);
+    seat.press("<enter>");
+    assert_eq!(seat.asks(), look(6, Some(job_4())));
+    seat.shows("specification");
+    seat.sees(Picture { whole: Some(whole(job_4())), events: Vec::new(), ..picture() });
+    seat.shows("why                It is as it should be.");
+    seat.press("p").shows("pause job 4");
+    seat.press("n<pgdn><pgdn><end>").shows("- It is made up.");
+    seat.press("<end><up>");
+    let screen = seat.screen();
+    seat.press("<down><up>");
+    assert_eq!(seat.screen(), screen, "there is nothing below the end");
+    seat.press("<esc>").shows("JOBS 6");
+    seat.press("<tab><enter>").shows("last heard");
+    seat.press("d").shows("drain node lab-1");
+    // What comes late for something else is not shown.
+    seat.press("n");
+    seat.sees(Picture { whole: Some(whole(job_4())), events: Vec::new(), ..picture() });
+    seat.shows_not("It is as it should be.");
+    seat.sees(Picture { status: StatusInfo { nodes: Vec::new(), ..status(3) }, ..picture() });
+    seat.shows("node lab-1 is gone");
+}
+
+#[test]
+fn a_scheduler_that_is_silent_or_away_is_told_and_asked_again() {
+    let mut seat = Seat::new(false, 80, 24);
+    assert_eq!(seat.passes(SECOND), look(6, None));
+    seat.passes(SECOND * 2);
+    seat.shows_not("no answer");
+    seat.passes(SECOND * 2);
+    seat.shows("no answer for 5 s, trying again");
+    seat.shows("lab-1");
+    seat.hears(Input::Lost("the scheduler in d has stopped".into()));
+    assert_eq!(seat.asks(), look(6, None));
+    seat.shows("trying again (the scheduler in d has stopped)");
+    seat.sees(picture());
+    seat.shows_not("no answer");
+    // A look that fails at once is told at once.
+    seat.passes(SECOND);
+    seat.hears(Input::Lost("gone".into()));
+    seat.shows("no answer for 1 s");
+}
+
+#[test]
+fn another_incarnation_tells_its_lines_from_the_first() {
+    let mut seat = Seat::new(false, 80, 24);
+    seat.passes(SECOND);
+    seat.sees(Picture { status: status(4), events: Vec::new(), ..picture() });
+    seat.shows("epoch 4");
+    seat.shows_not("node lab-1 joined");
+    assert_eq!(seat.asks(), look(0, None));
+    seat.sees(Picture { status: status(4), events: events(1..=2), ..picture() });
+    seat.shows("node lab-2 joined");
+}
+
+#[test]
+fn event_lines_are_scrolled_and_holes_are_told() {
+    let mut seat = Seat::new(false, 80, 24);
+    seat.sees(Picture { events: events(10..=60), missed: 3, ..picture() });
+    seat.shows("node lab-60 joined");
+    seat.press("<backtab><pgup>").shows("older: End goes to the newest");
+    seat.shows_not("node lab-60 joined");
+    let before = seat.screen();
+    seat.sees(Picture { events: events(61..=61), ..picture() });
+    assert_eq!(seat.screen(), before, "what is read stands still");
+    seat.press("<end>").shows("node lab-61 joined");
+    seat.press("<home>").shows("node lab-1 joined");
+    seat.press("<down><down><down><down>").shows("(3 lines are missing here)");
+    for numbers in (62..).step_by(100).take(30) {
+        seat.sees(Picture { events: events(numbers..=numbers + 99), ..picture() });
+    }
+    assert_eq!(seat.app.lines.len(), 1_000);
+}
+
+#[test]
+fn foreign_words_cannot_steer_the_terminal() {
+    let seat = Seat::new(false, 80, 24);
+    seat.shows("tea\\u{7}time");
+}
+
+#[test]
+fn it_ends() {
+    let ends = |input: Input| {
+        let mut seat = Seat::new(false, 80, 24);
+        seat.hears(input);
+        seat.app.has_quit()
+    };
+    let key = |letter, modifiers| Input::Key(KeyEvent::new(KeyCode::Char(letter), modifiers));
+    assert!(ends(key('q', KeyModifiers::NONE)));
+    assert!(ends(key('c', KeyModifiers::CONTROL)));
+    assert!(ends(Input::Gone));
+    assert!(!ends(key('x', KeyModifiers::NONE)));
+    // While something is written or asked, a q is a letter.
+    let mut seat = Seat::new(false, 80, 24);
+    seat.press("/q<enter>cq");
+    assert!(!seat.app.has_quit());
+}
