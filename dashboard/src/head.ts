@@ -1,5 +1,6 @@
 // The head of the page: which farm, when, and how it ended, in a few lines.
 
+import type { NodeMeta } from "./contract";
 import type { Report } from "./data";
 import { h } from "./dom";
 import { count, duration, many, moment, percent, plain } from "./format";
@@ -16,9 +17,11 @@ export function verdicts(report: Report): string {
 }
 
 /** The farm's utilisation: computing time of what slots had while their nodes were up. */
-function utilisation(report: Report): number {
-  const busy = report.nodes.reduce((sum, node) => sum + node.busy_us, 0);
-  return busy / report.nodes.reduce((sum, node) => sum + node.up_us * node.slots, 0);
+export function utilisation(report: Report): number {
+  const room = (node: NodeMeta) => node.up_us * node.slots;
+  // A node computes while it is lost, too: that is beyond its room.
+  const busy = report.nodes.reduce((sum, node) => sum + Math.min(node.busy_us, room(node)), 0);
+  return busy / report.nodes.reduce((sum, node) => sum + room(node), 0);
 }
 
 function facts(report: Report): [string, string][] {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Report } from "../src/data";
 import { bytes, count, duration, moment, percent, short, US, UTC } from "../src/format";
-import { verdicts } from "../src/head";
+import { utilisation, verdicts } from "../src/head";
 import { filter } from "../src/marks";
 import { search } from "../src/search";
 import { statesAt } from "../src/words";
@@ -105,6 +105,15 @@ test("marks that stand together are told by the worst of them", () => {
   assert.equal(groupText([mark("node_back")]), "node back");
   assert.equal(groupText([mark("node_joined"), mark("node_joined"), mark("node_lost"), mark("job_submitted")]), "node lost +3");
   assert.equal(groupText([mark("node_lost"), mark("node_lost")]), "2 × node lost");
+});
+
+test("a farm is no busier than its slots, though nodes compute while they are lost", () => {
+  const report = open((farm) => farm.meta.nodes.forEach((node) => (node.busy_us = node.up_us * node.slots * 1.01)));
+  assert.equal(utilisation(report), 1);
+  report.nodes.forEach((node) => (node.busy_us = (node.up_us * node.slots) / 4));
+  assert.equal(utilisation(report), 0.25);
+  report.nodes.forEach((node) => (node.slots = 0));
+  assert.equal(percent(utilisation(report)), "–");
 });
 
 test("the verdict counts every job once", () => {
