@@ -122,10 +122,13 @@ impl<R: BufRead> LogReader<R> {
     }
 
     fn element(&mut self, element: &Element<'_>, holds: bool) -> Result<(), LogError> {
+        if self.stage == Stage::Head && element.name() != "log" {
+            return Err(self.source.error(Fault::NotALog));
+        }
         let attributes = element.attributes().map_err(|fault| self.source.error(fault))?;
         let depth = self.source.depth - u32::from(holds);
         match (depth, element.name()) {
-            (0, name) if self.stage == Stage::Head => self.root(name, &attributes, holds),
+            (0, _) if self.stage == Stage::Head => self.root(&attributes, holds),
             (0, _) => Err(self.source.error(Fault::Malformed("an element behind the log's end".to_owned()))),
             (1, "snapshot") => self.snapshot(&attributes, holds),
             (1, name) => self.entry(name, &attributes),
@@ -134,10 +137,7 @@ impl<R: BufRead> LogReader<R> {
         }
     }
 
-    fn root(&mut self, name: &str, attributes: &Attributes<'_>, holds: bool) -> Result<(), LogError> {
-        if name != "log" {
-            return Err(self.source.error(Fault::NotALog));
-        }
+    fn root(&mut self, attributes: &Attributes<'_>, holds: bool) -> Result<(), LogError> {
         let version = attributes.text("version").unwrap_or_default().to_owned();
         let namespace = attributes.text("xmlns").unwrap_or_default().to_owned();
         if namespace != NAMESPACE || version.parse() != Ok(VERSION) {

@@ -202,7 +202,7 @@ struct Metered<R> {
     lines: u64,
     /// Bytes that this token may still have.
     left: usize,
-    /// Nothing but blanks and zeros was read of this token.
+    /// Nothing but zeros and line ends was read of this token.
     blank: bool,
     /// The first bytes of all.
     head: Vec<u8>,
@@ -239,7 +239,7 @@ impl<R: BufRead> BufRead for Metered<R> {
         if let Ok(seen) = self.inner.fill_buf() {
             let seen = &seen[..amount.min(seen.len())];
             self.lines += seen.iter().filter(|byte| **byte == b'\n').count() as u64;
-            self.blank &= seen.iter().all(|byte| *byte == 0 || byte.is_ascii_whitespace());
+            self.blank &= seen.iter().all(|byte| matches!(byte, 0 | b'\n'));
             let room = BEGINNINGS[0].len() - self.head.len();
             self.head.extend(seen.iter().take(room));
         }

@@ -60,9 +60,7 @@ fn is_xml(char: char) -> bool {
 /// # Errors
 /// It is no XML, or uses an entity beyond the five of XML.
 pub(super) fn unescape(raw: &str) -> Result<Cow<'_, str>, Fault> {
-    if raw.bytes().all(|byte| byte >= b' ' && !matches!(byte, b'&' | b'<' | b'\\'))
-        && !raw.contains(['\u{fffe}', '\u{ffff}'])
-    {
+    if raw.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'&' | b'<' | b'\\')) {
         return Ok(Cow::Borrowed(raw));
     }
     let text = of_xml(raw)?;

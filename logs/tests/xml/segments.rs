@@ -1,1 +1,260 @@
-//! .
+//! Segments in a folder: when they are closed, what is kept, what becomes of those that were left behind.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use starfarm_events::{Event, Snapshot};
+use starfarm_logs::{Fault, Item, Limits, LogWriter, NoteKind, open, validate};
+use starfarm_protocol::ids::{Epoch, FarmId};
+
+use crate::support::{FARM, Fill, Folder, NOON_US, Random, event, events_of, notes_of, snapshot, writer};
+
+const SECOND_US: u64 = 1_000_000;
+
+fn stalled(for_us: u64) -> Event {
+    Event::Stalled { for_us }
+}
+
+fn items(path: &Path) -> Vec<Item> {
+    open(path).unwrap().map(Result::unwrap).collect()
+}
+
+/// Writes `count` events, a second apart, and a segment whenever one is due; returns the time after them.
+fn write(writer: &mut LogWriter, from_us: u64, count: u64) -> u64 {
+    for number in 0..count {
+        let at_us = from_us + number * SECOND_US;
+        if writer.wants_snapshot(at_us) {
+            writer.begin(at_us, at_us, at_us - NOON_US, &Snapshot::default()).unwrap();
+        }
+        writer.event(at_us, &stalled(number)).unwrap();
+    }
+    from_us + count * SECOND_US
+}
+
+#[test]
+fn a_segment_is_closed_at_its_age_and_at_its_size_and_none_is_lost() {
+    let folder = Folder::new();
+    let mut by_age = writer(folder.path(), 1, Limits { segment_us: 10 * SECOND_US, ..Limits::default() });
+    let then_us = write(&mut by_age, NOON_US, 25);
+    by_age.close(then_us, then_us).unwrap();
+    let mut by_size = writer(folder.path(), 2, Limits { segment_bytes: 500, ..Limits::default() });
+    let then_us = write(&mut by_size, then_us, 25);
+    by_size.close(then_us, then_us).unwrap();
+    let names = folder.names();
+    assert_eq!(names[..3], ["00000001-000001.xml", "00000001-000002.xml", "00000001-000003.xml"]);
+    assert_eq!(names[3..], ["00000002-000001.xml", "00000002-000002.xml", "00000002-000003.xml"]);
+    let all = items(folder.path());
+    let expected: Vec<Event> = (0..25).chain(0..25).map(stalled).collect();
+    assert_eq!(events_of(&all), expected);
+    assert!(notes_of(&all).is_empty());
+    let report = validate(folder.path()).unwrap();
+    assert_eq!((report.segments, report.epochs, report.in_use, report.cut, report.gaps), (6, 2, 0, 0, 0));
+    assert_eq!((report.from_us, report.to_us, report.events["stalled"]), (NOON_US, then_us, 50));
+}
+
+#[test]
+fn a_snapshot_larger_than_a_segment_does_not_close_it() {
+    let folder = Folder::new();
+    let mut writer = writer(folder.path(), 1, Limits { segment_bytes: 100, ..Limits::default() });
+    let large = snapshot(&mut Random(1), Fill::All, 50);
+    writer.begin(NOON_US, NOON_US, 0, &large).unwrap();
+    assert!(!writer.wants_snapshot(NOON_US));
+    writer.event(NOON_US, &event("node_facts", &mut Random(1), Fill::All)).unwrap();
+    assert!(writer.wants_snapshot(NOON_US));
+}
+
+#[test]
+fn the_open_segment_is_read_as_far_as_it_was_flushed() {
+    let folder = Folder::new();
+    let mut writer = writer(folder.path(), 1, Limits::default());
+    let then_us = write(&mut writer, NOON_US, 5);
+    writer.flush(then_us, then_us).unwrap();
+    writer.event(then_us, &stalled(5)).unwrap();
+    assert_eq!(folder.names(), ["00000001-000001.xml.part"]);
+    let seen = items(folder.path());
+    assert_eq!(events_of(&seen).len(), 5);
+    assert_eq!(notes_of(&seen).iter().map(|note| note.kind).collect::<Vec<_>>(), [NoteKind::Cut]);
+    let report = validate(folder.path()).unwrap();
+    assert_eq!((report.segments, report.in_use, report.cut), (1, 1, 0));
+}
+
+#[test]
+fn the_log_tells_when_it_was_saved_once_a_minute() {
+    let folder = Folder::new();
+    let mut writer = writer(folder.path(), 1, Limits::default());
+    let mut at_us = NOON_US;
+    for _ in 0..150 {
+        at_us = write(&mut writer, at_us, 1);
+        writer.flush(at_us, at_us + 7).unwrap();
+    }
+    // Nothing is written any more.
+    for _ in 0..150 {
+        at_us += SECOND_US;
+        writer.flush(at_us, at_us + 7).unwrap();
+    }
+    let text = fs::read_to_string(folder.path().join("00000001-000001.xml.part")).unwrap();
+    let saved: Vec<&str> = text.lines().filter(|line| line.starts_with("<saved ")).collect();
+    // After 60 s, 120 s, and 180 s for what came since.
+    assert_eq!(saved.len(), 3, "{saved:?}");
+    assert!(saved[0].contains("utc=\"2026-11-21T12:01:00.000007Z\""), "{saved:?}");
+}
+
+/// What a killed scheduler leaves: a part of the file, as `cut` has it.
+fn killed(folder: &Folder, cut: impl Fn(Vec<u8>) -> Vec<u8>) {
+    let mut writer = writer(folder.path(), 1, Limits::default());
+    let then_us = write(&mut writer, NOON_US, 90);
+    writer.flush(then_us, then_us + 1_234_567).unwrap();
+    write(&mut writer, then_us, 3);
+    writer.flush(then_us + 3 * SECOND_US, 0).unwrap();
+    let path = folder.path().join("00000001-000001.xml.part");
+    let bytes = cut(fs::read(&path).unwrap());
+    drop(writer);
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn what_a_killed_scheduler_left_is_closed_by_the_next() {
+    for (lost, whole) in [(0, 93), (1, 93), (2, 92), (60, 91)] {
+        let folder = Folder::new();
+        killed(&folder, |mut bytes| {
+            bytes.truncate(bytes.len() - lost);
+            bytes
+        });
+        let before = events_of(&items(folder.path()));
+        assert_eq!(before.len(), whole, "{lost} bytes lost");
+        let mut next = writer(folder.path(), 2, Limits::default());
+        let then_us = write(&mut next, NOON_US + 500 * SECOND_US, 1);
+        next.close(then_us, then_us).unwrap();
+        assert_eq!(folder.names(), ["00000001-000001.xml", "00000002-000001.xml"]);
+        let report = validate(folder.path()).unwrap();
+        assert_eq!((report.segments, report.cut, report.events["stalled"]), (2, 1, whole as u64 + 1));
+        let all = items(folder.path());
+        let Some(Item::Closed(closing)) = all.iter().find(|item| matches!(item, Item::Closed(_))) else {
+            panic!("{all:?}");
+        };
+        // By the clocks as they were when the log was saved last.
+        let last_us = NOON_US + (whole as u64 - 1) * SECOND_US;
+        assert_eq!(closing.entries, whole as u64);
+        assert_eq!(
+            (closing.at_us, closing.utc_us),
+            (last_us.max(NOON_US + 90 * SECOND_US), last_us.max(NOON_US + 90 * SECOND_US) + 1_234_567)
+        );
+        assert_eq!(notes_of(&all).iter().map(|note| note.kind).collect::<Vec<_>>(), [NoteKind::Cut]);
+    }
+}
+
+#[test]
+fn a_segment_that_was_closed_and_not_renamed_gets_its_name() {
+    let folder = Folder::new();
+    let mut first = writer(folder.path(), 1, Limits::default());
+    let then_us = write(&mut first, NOON_US, 3);
+    first.close(then_us, then_us).unwrap();
+    let closed = folder.path().join("00000001-000001.xml");
+    let whole = fs::read(&closed).unwrap();
+    for lost in [0, 1, 3, 7] {
+        fs::remove_file(&closed).unwrap();
+        folder.file("00000001-000001.xml.part", &whole[..whole.len() - lost]);
+        writer(folder.path(), 2, Limits::default());
+        assert_eq!(fs::read(&closed).unwrap(), whole, "{lost} bytes lost");
+    }
+}
+
+#[test]
+fn what_holds_nothing_goes_and_what_is_damaged_is_set_aside() {
+    let folder = Folder::new();
+    killed(&folder, |bytes| bytes[..200].to_vec());
+    writer(folder.path(), 2, Limits::default());
+    assert_eq!(folder.names(), Vec::<String>::new());
+    killed(&folder, |_| b"<nonsense/>".to_vec());
+    let mut next = writer(folder.path(), 1, Limits::default());
+    assert_eq!(folder.names(), ["00000001-000001.xml.damaged"]);
+    let then_us = write(&mut next, NOON_US, 1);
+    next.close(then_us, then_us).unwrap();
+    assert_eq!(folder.names(), ["00000001-000001.xml.damaged", "00000001-000002.xml"]);
+    assert_eq!(events_of(&items(folder.path())).len(), 1);
+}
+
+#[test]
+fn no_more_is_kept_than_was_said_and_the_oldest_goes_first() {
+    let folder = Folder::new();
+    let limits = Limits { segment_bytes: 2_000, keep_bytes: Some(20_000), ..Limits::default() };
+    let mut at_us = NOON_US;
+    for epoch in 1..=3 {
+        let mut writer = writer(folder.path(), epoch, limits);
+        at_us = write(&mut writer, at_us, 400);
+        writer.close(at_us, at_us).unwrap();
+        let size = |name: &String| fs::metadata(folder.path().join(name)).unwrap().len();
+        let total: u64 = folder.names().iter().map(size).sum();
+        // The segment that is written is counted without its snapshot.
+        assert!((15_000..21_500).contains(&total), "{total}");
+    }
+    let all = items(folder.path());
+    assert!(notes_of(&all).is_empty());
+    assert_eq!(events_of(&all).last(), Some(&stalled(399)));
+    assert!(folder.names()[0].starts_with("00000003-"));
+}
+
+#[test]
+fn events_without_a_segment_are_told_as_missing() {
+    let folder = Folder::new();
+    let mut writer = writer(folder.path(), 1, Limits::default());
+    writer.event(NOON_US, &stalled(1)).unwrap();
+    writer.event(NOON_US, &Event::EventsDropped { events: 5 }).unwrap();
+    let then_us = write(&mut writer, NOON_US + SECOND_US, 1);
+    writer.close(then_us, then_us).unwrap();
+    assert_eq!(events_of(&items(folder.path())), [Event::EventsDropped { events: 6 }, stalled(0)]);
+}
+
+#[test]
+fn two_farms_in_one_folder_are_refused() {
+    let folder = Folder::new();
+    let mut ours = writer(folder.path(), 1, Limits::default());
+    let then_us = write(&mut ours, NOON_US, 1);
+    ours.close(then_us, then_us).unwrap();
+    let other = FarmId([1; 16]);
+    let e = LogWriter::open(folder.path(), other, Epoch(1), Limits::default()).unwrap_err();
+    assert!(e.kind() == ErrorKind::AlreadyExists && e.to_string().contains(&FARM.to_string()), "{e}");
+    let text = fs::read_to_string(folder.path().join("00000001-000001.xml")).unwrap();
+    folder.file("00000002-000001.xml", text.replace(&FARM.to_string(), &other.to_string()));
+    let e = open(folder.path()).unwrap().find_map(Result::err).unwrap();
+    assert!(
+        matches!(e.fault, Fault::OtherFarm { .. }) && e.place.file.ends_with("00000002-000001.xml"),
+        "{e}"
+    );
+}
+
+#[test]
+fn a_gap_between_segments_and_a_clock_that_went_back_are_noted() {
+    let folder = Folder::new();
+    let mut writer = writer(folder.path(), 1, Limits { segment_us: 10 * SECOND_US, ..Limits::default() });
+    let then_us = write(&mut writer, NOON_US, 45);
+    writer.close(then_us, then_us).unwrap();
+    fs::remove_file(folder.path().join("00000001-000002.xml")).unwrap();
+    fs::remove_file(folder.path().join("00000001-000003.xml")).unwrap();
+    fs::copy(folder.path().join("00000001-000004.xml"), folder.path().join("00000001-000006.xml")).unwrap();
+    let notes = notes_of(&items(folder.path()));
+    let kinds: Vec<NoteKind> = notes.iter().map(|note| note.kind).collect();
+    assert_eq!(kinds, [NoteKind::Missing, NoteKind::TimeBack], "{notes:?}");
+    assert!(notes[0].what.contains("2 segments of epoch 1"), "{notes:?}");
+    let e = validate(folder.path()).unwrap_err();
+    assert!(e.to_string().contains("time goes back by 15."), "{e}");
+}
+
+#[test]
+fn a_disk_that_is_full_leaves_a_log_that_can_be_read_and_goes_on() {
+    let folder = Folder::new();
+    let mut writer = writer(folder.path(), 1, Limits::default());
+    let then_us = write(&mut writer, NOON_US, 3);
+    writer.flush(then_us, then_us).unwrap();
+    // A folder in the way of the next name stands for whatever the disk may have.
+    fs::create_dir(folder.path().join("00000001-000001.xml")).unwrap();
+    assert!(writer.close(then_us, then_us).is_err());
+    assert!(writer.wants_snapshot(then_us));
+    writer.event(then_us, &stalled(9)).unwrap();
+    fs::remove_dir(folder.path().join("00000001-000001.xml")).unwrap();
+    let then_us = write(&mut writer, then_us, 1);
+    writer.close(then_us, then_us).unwrap();
+    let expected = [stalled(0), stalled(1), stalled(2), Event::EventsDropped { events: 1 }, stalled(0)];
+    assert_eq!(events_of(&items(folder.path())), expected);
+}

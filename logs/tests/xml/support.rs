@@ -107,7 +107,7 @@ fn fields<T>(
 }
 
 /// A value that a field may have. One that is new is to be added here, where it is more than a number.
-fn value(kind: &str, name: &str, random: &mut Random) -> String {
+pub(crate) fn value(kind: &str, name: &str, random: &mut Random) -> String {
     match name {
         "state" if kind.starts_with("node") => "quarantined".to_owned(),
         "reason" if kind == "node_idle" => "nothing_left".to_owned(),
@@ -157,12 +157,6 @@ pub(crate) fn snapshot(random: &mut Random, fill: Fill, count: usize) -> Snapsho
     let jobs = (0..count).map(|_| part!(Job, random, fill)).collect();
     let held = (0..count).map(|_| part!(Held, random, fill)).collect();
     Snapshot { sample, jobs, nodes, held }
-}
-
-/// Kinds and fields of all that a log holds, besides what it says of itself.
-pub(crate) fn kinds() -> Vec<(&'static str, &'static [&'static str])> {
-    let parts = [(Node::KIND, Node::FIELDS), (Job::KIND, Job::FIELDS), (Held::KIND, Held::FIELDS)];
-    Event::KINDS.iter().copied().chain(parts).collect()
 }
 
 /// A folder of this test alone, gone at the end of it.
