@@ -16,9 +16,6 @@ mod shown;
 mod state;
 mod timeline;
 
-#[cfg(test)]
-mod tests;
-
 use std::fmt;
 
 use crate::{Item, LogError};
@@ -28,7 +25,7 @@ pub use jobs::{DurationBins, JobLine};
 pub use marks::Mark;
 pub use moment::Moment;
 pub use nodes::NodeLine;
-pub use page::{PageError, page, page_is_built};
+pub use page::{PAGE_BYTES_MAX, PageError, fill, page, page_is_built};
 pub use report::{EpochLine, Report};
 pub(crate) use runs::varint;
 pub use series::SERIES;

@@ -51,7 +51,9 @@ fn utc_us(text: &str) -> Option<u64> {
 
 /// `13:05`, `13:05:30`, `13:05:30.25`.
 fn of_day_us(text: &str) -> Option<u64> {
-    let time: jiff::civil::Time = text.contains(':').then(|| text.parse().ok())??;
+    // Of a whole date, jiff would take the time and forget the rest.
+    let is_time = text.contains(':') && text.chars().all(|c| c.is_ascii_digit() || matches!(c, ':' | '.'));
+    let time: jiff::civil::Time = is_time.then(|| text.parse().ok())??;
     let seconds = u64::try_from(i64::from(time.hour()) * 3_600 + i64::from(time.minute()) * 60).ok()?;
     let seconds = seconds + u64::try_from(time.second()).ok()?;
     Some(seconds * SECOND_US + u64::try_from(time.subsec_nanosecond()).ok()? / 1_000)

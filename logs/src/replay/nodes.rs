@@ -371,7 +371,7 @@ impl Nodes {
                 line.times_lost += 1;
                 line.resent = line.resent.saturating_add(*tasks);
             }
-            Event::TaskExpired { .. } if counts => line.resent += 1,
+            Event::TaskExpired { .. } if counts => line.resent = line.resent.saturating_add(1),
             _ => {}
         }
         if matches!(event, Event::NodeState { .. } | Event::NodeIdle { .. } | Event::NodeBusy { .. }) {

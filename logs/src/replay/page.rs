@@ -25,7 +25,7 @@ include!(concat!(env!("OUT_DIR"), "/template.rs"));
 const META: &str = "<!--starfarm:meta-->";
 const DATA: &str = "<!--starfarm:data-->";
 /// A page is no larger than this, whatever the log.
-const PAGE_BYTES_MAX: usize = 8 << 20;
+pub const PAGE_BYTES_MAX: usize = 8 << 20;
 /// Of these, packed data before base64: the rest is the page and what is plain text in it.
 const DATA_BYTES_MAX: usize = 5 << 20;
 /// Grains grow by this where data are too many.
@@ -81,8 +81,11 @@ pub fn page(report: Report, out: &mut dyn Write) -> Result<(), PageError> {
     fill(TEMPLATE.ok_or(PageError::NotBuilt)?, report, out)
 }
 
-/// Fills a page.
-pub(crate) fn fill(template: &str, mut report: Report, out: &mut dyn Write) -> Result<(), PageError> {
+/// Fills a page that is not the built one: one with the two places for data.
+///
+/// # Errors
+/// It lacks them, or cannot be written.
+pub fn fill(template: &str, mut report: Report, out: &mut dyn Write) -> Result<(), PageError> {
     let (head, rest) = template.split_once(META).ok_or(PageError::NoRoom)?;
     let (middle, tail) = rest.split_once(DATA).ok_or(PageError::NoRoom)?;
     foresee(&mut report);

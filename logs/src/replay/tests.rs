@@ -1,1 +1,0 @@
-//! Tests of a replay as a whole.

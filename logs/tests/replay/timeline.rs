@@ -1,0 +1,265 @@
+//! What a report says of a farm over time.
+
+use starfarm_events::{Event, IdleReason, NodeState, Outcome, Sample};
+use starfarm_logs::replay::{Moment, ReplayError, Shown, Window, replay};
+use starfarm_logs::{Item, Note, NoteKind, Place};
+use starfarm_protocol::ids::{Boot, JobId};
+
+use crate::farm::*;
+
+const UP: Shown = Shown::State(NodeState::Up);
+const SUSPECT: Shown = Shown::State(NodeState::Suspect);
+const LOST: Shown = Shown::State(NodeState::Lost);
+const PAUSED: Shown = Shown::Idle(IdleReason::Paused);
+
+/// Node b is killed at 12:01:40; 5 s later it is suspect, after 15 s lost. It comes back at 12:05.
+fn killed() -> Vec<Item> {
+    vec![
+        opened(1, 1, 0),
+        snapshot(0, &["a", "b"]),
+        event(60, Event::NodeIdle { node: "a".into(), reason: IdleReason::Paused }),
+        event(90, Event::NodeBusy { node: "a".into() }),
+        event(105, Event::NodeSuspect { node: "b".into() }),
+        event(105, state("b", NodeState::Suspect)),
+        event(115, Event::NodeLost { node: "b".into(), tasks: 3 }),
+        event(115, state("b", NodeState::Lost)),
+        event(300, Event::NodeJoined { node: "b".into(), boot: Boot(9), slots: 4 }),
+        event(300, state("b", NodeState::Up)),
+        event(590, tasks("b", (0, 40), 2, at(400), at(580))),
+        event(600, Event::Sampled(Sample::default())),
+        closed(600),
+    ]
+}
+
+#[test]
+fn a_node_that_was_killed_is_lost_from_then_on() {
+    let report = replayed(&killed(), Window::default());
+    let [a, b] = &report.nodes[..] else { panic!("{:?}", report.nodes) };
+    assert_eq!(a.changes(), [(at(0), UP), (at(60), PAUSED), (at(90), UP)]);
+    assert_eq!(b.changes(), [(at(0), UP), (at(105), SUSPECT), (at(115), LOST), (at(300), UP)]);
+    assert_eq!((a.up_us, a.idle_us[IdleReason::Paused as usize]), (600 * SECOND_US, 30 * SECOND_US));
+    assert_eq!((b.up_us, b.suspect_us, b.lost_us), (405 * SECOND_US, 10 * SECOND_US, 185 * SECOND_US));
+    assert_eq!((b.times_lost, b.resent, b.slots), (1, 3, 4));
+    let bin = |seconds: u64| (seconds * SECOND_US / report.axis.width_us) as usize;
+    assert!((bin(116)..bin(299)).all(|bin| b.worst()[bin] == LOST));
+    assert!((0..bin(104)).all(|bin| b.worst()[bin] == UP));
+    let lost = report.marks.iter().find(|mark| mark.kind == "node_lost").unwrap();
+    assert_eq!((lost.at_us, lost.node.as_deref()), (at(115), Some("b")));
+    assert!(report.complete && report.notes.is_empty());
+}
+
+#[test]
+fn a_window_is_a_report_of_its_own() {
+    let window =
+        Window { from: Some(Moment::After(110 * SECOND_US)), to: Some(Moment::OfDay(43_210 * SECOND_US)) };
+    let error = replay(killed().into_iter().map(Ok), window).unwrap_err();
+    assert!(matches!(error, ReplayError::Moment(_)), "12:00:10 is before 12:01:50: {error}");
+    let window = Window { from: Some(Moment::After(110 * SECOND_US)), to: Some(Moment::At(at(400))) };
+    let report = replayed(&killed(), window);
+    let b = &report.nodes[1];
+    assert_eq!(b.changes(), [(at(110), SUSPECT), (at(115), LOST), (at(300), UP)]);
+    assert_eq!((b.suspect_us, b.lost_us, b.up_us), (5 * SECOND_US, 185 * SECOND_US, 100 * SECOND_US));
+    assert_eq!((b.results, report.from_us, report.to_us), (0, at(110), at(400)));
+    assert!(!report.marks.iter().any(|mark| mark.kind == "node_suspect"), "that was before");
+    let late = Window { from: Some(Moment::After(3_600 * SECOND_US)), to: None };
+    assert!(
+        replay(killed().into_iter().map(Ok), late)
+            .unwrap_err()
+            .to_string()
+            .contains("from 2026-11-21T12:00:00")
+    );
+}
+
+#[test]
+fn nothing_is_known_while_the_scheduler_is_away() {
+    let mut items = vec![opened(1, 1, 0), snapshot(0, &["a", "b"]), closed(100)];
+    items.extend([opened(1, 2, 100), snapshot(100, &["a", "b"]), closed(200)]);
+    items.extend([opened(2, 1, 300), snapshot(300, &["a"]), closed(400)]);
+    let report = replayed(&items, Window::default());
+    assert_eq!(report.nodes[0].changes(), [(at(0), UP), (at(200), Shown::Unknown), (at(300), UP)]);
+    assert_eq!(report.nodes[1].changes()[1..], [(at(200), Shown::Unknown), (at(300), Shown::Gone)]);
+    let epochs: Vec<_> =
+        report.epochs.iter().map(|epoch| (epoch.epoch, epoch.from_us, epoch.to_us)).collect();
+    assert_eq!(epochs, [(1, at(0), at(200)), (2, at(300), at(400))]);
+    let known: Vec<bool> = report.series("nodes_up").iter().map(|value| value.is_finite()).collect();
+    let bin = |seconds: u64| (seconds * SECOND_US / report.axis.width_us) as usize;
+    assert!(known[..bin(200)].iter().all(|is| *is) && !known[bin(202)..bin(299)].iter().any(|is| *is));
+    // A segment that is missing is a gap too.
+    items.drain(3..6);
+    items.insert(3, opened(1, 3, 150));
+    items.insert(4, snapshot(150, &["a", "b"]));
+    items.insert(5, closed(200));
+    let report = replayed(&items, Window::default());
+    assert_eq!(report.nodes[0].changes()[1..3], [(at(100), Shown::Unknown), (at(150), UP)]);
+}
+
+#[test]
+fn who_said_goodbye_is_gone_and_not_lost() {
+    let items = [
+        opened(1, 1, 0),
+        snapshot(0, &["a"]),
+        event(10, Event::NodeLeft { node: "a".into() }),
+        event(10, state("a", NodeState::Lost)),
+        event(20, Event::NodeJoined { node: "a".into(), boot: Boot(8), slots: 2 }),
+        event(20, state("a", NodeState::Up)),
+        event(30, state("a", NodeState::Lost)),
+        closed(40),
+    ];
+    let report = replayed(&items, Window::default());
+    assert_eq!(report.nodes[0].changes(), [(at(0), UP), (at(10), Shown::Gone), (at(20), UP), (at(30), LOST)]);
+}
+
+#[test]
+fn counters_of_a_node_are_those_of_the_log() {
+    let load = |tasks_done, units_done, speed_ups| Event::NodeLoad {
+        node: "a".into(),
+        tasks: 0,
+        queued: 0,
+        power: 1.0,
+        load: Vec::new(),
+        idle_us: 0,
+        tasks_done,
+        units_done,
+        speed_ups,
+        slow_downs: 1,
+    };
+    let items = [
+        opened(1, 1, 0),
+        // It had done 10 tasks of 100 units before, and was told to speed up 3 times.
+        snapshot(0, &["a"]),
+        event(10, tasks("a", (0, 20), 2, at(1), at(9))),
+        event(60, load(12, 120, 5)),
+        event(70, tasks("a", (20, 50), 3, at(61), at(69))),
+        closed(80),
+        opened(2, 1, 90),
+        event(90, load(4, 40, 1)),
+        closed(100),
+    ];
+    let a = &replayed(&items, Window::default()).nodes[0];
+    assert_eq!((a.tasks_done(), a.units_done(), a.feedback()), (2 + 4, 20 + 40, (2 + 1, 0 + 0)));
+    let a = &replayed(&items[..6], Window::default()).nodes[0];
+    assert_eq!(
+        (a.tasks_done(), a.units_done(), a.results),
+        (5, 50, 5),
+        "what came after the last load counts"
+    );
+}
+
+#[test]
+fn bins_hold_what_a_naive_sum_holds() {
+    let mut random = Random(4);
+    let mut items = vec![opened(1, 1, 0), snapshot(0, &["a"])];
+    let (mut runs, mut now_us) = (Vec::new(), NOON_US);
+    for _ in 0..2_000 {
+        now_us += random.below(9 * SECOND_US);
+        let ended_us = now_us - random.below(3 * SECOND_US).min(now_us - NOON_US);
+        let begun_us = ended_us - random.below(40 * SECOND_US).min(ended_us - NOON_US);
+        runs.push((begun_us, ended_us));
+        items.push(Item::Event(now_us, tasks("a", (0, 8), 1, begun_us, ended_us)));
+    }
+    let report = replayed(&items, Window::default());
+    let (width_us, bins) = (report.axis.width_us, report.bins);
+    assert!(bins > 512 && width_us.is_multiple_of(1_000));
+    for bin in (0..bins - 1).step_by(7) {
+        let (lo, hi) = (NOON_US + bin as u64 * width_us, NOON_US + (bin as u64 + 1) * width_us);
+        let inside_us: u64 =
+            runs.iter().map(|(from, to)| (*to).min(hi).saturating_sub((*from).max(lo))).sum();
+        let (busy, naive) = (f64::from(report.series("slots_busy")[bin]), inside_us as f64 / width_us as f64);
+        assert!((busy - naive).abs() < 1e-3 * naive.max(1.0), "bin {bin}: {busy}, {naive}");
+        let row = f64::from(report.nodes[0].busy_bins()[bin]) / width_us as f64;
+        assert!((row - naive).abs() < 1e-3 * naive.max(1.0), "bin {bin}: {row}, {naive}");
+    }
+    let units: f64 =
+        report.series("units_per_s").iter().map(|rate| f64::from(*rate) * width_us as f64 / 1e6).sum();
+    // The last bin is not known to its end, so that its mean is over less.
+    assert!((units - 16_000.0).abs() < 80.0, "{units}");
+}
+
+#[test]
+fn states_by_bin_are_the_worst_of_a_naive_look() {
+    let (mut random, mut now_us) = (Random(11), NOON_US);
+    let mut items = vec![opened(1, 1, 0), snapshot(0, &["a"])];
+    let mut spells = vec![(NOON_US, UP)];
+    for _ in 0..3_000 {
+        now_us += 1 + random.below(2 * SECOND_US);
+        let new = NodeState::ALL[random.below(5) as usize];
+        items.push(Item::Event(now_us, state("a", new)));
+        spells.push((now_us, Shown::State(new)));
+    }
+    let report = replayed(&items, Window::default());
+    let width_us = report.axis.width_us;
+    for bin in 0..report.bins {
+        let (lo, hi) = (NOON_US + bin as u64 * width_us, NOON_US + (bin as u64 + 1) * width_us);
+        let touching = spells.iter().enumerate().filter(|(at, (from, _))| {
+            let to = spells.get(at + 1).map_or(now_us, |(to, _)| *to);
+            *from < hi && to > lo && from < &to
+        });
+        let worst = touching.map(|(_, (_, shown))| shown.severity()).max().unwrap_or(0);
+        assert_eq!(report.nodes[0].worst()[bin].severity(), worst, "bin {bin}");
+    }
+}
+
+#[test]
+fn a_job_is_followed_to_its_certificate() {
+    let items = [
+        opened(1, 1, 0),
+        event(
+            5,
+            Event::JobSubmitted {
+                job: JobId(3),
+                name: "sweep".into(),
+                user: "eve".into(),
+                spec: starfarm_protocol::ids::ContentHash([1; 32]),
+                units: 1 << 70,
+            },
+        ),
+        event(6, Event::JobState { job: JobId(3), state: "running".into(), why: None }),
+        event(7, Event::Hit { job: JobId(3), unit: 5, target: 0 }),
+        event(8, Event::JobState { job: JobId(3), state: "paused".into(), why: None }),
+        event(9, Event::JobState { job: JobId(3), state: "running".into(), why: None }),
+        event(20, Event::JobState { job: JobId(3), state: "finished".into(), why: None }),
+        closed(30),
+    ];
+    let job = &replayed(&items, Window::default()).jobs[0];
+    let states: Vec<(u64, &str)> = job.states.iter().map(|(at_us, state)| (*at_us, state.as_str())).collect();
+    let words =
+        [(at(5), "queued"), (at(6), "running"), (at(8), "paused"), (at(9), "running"), (at(20), "finished")];
+    assert_eq!(states, words);
+    assert_eq!((job.started_us, job.ended_us, job.hits), (Some(at(6)), Some(at(20)), 1));
+    assert_eq!((job.units.as_str(), job.name.as_str()), ("1180591620717411303424", "sweep"));
+}
+
+#[test]
+fn a_partial_log_says_so() {
+    let place = Place { file: "x.xml".into(), line: 9, offset: 99 };
+    let cut = Item::Note(Note { kind: NoteKind::Cut, place, what: "the log is cut here".into() });
+    let mut items = killed();
+    items.pop();
+    let report = replayed(&items, Window::default());
+    assert!(!report.complete && report.notes[0].contains("not closed"), "{:?}", report.notes);
+    items.push(cut);
+    let report = replayed(&items, Window::default());
+    assert!(!report.complete);
+    assert_eq!(report.notes, ["x.xml, line 9 (byte 99): the log is cut here"]);
+    let mut items = killed();
+    items.insert(2, event(1, Event::EventsDropped { events: 12 }));
+    let report = replayed(&items, Window::default());
+    assert!(!report.complete && report.notes[0].starts_with("12 events are missing"));
+    assert!(matches!(replay(std::iter::empty(), Window::default()), Err(ReplayError::Empty)));
+}
+
+#[test]
+fn outcomes_are_kept_apart() {
+    let of = |outcome| match tasks("a", (0, 10), 1, at(1), at(2)) {
+        Event::Tasks { node, job, lo, hi, results, given_us, begun_us, ended_us, busy_us, .. } => {
+            Event::Tasks { node, job, lo, hi, results, outcome, given_us, begun_us, ended_us, busy_us }
+        }
+        other => other,
+    };
+    let events = Outcome::ALL.iter().map(|outcome| event(3, of(*outcome)));
+    let items: Vec<Item> = [opened(1, 1, 0), snapshot(0, &["a"])].into_iter().chain(events).collect();
+    let report = replayed(&items, Window::default());
+    let a = &report.nodes[0];
+    assert_eq!((a.results, a.tasks_done(), a.units_done()), (5, 2, 10));
+    assert_eq!((report.jobs[0].results, report.jobs[0].durations.bins()), (5, vec![(524_288, 5)]));
+}
