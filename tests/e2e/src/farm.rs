@@ -6,12 +6,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::binaries::binary;
 use crate::patience::{until, until_some};
 use crate::process::{Daemon, end, run};
 use crate::reply::Reply;
+use crate::skip::skip;
 use crate::temp::TempDir;
 
 /// A farm. Dropping it ends its workers, then its scheduler, then removes its directory.
@@ -199,6 +201,30 @@ impl Farm {
         node.and_then(|node| node["state"].as_str()).unwrap_or_default().to_owned()
     }
 
+    /// Whatever a test does to a farm, its log can be read and fits the schema.
+    fn check_log(&self) {
+        let log = self.state().join("log");
+        let Ok(files) = std::fs::read_dir(&log) else { return };
+        let mut validate = program("starfarm", self.dir.path());
+        validate.args(["log", "validate"]).arg(&log);
+        run(validate).exits(0);
+        let closed = files.map(|file| file.expect("a folder of ours").path());
+        let closed: Vec<PathBuf> =
+            closed.filter(|path| path.extension().is_some_and(|end| end == "xml")).collect();
+        let mut lint = Command::new("xmllint");
+        lint.args(["--noout", "--schema"]).arg(schema()).args(&closed);
+        match lint.output() {
+            Ok(output) => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert!(
+                    output.status.success() || closed.is_empty(),
+                    "a log that does not fit its schema: {said}"
+                );
+            }
+            Err(error) => skip("xmllint", "the schema's part of a farm's log check", &error.to_string()),
+        }
+    }
+
     /// Waits until a node has that state.
     #[track_caller]
     pub fn until_node(&self, name: &str, state: &str) {
@@ -219,7 +245,17 @@ impl Farm {
 impl Drop for Farm {
     fn drop(&mut self) {
         end(&mut self.workers);
+        self.scheduler.signal(Signal::TERM);
+        self.scheduler.finish();
+        if !std::thread::panicking() {
+            self.check_log();
+        }
     }
+}
+
+/// The schema of the log.
+fn schema() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../logs/schema/starfarm-log-1.xsd")
 }
 
 /// The arguments of a worker.

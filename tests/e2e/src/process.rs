@@ -112,7 +112,7 @@ impl Daemon {
     }
 
     /// Asks it to end, twice if need be, and kills it if that does not help.
-    fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         for _ in 0..2 {
             self.signal(Signal::TERM);
             let start = Instant::now();

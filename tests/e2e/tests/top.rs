@@ -1,12 +1,19 @@
 //! `starfarm top` on a terminal: what it shows, what its keys do, and how it leaves the terminal.
 #![allow(clippy::unwrap_used)]
 
+use std::path::Path;
+
 use starfarm_e2e::{Farm, Pty, Signal, program, run, until};
 
 /// `starfarm top` on a terminal of its own.
 fn top(farm: &Farm, args: &[&str], columns: u16, lines: u16) -> Pty {
+    top_by(farm, &farm.state(), args, columns, lines)
+}
+
+/// The same by another way: a join file.
+fn top_by(farm: &Farm, way: &Path, args: &[&str], columns: u16, lines: u16) -> Pty {
     let mut command = program("starfarm", farm.temp().path());
-    command.arg("--farm").arg(farm.state()).arg("top").args(["--interval", "0.2"]).args(args);
+    command.arg("--farm").arg(way).arg("top").args(["--interval", "0.2"]).args(args);
     command.env("TERM", "xterm-256color");
     Pty::start(&command, farm.temp().path(), columns, lines)
 }
@@ -104,6 +111,23 @@ fn an_onlooker_changes_nothing() {
     top.program.signal(Signal::TERM);
     assert_eq!(top.program.wait(), 130, "{}", top.program.log());
     until("the terminal is as it was", || top.is_restored());
+}
+
+#[test]
+fn an_observer_sees_everything_and_may_do_nothing() {
+    let farm = Farm::with_workers(1, 1);
+    let id = endless(&farm, "alpha");
+    let join = farm.temp().path().join("observer.join");
+    farm.cli(&["key", "add", "--role", "observer", "--out", &join.to_string_lossy()]).exits(0);
+    let mut top = top_by(&farm, &join, &[], 100, 30);
+    top.until_shows("node w1 joined");
+    top.press("\r");
+    top.until_shows("Size of the next task");
+    top.press("py");
+    top.until_shows("the role observer may not do that");
+    assert_eq!(farm.job(&id)["state"], "running");
+    top.press("q");
+    assert_eq!(top.program.wait(), 0, "{}", top.program.log());
 }
 
 #[test]
