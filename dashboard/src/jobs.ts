@@ -9,6 +9,10 @@ import type { View } from "./view";
 
 const SHOWN_FIRST = 30;
 
+/** Fields of a certificate in the order in which one reads it; others follow. */
+const FIELDS = ["verdict", "state", "units", "done", "failed", "abandoned", "hits", "duplicate", "dispatched", "resent",
+  "copied", "conflicts", "epoch", "epochs", "nodes", "spec", "intervals_hash", "hits_hash"];
+
 function lastState(job: JobMeta): string {
   return job.states[job.states.length - 1]?.[1] ?? "unknown";
 }
@@ -47,11 +51,20 @@ function histogram(job: JobMeta): HTMLElement {
     h("div", { class: "histogram", role: "img", "aria-label": label }, ...bars), text.element);
 }
 
-const show = (value: Field): string => {
-  if (value === null) return "–";
-  if (Array.isArray(value)) return value.join(", ");
-  return typeof value === "string" && !/^\d+$/.test(value) ? value : typeof value === "boolean" ? String(value) : count(value);
-};
+/** Fields and their texts in reading order. A number is in groups; a hash never is, though it may look like one. */
+export function certificateLines(certificate: Record<string, Field>): [string, string][] {
+  const place = (name: string) => (FIELDS.includes(name) ? FIELDS.indexOf(name) : FIELDS.length);
+  const text = (name: string, value: Field) => {
+    if (value === null) return "–";
+    if (Array.isArray(value)) return value.join(", ");
+    const isHash = name === "spec" || name.endsWith("hash");
+    return !isHash && typeof value !== "boolean" && /^\d+$/.test(String(value)) ? count(value) : String(value);
+  };
+  return Object.entries(certificate)
+    .filter(([name]) => name !== "job")
+    .sort(([a], [b]) => place(a) - place(b))
+    .map(([name, value]) => [name, text(name, value)]);
+}
 
 async function copy(text: string, place: HTMLElement): Promise<void> {
   try {
@@ -73,11 +86,11 @@ function field(name: string, text: string): HTMLElement {
 }
 
 function certificate(job: JobMeta): HTMLElement {
-  const fields = Object.entries(job.certificate ?? {});
+  const fields = certificateLines(job.certificate ?? {});
   if (fields.length === 0) return h("p", { class: "caption" }, "It had no certificate when the log ended.");
   const press = h("button", { type: "button", click: () => void copy(JSON.stringify(job.certificate, null, 2), press) }, "copy as JSON");
   return h("figure", {}, h("figcaption", {}, h("h4", {}, "Certificate ", press), h("p", { class: "caption" }, "What its scheduler counted; the audit's hashes must be the same.")),
-    h("dl", { class: "certificate" }, ...fields.map(([name, value]) => field(name, show(value)))));
+    h("dl", { class: "certificate" }, ...fields.map(([name, text]) => field(name, text))));
 }
 
 function history(view: View, job: JobMeta): HTMLElement {

@@ -5,7 +5,7 @@ import type { Colours } from "./colours";
 import type { Report } from "./data";
 import { h, lazyDetails, section, table } from "./dom";
 import { duration, moment, short } from "./format";
-import { ticks } from "./ticks";
+import { room, ticks } from "./ticks";
 import { margins } from "./timeline/geometry";
 import type { View } from "./view";
 
@@ -79,7 +79,6 @@ const CHARTS: Chart[] = [
 ];
 
 const HEIGHT = 132;
-const TICK_PX = 92;
 const TABLE_ROWS = 48;
 
 export class SeriesCharts {
@@ -233,9 +232,9 @@ export class SeriesCharts {
 
   private splitTexts: string[] = [];
 
-  private splits(room: number): number[] {
+  private splits(px: number): number[] {
     const { from_us } = this.report.meta;
-    const found = ticks(from_us + this.view.from, from_us + this.view.to, Math.max(2, Math.floor(room / TICK_PX)), this.view.zone);
+    const found = ticks(from_us + this.view.from, from_us + this.view.to, room(px, this.view.to - this.view.from), this.view.zone);
     this.splitTexts = found.map(({ text }) => text);
     return found.map(({ at }) => (at - from_us) / 1e6);
   }

@@ -19,6 +19,16 @@ export interface Tick {
   major: boolean;
 }
 
+/** A tick and its text take so many pixels; more where the text goes down to microseconds. */
+const TICK_PX = 92;
+const FINE_TICK_PX = 124;
+const FINE_US = 12 * US.ms;
+
+/** How many ticks have room on an axis of `px` pixels that shows `us` microseconds. */
+export function room(px: number, us: number): number {
+  return Math.max(2, Math.floor(px / (us < FINE_US ? FINE_TICK_PX : TICK_PX)));
+}
+
 /** The smallest round step of at least `us`. */
 export function roundStep(us: number): number {
   return STEPS.find((step) => step >= us) ?? STEPS[STEPS.length - 1];

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { Report } from "../src/data";
 import { bytes, count, duration, moment, percent, short, US, UTC } from "../src/format";
 import { utilisation, verdicts } from "../src/head";
+import { certificateLines } from "../src/jobs";
 import { filter } from "../src/marks";
 import { search } from "../src/search";
 import { statesAt } from "../src/words";
@@ -98,6 +99,12 @@ test("rows fit the room, or are as tall as was asked, and those in sight cover i
   assert.deepEqual(rows.inSight(100, 120), [2, 6]);
   rows.grow(2);
   assert.equal(rows.fit(120, 0), 80);
+});
+
+test("a certificate is read from its verdict on, numbers in groups, hashes as they are", () => {
+  const hash = "01".repeat(32);
+  const lines = certificateLines({ hits_hash: hash, done: "1234567", extra: "x", epochs: [1, 2], spec: hash, job: 1, verdict: "complete" });
+  assert.deepEqual(lines, [["verdict", "complete"], ["done", "1\u202f234\u202f567"], ["epochs", "1, 2"], ["spec", hash], ["hits_hash", hash], ["extra", "x"]]);
 });
 
 test("marks that stand together are told by the worst of them", () => {

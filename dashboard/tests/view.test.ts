@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { columns, cover, level, sumsTasks, type Scene } from "../src/lod";
-import { ticks } from "../src/ticks";
+import { room, ticks } from "../src/ticks";
 import { US, UTC, type Zone } from "../src/format";
 import { View } from "../src/view";
 
@@ -63,6 +63,12 @@ test("ticks stand on round times at every zoom, and there are enough of them and
     assert.equal(new Set(found.map(({ text, at }) => `${text} ${Math.floor(at / US.day)}`)).size, found.length, `${span}: ${found.map(({ text }) => text)}`);
   }
   assert.deepEqual(ticks(MARCH_2, MARCH_2 + US.day, 4, UTC).map(({ text }) => text), ["Mon 2 Mar", "06:00", "12:00", "18:00", "Tue 3 Mar"]);
+});
+
+test("texts of microseconds have room", () => {
+  assert.equal(room(1154, US.day), 12);
+  assert.equal(room(1154, 4 * US.ms), 9);
+  assert.equal(room(50, US.day), 2);
 });
 
 test("days begin at midnight of the clock in use, before and after it is changed", () => {

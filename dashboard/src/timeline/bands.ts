@@ -4,11 +4,10 @@ import { markRank, type Colours } from "../colours";
 import type { Mark } from "../contract";
 import { upper, type Report } from "../data";
 import { day, plain, type Zone } from "../format";
-import { ticks } from "../ticks";
+import { room, ticks } from "../ticks";
 import type { View } from "../view";
 import { AXIS, TOP, type Plane } from "./geometry";
 
-const TICK_PX = 92;
 /** Marks this near are shown as one. */
 const GROUP_PX = 7;
 const FAMILY = 'system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif';
@@ -45,7 +44,8 @@ export class Bands {
     pen.fillStyle = this.colours.muted;
     pen.fillText(day(from, zone), plane.margins.left + 3, 9);
     pen.textAlign = "center";
-    for (const tick of ticks(from, to, Math.max(2, Math.floor(plane.inner / TICK_PX)), zone)) {
+    let free = 0;
+    for (const tick of ticks(from, to, room(plane.inner, to - from), zone)) {
       const x = Math.round(plane.x(tick.at - from_us)) + 0.5;
       pen.strokeStyle = this.colours.line;
       pen.beginPath();
@@ -55,7 +55,10 @@ export class Bands {
       pen.fillStyle = tick.major ? this.colours.ink : this.colours.muted;
       const half = pen.measureText(tick.text).width / 2;
       const inside = Math.max(plane.margins.left + half, Math.min(plane.width - half - 2, x));
+      // Pushed inwards, the first may reach the second.
+      if (inside - half < free) continue;
       pen.fillText(tick.text, inside, 24);
+      free = inside + half + 4;
     }
   }
 
@@ -98,9 +101,9 @@ export class Bands {
       pen.lineTo(x - 4, TOP - 8);
       pen.lineTo(x + 4, TOP - 8);
       pen.fill();
-      const room = (this.groups[i + 1]?.x ?? plane.width) - x - 10;
+      const free = (this.groups[i + 1]?.x ?? plane.width) - x - 10;
       const text = groupText(marks);
-      if (pen.measureText(text).width > room) return;
+      if (pen.measureText(text).width > free) return;
       pen.fillStyle = this.colours.muted;
       pen.fillText(text, x + 6, y);
     });

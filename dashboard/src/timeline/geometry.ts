@@ -16,7 +16,7 @@ export interface Margins {
 }
 
 export function margins(width: number): Margins {
-  return width < NARROW ? { left: 58, right: 40 } : { left: 118, right: 54 };
+  return width < NARROW ? { left: 58, right: 46 } : { left: 118, right: 54 };
 }
 
 /** The plane of a picture: time across, with its margins. */
