@@ -26,7 +26,7 @@ use crate::state::{StateDir, random, unix_now_us};
 use crate::threads::command::{Desk, Listeners};
 use crate::threads::dispatcher::Links;
 use crate::threads::journal::{JournalThread, ToJournal};
-use crate::threads::log::{LogThread, ToLog};
+use crate::threads::log::{LogThread, RETRY_PERIOD, ToLog};
 use crate::threads::result::ResultThread;
 use crate::threads::{
     CHANNEL_BATCHES, Input, Shared, checkpoint as checkpoint_thread, command, dispatcher, sender, spawn,
@@ -330,7 +330,19 @@ fn open_log(
     })?;
     let (to_log, inputs) = bounded(LOG_BATCHES);
     let (dispatcher, shared) = (dispatcher.clone(), Arc::clone(&parts.shared));
-    Ok((Some(to_log), Some(LogThread { writer, dir, inputs, dispatcher, shared, low_water, missed: 0 })))
+    Ok((
+        Some(to_log),
+        Some(LogThread {
+            writer,
+            dir,
+            inputs,
+            dispatcher,
+            shared,
+            low_water,
+            retry: RETRY_PERIOD,
+            missed: 0,
+        }),
+    ))
 }
 
 /// Starts the threads that keep things.

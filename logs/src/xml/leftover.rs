@@ -4,28 +4,31 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, BufReader, Seek, SeekFrom, Write};
 use std::path::Path;
 
+use starfarm_events::Event;
+
 use super::encode::Encoder;
 use super::folder::{self, Segment, Standing};
 use super::{Closing, Fault, Item, LogReader};
 
-/// Closes all segments in `dir` that were left behind; returns how many events are in them.
+/// Closes all segments in `dir` that were left behind; returns how many events they account for.
 pub(super) fn finish_all(dir: &Path) -> io::Result<u64> {
-    let mut entries = 0;
+    let mut accounted = 0;
     for segment in folder::list(dir)?.into_iter().filter(|segment| segment.standing == Standing::Part) {
-        entries += finish(&segment)?;
+        accounted += finish(&segment)?;
     }
-    Ok(entries)
+    Ok(accounted)
 }
 
 fn finish(segment: &Segment) -> io::Result<u64> {
     let mut file = OpenOptions::new().read(true).write(true).open(&segment.path)?;
     let mut reader = LogReader::new(BufReader::new(&file), segment.path.display().to_string());
-    let (mut told, mut closed) = (false, false);
+    let (mut told, mut closed, mut accounted) = (false, false, 0);
     for item in reader.by_ref() {
         match item {
             Ok(Item::Snapshot(..)) => told = true,
             Ok(Item::Closed(_)) => closed = true,
-            Ok(Item::Opened(_) | Item::Event(..) | Item::Note(_)) => {}
+            Ok(Item::Event(_, event)) => accounted += accounts_for(&event),
+            Ok(Item::Opened(_) | Item::Note(_)) => {}
             Err(e) => match e.fault {
                 Fault::Io(e) => return Err(e),
                 // No file of ours any more: somebody may still want to look at it.
@@ -53,7 +56,15 @@ fn finish(segment: &Segment) -> io::Result<u64> {
     file.sync_all()?;
     fs::rename(&segment.path, segment.to(Standing::Closed).path)?;
     folder::sync(segment.path.parent().unwrap_or(Path::new(".")))?;
-    Ok(entries)
+    Ok(accounted)
+}
+
+/// Events that an entry accounts for: itself, or those that it says are missing.
+pub(super) fn accounts_for(event: &Event) -> u64 {
+    match event {
+        Event::EventsDropped { events } => *events,
+        _ => 1,
+    }
 }
 
 fn set_aside(segment: &Segment) -> io::Result<u64> {

@@ -45,7 +45,7 @@ pub struct LogWriter {
     open: Option<OpenSegment>,
     /// Events that went nowhere, to be told in the next segment.
     missed: u64,
-    /// Events of a segment that failed: some of them may be in its file.
+    /// Events that a segment which failed would account for: some of them may be in its file.
     unsure: u64,
 }
 
@@ -57,6 +57,8 @@ struct OpenSegment {
     /// Bytes of its head and its snapshot.
     head_bytes: u64,
     entries: u64,
+    /// Events that these account for.
+    accounted: u64,
     saved_us: u64,
     /// Bytes when it was saved last.
     saved_bytes: u64,
@@ -112,9 +114,16 @@ impl LogWriter {
         encoder.snapshot(at_us, snapshot)?;
         let head_bytes = encoder.bytes;
         let saved_bytes = head_bytes;
-        let (began_us, saved_us, entries) = (at_us, at_us, 0);
-        self.open =
-            Some(OpenSegment { segment, encoder, began_us, head_bytes, entries, saved_us, saved_bytes });
+        self.open = Some(OpenSegment {
+            segment,
+            encoder,
+            began_us: at_us,
+            head_bytes,
+            entries: 0,
+            accounted: 0,
+            saved_us: at_us,
+            saved_bytes,
+        });
         match std::mem::take(&mut self.missed) {
             0 => Ok(()),
             events => self.event(at_us, &Event::EventsDropped { events }),
@@ -127,13 +136,11 @@ impl LogWriter {
     /// The disk's; no segment is open then.
     pub fn event(&mut self, at_us: u64, event: &Event) -> io::Result<()> {
         let Some(open) = &mut self.open else {
-            self.missed += match event {
-                Event::EventsDropped { events } => *events,
-                _ => 1,
-            };
+            self.missed += leftover::accounts_for(event);
             return Ok(());
         };
         open.entries += 1;
+        open.accounted += leftover::accounts_for(event);
         let written = open.encoder.entry(Some(at_us), event as &dyn Form);
         self.kept(written)
     }
@@ -163,7 +170,7 @@ impl LogWriter {
     /// After an error the segment is left as it is.
     fn kept(&mut self, outcome: io::Result<()>) -> io::Result<()> {
         if outcome.is_err() {
-            self.unsure += self.open.take().map_or(0, |open| open.entries);
+            self.unsure += self.open.take().map_or(0, |open| open.accounted);
         }
         outcome
     }

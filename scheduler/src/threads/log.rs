@@ -18,7 +18,7 @@ use crate::state::unix_now_us;
 /// What was written is at the disk's door after this.
 const FLUSH_PERIOD: Duration = Duration::from_secs(1);
 /// A log that failed is tried again after this.
-const RETRY_PERIOD: Duration = Duration::from_secs(10);
+pub(crate) const RETRY_PERIOD: Duration = Duration::from_secs(10);
 
 /// What the log hears.
 pub(crate) enum ToLog {
@@ -36,6 +36,8 @@ pub(crate) struct LogThread {
     pub(crate) dispatcher: Sender<Input>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) low_water: LowWater,
+    /// See [`RETRY_PERIOD`].
+    pub(crate) retry: Duration,
     /// Of [`Shared::unlogged`], as many as the log has told of.
     pub(crate) missed: u64,
 }
@@ -77,10 +79,10 @@ impl LogThread {
                 outcome => outcome,
             };
             if let Err(e) = outcome {
-                health = Health::Failed(Instant::now() + RETRY_PERIOD);
+                health = Health::Failed(Instant::now() + self.retry);
                 let dir = self.dir.display();
                 eprintln!(
-                    "the log in {dir} is not written: {e}; the farm goes on, the log is tried again every 10 s"
+                    "the log in {dir} is not written: {e}; the farm goes on, the log is tried again by and by"
                 );
             }
             let due = match health {
@@ -112,3 +114,6 @@ impl LogThread {
         told.events.iter().try_for_each(|event| self.writer.event(told.at_us, event))
     }
 }
+
+#[cfg(test)]
+mod tests;
