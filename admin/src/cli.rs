@@ -8,6 +8,10 @@ use starfarm_protocol::ids::JobId;
 
 use crate::output::{Format, When};
 
+pub(crate) use log::{Export, ExportFormat, Log, Replay};
+
+mod log;
+
 /// A fault-tolerant task farm.
 ///
 /// Try it on this machine: `starfarm run JOB.toml`. On several: `starfarm scheduler` on one, `starfarm
@@ -70,6 +74,9 @@ pub(crate) enum Command {
     Top(Top),
     /// Prove from ledger and journal alone that each unit of each ended job was counted once
     Audit(Audit),
+    /// Replay, check and convert a farm's log
+    #[command(subcommand)]
+    Log(Log),
     /// Measure this machine's time per dispatch and say how many nodes it could carry
     Plan(Plan),
     /// Measure
@@ -373,6 +380,9 @@ pub(crate) struct Dispatch {
     /// Keep no journal: shows what it costs
     #[arg(long)]
     pub(crate) no_journal: bool,
+    /// Write no XML log: shows what it costs
+    #[arg(long)]
+    pub(crate) no_log: bool,
 }
 
 const SLOTS_MAX: i64 = starfarm_protocol::limits::SLOTS_MAX as i64;

@@ -7,6 +7,7 @@ mod daemons;
 mod explain;
 pub(crate) mod job;
 mod keys;
+mod log;
 mod manual;
 mod nodes;
 mod plan;
@@ -107,6 +108,7 @@ fn carry_out(context: &mut Context, command: Command) -> Result<Exit, Failure> {
         Command::Status => status::run(context),
         Command::Top(top) => top::run(context, &top),
         Command::Audit(audit) => audit::run(context, &audit),
+        Command::Log(log) => log::run(context, &log),
         Command::Plan(plan) => plan::run(context, &plan),
         Command::Bench(Bench::Dispatch(dispatch)) => bench::run(context, &dispatch),
         Command::Completions { shell } => manual::completions(context, shell),

@@ -5,6 +5,7 @@
 mod audit;
 mod embedded;
 mod fake;
+mod log;
 mod output;
 mod program;
 mod schemas;

@@ -49,8 +49,9 @@ fn every_document_keeps_to_its_schema() {
 
 #[test]
 fn every_schema_is_tried() {
-    // These need real processes, a journal or no farm: see `embedded.rs`, `audit.rs` and above.
-    let elsewhere = ["audit", "bench-dispatch", "plan", "dry-run"];
+    // These need real processes, a journal or no farm: see `embedded.rs`, `audit.rs`, `log.rs` and above.
+    let elsewhere =
+        ["audit", "bench-dispatch", "plan", "dry-run", "log-replay", "log-state", "log-validation"];
     let tried: BTreeSet<&str> = DOCUMENTS.iter().map(|(_, schema)| *schema).chain(elsewhere).collect();
     assert_eq!(Schemas::load().names().collect::<BTreeSet<_>>(), tried);
 }

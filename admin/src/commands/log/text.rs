@@ -189,16 +189,18 @@ impl Replayed<'_> {
             right("slots"),
             right("tasks"),
             right("units"),
-            right("busy"),
             right("idle"),
             right("suspect"),
             right("lost"),
-            right("times lost"),
+            right("times"),
             right("resent"),
             right("feedback"),
         ]);
-        let time =
-            |us: u64| Cell::new(if us == 0 { "-".to_owned() } else { human::seconds(us as f64 / 1e6) });
+        let span_us = (self.report.to_us - self.report.from_us).max(1);
+        let share = |us: u64| match us {
+            0 => Cell::new("-"),
+            us => Cell::new(format!("{:.1} %", us as f64 / span_us as f64 * 100.0)),
+        };
         for node in shown {
             let (speed_ups, slow_downs) = node.feedback();
             table.push(vec![
@@ -206,10 +208,9 @@ impl Replayed<'_> {
                 Cell::new(node.slots.to_string()),
                 Cell::new(human::count(node.tasks_done() as f64)),
                 Cell::new(human::count(node.units_done() as f64)),
-                Cell::new(format!("{:.0} %", node.utilisation() * 100.0)),
-                time(node.idle_us.iter().sum()),
-                time(node.suspect_us),
-                time(node.lost_us),
+                share(node.idle_us.iter().sum()),
+                share(node.suspect_us),
+                share(node.lost_us),
                 Cell::new(node.times_lost.to_string()),
                 Cell::new(human::count(node.resent as f64)),
                 Cell::new(format!("+{speed_ups} -{slow_downs}")),
