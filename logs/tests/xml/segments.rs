@@ -233,6 +233,8 @@ fn a_gap_between_segments_and_a_clock_that_went_back_are_noted() {
     fs::remove_file(folder.path().join("00000001-000002.xml")).unwrap();
     fs::remove_file(folder.path().join("00000001-000003.xml")).unwrap();
     fs::copy(folder.path().join("00000001-000004.xml"), folder.path().join("00000001-000006.xml")).unwrap();
+    // Another epoch counts anew, by its own clock.
+    fs::copy(folder.path().join("00000001-000001.xml"), folder.path().join("00000002-000009.xml")).unwrap();
     let notes = notes_of(&items(folder.path()));
     let kinds: Vec<NoteKind> = notes.iter().map(|note| note.kind).collect();
     assert_eq!(kinds, [NoteKind::Missing, NoteKind::TimeBack], "{notes:?}");
