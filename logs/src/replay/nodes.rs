@@ -71,7 +71,7 @@ pub struct NodeLine {
     pub joined_us: u64,
     /// Results of any outcome.
     pub results: u64,
-    /// Computing time of these.
+    /// How long its slots computed, in all.
     pub busy_us: u64,
     /// How long it was up.
     pub up_us: u64,
@@ -241,15 +241,26 @@ impl NodeLine {
     }
 
     /// Begin of a span at whose end so much computing time was spent: no slot computes for longer than time goes by.
-    pub(crate) fn begin(&self, tasks: &TasksOf) -> u64 {
+    fn begin(&self, tasks: &TasksOf) -> u64 {
         let least_us = tasks.busy_us / u64::from(self.slots.max(1));
         tasks.begun_us.min(tasks.ended_us.saturating_sub(least_us))
+    }
+
+    /// Holds the time that its slots computed to what is possible: results that a node sent twice are told twice. Gives
+    /// that time for each bin.
+    pub(crate) fn settle_busy(&mut self, axis: &Axis) -> impl Iterator<Item = f64> {
+        let room_us = axis.width_us as f64 * f64::from(self.slots);
+        if self.slots > 0 {
+            self.busy.iter_mut().for_each(|busy_us| *busy_us = busy_us.min(room_us as f32));
+        }
+        let busy = self.busy.iter().map(|busy_us| f64::from(*busy_us));
+        self.busy_us = busy.clone().sum::<f64>() as u64;
+        busy
     }
 
     /// Results came.
     pub(crate) fn results(&mut self, axis: &Axis, tasks: &TasksOf) {
         self.results = self.results.saturating_add(tasks.results);
-        self.busy_us = self.busy_us.saturating_add(tasks.busy_us);
         if matches!(tasks.outcome, Outcome::Counted | Outcome::Partly) {
             self.tasks.add(tasks.results.into());
         }

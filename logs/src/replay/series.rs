@@ -84,9 +84,9 @@ impl Series {
         axis.split(from_us, at_us).for_each(|(bin, inside_us)| self.told_us.add(bin, inside_us as f64));
     }
 
-    /// Slots were busy for so long, in all, within a span.
-    pub(crate) fn busy(&mut self, axis: &Axis, busy_us: f64, from_us: u64, to_us: u64) {
-        self.busy_us.spread(axis, busy_us, from_us, to_us);
+    /// Slots were busy for so long, in all, in a bin.
+    pub(crate) fn busy(&mut self, bin: usize, busy_us: f64) {
+        self.busy_us.add(bin, busy_us);
     }
 
     /// Units came to count that were computed within a span.
@@ -160,7 +160,7 @@ mod tests {
         series.sample(&axis, 0, &sample(4, 0, 3));
         series.sample(&axis, 10_000_000, &sample(8, 50, 2));
         series.sample(&axis, 30_000_000, &sample(0, 10, 3));
-        series.busy(&axis, 30e6, 5_000_000, 15_000_000);
+        series.busy(0, 30e6);
         series.units(&axis, 600.0, 10_000_000, 30_000_000);
         series.end(&axis, 0, 35_000_000);
         let values = |name| series.values(name, 3);

@@ -185,9 +185,7 @@ impl Timeline {
         let units = hi.saturating_sub(*lo);
         let Some(line) = self.nodes.get(&self.axis, node) else { return };
         let (results, outcome, busy_us) = (*results, *outcome, *busy_us);
-        let tasks = TasksOf { outcome, results, units, begun_us, ended_us, busy_us };
-        line.results(&self.axis, &tasks);
-        self.series.busy(&self.axis, busy_us as f64, line.begin(&tasks), ended_us);
+        line.results(&self.axis, &TasksOf { outcome, results, units, begun_us, ended_us, busy_us });
         if outcome == Outcome::Counted {
             self.series.units(&self.axis, units as f64, begun_us, ended_us);
         }
@@ -244,7 +242,12 @@ impl Timeline {
                 epoch.to_us = to_us;
             }
         }
-        self.nodes.all().iter_mut().for_each(|line| line.settle(&self.axis, to_us));
+        for line in self.nodes.all() {
+            line.settle(&self.axis, to_us);
+            line.settle_busy(&self.axis)
+                .enumerate()
+                .for_each(|(bin, busy_us)| self.series.busy(bin, busy_us));
+        }
         let count = self.nodes.all().len();
         while self.axis.count(to_us) * count > CELLS_MAX {
             self.double();

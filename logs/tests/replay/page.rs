@@ -78,7 +78,7 @@ fn runs_of(bytes: &[u8]) -> Vec<Run> {
     }
     let mut ended = 0;
     let run = |four: &[u64]| {
-        ended += if four[0] % 2 == 0 { (four[0] / 2) as i64 } else { -((four[0] / 2) as i64) - 1 };
+        ended += if four[0].is_multiple_of(2) { (four[0] / 2) as i64 } else { -((four[0] / 2) as i64) - 1 };
         Run { ended, took: four[1], results: four[2], tag: four[3] }
     };
     numbers.chunks_exact(4).map(run).collect()

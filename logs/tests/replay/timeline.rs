@@ -136,7 +136,7 @@ fn counters_of_a_node_are_those_of_the_log() {
         closed(100),
     ];
     let a = &replayed(&items, Window::default()).nodes[0];
-    assert_eq!((a.tasks_done(), a.units_done(), a.feedback()), (2 + 4, 20 + 40, (2 + 1, 0 + 0)));
+    assert_eq!((a.tasks_done(), a.units_done(), a.feedback()), (2 + 4, 20 + 40, (2 + 1, 0)));
     let a = &replayed(&items[..6], Window::default()).nodes[0];
     assert_eq!(
         (a.tasks_done(), a.units_done(), a.results),
@@ -148,7 +148,8 @@ fn counters_of_a_node_are_those_of_the_log() {
 #[test]
 fn bins_hold_what_a_naive_sum_holds() {
     let mut random = Random(4);
-    let mut items = vec![opened(1, 1, 0), snapshot(0, &["a"])];
+    let joined = Event::NodeJoined { node: "a".into(), boot: Boot(7), slots: 64 };
+    let mut items = vec![opened(1, 1, 0), snapshot(0, &["a"]), event(0, joined)];
     let (mut runs, mut now_us) = (Vec::new(), NOON_US);
     for _ in 0..2_000 {
         now_us += random.below(9 * SECOND_US);
@@ -262,4 +263,16 @@ fn outcomes_are_kept_apart() {
     let a = &report.nodes[0];
     assert_eq!((a.results, a.tasks_done(), a.units_done()), (5, 2, 10));
     assert_eq!((report.jobs[0].results, report.jobs[0].durations.bins()), (5, vec![(524_288, 5)]));
+}
+
+#[test]
+fn a_result_that_is_told_twice_was_computed_once() {
+    let again = || event(11, tasks("a", (0, 10), 2, at(0), at(10)));
+    let mut items = vec![opened(1, 1, 0), snapshot(0, &["a"])];
+    items.extend([again(), again(), again(), closed(20)]);
+    let report = replayed(&items, Window::default());
+    let a = &report.nodes[0];
+    // To a bin: in the one where the result ends, it may count as often as it was told.
+    assert!((a.utilisation() - 0.5).abs() < 0.01, "{}", a.utilisation());
+    assert!(report.series("slots_busy").iter().all(|busy| *busy <= 2.0));
 }
