@@ -180,7 +180,10 @@ impl Farm {
             *end = hi;
             *results += 1;
             *busy_us = busy_us.saturating_add(entry.duration_us);
-            (*begun_us, *ended_us) = ((*begun_us).min(began_us), (*ended_us).max(over_us));
+            *ended_us = (*ended_us).max(over_us);
+            // They came together but ran one after another: the slots were no busier than they can be.
+            let at_least_us = *busy_us / u64::from(node.slots.max(1));
+            *begun_us = (*begun_us).min(began_us).min(ended_us.saturating_sub(at_least_us));
             return;
         }
         deeds.event(Event::Tasks {

@@ -79,7 +79,7 @@ fn an_idle_node_says_what_keeps_it() {
 #[test]
 fn results_that_follow_each_other_are_told_as_one_where_their_units_do() {
     let mut bench = Bench::new(Config { watch: true, ..config() });
-    bench.run("submit 50 search 9 targets never units 10\n join a slots 4\n ack a\n at 3000");
+    bench.run("submit 50 search 9 targets never units 10\n join a slots 1\n ack a\n at 3000");
     let mut packer = Packer::new();
     for (at, lo) in [0, 10, 30, 40].into_iter().enumerate() {
         packer.result(&ResultEntry {
@@ -98,8 +98,7 @@ fn results_that_follow_each_other_are_told_as_one_where_their_units_do() {
     let story = bench.run("");
     let told = story.lines().filter(|line| line.contains("tasks node=a"));
     expect![[r#"
-        3000: tasks node=a job=1 lo=0 hi=20 results=2 outcome=counted given_us=0 begun_us=2800000 ended_us=3000000 busy_us=300000
-        3000: tasks node=a job=1 lo=30 hi=50 results=2 outcome=counted given_us=0 begun_us=2600000 ended_us=3000000 busy_us=700000
+        3000: tasks node=a job=1 lo=0 hi=20 results=2 outcome=counted given_us=0 begun_us=2700000 ended_us=3000000 busy_us=300000
     "#]].assert_eq(&told.map(|line| format!("{line}\n")).collect::<String>());
 }
 
