@@ -83,6 +83,11 @@ impl Timeline {
     /// Takes the next item.
     pub fn feed(&mut self, item: &Item) {
         let before_us = self.now_us;
+        self.is_closed = match item {
+            Item::Opened(_) => false,
+            Item::Closed(_) => true,
+            _ => self.is_closed,
+        };
         if let Some(at_us) = at_us(item) {
             self.last_us = self.last_us.max(at_us);
             if self.end_us.is_some_and(|end_us| at_us > end_us) {
@@ -102,7 +107,7 @@ impl Timeline {
             Item::Opened(opening) => self.open(opening, before_us),
             Item::Snapshot(_, snapshot) => self.snapshot(snapshot),
             Item::Event(_, event) => self.event(event),
-            Item::Closed(_) => self.is_closed = true,
+            Item::Closed(_) => {}
             Item::Note(note) => self.note(note),
         }
         if let Some(epoch) = self.epochs.last_mut() {
@@ -125,7 +130,6 @@ impl Timeline {
             self.leave(before_us);
             self.told_us = Some(self.now_us);
         }
-        self.is_closed = false;
         let is_new = last.is_none_or(|last| last.epoch != opening.epoch);
         if is_new && self.epochs.len() < EPOCHS_MAX {
             let (from_us, to_us) = (self.now_us, self.now_us);

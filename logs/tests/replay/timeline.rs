@@ -60,6 +60,7 @@ fn a_window_is_a_report_of_its_own() {
     assert_eq!(b.changes(), [(at(110), SUSPECT), (at(115), LOST), (at(300), UP)]);
     assert_eq!((b.suspect_us, b.lost_us, b.up_us), (5 * SECOND_US, 185 * SECOND_US, 100 * SECOND_US));
     assert_eq!((b.results, report.from_us, report.to_us), (0, at(110), at(400)));
+    assert!(report.complete, "a part of a complete log");
     assert!(!report.marks.iter().any(|mark| mark.kind == "node_suspect"), "that was before");
     let late = Window { from: Some(Moment::After(3_600 * SECOND_US)), to: None };
     assert!(

@@ -164,6 +164,10 @@ impl Replayed<'_> {
     }
 
     fn lines(&self) -> String {
+        let is_known = |values: &[f32]| values.iter().any(|value| value.is_finite());
+        if !LINES.iter().any(|(series, ..)| is_known(self.report.series(series))) {
+            return "no figures\n".to_owned();
+        }
         let (name_columns, columns) = self.columns();
         let mut text = String::new();
         for (series, name, always) in LINES {
