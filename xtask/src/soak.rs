@@ -19,6 +19,15 @@ const SOAKS: &[Soak] = &[
         cargo: &["run --release -p starfarm-sim -- run tests/scenarios/guangzhou.toml --seed 1"],
     },
     Soak {
+        name: "replay",
+        why: "the same run with its log written, checked and made a page; 5 minutes, 1 GiB below target",
+        cargo: &[
+            "run --release -p starfarm-sim -- run tests/scenarios/guangzhou.toml --seed 1 --log target/guangzhou-log",
+            "run --release -p starfarm -- log validate target/guangzhou-log",
+            "run --release -p starfarm -- log replay target/guangzhou-log --html target/guangzhou.html",
+        ],
+    },
+    Soak {
         name: "mole",
         why: "the paper's run of 100 nodes x 6 slots x 169 h; 1 to 2 minutes",
         cargo: &["run --release -p starfarm-sim -- run tests/scenarios/mole.toml --seed 1"],
