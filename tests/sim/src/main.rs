@@ -52,6 +52,15 @@ fn seeds(text: &str) -> Result<std::ops::Range<u64>, String> {
 
 fn main() -> ExitCode {
     let Command::Run { file, seed, seeds, threads, short, verbose, log } = Cli::parse().command;
+    if let Some(dir) =
+        log.as_deref().filter(|dir| dir.read_dir().is_ok_and(|mut files| files.next().is_some()))
+    {
+        eprintln!(
+            "starfarm-sim: {} is not empty, and two runs would be read as one: remove it first",
+            dir.display()
+        );
+        return ExitCode::from(2);
+    }
     let scenario = match Scenario::load(&file) {
         Ok(scenario) if short => Scenario { log, ..scenario.shortened() },
         Ok(scenario) => Scenario { log, ..scenario },
