@@ -294,7 +294,7 @@ impl<R: BufRead> LogReader<R> {
                 (true, _) => "the log ends in the middle of an entry",
                 (false, _) => "the log is not closed",
             };
-            if self.strict && !(self.in_use && self.stage > Stage::Opened) {
+            if self.strict && !self.in_use {
                 let what = format!("{what}; the next start of its scheduler closes it");
                 return Err(self.source.error(Fault::Invalid(what)));
             }

@@ -35,6 +35,9 @@ pub struct Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let events: u64 = self.events.values().sum();
+        if self.segments == 0 {
+            return writeln!(f, "valid: a segment was begun, and nothing is in it yet");
+        }
         writeln!(
             f,
             "valid: {} segments ({} in use, {} cut) of {} epochs, {} bytes, {events} events, {} to {}",

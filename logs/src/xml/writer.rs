@@ -125,9 +125,11 @@ impl LogWriter {
             saved_bytes,
         });
         match std::mem::take(&mut self.missed) {
-            0 => Ok(()),
-            events => self.event(at_us, &Event::EventsDropped { events }),
+            0 => {}
+            events => self.event(at_us, &Event::EventsDropped { events })?,
         }
+        // Who looks sees a whole snapshot or nothing.
+        self.flush(at_us, utc_us)
     }
 
     /// Writes what happened at `at_us` of the farm's clock. Without an open segment it is counted as missing.

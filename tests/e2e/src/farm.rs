@@ -6,7 +6,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::binaries::binary;
@@ -245,7 +244,6 @@ impl Farm {
 impl Drop for Farm {
     fn drop(&mut self) {
         end(&mut self.workers);
-        self.scheduler.signal(Signal::TERM);
         self.scheduler.finish();
         if !std::thread::panicking() {
             self.check_log();

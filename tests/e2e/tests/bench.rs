@@ -11,7 +11,15 @@ fn the_figures_have_the_contracts_keys_and_fit_together() {
     command.args(["bench", "dispatch", "--tasks", "20000", "--nodes", "2", "--output", "json"]);
     let report = run(command).exits(0).json();
     let keys: Vec<&str> = report.as_object().unwrap().keys().map(String::as_str).collect();
-    let mut contract = ["schema", "tasks", "nodes", "seconds", "tasks_per_s", "scheduler_cpu_us_per_task"];
+    let mut contract = [
+        "schema",
+        "tasks",
+        "nodes",
+        "seconds",
+        "tasks_per_s",
+        "scheduler_cpu_us_per_task",
+        "log_events_dropped",
+    ];
     contract.sort_unstable();
     assert_eq!(keys, contract);
     assert_eq!((&report["tasks"], &report["nodes"]), (&20_000.into(), &2.into()));

@@ -20,20 +20,24 @@ pub(crate) struct Chronicle {
     writer: LogWriter,
     epoch: Epoch,
     began_us: u64,
+    /// When its scheduler was heard of last.
+    last_us: u64,
 }
 
 impl Chronicle {
     fn open(dir: PathBuf, epoch: Epoch, now_us: u64) -> io::Result<Self> {
         let writer = LogWriter::open(&dir, FARM, epoch, Limits::default())?;
-        Ok(Self { dir, writer, epoch, began_us: now_us })
+        Ok(Self { dir, writer, epoch, began_us: now_us, last_us: now_us })
     }
 
     /// What happened in a turn, and how the farm stands where a segment begins.
     fn turn(&mut self, seat: &mut Seat, events: &[Event], now_us: u64) -> io::Result<()> {
         if seat.epoch != self.epoch {
-            self.writer.close(now_us, now_us)?;
+            // Its scheduler was killed: the next one closes what it left, at its last entry.
+            self.writer.flush(self.last_us, self.last_us)?;
             *self = Self::open(std::mem::take(&mut self.dir), seat.epoch, now_us)?;
         }
+        self.last_us = now_us;
         if self.writer.wants_snapshot(now_us) {
             self.writer.begin(now_us, now_us, now_us - self.began_us, &seat.farm.picture(now_us))?;
         }
