@@ -29,7 +29,7 @@ fn the_names_of_the_contract() {
     expect![[r#"
         starfarm --farm --output --color
         starfarm run JOB.toml --slots --state --fresh
-        starfarm scheduler --state --listen --advertise --salvage --take-over --allow-network-file-system --low-water-mib --checkpoint-seconds
+        starfarm scheduler --state --listen --advertise --salvage --take-over --allow-network-file-system --low-water-mib --checkpoint-seconds --log --no-log --log-segment-mib --log-segment-seconds --log-keep-mib
         starfarm worker --join --slots --name --state
         starfarm submit JOB.toml PROGRAM --range --lines --grid --name --timeout-seconds --retries --max-failures --speculative --target-seconds --units-per-task --env --front --now --resume --wait --timeout --dry-run
         starfarm jobs
@@ -57,10 +57,16 @@ fn the_names_of_the_contract() {
         starfarm key revoke KEY
         starfarm results ID
         starfarm status
+        starfarm top --interval --read-only
         starfarm audit DIR --job
+        starfarm log
+        starfarm log replay FILE|DIR --html --text --at --from --to
+        starfarm log validate FILE|DIR
+        starfarm log export FILE|DIR --format --out
+        starfarm log schema
         starfarm plan --slots --speed --size --target-seconds --tasks
         starfarm bench
-        starfarm bench dispatch --tasks --nodes --slots --no-journal
+        starfarm bench dispatch --tasks --nodes --slots --no-journal --no-log
         starfarm completions SHELL
         starfarm man --out
     "#]].assert_eq(&(lines.join("\n") + "\n"));

@@ -152,7 +152,7 @@ impl Member {
         what(&mut packer);
         for clear in packer.finish() {
             let mut sealed = vec![0; clear.len() + 64];
-            let bytes = self.sealer.seal(&clear, &mut sealed).expect("a session outlives this run: ask for fewer seconds");
+            let bytes = self.sealer.seal(&clear, &mut sealed).expect("there is room");
             // What is lost is repeated in a second.
             let _ = self.socket.send(&sealed[..bytes]);
         }

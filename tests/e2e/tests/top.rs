@@ -119,7 +119,7 @@ fn an_observer_sees_everything_and_may_do_nothing() {
     let id = endless(&farm, "alpha");
     let join = farm.temp().path().join("observer.join");
     farm.cli(&["key", "add", "--role", "observer", "--out", &join.to_string_lossy()]).exits(0);
-    let mut top = top_by(&farm, &join, &[], 100, 30);
+    let mut top = top_by(&farm, &join, &[], 100, 40);
     top.until_shows("node w1 joined");
     top.press("\r");
     top.until_shows("Size of the next task");

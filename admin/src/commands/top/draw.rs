@@ -281,7 +281,14 @@ fn hints(app: &App) -> Line<'static> {
         (View::Tables, Focus::Nodes) => (steer("  d drain"), "  Tab next  Enter open  / filter  s sort"),
         (View::Tables, Focus::Events) => (steer(""), "  Tab next  / filter  ↑↓ scroll"),
     };
-    Span::styled(format!("? help  q quit{steered}{more}"), Modifier::DIM).into()
+    let below = match &app.view {
+        View::Open(_, top) => {
+            detail::lines(app).len().saturating_sub(*top + usize::from(Layout::of(app).body()))
+        }
+        View::Tables => 0,
+    };
+    let below = if below > 0 { format!(", {below} more lines") } else { String::new() };
+    Span::styled(format!("? help  q quit{steered}{more}{below}"), Modifier::DIM).into()
 }
 
 fn help(app: &App, area: Rect, buffer: &mut Buffer) {

@@ -142,6 +142,7 @@ fn a_job_and_a_node_are_opened_and_left() {
     seat.shows("specification");
     seat.sees(Picture { whole: Some(whole(job_4())), events: Vec::new(), ..picture() });
     seat.shows("why                It is as it should be.");
+    seat.shows("↑↓ scroll, 3 more lines");
     seat.press("p").shows("pause job 4");
     seat.press("n<pgdn><pgdn><end>").shows("- It is made up.");
     seat.press("<end><up>");
