@@ -1,6 +1,7 @@
 //! What a log tells, made into something to look at: the farm's state at a moment, and a whole run drawn over time.
 //! One pass over the log, in memory that does not grow with it. What is printed of it is the command line's affair.
 
+mod ahead;
 mod bins;
 mod blob;
 mod changes;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use starfarm_events::{Event, Held, Job, Name, Node, NodeState, Sample, Snapshot};
 use starfarm_protocol::ids::JobId;
 
+use super::ahead::Ahead;
 use super::at_us;
 use crate::{Item, NoteKind};
 
@@ -32,12 +33,13 @@ pub struct State {
     pub jobs: BTreeMap<JobId, Job>,
     /// Nodes by name.
     pub nodes: BTreeMap<Name, Node>,
-    /// Tasks that nodes held at the snapshot and whose results have not come since. What was given out since is
-    /// in no event: it is in the nodes' `tasks`, once a minute.
+    /// Tasks that nodes held: those of the snapshot whose results had not come, and those that the log tells of
+    /// later, up to its next snapshot.
     pub held: Vec<Held>,
     /// Something of the log could not be read.
     pub notes: Vec<String>,
     is_over: bool,
+    ahead: Ahead,
 }
 
 impl State {
@@ -47,7 +49,7 @@ impl State {
             // The log is in order: nothing that comes behind a later moment is wanted, even where clocks go back.
             self.is_over |= at_us > end_us;
             if self.is_over {
-                return;
+                return self.ahead.feed(item, end_us);
             }
             self.told_us = self.told_us.max(at_us);
         }
@@ -72,6 +74,7 @@ impl State {
             true => at_us,
             false => at_us.min(self.told_us),
         };
+        self.held = self.ahead.join(std::mem::take(&mut self.held));
     }
 
     fn snapshot(&mut self, at_us: u64, snapshot: &Snapshot) {

@@ -45,7 +45,7 @@ fn a_moment_between_a_snapshot_and_what_came_then() {
     assert_eq!((exact.snapshot_us, exact.held.len(), exact.jobs[&JobId(1)].done), (Some(at(0)), 2, 100));
     let later = state_of(&items, 15);
     let parts: Vec<_> = later.held.iter().map(|held| (held.lo, held.hi, held.tasks)).collect();
-    assert_eq!(parts, [(0, 20, 2), (100, 120, 2), (40, 100, 6)]);
+    assert_eq!(parts, [(0, 20, 2), (40, 100, 6), (100, 120, 2)]);
     let later = state_of(&items, 35);
     assert_eq!(later.nodes["b"].state, NodeState::Lost);
     assert!(later.held.iter().all(|held| held.node.as_deref() == Some("a")));
@@ -54,6 +54,45 @@ fn a_moment_between_a_snapshot_and_what_came_then() {
     assert_eq!((end.at_us, &*end.jobs[&JobId(1)].state), (at(50), "paused"), "a log ends where it ends");
     let before = state_at(items.into_iter().map(Ok), Moment::OfDay(60 * SECOND_US)).unwrap_err();
     assert!(matches!(&before, ReplayError::Moment(what) if what.contains("begins at 2026-11-21T12:00:00")));
+}
+
+#[test]
+fn what_was_given_out_before_the_moment_is_known_from_when_it_came_back() {
+    let mut items = with_held(vec![held("a", 0, 10, 1)]);
+    items.extend([
+        event(10, tasks("a", (0, 10), 1, at(1), at(9))),
+        // Given out at 5, over at 20: in between node b held it.
+        event(20, given(tasks("b", (10, 20), 1, at(5), at(20)), at(5))),
+        event(21, given(tasks("b", (20, 30), 1, at(5), at(21)), at(5))),
+        // Given out at 12.
+        event(22, given(tasks("a", (30, 40), 1, at(12), at(22)), at(12))),
+        closed(30),
+        opened(1, 2, 30),
+    ]);
+    let held_then = vec![
+        Held { since_us: at(8), ..held("a", 50, 60, 1) },
+        Held { since_us: at(25), ..held("b", 60, 70, 1) },
+    ];
+    items.push(Item::Snapshot(at(30), Box::new(Snapshot { held: held_then, ..Snapshot::default() })));
+    // Behind the next snapshot nothing new can come to light.
+    items.push(event(40, given(tasks("a", (80, 90), 1, at(7), at(40)), at(7))));
+    let of = |seconds: u64| -> Vec<_> {
+        let held = state_of(&items, seconds).held;
+        held.into_iter().map(|held| (held.node.unwrap().to_string(), held.lo, held.hi, held.tasks)).collect()
+    };
+    let a = |lo, hi, tasks| ("a".to_owned(), lo, hi, tasks);
+    let b = |lo, hi, tasks| ("b".to_owned(), lo, hi, tasks);
+    assert_eq!(of(3), [a(0, 10, 1)]);
+    assert_eq!(of(9), [a(0, 10, 1), a(50, 60, 1), b(10, 30, 2)]);
+    assert_eq!(of(15), [a(30, 40, 1), a(50, 60, 1), b(10, 30, 2)]);
+    assert_eq!(of(26), [a(50, 60, 1), b(60, 70, 1)]);
+}
+
+fn given(mut event: Event, at_us: u64) -> Event {
+    if let Event::Tasks { given_us, .. } = &mut event {
+        *given_us = Some(at_us);
+    }
+    event
 }
 
 #[test]
