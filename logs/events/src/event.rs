@@ -365,6 +365,7 @@ impl Event {
         matches!(
             self,
             Event::Tasks { .. }
+                | Event::NodeFacts { .. }
                 | Event::NodeLoad { .. }
                 | Event::NodeState { .. }
                 | Event::NodeIdle { .. }
@@ -408,9 +409,6 @@ impl fmt::Display for Event {
         match self {
             Event::NodeJoined { node, boot, slots } => {
                 write!(f, "node {node} joined: {slots} slots, boot {:016x}", boot.0)
-            }
-            Event::NodeFacts { node, system, cpu, cores, .. } => {
-                write!(f, "node {node} is {system}, {cores} cores, {cpu}")
             }
             Event::NodeSuspect { node } => write!(f, "node {node} suspect: no heartbeat"),
             Event::NodeLost { node, tasks } => write!(f, "node {node} lost: {tasks} tasks back to gq"),
