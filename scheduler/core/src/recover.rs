@@ -336,6 +336,7 @@ impl Farm {
         self.record(Record::Mark { node: id, mark: NodeMark::Left }, deeds);
         self.settle(id);
         self.count_live();
+        self.mark(id);
     }
 
     /// A node's key was revoked: it can be heard and told nothing any more, so what it has goes back at once.

@@ -61,7 +61,9 @@ impl Farm {
     /// Tells what changed at the nodes that this turn looked at.
     pub(crate) fn watch(&mut self, ids: &[NodeId], deeds: &mut Deeds) {
         for &id in ids {
-            let Some(node) = self.nodes.get(&id).filter(|node| node.boot.is_some()) else { continue };
+            // One that has left is told of once more: it is lost.
+            let known = |node: &&Node| node.boot.is_some() || node.told.state.is_some();
+            let Some(node) = self.nodes.get(&id).filter(known) else { continue };
             let state = node.state();
             let idle = self.idle_reason(id);
             let Some(node) = self.nodes.get_mut(&id) else { continue };
@@ -72,10 +74,12 @@ impl Farm {
             }
             if node.told.idle != idle {
                 node.told.idle = idle;
-                deeds.event(match idle {
-                    Some(reason) => Event::NodeIdle { node: name(), reason },
-                    None => Event::NodeBusy { node: name() },
-                });
+                match idle {
+                    Some(reason) => deeds.event(Event::NodeIdle { node: name(), reason }),
+                    None if !node.tasks.is_empty() => deeds.event(Event::NodeBusy { node: name() }),
+                    // It is lost, and neither.
+                    None => {}
+                }
             }
         }
     }
@@ -256,7 +260,7 @@ impl Farm {
         let jobs = jobs.collect();
         let idle: BTreeMap<NodeId, IdleReason> =
             self.nodes.keys().filter_map(|&id| Some((id, self.idle_reason(id)?))).collect();
-        let nodes = self.nodes.iter_mut().filter(|(_, node)| node.boot.is_some());
+        let nodes = self.nodes.iter_mut().filter(|(_, node)| node.boot.is_some() || node.left.is_some());
         let nodes = nodes.map(|(id, node)| node_picture(node, idle.get(id).copied(), now_us)).collect();
         Snapshot { sample, jobs, nodes, held: self.held() }
     }

@@ -48,6 +48,31 @@ fn a_nodes_state_and_why_it_is_idle_are_told_when_they_change() {
 }
 
 #[test]
+fn a_node_that_leaves_or_is_lost_is_told_as_lost_and_not_as_busy() {
+    check(
+        "join a slots 1\n join b slots 1\n bye a\n at 20000",
+        expect![[r#"
+        0: node a joined: 1 slots, boot 0000000000000001
+        0: node_state node=a state=up
+        0: node_idle node=a reason=no_job
+        0: node b joined: 1 slots, boot 0000000000000001
+        0: node_state node=b state=up
+        0: node_idle node=b reason=no_job
+        0: node a left
+        0: node_state node=a state=lost
+        5000: node b suspect: no heartbeat
+        5000: node_state node=b state=suspect
+        5000: node_idle node=b reason=state
+        10000: sample gq=0 dq=0 jq=0 dq_oldest_us=0 nodes_up=0 nodes=1 slots=0 power_mean=0 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=0 decomposed_units=0 dispatched=0 results_counted=0 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0
+        10000: node_load node=b tasks=0 queued=0 power=0 idle_us=0 tasks_done=0 units_done=0 speed_ups=0 slow_downs=0
+        15000: node b lost: 0 tasks back to gq
+        15000: node_state node=b state=lost
+        20000: sample gq=0 dq=0 jq=0 dq_oldest_us=0 nodes_up=0 nodes=0 slots=0 power_mean=0 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=0 decomposed_units=0 dispatched=0 results_counted=0 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0
+    "#]],
+    );
+}
+
+#[test]
 fn an_idle_node_says_what_keeps_it() {
     check(
         "submit 10 search 9 targets never units 10\n join a slots 1\n join b slots 1\n ack a\n return a 0+10\n pause 1
