@@ -31,7 +31,7 @@ pub(crate) fn job(job: &JobView, now_us: u64) -> JobInfo {
         units_duplicate: totals.duplicate_units.to_string(),
         hits: job.hits as u64,
         units_per_s: job.rate_per_s,
-        eta_seconds: (job.rate_per_s > 0.0 && !job.state.ended()).then(|| waiting / job.rate_per_s),
+        eta_seconds: (job.rate_per_s > 0.0).then(|| waiting / job.rate_per_s),
         age_seconds: seconds(totals.submitted_us, now_us),
         run_seconds: totals.started_us.map(|started_us| seconds(started_us, end_us)),
         tasks_decomposed: totals.decomposed,

@@ -141,7 +141,8 @@ impl Farm {
             pending: job.pending(),
             abandoned: job.abandoned(),
             hits: job.hits.len(),
-            rate_per_s: job.mean_rate * self.live_slots as f64,
+            // Nothing of an ended or paused job is computed, however fast it would go.
+            rate_per_s: if job.active() { job.mean_rate * self.live_slots as f64 } else { 0.0 },
             refused_by: job.refused_by.iter().map(|(id, why)| (name(id), why.clone())).collect(),
             conflicts: job.conflicts.iter().map(|(lo, hi, id)| (*lo, *hi, name(id))).collect(),
             totals: job.totals,
