@@ -21,7 +21,7 @@ pub(super) fn finish_all(dir: &Path) -> io::Result<u64> {
 
 fn finish(segment: &Segment) -> io::Result<u64> {
     let mut file = OpenOptions::new().read(true).write(true).open(&segment.path)?;
-    let mut reader = LogReader::new(BufReader::new(&file), segment.path.display().to_string());
+    let mut reader = LogReader::new(BufReader::new(&file), segment.path.display().to_string()).in_use(true);
     let (mut told, mut closed, mut accounted) = (false, false, 0);
     for item in reader.by_ref() {
         match item {

@@ -288,18 +288,26 @@ impl<R: BufRead> LogReader<R> {
     }
 
     fn end_of_file(&mut self, cut: bool) -> Result<(), LogError> {
+        if cut && !self.in_use && self.source.goes_on() {
+            // No cut does that: an entry is a line. Read on as a cut, all behind it would be lost without a word.
+            let what = "what begins here has no end (a quote or a bracket is lost)".to_owned();
+            return Err(self.source.error(Fault::Malformed(what)));
+        }
         if self.stage != Stage::Done {
             let what = match (cut || self.part.is_some(), self.stage) {
                 (_, Stage::Head) => "the log ends before it begins",
                 (true, _) => "the log ends in the middle of an entry",
                 (false, _) => "the log is not closed",
             };
+            let why = if self.in_use {
+                "its scheduler runs, or was stopped"
+            } else {
+                "the end of this file is lost, or it was copied while its scheduler wrote it"
+            };
             if self.strict && !self.in_use {
-                let what = format!("{what}; the next start of its scheduler closes it");
-                return Err(self.source.error(Fault::Invalid(what)));
+                return Err(self.source.error(Fault::Invalid(format!("{what}: {why}"))));
             }
-            let what = format!("{what}: its scheduler runs, or was stopped; all before this is read");
-            self.note(NoteKind::Cut, what);
+            self.note(NoteKind::Cut, format!("{what}: {why}; all before this is read"));
         }
         self.summary();
         self.over = true;

@@ -111,6 +111,12 @@ impl<R: BufRead> Source<R> {
         self.xml.buffer_position()
     }
 
+    /// Whether the token that was read last goes on behind its line, with more than what a power cut leaves.
+    pub(super) fn goes_on(&self) -> bool {
+        let input = self.xml.get_ref();
+        input.lines > self.place.0 && !input.blank
+    }
+
     /// An error at the token that was read last.
     pub(super) fn error(&self, fault: Fault) -> LogError {
         let strange = matches!(fault, Fault::Malformed(_) | Fault::TooLong | Fault::Entity(_));

@@ -19,11 +19,12 @@ const SAVED_PERIOD_US: u64 = 60_000_000;
 /// When a segment is closed, and how much is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// A segment with so many bytes after its snapshot is closed.
+    /// A segment with so many bytes after its snapshot is closed; where `keep_bytes` is set, with a quarter of that at
+    /// the latest.
     pub segment_bytes: u64,
     /// A segment of this age is closed, microseconds.
     pub segment_us: u64,
-    /// Bytes that all segments may have together: the oldest go first. None: all are kept.
+    /// Bytes that all segments may have together: the oldest go first, the newest closed one never. None: all are kept.
     pub keep_bytes: Option<u64>,
 }
 
@@ -31,6 +32,14 @@ impl Default for Limits {
     /// 64 MiB, an hour, all are kept.
     fn default() -> Self {
         Self { segment_bytes: 64 << 20, segment_us: 3_600_000_000, keep_bytes: None }
+    }
+}
+
+impl Limits {
+    /// Segments of at most a quarter of what is kept: room for a new one never costs more than that of the history.
+    fn with_history(self) -> Self {
+        let most = self.keep_bytes.map_or(u64::MAX, |keep| keep / 4);
+        Self { segment_bytes: self.segment_bytes.min(most), ..self }
     }
 }
 
@@ -43,6 +52,8 @@ pub struct LogWriter {
     epoch: Epoch,
     limits: Limits,
     open: Option<OpenSegment>,
+    /// The highest number that a segment of this epoch ever had: it may be removed, its number is not given again.
+    last_number: u64,
     /// Events that went nowhere, to be told in the next segment.
     missed: u64,
     /// Events that a segment which failed would account for: some of them may be in its file.
@@ -73,8 +84,8 @@ impl LogWriter {
         fs::create_dir_all(dir)?;
         check_farm(dir, farm)?;
         leftover::finish_all(dir)?;
-        let dir = dir.to_owned();
-        Ok(Self { dir, farm, epoch, limits, open: None, missed: 0, unsure: 0 })
+        let (dir, limits) = (dir.to_owned(), limits.with_history());
+        Ok(Self { dir, farm, epoch, limits, open: None, last_number: 0, missed: 0, unsure: 0 })
     }
 
     /// Whether a segment is to be begun: none is open, or the open one is large or old enough.
@@ -97,15 +108,16 @@ impl LogWriter {
         self.unsure = 0;
         self.make_room()?;
         let ours = |segment: &&Segment| segment.epoch == self.epoch.0;
-        let last = folder::list(&self.dir)?.iter().rfind(ours).map_or(0, |segment| segment.number);
-        let segment = Segment::of(&self.dir, self.epoch.0, last + 1, Standing::Part);
+        let there = folder::list(&self.dir)?.iter().rfind(ours).map_or(0, |segment| segment.number);
+        let number = self.last_number.max(there) + 1;
+        let segment = Segment::of(&self.dir, self.epoch.0, number, Standing::Part);
         let file = OpenOptions::new().write(true).create_new(true).open(&segment.path)?;
         let mut encoder = Encoder::new(BufWriter::with_capacity(BUFFER_BYTES, file));
         encoder.open(&Opening {
             version: VERSION,
             farm: self.farm.to_string(),
             epoch: self.epoch.0,
-            segment: segment.number,
+            segment: number,
             program: concat!("starfarm ", env!("CARGO_PKG_VERSION")).to_owned(),
             at_us,
             utc_us,
@@ -129,7 +141,10 @@ impl LogWriter {
             events => self.event(at_us, &Event::EventsDropped { events })?,
         }
         // Who looks sees a whole snapshot or nothing.
-        self.flush(at_us, utc_us)
+        self.flush(at_us, utc_us)?;
+        // Not before: a file without a whole snapshot is removed, and leaves no gap.
+        self.last_number = number;
+        Ok(())
     }
 
     /// Writes what happened at `at_us` of the farm's clock. Without an open segment it is counted as missing.
@@ -177,15 +192,16 @@ impl LogWriter {
         outcome
     }
 
-    /// Removes the oldest segments so that one more has room.
+    /// Removes the oldest segments so that one more has room; the newest stays in any case.
     fn make_room(&self) -> io::Result<()> {
         let Some(keep) = self.limits.keep_bytes else { return Ok(()) };
         let mut sized = Vec::new();
-        for segment in folder::list(&self.dir)? {
+        for segment in folder::list(&self.dir)?.into_iter().filter(|one| one.standing == Standing::Closed) {
             let bytes = fs::metadata(&segment.path)?.len();
             sized.push((segment.path, bytes));
         }
         let mut total: u64 = sized.iter().map(|(_, bytes)| bytes).sum();
+        sized.pop();
         for (path, bytes) in sized {
             if total.saturating_add(self.limits.segment_bytes) <= keep {
                 break;

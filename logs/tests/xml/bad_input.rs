@@ -3,9 +3,9 @@
 use std::io::{self, BufReader, Read};
 
 use starfarm_events::Event;
-use starfarm_logs::{ELEMENT_BYTES_MAX, Fault, Item, LogError, LogReader, open};
+use starfarm_logs::{ELEMENT_BYTES_MAX, Fault, Item, LogError, LogReader, open, validate};
 
-use crate::support::{Fill, Folder, Random, events, events_of, read, segment, snapshot};
+use crate::support::{Fill, Folder, Random, events, events_of, notes_of, read, segment, snapshot};
 
 fn good() -> String {
     let random = &mut Random(3);
@@ -100,6 +100,45 @@ fn damage_is_named_with_its_place() {
     assert!(matches!(fault(bytes).fault, Fault::Malformed(_)));
     let e = fault(format!("{}<stalled at=\"1\" for_us=\"1\"/>", good()));
     assert!(e.to_string().contains("behind the log's end"), "{e}");
+}
+
+/// A lost quote turns all that follows inside out, up to the end of the file: that is no cut.
+#[test]
+fn a_lost_quote_or_bracket_in_a_closed_segment_is_damage_and_no_cut() {
+    let line = good().lines().position(|line| line.starts_with("<stalled ")).unwrap() as u64 + 1;
+    let folder = Folder::new();
+    let mut ends_open = 0;
+    for (from, to) in
+        [("<stalled at=\"", "<stalled at="), ("<stalled ", "<stalled \""), ("<stalled ", "<!-- ")]
+    {
+        let bad = good().replacen(from, to, 1);
+        let file = folder.file("00000001-000001.xml", &bad);
+        let e = open(&file).unwrap().find_map(Result::err).unwrap();
+        assert!(matches!(e.fault, Fault::Malformed(_)) && e.place.line == line, "{to}: {e}");
+        assert!(e.to_string().contains("00000001-000001.xml, line"), "{e}");
+        ends_open += u64::from(e.to_string().contains("has no end"));
+        let e = validate(&file).unwrap_err();
+        assert!(matches!(e.fault, Fault::Malformed(_)) && e.place.line == line, "{to}: {e}");
+    }
+    assert!(ends_open > 0);
+}
+
+#[test]
+fn only_a_segment_in_use_is_said_to_have_a_scheduler() {
+    let folder = Folder::new();
+    let text = good();
+    let cut = &text[..text.len() - 30];
+    let ended = |name: &str| {
+        let file = folder.file(name, cut);
+        let items: Vec<Item> = open(&file).unwrap().map(Result::unwrap).collect();
+        (notes_of(&items)[0].what.clone(), validate(&file).err().map(|e| e.to_string()))
+    };
+    let (note, error) = ended("00000001-000001.xml");
+    let error = error.unwrap();
+    assert!(note.contains("the end of this file is lost"), "{note}");
+    assert!(error.contains("the end of this file is lost") && !error.contains("next start"), "{error}");
+    let (note, error) = ended("00000001-000001.xml.part");
+    assert!(note.contains("its scheduler runs, or was stopped") && error.is_none(), "{note}, {error:?}");
 }
 
 #[test]

@@ -196,6 +196,42 @@ fn no_more_is_kept_than_was_said_and_the_oldest_goes_first() {
 }
 
 #[test]
+fn a_bound_below_a_segment_keeps_history_and_no_number_comes_twice() {
+    let folder = Folder::new();
+    let limits = Limits { segment_us: 20 * SECOND_US, keep_bytes: Some(20_000), ..Limits::default() };
+    let mut writer = writer(folder.path(), 1, limits);
+    // Segments end by their age, far below their size: each has about 2 kB.
+    let mut at_us = NOON_US;
+    let mut seen = Vec::new();
+    for _ in 0..40 {
+        at_us = write(&mut writer, at_us, 20);
+        seen.push(folder.names());
+    }
+    writer.close(at_us, at_us).unwrap();
+    let begun: Vec<String> = (1..=40).map(|number| format!("00000001-{number:06}.xml.part")).collect();
+    assert!(seen.iter().map(|names| names.last().unwrap()).eq(&begun), "{seen:?}");
+    assert!((6..12).contains(&folder.names().len()), "{:?}", folder.names());
+    let size = |name: &String| fs::metadata(folder.path().join(name)).unwrap().len();
+    let total: u64 = folder.names().iter().map(size).sum();
+    assert!((13_000..20_000).contains(&total), "{total}");
+}
+
+#[test]
+fn a_bound_for_less_than_a_segment_keeps_the_newest_and_what_is_damaged() {
+    let folder = Folder::new();
+    folder.file("00000001-000001.xml.damaged", "x".repeat(5_000));
+    let mut writer = writer(folder.path(), 1, Limits { keep_bytes: Some(1), ..Limits::default() });
+    let then_us = write(&mut writer, NOON_US, 4);
+    writer.close(then_us, then_us).unwrap();
+    let names = ["00000001-000001.xml.damaged", "00000001-000004.xml", "00000001-000005.xml"];
+    assert_eq!(folder.names(), names);
+    // Whoever removes them: their numbers are gone.
+    names.iter().for_each(|name| fs::remove_file(folder.path().join(name)).unwrap());
+    write(&mut writer, then_us, 1);
+    assert_eq!(folder.names(), ["00000001-000006.xml.part"]);
+}
+
+#[test]
 fn events_without_a_segment_are_told_as_missing() {
     let folder = Folder::new();
     let mut writer = writer(folder.path(), 1, Limits::default());
