@@ -53,13 +53,12 @@ impl Blob {
     }
 
     fn grids(&mut self, report: &Report) {
-        let (bins, width_us) = (report.bins, report.axis.width_us as f64);
+        let bins = report.bins;
         let busy = report.nodes.iter().flat_map(|node| {
-            let room_us = width_us * f64::from(node.slots.max(1));
-            let share = move |busy_us: &f32| f64::from(*busy_us) / room_us;
-            node.busy_bins()[..bins]
-                .iter()
-                .map(move |busy_us| [(share(busy_us) * 255.0).round().min(255.0) as u8])
+            let share = |(busy_us, room_us): (&f32, &f32)| {
+                [(busy_us / room_us.max(1.0) * 255.0).round().min(255.0) as u8]
+            };
+            node.busy_bins()[..bins].iter().zip(node.room_bins()).map(share)
         });
         self.array("grid/busy", "u8", busy);
         let worst =

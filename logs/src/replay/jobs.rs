@@ -15,28 +15,59 @@ const STATES_MAX: usize = 64;
 /// Longest name of a job or a user, in characters.
 const NAME_CHARS_MAX: usize = 120;
 
-/// How many results took how long, by powers of two.
+/// Bins of durations for each power of two.
+const FINE: usize = 4;
+
+/// How many results took how long.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DurationBins([u64; 64]);
+pub struct DurationBins {
+    /// Results, and what they took in all, in microseconds: four bins for each power of two.
+    fine: [(u64, u128); 64 * FINE],
+}
 
 impl Default for DurationBins {
     fn default() -> Self {
-        Self([0; 64])
+        Self { fine: [(0, 0); 64 * FINE] }
     }
+}
+
+/// The bin that holds a duration: its power of two, and the two binary digits below.
+fn fine(duration_us: u64) -> usize {
+    let power = duration_us.max(1).ilog2();
+    let below = ((u128::from(duration_us) << 2) >> power) as usize % FINE;
+    power as usize * FINE + below
 }
 
 impl DurationBins {
     /// So many results took so long each.
     pub(crate) fn add(&mut self, duration_us: u64, results: u64) {
-        let bin = &mut self.0[duration_us.max(1).ilog2() as usize];
-        *bin = bin.saturating_add(results);
+        let (count, sum_us) = &mut self.fine[fine(duration_us)];
+        *count = count.saturating_add(results);
+        *sum_us = sum_us.saturating_add(u128::from(duration_us) * u128::from(results));
     }
 
-    /// The bins from the first to the last that is not empty: least duration in microseconds, and results.
+    /// The powers of two from the first to the last that is not empty: least duration in microseconds, and results.
     pub fn bins(&self) -> Vec<(u64, u64)> {
-        let first = self.0.iter().position(|count| *count > 0).unwrap_or(0);
-        let end = self.0.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
-        (first..end).map(|bin| (1_u64 << bin, self.0[bin])).collect()
+        let count =
+            |bins: &[(u64, u128)]| bins.iter().fold(0, |sum: u64, (count, _)| sum.saturating_add(*count));
+        let counts: Vec<u64> = self.fine.chunks(FINE).map(count).collect();
+        let first = counts.iter().position(|count| *count > 0).unwrap_or(0);
+        let end = counts.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
+        (first..end).map(|bin| (1_u64 << bin, counts[bin])).collect()
+    }
+
+    /// The median, in microseconds: the mean of the bin that it falls into, which is less than a quarter wide. None
+    /// without results.
+    pub fn median_us(&self) -> Option<u64> {
+        let all: u128 = self.fine.iter().map(|(count, _)| u128::from(*count)).sum();
+        let mut before = 0;
+        for (count, sum_us) in self.fine.iter().filter(|(count, _)| *count > 0) {
+            before += u128::from(*count);
+            if before * 2 >= all {
+                return u64::try_from(sum_us / u128::from(*count)).ok();
+            }
+        }
+        None
     }
 }
 
@@ -79,10 +110,12 @@ pub struct JobLine {
     pub ended_us: Option<u64>,
     /// The states that it went through.
     pub states: Vec<(u64, String)>,
-    /// Results of any outcome.
+    /// Results, without those that gave units back.
     pub results: u64,
     /// How long these took.
     pub durations: DurationBins,
+    /// The median of that, in microseconds.
+    pub median_us: Option<u64>,
     /// Its completion certificate: the event's fields.
     pub certificate: Option<serde_json::Map<String, serde_json::Value>>,
 }
@@ -197,7 +230,8 @@ impl Jobs {
     }
 
     /// All of them.
-    pub(crate) fn finish(self) -> Vec<JobLine> {
+    pub(crate) fn finish(mut self) -> Vec<JobLine> {
+        self.all.iter_mut().for_each(|line| line.median_us = line.durations.median_us());
         self.all
     }
 }
@@ -228,6 +262,15 @@ mod tests {
         let bins = bins.bins();
         assert_eq!(bins[..4], [(1, 2), (2, 0), (4, 5), (8, 1)]);
         assert_eq!(bins.last(), Some(&(1 << 63, u64::MAX)));
+    }
+
+    #[test]
+    fn a_second_is_told_as_a_second() {
+        let mut bins = DurationBins::default();
+        assert_eq!(bins.median_us(), None);
+        [1_000_000, 1_004_000, 999_000, 7_000_000, 3].iter().for_each(|us| bins.add(*us, 1));
+        let median_us = bins.median_us().unwrap();
+        assert!((990_000..1_010_000).contains(&median_us), "{median_us}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use starfarm_events::{JOB_COLOURS, NODE_COLOURS, Outcome, UNIT_COLOURS};
 use super::blob::{Blob, Place};
 use super::jobs::JobLine;
 use super::marks::Mark;
-use super::nodes::NodeLine;
+use super::node::NodeLine;
 use super::report::{EpochLine, Report};
 use super::series::SERIES;
 use super::shown::Shown;

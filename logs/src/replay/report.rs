@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::bins::Axis;
 use super::jobs::JobLine;
 use super::marks::Mark;
-use super::nodes::NodeLine;
+use super::node::NodeLine;
 
 /// The run of one scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]

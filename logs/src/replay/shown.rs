@@ -76,6 +76,12 @@ impl Shown {
         if other.severity() > self.severity() { other } else { self }
     }
 
+    /// Its slots compute, or could: what a suspect node has, it goes on with.
+    pub fn computes(self) -> bool {
+        use NodeState::{Draining, Suspect};
+        self.is_well() || matches!(self, Self::State(Suspect | Draining))
+    }
+
     /// It is no trouble: the node computes, or would if there were something.
     pub fn is_well(self) -> bool {
         matches!(self, Self::State(NodeState::Up) | Self::Idle(_))

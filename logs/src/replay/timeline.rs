@@ -7,7 +7,8 @@ use super::at_us;
 use super::bins::Axis;
 use super::jobs::Jobs;
 use super::marks::Marks;
-use super::nodes::{NODES_MAX, Nodes, TasksOf, by_number};
+use super::node::TasksOf;
+use super::nodes::{NODES_MAX, Nodes, by_number};
 use super::report::{EpochLine, Report};
 use super::runs::Run;
 use super::series::{SERIES, Series};
@@ -184,8 +185,11 @@ impl Timeline {
         let ended_us = (*ended_us).min(self.now_us);
         let begun_us = (*begun_us).min(ended_us);
         let (index, job) = self.jobs.get(*job, self.now_us);
-        job.results = job.results.saturating_add(*results);
-        job.durations.add(busy_us / (*results).max(1), *results);
+        // What was given back was not computed.
+        if *outcome != Outcome::Returned {
+            job.results = job.results.saturating_add(*results);
+            job.durations.add(busy_us / (*results).max(1), *results);
+        }
         let units = hi.saturating_sub(*lo);
         let Some(line) = self.nodes.get(&self.axis, node) else { return };
         let (results, outcome, busy_us) = (*results, *outcome, *busy_us);
@@ -248,9 +252,7 @@ impl Timeline {
         }
         for line in self.nodes.all() {
             line.settle(&self.axis, to_us);
-            line.settle_busy(&self.axis)
-                .enumerate()
-                .for_each(|(bin, busy_us)| self.series.busy(bin, busy_us));
+            line.settle_busy().enumerate().for_each(|(bin, busy_us)| self.series.busy(bin, busy_us));
         }
         let count = self.nodes.all().len();
         while self.axis.count(to_us) * count > CELLS_MAX {

@@ -83,8 +83,8 @@ pub(super) fn row(report: &Report, node: &NodeLine, columns: usize, color: bool)
         let severity = |shown: &&Shown| shown.severity();
         let worst = node.worst()[bins.clone()].iter().max_by_key(severity).copied().unwrap_or(Shown::Gone);
         let busy_us: f32 = node.busy_bins()[bins.clone()].iter().sum();
-        let room_us = report.axis.width_us as f64 * bins.len() as f64 * f64::from(node.slots.max(1));
-        dot(worst, f64::from(busy_us) / room_us)
+        let room_us: f32 = node.room_bins()[bins].iter().sum();
+        dot(worst, f64::from(busy_us / room_us.max(1.0)))
     });
     paint(dots, color)
 }

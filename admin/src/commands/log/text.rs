@@ -36,6 +36,19 @@ const LINES: [(&str, &str, bool); 10] = [
     ("offers_repeated_per_s", "repeated/s", false),
 ];
 
+/// Of a node's time, in microseconds.
+type Spent = fn(&NodeLine) -> u64;
+
+/// Shares of the time that is known of a node, and whether each has a column in any case. The rest of its time it was
+/// up and had tasks.
+const SHARES: [(&str, bool, Spent); 5] = [
+    ("idle", true, |node| node.idle_us.iter().sum()),
+    ("draining", false, |node| node.draining_us),
+    ("quarantined", false, |node| node.quarantined_us),
+    ("suspect", true, |node| node.suspect_us),
+    ("lost", true, |node| node.lost_us),
+];
+
 /// A log over time, for so many columns.
 pub(super) struct Replayed<'a> {
     pub(super) report: &'a Report,
@@ -188,37 +201,31 @@ impl Replayed<'_> {
         if shown.is_empty() {
             return String::new();
         }
-        let mut table = Table::new(&[
-            left("node"),
-            right("slots"),
-            right("tasks"),
-            right("units"),
-            right("idle"),
-            right("suspect"),
-            right("lost"),
-            right("times"),
-            right("resent"),
-            right("feedback"),
-        ]);
-        let span_us = (self.report.to_us - self.report.from_us).max(1);
-        let share = |us: u64| match us {
-            0 => Cell::new("-"),
-            us => Cell::new(format!("{:.1} %", us as f64 / span_us as f64 * 100.0)),
-        };
+        // Rare states have a column where there is something in it.
+        let shares = SHARES.iter().filter(|(_, always, us)| *always || shown.iter().any(|node| us(node) > 0));
+        let shares: Vec<_> = shares.collect();
+        let mut columns = vec![left("node"), right("slots"), right("results"), right("units")];
+        columns.extend(shares.iter().map(|(name, ..)| right(name)));
+        columns.extend([right("times"), right("resent"), right("feedback")]);
+        let mut table = Table::new(&columns);
         for node in shown {
             let (speed_ups, slow_downs) = node.feedback();
-            table.push(vec![
+            let mut cells = vec![
                 Cell::new(plot::fit(&human::printable(&node.name), NAME_COLUMNS_MAX).trim_end()),
                 Cell::new(node.slots.to_string()),
-                Cell::new(human::count(node.tasks_done() as f64)),
+                Cell::new(human::count(node.results as f64)),
                 Cell::new(human::count(node.units_done() as f64)),
-                share(node.idle_us.iter().sum()),
-                share(node.suspect_us),
-                share(node.lost_us),
+            ];
+            cells.extend(shares.iter().map(|(.., us)| match us(node) {
+                0 => Cell::new("-"),
+                us => Cell::new(format!("{:.1}%", us as f64 / node.known_us() as f64 * 100.0)),
+            }));
+            cells.extend([
                 Cell::new(node.times_lost.to_string()),
                 Cell::new(human::count(node.resent as f64)),
                 Cell::new(format!("+{speed_ups} -{slow_downs}")),
             ]);
+            table.push(cells);
         }
         table.render(color)
     }
@@ -236,7 +243,7 @@ impl Replayed<'_> {
                 human::seconds(*first as f64 / 1e6),
                 plot::bars(&counts, counts.len()),
                 human::seconds(last.saturating_mul(2) as f64 / 1e6),
-                human::seconds(median(&bins) as f64 / 1e6),
+                human::seconds(job.median_us.unwrap_or(0) as f64 / 1e6),
                 human::count(job.results as f64)
             );
         }
@@ -277,19 +284,6 @@ fn more(count: usize, shown: usize, what: &str) -> String {
         0 => String::new(),
         left => format!("and {left} more {what}\n"),
     }
-}
-
-/// The middle of the bin that holds the median.
-fn median(bins: &[(u64, u64)]) -> u64 {
-    let all: u128 = bins.iter().map(|(_, count)| u128::from(*count)).sum();
-    let mut before = 0;
-    for (from_us, count) in bins {
-        before += u128::from(*count);
-        if before * 2 >= all {
-            return from_us.saturating_add(from_us / 2);
-        }
-    }
-    0
 }
 
 impl Serialize for Replayed<'_> {

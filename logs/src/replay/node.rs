@@ -1,0 +1,408 @@
+//! A node over time: how its time went, what it did, and its row of the grids.
+
+use std::collections::BTreeMap;
+
+use serde::{Serialize, Serializer};
+use starfarm_events::{Event, IdleReason, Name, Node, NodeState, Outcome};
+
+use super::bins::{self, Axis, BINS_MAX};
+use super::changes::Changes;
+use super::grown::Grown;
+use super::runs::Runs;
+use super::shown::Shown;
+
+/// Longest text about a node's machine, in characters.
+const FACT_CHARS_MAX: usize = 120;
+
+/// A node over the whole of a report.
+#[derive(Clone, Debug)]
+pub struct NodeLine {
+    /// Its name.
+    pub name: Name,
+    /// Its slots: the largest number that it had.
+    pub slots: u16,
+    /// Host name and operating system.
+    pub system: Option<String>,
+    /// Model of its processor.
+    pub cpu: Option<String>,
+    /// Cores.
+    pub cores: Option<u32>,
+    /// Bytes of memory.
+    pub memory_bytes: Option<u64>,
+    /// Accelerators.
+    pub accelerators: Option<String>,
+    /// When it joined first, as far as the log tells.
+    pub joined_us: u64,
+    /// Results, without those that gave units back.
+    pub results: u64,
+    /// How long its slots computed, in all, while it was known to be able to.
+    pub busy_us: u64,
+    /// The time that its slots had for that: while it was up, suspect or draining.
+    pub slots_us: u64,
+    /// How long it was up.
+    pub up_us: u64,
+    /// Of this, how long it was idle, by reason in the order of [`IdleReason::ALL`].
+    pub idle_us: [u64; IdleReason::ALL.len()],
+    /// How long it was suspect.
+    pub suspect_us: u64,
+    /// How long it was draining.
+    pub draining_us: u64,
+    /// How long it was quarantined.
+    pub quarantined_us: u64,
+    /// How long it was lost.
+    pub lost_us: u64,
+    /// How often it was lost.
+    pub times_lost: u64,
+    /// Tasks that went back to gq from it.
+    pub resent: u64,
+    pub(crate) runs: Runs,
+    tasks: Grown,
+    units: Grown,
+    speed_ups: Grown,
+    slow_downs: Grown,
+    changes: Changes,
+    state: NodeState,
+    idle: Option<IdleReason>,
+    /// It said goodbye.
+    left: bool,
+    shown: Shown,
+    since_us: u64,
+    worst: Vec<Shown>,
+    busy: Vec<f32>,
+    /// Time that its slots had, a bin each.
+    room: Vec<f32>,
+    /// Slots as of now.
+    slots_now: u16,
+}
+
+impl NodeLine {
+    pub(super) fn new(name: Name, from_us: u64) -> Self {
+        Self {
+            name,
+            slots: 0,
+            system: None,
+            cpu: None,
+            cores: None,
+            memory_bytes: None,
+            accelerators: None,
+            joined_us: from_us,
+            results: 0,
+            busy_us: 0,
+            slots_us: 0,
+            up_us: 0,
+            idle_us: [0; IdleReason::ALL.len()],
+            suspect_us: 0,
+            draining_us: 0,
+            quarantined_us: 0,
+            lost_us: 0,
+            times_lost: 0,
+            resent: 0,
+            runs: Runs::default(),
+            tasks: Grown::default(),
+            units: Grown::default(),
+            speed_ups: Grown::default(),
+            slow_downs: Grown::default(),
+            changes: Changes::default(),
+            state: NodeState::Up,
+            idle: None,
+            left: false,
+            shown: Shown::Gone,
+            since_us: from_us,
+            worst: vec![Shown::Gone; BINS_MAX],
+            busy: vec![0.0; BINS_MAX],
+            room: vec![0.0; BINS_MAX],
+            slots_now: 0,
+        }
+    }
+
+    /// Tasks that it finished.
+    pub fn tasks_done(&self) -> u64 {
+        u64::try_from(self.tasks.total()).unwrap_or(u64::MAX)
+    }
+
+    /// Units counted from it.
+    pub fn units_done(&self) -> u128 {
+        self.units.total()
+    }
+
+    /// Speed-ups and slow-downs heard from it.
+    pub fn feedback(&self) -> (u64, u64) {
+        let number = |grown: &Grown| u64::try_from(grown.total()).unwrap_or(u64::MAX);
+        (number(&self.speed_ups), number(&self.slow_downs))
+    }
+
+    /// Changes of what is shown of it, ascending; before the first it was not in the farm.
+    pub fn changes(&self) -> &[(u64, Shown)] {
+        self.changes.as_slice()
+    }
+
+    /// The worst that is shown of it in each bin.
+    pub fn worst(&self) -> &[Shown] {
+        &self.worst
+    }
+
+    /// Time that its slots computed, in each bin, in microseconds.
+    pub fn busy_bins(&self) -> &[f32] {
+        &self.busy
+    }
+
+    /// Time that its slots had, in each bin, in microseconds.
+    pub fn room_bins(&self) -> &[f32] {
+        &self.room
+    }
+
+    /// Share of its slots' time that they computed, 0 to 1.
+    pub fn utilisation(&self) -> f64 {
+        if self.slots_us > 0 { self.busy_us as f64 / self.slots_us as f64 } else { 0.0 }
+    }
+
+    /// How long the log tells of it: in the farm, and watched.
+    pub fn known_us(&self) -> u64 {
+        self.up_us + self.suspect_us + self.draining_us + self.quarantined_us + self.lost_us
+    }
+
+    /// From a moment on it has so many slots.
+    fn set_slots(&mut self, axis: &Axis, at_us: u64, slots: u16) {
+        if slots != self.slots_now {
+            self.settle(axis, at_us);
+            self.slots_now = slots;
+        }
+        if at_us >= axis.from_us {
+            self.slots = self.slots.max(slots);
+        }
+    }
+
+    pub(super) fn show(&mut self, axis: &Axis, at_us: u64, shown: Shown) {
+        if shown != self.shown {
+            self.settle(axis, at_us);
+            self.shown = shown;
+            self.changes.push(at_us.max(axis.from_us), shown);
+        }
+    }
+
+    pub(super) fn show_state(&mut self, axis: &Axis, at_us: u64) {
+        let shown = match (self.left, self.state) {
+            (true, NodeState::Lost) => Shown::Gone,
+            (_, state) => Shown::of(state, self.idle),
+        };
+        self.show(axis, at_us, shown);
+    }
+
+    /// Books the time since the last change.
+    pub(crate) fn settle(&mut self, axis: &Axis, at_us: u64) {
+        let from_us = std::mem::replace(&mut self.since_us, at_us).max(axis.from_us);
+        let spent_us = at_us.saturating_sub(from_us);
+        match self.shown {
+            Shown::State(NodeState::Up) => self.up_us += spent_us,
+            Shown::Idle(reason) => {
+                self.up_us += spent_us;
+                self.idle_us[reason as usize] += spent_us;
+            }
+            Shown::State(NodeState::Suspect) => self.suspect_us += spent_us,
+            Shown::State(NodeState::Draining) => self.draining_us += spent_us,
+            Shown::State(NodeState::Quarantined) => self.quarantined_us += spent_us,
+            Shown::State(NodeState::Lost) => self.lost_us += spent_us,
+            Shown::Gone | Shown::Unknown => {}
+        }
+        let slots = if self.shown.computes() { f32::from(self.slots_now) } else { 0.0 };
+        for (bin, inside_us) in axis.split(from_us, at_us) {
+            self.worst[bin] = self.worst[bin].worse(self.shown);
+            self.room[bin] += slots * inside_us as f32;
+        }
+    }
+
+    pub(super) fn picture(&mut self, axis: &Axis, at_us: u64, node: &Node, counts: bool) {
+        (self.state, self.idle) = (node.state, node.idle);
+        // A scheduler that has just been started does not know yet.
+        if node.slots > 0 {
+            self.set_slots(axis, at_us, node.slots);
+        }
+        if self.changes().is_empty() {
+            self.joined_us = node.joined_us;
+        }
+        self.facts(&node.system, &node.cpu, &node.accelerators);
+        self.cores = node.cores.or(self.cores);
+        self.memory_bytes = node.memory_bytes.or(self.memory_bytes);
+        self.report(node.tasks_done, node.units_done, (node.speed_ups, node.slow_downs), counts);
+    }
+
+    fn facts(&mut self, system: &Option<String>, cpu: &Option<String>, accelerators: &Option<String>) {
+        for (kept, told) in
+            [(&mut self.system, system), (&mut self.cpu, cpu), (&mut self.accelerators, accelerators)]
+        {
+            if let Some(told) = told.as_ref().filter(|told| !told.is_empty()) {
+                *kept = Some(told.chars().take(FACT_CHARS_MAX).collect());
+            }
+        }
+    }
+
+    fn report(&mut self, tasks: u64, units: u128, feedback: (u64, u64), counts: bool) {
+        self.tasks.report(tasks.into(), counts);
+        self.units.report(units, counts);
+        self.speed_ups.report(feedback.0.into(), counts);
+        self.slow_downs.report(feedback.1.into(), counts);
+    }
+
+    /// Begin of a span at whose end so much computing time was spent: no slot computes for longer than time goes by.
+    fn begin(&self, tasks: &TasksOf) -> u64 {
+        let least_us = tasks.busy_us / u64::from(self.slots_now.max(1));
+        tasks.begun_us.min(tasks.ended_us.saturating_sub(least_us))
+    }
+
+    /// Holds the time that its slots computed to the time that they had: results that a node sent twice are told
+    /// twice, and of what it did while nobody watched, or while it counted as lost, only a part is ever told. Gives
+    /// that time for each bin.
+    pub(crate) fn settle_busy(&mut self) -> impl Iterator<Item = f64> {
+        let bins = self.busy.iter_mut().zip(&self.room);
+        bins.for_each(|(busy_us, room_us)| *busy_us = busy_us.min(*room_us));
+        let sum = |bins: &[f32]| bins.iter().map(|us| f64::from(*us)).sum::<f64>() as u64;
+        (self.busy_us, self.slots_us) = (sum(&self.busy), sum(&self.room));
+        self.busy.iter().map(|busy_us| f64::from(*busy_us))
+    }
+
+    /// Results came.
+    pub(crate) fn results(&mut self, axis: &Axis, tasks: &TasksOf) {
+        if tasks.outcome != Outcome::Returned {
+            self.results = self.results.saturating_add(tasks.results);
+        }
+        if matches!(tasks.outcome, Outcome::Counted | Outcome::Partly) {
+            self.tasks.add(tasks.results.into());
+        }
+        if tasks.outcome == Outcome::Counted {
+            self.units.add(tasks.units);
+        }
+        let begun_us = self.begin(tasks);
+        if begun_us >= tasks.ended_us {
+            self.busy[axis.bin(tasks.ended_us)] += tasks.busy_us as f32;
+            return;
+        }
+        let rate = tasks.busy_us as f64 / (tasks.ended_us - begun_us) as f64;
+        for (bin, inside_us) in axis.split(begun_us, tasks.ended_us) {
+            self.busy[bin] += (rate * inside_us as f64) as f32;
+        }
+    }
+
+    /// Something happened to it; whether it may be shown otherwise now.
+    pub(super) fn event(&mut self, axis: &Axis, at_us: u64, event: &Event, counts: bool) -> bool {
+        match event {
+            Event::NodeJoined { slots, .. } => {
+                if self.changes().is_empty() {
+                    self.joined_us = at_us;
+                }
+                self.left = false;
+                self.set_slots(axis, at_us, *slots);
+                [&mut self.tasks, &mut self.units, &mut self.speed_ups, &mut self.slow_downs]
+                    .into_iter()
+                    .for_each(Grown::anew);
+            }
+            Event::NodeFacts { system, cpu, cores, memory_bytes, accelerators, .. } => {
+                let said = |text: &String| Some(text.clone());
+                self.facts(&said(system), &said(cpu), &said(accelerators));
+                (self.cores, self.memory_bytes) = (Some(*cores), Some(*memory_bytes));
+            }
+            Event::NodeState { state, .. } => self.state = *state,
+            Event::NodeIdle { reason, .. } => self.idle = Some(*reason),
+            Event::NodeBusy { .. } => self.idle = None,
+            Event::NodeLoad { tasks_done, units_done, speed_ups, slow_downs, .. } => {
+                self.report(*tasks_done, *units_done, (*speed_ups, *slow_downs), counts);
+            }
+            Event::NodeLeft { .. } => self.left = true,
+            Event::NodeLost { tasks, .. } if counts => {
+                self.times_lost += 1;
+                self.resent = self.resent.saturating_add(*tasks);
+            }
+            Event::TaskExpired { .. } if counts => self.resent = self.resent.saturating_add(1),
+            _ => {}
+        }
+        let shows =
+            matches!(event, Event::NodeState { .. } | Event::NodeIdle { .. } | Event::NodeBusy { .. });
+        if shows {
+            self.show_state(axis, at_us);
+        }
+        shows
+    }
+
+    /// Leaves out short spells, see [`Changes::thin`].
+    pub(super) fn thin(&mut self, least_us: u64, only_well: bool) {
+        self.changes.thin(least_us, only_well);
+    }
+
+    /// After the bins have doubled their width.
+    pub(super) fn double(&mut self) {
+        bins::double(&mut self.worst, Shown::Gone, Shown::worse);
+        bins::double(&mut self.busy, 0.0, |a, b| a + b);
+        bins::double(&mut self.room, 0.0, |a, b| a + b);
+    }
+}
+
+/// A run of results, with times that make sense.
+pub(crate) struct TasksOf {
+    pub(crate) outcome: Outcome,
+    pub(crate) results: u64,
+    pub(crate) units: u128,
+    pub(crate) begun_us: u64,
+    pub(crate) ended_us: u64,
+    pub(crate) busy_us: u64,
+}
+
+impl Serialize for NodeLine {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Line<'a> {
+            node: &'a str,
+            slots: u16,
+            system: &'a Option<String>,
+            cpu: &'a Option<String>,
+            cores: Option<u32>,
+            memory_bytes: Option<u64>,
+            accelerators: &'a Option<String>,
+            joined_us: u64,
+            results: u64,
+            tasks_done: u64,
+            units_done: String,
+            busy_us: u64,
+            slots_us: u64,
+            utilisation: f64,
+            known_us: u64,
+            up_us: u64,
+            idle_us: BTreeMap<&'static str, u64>,
+            suspect_us: u64,
+            draining_us: u64,
+            quarantined_us: u64,
+            lost_us: u64,
+            times_lost: u64,
+            resent: u64,
+            speed_ups: u64,
+            slow_downs: u64,
+        }
+        let (speed_ups, slow_downs) = self.feedback();
+        Line {
+            node: &self.name,
+            slots: self.slots,
+            system: &self.system,
+            cpu: &self.cpu,
+            cores: self.cores,
+            memory_bytes: self.memory_bytes,
+            accelerators: &self.accelerators,
+            joined_us: self.joined_us,
+            results: self.results,
+            tasks_done: self.tasks_done(),
+            units_done: self.units_done().to_string(),
+            busy_us: self.busy_us,
+            slots_us: self.slots_us,
+            utilisation: self.utilisation(),
+            known_us: self.known_us(),
+            up_us: self.up_us,
+            idle_us: IdleReason::ALL.iter().map(|reason| reason.word()).zip(self.idle_us).collect(),
+            suspect_us: self.suspect_us,
+            draining_us: self.draining_us,
+            quarantined_us: self.quarantined_us,
+            lost_us: self.lost_us,
+            times_lost: self.times_lost,
+            resent: self.resent,
+            speed_ups,
+            slow_downs,
+        }
+        .serialize(serializer)
+    }
+}
