@@ -72,14 +72,8 @@ impl Log {
         };
         self.bytes += file.metadata().map_or(0, |data| data.len());
         let same_epoch = self.before.as_ref().is_some_and(|before| before.epoch == segment.epoch);
-        let missing = self
-            .before
-            .as_ref()
-            .map_or(0, |before| segment.number.saturating_sub(before.number.saturating_add(1)));
-        if same_epoch && missing > 0 {
-            let what = format!("{missing} segments of epoch {} before this one are missing", segment.epoch);
-            self.noted = Some(Note { kind: NoteKind::Missing, place: place(&path), what });
-        }
+        let missing = self.before.as_ref().and_then(|before| missing_between(before, &segment));
+        self.noted = missing.map(|what| Note { kind: NoteKind::Missing, place: place(&path), what });
         let reader = LogReader::new(BufReader::with_capacity(BUFFER_BYTES, file), path.display().to_string())
             .in_use(segment.standing == Standing::Part)
             .after(self.last_at_us.filter(|_| same_epoch));
@@ -137,6 +131,22 @@ impl Iterator for Log {
             }
         }
     }
+}
+
+/// What is missing between two segments, in words. Nothing is said of what was before the first of all: old ones may
+/// have been removed.
+fn missing_between(before: &Segment, next: &Segment) -> Option<String> {
+    let epochs = next.epoch.saturating_sub(before.epoch.saturating_add(1));
+    let last = if next.epoch == before.epoch { before.number } else { 0 };
+    let segments = next.number.saturating_sub(last.saturating_add(1));
+    let ours = format!("{segments} segments of epoch {} before this one are missing", next.epoch);
+    let theirs = match epochs {
+        0 => return (segments > 0).then_some(ours),
+        1 => format!("epoch {}", next.epoch - 1),
+        _ => format!("epochs {} to {}", before.epoch + 1, next.epoch - 1),
+    };
+    let theirs = format!("nothing is here of {theirs}: no log was written then, or its files are missing");
+    Some(if segments > 0 { format!("{theirs}; {ours}") } else { theirs })
 }
 
 /// The segment in use may have been closed since its name was seen.

@@ -270,13 +270,43 @@ fn a_gap_between_segments_and_a_clock_that_went_back_are_noted() {
     fs::remove_file(folder.path().join("00000001-000003.xml")).unwrap();
     fs::copy(folder.path().join("00000001-000004.xml"), folder.path().join("00000001-000006.xml")).unwrap();
     // Another epoch counts anew, by its own clock.
-    fs::copy(folder.path().join("00000001-000001.xml"), folder.path().join("00000002-000009.xml")).unwrap();
+    fs::copy(folder.path().join("00000001-000001.xml"), folder.path().join("00000002-000001.xml")).unwrap();
     let notes = notes_of(&items(folder.path()));
     let kinds: Vec<NoteKind> = notes.iter().map(|note| note.kind).collect();
     assert_eq!(kinds, [NoteKind::Missing, NoteKind::TimeBack], "{notes:?}");
     assert!(notes[0].what.contains("2 segments of epoch 1"), "{notes:?}");
     let e = validate(folder.path()).unwrap_err();
     assert!(e.to_string().contains("time goes back by 15."), "{e}");
+}
+
+#[test]
+fn what_is_missing_at_the_beginning_of_a_later_epoch_is_noted() {
+    let folder = Folder::new();
+    for epoch in [2, 3, 7, 9] {
+        let mut writer =
+            writer(folder.path(), epoch, Limits { segment_us: 10 * SECOND_US, ..Limits::default() });
+        let from_us = NOON_US + epoch * 100 * SECOND_US;
+        let then_us = write(&mut writer, from_us, 25);
+        writer.close(then_us, then_us).unwrap();
+    }
+    // The first of all may have been removed by its bound.
+    for gone in ["00000002-000001.xml", "00000003-000001.xml", "00000009-000001.xml", "00000009-000002.xml"] {
+        fs::remove_file(folder.path().join(gone)).unwrap();
+    }
+    let notes = notes_of(&items(folder.path()));
+    let told: Vec<&str> = notes.iter().map(|note| note.what.as_str()).collect();
+    assert_eq!(
+        told,
+        [
+            "1 segments of epoch 3 before this one are missing",
+            "nothing is here of epochs 4 to 6: no log was written then, or its files are missing",
+            "nothing is here of epoch 8: no log was written then, or its files are missing; \
+             2 segments of epoch 9 before this one are missing",
+        ]
+    );
+    assert!(notes.iter().all(|note| note.kind == NoteKind::Missing));
+    assert!(notes[0].place.file.ends_with("00000003-000002.xml"), "{notes:?}");
+    assert_eq!(validate(folder.path()).unwrap().gaps, 3);
 }
 
 #[test]
