@@ -18,6 +18,8 @@ pub struct LogReader<R> {
     buf: Vec<u8>,
     ready: VecDeque<Item>,
     stage: Stage,
+    /// What stands before the name of each element of ours, with its colon; mostly nothing.
+    prefix: String,
     over: bool,
     part: Option<Part>,
     /// Whatever a reading passes over is an error.
@@ -73,6 +75,7 @@ impl<R: BufRead> LogReader<R> {
             buf: Vec::new(),
             ready: VecDeque::new(),
             stage: Stage::Head,
+            prefix: String::new(),
             over: false,
             part: None,
             strict: false,
@@ -122,12 +125,18 @@ impl<R: BufRead> LogReader<R> {
     }
 
     fn element(&mut self, element: &Element<'_>, holds: bool) -> Result<(), LogError> {
-        if self.stage == Stage::Head && element.name() != "log" {
-            return Err(self.source.error(Fault::NotALog));
+        if self.stage == Stage::Head {
+            self.prefix = match element.name().strip_suffix("log") {
+                Some(prefix) if prefix.is_empty() || prefix.ends_with(':') => prefix.to_owned(),
+                _ => return Err(self.source.error(Fault::NotALog)),
+            };
         }
         let attributes = element.attributes().map_err(|fault| self.source.error(fault))?;
         let depth = self.source.depth - u32::from(holds);
-        match (depth, element.name()) {
+        let Some(name) = element.name().strip_prefix(&*self.prefix) else {
+            return self.skip(format!("`{}` is of no namespace of ours", short(element.name())));
+        };
+        match (depth, name) {
             (0, _) if self.stage == Stage::Head => self.root(&attributes, holds),
             (0, _) => Err(self.source.error(Fault::Malformed("an element behind the log's end".to_owned()))),
             (1, "snapshot") => self.snapshot(&attributes, holds),
@@ -139,7 +148,11 @@ impl<R: BufRead> LogReader<R> {
 
     fn root(&mut self, attributes: &Attributes<'_>, holds: bool) -> Result<(), LogError> {
         let version = attributes.text("version").unwrap_or_default().to_owned();
-        let namespace = attributes.text("xmlns").unwrap_or_default().to_owned();
+        let declared = match self.prefix.strip_suffix(':') {
+            Some(prefix) => format!("xmlns:{prefix}"),
+            None => "xmlns".to_owned(),
+        };
+        let namespace = attributes.text(&declared).unwrap_or_default().to_owned();
         if namespace != NAMESPACE || version.parse() != Ok(VERSION) {
             return Err(self.source.error(Fault::Version { namespace, version }));
         }

@@ -1,9 +1,9 @@
 //! A log that ends anywhere is read up to there, and says so.
 
 use starfarm_events::Event;
-use starfarm_logs::{Item, LogReader, NoteKind};
+use starfarm_logs::{Fault, Item, LogReader, NoteKind, validate};
 
-use crate::support::{Fill, NOON_US, Random, events, events_of, notes_of, read, segment, snapshot};
+use crate::support::{Fill, Folder, NOON_US, Random, events, events_of, notes_of, read, segment, snapshot};
 
 fn small() -> (Vec<u8>, Vec<Event>) {
     let random = &mut Random(5);
@@ -113,4 +113,29 @@ fn a_log_that_another_program_wrote_anew_is_the_same_log() {
     let anew = anew.join("<");
     let items: Vec<Item> = LogReader::new(anew.as_bytes(), "anew").map(|item| item.unwrap()).collect();
     assert_eq!(items, read(&bytes).unwrap());
+}
+
+#[test]
+fn a_log_with_a_prefix_before_its_names_is_the_same_log() {
+    let (bytes, _) = small();
+    let text = String::from_utf8(bytes.clone()).unwrap();
+    let prefixed = |name: &str| {
+        text.replace("xmlns=", "xmlns:farm=")
+            .replace("</", "</farm:")
+            .replace('<', "<farm:")
+            .replace("<farm:/", "</")
+            .replace("<farm:?", "<?")
+            .replacen("<farm:stalled ", name, 1)
+    };
+    let same = prefixed("<farm:stalled ");
+    assert_eq!(read(same.as_bytes()).unwrap(), read(&bytes).unwrap());
+    let folder = Folder::new();
+    let file = folder.file("00000001-000001.xml", &same);
+    assert_eq!(validate(&file).unwrap().segments, 1);
+    // Without its prefix a name is not ours.
+    let skipped = notes_of(&read(prefixed("<stalled ").as_bytes()).unwrap());
+    assert!(skipped.iter().any(|note| note.what.contains("`stalled` is of no namespace")), "{skipped:?}");
+    // The prefix must be that of our namespace.
+    let e = read(same.replace("xmlns:farm=", "xmlns:arm=").as_bytes()).unwrap_err();
+    assert!(matches!(e.fault, Fault::Version { .. }), "{e}");
 }
