@@ -8,12 +8,21 @@ use crate::Item;
 /// More than this is not listed; a page of it would be read by nobody.
 const HELD_MAX: usize = 100_000;
 
+/// Something that a node held.
+#[derive(Clone, PartialEq, Debug)]
+struct Found {
+    held: Held,
+    /// It is known from a result: parts of a task come back one by one, and tasks that were given out together may
+    /// come back as one. So it stands for one task at least.
+    by_result: bool,
+}
+
 /// Looks behind a moment.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Ahead {
     /// All that can be known is.
     done: bool,
-    found: Vec<Held>,
+    found: Vec<Found>,
 }
 
 impl Ahead {
@@ -23,25 +32,19 @@ impl Ahead {
             return;
         }
         match item {
-            Item::Event(_, Event::Tasks { node, job, lo, hi, results, given_us: Some(since_us), .. })
+            Item::Event(_, Event::Tasks { node, job, lo, hi, given_us: Some(since_us), .. })
                 if *since_us <= end_us =>
             {
-                self.add(Held {
-                    node: Some(node.clone()),
-                    job: *job,
-                    lo: *lo,
-                    hi: *hi,
-                    tasks: *results,
-                    since_us: *since_us,
-                    offered: 0,
-                });
+                let (node, since_us) = (Some(node.clone()), *since_us);
+                let held = Held { node, job: *job, lo: *lo, hi: *hi, tasks: 1, since_us, offered: 0 };
+                self.add(Found { held, by_result: true });
             }
             Item::Snapshot(_, snapshot) => {
                 snapshot
                     .held
                     .iter()
                     .filter(|held| held.since_us <= end_us)
-                    .for_each(|held| self.add(held.clone()));
+                    .for_each(|held| self.add(Found { held: held.clone(), by_result: false }));
                 self.done = true;
             }
             Item::Opened(opening) => {
@@ -52,34 +55,40 @@ impl Ahead {
         }
     }
 
-    fn add(&mut self, held: Held) {
+    fn add(&mut self, found: Found) {
         if self.found.len() < HELD_MAX {
-            self.found.push(held);
+            self.found.push(found);
         }
     }
 
-    /// All that was held: what was known at the moment, and what came to light behind it. Neighbours are one.
+    /// All that was held: what was known at the moment, and what came to light behind it. Neighbours are one; those
+    /// known from results that were given out at one moment are taken for parts of one task.
     pub(super) fn join(&mut self, known: Vec<Held>) -> Vec<Held> {
-        let mut all = known;
-        all.append(&mut self.found);
-        all.sort_by(|a, b| (&a.node, a.job, a.lo, a.hi).cmp(&(&b.node, b.job, b.lo, b.hi)));
-        all.dedup_by(|next, last| {
-            let same = next.node == last.node && next.job == last.job;
-            if same && next.lo < last.hi {
-                // Told twice: as it was given out, and as it came back.
-                last.hi = last.hi.max(next.hi);
-                last.tasks = last.tasks.max(next.tasks);
-                return true;
+        let known = known.into_iter().map(|held| Found { held, by_result: false });
+        let mut all: Vec<Found> = known.chain(std::mem::take(&mut self.found)).collect();
+        let order = |found: &Found| (found.held.node.clone(), found.held.job, found.held.lo, found.held.hi);
+        all.sort_by_cached_key(order);
+        let mut joined: Vec<Held> = Vec::new();
+        let (mut last_since_us, mut last_by_result) = (0, false);
+        for Found { held, by_result } in all {
+            let since_us = held.since_us;
+            match joined.last_mut() {
+                Some(last) if (&last.node, last.job) == (&held.node, held.job) && held.lo <= last.hi => {
+                    // Told twice: as it was given out, and as it came back.
+                    let again = held.lo < last.hi;
+                    let part = by_result && last_by_result && since_us == last_since_us;
+                    last.tasks = match again || part {
+                        true => last.tasks.max(held.tasks),
+                        false => last.tasks.saturating_add(held.tasks),
+                    };
+                    last.offered = last.offered.saturating_add(if again { 0 } else { held.offered });
+                    last.hi = last.hi.max(held.hi);
+                    last.since_us = last.since_us.min(since_us);
+                }
+                _ => joined.push(held),
             }
-            if same && next.lo == last.hi {
-                last.hi = next.hi;
-                last.tasks = last.tasks.saturating_add(next.tasks);
-                last.offered = last.offered.saturating_add(next.offered);
-                last.since_us = last.since_us.min(next.since_us);
-                return true;
-            }
-            false
-        });
-        all
+            (last_since_us, last_by_result) = (since_us, by_result);
+        }
+        joined
     }
 }

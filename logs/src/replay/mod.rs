@@ -21,7 +21,7 @@ mod timeline;
 
 use std::fmt;
 
-use crate::{Item, LogError};
+use crate::{Item, LogError, Opening};
 
 pub use bins::{Axis, BINS_MAX};
 pub use jobs::{DurationBins, JobLine};
@@ -82,14 +82,14 @@ pub fn replay(
     items: impl Iterator<Item = Result<Item, LogError>>,
     window: Window,
 ) -> Result<Report, ReplayError> {
-    let mut items = items.peekable();
-    let first_us = first_moment(&mut items)?;
+    let (first_us, items) = from_first_moment(items)?;
     let begin = window.from.map_or(first_us, |moment| moment.resolve(first_us));
     let end = window.to.map(|moment| moment.resolve(first_us));
     if end.is_some_and(|end| end <= begin) {
         return Err(ReplayError::Moment("the end of the window is not after its begin".to_owned()));
     }
-    let mut timeline = Timeline::new(begin, end);
+    // Before the log there is nothing to draw.
+    let mut timeline = Timeline::new(begin.max(first_us), end);
     for item in items {
         timeline.feed(&item?);
     }
@@ -107,8 +107,7 @@ pub fn state_at(
     items: impl Iterator<Item = Result<Item, LogError>>,
     moment: Moment,
 ) -> Result<State, ReplayError> {
-    let mut items = items.peekable();
-    let first_us = first_moment(&mut items)?;
+    let (first_us, items) = from_first_moment(items)?;
     let at_us = moment.resolve(first_us);
     if at_us < first_us {
         return Err(beside("the moment", first_us, first_us));
@@ -129,22 +128,26 @@ fn beside(what: &str, first_us: u64, last_us: u64) -> ReplayError {
     })
 }
 
-/// The first moment that the log tells of.
-fn first_moment(
-    items: &mut std::iter::Peekable<impl Iterator<Item = Result<Item, LogError>>>,
-) -> Result<u64, ReplayError> {
-    // Notes may come first; they have no time, and are told again by nobody.
-    match items.peek() {
-        Some(Ok(item)) => match at_us(item) {
-            Some(at_us) => Ok(at_us),
-            None => Ok(0),
-        },
-        Some(Err(_)) => match items.next() {
-            Some(Err(error)) => Err(error.into()),
-            _ => Err(ReplayError::Empty),
-        },
-        None => Err(ReplayError::Empty),
+/// The first moment that the log tells of, and all items again.
+fn from_first_moment(
+    mut items: impl Iterator<Item = Result<Item, LogError>>,
+) -> Result<(u64, impl Iterator<Item = Result<Item, LogError>>), ReplayError> {
+    // Notes may come first; they have no time.
+    let mut read = Vec::new();
+    for item in items.by_ref() {
+        let item = item?;
+        let first_us = at_us(&item);
+        read.push(Ok(item));
+        if let Some(first_us) = first_us {
+            return Ok((first_us, read.into_iter().chain(items)));
+        }
     }
+    Err(ReplayError::Empty)
+}
+
+/// Whether a segment goes on where another ended: in between, the farm was watched.
+fn follows(last: &Opening, next: &Opening) -> bool {
+    last.epoch == next.epoch && last.segment.checked_add(1) == Some(next.segment)
 }
 
 /// The farm's clock at an item.

@@ -6,8 +6,8 @@ use starfarm_events::{Event, Held, Job, Name, Node, NodeState, Sample, Snapshot}
 use starfarm_protocol::ids::JobId;
 
 use super::ahead::Ahead;
-use super::at_us;
-use crate::{Item, NoteKind};
+use super::{at_us, follows};
+use crate::{Item, NoteKind, Opening, Utc};
 
 /// More nodes or jobs than this are no farm's: what is told of further ones is passed over.
 const KNOWN_MAX: usize = 200_000;
@@ -36,8 +36,13 @@ pub struct State {
     /// Tasks that nodes held: those of the snapshot whose results had not come, and those that the log tells of
     /// later, up to its next snapshot.
     pub held: Vec<Held>,
+    /// The scheduler was away at the moment: what is told is what it knew last.
+    pub away: bool,
     /// Something of the log could not be read.
+    pub partial: bool,
+    /// What a reader should know.
     pub notes: Vec<String>,
+    opening: Option<Opening>,
     is_over: bool,
     ahead: Ahead,
 }
@@ -47,8 +52,11 @@ impl State {
     pub fn feed(&mut self, item: &Item, end_us: u64) {
         if let Some(at_us) = at_us(item) {
             // The log is in order: nothing that comes behind a later moment is wanted, even where clocks go back.
-            self.is_over |= at_us > end_us;
-            if self.is_over {
+            if self.is_over || at_us > end_us {
+                if let (false, Item::Opened(next)) = (self.is_over, item) {
+                    self.away = self.opening.as_ref().is_some_and(|last| !follows(last, next));
+                }
+                self.is_over = true;
                 return self.ahead.feed(item, end_us);
             }
             self.told_us = self.told_us.max(at_us);
@@ -56,6 +64,7 @@ impl State {
         match item {
             Item::Opened(opening) => {
                 (self.farm, self.epoch) = (opening.farm.clone(), opening.epoch);
+                self.opening = Some(opening.clone());
             }
             Item::Snapshot(at_us, snapshot) => self.snapshot(*at_us, snapshot),
             Item::Event(at_us, event) => self.event(*at_us, event),
@@ -63,6 +72,7 @@ impl State {
             Item::Note(note) => {
                 if self.notes.len() < 40 && (!self.is_over || note.kind == NoteKind::Missing) {
                     self.notes.push(note.to_string());
+                    self.partial |= note.kind != NoteKind::TimeBack;
                 }
             }
         }
@@ -70,6 +80,13 @@ impl State {
 
     /// There is no more.
     pub(crate) fn end(&mut self, at_us: u64) {
+        let (told, end) = (Utc(self.told_us), at_us > self.told_us && !self.is_over);
+        if self.away {
+            self.notes.push(format!("the scheduler was away then: this is what it knew last, at {told}"));
+        }
+        if end {
+            self.notes.push(format!("the log ends at {told}: this is what it tells of its end"));
+        }
         self.at_us = match self.is_over {
             true => at_us,
             false => at_us.min(self.told_us),

@@ -3,7 +3,6 @@
 
 use starfarm_events::{Event, Outcome, Snapshot};
 
-use super::at_us;
 use super::bins::Axis;
 use super::jobs::Jobs;
 use super::marks::Marks;
@@ -12,6 +11,7 @@ use super::nodes::{NODES_MAX, Nodes, by_number};
 use super::report::{EpochLine, Report};
 use super::runs::Run;
 use super::series::{SERIES, Series};
+use super::{at_us, follows};
 use crate::{Item, Note, NoteKind, Opening};
 
 /// Resolution of runs of results, unless there are too many.
@@ -39,6 +39,10 @@ pub struct Timeline {
     opening: Option<Opening>,
     is_closed: bool,
     is_partial: bool,
+    /// The last segment breaks off.
+    is_cut: bool,
+    /// The end of the window was passed.
+    is_over: bool,
     epochs: Vec<EpochLine>,
     series: Series,
     nodes: Nodes,
@@ -63,6 +67,8 @@ impl Timeline {
             opening: None,
             is_closed: false,
             is_partial: false,
+            is_cut: false,
+            is_over: false,
             epochs: Vec::new(),
             series: Series::default(),
             nodes: Nodes::default(),
@@ -84,16 +90,20 @@ impl Timeline {
     /// Takes the next item.
     pub fn feed(&mut self, item: &Item) {
         let before_us = self.now_us;
-        self.is_closed = match item {
-            Item::Opened(_) => false,
-            Item::Closed(_) => true,
-            _ => self.is_closed,
-        };
+        match item {
+            // What an earlier scheduler left unsaid is a note; this one goes on.
+            Item::Opened(_) => (self.is_closed, self.is_cut) = (false, false),
+            Item::Closed(_) => self.is_closed = true,
+            _ => {}
+        }
         if let Some(at_us) = at_us(item) {
             self.last_us = self.last_us.max(at_us);
-            if self.end_us.is_some_and(|end_us| at_us > end_us) {
-                // Nothing of what comes later is wanted but when this scheduler was heard last.
-                if matches!(item, Item::Opened(_)) {
+            // The log is in order: nothing behind a later moment is wanted, even where clocks go back.
+            if self.is_over || self.end_us.is_some_and(|end_us| at_us > end_us) {
+                let is_first = !std::mem::replace(&mut self.is_over, true);
+                if let (true, Item::Opened(opening)) = (is_first, item)
+                    && !self.follows(opening)
+                {
                     self.leave(before_us);
                 }
                 return;
@@ -122,11 +132,14 @@ impl Timeline {
         self.nodes.double();
     }
 
+    /// Whether a segment goes on where the last one ended.
+    fn follows(&self, opening: &Opening) -> bool {
+        self.opening.as_ref().is_some_and(|last| follows(last, opening))
+    }
+
     fn open(&mut self, opening: &Opening, before_us: u64) {
+        let follows = self.follows(opening);
         let last = self.opening.replace(opening.clone());
-        let follows = last.as_ref().is_some_and(|last| {
-            last.epoch == opening.epoch && last.segment.checked_add(1) == Some(opening.segment)
-        });
         if !follows {
             self.leave(before_us);
             self.told_us = Some(self.now_us);
@@ -228,8 +241,11 @@ impl Timeline {
 
     fn note(&mut self, note: &Note) {
         // A log that is still written has no end yet; it is partial all the same.
-        self.is_partial |=
-            matches!(note.kind, NoteKind::Cut | NoteKind::Missing | NoteKind::Skipped | NoteKind::TimeBack);
+        match note.kind {
+            NoteKind::Cut => self.is_cut = true,
+            NoteKind::Missing | NoteKind::Skipped => self.is_partial = true,
+            NoteKind::TimeBack => {}
+        }
         match self.notes.len() < NOTES_MAX {
             true => self.notes.push(note.to_string()),
             false => self.notes_left_out += 1,
@@ -272,7 +288,7 @@ impl Timeline {
             program,
             from_us,
             to_us,
-            complete: self.is_closed && !self.is_partial && self.missing == 0,
+            complete: self.is_closed && !self.is_cut && !self.is_partial && self.missing == 0,
             notes,
             epochs: self.epochs,
             jobs: self.jobs.finish(),
@@ -302,7 +318,7 @@ impl Timeline {
             let seconds = self.nodes.least_us / 1_000_000;
             notes.push(format!("states that lasted less than {seconds} s are not drawn: there are too many"));
         }
-        if self.opening.is_some() && !self.is_closed && !self.is_partial && self.end_us.is_none() {
+        if self.opening.is_some() && !self.is_closed && !self.is_cut && self.end_us.is_none() {
             notes.push(
                 "the last segment is not closed: its scheduler still writes it, or was killed".to_owned(),
             );

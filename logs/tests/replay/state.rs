@@ -64,6 +64,8 @@ fn what_was_given_out_before_the_moment_is_known_from_when_it_came_back() {
         // Given out at 5, over at 20: in between node b held it.
         event(20, given(tasks("b", (10, 20), 1, at(5), at(20)), at(5))),
         event(21, given(tasks("b", (20, 30), 1, at(5), at(21)), at(5))),
+        // Part by part, of one task or of two: nobody can tell.
+        event(22, given(tasks("a", (40, 41), 3, at(12), at(22)), at(12))),
         // Given out at 12.
         event(22, given(tasks("a", (30, 40), 1, at(12), at(22)), at(12))),
         closed(30),
@@ -83,8 +85,8 @@ fn what_was_given_out_before_the_moment_is_known_from_when_it_came_back() {
     let a = |lo, hi, tasks| ("a".to_owned(), lo, hi, tasks);
     let b = |lo, hi, tasks| ("b".to_owned(), lo, hi, tasks);
     assert_eq!(of(3), [a(0, 10, 1)]);
-    assert_eq!(of(9), [a(0, 10, 1), a(50, 60, 1), b(10, 30, 2)]);
-    assert_eq!(of(15), [a(30, 40, 1), a(50, 60, 1), b(10, 30, 2)]);
+    assert_eq!(of(9), [a(0, 10, 1), a(50, 60, 1), b(10, 30, 1)]);
+    assert_eq!(of(15), [a(30, 41, 1), a(50, 60, 1), b(10, 30, 1)]);
     assert_eq!(of(26), [a(50, 60, 1), b(60, 70, 1)]);
 }
 
@@ -120,4 +122,28 @@ fn what_is_held_is_what_a_set_of_units_holds() {
         assert_eq!(units.into_iter().collect::<BTreeSet<_>>(), model);
         assert!(state.held.iter().all(|held| held.lo < held.hi && held.tasks > 0));
     }
+}
+
+#[test]
+fn a_moment_without_a_scheduler_is_told_as_one() {
+    let items = [
+        opened(1, 1, 0),
+        snapshot(0, &["a"]),
+        closed(50),
+        opened(1, 2, 60),
+        snapshot(60, &["a"]),
+        closed(100),
+        opened(2, 1, 200),
+        snapshot(200, &["a"]),
+        closed(300),
+    ];
+    let of = |seconds| {
+        let state = state_of(&items, seconds);
+        (state.away, state.notes.join(" "))
+    };
+    assert_eq!([of(10), of(55), of(250), of(300)], [0; 4].map(|_| (false, String::new())));
+    let (away, note) = of(150);
+    assert!(away && note.contains("was away then") && note.contains("12:01:40"), "{note}");
+    let (away, note) = of(900);
+    assert!(!away && note.contains("the log ends at 2026-11-21T12:05:00"), "{note}");
 }

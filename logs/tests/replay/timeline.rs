@@ -62,6 +62,8 @@ fn a_window_is_a_report_of_its_own() {
     assert_eq!((b.results, report.from_us, report.to_us), (0, at(110), at(400)));
     assert!(report.complete, "a part of a complete log");
     assert!(!report.marks.iter().any(|mark| mark.kind == "node_suspect"), "that was before");
+    let early = Window { from: Some(Moment::At(1)), to: None };
+    assert_eq!(replayed(&killed(), early).from_us, at(0), "before the log there is nothing to draw");
     let late = Window { from: Some(Moment::After(3_600 * SECOND_US)), to: None };
     assert!(
         replay(killed().into_iter().map(Ok), late)
@@ -310,4 +312,26 @@ fn slots_are_busy_of_the_time_that_they_had() {
     assert!((a.utilisation() - 0.6).abs() < 0.01, "{}", a.utilisation());
     let bin = (50 * SECOND_US / report.axis.width_us) as usize;
     assert!((a.busy_bins()[bin] / a.room_bins()[bin] - 1.0).abs() < 0.01, "of the slots that it had then");
+}
+
+#[test]
+fn a_window_ends_where_another_segment_goes_on() {
+    let mut items = vec![opened(1, 1, 0), snapshot(0, &["a"])];
+    items.extend([event(50, state("a", NodeState::Up)), closed(50), opened(1, 2, 100), closed(200)]);
+    let window = Window { from: None, to: Some(Moment::At(at(90))) };
+    assert_eq!(replayed(&items, window).nodes[0].changes(), [(at(0), UP)]);
+    items[4] = opened(2, 1, 100);
+    assert_eq!(replayed(&items, window).nodes[0].changes(), [(at(0), UP), (at(50), Shown::Unknown)]);
+}
+
+#[test]
+fn a_log_may_begin_with_notes() {
+    let place = Place { file: "x.xml".into(), line: 0, offset: 0 };
+    let note = Item::Note(Note { kind: NoteKind::Cut, place, what: "the log ends before it begins".into() });
+    let items: Vec<Item> = [note.clone()].into_iter().chain(killed()).collect();
+    let report = replayed(&items, Window::default());
+    assert_eq!((report.from_us, report.to_us), (at(0), at(600)));
+    assert!(report.complete && report.notes.len() == 1, "a later scheduler closed its log");
+    let empty = replay([Ok(note)].into_iter(), Window::default());
+    assert!(matches!(empty, Err(ReplayError::Empty)));
 }

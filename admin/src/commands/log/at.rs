@@ -108,7 +108,7 @@ fn node_table(state: &State) -> Option<Table> {
     for node in state.nodes.values() {
         table.push(vec![
             Cell::new(&node.node),
-            Cell::state(node.state.word()),
+            Cell::state(if state.away { "unknown" } else { node.state.word() }),
             Cell::new(node.idle.map_or("-", |reason| reason.word())),
             Cell::new(node.slots.to_string()),
             Cell::new(human::count(node.power)),
@@ -137,7 +137,7 @@ fn held_table(state: &State) -> Option<Table> {
         right("job"),
         right("from unit"),
         right("to unit"),
-        right("tasks"),
+        right("tasks at least"),
         right("offered"),
         right("oldest"),
     ]);
@@ -165,7 +165,8 @@ impl Serialize for At<'_> {
         map.serialize_entry("epoch", &state.epoch)?;
         map.serialize_entry("snapshot", &state.snapshot_us.map(|us| Utc(us).to_string()))?;
         map.serialize_entry("figures_of", &Utc(state.sample_us).to_string())?;
-        map.serialize_entry("complete", &state.notes.is_empty())?;
+        map.serialize_entry("complete", &!state.partial)?;
+        map.serialize_entry("scheduler_away", &state.away)?;
         map.serialize_entry("figures", &Fields(&state.sample))?;
         map.serialize_entry("jobs", &all(state.jobs.values()))?;
         map.serialize_entry("nodes", &all(state.nodes.values()))?;
