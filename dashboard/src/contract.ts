@@ -33,12 +33,15 @@ export interface JobMeta {
   ended_us: number | null;
   states: [number, string][];
   results: number;
+  /** Of its results. */
   durations: { from_us: number[]; counts: number[] };
+  median_us: number | null;
   certificate: Record<string, Field> | null;
 }
 
 export interface NodeMeta {
   node: string;
+  /** The most that it had. */
   slots: number;
   system: string | null;
   cpu: string | null;
@@ -49,10 +52,18 @@ export interface NodeMeta {
   results: number;
   tasks_done: number;
   units_done: string;
+  /** Time that its slots computed, of the time that they had: while it was up, suspect or draining. */
   busy_us: number;
+  slots_us: number;
+  utilisation: number;
+  /** How long the log tells of it; the sum of the five states below. */
+  known_us: number;
   up_us: number;
+  /** Parts of `up_us`, by reason. */
   idle_us: Record<string, number>;
   suspect_us: number;
+  draining_us: number;
+  quarantined_us: number;
   lost_us: number;
   times_lost: number;
   resent: number;
@@ -90,8 +101,12 @@ export interface Meta {
   states: string[];
   outcomes: string[];
   epochs: Epoch[];
+  /** Of all nodes, also of those without a row; absent where every node has one. */
+  totals?: { nodes: number; slots: number; results: number };
   jobs: JobMeta[];
+  jobs_left_out?: number;
   nodes: NodeMeta[];
+  nodes_left_out?: number;
   marks: Mark[];
   marks_left_out: number;
   bins: Bins;

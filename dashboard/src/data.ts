@@ -140,10 +140,20 @@ export class Report {
     return this.meta.states[code] ?? "unknown";
   }
 
-  /** Share of its slots' time that `node` computed while it was up: 0..1; not a number where nobody knows. */
-  utilisation(node: NodeMeta): number {
-    const room = node.up_us * node.slots;
-    return room > 0 ? Math.min(1, node.busy_us / room) : NaN;
+  /** Of all nodes, also of those without a row. */
+  get totals(): { nodes: number; slots: number; results: number } {
+    const sum = (of: (node: NodeMeta) => number) => this.nodes.reduce((all, node) => all + of(node), 0);
+    return this.meta.totals ?? { nodes: this.nodes.length, slots: sum(({ slots }) => slots), results: sum(({ results }) => results) };
+  }
+
+  /** Jobs that have no row. */
+  get jobsLeftOut(): number {
+    return this.meta.jobs_left_out ?? 0;
+  }
+
+  /** How many jobs the log tells of; 0 stands for those that there is no room for. */
+  get jobsAll(): number {
+    return this.jobs.filter(({ job }) => job !== 0).length + this.jobsLeftOut;
   }
 
   /** How long a bar is, about: of a task, or of the many short ones that are one run; the span where there is none. */

@@ -1,6 +1,6 @@
 // The head of the page: which farm, when, and how it ended, in a few lines.
 
-import type { NodeMeta } from "./contract";
+import type { Meta } from "./contract";
 import type { Report } from "./data";
 import { h } from "./dom";
 import { count, duration, many, moment, percent, plain } from "./format";
@@ -9,33 +9,37 @@ import type { View } from "./view";
 /** What became of the jobs, in one line. */
 export function verdicts(report: Report): string {
   const counts = new Map<string, number>();
-  for (const { certificate } of report.jobs) {
+  for (const { job, certificate } of report.jobs) {
+    // It stands for those that there is no room for.
+    if (job === 0) continue;
     const word = certificate ? plain(String(certificate.verdict)) : "not ended";
     counts.set(word, (counts.get(word) ?? 0) + 1);
   }
+  if (report.jobsLeftOut > 0) counts.set("left out here", report.jobsLeftOut);
   return counts.size === 0 ? "no jobs" : [...counts].map(([word, n]) => `${count(n)} ${word}`).join(", ");
 }
 
-/** The farm's utilisation: computing time of what slots had while their nodes were up. */
+/** The farm's utilisation: computing time, of the time of all slots while their nodes could compute. */
 export function utilisation(report: Report): number {
-  const room = (node: NodeMeta) => node.up_us * node.slots;
-  // A node computes while it is lost, too: that is beyond its room.
-  const busy = report.nodes.reduce((sum, node) => sum + Math.min(node.busy_us, room(node)), 0);
-  return busy / report.nodes.reduce((sum, node) => sum + room(node), 0);
+  const busy = report.nodes.reduce((sum, node) => sum + node.busy_us, 0);
+  return busy / report.nodes.reduce((sum, node) => sum + node.slots_us, 0);
+}
+
+/** What must be known of the log before one reads on. */
+export function notes({ complete, notes }: Pick<Meta, "complete" | "notes">): string[] {
+  return complete ? notes : ["The log does not reach the end of the run: what follows shows the part that it holds.", ...notes];
 }
 
 function facts(report: Report): [string, string][] {
-  const { nodes, jobs } = report;
-  const slots = nodes.reduce((sum, node) => sum + node.slots, 0);
-  const results = nodes.reduce((sum, node) => sum + node.results, 0);
+  const { nodes, totals } = report;
   const lost = nodes.filter((node) => node.times_lost > 0).length;
   return [
-    ["nodes", slots > 0 ? `${count(nodes.length)} with ${many(slots, "slot")}` : count(nodes.length)],
+    ["nodes", totals.slots > 0 ? `${count(totals.nodes)} with ${many(totals.slots, "slot")}` : count(totals.nodes)],
     ["lost at some time", many(lost, "node")],
     ["utilisation", percent(utilisation(report))],
-    ["results", count(results)],
+    ["results", count(totals.results)],
     ["sent again", many(nodes.reduce((sum, node) => sum + node.resent, 0), "task")],
-    [`${many(jobs.length, "job")}, by certificate`, verdicts(report)],
+    [`${many(report.jobsAll, "job")}, by certificate`, verdicts(report)],
   ];
 }
 
@@ -48,12 +52,11 @@ export function head(report: Report, view: View): HTMLElement {
   };
   say();
   view.listen((changes) => changes.has("clock") && say());
-  const notes = meta.notes.length > 0 || !meta.complete;
-  const first = meta.complete ? [] : ["The log does not reach the end of the run: what follows shows the part that it holds."];
+  const said = notes(meta);
   return h("header", {},
     h("div", { class: "title" },
       h("h1", {}, "Farm ", h("code", { title: meta.farm }, meta.farm.length > 16 ? `${meta.farm.slice(0, 12)}…` : meta.farm)),
       range),
-    notes && h("ul", { class: "notes", role: "note" }, ...[...first, ...meta.notes].map((note) => h("li", {}, note))),
+    said.length > 0 && h("ul", { class: "notes", role: "note" }, ...said.map((note) => h("li", {}, note))),
     h("dl", { class: "facts" }, ...facts(report).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))));
 }

@@ -1,10 +1,10 @@
-// Jobs: each with its states over time, how long its tasks took, and its certificate.
+// Jobs: each with its states over time, how long its results took, and its certificate.
 
 import type { Colours } from "./colours";
 import type { Field, JobMeta } from "./contract";
 import type { Report } from "./data";
 import { h, lazyDetails, section, table } from "./dom";
-import { count, duration, jobName, moment, percent, plain } from "./format";
+import { count, duration, jobName, many, moment, percent, plain } from "./format";
 import type { View } from "./view";
 
 const SHOWN_FIRST = 30;
@@ -32,22 +32,22 @@ function strip(report: Report, colours: Colours, job: JobMeta): HTMLElement {
   return made;
 }
 
-/** How many tasks took how long: one bar for each doubling of the time. */
+/** How many results took how long: one bar for each doubling of the time. */
 function histogram(job: JobMeta): HTMLElement {
   const { from_us: edges, counts } = job.durations;
   const most = Math.max(1, ...counts);
   const total = counts.reduce((sum, n) => sum + n, 0);
-  if (total === 0) return h("p", { class: "caption" }, "No task of it was over.");
+  if (total === 0) return h("p", { class: "caption" }, "No result of it came.");
   const bars = counts.map((n, i) => {
     const fill = h("i", {});
     fill.style.height = `${n === 0 ? 0 : Math.max(1, (n / most) * 100)}%`;
-    return h("div", { class: "bin", title: `${duration(edges[i])} to ${duration(edges[i] * 2)}: ${count(n)} tasks` }, fill, h("span", {}, duration(edges[i])));
+    return h("div", { class: "bin", title: `${duration(edges[i])} to ${duration(edges[i] * 2)}: ${many(n, "result")}` }, fill, h("span", {}, duration(edges[i])));
   });
   const peak = counts.indexOf(most);
-  const label = `Durations of ${count(total)} tasks, most of them from ${duration(edges[peak])} to ${duration(edges[peak] * 2)}`;
-  const text = lazyDetails("Durations as a table", () => table(label, ["from", "to", "tasks", "share"],
+  const label = `Durations of ${many(total, "result")}, most of them from ${duration(edges[peak])} to ${duration(edges[peak] * 2)}`;
+  const text = lazyDetails("Durations as a table", () => table(label, ["from", "to", "results", "share"],
     counts.map((n, i) => [duration(edges[i]), duration(edges[i] * 2), count(n), percent(n / total)])));
-  return h("figure", {}, h("figcaption", {}, h("h4", {}, "How long tasks took"), h("p", { class: "caption" }, `${label}. Each bar is twice as long a time as the one before.`)),
+  return h("figure", {}, h("figcaption", {}, h("h4", {}, "How long results took to compute"), h("p", { class: "caption" }, `${label}. Each bar is twice as long a time as the one before.`)),
     h("div", { class: "histogram", role: "img", "aria-label": label }, ...bars), text.element);
 }
 
@@ -114,6 +114,7 @@ function body(report: Report, view: View, job: JobMeta): HTMLElement {
     ["abandoned", count(job.abandoned)],
     ["hits", count(job.hits)],
     ["results", count(job.results)],
+    ["median duration of a result", job.median_us === null ? "–" : duration(job.median_us)],
   ];
   return h("div", { class: "job" },
     h("dl", { class: "facts" }, ...facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
@@ -146,6 +147,20 @@ function card(report: Report, colours: Colours, view: View, job: JobMeta, zoom: 
   return made;
 }
 
+/** What the colours of the strips mean. */
+function key(report: Report, colours: Colours, view: View): HTMLElement {
+  const words = new Set(report.jobs.flatMap(({ states }) => states.map(([, word]) => word)));
+  const made = h("ul", { class: "keys", "aria-label": "Colours of jobs' states" });
+  const paint = () => made.replaceChildren(...[...words].map((word) => {
+    const face = h("i", {});
+    face.style.background = colours.ofWord(word);
+    return h("li", {}, face, plain(word));
+  }));
+  paint();
+  view.listen((changes) => changes.has("theme") && paint());
+  return made;
+}
+
 /** The section; `zoom` shows a job's time. */
 export function jobsSection(report: Report, colours: Colours, view: View, zoom: (job: number) => void): HTMLElement {
   const list = h("div", {});
@@ -158,5 +173,8 @@ export function jobsSection(report: Report, colours: Colours, view: View, zoom: 
     more.remove();
     list.append(...cards(SHOWN_FIRST, report.jobs.length));
   } }, `show ${count(left)} more`);
-  return section("Jobs", "Each with its states over the whole run. Open one for its figures, the durations of its tasks and its certificate.", list, left > 0 && more);
+  const out = report.jobsLeftOut;
+  const rest = out > 0 ? ` There is no room for ${many(out, "more job")}.` : "";
+  return section("Jobs", `Each with its states over the whole run. Open one for its figures, the durations of its results and its certificate.${rest}`,
+    key(report, colours, view), list, left > 0 && more);
 }

@@ -14,11 +14,11 @@ import { Timeline } from "./timeline/timeline";
 import { View } from "./view";
 import { summary, wordsSection } from "./words";
 
-const HELP = "Wheel or pinch zooms around the pointer, dragging moves, shift and dragging measures. On the keyboard: + and - zoom, arrows move and pick a row, 0 shows all, [ and ] change the height of rows, r measures, / searches, n and N go to the next and the one before.";
+const HELP = "Wheel or pinch zooms around the pointer, dragging moves, shift and dragging measures. On the keyboard: + and - zoom, arrows move and pick a row, 0 shows all, [ and ] change the height of rows, r measures (then left and right move the end, with shift the beginning), / searches, n and N go to the next and the one before.";
 
 function timelineSection(report: Report, timeline: Timeline, view: View): HTMLElement {
-  const grain = report.meta.grain_us > 1000 ? ` Times of single tasks are known to ${duration(report.meta.grain_us)}.` : "";
-  const caption = `Each row is a node, from left to right goes time. The fuller the green, the more of its slots compute; zoom in far enough and each task has a bar.${grain}`;
+  const grain = report.meta.grain_us > 1000 ? ` Times of single results are known to ${duration(report.meta.grain_us)}.` : "";
+  const caption = `Each row is a node, from left to right goes time. The fuller the green, the more of its slots compute; zoom in far enough and each result has a bar.${grain}`;
   timeline.describe(summary(report));
   const help = h("details", { class: "help" }, h("summary", {}, "keys and gestures"), h("p", { id: "timeline-help" }, HELP));
   return section("Nodes over time", caption, timeline.element, wordsSection(report, view), help);

@@ -4,7 +4,7 @@ import { type Colours } from "./colours";
 import type { NodeMeta } from "./contract";
 import type { Report } from "./data";
 import { h, section } from "./dom";
-import { bytes, count, duration, percent, plain } from "./format";
+import { bytes, count, duration, many, percent, plain } from "./format";
 import { Grid, type Column } from "./grid";
 import { byName } from "./search";
 import type { View } from "./view";
@@ -15,18 +15,30 @@ interface Part {
   colour: () => string;
 }
 
-/** How a node's time from its joining on went, in the order of its bar. */
+/**
+ * Time that a node was up and had tasks, parted into what its slots computed and what they waited. Busy time is known of
+ * all states together in which it can compute: it is shared out by how long each was.
+ */
+export function computed(node: NodeMeta): { busy: number; waits: number } {
+  const has = Math.max(0, node.up_us - idle(node));
+  const withTasks = has + node.suspect_us + node.draining_us;
+  const able = node.up_us + node.suspect_us + node.draining_us;
+  const busy = withTasks > 0 ? has * Math.min(1, (node.utilisation * able) / withTasks) : 0;
+  return { busy, waits: has - busy };
+}
+
+/** How a node's time went, as far as the log tells of it, in the order of its bar. */
 function parts(node: NodeMeta, colours: Colours): Part[] {
-  const idle = Object.entries(node.idle_us);
-  const idleAll = idle.reduce((sum, [, us]) => sum + us, 0);
-  // Busy is computing time of slots; a bar is of the node's time.
-  const busy = node.slots > 0 ? Math.min(node.busy_us / node.slots, Math.max(0, node.up_us - idleAll)) : 0;
+  const { busy, waits } = computed(node);
+  const state = (text: string, us: number): Part => ({ text, us, colour: () => colours.ofWord(text) });
   return [
     { text: "computes", us: busy, colour: () => colours.ofWord("busy") },
-    { text: "has tasks, slots wait", us: Math.max(0, node.up_us - idleAll - busy), colour: () => colours.ofBetween() },
-    ...idle.map(([reason, us]) => ({ text: `idle: ${plain(reason)}`, us, colour: () => colours.ofIdle(reason) })),
-    { text: "suspect", us: node.suspect_us, colour: () => colours.ofWord("suspect") },
-    { text: "lost", us: node.lost_us, colour: () => colours.ofWord("lost") },
+    { text: "has tasks, slots wait", us: waits, colour: () => colours.ofBetween() },
+    ...Object.entries(node.idle_us).map(([reason, us]) => ({ text: `idle: ${plain(reason)}`, us, colour: () => colours.ofIdle(reason) })),
+    state("suspect", node.suspect_us),
+    state("draining", node.draining_us),
+    state("quarantined", node.quarantined_us),
+    state("lost", node.lost_us),
   ];
 }
 
@@ -57,15 +69,15 @@ export function measured(text: string, share: number): HTMLElement {
 }
 
 function columns(report: Report, colours: Colours, view: View): Column<NodeMeta>[] {
-  const most = Math.max(1, ...report.nodes.map((node) => node.tasks_done));
+  const most = Math.max(1, ...report.nodes.map((node) => node.results));
   const number = (title: string, of: (node: NodeMeta) => number, text: (node: NodeMeta) => string, help?: string): Column<NodeMeta> =>
     ({ title, key: of, cell: text, number: true, help });
   return [
     { title: "node", cell: (node) => node.node, key: (node) => node.node },
     number("slots", (node) => node.slots, (node) => (node.slots > 0 ? count(node.slots) : "–")),
-    { ...number("tasks", (node) => node.tasks_done, () => ""), cell: (node) => measured(count(node.tasks_done), node.tasks_done / most) },
+    { ...number("results", (node) => node.results, () => ""), cell: (node) => measured(count(node.results), node.results / most) },
     number("units", (node) => Number(node.units_done), (node) => count(node.units_done)),
-    number("utilisation", (node) => report.utilisation(node) || 0, (node) => percent(report.utilisation(node)), "Computing time, of the time of its slots while it was up"),
+    number("utilisation", (node) => node.utilisation, (node) => percent(node.utilisation), "Computing time, of the time of its slots while it was up, suspect or draining"),
     { title: "how its time went", cell: (node) => bar(parts(node, colours), view) },
     number("idle", (node) => idle(node), (node) => duration(idle(node)), "Up, and without a task"),
     number("times lost", (node) => node.times_lost, (node) => count(node.times_lost)),
@@ -113,7 +125,9 @@ export function nodesSection(report: Report, colours: Colours, view: View, pick:
   const press = (node: NodeMeta) => pick(report.nodeIndex(node.node));
   const grid = new Grid("Nodes, one a line", columns(report, colours, view), press, byName);
   grid.set([...report.nodes].sort((a, b) => byName(a.node, b.node)));
+  const left = report.meta.nodes_left_out ?? 0;
+  const rest = left > 0 ? ` There is no room for the rows of ${many(left, "more node")}.` : "";
   return section("Node by node",
-    "How the time of all nodes went, from when each joined on; then each by itself. Press a head to sort, a name to see it on the timeline.",
+    `How the time of all nodes went, as far as the log tells of each; then each by itself. Press a head to sort, a name to see it on the timeline.${rest}`,
     total(report, colours, view), grid.element);
 }

@@ -24,8 +24,8 @@ export function statesAt(report: Report, t: number): Map<string, number[]> {
 /** The picture in a sentence. */
 export function summary(report: Report): string {
   const lost = report.nodes.filter((node) => node.times_lost > 0).length;
-  const jobs = many(report.jobs.length, "job");
-  return `States of ${many(report.nodes.length, "node")} over ${duration(report.span)} with ${jobs}: ${many(lost, "node")} lost at some time.`;
+  const jobs = many(report.jobsAll, "job");
+  return `States of ${many(report.totals.nodes, "node")} over ${duration(report.span)} with ${jobs}: ${many(lost, "node")} lost at some time.`;
 }
 
 function nodeStates(report: Report, view: View, node: number): HTMLElement {

@@ -211,11 +211,15 @@ function nodeMeta(name: string, index: number, wishes: Wishes, changes: Change[]
   const idle = Object.fromEntries(Object.entries(sums).filter(([word]) => word.startsWith("idle")).map(([word, us]) => [word.slice(5), us]));
   const busy = tasks.reduce((sum, task) => sum + task.ended - task.begun, 0);
   const lost = changes.filter(([, word]) => word === "lost").length;
+  const state = (word: string) => sums[word] ?? 0;
+  const up = state("up") + Object.values(idle).reduce((a, b) => a + b, 0);
+  const able = wishes.slots * (up + state("suspect") + state("draining"));
   return {
     node: name, slots: wishes.slots, system: `${name} Linux 6.1`, cpu: index % 3 ? "Core i5-9500" : "Ryzen 7 5700G", cores: 6, memory_bytes: 16 * 2 ** 30,
     accelerators: index % 9 ? "" : "1 x GeForce GTX 1660", joined_us: FROM_US + changes[0][0], results: tasks.length, tasks_done: tasks.length,
-    units_done: String(tasks.length * 1_000_003), busy_us: busy, up_us: (sums.up ?? 0) + Object.values(idle).reduce((a, b) => a + b, 0), idle_us: idle,
-    suspect_us: sums.suspect ?? 0, lost_us: sums.lost ?? 0, times_lost: lost, resent: lost * 3, speed_ups: Math.floor(tasks.length / 20), slow_downs: Math.floor(tasks.length / 31),
+    units_done: String(tasks.length * 1_000_003), busy_us: busy, slots_us: able, utilisation: able > 0 ? busy / able : 0,
+    known_us: up + ["suspect", "draining", "quarantined", "lost"].reduce((sum, word) => sum + state(word), 0), up_us: up, idle_us: idle,
+    suspect_us: state("suspect"), draining_us: state("draining"), quarantined_us: state("quarantined"), lost_us: state("lost"), times_lost: lost, resent: lost * 3, speed_ups: Math.floor(tasks.length / 20), slow_downs: Math.floor(tasks.length / 31),
   };
 }
 
@@ -235,7 +239,7 @@ function jobMeta(index: number, [from, to]: [number, number], tasks: number, wis
   return {
     job: index + 1, name: ["mersenne", "sweep of seeds", "collatz"][index % 3], user: "ada", units, done: cut ? "0" : units, failed: "0", abandoned: "0", hits: 2,
     submitted_us: submitted, started_us: FROM_US + Math.round(from), ended_us: ended, states, results: tasks,
-    durations: { from_us: edges, counts: [2, 9, 41, 300, Math.floor(tasks * 0.46), Math.floor(tasks * 0.53), 120, 3] }, certificate: cut ? null : certificate,
+    durations: { from_us: edges, counts: [2, 9, 41, 300, Math.floor(tasks * 0.46), Math.floor(tasks * 0.53), 120, 3] }, median_us: wishes.taskUs, certificate: cut ? null : certificate,
   };
 }
 

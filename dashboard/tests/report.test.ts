@@ -2,12 +2,15 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Report } from "../src/data";
 import { bytes, count, duration, moment, percent, short, US, UTC } from "../src/format";
-import { utilisation, verdicts } from "../src/head";
+import { notes, utilisation, verdicts } from "../src/head";
 import { certificateLines } from "../src/jobs";
 import { filter } from "../src/marks";
+import { computed } from "../src/nodes";
 import { search } from "../src/search";
-import { statesAt } from "../src/words";
+import { statesAt, summary } from "../src/words";
 import { Rows } from "../src/timeline/rows";
+import { moved } from "../src/timeline/ruler";
+import { topFor } from "../src/timeline/tooltip";
 import type { Mark } from "../src/contract";
 import { groupText } from "../src/timeline/bands";
 import { fill, KILLED, makeFarm, FROM_US } from "./fixture";
@@ -86,7 +89,7 @@ test("rows are ordered by name as people count, by time lost, by load", () => {
   rows.sort("lost");
   assert.equal(names()[0], KILLED.node);
   rows.sort("busy");
-  const loads = rows.nodes.map((node) => report.utilisation(report.nodes[node]));
+  const loads = rows.nodes.map((node) => report.nodes[node].utilisation);
   assert.deepEqual(loads, [...loads].sort((a, b) => b - a));
   assert.ok(rows.nodes.every((node, row) => rows.place[node] === row));
 });
@@ -114,19 +117,68 @@ test("marks that stand together are told by the worst of them", () => {
   assert.equal(groupText([mark("node_lost"), mark("node_lost")]), "2 × node lost");
 });
 
-test("a farm is no busier than its slots, though nodes compute while they are lost", () => {
-  const report = open((farm) => farm.meta.nodes.forEach((node) => (node.busy_us = node.up_us * node.slots * 1.01)));
-  assert.equal(utilisation(report), 1);
-  report.nodes.forEach((node) => (node.busy_us = (node.up_us * node.slots) / 4));
-  assert.equal(utilisation(report), 0.25);
-  report.nodes.forEach((node) => (node.slots = 0));
+test("a farm's utilisation is that of all slot time, whichever node had it", () => {
+  const report = open();
+  report.nodes.forEach((node, i) => Object.assign(node, i === 0 ? { busy_us: 900e6, slots_us: 1000e6 } : { busy_us: 0, slots_us: 100e6 }));
+  assert.equal(utilisation(report), 900 / 2100);
+  report.nodes.forEach((node) => (node.slots_us = node.busy_us = 0));
   assert.equal(percent(utilisation(report)), "–");
+});
+
+test("a node that computed to its end while it drained was not the busier before", () => {
+  const node = { ...open().nodes[0], up_us: 400, idle_us: { no_job: 100 }, suspect_us: 0, draining_us: 100, slots_us: 1000, busy_us: 400, utilisation: 0.4 };
+  // Half of 400 us with tasks on two slots, and of these three quarters before it drained.
+  assert.deepEqual(computed(node), { busy: 150, waits: 150 });
+  assert.deepEqual(computed({ ...node, utilisation: 1 }), { busy: 300, waits: 0 });
+  assert.deepEqual(computed({ ...node, up_us: 100, draining_us: 0, utilisation: 0 }), { busy: 0, waits: 0 });
+});
+
+test("the parts of every node's time are the whole that the log tells of", () => {
+  for (const node of open().nodes) {
+    const idle = Object.values(node.idle_us).reduce((sum, us) => sum + us, 0);
+    const { busy, waits } = computed(node);
+    const all = busy + waits + idle + node.suspect_us + node.draining_us + node.quarantined_us + node.lost_us;
+    assert.ok(Math.abs(all - node.known_us) < 1, `${node.node}: ${all} of ${node.known_us}`);
+  }
+});
+
+test("a log that was closed at its end has no banner, only its notes", () => {
+  assert.deepEqual(notes({ complete: true, notes: [] }), []);
+  assert.deepEqual(notes({ complete: true, notes: ["epoch 1 was cut"] }), ["epoch 1 was cut"]);
+  const cut = notes({ complete: false, notes: ["segment 7 was cut"] });
+  assert.match(cut[0], /does not reach the end/);
+  assert.deepEqual(cut.slice(1), ["segment 7 was cut"]);
+});
+
+test("a tooltip is below the pointer, above it near the screen's end, and never above the screen", () => {
+  assert.equal(topFor(60, 80, 200, 900), 76);
+  assert.equal(topFor(60, 80, 790, 900), -30);
+  assert.equal(topFor(60, 80, 10, 140), 76);
+});
+
+test("an arrow key moves one end of what is measured, and no further than the run", () => {
+  assert.deepEqual(moved([100, 100], "to", 30, 1000), [100, 130]);
+  assert.deepEqual(moved([100, 130], "from", -150, 1000), [0, 130]);
+  assert.deepEqual(moved([100, 990], "to", 30, 1000), [100, 1000]);
 });
 
 test("the verdict counts every job once", () => {
   assert.equal(verdicts(open()), "2 complete");
   assert.equal(verdicts(open((farm) => (farm.meta.jobs[1].certificate = null))), "1 complete, 1 not ended");
   assert.equal(verdicts(open((farm) => (farm.meta.jobs = []))), "no jobs");
+  const many = open((farm) => {
+    farm.meta.jobs.push({ ...farm.meta.jobs[1], job: 0, certificate: null });
+    farm.meta.jobs_left_out = 40;
+  });
+  assert.deepEqual([verdicts(many), many.jobsAll], ["2 complete, 40 left out here", 42]);
+});
+
+test("the head counts all nodes, though only some have rows", () => {
+  const few = open();
+  assert.deepEqual([few.totals.nodes, few.totals.slots], [12, 24]);
+  const many = open((farm) => (farm.meta.totals = { nodes: 5000, slots: 10_000, results: 7 }));
+  assert.deepEqual(many.totals, { nodes: 5000, slots: 10_000, results: 7 });
+  assert.match(summary(many), /^States of 5\u202f000 nodes/);
 });
 
 test("text of a log cannot end the element that holds it", () => {

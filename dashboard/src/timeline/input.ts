@@ -20,7 +20,8 @@ export interface Hands {
   measure(from: number, to: number): void;
   /** Whether dragging measures without the shift key. */
   rulerOn(): boolean;
-  key(key: string): boolean;
+  /** Whether `key` was one that means something here; asked before the keys that move the window. */
+  key(key: string, shift: boolean): boolean;
 }
 
 interface Press {
@@ -68,7 +69,7 @@ export function listen(hands: Hands): void {
   canvas.addEventListener("dblclick", (event) => hands.view.zoom(0.25, hands.plane.t(place(event).x)));
   canvas.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (keys(hands, event.key) || hands.key(event.key)) event.preventDefault();
+    if (hands.key(event.key, event.shiftKey) || keys(hands, event.key)) event.preventDefault();
   });
 }
 

@@ -121,7 +121,7 @@ export class Painter {
       pen.fillStyle = this.colours.ofTask(outcomes[tasks.tag[i] % 8] ?? "", job);
       pen.fillRect(a, y, wide, Math.max(1, lane - gap));
       if (lane < WORDS_PX || wide < 50) continue;
-      const what = tasks.results[i] === 1 ? duration(tasks.ended[i] - tasks.begun[i]) : many(tasks.results[i], "task");
+      const what = tasks.results[i] === 1 ? duration(tasks.ended[i] - tasks.begun[i]) : many(tasks.results[i], "result");
       const text = `${jobName(this.report.jobs[job])} · ${what}`;
       if (pen.measureText(text).width > wide - 8) continue;
       pen.fillStyle = "#fff";
@@ -154,7 +154,7 @@ export class Painter {
       pen.fillText(cut(pen, this.report.nodes[node].node, plane.margins.left - 10), plane.margins.left - 6, y);
       if (every > 1) return;
       pen.textAlign = "left";
-      pen.fillText(percent(this.report.utilisation(this.report.nodes[node])), right + 5, y);
+      pen.fillText(percent(this.report.nodes[node].utilisation), right + 5, y);
     });
     this.picked(pen, plane, nodes, top);
   }

@@ -31,7 +31,7 @@ export class Rows {
     const keys: Record<Order, (i: number) => number> = {
       name: () => 0,
       lost: (i) => -nodes[i].lost_us,
-      busy: (i) => -(this.report.utilisation(nodes[i]) || 0),
+      busy: (i) => -nodes[i].utilisation,
       joined: (i) => nodes[i].joined_us,
     };
     const key = keys[order];

@@ -4,7 +4,7 @@
 import { classOf, type Class, type Colours } from "../colours";
 import type { Report } from "../data";
 import { button, h } from "../dom";
-import { duration, plain } from "../format";
+import { plain } from "../format";
 import { TaskStore } from "../tasks";
 import { roundStep } from "../ticks";
 import type { Change, View } from "../view";
@@ -14,6 +14,7 @@ import { listen } from "./input";
 import { Overview } from "./overview";
 import { Painter } from "./paint";
 import { ORDERS, Rows, type Order } from "./rows";
+import { Ruler } from "./ruler";
 import { nodeLines, taskLines, Tooltip } from "./tooltip";
 
 /** Words for the legend; `gone` needs none: there is nothing. */
@@ -35,7 +36,7 @@ export class Timeline {
   private readonly spacer = h("div", {});
   private readonly scroller = h("div", { class: "scroller" }, this.canvas, this.spacer);
   private readonly line = h("div", { class: "cursor", hidden: true });
-  private readonly ruler = h("div", { class: "ruler", hidden: true });
+  private readonly ruler: Ruler;
   private readonly tooltip = new Tooltip();
   private readonly overview: Overview;
   private readonly bands: Bands;
@@ -43,8 +44,6 @@ export class Timeline {
   private readonly store: TaskStore;
   private readonly barsKey = h("span", { class: "bars-key" });
   private readonly said = h("output", { class: "said", "aria-live": "polite" });
-  private measured: [number, number] | null = null;
-  private rulerOn = false;
   /** Where the pointer is. */
   private pointer: { x: number; y: number } | null = null;
   private scheduled = false;
@@ -56,11 +55,12 @@ export class Timeline {
   ) {
     this.plane = new Plane(view);
     this.rows = new Rows(report);
+    this.ruler = new Ruler(view, this.plane, (text) => (this.said.textContent = text));
     this.store = new TaskStore(report, () => view.tell("tasks"));
     this.bands = new Bands(report, view, colours);
     this.painter = new Painter(report, view, colours, this.store, this.rows);
     this.overview = new Overview(report, view, colours);
-    const stage = h("div", { class: "stage" }, this.scroller, this.line, this.ruler, this.tooltip.element);
+    const stage = h("div", { class: "stage" }, this.scroller, this.line, this.ruler.element, this.tooltip.element);
     this.element = h("div", { class: "timeline" }, h("div", { class: "tools" }, this.controls(), this.legend()), this.overview.element, stage,
       h("div", { class: "foot" }, this.said, this.barsKey));
     this.fillBarsKey();
@@ -72,8 +72,8 @@ export class Timeline {
       hover: (at) => this.hover(at),
       click: (at) => this.click(at),
       measure: (from, to) => this.measure(from, to),
-      rulerOn: () => this.rulerOn,
-      key: (key) => this.key(key),
+      rulerOn: () => this.ruler.on,
+      key: (key, shift) => this.key(key, shift),
     });
     this.scroller.addEventListener("scroll", () => this.soon());
     view.listen((changes) => this.changed(changes));
@@ -102,7 +102,7 @@ export class Timeline {
     // What was under the pointer has moved away, or more is known of it.
     if (changes.has("window") || (changes.has("tasks") && this.pointer)) this.hover(this.pointer);
     this.cursorLine();
-    this.rulerBox();
+    this.ruler.draw();
     if (changes.has("picked")) this.say();
   }
 
@@ -223,19 +223,8 @@ export class Timeline {
   }
 
   private measure(from: number, to: number): void {
-    this.measured = [Math.min(from, to), Math.max(from, to)];
     this.tooltip.hide();
-    this.rulerBox();
-  }
-
-  private rulerBox(): void {
-    this.ruler.hidden = this.measured === null;
-    if (!this.measured) return;
-    const clamp = (t: number) => Math.max(this.plane.margins.left, Math.min(this.plane.width - this.plane.margins.right, this.plane.x(t)));
-    const [a, b] = this.measured.map(clamp);
-    this.ruler.style.left = `${a}px`;
-    this.ruler.style.width = `${Math.max(1, b - a)}px`;
-    this.ruler.replaceChildren(h("span", {}, duration(this.measured[1] - this.measured[0])));
+    this.ruler.measure([from, to]);
   }
 
   private cursorLine(): void {
@@ -244,20 +233,23 @@ export class Timeline {
     if (cursor !== null) this.line.style.transform = `translateX(${this.plane.x(cursor)}px)`;
   }
 
-  private key(key: string): boolean {
+  private key(key: string, shift: boolean): boolean {
     const step = (by: number) => {
       const row = this.view.picked < 0 ? 0 : this.rows.place[this.view.picked] + by;
       const node = this.rows.nodes[Math.max(0, Math.min(this.rows.nodes.length - 1, row))];
       if (node !== undefined) this.reveal(node);
     };
+    const end = shift ? "from" : "to";
+    const measures: Record<string, () => void> = { ArrowLeft: () => this.ruler.step(-1, end), ArrowRight: () => this.ruler.step(1, end) };
     const deeds: Record<string, () => void> = {
+      ...(this.ruler.on ? measures : {}),
       ArrowUp: () => step(-1),
       ArrowDown: () => step(1),
       PageUp: () => (this.scroller.scrollTop -= this.room),
       PageDown: () => (this.scroller.scrollTop += this.room),
       "[": () => this.grow(1 / 1.5),
       "]": () => this.grow(1.5),
-      r: () => this.toggleRuler(),
+      r: () => this.ruler.toggle(),
       Escape: () => this.clear(),
     };
     deeds[key]?.();
@@ -265,16 +257,8 @@ export class Timeline {
   }
 
   private clear(): void {
-    this.measured = null;
-    if (this.rulerOn) this.toggleRuler();
-    this.rulerBox();
+    this.ruler.clear();
     this.view.pick(-1);
-  }
-
-  private toggleRuler(): void {
-    this.rulerOn = !this.rulerOn;
-    this.element.classList.toggle("measuring", this.rulerOn);
-    this.element.querySelector(".ruler-button")?.setAttribute("aria-pressed", String(this.rulerOn));
   }
 
   private grow(factor: number | null): void {
@@ -286,9 +270,6 @@ export class Timeline {
   private controls(): HTMLElement {
     const { view } = this;
     const middle = () => (view.from + view.to) / 2;
-    const ruler = button("ruler", "Measure: drag over a stretch of time (r)", () => this.toggleRuler());
-    ruler.classList.add("ruler-button");
-    ruler.setAttribute("aria-pressed", "false");
     const order = h("select", { "aria-label": "Order of the rows", change: () => this.reorder(order.value as Order) },
       ...Object.entries(ORDERS).map(([value, text]) => h("option", { value }, text)));
     return h("div", { class: "controls", role: "toolbar", "aria-label": "Timeline" },
@@ -298,7 +279,7 @@ export class Timeline {
         button("all", "Show the whole run (0)", () => view.show(0, view.span)),
         button("◂", "Earlier (left arrow)", () => view.pan(-0.3)),
         button("▸", "Later (right arrow)", () => view.pan(0.3)),
-        ruler),
+        this.ruler.button),
       h("label", { class: "group" }, h("span", { class: "wide" }, "rows by "), order),
       h("span", { class: "group" }, h("span", { class: "wide" }, "rows "),
         button("lower", "Lower rows ([)", () => this.grow(1 / 1.5)),
@@ -332,10 +313,10 @@ export class Timeline {
     return h("div", { class: "legend", role: "group", "aria-label": "Legend: press a state to show or hide it" }, ...chips);
   }
 
-  /** What the colours of bars mean; there are bars only from near. */
+  /** What the colours of bars mean: what became of results; there are bars only from near. */
   private fillBarsKey(): void {
     const { outcomes } = this.report.meta;
-    this.barsKey.replaceChildren("tasks: ", ...outcomes.map((outcome) => {
+    this.barsKey.replaceChildren("results: ", ...outcomes.map((outcome) => {
       const face = h("i", {});
       face.style.background = this.colours.ofTask(outcome, 0);
       return h("span", {}, face, plain(outcome));

@@ -24,7 +24,7 @@ export function taskLines(report: Report, tasks: NodeTasks, t: number, lane: num
   const job = report.jobs[Math.floor(tasks.tag[i] / 8)];
   const outcome = report.meta.outcomes[tasks.tag[i] % 8] ?? "unknown";
   const took = duration(tasks.ended[i] - tasks.begun[i]);
-  const what = tasks.results[i] === 1 ? `a task, ${took}` : `${many(tasks.results[i], "task")} within ${took}`;
+  const what = tasks.results[i] === 1 ? `a result, computed in ${took}` : `${many(tasks.results[i], "result")} within ${took}`;
   return [`${jobName(job)}${job?.name ? ` ${job.name}` : ""}: ${what}, ${outcome}`];
 }
 
@@ -34,6 +34,15 @@ function markLines(group: Group, zone: Zone): string[] {
   const lines = marks.slice(0, MARKS_MAX).map((mark) => `${moment(mark.at_us, zone)} ${mark.text}`);
   const more = marks.length - lines.length;
   return [head, ...lines, ...(more > 0 ? [`and ${count(more)} more: zoom in, or see the list of marks`] : [])];
+}
+
+/**
+ * Top of a tooltip for a pointer at `y` of a picture whose top is at `above` of a screen: below the pointer, or above it
+ * where the screen ends too soon and there is more of it.
+ */
+export function topFor(y: number, height: number, above: number, screen: number): number {
+  const [below, over] = [y + 16, y - height - 10];
+  return above + below + height > screen && above + over >= 0 ? over : below;
 }
 
 export class Tooltip {
@@ -46,7 +55,8 @@ export class Tooltip {
     const box = this.element.getBoundingClientRect();
     const left = x + 14 + box.width > width ? x - box.width - 14 : x + 14;
     this.element.style.left = `${Math.max(2, Math.min(left, width - box.width - 2))}px`;
-    this.element.style.top = `${Math.max(2, y + 16)}px`;
+    const above = this.element.parentElement?.getBoundingClientRect().top ?? 0;
+    this.element.style.top = `${topFor(y, box.height, above, innerHeight)}px`;
   }
 
   marks(group: Group, zone: Zone, y: number, width: number): void {

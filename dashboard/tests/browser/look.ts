@@ -104,6 +104,44 @@ async function measures(page: Page): Promise<void> {
   assert.ok(await page.locator(".ruler").isHidden());
 }
 
+/** Without a mouse: the ruler begins at the middle, and the arrow keys move its ends. */
+async function measuresWithKeys(page: Page): Promise<void> {
+  const rows = page.locator("canvas.rows");
+  const said = page.locator(".said");
+  await page.mouse.move(0, 0);
+  await rows.focus();
+  await rows.press("r");
+  for (let i = 0; i < 5; i++) await rows.press("ArrowRight");
+  const [five, words] = [await page.locator(".ruler").boundingBox(), await said.textContent()];
+  await rows.press("Shift+ArrowLeft");
+  const six = await page.locator(".ruler").boundingBox();
+  assert.ok(five && six && Math.abs(five.width - 40) <= 2 && Math.abs(six.width - 48) <= 2, JSON.stringify([five, six]));
+  assert.match(words ?? "", /^measured: \d/);
+  assert.notEqual(await said.textContent(), words);
+  await rows.press("Escape");
+  assert.ok(await page.locator(".ruler").isHidden());
+}
+
+/** What is said of the lowest row is on the screen as a whole, however few rows there are. */
+async function saysAllOfTheLowestRow(page: Page, folder: string): Promise<void> {
+  await page.evaluate(() => scrollTo(0, 0));
+  const box = await page.locator("canvas.rows").boundingBox();
+  assert.ok(box);
+  await page.mouse.move(box.x + box.width / 2, box.y + box.height - 3);
+  await page.locator(".tooltip").waitFor();
+  const cut = await page.locator(".tooltip").evaluate((tooltip) => {
+    const { top, bottom } = tooltip.getBoundingClientRect();
+    if (top < 0 || bottom > innerHeight) return "the screen";
+    for (let around = tooltip.parentElement; around; around = around.parentElement) {
+      const edge = around.getBoundingClientRect();
+      if (getComputedStyle(around).overflowY !== "visible" && (top < edge.top || bottom > edge.bottom)) return around.className || around.tagName;
+    }
+    return "nothing";
+  });
+  await page.screenshot({ path: `${folder}/lowest.png` });
+  assert.equal(cut, "nothing", "the tooltip of the lowest row is cut");
+}
+
 /** The charts below go with the timeline, and it goes with them. */
 async function seriesGoAlong(page: Page): Promise<void> {
   const width = () => page.locator(".overview .window").evaluate((element) => element.getBoundingClientRect().width);
@@ -188,6 +226,8 @@ async function main(file: string, folder: string, node?: string, at?: string): P
     await findsTheLostNode(page, name, when, meta.from_us);
     await page.screenshot({ path: `${folder}/found.png`, fullPage: true });
     await measures(page);
+    await measuresWithKeys(page);
+    await saysAllOfTheLowestRow(page, folder);
     await hidesAState(page);
     await saysItInWords(page);
     await page.locator("canvas.rows").press("0");

@@ -1,9 +1,10 @@
-// Writes pages of made-up farms: `make.mjs FOLDER [small|big|tiny|many]`.
+// Writes pages of made-up farms: `make.mjs FOLDER [pair|tiny|small|big|many]`.
 
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { fill, makeFarm, type Wishes } from "../fixture";
 
 export const FARMS: Record<string, Wishes> = {
+  pair: { nodes: 2, hours: 40, slots: 2, taskUs: 30e6 },
   tiny: { nodes: 8, hours: 12, slots: 2, taskUs: 60e6, cut: true },
   small: { nodes: 102, hours: 76, slots: 4, taskUs: 300e6 },
   // 3.2 million tasks; the grain is what the replay takes for so many.
