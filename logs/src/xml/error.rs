@@ -124,7 +124,8 @@ impl fmt::Display for Fault {
             ),
             Fault::Malformed(what) => write!(
                 f,
-                "not well-formed: {what}; the file is damaged here. Move it away to read the other segments"
+                "not well-formed: {}; the file is damaged here. Move it away to read the other segments",
+                on_a_line(what)
             ),
             Fault::OtherFarm { found, before } => write!(
                 f,
@@ -135,4 +136,10 @@ impl fmt::Display for Fault {
             Fault::Invalid(what) => write!(f, "not valid: {what}"),
         }
     }
+}
+
+/// What quotes the file: without what would move a terminal's cursor, and no longer than can be read.
+fn on_a_line(what: &str) -> String {
+    let plain = |char: char| if char.is_control() { '\u{fffd}' } else { char };
+    what.chars().take(200).map(plain).collect()
 }

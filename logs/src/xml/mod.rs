@@ -7,6 +7,7 @@ mod folder;
 mod leftover;
 mod open;
 mod reader;
+mod sense;
 mod source;
 mod text;
 mod utc;

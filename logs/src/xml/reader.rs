@@ -9,7 +9,7 @@ use starfarm_events::{Event, Fields, FormError, Held, Job, Node, Sample, Snapsho
 use super::error::{Fault, LogError, Place};
 use super::source::{Attribute, Attributes, Element, Source, Token};
 use super::text::backslashes_are_ours;
-use super::{Closing, Item, NAMESPACE, Note, NoteKind, Opening, SNAPSHOT_BYTES_MAX, VERSION, utc};
+use super::{Closing, Item, NAMESPACE, Note, NoteKind, Opening, SNAPSHOT_BYTES_MAX, VERSION, sense, utc};
 
 /// Reads one file of a log. After an error nothing more comes.
 #[derive(Debug)]
@@ -210,6 +210,7 @@ impl<R: BufRead> LogReader<R> {
         let (Some(at_us), true) = (part.at_us, part.sampled) else {
             return self.skip("`snapshot` lacks its time or its `sample`".to_owned());
         };
+        self.sensible(part.snapshot.held.iter().try_for_each(sense::of_held))?;
         self.stage = self.stage.max(Stage::Told);
         self.whole = self.source.offset();
         self.time(at_us)?;
@@ -235,6 +236,7 @@ impl<R: BufRead> LogReader<R> {
                     if self.strict {
                         let fields = Event::KINDS.iter().find(|(kind, _)| *kind == name);
                         self.check(true, fields.map_or(&[], |(_, fields)| fields), attributes)?;
+                        self.sensible(sense::of_event(&event, at_us))?;
                     }
                     self.time(at_us)?;
                     self.entries += 1;
@@ -340,6 +342,12 @@ impl<R: BufRead> LogReader<R> {
     /// Something is not as the schema wants it, and makes no difference to a reading.
     fn mind(&mut self, what: &str) -> Result<(), LogError> {
         if self.strict { Err(self.source.error(Fault::Invalid(what.to_owned()))) } else { Ok(()) }
+    }
+
+    /// In a validation, an entry means something that can be.
+    fn sensible(&self, sense: Result<(), String>) -> Result<(), LogError> {
+        let Err(what) = sense else { return Ok(()) };
+        if self.strict { Err(self.source.error(Fault::Invalid(what))) } else { Ok(()) }
     }
 
     /// An entry has this time.

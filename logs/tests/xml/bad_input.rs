@@ -149,6 +149,37 @@ fn after_damage_nothing_more_comes() {
     assert!(reader.next().is_none());
 }
 
+#[test]
+fn numbers_that_do_not_fit_each_other_are_read_and_not_valid() {
+    let folder = Folder::new();
+    let text = good();
+    let file = |name: &str, text: &str| folder.file(name, text);
+    validate(&file("good", &text)).unwrap();
+    let line = |kind: &str| text.lines().find(|line| line.starts_with(&format!("<{kind} "))).unwrap();
+    let with = |kind: &str, field: &str, value: &str| {
+        let (before, rest) = line(kind).split_once(&format!(" {field}=\"")).unwrap();
+        let (_, after) = rest.split_once('"').unwrap();
+        text.replacen(line(kind), &format!("{before} {field}=\"{value}\"{after}"), 1)
+    };
+    let at_us: u64 = line("tasks").split('"').nth(1).unwrap().parse().unwrap();
+    for (kind, field, value, said) in [
+        ("tasks", "hi", "0".to_owned(), "`lo` must be below `hi`"),
+        ("task_expired", "lo", "3".repeat(39), "`lo` must be below `hi`"),
+        ("task_copied", "hi", "0".to_owned(), "`lo` must be below `hi`"),
+        ("conflict", "hi", "0".to_owned(), "`lo` must be below `hi`"),
+        ("held", "hi", "0".to_owned(), "`lo` must be below `hi`"),
+        ("tasks", "begun_us", (1_u64 << 42).to_string(), "later than `ended_us`"),
+        ("tasks", "ended_us", u64::MAX.to_string(), "later than `at`"),
+        ("tasks", "ended_us", (at_us + 1_000_001).to_string(), "later than `at`"),
+    ] {
+        let bad = file("bad", &with(kind, field, &value));
+        assert!(open(&bad).unwrap().all(|item| item.is_ok()), "{kind} {field}");
+        let e = validate(&bad).unwrap_err();
+        assert!(e.to_string().contains(said) && e.place.line > 2, "{kind} {field}: {e}");
+    }
+    validate(&file("late", &with("tasks", "ended_us", &(at_us + 1_000_000).to_string()))).unwrap();
+}
+
 /// Any bytes of a log, changed by chance, are read or refused, never more.
 #[test]
 fn changed_bytes_are_read_or_refused() {

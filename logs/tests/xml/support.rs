@@ -119,10 +119,13 @@ pub(crate) fn value(kind: &str, name: &str, random: &mut Random) -> String {
         }
         "power" | "power_mean" | "units_per_s" => (random.number(40) as f64 / 1e6).to_string(),
         "load" => (0..=random.below(9)).map(|_| random.number(10).to_string()).collect::<Vec<_>>().join(" "),
-        "lo" | "hi" | "unit" | "units" | "done" | "failed" | "out" | "pending" | "abandoned"
-        | "units_done" | "decomposed_units" | "duplicate" => {
-            (u128::from(random.number(64)) << random.below(65)).to_string()
-        }
+        // What a validation finds sensible: begun before ended before now, lo below hi.
+        "begun_us" => random.number(40).to_string(),
+        "ended_us" => ((1 << 40) + random.number(40)).to_string(),
+        "hi" => ((1 << 127) + (u128::from(random.number(64)) << random.below(63))).to_string(),
+        "lo" => (u128::from(random.number(63)) << random.below(64)).to_string(),
+        "unit" | "units" | "done" | "failed" | "out" | "pending" | "abandoned" | "units_done"
+        | "decomposed_units" | "duplicate" => (u128::from(random.number(64)) << random.below(65)).to_string(),
         "version" | "target" | "cores" => random.number(16).to_string(),
         "slots" if kind != Sample::KIND => random.number(16).to_string(),
         "node" | "name" | "user" | "why" | "system" | "cpu" | "accelerators" | "verdict" | "state"
