@@ -203,7 +203,7 @@ async function onAPhone(browser: Browser, url: string, folder: string): Promise<
   const wide = await page.evaluate(() => document.documentElement.scrollWidth);
   assert.ok(wide <= 360, `the page is ${wide} px wide on a phone of 360`);
   await page.screenshot({ path: `${folder}/phone.png` });
-  await page.locator("canvas.rows").tap({ position: { x: 150, y: 120 } });
+  await page.locator("canvas.rows").tap({ position: { x: 150, y: 66 } });
   assert.ok(await page.locator(".tooltip").isVisible());
   return problems;
 }
