@@ -348,7 +348,43 @@ fn a_node_of_before_a_restart() {
         "node a",
         expect![[r#"
         Node a is suspect.
-        suspect: It is known from before the scheduler started 2.0 s ago and was not heard since; after 15 s it is lost.
+        suspect: It was not heard since before this scheduler started, 2.0 s ago. After 15 s it is lost.
+    "#]],
+    );
+}
+
+/// The records have no times, so none are made up.
+#[test]
+fn nodes_that_were_lost_or_gone_before_a_restart() {
+    check(
+        "join a slots 1\n at 17000\n restart\n at 18000",
+        "node a",
+        expect![[r#"
+        Node a is lost.
+        lost: It was not heard since before this scheduler started, 1.0 s ago. See whether its machine, its network and its worker are up; `starfarm node forget a` drops it from the list.
+    "#]],
+    );
+    check(
+        "join a slots 1\n bye a\n restart\n at 61000",
+        "node a",
+        expect![[r#"
+        Node a has left.
+        left: Its worker said goodbye. It was not heard since before this scheduler started, 61 s ago. Start it again, or drop it from the list with `starfarm node forget a`.
+    "#]],
+    );
+    let facts = explained("join a slots 1\n bye a\n restart\n at 61000", "node a").facts;
+    let heard = facts.iter().find(|fact| fact.name == "heard").unwrap();
+    assert_eq!(heard.value, "not since before this scheduler started, 61 s ago");
+}
+
+#[test]
+fn a_node_that_was_heard_after_a_restart_is_silent_since_then() {
+    check(
+        "join a slots 1\n restart\n at 2000\n session a\n hello a\n at 10000",
+        "node a",
+        expect![[r#"
+        Node a is suspect.
+        suspect: Nothing was heard of it for 8.0 s; after 5.0 s a node gets no new tasks, after 15 s it is lost and what it has, 0 tasks, goes back to gq.
     "#]],
     );
 }

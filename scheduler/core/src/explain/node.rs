@@ -52,12 +52,21 @@ impl Farm {
         let silent = time(now_us.saturating_sub(node.heard_us));
         let (suspect, lost) = (time(self.config.suspect_us()), time(self.config.lost_us()));
         let name = &node.name;
+        let unheard = unheard(node, now_us);
         if node.lost && node.boot.is_none() {
-            let text = format!(
-                "Its worker said goodbye {silent} ago. Start it again, or drop it from the list with \
-                 `starfarm node forget {name}`."
-            );
+            let said = match &unheard {
+                Some(unheard) => format!("Its worker said goodbye. It was not heard {unheard}."),
+                None => format!("Its worker said goodbye {silent} ago."),
+            };
+            let text =
+                format!("{said} Start it again, or drop it from the list with `starfarm node forget {name}`.");
             found.decides("left", "has left", text);
+        } else if let Some(unheard) = unheard.as_ref().filter(|_| node.lost) {
+            let text = format!(
+                "It was not heard {unheard}. See whether its machine, its network and its worker are up; \
+                 `starfarm node forget {name}` drops it from the list."
+            );
+            found.decides("lost", "is lost", text);
         } else if node.lost {
             let back = node.taken.iter().map(|(_, lo, hi)| hi - lo).sum::<u128>();
             let text = format!(
@@ -70,11 +79,8 @@ impl Farm {
             let text = "It has opened a session and not said hello yet, or its worker speaks another version: \
                         install the same version here and there.";
             found.decides("no_hello", "has not joined yet", text.into());
-        } else if node.restored && node.suspect {
-            let text = format!(
-                "It is known from before the scheduler started {silent} ago and was not heard since; after {lost} \
-                 it is lost."
-            );
+        } else if let Some(unheard) = unheard.filter(|_| node.suspect) {
+            let text = format!("It was not heard {unheard}. After {lost} it is lost.");
             found.decides("suspect", "is suspect", text);
         } else if node.suspect {
             let text = format!(
@@ -161,6 +167,14 @@ impl Farm {
         );
         found.adds("window", text);
     }
+}
+
+/// Since when a node was not heard that this scheduler knows only from its records: these have no times, so
+/// what its clocks count begins with the start.
+fn unheard(node: &Node, now_us: u64) -> Option<String> {
+    let started_us = node.joined_us;
+    (node.restored && !node.greeted)
+        .then(|| format!("since before this scheduler started, {} ago", time(now_us.saturating_sub(started_us))))
 }
 
 /// It is up and gets nothing, or little.
@@ -251,8 +265,13 @@ fn node_facts(node: &Node, now_us: u64, found: &mut Findings) {
     found.fact("slots", node.slots);
     found.fact("tasks_in_dq", node.tasks.len());
     found.fact("tasks_in_its_queue", node.queued_tasks);
-    found.fact("heard", format!("{} ago", time(now_us.saturating_sub(node.heard_us))));
-    if node.boot.is_some() {
-        found.fact("joined", format!("{} ago", time(now_us.saturating_sub(node.joined_us))));
+    match unheard(node, now_us) {
+        Some(unheard) => found.fact("heard", format!("not {unheard}")),
+        None => {
+            found.fact("heard", format!("{} ago", time(now_us.saturating_sub(node.heard_us))));
+            if node.boot.is_some() {
+                found.fact("joined", format!("{} ago", time(now_us.saturating_sub(node.joined_us))));
+            }
+        }
     }
 }
