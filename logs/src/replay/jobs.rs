@@ -1,6 +1,7 @@
 //! Jobs over time: the states that each went through, and how long its tasks took.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Serialize, Serializer};
 use starfarm_events::{Event, Job};
@@ -8,8 +9,10 @@ use starfarm_protocol::ids::JobId;
 
 use crate::export::json_object;
 
-/// Jobs that are told apart at most; what is of later ones is told of one that stands for all of them.
+/// Jobs of a report at most; one of them stands for all that there is no room for.
 const JOBS_MAX: usize = 1_000;
+/// Jobs that are followed at most while a log is read.
+const FOLLOWED_MAX: usize = 16_000;
 /// Changes of a job's state that are kept at most: the first ones.
 const STATES_MAX: usize = 64;
 /// Longest name of a job or a user, in characters.
@@ -19,16 +22,10 @@ const NAME_CHARS_MAX: usize = 120;
 const FINE: usize = 4;
 
 /// How many results took how long.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DurationBins {
-    /// Results, and what they took in all, in microseconds: four bins for each power of two.
-    fine: [(u64, u128); 64 * FINE],
-}
-
-impl Default for DurationBins {
-    fn default() -> Self {
-        Self { fine: [(0, 0); 64 * FINE] }
-    }
+    /// Results, and what they took in all, in microseconds, by bin: four for each power of two.
+    fine: BTreeMap<usize, (u64, u128)>,
 }
 
 /// The bin that holds a duration: its power of two, and the two binary digits below.
@@ -41,27 +38,41 @@ fn fine(duration_us: u64) -> usize {
 impl DurationBins {
     /// So many results took so long each.
     pub(crate) fn add(&mut self, duration_us: u64, results: u64) {
-        let (count, sum_us) = &mut self.fine[fine(duration_us)];
+        let (count, sum_us) = self.fine.entry(fine(duration_us)).or_default();
         *count = count.saturating_add(results);
         *sum_us = sum_us.saturating_add(u128::from(duration_us) * u128::from(results));
     }
 
+    /// All that others hold as well.
+    fn join(&mut self, others: &Self) {
+        for (bin, (count, sum_us)) in &others.fine {
+            let mine = self.fine.entry(*bin).or_default();
+            *mine = (mine.0.saturating_add(*count), mine.1.saturating_add(*sum_us));
+        }
+    }
+
     /// The powers of two from the first to the last that is not empty: least duration in microseconds, and results.
     pub fn bins(&self) -> Vec<(u64, u64)> {
-        let count =
-            |bins: &[(u64, u128)]| bins.iter().fold(0, |sum: u64, (count, _)| sum.saturating_add(*count));
-        let counts: Vec<u64> = self.fine.chunks(FINE).map(count).collect();
-        let first = counts.iter().position(|count| *count > 0).unwrap_or(0);
-        let end = counts.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
-        (first..end).map(|bin| (1_u64 << bin, counts[bin])).collect()
+        let power = |entry: Option<(&usize, _)>| entry.map(|(bin, _)| bin / FINE);
+        let (Some(first), Some(last)) =
+            (power(self.fine.first_key_value()), power(self.fine.last_key_value()))
+        else {
+            return Vec::new();
+        };
+        let mut bins: Vec<(u64, u64)> = (first..=last).map(|power| (1_u64 << power, 0)).collect();
+        for (bin, (count, _)) in &self.fine {
+            let sum = &mut bins[bin / FINE - first].1;
+            *sum = sum.saturating_add(*count);
+        }
+        bins
     }
 
     /// The median, in microseconds: the mean of the bin that it falls into, which is less than a quarter wide. None
     /// without results.
     pub fn median_us(&self) -> Option<u64> {
-        let all: u128 = self.fine.iter().map(|(count, _)| u128::from(*count)).sum();
+        let all: u128 = self.fine.values().map(|(count, _)| u128::from(*count)).sum();
         let mut before = 0;
-        for (count, sum_us) in self.fine.iter().filter(|(count, _)| *count > 0) {
+        for (count, sum_us) in self.fine.values().filter(|(count, _)| *count > 0) {
             before += u128::from(*count);
             if before * 2 >= all {
                 return u64::try_from(sum_us / u128::from(*count)).ok();
@@ -139,6 +150,16 @@ impl JobLine {
         self.states.last().map(|(_, state)| state.as_str())
     }
 
+    /// How much there is to say of it: a job that runs or went wrong says most.
+    pub fn telling(&self) -> u8 {
+        match self.state() {
+            Some("finished" | "deleted") | None => 0,
+            Some("cancelled") => 1,
+            Some("failed") => 2,
+            Some(_) => 3,
+        }
+    }
+
     fn enter(&mut self, at_us: u64, state: &str) {
         if self.state() == Some(state) {
             return;
@@ -173,21 +194,63 @@ fn short(name: &str) -> String {
 pub(crate) struct Jobs {
     by_id: HashMap<JobId, usize>,
     all: Vec<JobLine>,
+    /// Jobs without a line of their own.
+    pub(crate) left_out: u64,
 }
+
+/// Stands for all jobs that there is no room for.
+const REST: JobId = JobId(0);
 
 impl Jobs {
     /// A job by its number, with its index.
     pub(crate) fn get(&mut self, id: JobId, at_us: u64) -> (usize, &mut JobLine) {
-        let room = JOBS_MAX - 1;
-        let key = if self.all.len() < room || self.by_id.contains_key(&id) { id } else { JobId(0) };
+        let has_room = self.all.len() < FOLLOWED_MAX - 1 || self.by_id.contains_key(&id);
+        let key = if has_room { id } else { REST };
         let at = *self.by_id.entry(key).or_insert(self.all.len());
         if at == self.all.len() {
             self.all.push(JobLine::new(key, at_us));
-            if key != id {
+            if key == REST {
                 self.all[at].name = "jobs that there is no room for".to_owned();
             }
         }
         (at, &mut self.all[at])
+    }
+
+    /// It is time to [`Self::thin`].
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.all.len() > FOLLOWED_MAX / 2
+    }
+
+    /// Keeps no more jobs than a report has room for: those that did not end well, or not yet, and the latest. Gives
+    /// the new index for each old one; none where all of them are kept.
+    pub(crate) fn thin(&mut self) -> Option<Vec<usize>> {
+        if self.all.len() <= JOBS_MAX {
+            return None;
+        }
+        let mut order: Vec<usize> = (0..self.all.len()).filter(|at| self.all[*at].job != REST.0).collect();
+        order.sort_by_key(|at| Reverse((self.all[*at].telling(), *at)));
+        let mut keep = vec![false; self.all.len()];
+        order.iter().take(JOBS_MAX - 1).for_each(|at| keep[*at] = true);
+        let all = std::mem::take(&mut self.all);
+        self.by_id.clear();
+        let mut rest = Vec::new();
+        let mut places = vec![JOBS_MAX - 1; all.len()];
+        for (at, line) in all.into_iter().enumerate() {
+            if !keep[at] {
+                rest.push(line);
+                continue;
+            }
+            places[at] = self.all.len();
+            self.by_id.insert(JobId(line.job), self.all.len());
+            self.all.push(line);
+        }
+        for line in rest {
+            self.left_out += u64::from(line.job != REST.0);
+            let others = self.get(REST, line.submitted_us).1;
+            others.results = others.results.saturating_add(line.results);
+            others.durations.join(&line.durations);
+        }
+        Some(places)
     }
 
     /// How the jobs stand at a moment.
@@ -276,12 +339,22 @@ mod tests {
     #[test]
     fn a_hundred_thousand_jobs_need_no_more_room_than_a_thousand() {
         let mut jobs = Jobs::default();
+        let mut places = None;
         for id in 1..=100_000 {
-            jobs.event(id, &Event::JobState { job: JobId(id), state: "running".into(), why: None });
-            assert!(jobs.get(JobId(id), id).0 < JOBS_MAX);
+            let state = if id == 7 { "failed" } else { "finished" };
+            jobs.event(id, &Event::JobState { job: JobId(id), state: state.into(), why: None });
+            jobs.get(JobId(id), id).1.results = 1;
+            assert!(jobs.all.len() < FOLLOWED_MAX);
+            if jobs.is_crowded() {
+                places = jobs.thin();
+            }
         }
+        assert!(places.is_some_and(|places| places.len() > JOBS_MAX && places[1] == JOBS_MAX - 1));
+        jobs.thin();
+        assert_eq!(jobs.left_out, 100_000 - 999);
         let all = jobs.finish();
-        assert_eq!((all.len(), all[998].job, all[999].job), (JOBS_MAX, 999, 0));
+        assert_eq!((all.len(), all[0].job, all[998].job), (JOBS_MAX, 7, 100_000), "failed, and the latest");
+        assert_eq!((all[999].job, all[999].results), (0, 100_000 - 999));
         assert!(all[999].states.is_empty(), "what stands for many has no state");
     }
 }

@@ -10,12 +10,15 @@ pub(crate) const MARKS_MAX: usize = 2_000;
 /// Longest text of a mark, in bytes.
 const TEXT_BYTES_MAX: usize = 300;
 
+/// The kind of marks that tell of a scheduler's start.
+const EPOCH: &str = "epoch";
+
 /// Something that happened at a moment.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct Mark {
     /// When, microseconds of the farm's clock.
     pub at_us: u64,
-    /// The event's kind.
+    /// The event's kind, or `epoch`.
     pub kind: &'static str,
     /// The node that it is about.
     pub node: Option<String>,
@@ -23,6 +26,18 @@ pub struct Mark {
     pub job: Option<u64>,
     /// In words.
     pub text: String,
+}
+
+impl Mark {
+    /// It tells how a run went: schedulers, jobs' ends, losses.
+    pub fn is_telling(&self) -> bool {
+        let ends = [" finished", " failed", " cancelled"];
+        match self.kind {
+            EPOCH | "node_lost" | "node_quarantined" | "events_dropped" | "conflict" => true,
+            "job_state" => ends.iter().any(|end| self.text.ends_with(end)),
+            _ => false,
+        }
+    }
 }
 
 /// Marks of one kind, thinned evenly where there are too many.
@@ -45,8 +60,23 @@ impl Marks {
         if event.dense() || matches!(event, Event::NodeFacts { .. }) {
             return;
         }
-        let kind =
-            self.0.entry(event.kind()).or_insert_with(|| Kind { marks: Vec::new(), stride: 1, seen: 0 });
+        self.add(event.kind(), || Mark {
+            at_us,
+            kind: event.kind(),
+            node: event.node().map(|name| (**name).to_owned()),
+            job: job(event),
+            text: cut(event.to_string()),
+        });
+    }
+
+    /// A scheduler was started.
+    pub(crate) fn epoch(&mut self, at_us: u64, epoch: u64) {
+        let text = format!("a scheduler started: epoch {epoch}");
+        self.add(EPOCH, || Mark { at_us, kind: EPOCH, node: None, job: None, text });
+    }
+
+    fn add(&mut self, kind: &'static str, mark: impl FnOnce() -> Mark) {
+        let kind = self.0.entry(kind).or_insert_with(|| Kind { marks: Vec::new(), stride: 1, seen: 0 });
         kind.seen += 1;
         if !(kind.seen - 1).is_multiple_of(kind.stride) {
             return;
@@ -58,13 +88,7 @@ impl Marks {
                 return;
             }
         }
-        kind.marks.push(Mark {
-            at_us,
-            kind: event.kind(),
-            node: event.node().map(|name| (**name).to_owned()),
-            job: job(event),
-            text: cut(event.to_string()),
-        });
+        kind.marks.push(mark());
     }
 
     /// The marks to show, by time, and how many are left out.

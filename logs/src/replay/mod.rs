@@ -29,7 +29,7 @@ pub use marks::Mark;
 pub use moment::Moment;
 pub use node::NodeLine;
 pub use page::{PAGE_BYTES_MAX, PageError, fill, page, page_is_built};
-pub use report::{EpochLine, Report};
+pub use report::{EpochLine, Report, Totals};
 pub(crate) use runs::varint;
 pub use series::SERIES;
 pub use shown::Shown;

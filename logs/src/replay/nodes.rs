@@ -10,6 +10,8 @@ use super::shown::Shown;
 
 /// Nodes that are followed at most; more than a picture has room for.
 pub(crate) const NODES_MAX: usize = 4_096;
+/// Further nodes that are counted at most.
+const OTHERS_MAX: usize = 200_000;
 /// Changes of states that are kept at most, of all nodes.
 const CHANGES_MAX: usize = 200_000;
 
@@ -22,8 +24,8 @@ pub(crate) struct Nodes {
     changes: usize,
     /// Spells shorter than this are left out.
     pub(crate) least_us: u64,
-    /// There are more nodes than are followed.
-    pub(crate) crowded: bool,
+    /// Slots of nodes that are not followed, for lack of room.
+    others: HashMap<Name, u16>,
 }
 
 impl Nodes {
@@ -32,7 +34,9 @@ impl Nodes {
         let at = match self.by_name.get(name) {
             Some(at) => *at,
             None if self.all.len() == NODES_MAX => {
-                self.crowded = true;
+                if self.others.len() < OTHERS_MAX {
+                    self.others.entry(name.clone()).or_default();
+                }
                 return None;
             }
             None => {
@@ -53,7 +57,10 @@ impl Nodes {
     pub(crate) fn snapshot(&mut self, axis: &Axis, at_us: u64, nodes: &[Node], counts: bool) {
         let mut absent = vec![true; self.all.len()];
         for node in nodes {
-            let Some(line) = self.get(axis, &node.node) else { continue };
+            let Some(line) = self.get(axis, &node.node) else {
+                self.other(&node.node, node.slots);
+                continue;
+            };
             line.picture(axis, at_us, node, counts);
             line.show_state(axis, at_us);
             if let Some(at) = self.by_name.get(&node.node).filter(|at| **at < absent.len()) {
@@ -73,10 +80,27 @@ impl Nodes {
 
     /// Something happened to a node.
     pub(crate) fn event(&mut self, axis: &Axis, at_us: u64, event: &Event, counts: bool) {
-        let Some(line) = event.node().and_then(|name| self.get(axis, name)) else { return };
+        let Some(name) = event.node() else { return };
+        let Some(line) = self.get(axis, name) else {
+            if let Event::NodeJoined { node, slots, .. } = event {
+                self.other(node, *slots);
+            }
+            return;
+        };
         if line.event(axis, at_us, event, counts) {
             self.changed(1);
         }
+    }
+
+    fn other(&mut self, name: &Name, slots: u16) {
+        if let Some(most) = self.others.get_mut(name) {
+            *most = slots.max(*most);
+        }
+    }
+
+    /// How many nodes are not followed, and their slots.
+    pub(crate) fn others(&self) -> (u64, u64) {
+        (self.others.len() as u64, self.others.values().map(|slots| u64::from(*slots)).sum())
     }
 
     /// After the bins have doubled their width.

@@ -15,7 +15,7 @@ use super::blob::{Blob, Place};
 use super::jobs::JobLine;
 use super::marks::Mark;
 use super::node::NodeLine;
-use super::report::{EpochLine, Report};
+use super::report::{EpochLine, Report, Totals};
 use super::series::SERIES;
 use super::shown::Shown;
 
@@ -156,6 +156,9 @@ struct Meta<'a> {
     epochs: &'a [EpochLine],
     jobs: &'a [JobLine],
     nodes: &'a [NodeLine],
+    jobs_left_out: u64,
+    nodes_left_out: u64,
+    totals: Totals,
     marks: &'a [Mark],
     marks_left_out: u64,
     bins: Bins,
@@ -186,6 +189,9 @@ fn meta(report: &Report, arrays: &BTreeMap<String, Place>) -> String {
         epochs: &report.epochs,
         jobs: &report.jobs,
         nodes: &report.nodes,
+        jobs_left_out: report.jobs_left_out,
+        nodes_left_out: report.nodes_left_out,
+        totals: report.totals,
         marks: &report.marks,
         marks_left_out: report.marks_left_out,
         bins: Bins { count: report.bins, from_us: report.axis.from_us, width_us: report.axis.width_us },

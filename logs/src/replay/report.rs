@@ -18,6 +18,17 @@ pub struct EpochLine {
     pub to_us: u64,
 }
 
+/// Figures of all nodes, also of those that have no row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Totals {
+    /// Nodes.
+    pub nodes: u64,
+    /// Their slots.
+    pub slots: u64,
+    /// Results, without those that gave units back.
+    pub results: u64,
+}
+
 /// A log over time. Times are microseconds of the farm's clock.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -39,6 +50,12 @@ pub struct Report {
     pub jobs: Vec<JobLine>,
     /// Nodes, by name.
     pub nodes: Vec<NodeLine>,
+    /// Jobs that have no line.
+    pub jobs_left_out: u64,
+    /// Nodes that have no line.
+    pub nodes_left_out: u64,
+    /// Figures of all nodes.
+    pub totals: Totals,
     /// What happened.
     pub marks: Vec<Mark>,
     /// How many more things happened.

@@ -54,6 +54,15 @@ impl Runs {
         self.bytes.len()
     }
 
+    /// Puts jobs at other places: to each index its new one.
+    pub(crate) fn replace_jobs(&mut self, places: &[usize]) {
+        let old = std::mem::take(self);
+        for run in unpack(&old.bytes).chain(old.open) {
+            let place = places.get((run.tag / 8) as usize).copied().unwrap_or(0);
+            self.push(Run { tag: place as u64 * 8 + run.tag % 8, ..run });
+        }
+    }
+
     /// Makes grains `factor` times as long.
     pub(crate) fn coarsen(&mut self, factor: i64) {
         let old = std::mem::take(self);
@@ -152,6 +161,14 @@ mod tests {
         assert_eq!(coarse.iter().map(|run| run.results).sum::<u64>(), 1_002);
         assert!(coarse.len() <= 127 && runs.len() < fine / 7, "{}", coarse.len());
         assert_eq!(coarse[coarse.len() - 2], run(62, 93, 8));
+    }
+
+    #[test]
+    fn jobs_can_move() {
+        let mut runs = Runs::default();
+        [run(0, 5, 8 + 3), run(2, 9, 16)].iter().for_each(|run| runs.push(*run));
+        runs.replace_jobs(&[7, 0, 2]);
+        assert_eq!(unpack(runs.bytes()).collect::<Vec<_>>(), [run(0, 5, 3), run(2, 9, 16)]);
     }
 
     #[test]

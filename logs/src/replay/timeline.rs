@@ -8,7 +8,7 @@ use super::jobs::Jobs;
 use super::marks::Marks;
 use super::node::TasksOf;
 use super::nodes::{NODES_MAX, Nodes, by_number};
-use super::report::{EpochLine, Report};
+use super::report::{EpochLine, Report, Totals};
 use super::runs::Run;
 use super::series::{SERIES, Series};
 use super::{at_us, follows};
@@ -51,6 +51,8 @@ pub struct Timeline {
     notes: Vec<String>,
     notes_left_out: usize,
     missing: u64,
+    /// Of all nodes.
+    results: u64,
     grain_us: u64,
     run_bytes: usize,
 }
@@ -78,6 +80,7 @@ impl Timeline {
             notes_left_out: 0,
             missing: 0,
             grain_us: GRAIN_US,
+            results: 0,
             run_bytes: 0,
         }
     }
@@ -114,6 +117,9 @@ impl Timeline {
                 self.double();
             }
         }
+        if self.jobs.is_crowded() {
+            self.thin_jobs();
+        }
         match item {
             Item::Opened(opening) => self.open(opening, before_us),
             Item::Snapshot(_, snapshot) => self.snapshot(snapshot),
@@ -148,6 +154,9 @@ impl Timeline {
         if is_new && self.epochs.len() < EPOCHS_MAX {
             let (from_us, to_us) = (self.now_us, self.now_us);
             self.epochs.push(EpochLine { epoch: opening.epoch, from_us, to_us });
+        }
+        if is_new && self.counts() {
+            self.marks.epoch(self.now_us, opening.epoch);
         }
     }
 
@@ -200,6 +209,7 @@ impl Timeline {
         let (index, job) = self.jobs.get(*job, self.now_us);
         // What was given back was not computed.
         if *outcome != Outcome::Returned {
+            self.results = self.results.saturating_add(*results);
             job.results = job.results.saturating_add(*results);
             job.durations.add(busy_us / (*results).max(1), *results);
         }
@@ -221,6 +231,14 @@ impl Timeline {
         self.run_bytes += line.runs.len() - before;
         if self.run_bytes > RUN_BYTES_MAX {
             self.coarsen();
+        }
+    }
+
+    /// Makes room for more jobs.
+    fn thin_jobs(&mut self) {
+        if let Some(places) = self.jobs.thin() {
+            self.nodes.all().iter_mut().for_each(|line| line.runs.replace_jobs(&places));
+            self.run_bytes = self.nodes.all().iter().map(|line| line.runs.len()).sum();
         }
     }
 
@@ -275,6 +293,10 @@ impl Timeline {
             self.double();
         }
         let bins = self.axis.count(to_us);
+        self.thin_jobs();
+        let (jobs_left_out, (nodes_left_out, other_slots)) = (self.jobs.left_out, self.nodes.others());
+        let slots = self.nodes.all().iter().map(|line| u64::from(line.slots)).sum::<u64>() + other_slots;
+        let totals = Totals { nodes: count as u64 + nodes_left_out, slots, results: self.results };
         let notes = self.own_notes();
         let mut nodes = std::mem::take(self.nodes.all());
         nodes.sort_by(|a, b| by_number(&a.name, &b.name));
@@ -293,6 +315,9 @@ impl Timeline {
             epochs: self.epochs,
             jobs: self.jobs.finish(),
             nodes,
+            jobs_left_out,
+            nodes_left_out,
+            totals,
             marks,
             marks_left_out,
             axis: self.axis,
@@ -311,8 +336,17 @@ impl Timeline {
         if self.missing > 0 {
             notes.push(format!("{} events are missing: the log was slower than what happened", self.missing));
         }
-        if self.nodes.crowded {
-            notes.push(format!("only the first {NODES_MAX} nodes are drawn; there are more"));
+        let (nodes_left_out, _) = self.nodes.others();
+        if nodes_left_out > 0 {
+            notes.push(format!(
+                "only the first {NODES_MAX} nodes are drawn; {nodes_left_out} that came later count in totals alone"
+            ));
+        }
+        if self.jobs.left_out > 0 {
+            notes.push(format!(
+                "{} jobs have no line of their own: those that ended first; job 0 stands for them",
+                self.jobs.left_out
+            ));
         }
         if self.nodes.least_us > 0 {
             let seconds = self.nodes.least_us / 1_000_000;

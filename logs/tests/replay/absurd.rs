@@ -90,6 +90,7 @@ fn a_hundred_thousand_nodes_are_a_page_all_the_same() {
     let report = replayed(&items, Window::default());
     assert!(report.nodes.len() * report.bins <= 1 << 20, "{} x {}", report.nodes.len(), report.bins);
     assert!(report.notes.iter().any(|note| note.contains("nodes are drawn")), "{:?}", report.notes);
+    assert_eq!((report.totals.nodes, report.nodes_left_out), (100_000, 100_000 - report.nodes.len() as u64));
     assert!(page_bytes(report) <= PAGE_BYTES_MAX);
 }
 
@@ -161,4 +162,38 @@ fn an_export_that_cannot_be_written_says_so() {
     let items = [opened(1, 1, 0)].map(Ok);
     let outcome = export(items.into_iter(), Format::Jsonl, &mut Full, &mut |_| {});
     assert!(matches!(outcome, Err(export::ExportError::Io(_))));
+}
+
+#[test]
+fn of_very_many_jobs_the_latest_keep_their_results() {
+    let tasks_of = |id: u64| match tasks("a", (0, 1), 1, at(1), at(2)) {
+        Event::Tasks { node, lo, hi, results, outcome, given_us, begun_us, ended_us, busy_us, .. } => {
+            let job = JobId(id);
+            Event::Tasks { node, job, lo, hi, results, outcome, given_us, begun_us, ended_us, busy_us }
+        }
+        other => other,
+    };
+    let jobs = (2..=20_001).flat_map(|id| {
+        let state = Event::JobState { job: JobId(id), state: "finished".into(), why: None };
+        [event(3, tasks_of(id)), event(3, state)]
+    });
+    let items: Vec<Item> = [opened(1, 1, 0), snapshot(0, &["a"])].into_iter().chain(jobs).collect();
+    let report = replayed(&items, Window::default());
+    assert_eq!((report.jobs.len(), report.jobs_left_out), (1_000, 19_002));
+    assert!(
+        report.jobs.iter().any(|job| job.job == 1),
+        "the snapshot says that it runs: {:?}",
+        report.jobs[0]
+    );
+    let mut out = Vec::new();
+    fill(TEMPLATE, report.clone(), &mut out).unwrap();
+    let (meta, _, blob) = crate::page::opened(&out);
+    let mut drawn = vec![0; report.jobs.len()];
+    crate::page::runs(&meta, &blob)
+        .iter()
+        .flatten()
+        .for_each(|run| drawn[run.tag as usize / 8] += run.results);
+    let told: Vec<u64> = report.jobs.iter().map(|job| job.results).collect();
+    assert_eq!(drawn, told, "a run is of its job, wherever that went");
+    assert_eq!((told.iter().sum::<u64>(), report.totals.results), (20_000, 20_000));
 }

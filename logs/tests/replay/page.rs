@@ -112,7 +112,7 @@ fn the_page_reads_what_the_contract_says() {
     assert_eq!((&meta["from_us"], &meta["to_us"]), (&at(0).into(), &at(10).into()));
     assert_eq!((&meta["nodes"][0]["node"], &meta["nodes"][1]["node"]), (&"n-2".into(), &"n-10".into()));
     assert_eq!(meta["nodes"][0]["idle_us"]["no_job"], 8 * SECOND_US);
-    assert_eq!(meta["marks"][0]["text"], "node n-2 quarantined: </script><!-- \u{2028}");
+    assert_eq!(meta["marks"][1]["text"], "node n-2 quarantined: </script><!-- \u{2028}");
     assert_eq!((&meta["palette"]["lost"], &meta["states"][2]), (&"#d55e00".into(), &"lost".into()));
     assert_eq!(meta["jobs"][0]["states"][0][1], "running");
     let bins = meta["bins"]["count"].as_u64().unwrap() as usize;

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 use starfarm_logs::Utc;
-use starfarm_logs::replay::{EpochLine, JobLine, Mark, NodeLine, Report};
+use starfarm_logs::replay::{EpochLine, JobLine, Mark, NodeLine, Report, Totals};
 use unicode_width::UnicodeWidthStr;
 
 use super::plot;
@@ -17,7 +17,7 @@ use crate::output::table::{Cell, Table, left, right};
 /// Nodes, jobs and marks that are shown at most.
 const NODES_MAX: usize = 16;
 const JOBS_MAX: usize = 12;
-const MARKS_MAX: usize = 16;
+const MARKS_MAX: usize = 24;
 /// Columns for names, and for the largest value behind a line of bars.
 const NAME_COLUMNS_MAX: usize = 16;
 const VALUE_COLUMNS: usize = 14;
@@ -88,11 +88,14 @@ impl Replayed<'_> {
         };
         let complete = if report.complete { "complete" } else { "not complete" };
         let mut text = format!(
-            "farm {}  {epochs}  log {complete}\n{} to {}  {}\n",
+            "farm {}  {epochs}  log {complete}\n{} to {}  {}\n{} nodes, {} slots, {} results\n",
             human::printable(&report.farm),
             Utc(report.from_us),
             Utc(report.to_us),
-            human::seconds(span_us as f64 / 1e6)
+            human::seconds(span_us as f64 / 1e6),
+            human::count(report.totals.nodes as f64),
+            human::count(report.totals.slots as f64),
+            human::count(report.totals.results as f64)
         );
         for note in &report.notes {
             let _ = writeln!(text, "note: {}", human::printable(note));
@@ -113,7 +116,7 @@ impl Replayed<'_> {
             left("certificate"),
         ]);
         let jobs = &self.report.jobs;
-        for job in jobs.iter().take(JOBS_MAX) {
+        for job in self.shown_jobs() {
             let took_us = job.started_us.zip(job.ended_us).map(|(from, to)| to.saturating_sub(from));
             let verdict = job.certificate.as_ref().and_then(|fields| fields.get("verdict")?.as_str());
             table.push(vec![
@@ -130,8 +133,18 @@ impl Replayed<'_> {
         }
         match jobs.len() {
             0 => String::new(),
-            count => table.render(color) + &more(count, JOBS_MAX, "jobs"),
+            count => {
+                table.render(color) + &more(count + self.report.jobs_left_out as usize, JOBS_MAX, "jobs")
+            }
         }
+    }
+
+    /// The jobs to show: those that run or went wrong before the others, and the latest.
+    fn shown_jobs(&self) -> Vec<&JobLine> {
+        let mut jobs: Vec<&JobLine> = self.report.jobs.iter().filter(|job| job.job > 0).collect();
+        jobs.sort_by_key(|job| Reverse((job.telling(), job.job)));
+        jobs.truncate(JOBS_MAX);
+        jobs
     }
 
     /// The nodes to show, in the order of their names: those with most trouble, where not all have room.
@@ -167,7 +180,7 @@ impl Replayed<'_> {
         }
         let _ = writeln!(text, "{} {}", " ".repeat(name_columns + 1), plot::axis(self.report, columns));
         let _ = writeln!(text, "{}", plot::legend(color));
-        match self.report.nodes.len().saturating_sub(shown.len()) {
+        match (self.report.nodes.len() - shown.len()) as u64 + self.report.nodes_left_out {
             0 => {}
             left => {
                 let _ = writeln!(text, "and {left} more nodes, which had less trouble");
@@ -232,7 +245,7 @@ impl Replayed<'_> {
 
     fn durations(&self) -> String {
         let mut text = String::new();
-        for job in self.report.jobs.iter().filter(|job| job.results > 0).take(JOBS_MAX) {
+        for job in self.shown_jobs().into_iter().filter(|job| job.results > 0) {
             let bins = job.durations.bins();
             let (Some((first, _)), Some((last, _))) = (bins.first(), bins.last()) else { continue };
             let counts: Vec<f32> = bins.iter().map(|(_, count)| *count as f32).collect();
@@ -252,14 +265,19 @@ impl Replayed<'_> {
 
     fn marks(&self) -> String {
         let report = self.report;
-        let mut kinds: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-        report.marks.iter().enumerate().for_each(|(at, mark)| kinds.entry(mark.kind).or_default().push(at));
-        let mut kinds: Vec<Vec<usize>> = kinds.into_values().collect();
-        kinds.sort_by_key(Vec::len);
+        let mut kinds: BTreeMap<(bool, &str), Vec<usize>> = BTreeMap::new();
+        for (at, mark) in report.marks.iter().enumerate() {
+            kinds.entry((!mark.is_telling(), mark.kind)).or_default().push(at);
+        }
+        let mut kinds: Vec<((bool, &str), Vec<usize>)> = kinds.into_iter().collect();
+        kinds.sort_by_key(|((is_lesser, _), places)| (*is_lesser, places.len()));
         let mut shown: Vec<usize> = Vec::new();
-        for (at, places) in kinds.iter().enumerate() {
-            // What rarer kinds do not need is there for the others, evenly over time.
-            let room = (MARKS_MAX.saturating_sub(shown.len()) / (kinds.len() - at)).max(1);
+        let telling = kinds.iter().filter(|((is_lesser, _), _)| !is_lesser).count();
+        for (at, (_, places)) in kinds.iter().enumerate() {
+            // What tells how the run went comes first; of each kind some, evenly over time, and what rarer kinds do
+            // not need is there for the others.
+            let others = if at < telling { telling - at } else { kinds.len() - at };
+            let room = (MARKS_MAX.saturating_sub(shown.len()) / others).max(1);
             let step = places.len().div_ceil(room).max(1);
             shown.extend(places.iter().step_by(step));
         }
@@ -299,6 +317,9 @@ impl Serialize for Replayed<'_> {
             epochs: &'a [EpochLine],
             jobs: &'a [JobLine],
             nodes: &'a [NodeLine],
+            jobs_left_out: u64,
+            nodes_left_out: u64,
+            totals: Totals,
             marks: &'a [Mark],
             marks_left_out: u64,
         }
@@ -313,6 +334,9 @@ impl Serialize for Replayed<'_> {
             epochs: &report.epochs,
             jobs: &report.jobs,
             nodes: &report.nodes,
+            jobs_left_out: report.jobs_left_out,
+            nodes_left_out: report.nodes_left_out,
+            totals: report.totals,
             marks: &report.marks,
             marks_left_out: report.marks_left_out,
         }
