@@ -198,7 +198,10 @@ impl App {
         self.now = now;
         match input {
             Input::Key(key) => self.on_key(key),
-            Input::Resize(width, height) => self.size = (width, height),
+            Input::Resize(width, height) => {
+                self.size = (width, height);
+                self.keep_in_sight();
+            }
             Input::Picture(picture) => self.on_picture(*picture),
             Input::Lost(why) => {
                 self.lost = Some(why);
@@ -236,6 +239,7 @@ impl App {
         {
             self.whole = whole;
         }
+        self.keep_in_sight();
     }
 
     fn take_lines(&mut self, events: Vec<EventLine>, missed: u64) {

@@ -38,6 +38,25 @@ pub(super) fn lines(app: &App) -> Vec<Line<'static>> {
         lines.insert(lines.len().min(2), fact("why", &why.verdict));
         lines.extend(reasons(why));
     }
+    lines.into_iter().flat_map(|line| wrapped(line, usize::from(app.size.0))).collect()
+}
+
+/// A line on as many as it needs. Its last span is what goes on, below its own begin.
+fn wrapped(mut line: Line<'static>, width: usize) -> Vec<Line<'static>> {
+    if line.width() <= width {
+        return vec![line];
+    }
+    let Some(last) = line.spans.pop() else { return Vec::new() };
+    let indent = line.width();
+    // Names of nodes are not taken apart at their hyphens; what is longer than a line, such as a hash, is.
+    let options = textwrap::Options::new(width.saturating_sub(indent).max(1))
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    let pieces = textwrap::wrap(&last.content, options).into_iter();
+    let below = |piece| Line::from_iter([Span::raw(" ".repeat(indent)), piece]);
+    let mut lines: Vec<_> = pieces.map(|piece| below(Span::styled(piece.into_owned(), last.style))).collect();
+    if let Some(first) = lines.first_mut() {
+        first.spans.splice(..1, line.spans);
+    }
     lines
 }
 
@@ -142,7 +161,11 @@ fn of_node(node: &NodeInfo, paint: Paint) -> Vec<Line<'static>> {
 
 fn reasons(why: &Explanation) -> Vec<Line<'static>> {
     let mut lines = heading("Why").to_vec();
-    lines.extend(why.reasons.iter().map(|reason| Line::from(format!("- {}", printable(&reason.text)))));
+    lines.extend(
+        why.reasons
+            .iter()
+            .map(|reason| Line::from_iter([Span::raw("- "), Span::raw(printable(&reason.text))])),
+    );
     if !why.sizes.is_empty() {
         lines.extend(heading("Size of the next task"));
         lines.extend(why.sizes.iter().map(size));

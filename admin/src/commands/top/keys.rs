@@ -150,7 +150,8 @@ impl App {
         self.keep_in_sight();
     }
 
-    fn keep_in_sight(&mut self) {
+    /// What is open is not scrolled past its end, which moves with what is known of it and with the screen.
+    pub(super) fn keep_in_sight(&mut self) {
         let last = super::detail::lines(self).len().saturating_sub(usize::from(Layout::of(self).body()));
         if let View::Open(_, top) = &mut self.view {
             *top = (*top).min(last);

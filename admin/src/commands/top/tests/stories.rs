@@ -142,7 +142,7 @@ fn a_job_and_a_node_are_opened_and_left() {
     seat.shows("specification");
     seat.sees(Picture { whole: Some(whole(job_4())), events: Vec::new(), ..picture() });
     seat.shows("why                It is as it should be.");
-    seat.shows("↑↓ scroll, 3 more lines");
+    seat.shows("↑↓ scroll, 4 more lines");
     seat.press("p").shows("pause job 4");
     seat.press("n<pgdn><pgdn><end>").shows("- It is made up.");
     seat.press("<end><up>");
@@ -158,6 +158,24 @@ fn a_job_and_a_node_are_opened_and_left() {
     seat.shows_not("It is as it should be.");
     seat.sees(Picture { status: StatusInfo { nodes: Vec::new(), ..status(3) }, ..picture() });
     seat.shows("node lab-1 is gone");
+}
+
+#[test]
+fn long_words_go_on_in_the_next_line_and_are_scrolled_to() {
+    let mut seat = Seat::new(false, 80, 24);
+    seat.press("<enter>");
+    let mut known = whole(job_4());
+    let why = known.why.as_mut().unwrap();
+    why.verdict = "It waits, since all of the nodes that could compute it hold as much as they may.".into();
+    why.reasons = vec![Reason { code: "made_up".into(), text: "many words ".repeat(20) + "at lab-3's end" }];
+    seat.sees(Picture { whole: Some(known), ..picture() });
+    let indent = " ".repeat(19);
+    seat.shows(&format!("\nwhy                It waits, since all of the nodes that could compute it hold\n{indent}as much as they may.\n"));
+    seat.shows(&format!("{}0\n{indent}707\n", "07".repeat(30)));
+    seat.press("<end>").shows("at lab-3's end\n? help");
+    // A wider screen needs fewer lines: nothing is left empty below them.
+    seat.hears(Input::Resize(200, 24));
+    seat.shows("at lab-3's end\n? help");
 }
 
 #[test]
