@@ -170,9 +170,10 @@ fn long_words_go_on_in_the_next_line_and_are_scrolled_to() {
     why.reasons = vec![Reason { code: "made_up".into(), text: "many words ".repeat(20) + "at lab-3's end" }];
     seat.sees(Picture { whole: Some(known), ..picture() });
     let indent = " ".repeat(19);
-    seat.shows(&format!("\nwhy                It waits, since all of the nodes that could compute it hold\n{indent}as much as they may.\n"));
+    let why = "why                It waits, since all of the nodes that could compute it hold";
+    seat.shows(&format!("{why}\n{indent}as much as they may.\n"));
     seat.shows(&format!("{}0\n{indent}707\n", "07".repeat(30)));
-    seat.press("<end>").shows("at lab-3's end\n? help");
+    seat.press("<end>").shows("at lab-3's\n  end\n? help");
     // A wider screen needs fewer lines: nothing is left empty below them.
     seat.hears(Input::Resize(200, 24));
     seat.shows("at lab-3's end\n? help");
