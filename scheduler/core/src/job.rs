@@ -256,6 +256,12 @@ impl Job {
         }
     }
 
+    /// What was measured so far says nothing.
+    pub(crate) fn forget_speeds(&mut self) {
+        self.rates.clear();
+        self.mean_rate = 0.0;
+    }
+
     /// A measured interval moves the rates of its node and of the job.
     pub(crate) fn measured(&mut self, node: NodeId, units: u64, duration_us: u64) {
         let sample = units as f64 * 1e6 / duration_us.max(1) as f64;

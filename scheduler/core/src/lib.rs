@@ -24,6 +24,7 @@ mod refill;
 mod restore;
 mod result;
 mod send;
+mod speed;
 mod task;
 mod view;
 mod watch;

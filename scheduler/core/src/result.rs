@@ -10,7 +10,7 @@ use starfarm_protocol::wire::{CommandUnit, HitEntry, Outcome, ResultEntry, Resul
 use crate::coverage::{Class, Classes, Piece};
 use crate::deed::Deeds;
 use crate::farm::{Farm, Unacknowledged};
-use crate::job::{FailedUnit, Job, JobState, Sizing, WorkFacts};
+use crate::job::{FailedUnit, Job, JobState, WorkFacts};
 use crate::limits::SICK_FAILURES;
 use crate::record::Record;
 use crate::task::{NOBODY, NodeId, State, Task, TaskId};
@@ -53,7 +53,7 @@ impl Verdicts {
 const OUT: Classes = Classes::of(&[Class::Out]);
 
 /// The body of a result that was computed, by the kind of work.
-enum Found {
+pub(crate) enum Found {
     Nothing,
     Hits(Vec<HitEntry>),
     Ran(Vec<CommandUnit>),
@@ -163,7 +163,7 @@ impl Farm {
         }
         let owners = self.leave_queues(job_id, &pieces, id, entry.duration_us);
         if counted > 0 {
-            self.measured(id, entry, counted, now_us);
+            self.measured(id, entry, &found, counted, now_us);
         }
         match found {
             Found::Ran(ran) if counted > 0 => {
@@ -231,7 +231,14 @@ impl Farm {
             return;
         }
         let (owner, spent_us) = (task.node, task.spent_us);
+        let (job_id, units) = (task.job, u64::try_from(task.hi - task.lo).unwrap_or(u64::MAX));
         self.take_from_node(task_id);
+        // Its results may have come unit by unit: it is the task that was not too large.
+        if owner == by
+            && let Some(rate) = self.jobs.get_mut(&job_id).and_then(|job| job.rates.get_mut(&by))
+        {
+            rate.largest = rate.largest.max(units);
+        }
         if owner == by
             && let Some(node) = self.nodes.get_mut(&owner)
         {
@@ -255,23 +262,6 @@ impl Farm {
             }
         }
         new
-    }
-
-    /// What a counted result says about speed.
-    fn measured(&mut self, id: NodeId, entry: &ResultEntry<'_>, counted: u128, now_us: u64) {
-        let (Some(job), Some(node)) = (self.jobs.get_mut(&entry.job), self.nodes.get_mut(&id)) else {
-            return;
-        };
-        job.measured(id, entry.units, entry.duration_us);
-        if !node.sick {
-            node.rise();
-        }
-        node.totals.units_done += counted;
-        let standard = match job.facts.sizing {
-            Sizing::Units(units) => units as f64,
-            Sizing::TargetUs(target_us) => job.mean_rate * target_us as f64 / 1e6,
-        };
-        node.rating.add(counted as f64 / standard.max(1.0), now_us);
     }
 
     fn record_done(

@@ -17,6 +17,8 @@ use crate::state::unix_now_us;
 
 /// What was written is at the disk's door after this.
 const FLUSH_PERIOD: Duration = Duration::from_secs(1);
+/// A picture that has not come by then had no room in the channel: it is asked for again.
+const ASK_PERIOD: Duration = Duration::from_secs(5);
 /// A log that failed is tried again after this.
 pub(crate) const RETRY_PERIOD: Duration = Duration::from_secs(10);
 
@@ -52,13 +54,14 @@ enum Health {
 impl LogThread {
     /// Runs until the dispatcher is gone.
     pub(crate) fn run(mut self) {
-        let (mut health, mut flushed, mut asked) = (Health::Well, Instant::now(), true);
+        // The first picture comes unasked.
+        let (mut health, mut flushed, mut asked) = (Health::Well, Instant::now(), Some(Instant::now()));
         loop {
             let outcome = match self.inputs.recv_timeout(FLUSH_PERIOD) {
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => Ok(()),
                 Ok(ToLog::Picture(at_us, picture)) => {
-                    asked = false;
+                    asked = None;
                     health = Health::Well;
                     self.begin(at_us, &picture)
                 }
@@ -89,8 +92,8 @@ impl LogThread {
                 Health::Well => self.writer.wants_snapshot(now_us),
                 Health::Failed(until) => Instant::now() >= until,
             };
-            if due && !asked {
-                asked = self.dispatcher.try_send(Input::Picture).is_ok();
+            if due && asked.is_none_or(|at| at.elapsed() >= ASK_PERIOD) {
+                asked = self.dispatcher.try_send(Input::Picture).is_ok().then(Instant::now);
             }
         }
         if let Err(e) = self.writer.close(self.shared.now_us(), unix_now_us()) {

@@ -1,0 +1,49 @@
+//! What results say of speed, and what does not. Times in the stories are milliseconds.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Bench, config};
+use starfarm_protocol::ids::JobId;
+
+/// Units a second of all slots, as users are told.
+fn speed(bench: &Bench) -> f64 {
+    bench.farm.job(JobId(1)).unwrap().rate_per_s
+}
+
+#[test]
+fn programs_that_fail_at_once_are_not_fast_ones() {
+    let mut bench = Bench::new(config());
+    bench.run(
+        "submit 1000 command units 1 max-failures never\n join a slots 1\n join b slots 1\n ack a\n ack b",
+    );
+    bench.run("ran a 0+1 exit1 ms 1");
+    assert!(speed(&bench) > 1_000.0, "where all fail, that is their speed: {}", speed(&bench));
+    bench.run("ran b 2+1 ok ms 500");
+    assert!((3.0..5.0).contains(&speed(&bench)), "two slots, two a second each: {}", speed(&bench));
+    for lo in [1, 4, 5] {
+        bench.run(&format!("ack a\n ran a {lo}+1 exit1 ms 1"));
+    }
+    assert!((3.0..5.0).contains(&speed(&bench)), "failures change nothing any more: {}", speed(&bench));
+}
+
+#[test]
+fn a_task_that_came_back_unit_by_unit_was_a_large_one_all_the_same() {
+    let mut bench = Bench::new(config());
+    bench.run("submit 100000 command target 8\n join a slots 1\n ack a\n ran a 0+1 ok ms 10");
+    let mut largest = 0;
+    // Each task comes back unit by unit, and the next ones may be larger by a factor.
+    for _ in 0..6 {
+        bench.run("ack a");
+        let story = bench.run("tasks a");
+        assert!(story.contains("a has"), "{story}");
+        let held = bench.farm.picture(bench.now_us).held;
+        let first = held.iter().map(|held| (held.lo, held.hi, held.tasks)).min().unwrap();
+        let units = (first.1 - first.0) / u128::from(first.2);
+        largest = largest.max(units);
+        for unit in first.0..first.0 + units {
+            bench.run(&format!("ran a {unit}+1 ok ms 10"));
+        }
+    }
+    assert!(largest > 100, "8 s of 10 ms are 800 units; it got no further than {largest}");
+}
