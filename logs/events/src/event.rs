@@ -404,14 +404,21 @@ impl Event {
     }
 }
 
+/// `1 slot`, `2 slots`.
+fn counted<N: fmt::Display + PartialEq + From<u8>>(number: N, what: &str) -> String {
+    if number == N::from(1) { format!("{number} {what}") } else { format!("{number} {what}s") }
+}
+
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Event::NodeJoined { node, boot, slots } => {
-                write!(f, "node {node} joined: {slots} slots, boot {:016x}", boot.0)
+                write!(f, "node {node} joined: {}, boot {:016x}", counted(*slots, "slot"), boot.0)
             }
             Event::NodeSuspect { node } => write!(f, "node {node} suspect: no heartbeat"),
-            Event::NodeLost { node, tasks } => write!(f, "node {node} lost: {tasks} tasks back to gq"),
+            Event::NodeLost { node, tasks } => {
+                write!(f, "node {node} lost: {} back to gq", counted(*tasks, "task"))
+            }
             Event::NodeBack { node } => write!(f, "node {node} is back"),
             Event::NodeDraining { node } => write!(f, "node {node} draining"),
             Event::NodeLeft { node } => write!(f, "node {node} left"),
@@ -419,12 +426,16 @@ impl fmt::Display for Event {
             Event::VersionSkew { node, version } => {
                 write!(f, "node {node} speaks protocol version {version}: update the older side")
             }
-            Event::JobSubmitted { job, units, .. } => write!(f, "job {} submitted: {units} units", job.0),
+            Event::JobSubmitted { job, units, .. } => {
+                write!(f, "job {} submitted: {}", job.0, counted(*units, "unit"))
+            }
             Event::JobState { job, state, .. } => write!(f, "job {} {state}", job.0),
             Event::Certificate { job, verdict, done, units, .. } => {
-                write!(f, "job {} is {verdict}: {done} of {units} units done, once each", job.0)
+                write!(f, "job {} is {verdict}: {done} of {} done, once each", job.0, counted(*units, "unit"))
             }
-            Event::OffersRepeated { node, tasks } => write!(f, "offered {tasks} tasks again to node {node}"),
+            Event::OffersRepeated { node, tasks } => {
+                write!(f, "offered {} again to node {node}", counted(*tasks, "task"))
+            }
             Event::TaskExpired { job, lo, hi, node } => {
                 write!(f, "task [{lo}, {hi}) of job {} expired on node {node}", job.0)
             }
@@ -448,7 +459,8 @@ impl fmt::Display for Event {
                 write!(f, "held up for {:.1} s: by the disk, or the process slept", *for_us as f64 / 1e6)
             }
             Event::EventsDropped { events } => {
-                write!(f, "{events} events are missing: watching was slower than what happened")
+                let missing = if *events == 1 { "event is" } else { "events are" };
+                write!(f, "{events} {missing} missing: watching was slower than what happened")
             }
             // Pictures are made of these; as a line, all that they hold.
             dense => {

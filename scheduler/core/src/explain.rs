@@ -73,6 +73,7 @@ impl Farm {
 
     fn names(&self, ids: impl IntoIterator<Item = NodeId>) -> String {
         let mut ids: Vec<NodeId> = ids.into_iter().collect();
+        ids.sort_unstable();
         ids.dedup();
         let mut names: Vec<String> = ids.iter().take(NAMED).map(|&id| self.name(id)).collect();
         if ids.len() > NAMED {

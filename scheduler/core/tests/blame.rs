@@ -43,7 +43,7 @@ fn a_node_that_was_sick_gets_work_again_when_a_probe_passes() {
         expect![[r#"
             9900: a has 0 tasks
             10000: to a: offer job 1: 6=0+1
-            10050: offered 1 tasks again to node a
+            10050: offered 1 task again to node a
             10050: to a: offer job 1: 6=0+1
             10100: a has 1 tasks
             10100: a quarantined (failed 5 of 5 units of job 1 that others pass), b up
@@ -63,7 +63,7 @@ fn a_probe_that_fails_makes_the_pause_longer() {
          live 20200 b none a none\n tasks a\n nodes\n live 30200 b none a none\n tasks a",
         expect![[r#"
             10000: to a: offer job 1: 6=0+1
-            10050: offered 1 tasks again to node a
+            10050: offered 1 task again to node a
             10050: to a: offer job 1: 6=0+1
             10100: a has 1 tasks
             10100: node a quarantined: failed 5 of 5 units of job 1 that others pass
@@ -72,7 +72,7 @@ fn a_probe_that_fails_makes_the_pause_longer() {
             20200: a has 0 tasks
             20200: a quarantined (failed 5 of 5 units of job 1 that others pass), b up
             30100: to a: offer job 1: 7=5+5
-            30150: offered 1 tasks again to node a
+            30150: offered 1 task again to node a
             30150: to a: offer job 1: 7=5+5
             30200: a has 1 tasks
         "#]],
@@ -287,7 +287,7 @@ fn a_failed_unit_is_wanted_again_while_its_task_is_still_out() {
         "retry 1\n join b slots 1\n ack b\n show 1\n tasks a\n ran a 1+1 ok\n ran b 0+1 ok
          ran a 3+2 ok,ok\n ran b 2+1 ok\n show 1\n tasks a",
         expect![[r#"
-            0: node b joined: 1 slots, boot 0000000000000001
+            0: node b joined: 1 slot, boot 0000000000000001
             0: to b: welcome epoch 1; offer job 1: 3=0+1 4=2+1
             0: job 1 is running: done 0, out 10, waiting 30
             0: a has 3 tasks
@@ -307,7 +307,7 @@ fn a_failed_unit_of_a_long_task_comes_back_alone_with_the_node_lost() {
         "show 1\n join b slots 1\n ack b\n bye a\n show 1\n ran b 0+5 ok,ok,ok,ok,ok\n show 1",
         expect![[r#"
             0: job 1 is running: done 0, out 4, waiting 1
-            0: node b joined: 1 slots, boot 0000000000000001
+            0: node b joined: 1 slot, boot 0000000000000001
             0: to b: welcome epoch 1; offer job 1: 2=2+1
             0: node a left
             0: to b: offer job 1: 3=0+2
@@ -422,7 +422,7 @@ fn distrust_outlives_another_boot_and_a_drain() {
          done a 0+10\n done b 0+10 hits 4:1",
         "hello b boot 2\n nodes\n drain b\n nodes",
         expect![[r#"
-            0: node b joined: 1 slots, boot 0000000000000002
+            0: node b joined: 1 slot, boot 0000000000000002
             0: to b: welcome epoch 1
             0: a up, b quarantined (its results differ from those of others)
             0: node b draining

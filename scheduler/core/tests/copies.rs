@@ -58,7 +58,7 @@ fn there_is_one_copy_of_a_task_however_many_idle() {
         "join c slots 1\n live 2050 a 0+10 b none c none\n ack b\n live 5000 a 0+10 b 0+10 c none
          show 1\n tasks b\n tasks c",
         expect![[r#"
-            20: node c joined: 1 slots, boot 0000000000000001
+            20: node c joined: 1 slot, boot 0000000000000001
             20: to c: welcome epoch 1
             2020: copy of [0, 10) of job 1 to node b
             2020: to b: offer job 1: 5=0+10
@@ -105,21 +105,21 @@ fn of_a_task_that_is_done_in_part_the_rest_is_copied() {
             20: to a: ack results [(2, 2)]
             20: copy of [4, 10) of job 1 to node b
             20: to b: offer job 1: 5=4+6
-            70: offered 1 tasks again to node b
+            70: offered 1 task again to node b
             70: to b: offer job 1: 5=4+6
-            170: offered 1 tasks again to node b
+            170: offered 1 task again to node b
             170: to b: offer job 1: 5=4+6
-            370: offered 1 tasks again to node b
+            370: offered 1 task again to node b
             370: to b: offer job 1: 5=4+6
-            770: offered 1 tasks again to node b
+            770: offered 1 task again to node b
             770: to b: offer job 1: 5=4+6
-            1570: offered 1 tasks again to node b
+            1570: offered 1 task again to node b
             1570: to b: offer job 1: 5=4+6
-            3170: offered 1 tasks again to node b
+            3170: offered 1 task again to node b
             3170: to b: offer job 1: 5=4+6
-            5170: offered 1 tasks again to node b
+            5170: offered 1 task again to node b
             5170: to b: offer job 1: 5=4+6
-            7170: offered 1 tasks again to node b
+            7170: offered 1 task again to node b
             7170: to b: offer job 1: 5=4+6
             9000: job 1 finished
             9000: to a: withdraw job 1 kill before 6
@@ -138,7 +138,7 @@ fn where_the_first_node_is_lost_its_task_is_wanted_again_and_the_copy_may_be_fir
         "live 17050 b 0+10\n nodes\n show 1\n tasks b\n done b 0+10\n at 17600\n show 1",
         expect![[r#"
             7020: node a suspect: no heartbeat
-            17020: node a lost: 1 tasks back to gq
+            17020: node a lost: 1 task back to gq
             17020: to b: offer job 1: 6=0+10
             17050: a lost, b up
             17050: job 1 is running: done 20, out 10, waiting 0, resent tasks 2, copies 1
@@ -159,7 +159,7 @@ fn where_the_copys_node_is_lost_the_first_goes_on() {
         "live 18500 a 0+10\n nodes\n show 1\n done a 0+10\n show 1",
         expect![[r#"
             7100: node b suspect: no heartbeat
-            17100: node b lost: 1 tasks back to gq
+            17100: node b lost: 1 task back to gq
             18500: a up, b lost
             18500: job 1 is running: done 20, out 10, waiting 0, resent tasks 1, copies 1
             18500: job 1 finished
@@ -179,7 +179,7 @@ fn a_copy_that_is_given_back_is_forgotten_and_another_may_be_made() {
             2100: copy of [0, 10) of job 1 to node b
             2100: to b: ack results [(3, 3)]; offer job 1: 6=0+10
             2100: job 1 is running: done 20, out 10, waiting 0, resent tasks 1, copies 2
-            2150: offered 1 tasks again to node b
+            2150: offered 1 task again to node b
             2150: to b: offer job 1: 6=0+10
             2150: job 1 is running: done 20, out 10, waiting 0, resent tasks 1, copies 2
             2150: b has 1 tasks

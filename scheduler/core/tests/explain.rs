@@ -99,7 +99,20 @@ fn a_job_behind_another() {
         "job 3",
         expect![[r#"
         Job 3 waits behind job 1.
-        behind: It is number 3 of 3 in jq, and 980 units of job 1 go first. `starfarm job front 3` makes it the next, `starfarm job switch 3` runs it at once.
+        behind: It is number 3 of 3 in jq, and 980 units of job 1 and 500 units of 1 other job go first. `starfarm job front 3` makes it the next, `starfarm job switch 3` runs it at once.
+    "#]],
+    );
+}
+
+#[test]
+fn what_goes_before_a_job_is_what_nodes_can_take() {
+    check(
+        "submit 60 units 10\n submit 50 units 10\n submit 70 units 10\n submit 30 units 10\n pause 3\n join a slots 1
+         refuse a 0+10 no-avx\n pause 1\n resume 1\n submit 20 units 10",
+        "job 4",
+        expect![[r#"
+        Job 4 waits behind job 2.
+        behind: It is number 4 of 5 in jq, and 40 units of job 2 go first. `starfarm job front 4` makes it the next, `starfarm job switch 4` runs it at once.
     "#]],
     );
 }
@@ -181,7 +194,7 @@ fn a_job_that_is_out_at_nodes() {
             at_node: Node a has had units [0, 10) for 4.5 s, last confirmed 1.5 s ago.
             at_node: Node a has had units [10, 20) for 4.5 s, last confirmed 1.5 s ago.
             at_node: Node a has had units [20, 30) for 4.5 s, last confirmed 1.5 s ago.
-            at_node: So do nodes have 2 more tasks, given out later.
+            at_node: Nodes have 2 more tasks, none of them older.
         "#]],
     );
 }
@@ -216,6 +229,39 @@ fn a_job_of_before_a_restart() {
 }
 
 #[test]
+fn what_no_node_has_claimed_after_a_restart_is_at_no_node() {
+    let restarted =
+        "join b slots 1\n drain b\n join a slots 5\n submit 1000 units 10\n ack a\n done a 10+10\n done a 30+10\n done a 50+10\n done a 70+10
+         restart\n session a\n hello a";
+    check(
+        restarted,
+        "job 1",
+        expect![[r#"
+            Job 1 waits for the nodes of before the scheduler's start.
+            restart: The scheduler started again: some units may be at nodes that have not said so yet. What none of them has goes back to gq in 15 s, or once all nodes of before have spoken.
+            all_out: All that is left, 960 units, is given out. Nodes that idle get no copies of it: it was submitted without `--speculative true`.
+            at_node: No node has said yet that it has units [0, 10), given out before the scheduler's start.
+            at_node: No node has said yet that it has units [20, 30), given out before the scheduler's start.
+            at_node: No node has said yet that it has units [40, 50), given out before the scheduler's start.
+            at_node: Nor has one said so of 2 more ranges, 930 units.
+        "#]],
+    );
+    check(
+        &format!("{restarted}\n at 10\n beat a 20+10,40+10,60+10,80+10,90+10"),
+        "job 1",
+        expect![[r#"
+            Job 1 waits for the nodes of before the scheduler's start.
+            restart: The scheduler started again: some units may be at nodes that have not said so yet. What none of them has goes back to gq in 14 s, or once all nodes of before have spoken.
+            all_out: All that is left, 960 units, is given out. Nodes that idle get no copies of it: it was submitted without `--speculative true`.
+            at_node: No node has said yet that it has units [0, 10), given out before the scheduler's start.
+            at_node: No node has said yet that it has units [100, 1000), given out before the scheduler's start.
+            at_node: Node a has had units [20, 30) for 0 ms, last confirmed 0 ms ago.
+            at_node: Nodes have 4 more tasks, none of them older.
+        "#]],
+    );
+}
+
+#[test]
 fn units_that_killed_workers_or_failed() {
     check(
         "submit 10 command retries 3 units 5\n join a slots 1\n join b slots 1\n ack a\n ran a 1+1 exit1
@@ -227,7 +273,7 @@ fn units_that_killed_workers_or_failed() {
             at_node: Node a has had units [0, 1) for 0 ms, last confirmed 0 ms ago.
             at_node: Node b has had units [1, 2) for 0 ms, sent and not acknowledged yet.
             at_node: Node b has had units [2, 3) for 0 ms, sent and not acknowledged yet.
-            at_node: So do nodes have 1 more task, given out later.
+            at_node: Nodes have 1 more task, none of them older.
             suspect_unit: Unit 2 was running when workers died: 1 time (on a). It is tried alone, on other nodes first; after 3 deaths it is given up as poison.
             tried_again: Unit 1 failed 1 time (on a) and is tried again.
         "#]],

@@ -18,7 +18,7 @@ fn a_node_of_another_version_is_told_ours_and_nothing_else() {
             0: to a: welcome epoch 1
             1000: a suspect
             1000: job 1 is queued: done 0, out 0, waiting 40
-            1000: node a joined: 1 slots, boot 0000000000000001
+            1000: node a joined: 1 slot, boot 0000000000000001
             1000: to a: welcome epoch 1
             1000: job 1 running
             1000: to a: offer job 1: 1=0+10 2=10+10
@@ -59,7 +59,7 @@ fn a_hello_that_only_claims_a_later_scheduler_is_an_ordinary_one() {
         "submit 40 units 10",
         "join a slots 1 knows 2 forged\n tasks a",
         expect![[r#"
-            0: node a joined: 1 slots, boot 0000000000000001
+            0: node a joined: 1 slot, boot 0000000000000001
             0: to a: welcome epoch 1
             0: job 1 running
             0: to a: offer job 1: 1=0+10 2=10+10
@@ -109,11 +109,11 @@ fn credits_share_half_of_the_receive_buffer_among_the_nodes_that_live() {
     let script = "join a slots 1\n beat a none\n credit a\n join b slots 1\n beat a none\n credit a
         live 17000 a none\n nodes\n credit a";
     expect![[r#"
-        0: node a joined: 1 slots, boot 0000000000000001
+        0: node a joined: 1 slot, boot 0000000000000001
         0: to a: welcome epoch 1
         0: to a: answer 1
         0: a may have 200 datagrams under way
-        0: node b joined: 1 slots, boot 0000000000000001
+        0: node b joined: 1 slot, boot 0000000000000001
         0: to b: welcome epoch 1
         0: to a: answer 2
         0: a may have 100 datagrams under way
@@ -131,7 +131,7 @@ fn an_overflow_halves_credits_once_a_round_trip_and_each_period_doubles_them_aga
         at 200\n overflow\n beat a none\n credit a\n live 9900 a none\n credit a\n live 12000 a none\n credit a
         live 30000 a none\n credit a";
     expect![[r#"
-        0: node a joined: 1 slots, boot 0000000000000001
+        0: node a joined: 1 slot, boot 0000000000000001
         0: to a: welcome epoch 1
         199: to a: answer 1
         199: a may have 100 datagrams under way

@@ -76,7 +76,7 @@ fn a_node_that_can_do_nothing_for_the_current_job_takes_from_the_next() {
             0: to a: ack results [(1, 1)]; offer job 2: 3=0+10 4=10+10
             0: job 1 is running: done 0, out 0, waiting 20, resent tasks 2, refused by a: no-gpu
             0: job 2 is running: done 0, out 20, waiting 0
-            0: node a joined: 1 slots, boot 0000000000000002
+            0: node a joined: 1 slot, boot 0000000000000002
             0: to a: welcome epoch 1; offer job 1: 5=0+10 6=10+10
             0: job 1 is running: done 0, out 20, waiting 0, resent tasks 2
         "#]],
@@ -90,11 +90,11 @@ fn a_job_whose_last_tasks_are_out_leaves_idle_nodes_to_the_next() {
         expect![[r#"
             0: job 1 submitted: 20 units
             0: job 2 submitted: 20 units
-            0: node a joined: 1 slots, boot 0000000000000001
+            0: node a joined: 1 slot, boot 0000000000000001
             0: to a: welcome epoch 1
             0: job 1 running
             0: to a: offer job 1: 1=0+10 2=10+10
-            0: node b joined: 1 slots, boot 0000000000000001
+            0: node b joined: 1 slot, boot 0000000000000001
             0: to b: welcome epoch 1
             0: job 2 running
             0: to b: offer job 2: 3=0+10 4=10+10

@@ -229,7 +229,7 @@ fn a_node_that_comes_with_another_boot_holds_nothing_of_before() {
         "submit 20 units 10\n join a slots 1\n ack a",
         "restart\n at 500\n hello a boot 2\n at 501\n show 1\n beat a none\n at 502\n show 1",
         expect![[r#"
-            500: node a joined: 1 slots, boot 0000000000000002
+            500: node a joined: 1 slot, boot 0000000000000002
             500: to a: welcome epoch 2
             501: job 1 is running: done 0, out 20, waiting 0
             501: to a: answer 1
@@ -245,7 +245,7 @@ fn a_new_node_is_not_waited_for_and_gets_nothing_that_may_be_at_others() {
         "submit 20 units 10\n join a slots 1\n ack a",
         "restart\n join b slots 1\n beat b none\n at 1\n show 1\n hello a\n beat a 0+10\n at 2\n show 1",
         expect![[r#"
-            0: node b joined: 1 slots, boot 0000000000000001
+            0: node b joined: 1 slot, boot 0000000000000001
             0: to b: welcome epoch 2
             0: to b: answer 1
             1: job 1 is running: done 0, out 20, waiting 0
@@ -264,7 +264,7 @@ fn where_no_node_of_before_can_hold_anything_nothing_waits() {
         "submit 40 units 10\n join a slots 1\n ack a\n done a 0+10\n bye a",
         "restart\n at 1\n join b slots 1\n show 1",
         expect![[r#"
-            1: node b joined: 1 slots, boot 0000000000000001
+            1: node b joined: 1 slot, boot 0000000000000001
             1: to b: welcome epoch 2; offer job 1: 1099511627777=10+30
             1: job 1 is running: done 10, out 30, waiting 0, resent tasks 1
         "#]],

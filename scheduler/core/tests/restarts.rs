@@ -65,7 +65,7 @@ fn work_whose_record_was_not_durable_is_done_again_where_nobody_has_it() {
         expect![[r#"
             0: job 1 finished
             0: job 1 is finished: done 20, out 0, waiting 0
-            0: node a joined: 1 slots, boot 0000000000000002
+            0: node a joined: 1 slot, boot 0000000000000002
             0: to a: welcome epoch 2
             0: to a: answer 1
             0: to a: offer job 1: 1099511627777=0+20
@@ -175,7 +175,7 @@ fn deaths_count_on_and_the_third_is_poison() {
             0: to a: answer 1
             0: to a: offer job 1: 1099511627777=0+2 1099511627778=2+1
             1: unit 2 of job 1 failed: poison
-            1: node a joined: 1 slots, boot 0000000000000004
+            1: node a joined: 1 slot, boot 0000000000000004
             1: to a: welcome epoch 2; offer job 1: 1099511627779=0+2 1099511627780=3+1
             1: job 1 is running: done 0, out 3, waiting 0, resent tasks 3, unit 2 failed by poison
             1: job 1 is running: done 0, out 3, waiting 0, unit 2 failed by poison
@@ -189,7 +189,7 @@ fn units_under_suspicion_stay_alone_in_their_tasks() {
         "submit 4 command units 4\n join a slots 1\n ack a\n hello a boot 2 died 2",
         "restart\n at 1\n hello a boot 3\n beat a none\n at 2\n show 1",
         expect![[r#"
-            1: node a joined: 1 slots, boot 0000000000000003
+            1: node a joined: 1 slot, boot 0000000000000003
             1: to a: welcome epoch 2
             1: to a: answer 1
             1: to a: offer job 1: 1099511627777=0+2 1099511627778=2+1
@@ -205,9 +205,9 @@ fn what_failed_on_a_node_goes_to_another_first() {
          ran a 0+4 ok,exit1,exit1,ok\n bye b",
         "restart\n hello a boot 2\n join b slots 1\n at 1\n beat a none\n at 2\n beat b none\n show 1",
         expect![[r#"
-            0: node a joined: 1 slots, boot 0000000000000002
+            0: node a joined: 1 slot, boot 0000000000000002
             0: to a: welcome epoch 2
-            0: node b joined: 1 slots, boot 0000000000000001
+            0: node b joined: 1 slot, boot 0000000000000001
             0: to b: welcome epoch 2
             1: to a: answer 1
             1: to b: offer job 1: 1099511627777=1+1 1099511627778=2+1
@@ -227,7 +227,7 @@ fn what_a_person_did_to_jobs_stays_done() {
             0: job 1 is paused: done 0, out 0, waiting 20
             0: job 2 is cancelled: done 0, out 0, waiting 0, abandoned 20
             0: job 3 is unknown
-            0: node a joined: 1 slots, boot 0000000000000001
+            0: node a joined: 1 slot, boot 0000000000000001
             0: to a: welcome epoch 2
             0: job 5 running
             0: to a: offer job 5: 1099511627777=0+10 1099511627778=10+10

@@ -14,7 +14,7 @@ fn an_ordinary_life_from_submit_to_finished() {
          at 1010\n done a 10+10\n ack a\n at 2000\n show 1\n done a 20+10\n done a 30+10\n at 2050\n show 1",
         expect![[r#"
             0: job 1 submitted: 40 units
-            0: node a joined: 1 slots, boot 0000000000000001
+            0: node a joined: 1 slot, boot 0000000000000001
             0: to a: welcome epoch 1
             0: job 1 running
             0: to a: offer job 1: 1=0+10 2=10+10
@@ -69,9 +69,9 @@ fn an_acknowledgement_is_for_the_incarnation_that_numbered_the_result() {
         "hold\n done a 0+10\n at 100\n hello a boot 2\n durable\n at 200\n show 1",
         expect![[r#"
             0: to a: offer job 1: 3=20+10
-            50: offered 1 tasks again to node a
+            50: offered 1 task again to node a
             50: to a: offer job 1: 3=20+10
-            100: node a joined: 1 slots, boot 0000000000000002
+            100: node a joined: 1 slot, boot 0000000000000002
             100: to a: welcome epoch 1; offer job 1: 4=10+10 5=20+10
             200: job 1 is running: done 10, out 20, waiting 10, resent tasks 2
         "#]],
@@ -105,7 +105,7 @@ fn of_a_late_result_that_overlaps_only_the_new_part_counts() {
         "live 15010 b none\n ack b\n done b 0+5\n done a 0+12\n show 1\n done b 5+15\n at 15050\n show 1",
         expect![[r#"
             5000: node a suspect: no heartbeat
-            15000: node a lost: 1 tasks back to gq
+            15000: node a lost: 1 task back to gq
             15000: to b: offer job 1: 2=0+20
             15010: node a is back
             15010: job 1 is running: done 12, out 8, waiting 0, duplicate 5, resent tasks 1
@@ -224,13 +224,13 @@ fn a_unit_whose_workers_die_three_times_is_poison() {
         "hello a boot 2 died 2\n ack a\n show 1\n hello a boot 3 died 2\n ack a\n hello a boot 4 died 2\n ack a
          show 1\n ran a 0+2 ok,ok\n ran a 3+1 ok\n show 1",
         expect![[r#"
-            0: node a joined: 1 slots, boot 0000000000000002
+            0: node a joined: 1 slot, boot 0000000000000002
             0: to a: welcome epoch 1; offer job 1: 2=0+2 3=2+1
             0: job 1 is running: done 0, out 3, waiting 1, resent tasks 1
-            0: node a joined: 1 slots, boot 0000000000000003
+            0: node a joined: 1 slot, boot 0000000000000003
             0: to a: welcome epoch 1; offer job 1: 4=0+2 5=2+1
             0: unit 2 of job 1 failed: poison
-            0: node a joined: 1 slots, boot 0000000000000004
+            0: node a joined: 1 slot, boot 0000000000000004
             0: to a: welcome epoch 1; offer job 1: 6=0+2 7=3+1
             0: job 1 is running: done 0, out 3, waiting 0, resent tasks 5, unit 2 failed by poison
             0: job 1 failed
@@ -246,18 +246,18 @@ fn poison_needs_another_node_where_there_is_one() {
         "hello a boot 2 died 0\n hello a boot 3 died 0\n join b slots 1\n ack b\n hello a boot 4 died 0\n show 1
          tasks b\n ran b 0+1 ok\n hello a boot 5 died 0\n show 1",
         expect![[r#"
-            0: node a joined: 1 slots, boot 0000000000000002
+            0: node a joined: 1 slot, boot 0000000000000002
             0: to a: welcome epoch 1; offer job 1: 3=0+1 4=1+1
-            0: node a joined: 1 slots, boot 0000000000000003
+            0: node a joined: 1 slot, boot 0000000000000003
             0: to a: welcome epoch 1; offer job 1: 5=0+1 6=1+1
-            0: node b joined: 1 slots, boot 0000000000000001
+            0: node b joined: 1 slot, boot 0000000000000001
             0: to b: welcome epoch 1
-            0: node a joined: 1 slots, boot 0000000000000004
+            0: node a joined: 1 slot, boot 0000000000000004
             0: to a: welcome epoch 1; offer job 1: 7=1+1
             0: to b: offer job 1: 8=0+1
             0: job 1 is running: done 0, out 2, waiting 0, resent tasks 6
             0: b has 1 tasks
-            0: node a joined: 1 slots, boot 0000000000000005
+            0: node a joined: 1 slot, boot 0000000000000005
             0: to a: welcome epoch 1; offer job 1: 9=1+1
             0: job 1 is running: done 1, out 1, waiting 0, resent tasks 7
         "#]],
@@ -271,12 +271,12 @@ fn a_unit_that_ran_to_its_end_is_acquitted_of_earlier_deaths() {
         "hello a boot 2 died 0\n hello a boot 3 died 0\n ack a\n ran a 0+1 exit3\n ack a\n hello a boot 4 died 0
          show 1",
         expect![[r#"
-            0: node a joined: 1 slots, boot 0000000000000002
+            0: node a joined: 1 slot, boot 0000000000000002
             0: to a: welcome epoch 1; offer job 1: 2=0+1
-            0: node a joined: 1 slots, boot 0000000000000003
+            0: node a joined: 1 slot, boot 0000000000000003
             0: to a: welcome epoch 1; offer job 1: 3=0+1
             0: to a: ack results [(1, 1)]; offer job 1: 4=0+1
-            0: node a joined: 1 slots, boot 0000000000000004
+            0: node a joined: 1 slot, boot 0000000000000004
             0: to a: welcome epoch 1; offer job 1: 5=0+1
             0: job 1 is running: done 0, out 1, waiting 0, resent tasks 3
         "#]],
@@ -291,8 +291,8 @@ fn a_lost_node_does_not_spend_a_retry() {
         expect![[r#"
             0: to a: answer 1
             5000: node a suspect: no heartbeat
-            15000: node a lost: 1 tasks back to gq
-            16000: node b joined: 1 slots, boot 0000000000000001
+            15000: node a lost: 1 task back to gq
+            16000: node b joined: 1 slot, boot 0000000000000001
             16000: to b: welcome epoch 1; offer job 1: 2=0+1
             16000: job 1 is running: done 0, out 1, waiting 0, resent tasks 1
             16000: job 1 finished
@@ -309,16 +309,16 @@ fn a_node_that_was_only_silent_was_killed_by_nothing() {
          show 1",
         expect![[r#"
             5000: node a suspect: no heartbeat
-            15000: node a lost: 1 tasks back to gq
+            15000: node a lost: 1 task back to gq
             15000: to b: offer job 1: 2=0+1
-            15200: offered 1 tasks again to node b
+            15200: offered 1 task again to node b
             15200: to b: offer job 1: 2=0+1
             15500: node a is back
             15500: to a: answer 2
             15500: node a draining
-            15500: node b joined: 1 slots, boot 0000000000000002
+            15500: node b joined: 1 slot, boot 0000000000000002
             15500: to b: welcome epoch 1; offer job 1: 3=0+1
-            15500: node b joined: 1 slots, boot 0000000000000003
+            15500: node b joined: 1 slot, boot 0000000000000003
             15500: to b: welcome epoch 1; offer job 1: 4=0+1
             15500: job 1 is running: done 0, out 1, waiting 0, resent tasks 3
         "#]],
@@ -376,7 +376,7 @@ fn sizes_follow_the_measured_speed_within_the_law() {
         expect![[r#"
             0: to a: ack results [(1, 1)]; offer job 1: 3=131072+524288 4=655360+524288 5=1179648+524288 6=1703936+524288 7=2228224+524288 8=2752512+524288
             0: job 1 is running: done 65536, out 3211264, waiting 96723200
-            0: node b joined: 1 slots, boot 0000000000000001
+            0: node b joined: 1 slot, boot 0000000000000001
             0: to b: welcome epoch 1; offer job 1: 9=3276800+524288 10=3801088+524288
             0: to b: ack results [(1, 1)]; offer job 1: 11=4325376+8388608
             0: job 1 is running: done 589824, out 12124160, waiting 87286016

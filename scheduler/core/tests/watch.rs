@@ -24,7 +24,7 @@ fn a_nodes_state_and_why_it_is_idle_are_told_when_they_change() {
         "join a slots 1\n submit 30 search 9 targets never units 10\n ack a\n done a 0+10\n done a 10+10\n done a 20+10
          at 7000\n beat a none",
         expect![[r#"
-            0: node a joined: 1 slots, boot 0000000000000001
+            0: node a joined: 1 slot, boot 0000000000000001
             0: node_state node=a state=up
             0: node_idle node=a reason=no_job
             0: job 1 submitted: 30 units
@@ -52,10 +52,10 @@ fn a_node_that_leaves_or_is_lost_is_told_as_lost_and_not_as_busy() {
     check(
         "join a slots 1\n join b slots 1\n bye a\n at 20000",
         expect![[r#"
-        0: node a joined: 1 slots, boot 0000000000000001
+        0: node a joined: 1 slot, boot 0000000000000001
         0: node_state node=a state=up
         0: node_idle node=a reason=no_job
-        0: node b joined: 1 slots, boot 0000000000000001
+        0: node b joined: 1 slot, boot 0000000000000001
         0: node_state node=b state=up
         0: node_idle node=b reason=no_job
         0: node a left
@@ -79,12 +79,12 @@ fn an_idle_node_says_what_keeps_it() {
          resume 1\n drain b\n undrain b",
         expect![[r#"
             0: job 1 submitted: 10 units
-            0: node a joined: 1 slots, boot 0000000000000001
+            0: node a joined: 1 slot, boot 0000000000000001
             0: node_state node=a state=up
             0: node_idle node=a reason=waiting
             0: job 1 running
             0: node_busy node=a
-            0: node b joined: 1 slots, boot 0000000000000001
+            0: node b joined: 1 slot, boot 0000000000000001
             0: node_state node=b state=up
             0: node_idle node=b reason=nothing_left
             0: tasks node=a job=1 lo=0 hi=10 results=1 outcome=returned begun_us=0 ended_us=0 busy_us=1000000
@@ -134,7 +134,7 @@ fn a_sample_comes_once_a_period_and_progress_only_where_there_is_some() {
          live 20000 a 10+10\n live 60000 a 10+10",
         expect![[r#"
             0: job 1 submitted: 30 units
-            0: node a joined: 1 slots, boot 0000000000000001
+            0: node a joined: 1 slot, boot 0000000000000001
             0: node_state node=a state=up
             0: node_idle node=a reason=waiting
             0: job 1 running

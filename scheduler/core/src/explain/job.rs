@@ -114,18 +114,34 @@ impl Farm {
         if let Some(Some(before)) = first.first().copied()
             && first.iter().all(Option::is_some)
         {
-            let units = self.jobs.get(&before).map_or(0, Job::pending);
             let text = format!(
-                "It is number {} of {} in jq, and {} of job {} go first. `starfarm job front {}` makes it the next, \
+                "It is number {} of {} in jq, and {} go first. `starfarm job front {}` makes it the next, \
                  `starfarm job switch {}` runs it at once.",
                 place + 1,
                 self.jq.len(),
-                counted(units, "unit"),
-                before.0,
+                self.ahead_of_it(before, place, &able),
                 id.0,
                 id.0
             );
             found.decides("behind", &format!("waits behind job {}", before.0), text);
+        }
+    }
+
+    /// The units of job `before`, and of the others ahead of place `place` in jq that nodes of `able` can take.
+    fn ahead_of_it(&self, before: JobId, place: usize, able: &[NodeId]) -> String {
+        let units = self.jobs.get(&before).map_or(0, Job::pending);
+        let first = format!("{} of job {}", counted(units, "unit"), before.0);
+        let waits = |job: &&Job| job.active() && job.pending() > 0 && job.facts.job != before;
+        let taken = |job: &&Job| able.iter().any(|node| !job.refused_by.contains_key(node));
+        let jobs = self.jq.iter().take(place).filter_map(|id| self.jobs.get(id));
+        let others: Vec<u128> = jobs.filter(waits).filter(taken).map(Job::pending).collect();
+        match others.len() {
+            0 => first,
+            jobs => format!(
+                "{first} and {} of {}",
+                counted(others.iter().sum::<u128>(), "unit"),
+                counted(jobs as u64, "other job")
+            ),
         }
     }
 
@@ -169,9 +185,20 @@ impl Farm {
             };
             found.adds("at_node", text);
         }
-        if tasks.len() > NAMED {
-            let more = counted((tasks.len() - NAMED) as u64, "more task");
-            found.adds("at_node", format!("So do nodes have {more}, given out later."));
+        let rest = tasks.get(NAMED..).unwrap_or_default();
+        let (unclaimed, more): (Vec<&Task>, Vec<&Task>) = rest.iter().partition(|task| task.node == NOBODY);
+        if !unclaimed.is_empty() {
+            let units = unclaimed.iter().map(|task| task.left).sum::<u128>();
+            let text = format!(
+                "Nor has one said so of {}, {}.",
+                counted(unclaimed.len() as u64, "more range"),
+                counted(units, "unit")
+            );
+            found.adds("at_node", text);
+        }
+        if !more.is_empty() {
+            let more = counted(more.len() as u64, "more task");
+            found.adds("at_node", format!("Nodes have {more}, none of them older."));
         }
     }
 

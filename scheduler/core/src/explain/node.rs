@@ -58,8 +58,9 @@ impl Farm {
                 Some(unheard) => format!("Its worker said goodbye. It was not heard {unheard}."),
                 None => format!("Its worker said goodbye {silent} ago."),
             };
-            let text =
-                format!("{said} Start it again, or drop it from the list with `starfarm node forget {name}`.");
+            let text = format!(
+                "{said} Start it again, or drop it from the list with `starfarm node forget {name}`."
+            );
             found.decides("left", "has left", text);
         } else if let Some(unheard) = unheard.as_ref().filter(|_| node.lost) {
             let text = format!(
@@ -173,8 +174,9 @@ impl Farm {
 /// what its clocks count begins with the start.
 fn unheard(node: &Node, now_us: u64) -> Option<String> {
     let started_us = node.joined_us;
-    (node.restored && !node.greeted)
-        .then(|| format!("since before this scheduler started, {} ago", time(now_us.saturating_sub(started_us))))
+    (node.restored && !node.greeted).then(|| {
+        format!("since before this scheduler started, {} ago", time(now_us.saturating_sub(started_us)))
+    })
 }
 
 /// It is up and gets nothing, or little.
