@@ -322,6 +322,15 @@ impl NodeLine {
         shows
     }
 
+    /// What it adds to the farm's nodes that are up, to its nodes, and to its slots.
+    pub(super) fn share_of_farm(&self) -> [i64; 3] {
+        match self.shown {
+            Shown::Gone | Shown::Unknown | Shown::State(NodeState::Lost) => [0, 0, 0],
+            shown if shown.is_well() => [1, 1, i64::from(self.slots_now)],
+            _ => [0, 1, 0],
+        }
+    }
+
     /// Leaves out short spells, see [`Changes::thin`].
     pub(super) fn thin(&mut self, least_us: u64, only_well: bool) {
         self.changes.thin(least_us, only_well);

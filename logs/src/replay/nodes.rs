@@ -78,18 +78,22 @@ impl Nodes {
         self.changed(self.all.len());
     }
 
-    /// Something happened to a node.
-    pub(crate) fn event(&mut self, axis: &Axis, at_us: u64, event: &Event, counts: bool) {
-        let Some(name) = event.node() else { return };
+    /// Something happened to a node. Gives the change of the farm's nodes up, its nodes, and its slots.
+    pub(crate) fn event(&mut self, axis: &Axis, at_us: u64, event: &Event, counts: bool) -> [i64; 3] {
+        let Some(name) = event.node() else { return [0; 3] };
         let Some(line) = self.get(axis, name) else {
             if let Event::NodeJoined { node, slots, .. } = event {
                 self.other(node, *slots);
             }
-            return;
+            return [0; 3];
         };
-        if line.event(axis, at_us, event, counts) {
+        let before = line.share_of_farm();
+        let may_show = line.event(axis, at_us, event, counts);
+        let now = line.share_of_farm();
+        if may_show {
             self.changed(1);
         }
+        [0, 1, 2].map(|figure| now[figure] - before[figure])
     }
 
     fn other(&mut self, name: &Name, slots: u16) {

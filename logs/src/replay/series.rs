@@ -55,13 +55,15 @@ pub(crate) struct Series {
     /// How long the log told of the farm.
     told_us: Sums,
     last: Option<(u64, Sample)>,
+    /// Until when the last sample's figures that hold are booked.
+    booked_us: u64,
 }
 
 impl Series {
     /// A sample at a moment.
     pub(crate) fn sample(&mut self, axis: &Axis, at_us: u64, sample: &Sample) {
         if let Some((from_us, last)) = self.last.take() {
-            self.hold(axis, from_us, at_us, &last);
+            self.hold(axis, self.booked_us, at_us, &last);
             let seconds = at_us.saturating_sub(from_us) as f64 / SECOND_US;
             for (bin, inside_us) in axis.split(from_us, at_us) {
                 self.counted_us.add(bin, inside_us as f64);
@@ -74,12 +76,24 @@ impl Series {
             }
         }
         self.last = Some((at_us, sample.clone()));
+        self.booked_us = at_us;
+    }
+
+    /// Between two samples a node came, went, or changed: by so much do figures of nodes change.
+    pub(crate) fn shift(&mut self, axis: &Axis, at_us: u64, [up, nodes, slots]: [i64; 3]) {
+        let Some((since_us, mut last)) = self.last.take() else { return };
+        self.hold(axis, self.booked_us, at_us, &last);
+        self.booked_us = at_us;
+        last.nodes_up = last.nodes_up.saturating_add_signed(up);
+        last.nodes = last.nodes.saturating_add_signed(nodes);
+        last.slots = last.slots.saturating_add_signed(slots);
+        self.last = Some((since_us, last));
     }
 
     /// The farm is not watched any more, from a moment on; it was since `from_us`.
     pub(crate) fn end(&mut self, axis: &Axis, from_us: u64, at_us: u64) {
-        if let Some((since_us, last)) = self.last.take() {
-            self.hold(axis, since_us, at_us, &last);
+        if let Some((_, last)) = self.last.take() {
+            self.hold(axis, self.booked_us, at_us, &last);
         }
         axis.split(from_us, at_us).for_each(|(bin, inside_us)| self.told_us.add(bin, inside_us as f64));
     }

@@ -188,7 +188,10 @@ impl Timeline {
             Event::EventsDropped { events } => self.missing = self.missing.saturating_add(*events),
             _ => {}
         }
-        self.nodes.event(&self.axis, self.now_us, event, self.counts());
+        let shift = self.nodes.event(&self.axis, self.now_us, event, self.counts());
+        if shift != [0; 3] {
+            self.series.shift(&self.axis, self.now_us, shift);
+        }
         self.jobs.event(self.now_us, event);
         if self.counts() {
             self.marks.see(self.now_us, event);

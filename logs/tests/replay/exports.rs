@@ -196,3 +196,16 @@ fn slices_of_a_lane_never_overlap() {
     assert!(lanes.values().all(|slices| slices.windows(2).all(|pair| pair[0].1 <= pair[1].0)));
     assert!(lanes.len() < 16, "as many lanes as tasks overlap: {}", lanes.len());
 }
+
+#[test]
+fn results_that_come_close_after_each_other_share_a_lane() {
+    let mut items = vec![opened(1, 1, 0)];
+    // One slot: each task is told to begin a little before the last one ended.
+    for second in 1..100 {
+        let (begun_us, ended_us) = (at(second) - 20_000, at(second + 1));
+        items.push(Item::Event(ended_us, tasks("a", (0, 1), 1, begun_us, ended_us)));
+    }
+    let (tracks, _) = trace(&items);
+    let lanes = tracks.values().filter(|(name, _)| name.starts_with("slot ")).count();
+    assert_eq!(lanes, 1);
+}

@@ -335,3 +335,15 @@ fn a_log_may_begin_with_notes() {
     let empty = replay([Ok(note)].into_iter(), Window::default());
     assert!(matches!(empty, Err(ReplayError::Empty)));
 }
+
+#[test]
+fn a_lost_node_is_missing_from_the_curves_at_once() {
+    let report = replayed(&killed()[..11], Window::default());
+    let value =
+        |name, seconds: u64| report.series(name)[(seconds * SECOND_US / report.axis.width_us) as usize];
+    let of = |seconds| ["nodes_up", "nodes", "slots"].map(|name| value(name, seconds));
+    assert_eq!(
+        [of(50), of(110), of(200), of(400)],
+        [[2.0, 2.0, 4.0], [1.0, 2.0, 2.0], [1.0, 1.0, 2.0], [2.0, 2.0, 6.0]]
+    );
+}
