@@ -281,6 +281,17 @@ fn units_that_killed_workers_or_failed() {
 }
 
 #[test]
+fn a_node_on_which_a_unit_failed_twice_is_named_once() {
+    let explanation = explained(
+        "submit 1 command retries 9 units 1\n join a slots 1\n join b slots 1\n ack a\n ran a 0+1 exit1\n at 20000
+         ack b\n ran b 0+1 exit1\n at 40000\n ack a\n ran a 0+1 exit1",
+        "job 1",
+    );
+    let again = explanation.reasons.iter().find(|reason| reason.code == "tried_again").unwrap();
+    assert_eq!(again.text, "Unit 0 failed 3 times (on a, b) and is tried again.");
+}
+
+#[test]
 fn a_job_that_has_ended() {
     check(
         "submit 4 command units 2\n join a slots 1\n ack a\n ran a 0+2 ok,ok\n ran a 2+2 ok,exit3\n at 200000",
@@ -347,6 +358,19 @@ fn a_node_that_gets_nothing_says_so_for_each_job() {
             job_refused: It cannot run job 2: no-python. Repair that and start its worker anew.
             job_paused: Job 3 is paused. `starfarm job resume 3` lets it go on.
         "#]],
+    );
+}
+
+#[test]
+fn the_last_unit_is_one() {
+    check(
+        "submit 1 units 1\n join a slots 1\n ack a\n join b slots 1",
+        "node b",
+        expect![[r#"
+        Node b idles: nothing is left to give.
+        nothing_left: All that is left is given out to others.
+        job_all_out: Of job 1 the last unit is at another node; the job allows no copies.
+    "#]],
     );
 }
 

@@ -247,12 +247,15 @@ fn nothing_of(id: NodeId, job: &Job, found: &mut Findings) {
         let text = format!("It cannot run job {number}: {why}. Repair that and start its worker anew.");
         found.adds("job_refused", text);
     } else if job.pending() == 0 {
-        let out = counted(job.coverage.count(Class::Out), "unit");
+        let last = match job.coverage.count(Class::Out) {
+            1 => "unit is at another node".to_owned(),
+            out => format!("{out} units are at other nodes"),
+        };
         let copies = match job.facts.speculative {
             true => "it gets a copy of one that is late",
             false => "the job allows no copies",
         };
-        found.adds("job_all_out", format!("Of job {number} the last {out} are at other nodes; {copies}."));
+        found.adds("job_all_out", format!("Of job {number} the last {last}; {copies}."));
     } else if job.waits_for_lease() {
         let text = format!("Of job {number} more can be given out once the scheduler's disk has its record.");
         found.adds("job_lease", text);
