@@ -12,12 +12,15 @@ use starfarm_protocol::ids::JobId;
 
 use super::columns::{JOBS, NODES};
 use super::list::List;
+use crate::failure::{Exit, Failure};
 
 /// Event lines that are kept to scroll back to.
 const LINES_MAX: usize = 1_000;
 /// Without an answer for this long, or for so many intervals, the scheduler is called silent.
 const SILENCE: Duration = Duration::from_secs(3);
 const SILENCE_INTERVALS: u32 = 3;
+/// The first picture so long after a message puts the keys in its place.
+const MESSAGE: Duration = Duration::from_secs(5);
 
 /// What comes in.
 #[derive(Debug)]
@@ -31,7 +34,7 @@ pub(super) enum Input {
     /// A look was not answered, and why.
     Lost(String),
     /// What became of a command.
-    Did(Result<(), String>),
+    Did(Result<(), Failure>),
     /// The terminal is gone.
     Gone,
 }
@@ -112,6 +115,7 @@ pub(super) struct Plea {
 /// The screen's state.
 #[derive(Debug)]
 pub(super) struct App {
+    /// Keys change nothing: it was asked for, or the scheduler refuses this role.
     pub(super) read_only: bool,
     pub(super) color: bool,
     /// Columns and lines.
@@ -130,6 +134,8 @@ pub(super) struct App {
     pub(super) whole: Option<Whole>,
     /// What became of the last command, or why a key did nothing.
     pub(super) message: Option<String>,
+    /// When it was said.
+    said: Duration,
     interval: Duration,
     now: Duration,
     /// When the last picture came.
@@ -161,6 +167,7 @@ impl App {
             status: None,
             whole: None,
             message: None,
+            said: Duration::ZERO,
             interval,
             now: Duration::ZERO,
             seen: Duration::ZERO,
@@ -208,7 +215,11 @@ impl App {
                 self.due = Some(self.asked + self.interval);
             }
             Input::Did(done) => {
-                self.message = Some(done.map_or_else(|why| why, |()| "done".to_owned()));
+                match done {
+                    Ok(()) => self.say("done"),
+                    Err(failure) if failure.exit == Exit::Refused => self.on_refusal(&failure.message),
+                    Err(failure) => self.say(&failure.message),
+                }
                 // What it changed is seen at once.
                 self.look_soon();
             }
@@ -216,10 +227,28 @@ impl App {
         }
     }
 
+    /// What the role may not do now, it may not do later: no key is offered that would be refused again.
+    fn on_refusal(&mut self, why: &str) {
+        self.read_only = true;
+        if matches!(self.mode, Mode::Confirm(_)) {
+            self.mode = Mode::Plain;
+        }
+        self.say(&format!("read-only now: {why}"));
+    }
+
+    /// Says something in the last line.
+    pub(super) fn say(&mut self, words: &str) {
+        self.message = Some(words.to_owned());
+        self.said = self.now;
+    }
+
     fn on_picture(&mut self, picture: Picture) {
         let Picture { mut status, jobs, events, missed, whole } = picture;
         self.seen = self.now;
         self.lost = None;
+        if self.now.saturating_sub(self.said) >= MESSAGE {
+            self.message = None;
+        }
         self.due = Some(self.asked + self.interval);
         let epoch = |status: &StatusInfo| (status.farm.clone(), status.epoch);
         // Another incarnation counts its lines anew: what was asked for made no sense to it.

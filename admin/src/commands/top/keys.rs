@@ -208,7 +208,7 @@ impl App {
 
     fn plead(&mut self, plea: Plea) {
         match self.read_only {
-            true => self.say("nothing is changed from here: --read-only"),
+            true => self.say("read-only: nothing is changed from here"),
             false => self.mode = Mode::Confirm(plea),
         }
     }
@@ -223,9 +223,5 @@ impl App {
             true => self.carry_out(plea.request),
             false => self.say("left as it is"),
         }
-    }
-
-    fn say(&mut self, words: &str) {
-        self.message = Some(words.to_owned());
     }
 }

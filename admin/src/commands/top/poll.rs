@@ -31,7 +31,7 @@ fn answer(farm: &Path, client: &mut Option<Client>, ask: Ask) -> Input {
     let mut open = match (connected, &ask) {
         (Ok(open), _) => open,
         (Err(failure), Ask::Look(_)) => return Input::Lost(failure.message),
-        (Err(failure), Ask::Do(_)) => return Input::Did(Err(failure.message)),
+        (Err(failure), Ask::Do(_)) => return Input::Did(Err(failure)),
     };
     let (input, failed) = match ask {
         Ask::Look(look) => match picture(&mut open, &look) {
@@ -40,7 +40,7 @@ fn answer(farm: &Path, client: &mut Option<Client>, ask: Ask) -> Input {
         },
         Ask::Do(request) => match open.command(&request) {
             Ok(()) => (Input::Did(Ok(())), None),
-            Err(failure) => (Input::Did(Err(failure.message.clone())), Some(failure)),
+            Err(failure) => (Input::Did(Err(failure.clone())), Some(failure)),
         },
     };
     // A connection that broke, or that answers something else, is of no use any more.

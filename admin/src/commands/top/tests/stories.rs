@@ -4,6 +4,7 @@ use starfarm_protocol::admin::{JobVerb, NodeVerb, Request};
 
 use super::*;
 use crate::commands::top::app::Look;
+use crate::failure::{Exit, Failure};
 
 fn look(after: u64, whole: Option<Subject>) -> Vec<Ask> {
     vec![Ask::Look(Look { after, whole })]
@@ -39,8 +40,40 @@ fn a_job_is_paused_with_a_confirmation_and_resumed() {
     assert_eq!(seat.asks(), look(6, None), "what changed is seen at once");
     seat.press("<down>p<enter>");
     assert_eq!(seat.asks(), job_verb(5, JobVerb::Resume));
-    seat.hears(Input::Did(Err("the role observer may not do that".into())));
-    seat.shows("the role observer may not do that");
+    seat.hears(Input::Did(Err(Failure::new(Exit::Conflict, "job 5 has just ended"))));
+    seat.shows("job 5 has just ended");
+}
+
+#[test]
+fn a_role_that_may_only_look_on_is_refused_once() {
+    let mut seat = Seat::new(false, 80, 24);
+    seat.shows("p pause");
+    seat.press("py");
+    assert_eq!(seat.asks(), job_verb(4, JobVerb::Pause));
+    seat.press("c");
+    seat.hears(Input::Did(Err(Failure::new(Exit::Refused, "the role observer may not do that"))));
+    seat.shows("read-only now: the role observer may not do that");
+    assert_eq!(seat.asks(), look(6, None));
+    seat.press("y").shows("(read-only)");
+    seat.shows_not("p pause");
+    seat.press("cy").shows("(read-only)");
+    assert_eq!(seat.asks(), [], "it would be refused again");
+}
+
+#[test]
+fn what_was_said_gives_way_to_the_keys() {
+    let mut seat = Seat::new(false, 80, 24);
+    seat.passes(SECOND);
+    seat.press("py");
+    seat.hears(Input::Did(Err(Failure::unreachable("the scheduler has stopped"))));
+    seat.sees(picture());
+    seat.shows("the scheduler has stopped");
+    seat.shows_not("p pause");
+    seat.passes(SECOND * 9);
+    seat.shows("the scheduler has stopped");
+    seat.sees(picture());
+    seat.shows_not("the scheduler has stopped");
+    seat.shows("p pause");
 }
 
 #[test]
@@ -76,7 +109,7 @@ fn an_onlooker_is_shown_no_key_that_does_not_work() {
     let mut seat = Seat::new(true, 80, 24);
     seat.shows_not("p pause");
     for keys in ["p", "c", "<tab>d"] {
-        seat.press(keys).shows("nothing is changed from here: --read-only");
+        seat.press(keys).shows("read-only: nothing is changed from here");
         seat.press("y");
         assert_eq!(seat.asks(), []);
     }
