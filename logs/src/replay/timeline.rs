@@ -347,7 +347,7 @@ impl Timeline {
         }
         if self.jobs.left_out > 0 {
             notes.push(format!(
-                "{} jobs have no line of their own: those that ended first; job 0 stands for them",
+                "{} jobs have no line of their own, and job 0 stands for them: those that run, went wrong or came last do",
                 self.jobs.left_out
             ));
         }

@@ -88,14 +88,14 @@ impl Replayed<'_> {
         };
         let complete = if report.complete { "complete" } else { "not complete" };
         let mut text = format!(
-            "farm {}  {epochs}  log {complete}\n{} to {}  {}\n{} nodes, {} slots, {} results\n",
+            "farm {}  {epochs}  log {complete}\n{} to {}  {}\n{}, {}, {}\n",
             human::printable(&report.farm),
             Utc(report.from_us),
             Utc(report.to_us),
             human::seconds(span_us as f64 / 1e6),
-            human::count(report.totals.nodes as f64),
-            human::count(report.totals.slots as f64),
-            human::count(report.totals.results as f64)
+            counted(report.totals.nodes, "node"),
+            counted(report.totals.slots, "slot"),
+            counted(report.totals.results, "result")
         );
         for note in &report.notes {
             let _ = writeln!(text, "note: {}", human::printable(note));
@@ -295,6 +295,10 @@ impl Replayed<'_> {
         }
         text
     }
+}
+
+fn counted(count: u64, what: &str) -> String {
+    format!("{} {what}{}", human::count(count as f64), if count == 1 { "" } else { "s" })
 }
 
 fn more(count: usize, shown: usize, what: &str) -> String {
