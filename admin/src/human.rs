@@ -1,5 +1,7 @@
 //! Numbers, durations and foreign text as a person reads them in a terminal. JSON never passes here.
 
+use starfarm_protocol::foreign::escaped;
+
 /// A count with three digits and K, M, G, T, P, E (powers of 1000), exact below 10 000.
 pub(crate) fn count(number: f64) -> String {
     const UNITS: [&str; 6] = ["K", "M", "G", "T", "P", "E"];
@@ -85,17 +87,6 @@ pub(crate) fn printable_lines(text: &str) -> String {
     escaped(text, |c| matches!(c, '\n' | '\t'))
 }
 
-fn escaped(text: &str, keep: impl Fn(char) -> bool) -> String {
-    let mut clean = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c.is_control() && !keep(c) {
-            true => clean.extend(c.escape_default()),
-            false => clean.push(c),
-        }
-    }
-    clean
-}
-
 /// Three digits, or all before the point; no decimals that say nothing.
 fn trimmed(number: f64) -> String {
     let text = if number.abs() >= 99.95 { format!("{number:.0}.") } else { format!("{number:.2}") };
@@ -172,6 +163,7 @@ mod tests {
     #[test]
     fn foreign_text_cannot_steer_the_terminal() {
         assert_eq!(printable("a\u{1b}[2J\nb\u{9b}é"), "a\\u{1b}[2J\\nb\\u{9b}é");
+        assert_eq!(printable("lab\u{202e}1-\u{200b}"), "lab\\u{202e}1-\\u{200b}");
         assert_eq!(printable_lines("a\tb\nc\r\u{7}"), "a\tb\nc\\r\\u{7}");
     }
 }

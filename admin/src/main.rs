@@ -25,7 +25,8 @@ fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     let exit = commands::dispatch(cli).unwrap_or_else(|failure| {
         if !failure.message.is_empty() {
-            output::say(&format!("starfarm: {}", failure.message));
+            // Scripts and peers choose some of the words.
+            output::say(&format!("starfarm: {}", human::printable_lines(&failure.message)));
         }
         failure.exit
     });

@@ -3,6 +3,7 @@
 use starfarm_protocol::admin::{
     ConflictInfo, Error, ErrorCode, FailedInfo, JobInfo, NodeInfo, Refusal, Response, StatusInfo, StreamInfo,
 };
+use starfarm_protocol::foreign;
 use starfarm_protocol::ids::{JobId, to_hex};
 use starfarm_protocol::wire::{FailReason, Stream};
 use starfarm_scheduler_core::{CommandError, FailedUnit, Farm, JobView, NodeView, Verdict};
@@ -176,6 +177,11 @@ pub(crate) fn no_job(id: JobId) -> Response {
     error(ErrorCode::NotFound, format!("no job {}: `starfarm jobs` lists them", id.0))
 }
 
+/// A node for `command_error`, by the name that somebody gave.
+pub(crate) fn named_node(name: &str) -> String {
+    format!("node {}: `starfarm nodes` lists them", foreign::name(name))
+}
+
 /// Why a command was not carried out; `what` names the job or node.
 pub(crate) fn command_error(e: CommandError, what: &str) -> Response {
     match e {
@@ -186,4 +192,19 @@ pub(crate) fn command_error(e: CommandError, what: &str) -> Response {
 
 fn mean(units: u128, tasks: u64) -> f64 {
     if tasks == 0 { 0.0 } else { units as f64 / tasks as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_nobody_has_is_said_again_tamed_and_cut() {
+        let name = format!("w\u{1b}[2J\u{202e}{}", "x".repeat(1_000_000));
+        let Response::Error(e) = command_error(CommandError::NotFound, &named_node(&name)) else {
+            panic!("no error");
+        };
+        let shown = format!("w\\u{{1b}}[2J\\u{{202e}}{}…", "x".repeat(74));
+        assert_eq!(e.message, format!("no node {shown}: `starfarm nodes` lists them"));
+    }
 }

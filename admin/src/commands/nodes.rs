@@ -1,6 +1,7 @@
 //! `starfarm nodes` and `starfarm node`.
 
 use starfarm_protocol::admin::{NodeInfo, NodeVerb, Subject};
+use starfarm_protocol::foreign;
 
 use super::{Context, explain};
 use crate::cli::Node;
@@ -95,7 +96,10 @@ fn steer(context: &mut Context, name: &str, verb: NodeVerb) -> Result<Exit, Fail
 
 fn named(client: &mut Client, name: &str) -> Result<NodeInfo, Failure> {
     let node = client.nodes()?.into_iter().find(|node| node.name == name);
-    node.ok_or_else(|| Failure::new(Exit::NotFound, format!("no node `{name}`: `starfarm nodes` lists them")))
+    node.ok_or_else(|| {
+        let name = foreign::name(name);
+        Failure::new(Exit::NotFound, format!("no node {name}: `starfarm nodes` lists them"))
+    })
 }
 
 fn percent(part: f64) -> String {

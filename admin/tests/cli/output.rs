@@ -116,6 +116,18 @@ fn exit_codes_of_the_contract() {
 }
 
 #[test]
+fn errors_cannot_steer_the_terminal() {
+    let folder = Folder::new();
+    serve(&folder);
+    let name = format!("lab-9\u{1b}[2J\u{202e}{}", "x".repeat(200));
+    let shown = "no node lab-9\\u{1b}[2J\\u{202e}x";
+    let peer = folder.run(&format!("--farm FARM node explain {name}")).failed_with(4);
+    assert!(peer.contains(shown) && !peer.contains('\u{1b}'), "a scheduler's words: {peer:?}");
+    let own = folder.run(&format!("--farm FARM node show {name}")).failed_with(4);
+    assert!(own.contains(shown) && own.contains("x…: ") && !own.contains('\u{1b}'), "{own:?}");
+}
+
+#[test]
 fn without_a_scheduler_the_user_is_told_what_to_do() {
     let folder = Folder::new();
     let nobody = folder.run("--farm FARM jobs").failed_with(3);

@@ -12,6 +12,7 @@ use starfarm_protocol::admin::{
     ErrorCode, JobInfo, JobVerb, KeyInfo, MaxFailuresField, NeverWord, NodeVerb, Place, Request, Response,
     Subject, Submit,
 };
+use starfarm_protocol::foreign;
 use starfarm_protocol::ids::{ContentHash, JobId, JoinKeyId, PublicKey};
 use starfarm_protocol::seal::{Action, Role};
 use starfarm_protocol::spec::{HexBytes, JobSpec, Space, Work};
@@ -19,7 +20,7 @@ use starfarm_scheduler_core as core;
 
 use super::channel::Channel;
 use super::{Desk, results};
-use crate::answers::{self, command_error, error, no_job};
+use crate::answers::{self, command_error, error, named_node, no_job};
 use crate::state::new_secret;
 
 /// Characters of a job's name.
@@ -272,7 +273,7 @@ async fn node_command(desk: &Desk, name: String, verb: NodeVerb) -> Response {
         .command_node(&name, command, deeds)
     {
         Ok(_) => Response::Done,
-        Err(e) => command_error(e, &format!("node {name}: `starfarm nodes` lists them")),
+        Err(e) => command_error(e, &named_node(&name)),
     };
     desk.ask(Box::new(act)).await
 }
@@ -281,7 +282,7 @@ async fn explain(desk: &Desk, subject: Subject) -> Response {
     let act = move |farm: &mut core::Farm, now_us, _: &mut core::Deeds| match &subject {
         Subject::Job(id) => farm.explain_job(*id, now_us).map_or_else(|| no_job(*id), Response::Explanation),
         Subject::Node(name) => farm.explain_node(name, now_us).map_or_else(
-            || error(ErrorCode::NotFound, format!("no node {name}: `starfarm nodes` lists them")),
+            || command_error(core::CommandError::NotFound, &named_node(name)),
             Response::Explanation,
         ),
     };
@@ -325,7 +326,8 @@ fn keys(desk: &Desk) -> Response {
 fn add_key(desk: &Desk, role: &str) -> Response {
     let roles = [Role::Worker, Role::Observer, Role::Operator, Role::Admin];
     let Some(role) = roles.into_iter().find(|known| known.name() == role) else {
-        let message = format!("no role `{role}`: choose worker, observer, operator or admin");
+        let message =
+            format!("no role `{}`: choose worker, observer, operator or admin", foreign::name(role));
         return error(ErrorCode::Usage, message);
     };
     let made = new_secret().and_then(|secret| {
@@ -346,7 +348,7 @@ fn revoke_key(desk: &Desk, key: &str) -> Response {
         (None, Err(_)) => Err(starfarm_protocol::seal::store::NoSuchKey),
     };
     if let Err(e) = revoked {
-        return error(ErrorCode::NotFound, format!("`{key}`: {e}"));
+        return error(ErrorCode::NotFound, format!("`{}`: {e}", foreign::name(key)));
     }
     if let Err(e) = desk.state.save_keys(&keys) {
         return error(ErrorCode::Conflict, e.to_string());
