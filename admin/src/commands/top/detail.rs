@@ -29,7 +29,7 @@ pub(super) fn lines(app: &App) -> Vec<Line<'static>> {
             }
         }
         Subject::Node(name) => match app.node_of(name) {
-            Some(node) => of_node(node, paint),
+            Some(node) => of_node(node, paint, app.size.0),
             None => vec![format!("node {} is gone", printable(name)).into()],
         },
     };
@@ -124,7 +124,7 @@ fn certificate(job: &JobInfo) -> String {
     format!("{verdict}; `starfarm audit DIR --job {}` proves it from the files", job.id.0)
 }
 
-fn of_node(node: &NodeInfo, paint: Paint) -> Vec<Line<'static>> {
+fn of_node(node: &NodeInfo, paint: Paint, width: u16) -> Vec<Line<'static>> {
     let number = |number: u64| count(number as f64);
     let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     let mut lines = vec![fact("node", &node.name), styled("state", &node.state, paint.word(&node.state))];
@@ -142,11 +142,7 @@ fn of_node(node: &NodeInfo, paint: Paint) -> Vec<Line<'static>> {
         fact("accelerators", or_dash(&node.accelerators)),
         fact("slots", format!("{}, idle for {}", node.slots, seconds(node.idle_seconds))),
     ]);
-    for (slot, load) in node.load.iter().enumerate() {
-        let mut line = Line::from(format!("{:NAME_WIDTH$}  ", format!("  load of slot {}", slot + 1)));
-        line.spans.extend(load_bar(Some(f64::from(*load) / 1e3), paint, LOAD_WIDTH).spans);
-        lines.push(line);
-    }
+    lines.extend(loads(node, paint, width));
     lines.extend([
         fact("tasks held", format!("{}, {} of them in its own queue", node.tasks, node.tasks_queued)),
         fact("power", format!("{} standard tasks in 10 s", count(node.power))),
@@ -157,6 +153,27 @@ fn of_node(node: &NodeInfo, paint: Paint) -> Vec<Line<'static>> {
         fact("offers repeated", number(node.offers_repeated)),
     ]);
     lines
+}
+
+/// Each slot's load, or that of all where the node told no more.
+fn loads(node: &NodeInfo, paint: Paint, width: u16) -> Vec<Line<'static>> {
+    let load_of = |name: &str, of: &str, load| {
+        let mut line = Line::from(format!("{name:NAME_WIDTH$}  {of}"));
+        let room = width.saturating_sub(line.width() as u16);
+        line.spans.extend(load_bar(Some(load), paint, LOAD_WIDTH.min(room)).spans);
+        line
+    };
+    match node.load_mean() {
+        Some(mean) if node.load.len() < node.slots as usize => {
+            vec![load_of("load", &format!("mean of {} slots: ", node.slots), mean)]
+        }
+        _ => {
+            let slots = node.load.iter().zip(1..);
+            slots
+                .map(|(load, slot)| load_of(&format!("  load of slot {slot}"), "", f64::from(*load) / 1e3))
+                .collect()
+        }
+    }
 }
 
 fn reasons(why: &Explanation) -> Vec<Line<'static>> {
@@ -178,14 +195,19 @@ fn reasons(why: &Explanation) -> Vec<Line<'static>> {
 }
 
 fn size(size: &SizeInfo) -> Line<'static> {
-    let measured = if size.measured { "measured there" } else { "as others do" };
+    let per_s = count(size.units_per_s);
+    let speed = match size.measured {
+        _ if size.units_per_s == 0.0 => "measured nowhere".to_owned(),
+        true => format!("{per_s} units/s of a slot, measured there"),
+        false => format!("{per_s} units/s of a slot, measured elsewhere"),
+    };
+    let plural = if size.units == "1" { "" } else { "s" };
     format!(
-        "job {} on {}: {} units by rule `{}`, {} units/s of a slot, {measured}",
+        "job {} on {}: {} unit{plural} by rule `{}`, {speed}",
         size.job.0,
         printable(&size.node),
         units(&size.units),
         printable(&size.rule),
-        count(size.units_per_s)
     )
     .into()
 }

@@ -7,7 +7,8 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Widget};
-use starfarm_protocol::admin::EventLine;
+use starfarm_protocol::admin::{EventLine, Subject};
+use unicode_width::UnicodeWidthStr;
 
 use super::app::{App, Focus, Mode, View};
 use super::columns::{Column, Paint, Row, UNIT_SIGNS};
@@ -130,7 +131,7 @@ fn fitting(items: &[String], width: usize) -> String {
     let mut line = String::new();
     for item in items {
         let gap = if line.is_empty() { "" } else { "  " };
-        if line.len() + gap.len() + item.len() <= width {
+        if line.width() + gap.len() + item.width() <= width {
             line.push_str(gap);
             line.push_str(item);
         }
@@ -270,30 +271,43 @@ fn footer(app: &App) -> Line<'static> {
     }
 }
 
+/// The keys that do something here; where there is no room for all, those that move about are left to the help.
 fn hints(app: &App) -> Line<'static> {
-    let steer = |text: &'static str| if app.read_only { "  (read-only)" } else { text };
-    let (steered, more) = match (&app.view, app.focus) {
-        (View::Open(..), _) if app.job().is_some() => (steer("  p pause  c cancel"), "  Esc back  ↑↓ scroll"),
-        (View::Open(..), _) => (steer("  d drain"), "  Esc back  ↑↓ scroll"),
-        (View::Tables, Focus::Jobs) => {
-            (steer("  p pause  c cancel"), "  Tab next  Enter open  / filter  s sort")
-        }
-        (View::Tables, Focus::Nodes) => (steer("  d drain"), "  Tab next  Enter open  / filter  s sort"),
-        (View::Tables, Focus::Events) => (steer(""), "  Tab next  / filter  ↑↓ scroll"),
+    let of_job: &[&str] = &["p pause", "c cancel"];
+    let of_node: &[&str] = &["d drain"];
+    let table: (&[&str], &[&str]) = (&["/ filter", "s sort"], &["Tab next", "Enter open"]);
+    let scroll = scroll_hint(app);
+    let open: (&[&str], &[&str]) = (&["Esc back", &scroll], &[]);
+    let ((first, last), steer) = match (&app.view, app.focus) {
+        (View::Open(Subject::Job(_), _), _) => (open, of_job),
+        (View::Open(Subject::Node(_), _), _) => (open, of_node),
+        (View::Tables, Focus::Jobs) => (table, of_job),
+        (View::Tables, Focus::Nodes) => (table, of_node),
+        (View::Tables, Focus::Events) => ((&["/ filter"][..], &["Tab next", "↑↓ scroll"][..]), &[][..]),
     };
+    let steer = if app.read_only { &["(read-only)"] } else { steer };
+    let items: Vec<String> =
+        [&["? help", "q quit"], first, steer, last].concat().into_iter().map(str::to_owned).collect();
+    Span::styled(fitting(&items, usize::from(app.size.0)), Modifier::DIM).into()
+}
+
+/// How to see what is open further down, and how much of it there is.
+fn scroll_hint(app: &App) -> String {
     let below = match &app.view {
         View::Open(_, top) => {
             detail::lines(app).len().saturating_sub(*top + usize::from(Layout::of(app).body()))
         }
         View::Tables => 0,
     };
-    let below = if below > 0 { format!(", {below} more lines") } else { String::new() };
-    Span::styled(format!("? help  q quit{steered}{more}{below}"), Modifier::DIM).into()
+    if below > 0 { format!("↑↓ scroll, {below} more lines") } else { "↑↓ scroll".to_owned() }
 }
 
 fn help(app: &App, area: Rect, buffer: &mut Buffer) {
     let keys = KEYS.iter().filter(|(.., steers)| !(*steers && app.read_only));
     let mut lines: Vec<String> = keys.map(|(key, what, _)| format!(" {key:28}{what} ")).collect();
+    if !app.read_only {
+        lines.push(" y confirms p, c and d; Enter does so as well, but not for c ".to_owned());
+    }
     let [done, failed, out, pending, abandoned] = UNIT_SIGNS;
     lines.push(format!(
         " bar: {done} done {failed} failed {out} out {pending} pending {abandoned} abandoned "

@@ -1,6 +1,6 @@
 //! What keys and answers lead to.
 
-use starfarm_protocol::admin::{JobVerb, NodeVerb, Request};
+use starfarm_protocol::admin::{JobVerb, NodeVerb, Request, SizeInfo};
 
 use super::*;
 use crate::commands::top::app::Look;
@@ -58,6 +58,54 @@ fn a_role_that_may_only_look_on_is_refused_once() {
     seat.shows_not("p pause");
     seat.press("cy").shows("(read-only)");
     assert_eq!(seat.asks(), [], "it would be refused again");
+}
+
+#[test]
+fn one_load_for_all_slots_is_not_that_of_the_first() {
+    let mut seat = Seat::new(false, 80, 24);
+    let mut status = status(3);
+    let node = status.nodes.iter_mut().find(|node| node.name == "lab-1").unwrap();
+    (node.slots, node.load) = (70, vec![500]);
+    seat.press("<tab><enter>");
+    seat.sees(Picture { status, ..picture() });
+    seat.shows("load               mean of 70 slots:  50% ██");
+    seat.shows_not("load of slot");
+}
+
+#[test]
+fn where_the_speed_was_measured_is_told_as_job_explain_does() {
+    let size = |units: &str, units_per_s, measured| SizeInfo {
+        job: JobId(4),
+        node: "lab-1".into(),
+        units: units.into(),
+        rule: "first".into(),
+        units_per_s,
+        measured,
+        target_seconds: None,
+        target_units: None,
+        growth_units_max: None,
+        tail_units_max: None,
+        units_max: "9".into(),
+    };
+    let mut known = whole(job_4());
+    let why = known.why.as_mut().unwrap();
+    why.sizes = vec![size("1", 0.0, false), size("2", 3.0, false), size("4", 5.0, true)];
+    let mut seat = Seat::new(false, 80, 60);
+    seat.press("<enter>");
+    seat.sees(Picture { whole: Some(known), ..picture() });
+    seat.shows("job 4 on lab-1: 1 unit by rule `first`, measured nowhere\n");
+    seat.shows("2 units by rule `first`, 3 units/s of a slot, measured elsewhere\n");
+    seat.shows("4 units by rule `first`, 5 units/s of a slot, measured there\n");
+}
+
+#[test]
+fn hints_that_have_no_room_are_left_out_whole() {
+    let mut seat = Seat::new(false, 60, 15);
+    seat.shows("\n? help  q quit  / filter  s sort  p pause  c cancel\n");
+    seat.press("<enter>").shows("scroll, 9 more lines  p pause\n");
+    seat.hears(Input::Resize(80, 24));
+    seat.press("<esc>")
+        .shows("\n? help  q quit  / filter  s sort  p pause  c cancel  Tab next  Enter open\n");
 }
 
 #[test]
