@@ -1,0 +1,244 @@
+//! Why a node idles, or is kept out.
+
+use expect_test::expect;
+use starfarm_scheduler_core::NodeId;
+
+use super::common::{Bench, config};
+use super::{check, explained};
+
+#[test]
+fn a_node_that_works() {
+    check(
+        "submit 100000 units 10\n join a slots 2 queue 100\n ack a\n done a 0+10 ms 4000\n done a 10+10 ms 4000\n ack a
+         feedback a 5 0\n ack a\n at 1500\n beat a 40+10,50+10 running 40",
+        "node a",
+        expect![[r#"
+            Node a works.
+            busy: It has 40 tasks of job 1, 400 units; the oldest for 1.5 s.
+            running: Its last heartbeat said that it runs unit 40 of job 1.
+            window: It has 40 tasks and may hold 40: 15 a slot for 2 slots (60 s of work ahead), speed-ups add 10; its own queue takes 100.
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_whose_queue_ran_full() {
+    check(
+        "submit 100000 units 10\n join a slots 2 queue 100\n ack a\n done a 0+10 ms 4000\n done a 10+10 ms 4000\n ack a
+         feedback a 0 3",
+        "node a",
+        expect![[r#"
+            Node a works.
+            busy: It has 29 tasks of job 1, 290 units; the oldest for 0 ms.
+            window: It has 29 tasks and may hold 24: 15 a slot for 2 slots (60 s of work ahead), slow-downs take 6 away; its own queue takes 100.
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_without_jobs() {
+    check(
+        "join a slots 1",
+        "node a",
+        expect![[r#"
+        Node a idles: there is no job.
+        no_job: There is no unfinished job. `starfarm submit` adds one.
+    "#]],
+    );
+}
+
+#[test]
+fn a_node_that_gets_nothing_says_so_for_each_job() {
+    check(
+        "submit 10 units 10\n join b slots 1\n submit 90 units 10\n submit 90 units 10\n pause 3\n join a slots 1\n ack a
+         refuse a 10+10 no-python job 2\n return a 20+10 job 2",
+        "node a",
+        expect![[r#"
+            Node a idles: nothing is left to give.
+            nothing_left: All that is left is given out to others.
+            job_all_out: Of job 1 the last 10 units are at other nodes; the job allows no copies.
+            job_refused: It cannot run job 2: no-python. Repair that and start its worker anew.
+            job_paused: Job 3 is paused. `starfarm job resume 3` lets it go on.
+        "#]],
+    );
+}
+
+#[test]
+fn the_last_unit_is_one() {
+    check(
+        "submit 1 units 1\n join a slots 1\n ack a\n join b slots 1",
+        "node b",
+        expect![[r#"
+        Node b idles: nothing is left to give.
+        nothing_left: All that is left is given out to others.
+        job_all_out: Of job 1 the last unit is at another node; the job allows no copies.
+    "#]],
+    );
+}
+
+#[test]
+fn a_node_that_is_silent() {
+    check(
+        "submit 100 units 10\n join a slots 1\n ack a\n at 7000",
+        "node a",
+        expect![[r#"
+            Node a is suspect.
+            suspect: Nothing was heard of it for 7.0 s; after 5.0 s a node gets no new tasks, after 15 s it is lost and what it has, 2 tasks, goes back to gq.
+            busy: It has 2 tasks of job 1, 20 units; the oldest for 7.0 s.
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_that_is_lost() {
+    check(
+        "submit 100 units 10\n join a slots 1\n ack a\n at 17000",
+        "node a",
+        expect![[r#"
+        Node a is lost.
+        lost: Nothing was heard of it for 17 s; after 15 s a node is lost. 20 units went back to gq. See whether its machine, its network and its worker are up; `starfarm node forget a` drops it from the list.
+    "#]],
+    );
+}
+
+#[test]
+fn a_node_that_said_goodbye() {
+    check(
+        "join a slots 1\n bye a\n at 300000",
+        "node a",
+        expect![[r#"
+        Node a has left.
+        left: Its worker said goodbye 5 min ago. Start it again, or drop it from the list with `starfarm node forget a`.
+    "#]],
+    );
+}
+
+#[test]
+fn a_node_of_before_a_restart() {
+    check(
+        "join a slots 1\n restart\n at 2000",
+        "node a",
+        expect![[r#"
+        Node a is suspect.
+        suspect: It was not heard since before this scheduler started, 2.0 s ago. After 15 s it is lost.
+    "#]],
+    );
+}
+
+/// The records have no times, so none are made up.
+#[test]
+fn nodes_that_were_lost_or_gone_before_a_restart() {
+    check(
+        "join a slots 1\n at 17000\n restart\n at 18000",
+        "node a",
+        expect![[r#"
+        Node a is lost.
+        lost: It was not heard since before this scheduler started, 1.0 s ago. See whether its machine, its network and its worker are up; `starfarm node forget a` drops it from the list.
+    "#]],
+    );
+    check(
+        "join a slots 1\n bye a\n restart\n at 61000",
+        "node a",
+        expect![[r#"
+        Node a has left.
+        left: Its worker said goodbye. It was not heard since before this scheduler started, 61 s ago. Start it again, or drop it from the list with `starfarm node forget a`.
+    "#]],
+    );
+    let facts = explained("join a slots 1\n bye a\n restart\n at 61000", "node a").facts;
+    let heard = facts.iter().find(|fact| fact.name == "heard").unwrap();
+    assert_eq!(heard.value, "not since before this scheduler started, 61 s ago");
+}
+
+#[test]
+fn a_node_that_was_heard_after_a_restart_is_silent_since_then() {
+    check(
+        "join a slots 1\n restart\n at 2000\n session a\n hello a\n at 10000",
+        "node a",
+        expect![[r#"
+        Node a is suspect.
+        suspect: Nothing was heard of it for 8.0 s; after 5.0 s a node gets no new tasks, after 15 s it is lost and what it has, 0 tasks, goes back to gq.
+    "#]],
+    );
+}
+
+#[test]
+fn a_node_whose_worker_has_not_said_hello() {
+    let mut bench = Bench::new(config());
+    bench.farm.on_session(NodeId(0), "a", bench.now_us);
+    let explanation = bench.farm.explain_node("a", bench.now_us).unwrap();
+    assert_eq!(
+        (explanation.verdict.as_str(), &*explanation.reasons[0].code),
+        ("Node a has not joined yet.", "no_hello")
+    );
+    bench.run("join a slots 1\n submit 100 units 10");
+    bench.farm.on_session(NodeId(0), "a", bench.now_us);
+    let explanation = bench.farm.explain_node("a", bench.now_us).unwrap();
+    assert_eq!(
+        (explanation.verdict.as_str(), &*explanation.reasons[0].code),
+        ("Node a comes back.", "no_hello")
+    );
+}
+
+#[test]
+fn a_node_that_a_person_drains() {
+    check(
+        "submit 100 units 10\n join a slots 1\n ack a\n drain a",
+        "node a",
+        expect![[r#"
+            Node a is draining.
+            drained: A person drains it: it ends what it has and gets nothing new. `starfarm node resume a` undoes that.
+            busy: It has 2 tasks of job 1, 20 units; the oldest for 0 ms.
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_whose_worker_stops() {
+    check(
+        "join a slots 1\n beat a none draining",
+        "node a",
+        expect![[r#"
+        Node a is draining.
+        stopping: Its worker stops: it ends what it runs and says goodbye. Start the worker again to have it back.
+    "#]],
+    );
+}
+
+#[test]
+fn a_node_that_fails_what_others_pass() {
+    check(
+        "submit 100 command units 5 max-failures never\n join a slots 1\n join b slots 1\n ack a\n ack b
+         ran b 10+5 ok,ok,ok,ok,ok\n ack b\n ran a 0+5 exit1,exit1,exit1,exit1,exit1\n return a 5+5\n at 4000",
+        "node a",
+        expect![[r#"
+            Node a is quarantined.
+            quarantined: It is at power zero: failed 5 of 5 units of job 1 that others pass. It gets one task as a probe, the next one in 6.0 s, then one every 10 s or less often; one that passes brings it back, or `starfarm node resume a`.
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_that_let_tasks_vanish() {
+    check(
+        "submit 100 units 10\n join a slots 1\n ack a\n live 81000 a none",
+        "node a",
+        expect![[r#"
+        Node a is quarantined.
+        quarantined: It is at power zero: it let tasks vanish that it had acknowledged. It gets one task as a probe, the next one in 9.0 s, then one every 10 s or less often; one that passes brings it back, or `starfarm node resume a`.
+    "#]],
+    );
+}
+
+#[test]
+fn a_node_whose_results_differ() {
+    check(
+        "submit 20 search 9 never units 10\n join a slots 1\n ack a\n done a 0+10\n again a\n join b slots 1
+         done b 0+10 hits 3:1 attempt 1",
+        "node b",
+        expect![[r#"
+            Node b is quarantined.
+            distrusted: It gets nothing: its results differ from those of others. Test its machine, then `starfarm node resume b`.
+            conflict: Of units [0, 10) of job 1 it said what others did not.
+        "#]],
+    );
+}
