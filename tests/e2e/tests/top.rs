@@ -103,9 +103,9 @@ fn an_onlooker_changes_nothing() {
     let mut top = top(&farm, &["--read-only"], 80, 24);
     top.until_shows("alpha");
     top.press("p");
-    top.until_shows("--read-only");
+    top.until_shows("nothing is changed from here");
     top.press("yc");
-    top.until_shows("--read-only");
+    top.until_shows("nothing is changed from here");
     top.press("y");
     assert_eq!(farm.job(&id)["state"], "running");
     top.program.signal(Signal::TERM);
