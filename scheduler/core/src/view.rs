@@ -6,7 +6,7 @@ use starfarm_protocol::wire::Facts;
 
 use crate::coverage::Class;
 use crate::farm::{Farm, Totals};
-use crate::job::{FailedUnit, JobState, JobTotals, Sizing};
+use crate::job::{FailedUnit, Job, JobState, JobTotals, Sizing};
 use crate::node::{NodeState, NodeTotals};
 use crate::result::Verdicts;
 use crate::task::NodeId;
@@ -141,12 +141,16 @@ impl Farm {
             pending: job.pending(),
             abandoned: job.abandoned(),
             hits: job.hits.len(),
-            // Nothing of an ended or paused job is computed, however fast it would go.
-            rate_per_s: if job.active() { job.mean_rate * self.live_slots as f64 } else { 0.0 },
+            rate_per_s: self.speed(job),
             refused_by: job.refused_by.iter().map(|(id, why)| (name(id), why.clone())).collect(),
             conflicts: job.conflicts.iter().map(|(lo, hi, id)| (*lo, *hi, name(id))).collect(),
             totals: job.totals,
         })
+    }
+
+    /// Units per second of all live slots. Nothing of an ended or paused job is computed, however fast it would go.
+    pub(crate) fn speed(&self, job: &Job) -> f64 {
+        if job.active() { job.mean_rate * self.live_slots as f64 } else { 0.0 }
     }
 
     /// Hits of a job: unit and target, by unit.

@@ -92,7 +92,7 @@ impl Farm {
             let classes = classes(job);
             if self.watched.jobs.insert(id, classes) != Some(classes) {
                 let [done, failed, out, pending, abandoned] = classes;
-                let units_per_s = if job.active() { job.mean_rate * self.live_slots as f64 } else { 0.0 };
+                let units_per_s = self.speed(job);
                 deeds.event(Event::JobProgress {
                     job: id,
                     done,
