@@ -13,6 +13,7 @@ use super::report::Report;
 use super::stage::Stage;
 use super::work::Work;
 use crate::Signal;
+use crate::patience::until;
 
 /// Between two rounds.
 const ROUND: Duration = Duration::from_millis(10);
@@ -76,6 +77,10 @@ pub fn run(plan: &Plan) -> Report {
     let mut stage =
         Stage::set(plan.workers, plan.seed, &["--checkpoint-seconds", &plan.checkpoint_seconds.to_string()]);
     stage.start_workers();
+    // Commands about a node need one that the farm knows. Nothing here may wait once faults have begun, since
+    // whoever waits mends none.
+    let spared = Stage::name(plan.spared());
+    until(&format!("node {spared} is known"), || !stage.node_state(&spared).is_empty());
     stage.proxy.set_all_faults(plan.faults);
     let work = Work::submit(&stage, plan);
     let now = Instant::now();

@@ -3,7 +3,6 @@
 
 use super::plan::Plan;
 use super::stage::Stage;
-use crate::patience::until;
 
 /// What was promised so far.
 #[derive(Debug, Default)]
@@ -30,8 +29,6 @@ impl Promises {
                 self.job = Some((id, true));
             }
             (1, _) => {
-                // On a bad network its first hello may still be under way.
-                until(&format!("node {node} is known"), || !stage.node_state(&node).is_empty());
                 stage.cli(&["node", "drain", &node]).exits(0);
                 self.node = Some((node, true));
             }
