@@ -50,7 +50,9 @@ pub struct Worker {
     feedback_sent: Feedback,
     /// Facts go with the first heartbeat from then on.
     facts_at: u64,
-    speed_up_at: u64,
+    /// When it asked for more last, and how long it waits before it asks again.
+    speed_up_us: u64,
+    speed_up_pause_us: u64,
     slow_down_at: u64,
     drain: Option<Drain>,
     counters: Counters,
@@ -72,7 +74,8 @@ impl Worker {
             feedback: Feedback::default(),
             feedback_sent: Feedback::default(),
             facts_at: 0,
-            speed_up_at: 0,
+            speed_up_us: 0,
+            speed_up_pause_us: 0,
             slow_down_at: 0,
             drain: None,
             counters: Counters::default(),
@@ -202,6 +205,7 @@ impl Worker {
         } else {
             self.index.insert(task.job, task.lo, task.units);
             self.queue.push(task, self.scheduler.epoch());
+            self.fed();
         }
     }
 

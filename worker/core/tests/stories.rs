@@ -236,8 +236,8 @@ fn three_unanswered_heartbeats_make_a_new_session_and_everything_is_offered_agai
             3030: send ages [(1, 3000000)]; results #1 Done 0+10
             4000: send faster 5 slower 0; beat 5 waiting 0 holds [1:0+20]
             4822: Handshake
-            5000: send faster 6 slower 0; beat 6 waiting 0 holds [1:0+20]
-            5000: send hello slots 1 knows 1 by 1; faster 6 slower 0; beat 7 waiting 0 holds [1:0+20]
+            5000: send faster 5 slower 0; beat 6 waiting 0 holds [1:0+20]
+            5000: send hello slots 1 knows 1 by 1; faster 5 slower 0; beat 7 waiting 0 holds [1:0+20]
             5010: remember 2
             5010: send ages [(1, 4980000)]; results #1 Done 0+10
             5100: trim 0 job 1
@@ -294,4 +294,28 @@ fn heartbeats_of_a_welcomed_worker_tell_its_load_and_every_minute_what_its_machi
         told.extend(log.contains("facts").then_some(second));
     }
     assert_eq!(told, [4, 64, 124, 184]);
+}
+
+/// Once a second, it asked for hours on an idle farm, and its curve of speed-ups said nothing.
+#[test]
+fn an_idle_worker_asks_less_and_less_often_and_anew_once_a_task_came() {
+    let mut bench = Bench::new(config(1));
+    bench.run(JOINED);
+    let mut asked = Vec::new();
+    let mut last = String::from("1");
+    for second in 1..=400 {
+        let mut log = bench.run(&format!("at {}\n answer", second * 1_000));
+        if second == 300 {
+            log += &bench.run("offer 1 0+10\n part 0 1 0+10\n end 0 1\n at 300150");
+        }
+        let totals = log.lines().filter_map(|line| line.split_once("faster ")?.1.split_once(' '));
+        for (total, _) in totals {
+            if total != std::mem::replace(&mut last, total.to_owned()) {
+                asked.push(second);
+            }
+        }
+    }
+    // Pauses of 100 ms to 60 s, each up to the next heartbeat.
+    assert_eq!(asked[..14], [1, 2, 3, 4, 6, 10, 17, 30, 56, 108, 168, 228, 288, 300]);
+    assert_eq!(asked[14..], [301, 302, 303, 305, 309, 316, 329, 355]);
 }

@@ -10,6 +10,8 @@ use crate::types::Deed;
 /// The scheduler's sliding windows are seconds long, so it learns nothing from requests that come faster
 /// than this.
 const FEEDBACK_US: u64 = 100_000;
+/// Who asks for more and gets none asks half as often each time, down to once in this: there is none.
+const FEEDBACK_MAX_US: u64 = 60_000_000;
 /// Facts are told again after this: a scheduler that was started anew knows none.
 const FACTS_US: u64 = 60_000_000;
 /// A queue that lasts longer than this is too long: twice the prefetch of 60 s (DESIGN, section 6).
@@ -97,17 +99,23 @@ impl Worker {
         held::join(waiting.chain(self.slots.held()).chain(computed).collect())
     }
 
-    /// Asks for more when fewer tasks wait than there are slots, for less when the queue is nearly full or
-    /// lasts too long; each at most once in `FEEDBACK_US`. An idle worker asks at its heartbeats only,
-    /// since nothing else happens there.
+    /// A new task came: the next request may follow the last one as soon as any.
+    pub(super) fn fed(&mut self) {
+        self.speed_up_pause_us = self.speed_up_pause_us.min(FEEDBACK_US);
+    }
+
+    /// Asks for more when fewer tasks wait than there are slots, less and less often until a task comes; for
+    /// less when the queue is nearly full or lasts too long. Each at most once in `FEEDBACK_US`. An idle worker
+    /// asks at its heartbeats only, since nothing else happens there.
     pub(super) fn weigh_queue(&mut self, now_us: u64) {
         if self.drain.is_some() || !self.link.is_welcomed() {
             return;
         }
         let waiting = self.queue.len();
         if waiting < usize::from(self.slots.count()) {
-            if now_us >= self.speed_up_at {
-                self.speed_up_at = now_us + FEEDBACK_US;
+            if now_us >= self.speed_up_us.saturating_add(self.speed_up_pause_us) {
+                self.speed_up_us = now_us;
+                self.speed_up_pause_us = (2 * self.speed_up_pause_us).clamp(FEEDBACK_US, FEEDBACK_MAX_US);
                 self.feedback.speed_ups = self.feedback.speed_ups.wrapping_add(1);
             }
         } else if now_us >= self.slow_down_at {
