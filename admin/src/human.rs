@@ -1,6 +1,7 @@
 //! Numbers, durations and foreign text as a person reads them in a terminal. JSON never passes here.
 
 use starfarm_protocol::foreign::escaped;
+use unicode_width::UnicodeWidthStr;
 
 /// A count with three digits and K, M, G, T, P, E (powers of 1000), exact below 10 000.
 pub(crate) fn count(number: f64) -> String {
@@ -87,6 +88,17 @@ pub(crate) fn printable_lines(text: &str) -> String {
     escaped(text, |c| matches!(c, '\n' | '\t'))
 }
 
+/// Text on at most so many columns of the terminal: of what is longer, the end gives way to `…`.
+pub(crate) fn fitted(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let Some(room) = width.checked_sub(1) else { return String::new() };
+    let ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+    let end = ends.take_while(|&end| text[..end].width() <= room).last().unwrap_or(0);
+    format!("{}…", &text[..end])
+}
+
 /// Three digits, or all before the point; no decimals that say nothing.
 fn trimmed(number: f64) -> String {
     let text = if number.abs() >= 99.95 { format!("{number:.0}.") } else { format!("{number:.2}") };
@@ -157,6 +169,20 @@ mod tests {
             (f64::INFINITY, "-"),
         ] {
             assert_eq!(seconds(number), text, "{number}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_room_gives_way_to_a_mark() {
+        for (text, width, fitted_) in [
+            ("abc", 3, "abc"),
+            ("abcd", 3, "ab…"),
+            ("東京都", 5, "東京…"),
+            ("東京都", 4, "東…"),
+            ("abc", 1, "…"),
+            ("abc", 0, ""),
+        ] {
+            assert_eq!(fitted(text, width), fitted_, "{text} on {width}");
         }
     }
 

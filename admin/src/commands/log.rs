@@ -17,7 +17,7 @@ use super::Context;
 use crate::cli::{Export, ExportFormat, Log, Replay};
 use crate::failure::{Exit, Failure};
 use crate::human::printable;
-use crate::output::say;
+use crate::output::{Format, say};
 use out::File;
 
 /// Does what `starfarm log` is asked for. None of it needs a farm.
@@ -38,7 +38,7 @@ fn replay(context: &mut Context, asked: &Replay) -> Result<(), Failure> {
     let path = &asked.log.log;
     if let Some(moment) = asked.at {
         let state = replay::state_at(items(path)?, moment).map_err(of_replay)?;
-        state.notes.iter().for_each(|note| tell(note));
+        tell(&state.notes);
         return context.printer.document(&at::At(&state));
     }
     let page = asked.html.as_deref().map(|out| File::create(out, path)).transpose()?;
@@ -47,8 +47,12 @@ fn replay(context: &mut Context, asked: &Replay) -> Result<(), Failure> {
     }
     let report =
         replay::replay(items(path)?, Window { from: asked.from, to: asked.to }).map_err(of_replay)?;
-    report.notes.iter().for_each(|note| tell(note));
-    if asked.text || page.is_none() {
+    let is_printed = asked.text || page.is_none();
+    // What is printed holds them itself.
+    if !is_printed || context.printer.format() == Format::Quiet {
+        tell(&report.notes);
+    }
+    if is_printed {
         let width = out::terminal_width();
         context.printer.document(&text::Replayed { report: &report, width })?;
     }
@@ -73,33 +77,35 @@ fn export(context: &mut Context, asked: &Export) -> Result<(), Failure> {
         ExportFormat::Tsv => export::Format::Tsv,
         ExportFormat::Perfetto => export::Format::Perfetto,
     };
-    let mut notes = |note: &starfarm_logs::Note| tell(&note.to_string());
-    match &asked.out {
+    let notes = match &asked.out {
         Some(out) => {
             let mut file = File::create(out, path)?;
-            export::export(items(path)?, format, file.writer(), &mut notes).map_err(|error| match error {
+            let notes = export::export(items(path)?, format, file.writer()).map_err(|error| match error {
                 ExportError::Io(error) => file.failure(&error),
                 ExportError::Log(error) => of_log(&error),
             })?;
-            file.finish()
+            file.finish()?;
+            notes
         }
         None => {
             let out: &mut dyn Write = context.printer.writer();
-            export::export(items(path)?, format, out, &mut notes).map_err(|error| match error {
+            export::export(items(path)?, format, out).map_err(|error| match error {
                 ExportError::Io(error) => Failure::of_stdout(&error),
                 ExportError::Log(error) => of_log(&error),
-            })
+            })?
         }
-    }
+    };
+    tell(&notes);
+    Ok(())
 }
 
 fn items(path: &Path) -> Result<impl Iterator<Item = Result<Item, LogError>>, Failure> {
     starfarm_logs::open(path).map_err(|error| of_log(&error))
 }
 
-/// About the reading: it is partial, and why.
-fn tell(note: &str) {
-    say(&format!("starfarm: {}", printable(note)));
+/// What a reading lacks, and why.
+fn tell(notes: &[String]) {
+    notes.iter().for_each(|note| say(&format!("starfarm: {}", printable(note))));
 }
 
 fn of_log(error: &LogError) -> Failure {

@@ -15,7 +15,8 @@ use std::io::IsTerminal;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use ratatui::crossterm::event;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
+use signal_hook::consts::SIGCONT;
 
 use super::Context;
 use crate::cli::Top;
@@ -49,8 +50,13 @@ pub(crate) fn run(context: &Context, top: &Top) -> Result<Exit, Failure> {
     let (asks, to_poll) = mpsc::channel();
     let mut screen = Screen::take()?;
     let size = screen.size();
+    let mut continued = signal_hook::iterator::Signals::new([SIGCONT])
+        .map_err(|error| Failure::usage(format!("cannot watch for SIGCONT: {error}")))?;
     spawn(to_app.clone(), read_keys)?;
-    spawn(to_app, move |to_app| poll::run(&farm, client, &to_poll, to_app))?;
+    spawn(to_app.clone(), move |to_app| poll::run(&farm, client, &to_poll, to_app))?;
+    spawn(to_app, move |to_app| {
+        continued.forever().take_while(|_| to_app.send(Input::Continued).is_ok()).for_each(drop);
+    })?;
 
     let (start, interval) = (Instant::now(), Duration::from_secs_f64(top.interval));
     let mut app = App::new(interval, top.read_only, context.printer.color(), size);
@@ -66,7 +72,7 @@ pub(crate) fn run(context: &Context, top: &Top) -> Result<Exit, Failure> {
             Ok(input) => {
                 let more = inputs.try_iter().take(INPUTS_MAX);
                 for input in std::iter::once(input).chain(more) {
-                    app.on(input, start.elapsed());
+                    take_in(input, &mut app, &mut screen, start.elapsed())?;
                 }
             }
             Err(RecvTimeoutError::Timeout) => {}
@@ -76,28 +82,66 @@ pub(crate) fn run(context: &Context, top: &Top) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// Starts a thread; it ends with the process.
+/// What has to do with the terminal is done here, all else by the screen's state.
+fn take_in(input: Input, app: &mut App, screen: &mut Screen, now: Duration) -> Result<(), Failure> {
+    match input {
+        Input::Clear => return screen.clear(),
+        Input::Stop => screen.stop()?,
+        Input::Continued => screen.take_again()?,
+        Input::Gone => {
+            let why = "the terminal is gone; use `starfarm status`, `starfarm jobs` or `starfarm nodes`";
+            return Err(Failure::usage(why));
+        }
+        input => {
+            app.on(input, now);
+            return Ok(());
+        }
+    }
+    // The window may have another size than before.
+    let (width, height) = screen.size();
+    app.on(Input::Resize(width, height), now);
+    Ok(())
+}
+
+/// Starts a thread; it ends with the process. Should it end before, the screen ends too: half of it would deceive.
 fn spawn(
     to_app: mpsc::Sender<Input>,
     run: impl FnOnce(&mpsc::Sender<Input>) + Send + 'static,
 ) -> Result<(), Failure> {
-    let thread = std::thread::Builder::new().spawn(move || run(&to_app));
+    let last = Last(to_app);
+    let thread = std::thread::Builder::new().spawn(move || run(&last.0));
     thread.map(drop).map_err(|error| Failure::usage(format!("the system gives no thread: {error}")))
 }
 
+/// Says that a thread has ended, also where it panics.
+struct Last(mpsc::Sender<Input>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        let _ = self.0.send(Input::Gone);
+    }
+}
+
+/// Reads keys until the terminal is gone.
 fn read_keys(to_app: &mpsc::Sender<Input>) {
-    loop {
-        let input = match event::read() {
-            Ok(event::Event::Key(key)) if key.is_press() => Input::Key(key),
-            Ok(event::Event::Resize(width, height)) => Input::Resize(width, height),
-            Ok(_) => continue,
-            // The terminal is gone.
-            Err(_) => Input::Gone,
+    while let Ok(event) = event::read() {
+        let input = match event {
+            Event::Key(key) if key.is_press() => of_key(key),
+            Event::Resize(width, height) => Input::Resize(width, height),
+            _ => continue,
         };
-        let is_last = matches!(input, Input::Gone);
-        if to_app.send(input).is_err() || is_last {
+        if to_app.send(input).is_err() {
             return;
         }
+    }
+}
+
+/// Keys that are about the terminal are none for the farm.
+fn of_key(key: KeyEvent) -> Input {
+    match key.code {
+        KeyCode::Char('l') if key.modifiers.contains(KeyModifiers::CONTROL) => Input::Clear,
+        KeyCode::Char('z') if key.modifiers.contains(KeyModifiers::CONTROL) => Input::Stop,
+        _ => Input::Key(key),
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 use starfarm_logs::Utc;
-use starfarm_logs::replay::{EpochLine, JobLine, Mark, NodeLine, Report, Totals};
+use starfarm_logs::replay::{JobLine, NodeLine, Report};
 use unicode_width::UnicodeWidthStr;
 
 use super::plot;
@@ -115,7 +115,6 @@ impl Replayed<'_> {
             right("took"),
             left("certificate"),
         ]);
-        let jobs = &self.report.jobs;
         for job in self.shown_jobs() {
             let took_us = job.started_us.zip(job.ended_us).map(|(from, to)| to.saturating_sub(from));
             let verdict = job.certificate.as_ref().and_then(|fields| fields.get("verdict")?.as_str());
@@ -131,10 +130,12 @@ impl Replayed<'_> {
                 Cell::new(verdict.unwrap_or("-").replace('_', " ")),
             ]);
         }
-        match jobs.len() {
+        // A line that stands for many is none of them.
+        let jobs = self.report.jobs.iter().filter(|job| job.job > 0).count();
+        match jobs {
             0 => String::new(),
-            count => {
-                table.render(color) + &more(count + self.report.jobs_left_out as usize, JOBS_MAX, "jobs")
+            _ => {
+                table.render(color) + &more(jobs as u64 + self.report.jobs_left_out, JOBS_MAX as u64, "jobs")
             }
         }
     }
@@ -301,7 +302,7 @@ fn counted(count: u64, what: &str) -> String {
     format!("{} {what}{}", human::count(count as f64), if count == 1 { "" } else { "s" })
 }
 
-fn more(count: usize, shown: usize, what: &str) -> String {
+fn more(count: u64, shown: u64, what: &str) -> String {
     match count.saturating_sub(shown) {
         0 => String::new(),
         left => format!("and {left} more {what}\n"),
@@ -310,40 +311,6 @@ fn more(count: usize, shown: usize, what: &str) -> String {
 
 impl Serialize for Replayed<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Summary<'a> {
-            farm: &'a str,
-            program: &'a str,
-            from_us: u64,
-            to_us: u64,
-            complete: bool,
-            notes: &'a [String],
-            epochs: &'a [EpochLine],
-            jobs: &'a [JobLine],
-            nodes: &'a [NodeLine],
-            jobs_left_out: u64,
-            nodes_left_out: u64,
-            totals: Totals,
-            marks: &'a [Mark],
-            marks_left_out: u64,
-        }
-        let report = self.report;
-        Summary {
-            farm: &report.farm,
-            program: &report.program,
-            from_us: report.from_us,
-            to_us: report.to_us,
-            complete: report.complete,
-            notes: &report.notes,
-            epochs: &report.epochs,
-            jobs: &report.jobs,
-            nodes: &report.nodes,
-            jobs_left_out: report.jobs_left_out,
-            nodes_left_out: report.nodes_left_out,
-            totals: report.totals,
-            marks: &report.marks,
-            marks_left_out: report.marks_left_out,
-        }
-        .serialize(serializer)
+        self.report.serialize(serializer)
     }
 }

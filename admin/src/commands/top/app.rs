@@ -9,10 +9,12 @@ use starfarm_protocol::admin::{
     EventLine, Explanation, JobInfo, JobVerb, NodeInfo, NodeVerb, Request, StatusInfo, Subject,
 };
 use starfarm_protocol::ids::JobId;
+use unicode_width::UnicodeWidthStr;
 
 use super::columns::{JOBS, NODES};
 use super::list::List;
 use crate::failure::{Exit, Failure};
+use crate::human;
 
 /// Event lines that are kept to scroll back to.
 const LINES_MAX: usize = 1_000;
@@ -35,7 +37,13 @@ pub(super) enum Input {
     Lost(String),
     /// What became of a command.
     Did(Result<(), Failure>),
-    /// The terminal is gone.
+    /// The screen is to be drawn anew, whatever is on it.
+    Clear,
+    /// The shell is to have the terminal for a while.
+    Stop,
+    /// The shell has given the terminal back.
+    Continued,
+    /// The terminal is gone, or a thread that the screen needs.
     Gone,
 }
 
@@ -107,9 +115,22 @@ pub(super) enum Mode {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Plea {
     pub(super) request: Request,
-    pub(super) question: String,
+    /// The question up to the name, which may be a long one.
+    pub(super) before: String,
+    pub(super) name: String,
+    /// The question behind the name.
+    pub(super) after: &'static str,
     /// Only `y` will do: it cannot be taken back.
     pub(super) is_final: bool,
+}
+
+impl Plea {
+    /// The question on a screen so wide: of a long name less is shown, of the rest nothing is left out.
+    pub(super) fn question(&self, width: usize) -> String {
+        let Self { before, name, after, .. } = self;
+        let room = width.saturating_sub(before.width() + after.width());
+        format!("{before}{}{after}", human::fitted(name, room))
+    }
 }
 
 /// The screen's state.
@@ -223,7 +244,8 @@ impl App {
                 // What it changed is seen at once.
                 self.look_soon();
             }
-            Input::Gone => self.quit = true,
+            // These are for the rim, which has the terminal.
+            Input::Clear | Input::Stop | Input::Continued | Input::Gone => {}
         }
     }
 

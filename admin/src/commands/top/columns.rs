@@ -44,7 +44,7 @@ pub(super) trait Row {
 pub(super) struct Column<T> {
     pub(super) title: &'static str,
     pub(super) align: Align,
-    /// Columns of the terminal that it takes; those that stretch share what is left.
+    /// Columns of the terminal that it takes; those that stretch share what is left, or what is lacking.
     pub(super) width: u16,
     pub(super) stretches: bool,
     /// Only on screens at least this wide.
@@ -124,9 +124,9 @@ pub(super) const JOBS: &[Column<JobInfo>] = &[
         .from(100),
     number("units/s", 8, |job: &JobInfo, _, _| human::count(job.units_per_s).into())
         .sorts(|a, b| b.units_per_s.total_cmp(&a.units_per_s)),
-    number("left", 10, |job: &JobInfo, _, _| human::seconds_if_known(job.eta_seconds).into())
+    number("left", 11, |job: &JobInfo, _, _| human::seconds_if_known(job.eta_seconds).into())
         .sorts(|a, b| eta(a).total_cmp(&eta(b))),
-    number("age", 10, |job: &JobInfo, _, _| human::seconds(job.age_seconds).into())
+    number("age", 11, |job: &JobInfo, _, _| human::seconds(job.age_seconds).into())
         .sorts(|a, b| a.age_seconds.total_cmp(&b.age_seconds))
         .from(100),
 ];
@@ -161,7 +161,7 @@ pub(super) const NODES: &[Column<NodeInfo>] = &[
     number("slower", 7, |node: &NodeInfo, _, _| count(node.slow_downs))
         .sorts(|a, b| b.slow_downs.cmp(&a.slow_downs))
         .from(110),
-    number("silent", 10, |node: &NodeInfo, _, _| silent(node).into())
+    number("silent", 11, |node: &NodeInfo, _, _| silent(node).into())
         .sorts(|a, b| b.silent_seconds.total_cmp(&a.silent_seconds)),
 ];
 

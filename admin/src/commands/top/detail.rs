@@ -42,7 +42,7 @@ pub(super) fn lines(app: &App) -> Vec<Line<'static>> {
 }
 
 /// A line on as many as it needs. Its last span is what goes on, below its own begin.
-fn wrapped(mut line: Line<'static>, width: usize) -> Vec<Line<'static>> {
+pub(super) fn wrapped(mut line: Line<'static>, width: usize) -> Vec<Line<'static>> {
     if line.width() <= width {
         return vec![line];
     }

@@ -22,6 +22,8 @@ use crate::output::table::Align;
 const HEAD: u16 = 2;
 /// Lines of a table beside its rows: its title and its headings.
 const FRAME: u16 = 2;
+/// Lines that a long message covers at most.
+const FOOTER_MAX: u16 = 4;
 
 /// How many rows each part of the screen has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,9 +62,8 @@ pub(super) fn draw(app: &App, frame: &mut Frame) {
     let buffer = frame.buffer_mut();
     let mut lines = (area.y..area.bottom()).map(|y| Rect { y, height: 1, ..area });
     for (area, line) in lines.by_ref().take(usize::from(HEAD)).zip(head(app)) {
-        line.render(area, buffer);
+        put(line, Align::Left, area, buffer);
     }
-    let bottom = area.bottom().saturating_sub(1);
     let body =
         Rect { y: area.y + HEAD.min(area.height), height: area.height.saturating_sub(HEAD + 1), ..area };
     match &app.view {
@@ -70,13 +71,18 @@ pub(super) fn draw(app: &App, frame: &mut Frame) {
         View::Open(_, top) => {
             let lines = detail::lines(app);
             let places = (body.y..body.bottom()).map(|y| Rect { y, height: 1, ..body });
-            for (line, area) in lines.iter().skip(*top).zip(places) {
-                line.render(area, buffer);
+            for (line, area) in lines.into_iter().skip(*top).zip(places) {
+                put(line, Align::Left, area, buffer);
             }
         }
     }
-    if area.height > HEAD {
-        footer(app).render(Rect { y: bottom, height: 1, ..area }, buffer);
+    let footer = footer(app, usize::from(area.width));
+    let room = area.height.saturating_sub(HEAD).min(FOOTER_MAX);
+    let height = room.min(footer.len() as u16);
+    for (line, y) in footer.into_iter().zip(area.bottom() - height..area.bottom()) {
+        let place = Rect { y, height: 1, ..area };
+        Clear.render(place, buffer);
+        put(line, Align::Left, place, buffer);
     }
     if app.mode == Mode::Help {
         help(app, area, buffer);
@@ -175,55 +181,96 @@ fn table<T: Row>(
     area: Rect,
     buffer: &mut Buffer,
 ) {
-    let (shown, all) = (list.len(), list.all().len());
-    let mut words = if shown == all { format!("{name} {all}") } else { format!("{name} {shown} of {all}") };
-    if !list.filter().is_empty() {
-        words.push_str(&format!("  /{}", human::printable(list.filter())));
-    }
-    title(words, is_focused, area, buffer);
-    let columns: Vec<(usize, &Column<T>)> =
-        list.columns.iter().enumerate().filter(|(_, column)| column.from <= area.width).collect();
-    let fixed: u16 = columns.iter().map(|(_, column)| column.width + 1).sum::<u16>() - 1;
-    let stretching = columns.iter().filter(|(_, column)| column.stretches).count().max(1) as u16;
-    let spare = area.width.saturating_sub(fixed) / stretching;
-    let width = |column: &Column<T>| column.width + if column.stretches { spare } else { 0 };
     let rows = usize::from(area.height.saturating_sub(FRAME));
     // What is selected stays in the middle as far as it can.
     let top = list.place().saturating_sub(rows / 2).min(list.len().saturating_sub(rows));
+    title(heading(name, list, top, rows, area.width), is_focused, area, buffer);
+    let items: Vec<&T> = list.rows().skip(top).take(rows).collect();
     let mut x = area.x;
-    for (at, column) in columns {
-        let place = |y: u16| Rect { x, y, width: width(column), height: 1 }.intersection(area);
-        let mark = match (at == list.sort, list.reverse) {
-            (true, false) => "▾",
-            (true, true) => "▴",
-            (false, _) => "",
-        };
+    for (at, column, width) in placed(list, &items, paint, area.width) {
+        let place = |y: u16| Rect { x, y, width, height: 1 }.intersection(area);
         let style = Style::new().add_modifier(if at == list.sort { Modifier::BOLD } else { Modifier::DIM });
-        let heading = Line::from(Span::styled(format!("{}{mark}", column.title), style));
-        put(heading, column.align, place(area.y + 1), buffer);
-        for (row, item) in list.rows().enumerate().skip(top).take(rows) {
-            let y = area.y + FRAME + (row - top) as u16;
-            put((column.cell)(item, paint, width(column)), column.align, place(y), buffer);
+        let mark = if at == list.sort { sort_mark(list) } else { "" };
+        let words = Line::from(Span::styled(format!("{}{mark}", column.title), style));
+        put(words, column.align, place(area.y + 1), buffer);
+        for (item, y) in items.iter().zip(area.y + FRAME..) {
+            put((column.cell)(item, paint, width), column.align, place(y), buffer);
         }
-        x = x.saturating_add(width(column) + 1);
+        x = x.saturating_add(width + 1);
     }
-    if list.len() == 0 && rows > 0 {
+    if items.is_empty() && rows > 0 {
         let none = Span::styled("none", Modifier::DIM);
         put(none.into(), Align::Left, Rect { y: area.y + FRAME, height: 1, ..area }, buffer);
     }
-    if is_focused && list.len() > 0 {
+    if is_focused && !items.is_empty() {
         let y = area.y + FRAME + (list.place() - top) as u16;
         buffer.set_style(Rect { y, height: 1, ..area }.intersection(area), Modifier::REVERSED);
     }
 }
 
-fn put(line: Line<'static>, align: Align, area: Rect, buffer: &mut Buffer) {
-    let line = if align == Align::Right && line.width() <= usize::from(area.width) {
-        line.right_aligned()
-    } else {
-        line
+fn sort_mark<T: Row>(list: &List<T>) -> &'static str {
+    if list.reverse { "▴" } else { "▾" }
+}
+
+/// What a table holds, which of it is in sight where that is not all, its filter, and its order where no column in
+/// sight has the mark.
+fn heading<T: Row>(name: &str, list: &List<T>, top: usize, rows: usize, width: u16) -> String {
+    let (shown, all) = (list.len(), list.all().len());
+    let mut words = if shown == all { format!("{name} {all}") } else { format!("{name} {shown} of {all}") };
+    if shown > rows && rows > 0 {
+        words.push_str(&format!("  {}-{}", top + 1, top + rows));
+    }
+    if !list.filter().is_empty() {
+        words.push_str(&format!("  /{}", human::printable(list.filter())));
+    }
+    let order = &list.columns[list.sort];
+    if order.from > width {
+        words.push_str(&format!("  by {}{}", order.title, sort_mark(list)));
+    }
+    words
+}
+
+/// The columns of a screen so wide: index, column, width. A number is never cut while there is room: those that
+/// stretch give way to it.
+fn placed<'a, T: Row>(
+    list: &List<T>,
+    items: &[&T],
+    paint: Paint,
+    width: u16,
+) -> Vec<(usize, &'a Column<T>, u16)> {
+    let columns = list.columns.iter().enumerate().filter(|(_, column)| column.from <= width);
+    let needed = |column: &Column<T>| match column.align {
+        Align::Left => column.width,
+        Align::Right => {
+            let cells = items.iter().map(|item| (column.cell)(item, paint, column.width).width() as u16);
+            cells.fold(column.width, u16::max)
+        }
     };
+    let mut placed: Vec<_> = columns.map(|(at, column)| (at, column, needed(column))).collect();
+    let taken = placed.iter().map(|(.., width)| i32::from(*width) + 1).sum::<i32>() - 1;
+    let stretching = placed.iter().filter(|(_, column, _)| column.stretches).count().max(1) as i32;
+    let spare = (i32::from(width) - taken).div_euclid(stretching);
+    for (_, column, width) in &mut placed {
+        if column.stretches {
+            *width = u16::try_from(i32::from(*width) + spare).unwrap_or(0).max(1);
+        }
+    }
+    placed
+}
+
+/// Draws a line; where it is longer than its place, `…` says so.
+fn put(line: Line<'static>, align: Align, area: Rect, buffer: &mut Buffer) {
+    let is_cut = line.width() > usize::from(area.width);
+    let line = if align == Align::Right && !is_cut { line.right_aligned() } else { line };
     line.render(area, buffer);
+    if is_cut && !area.is_empty() {
+        let last = area.right() - 1;
+        // A character of two columns would cover the mark with its second half.
+        if last > area.x && buffer[(last - 1, area.y)].symbol().width() > 1 {
+            buffer[(last - 1, area.y)].set_symbol(" ");
+        }
+        buffer[(last, area.y)].set_symbol("…");
+    }
 }
 
 fn event_lines(app: &App, area: Rect, buffer: &mut Buffer) {
@@ -240,7 +287,7 @@ fn event_lines(app: &App, area: Rect, buffer: &mut Buffer) {
     last.reverse();
     for (row, line) in last.iter().enumerate() {
         let place = Rect { y: area.y + 1 + row as u16, height: 1, ..area };
-        event_line(line, Paint(app.color)).render(place, buffer);
+        put(event_line(line, Paint(app.color)), Align::Left, place, buffer);
     }
 }
 
@@ -259,15 +306,19 @@ fn event_line(line: &EventLine, paint: Paint) -> Line<'static> {
     Line::from_iter([Span::styled(clock, Modifier::DIM), Span::styled(human::printable(&line.text), style)])
 }
 
-fn footer(app: &App) -> Line<'static> {
-    let asks = |words: String| Line::from(Span::styled(words, Modifier::BOLD));
+/// The last line: a question, a filter that is being written, the keys; or a message, on as many as it needs.
+fn footer(app: &App, width: usize) -> Vec<Line<'static>> {
+    let asks = |words: String| vec![Line::from(Span::styled(words, Modifier::BOLD))];
     match (&app.mode, &app.message) {
-        (Mode::Confirm(plea), _) => asks(plea.question.clone()),
+        (Mode::Confirm(plea), _) => asks(plea.question(width)),
         (Mode::Filter, _) => {
             asks(format!("/{}▏ Enter keeps it, Esc clears it", human::printable(app.filter())))
         }
-        (_, Some(message)) => asks(human::printable(message)),
-        _ => hints(app),
+        (_, Some(message)) => {
+            let message = Span::styled(human::printable(message), Modifier::BOLD);
+            detail::wrapped(message.into(), width)
+        }
+        _ => vec![hints(app)],
     }
 }
 
@@ -304,23 +355,27 @@ fn scroll_hint(app: &App) -> String {
 
 fn help(app: &App, area: Rect, buffer: &mut Buffer) {
     let keys = KEYS.iter().filter(|(.., steers)| !(*steers && app.read_only));
-    let mut lines: Vec<String> = keys.map(|(key, what, _)| format!(" {key:28}{what} ")).collect();
+    let mut lines: Vec<String> = keys.map(|(key, what, _)| format!(" {key:25}{what} ")).collect();
     if !app.read_only {
-        lines.push(" y confirms p, c and d; Enter does so as well, but not for c ".to_owned());
+        lines.push(" y confirms p, c and d; Enter too, but not for c ".to_owned());
     }
     let [done, failed, out, pending, abandoned] = UNIT_SIGNS;
     lines.push(format!(
         " bar: {done} done {failed} failed {out} out {pending} pending {abandoned} abandoned "
     ));
     lines.push(" queue: tasks held / of them waiting there; times are UTC ".to_owned());
-    let width = lines.iter().map(|line| Span::raw(line).width()).max().unwrap_or(0) as u16;
+    let width = lines.iter().map(|line| line.width()).max().unwrap_or(0) as u16;
     let width = width.min(area.width);
     let height = (lines.len() as u16).min(area.height);
+    if usize::from(height) < lines.len() {
+        lines.truncate(usize::from(height.saturating_sub(1)));
+        lines.push(" … the rest has no room here ".to_owned());
+    }
     let box_area =
         Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
     Clear.render(box_area, buffer);
     for (line, y) in lines.into_iter().zip(box_area.y..box_area.bottom()) {
-        Line::from(line).render(Rect { y, height: 1, ..box_area }, buffer);
+        put(line.into(), Align::Left, Rect { y, height: 1, ..box_area }, buffer);
     }
     buffer.set_style(box_area, Modifier::REVERSED);
 }

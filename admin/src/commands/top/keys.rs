@@ -9,8 +9,8 @@ use crate::human;
 
 /// The keys and what they do, as the help and the docs say it; whether they change the farm.
 pub(super) const KEYS: [(&str, &str, bool); 12] = [
-    ("Tab", "the next table: jobs, nodes, events", false),
-    ("↑ ↓ j k PgUp PgDn Home End", "move", false),
+    ("Tab", "next table: jobs, nodes, events", false),
+    ("↑↓ jk PgUp PgDn Home End", "move", false),
     ("Enter", "open the job or node", false),
     ("Esc", "back; clear the filter", false),
     ("/", "filter the table, as you write", false),
@@ -18,9 +18,9 @@ pub(super) const KEYS: [(&str, &str, bool); 12] = [
     ("p", "pause or resume the job", true),
     ("c", "cancel the job", true),
     ("d", "drain or resume the node", true),
-    ("r", "look now", false),
-    ("?", "this help", false),
-    ("q", "quit", false),
+    ("r Ctrl-L", "look now; draw all again", false),
+    ("Ctrl-Z", "to the shell; fg comes back", false),
+    ("q Ctrl-C", "quit", false),
 ];
 
 impl App {
@@ -101,6 +101,8 @@ impl App {
             KeyCode::Esc => return self.set_filter(String::new()),
             KeyCode::Backspace => drop(filter.pop()),
             KeyCode::Char(letter) => filter.push(letter),
+            KeyCode::Up => self.move_by(-1),
+            KeyCode::Down => self.move_by(1),
             _ => {}
         }
         self.set_filter(filter);
@@ -180,8 +182,9 @@ impl App {
             return self.say(&format!("job {} has ended", id.0));
         };
         let what = if verb == JobVerb::Pause { "pause" } else { "resume" };
-        let question = format!("{what} job {} ({name})? y/n", id.0);
-        self.plead(Plea { request: Request::Job { id, command: verb }, question, is_final: false });
+        let request = Request::Job { id, command: verb };
+        let before = format!("{what} job {} (", id.0);
+        self.plead(Plea { request, before, name, after: ")? y/n", is_final: false });
     }
 
     fn plead_for_cancel(&mut self) {
@@ -192,8 +195,9 @@ impl App {
         if pause_or_resume(job).is_none() {
             return self.say(&format!("job {} has ended", id.0));
         }
-        let question = format!("cancel job {} ({name}) for good? type y", id.0);
-        self.plead(Plea { request: Request::Job { id, command: JobVerb::Cancel }, question, is_final: true });
+        let request = Request::Job { id, command: JobVerb::Cancel };
+        let before = format!("cancel job {} (", id.0);
+        self.plead(Plea { request, before, name, after: ") for good? type y", is_final: true });
     }
 
     fn plead_for_drain(&mut self) {
@@ -202,8 +206,10 @@ impl App {
         };
         let (name, command) = (node.name.clone(), drain_or_resume(node));
         let what = if command == NodeVerb::Drain { "drain" } else { "resume" };
-        let question = format!("{what} node {}? y/n", human::printable(&name));
-        self.plead(Plea { request: Request::Node { name, command }, question, is_final: false });
+        let before = format!("{what} node ");
+        let shown = human::printable(&name);
+        let request = Request::Node { name, command };
+        self.plead(Plea { request, before, name: shown, after: "? y/n", is_final: false });
     }
 
     fn plead(&mut self, plea: Plea) {

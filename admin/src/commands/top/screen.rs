@@ -2,8 +2,11 @@
 
 use std::io;
 
+use ratatui::crossterm::ExecutableCommand;
+use ratatui::crossterm::terminal::{EnterAlternateScreen, enable_raw_mode};
 use ratatui::layout::Size;
 use ratatui::{DefaultTerminal, Frame};
+use rustix::process::{Signal, kill_current_process_group};
 
 use crate::failure::Failure;
 
@@ -34,6 +37,38 @@ impl Screen {
     /// The terminal takes no more.
     pub(super) fn draw(&mut self, draw: impl FnOnce(&mut Frame)) -> Result<(), Failure> {
         self.0.draw(draw).map(drop).map_err(|error| failure(&error))
+    }
+
+    /// Forgets what the terminal shows, so that the next picture is sent whole.
+    ///
+    /// # Errors
+    /// The terminal takes no more.
+    pub(super) fn clear(&mut self) -> Result<(), Failure> {
+        self.0.clear().map_err(|error| failure(&error))
+    }
+
+    /// Gives the terminal back and stops, with the other programs of the shell's command, until the shell goes on
+    /// with it. Where no shell could do that, the system stops nobody.
+    ///
+    /// # Errors
+    /// As [`Screen::take`].
+    pub(super) fn stop(&mut self) -> Result<(), Failure> {
+        ratatui::restore();
+        let stopped = self.0.show_cursor().and_then(|()| Ok(kill_current_process_group(Signal::TSTP)?));
+        stopped.map_err(|error| failure(&error))?;
+        self.take_again()
+    }
+
+    /// Takes the terminal once more, whatever others have made of it in the meantime.
+    ///
+    /// # Errors
+    /// As [`Screen::take`].
+    pub(super) fn take_again(&mut self) -> Result<(), Failure> {
+        // Its settings count as raw until they are given back.
+        ratatui::restore();
+        let taken = enable_raw_mode().and_then(|()| io::stdout().execute(EnterAlternateScreen).map(drop));
+        taken.map_err(|error| failure(&error))?;
+        self.clear()
     }
 }
 

@@ -47,6 +47,15 @@ fn the_help() {
 }
 
 #[test]
+fn the_help_on_a_small_terminal() {
+    let mut seat = Seat::new(false, 60, 15);
+    seat.press("?");
+    expect_file!["screens/help-60x15.txt"].assert_eq(&seat.screen());
+    seat.hears(Input::Resize(60, 9));
+    seat.shows("… the rest has no room here");
+}
+
+#[test]
 fn it_can_be_drawn_at_any_size() {
     let mut seat = Seat::new(false, 80, 24);
     for keys in ["", "?", "<esc>/x<enter>", "<tab>", "<tab>", "<tab><esc><enter>", "<down>", "c"] {

@@ -327,10 +327,82 @@ fn it_ends() {
     let key = |letter, modifiers| Input::Key(KeyEvent::new(KeyCode::Char(letter), modifiers));
     assert!(ends(key('q', KeyModifiers::NONE)));
     assert!(ends(key('c', KeyModifiers::CONTROL)));
-    assert!(ends(Input::Gone));
     assert!(!ends(key('x', KeyModifiers::NONE)));
     // While something is written or asked, a q is a letter.
     let mut seat = Seat::new(false, 80, 24);
     seat.press("/q<enter>cq");
     assert!(!seat.app.has_quit());
+}
+
+#[test]
+fn a_question_is_asked_whole_however_long_the_name() {
+    let mut seat = Seat::new(false, 60, 15);
+    let long = JobInfo { name: "東京".repeat(40), ..job(9) };
+    let nodes = vec![node(&"n".repeat(64))];
+    seat.sees(Picture { jobs: vec![long], status: StatusInfo { nodes, ..status(3) }, ..picture() });
+    seat.press("c").shows("\ncancel job 9 (東");
+    seat.shows("…) for good? type y\n");
+    seat.press("n<tab>d").shows(&format!("\ndrain node {}…? y/n\n", "n".repeat(60 - 17)));
+}
+
+#[test]
+fn what_is_cut_says_so() {
+    let mut seat = Seat::new(false, 80, 24);
+    let mut events = events(1..=1);
+    events[0].text = "long words ".repeat(10);
+    let long = JobInfo { name: "a-name-too-long-for-its-column".into(), ..job(9) };
+    seat.sees(Picture { jobs: vec![long], events, ..picture() });
+    seat.shows("   9 a-name-too-lon… running");
+    let screen = seat.screen();
+    let last = screen.lines().rev().nth(1).unwrap();
+    assert!(last.chars().count() == 80 && last.ends_with('…'), "{last}");
+    // A character of two columns is cut as a whole.
+    seat.sees(Picture {
+        jobs: vec![JobInfo { name: "a".to_owned() + &"東京都".repeat(9), ..job(9) }],
+        ..picture()
+    });
+    seat.shows("a東 京 都 東 京 都  … running");
+    seat.hears(Input::Lost("the reason is ".to_owned() + &"long ".repeat(20)));
+    assert!(seat.screen().lines().next().unwrap().ends_with('…'), "{}", seat.screen());
+}
+
+#[test]
+fn no_number_is_cut_while_names_can_give_way() {
+    for width in [60, 80, 120] {
+        let mut seat = Seat::new(false, width, 24);
+        let numbers = JobInfo { eta_seconds: Some(1e12), age_seconds: 754.0, ..job(1_234_567) };
+        let waits = NodeInfo { silent_seconds: 86_000.0, ..node("lab-1") };
+        let status = StatusInfo { nodes: vec![waits], ..status(3) };
+        seat.sees(Picture { jobs: vec![numbers], status, ..picture() });
+        for number in ["1234567 keys", "over 100 years", "23 h 53 min"] {
+            seat.shows(number);
+        }
+        assert_eq!(width >= 100, seat.screen().contains("12 min 34 s"));
+    }
+}
+
+#[test]
+fn the_title_tells_what_is_in_sight_and_an_order_that_no_column_shows() {
+    let mut seat = Seat::new(false, 120, 24);
+    seat.shows("JOBS 6 ─");
+    seat.press("<backtab><backtab><end>").shows("▶ NODES 12  7-12 ─");
+    seat.press("<tab><tab>sssssss").shows("age▾");
+    seat.hears(Input::Resize(80, 24));
+    seat.shows("▶ JOBS 6  by age▾ ─");
+    seat.press("S").shows("by age▴");
+}
+
+#[test]
+fn a_long_message_is_readable_to_its_end() {
+    let mut seat = Seat::new(false, 60, 15);
+    seat.hears(Input::Did(Err(Failure::new(Exit::Conflict, "many words ".repeat(9) + "and what to do"))));
+    seat.shows("many words");
+    seat.shows("and what to do\n");
+}
+
+#[test]
+fn a_filter_is_written_while_rows_are_gone_through() {
+    let mut seat = Seat::new(false, 80, 24);
+    seat.press("<tab>/lab-1<down><enter>");
+    assert_eq!(seat.app.node().unwrap().name, "lab-10");
 }
