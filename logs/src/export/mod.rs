@@ -11,6 +11,7 @@ use std::io::{self, Write};
 
 use starfarm_events::{Form, Value};
 
+use crate::replay::{Notes, straightened};
 use crate::{Item, LogError};
 
 /// A format to write a log in.
@@ -56,7 +57,8 @@ impl fmt::Display for ExportError {
 
 impl std::error::Error for ExportError {}
 
-/// Writes a log in another format; each of the reader's notes is passed to `note`.
+/// Writes a log in another format, and says what the reader noted. A trace has one line of time, as a replay; the
+/// other formats tell moments as the log does, even where the wall clock was set back between two epochs.
 ///
 /// # Errors
 /// The log cannot be read, or `out` takes no more.
@@ -64,21 +66,27 @@ pub fn export(
     items: impl Iterator<Item = Result<Item, LogError>>,
     format: Format,
     out: &mut dyn Write,
-    note: &mut dyn FnMut(&crate::Note),
-) -> Result<(), ExportError> {
-    let mut sink: Box<dyn Sink + '_> = match format {
-        Format::Jsonl => Box::new(jsonl::Lines::new(out)),
-        Format::Tsv => Box::new(joblog::Rows::new(out)?),
-        Format::Perfetto => Box::new(perfetto::Trace::new(out)),
-    };
+) -> Result<Vec<String>, ExportError> {
+    match format {
+        Format::Jsonl => write(items, &mut jsonl::Lines::new(out)),
+        Format::Tsv => write(items, &mut joblog::Rows::new(out)?),
+        Format::Perfetto => write(straightened(items), &mut perfetto::Trace::new(out)),
+    }
+}
+
+fn write(
+    items: impl Iterator<Item = Result<Item, LogError>>,
+    sink: &mut impl Sink,
+) -> Result<Vec<String>, ExportError> {
+    let mut notes = Notes::default();
     for item in items {
         let item = item?;
-        if let Item::Note(about) = &item {
-            note(about);
+        if let Item::Note(note) = &item {
+            notes.add(note);
         }
         sink.item(&item)?;
     }
-    Ok(())
+    Ok(notes.told())
 }
 
 /// What writes a format.

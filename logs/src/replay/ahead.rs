@@ -26,6 +26,11 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
+    /// Nothing more can come to light.
+    pub(super) fn is_done(&self) -> bool {
+        self.done
+    }
+
     /// Takes the next item behind the moment `end_us`.
     pub(super) fn feed(&mut self, item: &Item, end_us: u64) {
         if self.done {

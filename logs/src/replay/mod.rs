@@ -5,12 +5,15 @@ mod ahead;
 mod bins;
 mod blob;
 mod changes;
+mod clock;
 mod grown;
+mod held;
 mod jobs;
 mod marks;
 mod moment;
 mod node;
 mod nodes;
+mod notes;
 mod page;
 mod report;
 mod runs;
@@ -24,17 +27,19 @@ use std::fmt;
 use crate::{Item, LogError, Opening};
 
 pub use bins::{Axis, BINS_MAX};
+pub(crate) use clock::straightened;
 pub use jobs::{DurationBins, JobLine};
 pub use marks::Mark;
 pub use moment::Moment;
 pub use node::NodeLine;
+pub(crate) use notes::Notes;
 pub use page::{PAGE_BYTES_MAX, PageError, fill, page, page_is_built};
 pub use report::{EpochLine, Report, Totals};
 pub(crate) use runs::varint;
 pub use series::SERIES;
 pub use shown::Shown;
 pub use state::State;
-pub use timeline::Timeline;
+use timeline::Timeline;
 
 /// Why a log cannot be replayed.
 #[derive(Debug)]
@@ -74,7 +79,7 @@ pub struct Window {
     pub to: Option<Moment>,
 }
 
-/// Draws a log, or a part of it, over time.
+/// Draws a log, or a part of it, over time. What lies behind the part is not read.
 ///
 /// # Errors
 /// The log cannot be read or is empty, or the window lies beside it.
@@ -82,7 +87,7 @@ pub fn replay(
     items: impl Iterator<Item = Result<Item, LogError>>,
     window: Window,
 ) -> Result<Report, ReplayError> {
-    let (first_us, items) = from_first_moment(items)?;
+    let (first_us, items) = from_first_moment(straightened(items))?;
     let begin = window.from.map_or(first_us, |moment| moment.resolve(first_us));
     let end = window.to.map(|moment| moment.resolve(first_us));
     if end.is_some_and(|end| end <= begin) {
@@ -92,6 +97,9 @@ pub fn replay(
     let mut timeline = Timeline::new(begin.max(first_us), end);
     for item in items {
         timeline.feed(&item?);
+        if timeline.is_over() {
+            break;
+        }
     }
     if timeline.last_us() < begin || end.is_some_and(|end| end <= first_us) {
         return Err(beside("the window", first_us, timeline.last_us()));
@@ -99,7 +107,7 @@ pub fn replay(
     Ok(timeline.finish())
 }
 
-/// The farm's state at a moment of its log; at the log's end where no moment is given.
+/// The farm's state at a moment of its log; behind the log's end, its state at that end.
 ///
 /// # Errors
 /// The log cannot be read or is empty, or the moment lies before it.
@@ -107,7 +115,7 @@ pub fn state_at(
     items: impl Iterator<Item = Result<Item, LogError>>,
     moment: Moment,
 ) -> Result<State, ReplayError> {
-    let (first_us, items) = from_first_moment(items)?;
+    let (first_us, items) = from_first_moment(straightened(items))?;
     let at_us = moment.resolve(first_us);
     if at_us < first_us {
         return Err(beside("the moment", first_us, first_us));
@@ -115,6 +123,9 @@ pub fn state_at(
     let mut state = State::default();
     for item in items {
         state.feed(&item?, at_us);
+        if state.is_settled() {
+            break;
+        }
     }
     state.end(at_us);
     Ok(state)

@@ -12,10 +12,7 @@ use serde::Serialize;
 use starfarm_events::{JOB_COLOURS, NODE_COLOURS, Outcome, UNIT_COLOURS};
 
 use super::blob::{Blob, Place};
-use super::jobs::JobLine;
-use super::marks::Mark;
-use super::node::NodeLine;
-use super::report::{EpochLine, Report, Totals};
+use super::report::Report;
 use super::series::SERIES;
 use super::shown::Shown;
 
@@ -143,24 +140,12 @@ struct Bins {
 struct Meta<'a> {
     format: &'static str,
     version: &'static str,
-    farm: &'a str,
-    program: &'a str,
-    from_us: u64,
-    to_us: u64,
-    complete: bool,
-    notes: &'a [String],
+    #[serde(flatten)]
+    report: &'a Report,
     grain_us: u64,
     palette: BTreeMap<&'static str, String>,
     states: Vec<String>,
     outcomes: Vec<&'static str>,
-    epochs: &'a [EpochLine],
-    jobs: &'a [JobLine],
-    nodes: &'a [NodeLine],
-    jobs_left_out: u64,
-    nodes_left_out: u64,
-    totals: Totals,
-    marks: &'a [Mark],
-    marks_left_out: u64,
     bins: Bins,
     series: &'static [&'static str],
     arrays: &'a BTreeMap<String, Place>,
@@ -171,12 +156,7 @@ fn meta(report: &Report, arrays: &BTreeMap<String, Place>) -> String {
     let meta = Meta {
         format: "starfarm-report/1",
         version: env!("CARGO_PKG_VERSION"),
-        farm: &report.farm,
-        program: &report.program,
-        from_us: report.from_us,
-        to_us: report.to_us,
-        complete: report.complete,
-        notes: &report.notes,
+        report,
         grain_us: report.grain_us,
         palette: colours
             .map(|colour| {
@@ -186,14 +166,6 @@ fn meta(report: &Report, arrays: &BTreeMap<String, Place>) -> String {
             .collect(),
         states: Shown::all().map(Shown::word).collect(),
         outcomes: Outcome::ALL.iter().map(|outcome| outcome.word()).collect(),
-        epochs: &report.epochs,
-        jobs: &report.jobs,
-        nodes: &report.nodes,
-        jobs_left_out: report.jobs_left_out,
-        nodes_left_out: report.nodes_left_out,
-        totals: report.totals,
-        marks: &report.marks,
-        marks_left_out: report.marks_left_out,
         bins: Bins { count: report.bins, from_us: report.axis.from_us, width_us: report.axis.width_us },
         series: &SERIES,
         arrays,

@@ -29,8 +29,8 @@ pub struct Totals {
     pub results: u64,
 }
 
-/// A log over time. Times are microseconds of the farm's clock.
-#[derive(Clone, Debug)]
+/// A log over time. Times are microseconds of the farm's clock. As JSON it is all but what is drawn bin by bin.
+#[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The farm, as hexadecimal digits.
     pub farm: String,
@@ -61,12 +61,16 @@ pub struct Report {
     /// How many more things happened.
     pub marks_left_out: u64,
     /// The bins.
+    #[serde(skip)]
     pub axis: Axis,
     /// How many of them are in use.
+    #[serde(skip)]
     pub bins: usize,
     /// Resolution of runs of results.
+    #[serde(skip)]
     pub grain_us: u64,
     /// Series by name, a value for each bin.
+    #[serde(skip)]
     pub series: Vec<(&'static str, Vec<f32>)>,
 }
 

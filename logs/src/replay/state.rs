@@ -6,8 +6,9 @@ use starfarm_events::{Event, Held, Job, Name, Node, NodeState, Sample, Snapshot}
 use starfarm_protocol::ids::JobId;
 
 use super::ahead::Ahead;
-use super::{at_us, follows};
-use crate::{Item, NoteKind, Opening, Utc};
+use super::held::HeldRuns;
+use super::{Notes, at_us, follows};
+use crate::{Item, Note, NoteKind, Opening, Utc};
 
 /// More nodes or jobs than this are no farm's: what is told of further ones is passed over.
 const KNOWN_MAX: usize = 200_000;
@@ -38,12 +39,14 @@ pub struct State {
     pub held: Vec<Held>,
     /// The scheduler was away at the moment: what is told is what it knew last.
     pub away: bool,
-    /// Something of the log could not be read.
+    /// Something of what this comes from could not be read.
     pub partial: bool,
     /// What a reader should know.
     pub notes: Vec<String>,
+    noted: Notes,
     opening: Option<Opening>,
     is_over: bool,
+    held_runs: HeldRuns,
     ahead: Ahead,
 }
 
@@ -69,18 +72,29 @@ impl State {
             Item::Snapshot(at_us, snapshot) => self.snapshot(*at_us, snapshot),
             Item::Event(at_us, event) => self.event(*at_us, event),
             Item::Closed(_) => {}
-            Item::Note(note) => {
-                if self.notes.len() < 40 && (!self.is_over || note.kind == NoteKind::Missing) {
-                    self.notes.push(note.to_string());
-                    self.partial |= note.kind != NoteKind::TimeBack;
-                }
-            }
+            Item::Note(note) => self.note(note),
+        }
+    }
+
+    /// Nothing that the log tells further on can change it.
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_over && self.ahead.is_done()
+    }
+
+    fn note(&mut self, note: &Note) {
+        // At its end a segment tells what it lacks: that may have been before the moment.
+        let is_wanted = !self.is_over || matches!(note.kind, NoteKind::Missing | NoteKind::Skipped);
+        if is_wanted {
+            self.noted.add(note);
         }
     }
 
     /// There is no more.
     pub(crate) fn end(&mut self, at_us: u64) {
         let (told, end) = (Utc(self.told_us), at_us > self.told_us && !self.is_over);
+        use NoteKind::{Cut, Missing, Skipped, Stopped};
+        self.partial = [Cut, Stopped, Skipped, Missing].into_iter().any(|kind| self.noted.has(kind));
+        self.notes = self.noted.told();
         if self.away {
             self.notes.push(format!("the scheduler was away then: this is what it knew last, at {told}"));
         }
@@ -91,26 +105,34 @@ impl State {
             true => at_us,
             false => at_us.min(self.told_us),
         };
-        self.held = self.ahead.join(std::mem::take(&mut self.held));
+        self.held = self.ahead.join(std::mem::take(&mut self.held_runs).into_list());
     }
 
     fn snapshot(&mut self, at_us: u64, snapshot: &Snapshot) {
         (self.snapshot_us, self.sample_us) = (Some(at_us), at_us);
         self.sample = snapshot.sample.clone();
         self.jobs = snapshot.jobs.iter().map(|job| (job.job, job.clone())).collect();
-        // What a node told of its machine is true for longer than a snapshot.
-        self.nodes = snapshot.nodes.iter().map(|node| (node.node.clone(), node.clone())).collect();
-        self.held = snapshot.held.clone();
+        // What a node told of its machine stays true; a scheduler that was just started does not know it yet.
+        let known = std::mem::take(&mut self.nodes);
+        for node in &snapshot.nodes {
+            let mut node = node.clone();
+            if let Some(before) = known.get(&node.node) {
+                keep_facts(&mut node, before);
+            }
+            self.nodes.insert(node.node.clone(), node);
+        }
+        self.held_runs = HeldRuns::of(&snapshot.held);
+        // What was missing before counts no more; where a clock was set back does.
+        self.noted.keep(NoteKind::SetBack);
     }
 
     fn event(&mut self, at_us: u64, event: &Event) {
         match event {
             Event::Sampled(sample) => (self.sample_us, self.sample) = (at_us, sample.clone()),
-            Event::Tasks { node, job, lo, hi, .. } => self.came_back(Some(node), *job, *lo, *hi),
-            Event::TaskExpired { node, job, lo, hi } => self.came_back(Some(node), *job, *lo, *hi),
-            Event::NodeLost { node, .. } | Event::NodeLeft { node } => {
-                self.held.retain(|held| held.node.as_ref() != Some(node));
+            Event::Tasks { node, job, lo, hi, .. } | Event::TaskExpired { node, job, lo, hi } => {
+                self.held_runs.came_back(Some(node), *job, *lo, *hi);
             }
+            Event::NodeLost { node, .. } | Event::NodeLeft { node } => self.held_runs.lost(node),
             _ => {}
         }
         self.job_event(at_us, event);
@@ -170,33 +192,17 @@ impl State {
             _ => {}
         }
     }
-
-    /// Units that a node held are its no longer.
-    fn came_back(&mut self, node: Option<&Name>, job: JobId, lo: u128, hi: u128) {
-        let mut rest = Vec::new();
-        self.held.retain_mut(|held| {
-            let touches = held.node.as_ref() == node && held.job == job && held.lo < hi && lo < held.hi;
-            if !touches {
-                return true;
-            }
-            if hi < held.hi && held.lo < lo {
-                rest.push(part(held, hi, held.hi));
-            }
-            let (from, to) = if held.lo < lo { (held.lo, lo) } else { (hi.min(held.hi), held.hi) };
-            if from < to {
-                *held = part(held, from, to);
-            }
-            from < to
-        });
-        self.held.append(&mut rest);
-    }
 }
 
-/// A part of what is held; how many tasks that is can only be said in proportion.
-fn part(held: &Held, lo: u128, hi: u128) -> Held {
-    let share = (hi - lo) as f64 / (held.hi - held.lo).max(1) as f64;
-    let count = |tasks: u64| (tasks as f64 * share).ceil() as u64;
-    Held { lo, hi, tasks: count(held.tasks), offered: count(held.offered).min(held.offered), ..held.clone() }
+fn keep_facts(node: &mut Node, before: &Node) {
+    if node.slots == 0 {
+        node.slots = before.slots;
+    }
+    node.system = node.system.take().or_else(|| before.system.clone());
+    node.cpu = node.cpu.take().or_else(|| before.cpu.clone());
+    (node.cores, node.memory_bytes) =
+        (node.cores.or(before.cores), node.memory_bytes.or(before.memory_bytes));
+    node.accelerators = node.accelerators.take().or_else(|| before.accelerators.clone());
 }
 
 fn node_event(node: &mut Node, event: &Event) {

@@ -11,7 +11,7 @@ use super::nodes::{NODES_MAX, Nodes, by_number};
 use super::report::{EpochLine, Report, Totals};
 use super::runs::Run;
 use super::series::{SERIES, Series};
-use super::{at_us, follows};
+use super::{Notes, at_us, follows};
 use crate::{Item, Note, NoteKind, Opening};
 
 /// Resolution of runs of results, unless there are too many.
@@ -22,12 +22,12 @@ const GRAIN_US_MAX: u64 = 1 << 45;
 const RUN_BYTES_MAX: usize = 48 << 20;
 /// Cells of a grid at most: nodes times bins.
 const CELLS_MAX: usize = 1 << 20;
-const EPOCHS_MAX: usize = 1_000;
-const NOTES_MAX: usize = 40;
+/// Epochs that are listed at most: schedulers that end as soon as they start make many.
+const EPOCHS_MAX: usize = 10_000;
 
 /// A log on its way to a report.
 #[derive(Debug)]
-pub struct Timeline {
+pub(super) struct Timeline {
     axis: Axis,
     end_us: Option<u64>,
     /// The farm's clock, as far as the log was read.
@@ -48,8 +48,7 @@ pub struct Timeline {
     nodes: Nodes,
     jobs: Jobs,
     marks: Marks,
-    notes: Vec<String>,
-    notes_left_out: usize,
+    notes: Notes,
     missing: u64,
     /// Of all nodes.
     results: u64,
@@ -59,7 +58,7 @@ pub struct Timeline {
 
 impl Timeline {
     /// A picture of a log from a moment on, to its end or to `end_us`.
-    pub fn new(from_us: u64, end_us: Option<u64>) -> Self {
+    pub(super) fn new(from_us: u64, end_us: Option<u64>) -> Self {
         Self {
             axis: Axis::new(from_us),
             end_us,
@@ -76,8 +75,7 @@ impl Timeline {
             nodes: Nodes::default(),
             jobs: Jobs::default(),
             marks: Marks::default(),
-            notes: Vec::new(),
-            notes_left_out: 0,
+            notes: Notes::default(),
             missing: 0,
             grain_us: GRAIN_US,
             results: 0,
@@ -86,25 +84,24 @@ impl Timeline {
     }
 
     /// The latest moment that the log tells of.
-    pub fn last_us(&self) -> u64 {
+    pub(super) fn last_us(&self) -> u64 {
         self.last_us
     }
 
+    /// The end of the window was passed: nothing more is wanted.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
     /// Takes the next item.
-    pub fn feed(&mut self, item: &Item) {
+    pub(super) fn feed(&mut self, item: &Item) {
         let before_us = self.now_us;
-        match item {
-            // What an earlier scheduler left unsaid is a note; this one goes on.
-            Item::Opened(_) => (self.is_closed, self.is_cut) = (false, false),
-            Item::Closed(_) => self.is_closed = true,
-            _ => {}
-        }
         if let Some(at_us) = at_us(item) {
             self.last_us = self.last_us.max(at_us);
             // The log is in order: nothing behind a later moment is wanted, even where clocks go back.
-            if self.is_over || self.end_us.is_some_and(|end_us| at_us > end_us) {
-                let is_first = !std::mem::replace(&mut self.is_over, true);
-                if let (true, Item::Opened(opening)) = (is_first, item)
+            if self.end_us.is_some_and(|end_us| at_us > end_us) {
+                self.is_over = true;
+                if let Item::Opened(opening) = item
                     && !self.follows(opening)
                 {
                     self.leave(before_us);
@@ -124,11 +121,17 @@ impl Timeline {
             Item::Opened(opening) => self.open(opening, before_us),
             Item::Snapshot(_, snapshot) => self.snapshot(snapshot),
             Item::Event(_, event) => self.event(event),
-            Item::Closed(_) => {}
+            Item::Closed(_) => self.is_closed = true,
             Item::Note(note) => self.note(note),
         }
-        if let Some(epoch) = self.epochs.last_mut() {
-            epoch.to_us = self.now_us;
+        self.epoch_goes_on(self.now_us);
+    }
+
+    /// The epoch at hand, if it is listed, goes on until then.
+    fn epoch_goes_on(&mut self, to_us: u64) {
+        let at_hand = self.opening.as_ref().map(|opening| opening.epoch);
+        if let Some(line) = self.epochs.last_mut().filter(|line| Some(line.epoch) == at_hand) {
+            line.to_us = to_us;
         }
     }
 
@@ -144,6 +147,8 @@ impl Timeline {
     }
 
     fn open(&mut self, opening: &Opening, before_us: u64) {
+        // What an earlier scheduler left unsaid is a note; this one goes on.
+        (self.is_closed, self.is_cut) = (false, false);
         let follows = self.follows(opening);
         let last = self.opening.replace(opening.clone());
         if !follows {
@@ -263,18 +268,15 @@ impl Timeline {
     fn note(&mut self, note: &Note) {
         // A log that is still written has no end yet; it is partial all the same.
         match note.kind {
-            NoteKind::Cut => self.is_cut = true,
+            NoteKind::Cut | NoteKind::Stopped => self.is_cut = true,
             NoteKind::Missing | NoteKind::Skipped => self.is_partial = true,
-            NoteKind::TimeBack => {}
+            NoteKind::TimeBack | NoteKind::SetBack => {}
         }
-        match self.notes.len() < NOTES_MAX {
-            true => self.notes.push(note.to_string()),
-            false => self.notes_left_out += 1,
-        }
+        self.notes.add(note);
     }
 
     /// The report.
-    pub fn finish(mut self) -> Report {
+    pub(super) fn finish(mut self) -> Report {
         let to_us = self.end_us.map_or(self.last_us, |end_us| end_us.min(self.last_us));
         let to_us = to_us.max(self.axis.from_us);
         self.now_us = self.now_us.max(to_us);
@@ -283,9 +285,7 @@ impl Timeline {
         }
         if let Some(told_us) = self.told_us.take() {
             self.series.end(&self.axis, told_us, to_us);
-            if let Some(epoch) = self.epochs.last_mut() {
-                epoch.to_us = to_us;
-            }
+            self.epoch_goes_on(to_us);
         }
         for line in self.nodes.all() {
             line.settle(&self.axis, to_us);
@@ -300,7 +300,8 @@ impl Timeline {
         let (jobs_left_out, (nodes_left_out, other_slots)) = (self.jobs.left_out, self.nodes.others());
         let slots = self.nodes.all().iter().map(|line| u64::from(line.slots)).sum::<u64>() + other_slots;
         let totals = Totals { nodes: count as u64 + nodes_left_out, slots, results: self.results };
-        let notes = self.own_notes();
+        let notes = self.all_notes();
+        let has_end = self.is_over || (self.is_closed && !self.is_cut);
         let mut nodes = std::mem::take(self.nodes.all());
         nodes.sort_by(|a, b| by_number(&a.name, &b.name));
         let (marks, marks_left_out) = self.marks.finish();
@@ -313,7 +314,7 @@ impl Timeline {
             program,
             from_us,
             to_us,
-            complete: self.is_closed && !self.is_cut && !self.is_partial && self.missing == 0,
+            complete: has_end && !self.is_partial && self.missing == 0,
             notes,
             epochs: self.epochs,
             jobs: self.jobs.finish(),
@@ -331,13 +332,14 @@ impl Timeline {
     }
 
     /// What the reader noted, and what was left out here.
-    fn own_notes(&mut self) -> Vec<String> {
-        let mut notes = std::mem::take(&mut self.notes);
-        if self.notes_left_out > 0 {
-            notes.push(format!("{} more notes of this kind", self.notes_left_out));
-        }
+    fn all_notes(&self) -> Vec<String> {
+        let mut notes = self.notes.told();
         if self.missing > 0 {
-            notes.push(format!("{} events are missing: the log was slower than what happened", self.missing));
+            let what = if self.missing == 1 { "event is" } else { "events are" };
+            notes.push(format!("{} {what} missing: the log was slower than what happened", self.missing));
+        }
+        if self.epochs.len() == EPOCHS_MAX {
+            notes.push(format!("only the first {EPOCHS_MAX} epochs are listed"));
         }
         let (nodes_left_out, _) = self.nodes.others();
         if nodes_left_out > 0 {
@@ -355,7 +357,7 @@ impl Timeline {
             let seconds = self.nodes.least_us / 1_000_000;
             notes.push(format!("states that lasted less than {seconds} s are not drawn: there are too many"));
         }
-        if self.opening.is_some() && !self.is_closed && !self.is_cut && self.end_us.is_none() {
+        if self.opening.is_some() && !self.is_closed && !self.is_cut && !self.is_over {
             notes.push(
                 "the last segment is not closed: its scheduler still writes it, or was killed".to_owned(),
             );

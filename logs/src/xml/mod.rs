@@ -77,8 +77,12 @@ pub struct Closing {
 pub enum NoteKind {
     /// The segment ends in the middle, or without being closed.
     Cut,
-    /// The farm's clock went back.
+    /// The segment was closed by a later scheduler, behind what its own had written.
+    Stopped,
+    /// The farm's clock went back within an epoch.
     TimeBack,
+    /// The wall clock was set back between two epochs, and a replay has moved the later one.
+    SetBack,
     /// Entries that this version does not understand.
     Skipped,
     /// Entries or segments that should be there and are not.
@@ -90,7 +94,7 @@ pub enum NoteKind {
 pub struct Note {
     /// What it is about.
     pub kind: NoteKind,
-    /// Where.
+    /// Where; no file where it is about the log as a whole.
     pub place: Place,
     /// In words.
     pub what: String,
@@ -98,7 +102,10 @@ pub struct Note {
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.what)
+        match self.place.file.is_empty() {
+            true => f.write_str(&self.what),
+            false => write!(f, "{}: {}", self.place, self.what),
+        }
     }
 }
 

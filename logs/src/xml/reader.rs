@@ -272,7 +272,7 @@ impl<R: BufRead> LogReader<R> {
         if attributes.text("cut") == Some("true") {
             let what =
                 "the scheduler was stopped here without closing its log; what it did last may be missing";
-            self.note(NoteKind::Cut, what.to_owned());
+            self.note(NoteKind::Stopped, what.to_owned());
         }
         if entries != self.entries {
             let what = format!("the segment should hold {entries} events and holds {}", self.entries);

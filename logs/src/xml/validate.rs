@@ -84,7 +84,7 @@ pub fn validate(path: &Path) -> Result<Report, LogError> {
                 closing.at_us
             }
             Item::Note(note) => {
-                report.cut += u64::from(note.kind == NoteKind::Cut);
+                report.cut += u64::from(note.kind == NoteKind::Stopped);
                 report.gaps += u64::from(note.kind == NoteKind::Missing);
                 continue;
             }
@@ -96,7 +96,5 @@ pub fn validate(path: &Path) -> Result<Report, LogError> {
     }
     report.bytes = log.bytes;
     report.in_use = report.segments - closed;
-    // A segment in use ends early as well.
-    report.cut = report.cut.saturating_sub(report.in_use);
     Ok(report)
 }

@@ -78,7 +78,7 @@ fn whatever_a_log_says_it_is_drawn() {
         }
         let _ = state_at(log(), Moment::At(number(&mut random)));
         for format in [Format::Jsonl, Format::Tsv, Format::Perfetto] {
-            export(log(), format, &mut Vec::new(), &mut |_| {}).unwrap();
+            export(log(), format, &mut Vec::new()).unwrap();
         }
     }
 }
@@ -160,7 +160,7 @@ fn an_export_that_cannot_be_written_says_so() {
         }
     }
     let items = [opened(1, 1, 0)].map(Ok);
-    let outcome = export(items.into_iter(), Format::Jsonl, &mut Full, &mut |_| {});
+    let outcome = export(items.into_iter(), Format::Jsonl, &mut Full);
     assert!(matches!(outcome, Err(export::ExportError::Io(_))));
 }
 

@@ -12,7 +12,7 @@ use crate::farm::*;
 
 fn exported(items: &[Item], format: Format) -> Vec<u8> {
     let mut out = Vec::new();
-    export(items.iter().cloned().map(Ok), format, &mut out, &mut |_| {}).unwrap();
+    export(items.iter().cloned().map(Ok), format, &mut out).unwrap();
     out
 }
 

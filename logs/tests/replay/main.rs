@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod absurd;
+mod clock;
 mod exports;
 mod farm;
 mod page;

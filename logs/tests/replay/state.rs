@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use starfarm_events::{Event, Held, NodeState, Snapshot};
-use starfarm_logs::Item;
+use starfarm_events::{Event, Held, Node, NodeState, Snapshot};
 use starfarm_logs::replay::{Moment, ReplayError, State, state_at};
+use starfarm_logs::{Fault, Item, LogError, Note, NoteKind, Place};
 use starfarm_protocol::ids::JobId;
 
 use crate::farm::*;
@@ -146,4 +146,51 @@ fn a_moment_without_a_scheduler_is_told_as_one() {
     assert!(away && note.contains("was away then") && note.contains("12:01:40"), "{note}");
     let (away, note) = of(900);
     assert!(!away && note.contains("the log ends at 2026-11-21T12:05:00"), "{note}");
+}
+
+#[test]
+fn what_is_known_of_a_machine_outlives_its_scheduler() {
+    let known = Node { system: Some("lab".into()), cores: Some(8), ..node("a") };
+    let unknown = Node { slots: 0, ..node("a") };
+    let picture = |node: Node| Snapshot { nodes: vec![node], ..Snapshot::default() };
+    let items = [
+        opened(1, 1, 0),
+        Item::Snapshot(at(0), Box::new(picture(known))),
+        closed(50),
+        opened(2, 1, 60),
+        Item::Snapshot(at(60), Box::new(picture(unknown))),
+        closed(100),
+    ];
+    let node = &state_of(&items, 70).nodes["a"];
+    assert_eq!((node.slots, node.system.as_deref(), node.cores), (2, Some("lab"), Some(8)));
+}
+
+fn note(kind: NoteKind) -> Item {
+    let place = Place { file: "x.xml".into(), line: 1, offset: 0 };
+    Item::Note(Note { kind, place, what: "something is missing".into() })
+}
+
+#[test]
+fn a_state_lacks_what_is_missing_since_its_snapshot() {
+    let mut items = with_held(Vec::new());
+    items.extend([note(NoteKind::Missing), closed(50), opened(1, 2, 50), snapshot(50, &["a"]), closed(100)]);
+    let of = |items: &[Item], seconds| {
+        let state = state_of(items, seconds);
+        (state.partial, state.notes.len())
+    };
+    assert_eq!(of(&items, 20), (true, 1), "it may have been before the moment");
+    assert_eq!(of(&items, 70), (false, 0), "a later snapshot has it");
+    items.extend([note(NoteKind::Missing), opened(2, 1, 200), note(NoteKind::Missing)]);
+    assert_eq!(of(&items, 20), (true, 1));
+    assert_eq!(of(&items, 70), (true, 1), "not what the next epoch lacks");
+}
+
+#[test]
+fn what_lies_far_behind_the_moment_is_not_read() {
+    let mut items: Vec<_> = with_held(Vec::new()).into_iter().map(Ok).collect();
+    items.extend([event(10, state("a", NodeState::Lost)), opened(1, 2, 20), snapshot(20, &["a"])].map(Ok));
+    let place = Place { file: "x.xml".into(), line: 1, offset: 0 };
+    items.push(Err(LogError { place, fault: Fault::Doctype }));
+    let state = state_at(items.into_iter(), Moment::After(5 * SECOND_US)).unwrap();
+    assert_eq!(state.nodes["a"].state, NodeState::Up);
 }

@@ -140,7 +140,7 @@ fn what_a_killed_scheduler_left_is_closed_by_the_next() {
             (closing.at_us, closing.utc_us),
             (last_us.max(NOON_US + 90 * SECOND_US), last_us.max(NOON_US + 90 * SECOND_US) + 1_234_567)
         );
-        assert_eq!(notes_of(&all).iter().map(|note| note.kind).collect::<Vec<_>>(), [NoteKind::Cut]);
+        assert_eq!(notes_of(&all).iter().map(|note| note.kind).collect::<Vec<_>>(), [NoteKind::Stopped]);
     }
 }
 

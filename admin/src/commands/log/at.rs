@@ -15,12 +15,12 @@ pub(super) struct At<'a>(pub(super) &'a State);
 impl Document for At<'_> {
     const NAME: &'static str = "log-state";
 
-    fn table(&self, color: bool) -> String {
+    fn table(&self, look: Look) -> String {
         let state = self.0;
-        let mut text = facts(&figures(state), color);
+        let mut text = facts(&figures(state), look);
         for table in [job_table(state), node_table(state), held_table(state)].into_iter().flatten() {
             text.push('\n');
-            text.push_str(&table.render(color));
+            text.push_str(&table.render(look));
         }
         text
     }

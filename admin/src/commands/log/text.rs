@@ -58,7 +58,7 @@ pub(super) struct Replayed<'a> {
 impl Document for Replayed<'_> {
     const NAME: &'static str = "log-replay";
 
-    fn table(&self, color: bool) -> String {
+    fn table(&self, look: Look) -> String {
         let parts = [
             self.head(),
             self.jobs(color),
@@ -103,7 +103,7 @@ impl Replayed<'_> {
         text
     }
 
-    fn jobs(&self, color: bool) -> String {
+    fn jobs(&self, look: Look) -> String {
         let mut table = Table::new(&[
             right("job"),
             left("name"),
@@ -135,7 +135,7 @@ impl Replayed<'_> {
         match jobs {
             0 => String::new(),
             _ => {
-                table.render(color) + &more(jobs as u64 + self.report.jobs_left_out, JOBS_MAX as u64, "jobs")
+                table.render(look) + &more(jobs as u64 + self.report.jobs_left_out, JOBS_MAX as u64, "jobs")
             }
         }
     }
@@ -166,7 +166,7 @@ impl Replayed<'_> {
         (name, self.width - name - VALUE_COLUMNS - 3)
     }
 
-    fn nodes(&self, color: bool) -> String {
+    fn nodes(&self, look: Look) -> String {
         let shown = self.shown();
         if shown.is_empty() {
             return "no nodes\n".to_owned();
@@ -175,7 +175,7 @@ impl Replayed<'_> {
         let mut text = String::new();
         for node in &shown {
             let name = plot::fit(&human::printable(&node.name), name_columns);
-            let row = plot::row(self.report, node, columns, color);
+            let row = plot::row(self.report, node, columns, look);
             let used = format!("{:>3.0} % busy", node.utilisation() * 100.0);
             let _ = writeln!(text, "{name} ▕{row}▏{used}");
         }
@@ -210,7 +210,7 @@ impl Replayed<'_> {
         text
     }
 
-    fn node_table(&self, color: bool) -> String {
+    fn node_table(&self, look: Look) -> String {
         let shown = self.shown();
         if shown.is_empty() {
             return String::new();
@@ -241,7 +241,7 @@ impl Replayed<'_> {
             ]);
             table.push(cells);
         }
-        table.render(color)
+        table.render(look)
     }
 
     fn durations(&self) -> String {

@@ -40,7 +40,7 @@ impl Serialize for Valid {
 impl Document for Valid {
     const NAME: &'static str = "log-validation";
 
-    fn table(&self, _color: bool) -> String {
+    fn table(&self, _: Look) -> String {
         self.0.to_string()
     }
 

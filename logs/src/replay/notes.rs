@@ -1,0 +1,54 @@
+//! What the reader noted, for people: of many notes of one kind the first stands for all.
+
+use crate::{Note, NoteKind};
+
+/// So many notes of a kind are told one by one.
+const TOLD_MAX: usize = 3;
+
+/// Notes by kind, in the order in which the kinds came.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Notes(Vec<OfKind>);
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct OfKind {
+    kind: NoteKind,
+    /// The first ones.
+    told: Vec<String>,
+    count: u64,
+}
+
+impl Notes {
+    /// One more.
+    pub(crate) fn add(&mut self, note: &Note) {
+        let at = self.0.iter().position(|one| one.kind == note.kind).unwrap_or_else(|| {
+            self.0.push(OfKind { kind: note.kind, told: Vec::new(), count: 0 });
+            self.0.len() - 1
+        });
+        let of_kind = &mut self.0[at];
+        of_kind.count += 1;
+        if of_kind.told.len() < TOLD_MAX {
+            of_kind.told.push(note.to_string());
+        }
+    }
+
+    /// Forgets all others.
+    pub(crate) fn keep(&mut self, kind: NoteKind) {
+        self.0.retain(|one| one.kind == kind);
+    }
+
+    /// Whether one of this kind is among them.
+    pub(crate) fn has(&self, kind: NoteKind) -> bool {
+        self.0.iter().any(|one| one.kind == kind)
+    }
+
+    /// All of them, in words.
+    pub(crate) fn told(&self) -> Vec<String> {
+        let told = |one: &OfKind| match (&one.told[..], one.count) {
+            ([first, ..], count) if count > TOLD_MAX as u64 => {
+                vec![format!("{first} (and {} more notes of this kind)", count - 1)]
+            }
+            (few, _) => few.to_vec(),
+        };
+        self.0.iter().flat_map(told).collect()
+    }
+}
