@@ -2,7 +2,7 @@
 
 import type { Report } from "./data";
 
-type Rgb = [number, number, number];
+export type Rgb = [number, number, number];
 
 /** What a legend shows of nodes, in the order of drawing: later ones win over earlier ones. */
 export const CLASSES = ["gone", "unknown", "busy", "idle", "draining", "quarantined", "suspect", "lost"] as const;
@@ -44,6 +44,23 @@ export function mix(a: Rgb, b: Rgb, share: number): Rgb {
 const css = ([r, g, b]: Rgb) => `rgb(${r} ${g} ${b})`;
 /** As a little-endian pixel of an ImageData. */
 const pixel = ([r, g, b]: Rgb) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+
+/** Outcomes that have the colour of a word; what counted has a green. */
+const OUTCOMES: Record<string, string> = { partly: "paused", duplicate: "abandoned", returned: "out", refused: "failed" };
+/** Greens that jobs have by turns, and how far one is from the next. */
+const JOB_SHADES = 3;
+const JOB_SHADE = 0.18;
+
+/** Relative luminance, 0 to 1 (WCAG 2.2). */
+export function luminance(rgb: Rgb): number {
+  const [r, g, b] = rgb.map((part) => (part <= 10 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+
+/** Black or white, whichever is the easier to read on `rgb`: at this luminance their contrasts are the same. */
+export function inkOn(rgb: Rgb): string {
+  return luminance(rgb) > 0.179 ? "#000" : "#fff";
+}
 
 /** Shades of busy that a pixel can have. */
 export const SHADES = 256;
@@ -136,11 +153,11 @@ export class Colours {
     return css(mix(this.groundRgb, this.word("busy"), 0.4));
   }
 
-  /** Of a task's bar: green where it counted, lighter and darker by turns of jobs. */
-  ofTask(outcome: string, job: number): string {
-    const words: Record<string, string> = { partly: "paused", duplicate: "abandoned", returned: "out", refused: "failed" };
-    if (words[outcome]) return this.ofWord(words[outcome]);
-    return css(mix(this.word("busy"), this.inkRgb, (job % 3) * 0.18));
+  /** Of a task's bar, and of words on it: green where it counted, lighter and darker by turns of jobs. */
+  ofTask(outcome: string, job: number): { bar: string; words: string } {
+    const word = OUTCOMES[outcome];
+    const bar = word ? this.word(word) : mix(this.word("busy"), this.inkRgb, (job % JOB_SHADES) * JOB_SHADE);
+    return { bar: css(bar), words: inkOn(bar) };
   }
 
   /** Of a mark, by what it is about. */

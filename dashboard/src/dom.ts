@@ -23,9 +23,9 @@ export function button(face: string, title: string, press: () => void): HTMLButt
   return h("button", { type: "button", title, "aria-label": title, click: press }, face);
 }
 
-/** A section with a heading and a sentence about what it shows. */
-export function section(title: string, caption: string, ...children: Child[]): HTMLElement {
-  return h("section", {}, h("h2", {}, title), caption !== "" && h("p", { class: "caption" }, caption), ...children);
+/** A section that links find by `id`, with a heading and a sentence about what it shows. */
+export function section(id: string, title: string, caption: string, ...children: Child[]): HTMLElement {
+  return h("section", { id }, h("h2", {}, title), caption !== "" && h("p", { class: "caption" }, caption), ...children);
 }
 
 /** Details whose body is made when they are opened, and again whenever `again` is called while they are open. */

@@ -1,28 +1,29 @@
-// The head of the page: which farm, when, and how it ended, in a few lines.
+// The head of the page: how the run ended, then which farm, when, and its figures in a line.
 
+import type { Colours } from "./colours";
 import type { Meta } from "./contract";
 import type { Report } from "./data";
 import { h } from "./dom";
-import { count, duration, many, moment, percent, plain } from "./format";
+import { count, duration, many, moment, percent } from "./format";
+import { summarise } from "./verdict";
 import type { View } from "./view";
 
-/** What became of the jobs, in one line. */
-export function verdicts(report: Report): string {
-  const counts = new Map<string, number>();
-  for (const { job, certificate } of report.jobs) {
-    // It stands for those that there is no room for.
-    if (job === 0) continue;
-    const word = certificate ? plain(String(certificate.verdict)) : "not ended";
-    counts.set(word, (counts.get(word) ?? 0) + 1);
-  }
-  if (report.jobsLeftOut > 0) counts.set("left out here", report.jobsLeftOut);
-  return counts.size === 0 ? "no jobs" : [...counts].map(([word, n]) => `${count(n)} ${word}`).join(", ");
-}
+/** Jobs that the head names; their section has them all. */
+const TROUBLED_MAX = 4;
+/** More notes than these wait until somebody opens them. */
+const NOTES_OPEN_MAX = 2;
 
 /** The farm's utilisation: computing time, of the time of all slots while their nodes could compute. */
 export function utilisation(report: Report): number {
   const busy = report.nodes.reduce((sum, node) => sum + node.busy_us, 0);
   return busy / report.nodes.reduce((sum, node) => sum + node.slots_us, 0);
+}
+
+/** Tasks that were sent again: the scheduler's own count where the log has it, else what is known node by node. */
+export function sentAgain(report: Report): number {
+  const rates = report.series("resent_per_s");
+  const counted = rates?.reduce((sum, rate) => (Number.isNaN(rate) ? sum : sum + (rate * report.binWidth) / 1e6), 0) ?? 0;
+  return Math.max(Math.round(counted), report.nodes.reduce((sum, node) => sum + node.resent, 0));
 }
 
 /** What must be known of the log before one reads on. */
@@ -38,12 +39,36 @@ function facts(report: Report): [string, string][] {
     ["lost at some time", many(lost, "node")],
     ["utilisation", percent(utilisation(report))],
     ["results", count(totals.results)],
-    ["sent again", many(nodes.reduce((sum, node) => sum + node.resent, 0), "task")],
-    [`${many(report.jobsAll, "job")}, by certificate`, verdicts(report)],
+    ["sent again", many(sentAgain(report), "task")],
   ];
 }
 
-export function head(report: Report, view: View): HTMLElement {
+/** How the jobs ended; `open` shows one of them. */
+function verdict(report: Report, colours: Colours, open: (job: number) => void): HTMLElement {
+  const { tone, text, troubled } = summarise(report);
+  const dot = (of: string | null) => {
+    const made = h("i", { class: "dot" });
+    if (of) made.style.background = colours.ofWord(of);
+    return made;
+  };
+  const more = troubled.length - TROUBLED_MAX;
+  const lines = troubled.slice(0, TROUBLED_MAX).map((job) =>
+    h("li", {}, dot(job.tone), h("button", { type: "button", class: "link", click: () => open(job.index) }, job.text)));
+  if (more > 0) lines.push(h("li", {}, `and ${many(more, "more job")}: see `, h("a", { href: "#jobs" }, "Jobs")));
+  const made = h("div", { class: "verdict" }, h("p", {}, dot(tone), h("strong", {}, text)), lines.length > 0 && h("ul", {}, ...lines));
+  if (tone) made.style.borderLeftColor = colours.ofWord(tone);
+  return made;
+}
+
+function notesBox(said: string[]): HTMLElement {
+  const list = h("ul", {}, ...said.map((note) => h("li", {}, note)));
+  if (said.length <= NOTES_OPEN_MAX) return h("div", { class: "notes", role: "note" }, list);
+  // The first says what is most important: a log that does not reach the end.
+  return h("details", { class: "notes" }, h("summary", {}, `${many(said.length, "note")} about the log: ${said[0]}`), list);
+}
+
+/** The head; `open` shows a job. */
+export function head(report: Report, colours: Colours, view: View, open: (job: number) => void): HTMLElement {
   const { meta } = report;
   const range = h("p", { class: "range" });
   const say = () => {
@@ -57,6 +82,7 @@ export function head(report: Report, view: View): HTMLElement {
     h("div", { class: "title" },
       h("h1", {}, "Farm ", h("code", { title: meta.farm }, meta.farm.length > 16 ? `${meta.farm.slice(0, 12)}…` : meta.farm)),
       range),
-    said.length > 0 && h("ul", { class: "notes", role: "note" }, ...said.map((note) => h("li", {}, note))),
+    verdict(report, colours, open),
+    said.length > 0 && notesBox(said),
     h("dl", { class: "facts" }, ...facts(report).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))));
 }

@@ -5,9 +5,12 @@ import type { Field, JobMeta } from "./contract";
 import type { Report } from "./data";
 import { h, lazyDetails, section, table } from "./dom";
 import { count, duration, jobName, many, moment, percent, plain } from "./format";
+import { doneShare, jobVerdict } from "./verdict";
 import type { View } from "./view";
 
 const SHOWN_FIRST = 30;
+/** Of so few jobs the first is open. */
+const OPEN_AT_ONCE_MAX = 3;
 
 /** Fields of a certificate in the order in which one reads it; others follow. */
 const FIELDS = ["verdict", "state", "units", "done", "failed", "abandoned", "hits", "duplicate", "dispatched", "resent",
@@ -47,7 +50,7 @@ function histogram(job: JobMeta): HTMLElement {
   const label = `Durations of ${many(total, "result")}, most of them from ${duration(edges[peak])} to ${duration(edges[peak] * 2)}`;
   const text = lazyDetails("Durations as a table", () => table(label, ["from", "to", "results", "share"],
     counts.map((n, i) => [duration(edges[i]), duration(edges[i] * 2), count(n), percent(n / total)])));
-  return h("figure", {}, h("figcaption", {}, h("h4", {}, "How long results took to compute"), h("p", { class: "caption" }, `${label}. Each bar is twice as long a time as the one before.`)),
+  return h("figure", {}, h("figcaption", {}, h("h3", {}, "How long results took to compute"), h("p", { class: "caption" }, `${label}. Each bar is twice as long a time as the one before.`)),
     h("div", { class: "histogram", role: "img", "aria-label": label }, ...bars), text.element);
 }
 
@@ -89,7 +92,7 @@ function certificate(job: JobMeta): HTMLElement {
   const fields = certificateLines(job.certificate ?? {});
   if (fields.length === 0) return h("p", { class: "caption" }, "It had no certificate when the log ended.");
   const press = h("button", { type: "button", click: () => void copy(JSON.stringify(job.certificate, null, 2), press) }, "copy as JSON");
-  return h("figure", {}, h("figcaption", {}, h("h4", {}, "Certificate ", press), h("p", { class: "caption" }, "What its scheduler counted; the audit's hashes must be the same.")),
+  return h("figure", {}, h("figcaption", {}, h("h3", {}, "Certificate ", press), h("p", { class: "caption" }, "What its scheduler counted; the audit's hashes must be the same.")),
     h("dl", { class: "certificate" }, ...fields.map(([name, text]) => field(name, text))));
 }
 
@@ -121,22 +124,21 @@ function body(report: Report, view: View, job: JobMeta): HTMLElement {
     history(view, job), histogram(job), certificate(job));
 }
 
-function share(part: string, whole: string): number {
-  const all = Number(whole);
-  return all > 0 ? Number(part) / all : 0;
-}
-
 function card(report: Report, colours: Colours, view: View, job: JobMeta, zoom: () => void): HTMLDetailsElement {
-  const verdict = job.certificate ? plain(String(job.certificate.verdict)) : "no certificate";
-  const dot = h("i", { class: "dot" });
-  dot.style.background = colours.ofWord(lastState(job));
+  const { word, tone } = jobVerdict(job, report.meta.marks);
+  const dot = (of: string) => {
+    const made = h("i", { class: "dot" });
+    made.style.background = colours.ofWord(of);
+    return made;
+  };
   const place = h("div", {});
   const made = h("details", { class: "card" },
     h("summary", {},
-      h("span", { class: "name" }, dot, jobName(job), job.name && h("b", {}, ` ${job.name}`), job.user && ` of ${job.user}`),
-      h("span", {}, plain(lastState(job))),
-      h("span", { class: "number" }, `${percent(share(job.done, job.units))} of ${count(job.units)} units`),
-      h("span", {}, verdict),
+      h("span", { class: "name" }, jobName(job), job.name && h("b", {}, ` ${job.name}`), job.user && ` of ${job.user}`),
+      h("span", {}, dot(lastState(job)), plain(lastState(job))),
+      h("span", {}, `${doneShare(job)} of ${count(job.units)} units`),
+      // The others are of no one job: nobody certified them together.
+      h("span", {}, job.job !== 0 && dot(tone), job.job === 0 ? "" : job.certificate ? word : "no certificate"),
       strip(report, colours, job)),
     place);
   const fill = () => {
@@ -161,20 +163,27 @@ function key(report: Report, colours: Colours, view: View): HTMLElement {
   return made;
 }
 
-/** The section; `zoom` shows a job's time. */
-export function jobsSection(report: Report, colours: Colours, view: View, zoom: (job: number) => void): HTMLElement {
+/** The section, and what opens a job's card in it; `zoom` shows a job's time. */
+export function jobsSection(report: Report, colours: Colours, view: View, zoom: (job: number) => void): { element: HTMLElement; open(job: number): void } {
+  const made: HTMLDetailsElement[] = [];
   const list = h("div", {});
-  const cards = (from: number, to: number) => report.jobs.slice(from, to).map((job, i) => card(report, colours, view, job, () => zoom(from + i)));
-  list.append(...cards(0, SHOWN_FIRST));
-  const first = list.querySelector("details");
-  if (first && report.jobs.length <= 3) first.open = true;
-  const left = report.jobs.length - SHOWN_FIRST;
-  const more = h("button", { type: "button", click: () => {
-    more.remove();
-    list.append(...cards(SHOWN_FIRST, report.jobs.length));
-  } }, `show ${count(left)} more`);
+  const show = (end: number) => {
+    for (let i = made.length; i < end; i++) made.push(card(report, colours, view, report.jobs[i], () => zoom(i)));
+    list.replaceChildren(...made);
+    more.hidden = made.length >= report.jobs.length;
+  };
+  const more = h("button", { type: "button", click: () => show(report.jobs.length) }, `show ${count(report.jobs.length - SHOWN_FIRST)} more`);
+  show(Math.min(SHOWN_FIRST, report.jobs.length));
+  if (made[0] && made.length <= OPEN_AT_ONCE_MAX) made[0].open = true;
+  const open = (job: number) => {
+    if (job >= made.length) show(report.jobs.length);
+    made[job].open = true;
+    made[job].scrollIntoView({ block: "start" });
+    made[job].querySelector("summary")?.focus();
+  };
   const out = report.jobsLeftOut;
   const rest = out > 0 ? ` There is no room for ${many(out, "more job")}.` : "";
-  return section("Jobs", `Each with its states over the whole run. Open one for its figures, the durations of its results and its certificate.${rest}`,
-    key(report, colours, view), list, left > 0 && more);
+  const element = section("jobs", "Jobs", `Each with its states over the whole run. Open one for its figures, the durations of its results and its certificate.${rest}`,
+    key(report, colours, view), list, more);
+  return { element, open };
 }

@@ -16,12 +16,15 @@ import { summary, wordsSection } from "./words";
 
 const HELP = "Wheel or pinch zooms around the pointer, dragging moves, shift and dragging measures. On the keyboard: + and - zoom, arrows move and pick a row, 0 shows all, [ and ] change the height of rows, r measures (then left and right move the end, with shift the beginning), / searches, n and N go to the next and the one before.";
 
+/** What the bar leads to, by the ids of sections. */
+const SECTIONS = [["timeline", "Timeline"], ["series", "Charts"], ["jobs", "Jobs"], ["nodes", "Nodes"], ["marks", "What happened"]];
+
 function timelineSection(report: Report, timeline: Timeline, view: View): HTMLElement {
   const grain = report.meta.grain_us > 1000 ? ` Times of single results are known to ${duration(report.meta.grain_us)}.` : "";
   const caption = `Each row is a node, from left to right goes time. The fuller the green, the more of its slots compute; zoom in far enough and each result has a bar.${grain}`;
   timeline.describe(summary(report));
-  const help = h("details", { class: "help" }, h("summary", {}, "keys and gestures"), h("p", { id: "timeline-help" }, HELP));
-  return section("Nodes over time", caption, timeline.element, wordsSection(report, view), help);
+  const help = h("details", { class: "help" }, h("summary", {}, "Keys and gestures"), h("p", { id: "timeline-help" }, HELP));
+  return section("timeline", "Nodes over time", caption, timeline.element, wordsSection(report, view), help);
 }
 
 /** Follows the system's theme until somebody chooses. */
@@ -42,7 +45,8 @@ function bar(view: View, finder: Finder): HTMLElement {
   view.listen((changes) => {
     if (changes.has("clock")) zone.textContent = view.zone.label === "UTC" ? "UTC" : "local";
   });
-  return h("nav", { class: "bar", "aria-label": "Report" }, h("b", {}, "starfarm"), finder.element, h("span", { class: "push" }), zone, themeButton(view));
+  const links = SECTIONS.map(([id, text]) => h("a", { href: `#${id}` }, text));
+  return h("div", { class: "bar" }, h("b", {}, "starfarm"), finder.element, h("nav", { class: "wide", "aria-label": "Sections" }, ...links), zone, themeButton(view));
 }
 
 /** Runs the steps one after the other, each in its own turn, so that the page answers in between. */
@@ -61,24 +65,21 @@ function mount(place: HTMLElement, report: Report): void {
   view.listen((changes) => changes.has("theme") && colours.refresh());
   const timeline = new Timeline(report, view, colours);
   const finder = new Finder(report, view, timeline);
-  place.replaceChildren(bar(view, finder), head(report, view), timelineSection(report, timeline, view));
+  const show = (inner: () => void) => {
+    inner();
+    timeline.element.scrollIntoView({ block: "center" });
+  };
+  const jobs = jobsSection(report, colours, view, (job) => show(() => finder.job(job)));
+  place.replaceChildren(bar(view, finder), head(report, colours, view, jobs.open), timelineSection(report, timeline, view));
   timeline.layout();
   performance.mark("starfarm-drawn");
-  const pick = (node: number) => {
-    timeline.reveal(node);
-    timeline.element.scrollIntoView({ block: "center" });
-  };
-  const showMark = (index: number) => {
-    finder.mark(index);
-    timeline.element.scrollIntoView({ block: "center" });
-  };
   const charts = new SeriesCharts(report, view, colours);
   const later = () => inTurn([
     () => place.append(charts.element),
     () => charts.plot(timeline.plane.width),
-    () => place.append(jobsSection(report, colours, view, (job) => (finder.job(job), timeline.element.scrollIntoView({ block: "center" })))),
-    () => place.append(nodesSection(report, colours, view, pick)),
-    () => place.append(marksSection(report, view, (mark) => showMark(report.meta.marks.indexOf(mark)))),
+    () => place.append(jobs.element),
+    () => place.append(nodesSection(report, colours, view, (node) => show(() => timeline.reveal(node)))),
+    () => place.append(marksSection(report, colours, view, (mark) => show(() => finder.mark(report.meta.marks.indexOf(mark))))),
     () => place.append(h("footer", {}, `Written by starfarm ${report.meta.version}. This file is complete in itself: it loads nothing.`)),
     () => performance.mark("starfarm-complete"),
   ]);

@@ -127,7 +127,7 @@ export function nodesSection(report: Report, colours: Colours, view: View, pick:
   grid.set([...report.nodes].sort((a, b) => byName(a.node, b.node)));
   const left = report.meta.nodes_left_out ?? 0;
   const rest = left > 0 ? ` There is no room for the rows of ${many(left, "more node")}.` : "";
-  return section("Node by node",
+  return section("nodes", "Node by node",
     `How the time of all nodes went, as far as the log tells of each; then each by itself. Press a head to sort, a name to see it on the timeline.${rest}`,
     total(report, colours, view), grid.element);
 }

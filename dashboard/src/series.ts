@@ -25,47 +25,50 @@ interface Chart {
   lines: Line[];
 }
 
+/** What there is at most, and what has its scale at the right: dashed, in grey. */
+const DASHED = { colour: "idle", dash: [4, 3] };
+
 const CHARTS: Chart[] = [
   {
     title: "Nodes",
     caption: "Nodes that the farm knows, and those of them that are up: the lowest number in each bin.",
     lines: [
-      { series: "nodes", text: "nodes", colour: "idle", dash: [4, 3] },
       { series: "nodes_up", text: "up", colour: "up", fill: true },
+      { series: "nodes", text: "known", ...DASHED },
     ],
   },
   {
     title: "Slots",
     caption: "Slots that nodes have, and those of them that compute.",
     lines: [
-      { series: "slots", text: "slots", colour: "idle", dash: [4, 3] },
       { series: "slots_busy", text: "busy", colour: "busy", fill: true },
+      { series: "slots", text: "all", ...DASHED },
     ],
   },
   {
     title: "Queues",
-    caption: "Tasks that wait (gq) and tasks that nodes have (dq); at the right, jobs that are not finished (jq).",
+    caption: "Tasks that wait for a node (gq), tasks that nodes have (dq), jobs that are not finished (jq).",
     lines: [
-      { series: "gq", text: "gq", colour: "out" },
-      { series: "dq", text: "dq", colour: "busy" },
-      { series: "jq", text: "jq", colour: "idle", right: true, dash: [4, 3] },
+      { series: "gq", text: "gq", colour: "pending", fill: true },
+      { series: "dq", text: "dq", colour: "out" },
+      { series: "jq", text: "jq", right: true, ...DASHED },
     ],
   },
   {
     title: "Rates",
-    caption: "Results counted in a second; at the right, units in a second.",
+    caption: "Results, and units in them, that were counted in a second.",
     lines: [
-      { series: "results_per_s", text: "results/s", colour: "out" },
-      { series: "units_per_s", text: "units/s", colour: "busy", right: true, dash: [4, 3] },
+      { series: "results_per_s", text: "results/s", colour: "done", fill: true },
+      { series: "units_per_s", text: "units/s", right: true, ...DASHED },
     ],
   },
   {
     title: "Speed-ups and slow-downs",
-    caption: "How often nodes asked for larger or smaller tasks, in a second; at the right, the mean power of a node.",
+    caption: "How often nodes asked for larger or smaller tasks, in a second, and the mean power of a node.",
     lines: [
       { series: "speed_ups_per_s", text: "speed-ups/s", colour: "busy" },
       { series: "slow_downs_per_s", text: "slow-downs/s", colour: "suspect" },
-      { series: "power_mean", text: "mean power", colour: "idle", right: true, dash: [4, 3] },
+      { series: "power_mean", text: "mean power", right: true, ...DASHED },
     ],
   },
   {
@@ -80,6 +83,34 @@ const CHARTS: Chart[] = [
 
 const HEIGHT = 132;
 const TABLE_ROWS = 48;
+
+/** What a series says as a whole. */
+export interface Extent {
+  low: number;
+  mean: number;
+  high: number;
+}
+
+/** The extent of what is known in `values[first..end)`; none where nothing is. */
+export function extent(values: Float32Array, first = 0, end = values.length): Extent | null {
+  let [low, high, sum, known] = [Infinity, -Infinity, 0, 0];
+  for (let i = first; i < end; i++) {
+    const value = values[i];
+    if (Number.isNaN(value)) continue;
+    low = Math.min(low, value);
+    high = Math.max(high, value);
+    sum += value;
+    known++;
+  }
+  return known > 0 ? { low, high, mean: sum / known } : null;
+}
+
+/** Why there is nothing to draw of `all`, the lines of a chart; none where there is something. */
+export function emptiness(all: Float32Array[]): string | null {
+  const extents = all.map((values) => extent(values));
+  if (extents.every((of) => of === null)) return "The log tells nothing of it.";
+  return extents.every((of) => of === null || of.high === 0) ? "None in the whole run." : null;
+}
 
 export class SeriesCharts {
   readonly element: HTMLElement;
@@ -97,7 +128,7 @@ export class SeriesCharts {
     this.seconds = Float64Array.from({ length: report.bins }, (_, i) => (report.binFrom + (i + 0.5) * report.binWidth) / 1e6);
     const charts = CHARTS.filter(({ lines }) => lines.some(({ series }) => report.series(series)));
     const caption = `Means over bins of ${duration(report.binWidth)}. Zoom and cursor go with the timeline; drag to zoom, double-click to see all.`;
-    this.element = section("Over time", caption, ...charts.map((chart) => this.figure(chart)));
+    this.element = section("series", "Over time", caption, ...charts.map((chart) => this.figure(chart)));
   }
 
   private lines(chart: Chart): { line: Line; values: Float32Array }[] {
@@ -108,21 +139,48 @@ export class SeriesCharts {
   }
 
   private figure(chart: Chart): HTMLElement {
+    const lines = this.lines(chart);
+    const caption = h("figcaption", {}, h("h3", {}, chart.title), h("p", { class: "caption" }, chart.caption));
+    const nothing = emptiness(lines.map(({ values }) => values));
+    if (nothing !== null) return h("figure", { class: "nothing" }, caption, h("p", {}, nothing));
     const place = h("div", { class: "plot", role: "img", "aria-label": this.summary(chart) });
     place.addEventListener("dblclick", () => this.view.show(0, this.view.span));
     this.slots.push({ chart, place });
     const text = lazyDetails(`${chart.title} as a table`, () => this.table(chart));
-    return h("figure", {}, h("figcaption", {}, h("h3", {}, chart.title), h("p", { class: "caption" }, chart.caption)), place, text.element);
+    return h("figure", {}, caption, this.legend(lines), place, text.element);
+  }
+
+  /** Names each line, with its value at the cursor, or else its mean in what is shown. */
+  private legend(lines: { line: Line; values: Float32Array }[]): HTMLElement {
+    const when = h("li", { class: "when" });
+    const places = lines.map(() => h("b", {}));
+    const say = () => {
+      const { cursor, from, to, zone } = this.view;
+      const { binFrom, binWidth, bins, meta } = this.report;
+      const bin = (t: number) => Math.max(0, Math.min(bins - 1, Math.floor((t - binFrom) / binWidth)));
+      when.textContent = cursor === null ? "mean of what is shown" : `at ${moment(meta.from_us + cursor, zone, binWidth)}`;
+      lines.forEach(({ values }, i) => {
+        const value = cursor === null ? extent(values, bin(from), bin(to) + 1)?.mean : values[bin(cursor)];
+        places[i].textContent = short(value ?? NaN);
+      });
+    };
+    const made = h("ul", { class: "lines", "aria-hidden": "true" }, ...lines.map(({ line }, i) => {
+      const face = h("i", { class: line.dash ? "dashed" : null });
+      face.style.color = this.colours.ofWord(line.colour);
+      return h("li", {}, face, `${line.text} `, places[i], line.right && " (scale at the right)");
+    }), when);
+    say();
+    this.view.listen((changes) => {
+      if (changes.has("cursor") || changes.has("window") || changes.has("clock")) say();
+    });
+    return made;
   }
 
   /** The chart in a sentence a line. */
   private summary(chart: Chart): string {
     const said = this.lines(chart).map(({ line, values }) => {
-      const known = values.filter((value) => !Number.isNaN(value));
-      if (known.length === 0) return `${line.text}: nothing known`;
-      const mean = known.reduce((sum, value) => sum + value, 0) / known.length;
-      const [low, high] = [known.reduce((a, b) => Math.min(a, b)), known.reduce((a, b) => Math.max(a, b))];
-      return `${line.text}: lowest ${short(low)}, mean ${short(mean)}, highest ${short(high)}`;
+      const all = extent(values);
+      return all ? `${line.text}: lowest ${short(all.low)}, mean ${short(all.mean)}, highest ${short(all.high)}` : `${line.text}: nothing known`;
     });
     return `${chart.title}. ${said.join("; ")}.`;
   }
@@ -209,24 +267,22 @@ export class SeriesCharts {
           ? [{ ...axis, scale: "right", side: 1, size: space.right, gap: 5, space: 26, grid: { show: false }, values: numbers }]
           : []),
       ],
-      series: [{ label: "time", value: (_, s) => (s === null ? "" : moment(this.report.meta.from_us + s * 1e6, view.zone)) }, ...lines.map(({ line }) => this.line(line))],
+      series: [{}, ...lines.map(({ line }) => this.line(line))],
       cursor: { drag: { x: true, y: false, setScale: false }, y: false, points: { size: 5 } },
       hooks: { setCursor: [(plot) => this.pointed(plot)], setSelect: [(plot) => this.selected(plot)] },
-      legend: { live: true },
+      legend: { show: false },
     };
   }
 
-  private line({ text, colour, right, fill, dash }: Line): uPlot.Series {
+  private line({ colour, right, fill, dash }: Line): uPlot.Series {
     const of = this.colours.ofWord(colour);
     return {
-      label: text,
       scale: right ? "right" : "y",
       stroke: of,
       width: 1.4,
       dash,
       fill: fill ? of.replace(")", " / 0.18)") : undefined,
       points: { show: false },
-      value: (_, value) => (value === null ? "–" : short(value)),
     };
   }
 

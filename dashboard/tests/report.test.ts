@@ -2,16 +2,19 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Report } from "../src/data";
 import { bytes, count, duration, moment, percent, short, US, UTC } from "../src/format";
-import { notes, utilisation, verdicts } from "../src/head";
+import { notes, sentAgain, utilisation } from "../src/head";
 import { certificateLines } from "../src/jobs";
-import { filter } from "../src/marks";
+import { BAD, filter } from "../src/marks";
 import { computed } from "../src/nodes";
 import { search } from "../src/search";
+import { emptiness, extent } from "../src/series";
+import { inkOn, luminance, type Rgb } from "../src/colours";
+import { jobVerdict, summarise } from "../src/verdict";
 import { statesAt, summary } from "../src/words";
 import { Rows } from "../src/timeline/rows";
 import { moved } from "../src/timeline/ruler";
 import { topFor } from "../src/timeline/tooltip";
-import type { Mark } from "../src/contract";
+import type { JobMeta, Mark } from "../src/contract";
 import { groupText } from "../src/timeline/bands";
 import { fill, KILLED, makeFarm, FROM_US } from "./fixture";
 
@@ -78,6 +81,8 @@ test("marks are told apart by kind and by words", () => {
   assert.ok(lost.length > 0 && lost.length < marks.length);
   assert.ok(filter(marks, "node_lost", "LAB-007").every(({ node }) => node === KILLED.node));
   assert.equal(filter(marks, "node_lost", "LAB-007").length, 1);
+  const bad = filter(marks, BAD, "");
+  assert.ok(bad.length >= lost.length && bad.every(({ kind }) => kind === "node_lost"));
   assert.equal(filter(marks, "", "job 1").filter(({ job }) => job === 1).length, 2);
 });
 
@@ -163,14 +168,77 @@ test("an arrow key moves one end of what is measured, and no further than the ru
 });
 
 test("the verdict counts every job once", () => {
-  assert.equal(verdicts(open()), "2 complete");
-  assert.equal(verdicts(open((farm) => (farm.meta.jobs[1].certificate = null))), "1 complete, 1 not ended");
-  assert.equal(verdicts(open((farm) => (farm.meta.jobs = []))), "no jobs");
+  const text = (change?: (farm: typeof FARM) => void) => summarise(open(change)).text;
+  assert.equal(text(), "All 2 jobs are complete: every unit counted once");
+  assert.equal(text((farm) => (farm.meta.jobs[1].certificate = null)), "2 jobs: 1 not ended, 1 complete");
+  assert.equal(text((farm) => (farm.meta.jobs = [])), "No jobs");
   const many = open((farm) => {
     farm.meta.jobs.push({ ...farm.meta.jobs[1], job: 0, certificate: null });
     farm.meta.jobs_left_out = 40;
   });
-  assert.deepEqual([verdicts(many), many.jobsAll], ["2 complete, 40 left out here", 42]);
+  assert.deepEqual([summarise(many).text, many.jobsAll], ["42 jobs: 2 complete, 40 left out here", 42]);
+});
+
+test("the worst job is told first, with what is wrong in figures", () => {
+  const report = open((farm) => {
+    const [first, second] = farm.meta.jobs;
+    farm.meta.jobs.push({ ...first, job: 3, name: "", units: "1000", done: "999", failed: "1", certificate: { ...first.certificate, verdict: "complete_with_failures" } });
+    second.certificate = { ...second.certificate, conflicts: 2 };
+    Object.assign(first, { units: "100000", done: "99999", certificate: null });
+  });
+  const { tone, troubled } = summarise(report);
+  assert.equal(tone, "failed");
+  assert.deepEqual(troubled.map(({ index, tone, text }) => [index, tone, text.replaceAll("\u202f", " ")]), [
+    [1, "failed", "Job 2 sweep of seeds is complete: 2 conflicts: nodes contradict each other"],
+    [2, "failed", "Job 3 is complete with failures: 1 of 1 000 units failed"],
+    [0, "running", "Job 1 mersenne is not ended: 99.9 % of 100 000 units done when the log ends"],
+  ]);
+});
+
+test("one job is told in one sentence", () => {
+  const only = (change: (job: JobMeta) => void) => summarise(open((farm) => (farm.meta.jobs.pop(), change(farm.meta.jobs[0]))));
+  const well = only((job) => (job.units = "1000"));
+  assert.deepEqual([well.tone, well.text.replaceAll("\u202f", " ")], ["done", "Job 1 mersenne is complete: each of its 1 000 units counted once"]);
+  const ended = only((job) => Object.assign(job, { units: "10", abandoned: "4", certificate: { verdict: "ended_early" } }));
+  assert.deepEqual(ended, { tone: "cancelled", text: "Job 1 mersenne is ended early: 4 of 10 units abandoned", troubled: [] });
+});
+
+test("a job without a certificate that failed in part, or whose nodes contradict each other, has failed already", () => {
+  const job = { ...open().jobs[0], certificate: null };
+  assert.equal(jobVerdict(job, []).tone, "running");
+  assert.equal(jobVerdict({ ...job, failed: "1" }, []).tone, "failed");
+  const conflict = (job: number): Mark => ({ at_us: 0, kind: "conflict", node: null, job, text: "" });
+  assert.equal(jobVerdict(job, [conflict(2)]).tone, "running");
+  assert.equal(jobVerdict(job, [conflict(1)]).tone, "failed");
+  // A word of a later version is no reason to be green.
+  assert.equal(jobVerdict({ ...job, certificate: { verdict: "disputed" } }, []).tone, "failed");
+});
+
+test("tasks sent again are those that the scheduler counted, or else those of the nodes", () => {
+  const report = open();
+  const nodes = report.nodes.reduce((sum, node) => sum + node.resent, 0);
+  const rates = report.series("resent_per_s") as Float32Array;
+  rates.fill(NaN);
+  assert.equal(sentAgain(report), nodes);
+  rates[7] = ((nodes + 5) * 1e6) / report.binWidth;
+  assert.equal(sentAgain(report), nodes + 5);
+});
+
+test("a chart in which nothing happened is told from one of which nothing is known", () => {
+  const of = (...values: number[]) => Float32Array.from(values);
+  assert.equal(emptiness([of(NaN, NaN), of(NaN)]), "The log tells nothing of it.");
+  assert.equal(emptiness([of(NaN, 0), of(0)]), "None in the whole run.");
+  assert.equal(emptiness([of(0, 0), of(0, 0.5)]), null);
+  assert.deepEqual(extent(of(9, 1, NaN, 5, 9), 1, 4), { low: 1, mean: 3, high: 5 });
+});
+
+test("words on bars of every colour have a contrast of 4.5 at least", () => {
+  for (let n = 0; n < 4096; n++) {
+    const rgb: Rgb = [(n >> 8) * 17, ((n >> 4) & 15) * 17, (n & 15) * 17];
+    const [bar, ink] = [luminance(rgb), inkOn(rgb) === "#000" ? 0 : 1];
+    const contrast = (Math.max(bar, ink) + 0.05) / (Math.min(bar, ink) + 0.05);
+    assert.ok(contrast >= 4.5, `${rgb}: ${contrast}`);
+  }
 });
 
 test("the head counts all nodes, though only some have rows", () => {

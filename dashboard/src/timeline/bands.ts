@@ -66,7 +66,9 @@ export class Bands {
   epochs(pen: CanvasRenderingContext2D, plane: Plane, height: number): void {
     pen.font = FONT;
     pen.textAlign = "left";
-    let free = plane.margins.left + 90;
+    // The date stands here.
+    const date = plane.margins.left + 90;
+    let free = date;
     for (const { epoch, from_us } of this.report.meta.epochs) {
       const t = from_us - this.report.meta.from_us;
       // The run's own beginning needs no line.
@@ -75,7 +77,7 @@ export class Bands {
       pen.strokeStyle = this.colours.ink;
       pen.setLineDash([2, 3]);
       pen.beginPath();
-      pen.moveTo(x, 0);
+      pen.moveTo(x, x < date ? 16 : 0);
       pen.lineTo(x, height);
       pen.stroke();
       pen.setLineDash([]);

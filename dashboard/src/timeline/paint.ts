@@ -118,13 +118,14 @@ export class Painter {
       const wide = Math.max(1, b - a - (b - a > 3 ? 1 : 0));
       const y = top + 1 + tasks.lane[i] * lane;
       const job = Math.floor(tasks.tag[i] / 8);
-      pen.fillStyle = this.colours.ofTask(outcomes[tasks.tag[i] % 8] ?? "", job);
+      const { bar, words } = this.colours.ofTask(outcomes[tasks.tag[i] % 8] ?? "", job);
+      pen.fillStyle = bar;
       pen.fillRect(a, y, wide, Math.max(1, lane - gap));
       if (lane < WORDS_PX || wide < 50) continue;
       const what = tasks.results[i] === 1 ? duration(tasks.ended[i] - tasks.begun[i]) : many(tasks.results[i], "result");
       const text = `${jobName(this.report.jobs[job])} · ${what}`;
       if (pen.measureText(text).width > wide - 8) continue;
-      pen.fillStyle = "#fff";
+      pen.fillStyle = words;
       pen.fillText(text, a + 4, y + lane / 2 + 0.5);
     }
   }

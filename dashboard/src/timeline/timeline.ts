@@ -32,7 +32,7 @@ export class Timeline {
   readonly element: HTMLElement;
   readonly plane: Plane;
   readonly rows: Rows;
-  private readonly canvas = h("canvas", { tabindex: 0, role: "img", class: "rows", "aria-describedby": "timeline-help" });
+  private readonly canvas = h("canvas", { tabindex: 0, role: "application", "aria-roledescription": "timeline", class: "rows", "aria-describedby": "timeline-help" });
   private readonly spacer = h("div", {});
   private readonly scroller = h("div", { class: "scroller" }, this.canvas, this.spacer);
   private readonly line = h("div", { class: "cursor", hidden: true });
@@ -318,7 +318,7 @@ export class Timeline {
     const { outcomes } = this.report.meta;
     this.barsKey.replaceChildren("results: ", ...outcomes.map((outcome) => {
       const face = h("i", {});
-      face.style.background = this.colours.ofTask(outcome, 0);
+      face.style.background = this.colours.ofTask(outcome, 0).bar;
       return h("span", {}, face, plain(outcome));
     }));
   }

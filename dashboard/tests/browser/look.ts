@@ -194,7 +194,7 @@ async function hidesAState(page: Page): Promise<void> {
 /** Every picture says in words what it shows. */
 async function saysItInWords(page: Page): Promise<void> {
   const silent = await page.evaluate(() =>
-    [...document.querySelectorAll("canvas")].filter((canvas) => !canvas.closest("[role=img]")?.getAttribute("aria-label")).length);
+    [...document.querySelectorAll("canvas")].filter((canvas) => !canvas.closest("[role=img], [role=application]")?.getAttribute("aria-label")).length);
   assert.equal(silent, 0, "pictures without words");
   await page.getByText("Nodes as a table", { exact: true }).click();
   assert.ok((await cells(page, "Nodes as a table")).length > 10);

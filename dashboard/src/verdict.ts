@@ -1,0 +1,79 @@
+// What became of the jobs: the first thing that somebody who opens a report wants to know. No DOM in here.
+
+import type { JobMeta, Mark } from "./contract";
+import type { Report } from "./data";
+import { count, jobName, many, percent, plain } from "./format";
+
+/** A word of the palette, from the worst to the best; jobs and the whole are told in its colour. */
+const TONES = ["failed", "cancelled", "running", "done"] as const;
+export type Tone = (typeof TONES)[number];
+
+/** Of a job: what its certificate says, or that it has none. */
+export interface JobVerdict {
+  word: string;
+  tone: Tone;
+  /** What is wrong or missing, with figures; nothing where all is well. */
+  why: string;
+}
+
+const WORDS: Record<string, Tone> = { complete: "done", complete_with_failures: "failed", ended_early: "cancelled" };
+
+/** Ranges of units of which two nodes said different things. */
+function conflicts({ job, certificate }: JobMeta, marks: Mark[]): number {
+  return certificate ? Number(certificate.conflicts ?? 0) : marks.filter((mark) => mark.kind === "conflict" && mark.job === job).length;
+}
+
+/** `99.9 %`, and never 100 % of what is not all. */
+export function doneShare(job: JobMeta): string {
+  const [done, units] = [Number(job.done), Number(job.units)];
+  const shown = percent(units > 0 ? done / units : 0);
+  return shown === "100 %" && job.done !== job.units ? "99.9 %" : shown;
+}
+
+export function jobVerdict(job: JobMeta, marks: Mark[]): JobVerdict {
+  const told = job.certificate ? String(job.certificate.verdict) : null;
+  const contradicted = conflicts(job, marks);
+  const why = [
+    job.failed !== "0" && `${count(job.failed)} of ${count(job.units)} units failed`,
+    job.abandoned !== "0" && `${count(job.abandoned)} of ${count(job.units)} units abandoned`,
+    contradicted > 0 && `${many(contradicted, "conflict")}: nodes contradict each other`,
+    told === null && `${doneShare(job)} of ${count(job.units)} units done when the log ends`,
+  ].filter((part) => part !== false).join(", ");
+  const isBad = contradicted > 0 || (told === null && job.failed !== "0");
+  const tone = isBad ? "failed" : told === null ? "running" : (WORDS[told] ?? "failed");
+  return { word: told === null ? "not ended" : plain(told), tone, why };
+}
+
+/** Of all jobs: a sentence in a colour, and those of which more must be said, the worst first. */
+export interface Summary {
+  tone: Tone | null;
+  text: string;
+  troubled: { index: number; tone: Tone; text: string }[];
+}
+
+/** `Job 1 mersenne`, as a sentence begins. */
+function titled(job: JobMeta): string {
+  const text = jobName(job);
+  return `${text[0].toUpperCase()}${text.slice(1)}${job.name ? ` ${job.name}` : ""}`;
+}
+
+export function summarise(report: Report): Summary {
+  // Job 0 stands for those that there is no room for.
+  const told = report.jobs.flatMap((job, index) => (job.job === 0 ? [] : [{ job, index, ...jobVerdict(job, report.meta.marks) }]));
+  told.sort((a, b) => TONES.indexOf(a.tone) - TONES.indexOf(b.tone));
+  const out = report.jobsLeftOut;
+  if (told.length === 0) return { tone: null, text: out > 0 ? `${many(out, "job")}, all left out here` : "No jobs", troubled: [] };
+  const troubled = told.filter(({ why }) => why !== "").map(({ job, index, tone, word, why }) => ({ index, tone, text: `${titled(job)} is ${word}: ${why}` }));
+  const { tone, job } = told[0];
+  if (told.length === 1 && out === 0) {
+    const units = job.units === "1" ? "its unit" : `each of its ${count(job.units)} units`;
+    return troubled.length > 0 ? { tone, text: troubled[0].text, troubled: [] } : { tone, text: `${titled(job)} is complete: ${units} counted once`, troubled };
+  }
+  const counts = new Map<string, number>();
+  for (const { word } of told) counts.set(word, (counts.get(word) ?? 0) + 1);
+  if (out > 0) counts.set("left out here", out);
+  const text = counts.size === 1 && tone === "done"
+    ? `All ${count(told.length)} jobs are complete: every unit counted once`
+    : `${many(report.jobsAll, "job")}: ${[...counts].map(([word, n]) => `${count(n)} ${word}`).join(", ")}`;
+  return { tone, text, troubled };
+}
