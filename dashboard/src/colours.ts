@@ -49,7 +49,7 @@ const pixel = ([r, g, b]: Rgb) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0
 const OUTCOMES: Record<string, string> = { partly: "paused", duplicate: "abandoned", returned: "out", refused: "failed" };
 /** Greens that jobs have by turns, and how far one is from the next. */
 const JOB_SHADES = 3;
-const JOB_SHADE = 0.18;
+const JOB_SHADE = 0.22;
 
 /** Relative luminance, 0 to 1 (WCAG 2.2). */
 export function luminance(rgb: Rgb): number {
@@ -57,9 +57,12 @@ export function luminance(rgb: Rgb): number {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }
 
-/** Black or white, whichever is the easier to read on `rgb`: at this luminance their contrasts are the same. */
+/** Up to this luminance white words have a contrast of 4.5. */
+const WHITE_UP_TO = 0.183;
+
+/** White where that can be read on `rgb`, else black, which then can. */
 export function inkOn(rgb: Rgb): string {
-  return luminance(rgb) > 0.179 ? "#000" : "#fff";
+  return luminance(rgb) <= WHITE_UP_TO ? "#fff" : "#000";
 }
 
 /** Shades of busy that a pixel can have. */

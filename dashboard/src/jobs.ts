@@ -9,6 +9,8 @@ import { doneShare, jobVerdict } from "./verdict";
 import type { View } from "./view";
 
 const SHOWN_FIRST = 30;
+/** Bars of a histogram that have room for a label each. */
+const LABELS_MAX = 12;
 /** Of so few jobs the first is open. */
 const OPEN_AT_ONCE_MAX = 3;
 
@@ -51,7 +53,7 @@ function histogram(job: JobMeta): HTMLElement {
   const text = lazyDetails("Durations as a table", () => table(label, ["from", "to", "results", "share"],
     counts.map((n, i) => [duration(edges[i]), duration(edges[i] * 2), count(n), percent(n / total)])));
   return h("figure", {}, h("figcaption", {}, h("h3", {}, "How long results took to compute"), h("p", { class: "caption" }, `${label}. Each bar is twice as long a time as the one before.`)),
-    h("div", { class: "histogram", role: "img", "aria-label": label }, ...bars), text.element);
+    h("div", { class: counts.length > LABELS_MAX ? "histogram dense" : "histogram", role: "img", "aria-label": label }, ...bars), text.element);
 }
 
 /** Fields and their texts in reading order. A number is in groups; a hash never is, though it may look like one. */

@@ -28,6 +28,11 @@ const LEGEND: [Class, string][] = [
   ["unknown", "nothing known"],
 ];
 
+/** Room for rows, in CSS pixels, and what is left free below them. */
+const ROOM_MIN = 240;
+const ROOM_MAX = 760;
+const BELOW = 8;
+
 export class Timeline {
   readonly element: HTMLElement;
   readonly plane: Plane;
@@ -47,6 +52,8 @@ export class Timeline {
   /** Where the pointer is. */
   private pointer: { x: number; y: number } | null = null;
   private scheduled = false;
+  /** Height for rows, in CSS pixels: so that all of the timeline is seen at once when the page opens. */
+  private room = ROOM_MIN;
 
   constructor(
     private readonly report: Report,
@@ -81,6 +88,8 @@ export class Timeline {
 
   /** Draws everything for the width that there is now. */
   layout(): void {
+    const top = this.scroller.getBoundingClientRect().top + scrollY;
+    this.room = Math.max(ROOM_MIN, Math.min(ROOM_MAX, innerHeight - top - TOP - BELOW));
     this.plane.resize(this.scroller.clientWidth);
     this.overview.draw(this.plane.width);
     this.draw();
@@ -113,11 +122,6 @@ export class Timeline {
       this.scheduled = false;
       this.draw();
     });
-  }
-
-  /** Room for rows. */
-  private get room(): number {
-    return Math.max(180, Math.min(760, innerHeight - 330));
   }
 
   private draw(): void {
