@@ -132,3 +132,10 @@ export function many(n: number, one: string, more = `${one}s`): string {
 export function jobName(job: { job: number } | undefined): string {
   return job === undefined ? "a job" : job.job === 0 ? "other jobs" : `job ${job.job}`;
 }
+
+/** `text`, cut in its middle where it is longer than `most`: names differ at their ends. */
+export function cut(text: string, most: number): string {
+  if (text.length <= most) return text;
+  const head = Math.floor((most - 1) / 3);
+  return `${text.slice(0, head)}…${text.slice(text.length - (most - 1 - head))}`;
+}

@@ -2,11 +2,14 @@
 
 import type { JobMeta, Mark } from "./contract";
 import type { Report } from "./data";
-import { count, jobName, many, percent, plain } from "./format";
+import { count, cut, jobName, many, percent, plain } from "./format";
 
 /** A word of the palette, from the worst to the best; jobs and the whole are told in its colour. */
 const TONES = ["failed", "cancelled", "running", "done"] as const;
 export type Tone = (typeof TONES)[number];
+
+/** Characters of a job's name in a sentence. */
+const NAME_MAX = 48;
 
 /** Of a job: what its certificate says, or that it has none. */
 export interface JobVerdict {
@@ -54,7 +57,7 @@ export interface Summary {
 /** `Job 1 mersenne`, as a sentence begins. */
 function titled(job: JobMeta): string {
   const text = jobName(job);
-  return `${text[0].toUpperCase()}${text.slice(1)}${job.name ? ` ${job.name}` : ""}`;
+  return `${text[0].toUpperCase()}${text.slice(1)}${job.name ? ` ${cut(job.name, NAME_MAX)}` : ""}`;
 }
 
 export function summarise(report: Report): Summary {

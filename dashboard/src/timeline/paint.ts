@@ -3,7 +3,7 @@
 import type { Colours } from "../colours";
 import type { Report } from "../data";
 import { level, sumsTasks, type Level, type Scene } from "../lod";
-import { duration, jobName, many, percent } from "../format";
+import { cut, duration, jobName, many, percent } from "../format";
 import { touching, type NodeTasks, type TaskStore } from "../tasks";
 import type { View } from "../view";
 import { FONT, SMALL_FONT } from "./bands";
@@ -152,7 +152,7 @@ export class Painter {
       if (y < TOP - 1 || y > TOP + room) return;
       pen.fillStyle = this.colours.muted;
       pen.textAlign = "right";
-      pen.fillText(cut(pen, this.report.nodes[node].node, plane.margins.left - 10), plane.margins.left - 6, y);
+      pen.fillText(fitting(pen, this.report.nodes[node].node, plane.margins.left - 10), plane.margins.left - 6, y);
       if (every > 1) return;
       pen.textAlign = "left";
       pen.fillText(percent(this.report.nodes[node].utilisation), right + 5, y);
@@ -174,15 +174,14 @@ export class Painter {
     pen.fillRect(0, middle - 8, plane.margins.left - 2, 16);
     pen.fillStyle = this.colours.ground;
     pen.textAlign = "right";
-    pen.fillText(cut(pen, this.report.nodes[this.view.picked].node, plane.margins.left - 10), plane.margins.left - 6, middle);
+    pen.fillText(fitting(pen, this.report.nodes[this.view.picked].node, plane.margins.left - 10), plane.margins.left - 6, middle);
   }
 }
 
-/** `text`, cut in its middle so that it is no wider than `room`: names differ at their ends. */
-function cut(pen: CanvasRenderingContext2D, text: string, room: number): string {
+/** `text`, cut so that it is no wider than `room`. */
+function fitting(pen: CanvasRenderingContext2D, text: string, room: number): string {
   if (pen.measureText(text).width <= room) return text;
   let keep = Math.min(text.length, 60);
-  const shown = () => `${text.slice(0, Math.floor(keep / 3))}…${text.slice(text.length - Math.ceil((keep * 2) / 3))}`;
-  while (keep > 2 && pen.measureText(shown()).width > room) keep--;
-  return shown();
+  while (keep > 3 && pen.measureText(cut(text, keep)).width > room) keep--;
+  return cut(text, keep);
 }
