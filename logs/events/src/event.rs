@@ -149,6 +149,11 @@ events! {
         /// Node.
         node: Name,
     }
+    /// A person lifted a drain or a quarantine.
+    NodeResumed = "node_resumed" {
+        /// Node.
+        node: Name,
+    }
     /// A worker said goodbye.
     NodeLeft = "node_left" {
         /// Node.
@@ -389,6 +394,7 @@ impl Event {
             | Event::NodeLost { node, .. }
             | Event::NodeBack { node }
             | Event::NodeDraining { node }
+            | Event::NodeResumed { node }
             | Event::NodeLeft { node }
             | Event::NodeRefused { node, .. }
             | Event::NodeQuarantined { node, .. }
@@ -421,6 +427,7 @@ impl fmt::Display for Event {
             }
             Event::NodeBack { node } => write!(f, "node {node} is back"),
             Event::NodeDraining { node } => write!(f, "node {node} draining"),
+            Event::NodeResumed { node } => write!(f, "node {node} resumed"),
             Event::NodeLeft { node } => write!(f, "node {node} left"),
             Event::NodeRefused { node, job, why } => write!(f, "node {node} refused job {}: {why}", job.0),
             Event::VersionSkew { node, version } => {

@@ -2,14 +2,15 @@
 //! logged as earlier: for a picture its moments are moved forward, to where the epochs before it ended. What goes
 //! back within an epoch is left as it is.
 
-use std::collections::VecDeque;
+use std::collections::HashMap;
 
 use starfarm_events::{Event, Job, Snapshot};
+use starfarm_protocol::ids::JobId;
 
 use crate::{Item, LogError, Note, NoteKind, Opening, Place};
 
-/// Earlier epochs that are remembered at most: the latest.
-const SPANS_MAX: usize = 1_000;
+/// Jobs whose moments are remembered at most.
+const JOBS_MAX: usize = 200_000;
 
 /// Items of a log with all moments on one line of time; a note tells of each epoch that was moved.
 pub(crate) fn straightened(
@@ -24,32 +25,28 @@ pub(crate) fn straightened(
     })
 }
 
-/// An epoch, in moments of its own clock.
-#[derive(Clone, Copy, Debug)]
-struct Span {
-    epoch: u64,
-    from_us: u64,
-    to_us: u64,
-    /// How much later than logged it is shown.
-    later_us: u64,
-}
-
-impl Span {
-    /// How far a moment lies outside; 0 inside.
-    fn distance_us(&self, at_us: u64) -> u64 {
-        self.from_us.saturating_sub(at_us).max(at_us.saturating_sub(self.to_us))
-    }
-}
-
 /// The line of time.
 #[derive(Debug, Default)]
 struct Clock {
-    /// The epoch at hand is the last one.
-    spans: VecDeque<Span>,
+    /// The epoch at hand; none before the log begins.
+    epoch: Option<u64>,
+    /// How much later than logged it is shown.
+    later_us: u64,
+    /// The same of the epoch before.
+    before_us: u64,
+    /// No snapshot has come in it yet.
+    is_new: bool,
     /// The latest moment until now, as it is shown.
     latest_us: u64,
-    /// Any of the epochs was moved.
-    is_moved: bool,
+    jobs: HashMap<JobId, Moved>,
+}
+
+/// How much later than logged moments of a job are shown.
+#[derive(Clone, Copy, Debug, Default)]
+struct Moved {
+    submitted: Option<u64>,
+    started: Option<u64>,
+    ended: Option<u64>,
 }
 
 impl Clock {
@@ -84,20 +81,16 @@ impl Clock {
     /// A new epoch begins no earlier than what was shown until now. It is moved as far as the one before, so that
     /// the time between them is right, or farther where it must; not at all as soon as its clock is late enough.
     fn open(&mut self, opening: &Opening) -> Option<Note> {
-        let last = self.spans.back();
-        if last.is_some_and(|last| last.epoch == opening.epoch) {
+        if self.epoch == Some(opening.epoch) {
             return None;
         }
-        let (epoch, from_us) = (opening.epoch, opening.at_us);
-        let later_us = match self.latest_us.saturating_sub(from_us) {
+        let later_us = match self.latest_us.saturating_sub(opening.at_us) {
             0 => 0,
-            behind_us => behind_us.max(last.map_or(0, |last| last.later_us)),
+            behind_us => behind_us.max(self.later_us),
         };
-        if self.spans.len() == SPANS_MAX {
-            self.spans.pop_front();
-        }
-        self.spans.push_back(Span { epoch, from_us, to_us: from_us, later_us });
-        self.is_moved |= later_us > 0;
+        self.before_us = std::mem::replace(&mut self.later_us, later_us);
+        (self.epoch, self.is_new) = (Some(opening.epoch), true);
+        let epoch = opening.epoch;
         (later_us > 0).then(|| Note {
             kind: NoteKind::SetBack,
             place: Place::default(),
@@ -111,47 +104,74 @@ impl Clock {
 
     /// An item's own moment.
     fn pass(&mut self, at_us: &mut u64) {
-        if let Some(span) = self.spans.back_mut() {
-            span.to_us = span.to_us.max(*at_us);
-        }
         *at_us = self.later(*at_us);
         self.latest_us = self.latest_us.max(*at_us);
     }
 
     /// A moment that the epoch at hand measured.
     fn later(&self, at_us: u64) -> u64 {
-        at_us.saturating_add(self.spans.back().map_or(0, |span| span.later_us))
+        at_us.saturating_add(self.later_us)
     }
 
-    /// A moment that may be of any epoch until now: it is of the one whose time lies nearest to it, and where several
-    /// were running then, of the latest.
-    fn of_any(&self, at_us: u64) -> u64 {
-        let nearest = self.spans.iter().rev().min_by_key(|span| span.distance_us(at_us));
-        at_us.saturating_add(nearest.map_or(0, |span| span.later_us))
-    }
-
-    /// A scheduler keeps moments of jobs over its restart; of nodes and of what they hold it knows its own alone.
-    fn snapshot(&self, snapshot: &mut Snapshot) {
-        if !self.is_moved {
-            return;
-        }
+    /// Of nodes and of what they hold a scheduler knows moments by its own clock alone.
+    fn snapshot(&mut self, snapshot: &mut Snapshot) {
         for node in &mut snapshot.nodes {
             (node.joined_us, node.heard_us) = (self.later(node.joined_us), self.later(node.heard_us));
         }
         for held in &mut snapshot.held {
             held.since_us = self.later(held.since_us);
         }
-        for Job { submitted_us, started_us, ended_us, .. } in &mut snapshot.jobs {
-            let moments = [Some(submitted_us), started_us.as_mut(), ended_us.as_mut()];
-            moments.into_iter().flatten().for_each(|at_us| *at_us = self.of_any(*at_us));
+        snapshot.jobs.iter_mut().for_each(|job| self.job(job));
+        self.is_new = false;
+    }
+
+    /// Moments of a job are kept over a restart: each moves with the epoch that told it first. What the first snapshot
+    /// of an epoch tells first happened in the epoch before, where nobody logged it any more.
+    fn job(&mut self, job: &mut Job) {
+        let first_us = if self.is_new { self.before_us } else { self.later_us };
+        let mut moved = self.jobs.get(&job.job).copied().unwrap_or_default();
+        moved.ended = moved.ended.filter(|_| job.ended_us.is_some());
+        let moments = [
+            (&mut moved.submitted, Some(&mut job.submitted_us)),
+            (&mut moved.started, job.started_us.as_mut()),
+            (&mut moved.ended, job.ended_us.as_mut()),
+        ];
+        for (later_us, at_us) in moments {
+            if let Some(at_us) = at_us {
+                *at_us = at_us.saturating_add(*later_us.get_or_insert(first_us));
+            }
+        }
+        self.remember(job.job, |known| *known = moved);
+    }
+
+    fn remember(&mut self, job: JobId, told: impl FnOnce(&mut Moved)) {
+        if self.jobs.len() < JOBS_MAX || self.jobs.contains_key(&job) {
+            told(self.jobs.entry(job).or_default());
         }
     }
 
-    /// What workers measured was brought to the clock of the epoch that tells it.
-    fn event(&self, event: &mut Event) {
-        if let Event::Tasks { given_us, begun_us, ended_us, .. } = event {
-            *given_us = given_us.map(|given_us| self.later(given_us));
-            (*begun_us, *ended_us) = (self.later(*begun_us), self.later(*ended_us));
+    fn event(&mut self, event: &mut Event) {
+        let later_us = self.later_us;
+        match event {
+            // What workers measured was brought to the clock of the epoch that tells it.
+            Event::Tasks { given_us, begun_us, ended_us, .. } => {
+                *given_us = given_us.map(|given_us| self.later(given_us));
+                (*begun_us, *ended_us) = (self.later(*begun_us), self.later(*ended_us));
+            }
+            Event::JobSubmitted { job, .. } => {
+                self.remember(*job, |moved| moved.submitted = Some(later_us));
+            }
+            Event::JobState { job, state, .. } => match &**state {
+                "running" => self.remember(*job, |moved| {
+                    moved.started.get_or_insert(later_us);
+                }),
+                "finished" | "failed" | "cancelled" => {
+                    self.remember(*job, |moved| moved.ended = Some(later_us));
+                }
+                "deleted" => drop(self.jobs.remove(job)),
+                _ => {}
+            },
+            _ => {}
         }
     }
 }

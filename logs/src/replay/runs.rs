@@ -14,12 +14,15 @@ pub(crate) struct Run {
     pub(crate) tag: u64,
 }
 
+/// Runs that wait to be joined, at most: jobs that a node works for at a time, by outcome.
+const OPEN_MAX: usize = 64;
+
 /// Runs of one node, packed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Runs {
     bytes: Vec<u8>,
-    /// The last run, not packed yet: the next may join it.
-    open: Option<Run>,
+    /// The last runs, not packed yet: the next may join one of them. All end in one grain.
+    open: Vec<Run>,
     /// Where the last packed one ended.
     ended: i64,
 }
@@ -27,25 +30,19 @@ pub(crate) struct Runs {
 impl Runs {
     /// Adds a run.
     pub(crate) fn push(&mut self, run: Run) {
-        match &mut self.open {
-            Some(open) if joins(open, &run) => {
-                open.ended = open.ended.max(run.ended);
-                open.begun = open.begun.min(run.begun);
-                open.results = open.results.saturating_add(run.results);
-            }
-            open => {
-                if let Some(last) = open.replace(run) {
-                    self.pack(&last);
-                }
-            }
+        if let Some(open) = self.open.iter_mut().find(|open| joins(open, &run)) {
+            open.results = open.results.saturating_add(run.results);
+            return;
         }
+        if self.open.len() == OPEN_MAX || self.open.first().is_some_and(|open| open.ended != run.ended) {
+            self.pack_open();
+        }
+        self.open.push(run);
     }
 
     /// The packed bytes.
     pub(crate) fn bytes(&mut self) -> &[u8] {
-        if let Some(last) = self.open.take() {
-            self.pack(&last);
-        }
+        self.pack_open();
         &self.bytes
     }
 
@@ -71,6 +68,12 @@ impl Runs {
             self.push(Run { begun, ended, ..run });
         }
         self.bytes.shrink_to_fit();
+    }
+
+    fn pack_open(&mut self) {
+        let mut open = std::mem::take(&mut self.open);
+        open.drain(..).for_each(|run| self.pack(&run));
+        self.open = open;
     }
 
     fn pack(&mut self, run: &Run) {
@@ -161,6 +164,18 @@ mod tests {
         assert_eq!(coarse.iter().map(|run| run.results).sum::<u64>(), 1_002);
         assert!(coarse.len() <= 127 && runs.len() < fine / 7, "{}", coarse.len());
         assert_eq!(coarse[coarse.len() - 2], run(62, 93, 8));
+    }
+
+    #[test]
+    fn jobs_that_take_turns_are_joined_each_with_its_own() {
+        let mut runs = Runs::default();
+        (0..3_000).for_each(|at| runs.push(run(at, at, 8 * (1 + at as u64 % 3))));
+        runs.coarsen(1_000);
+        let coarse: Vec<Run> = unpack(runs.bytes()).collect();
+        assert_eq!(coarse.len(), 9);
+        for (at, run) in coarse.iter().enumerate() {
+            assert_eq!((run.ended, run.results / 3), (at as i64 / 3, 111), "{run:?}");
+        }
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use starfarm_logs::Item;
+use starfarm_logs::replay::{Window, replay};
 use starfarm_sim::{Scenario, Sim, Tally};
 
 fn folder(name: &str) -> PathBuf {
@@ -75,6 +77,31 @@ fn watching_changes_nothing() {
     std::fs::remove_dir_all(&dir).unwrap();
     assert_eq!(watched.log, run("restarts", 1).log);
     assert!(segments > 1, "each scheduler's log has a segment of its own: {segments}");
+}
+
+#[test]
+fn a_log_whose_clock_was_set_back_again_and_again_is_replayed_on_one_line_of_time() {
+    let dir = std::env::temp_dir().join(format!("starfarm-sim-back-{}", std::process::id()));
+    let logged = Scenario { log: Some(dir.clone()), ..load("clocks") };
+    Sim::new(&logged, 1).run().unwrap_or_else(|violation| panic!("{violation}"));
+    let items = || starfarm_logs::open(&dir).unwrap();
+    let moments: Vec<u64> = items()
+        .filter_map(|item| match item.unwrap() {
+            Item::Opened(opening) if opening.segment == 1 => Some(opening.at_us),
+            _ => None,
+        })
+        .collect();
+    let report = replay(items(), Window::default()).unwrap();
+    std::fs::remove_dir_all(&dir).unwrap();
+    assert!(!moments.is_sorted(), "some clock was set back: {moments:?}");
+    assert_eq!(report.epochs.len(), moments.len());
+    assert!(report.epochs.windows(2).all(|pair| pair[0].to_us <= pair[1].from_us), "{:?}", report.epochs);
+    assert!(report.epochs.iter().all(|epoch| epoch.from_us < epoch.to_us), "none collapses");
+    for job in &report.jobs {
+        let (started_us, ended_us) = (job.started_us.unwrap(), job.ended_us.unwrap());
+        assert!(job.submitted_us <= started_us && started_us < ended_us, "{job:?}");
+        assert!(job.states.is_sorted_by_key(|(at_us, _)| *at_us), "{job:?}");
+    }
 }
 
 /// A run that once broke a rule.
