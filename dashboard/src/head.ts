@@ -46,16 +46,16 @@ function facts(report: Report): [string, string][] {
 /** How the jobs ended; `open` shows one of them. */
 function verdict(report: Report, colours: Colours, open: (job: number) => void): HTMLElement {
   const { tone, text, troubled } = summarise(report);
-  const dot = (of: string | null) => {
+  const dot = (of: string) => {
     const made = h("i", { class: "dot" });
-    if (of) made.style.background = colours.ofWord(of);
+    made.style.background = colours.ofWord(of);
     return made;
   };
   const more = troubled.length - TROUBLED_MAX;
   const lines = troubled.slice(0, TROUBLED_MAX).map((job) =>
     h("li", {}, dot(job.tone), h("button", { type: "button", class: "link", click: () => open(job.index) }, job.text)));
   if (more > 0) lines.push(h("li", {}, `and ${many(more, "more job")}: see `, h("a", { href: "#jobs" }, "Jobs")));
-  const made = h("div", { class: "verdict" }, h("p", {}, dot(tone), h("strong", {}, text)), lines.length > 0 && h("ul", {}, ...lines));
+  const made = h("div", { class: "verdict" }, h("p", {}, tone && dot(tone), h("strong", {}, text)), lines.length > 0 && h("ul", {}, ...lines));
   if (tone) made.style.borderLeftColor = colours.ofWord(tone);
   return made;
 }

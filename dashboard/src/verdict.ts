@@ -43,8 +43,10 @@ export function jobVerdict(job: JobMeta, marks: Mark[]): JobVerdict {
     told === null && `${doneShare(job)} of ${count(job.units)} units done when the log ends`,
   ].filter((part) => part !== false).join(", ");
   const isBad = contradicted > 0 || (told === null && job.failed !== "0");
-  const tone = isBad ? "failed" : told === null ? "running" : (WORDS[told] ?? "failed");
-  return { word: told === null ? "not ended" : plain(told), tone, why };
+  if (told !== null) return { word: plain(told), tone: isBad ? "failed" : (WORDS[told] ?? "failed"), why };
+  // The log of whoever ended it may be missing.
+  const [word, tone]: [string, Tone] = job.ended_us === null ? ["not ended", "running"] : ["without a certificate", "cancelled"];
+  return { word, tone: isBad ? "failed" : tone, why };
 }
 
 /** Of all jobs: a sentence in a colour, and those of which more must be said, the worst first. */

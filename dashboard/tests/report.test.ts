@@ -170,7 +170,7 @@ test("an arrow key moves one end of what is measured, and no further than the ru
 test("the verdict counts every job once", () => {
   const text = (change?: (farm: typeof FARM) => void) => summarise(open(change)).text;
   assert.equal(text(), "All 2 jobs are complete: every unit counted once");
-  assert.equal(text((farm) => (farm.meta.jobs[1].certificate = null)), "2 jobs: 1 not ended, 1 complete");
+  assert.equal(text((farm) => void Object.assign(farm.meta.jobs[1], { certificate: null, ended_us: null })), "2 jobs: 1 not ended, 1 complete");
   assert.equal(text((farm) => (farm.meta.jobs = [])), "No jobs");
   const many = open((farm) => {
     farm.meta.jobs.push({ ...farm.meta.jobs[1], job: 0, certificate: null });
@@ -184,7 +184,7 @@ test("the worst job is told first, with what is wrong in figures", () => {
     const [first, second] = farm.meta.jobs;
     farm.meta.jobs.push({ ...first, job: 3, name: "", units: "1000", done: "999", failed: "1", certificate: { ...first.certificate, verdict: "complete_with_failures" } });
     second.certificate = { ...second.certificate, conflicts: 2 };
-    Object.assign(first, { units: "100000", done: "99999", certificate: null });
+    Object.assign(first, { units: "100000", done: "99999", certificate: null, ended_us: null });
   });
   const { tone, troubled } = summarise(report);
   assert.equal(tone, "failed");
@@ -204,12 +204,14 @@ test("one job is told in one sentence", () => {
 });
 
 test("a job without a certificate that failed in part, or whose nodes contradict each other, has failed already", () => {
-  const job = { ...open().jobs[0], certificate: null };
+  const job = { ...open().jobs[0], certificate: null, ended_us: null };
   assert.equal(jobVerdict(job, []).tone, "running");
   assert.equal(jobVerdict({ ...job, failed: "1" }, []).tone, "failed");
   const conflict = (job: number): Mark => ({ at_us: 0, kind: "conflict", node: null, job, text: "" });
   assert.equal(jobVerdict(job, [conflict(2)]).tone, "running");
   assert.equal(jobVerdict(job, [conflict(1)]).tone, "failed");
+  const ended = jobVerdict({ ...job, ended_us: 1 }, []);
+  assert.deepEqual([ended.word, ended.tone], ["without a certificate", "cancelled"]);
   // A word of a later version is no reason to be green.
   assert.equal(jobVerdict({ ...job, certificate: { verdict: "disputed" } }, []).tone, "failed");
 });

@@ -80,6 +80,7 @@ export class Painter {
     this.part(pen, plane, nodes.length, top);
     pen.restore();
     this.labels(pen, plane, nodes, top, room);
+    this.picked(pen, plane, nodes, top, room);
   }
 
   private image(
@@ -152,28 +153,34 @@ export class Painter {
       if (y < TOP - 1 || y > TOP + room) return;
       pen.fillStyle = this.colours.muted;
       pen.textAlign = "right";
-      pen.fillText(fitting(pen, this.report.nodes[node].node, plane.margins.left - 10), plane.margins.left - 6, y);
+      if (node !== this.view.picked) pen.fillText(fitting(pen, this.report.nodes[node].node, plane.margins.left - 10), plane.margins.left - 6, y);
       if (every > 1) return;
       pen.textAlign = "left";
       pen.fillText(percent(this.report.nodes[node].utilisation), right + 5, y);
     });
-    this.picked(pen, plane, nodes, top);
   }
 
-  private picked(pen: CanvasRenderingContext2D, plane: Plane, nodes: number[], top: number): void {
+  /** The row that somebody picked, and its name in front of the others. */
+  private picked(pen: CanvasRenderingContext2D, plane: Plane, nodes: number[], top: number, room: number): void {
     const i = nodes.indexOf(this.view.picked);
     if (i < 0) return;
     const { height } = this.rows;
     const y = top + i * height;
+    pen.save();
+    pen.beginPath();
+    pen.rect(0, TOP - 1, plane.width, room + 1);
+    pen.clip();
     pen.strokeStyle = this.colours.accent;
     pen.lineWidth = 2;
     pen.strokeRect(plane.margins.left - 1, y - 1, plane.inner + 2, height + 2);
-    pen.lineWidth = 1;
-    const middle = Math.max(TOP + 8, y + height / 2);
+    pen.restore();
+    const middle = Math.max(TOP + 8, Math.min(TOP + room - 8, y + height / 2));
     pen.fillStyle = this.colours.accent;
     pen.fillRect(0, middle - 8, plane.margins.left - 2, 16);
     pen.fillStyle = this.colours.ground;
     pen.textAlign = "right";
+    pen.textBaseline = "middle";
+    pen.font = FONT;
     pen.fillText(fitting(pen, this.report.nodes[this.view.picked].node, plane.margins.left - 10), plane.margins.left - 6, middle);
   }
 }

@@ -71,6 +71,7 @@ export class Timeline {
     this.element = h("div", { class: "timeline" }, h("div", { class: "tools" }, this.controls(), this.legend()), this.overview.element, stage,
       h("div", { class: "foot" }, this.said, this.barsKey));
     this.fillBarsKey();
+    if (report.nodes.length === 0) this.said.textContent = "No node joined.";
     listen({
       view,
       plane: this.plane,
@@ -148,7 +149,7 @@ export class Timeline {
     this.bands.marksBand(pen, this.plane);
     this.canvas.dataset.level = this.painter.level;
     // Hidden in place: what is below must not jump while somebody zooms.
-    this.barsKey.style.visibility = this.painter.level === "tasks" ? "visible" : "hidden";
+    this.barsKey.style.visibility = this.painter.level === "tasks" && this.rows.nodes.length > 0 ? "visible" : "hidden";
   }
 
   /** Changes the height of rows so that the row under the pointer, or the picked one, stays where it is. */
