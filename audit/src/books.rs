@@ -172,6 +172,10 @@ impl Books {
 fn tells_of_work(record: &Record) -> bool {
     !matches!(
         record,
-        Record::Epoch { .. } | Record::Node { .. } | Record::Mark { .. } | Record::Pardoned { .. }
+        Record::Epoch { .. }
+            | Record::Node { .. }
+            | Record::Joined { .. }
+            | Record::Mark { .. }
+            | Record::Pardoned { .. }
     )
 }

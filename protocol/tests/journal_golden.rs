@@ -92,6 +92,7 @@ fn records() -> Vec<Record> {
         Record::Node { node, name: "west".into(), boot },
         Record::Mark { node, mark: NodeMark::Drained },
         Record::Conflict { job, lo: 100, hi: 200, node },
+        Record::Joined { node, slots: 4, at_us: 1_700_000_000_000_000 },
     ]
 }
 

@@ -32,6 +32,7 @@ impl Record {
             Record::Rates { .. } => 65,
             Record::Totals { .. } => 66,
             Record::Given { .. } => 67,
+            Record::Joined { .. } => 68,
         }
     }
 
@@ -58,7 +59,8 @@ impl Record {
             | Record::Node { .. }
             | Record::Mark { .. }
             | Record::Rating { .. }
-            | Record::Given { .. } => None,
+            | Record::Given { .. }
+            | Record::Joined { .. } => None,
         }
     }
 
@@ -148,6 +150,9 @@ impl Record {
                 encode_totals(totals, out);
             }
             Record::Given { job, node } => numbers(out, &[job.0, u64::from(node.0)]),
+            Record::Joined { node, slots, at_us } => {
+                numbers(out, &[u64::from(node.0), u64::from(*slots), *at_us]);
+            }
             _ => {}
         }
     }
@@ -292,6 +297,7 @@ fn decode(kind: u8, body: &mut Body<'_>) -> Result<Record, Malformed> {
         }
         66 => Record::Totals { job: job(body)?, totals: totals(body)? },
         67 => Record::Given { job: job(body)?, node: node(body)? },
+        68 => Record::Joined { node: node(body)?, slots: body.small()?, at_us: body.small()? },
         _ => return Err(Malformed),
     })
 }

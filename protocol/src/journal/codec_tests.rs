@@ -82,6 +82,7 @@ fn one_of_each() -> Vec<Record> {
         Record::Rates { job, mean: 0.25, nodes: vec![(node, 1e9, 3)] },
         Record::Totals { job, totals: totals() },
         Record::Given { job, node },
+        Record::Joined { node, slots: u16::MAX, at_us: 1 << 60 },
     ]
 }
 
@@ -95,7 +96,7 @@ fn every_kind_comes_back() {
         kinds.push(record.kind());
     }
     kinds.dedup();
-    assert_eq!(kinds, (1..=17).chain(64..=67).collect::<Vec<_>>());
+    assert_eq!(kinds, (1..=17).chain(64..=68).collect::<Vec<_>>());
 }
 
 #[test]

@@ -177,6 +177,15 @@ pub enum Record {
         /// Nodes; `u32::MAX` for none.
         node: NodeId,
     },
+    /// Kind 68, in checkpoints, and behind each record of a join. What is shown of a node until it is heard again.
+    Joined {
+        /// The node.
+        node: NodeId,
+        /// Its slots.
+        slots: u16,
+        /// When it joined, on the farm's clock.
+        at_us: u64,
+    },
 }
 
 /// The end of a job as its scheduler sees it.

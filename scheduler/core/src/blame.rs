@@ -45,7 +45,12 @@ impl Outcomes {
 impl Job {
     /// A unit ran on `node`. Where it failed elsewhere before and passed now, that was the other node's fault.
     pub(crate) fn tally(&mut self, node: NodeId, unit: u128, failed: bool) {
-        self.outcomes.entry(node).or_default().add(failed);
+        let outcomes = self.outcomes.entry(node).or_default();
+        outcomes.add(failed);
+        match outcomes.failed >= SICK_FAILURES {
+            true => self.suspects.insert(node),
+            false => self.suspects.remove(&node),
+        };
         if !failed && let Some(runs) = self.failures.get(&unit) {
             let elsewhere: BTreeSet<NodeId> = runs.iter().map(|run| run.1).filter(|id| *id != node).collect();
             for other in elsewhere {
@@ -56,6 +61,9 @@ impl Job {
 
     /// The nodes that fail what others pass.
     fn sick(&self) -> Vec<NodeId> {
+        if self.suspects.is_empty() {
+            return Vec::new();
+        }
         let all = self.outcomes.values().fold(Outcomes::default(), |sum, o| Outcomes {
             passed: sum.passed + o.passed,
             failed: sum.failed + o.failed,
@@ -67,7 +75,7 @@ impl Job {
             let others_pass = passed >= SICK_FAILURES && passed >= 4 * failed;
             mostly && (others_pass || o.refuted >= SICK_FAILURES)
         };
-        self.outcomes.iter().filter(|(_, o)| is_sick(o)).map(|(&id, _)| id).collect()
+        self.suspects.iter().copied().filter(|id| self.outcomes.get(id).is_some_and(is_sick)).collect()
     }
 
     /// So much failed that it should wait for a person; the sentence says how much.
@@ -112,6 +120,7 @@ impl Farm {
         let before = Attempt(self.next_attempt);
         let (Some(job), Some(node)) = (self.jobs.get_mut(&job_id), self.nodes.get_mut(&id)) else { return };
         let outcomes = job.outcomes.remove(&id).unwrap_or_default();
+        job.suspects.remove(&id);
         node.why = format!(
             "failed {} of {} units of job {} that others pass",
             outcomes.failed,

@@ -165,6 +165,9 @@ impl Farm {
                 node.drained = true;
             }
             NodeCommand::Resume => {
+                if node.drained || node.distrusted.is_some() || node.probe.is_some() {
+                    deeds.event(Event::NodeResumed { node: name.into() });
+                }
                 (node.drained, node.distrusted) = (false, None);
                 node.rise();
             }

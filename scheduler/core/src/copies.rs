@@ -38,8 +38,7 @@ impl Farm {
         };
         let Some(job) = self.jq.iter().filter_map(|id| self.jobs.get(id)).find(wants) else { return };
         let job_id = job.facts.job;
-        let tasks = self.dq.of_job(job_id);
-        if tasks.len() > COPY_TASKS_MAX {
+        if self.dq.count_of_job(job_id) > COPY_TASKS_MAX {
             return;
         }
         let mut copied = Vec::new();
@@ -48,7 +47,7 @@ impl Farm {
             copied.push((copy.lo, copy.hi));
         }
         let mut oldest: Option<(u64, u128, u128)> = None;
-        for task_id in tasks {
+        for task_id in self.dq.of_job(job_id) {
             let task = self.dq.at(task_id);
             let has_copy = copied.iter().any(|&(lo, hi)| lo < task.hi && task.lo < hi);
             if has_copy || task.node == id || task.node == NOBODY {

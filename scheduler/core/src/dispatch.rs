@@ -11,6 +11,8 @@ use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::job::{Deaths, Job, JobState};
 use crate::limits::LAMBDA;
+use crate::node::Node;
+use crate::refill::Ideal;
 use crate::task::{NodeId, State, Task};
 
 /// Room below this share of the window is left to grow, so that tasks travel together.
@@ -56,11 +58,9 @@ impl Farm {
                 continue;
             }
             let ideal = self.ideal(job, id);
-            let slots = usize::from(node.slots);
-            let most = if reach == Reach::Slots { slots } else { NODE_TASKS_MAX as usize };
-            let window = node.window(now_us, ideal.us, self.ahead(job, &ideal)).tasks.min(most);
-            let room = window.saturating_sub(node.tasks.len());
-            if room == 0 || (room < window / ROOM_SHARE && node.tasks.len() > slots) {
+            let most = if reach == Reach::Slots { usize::from(node.slots) } else { NODE_TASKS_MAX as usize };
+            let room = self.room(job, node, &ideal, most, now_us);
+            if room == 0 {
                 return;
             }
             self.assign((job_id, id), room, ideal.units, now_us, deeds);
@@ -69,6 +69,15 @@ impl Farm {
                 return;
             }
         }
+    }
+
+    /// Tasks of `job`, the next of them `ideal`, that `node` has room for where it may have `most` of all jobs; 0 too
+    /// where there is so little room that it is left to grow.
+    pub(crate) fn room(&self, job: &Job, node: &Node, ideal: &Ideal, most: usize, now_us: u64) -> usize {
+        let window = node.window(now_us, ideal.us, self.ahead(job, ideal)).tasks.min(most);
+        let room = window.saturating_sub(node.tasks.len());
+        let little = room < window / ROOM_SHARE && node.tasks.len() > usize::from(node.slots);
+        if little { 0 } else { room }
     }
 
     /// Up to `room` tasks of `job_id`, of `ideal` units each, go from gq, refilled if need be, to node `id`.

@@ -120,6 +120,8 @@ pub struct Farm {
     pub(crate) durable: u64,
     /// Nodes to look at in this turn.
     pub(crate) marked: Vec<NodeId>,
+    /// All nodes are among them: each task that comes back would else walk through all nodes again.
+    pub(crate) all_marked: bool,
     pub(crate) timers: BinaryHeap<Reverse<(u64, NodeId)>>,
     pub(crate) period_us: u64,
     pub(crate) credit_shift: u32,
@@ -157,6 +159,7 @@ impl Farm {
             unacknowledged: VecDeque::new(),
             durable: 0,
             marked: Vec::new(),
+            all_marked: false,
             timers: BinaryHeap::new(),
             period_us: now_us + PERIOD_US,
             credit_shift: 0,
@@ -187,6 +190,7 @@ impl Farm {
         for &id in &marked {
             self.flush(id, now_us, deeds);
         }
+        self.all_marked = false;
         if self.config.watch {
             self.watch(&marked, deeds);
         }
@@ -276,6 +280,9 @@ impl Farm {
 
     /// There is new work, or a new order: looks at every node.
     pub(crate) fn mark_all(&mut self) {
+        if std::mem::replace(&mut self.all_marked, true) {
+            return;
+        }
         for (&id, node) in &mut self.nodes {
             if !node.marked && node.boot.is_some() {
                 node.marked = true;

@@ -95,6 +95,8 @@ pub(crate) struct Job {
     pub(crate) deaths: BTreeMap<u128, Deaths>,
     /// How its units went on each node.
     pub(crate) outcomes: BTreeMap<NodeId, Outcomes>,
+    /// Nodes of these with failures enough to be sick: mostly none, so that no result looks at all nodes.
+    pub(crate) suspects: BTreeSet<NodeId>,
     /// Units done and failed when a person let it go on after failures: what it bears counts from there.
     pub(crate) forgiven: (u128, u128),
     /// Intervals that were computed twice with different results, and whose result came second.
@@ -148,6 +150,7 @@ impl Job {
             reopened: BTreeMap::new(),
             deaths: BTreeMap::new(),
             outcomes: BTreeMap::new(),
+            suspects: BTreeSet::new(),
             forgiven: (0, 0),
             conflicts: Vec::new(),
             refused_by: BTreeMap::new(),
@@ -193,6 +196,7 @@ impl Job {
         self.note.clear();
         (self.failures, self.reopened, self.deaths) = Default::default();
         self.outcomes.clear();
+        self.suspects.clear();
         self.rates.clear();
     }
 

@@ -72,7 +72,8 @@ pub(crate) struct Node {
     pub(crate) distrusted: Option<&'static str>,
     /// Why it is quarantined, for a person.
     pub(crate) why: String,
-    /// It is known from before the scheduler's start and was not heard since.
+    /// It is known from before the scheduler's start and was not heard since. When it was heard before that is in
+    /// no record.
     pub(crate) restored: bool,
     /// The incarnation that said goodbye.
     pub(crate) left: Option<Boot>,
@@ -100,7 +101,8 @@ pub(crate) struct Node {
     pub(crate) load: Vec<u16>,
     /// How long no slot of it had run anything then.
     pub(crate) idle_us: u64,
-    pub(crate) feedback: Feedback,
+    /// Totals of speed-ups and slow-downs as heard last; none where they count from before our start.
+    pub(crate) feedback: Option<Feedback>,
     /// What speed-ups and slow-downs moved the window by, in tasks.
     pub(crate) steps: i64,
     /// Mean computing time of its tasks.
@@ -202,7 +204,7 @@ impl Node {
             facts: None,
             load: Vec::new(),
             idle_us: 0,
-            feedback: Feedback::default(),
+            feedback: Some(Feedback::default()),
             steps: 0,
             task_us: 0.0,
             rating: Rating::new(now_us),

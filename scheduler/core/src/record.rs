@@ -144,7 +144,9 @@ impl Farm {
                     job.conflicts.push((*lo, *hi, *node));
                 }
             }
-            Record::Node { .. } | Record::Mark { .. } | Record::Rating { .. } => self.apply_node(record)?,
+            Record::Node { .. } | Record::Joined { .. } | Record::Mark { .. } | Record::Rating { .. } => {
+                self.apply_node(record)?
+            }
             Record::Rates { .. } | Record::Totals { .. } | Record::Given { .. } => {
                 self.apply_known(record)?
             }
@@ -218,8 +220,10 @@ impl Farm {
     }
 
     fn apply_node(&mut self, record: &Record) -> Result<(), String> {
-        let (Record::Node { node: id, .. } | Record::Mark { node: id, .. } | Record::Rating { node: id, .. }) =
-            record
+        let (Record::Node { node: id, .. }
+        | Record::Joined { node: id, .. }
+        | Record::Mark { node: id, .. }
+        | Record::Rating { node: id, .. }) = record
         else {
             return Ok(());
         };
@@ -248,6 +252,7 @@ impl Farm {
                 NodeMark::Distrusted => node.distrust("its results differ from those of others"),
                 NodeMark::Forgotten => drop(self.nodes.remove(id)),
             },
+            Record::Joined { slots, at_us, .. } => (node.slots, node.joined_us) = (*slots, *at_us),
             Record::Rating { started_us, period, periods, .. } => {
                 node.rating = Rating::restore(*started_us, *period, periods);
             }

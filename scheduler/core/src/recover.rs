@@ -82,6 +82,7 @@ impl Farm {
             return self.mark(id);
         }
         node.greeted = true;
+        let slots = hello.slots.clamp(1, SLOTS_MAX);
         let (before, running) = (node.boot, std::mem::take(&mut node.running));
         if before != Some(hello.boot) {
             if let Some(boot) = before {
@@ -100,28 +101,28 @@ impl Farm {
             (node.lost, node.suspect) = (false, false);
             node.taken.clear();
             node.joined_us = now_us;
-            node.feedback = Feedback::default();
+            node.feedback = Some(Feedback::default());
             node.steps = 0;
             node.task_us = 0.0;
             node.rise();
             node.draining = false;
-            node.restored = false;
             node.rating = Rating::new(now_us);
             node.beat = (0, BTreeSet::new());
-            (node.load, node.idle_us) = (Vec::new(), 0);
             // Another incarnation may have what that one lacked.
             self.jobs.values_mut().for_each(|job| drop(job.refused_by.remove(&id)));
-            let event = Event::NodeJoined { node: node.name.clone(), boot: hello.boot, slots: hello.slots };
+            let event = Event::NodeJoined { node: node.name.clone(), boot: hello.boot, slots };
             self.next_node = self.next_node.max(id.0 + 1);
             deeds.event(event);
             self.record(joined, deeds);
+            self.record(Record::Joined { node: id, slots, at_us: now_us }, deeds);
         }
         let Some(node) = self.nodes.get_mut(&id) else { return };
-        node.slots = hello.slots.clamp(1, SLOTS_MAX);
+        node.slots = slots;
         node.queue_tasks_max = hello.queue_tasks_max.clamp(1, NODE_TASKS_MAX);
         node.receive_datagrams_max = hello.receive_datagrams_max.max(1);
         node.rtt = RoundTrip::default();
         self.count_live();
+        self.mark(id);
         self.mark_all();
     }
 
@@ -141,6 +142,7 @@ impl Farm {
     fn heard(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         node.heard_us = now_us;
+        node.restored = false;
         if node.boot.is_some() && (node.suspect || node.lost) {
             deeds.event(Event::NodeBack { node: node.name.clone() });
             let (was_lost, boot) = (node.lost, node.boot);
@@ -180,17 +182,17 @@ impl Farm {
 
     fn on_feedback(&mut self, id: NodeId, feedback: Feedback) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
-        let ups = feedback.speed_ups.wrapping_sub(node.feedback.speed_ups);
-        let downs = feedback.slow_downs.wrapping_sub(node.feedback.slow_downs);
+        let Some(before) = node.feedback else {
+            node.feedback = Some(feedback);
+            return;
+        };
+        let ups = feedback.speed_ups.wrapping_sub(before.speed_ups);
+        let downs = feedback.slow_downs.wrapping_sub(before.slow_downs);
         // Totals only grow; a smaller one is an old datagram.
         if ups >= 1 << 31 || downs >= 1 << 31 {
             return;
         }
-        node.feedback = feedback;
-        if std::mem::take(&mut node.restored) {
-            // Its totals count from before our start.
-            return;
-        }
+        node.feedback = Some(feedback);
         let step = i64::from(self.config.speed_step_per_slot) * i64::from(node.slots);
         node.step(step * (i64::from(ups.min(64)) - i64::from(downs.min(64))));
         node.totals.speed_ups += u64::from(ups);
@@ -349,6 +351,8 @@ impl Farm {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         node.queue.clear();
         node.offered.clear();
+        // What it said of itself is over as well.
+        (node.queued_tasks, node.load, node.idle_us) = (0, Vec::new(), 0);
         for task_id in node.tasks.clone() {
             let task = self.dq.at(task_id);
             let (job, lo, hi, copy) = (task.job, task.lo, task.hi, task.copy);
@@ -387,7 +391,10 @@ impl Farm {
         node.timer_us = u64::MAX;
         let silent_us = now_us.saturating_sub(node.heard_us);
         if !node.lost && silent_us >= self.config.lost_us() {
-            let (name, tasks, boot) = (node.name.clone(), node.tasks.len(), node.boot);
+            // A copy does not go back: the first dispatch goes on.
+            let goes_back = |task: &&TaskId| self.dq.peek(**task).is_some_and(|task| !task.copy);
+            let tasks = node.tasks.iter().filter(goes_back).count();
+            let (name, boot) = (node.name.clone(), node.boot);
             let running = std::mem::take(&mut node.running);
             (node.lost, node.suspect) = (true, false);
             self.take_all_back(id);

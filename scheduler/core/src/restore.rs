@@ -61,8 +61,13 @@ impl Restoring {
         let ids: Vec<NodeId> = farm.nodes.keys().copied().collect();
         for id in ids {
             let Some(node) = farm.nodes.get_mut(&id) else { continue };
-            (node.heard_us, node.joined_us) = (now_us, now_us);
+            node.heard_us = now_us;
+            if node.slots == 0 {
+                // Records from before kind 68 say nothing of its joining.
+                node.joined_us = now_us;
+            }
             node.restored = true;
+            node.feedback = None;
             if !node.lost {
                 node.suspect = true;
                 farm.unsettled.insert(id);
@@ -172,6 +177,7 @@ impl Farm {
             // A session alone leaves no trace.
             let Some(boot) = known.boot.or(known.left) else { continue };
             records.push(Record::Node { node, name: known.name.to_string(), boot });
+            records.push(Record::Joined { node, slots: known.slots, at_us: known.joined_us });
             let mut mark = |mark| records.push(Record::Mark { node, mark });
             match (known.lost, known.boot) {
                 (_, None) => mark(NodeMark::Left),

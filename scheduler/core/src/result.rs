@@ -163,6 +163,7 @@ impl Farm {
         }
         let owners = self.leave_queues(job_id, &pieces, id, entry.duration_us);
         if counted > 0 {
+            // What failed and is tried again is taken off below.
             self.measured(id, entry, &found, counted, now_us);
         }
         match found {
@@ -231,6 +232,9 @@ impl Farm {
             return;
         }
         let (owner, spent_us) = (task.node, task.spent_us);
+        if let Some(node) = self.nodes.get_mut(&by) {
+            node.totals.tasks_done += 1;
+        }
         let (job_id, units) = (task.job, u64::try_from(task.hi - task.lo).unwrap_or(u64::MAX));
         self.take_from_node(task_id);
         // Its results may have come unit by unit: it is the task that was not too large.
@@ -242,7 +246,6 @@ impl Farm {
         if owner == by
             && let Some(node) = self.nodes.get_mut(&owner)
         {
-            node.totals.tasks_done += 1;
             let weight = if node.task_us == 0.0 { 1.0 } else { 0.125 };
             node.task_us += (spent_us.max(1) as f64 - node.task_us) * weight;
         } else {
@@ -303,6 +306,9 @@ impl Farm {
                 Some(reason) => {
                     let failed = FailedUnit { reason, code: Some(outcome.code), node: Some(node) };
                     if self.try_again(job_id, unit, (attempt, node), failed, deeds) {
+                        if let Some(node) = self.nodes.get_mut(&node) {
+                            node.totals.units_done -= 1;
+                        }
                         continue;
                     }
                 }

@@ -189,6 +189,11 @@ impl Dispatched {
         self.copies.iter().copied().filter(of_job).collect()
     }
 
+    /// How many tasks of `job` there are, without copies.
+    pub(crate) fn count_of_job(&self, job: JobId) -> usize {
+        self.jobs.get(&job).map_or(0, BTreeMap::len)
+    }
+
     /// The tasks of `job`, without copies.
     pub(crate) fn of_job(&self, job: JobId) -> Vec<TaskId> {
         self.jobs.get(&job).map_or_else(Vec::new, |by_lo| by_lo.values().copied().collect())

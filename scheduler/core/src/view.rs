@@ -190,7 +190,7 @@ impl Farm {
             power: node.rating.power(now_us),
             tasks: node.tasks.len(),
             queued_tasks: node.queued_tasks,
-            load: if node.lost { Vec::new() } else { node.load.clone() },
+            load: node.load.clone(),
             idle_us: node.idle_us,
             silent_us: now_us.saturating_sub(node.heard_us),
             joined_us: now_us.saturating_sub(node.joined_us),

@@ -350,6 +350,7 @@ fn a_result_that_differs_from_what_was_counted_is_a_conflict_and_its_node_is_not
             0: b has 2 tasks
             20: to b: ack results [(1, 2)]
             100: b has 0 tasks
+            100: node b resumed
             100: to b: offer job 1: 6=20+10 7=30+10
             100: a up, b up
         "#]],

@@ -159,7 +159,7 @@ fn where_the_copys_node_is_lost_the_first_goes_on() {
         "live 18500 a 0+10\n nodes\n show 1\n done a 0+10\n show 1",
         expect![[r#"
             7100: node b suspect: no heartbeat
-            17100: node b lost: 1 task back to gq
+            17100: node b lost: 0 tasks back to gq
             18500: a up, b lost
             18500: job 1 is running: done 20, out 10, waiting 0, resent tasks 1, copies 1
             18500: job 1 finished

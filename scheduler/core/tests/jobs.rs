@@ -136,6 +136,7 @@ fn a_drained_node_finishes_what_it_has_and_gets_nothing_new() {
             0: Forget: Conflict("node a is draining: only a lost node can be forgotten")
             0: a has 0 tasks
             0: a draining
+            0: node a resumed
             0: to a: ack results [(1, 2)]; offer job 1: 3=20+10 4=30+10
             0: a up
             0: node a draining

@@ -280,6 +280,7 @@ fn a_drained_node_stays_drained_and_a_forgotten_one_forgotten() {
             100: job 1 running
             100: to c: offer job 1: 1099511627777=0+10 1099511627778=10+10
             100: a draining, c up
+            100: node a resumed
             100: node a is back
             100: to a: welcome epoch 3
             100: a up, c suspect
@@ -398,6 +399,7 @@ fn a_conflict_and_its_distrust_stay_until_a_person_trusts_the_node() {
             0: a up, b quarantined (its results differ from those of others)
             0: node b is back
             0: to b: welcome epoch 3
+            0: node b resumed
             0: node b is back
             0: to b: welcome epoch 4
             0: a suspect, b up

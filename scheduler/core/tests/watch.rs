@@ -95,6 +95,7 @@ fn an_idle_node_says_what_keeps_it() {
             0: node b draining
             0: node_state node=b state=draining
             0: node_idle node=b reason=state
+            0: node b resumed
             0: node_state node=b state=up
             0: node_idle node=b reason=nothing_left
         "#]],

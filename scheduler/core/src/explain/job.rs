@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use starfarm_protocol::admin::{Explanation, SizeInfo};
 use starfarm_protocol::ids::JobId;
+use starfarm_protocol::limits::NODE_TASKS_MAX;
 
 use super::{Findings, NAMED, SIZES, counted, time};
 use crate::coverage::Class;
@@ -12,7 +13,7 @@ use crate::farm::Farm;
 use crate::job::{Job, JobState, Sizing};
 use crate::limits::POISON_DEATHS;
 use crate::node::{Node, NodeState};
-use crate::task::{NOBODY, NodeId, State, Task};
+use crate::task::{NOBODY, NodeId, State, Task, TaskId};
 
 impl Farm {
     /// Why job `id` waits or runs as it does; none where there is no such job.
@@ -42,37 +43,46 @@ impl Farm {
             };
             found.decides("paused", "is paused", text);
         }
+        let pending = job.pending();
         if tasks.iter().any(|task| task.node == NOBODY) {
             let text = format!(
                 "The scheduler started again: some units may be at nodes that have not said so yet. What none of them \
                  has goes back to gq in {}, or once all nodes of before have spoken.",
                 time(self.release_us.saturating_sub(now_us))
             );
-            found.decides("restart", "waits for the nodes of before the scheduler's start", text);
+            match pending {
+                0 => found.decides("restart", "waits for the nodes of before the scheduler's start", text),
+                _ => found.adds("restart", text),
+            }
         }
-        let pending = job.pending();
         if pending > 0 {
-            self.who_takes_it(job, found);
+            self.who_takes_it(job, now_us, found);
         }
         if job.waits_for_lease() {
             let text = format!(
                 "It may be given out up to unit {}; the record that allows more, up to unit {}, is on its way to the disk.",
                 job.lease.durable, job.lease.mark
             );
-            found.decides("lease", "waits for the scheduler's disk", text);
+            match tasks {
+                [] => found.decides("lease", "waits for the scheduler's disk", text),
+                // Nodes have work meanwhile: that is what leases are ahead for.
+                _ => found.adds("lease", text),
+            }
         }
         let out = job.coverage.count(Class::Out);
         if pending == 0 && out > 0 {
             let copies = match job.facts.speculative {
-                true => "Nodes that idle get copies of what is late.",
+                _ if !job.active() => "",
+                true => " Nodes that idle get copies of what is late.",
                 false => {
-                    "Nodes that idle get no copies of it: it was submitted without `--speculative true`."
+                    " Nodes that idle get no copies of it: it was submitted without `--speculative true`."
                 }
             };
-            let text = format!("All that is left, {}, is given out. {copies}", counted(out, "unit"));
+            let text = format!("All that is left, {}, is given out.{copies}", counted(out, "unit"));
             found.decides("all_out", "waits for what is at nodes", text);
         }
-        let at: BTreeSet<NodeId> = tasks.iter().map(|task| task.node).collect();
+        let at: BTreeSet<NodeId> =
+            tasks.iter().map(|task| task.node).filter(|node| *node != NOBODY).collect();
         let verdict = if at.is_empty() { "gets nodes in a moment" } else { "runs" };
         if found.verdict.is_none() {
             let text = format!(
@@ -85,7 +95,7 @@ impl Farm {
     }
 
     /// Units wait: who could take them, and what is in the way.
-    fn who_takes_it(&self, job: &Job, found: &mut Findings) {
+    fn who_takes_it(&self, job: &Job, now_us: u64, found: &mut Findings) {
         let id = job.facts.job;
         let able: Vec<NodeId> =
             self.taking().map(|(node, _)| node).filter(|node| !job.refused_by.contains_key(node)).collect();
@@ -125,6 +135,26 @@ impl Farm {
             );
             found.decides("behind", &format!("waits behind job {}", before.0), text);
         }
+        let free = able.iter().zip(&first).filter(|(_, before)| before.is_none()).map(|(&node, _)| node);
+        self.no_room(job, free, now_us, found);
+    }
+
+    /// The nodes whose turn it is for this job have all that they may have, of others too.
+    fn no_room(&self, job: &Job, free: impl Iterator<Item = NodeId>, now_us: u64, found: &mut Findings) {
+        let free: Vec<(NodeId, &Node)> = free.filter_map(|id| Some((id, self.nodes.get(&id)?))).collect();
+        let room = |&(id, node): &(NodeId, &Node)| {
+            self.room(job, node, &self.ideal(job, id), NODE_TASKS_MAX as usize, now_us)
+        };
+        let of_others = |task: &TaskId| self.dq.peek(*task).is_some_and(|task| task.job != job.facts.job);
+        let others = free.iter().flat_map(|(_, node)| &node.tasks).filter(|task| of_others(task)).count();
+        if others > 0 && job.coverage.count(Class::Out) == 0 && free.iter().all(|node| room(node) == 0) {
+            let text = format!(
+                "Nodes that could be given some of it have as many tasks as they may, {others} of other jobs. It is \
+                 its turn as these end; `starfarm job switch {}` runs it at once.",
+                job.facts.job.0
+            );
+            found.decides("no_room", "waits for room at nodes", text);
+        }
     }
 
     /// The units of job `before`, and of the others ahead of place `place` in jq that nodes of `able` can take.
@@ -145,13 +175,21 @@ impl Farm {
         }
     }
 
-    /// Why no node can be given anything.
+    /// Why no node can be given anything, but for a probe.
     fn nobody(&self) -> String {
         let of = |state: NodeState| {
             let is_it =
                 |node: &&Node| node.state() == state && !(state == NodeState::Lost && node.boot.is_none());
-            (self.nodes.values().filter(is_it).count(), state.word())
+            // One that is up and cannot be given anything has a session in which it has not said hello.
+            let word = if state == NodeState::Up { "without a hello" } else { state.word() };
+            (self.nodes.values().filter(is_it).count(), word)
         };
+        let probed = self
+            .nodes
+            .values()
+            .any(|node| node.state() == NodeState::Quarantined && node.greeted && node.distrusted.is_none());
+        let probed =
+            if probed { " One that is quarantined gets a task now and then, as a probe." } else { "" };
         let states: Vec<String> = NodeState::ALL
             .iter()
             .map(|&state| of(state))
@@ -161,8 +199,8 @@ impl Farm {
         match states.is_empty() {
             true => "No worker has joined: start one with `starfarm worker --join FILE`.".into(),
             false => format!(
-                "No node takes tasks: {}. `starfarm node explain NAME` says why; `starfarm worker --join FILE` \
-                 starts another.",
+                "No node takes tasks: {}.{probed} `starfarm node explain NAME` says why; `starfarm worker --join \
+                 FILE` starts another.",
                 states.join(", ")
             ),
         }

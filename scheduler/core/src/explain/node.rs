@@ -36,8 +36,6 @@ impl Farm {
                 idle(reason, &mut found);
                 jobs.iter().take(SIZES).for_each(|job| nothing_of(id, job, &mut found));
             }
-        } else if found.verdict.is_none() {
-            found.decides("starts", "starts", "Its worker has come up a moment ago.".into());
         }
         node_facts(node, now_us, &mut found);
         let sizes = match node.live() {
@@ -91,7 +89,8 @@ impl Farm {
             );
             found.decides("suspect", "is suspect", text);
         } else if !node.greeted {
-            let text = "It has opened a new session; it gets tasks once its worker has said hello in it.";
+            let text = "It has opened a new session; it gets tasks once its worker has said hello in it, in this \
+                        version of the protocol.";
             found.decides("no_hello", "comes back", text.into());
         }
     }
@@ -170,13 +169,11 @@ impl Farm {
     }
 }
 
-/// Since when a node was not heard that this scheduler knows only from its records: these have no times, so
-/// what its clocks count begins with the start.
+/// Since when a node was not heard that this scheduler knows only from its records. These do not say when it was
+/// heard last, so that its silence is counted from the start.
 fn unheard(node: &Node, now_us: u64) -> Option<String> {
-    let started_us = node.joined_us;
-    (node.restored && !node.greeted).then(|| {
-        format!("since before this scheduler started, {} ago", time(now_us.saturating_sub(started_us)))
-    })
+    let started = time(now_us.saturating_sub(node.heard_us));
+    node.restored.then(|| format!("since before this scheduler started, {started} ago"))
 }
 
 /// It is up and gets nothing, or little.
@@ -272,11 +269,9 @@ fn node_facts(node: &Node, now_us: u64, found: &mut Findings) {
     found.fact("tasks_in_its_queue", node.queued_tasks);
     match unheard(node, now_us) {
         Some(unheard) => found.fact("heard", format!("not {unheard}")),
-        None => {
-            found.fact("heard", format!("{} ago", time(now_us.saturating_sub(node.heard_us))));
-            if node.boot.is_some() {
-                found.fact("joined", format!("{} ago", time(now_us.saturating_sub(node.joined_us))));
-            }
-        }
+        None => found.fact("heard", format!("{} ago", time(now_us.saturating_sub(node.heard_us)))),
+    }
+    if node.boot.is_some() {
+        found.fact("joined", format!("{} ago", time(now_us.saturating_sub(node.joined_us))));
     }
 }
