@@ -11,6 +11,7 @@ import { marksSection } from "./marks";
 import { nodesSection } from "./nodes";
 import { SeriesCharts } from "./series";
 import { Timeline } from "./timeline/timeline";
+import { summarise } from "./verdict";
 import { View } from "./view";
 import { summary, wordsSection } from "./words";
 
@@ -73,6 +74,7 @@ function mount(place: HTMLElement, report: Report): void {
   place.replaceChildren(bar(view, finder), head(report, colours, view, jobs.open), timelineSection(report, timeline, view));
   timeline.layout();
   performance.mark("starfarm-drawn");
+  document.title = `${summarise(report).text} · starfarm`;
   const charts = new SeriesCharts(report, view, colours);
   const later = () => inTurn([
     () => place.append(charts.element),

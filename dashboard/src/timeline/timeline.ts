@@ -113,7 +113,9 @@ export class Timeline {
     if (changes.has("window") || (changes.has("tasks") && this.pointer)) this.hover(this.pointer);
     this.cursorLine();
     this.ruler.draw();
-    if (changes.has("picked")) this.say();
+    // Keys move the window, and with it the moment that is told.
+    const isMoved = changes.has("window") && !this.pointer && !this.ruler.on && this.view.picked >= 0;
+    if (changes.has("picked") || isMoved) this.say();
   }
 
   private soon(): void {
