@@ -10,8 +10,8 @@ use crate::cli::Audit;
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::human::printable;
-use crate::output::Document;
 use crate::output::table::{Cell, facts};
+use crate::output::{Document, Style};
 
 /// Audits, and prints what came out.
 ///
@@ -46,9 +46,9 @@ struct Audited {
 impl Document for Audited {
     const NAME: &'static str = "audit";
 
-    fn table(&self, color: bool) -> String {
+    fn table(&self, style: Style) -> String {
         let report = &self.report;
-        let mut text: String = report.jobs.iter().map(|job| job_text(job, color)).collect();
+        let mut text: String = report.jobs.iter().map(|job| job_text(job, style)).collect();
         for violation in &report.violations {
             text.push_str(&format!("VIOLATION: {}\n", violation_text(violation)));
         }
@@ -83,14 +83,14 @@ fn violation_text(violation: &Violation) -> String {
     format!("{place}: {}", printable(&violation.what))
 }
 
-fn job_text(job: &JobReport, color: bool) -> String {
+fn job_text(job: &JobReport, style: Style) -> String {
     let mut text = format!("job {} {}: {}\n", job.id.0, printable(&job.name), job.verdict.words());
     let pairs = match (&job.certificate, &job.certificate_hash) {
         (Some(certificate), Some(hash)) => certified(certificate, &hash.to_string()),
         _ => counts(job),
     };
     let pairs: Vec<_> = pairs.iter().map(|(name, value)| (*name, Cell::new(value))).collect();
-    text.extend(facts(&pairs, color).lines().map(|line| format!("  {line}\n")));
+    text.extend(facts(&pairs, style).lines().map(|line| format!("  {line}\n")));
     text
 }
 

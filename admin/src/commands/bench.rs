@@ -15,8 +15,8 @@ use crate::failure::{Exit, Failure};
 use crate::human;
 use crate::interrupt::Signals;
 use crate::jobfile::{JobFile, Sizing};
-use crate::output::Document;
 use crate::output::table::{Cell, facts};
+use crate::output::{Document, Style};
 use crate::progress::Progress;
 use processes::Farm;
 
@@ -119,7 +119,7 @@ fn report(
 impl Document for Report {
     const NAME: &'static str = "bench-dispatch";
 
-    fn table(&self, color: bool) -> String {
+    fn table(&self, style: Style) -> String {
         facts(
             &[
                 ("tasks", Cell::new(human::count(self.tasks as f64))),
@@ -129,7 +129,7 @@ impl Document for Report {
                 ("scheduler CPU per task", Cell::new(format!("{:.3} us", self.scheduler_cpu_us_per_task))),
                 ("log events dropped", Cell::new(self.log_events_dropped.to_string())),
             ],
-            color,
+            style,
         )
     }
 

@@ -5,8 +5,8 @@ use starfarm_protocol::admin::{Explanation, Request, Response, SizeInfo, Subject
 use super::Context;
 use crate::failure::{Exit, Failure};
 use crate::human;
-use crate::output::Document;
-use crate::output::table::{Cell, Table, facts, left, right};
+use crate::output::table::{Cell, Table, facts, left, name, paragraph, right};
+use crate::output::{Document, Style};
 
 /// Asks and prints.
 ///
@@ -26,19 +26,19 @@ pub(crate) fn run(context: &mut Context, subject: Subject) -> Result<Exit, Failu
 impl Document for Explanation {
     const NAME: &'static str = "explanation";
 
-    fn table(&self, color: bool) -> String {
-        let mut text = format!("{}\n", human::printable(&self.verdict));
+    fn table(&self, style: Style) -> String {
+        let mut text = paragraph("", &human::printable(&self.verdict), style);
         for reason in &self.reasons {
-            text.push_str(&format!("- {}\n", human::printable(&reason.text)));
+            text.push_str(&paragraph("- ", &human::printable(&reason.text), style));
         }
         if !self.sizes.is_empty() {
             text.push_str("\nsize of the next task, in units:\n");
-            text.push_str(&sizes(&self.sizes).render(color));
+            text.push_str(&sizes(&self.sizes).render(style));
         }
         let pairs: Vec<(&str, Cell)> =
             self.facts.iter().map(|fact| (fact.name.as_str(), Cell::new(&fact.value))).collect();
         text.push('\n');
-        text.push_str(&facts(&pairs, color));
+        text.push_str(&facts(&pairs, style));
         text
     }
 
@@ -50,7 +50,7 @@ impl Document for Explanation {
 fn sizes(sizes: &[SizeInfo]) -> Table {
     let mut table = Table::new(&[
         right("job"),
-        left("node"),
+        name("node"),
         right("size"),
         left("decided by"),
         right("units/s"),

@@ -7,15 +7,15 @@ use super::{Context, explain, wait};
 use crate::cli::Job;
 use crate::failure::{Exit, Failure};
 use crate::human;
-use crate::output::table::{Cell, Column, facts, left, right};
-use crate::output::{Document, Format, Record};
+use crate::output::table::{Cell, Column, facts, left, name, right};
+use crate::output::{Document, Format, Record, Style};
 
 impl Record for JobInfo {
     const ONE: &'static str = "job";
     const MANY: &'static str = "jobs";
     const COLUMNS: &'static [Column] = &[
         right("id"),
-        left("name"),
+        name("name"),
         left("state"),
         right("done"),
         right("units"),
@@ -151,7 +151,7 @@ struct Whole<'a>(&'a JobInfo);
 impl Document for Whole<'_> {
     const NAME: &'static str = <JobInfo as Record>::ONE;
 
-    fn table(&self, color: bool) -> String {
+    fn table(&self, style: Style) -> String {
         let job = self.0;
         let share_of = |part: &str| {
             Cell::new(format!("{}  ({})", human::units(part), human::share(part, &job.units_total)))
@@ -166,8 +166,8 @@ impl Document for Whole<'_> {
                 ("units", Cell::new(human::units(&job.units_total))),
                 ("  done", share_of(&job.units_done)),
                 ("  failed", share_of(&job.units_failed)),
-                ("  at nodes", share_of(&job.units_out)),
-                ("  waiting", share_of(&job.units_pending)),
+                ("  out, at nodes", share_of(&job.units_out)),
+                ("  pending", share_of(&job.units_pending)),
                 ("  abandoned", share_of(&job.units_abandoned)),
                 ("counted before", Cell::new(human::units(&job.units_duplicate))),
                 ("hits", Cell::new(human::count(job.hits as f64))),
@@ -180,7 +180,7 @@ impl Document for Whole<'_> {
                 ("  given out", Cell::new(human::count(job.tasks_dispatched as f64))),
                 ("  gone back", Cell::new(human::count(job.tasks_resent as f64))),
             ],
-            color,
+            style,
         );
         for refusal in &job.refused_by {
             let (node, why) = (human::printable(&refusal.node), human::printable(&refusal.why));
@@ -288,8 +288,8 @@ mod tests {
             units             3.09 G
               done            1.20 G  (38.8 %)
               failed          7  (0.0 %)
-              at nodes        89.2 M  (2.8 %)
-              waiting         1.80 G  (58.2 %)
+              out, at nodes   89.2 M  (2.8 %)
+              pending         1.80 G  (58.2 %)
               abandoned       0  (0.0 %)
             counted before    0
             hits              2

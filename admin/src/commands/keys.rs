@@ -13,7 +13,7 @@ use super::Context;
 use crate::cli::{Key, RoleName};
 use crate::failure::{Exit, Failure};
 use crate::output::table::{Cell, Column, left};
-use crate::output::{Document, Record, say};
+use crate::output::{Document, Record, Style, say};
 
 impl Record for KeyInfo {
     const ONE: &'static str = "key";
@@ -107,7 +107,7 @@ impl<'a> NewKey<'a> {
 impl Document for NewKey<'_> {
     const NAME: &'static str = "join-file";
 
-    fn table(&self, _: bool) -> String {
+    fn table(&self, _: Style) -> String {
         self.join_file.to_owned()
     }
 

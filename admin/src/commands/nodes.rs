@@ -8,8 +8,8 @@ use crate::cli::Node;
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::human;
-use crate::output::table::{Cell, Column, facts, left, right};
-use crate::output::{Document, Format, Record};
+use crate::output::table::{Cell, Column, facts, left, name, right};
+use crate::output::{Document, Format, Record, Style};
 
 /// Bytes.
 const GIB: f64 = (1_u64 << 30) as f64;
@@ -20,7 +20,7 @@ impl Record for NodeInfo {
     const ONE: &'static str = "node";
     const MANY: &'static str = "nodes";
     const COLUMNS: &'static [Column] = &[
-        left("name"),
+        name("name"),
         left("state"),
         right("slots"),
         right("load"),
@@ -142,7 +142,7 @@ struct Whole<'a>(&'a NodeInfo);
 impl Document for Whole<'_> {
     const NAME: &'static str = <NodeInfo as Record>::ONE;
 
-    fn table(&self, color: bool) -> String {
+    fn table(&self, style: Style) -> String {
         let node = self.0;
         let number = |count: u64| Cell::new(human::count(count as f64));
         let mut rows = vec![("name", Cell::new(&node.name)), ("state", Cell::state(&node.state))];
@@ -161,7 +161,7 @@ impl Document for Whole<'_> {
             ("joined", Cell::new(format!("{} ago", human::seconds(node.joined_seconds)))),
             ("last heard", Cell::new(format!("{} ago", human::seconds(node.silent_seconds)))),
         ]);
-        let mut text = facts(&rows, color);
+        let mut text = facts(&rows, style);
         if !node.why.is_empty() {
             text.push_str(&format!("why: {}\n", human::printable(&node.why)));
         }

@@ -9,7 +9,7 @@ use crate::failure::{Exit, Failure};
 use crate::human;
 use crate::interrupt::Signals;
 use crate::output::table::{Cell, Table, left, right};
-use crate::output::{Document, say};
+use crate::output::{Document, Style, say};
 
 /// One row of the law.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -91,7 +91,7 @@ fn paper() -> Vec<Row> {
 impl Document for Law {
     const NAME: &'static str = "plan";
 
-    fn table(&self, color: bool) -> String {
+    fn table(&self, style: Style) -> String {
         let mut table = Table::new(&[
             left("system"),
             right("K"),
@@ -108,7 +108,7 @@ impl Document for Law {
                 Cell::new(human::count(row.nodes_max)),
             ]);
         }
-        table.render(color)
+        table.render(style)
     }
 
     fn quiet(&self) -> String {

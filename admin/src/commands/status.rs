@@ -5,8 +5,8 @@ use starfarm_protocol::admin::StatusInfo;
 use super::Context;
 use crate::failure::{Exit, Failure};
 use crate::human;
-use crate::output::Document;
-use crate::output::table::{Cell, Table, facts, left, right};
+use crate::output::table::{Cell, Table, facts, left, name, right};
+use crate::output::{Document, Style};
 
 /// Prints the figures as they are now.
 ///
@@ -21,11 +21,11 @@ pub(crate) fn run(context: &mut Context) -> Result<Exit, Failure> {
 impl Document for StatusInfo {
     const NAME: &'static str = "status";
 
-    fn table(&self, color: bool) -> String {
-        let mut text = facts(&figures(self), color);
+    fn table(&self, style: Style) -> String {
+        let mut text = facts(&figures(self), style);
         if !self.nodes.is_empty() {
             text.push('\n');
-            text.push_str(&node_table(self).render(color));
+            text.push_str(&node_table(self).render(style));
         }
         for note in &self.notes {
             text.push_str(&format!("note: {}\n", human::printable(note)));
@@ -67,7 +67,7 @@ fn figures(status: &StatusInfo) -> Vec<(&'static str, Cell)> {
 
 fn node_table(status: &StatusInfo) -> Table {
     let mut table = Table::new(&[
-        left("node"),
+        name("node"),
         left("state"),
         right("power"),
         right("tasks"),

@@ -15,7 +15,7 @@ use crate::cli::{JobOptions, Submit};
 use crate::client::{Client, user};
 use crate::failure::{Exit, Failure};
 use crate::jobfile::{self, CommandOptions, JobFile, JobFileError, Sizing};
-use crate::output::{Document, Format, say};
+use crate::output::{Document, Format, Style, say};
 
 /// Submits, and waits if asked to.
 ///
@@ -190,7 +190,7 @@ struct Submitted {
 impl Document for Submitted {
     const NAME: &'static str = "submitted";
 
-    fn table(&self, _: bool) -> String {
+    fn table(&self, _: Style) -> String {
         format!("job {}\n", self.id.0)
     }
 

@@ -59,7 +59,7 @@ pub(crate) fn run(context: &Context, top: &Top) -> Result<Exit, Failure> {
     })?;
 
     let (start, interval) = (Instant::now(), Duration::from_secs_f64(top.interval));
-    let mut app = App::new(interval, top.read_only, context.printer.color(), size);
+    let mut app = App::new(interval, top.read_only, context.printer.style().color, size);
     while !app.has_quit() {
         signals.check()?;
         for ask in app.tick(start.elapsed()) {

@@ -54,6 +54,28 @@ impl When {
     }
 }
 
+/// How text for people is to style.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Style {
+    /// Whether there are colours.
+    pub(crate) color: bool,
+    /// Columns of the terminal that text is to fit on; none where it is no terminal, and all is printed whole.
+    pub(crate) columns: Option<usize>,
+}
+
+impl Style {
+    /// Without colours, and whole.
+    pub(crate) const PLAIN: Self = Self { color: false, columns: None };
+}
+
+/// Columns of the terminal that standard output is, if it is one and knows.
+pub(crate) fn terminal_columns() -> Option<usize> {
+    let stdout = io::stdout();
+    let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok()).flatten();
+    // One that does not know its size says 0.
+    size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
 /// One thing of a list: a job, a node, a key.
 pub(crate) trait Record: Serialize {
     /// Its name in `schema`, when it stands alone on a line.
@@ -76,7 +98,7 @@ pub(crate) trait Document: Serialize {
     const NAME: &'static str;
 
     /// As a person reads it, of any number of lines.
-    fn table(&self, color: bool) -> String;
+    fn table(&self, style: Style) -> String;
 
     /// What a script wants most; nothing for nothing.
     fn quiet(&self) -> String;
@@ -85,19 +107,20 @@ pub(crate) trait Document: Serialize {
 /// Prints in one format.
 pub(crate) struct Printer {
     format: Format,
-    color: bool,
+    style: Style,
     out: Box<dyn Write>,
 }
 
 impl Printer {
     /// Prints to standard output.
     pub(crate) fn to_stdout(format: Format, when: When) -> Self {
-        Self::new(format, when.is_now(), Box::new(BufWriter::new(io::stdout())))
+        let style = Style { color: when.is_now(), columns: terminal_columns() };
+        Self::new(format, style, Box::new(BufWriter::new(io::stdout())))
     }
 
     /// Prints to `out`.
-    pub(crate) fn new(format: Format, color: bool, out: Box<dyn Write>) -> Self {
-        Self { format, color, out }
+    pub(crate) fn new(format: Format, style: Style, out: Box<dyn Write>) -> Self {
+        Self { format, style, out }
     }
 
     /// The format.
@@ -105,9 +128,9 @@ impl Printer {
         self.format
     }
 
-    /// Whether there are colours.
-    pub(crate) fn color(&self) -> bool {
-        self.color
+    /// How text is to style.
+    pub(crate) fn style(&self) -> Style {
+        self.style
     }
 
     /// Prints a list.
@@ -116,7 +139,7 @@ impl Printer {
     /// Standard output takes no more; also all below.
     pub(crate) fn list<R: Record>(&mut self, records: &[R]) -> Result<(), Failure> {
         match self.format {
-            Format::Table => self.text(&table_of(records).render(self.color)),
+            Format::Table => self.text(&table_of(records).render(self.style)),
             Format::Json => self.text(&json::pretty(&json::Listing { name: R::MANY, records })),
             Format::Jsonl => records.iter().try_for_each(|record| self.line_of(R::ONE, record)),
             Format::Quiet => records.iter().try_for_each(|record| self.line(&record.quiet())),
@@ -126,7 +149,7 @@ impl Printer {
     /// Prints one object.
     pub(crate) fn document<D: Document>(&mut self, document: &D) -> Result<(), Failure> {
         match self.format {
-            Format::Table => self.text(&document.table(self.color)),
+            Format::Table => self.text(&document.table(self.style)),
             Format::Json => self.text(&json::pretty(&json::Tagged::new(D::NAME, document))),
             Format::Jsonl => self.line_of(D::NAME, document),
             Format::Quiet => match document.quiet() {
@@ -212,7 +235,7 @@ pub(crate) mod testing {
     /// What `print` prints in `format`, without colours.
     pub(crate) fn printed(format: Format, print: impl FnOnce(&mut Printer) -> Result<(), Failure>) -> String {
         let sink = Sink::default();
-        print(&mut Printer::new(format, false, Box::new(sink.clone()))).unwrap();
+        print(&mut Printer::new(format, Style::PLAIN, Box::new(sink.clone()))).unwrap();
         sink.text()
     }
 }

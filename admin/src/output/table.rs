@@ -2,13 +2,23 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::human::printable;
+use super::Style;
+use crate::human::{fitted, printable};
 
-/// On which side a column's text stands.
+/// Between two columns, and between a name and its value.
+const GAP: &str = "  ";
+/// Between two columns where there is little room.
+const GAP_MIN: &str = " ";
+/// A column of names keeps this width, or its own if it is less.
+const NAME_MIN: usize = 8;
+
+/// What stands in a column, and on which side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Align {
     /// Words.
     Left,
+    /// Names of jobs and nodes: words of which a narrow terminal shows less.
+    Name,
     /// Numbers.
     Right,
 }
@@ -19,6 +29,11 @@ pub(crate) type Column = (&'static str, Align);
 /// A column of words.
 pub(crate) const fn left(heading: &'static str) -> Column {
     (heading, Align::Left)
+}
+
+/// A column of names.
+pub(crate) const fn name(heading: &'static str) -> Column {
+    (heading, Align::Name)
 }
 
 /// A column of numbers.
@@ -34,7 +49,7 @@ pub(crate) enum Tone {
     Plain,
     /// As it should be.
     Good,
-    /// Worth a look.
+    /// Worth a style.
     Doubtful,
     /// Gone wrong.
     Bad,
@@ -105,24 +120,46 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The table as text, a line for each row.
-    pub(crate) fn render(&self, color: bool) -> String {
+    /// The table as text, a line for each row. On a terminal that is too narrow names give way to `…`; if that is not
+    /// enough, each row stands on lines of its own.
+    pub(crate) fn render(&self, style: Style) -> String {
         let headings: Vec<Cell> = self.columns.iter().map(|(heading, _)| Cell::new(heading)).collect();
         let lines: Vec<&Vec<Cell>> = std::iter::once(&headings).chain(&self.rows).collect();
-        let widths: Vec<usize> = (0..self.columns.len())
+        let mut widths: Vec<usize> = (0..self.columns.len())
             .map(|column| lines.iter().map(|cells| cells[column].text.width()).max().unwrap_or(0))
             .collect();
-        lines.iter().map(|cells| self.render_line(cells, &widths, color)).collect()
+        let mut gaps = [GAP, GAP_MIN].into_iter();
+        match gaps.find(|gap| style.columns.is_none_or(|room| self.fit(&mut widths, gap, room))) {
+            Some(gap) => {
+                lines.iter().map(|cells| self.render_line(cells, &widths, gap, style.color)).collect()
+            }
+            None => self.render_rows_alone(style),
+        }
     }
 
-    fn render_line(&self, cells: &[Cell], widths: &[usize], color: bool) -> String {
+    /// Narrows the widest columns of names until all columns fit; whether they do.
+    fn fit(&self, widths: &mut [usize], gap: &str, room: usize) -> bool {
+        let gaps = gap.len() * widths.len().saturating_sub(1);
+        loop {
+            if widths.iter().sum::<usize>() + gaps <= room {
+                return true;
+            }
+            let names = widths.iter_mut().zip(&self.columns).filter(|(_, (_, align))| *align == Align::Name);
+            match names.map(|(width, _)| width).max() {
+                Some(width) if *width > NAME_MIN => *width -= 1,
+                _ => return false,
+            }
+        }
+    }
+
+    fn render_line(&self, cells: &[Cell], widths: &[usize], gap: &str, color: bool) -> String {
         let mut line = String::new();
-        for ((cell, (_, align)), width) in cells.iter().zip(&self.columns).zip(widths) {
-            let gap = if line.is_empty() && cell == &cells[0] { "" } else { "  " };
+        for (at, ((cell, (_, align)), width)) in cells.iter().zip(&self.columns).zip(widths).enumerate() {
+            let cell = Cell { text: fitted(&cell.text, *width), tone: cell.tone };
             let blanks = " ".repeat(width - cell.text.width());
-            line.push_str(gap);
+            line.push_str(if at == 0 { "" } else { gap });
             match align {
-                Align::Left => line.push_str(&format!("{}{blanks}", cell.render(color))),
+                Align::Left | Align::Name => line.push_str(&format!("{}{blanks}", cell.render(color))),
                 Align::Right => line.push_str(&format!("{blanks}{}", cell.render(color))),
             }
         }
@@ -130,12 +167,43 @@ impl Table {
         line.push('\n');
         line
     }
+
+    fn render_rows_alone(&self, style: Style) -> String {
+        let names = self.columns.iter().map(|(heading, _)| *heading);
+        let row = |cells: &Vec<Cell>| facts(&names.clone().zip(cells.clone()).collect::<Vec<_>>(), style);
+        self.rows.iter().map(row).collect::<Vec<_>>().join("\n")
+    }
 }
 
-/// Names and values, one pair a line, for a single thing.
-pub(crate) fn facts(pairs: &[(&str, Cell)], color: bool) -> String {
+/// Names and values, one pair a line, for a single thing. On a terminal a long value goes on below its own begin.
+pub(crate) fn facts(pairs: &[(&str, Cell)], style: Style) -> String {
     let width = pairs.iter().map(|(name, _)| name.width()).max().unwrap_or(0);
-    pairs.iter().map(|(name, cell)| format!("{name:width$}  {}\n", cell.render(color))).collect()
+    let line = |(name, cell): &(&str, Cell)| {
+        let begin = format!("{name:width$}{GAP}");
+        match cell.tone {
+            Tone::Plain => paragraph(&begin, &cell.text, style),
+            // A state is a single word.
+            _ => format!("{begin}{}\n", cell.render(style.color)),
+        }
+    };
+    pairs.iter().map(line).collect()
+}
+
+/// Words behind `begin`; on a terminal in as many lines as they need, those after the first below the words. A word
+/// that is longer than a line is left to the terminal, so that it can be copied.
+pub(crate) fn paragraph(begin: &str, words: &str, style: Style) -> String {
+    let indent = " ".repeat(begin.width());
+    match style.columns {
+        Some(columns) if begin.width() + words.width() > columns && columns > 2 * begin.width() => {
+            let options = textwrap::Options::new(columns)
+                .initial_indent(begin)
+                .subsequent_indent(&indent)
+                .break_words(false)
+                .word_splitter(textwrap::WordSplitter::NoHyphenation);
+            textwrap::fill(words, options) + "\n"
+        }
+        _ => format!("{begin}{words}\n"),
+    }
 }
 
 #[cfg(test)]
@@ -143,6 +211,12 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
+
+    const COLORED: Style = Style { color: true, columns: None };
+
+    fn on(columns: usize) -> Style {
+        Style { columns: Some(columns), ..Style::PLAIN }
+    }
 
     fn table() -> Table {
         let mut table = Table::new(&[left("name"), right("units"), left("state")]);
@@ -158,25 +232,70 @@ mod tests {
             größe      12  running
             x\n    3.00 M  queued
         "#]]
-        .assert_eq(&table().render(false));
+        .assert_eq(&table().render(Style::PLAIN));
     }
 
     #[test]
     fn colours_change_no_width() {
-        let colored = table().render(true);
+        let colored = table().render(COLORED);
         assert!(colored.contains("\u{1b}[32mrunning\u{1b}[0m"));
-        assert_eq!(colored.replace("\u{1b}[32m", "").replace("\u{1b}[0m", ""), table().render(false));
+        assert_eq!(colored.replace("\u{1b}[32m", "").replace("\u{1b}[0m", ""), table().render(Style::PLAIN));
     }
 
     #[test]
     fn a_table_without_rows_has_headings() {
-        assert_eq!(Table::new(&[left("a"), right("b")]).render(true), "a  b\n");
+        assert_eq!(Table::new(&[left("a"), right("b")]).render(COLORED), "a  b\n");
+    }
+
+    #[test]
+    fn on_a_narrow_terminal_names_give_way_and_then_the_gaps() {
+        let mut table = Table::new(&[right("id"), name("name"), left("state")]);
+        table.push(vec![Cell::new("1"), Cell::new("a-name-of-some-length"), Cell::state("running")]);
+        table.push(vec![Cell::new("2"), Cell::new("東京東京東京"), Cell::state("queued")]);
+        let whole = table.render(Style::PLAIN);
+        assert_eq!(table.render(on(34)), whole);
+        expect![[r#"
+            id  name      state
+             1  a-name-…  running
+             2  東京東…   queued
+        "#]]
+        .assert_eq(&table.render(on(21)));
+        expect![[r#"
+            id name     state
+             1 a-name-… running
+             2 東京東…  queued
+        "#]]
+        .assert_eq(&table.render(on(19)));
+        expect![[r#"
+            id     1
+            name   a-name-of-some-length
+            state  running
+
+            id     2
+            name   東京東京東京
+            state  queued
+        "#]]
+        .assert_eq(&table.render(on(18)));
+    }
+
+    #[test]
+    fn on_a_terminal_words_go_on_below_their_begin_and_a_long_one_stays_whole() {
+        let pairs = [("why", Cell::new("it waits for all of them")), ("hash", Cell::new("07".repeat(12)))];
+        expect![[r#"
+            why   it waits
+                  for all of
+                  them
+            hash  070707070707070707070707
+        "#]]
+        .assert_eq(&facts(&pairs, on(17)));
+        assert_eq!(paragraph("- ", "one two", on(7)), "- one\n  two\n");
+        assert_eq!(paragraph("- ", "one two", Style::PLAIN), "- one two\n");
     }
 
     #[test]
     fn facts_are_aligned() {
         assert_eq!(
-            facts(&[("id", Cell::new("7")), ("state", Cell::state("lost"))], false),
+            facts(&[("id", Cell::new("7")), ("state", Cell::state("lost"))], Style::PLAIN),
             "id     7\nstate  lost\n"
         );
     }

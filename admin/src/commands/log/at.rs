@@ -6,8 +6,8 @@ use starfarm_logs::Utc;
 use starfarm_logs::replay::State;
 
 use crate::human;
-use crate::output::Document;
-use crate::output::table::{Cell, Table, facts, left, right};
+use crate::output::table::{Cell, Table, facts, left, name, right};
+use crate::output::{Document, Style};
 
 /// The farm at a moment.
 pub(super) struct At<'a>(pub(super) &'a State);
@@ -15,12 +15,12 @@ pub(super) struct At<'a>(pub(super) &'a State);
 impl Document for At<'_> {
     const NAME: &'static str = "log-state";
 
-    fn table(&self, look: Look) -> String {
+    fn table(&self, style: Style) -> String {
         let state = self.0;
-        let mut text = facts(&figures(state), look);
+        let mut text = facts(&figures(state), style);
         for table in [job_table(state), node_table(state), held_table(state)].into_iter().flatten() {
             text.push('\n');
-            text.push_str(&table.render(look));
+            text.push_str(&table.render(style));
         }
         text
     }
@@ -64,7 +64,7 @@ fn figures(state: &State) -> Vec<(&'static str, Cell)> {
 fn job_table(state: &State) -> Option<Table> {
     let mut table = Table::new(&[
         right("job"),
-        left("name"),
+        name("name"),
         left("state"),
         right("units"),
         right("done"),
@@ -94,7 +94,7 @@ fn job_table(state: &State) -> Option<Table> {
 
 fn node_table(state: &State) -> Option<Table> {
     let mut table = Table::new(&[
-        left("node"),
+        name("node"),
         left("state"),
         left("idle"),
         right("slots"),

@@ -2,10 +2,11 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
+use crate::output;
 
 /// Without a terminal.
 const WIDTH: usize = 80;
@@ -14,10 +15,7 @@ const WIDTHS: (usize, usize) = (60, 160);
 
 /// How many columns a picture may have.
 pub(super) fn terminal_width() -> usize {
-    let stdout = io::stdout();
-    let columns = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok()).flatten();
-    // A terminal that does not know its size says 0.
-    let columns = columns.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+    let columns = output::terminal_columns();
     columns.map_or(WIDTH, |columns| columns.clamp(WIDTHS.0, WIDTHS.1))
 }
 

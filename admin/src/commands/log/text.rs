@@ -11,8 +11,8 @@ use unicode_width::UnicodeWidthStr;
 
 use super::plot;
 use crate::human;
-use crate::output::Document;
-use crate::output::table::{Cell, Table, left, right};
+use crate::output::table::{Cell, Table, left, name, right};
+use crate::output::{Document, Style};
 
 /// Nodes, jobs and marks that are shown at most.
 const NODES_MAX: usize = 16;
@@ -58,13 +58,13 @@ pub(super) struct Replayed<'a> {
 impl Document for Replayed<'_> {
     const NAME: &'static str = "log-replay";
 
-    fn table(&self, look: Look) -> String {
+    fn table(&self, style: Style) -> String {
         let parts = [
             self.head(),
-            self.jobs(color),
-            self.nodes(color),
+            self.jobs(style),
+            self.nodes(style),
             self.lines(),
-            self.node_table(color),
+            self.node_table(style),
             self.durations(),
             self.marks(),
         ];
@@ -103,10 +103,10 @@ impl Replayed<'_> {
         text
     }
 
-    fn jobs(&self, look: Look) -> String {
+    fn jobs(&self, style: Style) -> String {
         let mut table = Table::new(&[
             right("job"),
-            left("name"),
+            name("name"),
             left("state"),
             right("units"),
             right("done"),
@@ -135,7 +135,7 @@ impl Replayed<'_> {
         match jobs {
             0 => String::new(),
             _ => {
-                table.render(look) + &more(jobs as u64 + self.report.jobs_left_out, JOBS_MAX as u64, "jobs")
+                table.render(style) + &more(jobs as u64 + self.report.jobs_left_out, JOBS_MAX as u64, "jobs")
             }
         }
     }
@@ -166,7 +166,7 @@ impl Replayed<'_> {
         (name, self.width - name - VALUE_COLUMNS - 3)
     }
 
-    fn nodes(&self, look: Look) -> String {
+    fn nodes(&self, style: Style) -> String {
         let shown = self.shown();
         if shown.is_empty() {
             return "no nodes\n".to_owned();
@@ -175,12 +175,12 @@ impl Replayed<'_> {
         let mut text = String::new();
         for node in &shown {
             let name = plot::fit(&human::printable(&node.name), name_columns);
-            let row = plot::row(self.report, node, columns, look);
+            let row = plot::row(self.report, node, columns, style.color);
             let used = format!("{:>3.0} % busy", node.utilisation() * 100.0);
             let _ = writeln!(text, "{name} ▕{row}▏{used}");
         }
         let _ = writeln!(text, "{} {}", " ".repeat(name_columns + 1), plot::axis(self.report, columns));
-        let _ = writeln!(text, "{}", plot::legend(color));
+        let _ = writeln!(text, "{}", plot::legend(style.color));
         match (self.report.nodes.len() - shown.len()) as u64 + self.report.nodes_left_out {
             0 => {}
             left => {
@@ -210,7 +210,7 @@ impl Replayed<'_> {
         text
     }
 
-    fn node_table(&self, look: Look) -> String {
+    fn node_table(&self, style: Style) -> String {
         let shown = self.shown();
         if shown.is_empty() {
             return String::new();
@@ -241,7 +241,7 @@ impl Replayed<'_> {
             ]);
             table.push(cells);
         }
-        table.render(look)
+        table.render(style)
     }
 
     fn durations(&self) -> String {

@@ -7,7 +7,7 @@ use starfarm_logs::{Report, Utc};
 
 use crate::commands::Context;
 use crate::failure::Failure;
-use crate::output::Document;
+use crate::output::{Document, Style};
 
 /// Checks a log, and prints what it holds.
 ///
@@ -40,7 +40,7 @@ impl Serialize for Valid {
 impl Document for Valid {
     const NAME: &'static str = "log-validation";
 
-    fn table(&self, _: Look) -> String {
+    fn table(&self, _: Style) -> String {
         self.0.to_string()
     }
 

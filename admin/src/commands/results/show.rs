@@ -9,7 +9,7 @@ use super::pages::Pages;
 use crate::failure::Failure;
 use crate::human;
 use crate::output::table::{Cell, Table, left, right};
-use crate::output::{Format, Printer, json};
+use crate::output::{Format, Printer, Style, json};
 
 /// Prints all pages.
 ///
@@ -99,7 +99,8 @@ fn hits(hits: &[HitInfo]) -> String {
         };
         table.push(vec![Cell::new(&hit.target), Cell::new(&hit.unit), Cell::new(value)]);
     }
-    table.render(false)
+    // What was found and what failed is wanted whole.
+    table.render(Style::PLAIN)
 }
 
 fn failed(units: &[FailedInfo]) -> String {
@@ -109,7 +110,8 @@ fn failed(units: &[FailedInfo]) -> String {
         let node = unit.node.as_deref().unwrap_or("-");
         table.push(vec![Cell::new(&unit.unit), Cell::new(&unit.reason), Cell::new(code), Cell::new(node)]);
     }
-    table.render(false)
+    // What was found and what failed is wanted whole.
+    table.render(Style::PLAIN)
 }
 
 /// A heading, then what the unit wrote, on lines of its own.

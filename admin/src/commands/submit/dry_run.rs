@@ -12,8 +12,8 @@ use starfarm_protocol::spec::Work;
 use crate::failure::Failure;
 use crate::human;
 use crate::jobfile::{JobFile, Sizing};
-use crate::output::Document;
 use crate::output::table::{Cell, facts};
+use crate::output::{Document, Style};
 
 /// A job that was not submitted.
 #[derive(Serialize)]
@@ -105,7 +105,7 @@ impl Sample {
 impl Document for DryRun {
     const NAME: &'static str = "dry-run";
 
-    fn table(&self, color: bool) -> String {
+    fn table(&self, style: Style) -> String {
         let size = match (self.units_per_task, self.target_seconds) {
             (Some(units), _) => format!("{} units, {} tasks", human::count(units as f64), tasks(self)),
             (None, seconds) => format!("about {} each", human::seconds_if_known(seconds)),
@@ -121,7 +121,7 @@ impl Document for DryRun {
         if self.list_bytes > 0 {
             pairs.push(("list", Cell::new(format!("{} B", human::count(self.list_bytes as f64)))));
         }
-        facts(&pairs, color)
+        facts(&pairs, style)
     }
 
     fn quiet(&self) -> String {

@@ -240,11 +240,11 @@ fn placed<'a, T: Row>(
 ) -> Vec<(usize, &'a Column<T>, u16)> {
     let columns = list.columns.iter().enumerate().filter(|(_, column)| column.from <= width);
     let needed = |column: &Column<T>| match column.align {
-        Align::Left => column.width,
         Align::Right => {
             let cells = items.iter().map(|item| (column.cell)(item, paint, column.width).width() as u16);
             cells.fold(column.width, u16::max)
         }
+        _ => column.width,
     };
     let mut placed: Vec<_> = columns.map(|(at, column)| (at, column, needed(column))).collect();
     let taken = placed.iter().map(|(.., width)| i32::from(*width) + 1).sum::<i32>() - 1;
@@ -300,7 +300,7 @@ fn event_line(line: &EventLine, paint: Paint) -> Line<'static> {
         "node_suspect" => paint.word("suspect"),
         "node_quarantined" => paint.word("quarantined"),
         "node_draining" => paint.word("draining"),
-        "node_joined" | "node_back" | "hit" => paint.word("up"),
+        "node_joined" | "node_back" | "node_resumed" | "hit" => paint.word("up"),
         _ => Style::new(),
     };
     Line::from_iter([Span::styled(clock, Modifier::DIM), Span::styled(human::printable(&line.text), style)])
