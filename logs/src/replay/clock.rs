@@ -4,13 +4,13 @@
 
 use std::collections::HashMap;
 
-use starfarm_events::{Event, Job, Snapshot};
+use starfarm_events::{Event, Job, Name, Snapshot};
 use starfarm_protocol::ids::JobId;
 
 use crate::{Item, LogError, Note, NoteKind, Opening, Place};
 
-/// Jobs whose moments are remembered at most.
-const JOBS_MAX: usize = 200_000;
+/// Jobs, and nodes, whose moments are remembered at most.
+const KNOWN_MAX: usize = 200_000;
 
 /// Items of a log with all moments on one line of time; a note tells of each epoch that was moved.
 pub(crate) fn straightened(
@@ -39,6 +39,8 @@ struct Clock {
     /// The latest moment until now, as it is shown.
     latest_us: u64,
     jobs: HashMap<JobId, Moved>,
+    /// How much later than logged a node's joining is shown.
+    nodes: HashMap<Name, u64>,
 }
 
 /// How much later than logged moments of a job are shown.
@@ -113,22 +115,33 @@ impl Clock {
         at_us.saturating_add(self.later_us)
     }
 
-    /// Of nodes and of what they hold a scheduler knows moments by its own clock alone.
+    /// What nodes hold, and when they were heard, a scheduler knows by its own clock alone. Moments of jobs, and when
+    /// nodes joined, are kept over a restart: each moves with the epoch that told it first. What the first snapshot of
+    /// an epoch tells first happened in the epoch before, where nobody logged it any more.
     fn snapshot(&mut self, snapshot: &mut Snapshot) {
+        let first_us = if self.is_new { self.before_us } else { self.later_us };
         for node in &mut snapshot.nodes {
-            (node.joined_us, node.heard_us) = (self.later(node.joined_us), self.later(node.heard_us));
+            node.heard_us = self.later(node.heard_us);
+            // Of a node that has no slots the scheduler does not know when it joined: it says when it began itself.
+            let joined = if node.slots == 0 { self.later_us } else { self.joined(&node.node, first_us) };
+            node.joined_us = node.joined_us.saturating_add(joined);
         }
         for held in &mut snapshot.held {
             held.since_us = self.later(held.since_us);
         }
-        snapshot.jobs.iter_mut().for_each(|job| self.job(job));
+        snapshot.jobs.iter_mut().for_each(|job| self.job(job, first_us));
         self.is_new = false;
     }
 
-    /// Moments of a job are kept over a restart: each moves with the epoch that told it first. What the first snapshot
-    /// of an epoch tells first happened in the epoch before, where nobody logged it any more.
-    fn job(&mut self, job: &mut Job) {
-        let first_us = if self.is_new { self.before_us } else { self.later_us };
+    /// How much later a node's joining is shown; `first_us` where nothing told of it yet.
+    fn joined(&mut self, node: &Name, first_us: u64) -> u64 {
+        if self.nodes.len() >= KNOWN_MAX {
+            return self.nodes.get(node).copied().unwrap_or(first_us);
+        }
+        *self.nodes.entry(node.clone()).or_insert(first_us)
+    }
+
+    fn job(&mut self, job: &mut Job, first_us: u64) {
         let mut moved = self.jobs.get(&job.job).copied().unwrap_or_default();
         moved.ended = moved.ended.filter(|_| job.ended_us.is_some());
         let moments = [
@@ -145,7 +158,7 @@ impl Clock {
     }
 
     fn remember(&mut self, job: JobId, told: impl FnOnce(&mut Moved)) {
-        if self.jobs.len() < JOBS_MAX || self.jobs.contains_key(&job) {
+        if self.jobs.len() < KNOWN_MAX || self.jobs.contains_key(&job) {
             told(self.jobs.entry(job).or_default());
         }
     }
@@ -157,6 +170,10 @@ impl Clock {
             Event::Tasks { given_us, begun_us, ended_us, .. } => {
                 *given_us = given_us.map(|given_us| self.later(given_us));
                 (*begun_us, *ended_us) = (self.later(*begun_us), self.later(*ended_us));
+            }
+            Event::NodeJoined { node, .. } => {
+                self.nodes.remove(node);
+                self.joined(node, later_us);
             }
             Event::JobSubmitted { job, .. } => {
                 self.remember(*job, |moved| moved.submitted = Some(later_us));

@@ -1,9 +1,10 @@
 //! Wall clocks that were set back between two schedulers.
 
-use starfarm_events::{Event, Job, Snapshot};
+use starfarm_events::{Event, Held, Job, Node, NodeState, Snapshot};
 use starfarm_logs::export::{Format, export};
 use starfarm_logs::replay::{Moment, Shown, Window, replay, state_at};
 use starfarm_logs::{Closing, Item, Opening};
+use starfarm_protocol::ids::Boot;
 
 use crate::farm::*;
 
@@ -96,15 +97,15 @@ fn with_job(seconds: u64, submitted: u64, started: u64, ended: Option<u64>) -> I
         at(seconds),
         Box::new(Snapshot {
             jobs: vec![job],
-            nodes: vec![starfarm_events::Node { joined_us: at(seconds), ..node("a") }],
-            held: vec![starfarm_events::Held { since_us: at(seconds), ..held("a", 0, 10, 1) }],
+            nodes: vec![Node { heard_us: at(seconds), ..node("a") }],
+            held: vec![Held { since_us: at(seconds), ..held("a", 0, 10, 1) }],
             ..Snapshot::default()
         }),
     )
 }
 
 #[test]
-fn a_job_keeps_its_moments_and_a_node_has_those_of_the_epoch() {
+fn a_job_keeps_its_moments_and_what_is_held_has_those_of_the_epoch() {
     // Submitted and started in epoch 1; epoch 2, 600 s behind, ends it.
     let items = [
         opened(1, 1, 1_000),
@@ -124,9 +125,37 @@ fn a_job_keeps_its_moments_and_a_node_has_those_of_the_epoch() {
         "before the log, in epoch 1, in epoch 2"
     );
     let state = state_at(items.iter().cloned().map(Ok), Moment::At(at(2_120))).unwrap();
-    let node = &state.nodes["a"];
-    assert_eq!((state.snapshot_us, node.joined_us), (Some(at(2_100)), at(2_100)));
-    assert_eq!(state.held[0].since_us, at(2_100));
+    let (held, node) = (&state.held[0], &state.nodes["a"]);
+    assert_eq!((state.snapshot_us, held.since_us), (Some(at(2_100)), at(2_100)));
+    assert_eq!(node.heard_us, at(2_100));
+}
+
+#[test]
+fn a_node_joined_when_the_epoch_said_that_it_did() {
+    let picture = |seconds, nodes: &[(&str, u16, u64)]| {
+        let node =
+            |&(name, slots, joined): &(&str, u16, u64)| Node { slots, joined_us: at(joined), ..node(name) };
+        let nodes = nodes.iter().map(node).collect();
+        Item::Snapshot(at(seconds), Box::new(Snapshot { nodes, ..Snapshot::default() }))
+    };
+    let joined = |name: &str| Event::NodeJoined { node: name.into(), boot: Boot(7), slots: 2 };
+    let items = [
+        opened(1, 1, 1_000),
+        picture(1_000, &[("a", 2, 500), ("b", 2, 600)]),
+        event(1_100, joined("c")),
+        closed(2_000),
+        opened(2, 1, 1_400),
+        // Of d its scheduler does not know when it joined.
+        picture(1_400, &[("a", 2, 500), ("b", 2, 600), ("c", 2, 1_100), ("d", 0, 1_400)]),
+        event(1_410, joined("b")),
+        closed(1_500),
+        opened(2, 2, 1_500),
+        picture(1_500, &[("a", 2, 500), ("b", 2, 1_410), ("c", 2, 1_100), ("d", 0, 1_400)]),
+        closed(1_600),
+    ];
+    let state = state_at(items.into_iter().map(Ok), Moment::At(at(2_200))).unwrap();
+    let told: Vec<u64> = state.nodes.values().map(|node| node.joined_us).collect();
+    assert_eq!(told, [at(500), at(2_010), at(1_100), at(2_000)]);
 }
 
 #[test]
@@ -143,7 +172,7 @@ fn moments_that_a_user_names_are_those_that_are_shown() {
     let report = replay(log(), window).unwrap();
     let lines: Vec<_> = report.epochs.iter().map(|line| (line.epoch, line.from_us, line.to_us)).collect();
     assert_eq!(lines, [(2, at(5_100), at(5_300)), (3, at(5_300), at(5_350))]);
-    assert_eq!(report.nodes[0].changes()[0], (at(5_100), Shown::State(starfarm_events::NodeState::Up)));
+    assert_eq!(report.nodes[0].changes()[0], (at(5_100), Shown::State(NodeState::Up)));
 }
 
 #[test]
