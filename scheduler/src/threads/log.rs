@@ -62,8 +62,12 @@ impl LogThread {
                 Err(RecvTimeoutError::Timeout) => Ok(()),
                 Ok(ToLog::Picture(at_us, picture)) => {
                     asked = None;
-                    health = Health::Well;
-                    self.begin(at_us, &picture)
+                    let begun = self.begin(at_us, &picture);
+                    if begun.is_ok() && matches!(health, Health::Failed(_)) {
+                        eprintln!("the log in {} is written again", self.dir.display());
+                        health = Health::Well;
+                    }
+                    begun
                 }
                 Ok(ToLog::Events(told)) => match health {
                     Health::Well => self.write(&told),
@@ -82,11 +86,13 @@ impl LogThread {
                 outcome => outcome,
             };
             if let Err(e) = outcome {
+                if matches!(health, Health::Well) {
+                    let dir = self.dir.display();
+                    eprintln!(
+                        "the log in {dir} is not written: {e}; the farm goes on, the log is tried again by and by"
+                    );
+                }
                 health = Health::Failed(Instant::now() + self.retry);
-                let dir = self.dir.display();
-                eprintln!(
-                    "the log in {dir} is not written: {e}; the farm goes on, the log is tried again by and by"
-                );
             }
             let due = match health {
                 Health::Well => self.writer.wants_snapshot(now_us),
@@ -114,7 +120,15 @@ impl LogThread {
             self.writer.event(told.at_us, &Event::EventsDropped { events: unlogged - self.missed })?;
             self.missed = unlogged;
         }
-        told.events.iter().try_for_each(|event| self.writer.event(told.at_us, event))
+        let mut left = told.events.len() as u64;
+        for event in &told.events {
+            left -= 1;
+            self.writer.event(told.at_us, event).inspect_err(|_| {
+                // The writer counts those that it was given.
+                self.shared.unlogged.fetch_add(left, Ordering::Relaxed);
+            })?;
+        }
+        Ok(())
     }
 }
 

@@ -149,8 +149,9 @@ impl Farm {
         let others = free.iter().flat_map(|(_, node)| &node.tasks).filter(|task| of_others(task)).count();
         if others > 0 && job.coverage.count(Class::Out) == 0 && free.iter().all(|node| room(node) == 0) {
             let text = format!(
-                "Nodes that could be given some of it have as many tasks as they may, {others} of other jobs. It is \
-                 its turn as these end; `starfarm job switch {}` runs it at once.",
+                "Nodes that could be given some of it hold all that they may, with {} of other jobs. It is its turn \
+                 as these end; `starfarm job switch {}` runs it at once.",
+                counted(others as u64, "task"),
                 job.facts.job.0
             );
             found.decides("no_room", "waits for room at nodes", text);

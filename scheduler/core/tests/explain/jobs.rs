@@ -2,6 +2,10 @@
 
 use expect_test::expect;
 
+use starfarm_protocol::ids::JobId;
+use starfarm_scheduler_core::NodeId;
+
+use super::common::{Bench, config};
 use super::{check, explained};
 
 #[test]
@@ -236,6 +240,90 @@ fn a_job_that_has_ended() {
             Job 1 has ended (failed).
             ended: It ended 3 min ago: 3 of 4 units done, 1 failed, 0 abandoned.
             failed_units: `starfarm results 1` shows what failed, `starfarm job retry --failed 1` tries it again.
+        "#]],
+    );
+}
+
+/// It was said to wait for the nodes of before, although most of it was fresh and given out all the time.
+#[test]
+fn a_job_of_before_a_restart_that_has_more_to_give_runs() {
+    check(
+        "join a slots 1\n join b slots 1\n submit 100000 units 10\n ack a\n ack b\n restart\n session a\n hello a\n at 2000
+         beat a none\n at 2010",
+        "job 1",
+        expect![[r#"
+            Job 1 runs.
+            restart: The scheduler started again: some units may be at nodes that have not said so yet. What none of them has goes back to gq in 12 s, or once all nodes of before have spoken.
+            runs: Nodes that have tasks of it: 1. Nodes that can be given tasks: 1.
+            at_node: No node has said yet that it has units [0, 1610), given out before the scheduler's start.
+            at_node: Node a has had units [1610, 1620) for 2.0 s, sent and not acknowledged yet.
+            at_node: Node a has had units [1620, 1630) for 2.0 s, sent and not acknowledged yet.
+        "#]],
+    );
+}
+
+#[test]
+fn a_paused_job_makes_no_copies() {
+    check(
+        "submit 10 units 10 copies\n join a slots 1\n ack a\n pause 1",
+        "job 1",
+        expect![[r#"
+        Job 1 is paused.
+        paused: A person paused it. `starfarm job resume 1` lets it go on.
+        all_out: All that is left, 10 units, is given out.
+        at_node: Node a has had units [0, 10) for 0 ms, last confirmed 0 ms ago.
+    "#]],
+    );
+}
+
+#[test]
+fn a_job_whose_turn_has_come_waits_until_nodes_have_room() {
+    check(
+        "submit 20 units 10\n submit 50 units 10\n join a slots 1\n ack a",
+        "job 2",
+        expect![[r#"
+        Job 2 waits for room at nodes.
+        no_room: Nodes that could be given some of it hold all that they may, with 2 tasks of other jobs. It is its turn as these end; `starfarm job switch 2` runs it at once.
+    "#]],
+    );
+}
+
+#[test]
+fn a_job_whose_nodes_are_all_quarantined() {
+    check(
+        "submit 100 units 10\n join a slots 1\n ack a\n live 81000 a none",
+        "job 1",
+        expect![[r#"
+        Job 1 waits for a node.
+        no_node: No node takes tasks: 1 quarantined. One that is quarantined gets a task now and then, as a probe. `starfarm node explain NAME` says why; `starfarm worker --join FILE` starts another.
+    "#]],
+    );
+}
+
+#[test]
+fn a_job_whose_nodes_have_not_said_hello_again() {
+    let mut bench = Bench::new(config());
+    bench.run("join a slots 1\n submit 100 units 10\n return a 0+20");
+    bench.farm.on_session(NodeId(0), "a", bench.now_us);
+    let reasons = bench.farm.explain_job(JobId(1), bench.now_us).unwrap().reasons;
+    let said = reasons.iter().find(|reason| reason.code == "no_node").unwrap();
+    assert!(said.text.starts_with("No node takes tasks: 1 without a hello. "), "{}", said.text);
+}
+
+/// A lease is on its way most of the time where tasks are many: nodes work meanwhile.
+#[test]
+fn a_lease_that_is_on_its_way_while_nodes_work_is_not_waited_for() {
+    check(
+        "submit 100000 units 10\n join a slots 1\n ack a\n hold\n join b slots 200",
+        "job 1",
+        expect![[r#"
+            Job 1 runs.
+            lease: It may be given out up to unit 1610; the record that allows more, up to unit 4820, is on its way to the disk.
+            runs: Nodes that have tasks of it: 2. Nodes that can be given tasks: 2.
+            at_node: Node a has had units [0, 10) for 0 ms, last confirmed 0 ms ago.
+            at_node: Node a has had units [10, 20) for 0 ms, last confirmed 0 ms ago.
+            at_node: Node b has had units [20, 30) for 0 ms, sent and not acknowledged yet.
+            at_node: Nodes have 158 more tasks, none of them older.
         "#]],
     );
 }

@@ -7,11 +7,14 @@ use starfarm_protocol::ids::{Epoch, FarmId};
 use super::*;
 use crate::small_disk::SmallDisk;
 
-/// One event, of which so many fill the small disk.
+/// Events of a turn.
+const A_TURN: u64 = 3;
+
+/// A turn's events, of which so many fill the small disk.
 fn told(at_us: u64) -> ToLog {
     let event =
         Event::NodeRefused { node: "a".into(), job: starfarm_protocol::ids::JobId(1), why: "x".repeat(400) };
-    ToLog::Events(Arc::new(Told { at_us, events: vec![event] }))
+    ToLog::Events(Arc::new(Told { at_us, events: vec![event; A_TURN as usize] }))
 }
 
 #[test]
@@ -40,7 +43,7 @@ fn a_full_disk_costs_entries_and_the_log_says_how_many() {
     let mut sent = 0;
     while shared.unlogged.load(Ordering::Relaxed) < 100 {
         assert!(sent < 100_000, "a disk of 2 MiB is full by now");
-        sent += 1;
+        sent += A_TURN;
         to_log.send(told(1_000_000 + sent)).unwrap();
     }
     // Nobody waits for it, and it tries again: first in vain.
@@ -55,13 +58,13 @@ fn a_full_disk_costs_entries_and_the_log_says_how_many() {
     std::fs::remove_file(first).unwrap();
     to_log.send(picture(3_000_000)).unwrap();
     for later in 1..=10 {
-        sent += 1;
+        sent += A_TURN;
         to_log.send(told(3_000_000 + later)).unwrap();
     }
     drop(to_log);
     thread.join().unwrap();
     let (events, dropped) = count(&dir);
-    assert_eq!(events, 10, "the last are there");
+    assert_eq!(events, 10 * A_TURN, "the last are there");
     assert_eq!(kept.0 + events + dropped, sent, "what is not there is said to be missing");
 }
 

@@ -1,0 +1,76 @@
+//! What a node is said to have, to be and to have done. Times in the stories are milliseconds.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Bench, config};
+use starfarm_protocol::ids::Boot;
+use starfarm_protocol::wire::{Load, Packer};
+use starfarm_scheduler_core::{NodeId, NodeView, Record, Restoring};
+
+/// The first node after a script.
+fn first(script: &str) -> NodeView {
+    let mut bench = Bench::new(config());
+    bench.run(script);
+    bench.farm.nodes(bench.now_us).remove(0)
+}
+
+/// Until it was heard again it had no slots, in tables and in the log's first snapshot.
+#[test]
+fn a_node_keeps_its_slots_and_the_time_of_its_joining_over_a_restart() {
+    let told = |script: &str| {
+        let node = first(&format!("at 5000\n join a slots 4\n at 7000\n {script}\n at 9000"));
+        (node.slots, node.joined_us)
+    };
+    assert_eq!(told("restart"), (4, 4_000_000));
+    assert_eq!(told("checkpoint\n restart"), (4, 4_000_000));
+    assert_eq!(told("restart\n session a\n hello a"), (4, 4_000_000));
+    assert_eq!(told("restart\n session a\n hello a boot 2"), (4, 2_000_000));
+}
+
+#[test]
+fn records_of_nodes_from_before_these_had_slots_are_read() {
+    let mut restoring = Restoring::new(config(), 0);
+    restoring.apply(&Record::Node { node: NodeId(0), name: "a".into(), boot: Boot(1) }).unwrap();
+    let node = restoring.finish(1, 9_000_000).nodes(10_000_000).remove(0);
+    assert_eq!((node.slots, node.joined_us), (0, 1_000_000));
+}
+
+#[test]
+fn who_was_first_with_a_copy_has_done_a_task() {
+    let mut bench = Bench::new(config());
+    bench.run(
+        "submit 30 search 9 targets never units 10 copies\n join a slots 1\n ack a\n return a 10+10
+         join b slots 1\n ack b\n done b 10+10\n done b 20+10\n beat a 0+10\n at 20\n show 1
+         live 2100 a 0+10 b none\n ack b\n done b 0+10",
+    );
+    let done: Vec<_> = bench.farm.nodes(bench.now_us).iter().map(|node| node.totals.tasks_done).collect();
+    assert_eq!(done, [0, 3]);
+}
+
+#[test]
+fn a_unit_that_failed_and_is_tried_again_is_not_counted_yet() {
+    let joined = "submit 10 command retries 3 units 2\n join a slots 1\n ack a\n ran a 0+2 ok,exit1";
+    assert_eq!(first(joined).totals.units_done, 1);
+    assert_eq!(
+        first(&format!("{joined}\n ack a\n return a 2+2\n ack a\n ran a 1+1 ok")).totals.units_done,
+        2
+    );
+}
+
+/// A lost node seemed to have a full queue and busy slots for ever.
+#[test]
+fn what_a_node_said_of_itself_is_over_once_it_is_lost_or_gone() {
+    for end in ["at 30000", "bye a", "hello a boot 2"] {
+        let mut bench = Bench::new(config());
+        bench.run("submit 100 units 10\n join a slots 1\n ack a\n beat a 0+20");
+        let mut packer = Packer::new();
+        packer.load(&Load { idle_us: 5, slots: vec![700] });
+        bench.hear(NodeId(0), &packer.finish().concat());
+        let busy = bench.farm.picture(bench.now_us).nodes.remove(0);
+        assert_eq!((busy.load, busy.idle_us), (vec![700], 5));
+        bench.run(end);
+        let node = bench.farm.picture(bench.now_us).nodes.remove(0);
+        assert_eq!((node.load, node.idle_us, node.queued), (vec![], 0, 0), "{end}");
+    }
+}
