@@ -135,6 +135,11 @@ export class Report {
     return { word: this.word(this.stateCode[i]), since: this.stateAt[i], until };
   }
 
+  /** Words of all states that some node was in. */
+  wordsSeen(): string[] {
+    return [...new Set(this.stateCode)].map((code) => this.word(code));
+  }
+
   /** Word of a state's code. */
   word(code: number): string {
     return this.meta.states[code] ?? "unknown";

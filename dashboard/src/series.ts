@@ -31,18 +31,18 @@ const DASHED = { colour: "idle", dash: [4, 3] };
 const CHARTS: Chart[] = [
   {
     title: "Nodes",
-    caption: "Nodes that the farm knows, and those of them that are up: the lowest number in each bin.",
+    caption: "Nodes that are up, and all that are not lost: the lowest number in each bin.",
     lines: [
       { series: "nodes_up", text: "up", colour: "up", fill: true },
-      { series: "nodes", text: "known", ...DASHED },
+      { series: "nodes", text: "not lost", ...DASHED },
     ],
   },
   {
     title: "Slots",
-    caption: "Slots that nodes have, and those of them that compute.",
+    caption: "Slots that compute, and all slots of nodes that are up; a suspect node may compute as well.",
     lines: [
       { series: "slots_busy", text: "busy", colour: "busy", fill: true },
-      { series: "slots", text: "all", ...DASHED },
+      { series: "slots", text: "of nodes up", ...DASHED },
     ],
   },
   {

@@ -15,11 +15,18 @@ const NAME_MAX = 48;
 export interface JobVerdict {
   word: string;
   tone: Tone;
+  /** The word in a sentence: `is complete`. */
+  says: string;
   /** What is wrong or missing, with figures; nothing where all is well. */
   why: string;
 }
 
-const WORDS: Record<string, Tone> = { complete: "done", complete_with_failures: "failed", ended_early: "cancelled" };
+/** Words of certificates, and how a sentence says them; one that is not known is no good news. */
+const WORDS: Record<string, [Tone, string]> = {
+  complete: ["done", "is complete"],
+  complete_with_failures: ["failed", "is complete with failures"],
+  ended_early: ["cancelled", "ended early"],
+};
 
 /** Ranges of units of which two nodes said different things. */
 function conflicts({ job, certificate }: JobMeta, marks: Mark[]): number {
@@ -42,11 +49,12 @@ export function jobVerdict(job: JobMeta, marks: Mark[]): JobVerdict {
     contradicted > 0 && `${many(contradicted, "conflict")}: nodes contradict each other`,
     told === null && `${doneShare(job)} of ${count(job.units)} units done when the log ends`,
   ].filter((part) => part !== false).join(", ");
-  const isBad = contradicted > 0 || (told === null && job.failed !== "0");
-  if (told !== null) return { word: plain(told), tone: isBad ? "failed" : (WORDS[told] ?? "failed"), why };
+  const of = (word: string, [tone, says]: [Tone, string]): JobVerdict =>
+    ({ word, says, why, tone: contradicted > 0 || (told === null && job.failed !== "0") ? "failed" : tone });
+  if (told !== null) return of(plain(told), WORDS[told] ?? ["failed", `is ${plain(told)}`]);
+  if (job.ended_us === null) return of("not ended", ["running", "has not ended"]);
   // The log of whoever ended it may be missing.
-  const [word, tone]: [string, Tone] = job.ended_us === null ? ["not ended", "running"] : ["without a certificate", "cancelled"];
-  return { word, tone: isBad ? "failed" : tone, why };
+  return of("without a certificate", ["cancelled", "ended without a certificate"]);
 }
 
 /** Of all jobs: a sentence in a colour, and those of which more must be said, the worst first. */
@@ -68,7 +76,7 @@ export function summarise(report: Report): Summary {
   told.sort((a, b) => TONES.indexOf(a.tone) - TONES.indexOf(b.tone));
   const out = report.jobsLeftOut;
   if (told.length === 0) return { tone: null, text: out > 0 ? `${many(out, "job")}, all left out here` : "No jobs", troubled: [] };
-  const troubled = told.filter(({ why }) => why !== "").map(({ job, index, tone, word, why }) => ({ index, tone, text: `${titled(job)} is ${word}: ${why}` }));
+  const troubled = told.filter(({ why }) => why !== "").map(({ job, index, tone, says, why }) => ({ index, tone, text: `${titled(job)} ${says}: ${why}` }));
   const { tone, job } = told[0];
   if (told.length === 1 && out === 0) {
     const units = job.units === "1" ? "its unit" : `each of its ${count(job.units)} units`;

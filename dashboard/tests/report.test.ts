@@ -55,6 +55,15 @@ test("the states of a window are those that touch it, the first one from its beg
   assert.deepEqual(words, ["suspect", "lost"]);
 });
 
+test("the legend has the states that were, and no others", () => {
+  assert.ok(open().wordsSeen().includes("lost"));
+  const quiet = open((farm) => {
+    const { offset, length } = farm.meta.arrays["states/code"];
+    farm.blob.fill(farm.meta.states.indexOf("up"), offset, offset + length);
+  });
+  assert.deepEqual(quiet.wordsSeen(), ["up"]);
+});
+
 test("damaged data are an error that says so, not a picture", () => {
   assert.throws(() => open((farm) => (farm.meta.format = "starfarm-report/9")), /starfarm-report\/9/);
   assert.throws(() => open((farm) => (farm.blob = farm.blob.subarray(0, 4096))), /cut or damaged/);
@@ -191,7 +200,7 @@ test("the worst job is told first, with what is wrong in figures", () => {
   assert.deepEqual(troubled.map(({ index, tone, text }) => [index, tone, text.replaceAll("\u202f", " ")]), [
     [1, "failed", "Job 2 sweep of seeds is complete: 2 conflicts: nodes contradict each other"],
     [2, "failed", "Job 3 is complete with failures: 1 of 1 000 units failed"],
-    [0, "running", "Job 1 mersenne is not ended: 99.9 % of 100 000 units done when the log ends"],
+    [0, "running", "Job 1 mersenne has not ended: 99.9 % of 100 000 units done when the log ends"],
   ]);
 });
 
@@ -200,7 +209,7 @@ test("one job is told in one sentence", () => {
   const well = only((job) => (job.units = "1000"));
   assert.deepEqual([well.tone, well.text.replaceAll("\u202f", " ")], ["done", "Job 1 mersenne is complete: each of its 1 000 units counted once"]);
   const ended = only((job) => Object.assign(job, { units: "10", abandoned: "4", certificate: { verdict: "ended_early" } }));
-  assert.deepEqual(ended, { tone: "cancelled", text: "Job 1 mersenne is ended early: 4 of 10 units abandoned", troubled: [] });
+  assert.deepEqual(ended, { tone: "cancelled", text: "Job 1 mersenne ended early: 4 of 10 units abandoned", troubled: [] });
 });
 
 test("a job without a certificate that failed in part, or whose nodes contradict each other, has failed already", () => {

@@ -301,7 +301,7 @@ export class Timeline {
   }
 
   private legend(): HTMLElement {
-    const seen = new Set(this.report.meta.states.map((word) => classOf(word)));
+    const seen = new Set(this.report.wordsSeen().map((word) => classOf(word)));
     const chip = ([kind, text]: [Class, string]) => {
       const face = h("i", {});
       const press = () => {
