@@ -6,6 +6,10 @@ use std::sync::Arc;
 
 use starfarm_protocol::ids::{Boot, ContentHash, JobId};
 
+/// Text of a field has at most so many bytes: what is longer is cut when it is written, and makes no sense when it
+/// is read. Names are 64 bytes at most anyway.
+pub const TEXT_BYTES_MAX: usize = 512;
+
 /// A node's name, shared by all that tells of the node.
 pub type Name = Arc<str>;
 /// A word of ours, or one that was read.
@@ -166,12 +170,17 @@ impl Field for bool {
     }
 }
 
+/// Text that is not too long: what keeps it needs no more memory than for a log of ours.
+fn within(text: Option<&str>) -> Option<&str> {
+    text.filter(|text| text.len() <= TEXT_BYTES_MAX)
+}
+
 impl Field for String {
     fn value(&self) -> Option<Value<'_>> {
         Some(Value::Text(self))
     }
     fn read(text: Option<&str>) -> Option<Self> {
-        text.map(str::to_owned)
+        within(text).map(str::to_owned)
     }
 }
 
@@ -180,7 +189,7 @@ impl Field for Name {
         Some(Value::Text(self))
     }
     fn read(text: Option<&str>) -> Option<Self> {
-        text.map(Arc::from)
+        within(text).map(Arc::from)
     }
 }
 
@@ -189,7 +198,7 @@ impl Field for Word {
         Some(Value::Text(self))
     }
     fn read(text: Option<&str>) -> Option<Self> {
-        text.map(|text| Cow::Owned(text.to_owned()))
+        within(text).map(|text| Cow::Owned(text.to_owned()))
     }
 }
 

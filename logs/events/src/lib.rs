@@ -13,6 +13,6 @@ mod status;
 
 pub use colour::{Colour, JOB_COLOURS, NODE_COLOURS, UNIT_COLOURS, colour};
 pub use event::Event;
-pub use field::{Field, Fields, Form, FormError, Name, Value, Word};
+pub use field::{Field, Fields, Form, FormError, Name, TEXT_BYTES_MAX, Value, Word};
 pub use state::{IdleReason, NodeState, Outcome};
 pub use status::{Held, Job, Node, Sample, Snapshot};

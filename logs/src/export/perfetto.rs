@@ -56,7 +56,9 @@ const HAPPENED: u64 = 2;
 const COUNTERS: u64 = 10;
 /// The first node's track; each has room for so many lanes.
 const FIRST_NODE: u64 = 1 << 32;
-const LANES_MAX: u64 = 1 << 16;
+const LANES_MAX: u64 = 1 << 12;
+/// Nodes with a track of their own at most.
+const NODES_MAX: usize = 200_000;
 /// A slice that begins so much before its slot is free is cut there: times of results are not that exact.
 const OVERLAP_US: u64 = 100_000;
 
@@ -124,10 +126,13 @@ impl<'a> Trace<'a> {
         self.event(at_us, &event.real(EVENT_REAL_COUNTER, sample.power_mean))
     }
 
-    /// The track of a node; a new one is described.
+    /// The track of a node; a new one is described. Nodes that there is no room for are all on the one of nodes.
     fn node(&mut self, name: &Name) -> io::Result<u64> {
         if let Some(track) = self.nodes.get(name) {
             return Ok(track.uuid);
+        }
+        if self.nodes.len() == NODES_MAX {
+            return Ok(NODES);
         }
         let uuid = FIRST_NODE + self.nodes.len() as u64 * LANES_MAX;
         self.nodes.insert(name.clone(), Track { uuid, lanes: Vec::new() });

@@ -17,6 +17,8 @@ const FOLLOWED_MAX: usize = 16_000;
 const STATES_MAX: usize = 64;
 /// Longest name of a job or a user, in characters.
 const NAME_CHARS_MAX: usize = 120;
+/// Longest word for a state, in characters.
+const STATE_CHARS_MAX: usize = 16;
 
 /// Bins of durations for each power of two.
 const FINE: usize = 4;
@@ -119,7 +121,7 @@ pub struct JobLine {
     pub started_us: Option<u64>,
     /// When it ended.
     pub ended_us: Option<u64>,
-    /// The states that it went through.
+    /// The states that it went through; times ascend.
     pub states: Vec<(u64, String)>,
     /// Results, without those that gave units back.
     pub results: u64,
@@ -165,17 +167,22 @@ impl JobLine {
             return;
         }
         match state {
-            "running" if self.started_us.is_none() => self.started_us = Some(at_us),
             "finished" | "failed" | "cancelled" => self.ended_us = Some(at_us),
-            _ => {}
+            "deleted" => {}
+            // A job may go on after its end.
+            _ => self.ended_us = None,
+        }
+        if state == "running" {
+            self.started_us.get_or_insert(at_us);
         }
         // The last state is always kept.
         self.states.truncate(STATES_MAX - 1);
-        self.states.push((at_us, state.chars().take(NAME_CHARS_MAX).collect()));
+        let at_us = self.states.last().map_or(at_us, |(before_us, _)| at_us.max(*before_us));
+        self.states.push((at_us, short(state, STATE_CHARS_MAX)));
     }
 
     fn picture(&mut self, at_us: u64, job: &Job) {
-        (self.name, self.user) = (short(&job.name), short(&job.user));
+        (self.name, self.user) = (short(&job.name, NAME_CHARS_MAX), short(&job.user, NAME_CHARS_MAX));
         (self.units, self.done) = (job.units.to_string(), job.done.to_string());
         (self.failed, self.abandoned) = (job.failed.to_string(), job.abandoned.to_string());
         (self.hits, self.submitted_us) = (job.hits, job.submitted_us);
@@ -185,8 +192,8 @@ impl JobLine {
     }
 }
 
-fn short(name: &str) -> String {
-    name.chars().take(NAME_CHARS_MAX).collect()
+fn short(text: &str, chars_max: usize) -> String {
+    text.chars().take(chars_max).collect()
 }
 
 /// All jobs, in the order in which the log tells of them.
@@ -272,7 +279,8 @@ impl Jobs {
         }
         match event {
             Event::JobSubmitted { name, user, units, .. } => {
-                (line.name, line.user, line.units) = (short(name), short(user), units.to_string());
+                (line.name, line.user) = (short(name, NAME_CHARS_MAX), short(user, NAME_CHARS_MAX));
+                line.units = units.to_string();
                 line.submitted_us = at_us;
                 line.enter(at_us, "queued");
             }
@@ -334,6 +342,20 @@ mod tests {
         [1_000_000, 1_004_000, 999_000, 7_000_000, 3].iter().for_each(|us| bins.add(*us, 1));
         let median_us = bins.median_us().unwrap();
         assert!((990_000..1_010_000).contains(&median_us), "{median_us}");
+    }
+
+    #[test]
+    fn a_job_that_goes_on_after_its_end_has_not_ended() {
+        let mut line = JobLine::new(JobId(1), 5);
+        for (at_us, state) in [(10, "running"), (20, "failed"), (30, "running")] {
+            line.enter(at_us, state);
+        }
+        assert_eq!((line.started_us, line.ended_us), (Some(10), None));
+        line.enter(40, "finished");
+        line.enter(50, "deleted");
+        assert_eq!(line.ended_us, Some(40), "it is deleted long after its end");
+        line.enter(45, "a state of a later version");
+        assert_eq!(line.states.last(), Some(&(50, "a state of a lat".to_owned())), "times ascend");
     }
 
     #[test]

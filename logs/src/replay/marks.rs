@@ -26,18 +26,9 @@ pub struct Mark {
     pub job: Option<u64>,
     /// In words.
     pub text: String,
-}
-
-impl Mark {
     /// It tells how a run went: schedulers, jobs' ends, losses.
-    pub fn is_telling(&self) -> bool {
-        let ends = [" finished", " failed", " cancelled"];
-        match self.kind {
-            EPOCH | "node_lost" | "node_quarantined" | "events_dropped" | "conflict" => true,
-            "job_state" => ends.iter().any(|end| self.text.ends_with(end)),
-            _ => false,
-        }
-    }
+    #[serde(skip)]
+    pub is_telling: bool,
 }
 
 /// Marks of one kind, thinned evenly where there are too many.
@@ -55,9 +46,9 @@ struct Kind {
 pub(crate) struct Marks(BTreeMap<&'static str, Kind>);
 
 impl Marks {
-    /// Something happened; dense events and facts of nodes make no mark.
+    /// Something happened; dense events make no mark.
     pub(crate) fn see(&mut self, at_us: u64, event: &Event) {
-        if event.dense() || matches!(event, Event::NodeFacts { .. }) {
+        if event.dense() {
             return;
         }
         self.add(event.kind(), || Mark {
@@ -66,13 +57,14 @@ impl Marks {
             node: event.node().map(|name| (**name).to_owned()),
             job: job(event),
             text: cut(event.to_string()),
+            is_telling: is_telling(event),
         });
     }
 
     /// A scheduler was started.
     pub(crate) fn epoch(&mut self, at_us: u64, epoch: u64) {
         let text = format!("a scheduler started: epoch {epoch}");
-        self.add(EPOCH, || Mark { at_us, kind: EPOCH, node: None, job: None, text });
+        self.add(EPOCH, || Mark { at_us, kind: EPOCH, node: None, job: None, text, is_telling: true });
     }
 
     fn add(&mut self, kind: &'static str, mark: impl FnOnce() -> Mark) {
@@ -118,6 +110,17 @@ fn thin(marks: &mut Vec<Mark>) {
         keep = !keep;
         keep
     });
+}
+
+fn is_telling(event: &Event) -> bool {
+    match event {
+        Event::NodeLost { .. }
+        | Event::NodeQuarantined { .. }
+        | Event::EventsDropped { .. }
+        | Event::Conflict { .. } => true,
+        Event::JobState { state, .. } => matches!(&**state, "finished" | "failed" | "cancelled"),
+        _ => false,
+    }
 }
 
 fn job(event: &Event) -> Option<u64> {

@@ -52,3 +52,30 @@ impl Notes {
         self.0.iter().flat_map(told).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Place;
+
+    #[test]
+    fn a_few_are_told_one_by_one_and_of_many_the_first() {
+        let note = |kind, line| Note {
+            kind,
+            place: Place { file: "x.xml".into(), line, offset: 0 },
+            what: "so".to_owned(),
+        };
+        let mut notes = Notes::default();
+        (1..=3).for_each(|line| notes.add(&note(NoteKind::Stopped, line)));
+        notes.add(&note(NoteKind::Cut, 7));
+        let told = notes.told();
+        assert_eq!((told.len(), told[2].as_str()), (4, "x.xml, line 3 (byte 0): so"));
+        notes.add(&note(NoteKind::Stopped, 4));
+        assert_eq!(
+            notes.told(),
+            ["x.xml, line 1 (byte 0): so (and 3 more notes of this kind)", "x.xml, line 7 (byte 0): so"]
+        );
+        notes.keep(NoteKind::Cut);
+        assert!(notes.has(NoteKind::Cut) && !notes.has(NoteKind::Stopped));
+    }
+}

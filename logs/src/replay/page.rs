@@ -21,14 +21,10 @@ include!(concat!(env!("OUT_DIR"), "/template.rs"));
 
 const META: &str = "<!--starfarm:meta-->";
 const DATA: &str = "<!--starfarm:data-->";
-/// A page is no larger than this, whatever the log.
+/// A page of a log that a scheduler wrote is no larger than this, however long the log.
 pub const PAGE_BYTES_MAX: usize = 8 << 20;
 /// Of these, packed data before base64: the rest is the page and what is plain text in it.
 const DATA_BYTES_MAX: usize = 5 << 20;
-/// Grains grow by this where data are too many.
-const GRAIN_FACTOR: u64 = 4;
-/// A grain of many years: runs of results can be no fewer.
-const GRAIN_US_MAX: u64 = 1 << 50;
 
 /// Why there is no page.
 #[derive(Debug)]
@@ -90,10 +86,10 @@ pub fn fill(template: &str, mut report: Report, out: &mut dyn Write) -> Result<(
         let blob = Blob::of(&mut report);
         let (meta, data) = (meta(&report, &blob.arrays), deflate(&blob.bytes)?);
         let bytes = template.len() + meta.len() + data.len().div_ceil(3) * 4;
-        if (bytes <= PAGE_BYTES_MAX && data.len() <= DATA_BYTES_MAX) || report.grain_us > GRAIN_US_MAX {
+        if (bytes <= PAGE_BYTES_MAX && data.len() <= DATA_BYTES_MAX) || report.run_bytes() == 0 {
             break (meta, data);
         }
-        report.coarsen(GRAIN_FACTOR);
+        report.coarsen();
     };
     for part in [head, &meta, middle, &STANDARD.encode(data), tail] {
         out.write_all(part.as_bytes())?;
@@ -105,8 +101,8 @@ pub fn fill(template: &str, mut report: Report, out: &mut dyn Write) -> Result<(
 fn foresee(report: &mut Report) {
     const SAMPLE_BYTES: usize = 2 << 20;
     loop {
-        let all: usize = report.nodes.iter().map(|node| node.runs.len()).sum();
-        if all <= DATA_BYTES_MAX || report.grain_us > GRAIN_US_MAX {
+        let all = report.run_bytes();
+        if all <= DATA_BYTES_MAX {
             return;
         }
         let stride = all / SAMPLE_BYTES + 1;
@@ -119,7 +115,7 @@ fn foresee(report: &mut Report) {
         if foreseen <= DATA_BYTES_MAX as f64 {
             return;
         }
-        report.coarsen(GRAIN_FACTOR);
+        report.coarsen();
     }
 }
 

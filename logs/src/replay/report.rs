@@ -6,6 +6,10 @@ use super::bins::Axis;
 use super::jobs::JobLine;
 use super::marks::Mark;
 use super::node::NodeLine;
+use super::runs::Runs;
+
+/// Coarser than this, runs of results are no picture any more.
+const GRAIN_US_MAX: u64 = 1 << 45;
 
 /// The run of one scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -80,9 +84,28 @@ impl Report {
         self.series.iter().find(|(one, _)| *one == name).map_or(&[], |(_, values)| values)
     }
 
-    /// Makes grains of runs `factor` times as long.
-    pub(crate) fn coarsen(&mut self, factor: u64) {
-        self.grain_us = self.grain_us.saturating_mul(factor);
-        self.nodes.iter_mut().for_each(|node| node.runs.coarsen(factor as i64));
+    /// Bytes of packed runs.
+    pub(crate) fn run_bytes(&self) -> usize {
+        run_bytes(&self.nodes)
     }
+
+    /// Makes grains of runs longer.
+    pub(crate) fn coarsen(&mut self) {
+        coarsen(&mut self.nodes, &mut self.grain_us);
+    }
+}
+
+/// Bytes of packed runs of all these nodes.
+pub(crate) fn run_bytes(nodes: &[NodeLine]) -> usize {
+    nodes.iter().map(|node| node.runs.len()).sum()
+}
+
+/// Makes grains of runs longer; in the end none is left.
+pub(crate) fn coarsen(nodes: &mut [NodeLine], grain_us: &mut u64) {
+    const FACTOR: u64 = 4;
+    if *grain_us >= GRAIN_US_MAX {
+        return nodes.iter_mut().for_each(|node| node.runs = Runs::default());
+    }
+    *grain_us *= FACTOR;
+    nodes.iter_mut().for_each(|node| node.runs.coarsen(FACTOR as i64));
 }

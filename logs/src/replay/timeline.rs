@@ -8,7 +8,7 @@ use super::jobs::Jobs;
 use super::marks::Marks;
 use super::node::TasksOf;
 use super::nodes::{NODES_MAX, Nodes, by_number};
-use super::report::{EpochLine, Report, Totals};
+use super::report::{EpochLine, Report, Totals, coarsen, run_bytes};
 use super::runs::Run;
 use super::series::{SERIES, Series};
 use super::{Notes, at_us, follows};
@@ -16,14 +16,12 @@ use crate::{Item, Note, NoteKind, Opening};
 
 /// Resolution of runs of results, unless there are too many.
 const GRAIN_US: u64 = 1_000;
-/// Coarser than this, runs of results are no picture any more.
-const GRAIN_US_MAX: u64 = 1 << 45;
 /// Bytes of packed runs at most.
 const RUN_BYTES_MAX: usize = 48 << 20;
 /// Cells of a grid at most: nodes times bins.
 const CELLS_MAX: usize = 1 << 20;
 /// Epochs that are listed at most: schedulers that end as soon as they start make many.
-const EPOCHS_MAX: usize = 10_000;
+const EPOCHS_MAX: usize = 2_000;
 
 /// A log on its way to a report.
 #[derive(Debug)]
@@ -246,23 +244,16 @@ impl Timeline {
     fn thin_jobs(&mut self) {
         if let Some(places) = self.jobs.thin() {
             self.nodes.all().iter_mut().for_each(|line| line.runs.replace_jobs(&places));
-            self.run_bytes = self.nodes.all().iter().map(|line| line.runs.len()).sum();
+            self.run_bytes = run_bytes(self.nodes.all());
         }
     }
 
     /// Makes room for more runs.
     fn coarsen(&mut self) {
         while self.run_bytes > RUN_BYTES_MAX / 2 {
-            self.grain_us *= 4;
-            for line in self.nodes.all() {
-                match self.grain_us > GRAIN_US_MAX {
-                    true => line.runs = Default::default(),
-                    false => line.runs.coarsen(4),
-                }
-            }
-            self.run_bytes = self.nodes.all().iter().map(|line| line.runs.len()).sum();
+            coarsen(self.nodes.all(), &mut self.grain_us);
+            self.run_bytes = run_bytes(self.nodes.all());
         }
-        self.grain_us = self.grain_us.min(GRAIN_US_MAX);
     }
 
     fn note(&mut self, note: &Note) {

@@ -14,7 +14,7 @@ use super::{Closing, Fault, Item, LogReader};
 pub(super) fn finish_all(dir: &Path) -> io::Result<u64> {
     let mut accounted = 0;
     for segment in folder::list(dir)?.into_iter().filter(|segment| segment.standing == Standing::Part) {
-        accounted += finish(&segment)?;
+        accounted = finish(&segment)?.saturating_add(accounted);
     }
     Ok(accounted)
 }
@@ -27,7 +27,7 @@ fn finish(segment: &Segment) -> io::Result<u64> {
         match item {
             Ok(Item::Snapshot(..)) => told = true,
             Ok(Item::Closed(_)) => closed = true,
-            Ok(Item::Event(_, event)) => accounted += accounts_for(&event),
+            Ok(Item::Event(_, event)) => accounted = accounts_for(&event).saturating_add(accounted),
             Ok(Item::Opened(_) | Item::Note(_)) => {}
             Err(e) => match e.fault {
                 Fault::Io(e) => return Err(e),

@@ -16,12 +16,11 @@ mod writer;
 
 use std::fmt;
 
-use starfarm_events::{Event, Snapshot};
+use starfarm_events::{Event, Snapshot, TEXT_BYTES_MAX};
 
 pub use error::{Fault, LogError, Place};
 pub use open::{Log, open};
 pub use reader::LogReader;
-pub use text::TEXT_BYTES_MAX;
 pub use utc::Utc;
 pub use validate::{Report, validate};
 pub use writer::{Limits, LogWriter};
@@ -32,6 +31,8 @@ pub const NAMESPACE: &str = "urn:starfarm:log:1";
 pub const VERSION: u32 = 1;
 /// An element that is longer is no entry of a log: [`TEXT_BYTES_MAX`] and the number of fields bound ours far below.
 pub const ELEMENT_BYTES_MAX: usize = 1 << 20;
+// Thirty texts, six characters of the file for each byte.
+const _: () = assert!(30 * 6 * TEXT_BYTES_MAX < ELEMENT_BYTES_MAX);
 /// A snapshot that is larger is no farm's: room for half a million nodes.
 pub const SNAPSHOT_BYTES_MAX: u64 = 256 << 20;
 

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::io::BufRead;
 
-use starfarm_events::{Event, Fields, FormError, Held, Job, Node, Sample, Snapshot};
+use starfarm_events::{Event, Fields, FormError, Held, Job, Node, Sample, Snapshot, TEXT_BYTES_MAX};
 
 use super::error::{Fault, LogError, Place};
 use super::source::{Attribute, Attributes, Element, Source, Token};
@@ -424,7 +424,7 @@ impl<R: BufRead> Iterator for LogReader<R> {
 
 /// What the root says; or the name of the field that is wrong.
 fn opening(attributes: &Attributes<'_>) -> Result<Opening, &'static str> {
-    let text = |name: &'static str| attributes.text(name).ok_or(name);
+    let text = |name| attributes.text(name).filter(|text| text.len() <= TEXT_BYTES_MAX).ok_or(name);
     let number = |name: &'static str| text(name)?.parse().map_err(|_| name);
     Ok(Opening {
         version: VERSION,

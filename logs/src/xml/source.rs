@@ -16,6 +16,9 @@ use super::text::unescape;
 /// Deeper than any element of ours, or of a later version.
 const DEPTH_MAX: u32 = 64;
 
+/// Attributes of an element at most. Ours have a tenth of that, and each is compared with all before it.
+const ATTRIBUTES_MAX: usize = 256;
+
 /// What comes next in a log.
 pub(super) enum Token<'a> {
     /// An element begins that has an end tag.
@@ -45,6 +48,11 @@ impl Element<'_> {
         let mut list = Vec::with_capacity(24);
         for attribute in self.tag.attributes() {
             let attribute = attribute.map_err(|e| Fault::Malformed(e.to_string()))?;
+            if list.len() == ATTRIBUTES_MAX {
+                return Err(Fault::Malformed(format!(
+                    "more than {ATTRIBUTES_MAX} attributes of one element"
+                )));
+            }
             let Cow::Borrowed(raw) = attribute.value else {
                 return Err(Fault::Malformed("an attribute without its value".to_owned()));
             };

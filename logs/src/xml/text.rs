@@ -4,16 +4,15 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use starfarm_events::TEXT_BYTES_MAX;
 use starfarm_protocol::foreign::is_hidden;
 
 use super::error::Fault;
 
-/// Longer texts are cut to this many bytes, the last of them an ellipsis. Names are 64 bytes at most anyway.
-pub const TEXT_BYTES_MAX: usize = 512;
-
 const ELLIPSIS: &str = "…";
 
-/// Adds `text` to `line`, as it stands between the quotes of an attribute.
+/// Adds `text` to `line`, as it stands between the quotes of an attribute. What is longer than [`TEXT_BYTES_MAX`] is
+/// cut, and ends in an ellipsis.
 pub(super) fn escape(text: &str, line: &mut String) {
     let cut = text.len() > TEXT_BYTES_MAX;
     let text = if cut { &text[..text.floor_char_boundary(TEXT_BYTES_MAX - ELLIPSIS.len())] } else { text };

@@ -104,12 +104,13 @@ impl LogWriter {
     pub fn begin(&mut self, at_us: u64, utc_us: u64, mono_us: u64, snapshot: &Snapshot) -> io::Result<()> {
         self.close(at_us, utc_us)?;
         let safe = leftover::finish_all(&self.dir)?;
-        self.missed += self.unsure.saturating_sub(safe);
+        self.missed = self.missed.saturating_add(self.unsure.saturating_sub(safe));
         self.unsure = 0;
         self.make_room()?;
         let ours = |segment: &&Segment| segment.epoch == self.epoch.0;
         let there = folder::list(&self.dir)?.iter().rfind(ours).map_or(0, |segment| segment.number);
-        let number = self.last_number.max(there) + 1;
+        let number = self.last_number.max(there).checked_add(1);
+        let number = number.ok_or_else(|| io::Error::other("a segment here has the last number of all"))?;
         let segment = Segment::of(&self.dir, self.epoch.0, number, Standing::Part);
         let file = OpenOptions::new().write(true).create_new(true).open(&segment.path)?;
         let mut encoder = Encoder::new(BufWriter::with_capacity(BUFFER_BYTES, file));
@@ -153,11 +154,11 @@ impl LogWriter {
     /// The disk's; no segment is open then.
     pub fn event(&mut self, at_us: u64, event: &Event) -> io::Result<()> {
         let Some(open) = &mut self.open else {
-            self.missed += leftover::accounts_for(event);
+            self.missed = self.missed.saturating_add(leftover::accounts_for(event));
             return Ok(());
         };
         open.entries += 1;
-        open.accounted += leftover::accounts_for(event);
+        open.accounted = open.accounted.saturating_add(leftover::accounts_for(event));
         let written = open.encoder.entry(Some(at_us), event as &dyn Form);
         self.kept(written)
     }
@@ -187,7 +188,8 @@ impl LogWriter {
     /// After an error the segment is left as it is.
     fn kept(&mut self, outcome: io::Result<()>) -> io::Result<()> {
         if outcome.is_err() {
-            self.unsure += self.open.take().map_or(0, |open| open.accounted);
+            let accounted = self.open.take().map_or(0, |open| open.accounted);
+            self.unsure = self.unsure.saturating_add(accounted);
         }
         outcome
     }

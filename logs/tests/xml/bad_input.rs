@@ -307,3 +307,29 @@ fn a_path_without_a_log_says_what_to_name() {
     let items: Vec<Item> = open(&file).unwrap().map(Result::unwrap).collect();
     assert_eq!(events_of(&items).len(), Event::KINDS.len());
 }
+
+/// Each attribute is compared with all before it: a million of them would take a day.
+#[test]
+fn an_element_with_very_many_attributes_is_refused() {
+    let with = |count: usize| {
+        let many: String = (0..count).map(|at| format!(" a{at}=\"\"")).collect();
+        good().replacen("<stalled ", &format!("<stalled{many} "), 1)
+    };
+    assert!(read(with(200).as_bytes()).is_ok(), "a later version may have more than ours");
+    let e = fault(with(100_000));
+    assert!(matches!(e.fault, Fault::Malformed(_)) && e.to_string().contains("more than 256"), "{e}");
+}
+
+#[test]
+fn a_text_that_is_longer_than_any_of_ours_is_passed_over() {
+    let named = |bytes: usize| {
+        let line = format!("<node_busy at=\"1795262400000000\" node=\"{}\"/>\n", "x".repeat(bytes));
+        format!("{}\n{line}", head())
+    };
+    let (whole, long) = (read(named(512).as_bytes()).unwrap(), read(named(513).as_bytes()).unwrap());
+    assert_eq!((events_of(&whole).len(), events_of(&long).len()), (1, 0));
+    let notes = notes_of(&long);
+    assert!(notes.iter().any(|note| note.what.contains("`node` of `node_busy` cannot be `xxx")), "{notes:?}");
+    let long = good().replacen("program=\"", &format!("program=\"{}", "x".repeat(512)), 1);
+    assert!(fault(long).to_string().contains("`program` of `log`"));
+}

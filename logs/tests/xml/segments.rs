@@ -326,3 +326,24 @@ fn a_disk_that_is_full_leaves_a_log_that_can_be_read_and_goes_on() {
     let expected = [stalled(0), stalled(1), stalled(2), Event::EventsDropped { events: 1 }, stalled(0)];
     assert_eq!(events_of(&items(folder.path())), expected);
 }
+
+#[test]
+fn absurd_numbers_in_a_folder_are_errors_and_no_panic() {
+    let folder = Folder::new();
+    let mut first = writer(folder.path(), 1, Limits::default());
+    let then_us = write(&mut first, NOON_US, 1);
+    for _ in 0..2 {
+        first.event(then_us, &Event::EventsDropped { events: u64::MAX }).unwrap();
+    }
+    first.flush(then_us, then_us).unwrap();
+    drop(first);
+    let mut next = writer(folder.path(), 2, Limits::default());
+    assert_eq!(folder.names(), ["00000001-000001.xml"], "what was left behind is closed");
+    fs::copy(
+        folder.path().join("00000001-000001.xml"),
+        folder.path().join(format!("00000002-{}.xml", u64::MAX)),
+    )
+    .unwrap();
+    let e = next.begin(then_us, then_us, 0, &Snapshot::default()).unwrap_err();
+    assert!(e.to_string().contains("the last number of all"), "{e}");
+}

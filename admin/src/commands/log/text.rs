@@ -268,7 +268,7 @@ impl Replayed<'_> {
         let report = self.report;
         let mut kinds: BTreeMap<(bool, &str), Vec<usize>> = BTreeMap::new();
         for (at, mark) in report.marks.iter().enumerate() {
-            kinds.entry((!mark.is_telling(), mark.kind)).or_default().push(at);
+            kinds.entry((!mark.is_telling, mark.kind)).or_default().push(at);
         }
         let mut kinds: Vec<((bool, &str), Vec<usize>)> = kinds.into_iter().collect();
         kinds.sort_by_key(|((is_lesser, _), places)| (*is_lesser, places.len()));
