@@ -118,7 +118,9 @@ export class Colours {
   }
 
   private word(word: string): Rgb {
-    return parse(this.report.meta.palette[word] ?? "#808080");
+    const { palette } = this.report.meta;
+    // A log may hold any word, also those that every object has.
+    return parse(Object.hasOwn(palette, word) ? palette[word] : "#808080");
   }
 
   private shade(word: string, busy: number): Rgb {

@@ -167,7 +167,7 @@ export class SeriesCharts {
     const made = h("ul", { class: "lines", "aria-hidden": "true" }, ...lines.map(({ line }, i) => {
       const face = h("i", { class: line.dash ? "dashed" : null });
       face.style.color = this.colours.ofWord(line.colour);
-      return h("li", {}, face, `${line.text} `, places[i], line.right && " (scale at the right)");
+      return h("li", {}, face, line.right ? `${line.text} (scale at the right) ` : `${line.text} `, places[i]);
     }), when);
     say();
     this.view.listen((changes) => {

@@ -22,11 +22,11 @@ export interface JobVerdict {
 }
 
 /** Words of certificates, and how a sentence says them; one that is not known is no good news. */
-const WORDS: Record<string, [Tone, string]> = {
-  complete: ["done", "is complete"],
-  complete_with_failures: ["failed", "is complete with failures"],
-  ended_early: ["cancelled", "ended early"],
-};
+const WORDS = new Map<string, [Tone, string]>([
+  ["complete", ["done", "is complete"]],
+  ["complete_with_failures", ["failed", "is complete with failures"]],
+  ["ended_early", ["cancelled", "ended early"]],
+]);
 
 /** Ranges of units of which two nodes said different things. */
 function conflicts({ job, certificate }: JobMeta, marks: Mark[]): number {
@@ -51,7 +51,7 @@ export function jobVerdict(job: JobMeta, marks: Mark[]): JobVerdict {
   ].filter((part) => part !== false).join(", ");
   const of = (word: string, [tone, says]: [Tone, string]): JobVerdict =>
     ({ word, says, why, tone: contradicted > 0 || (told === null && job.failed !== "0") ? "failed" : tone });
-  if (told !== null) return of(plain(told), WORDS[told] ?? ["failed", `is ${plain(told)}`]);
+  if (told !== null) return of(plain(told), WORDS.get(told) ?? ["failed", `is ${plain(told)}`]);
   if (job.ended_us === null) return of("not ended", ["running", "has not ended"]);
   // The log of whoever ended it may be missing.
   return of("without a certificate", ["cancelled", "ended without a certificate"]);
@@ -77,10 +77,11 @@ export function summarise(report: Report): Summary {
   const out = report.jobsLeftOut;
   if (told.length === 0) return { tone: null, text: out > 0 ? `${many(out, "job")}, all left out here` : "No jobs", troubled: [] };
   const troubled = told.filter(({ why }) => why !== "").map(({ job, index, tone, says, why }) => ({ index, tone, text: `${titled(job)} ${says}: ${why}` }));
-  const { tone, job } = told[0];
+  const { tone, job, says, why } = told[0];
   if (told.length === 1 && out === 0) {
     const units = job.units === "1" ? "its unit" : `each of its ${count(job.units)} units`;
-    return troubled.length > 0 ? { tone, text: troubled[0].text, troubled: [] } : { tone, text: `${titled(job)} is complete: ${units} counted once`, troubled };
+    const more = why === "" && tone === "done" ? `${units} counted once` : why;
+    return { tone, text: `${titled(job)} ${says}${more === "" ? "" : `: ${more}`}`, troubled: [] };
   }
   const counts = new Map<string, number>();
   for (const { word } of told) counts.set(word, (counts.get(word) ?? 0) + 1);

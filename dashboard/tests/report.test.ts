@@ -208,6 +208,10 @@ test("one job is told in one sentence", () => {
   const only = (change: (job: JobMeta) => void) => summarise(open((farm) => (farm.meta.jobs.pop(), change(farm.meta.jobs[0]))));
   const well = only((job) => (job.units = "1000"));
   assert.deepEqual([well.tone, well.text.replaceAll("\u202f", " ")], ["done", "Job 1 mersenne is complete: each of its 1 000 units counted once"]);
+  for (const verdict of ["disputed", "constructor"]) {
+    const odd = only((job) => (job.certificate = { verdict }));
+    assert.deepEqual(odd, { tone: "failed", text: `Job 1 mersenne is ${verdict}`, troubled: [] });
+  }
   const ended = only((job) => Object.assign(job, { units: "10", abandoned: "4", certificate: { verdict: "ended_early" } }));
   assert.deepEqual(ended, { tone: "cancelled", text: "Job 1 mersenne ended early: 4 of 10 units abandoned", troubled: [] });
 });
