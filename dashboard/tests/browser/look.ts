@@ -161,6 +161,18 @@ async function seriesGoAlong(page: Page): Promise<void> {
   await page.waitForFunction((wide) => document.querySelector(".overview .window")?.getBoundingClientRect().width === wide, all);
 }
 
+/** The head names jobs with which something is wrong, and leads to them. */
+async function leadsToTheTroubledJob(page: Page): Promise<void> {
+  assert.match((await page.locator(".verdict strong").textContent()) ?? "", /^(Job|All|\d|No jobs)/);
+  const link = page.locator(".verdict li button").first();
+  if ((await link.count()) === 0) return;
+  const name = ((await link.textContent()) ?? "").split(" ").slice(0, 2).join(" ").toLowerCase();
+  await link.click();
+  const card = page.locator(".card", { has: page.locator("summary:focus") });
+  assert.ok(((await card.locator(".name").textContent()) ?? "").startsWith(`${name} `), `${name} was not opened`);
+  await card.locator(".certificate, .caption").first().waitFor();
+}
+
 /** All times are said on the other clock. */
 async function changesTheClock(page: Page): Promise<void> {
   const range = page.locator("header .range");
@@ -234,6 +246,7 @@ async function main(file: string, folder: string, node?: string, at?: string): P
     await saysItInWords(page);
     await page.locator("canvas.rows").press("0");
     await seriesGoAlong(page);
+    await leadsToTheTroubledJob(page);
     await changesTheClock(page);
     await saysWhenDamaged(browser, file, folder);
     const dark = await open(browser, url, { viewport: { width: 1400, height: 1000 }, colorScheme: "dark" });
