@@ -38,9 +38,9 @@ export function marksSection(report: Report, colours: Colours, view: View, show:
   const grid = new Grid<Mark>("Marks, one a line", [
     { title: "time", cell: (mark) => moment(mark.at_us, view.zone, 1000), key: (mark) => mark.at_us },
     { title: "kind", cell: (mark) => kindCell(mark.kind, colours), key: (mark) => mark.kind },
+    { title: "what happened", cell: (mark) => mark.text, long: true },
     { title: "node", cell: (mark) => mark.node ?? "", key: (mark) => mark.node ?? "" },
     { title: "job", cell: (mark) => (mark.job === null ? "" : String(mark.job)), key: (mark) => mark.job ?? 0, number: true },
-    { title: "what happened", cell: (mark) => mark.text, long: true },
   ], show, byName);
   const bad = filter(marks, BAD, "").length;
   const said = h("output", { "aria-live": "polite" });
