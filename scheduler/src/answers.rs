@@ -92,7 +92,7 @@ pub(crate) fn node(node: &NodeView) -> NodeInfo {
         speed_ups: node.totals.speed_ups,
         slow_downs: node.totals.slow_downs,
         offers_repeated: node.totals.offers_repeated,
-        silent_seconds: node.silent_us as f64 / 1e6,
+        silent_seconds: node.silent_us.map(|silent_us| silent_us as f64 / 1e6),
         joined_seconds: node.joined_us as f64 / 1e6,
         load: node.load.clone(),
         idle_seconds: node.idle_us as f64 / 1e6,

@@ -41,7 +41,7 @@ impl Record for NodeInfo {
             Cell::new(human::count(self.tasks as f64)),
             Cell::new(human::count(self.tasks_done as f64)),
             Cell::new(human::units(&self.units_done)),
-            Cell::new(human::seconds(self.silent_seconds)),
+            Cell::new(human::seconds_if_known(self.silent_seconds)),
         ]
     }
 
@@ -159,7 +159,7 @@ impl Document for Whole<'_> {
             ("slow-downs", number(node.slow_downs)),
             ("offers repeated", number(node.offers_repeated)),
             ("joined", Cell::new(format!("{} ago", human::seconds(node.joined_seconds)))),
-            ("last heard", Cell::new(format!("{} ago", human::seconds(node.silent_seconds)))),
+            ("last heard", Cell::new(human::last_heard(node.silent_seconds))),
         ]);
         let mut text = facts(&rows, style);
         if !node.why.is_empty() {
@@ -193,7 +193,7 @@ pub(crate) mod testing {
             speed_ups: 7,
             slow_downs: 1,
             offers_repeated: 0,
-            silent_seconds: 0.42,
+            silent_seconds: Some(0.42),
             joined_seconds: 7_300.0,
             load: vec![1_000, 250],
             idle_seconds: 0.0,
@@ -216,7 +216,8 @@ mod tests {
 
     #[test]
     fn nodes_in_each_format() {
-        let lost = NodeInfo { state: "lost".into(), silent_seconds: 4_000.0, load: vec![], ..node("lab-7") };
+        let lost =
+            NodeInfo { state: "lost".into(), silent_seconds: Some(4_000.0), load: vec![], ..node("lab-7") };
         let nodes = [node("a"), lost];
         expect![[r#"
             name   state  slots  load  power  tasks  done   units      silent
@@ -225,6 +226,8 @@ mod tests {
         "#]]
         .assert_eq(&printed(Format::Table, |printer| printer.list(&nodes)));
         assert_eq!(printed(Format::Quiet, |printer| printer.list(&nodes)), "a\nlab-7\n");
+        let unheard = [NodeInfo { silent_seconds: None, ..node("a") }];
+        assert!(printed(Format::Table, |printer| printer.list(&unheard)).ends_with(" -\n"));
         expect![[r#"
             name                lab-7
             state               lost

@@ -118,7 +118,7 @@ fn node(name: &str) -> NodeInfo {
         speed_ups: 7,
         slow_downs: 1,
         offers_repeated: 0,
-        silent_seconds: 0.42,
+        silent_seconds: Some(0.42),
         joined_seconds: 7_300.0,
         load: vec![1_000, 250],
         idle_seconds: 0.0,

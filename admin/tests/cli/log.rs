@@ -29,7 +29,7 @@ fn picture() -> Snapshot {
         idle: None,
         boot: Some(Boot(1)),
         joined_us: NOON_US,
-        heard_us: NOON_US,
+        heard_us: Some(NOON_US),
         slots: 2,
         tasks: 4,
         queued: 2,

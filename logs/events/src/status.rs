@@ -66,8 +66,8 @@ form! {
         boot: Option<Boot>,
         /// When this incarnation joined.
         joined_us: u64,
-        /// When it was last heard.
-        heard_us: u64,
+        /// When it was last heard; none where this incarnation of the scheduler has not heard it.
+        heard_us: Option<u64>,
         /// Its slots.
         slots: u16,
         /// Tasks of dq that it has.

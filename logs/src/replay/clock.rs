@@ -121,7 +121,7 @@ impl Clock {
     fn snapshot(&mut self, snapshot: &mut Snapshot) {
         let first_us = if self.is_new { self.before_us } else { self.later_us };
         for node in &mut snapshot.nodes {
-            node.heard_us = self.later(node.heard_us);
+            node.heard_us = node.heard_us.map(|heard_us| self.later(heard_us));
             // Of a node that has no slots the scheduler does not know when it joined: it says when it began itself.
             let joined = if node.slots == 0 { self.later_us } else { self.joined(&node.node, first_us) };
             node.joined_us = node.joined_us.saturating_add(joined);

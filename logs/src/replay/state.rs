@@ -257,7 +257,7 @@ fn new_node(name: &Name, at_us: u64) -> Node {
         idle: None,
         boot: None,
         joined_us: at_us,
-        heard_us: at_us,
+        heard_us: Some(at_us),
         slots: 0,
         tasks: 0,
         queued: 0,

@@ -97,7 +97,7 @@ fn with_job(seconds: u64, submitted: u64, started: u64, ended: Option<u64>) -> I
         at(seconds),
         Box::new(Snapshot {
             jobs: vec![job],
-            nodes: vec![Node { heard_us: at(seconds), ..node("a") }],
+            nodes: vec![Node { heard_us: Some(at(seconds)), ..node("a") }],
             held: vec![Held { since_us: at(seconds), ..held("a", 0, 10, 1) }],
             ..Snapshot::default()
         }),
@@ -127,7 +127,7 @@ fn a_job_keeps_its_moments_and_what_is_held_has_those_of_the_epoch() {
     let state = state_at(items.iter().cloned().map(Ok), Moment::At(at(2_120))).unwrap();
     let (held, node) = (&state.held[0], &state.nodes["a"]);
     assert_eq!((state.snapshot_us, held.since_us), (Some(at(2_100)), at(2_100)));
-    assert_eq!(node.heard_us, at(2_100));
+    assert_eq!(node.heard_us, Some(at(2_100)));
 }
 
 #[test]

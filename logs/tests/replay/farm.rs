@@ -67,7 +67,7 @@ pub(crate) fn node(name: &str) -> Node {
         idle: None,
         boot: Some(Boot(7)),
         joined_us: NOON_US,
-        heard_us: NOON_US,
+        heard_us: Some(NOON_US),
         slots: 2,
         tasks: 4,
         queued: 2,

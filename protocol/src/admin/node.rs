@@ -29,8 +29,8 @@ pub struct NodeInfo {
     pub slow_downs: u64,
     /// Offers repeated.
     pub offers_repeated: u64,
-    /// Seconds since it was heard.
-    pub silent_seconds: f64,
+    /// Seconds since it was heard; null where it was not since the scheduler's start.
+    pub silent_seconds: Option<f64>,
     /// Seconds since this incarnation of it joined.
     #[serde(default)]
     pub joined_seconds: f64,

@@ -74,8 +74,8 @@ pub struct NodeView {
     pub load: Vec<u16>,
     /// Microseconds that no slot had run anything, by its last heartbeat.
     pub idle_us: u64,
-    /// Microseconds since it was heard.
-    pub silent_us: u64,
+    /// Microseconds since it was heard; none where this incarnation of the scheduler has not heard it.
+    pub silent_us: Option<u64>,
     /// Microseconds since this incarnation of it joined.
     pub joined_us: u64,
     /// What its machine is, where it told.
@@ -192,7 +192,7 @@ impl Farm {
             queued_tasks: node.queued_tasks,
             load: node.load.clone(),
             idle_us: node.idle_us,
-            silent_us: now_us.saturating_sub(node.heard_us),
+            silent_us: (!node.restored).then(|| now_us.saturating_sub(node.heard_us)),
             joined_us: now_us.saturating_sub(node.joined_us),
             facts: node.facts.clone(),
             totals: node.totals,

@@ -372,7 +372,7 @@ fn node_picture(node: &mut Node, idle: Option<IdleReason>, now_us: u64) -> starf
         idle,
         boot: node.boot,
         joined_us: node.joined_us,
-        heard_us: node.heard_us,
+        heard_us: (!node.restored).then_some(node.heard_us),
         slots: node.slots,
         tasks: node.tasks.len() as u64,
         queued: u64::from(node.queued_tasks),

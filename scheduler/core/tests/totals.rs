@@ -28,6 +28,21 @@ fn a_node_keeps_its_slots_and_the_time_of_its_joining_over_a_restart() {
     assert_eq!(told("restart\n session a\n hello a boot 2"), (4, 2_000_000));
 }
 
+/// The records do not say when a node was heard, so no time is made up.
+#[test]
+fn a_node_that_this_scheduler_has_not_heard_was_silent_for_an_unknown_time() {
+    let told = |script: &str| {
+        let mut bench = Bench::new(config());
+        bench.run(&format!("join a slots 4\n at 7000\n {script}\n at 9000"));
+        let silent_us = bench.farm.nodes(bench.now_us).remove(0).silent_us;
+        (silent_us, bench.farm.picture(bench.now_us).nodes.remove(0).heard_us)
+    };
+    assert_eq!(told(""), (Some(9_000_000), Some(0)));
+    assert_eq!(told("restart"), (None, None));
+    assert_eq!(told("bye a\n restart"), (None, None));
+    assert_eq!(told("restart\n session a\n hello a"), (Some(2_000_000), Some(7_000_000)));
+}
+
 #[test]
 fn records_of_nodes_from_before_these_had_slots_are_read() {
     let mut restoring = Restoring::new(config(), 0);

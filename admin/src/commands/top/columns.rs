@@ -162,7 +162,7 @@ pub(super) const NODES: &[Column<NodeInfo>] = &[
         .sorts(|a, b| b.slow_downs.cmp(&a.slow_downs))
         .from(110),
     number("silent", 11, |node: &NodeInfo, _, _| silent(node).into())
-        .sorts(|a, b| b.silent_seconds.total_cmp(&a.silent_seconds)),
+        .sorts(|a, b| longest(b).total_cmp(&longest(a))),
 ];
 
 fn word(word: &str, paint: Paint) -> Line<'static> {
@@ -175,7 +175,16 @@ fn count(count: u64) -> Line<'static> {
 
 /// Heartbeats come every second: what is less says nothing and would change with each picture.
 fn silent(node: &NodeInfo) -> String {
-    if node.silent_seconds < 2.0 { "-".to_owned() } else { human::seconds(node.silent_seconds.floor()) }
+    match node.silent_seconds {
+        None => "unknown".to_owned(),
+        Some(seconds) if seconds < 2.0 => "-".to_owned(),
+        Some(seconds) => human::seconds(seconds.floor()),
+    }
+}
+
+/// Who was not heard at all was silent for longest.
+fn longest(node: &NodeInfo) -> f64 {
+    node.silent_seconds.unwrap_or(f64::INFINITY)
 }
 
 /// A decimal number that may be very large.

@@ -8,7 +8,7 @@ use starfarm_protocol::admin::{Explanation, JobInfo, NodeInfo, SizeInfo, Subject
 use super::app::{App, View, Whole};
 use super::columns::{Paint, UNIT_SIGNS, bar, load_bar};
 use crate::commands::job::troubles;
-use crate::human::{count, printable, seconds, seconds_if_known, share, units};
+use crate::human::{count, last_heard, printable, seconds, seconds_if_known, share, units};
 
 /// Width of a fact's name.
 const NAME_WIDTH: usize = 17;
@@ -134,7 +134,7 @@ fn of_node(node: &NodeInfo, paint: Paint, width: u16) -> Vec<Line<'static>> {
     let memory = node.memory_bytes.map_or_else(|| "-".to_owned(), |bytes| count(bytes as f64) + "B");
     let cores = node.cores.map_or_else(|| "-".to_owned(), |cores| cores.to_string());
     lines.extend([
-        fact("last heard", format!("{} ago", seconds(node.silent_seconds))),
+        fact("last heard", last_heard(node.silent_seconds)),
         fact("joined", format!("{} ago", seconds(node.joined_seconds))),
         fact("system", or_dash(&node.system)),
         fact("processor", format!("{}, {cores} cores", or_dash(&node.cpu))),

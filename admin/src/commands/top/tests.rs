@@ -175,7 +175,7 @@ fn nodes() -> Vec<NodeInfo> {
     }
     let state = |node: &mut NodeInfo, state: &str, silent_seconds| {
         node.state = state.into();
-        node.silent_seconds = silent_seconds;
+        node.silent_seconds = Some(silent_seconds);
     };
     state(&mut nodes[2], "lost", 4_000.0);
     state(&mut nodes[5], "suspect", 7.3);

@@ -371,7 +371,7 @@ fn no_number_is_cut_while_names_can_give_way() {
     for width in [60, 80, 120] {
         let mut seat = Seat::new(false, width, 24);
         let numbers = JobInfo { eta_seconds: Some(1e12), age_seconds: 754.0, ..job(1_234_567) };
-        let waits = NodeInfo { silent_seconds: 86_000.0, ..node("lab-1") };
+        let waits = NodeInfo { silent_seconds: Some(86_000.0), ..node("lab-1") };
         let status = StatusInfo { nodes: vec![waits], ..status(3) };
         seat.sees(Picture { jobs: vec![numbers], status, ..picture() });
         for number in ["1234567 keys", "over 100 years", "23 h 53 min"] {
