@@ -192,3 +192,20 @@ fn what_a_long_list_holds_expires_only_by_lists_that_came_whole() {
         180000: job 1 is running: done 1, out 89, waiting 110, resent tasks 11"#]]
     .assert_eq(&told.join("\n"));
 }
+
+#[test]
+fn a_drain_by_a_person_outlives_the_worker_that_was_drained() {
+    check_after(
+        "submit 100 units 10\n join a slots 1\n drain a",
+        "hello a boot 2\n nodes\n tasks a\n undrain a\n tasks a",
+        expect![[r#"
+            0: node a joined: 1 slot, boot 0000000000000002
+            0: to a: welcome epoch 1
+            0: a draining
+            0: a has 0 tasks
+            0: node a resumed
+            0: to a: offer job 1: 3=0+10 4=10+10
+            0: a has 2 tasks
+        "#]],
+    );
+}
