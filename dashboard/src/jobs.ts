@@ -5,7 +5,7 @@ import type { Field, JobMeta } from "./contract";
 import type { Report } from "./data";
 import { h, lazyDetails, section, table } from "./dom";
 import { count, duration, jobName, many, moment, percent, plain } from "./format";
-import { doneShare, jobVerdict } from "./verdict";
+import { doneShare, jobVerdict, worstFirst } from "./verdict";
 import type { View } from "./view";
 
 const SHOWN_FIRST = 30;
@@ -167,10 +167,11 @@ function key(report: Report, colours: Colours, view: View): HTMLElement {
 
 /** The section, and what opens a job's card in it; `zoom` shows a job's time. */
 export function jobsSection(report: Report, colours: Colours, view: View, zoom: (job: number) => void): { element: HTMLElement; open(job: number): void } {
+  const order = worstFirst(report);
   const made: HTMLDetailsElement[] = [];
   const list = h("div", {});
   const show = (end: number) => {
-    for (let i = made.length; i < end; i++) made.push(card(report, colours, view, report.jobs[i], () => zoom(i)));
+    for (let i = made.length; i < end; i++) made.push(card(report, colours, view, report.jobs[order[i]], () => zoom(order[i])));
     list.replaceChildren(...made);
     more.hidden = made.length >= report.jobs.length;
   };
@@ -178,14 +179,15 @@ export function jobsSection(report: Report, colours: Colours, view: View, zoom: 
   show(Math.min(SHOWN_FIRST, report.jobs.length));
   if (made[0] && made.length <= OPEN_AT_ONCE_MAX) made[0].open = true;
   const open = (job: number) => {
-    if (job >= made.length) show(report.jobs.length);
-    made[job].open = true;
-    made[job].scrollIntoView({ block: "start" });
-    made[job].querySelector("summary")?.focus();
+    const place = order.indexOf(job);
+    if (place >= made.length) show(report.jobs.length);
+    made[place].open = true;
+    made[place].scrollIntoView({ block: "start" });
+    made[place].querySelector("summary")?.focus();
   };
   const out = report.jobsLeftOut;
   const rest = out > 0 ? ` There is no room for ${many(out, "more job")}.` : "";
-  const element = section("jobs", "Jobs", `Each with its states over the whole run. Open one for its figures, the durations of its results and its certificate.${rest}`,
+  const element = section("jobs", "Jobs", `Each with its states over the whole run, the worst first. Open one for its figures, the durations of its results and its certificate.${rest}`,
     key(report, colours, view), list, more);
   return { element, open };
 }

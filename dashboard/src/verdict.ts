@@ -57,6 +57,12 @@ export function jobVerdict(job: JobMeta, marks: Mark[]): JobVerdict {
   return of("without a certificate", ["cancelled", "ended without a certificate"]);
 }
 
+/** Indices of all jobs, the worst first, else in their order; what stands for many comes last. */
+export function worstFirst(report: Report): number[] {
+  const rank = report.jobs.map((job) => (job.job === 0 ? TONES.length : TONES.indexOf(jobVerdict(job, report.meta.marks).tone)));
+  return report.jobs.map((_, i) => i).sort((a, b) => rank[a] - rank[b]);
+}
+
 /** Of all jobs: a sentence in a colour, and those of which more must be said, the worst first. */
 export interface Summary {
   tone: Tone | null;
@@ -71,9 +77,10 @@ function titled(job: JobMeta): string {
 }
 
 export function summarise(report: Report): Summary {
-  // Job 0 stands for those that there is no room for.
-  const told = report.jobs.flatMap((job, index) => (job.job === 0 ? [] : [{ job, index, ...jobVerdict(job, report.meta.marks) }]));
-  told.sort((a, b) => TONES.indexOf(a.tone) - TONES.indexOf(b.tone));
+  // Job 0 stands for those that there is no room for: nobody certified them together.
+  const told = worstFirst(report)
+    .map((index) => ({ job: report.jobs[index], index, ...jobVerdict(report.jobs[index], report.meta.marks) }))
+    .filter(({ job }) => job.job !== 0);
   const out = report.jobsLeftOut;
   if (told.length === 0) return { tone: null, text: out > 0 ? `${many(out, "job")}, all left out here` : "No jobs", troubled: [] };
   const troubled = told.filter(({ why }) => why !== "").map(({ job, index, tone, says, why }) => ({ index, tone, text: `${titled(job)} ${says}: ${why}` }));

@@ -9,7 +9,7 @@ import { computed } from "../src/nodes";
 import { search } from "../src/search";
 import { emptiness, extent } from "../src/series";
 import { inkOn, luminance, type Rgb } from "../src/colours";
-import { jobVerdict, summarise } from "../src/verdict";
+import { jobVerdict, summarise, worstFirst } from "../src/verdict";
 import { statesAt, summary } from "../src/words";
 import { Rows } from "../src/timeline/rows";
 import { moved } from "../src/timeline/ruler";
@@ -195,6 +195,8 @@ test("the worst job is told first, with what is wrong in figures", () => {
     second.certificate = { ...second.certificate, conflicts: 2 };
     Object.assign(first, { units: "100000", done: "99999", certificate: null, ended_us: null });
   });
+  report.jobs.push({ ...report.jobs[0], job: 0 });
+  assert.deepEqual(worstFirst(report), [1, 2, 0, 3]);
   const { tone, troubled } = summarise(report);
   assert.equal(tone, "failed");
   assert.deepEqual(troubled.map(({ index, tone, text }) => [index, tone, text.replaceAll("\u202f", " ")]), [
