@@ -90,8 +90,8 @@ fn what_goes_back_within_an_epoch_stands_still_as_ever() {
     assert!(replayed(&items, Window::default()).notes.is_empty(), "the reader notes that");
 }
 
-fn with_job(seconds: u64, submitted: u64, started: u64, ended: Option<u64>) -> Item {
-    let (submitted_us, started_us, ended_us) = (at(submitted), Some(at(started)), ended.map(at));
+fn with_job(seconds: u64, submitted: u64, started: Option<u64>, ended: Option<u64>) -> Item {
+    let (submitted_us, started_us, ended_us) = (at(submitted), started.map(at), ended.map(at));
     let job = Job { submitted_us, started_us, ended_us, ..job(1) };
     Item::Snapshot(
         at(seconds),
@@ -106,16 +106,16 @@ fn with_job(seconds: u64, submitted: u64, started: u64, ended: Option<u64>) -> I
 
 #[test]
 fn a_job_keeps_its_moments_and_what_is_held_has_those_of_the_epoch() {
-    // Submitted and started in epoch 1; epoch 2, 600 s behind, ends it.
+    // Submitted before the log, and started in epoch 1, unseen; epoch 2, 600 s behind, ends it.
     let items = [
         opened(1, 1, 1_000),
-        with_job(1_000, 900, 1_000, None),
+        with_job(1_000, 900, None, None),
         closed(2_000),
         opened(2, 1, 1_400),
-        with_job(1_400, 900, 1_600, None),
+        with_job(1_400, 900, Some(1_600), None),
         closed(1_500),
         opened(2, 2, 1_500),
-        with_job(1_500, 900, 1_600, Some(1_450)),
+        with_job(1_500, 900, Some(1_600), Some(1_450)),
         closed(1_550),
     ];
     let job = &replayed(&items, Window::default()).jobs[0];
@@ -166,6 +166,8 @@ fn moments_that_a_user_names_are_those_that_are_shown() {
     assert_eq!((state.epoch, state.at_us, state.told_us), (3, at(5_350), at(5_350)));
     assert_eq!(state.notes.len(), 2, "{:?}", state.notes);
     assert!(!state.partial && !state.away);
+    let held = |seconds| state_at(log(), Moment::At(at(seconds))).unwrap().held.len();
+    assert_eq!([5_335, 5_345].map(held), [0, 1], "a result says when its task was given out");
     let early = state_at(log(), Moment::At(at(4_600))).unwrap();
     assert_eq!((early.epoch, early.notes.len()), (1, 0), "epochs behind the moment are nobody's concern");
     let window = Window { from: Some(Moment::At(at(5_100))), to: Some(Moment::At(at(5_350))) };
@@ -194,8 +196,13 @@ fn absurd_clocks_do_no_harm() {
         Item::Opened(Opening { at_us, utc_us: u64::MAX, ..opening })
     };
     let closed = |at_us| Item::Closed(Closing { at_us, utc_us: u64::MAX, entries: 0 });
-    let mut items =
-        vec![opened(1, 5), closed(u64::MAX), opened(2, 0), with_job(0, 0, 0, Some(0)), closed(u64::MAX)];
+    let mut items = vec![
+        opened(1, 5),
+        closed(u64::MAX),
+        opened(2, 0),
+        with_job(0, 0, Some(0), Some(0)),
+        closed(u64::MAX),
+    ];
     items.extend((3..3_000).flat_map(|epoch| [opened(epoch, 3_000 - epoch), closed(7)]));
     let report = replayed(&items, Window::default());
     assert_eq!((report.from_us, report.to_us, report.epochs.len()), (5, u64::MAX, 2_000));
