@@ -6,7 +6,10 @@ mod common;
 
 use common::{Bench, check_after, config};
 use expect_test::expect;
-use starfarm_scheduler_core::Config;
+use starfarm_protocol::ids::{Boot, Epoch};
+use starfarm_protocol::limits::PROTOCOL_VERSION;
+use starfarm_protocol::wire::{Hello, Packer};
+use starfarm_scheduler_core::{Config, Deed, Deeds, NodeCommand, NodeId};
 
 #[test]
 fn a_node_of_another_version_is_told_ours_and_nothing_else() {
@@ -208,4 +211,27 @@ fn a_drain_by_a_person_outlives_the_worker_that_was_drained() {
             0: a has 2 tasks
         "#]],
     );
+}
+
+/// All nodes are marked once a turn; one that joins behind that is looked at all the same.
+#[test]
+fn a_hello_in_the_turn_of_an_order_to_all_is_answered() {
+    let mut bench = Bench::new(config());
+    bench.run("join b slots 1");
+    let (mut deeds, mut packer) = (Deeds::default(), Packer::new());
+    packer.hello(&Hello {
+        version: PROTOCOL_VERSION,
+        boot: Boot(1),
+        slots: 1,
+        queue_tasks_max: 8,
+        receive_datagrams_max: 92,
+        known_epoch: Epoch(0),
+        known_proof: [0; 16],
+        died_running: Vec::new(),
+    });
+    bench.farm.command_node("b", NodeCommand::Drain, &mut deeds).unwrap();
+    bench.farm.on_session(NodeId(7), "a", 0);
+    bench.farm.on_datagram(NodeId(7), &packer.finish().concat(), 0, &mut deeds);
+    bench.farm.turn(0, &mut deeds);
+    assert!(deeds.0.iter().any(|deed| matches!(deed, Deed::Send(NodeId(7), _))), "{deeds:?}");
 }
