@@ -8,6 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::address::own_address;
 use crate::binaries::binary;
 use crate::patience::{until, until_some};
 use crate::process::{Daemon, end, run};
@@ -32,7 +33,7 @@ impl Farm {
     /// # Panics
     /// It does not come up; so do all below where what they ask for does not come about.
     pub fn start() -> Self {
-        Self::start_in(None, SocketAddr::from(([127, 0, 0, 1], 0)))
+        Self::start_in(None, own_address())
     }
 
     /// A scheduler in a network namespace, if one is named, that listens on `address`.
@@ -42,7 +43,7 @@ impl Farm {
         let join = dir.path().join("farm/worker.join");
         let address = until_some("the scheduler writes worker.join", || address_in(&join));
         let farm = Self { workers: Vec::new(), scheduler, address, dir };
-        farm.until_answers();
+        until("the scheduler answers", || farm.answers());
         farm
     }
 
@@ -56,8 +57,8 @@ impl Farm {
         farm
     }
 
-    fn until_answers(&self) {
-        until("the scheduler answers", || self.cli(&["status", "--output", "quiet"]).code == 0);
+    fn answers(&self) -> bool {
+        self.cli(&["status", "--output", "quiet"]).code == 0
     }
 
     /// Where the scheduler listens.
@@ -74,6 +75,21 @@ impl Farm {
     /// stays for long.
     pub fn forever(&self) -> String {
         format!("while test -d {}; do sleep 0.05; done", self.dir.path().display())
+    }
+
+    /// A shell script that writes each unit into the file `log`; from unit `gate` on it waits until [`Farm::open_gate`],
+    /// so that what a test does between comes neither too early nor too late, however slow the machine is.
+    pub fn gated(&self, log: &Path, gate: u32) -> String {
+        let (dir, log) = (self.dir.path().display(), log.display());
+        format!(
+            "echo {{}} >> {log}; \
+             while test {{}} -ge {gate} && test -d {dir} && ! test -e {dir}/gate; do sleep 0.01; done; sleep 0.02"
+        )
+    }
+
+    /// Lets the programs of [`Farm::gated`] go on.
+    pub fn open_gate(&self) {
+        self.dir.write("gate", "");
     }
 
     /// The scheduler's state directory.
@@ -94,7 +110,7 @@ impl Farm {
     /// Starts the scheduler again in the same directory, at the same address.
     pub fn restart_scheduler(&mut self) {
         self.scheduler = start_scheduler(&self.dir, None, self.address);
-        self.until_answers();
+        until("the scheduler answers", || self.answers());
     }
 
     /// Starts a worker with the farm's own join file.

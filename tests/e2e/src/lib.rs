@@ -3,6 +3,7 @@
 //!
 //! | file | holds |
 //! | --- | --- |
+//! | `address` | addresses that no other process is given |
 //! | `binaries` | where the programs are |
 //! | `temp` | a directory for one test |
 //! | `process` | a daemon that is ended with its test, and its standard error |
@@ -19,6 +20,7 @@
 //! A step that fails panics with all that is known: this crate is for tests only. Nothing here knows the
 //! programs from inside; what they say on their command line and in their files is all there is.
 
+mod address;
 mod binaries;
 mod farm;
 pub mod hostile;

@@ -1,5 +1,6 @@
 //! A directory of one test.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -20,13 +21,16 @@ impl TempDir {
     /// It cannot be made.
     #[expect(clippy::new_without_default, reason = "each one is another directory")]
     pub fn new() -> Self {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("sf-e2e-{}-{number}", std::process::id()));
-        // A test that was killed may have left one behind, and its number come again.
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path)
-            .unwrap_or_else(|error| panic!("cannot make {}: {error}", path.display()));
-        Self(path)
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = std::env::temp_dir().join(format!("sf-e2e-{}-{number}", std::process::id()));
+            match std::fs::create_dir(&path) {
+                Ok(()) => return Self(path),
+                // One that was killed has left it behind, or one in another container has the same number.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => panic!("cannot make {}: {error}", path.display()),
+            }
+        }
     }
 
     /// Where it is.

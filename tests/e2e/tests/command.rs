@@ -181,7 +181,13 @@ fn slow_units_that_fail_are_tried_again_at_once() {
 #[test]
 fn few_units_are_spread_over_all_slots() {
     let farm = Farm::with_workers(2, 2);
-    let id = farm.submit(&["--range", "0..4", "--", "sleep", "1"]);
+    // None ends before all four run: where they do not, this never ends.
+    let begun = farm.temp().path().join("begun");
+    let script = format!(
+        "echo {{}} >> {0}; while test -e {0} && test $(wc -l < {0}) -lt 4; do sleep 0.02; done",
+        begun.display()
+    );
+    let id = farm.submit(&["--range", "0..4", "--", "sh", "-c", &script]);
     farm.wait(&id).exits(0);
     let results = farm.results(&id);
     let on = |node: &str| {
@@ -202,7 +208,8 @@ fn job_wait_tells_by_its_exit_code() {
     farm.cli(&["job", "wait", "999"]).exits(4);
     farm.cli(&["submit", "--wait", "--range", "0..3", "--", "true"]).exits(0);
     farm.cli(&["submit", "--wait", "--range", "0..3", "--", "false"]).exits(1);
-    let args = ["submit", "--wait", "--timeout", "0.2", "--range", "0..1", "--", "sleep", "5"];
+    let forever = farm.forever();
+    let args = ["submit", "--wait", "--timeout", "0.2", "--range", "0..1", "--", "sh", "-c", &forever];
     farm.cli(&args).exits(124);
 }
 

@@ -57,14 +57,14 @@ fn a_first_signal_drains_a_worker_and_a_second_one_ends_its_programs() {
 fn what_a_worker_could_not_deliver_is_delivered_by_its_next_life() {
     let mut farm = Farm::with_workers(1, 1);
     let log = farm.temp().path().join("ran");
-    let script = format!("echo {{}} >> {}; sleep 0.02", log.display());
+    let script = farm.gated(&log, 5);
     let id = farm.submit(&["--range", "0..30", "--units-per-task", "30", "--", "sh", "-c", &script]);
     let ran = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
-    until("it runs", || ran() >= 3);
+    until("it runs", || ran() > 5);
     // A scheduler that hangs hears nothing; the worker is told to stop and keeps its results.
     farm.scheduler.signal(Signal::STOP);
-    let before = ran();
-    until("it has run on", || ran() >= before + 3);
+    farm.open_gate();
+    until("it has run on", || ran() > 8);
     farm.workers[0].signal(Signal::TERM);
     assert_eq!(farm.workers[0].wait(), 0, "{}", farm.workers[0].log());
     farm.scheduler.signal(Signal::CONT);

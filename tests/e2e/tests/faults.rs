@@ -58,7 +58,7 @@ fn a_unit_that_kills_its_worker_is_poison_and_the_others_are_done() {
 fn a_scheduler_that_was_killed_keeps_its_jobs_and_its_workers_go_on() {
     let mut farm = Farm::with_workers(2, 1);
     let log = farm.temp().path().join("ran");
-    let script = format!("echo {{}} >> {}; sleep 0.02", log.display());
+    let script = farm.gated(&log, 100);
     let ran = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
     let id = farm.submit(&["--range", "0..400", "--units-per-task", "4", "--", "sh", "-c", &script]);
     until("it works", || done(&farm, &id) >= 8);
@@ -67,6 +67,7 @@ fn a_scheduler_that_was_killed_keeps_its_jobs_and_its_workers_go_on() {
     farm.kill_scheduler();
     farm.cli(&["jobs"]).exits(3);
     let before = ran();
+    farm.open_gate();
     until("the workers go on without it", || ran() >= before + 6);
     farm.restart_scheduler();
     assert_eq!(farm.status()["epoch"], 2);

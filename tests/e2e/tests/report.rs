@@ -30,6 +30,15 @@ fn farm_that_lost_a_worker() -> (Farm, u128) {
     (farm, killed_us)
 }
 
+/// Keeps what was made, so that a person can look as well; of two runs at once, the later one's.
+fn keep(out: &Path) {
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report");
+    std::fs::create_dir_all(&kept).unwrap();
+    for file in std::fs::read_dir(out).unwrap().map(Result::unwrap).filter(|file| file.path().is_file()) {
+        std::fs::copy(file.path(), kept.join(file.file_name())).unwrap();
+    }
+}
+
 #[test]
 fn a_browser_finds_the_worker_that_was_killed() {
     let dashboard = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dashboard");
@@ -44,9 +53,9 @@ fn a_browser_finds_the_worker_that_was_killed() {
     let log = farm.state().join("log");
     let log = log.to_string_lossy();
     farm.cli(&["log", "validate", &log]).exits(0);
-    // Kept, so that a person can look as well.
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report");
-    std::fs::create_dir_all(&out).unwrap();
+    // In a folder of this test alone: another run beside it would write the same page.
+    let out = farm.temp().path().join("report");
+    std::fs::create_dir(&out).unwrap();
     let page = out.join("report.html");
     farm.cli(&["log", "replay", &log, "--html", &page.to_string_lossy()]).exits(0);
 
@@ -54,5 +63,6 @@ fn a_browser_finds_the_worker_that_was_killed() {
     look.arg("--prefix").arg(dashboard).args(["run", "browser", "--"]);
     look.args([&page, &out]).args(["w2", &killed_us.to_string()]);
     let reply = run_within(look, BROWSER);
+    keep(&out);
     assert!(reply.exits(0).stdout.contains("was found"), "{reply:?}");
 }

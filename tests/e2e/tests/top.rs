@@ -96,6 +96,59 @@ fn a_scheduler_that_goes_away_is_waited_for_and_seen_again() {
     until("the terminal is as it was", || top.is_restored());
 }
 
+/// A shell with job control, and a screen in it.
+#[test]
+fn it_is_left_for_the_shell_and_taken_again() {
+    let farm = Farm::with_workers(1, 1);
+    endless(&farm, "alpha");
+    let mut command = std::process::Command::new("bash");
+    command.args(["--norc", "--noprofile", "-i"]).env("PS1", "ready> ").env("TERM", "xterm-256color");
+    command.env("STARFARM", starfarm_e2e::binary("starfarm")).env("STARFARM_FARM", farm.state());
+    command.env("HOME", farm.temp().path()).env("HISTFILE", "");
+    let mut shell = Pty::start(&command, farm.temp().path(), 80, 24);
+    // What it has to say goes to the terminal too, not to the file of a test.
+    shell.program.until_says("ready>");
+    shell.press("exec 2>&1\n");
+    shell.until_shows("ready>");
+    shell.press("\"$STARFARM\" top --interval 0.2\n");
+    shell.until_shows("alpha");
+    assert!(shell.is_taken());
+    shell.press("\x1a");
+    shell.until_shows("Stopped");
+    assert!(!shell.is_taken(), "the shell has the first screen");
+    // The window has another size when it comes back.
+    shell.resize(120, 40);
+    shell.press("fg\n");
+    shell.until_shows("faster");
+    assert!(shell.is_taken());
+    shell.press("\x0c/alp\r");
+    shell.until_shows("JOBS 1  /alp");
+    shell.press("q");
+    until("the shell has the terminal again", || !shell.is_taken());
+    shell.press("echo all is $((40 + 2))\n");
+    shell.until_shows("all is 42");
+    shell.press("exit\n");
+    assert_eq!(shell.program.wait(), 0, "{}", shell.program.log());
+    until("the terminal is as it was", || shell.is_restored());
+}
+
+#[test]
+fn a_storm_of_sizes_ends_with_the_last_one() {
+    let farm = Farm::with_workers(1, 1);
+    endless(&farm, "alpha");
+    let mut top = top(&farm, &[], 80, 24);
+    top.until_shows("alpha");
+    for step in 0..200_u16 {
+        top.resize(1 + step * 7 % 150, 1 + step * 5 % 50);
+    }
+    top.resize(120, 40);
+    top.until("the last size is drawn", |text| {
+        text.lines().last().is_some_and(|line| line.starts_with("? help")) && text.contains("faster")
+    });
+    top.press("q");
+    assert_eq!(top.program.wait(), 0, "{}", top.program.log());
+}
+
 #[test]
 fn an_onlooker_changes_nothing() {
     let farm = Farm::with_workers(1, 1);

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use ratatui::backend::Backend;
 use ratatui::crossterm::ExecutableCommand;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, enable_raw_mode};
 use ratatui::layout::Size;
@@ -44,7 +45,10 @@ impl Screen {
     /// # Errors
     /// The terminal takes no more.
     pub(super) fn clear(&mut self) -> Result<(), Failure> {
-        self.0.clear().map_err(|error| failure(&error))
+        // The library's own way asks the terminal where its cursor is, and the thread that reads keys gets the answer.
+        self.0.backend_mut().clear().map_err(|error| failure(&error))?;
+        self.0.swap_buffers();
+        Ok(())
     }
 
     /// Gives the terminal back and stops, with the other programs of the shell's command, until the shell goes on

@@ -1,21 +1,20 @@
 //! The processes of a run: a scheduler behind the chaos proxy, workers, and the command line. Each is ended
 //! by the number that it was given.
 
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use starfarm_chaos::{Proxy, Random};
+use starfarm_chaos::Proxy;
 
+use crate::address::own_address;
 use crate::farm::{program, rewritten, worker_args};
 use crate::patience::until;
 use crate::process::{Daemon, end, run_within};
 use crate::reply::Reply;
 use crate::temp::TempDir;
 
-/// Below the ports that the system gives to whoever asks for any: nobody takes it between two starts.
-const PORTS: std::ops::Range<u64> = 20_000..32_000;
 /// No command takes longer.
 const COMMAND: Duration = Duration::from_secs(300);
 
@@ -58,7 +57,7 @@ impl Stage {
         scheduler_args: &[&str],
         worker_args: &[&str],
     ) -> Self {
-        let address = free_address();
+        let address = own_address();
         let proxy = Proxy::start(address, seed).unwrap_or_else(|error| panic!("no proxy: {error}"));
         let mut stage = Self {
             workers: std::iter::repeat_with(|| None).take(workers).collect(),
@@ -230,15 +229,4 @@ impl Drop for Stage {
     fn drop(&mut self) {
         self.end_workers();
     }
-}
-
-fn free_address() -> SocketAddr {
-    let mut random = Random::new(u64::from(std::process::id()));
-    let address = || {
-        let port = PORTS.start + random.below(PORTS.end - PORTS.start);
-        SocketAddr::from(([127, 0, 0, 1], port as u16))
-    };
-    let is_free =
-        |address: &SocketAddr| UdpSocket::bind(address).is_ok() && TcpListener::bind(address).is_ok();
-    std::iter::repeat_with(address).take(100).find(is_free).expect("one of a hundred ports is free")
 }
