@@ -411,7 +411,7 @@ impl Event {
 }
 
 /// `1 slot`, `2 slots`.
-fn counted<N: fmt::Display + PartialEq + From<u8>>(number: N, what: &str) -> String {
+pub fn counted<N: fmt::Display + PartialEq + From<u8>>(number: N, what: &str) -> String {
     if number == N::from(1) { format!("{number} {what}") } else { format!("{number} {what}s") }
 }
 

@@ -12,7 +12,7 @@ mod state;
 mod status;
 
 pub use colour::{Colour, JOB_COLOURS, NODE_COLOURS, UNIT_COLOURS, colour};
-pub use event::Event;
+pub use event::{Event, counted};
 pub use field::{Field, Fields, Form, FormError, Name, TEXT_BYTES_MAX, Value, Word};
 pub use state::{IdleReason, NodeState, Outcome};
 pub use status::{Held, Job, Node, Sample, Snapshot};

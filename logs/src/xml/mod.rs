@@ -22,7 +22,7 @@ pub use error::{Fault, LogError, Place};
 pub use open::{Log, open};
 pub use reader::LogReader;
 pub use utc::Utc;
-pub use validate::{Report, validate};
+pub use validate::{Validation, validate};
 pub use writer::{Limits, LogWriter};
 
 /// The namespace of all elements.

@@ -5,6 +5,8 @@ use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::vec::IntoIter;
 
+use starfarm_events::counted;
+
 use super::folder::{self, Segment, Standing};
 use super::{Fault, Item, LogError, LogReader, Note, NoteKind, Place};
 
@@ -139,7 +141,9 @@ fn missing_between(before: &Segment, next: &Segment) -> Option<String> {
     let epochs = next.epoch.saturating_sub(before.epoch.saturating_add(1));
     let last = if next.epoch == before.epoch { before.number } else { 0 };
     let segments = next.number.saturating_sub(last.saturating_add(1));
-    let ours = format!("{segments} segments of epoch {} before this one are missing", next.epoch);
+    let are = if segments == 1 { "is" } else { "are" };
+    let ours =
+        format!("{} of epoch {} before this one {are} missing", counted(segments, "segment"), next.epoch);
     let theirs = match epochs {
         0 => return (segments > 0).then_some(ours),
         1 => format!("epoch {}", next.epoch - 1),

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-use starfarm_events::Form;
+use starfarm_events::{Form, counted};
 
 use super::open::Log;
 use super::{Item, LogError, NoteKind, Utc};
 
 /// What a valid log holds.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Report {
+pub struct Validation {
     /// Bytes of its files.
     pub bytes: u64,
     /// Its segments.
@@ -32,7 +32,7 @@ pub struct Report {
     pub events: BTreeMap<&'static str, u64>,
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for Validation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let events: u64 = self.events.values().sum();
         if self.segments == 0 {
@@ -40,17 +40,18 @@ impl fmt::Display for Report {
         }
         writeln!(
             f,
-            "valid: {} segments ({} in use, {} cut) of {} epochs, {} bytes, {events} events, {} to {}",
-            self.segments,
+            "valid: {} ({} in use, {} cut) of {}, {}, {}, {} to {}",
+            counted(self.segments, "segment"),
             self.in_use,
             self.cut,
-            self.epochs,
-            self.bytes,
+            counted(self.epochs, "epoch"),
+            counted(self.bytes, "byte"),
+            counted(events, "event"),
             Utc(self.from_us),
             Utc(self.to_us)
         )?;
         if self.gaps > 0 {
-            writeln!(f, "segments are missing at {} places", self.gaps)?;
+            writeln!(f, "segments are missing at {}", counted(self.gaps, "place"))?;
         }
         self.events.iter().try_for_each(|(kind, count)| writeln!(f, "{count:>12} {kind}"))
     }
@@ -61,9 +62,9 @@ impl fmt::Display for Report {
 ///
 /// # Errors
 /// The first place where it is not valid.
-pub fn validate(path: &Path) -> Result<Report, LogError> {
+pub fn validate(path: &Path) -> Result<Validation, LogError> {
     let mut log = Log::new(path, true)?;
-    let mut report = Report::default();
+    let mut report = Validation::default();
     let (mut last_epoch, mut closed) = (None, 0);
     for item in log.by_ref() {
         let at_us = match item? {

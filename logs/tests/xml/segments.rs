@@ -298,7 +298,7 @@ fn what_is_missing_at_the_beginning_of_a_later_epoch_is_noted() {
     assert_eq!(
         told,
         [
-            "1 segments of epoch 3 before this one are missing",
+            "1 segment of epoch 3 before this one is missing",
             "nothing is here of epochs 4 to 6: no log was written then, or its files are missing",
             "nothing is here of epoch 8: no log was written then, or its files are missing; \
              2 segments of epoch 9 before this one are missing",

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
-use starfarm_logs::{Report, Utc};
+use starfarm_logs::{Utc, Validation};
 
 use crate::commands::Context;
 use crate::failure::Failure;
@@ -19,7 +19,7 @@ pub(super) fn run(context: &mut Context, path: &Path) -> Result<(), Failure> {
 }
 
 /// A log that is valid.
-struct Valid(Report);
+struct Valid(Validation);
 
 impl Serialize for Valid {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
