@@ -79,10 +79,11 @@ pub(crate) enum Command {
     Log(Log),
     /// Measure this machine's time per dispatch and say how many nodes it could carry
     Plan(Plan),
-    /// Measure
+    /// Measure how fast this machine gives out tasks
     #[command(subcommand)]
     Bench(Bench),
     /// Print a shell's completions: what Tab offers
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
         /// The shell
         shell: Shell,
@@ -103,6 +104,12 @@ pub(crate) enum Shell {
     Zsh,
     Fish,
 }
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Where shells look for them:
+  starfarm completions bash > ~/.local/share/bash-completion/completions/starfarm
+  starfarm completions zsh > ~/.zfunc/_starfarm    # with fpath+=~/.zfunc before compinit
+  starfarm completions fish > ~/.config/fish/completions/starfarm.fish";
 
 /// `starfarm run`.
 #[derive(Args, Debug)]
@@ -131,8 +138,16 @@ pub(crate) struct Scheduler {
     pub(crate) parent_pipe: bool,
 }
 
+const SUBMIT_EXAMPLES: &str = "\
+Examples:
+  starfarm submit job.toml --wait
+  starfarm submit --range 0..1000 -- ./render --frame {}
+  starfarm submit --lines files.txt --retries 2 -- gzip {}
+  starfarm submit --grid size=1,2,3 --grid mode=a,b --dry-run -- ./try {size} {mode}";
+
 /// `starfarm submit`.
 #[derive(Args, Debug)]
+#[command(after_help = SUBMIT_EXAMPLES)]
 pub(crate) struct Submit {
     /// The job file
     #[arg(value_name = "JOB.toml", required_unless_present = "program", conflicts_with = "program")]
@@ -211,11 +226,11 @@ pub(crate) struct JobArg {
 /// `starfarm job`.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Job {
-    /// Show all that is known of it
+    /// Show all that is known of a job
     Show(JobArg),
-    /// Say why it waits or runs as it does, and why its tasks have their size
+    /// Say why a job waits or runs as it does, and why its tasks have their size
     Explain(JobArg),
-    /// Wait until it has ended; exit code 1 if units failed
+    /// Wait until a job has ended; exit code 1 if units failed
     Wait {
         #[command(flatten)]
         job: JobArg,
@@ -223,19 +238,19 @@ pub(crate) enum Job {
         #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
         timeout: Option<f64>,
     },
-    /// End it; what is done is kept
+    /// End a job; what is done is kept
     Cancel(JobArg),
-    /// Give out no more of it
+    /// Give out no more of a job
     Pause(JobArg),
-    /// Go on with it
+    /// Go on with a paused job
     Resume(JobArg),
-    /// Put it at the head of the queue
+    /// Put a job at the head of the queue
     Front(JobArg),
-    /// Run it now, the running job later
+    /// Run a job now, the running one later
     Switch(JobArg),
-    /// Forget it and its results
+    /// Forget an ended job and its results
     Delete(JobArg),
-    /// Try its failed units again; a job that has ended as failed goes on
+    /// Try a job's failed units again; one that has ended as failed goes on
     Retry {
         /// The failed units; there is no other choice yet
         #[arg(long, required = true)]
@@ -255,15 +270,15 @@ pub(crate) struct NodeArg {
 /// `starfarm node`.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Node {
-    /// Show all that is known of it
+    /// Show all that is known of a node
     Show(NodeArg),
-    /// Say why it idles, how much it may hold, or why it is kept out
+    /// Say why a node idles, how much it may hold, or why it is kept out
     Explain(NodeArg),
-    /// Give it no more tasks
+    /// Give a node no more tasks
     Drain(NodeArg),
-    /// Give it tasks again
+    /// Give a node tasks again
     Resume(NodeArg),
-    /// Forget a node that is gone
+    /// Forget a lost node
     Forget(NodeArg),
 }
 
@@ -335,8 +350,16 @@ pub(crate) struct Audit {
     pub(crate) job: Vec<JobId>,
 }
 
+const PLAN_EXAMPLES: &str = "\
+Examples, for nodes of 8 slots:
+  starfarm plan --slots 8 --target-seconds 60
+  starfarm plan --slots 8 --speed 3e8 --size 2e10    # T_target = S / C
+
+The law: P_max = T_target / (K * T_dispatch); T_dispatch is measured here.";
+
 /// `starfarm plan`: the law P_max = T_target / (K * T_dispatch), with T_target = S / C.
 #[derive(Args, Debug)]
+#[command(after_help = PLAN_EXAMPLES)]
 pub(crate) struct Plan {
     /// K: tasks that a node runs at once
     #[arg(long, value_name = "K", value_parser = value_parser!(u32).range(1..))]

@@ -26,8 +26,16 @@ pub(crate) struct LogArg {
     pub(crate) log: PathBuf,
 }
 
+const REPLAY_EXAMPLES: &str = "\
+Examples, for a farm whose state directory is farm:
+  starfarm log replay farm/log
+  starfarm log replay farm/log --html report.html
+  starfarm log replay farm/log --at +15m
+  starfarm log replay farm/log --from 13:00 --to 13:30 --html half-an-hour.html";
+
 /// `starfarm log replay`.
 #[derive(Args, Debug)]
+#[command(after_help = REPLAY_EXAMPLES)]
 pub(crate) struct Replay {
     #[command(flatten)]
     pub(crate) log: LogArg,

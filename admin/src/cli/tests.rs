@@ -140,3 +140,22 @@ fn what_makes_no_sense_is_a_usage_error() {
         assert_eq!(error.exit_code(), 2, "{line}");
     }
 }
+
+/// The examples below a command's help, and those of its subcommands.
+fn examples(command: &ClapCommand, lines: &mut Vec<String>) {
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    lines.extend(help.lines().filter_map(|line| Some(line.strip_prefix("  ")?.to_owned())));
+    command.get_subcommands().for_each(|child| examples(child, lines));
+}
+
+#[test]
+fn examples_are_command_lines_that_are_understood() {
+    let mut lines = Vec::new();
+    examples(&Cli::command(), &mut lines);
+    assert!(lines.len() > 10, "{lines:?}");
+    for line in lines {
+        let command = line.split(['#', '>']).next().unwrap_or_default();
+        let parsed = Cli::try_parse_from(command.split_whitespace());
+        assert!(parsed.is_ok(), "`{line}`: {}", parsed.unwrap_err());
+    }
+}
