@@ -22,9 +22,9 @@ pub struct Validation {
     pub cut: u64,
     /// Incarnations of the scheduler.
     pub epochs: u64,
-    /// The first moment, microseconds of the farm's clock.
+    /// The earliest moment as it is logged, microseconds of the farm's clock.
     pub from_us: u64,
-    /// The last moment, microseconds of the farm's clock.
+    /// The latest moment as it is logged, microseconds of the farm's clock.
     pub to_us: u64,
     /// Segments that are missing between those that are there.
     pub gaps: u64,
@@ -65,7 +65,7 @@ impl fmt::Display for Validation {
 pub fn validate(path: &Path) -> Result<Validation, LogError> {
     let mut log = Log::new(path, true)?;
     let mut report = Validation::default();
-    let (mut last_epoch, mut closed) = (None, 0);
+    let (mut last_epoch, mut closed, mut from_us) = (None, 0, u64::MAX);
     for item in log.by_ref() {
         let at_us = match item? {
             Item::Opened(opening) => {
@@ -90,11 +90,10 @@ pub fn validate(path: &Path) -> Result<Validation, LogError> {
                 continue;
             }
         };
-        if report.segments == 1 && report.from_us == 0 {
-            report.from_us = at_us;
-        }
+        from_us = from_us.min(at_us);
         report.to_us = report.to_us.max(at_us);
     }
+    report.from_us = from_us.min(report.to_us);
     report.bytes = log.bytes;
     report.in_use = report.segments - closed;
     Ok(report)

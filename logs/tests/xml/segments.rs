@@ -347,3 +347,15 @@ fn absurd_numbers_in_a_folder_are_errors_and_no_panic() {
     let e = next.begin(then_us, then_us, 0, &Snapshot::default()).unwrap_err();
     assert!(e.to_string().contains("the last number of all"), "{e}");
 }
+
+#[test]
+fn a_validation_says_from_where_to_where_a_log_goes_wherever_its_clock_was_set() {
+    let folder = Folder::new();
+    for (epoch, from_us) in [(1, NOON_US + 500 * SECOND_US), (2, NOON_US)] {
+        let mut writer = writer(folder.path(), epoch, Limits::default());
+        let then_us = write(&mut writer, from_us, 10);
+        writer.close(then_us, then_us).unwrap();
+    }
+    let report = validate(folder.path()).unwrap();
+    assert_eq!((report.from_us, report.to_us), (NOON_US, NOON_US + 510 * SECOND_US));
+}
