@@ -318,6 +318,13 @@ fn foreign_words_cannot_steer_the_terminal() {
 }
 
 #[test]
+fn a_thread_that_fails_ends_the_screen() {
+    let (to_app, inputs) = std::sync::mpsc::channel();
+    crate::commands::top::spawn(to_app, |_| panic!("on purpose")).unwrap();
+    assert!(matches!(inputs.recv(), Ok(Input::Gone)));
+}
+
+#[test]
 fn it_ends() {
     let ends = |input: Input| {
         let mut seat = Seat::new(false, 80, 24);
