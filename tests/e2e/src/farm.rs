@@ -181,7 +181,8 @@ impl Farm {
 
     /// Waits for a job's end.
     pub fn wait(&self, id: &str) -> Reply {
-        self.cli(&["job", "wait", id, "--timeout", "55"])
+        // Less than GUARD: a job that hangs is told as such, with the farm's own words.
+        self.cli(&["job", "wait", id, "--timeout", "110"])
     }
 
     /// A job as it is now.

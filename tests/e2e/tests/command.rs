@@ -172,7 +172,7 @@ fn a_failed_unit_is_tried_again_as_often_as_asked() {
 fn slow_units_that_fail_are_tried_again_at_once() {
     let farm = Farm::with_workers(2, 2);
     let id = farm.submit(&["--range", "0..4", "--retries", "2", "--", "sh", "-c", "sleep 0.3; exit 7"]);
-    farm.cli(&["job", "wait", &id, "--timeout", "30"]).exits(1);
+    farm.wait(&id).exits(1);
     assert_eq!(farm.job(&id)["units_failed"], "4");
     assert!(farm.node_state("w1") == "up" && farm.node_state("w2") == "up", "no node is to blame");
 }

@@ -40,9 +40,11 @@ fn jobs_run_in_the_order_of_the_queue() {
 #[test]
 fn a_paused_job_lets_others_run_and_goes_on_where_it_was() {
     let farm = Farm::with_workers(1, 1);
-    let id = farm.submit(&["--range", "0..60", "--", "sleep", "0.03"]);
+    let script = farm.gated(&farm.temp().path().join("ran"), 10);
+    let id = farm.submit(&["--range", "0..60", "--", "sh", "-c", &script]);
     until_done(&farm, &id, 3);
     farm.cli(&["job", "pause", &id]).exits(0);
+    farm.open_gate();
     until("nothing of it is out", || farm.job(&id)["units_out"] == "0");
     let paused = farm.job(&id);
     assert_eq!(paused["state"], "paused");
@@ -59,10 +61,12 @@ fn a_paused_job_lets_others_run_and_goes_on_where_it_was() {
 #[test]
 fn a_job_that_is_switched_to_runs_at_once_and_the_other_later() {
     let farm = Farm::with_workers(1, 1);
-    let long = farm.submit(&["--range", "0..80", "--", "sleep", "0.03"]);
+    let script = farm.gated(&farm.temp().path().join("ran"), 10);
+    let long = farm.submit(&["--range", "0..80", "--", "sh", "-c", &script]);
     until_done(&farm, &long, 2);
     let short = farm.submit(&["--range", "0..4", "--", "true"]);
     farm.cli(&["job", "switch", &short]).exits(0);
+    farm.open_gate();
     farm.wait(&short).exits(0);
     assert!(number(&farm.job(&long), "units_done") < 80, "the long one waits");
     farm.wait(&long).exits(0);

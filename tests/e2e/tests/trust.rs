@@ -20,7 +20,7 @@ fn a_farm_is_governed_from_elsewhere_with_its_admin_join_file() {
     let script = "head -c 200000 /dev/zero | tr '\\0' x";
     let args = ["--output", "quiet", "submit", "--range", "0..3", "--", "sh", "-c", script];
     let id = ask(&args).exits(0).stdout.trim().to_owned();
-    ask(&["job", "wait", &id, "--timeout", "50"]).exits(0);
+    ask(&["job", "wait", &id, "--timeout", "110"]).exits(0);
     let results = ask(&["--output", "json", "results", &id]).exits(0).json();
     each_done_once(&farm.job(&id), &results, 3);
     assert_eq!(results["outputs"][2]["stdout"]["text"].as_str().unwrap(), "x".repeat(200_000));
