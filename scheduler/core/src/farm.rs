@@ -194,6 +194,10 @@ impl Farm {
         if self.config.watch {
             self.watch(&marked, deeds);
         }
+        // Behind the states that it counts: who reads them in order counts none twice.
+        if std::mem::take(&mut self.watched.is_due) {
+            self.watch_period(now_us, deeds);
+        }
     }
 
     /// When [`Farm::on_tick`] must be called at the latest, if nothing comes before.
@@ -220,9 +224,7 @@ impl Farm {
             self.credit_shift = self.credit_shift.saturating_sub(1);
             self.record_totals(deeds);
             self.mark_all();
-            if self.config.watch {
-                self.watch_period(now_us, deeds);
-            }
+            self.watched.is_due = self.config.watch;
         }
     }
 

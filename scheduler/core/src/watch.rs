@@ -46,6 +46,8 @@ pub(crate) struct Watched {
     pub(crate) given_us: Option<u64>,
     /// Datagrams dropped and refused since the start, as the rim says.
     pub(crate) datagrams: (u64, u64),
+    /// A period is over: the farm's figures are to be told at the end of the turn.
+    pub(crate) is_due: bool,
     /// Periods since the start.
     periods: u64,
     /// Units in each class, as told last.

@@ -72,6 +72,24 @@ fn a_node_that_leaves_or_is_lost_is_told_as_lost_and_not_as_busy() {
     );
 }
 
+/// Who reads a sample, and then a state that it had counted already, counts that twice.
+#[test]
+fn a_sample_comes_behind_the_states_that_it_counts() {
+    check(
+        "at 5000\n join a slots 1\n at 10000",
+        expect![[r#"
+            5000: node a joined: 1 slot, boot 0000000000000001
+            5000: node_state node=a state=up
+            5000: node_idle node=a reason=no_job
+            10000: node a suspect: no heartbeat
+            10000: node_state node=a state=suspect
+            10000: node_idle node=a reason=state
+            10000: sample gq=0 dq=0 jq=0 dq_oldest_us=0 nodes_up=0 nodes=1 slots=0 power_mean=0 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=0 decomposed_units=0 dispatched=0 results_counted=0 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0
+            10000: node_load node=a tasks=0 queued=0 power=0 idle_us=0 tasks_done=0 units_done=0 speed_ups=0 slow_downs=0
+        "#]],
+    );
+}
+
 #[test]
 fn an_idle_node_says_what_keeps_it() {
     check(
