@@ -25,28 +25,28 @@ pub const SERIES: [&str; 14] = [
 /// Figures that hold, by name.
 const HELD: [&str; 5] = ["gq", "dq", "jq", "slots", "power_mean"];
 /// Counters, by name.
-const COUNTED: [&str; 5] =
-    ["results_per_s", "speed_ups_per_s", "slow_downs_per_s", "resent_per_s", "offers_repeated_per_s"];
+const COUNTED: [&str; 4] = ["speed_ups_per_s", "slow_downs_per_s", "resent_per_s", "offers_repeated_per_s"];
 const SECOND_US: f64 = 1e6;
 
 fn held(sample: &Sample) -> [f64; 5] {
     [sample.gq as f64, sample.dq as f64, sample.jq as f64, sample.slots as f64, sample.power_mean]
 }
 
-fn counted(sample: &Sample) -> [u64; 5] {
-    [sample.results_counted, sample.speed_ups, sample.slow_downs, sample.resent, sample.offers_repeated]
+fn counted(sample: &Sample) -> [u64; 4] {
+    [sample.speed_ups, sample.slow_downs, sample.resent, sample.offers_repeated]
 }
 
 /// All series in the making.
 #[derive(Debug, Default)]
 pub(crate) struct Series {
     held: [Sums; 5],
-    counted: [Sums; 5],
+    counted: [Sums; 4],
     nodes_up: Least,
     nodes: Least,
     /// Slot time spent on results.
     busy_us: Sums,
-    /// Units that count.
+    /// Results and units that count.
+    results: Sums,
     units: Sums,
     /// How long the held figures were known.
     held_us: Sums,
@@ -103,8 +103,10 @@ impl Series {
         self.busy_us.add(bin, busy_us);
     }
 
-    /// Units came to count that were computed within a span.
-    pub(crate) fn units(&mut self, axis: &Axis, units: f64, from_us: u64, to_us: u64) {
+    /// Results and their units came to count that were computed within a span. A sample counts results too, but once
+    /// in 10 s: in a short run, some would be seen before their node had joined.
+    pub(crate) fn counted(&mut self, axis: &Axis, (results, units): (f64, f64), from_us: u64, to_us: u64) {
+        self.results.spread(axis, results, from_us, to_us);
         self.units.spread(axis, units, from_us, to_us);
     }
 
@@ -121,8 +123,8 @@ impl Series {
 
     /// After the bins have doubled their width.
     pub(crate) fn double(&mut self) {
-        let more =
-            [&mut self.busy_us, &mut self.units, &mut self.held_us, &mut self.counted_us, &mut self.told_us];
+        let known = [&mut self.held_us, &mut self.counted_us, &mut self.told_us];
+        let more = [&mut self.busy_us, &mut self.results, &mut self.units].into_iter().chain(known);
         self.held.iter_mut().chain(&mut self.counted).chain(more).for_each(Sums::double);
         self.nodes_up.double();
         self.nodes.double();
@@ -139,6 +141,7 @@ impl Series {
             "nodes_up" => (0..bins).map(|bin| self.nodes_up.get(bin)).collect(),
             "nodes" => (0..bins).map(|bin| self.nodes.get(bin)).collect(),
             "slots_busy" => mean(&self.busy_us, &self.told_us, 1.0),
+            "results_per_s" => mean(&self.results, &self.told_us, SECOND_US),
             "units_per_s" => mean(&self.units, &self.told_us, SECOND_US),
             _ => match (place(&HELD), place(&COUNTED)) {
                 (Some(at), _) => mean(&self.held[at], &self.held_us, 1.0),
@@ -153,8 +156,8 @@ impl Series {
 mod tests {
     use super::*;
 
-    fn sample(gq: u64, results_counted: u64, nodes_up: u64) -> Sample {
-        Sample { gq, results_counted, nodes_up, ..Sample::default() }
+    fn sample(gq: u64, resent: u64, nodes_up: u64) -> Sample {
+        Sample { gq, resent, nodes_up, ..Sample::default() }
     }
 
     #[test]
@@ -162,7 +165,7 @@ mod tests {
         let known = |name: &&str| {
             HELD.contains(name)
                 || COUNTED.contains(name)
-                || ["nodes_up", "nodes", "slots_busy", "units_per_s"].contains(name)
+                || ["nodes_up", "nodes", "slots_busy", "results_per_s", "units_per_s"].contains(name)
         };
         assert!(SERIES.iter().all(known));
     }
@@ -175,17 +178,14 @@ mod tests {
         series.sample(&axis, 10_000_000, &sample(8, 50, 2));
         series.sample(&axis, 30_000_000, &sample(0, 10, 3));
         series.busy(0, 30e6);
-        series.units(&axis, 600.0, 10_000_000, 30_000_000);
+        series.counted(&axis, (6.0, 600.0), 10_000_000, 30_000_000);
         series.end(&axis, 0, 35_000_000);
         let values = |name| series.values(name, 3);
         assert_eq!(values("gq")[..2], [6.0, 16.0 / 3.0 * 1.0], "until the end of the epoch");
         assert_eq!(values("nodes_up")[..2], [2.0, 2.0]);
-        assert_eq!(
-            values("results_per_s")[..2],
-            [(50.0 + 5.0) / 20.0, 0.5],
-            "a counter that fell began anew"
-        );
+        assert_eq!(values("resent_per_s")[..2], [(50.0 + 5.0) / 20.0, 0.5], "a counter that fell began anew");
         assert_eq!(values("slots_busy")[..2], [1.5, 0.0]);
+        assert_eq!(values("results_per_s")[..2], [0.15, 0.2]);
         assert_eq!(values("units_per_s")[..2], [15.0, 20.0]);
         assert!(SERIES.iter().all(|name| values(name)[2].is_nan()), "nothing is known of the rest");
     }

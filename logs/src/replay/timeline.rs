@@ -223,8 +223,13 @@ impl Timeline {
         let Some(line) = self.nodes.get(&self.axis, node) else { return };
         let (results, outcome, busy_us) = (*results, *outcome, *busy_us);
         line.results(&self.axis, &TasksOf { outcome, results, units, begun_us, ended_us, busy_us });
-        if outcome == Outcome::Counted {
-            self.series.units(&self.axis, units as f64, begun_us, ended_us);
+        match outcome {
+            Outcome::Counted => {
+                self.series.counted(&self.axis, (results as f64, units as f64), begun_us, ended_us);
+            }
+            // How much of its units was new is not told.
+            Outcome::Partly => self.series.counted(&self.axis, (results as f64, 0.0), begun_us, ended_us),
+            _ => {}
         }
         let before = line.runs.len();
         let (from_us, grain_us) = (self.axis.from_us, self.grain_us);

@@ -85,7 +85,6 @@ fn a_sample_comes_behind_the_states_that_it_counts() {
             10000: node_state node=a state=suspect
             10000: node_idle node=a reason=state
             10000: sample gq=0 dq=0 jq=0 dq_oldest_us=0 nodes_up=0 nodes=1 slots=0 power_mean=0 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=0 decomposed_units=0 dispatched=0 results_counted=0 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0
-            10000: node_load node=a tasks=0 queued=0 power=0 idle_us=0 tasks_done=0 units_done=0 speed_ups=0 slow_downs=0
         "#]],
     );
 }
