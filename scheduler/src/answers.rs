@@ -83,6 +83,7 @@ pub(crate) fn node(node: &NodeView) -> NodeInfo {
         name: node.name.clone(),
         state: node.state.word().into(),
         why: node.why.clone(),
+        drained: node.drained,
         slots: node.slots,
         power: node.power,
         tasks: node.tasks as u64,

@@ -184,6 +184,7 @@ pub(crate) mod testing {
             name: name.into(),
             state: "up".into(),
             why: String::new(),
+            drained: false,
             slots: 2,
             power: 2.5,
             tasks: 3,

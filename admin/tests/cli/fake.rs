@@ -109,6 +109,7 @@ fn node(name: &str) -> NodeInfo {
         name: name.into(),
         state: "up".into(),
         why: "it fails what others pass".into(),
+        drained: false,
         slots: 2,
         power: 2.5,
         tasks: 3,

@@ -11,6 +11,9 @@ pub struct NodeInfo {
     pub state: String,
     /// Why it is quarantined; else empty.
     pub why: String,
+    /// A person drains it, whatever its state: lost, it gets nothing either once it is back.
+    #[serde(default)]
+    pub drained: bool,
     /// Compute units.
     pub slots: u16,
     /// Standard tasks a period of 10 s, mean of the last 64 periods.

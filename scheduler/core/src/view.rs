@@ -61,6 +61,8 @@ pub struct NodeView {
     pub state: NodeState,
     /// Why it is quarantined, else empty.
     pub why: String,
+    /// A person drains it, whatever its state.
+    pub drained: bool,
     /// Its slots.
     pub slots: u16,
     /// Standard tasks a period of 10 s, over the last 64 periods.
@@ -186,6 +188,7 @@ impl Farm {
             name: node.name.to_string(),
             state: node.state(),
             why: node.why.clone(),
+            drained: node.drained,
             slots: node.slots,
             power: node.rating.power(now_us),
             tasks: node.tasks.len(),
