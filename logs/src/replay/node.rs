@@ -53,7 +53,7 @@ pub struct NodeLine {
     pub lost_us: u64,
     /// How often it was lost.
     pub times_lost: u64,
-    /// Tasks that went back to gq from it.
+    /// Tasks that went back to gq from it: lost with it, expired, or given back.
     pub resent: u64,
     pub(crate) runs: Runs,
     tasks: Grown,
@@ -117,7 +117,7 @@ impl NodeLine {
 
     /// Tasks that it finished.
     pub fn tasks_done(&self) -> u64 {
-        u64::try_from(self.tasks.total()).unwrap_or(u64::MAX)
+        self.tasks.count()
     }
 
     /// Units counted from it.
@@ -127,8 +127,7 @@ impl NodeLine {
 
     /// Speed-ups and slow-downs heard from it.
     pub fn feedback(&self) -> (u64, u64) {
-        let number = |grown: &Grown| u64::try_from(grown.total()).unwrap_or(u64::MAX);
-        (number(&self.speed_ups), number(&self.slow_downs))
+        (self.speed_ups.count(), self.slow_downs.count())
     }
 
     /// Changes of what is shown of it, ascending; before the first it was not in the farm.
@@ -243,6 +242,15 @@ impl NodeLine {
         self.slow_downs.report(feedback.1.into(), counts);
     }
 
+    fn counters(&mut self) -> [&mut Grown; 4] {
+        [&mut self.tasks, &mut self.units, &mut self.speed_ups, &mut self.slow_downs]
+    }
+
+    /// Another scheduler counts; see [`Grown::restart`].
+    pub(super) fn restart(&mut self, from_zero: bool) {
+        self.counters().into_iter().for_each(|counter| counter.restart(from_zero));
+    }
+
     /// Begin of a span at whose end so much computing time was spent: no slot computes for longer than time goes by.
     fn begin(&self, tasks: &TasksOf) -> u64 {
         let least_us = tasks.busy_us / u64::from(self.slots_now.max(1));
@@ -260,16 +268,20 @@ impl NodeLine {
         self.busy.iter().map(|busy_us| f64::from(*busy_us))
     }
 
+    /// Results grew its counters; whether they came within what is wanted.
+    pub(crate) fn count(&mut self, tasks: &TasksOf, counts: bool) {
+        if matches!(tasks.outcome, Outcome::Counted | Outcome::Partly) {
+            self.tasks.add(tasks.results.into(), counts);
+        }
+        if tasks.outcome == Outcome::Counted {
+            self.units.add(tasks.units, counts);
+        }
+    }
+
     /// Results came.
     pub(crate) fn results(&mut self, axis: &Axis, tasks: &TasksOf) {
         if tasks.outcome != Outcome::Returned {
             self.results = self.results.saturating_add(tasks.results);
-        }
-        if matches!(tasks.outcome, Outcome::Counted | Outcome::Partly) {
-            self.tasks.add(tasks.results.into());
-        }
-        if tasks.outcome == Outcome::Counted {
-            self.units.add(tasks.units);
         }
         let begun_us = self.begin(tasks);
         if begun_us >= tasks.ended_us {
@@ -291,9 +303,7 @@ impl NodeLine {
                 }
                 self.left = false;
                 self.set_slots(axis, at_us, *slots);
-                [&mut self.tasks, &mut self.units, &mut self.speed_ups, &mut self.slow_downs]
-                    .into_iter()
-                    .for_each(Grown::anew);
+                self.counters().into_iter().for_each(Grown::anew);
             }
             Event::NodeFacts { system, cpu, cores, memory_bytes, accelerators, .. } => {
                 let said = |text: &String| Some(text.clone());
@@ -307,12 +317,11 @@ impl NodeLine {
                 self.report(*tasks_done, *units_done, (*speed_ups, *slow_downs), counts);
             }
             Event::NodeLeft { .. } => self.left = true,
-            Event::NodeLost { tasks, .. } if counts => {
-                self.times_lost += 1;
-                self.resent = self.resent.saturating_add(*tasks);
-            }
-            Event::TaskExpired { .. } if counts => self.resent = self.resent.saturating_add(1),
+            Event::NodeLost { .. } if counts => self.times_lost += 1,
             _ => {}
+        }
+        if counts {
+            self.resent = self.resent.saturating_add(sent_back(event));
         }
         let shows =
             matches!(event, Event::NodeState { .. } | Event::NodeIdle { .. } | Event::NodeBusy { .. });
@@ -341,6 +350,16 @@ impl NodeLine {
         bins::double(&mut self.worst, Shown::Gone, Shown::worse);
         bins::double(&mut self.busy, 0.0, |a, b| a + b);
         bins::double(&mut self.room, 0.0, |a, b| a + b);
+    }
+}
+
+/// Tasks that go back to gq from a node.
+pub(super) fn sent_back(event: &Event) -> u64 {
+    match event {
+        Event::NodeLost { tasks, .. } => *tasks,
+        Event::TaskExpired { .. } => 1,
+        Event::Tasks { outcome: Outcome::Returned | Outcome::Refused, results, .. } => *results,
+        _ => 0,
     }
 }
 

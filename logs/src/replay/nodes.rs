@@ -78,6 +78,11 @@ impl Nodes {
         self.changed(self.all.len());
     }
 
+    /// Another scheduler counts what nodes do; from zero, where the log has its begin.
+    pub(crate) fn restart(&mut self, from_zero: bool) {
+        self.all.iter_mut().for_each(|line| line.restart(from_zero));
+    }
+
     /// Something happened to a node. Gives the change of the farm's nodes up, its nodes, and its slots.
     pub(crate) fn event(&mut self, axis: &Axis, at_us: u64, event: &Event, counts: bool) -> [i64; 3] {
         let Some(name) = event.node() else { return [0; 3] };

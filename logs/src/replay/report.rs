@@ -31,6 +31,8 @@ pub struct Totals {
     pub slots: u64,
     /// Results, without those that gave units back.
     pub results: u64,
+    /// Tasks that went back to gq, as the farm counts them.
+    pub resent: u64,
 }
 
 /// A log over time. Times are microseconds of the farm's clock. As JSON it is all but what is drawn bin by bin.

@@ -5,7 +5,8 @@ use starfarm_events::Sample;
 use super::bins::{Axis, Least, Sums};
 
 /// Names of all series, in the order of a report.
-pub const SERIES: [&str; 14] = [
+pub const SERIES: [&str; 15] = [
+    "told",
     "gq",
     "dq",
     "jq",
@@ -50,9 +51,8 @@ pub(crate) struct Series {
     units: Sums,
     /// How long the held figures were known.
     held_us: Sums,
-    /// How long the counters were.
-    counted_us: Sums,
-    /// How long the log told of the farm.
+    /// How long the log told of the farm: what rates are over. So the rates of all bins, each times the time that is
+    /// told of its bin, add up to what was counted.
     told_us: Sums,
     last: Option<(u64, Sample)>,
     /// Until when the last sample's figures that hold are booked.
@@ -66,7 +66,6 @@ impl Series {
             self.hold(axis, self.booked_us, at_us, &last);
             let seconds = at_us.saturating_sub(from_us) as f64 / SECOND_US;
             for (bin, inside_us) in axis.split(from_us, at_us) {
-                self.counted_us.add(bin, inside_us as f64);
                 let rates = counted(sample).into_iter().zip(counted(&last));
                 for (sums, (now, before)) in self.counted.iter_mut().zip(rates) {
                     // A counter that fell began anew.
@@ -123,21 +122,23 @@ impl Series {
 
     /// After the bins have doubled their width.
     pub(crate) fn double(&mut self) {
-        let known = [&mut self.held_us, &mut self.counted_us, &mut self.told_us];
+        let known = [&mut self.held_us, &mut self.told_us];
         let more = [&mut self.busy_us, &mut self.results, &mut self.units].into_iter().chain(known);
         self.held.iter_mut().chain(&mut self.counted).chain(more).for_each(Sums::double);
         self.nodes_up.double();
         self.nodes.double();
     }
 
-    /// A series by its name: a mean a bin, not a number where nothing is known.
-    pub(crate) fn values(&self, name: &str, bins: usize) -> Vec<f32> {
+    /// A series by its name: a mean a bin over what is known of it, not a number where nothing is. `told` is the share
+    /// of each bin that the log tells of.
+    pub(crate) fn values(&self, axis: &Axis, name: &str, bins: usize) -> Vec<f32> {
         let mean = |sums: &Sums, known_us: &Sums, scale: f64| -> Vec<f32> {
             let mean = |bin| sums.get(bin) / known_us.get(bin) * scale;
             (0..bins).map(|bin| if known_us.get(bin) > 0.0 { mean(bin) as f32 } else { f32::NAN }).collect()
         };
         let place = |names: &[&str]| names.iter().position(|one| *one == name);
         match name {
+            "told" => (0..bins).map(|bin| (self.told_us.get(bin) / axis.width_us as f64) as f32).collect(),
             "nodes_up" => (0..bins).map(|bin| self.nodes_up.get(bin)).collect(),
             "nodes" => (0..bins).map(|bin| self.nodes.get(bin)).collect(),
             "slots_busy" => mean(&self.busy_us, &self.told_us, 1.0),
@@ -145,7 +146,7 @@ impl Series {
             "units_per_s" => mean(&self.units, &self.told_us, SECOND_US),
             _ => match (place(&HELD), place(&COUNTED)) {
                 (Some(at), _) => mean(&self.held[at], &self.held_us, 1.0),
-                (_, Some(at)) => mean(&self.counted[at], &self.counted_us, 1.0),
+                (_, Some(at)) => mean(&self.counted[at], &self.told_us, 1.0),
                 _ => vec![f32::NAN; bins],
             },
         }
@@ -165,7 +166,7 @@ mod tests {
         let known = |name: &&str| {
             HELD.contains(name)
                 || COUNTED.contains(name)
-                || ["nodes_up", "nodes", "slots_busy", "results_per_s", "units_per_s"].contains(name)
+                || ["told", "nodes_up", "nodes", "slots_busy", "results_per_s", "units_per_s"].contains(name)
         };
         assert!(SERIES.iter().all(known));
     }
@@ -180,13 +181,18 @@ mod tests {
         series.busy(0, 30e6);
         series.counted(&axis, (6.0, 600.0), 10_000_000, 30_000_000);
         series.end(&axis, 0, 35_000_000);
-        let values = |name| series.values(name, 3);
+        let values = |name| series.values(&axis, name, 3);
         assert_eq!(values("gq")[..2], [6.0, 16.0 / 3.0 * 1.0], "until the end of the epoch");
         assert_eq!(values("nodes_up")[..2], [2.0, 2.0]);
-        assert_eq!(values("resent_per_s")[..2], [(50.0 + 5.0) / 20.0, 0.5], "a counter that fell began anew");
+        assert_eq!(
+            values("resent_per_s")[..2],
+            [(50.0 + 5.0) / 20.0, 5.0 / 15.0],
+            "a counter that fell began anew"
+        );
+        assert_eq!(values("told"), [1.0, 0.75, 0.0], "the sum of rates times these is what was counted");
         assert_eq!(values("slots_busy")[..2], [1.5, 0.0]);
         assert_eq!(values("results_per_s")[..2], [0.15, 0.2]);
         assert_eq!(values("units_per_s")[..2], [15.0, 20.0]);
-        assert!(SERIES.iter().all(|name| values(name)[2].is_nan()), "nothing is known of the rest");
+        assert!(SERIES[1..].iter().all(|name| values(name)[2].is_nan()), "nothing is known of the rest");
     }
 }

@@ -1,12 +1,13 @@
 //! One pass over a log: each item goes in once, in order, and at the end stands a report. What a log says is taken
 //! as it comes; nothing in it can make this need more memory, or stop it.
 
-use starfarm_events::{Event, Outcome, Snapshot};
+use starfarm_events::{Event, Outcome, Sample, Snapshot};
 
 use super::bins::Axis;
+use super::grown::Grown;
 use super::jobs::Jobs;
 use super::marks::Marks;
-use super::node::TasksOf;
+use super::node::{TasksOf, sent_back};
 use super::nodes::{NODES_MAX, Nodes, by_number};
 use super::report::{EpochLine, Report, Totals, coarsen, run_bytes};
 use super::runs::Run;
@@ -50,6 +51,8 @@ pub(super) struct Timeline {
     missing: u64,
     /// Of all nodes.
     results: u64,
+    /// Tasks that went back to gq.
+    resent: Grown,
     grain_us: u64,
     run_bytes: usize,
 }
@@ -77,6 +80,7 @@ impl Timeline {
             missing: 0,
             grain_us: GRAIN_US,
             results: 0,
+            resent: Grown::default(),
             run_bytes: 0,
         }
     }
@@ -154,6 +158,12 @@ impl Timeline {
             self.told_us = Some(self.now_us);
         }
         let is_new = last.is_none_or(|last| last.epoch != opening.epoch);
+        if is_new {
+            // Its first segment opens with what it counted since its start.
+            let from_zero = opening.segment == 1;
+            self.nodes.restart(from_zero);
+            self.resent.restart(from_zero);
+        }
         if is_new && self.epochs.len() < EPOCHS_MAX {
             let (from_us, to_us) = (self.now_us, self.now_us);
             self.epochs.push(EpochLine { epoch: opening.epoch, from_us, to_us });
@@ -173,7 +183,7 @@ impl Timeline {
 
     fn snapshot(&mut self, snapshot: &Snapshot) {
         self.told_us.get_or_insert(self.now_us);
-        self.series.sample(&self.axis, self.now_us, &snapshot.sample);
+        self.sample(&snapshot.sample);
         self.nodes.snapshot(&self.axis, self.now_us, &snapshot.nodes, self.counts());
         self.jobs.snapshot(self.now_us, &snapshot.jobs);
     }
@@ -186,11 +196,12 @@ impl Timeline {
     fn event(&mut self, event: &Event) {
         self.told_us.get_or_insert(self.now_us);
         match event {
-            Event::Sampled(sample) => self.series.sample(&self.axis, self.now_us, sample),
+            Event::Sampled(sample) => self.sample(sample),
             Event::Tasks { .. } => self.tasks(event),
             Event::EventsDropped { events } => self.missing = self.missing.saturating_add(*events),
             _ => {}
         }
+        self.resent.add(sent_back(event).into(), self.counts());
         let shift = self.nodes.event(&self.axis, self.now_us, event, self.counts());
         if shift != [0; 3] {
             self.series.shift(&self.axis, self.now_us, shift);
@@ -201,36 +212,49 @@ impl Timeline {
         }
     }
 
+    fn sample(&mut self, sample: &Sample) {
+        self.series.sample(&self.axis, self.now_us, sample);
+        self.resent.report(sample.resent.into(), self.counts());
+    }
+
     fn tasks(&mut self, event: &Event) {
         let Event::Tasks { node, job, lo, hi, results, outcome, begun_us, ended_us, busy_us, .. } = event
         else {
             return;
         };
-        if !self.counts() {
-            return;
-        }
         // What a worker says of times is held to what can be.
         let ended_us = (*ended_us).min(self.now_us);
         let begun_us = (*begun_us).min(ended_us);
+        let units = hi.saturating_sub(*lo);
+        let (results, outcome, busy_us) = (*results, *outcome, *busy_us);
+        let (counts, tasks) =
+            (self.counts(), TasksOf { outcome, results, units, begun_us, ended_us, busy_us });
+        if let Some(line) = self.nodes.get(&self.axis, node) {
+            line.count(&tasks, counts);
+        }
+        if !counts {
+            return;
+        }
         let (index, job) = self.jobs.get(*job, self.now_us);
         // What was given back was not computed.
-        if *outcome != Outcome::Returned {
-            self.results = self.results.saturating_add(*results);
-            job.results = job.results.saturating_add(*results);
-            job.durations.add(busy_us / (*results).max(1), *results);
+        if outcome != Outcome::Returned {
+            self.results = self.results.saturating_add(results);
+            job.results = job.results.saturating_add(results);
+            job.durations.add(busy_us / results.max(1), results);
         }
-        let units = hi.saturating_sub(*lo);
-        let Some(line) = self.nodes.get(&self.axis, node) else { return };
-        let (results, outcome, busy_us) = (*results, *outcome, *busy_us);
-        line.results(&self.axis, &TasksOf { outcome, results, units, begun_us, ended_us, busy_us });
+        // What was computed while nobody watched came to count when the scheduler was back.
+        let told_us = self.told_us.unwrap_or(self.now_us);
+        let (from_us, to_us) = (begun_us.max(told_us), ended_us.max(told_us));
         match outcome {
             Outcome::Counted => {
-                self.series.counted(&self.axis, (results as f64, units as f64), begun_us, ended_us);
+                self.series.counted(&self.axis, (results as f64, units as f64), from_us, to_us);
             }
             // How much of its units was new is not told.
-            Outcome::Partly => self.series.counted(&self.axis, (results as f64, 0.0), begun_us, ended_us),
+            Outcome::Partly => self.series.counted(&self.axis, (results as f64, 0.0), from_us, to_us),
             _ => {}
         }
+        let Some(line) = self.nodes.get(&self.axis, node) else { return };
+        line.results(&self.axis, &tasks);
         let before = line.runs.len();
         let (from_us, grain_us) = (self.axis.from_us, self.grain_us);
         let grains = |at_us: u64| match at_us.checked_sub(from_us) {
@@ -295,7 +319,12 @@ impl Timeline {
         self.thin_jobs();
         let (jobs_left_out, (nodes_left_out, other_slots)) = (self.jobs.left_out, self.nodes.others());
         let slots = self.nodes.all().iter().map(|line| u64::from(line.slots)).sum::<u64>() + other_slots;
-        let totals = Totals { nodes: count as u64 + nodes_left_out, slots, results: self.results };
+        let totals = Totals {
+            nodes: count as u64 + nodes_left_out,
+            slots,
+            results: self.results,
+            resent: self.resent.count(),
+        };
         let notes = self.all_notes();
         let has_end = self.is_over || (self.is_closed && !self.is_cut);
         let mut nodes = std::mem::take(self.nodes.all());
@@ -323,7 +352,7 @@ impl Timeline {
             axis: self.axis,
             bins,
             grain_us: self.grain_us,
-            series: SERIES.iter().map(|name| (*name, self.series.values(name, bins))).collect(),
+            series: SERIES.iter().map(|name| (*name, self.series.values(&self.axis, name, bins))).collect(),
         }
     }
 

@@ -139,13 +139,59 @@ fn counters_of_a_node_are_those_of_the_log() {
         closed(100),
     ];
     let a = &replayed(&items, Window::default()).nodes[0];
-    assert_eq!((a.tasks_done(), a.units_done(), a.feedback()), (2 + 4, 20 + 40, (2 + 1, 0)));
+    let counted = (2 + 3 + 4, 20 + 30 + 40, (2 + 1, 1));
+    assert_eq!((a.tasks_done(), a.units_done(), a.feedback()), counted, "another scheduler counts from zero");
+    // From 12:00:30 on: the load at 12:01 tells of nothing that was not before.
+    let window = Window { from: Some(Moment::At(at(30))), to: Some(Moment::At(at(80))) };
+    let a = &replayed(&items, window).nodes[0];
+    assert_eq!((a.tasks_done(), a.units_done(), a.results), (3, 30, 3));
     let a = &replayed(&items[..6], Window::default()).nodes[0];
     assert_eq!(
         (a.tasks_done(), a.units_done(), a.results),
         (5, 50, 5),
         "what came after the last load counts"
     );
+}
+
+#[test]
+fn what_was_sent_back_is_counted_once_over_restarts_and_in_bins_known_in_part() {
+    let sampled = |resent| Event::Sampled(Sample { resent, ..Sample::default() });
+    let returned = |node: &str, results| {
+        let mut event = tasks(node, (0, 4), results, at(1), at(1));
+        if let Event::Tasks { outcome, .. } = &mut event {
+            *outcome = Outcome::Returned;
+        }
+        event
+    };
+    let items = [
+        opened(1, 1, 0),
+        snapshot(0, &["a", "b"]),
+        event(3, returned("a", 2)),
+        event(4, Event::NodeLost { node: "b".into(), tasks: 3 }),
+        // It knows of one that no event told of.
+        event(10, sampled(6)),
+        event(12, returned("a", 1)),
+        event(13, tasks("a", (4, 8), 3, at(11), at(12))),
+        closed(14),
+        // Nobody watched for an hour.
+        opened(2, 1, 3_600),
+        snapshot(3_600, &["a"]),
+        event(3_604, tasks("a", (8, 16), 6, at(1_000), at(1_400))),
+        event(3_610, sampled(1)),
+        closed(3_612),
+    ];
+    let report = replayed(&items, Window::default());
+    let resent: Vec<u64> = report.nodes.iter().map(|node| node.resent).collect();
+    assert_eq!((report.totals.resent, &resent[..]), (6 + 1 + 1, &[3, 3][..]));
+    let told = report.series("told");
+    assert!(told.iter().any(|share| *share > 0.0 && *share < 1.0), "a bin is known in part");
+    let sum = |name: &str| -> f64 {
+        let known = report.series(name).iter().zip(told).filter(|(rate, _)| rate.is_finite());
+        known.map(|(rate, share)| f64::from(rate * share)).sum::<f64>() * report.axis.width_us as f64 / 1e6
+    };
+    assert!((sum("results_per_s") - 9.0).abs() < 1e-3, "{}", sum("results_per_s"));
+    assert!((sum("units_per_s") - 12.0).abs() < 1e-3, "{}", sum("units_per_s"));
+    assert!((sum("resent_per_s") - 7.0).abs() < 1e-3, "what samples told: {}", sum("resent_per_s"));
 }
 
 #[test]
