@@ -102,7 +102,7 @@ export interface Meta {
   outcomes: string[];
   epochs: Epoch[];
   /** Of all nodes, also of those without a row; absent where every node has one. */
-  totals?: { nodes: number; slots: number; results: number };
+  totals?: { nodes: number; slots: number; results: number; resent?: number };
   jobs: JobMeta[];
   jobs_left_out?: number;
   nodes: NodeMeta[];

@@ -111,6 +111,11 @@ export class Report {
     return this.meta.arrays[`series/${name}`] ? this.array(`series/${name}`, Float32Array, this.bins) : null;
   }
 
+  /** How much of each bin the log tells of, 0 to 1; none where that was not written: all of each. */
+  get told(): Float32Array | null {
+    return this.series("told");
+  }
+
   /** Index of the node with this name, or -1. */
   nodeIndex(name: string | null): number {
     return name === null ? -1 : (this.byName.get(name) ?? -1);
@@ -146,7 +151,7 @@ export class Report {
   }
 
   /** Of all nodes, also of those without a row. */
-  get totals(): { nodes: number; slots: number; results: number } {
+  get totals(): NonNullable<Meta["totals"]> {
     const sum = (of: (node: NodeMeta) => number) => this.nodes.reduce((all, node) => all + of(node), 0);
     return this.meta.totals ?? { nodes: this.nodes.length, slots: sum(({ slots }) => slots), results: sum(({ results }) => results) };
   }

@@ -11,7 +11,7 @@ export const UTC: Zone = { label: "UTC", offset: () => 0 };
 
 export const LOCAL: Zone = {
   label: "local time",
-  offset: (us) => -new Date(us / 1000).getTimezoneOffset() * 60e6,
+  offset: (us) => (hasDate(us) ? -new Date(us / 1000).getTimezoneOffset() * 60e6 : 0),
 };
 
 export const US = { ms: 1e3, s: 1e6, min: 60e6, h: 3600e6, day: 86400e6 };
@@ -20,6 +20,13 @@ const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
 const WEEKDAYS = "Sun Mon Tue Wed Thu Fri Sat".split(" ");
 
 const two = (n: number) => String(n).padStart(2, "0");
+
+/** What no calendar has: a clock was set to nonsense, or a log is damaged. */
+const NO_DATE = "no such date";
+/** How far from 1970 a `Date` reaches, on any wall clock. */
+const DATE_MAX_US = 8.64e18 - US.day;
+
+const hasDate = (us: number) => Math.abs(us) < DATE_MAX_US;
 
 /** The parts of a wall clock's reading. */
 function parts(us: number, zone: Zone) {
@@ -31,6 +38,7 @@ function parts(us: number, zone: Zone) {
 
 /** `14:05`, and what `step` needs of seconds and their parts. */
 export function clock(us: number, step: number, zone: Zone): string {
+  if (!hasDate(us)) return NO_DATE;
   const { date, micros } = parts(us, zone);
   const minutes = `${two(date.getUTCHours())}:${two(date.getUTCMinutes())}`;
   if (step >= US.min) return minutes;
@@ -42,15 +50,21 @@ export function clock(us: number, step: number, zone: Zone): string {
 
 /** `Mon 21 Nov`. */
 export function day(us: number, zone: Zone): string {
+  if (!hasDate(us)) return NO_DATE;
   const { date } = parts(us, zone);
   return `${WEEKDAYS[date.getUTCDay()]} ${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}`;
 }
 
+/** `2026-11-21`. */
+export function date(us: number, zone: Zone): string {
+  if (!hasDate(us)) return NO_DATE;
+  const { date } = parts(us, zone);
+  return `${date.getUTCFullYear()}-${two(date.getUTCMonth() + 1)}-${two(date.getUTCDate())}`;
+}
+
 /** `2026-11-21 14:05:09`, and what `step` needs of its parts. */
 export function moment(us: number, zone: Zone, step: number = US.s): string {
-  const { date } = parts(us, zone);
-  const ymd = `${date.getUTCFullYear()}-${two(date.getUTCMonth() + 1)}-${two(date.getUTCDate())}`;
-  return `${ymd} ${clock(us, Math.min(step, US.s), zone)}`;
+  return hasDate(us) ? `${date(us, zone)} ${clock(us, Math.min(step, US.s), zone)}` : NO_DATE;
 }
 
 /** `7 d 9 h`, `1 h 05 min`, `12.3 s`, `4.20 ms`: three digits or two units. */

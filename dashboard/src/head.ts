@@ -19,11 +19,9 @@ export function utilisation(report: Report): number {
   return busy / report.nodes.reduce((sum, node) => sum + node.slots_us, 0);
 }
 
-/** Tasks that were sent again: the scheduler's own count where the log has it, else what is known node by node. */
-export function sentAgain(report: Report): number {
-  const rates = report.series("resent_per_s");
-  const counted = rates?.reduce((sum, rate) => (Number.isNaN(rate) ? sum : sum + (rate * report.binWidth) / 1e6), 0) ?? 0;
-  return Math.max(Math.round(counted), report.nodes.reduce((sum, node) => sum + node.resent, 0));
+/** Tasks that were sent again, as the scheduler counted them, but never fewer than are known node by node. */
+export function sentAgain({ nodes, totals }: Pick<Report, "nodes" | "totals">): number {
+  return Math.max(totals.resent ?? 0, nodes.reduce((sum, node) => sum + node.resent, 0));
 }
 
 /** What must be known of the log before one reads on. */

@@ -82,6 +82,8 @@ const CHARTS: Chart[] = [
 ];
 
 const HEIGHT = 132;
+/** A value that no line reaches. */
+const DOT_PX = 6;
 const TABLE_ROWS = 48;
 
 /** What a series says as a whole. */
@@ -91,25 +93,33 @@ export interface Extent {
   high: number;
 }
 
-/** The extent of what is known in `values[first..end)`; none where nothing is. */
-export function extent(values: Float32Array, first = 0, end = values.length): Extent | null {
+/** The extent of what is known in `values[first..end)`, each as much as is known of its bin (`told`); none where nothing is. */
+export function extent(values: Float32Array, told: Float32Array | null, first = 0, end = values.length): Extent | null {
   let [low, high, sum, known] = [Infinity, -Infinity, 0, 0];
   for (let i = first; i < end; i++) {
     const value = values[i];
     if (Number.isNaN(value)) continue;
     low = Math.min(low, value);
     high = Math.max(high, value);
-    sum += value;
-    known++;
+    const share = told?.[i] ?? 1;
+    sum += value * share;
+    known += share;
   }
-  return known > 0 ? { low, high, mean: sum / known } : null;
+  return low <= high ? { low, high, mean: sum / known } : null;
 }
 
-/** Why there is nothing to draw of `all`, the lines of a chart; none where there is something. */
+/** Why there is nothing to draw of `all`, the lines of a chart; none where there is something. That there was none is said only where all is known. */
 export function emptiness(all: Float32Array[]): string | null {
-  const extents = all.map((values) => extent(values));
-  if (extents.every((of) => of === null)) return "The log tells nothing of it.";
-  return extents.every((of) => of === null || of.high === 0) ? "None in the whole run." : null;
+  const extents = all.map((values) => extent(values, null));
+  if (extents.some((of) => of !== null && of.high !== 0)) return null;
+  return extents.includes(null) ? "The log tells nothing of it." : "None in the whole run.";
+}
+
+/** Indices of values that no line reaches, for nothing is known before them nor after; none where lines show all. */
+export function isolated(values: Float32Array): number[] | null {
+  const known = (i: number) => i >= 0 && i < values.length && !Number.isNaN(values[i]);
+  const found = [...values.keys()].filter((i) => known(i) && !known(i - 1) && !known(i + 1));
+  return found.length > 0 ? found : null;
 }
 
 export class SeriesCharts {
@@ -160,7 +170,7 @@ export class SeriesCharts {
       const bin = (t: number) => Math.max(0, Math.min(bins - 1, Math.floor((t - binFrom) / binWidth)));
       when.textContent = cursor === null ? "mean of what is shown" : `at ${moment(meta.from_us + cursor, zone, binWidth)}`;
       lines.forEach(({ values }, i) => {
-        const value = cursor === null ? extent(values, bin(from), bin(to) + 1)?.mean : values[bin(cursor)];
+        const value = cursor === null ? extent(values, this.report.told, bin(from), bin(to) + 1)?.mean : values[bin(cursor)];
         places[i].textContent = short(value ?? NaN);
       });
     };
@@ -179,7 +189,7 @@ export class SeriesCharts {
   /** The chart in a sentence a line. */
   private summary(chart: Chart): string {
     const said = this.lines(chart).map(({ line, values }) => {
-      const all = extent(values);
+      const all = extent(values, this.report.told);
       return all ? `${line.text}: lowest ${short(all.low)}, mean ${short(all.mean)}, highest ${short(all.high)}` : `${line.text}: nothing known`;
     });
     return `${chart.title}. ${said.join("; ")}.`;
@@ -267,22 +277,24 @@ export class SeriesCharts {
           ? [{ ...axis, scale: "right", side: 1, size: space.right, gap: 5, space: 26, grid: { show: false }, values: numbers }]
           : []),
       ],
-      series: [{}, ...lines.map(({ line }) => this.line(line))],
+      series: [{}, ...lines.map(({ line, values }) => this.line(line, values))],
       cursor: { drag: { x: true, y: false, setScale: false }, y: false, points: { size: 5 } },
       hooks: { setCursor: [(plot) => this.pointed(plot)], setSelect: [(plot) => this.selected(plot)] },
       legend: { show: false },
     };
   }
 
-  private line({ colour, right, fill, dash }: Line): uPlot.Series {
+  private line({ colour, right, fill, dash }: Line, values: Float32Array): uPlot.Series {
     const of = this.colours.ofWord(colour);
+    const alone = isolated(values);
     return {
       scale: right ? "right" : "y",
       stroke: of,
       width: 1.4,
       dash,
       fill: fill ? of.replace(")", " / 0.18)") : undefined,
-      points: { show: false },
+      // A run shorter than a bin, between two gaps, is a dot.
+      points: { show: false, filter: () => alone, size: DOT_PX, fill: of },
     };
   }
 

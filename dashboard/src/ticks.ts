@@ -1,6 +1,6 @@
 // Where a time axis has its ticks, from days to microseconds, on round readings of the wall clock.
 
-import { clock, day, US, type Zone } from "./format";
+import { clock, date, day, US, type Zone } from "./format";
 
 const STEPS = [
   ...[1, 2, 5, 10, 20, 50, 100, 200, 500],
@@ -29,9 +29,11 @@ export function room(px: number, us: number): number {
   return Math.max(2, Math.floor(px / (us < FINE_US ? FINE_TICK_PX : TICK_PX)));
 }
 
+const LONGEST = STEPS[STEPS.length - 1];
+
 /** The smallest round step of at least `us`. */
 export function roundStep(us: number): number {
-  return STEPS.find((step) => step >= us) ?? STEPS[STEPS.length - 1];
+  return STEPS.find((step) => step >= us) ?? Math.ceil(us / LONGEST) * LONGEST;
 }
 
 /** Ticks in `from..to` (us since 1970), at most `most` of them. */
@@ -46,7 +48,7 @@ export function ticks(from: number, to: number, most: number, zone: Zone): Tick[
     if (at > to) break;
     if (at < from) continue;
     const midnight = wall % US.day === 0;
-    const text = step >= US.day || midnight ? day(at, zone) : clock(at, step, zone);
+    const text = step >= LONGEST ? date(at, zone) : step >= US.day || midnight ? day(at, zone) : clock(at, step, zone);
     found.push({ at, text, major: midnight });
   }
   return found;

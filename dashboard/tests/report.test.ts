@@ -1,18 +1,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Report } from "../src/data";
-import { bytes, count, cut, duration, moment, percent, short, US, UTC } from "../src/format";
+import { bytes, clock, count, cut, day, duration, LOCAL, moment, percent, short, US, UTC } from "../src/format";
 import { notes, sentAgain, utilisation } from "../src/head";
 import { certificateLines } from "../src/jobs";
 import { BAD, filter } from "../src/marks";
 import { computed } from "../src/nodes";
 import { search } from "../src/search";
-import { emptiness, extent } from "../src/series";
+import { emptiness, extent, isolated } from "../src/series";
 import { inkOn, luminance, type Rgb } from "../src/colours";
 import { jobVerdict, summarise, worstFirst } from "../src/verdict";
 import { statesAt, summary } from "../src/words";
 import { Rows } from "../src/timeline/rows";
 import { moved } from "../src/timeline/ruler";
+import { ticks } from "../src/ticks";
 import { topFor } from "../src/timeline/tooltip";
 import type { JobMeta, Mark } from "../src/contract";
 import { groupText } from "../src/timeline/bands";
@@ -232,21 +233,51 @@ test("a job without a certificate that failed in part, or whose nodes contradict
 });
 
 test("tasks sent again are those that the scheduler counted, or else those of the nodes", () => {
-  const report = open();
-  const nodes = report.nodes.reduce((sum, node) => sum + node.resent, 0);
-  const rates = report.series("resent_per_s") as Float32Array;
-  rates.fill(NaN);
-  assert.equal(sentAgain(report), nodes);
-  rates[7] = ((nodes + 5) * 1e6) / report.binWidth;
-  assert.equal(sentAgain(report), nodes + 5);
+  const { nodes, totals } = open();
+  const known = nodes.reduce((sum, node) => sum + node.resent, 0);
+  assert.ok(known > 0);
+  assert.equal(sentAgain({ nodes, totals }), known);
+  assert.equal(sentAgain({ nodes, totals: { ...totals, resent: known - 1 } }), known);
+  assert.equal(sentAgain({ nodes, totals: { ...totals, resent: known + 5 } }), known + 5);
 });
 
 test("a chart in which nothing happened is told from one of which nothing is known", () => {
   const of = (...values: number[]) => Float32Array.from(values);
   assert.equal(emptiness([of(NaN, NaN), of(NaN)]), "The log tells nothing of it.");
   assert.equal(emptiness([of(NaN, 0), of(0)]), "None in the whole run.");
+  assert.equal(emptiness([of(NaN, NaN), of(0, 0)]), "The log tells nothing of it.", "none of one line says nothing of the other");
   assert.equal(emptiness([of(0, 0), of(0, 0.5)]), null);
-  assert.deepEqual(extent(of(9, 1, NaN, 5, 9), 1, 4), { low: 1, mean: 3, high: 5 });
+  assert.equal(emptiness([of(NaN, NaN), of(0, 0.5)]), null);
+});
+
+test("a mean counts of each bin only what is known of it", () => {
+  const of = (...values: number[]) => Float32Array.from(values);
+  assert.deepEqual(extent(of(9, 1, NaN, 5, 9), null, 1, 4), { low: 1, mean: 3, high: 5 });
+  assert.deepEqual(extent(of(9, 1, NaN, 5, 9), of(1, 1, 0, 0.25, 1), 1, 4), { low: 1, mean: 1.8, high: 5 });
+  assert.equal(extent(of(9, NaN), of(1, 1), 1, 2), null);
+  const report = open();
+  assert.equal(report.told, null);
+  report.meta.arrays["series/told"] = report.meta.arrays["series/gq"];
+  assert.deepEqual(report.told, report.series("gq"));
+});
+
+test("a run between two gaps that no line would reach is found", () => {
+  const of = (...values: number[]) => Float32Array.from(values);
+  assert.deepEqual(isolated(of(5, NaN, 1, 2, NaN, 0, NaN, 7)), [0, 5, 7]);
+  assert.equal(isolated(of(NaN, 1, 2, 3, NaN)), null);
+});
+
+test("times that no calendar has are told as such", () => {
+  const absurd = 2 ** 64;
+  for (const us of [absurd, -absurd, Infinity, NaN]) {
+    for (const zone of [UTC, LOCAL]) {
+      assert.deepEqual([moment(us, zone), day(us, zone), clock(us, US.min, zone)], Array(3).fill("no such date"));
+    }
+  }
+  assert.equal(moment(8e18, UTC).slice(0, 6), "255482");
+  const years = ticks(0, absurd, 8, LOCAL);
+  assert.ok(years.length >= 4 && years.every(({ at }) => at <= absurd) && years[years.length - 1].at > absurd / 2);
+  assert.equal(years[0].text, "1970-01-01");
 });
 
 test("words on bars of every colour have a contrast of 4.5 at least", () => {
