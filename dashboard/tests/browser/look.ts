@@ -13,6 +13,9 @@ import { launch } from "./chromium";
 /** A node that is killed is found to be lost so much later at most: its silence is noticed, then waited for. */
 const NOTICED_US = 180e6;
 
+/** CSS pixels. */
+const FINGER_PX = 44;
+
 interface Opened {
   page: Page;
   problems: string[];
@@ -212,10 +215,22 @@ async function saysItInWords(page: Page): Promise<void> {
   assert.ok((await cells(page, "Nodes as a table")).length > 10);
 }
 
+/** What a finger can press here is as large as a finger's tip. */
+async function fitsFingers(page: Page): Promise<void> {
+  const small = await page.evaluate((least) =>
+    [...document.querySelectorAll("button, select, input, summary, a")].flatMap((control) => {
+      const { width, height } = control.getBoundingClientRect();
+      const isHidden = width === 0 || height === 0;
+      return isHidden || (width >= least && height >= least) ? [] : [`${control.textContent || control.tagName}: ${width} x ${height}`];
+    }), FINGER_PX);
+  assert.deepEqual(small, [], "too small for a finger");
+}
+
 async function onAPhone(browser: Browser, url: string, folder: string): Promise<string[]> {
   const { page, problems } = await open(browser, url, { viewport: { width: 360, height: 780 }, deviceScaleFactor: 2, hasTouch: true, isMobile: true });
   const wide = await page.evaluate(() => document.documentElement.scrollWidth);
   assert.ok(wide <= 360, `the page is ${wide} px wide on a phone of 360`);
+  await fitsFingers(page);
   await page.screenshot({ path: `${folder}/phone.png` });
   await page.locator("canvas.rows").tap({ position: { x: 150, y: 66 } });
   assert.ok(await page.locator(".tooltip").isVisible());
