@@ -1,5 +1,6 @@
 //! What nodes held at a moment, by what the log tells later: a result says when its task was given out, and the next
 //! snapshot lists what is still at nodes. No event tells of each task that is given out, so this is how it is known.
+//! Of a task that an earlier scheduler gave out nobody says when; its node had it when it began at the latest.
 
 use starfarm_events::{Event, Held};
 
@@ -37,10 +38,10 @@ impl Ahead {
             return;
         }
         match item {
-            Item::Event(_, Event::Tasks { node, job, lo, hi, given_us: Some(since_us), .. })
-                if *since_us <= end_us =>
+            Item::Event(_, Event::Tasks { node, job, lo, hi, given_us, begun_us, .. })
+                if given_us.unwrap_or(*begun_us) <= end_us =>
             {
-                let (node, since_us) = (Some(node.clone()), *since_us);
+                let (node, since_us) = (Some(node.clone()), given_us.unwrap_or(*begun_us));
                 let held = Held { node, job: *job, lo: *lo, hi: *hi, tasks: 1, since_us, offered: 0 };
                 self.add(Found { held, by_result: true });
             }

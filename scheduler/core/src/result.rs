@@ -200,10 +200,11 @@ impl Farm {
                 Class::Out => {
                     let Some((task_id, task)) = self.dq.holding(job, piece.lo) else { continue };
                     let end = task.hi;
-                    if task.node == by {
-                        self.watched.given_us.get_or_insert(task.since_us);
-                    } else {
+                    if task.node != by {
                         owners.push(task.node);
+                    } else if task.attempt != Task::ADOPTED {
+                        // One that was found at its node had been given out before that, nobody knows when.
+                        self.watched.given_us.get_or_insert(task.since_us);
                     }
                     if piece.hi <= end {
                         self.shrink_task(task_id, piece.hi - piece.lo, by, duration_us);

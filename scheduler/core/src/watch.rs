@@ -31,8 +31,18 @@ const TOGETHER_US: u64 = 1_000_000;
 pub(crate) struct Told {
     state: Option<NodeState>,
     why: String,
-    idle: Option<IdleReason>,
+    doing: Doing,
     load: Option<(u64, u64, u64, Vec<u16>)>,
+}
+
+/// What a node does, as far as pictures show it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Doing {
+    /// It is not there, or nobody was told of it yet.
+    #[default]
+    Away,
+    Busy,
+    Idle(IdleReason),
 }
 
 /// Counters that only watching needs.
@@ -67,28 +77,53 @@ impl Farm {
             let known = |node: &&Node| node.boot.is_some() || node.told.state.is_some();
             let Some(node) = self.nodes.get(&id).filter(known) else { continue };
             let state = node.state();
-            let idle = self.idle_reason(id);
+            let doing = self.doing(id);
             let Some(node) = self.nodes.get_mut(&id) else { continue };
             let name = || node.name.clone();
             if node.told.state.replace(state) != Some(state) || node.told.why != node.why {
                 node.told.why.clone_from(&node.why);
                 deeds.event(Event::NodeState { node: name(), state, why: said(&node.why) });
             }
-            if node.told.idle != idle {
-                node.told.idle = idle;
-                match idle {
-                    Some(reason) => deeds.event(Event::NodeIdle { node: name(), reason }),
-                    None if !node.tasks.is_empty() => deeds.event(Event::NodeBusy { node: name() }),
-                    // It is lost, and neither.
-                    None => {}
+            if node.told.doing != doing {
+                node.told.doing = doing;
+                match doing {
+                    Doing::Idle(reason) => deeds.event(Event::NodeIdle { node: name(), reason }),
+                    Doing::Busy => deeds.event(Event::NodeBusy { node: name() }),
+                    // Its state says so.
+                    Doing::Away => {}
                 }
             }
+        }
+    }
+
+    fn doing(&self, id: NodeId) -> Doing {
+        match (self.idle_reason(id), self.nodes.get(&id)) {
+            (Some(reason), _) => Doing::Idle(reason),
+            (None, Some(node)) if node.boot.is_some() && !node.lost => Doing::Busy,
+            (None, _) => Doing::Away,
         }
     }
 
     /// Samples, once a period.
     pub(crate) fn watch_period(&mut self, now_us: u64, deeds: &mut Deeds) {
         self.watched.periods += 1;
+        self.tell_figures(now_us, deeds);
+        let every = (self.nodes.len() / LOADS_PER_PERIOD).clamp(LOAD_PERIODS_MIN, LOAD_PERIODS_MAX);
+        let first = self.watched.periods as usize % every;
+        self.nodes.values_mut().skip(first).step_by(every).for_each(|node| tell_load(node, now_us, deeds));
+    }
+
+    /// The scheduler stops: how far all has come is told once more, or what came since the last period would be in
+    /// the journal alone.
+    pub fn on_stop(&mut self, now_us: u64, deeds: &mut Deeds) {
+        if self.config.watch {
+            self.tell_figures(now_us, deeds);
+            self.nodes.values_mut().for_each(|node| tell_load(node, now_us, deeds));
+        }
+    }
+
+    /// The farm's figures, and those of the jobs that went on.
+    fn tell_figures(&mut self, now_us: u64, deeds: &mut Deeds) {
         deeds.event(Event::Sampled(self.sample(now_us)));
         for (&id, job) in &self.jobs {
             let classes = classes(job);
@@ -108,9 +143,6 @@ impl Farm {
         }
         let jobs = &self.jobs;
         self.watched.jobs.retain(|id, _| jobs.contains_key(id));
-        let every = (self.nodes.len() / LOADS_PER_PERIOD).clamp(LOAD_PERIODS_MIN, LOAD_PERIODS_MAX);
-        let first = self.watched.periods as usize % every;
-        self.nodes.values_mut().skip(first).step_by(every).for_each(|node| tell_load(node, now_us, deeds));
     }
 
     /// Why node `id` has no task; none where it has, or is not there to compute.
@@ -164,9 +196,10 @@ impl Farm {
         };
         let Some(node) = self.nodes.get(&id) else { return };
         let (lo, hi) = (entry.lo, entry.lo + u128::from(entry.units));
-        // Nothing is over before it was given out, whatever a worker says.
-        let over_us =
-            now_us.saturating_sub(self.age_us(entry.sequence)).max(given_us.unwrap_or(0)).min(now_us);
+        // Nothing is over before it was given out, or its job submitted, whatever a worker says.
+        let submitted_us = || self.jobs.get(&entry.job).map_or(now_us, |job| job.totals.submitted_us);
+        let first_us = given_us.unwrap_or_else(submitted_us);
+        let over_us = now_us.saturating_sub(self.age_us(entry.sequence)).max(first_us).min(now_us);
         let began_us = over_us.saturating_sub(entry.duration_us);
         if let Some(Deed::Event(Event::Tasks {
             node: of,
@@ -235,7 +268,8 @@ impl Farm {
         }
     }
 
-    /// The whole farm, as a segment of the log opens with it.
+    /// The whole farm, as a segment of the log opens with it. Of each node's state only what changes from here on is
+    /// told again.
     pub fn picture(&mut self, now_us: u64) -> Snapshot {
         let sample = self.sample(now_us);
         let jobs = self.jobs().into_iter().map(|view| starfarm_events::Job {
@@ -260,10 +294,10 @@ impl Farm {
             resent: view.totals.resent,
         });
         let jobs = jobs.collect();
-        let idle: BTreeMap<NodeId, IdleReason> =
-            self.nodes.keys().filter_map(|&id| Some((id, self.idle_reason(id)?))).collect();
-        let nodes = self.nodes.iter_mut().filter(|(_, node)| node.boot.is_some() || node.left.is_some());
-        let nodes = nodes.map(|(id, node)| node_picture(node, idle.get(id).copied(), now_us)).collect();
+        let doing: Vec<Doing> = self.nodes.keys().map(|&id| self.doing(id)).collect();
+        let nodes = self.nodes.values_mut().zip(doing);
+        let nodes = nodes.filter(|(node, _)| node.boot.is_some() || node.left.is_some());
+        let nodes = nodes.map(|(node, doing)| node_picture(node, doing, now_us)).collect();
         Snapshot { sample, jobs, nodes, held: self.held() }
     }
 
@@ -366,7 +400,13 @@ fn said(why: &str) -> Option<String> {
     (!why.is_empty()).then(|| why.to_owned())
 }
 
-fn node_picture(node: &mut Node, idle: Option<IdleReason>, now_us: u64) -> starfarm_events::Node {
+fn node_picture(node: &mut Node, doing: Doing, now_us: u64) -> starfarm_events::Node {
+    let idle = match doing {
+        Doing::Idle(reason) => Some(reason),
+        Doing::Busy | Doing::Away => None,
+    };
+    (node.told.state, node.told.doing) = (Some(node.state()), doing);
+    node.told.why.clone_from(&node.why);
     starfarm_events::Node {
         node: node.name.clone(),
         state: node.state(),

@@ -8,7 +8,7 @@ use common::{Bench, config, spec};
 use expect_test::{Expect, expect};
 use starfarm_protocol::ids::{Attempt, JobId};
 use starfarm_protocol::wire::{Facts, Load, Outcome, Packer, ResultEntry};
-use starfarm_scheduler_core::{Config, NodeId};
+use starfarm_scheduler_core::{Config, Deed, Deeds, NodeId};
 
 /// The lines of the story that only watchers hear, or that a person hears too: nothing of the wire.
 fn check(script: &str, expected: Expect) {
@@ -106,9 +106,7 @@ fn an_idle_node_says_what_keeps_it() {
             0: node_idle node=b reason=nothing_left
             0: tasks node=a job=1 lo=0 hi=10 results=1 outcome=returned begun_us=0 ended_us=0 busy_us=1000000
             0: job 1 paused
-            0: node_idle node=b reason=paused
             0: job 1 running
-            0: node_idle node=b reason=nothing_left
             0: node b draining
             0: node_state node=b state=draining
             0: node_idle node=b reason=state
@@ -244,4 +242,99 @@ fn a_late_result_is_told_at_its_own_time_and_not_before_it_was_given_out() {
         40..50 counted 1000000
     "#]]
     .assert_eq(&ends.collect::<String>());
+}
+
+/// The story without datagrams, told while a log opens with a picture of the farm that has just been started anew.
+fn told_after_a_restart(bench: &mut Bench, before: &str, script: &str) -> String {
+    bench.run(before);
+    bench.run("restart");
+    bench.farm.picture(bench.now_us);
+    let story = bench.run(script);
+    story.lines().filter(|line| !line.contains(": to ")).map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn a_node_that_computes_as_the_scheduler_comes_back_is_told_as_busy() {
+    let mut bench = Bench::new(Config { watch: true, ..config() });
+    let before = "submit 50 search 9 targets never units 10\n join a slots 1\n join b slots 1\n ack a\n ack b\n at 1000";
+    let told = told_after_a_restart(&mut bench, before, "hello a\n beat a 0+10");
+    // Of b nothing is new.
+    expect![[r#"
+        1000: node a is back
+        1000: node_state node=a state=up
+        1000: node_idle node=a reason=nothing_left
+        1000: node_busy node=a
+    "#]]
+    .assert_eq(&told);
+}
+
+#[test]
+fn a_lost_node_that_comes_back_with_its_tasks_is_told_as_busy() {
+    let mut bench = Bench::new(Config { watch: true, ..config() });
+    bench.run("join a slots 1\n submit 10 search 9 targets never units 10\n ack a\n at 20000");
+    let story = bench.run("beat a 0+10");
+    let told = story.lines().filter(|line| !line.contains(": to "));
+    expect![[r#"
+        20000: node a is back
+        20000: node_state node=a state=up
+        20000: node_busy node=a
+    "#]]
+    .assert_eq(&told.map(|line| format!("{line}\n")).collect::<String>());
+}
+
+#[test]
+fn a_result_of_a_task_that_an_earlier_scheduler_gave_out_is_told_at_its_own_time() {
+    let mut bench = Bench::new(Config { watch: true, ..config() });
+    let before =
+        "at 500\n submit 50 search 9 targets never units 10\n join a slots 5\n ack a\n live 9000 a 0+50";
+    told_after_a_restart(&mut bench, before, "hello a\n beat a 0+50");
+    let result = |sequence: u64| ResultEntry {
+        job: JobId(1),
+        spec: spec(1),
+        sequence,
+        attempt: Attempt(0),
+        lo: u128::from(sequence) * 20,
+        units: 10,
+        duration_us: 100_000,
+        outcome: Outcome::Done,
+        body: &[],
+    };
+    tell(&mut bench, |packer| {
+        packer.ages(&[(0, 3_000_000), (1, 0), (2, u64::MAX)]);
+        (0..3).for_each(|sequence| packer.result(&result(sequence)));
+    });
+    let story = bench.run("");
+    let told = story.lines().filter(|line| line.contains("tasks node=a"));
+    expect![[r#"
+        9000: tasks node=a job=1 lo=0 hi=10 results=1 outcome=counted begun_us=5900000 ended_us=6000000 busy_us=100000
+        9000: tasks node=a job=1 lo=20 hi=30 results=1 outcome=counted begun_us=8900000 ended_us=9000000 busy_us=100000
+        9000: tasks node=a job=1 lo=40 hi=50 results=1 outcome=counted begun_us=400000 ended_us=500000 busy_us=100000
+    "#]]
+    .assert_eq(&told.map(|line| format!("{line}\n")).collect::<String>());
+}
+
+#[test]
+fn a_scheduler_that_stops_tells_how_far_all_has_come() {
+    let mut bench = Bench::new(Config { watch: true, ..config() });
+    bench.run("submit 50 search 9 targets never units 10\n join a slots 1\n join b slots 1\n ack a\n done a 0+10\n at 500");
+    let stopped = |bench: &mut Bench| {
+        let mut deeds = Deeds::default();
+        bench.farm.on_stop(bench.now_us, &mut deeds);
+        let events = deeds.0.into_iter().filter_map(|deed| match deed {
+            Deed::Event(event) => Some(event.to_string().split(' ').take(3).collect::<Vec<_>>().join(" ")),
+            _ => None,
+        });
+        events.collect::<Vec<_>>()
+    };
+    assert_eq!(
+        stopped(&mut bench),
+        [
+            "sample gq=0 dq=4",
+            "job_progress job=1 done=10",
+            "node_load node=a tasks=2",
+            "node_load node=b tasks=2"
+        ]
+    );
+    bench = Bench::new(config());
+    assert_eq!(stopped(&mut bench), [""; 0], "nobody watches");
 }
