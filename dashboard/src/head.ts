@@ -19,9 +19,9 @@ export function utilisation(report: Report): number {
   return busy / report.nodes.reduce((sum, node) => sum + node.slots_us, 0);
 }
 
-/** Tasks that were sent again, as the scheduler counted them, but never fewer than are known node by node. */
+/** Tasks that were sent again. The farm's own count, for what came back from a node may be a copy, which nobody sends again. */
 export function sentAgain({ nodes, totals }: Pick<Report, "nodes" | "totals">): number {
-  return Math.max(totals.resent ?? 0, nodes.reduce((sum, node) => sum + node.resent, 0));
+  return totals.resent ?? nodes.reduce((sum, node) => sum + node.resent, 0);
 }
 
 /** What must be known of the log before one reads on. */

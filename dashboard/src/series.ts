@@ -82,8 +82,9 @@ const CHARTS: Chart[] = [
 ];
 
 const HEIGHT = 132;
-/** A value that no line reaches. */
+/** A value that no line reaches; of a dashed line it is a ring, so that it hides no dot. */
 const DOT_PX = 6;
+const RING_PX = 10;
 const TABLE_ROWS = 48;
 
 /** What a series says as a whole. */
@@ -294,7 +295,7 @@ export class SeriesCharts {
       dash,
       fill: fill ? of.replace(")", " / 0.18)") : undefined,
       // A run shorter than a bin, between two gaps, is a dot.
-      points: { show: false, filter: () => alone, size: DOT_PX, fill: of },
+      points: { show: false, filter: () => alone, ...(dash ? { size: RING_PX, fill: "transparent" } : { size: DOT_PX, fill: of }) },
     };
   }
 
