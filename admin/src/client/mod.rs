@@ -6,22 +6,29 @@ mod local;
 mod sealed;
 
 use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use starfarm_protocol::admin::frames::{FrameReader, frame};
 use starfarm_protocol::admin::{JobInfo, JobVerb, NodeInfo, NodeVerb, Request, Response, StatusInfo};
 use starfarm_protocol::ids::JobId;
 
 use crate::failure::{Exit, Failure};
+use crate::output::say;
 
 pub(crate) use identity::user;
 
 /// A scheduler that says nothing for this long, beyond the time it was asked to wait, has gone.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
+/// A scheduler that says nothing for this long is worth a word to who waits for it.
+const UNTOLD_MAX: Duration = Duration::from_secs(3);
+
 /// A connection that carries bytes of frames.
-trait Wire: Send {
+trait Wire: Send + AsFd {
     /// Sends a whole frame.
     fn send(&mut self, frame: &[u8]) -> io::Result<()>;
 
@@ -35,6 +42,8 @@ pub(crate) struct Client {
     reader: FrameReader,
     /// Where the scheduler is, for messages.
     whereabouts: String,
+    /// Whether it says on standard error that it waits.
+    tells: bool,
 }
 
 impl Client {
@@ -59,7 +68,12 @@ impl Client {
                 )));
             }
         };
-        Ok(Self { wire, reader: FrameReader::default(), whereabouts })
+        Ok(Self { wire, reader: FrameReader::default(), whereabouts, tells: false })
+    }
+
+    /// The same, and whoever waits at a terminal or reads a log is told so.
+    pub(crate) fn telling(self) -> Self {
+        Self { tells: true, ..self }
     }
 
     /// Asks, and waits for the answer. An answer that is an error becomes a failure.
@@ -67,15 +81,22 @@ impl Client {
     /// # Errors
     /// The scheduler's own, see [`Failure`]'s conversion; [`Exit::Unreachable`] where the connection ends.
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Response, Failure> {
-        let patience = match request {
-            Request::Wait { timeout_ms, .. } => SILENCE_MAX + Duration::from_millis(*timeout_ms),
-            _ => SILENCE_MAX,
+        let asked_to_wait = match request {
+            Request::Wait { timeout_ms, .. } => Duration::from_millis(*timeout_ms),
+            _ => Duration::ZERO,
         };
         let frame = frame(request).map_err(|error| Failure::usage(error.to_string()))?;
         // A scheduler that turns the caller away answers and closes without reading: look for its words
         // even where the request could not be sent.
         let sent = self.wire.send(&frame);
-        match self.receive(patience) {
+        if self.tells && sent.is_ok() && !is_readable(&*self.wire, asked_to_wait + UNTOLD_MAX) {
+            let (silent, max) = (UNTOLD_MAX.as_secs(), SILENCE_MAX.as_secs());
+            let place = &self.whereabouts;
+            say(&format!(
+                "the scheduler at {place} has not answered for {silent} s: waiting for {max} s at most; Ctrl-C ends it"
+            ));
+        }
+        match self.receive(asked_to_wait + SILENCE_MAX) {
             Ok(Response::Error(error)) => Err(error.into()),
             Ok(response) => Ok(response),
             Err(lost) => match sent {
@@ -197,6 +218,13 @@ impl Client {
     }
 }
 
+/// Whether there is something to read, or the stream has ended, before `patience` is over.
+fn is_readable(wire: &dyn Wire, patience: Duration) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(wire.as_fd(), PollFlags::IN)];
+    // What is no time for the system is for ever; after a signal, reading goes on waiting.
+    poll(&mut fds, Timespec::try_from(patience).ok().as_ref()) != Ok(0)
+}
+
 fn jobs_of(answer: Response) -> Option<Vec<JobInfo>> {
     match answer {
         Response::Jobs(jobs) => Some(jobs),
@@ -204,5 +232,7 @@ fn jobs_of(answer: Response) -> Option<Vec<JobInfo>> {
     }
 }
 
+#[cfg(test)]
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;

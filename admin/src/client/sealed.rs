@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
@@ -125,6 +126,9 @@ fn shake_hands(
     };
     let answer = answer.map_err(|error| match error.kind() {
         ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => stranger("it hung up".to_owned()),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Failure::unreachable(format!(
+            "what listens at {address} does not answer: see whether the scheduler still runs, and try again"
+        )),
         _ => stranger(error.to_string()),
     })?;
     let stream = match initiator.finish(&answer).map_err(|error| stranger(error.to_string()))? {
@@ -155,6 +159,12 @@ impl Sealed {
         let mut frame = Vec::new();
         self.stream.sealer.seal(plain, &mut frame).map_err(invalid)?;
         self.socket.write_all(&frame)
+    }
+}
+
+impl AsFd for Sealed {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 

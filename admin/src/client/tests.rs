@@ -1,48 +1,16 @@
 //! The client against a scheduler that is a thread with a socket.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
-use std::thread::JoinHandle;
 
 use starfarm_protocol::admin::frames::{FrameReader, frame};
 use starfarm_protocol::admin::{Error, ErrorCode, Request, Response};
 
+use super::testing::{Folder, try_next_request};
 use super::*;
 
-/// A folder with a socket, gone when the test ends.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("starfarm-client-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    /// Serves one caller.
-    fn serve(&self, serve: impl FnOnce(UnixStream) + Send + 'static) -> JoinHandle<()> {
-        let listener = UnixListener::bind(self.0.join(local::SOCKET)).unwrap();
-        std::thread::spawn(move || serve(listener.accept().unwrap().0))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 fn next_request(socket: &mut UnixStream, reader: &mut FrameReader) -> Request {
-    loop {
-        if let Some(request) = reader.next_message().unwrap() {
-            return request;
-        }
-        let mut piece = [0; 1_000];
-        let bytes = socket.read(&mut piece).unwrap();
-        assert_ne!(bytes, 0, "the client hung up");
-        reader.push(&piece[..bytes]);
-    }
+    try_next_request(socket, reader).expect("the client hung up")
 }
 
 #[test]
@@ -58,7 +26,7 @@ fn questions_and_answers_take_turns() {
             }
         }
     });
-    let mut client = Client::connect(&folder.0).unwrap();
+    let mut client = Client::connect(folder.path()).unwrap();
     assert_eq!(client.job_verb(JobId(1), JobVerb::Pause), Ok(()));
     assert_eq!(client.job(JobId(1)).unwrap_err().exit, Exit::NotFound);
     server.join().unwrap();
@@ -72,7 +40,7 @@ fn an_error_is_a_failure_with_its_words() {
         let error = Error { code: ErrorCode::Conflict, message: "it has ended".into() };
         socket.write_all(&frame(&Response::Error(error)).unwrap()).unwrap();
     });
-    let failure = Client::connect(&folder.0).unwrap().job_verb(JobId(1), JobVerb::Pause).unwrap_err();
+    let failure = Client::connect(folder.path()).unwrap().job_verb(JobId(1), JobVerb::Pause).unwrap_err();
     assert_eq!(failure, Failure::new(Exit::Conflict, "it has ended"));
     server.join().unwrap();
 }
@@ -85,7 +53,7 @@ fn words_of_a_scheduler_that_turns_us_away_unasked_are_heard() {
         socket.write_all(&frame(&Response::Error(error)).unwrap()).unwrap();
         drop(socket);
     });
-    let mut client = Client::connect(&folder.0).unwrap();
+    let mut client = Client::connect(folder.path()).unwrap();
     server.join().unwrap();
     assert_eq!(client.nodes().unwrap_err(), Failure::new(Exit::Refused, "not your farm"));
 }
@@ -102,11 +70,11 @@ fn a_scheduler_that_hangs_up_or_talks_nonsense_is_unreachable() {
             next_request(&mut socket, &mut FrameReader::default());
             socket.write_all(&answer).unwrap();
         });
-        let failure = Client::connect(&folder.0).unwrap().nodes().unwrap_err();
+        let failure = Client::connect(folder.path()).unwrap().nodes().unwrap_err();
         assert_eq!(failure.exit, Exit::Unreachable);
         assert!(failure.message.contains(words), "{failure:?}");
         server.join().unwrap();
-        std::fs::remove_file(folder.0.join(local::SOCKET)).unwrap();
+        std::fs::remove_file(folder.path().join(local::SOCKET)).unwrap();
     }
 }
 
@@ -114,28 +82,28 @@ fn a_scheduler_that_hangs_up_or_talks_nonsense_is_unreachable() {
 fn where_no_scheduler_is_the_user_is_told_what_to_do() {
     let folder = Folder::new("nobody");
     let failure = |farm: &Path| Client::connect(farm).map(drop).unwrap_err();
-    let none = failure(&folder.0);
+    let none = failure(folder.path());
     assert_eq!(none.exit, Exit::Unreachable);
     assert!(none.message.contains("starfarm scheduler --state"), "{none:?}");
 
-    drop(UnixListener::bind(folder.0.join(local::SOCKET)).unwrap());
-    let stopped = failure(&folder.0);
+    drop(UnixListener::bind(folder.path().join(local::SOCKET)).unwrap());
+    let stopped = failure(folder.path());
     assert_eq!(stopped.exit, Exit::Unreachable);
     assert!(stopped.message.contains("start it again"), "{stopped:?}");
 
-    assert!(failure(&folder.0.join("gone")).message.contains("--farm"));
-    std::fs::write(folder.0.join("file"), "no join file").unwrap();
-    assert_eq!(failure(&folder.0.join("file")).exit, Exit::Usage);
+    assert!(failure(&folder.path().join("gone")).message.contains("--farm"));
+    std::fs::write(folder.path().join("file"), "no join file").unwrap();
+    assert_eq!(failure(&folder.path().join("file")).exit, Exit::Usage);
 }
 
 #[test]
 fn a_folder_with_a_long_name_is_reached() {
     let folder = Folder::new("long");
-    let deep = folder.0.join("d".repeat(100)).join("e".repeat(100));
+    let deep = folder.path().join("d".repeat(100)).join("e".repeat(100));
     std::fs::create_dir_all(&deep).unwrap();
     // Binding has the same limit as connecting, so it needs the same way round.
     let listener = {
-        let short = folder.0.join("short");
+        let short = folder.path().join("short");
         std::os::unix::fs::symlink(&deep, &short).unwrap();
         UnixListener::bind(short.join(local::SOCKET)).unwrap()
     };

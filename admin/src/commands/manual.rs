@@ -1,8 +1,10 @@
 //! Manual pages and completions, made from the definitions of the command line and from nothing else.
 
+use std::io;
 use std::path::Path;
 
-use clap::CommandFactory;
+use clap::{Arg, ArgAction, Command, CommandFactory};
+use clap_mangen::Man;
 
 use super::Context;
 use crate::cli::{Cli, Shell};
@@ -19,9 +21,20 @@ pub(crate) fn completions(context: &mut Context, shell: Shell) -> Result<Exit, F
         Shell::Fish => clap_complete::Shell::Fish,
     };
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "starfarm", &mut script);
+    clap_complete::generate(shell, &mut offered(), "starfarm", &mut script);
     context.printer.bytes(&script)?;
     Ok(Exit::Ok)
+}
+
+/// What Tab offers: what the help shows. Completions know of nothing hidden.
+fn offered() -> Command {
+    let whole = Cli::command();
+    let shown = whole.get_subcommands().filter(|child| !child.is_hide_set()).cloned();
+    Command::new("starfarm")
+        .version(env!("CARGO_PKG_VERSION"))
+        .propagate_version(true)
+        .args(whole.get_arguments().cloned())
+        .subcommands(shown)
 }
 
 /// Prints the page of `starfarm`, or writes a page for each command into `out`.
@@ -29,24 +42,64 @@ pub(crate) fn completions(context: &mut Context, shell: Shell) -> Result<Exit, F
 /// # Errors
 /// Standard output takes no more, or `out` cannot be written to.
 pub(crate) fn pages(context: &mut Context, out: Option<&Path>) -> Result<Exit, Failure> {
+    let mut whole = Cli::command().disable_help_subcommand(true);
+    whole.build();
     let Some(out) = out else {
-        let mut page = Vec::new();
+        let mut first = Vec::new();
         // Writing into memory does not fail.
-        let rendered = clap_mangen::Man::new(Cli::command()).render(&mut page);
-        rendered.map_err(|error| Failure::usage(error.to_string()))?;
-        context.printer.bytes(&page)?;
+        page(whole).render(&mut first).map_err(|error| Failure::usage(error.to_string()))?;
+        context.printer.bytes(&first)?;
         return Ok(Exit::Ok);
     };
-    std::fs::create_dir_all(out).and_then(|()| clap_mangen::generate_to(Cli::command(), out)).map_err(
-        |error| Failure::usage(format!("--out {}: {error}: name a folder of yours", out.display())),
-    )?;
+    std::fs::create_dir_all(out).and_then(|()| write_pages(whole, out)).map_err(|error| {
+        Failure::usage(format!("--out {}: {error}: name a folder of yours", out.display()))
+    })?;
     Ok(Exit::Ok)
+}
+
+/// A page for the command and for each below it that is shown.
+fn write_pages(command: Command, out: &Path) -> io::Result<()> {
+    for child in command.get_subcommands().filter(|child| !child.is_hide_set()) {
+        write_pages(child.clone(), out)?;
+    }
+    page(command).generate_to(out).map(drop)
+}
+
+/// The page of a command that is built.
+fn page(command: Command) -> Man {
+    let synopsis = synopsis(&command);
+    Man::new(command.override_usage(synopsis)).source(concat!("starfarm ", env!("CARGO_PKG_VERSION")))
+}
+
+/// What the command line looks like, with the values of each flag.
+fn synopsis(command: &Command) -> String {
+    let mut words = vec![command.get_bin_name().unwrap_or(command.get_name()).to_owned()];
+    let shown = || command.get_arguments().filter(|argument| !argument.is_hide_set());
+    let is_last = |argument: &&Arg| argument.is_positional();
+    for argument in shown().filter(|argument| !is_last(argument)).chain(shown().filter(is_last)) {
+        let values = argument.get_value_names().filter(|_| argument.get_action().takes_values());
+        let values = values.unwrap_or_default().join(" ");
+        let dashes = if argument.is_last_set() { "-- " } else { "" };
+        let flag = argument.get_long().map_or_else(String::new, |long| format!("--{long} "));
+        let form = format!("{dashes}{flag}{values}");
+        let many = match argument.get_action() {
+            ArgAction::Append => "...",
+            _ => "",
+        };
+        let form = form.trim_end();
+        words.push(match argument.is_required_set() {
+            true => format!("{form}{many}"),
+            false => format!("[{form}]{many}"),
+        });
+    }
+    if command.has_subcommands() {
+        words.push("COMMAND".to_owned());
+    }
+    words.join(" ")
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::Command;
-
     use super::*;
 
     /// Each command that is shown, with the name of its page.
@@ -67,9 +120,9 @@ mod tests {
         all
     }
 
-    fn page(command: Command) -> String {
+    fn text(command: &Command) -> String {
         let mut page = Vec::new();
-        clap_mangen::Man::new(command).render(&mut page).unwrap();
+        super::page(command.clone()).render(&mut page).unwrap();
         // Hyphens are escaped, so that they can be copied.
         String::from_utf8(page).unwrap().replace("\\-", "-")
     }
@@ -79,16 +132,43 @@ mod tests {
         let all = all_commands();
         assert!(all.iter().any(|(name, _)| name == "starfarm-job-explain"), "the walk goes down");
         for (name, command) in all {
-            let page = page(command.clone());
+            let page = text(&command);
             for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
                 let flag = argument.get_long().map(|long| format!("--{long}"));
                 let value = argument.get_value_names().unwrap_or_default().join(" ");
                 let word = flag.unwrap_or(value);
                 assert!(page.contains(&word), "{name} does not tell of {word}:\n{page}");
+                let variable = argument.get_env().unwrap_or_default().to_string_lossy();
+                assert!(page.contains(&*variable), "{name} does not tell of {variable}:\n{page}");
             }
             for child in command.get_subcommands().filter(|child| !child.is_hide_set()) {
                 assert!(page.contains(child.get_name()), "{name} does not tell of {}", child.get_name());
             }
+            let program = concat!(" \"starfarm ", env!("CARGO_PKG_VERSION"), "\"");
+            assert!(page.contains(program), "{name} is of another program:\n{page}");
         }
+    }
+
+    #[test]
+    fn a_synopsis_tells_the_values() {
+        let all = all_commands();
+        let synopsis_of = |wanted: &str| synopsis(&all.iter().find(|(name, _)| name == wanted).unwrap().1);
+        let everywhere = "[--farm DIR|FILE] [--output FORMAT] [--color WHEN]";
+        let top = synopsis_of("starfarm-top");
+        assert!(top.starts_with("starfarm top [--interval SECONDS] [--read-only] "), "{top}");
+        assert!(everywhere.split_inclusive(']').all(|flag| top.contains(flag)), "{top}");
+        assert!(synopsis_of("starfarm-job-wait").ends_with(" ID"));
+        let submit = synopsis_of("starfarm-submit");
+        assert!(submit.contains(" [--grid k=v1,v2]... "), "{submit}");
+        assert!(submit.ends_with(" [JOB.toml] [-- PROGRAM]..."), "{submit}");
+        assert!(synopsis_of("starfarm-key").ends_with(" COMMAND"));
+    }
+
+    #[test]
+    fn completions_offer_what_the_help_shows() {
+        let names: Vec<String> =
+            offered().get_subcommands().map(|child| child.get_name().to_owned()).collect();
+        assert!(names.iter().any(|name| name == "top"), "{names:?}");
+        assert!(!names.iter().any(|name| name == "man"), "{names:?}");
     }
 }

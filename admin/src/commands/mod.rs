@@ -44,12 +44,12 @@ impl Context {
         Ok(Self { farm, printer: Printer::to_stdout(format, global.color) })
     }
 
-    /// Connects to the farm.
+    /// Connects to the farm; a wait for its scheduler is told.
     ///
     /// # Errors
     /// None is named, or as [`Client::connect`].
     pub(crate) fn connect(&self) -> Result<Client, Failure> {
-        Client::connect(self.named_farm()?)
+        Ok(Client::connect(self.named_farm()?)?.telling())
     }
 
     /// The farm.

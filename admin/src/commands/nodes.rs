@@ -34,9 +34,9 @@ impl Record for NodeInfo {
     fn cells(&self) -> Vec<Cell> {
         vec![
             Cell::new(&self.name),
-            Cell::state(&self.state),
+            state(self),
             Cell::new(self.slots.to_string()),
-            Cell::new(self.load_mean().map_or_else(String::new, percent)),
+            Cell::new(self.load_mean().map_or_else(|| "-".to_owned(), percent)),
             Cell::new(human::count(self.power)),
             Cell::new(human::count(self.tasks as f64)),
             Cell::new(human::count(self.tasks_done as f64)),
@@ -55,9 +55,34 @@ impl Record for NodeInfo {
 /// # Errors
 /// As the client and the printer; also below.
 pub(crate) fn list(context: &mut Context) -> Result<Exit, Failure> {
-    let nodes = context.connect()?.nodes()?;
+    let mut nodes = context.connect()?.nodes()?;
+    sort(&mut nodes);
     context.printer.list(&nodes)?;
     Ok(Exit::Ok)
+}
+
+/// As people look for them: by name, n2 before n10.
+pub(super) fn sort(nodes: &mut [NodeInfo]) {
+    nodes.sort_by(|a, b| human::by_number(&a.name, &b.name));
+}
+
+/// The state in words. That a person drains a node is seen in its state, but not while it is lost or in quarantine.
+pub(super) fn state_words(node: &NodeInfo) -> String {
+    match node.state.as_str() {
+        "lost" | "quarantined" if node.drained => format!("{}, drained", node.state),
+        state => state.to_owned(),
+    }
+}
+
+/// The state in words, and in its colour.
+pub(super) fn state(node: &NodeInfo) -> Cell {
+    Cell::state(&node.state).in_words(state_words(node))
+}
+
+/// Memory that it may use; none where that is not known.
+pub(super) fn memory(node: &NodeInfo) -> Option<String> {
+    let bytes = node.memory_bytes.filter(|&bytes| bytes > 0)?;
+    Some(format!("{:.1} GiB", bytes as f64 / GIB))
 }
 
 /// One node.
@@ -113,7 +138,7 @@ fn machine(node: &NodeInfo) -> Vec<(&'static str, Cell)> {
         ("system", text(&node.system)),
         ("cpu", text(&node.cpu)),
         ("cores", node.cores.map(|cores| Cell::new(cores.to_string()))),
-        ("memory", node.memory_bytes.map(|bytes| Cell::new(format!("{:.1} GiB", bytes as f64 / GIB)))),
+        ("memory", memory(node).map(Cell::new)),
         ("accelerators", text(&node.accelerators)),
     ];
     rows.into_iter().filter_map(|(name, cell)| Some((name, cell?))).collect()
@@ -145,7 +170,7 @@ impl Document for Whole<'_> {
     fn table(&self, style: Style) -> String {
         let node = self.0;
         let number = |count: u64| Cell::new(human::count(count as f64));
-        let mut rows = vec![("name", Cell::new(&node.name)), ("state", Cell::state(&node.state))];
+        let mut rows = vec![("name", Cell::new(&node.name)), ("state", state(node))];
         rows.extend(machine(node));
         rows.push(("slots", Cell::new(node.slots.to_string())));
         rows.extend(busyness(node));
@@ -216,6 +241,20 @@ mod tests {
     use crate::output::testing::printed;
 
     #[test]
+    fn nodes_are_sorted_as_people_count() {
+        let mut nodes = ["n10", "n2", "a"].map(node);
+        sort(&mut nodes);
+        assert_eq!(nodes.map(|node| node.name), ["a", "n2", "n10"]);
+    }
+
+    #[test]
+    fn memory_that_is_not_known_is_not_called_none() {
+        let of = |memory_bytes| memory(&NodeInfo { memory_bytes, ..node("a") });
+        assert_eq!((of(None), of(Some(0))), (None, None));
+        assert_eq!(of(Some(25_232_932_864)).as_deref(), Some("23.5 GiB"));
+    }
+
+    #[test]
     fn nodes_in_each_format() {
         let lost =
             NodeInfo { state: "lost".into(), silent_seconds: Some(4_000.0), load: vec![], ..node("lab-7") };
@@ -223,10 +262,16 @@ mod tests {
         expect![[r#"
             name   state  slots  load  power  tasks  done   units      silent
             a      up         2  62 %    2.5      3    40  1.20 G      0.42 s
-            lab-7  lost       2          2.5      3    40  1.20 G  1 h 06 min
+            lab-7  lost       2     -    2.5      3    40  1.20 G  1 h 06 min
         "#]]
         .assert_eq(&printed(Format::Table, |printer| printer.list(&nodes)));
         assert_eq!(printed(Format::Quiet, |printer| printer.list(&nodes)), "a\nlab-7\n");
+        let kept_out = [NodeInfo { drained: true, ..nodes[1].clone() }];
+        assert!(printed(Format::Table, |printer| printer.list(&kept_out)).contains("  lost, drained  "));
+        assert!(
+            printed(Format::Table, |printer| printer.document(&Whole(&kept_out[0])))
+                .contains(" lost, drained\n")
+        );
         let unheard = [NodeInfo { silent_seconds: None, ..node("a") }];
         assert!(printed(Format::Table, |printer| printer.list(&unheard)).ends_with(" -\n"));
         expect![[r#"

@@ -2,7 +2,7 @@
 
 use starfarm_protocol::admin::StatusInfo;
 
-use super::Context;
+use super::{Context, nodes};
 use crate::failure::{Exit, Failure};
 use crate::human;
 use crate::output::table::{Cell, Table, facts, left, name, right};
@@ -13,7 +13,8 @@ use crate::output::{Document, Style};
 /// # Errors
 /// As the client and the printer.
 pub(crate) fn run(context: &mut Context) -> Result<Exit, Failure> {
-    let status = context.connect()?.status()?;
+    let mut status = context.connect()?.status()?;
+    nodes::sort(&mut status.nodes);
     context.printer.document(&status)?;
     Ok(Exit::Ok)
 }
@@ -77,7 +78,7 @@ fn node_table(status: &StatusInfo) -> Table {
     for node in &status.nodes {
         table.push(vec![
             Cell::new(&node.name),
-            Cell::state(&node.state),
+            nodes::state(node),
             Cell::new(human::count(node.power)),
             Cell::new(human::count(node.tasks as f64)),
             Cell::new(human::count(node.speed_ups as f64)),

@@ -20,6 +20,7 @@ use signal_hook::consts::SIGCONT;
 
 use super::Context;
 use crate::cli::Top;
+use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Signals;
 use app::{App, Input};
@@ -44,8 +45,9 @@ pub(crate) fn run(context: &Context, top: &Top) -> Result<Exit, Failure> {
     }
     let farm = context.named_farm()?.to_owned();
     // Before the screen is taken: whoever named a wrong farm reads so where they typed it.
-    let client = context.connect()?;
+    let client = Client::connect(&farm)?;
     let signals = Signals::count()?;
+    let start = Instant::now();
     let (to_app, inputs) = mpsc::channel();
     let (asks, to_poll) = mpsc::channel();
     let mut screen = Screen::take()?;
@@ -53,12 +55,12 @@ pub(crate) fn run(context: &Context, top: &Top) -> Result<Exit, Failure> {
     let mut continued = signal_hook::iterator::Signals::new([SIGCONT])
         .map_err(|error| Failure::usage(format!("cannot watch for SIGCONT: {error}")))?;
     spawn(to_app.clone(), read_keys)?;
-    spawn(to_app.clone(), move |to_app| poll::run(&farm, client, &to_poll, to_app))?;
+    spawn(to_app.clone(), move |to_app| poll::run(&farm, client, &to_poll, to_app, start))?;
     spawn(to_app, move |to_app| {
         continued.forever().take_while(|_| to_app.send(Input::Continued).is_ok()).for_each(drop);
     })?;
 
-    let (start, interval) = (Instant::now(), Duration::from_secs_f64(top.interval));
+    let interval = Duration::from_secs_f64(top.interval);
     let mut app = App::new(interval, top.read_only, context.printer.style().color, size);
     while !app.has_quit() {
         signals.check()?;

@@ -94,6 +94,11 @@ impl Cell {
         Self { tone: Tone::of_state(state), ..Self::new(state) }
     }
 
+    /// The same tone, in other words.
+    pub(crate) fn in_words(self, text: impl AsRef<str>) -> Self {
+        Self { tone: self.tone, ..Self::new(text) }
+    }
+
     fn render(&self, color: bool) -> String {
         match self.tone.escape().filter(|_| color) {
             Some(escape) => format!("{escape}{}\u{1b}[0m", self.text),

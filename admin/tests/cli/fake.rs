@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::mpsc::{Sender, channel};
 
 use starfarm_protocol::admin::frames::{FrameReader, frame};
 use starfarm_protocol::admin::{
@@ -23,6 +24,18 @@ pub(crate) fn serve(folder: &Folder) {
             answer_all(socket.unwrap());
         }
     });
+}
+
+/// The same for one caller, once `may_answer` has been sent to or dropped.
+pub(crate) fn serve_late(folder: &Folder) -> Sender<()> {
+    let listener = UnixListener::bind(folder.path().join("admin.sock")).unwrap();
+    let (may_answer, wait) = channel();
+    std::thread::spawn(move || {
+        let (socket, _) = listener.accept().unwrap();
+        let _ = wait.recv();
+        answer_all(socket);
+    });
+    may_answer
 }
 
 fn answer_all(mut socket: UnixStream) {

@@ -2,10 +2,10 @@
 //! and messages each on its own stream.
 
 use std::collections::BTreeSet;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
-use crate::fake::{long_output, serve};
+use crate::fake::{long_output, serve, serve_late};
 use crate::program::Folder;
 use crate::schemas::Schemas;
 
@@ -231,4 +231,17 @@ fn the_examples_can_be_submitted() {
     for (name, number) in all {
         assert_eq!(units(name), number, "{name}");
     }
+}
+
+#[test]
+fn a_wait_for_a_scheduler_that_hangs_is_told() {
+    let folder = Folder::new();
+    let may_answer = serve_late(&folder);
+    let mut status = folder.command("--farm FARM status --output quiet");
+    let mut status = status.stderr(Stdio::piped()).spawn().unwrap();
+    let mut words = String::new();
+    BufReader::new(status.stderr.take().unwrap()).read_line(&mut words).unwrap();
+    assert!(words.contains("has not answered for 3 s: waiting for 60 s at most"), "{words}");
+    drop(may_answer);
+    assert_eq!(status.wait().unwrap().code(), Some(0));
 }

@@ -23,6 +23,8 @@ const SILENCE: Duration = Duration::from_secs(3);
 const SILENCE_INTERVALS: u32 = 3;
 /// The first picture so long after a message puts the keys in its place.
 const MESSAGE: Duration = Duration::from_secs(5);
+/// A command that cannot be sent for this long is dropped: a person who said yes expects it now, not later.
+const UNSENT_MAX: Duration = Duration::from_secs(3);
 
 /// What comes in.
 #[derive(Debug)]
@@ -35,7 +37,9 @@ pub(super) enum Input {
     Picture(Box<Picture>),
     /// A look was not answered, and why.
     Lost(String),
-    /// What became of a command.
+    /// The oldest command that is under way is being sent now.
+    Sent,
+    /// What became of the oldest command that is under way.
     Did(Result<(), Failure>),
     /// The screen is to be drawn anew, whatever is on it.
     Clear,
@@ -52,8 +56,24 @@ pub(super) enum Input {
 pub(super) enum Ask {
     /// How does the farm stand?
     Look(Look),
-    /// A command of the user's.
-    Do(Request),
+    /// A command of the user's, and the time since the start of the screen from which on it is not sent any more.
+    Do(Request, Duration),
+}
+
+/// A command between the user's yes and the scheduler's answer.
+#[derive(Clone, Copy, Debug)]
+struct UnderWay {
+    /// Not sent later than this, since the start of the screen.
+    until: Duration,
+    is_sent: bool,
+    /// The user knows that it has not been answered in time.
+    is_told: bool,
+}
+
+/// What is said of a command that was dropped.
+pub(super) fn dropped() -> Failure {
+    let seconds = UNSENT_MAX.as_secs();
+    Failure::unreachable(format!("no answer for {seconds} s: the command was dropped, nothing was sent"))
 }
 
 /// What a look asks for beside the tables.
@@ -167,6 +187,8 @@ pub(super) struct App {
     due: Option<Duration>,
     asked: Duration,
     asks: Vec<Ask>,
+    /// Oldest first, as they are answered.
+    under_way: VecDeque<UnderWay>,
     quit: bool,
 }
 
@@ -196,6 +218,7 @@ impl App {
             due: Some(Duration::ZERO),
             asked: Duration::ZERO,
             asks: Vec::new(),
+            under_way: VecDeque::new(),
             quit: false,
         }
     }
@@ -203,6 +226,7 @@ impl App {
     /// The time goes on; what is to be asked now.
     pub(super) fn tick(&mut self, now: Duration) -> Vec<Ask> {
         self.now = now;
+        self.tell_what_is_late();
         if self.due.is_some_and(|due| due <= now) {
             self.due = None;
             self.asked = now;
@@ -235,17 +259,39 @@ impl App {
                 self.lost = Some(why);
                 self.due = Some(self.asked + self.interval);
             }
-            Input::Did(done) => {
-                match done {
-                    Ok(()) => self.say("done"),
-                    Err(failure) if failure.exit == Exit::Refused => self.on_refusal(&failure.message),
-                    Err(failure) => self.say(&failure.message),
+            Input::Sent => {
+                if let Some(command) = self.under_way.front_mut() {
+                    command.is_sent = true;
                 }
-                // What it changed is seen at once.
-                self.look_soon();
             }
+            Input::Did(done) => self.on_done(done),
             // These are for the rim, which has the terminal.
             Input::Clear | Input::Stop | Input::Continued | Input::Gone => {}
+        }
+    }
+
+    fn on_done(&mut self, done: Result<(), Failure>) {
+        let command = self.under_way.pop_front();
+        match done {
+            Ok(()) => self.say("done"),
+            Err(failure) if failure.exit == Exit::Refused => self.on_refusal(&failure.message),
+            // That it was dropped is not told twice.
+            Err(_) if command.is_some_and(|command| command.is_told && !command.is_sent) => {}
+            Err(failure) => self.say(&failure.message),
+        }
+        // What it changed is seen at once.
+        self.look_soon();
+    }
+
+    /// Says what has become of commands that were not answered in time.
+    fn tell_what_is_late(&mut self) {
+        let now = self.now;
+        let late = |command: &&mut UnderWay| command.until <= now && !command.is_told;
+        let Some(command) = self.under_way.iter_mut().find(late) else { return };
+        command.is_told = true;
+        match command.is_sent {
+            false => self.say(&dropped().message),
+            true => self.say("the command was sent, but has no answer yet: it may still be carried out"),
         }
     }
 
@@ -331,7 +377,9 @@ impl App {
 
     /// A command is on its way.
     pub(super) fn carry_out(&mut self, request: Request) {
-        self.asks.push(Ask::Do(request));
+        let until = self.now + UNSENT_MAX;
+        self.under_way.push_back(UnderWay { until, is_sent: false, is_told: false });
+        self.asks.push(Ask::Do(request, until));
     }
 
     pub(super) fn quit(&mut self) {
@@ -377,12 +425,11 @@ impl App {
         self.nodes.all().iter().find(|node| node.name == name)
     }
 
-    /// The event lines that the filter lets through, oldest first, up to where a person has scrolled.
-    pub(super) fn shown_lines(&self) -> impl DoubleEndedIterator<Item = &EventLine> {
+    /// The event lines that the filter lets through, oldest first.
+    pub(super) fn filtered_lines(&self) -> impl Iterator<Item = &EventLine> {
         let wanted = self.line_filter.to_lowercase();
-        let last = self.line_at.unwrap_or(u64::MAX);
-        let lines = self.lines.iter().filter(move |line| line.number <= last);
-        lines.filter(move |line| wanted.is_empty() || line.text.to_lowercase().contains(&wanted))
+        let is_wanted = move |text: &str| wanted.is_empty() || text.to_lowercase().contains(&wanted);
+        self.lines.iter().filter(move |line| is_wanted(&line.text))
     }
 }
 
@@ -398,6 +445,8 @@ pub(super) fn pause_or_resume(job: &JobInfo) -> Option<JobVerb> {
 /// `drain` or `resume` of a node.
 pub(super) fn drain_or_resume(node: &NodeInfo) -> NodeVerb {
     match node.state.as_str() {
+        // A lost one keeps it in mind that a person drains it.
+        _ if node.drained => NodeVerb::Resume,
         "draining" | "quarantined" => NodeVerb::Resume,
         _ => NodeVerb::Drain,
     }

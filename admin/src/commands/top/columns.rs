@@ -8,6 +8,7 @@ use starfarm_events::{UNIT_COLOURS, colour};
 use starfarm_protocol::admin::{JobInfo, NodeInfo};
 use starfarm_protocol::ids::JobId;
 
+use crate::commands::nodes;
 use crate::human;
 use crate::output::table::Align;
 
@@ -106,7 +107,7 @@ pub(super) const JOBS: &[Column<JobInfo>] = &[
     Column {
         stretches: true,
         ..words("name", 10, |job: &JobInfo, _, _| human::printable(&job.name).into())
-            .sorts(|a, b| natural(&a.name, &b.name))
+            .sorts(|a, b| human::by_number(&a.name, &b.name))
     },
     Column {
         is_first_order: true,
@@ -137,9 +138,9 @@ pub(super) const NODES: &[Column<NodeInfo>] = &[
         is_first_order: true,
         stretches: true,
         ..words("name", 10, |node: &NodeInfo, _, _| human::printable(&node.name).into())
-            .sorts(|a, b| natural(&a.name, &b.name))
+            .sorts(|a, b| human::by_number(&a.name, &b.name))
     },
-    words("state", 11, |node: &NodeInfo, paint, _| word(&node.state, paint)).sorts(by_state_of_node),
+    words("state", 11, |node: &NodeInfo, paint, _| state(node, paint)).sorts(by_state_of_node),
     number("slots", 6, |node: &NodeInfo, _, _| node.slots.to_string().into())
         .sorts(|a, b| b.slots.cmp(&a.slots)),
     words("load", 9, |node: &NodeInfo, paint, width| load_bar(node.load_mean(), paint, width))
@@ -167,6 +168,11 @@ pub(super) const NODES: &[Column<NodeInfo>] = &[
 
 fn word(word: &str, paint: Paint) -> Line<'static> {
     Span::styled(human::printable(word), paint.word(word)).into()
+}
+
+/// A node's state in words, and in its colour.
+pub(super) fn state(node: &NodeInfo, paint: Paint) -> Line<'static> {
+    Span::styled(human::printable(&nodes::state_words(node)), paint.word(&node.state)).into()
 }
 
 fn count(count: u64) -> Line<'static> {
@@ -221,31 +227,6 @@ fn by_state_of_node(a: &NodeInfo, b: &NodeInfo) -> Ordering {
         _ => 4,
     };
     rank(a).cmp(&rank(b))
-}
-
-/// As people count: node2 before node10.
-pub(super) fn natural(a: &str, b: &str) -> Ordering {
-    let (mut a, mut b) = (a, b);
-    loop {
-        let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
-        let (of_a, of_b) = (digits(a), digits(b));
-        if of_a > 0 && of_b > 0 {
-            let value = |text: &str| text.trim_start_matches('0').to_owned();
-            let (value_a, value_b) = (value(&a[..of_a]), value(&b[..of_b]));
-            let order = value_a.len().cmp(&value_b.len()).then_with(|| value_a.cmp(&value_b));
-            if order.is_ne() {
-                return order;
-            }
-            (a, b) = (&a[of_a..], &b[of_b..]);
-            continue;
-        }
-        let (mut chars_a, mut chars_b) = (a.chars(), b.chars());
-        match (chars_a.next(), chars_b.next()) {
-            (None, None) => return Ordering::Equal,
-            (first_a, first_b) if first_a != first_b => return first_a.cmp(&first_b),
-            _ => (a, b) = (chars_a.as_str(), chars_b.as_str()),
-        }
-    }
 }
 
 /// A job's units as a stacked bar: the parts in the order and colours of the model, each with its own sign.

@@ -8,6 +8,7 @@ use starfarm_protocol::admin::{Explanation, JobInfo, NodeInfo, SizeInfo, Subject
 use super::app::{App, View, Whole};
 use super::columns::{Paint, UNIT_SIGNS, bar, load_bar};
 use crate::commands::job::troubles;
+use crate::commands::nodes;
 use crate::human::{count, last_heard, printable, seconds, seconds_if_known, share, units};
 
 /// Width of a fact's name.
@@ -127,20 +128,30 @@ fn certificate(job: &JobInfo) -> String {
 fn of_node(node: &NodeInfo, paint: Paint, width: u16) -> Vec<Line<'static>> {
     let number = |number: u64| count(number as f64);
     let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
-    let mut lines = vec![fact("node", &node.name), styled("state", &node.state, paint.word(&node.state))];
+    let state = styled("state", nodes::state_words(node), paint.word(&node.state));
+    let mut lines = vec![fact("node", &node.name), state];
     if !node.why.is_empty() {
         lines.push(fact("quarantined for", &node.why));
     }
-    let memory = node.memory_bytes.map_or_else(|| "-".to_owned(), |bytes| count(bytes as f64) + "B");
+    let accelerators = match node.accelerators.as_deref() {
+        None => "-",
+        Some("") => "none",
+        Some(models) => models,
+    };
+    // What a lost node does now is not known, and one that computes does not idle.
+    let idle = match node.idle_seconds {
+        idle if idle > 0.0 && node.state != "lost" => format!(", idle for {}", seconds(idle)),
+        _ => String::new(),
+    };
     let cores = node.cores.map_or_else(|| "-".to_owned(), |cores| cores.to_string());
     lines.extend([
         fact("last heard", last_heard(node.silent_seconds)),
         fact("joined", format!("{} ago", seconds(node.joined_seconds))),
         fact("system", or_dash(&node.system)),
         fact("processor", format!("{}, {cores} cores", or_dash(&node.cpu))),
-        fact("memory", memory),
-        fact("accelerators", or_dash(&node.accelerators)),
-        fact("slots", format!("{}, idle for {}", node.slots, seconds(node.idle_seconds))),
+        fact("memory", nodes::memory(node).unwrap_or_else(|| "-".to_owned())),
+        fact("accelerators", accelerators),
+        fact("slots", format!("{}{idle}", node.slots)),
     ]);
     lines.extend(loads(node, paint, width));
     lines.extend([

@@ -7,10 +7,10 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Widget};
-use starfarm_protocol::admin::{EventLine, Subject};
+use starfarm_protocol::admin::{EventLine, JobVerb, NodeVerb, Subject};
 use unicode_width::UnicodeWidthStr;
 
-use super::app::{App, Focus, Mode, View};
+use super::app::{App, Focus, Mode, View, drain_or_resume, pause_or_resume};
 use super::columns::{Column, Paint, Row, UNIT_SIGNS};
 use super::detail;
 use super::keys::KEYS;
@@ -92,9 +92,8 @@ pub(super) fn draw(app: &App, frame: &mut Frame) {
 fn head(app: &App) -> [Line<'static>; 2] {
     let bold = |text: &'static str| Span::styled(text, Modifier::BOLD);
     let first = match (app.silence(), &app.status) {
-        (Some((silent, why)), _) => {
-            let why = why.map_or_else(String::new, |why| format!(" ({})", human::printable(why)));
-            let words = format!(" no answer for {} s, trying again{why} ", silent.as_secs());
+        (Some((silent, _)), _) => {
+            let words = format!(" no answer for {} s, trying again ", silent.as_secs());
             let style = Paint(app.color).word("lost").add_modifier(Modifier::REVERSED);
             Line::from(Span::styled(words, style))
         }
@@ -215,17 +214,22 @@ fn sort_mark<T: Row>(list: &List<T>) -> &'static str {
 /// What a table holds, which of it is in sight where that is not all, its filter, and its order where no column in
 /// sight has the mark.
 fn heading<T: Row>(name: &str, list: &List<T>, top: usize, rows: usize, width: u16) -> String {
-    let (shown, all) = (list.len(), list.all().len());
+    let mut words = extent(name, (list.len(), list.all().len()), top, rows, list.filter());
+    let order = &list.columns[list.sort];
+    if order.from > width {
+        words.push_str(&format!("  by {}{}", order.title, sort_mark(list)));
+    }
+    words
+}
+
+/// How many there are, shown and in all, which of them are in sight where not all are, and the filter.
+fn extent(name: &str, (shown, all): (usize, usize), top: usize, rows: usize, filter: &str) -> String {
     let mut words = if shown == all { format!("{name} {all}") } else { format!("{name} {shown} of {all}") };
     if shown > rows && rows > 0 {
         words.push_str(&format!("  {}-{}", top + 1, top + rows));
     }
-    if !list.filter().is_empty() {
-        words.push_str(&format!("  /{}", human::printable(list.filter())));
-    }
-    let order = &list.columns[list.sort];
-    if order.from > width {
-        words.push_str(&format!("  by {}{}", order.title, sort_mark(list)));
+    if !filter.is_empty() {
+        words.push_str(&format!("  /{}", human::printable(filter)));
     }
     words
 }
@@ -274,18 +278,16 @@ fn put(line: Line<'static>, align: Align, area: Rect, buffer: &mut Buffer) {
 }
 
 fn event_lines(app: &App, area: Rect, buffer: &mut Buffer) {
-    let mut words = "EVENTS".to_owned();
-    if !app.line_filter.is_empty() {
-        words.push_str(&format!("  /{}", human::printable(&app.line_filter)));
-    }
+    let rows = usize::from(area.height.saturating_sub(1));
+    let lines: Vec<&EventLine> = app.filtered_lines().collect();
+    let end = lines.partition_point(|line| app.line_at.is_none_or(|last| line.number <= last));
+    let top = end.saturating_sub(rows);
+    let mut words = extent("EVENTS", (lines.len(), app.lines.len()), top, end - top, &app.line_filter);
     if app.line_at.is_some() {
         words.push_str("  older: End goes to the newest");
     }
     title(words, app.focus == Focus::Events, area, buffer);
-    let rows = usize::from(area.height.saturating_sub(1));
-    let mut last: Vec<&EventLine> = app.shown_lines().rev().take(rows).collect();
-    last.reverse();
-    for (row, line) in last.iter().enumerate() {
+    for (row, line) in lines[top..end].iter().enumerate() {
         let place = Rect { y: area.y + 1 + row as u16, height: 1, ..area };
         put(event_line(line, Paint(app.color)), Align::Left, place, buffer);
     }
@@ -306,7 +308,8 @@ fn event_line(line: &EventLine, paint: Paint) -> Line<'static> {
     Line::from_iter([Span::styled(clock, Modifier::DIM), Span::styled(human::printable(&line.text), style)])
 }
 
-/// The last line: a question, a filter that is being written, the keys; or a message, on as many as it needs.
+/// The last line: a question, a filter that is being written, the keys; or a message, on as many as it needs. Above
+/// the keys: why there is no answer, and what to do.
 fn footer(app: &App, width: usize) -> Vec<Line<'static>> {
     let asks = |words: String| vec![Line::from(Span::styled(words, Modifier::BOLD))];
     match (&app.mode, &app.message) {
@@ -318,14 +321,28 @@ fn footer(app: &App, width: usize) -> Vec<Line<'static>> {
             let message = Span::styled(human::printable(message), Modifier::BOLD);
             detail::wrapped(message.into(), width)
         }
-        _ => vec![hints(app)],
+        _ => {
+            let why = app.silence().and_then(|(_, why)| why).map(human::printable);
+            let mut lines = why.map_or_else(Vec::new, |why| detail::wrapped(why.into(), width));
+            lines.push(hints(app));
+            lines
+        }
     }
 }
 
 /// The keys that do something here; where there is no room for all, those that move about are left to the help.
 fn hints(app: &App) -> Line<'static> {
-    let of_job: &[&str] = &["p pause", "c cancel"];
-    let of_node: &[&str] = &["d drain"];
+    // What would be refused is not offered.
+    let of_job: &[&str] = match app.job().and_then(pause_or_resume) {
+        Some(JobVerb::Resume) => &["p resume", "c cancel"],
+        Some(_) => &["p pause", "c cancel"],
+        None => &[],
+    };
+    let of_node: &[&str] = match app.node().map(drain_or_resume) {
+        Some(NodeVerb::Resume) => &["d resume"],
+        Some(_) => &["d drain"],
+        None => &[],
+    };
     let table: (&[&str], &[&str]) = (&["/ filter", "s sort"], &["Tab next", "Enter open"]);
     let scroll = scroll_hint(app);
     let open: (&[&str], &[&str]) = (&["Esc back", &scroll], &[]);

@@ -161,11 +161,9 @@ impl App {
     }
 
     fn scroll_lines(&mut self, rows: isize) {
-        let at = self.line_at;
-        self.line_at = None;
-        let numbers: Vec<u64> = self.shown_lines().map(|line| line.number).collect();
+        let numbers: Vec<u64> = self.filtered_lines().map(|line| line.number).collect();
         let last = numbers.len().saturating_sub(1);
-        let place = at.map_or(last, |at| numbers.partition_point(|&number| number < at).min(last));
+        let place = self.line_at.map_or(last, |at| numbers.partition_point(|&number| number < at).min(last));
         // As many lines as there is room for stay in sight.
         let first = last.min(usize::from(Layout::of(self).events.max(1)) - 1);
         let place = place.saturating_add_signed(rows).clamp(first, last);
@@ -213,10 +211,18 @@ impl App {
     }
 
     fn plead(&mut self, plea: Plea) {
-        match self.read_only {
-            true => self.say("read-only: nothing is changed from here"),
-            false => self.mode = Mode::Confirm(plea),
+        match self.unheard() {
+            _ if self.read_only => self.say("read-only: nothing is changed from here"),
+            Some(why) => self.say(&why),
+            None => self.mode = Mode::Confirm(plea),
         }
+    }
+
+    /// Why no command is sent now: a silent scheduler would carry it out whenever it wakes up, on a farm that may be
+    /// another by then.
+    fn unheard(&self) -> Option<String> {
+        let (silent, _) = self.silence()?;
+        Some(format!("no answer for {} s: nothing was sent", silent.as_secs()))
     }
 
     fn on_answer(&mut self, plea: Plea, code: KeyCode) {
@@ -225,9 +231,10 @@ impl App {
             KeyCode::Enter => !plea.is_final,
             _ => false,
         };
-        match yes {
-            true => self.carry_out(plea.request),
-            false => self.say("left as it is"),
+        match self.unheard() {
+            _ if !yes => self.say("left as it is"),
+            Some(why) => self.say(&why),
+            None => self.carry_out(plea.request),
         }
     }
 }

@@ -2,60 +2,67 @@
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
 
 use starfarm_protocol::admin::{Explanation, Request, Response, Subject};
 
-use super::app::{Ask, Input, Look, Picture, Whole};
+use super::app::{Ask, Input, Look, Picture, Whole, dropped};
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
 
 /// Event lines of one look: more than a screen holds.
 const LINES_MAX: u64 = 200;
 
-/// Answers each ask with an input, until nobody asks any more.
-pub(super) fn run(farm: &Path, client: Client, asks: &Receiver<Ask>, to_app: &Sender<Input>) {
+/// Answers each ask with an input, until nobody asks any more. `start` is that of the screen.
+pub(super) fn run(farm: &Path, client: Client, asks: &Receiver<Ask>, to_app: &Sender<Input>, start: Instant) {
     let mut client = Some(client);
     for ask in asks {
-        let answer = answer(farm, &mut client, ask);
+        let connected = match client.take() {
+            Some(client) => Ok(client),
+            None => Client::connect(farm),
+        };
+        let answer = connected.and_then(|mut open| {
+            let answer = match &ask {
+                Ask::Look(look) => picture(&mut open, look).map(|picture| Input::Picture(Box::new(picture))),
+                Ask::Do(request, until) => carry_out(&mut open, request, *until, to_app, start),
+            };
+            // A connection that broke, or that answers something else, is of no use any more.
+            if answer.as_ref().err().is_none_or(|failure| failure.exit != Exit::Unreachable) {
+                client = Some(open);
+            }
+            answer
+        });
+        let answer = answer.unwrap_or_else(|failure| match ask {
+            Ask::Look(_) => Input::Lost(failure.message),
+            Ask::Do(..) => Input::Did(Err(failure)),
+        });
         if to_app.send(answer).is_err() {
             return;
         }
     }
 }
 
-fn answer(farm: &Path, client: &mut Option<Client>, ask: Ask) -> Input {
-    let connected = match client.take() {
-        Some(client) => Ok(client),
-        None => Client::connect(farm),
-    };
-    let mut open = match (connected, &ask) {
-        (Ok(open), _) => open,
-        (Err(failure), Ask::Look(_)) => return Input::Lost(failure.message),
-        (Err(failure), Ask::Do(_)) => return Input::Did(Err(failure)),
-    };
-    let (input, failed) = match ask {
-        Ask::Look(look) => match picture(&mut open, &look) {
-            Ok(picture) => (Input::Picture(Box::new(picture)), None),
-            Err(failure) => (Input::Lost(failure.message.clone()), Some(failure)),
-        },
-        Ask::Do(request) => match open.command(&request) {
-            Ok(()) => (Input::Did(Ok(())), None),
-            Err(failure) => (Input::Did(Err(failure.clone())), Some(failure)),
-        },
-    };
-    // A connection that broke, or that answers something else, is of no use any more.
-    if failed.is_none_or(|failure| failure.exit != Exit::Unreachable) {
-        *client = Some(open);
+/// Carries out a command, unless it is too late for it.
+fn carry_out(
+    client: &mut Client,
+    request: &Request,
+    until: Duration,
+    to_app: &Sender<Input>,
+    start: Instant,
+) -> Result<Input, Failure> {
+    // A scheduler that hangs would find the command when it wakes up: first it has to show that it is awake.
+    client.status()?;
+    if start.elapsed() >= until {
+        return Ok(Input::Did(Err(dropped())));
     }
-    input
+    // Nobody to tell it to: the screen has ended.
+    let _ = to_app.send(Input::Sent);
+    client.command(request)?;
+    Ok(Input::Did(Ok(())))
 }
 
 fn picture(client: &mut Client, look: &Look) -> Result<Picture, Failure> {
-    let answer = client.ask(&Request::Status)?;
-    let status = client.expect(answer, |answer| match answer {
-        Response::Status(status) => Some(status),
-        _ => None,
-    })?;
+    let status = client.status()?;
     let jobs = client.jobs(Vec::new())?;
     let answer = client.ask(&Request::Events { after: look.after, take: LINES_MAX })?;
     let (events, missed) = client.expect(answer, |answer| match answer {

@@ -1,5 +1,6 @@
 //! Stories told by keys and answers, and what the screen shows of a made-up farm.
 
+mod commands;
 mod screens;
 mod stories;
 

@@ -3,7 +3,7 @@
 use expect_test::expect_file;
 
 use super::*;
-use crate::commands::top::columns::{bar_of, natural, shares};
+use crate::commands::top::columns::{bar_of, shares};
 
 #[test]
 fn the_tables_on_a_usual_terminal() {
@@ -99,11 +99,4 @@ fn a_bar_shows_every_part_and_is_full() {
     }
     assert_eq!((bar_of(0.5, 4), bar_of(0.0, 4), bar_of(7.0, 2)), ("██".into(), String::new(), "██".into()));
     assert_eq!(bar_of(0.3, 4), "█▎");
-}
-
-#[test]
-fn names_are_sorted_as_people_count() {
-    let mut names = ["b", "a10", "a2", "a", "a02b", "a2a", "é", ""];
-    names.sort_by(|a, b| natural(a, b));
-    assert_eq!(names, ["", "a", "a2", "a2a", "a02b", "a10", "b", "é"]);
 }
