@@ -354,7 +354,7 @@ events! {
         /// For so long.
         for_us: u64,
     }
-    /// Watching was slower than what happened: so many events are missing here.
+    /// Watching was slower than what happened, or the disk was full: so many events are missing here.
     EventsDropped = "events_dropped" {
         /// How many.
         events: u64,
@@ -467,7 +467,7 @@ impl fmt::Display for Event {
             }
             Event::EventsDropped { events } => {
                 let missing = if *events == 1 { "event is" } else { "events are" };
-                write!(f, "{events} {missing} missing: watching was slower than what happened")
+                write!(f, "{events} {missing} missing: watching was too slow for them, or the disk was full")
             }
             // Pictures are made of these; as a line, all that they hold.
             dense => {

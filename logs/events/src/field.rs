@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use starfarm_protocol::ids::{Boot, ContentHash, JobId};
@@ -129,6 +130,11 @@ pub(crate) fn read<T: Field>(
     T::read(text).ok_or_else(|| FormError::Field { kind, field, text: text.map(str::to_owned) })
 }
 
+/// Of digits alone, as the schema has it: Rust would take a plus as well.
+fn digits<T: FromStr>(text: &str) -> Option<T> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
 macro_rules! numbers {
     ($($type:ty)*) => {$(
         impl Field for $type {
@@ -136,7 +142,7 @@ macro_rules! numbers {
                 Some(Value::Number(u64::from(*self)))
             }
             fn read(text: Option<&str>) -> Option<Self> {
-                text?.parse().ok()
+                digits(text?)
             }
         }
     )*};
@@ -148,7 +154,7 @@ impl Field for u128 {
         Some(Value::Units(*self))
     }
     fn read(text: Option<&str>) -> Option<Self> {
-        text?.parse().ok()
+        digits(text?)
     }
 }
 
@@ -157,7 +163,13 @@ impl Field for f64 {
         Some(Value::Real(if self.is_finite() { *self } else { 0.0 }))
     }
     fn read(text: Option<&str>) -> Option<Self> {
-        text?.parse().ok().filter(|real: &f64| real.is_finite())
+        // As the schema has it: no exponent, digits on both sides of a point.
+        let text = text?;
+        let unsigned = text.strip_prefix('-').unwrap_or(text);
+        let (whole, part) = unsigned.split_once('.').unwrap_or((unsigned, "0"));
+        let is_plain = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let real: f64 = (is_plain(whole) && is_plain(part)).then(|| text.parse().ok())??;
+        real.is_finite().then_some(real)
     }
 }
 
@@ -207,7 +219,7 @@ impl Field for Vec<u64> {
         (!self.is_empty()).then_some(Value::Numbers(self))
     }
     fn read(text: Option<&str>) -> Option<Self> {
-        text.unwrap_or_default().split_ascii_whitespace().map(|number| number.parse().ok()).collect()
+        text.unwrap_or_default().split_ascii_whitespace().map(digits).collect()
     }
 }
 
@@ -216,7 +228,7 @@ impl Field for JobId {
         Some(Value::Number(self.0))
     }
     fn read(text: Option<&str>) -> Option<Self> {
-        text?.parse().ok().map(JobId)
+        digits(text?).map(JobId)
     }
 }
 
@@ -225,7 +237,8 @@ impl Field for Boot {
         Some(Value::Hex(self.0))
     }
     fn read(text: Option<&str>) -> Option<Self> {
-        u64::from_str_radix(text?, 16).ok().map(Boot)
+        let is_ours = |text: &&str| text.len() == 16 && !text.starts_with('+');
+        u64::from_str_radix(text.filter(is_ours)?, 16).ok().map(Boot)
     }
 }
 
@@ -312,3 +325,25 @@ macro_rules! form {
     };
 }
 pub(crate) use form;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_the_schema_has_them() {
+        for text in ["0", "-1.5", "12.25", "0.000001"] {
+            assert!(f64::read(Some(text)).is_some(), "{text}");
+        }
+        for text in ["", "1e308", "+1", ".5", "1.", "-", "--1", "1.-5", "NaN", "inf"] {
+            assert_eq!(f64::read(Some(text)), None, "{text}");
+        }
+        assert_eq!((u64::read(Some("2")), u64::read(Some("+2")), u64::read(Some(""))), (Some(2), None, None));
+        assert_eq!(
+            (u128::read(Some("+2")), JobId::read(Some("+2")), u16::read(Some("65536"))),
+            (None, None, None)
+        );
+        assert_eq!(Vec::<u64>::read(Some("1 +2")), None);
+        assert_eq!(Boot::read(Some("+00000000000000f")), None);
+    }
+}

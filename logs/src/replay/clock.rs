@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use starfarm_events::{Event, Job, Name, Snapshot};
 use starfarm_protocol::ids::JobId;
 
-use crate::{Item, LogError, Note, NoteKind, Opening, Place};
+use crate::{Item, LogError, Note, NoteKind, Opening, Place, duration};
 
 /// Jobs, and nodes, whose moments are remembered at most.
 const KNOWN_MAX: usize = 200_000;
@@ -190,16 +190,5 @@ impl Clock {
             },
             _ => {}
         }
-    }
-}
-
-/// A duration in words, with two units.
-fn duration(us: u64) -> String {
-    let seconds = us / 1_000_000;
-    match seconds {
-        0..60 => format!("{:.2} s", us as f64 / 1e6),
-        60..3_600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
-        3_600..86_400 => format!("{} h {:02} min", seconds / 3_600, seconds / 60 % 60),
-        _ => format!("{} d {:02} h", seconds / 86_400, seconds / 3_600 % 24),
     }
 }

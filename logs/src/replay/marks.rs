@@ -29,6 +29,9 @@ pub struct Mark {
     /// It tells how a run went: schedulers, jobs' ends, losses.
     #[serde(skip)]
     pub is_telling: bool,
+    /// Its place among all that happened: those of one moment stay in the order of the log.
+    #[serde(skip)]
+    order: u64,
 }
 
 /// Marks of one kind, thinned evenly where there are too many.
@@ -43,7 +46,11 @@ struct Kind {
 
 /// All marks.
 #[derive(Debug, Default)]
-pub(crate) struct Marks(BTreeMap<&'static str, Kind>);
+pub(crate) struct Marks {
+    kinds: BTreeMap<&'static str, Kind>,
+    /// How many there were.
+    seen: u64,
+}
 
 impl Marks {
     /// Something happened; dense events make no mark.
@@ -51,7 +58,8 @@ impl Marks {
         if event.dense() {
             return;
         }
-        self.add(event.kind(), || Mark {
+        self.add(event.kind(), |order| Mark {
+            order,
             at_us,
             kind: event.kind(),
             node: event.node().map(|name| (**name).to_owned()),
@@ -64,11 +72,13 @@ impl Marks {
     /// A scheduler was started.
     pub(crate) fn epoch(&mut self, at_us: u64, epoch: u64) {
         let text = format!("a scheduler started: epoch {epoch}");
-        self.add(EPOCH, || Mark { at_us, kind: EPOCH, node: None, job: None, text, is_telling: true });
+        let (node, job) = (None, None);
+        self.add(EPOCH, |order| Mark { at_us, kind: EPOCH, node, job, text, is_telling: true, order });
     }
 
-    fn add(&mut self, kind: &'static str, mark: impl FnOnce() -> Mark) {
-        let kind = self.0.entry(kind).or_insert_with(|| Kind { marks: Vec::new(), stride: 1, seen: 0 });
+    fn add(&mut self, kind: &'static str, mark: impl FnOnce(u64) -> Mark) {
+        self.seen += 1;
+        let kind = self.kinds.entry(kind).or_insert_with(|| Kind { marks: Vec::new(), stride: 1, seen: 0 });
         kind.seen += 1;
         if !(kind.seen - 1).is_multiple_of(kind.stride) {
             return;
@@ -80,13 +90,12 @@ impl Marks {
                 return;
             }
         }
-        kind.marks.push(mark());
+        kind.marks.push(mark(self.seen));
     }
 
     /// The marks to show, by time, and how many are left out.
     pub(crate) fn finish(self) -> (Vec<Mark>, u64) {
-        let seen: u64 = self.0.values().map(|kind| kind.seen).sum();
-        let mut kinds: Vec<Vec<Mark>> = self.0.into_values().map(|kind| kind.marks).collect();
+        let mut kinds: Vec<Vec<Mark>> = self.kinds.into_values().map(|kind| kind.marks).collect();
         kinds.sort_by_key(Vec::len);
         let (mut all, count) = (Vec::new(), kinds.len());
         for (at, mut marks) in kinds.into_iter().enumerate() {
@@ -97,8 +106,8 @@ impl Marks {
             }
             all.append(&mut marks);
         }
-        all.sort_by_key(|mark| mark.at_us);
-        let left_out = seen - all.len() as u64;
+        all.sort_by_key(|mark| mark.order);
+        let left_out = self.seen - all.len() as u64;
         (all, left_out)
     }
 }
@@ -154,14 +163,14 @@ mod tests {
     #[test]
     fn a_rare_mark_is_not_crowded_out() {
         let mut marks = Marks::default();
+        marks.see(0, &Event::NodeLost { node: "a".into(), tasks: 3 });
+        marks.see(0, &Event::NodeBusy { node: "a".into() });
         for unit in 0..100_000 {
             marks.see(unit, &Event::Hit { job: JobId(1), unit: u128::from(unit), target: 0 });
             if unit % 1_000 == 0 {
                 marks.see(unit, &Event::OffersRepeated { node: "a".into(), tasks: 1 });
             }
         }
-        marks.see(7, &Event::NodeLost { node: "a".into(), tasks: 3 });
-        marks.see(7, &Event::NodeBusy { node: "a".into() });
         let (all, left_out) = marks.finish();
         assert!(all.len() <= MARKS_MAX && all.is_sorted_by_key(|mark| mark.at_us));
         assert_eq!(all.len() as u64 + left_out, 100_101);
@@ -170,6 +179,16 @@ mod tests {
         assert_eq!(all.iter().filter(|mark| mark.kind == "offers_repeated").count(), 100);
         let last_hit = all.iter().rfind(|mark| mark.kind == "hit").unwrap();
         assert!(last_hit.at_us > 99_000, "thinned evenly: {}", last_hit.at_us);
+    }
+
+    #[test]
+    fn marks_of_one_moment_are_in_the_order_of_the_log() {
+        let mut marks = Marks::default();
+        marks.see(1, &Event::NodeDraining { node: "a".into() });
+        marks.see(5, &Event::NodeDraining { node: "b".into() });
+        marks.see(5, &Event::NodeLeft { node: "b".into() });
+        let kinds: Vec<&str> = marks.finish().0.iter().map(|mark| mark.kind).collect();
+        assert_eq!(kinds, ["node_draining", "node_draining", "node_left"]);
     }
 
     #[test]

@@ -31,14 +31,14 @@ impl Notes {
         }
     }
 
-    /// Forgets all others.
-    pub(crate) fn keep(&mut self, kind: NoteKind) {
-        self.0.retain(|one| one.kind == kind);
+    /// Forgets all but what is said of clocks that were set.
+    pub(crate) fn keep_clocks(&mut self) {
+        self.0.retain(|one| matches!(one.kind, NoteKind::SetBack | NoteKind::ClockSet));
     }
 
-    /// Whether one of this kind is among them.
-    pub(crate) fn has(&self, kind: NoteKind) -> bool {
-        self.0.iter().any(|one| one.kind == kind)
+    /// Whether one among them says that something of the log is missing.
+    pub(crate) fn has_loss(&self) -> bool {
+        self.0.iter().any(|one| one.kind.is_loss())
     }
 
     /// All of them, in words.
@@ -75,7 +75,8 @@ mod tests {
             notes.told(),
             ["x.xml, line 1 (byte 0): so (and 3 more notes of this kind)", "x.xml, line 7 (byte 0): so"]
         );
-        notes.keep(NoteKind::Cut);
-        assert!(notes.has(NoteKind::Cut) && !notes.has(NoteKind::Stopped));
+        assert!(notes.has_loss());
+        notes.keep_clocks();
+        assert!(!notes.has_loss());
     }
 }

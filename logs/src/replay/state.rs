@@ -92,8 +92,7 @@ impl State {
     /// There is no more.
     pub(crate) fn end(&mut self, at_us: u64) {
         let (told, end) = (Utc(self.told_us), at_us > self.told_us && !self.is_over);
-        use NoteKind::{Cut, Missing, Skipped, Stopped};
-        self.partial = [Cut, Stopped, Skipped, Missing].into_iter().any(|kind| self.noted.has(kind));
+        self.partial = self.noted.has_loss();
         self.notes = self.noted.told();
         if self.away {
             self.notes.push(format!("the scheduler was away then: this is what it knew last, at {told}"));
@@ -123,7 +122,7 @@ impl State {
         }
         self.held_runs = HeldRuns::of(&snapshot.held);
         // What was missing before counts no more; where a clock was set back does.
-        self.noted.keep(NoteKind::SetBack);
+        self.noted.keep_clocks();
     }
 
     fn event(&mut self, at_us: u64, event: &Event) {

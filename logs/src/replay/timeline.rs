@@ -36,8 +36,12 @@ pub(super) struct Timeline {
     /// Since when the farm was watched without a gap.
     told_us: Option<u64>,
     opening: Option<Opening>,
+    /// Number of the log's first segment in its epoch.
+    first: u64,
     is_closed: bool,
     is_partial: bool,
+    /// Something is missing between here and the next segment.
+    is_unsure: bool,
     /// The last segment breaks off.
     is_cut: bool,
     /// The end of the window was passed.
@@ -67,8 +71,10 @@ impl Timeline {
             last_us: 0,
             told_us: None,
             opening: None,
+            first: 1,
             is_closed: false,
             is_partial: false,
+            is_unsure: false,
             is_cut: false,
             is_over: false,
             epochs: Vec::new(),
@@ -149,10 +155,16 @@ impl Timeline {
     }
 
     fn open(&mut self, opening: &Opening, before_us: u64) {
-        // What an earlier scheduler left unsaid is a note; this one goes on.
         (self.is_closed, self.is_cut) = (false, false);
+        // What is missing before the window is no loss to it.
+        self.is_partial |= self.is_unsure && self.counts();
+        self.is_unsure = false;
         let follows = self.follows(opening);
         let last = self.opening.replace(opening.clone());
+        if last.is_none() {
+            self.first = opening.segment;
+            self.is_partial |= opening.segment != 1 && self.now_us == self.axis.from_us;
+        }
         if !follows {
             self.leave(before_us);
             self.told_us = Some(self.now_us);
@@ -198,7 +210,9 @@ impl Timeline {
         match event {
             Event::Sampled(sample) => self.sample(sample),
             Event::Tasks { .. } => self.tasks(event),
-            Event::EventsDropped { events } => self.missing = self.missing.saturating_add(*events),
+            Event::EventsDropped { events } if self.counts() => {
+                self.missing = self.missing.saturating_add(*events);
+            }
             _ => {}
         }
         self.resent.add(sent_back(event).into(), self.counts());
@@ -286,11 +300,10 @@ impl Timeline {
     }
 
     fn note(&mut self, note: &Note) {
-        // A log that is still written has no end yet; it is partial all the same.
-        match note.kind {
-            NoteKind::Cut | NoteKind::Stopped => self.is_cut = true,
-            NoteKind::Missing | NoteKind::Skipped => self.is_partial = true,
-            NoteKind::TimeBack | NoteKind::SetBack => {}
+        self.is_cut |= note.kind == NoteKind::Cut;
+        if note.kind.is_loss() {
+            self.is_unsure = true;
+            self.is_partial |= self.counts();
         }
         self.notes.add(note);
     }
@@ -326,7 +339,8 @@ impl Timeline {
             resent: self.resent.count(),
         };
         let notes = self.all_notes();
-        let has_end = self.is_over || (self.is_closed && !self.is_cut);
+        let has_end = self.is_over || self.is_closed;
+        self.is_partial |= self.is_unsure;
         let mut nodes = std::mem::take(self.nodes.all());
         nodes.sort_by(|a, b| by_number(&a.name, &b.name));
         let (marks, marks_left_out) = self.marks.finish();
@@ -360,8 +374,13 @@ impl Timeline {
     fn all_notes(&self) -> Vec<String> {
         let mut notes = self.notes.told();
         if self.missing > 0 {
-            let what = if self.missing == 1 { "event is" } else { "events are" };
-            notes.push(format!("{} {what} missing: the log was slower than what happened", self.missing));
+            notes.push(Event::EventsDropped { events: self.missing }.to_string());
+        }
+        if self.first != 1 {
+            notes.push(format!(
+                "the log begins with segment {} of its epoch: those before it were removed to keep room, or are missing",
+                self.first
+            ));
         }
         if self.epochs.len() == EPOCHS_MAX {
             notes.push(format!("only the first {EPOCHS_MAX} epochs are listed"));

@@ -50,7 +50,8 @@ impl Segment {
     }
 }
 
-fn digits(text: &str) -> Option<u64> {
+/// A number of digits alone.
+pub(super) fn digits(text: &str) -> Option<u64> {
     text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 

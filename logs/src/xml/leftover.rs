@@ -10,24 +10,50 @@ use super::encode::Encoder;
 use super::folder::{self, Segment, Standing};
 use super::{Closing, Fault, Item, LogReader};
 
-/// Closes all segments in `dir` that were left behind; returns how many events they account for.
-pub(super) fn finish_all(dir: &Path) -> io::Result<u64> {
-    let mut accounted = 0;
+/// Events that entries account for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Accounted {
+    /// Those that are there, and those that are said to be missing.
+    pub(super) events: u64,
+    /// Those that are said to be missing.
+    pub(super) missing: u64,
+}
+
+impl Accounted {
+    /// One more entry.
+    pub(super) fn add(&mut self, event: &Event) {
+        let (events, missing) = match event {
+            Event::EventsDropped { events } => (*events, *events),
+            _ => (1, 0),
+        };
+        *self = self.and(Self { events, missing });
+    }
+
+    /// Both together.
+    pub(super) fn and(self, other: Self) -> Self {
+        let events = self.events.saturating_add(other.events);
+        Self { events, missing: self.missing.saturating_add(other.missing) }
+    }
+}
+
+/// Closes all segments in `dir` that were left behind; returns what they account for.
+pub(super) fn finish_all(dir: &Path) -> io::Result<Accounted> {
+    let mut accounted = Accounted::default();
     for segment in folder::list(dir)?.into_iter().filter(|segment| segment.standing == Standing::Part) {
-        accounted = finish(&segment)?.saturating_add(accounted);
+        accounted = finish(&segment)?.and(accounted);
     }
     Ok(accounted)
 }
 
-fn finish(segment: &Segment) -> io::Result<u64> {
+fn finish(segment: &Segment) -> io::Result<Accounted> {
     let mut file = OpenOptions::new().read(true).write(true).open(&segment.path)?;
     let mut reader = LogReader::new(BufReader::new(&file), segment.path.display().to_string()).in_use(true);
-    let (mut told, mut closed, mut accounted) = (false, false, 0);
+    let (mut told, mut closed, mut accounted) = (false, false, Accounted::default());
     for item in reader.by_ref() {
         match item {
             Ok(Item::Snapshot(..)) => told = true,
             Ok(Item::Closed(_)) => closed = true,
-            Ok(Item::Event(_, event)) => accounted = accounts_for(&event).saturating_add(accounted),
+            Ok(Item::Event(_, event)) => accounted.add(&event),
             Ok(Item::Opened(_) | Item::Note(_)) => {}
             Err(e) => match e.fault {
                 Fault::Io(e) => return Err(e),
@@ -39,10 +65,10 @@ fn finish(segment: &Segment) -> io::Result<u64> {
     if !told {
         // Its scheduler was killed as it wrote the first snapshot: nothing happened yet.
         fs::remove_file(&segment.path)?;
-        return Ok(0);
+        return Ok(Accounted::default());
     }
     let (whole, entries, at_us) = (reader.whole, reader.entries, reader.last_at_us().unwrap_or_default());
-    let (saved_at_us, saved_utc_us) = reader.saved;
+    let (saved_at_us, saved_utc_us) = reader.saved.unwrap_or_default();
     let utc_us = saved_utc_us.saturating_add(at_us.saturating_sub(saved_at_us));
     file.set_len(whole)?;
     file.seek(SeekFrom::End(0))?;
@@ -59,15 +85,7 @@ fn finish(segment: &Segment) -> io::Result<u64> {
     Ok(accounted)
 }
 
-/// Events that an entry accounts for: itself, or those that it says are missing.
-pub(super) fn accounts_for(event: &Event) -> u64 {
-    match event {
-        Event::EventsDropped { events } => *events,
-        _ => 1,
-    }
-}
-
-fn set_aside(segment: &Segment) -> io::Result<u64> {
+fn set_aside(segment: &Segment) -> io::Result<Accounted> {
     fs::rename(&segment.path, segment.to(Standing::Damaged).path)?;
-    Ok(0)
+    Ok(Accounted::default())
 }

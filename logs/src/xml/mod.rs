@@ -22,6 +22,7 @@ pub use error::{Fault, LogError, Place};
 pub use open::{Log, open};
 pub use reader::LogReader;
 pub use utc::Utc;
+pub(crate) use utc::duration;
 pub use validate::{Validation, validate};
 pub use writer::{Limits, LogWriter};
 
@@ -78,16 +79,29 @@ pub struct Closing {
 pub enum NoteKind {
     /// The segment ends in the middle, or without being closed.
     Cut,
-    /// The segment was closed by a later scheduler, behind what its own had written.
+    /// The segment was closed by a later scheduler, or by its own once the disk had room again, behind what had been
+    /// written.
     Stopped,
     /// The farm's clock went back within an epoch.
     TimeBack,
     /// The wall clock was set back between two epochs, and a replay has moved the later one.
     SetBack,
+    /// The wall clock was set within an epoch, whose times do not follow it.
+    ClockSet,
     /// Entries that this version does not understand.
     Skipped,
     /// Entries or segments that should be there and are not.
     Missing,
+}
+
+impl NoteKind {
+    /// Whether something of the log is missing.
+    pub fn is_loss(self) -> bool {
+        match self {
+            Self::Cut | Self::Stopped | Self::Skipped | Self::Missing => true,
+            Self::TimeBack | Self::SetBack | Self::ClockSet => false,
+        }
+    }
 }
 
 /// Something about the reading itself: what comes of the log is partial, and why.

@@ -8,7 +8,7 @@ use std::vec::IntoIter;
 use starfarm_events::counted;
 
 use super::folder::{self, Segment, Standing};
-use super::{Fault, Item, LogError, LogReader, Note, NoteKind, Place};
+use super::{Fault, Item, LogError, LogReader, Note, NoteKind, Opening, Place};
 
 const BUFFER_BYTES: usize = 256 << 10;
 
@@ -30,6 +30,8 @@ pub struct Log {
     farm: Option<String>,
     before: Option<Segment>,
     last_at_us: Option<u64>,
+    /// Both clocks as the file before told them last.
+    saved: Option<(u64, u64)>,
     /// Bytes of the files that were opened.
     pub(super) bytes: u64,
     noted: Option<Note>,
@@ -60,6 +62,7 @@ impl Log {
             farm: None,
             before: None,
             last_at_us: None,
+            saved: None,
             bytes: 0,
             noted: None,
         })
@@ -78,7 +81,7 @@ impl Log {
         self.noted = missing.map(|what| Note { kind: NoteKind::Missing, place: place(&path), what });
         let reader = LogReader::new(BufReader::with_capacity(BUFFER_BYTES, file), path.display().to_string())
             .in_use(segment.standing == Standing::Part)
-            .after(self.last_at_us.filter(|_| same_epoch));
+            .after(self.last_at_us.filter(|_| same_epoch), self.saved.filter(|_| same_epoch));
         self.reader = Some(if self.strict { reader.strict() } else { reader });
         self.before = Some(segment);
         Some(Ok(()))
@@ -92,11 +95,26 @@ impl Log {
                 let (found, before) = (opening.farm.clone(), farm.clone());
                 Err(whole(file, Fault::OtherFarm { found, before }))
             }
+            _ if self.strict && !self.is_named(opening) => {
+                let what = format!(
+                    "it is segment {} of epoch {}, and its name says otherwise",
+                    opening.segment, opening.epoch
+                );
+                let file = self.before.as_ref().map_or(Path::new(""), |segment| &segment.path);
+                Err(whole(file, Fault::Invalid(what)))
+            }
             _ => {
                 self.farm = Some(opening.farm.clone());
                 Ok(())
             }
         }
+    }
+
+    /// Whether the file at hand, where it has a segment's name, has that of its segment.
+    fn is_named(&self, opening: &Opening) -> bool {
+        let named = |segment: &Segment| (segment.epoch, segment.number);
+        let name = self.before.as_ref().map_or((0, 0), named);
+        name == (0, 0) || name == (opening.epoch, opening.segment)
     }
 
     /// Nothing more comes after an error.
@@ -114,15 +132,16 @@ impl Iterator for Log {
             if let Some(note) = self.noted.take() {
                 return Some(Ok(Item::Note(note)));
             }
-            let outcome = match self.reader.as_mut().map(|reader| (reader.next(), reader.last_at_us())) {
-                Some((Some(Ok(item)), _)) => self.check(&item).map(|()| Some(item)),
-                Some((Some(Err(e)), _)) => Err(e),
-                Some((None, last_at_us)) => {
-                    (self.reader, self.last_at_us) = (None, last_at_us);
-                    Ok(None)
-                }
-                None => self.advance()?.map(|()| None),
-            };
+            let outcome =
+                match self.reader.as_mut().map(|reader| (reader.next(), reader.last_at_us(), reader.saved)) {
+                    Some((Some(Ok(item)), ..)) => self.check(&item).map(|()| Some(item)),
+                    Some((Some(Err(e)), ..)) => Err(e),
+                    Some((None, last_at_us, saved)) => {
+                        (self.reader, self.last_at_us, self.saved) = (None, last_at_us, saved);
+                        Ok(None)
+                    }
+                    None => self.advance()?.map(|()| None),
+                };
             match outcome {
                 Ok(None) => {}
                 Ok(Some(item)) => return Some(Ok(item)),

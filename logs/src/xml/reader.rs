@@ -7,9 +7,12 @@ use std::io::BufRead;
 use starfarm_events::{Event, Fields, FormError, Held, Job, Node, Sample, Snapshot, TEXT_BYTES_MAX};
 
 use super::error::{Fault, LogError, Place};
+use super::folder::digits;
 use super::source::{Attribute, Attributes, Element, Source, Token};
 use super::text::backslashes_are_ours;
-use super::{Closing, Item, NAMESPACE, Note, NoteKind, Opening, SNAPSHOT_BYTES_MAX, VERSION, sense, utc};
+use super::{
+    Closing, Item, NAMESPACE, Note, NoteKind, Opening, SNAPSHOT_BYTES_MAX, Utc, VERSION, sense, utc,
+};
 
 /// Reads one file of a log. After an error nothing more comes.
 #[derive(Debug)]
@@ -33,7 +36,7 @@ pub struct LogReader<R> {
     /// Events, whether or not they are understood.
     pub(super) entries: u64,
     /// The farm's clock and the wall clock at the last moment where both were told.
-    pub(super) saved: (u64, u64),
+    pub(super) saved: Option<(u64, u64)>,
     /// Where the last whole entry ends.
     pub(super) whole: u64,
 }
@@ -65,6 +68,9 @@ const PARTS: [(&str, &[&str]); 4] = [
     (Job::KIND, Job::FIELDS),
     (Held::KIND, Held::FIELDS),
 ];
+/// A wall clock that went so far from the farm's was set: NTP moves one by 30 ms a minute at most (500 ppm), and both
+/// clocks are told each minute.
+const SET_US: u128 = 1_000_000;
 const CLOSING: &[&str] = &["utc", "entries", "cut"];
 
 impl<R: BufRead> LogReader<R> {
@@ -85,7 +91,7 @@ impl<R: BufRead> LogReader<R> {
             skipped: 0,
             first_skipped: None,
             entries: 0,
-            saved: (0, 0),
+            saved: None,
             whole: 0,
         }
     }
@@ -102,9 +108,9 @@ impl<R: BufRead> LogReader<R> {
         self
     }
 
-    /// The time of the last entry before this file.
-    pub(super) fn after(mut self, at_us: Option<u64>) -> Self {
-        self.last_at_us = at_us;
+    /// This file goes on where another ended: the time of its last entry, and both clocks as it told them last.
+    pub(super) fn after(mut self, at_us: Option<u64>, saved: Option<(u64, u64)>) -> Self {
+        (self.last_at_us, self.saved) = (at_us, saved);
         self
     }
 
@@ -161,8 +167,8 @@ impl<R: BufRead> LogReader<R> {
         let opening = opening(attributes).map_err(|field| {
             self.source.error(Fault::Malformed(format!("`{field}` of `log` is absent or makes no sense")))
         })?;
-        self.saved = (opening.at_us, opening.utc_us);
         self.stage = Stage::Opened;
+        self.wall_clock(opening.at_us, opening.utc_us);
         self.time(opening.at_us)?;
         self.ready.push_back(Item::Opened(opening));
         if holds { Ok(()) } else { self.ended() }
@@ -173,7 +179,7 @@ impl<R: BufRead> LogReader<R> {
         if self.stage != Stage::Opened {
             self.mind("a snapshot that does not open its segment")?;
         }
-        let at_us = attributes.text("at").and_then(|at| at.parse().ok());
+        let at_us = moment(attributes);
         let (begun, snapshot) = (self.source.offset(), Box::default());
         self.part = Some(Part { at_us, begun, sampled: false, rank: 0, snapshot });
         if holds { Ok(()) } else { self.end_of_snapshot() }
@@ -225,7 +231,8 @@ impl<R: BufRead> LogReader<R> {
             Stage::Closed => self.mind("an entry behind `closed`")?,
             _ => {}
         }
-        let Some(at_us) = attributes.text("at").and_then(|at| at.parse().ok()) else {
+        let Some(at_us) = moment(attributes) else {
+            self.entries += u64::from(!matches!(name, "saved" | "closed"));
             return self.skip(format!("`{}` lacks its time, or it makes no sense", short(name)));
         };
         match name {
@@ -257,21 +264,38 @@ impl<R: BufRead> LogReader<R> {
         let Some(utc_us) = attributes.text("utc").and_then(utc::parse) else {
             return self.mind("`utc` of `saved` is absent or makes no sense");
         };
-        self.saved = (at_us, utc_us);
+        self.wall_clock(at_us, utc_us);
         self.time(at_us)
+    }
+
+    /// Both clocks at a moment.
+    fn wall_clock(&mut self, at_us: u64, utc_us: u64) {
+        let Some((last_at_us, last_utc_us)) = self.saved.replace((at_us, utc_us)) else { return };
+        let ahead = |at_us: u64, utc_us: u64| i128::from(utc_us) - i128::from(at_us);
+        let set_us = ahead(at_us, utc_us) - ahead(last_at_us, last_utc_us);
+        if set_us.unsigned_abs() >= SET_US {
+            let which = if set_us > 0 { "forward" } else { "back" };
+            let by = utc::duration(u64::try_from(set_us.unsigned_abs()).unwrap_or(u64::MAX));
+            self.note(NoteKind::ClockSet, format!(
+                "the wall clock was set {which} by {by} between {} and {} (or the machine slept): times shown are \
+                 the farm's own, which did not follow it",
+                Utc(last_at_us), Utc(at_us)
+            ));
+        }
     }
 
     fn closed(&mut self, at_us: u64, attributes: &Attributes<'_>) -> Result<(), LogError> {
         self.check(true, CLOSING, attributes)?;
         let utc_us = attributes.text("utc").and_then(utc::parse);
-        let entries = attributes.text("entries").and_then(|entries| entries.parse().ok());
+        let entries = attributes.text("entries").and_then(digits);
         let (Some(utc_us), Some(entries)) = (utc_us, entries) else {
             return self.mind("a field of `closed` is absent or makes no sense");
         };
         self.time(at_us)?;
+        self.wall_clock(at_us, utc_us);
         if attributes.text("cut") == Some("true") {
-            let what =
-                "the scheduler was stopped here without closing its log; what it did last may be missing";
+            let what = "the log breaks off here: the scheduler was stopped without closing it, or could not write \
+                        it; what happened last may be missing";
             self.note(NoteKind::Stopped, what.to_owned());
         }
         if entries != self.entries {
@@ -422,17 +446,22 @@ impl<R: BufRead> Iterator for LogReader<R> {
     }
 }
 
+/// When an entry is of; none where it does not say, or no calendar has such a moment.
+fn moment(attributes: &Attributes<'_>) -> Option<u64> {
+    attributes.text("at").and_then(digits).filter(|at_us| *at_us <= utc::LATEST_US)
+}
+
 /// What the root says; or the name of the field that is wrong.
 fn opening(attributes: &Attributes<'_>) -> Result<Opening, &'static str> {
     let text = |name| attributes.text(name).filter(|text| text.len() <= TEXT_BYTES_MAX).ok_or(name);
-    let number = |name: &'static str| text(name)?.parse().map_err(|_| name);
+    let number = |name: &'static str| digits(text(name)?).ok_or(name);
     Ok(Opening {
         version: VERSION,
         farm: text("farm")?.to_owned(),
         epoch: number("epoch")?,
         segment: number("segment")?,
         program: text("program")?.to_owned(),
-        at_us: number("at")?,
+        at_us: moment(attributes).ok_or("at")?,
         utc_us: utc::parse(text("utc")?).ok_or("utc")?,
         mono_us: number("mono_us")?,
     })

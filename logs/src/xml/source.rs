@@ -106,7 +106,10 @@ pub(super) struct Source<R> {
 impl<R: BufRead> Source<R> {
     pub(super) fn new(input: R, file: String) -> Self {
         let input = Metered { inner: input, lines: 1, left: 0, blank: true, head: Vec::new() };
-        Self { xml: Reader::from_reader(input), file, depth: 0, begun: false, place: (1, 0) }
+        let mut xml = Reader::from_reader(input);
+        // XML has no `--` within a comment.
+        xml.config_mut().check_comments = true;
+        Self { xml, file, depth: 0, begun: false, place: (1, 0) }
     }
 
     /// Where the token begins that was read last.

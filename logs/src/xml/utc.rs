@@ -15,6 +15,20 @@ impl fmt::Display for Utc {
     }
 }
 
+/// The last moment that can be shown: near the end of the year 9999.
+pub(super) const LATEST_US: u64 = 253_402_207_200_999_999;
+
+/// A duration in words, with two units.
+pub(crate) fn duration(us: u64) -> String {
+    let seconds = us / 1_000_000;
+    match seconds {
+        0..60 => format!("{:.2} s", us as f64 / 1e6),
+        60..3_600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{} h {:02} min", seconds / 3_600, seconds / 60 % 60),
+        _ => format!("{} d {:02} h", seconds / 86_400, seconds / 3_600 % 24),
+    }
+}
+
 /// The microseconds since 1970 of what [`Utc`] writes, or of any other RFC 3339; none before 1970.
 pub(super) fn parse(text: &str) -> Option<u64> {
     u64::try_from(text.parse::<Timestamp>().ok()?.as_microsecond()).ok()
@@ -36,6 +50,7 @@ mod tests {
     #[test]
     fn absurd_moments_are_shown_and_refused() {
         assert!(Utc(u64::MAX).to_string().starts_with("9999-"));
+        assert_eq!(parse(&Utc(u64::MAX).to_string()), Some(LATEST_US));
         for text in ["", "yesterday", "1969-12-31T23:59:59Z", "2026-13-01T00:00:00Z"] {
             assert_eq!(parse(text), None, "{text}");
         }

@@ -9,7 +9,8 @@ use starfarm_protocol::ids::{Epoch, FarmId};
 
 use super::encode::Encoder;
 use super::folder::{self, Segment, Standing};
-use super::{Closing, Item, LogReader, Opening, VERSION, leftover};
+use super::leftover::{self, Accounted};
+use super::{Closing, Item, LogReader, Opening, VERSION};
 
 /// What is written goes to the disk's door in pieces of this size.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -54,10 +55,12 @@ pub struct LogWriter {
     open: Option<OpenSegment>,
     /// The highest number that a segment of this epoch ever had: it may be removed, its number is not given again.
     last_number: u64,
-    /// Events that went nowhere, to be told in the next segment.
+    /// Events that went nowhere, to be told as soon as there is a segment.
     missed: u64,
-    /// Events that a segment which failed would account for: some of them may be in its file.
-    unsure: u64,
+    /// Events that were told to be missing.
+    told: u64,
+    /// What a segment which failed would account for: some of it may be in its file.
+    unsure: Accounted,
 }
 
 #[derive(Debug)]
@@ -68,8 +71,7 @@ struct OpenSegment {
     /// Bytes of its head and its snapshot.
     head_bytes: u64,
     entries: u64,
-    /// Events that these account for.
-    accounted: u64,
+    accounted: Accounted,
     saved_us: u64,
     /// Bytes when it was saved last.
     saved_bytes: u64,
@@ -85,7 +87,8 @@ impl LogWriter {
         check_farm(dir, farm)?;
         leftover::finish_all(dir)?;
         let (dir, limits) = (dir.to_owned(), limits.with_history());
-        Ok(Self { dir, farm, epoch, limits, open: None, last_number: 0, missed: 0, unsure: 0 })
+        let unsure = Accounted::default();
+        Ok(Self { dir, farm, epoch, limits, open: None, last_number: 0, missed: 0, told: 0, unsure })
     }
 
     /// Whether a segment is to be begun: none is open, or the open one is large or old enough.
@@ -96,16 +99,30 @@ impl LogWriter {
         })
     }
 
+    /// Events that went nowhere since the start, told or still to be told. Of a segment that failed it is known at
+    /// the next [`begin`](LogWriter::begin) how many these are; the number never sinks.
+    pub fn dropped(&self) -> u64 {
+        self.told.saturating_add(self.missed)
+    }
+
+    /// `events` did not come as far as here: they are told as missing.
+    pub fn miss(&mut self, events: u64) {
+        self.missed = self.missed.saturating_add(events);
+    }
+
     /// Closes the open segment, if any, and begins one with `snapshot`. `at_us` is the farm's clock, `utc_us` the
-    /// wall clock since 1970, `mono_us` the time since the scheduler's start.
+    /// wall clock since 1970, `mono_us` the time since the scheduler's start. A folder that is gone is made anew.
     ///
     /// # Errors
     /// The disk's; no segment is open then.
     pub fn begin(&mut self, at_us: u64, utc_us: u64, mono_us: u64, snapshot: &Snapshot) -> io::Result<()> {
         self.close(at_us, utc_us)?;
+        fs::create_dir_all(&self.dir)?;
         let safe = leftover::finish_all(&self.dir)?;
-        self.missed = self.missed.saturating_add(self.unsure.saturating_sub(safe));
-        self.unsure = 0;
+        let unsure = std::mem::take(&mut self.unsure);
+        self.miss(unsure.events.saturating_sub(safe.events));
+        // What was told there and is gone is missed once more, as part of that.
+        self.told = self.told.saturating_sub(unsure.missing.saturating_sub(safe.missing));
         self.make_room()?;
         let ours = |segment: &&Segment| segment.epoch == self.epoch.0;
         let there = folder::list(&self.dir)?.iter().rfind(ours).map_or(0, |segment| segment.number);
@@ -133,14 +150,11 @@ impl LogWriter {
             began_us: at_us,
             head_bytes,
             entries: 0,
-            accounted: 0,
+            accounted: Accounted::default(),
             saved_us: at_us,
             saved_bytes,
         });
-        match std::mem::take(&mut self.missed) {
-            0 => {}
-            events => self.event(at_us, &Event::EventsDropped { events })?,
-        }
+        self.tell_missed(at_us)?;
         // Who looks sees a whole snapshot or nothing.
         self.flush(at_us, utc_us)?;
         // Not before: a file without a whole snapshot is removed, and leaves no gap.
@@ -153,12 +167,32 @@ impl LogWriter {
     /// # Errors
     /// The disk's; no segment is open then.
     pub fn event(&mut self, at_us: u64, event: &Event) -> io::Result<()> {
+        let mut here = Accounted::default();
+        here.add(event);
+        if self.open.is_some() {
+            self.tell_missed(at_us).inspect_err(|_| self.missed = self.missed.saturating_add(here.events))?;
+        }
+        self.put(at_us, event, here)
+    }
+
+    /// Tells of what went nowhere, where there is a segment to tell it in.
+    fn tell_missed(&mut self, at_us: u64) -> io::Result<()> {
+        match std::mem::take(&mut self.missed) {
+            0 => Ok(()),
+            events => {
+                self.put(at_us, &Event::EventsDropped { events }, Accounted { events, missing: events })
+            }
+        }
+    }
+
+    fn put(&mut self, at_us: u64, event: &Event, accounted: Accounted) -> io::Result<()> {
         let Some(open) = &mut self.open else {
-            self.missed = self.missed.saturating_add(leftover::accounts_for(event));
+            self.miss(accounted.events);
             return Ok(());
         };
         open.entries += 1;
-        open.accounted = open.accounted.saturating_add(leftover::accounts_for(event));
+        open.accounted = open.accounted.and(accounted);
+        self.told = self.told.saturating_add(accounted.missing);
         let written = open.encoder.entry(Some(at_us), event as &dyn Form);
         self.kept(written)
     }
@@ -178,6 +212,7 @@ impl LogWriter {
     /// # Errors
     /// The disk's; the segment can be read all the same, and is closed at the next `begin` or `open`.
     pub fn close(&mut self, at_us: u64, utc_us: u64) -> io::Result<()> {
+        self.tell_missed(at_us)?;
         let Some(open) = &mut self.open else { return Ok(()) };
         let closed = open.close(at_us, utc_us);
         self.kept(closed)?;
@@ -188,8 +223,8 @@ impl LogWriter {
     /// After an error the segment is left as it is.
     fn kept(&mut self, outcome: io::Result<()>) -> io::Result<()> {
         if outcome.is_err() {
-            let accounted = self.open.take().map_or(0, |open| open.accounted);
-            self.unsure = self.unsure.saturating_add(accounted);
+            let accounted = self.open.take().map(|open| open.accounted);
+            self.unsure = self.unsure.and(accounted.unwrap_or_default());
         }
         outcome
     }

@@ -75,6 +75,8 @@ fn what_was_given_out_before_the_moment_is_known_from_when_it_came_back() {
         Held { since_us: at(8), ..held("a", 50, 60, 1) },
         Held { since_us: at(25), ..held("b", 60, 70, 1) },
     ];
+    // Who gave this out is gone, and with it when: its node had it when it began.
+    items.push(event(28, tasks("b", (90, 100), 1, at(20), at(28))));
     items.push(Item::Snapshot(at(30), Box::new(Snapshot { held: held_then, ..Snapshot::default() })));
     // Behind the next snapshot nothing new can come to light.
     items.push(event(40, given(tasks("a", (80, 90), 1, at(7), at(40)), at(7))));
@@ -87,7 +89,7 @@ fn what_was_given_out_before_the_moment_is_known_from_when_it_came_back() {
     assert_eq!(of(3), [a(0, 10, 1)]);
     assert_eq!(of(9), [a(0, 10, 1), a(50, 60, 1), b(10, 30, 1)]);
     assert_eq!(of(15), [a(30, 41, 1), a(50, 60, 1), b(10, 30, 1)]);
-    assert_eq!(of(26), [a(50, 60, 1), b(60, 70, 1)]);
+    assert_eq!(of(26), [a(50, 60, 1), b(60, 70, 1), b(90, 100, 1)]);
 }
 
 fn given(mut event: Event, at_us: u64) -> Event {

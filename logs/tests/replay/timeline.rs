@@ -194,6 +194,29 @@ fn what_was_sent_back_is_counted_once_over_restarts_and_in_bins_known_in_part() 
     assert!((sum("resent_per_s") - 7.0).abs() < 1e-3, "what samples told: {}", sum("resent_per_s"));
 }
 
+/// A note that something of the log is missing.
+fn stopped() -> Item {
+    Item::Note(Note { kind: NoteKind::Stopped, place: Place::default(), what: "it breaks off".to_owned() })
+}
+
+#[test]
+fn a_log_that_lost_something_on_its_way_is_not_complete() {
+    let mut items = vec![opened(1, 1, 0), snapshot(0, &["a"]), stopped(), closed(100)];
+    items.extend([opened(2, 1, 200), snapshot(200, &["a"]), event(300, Event::Sampled(Sample::default()))]);
+    items.push(closed(400));
+    assert!(!replayed(&items, Window::default()).complete, "a later scheduler brings nothing back");
+    let from = |seconds| Window { from: Some(Moment::At(at(seconds))), to: None };
+    assert!(!replayed(&items, from(150)).complete, "the gap reaches into the window");
+    assert!(replayed(&items, from(250)).complete, "what was lost before the window is no loss to it");
+    items.remove(2);
+    assert!(replayed(&items, Window::default()).complete);
+    // Retention has removed the first segment.
+    items[0] = opened(1, 3, 0);
+    let report = replayed(&items, Window::default());
+    assert!(!report.complete && report.notes[0].contains("begins with segment 3"), "{:?}", report.notes);
+    assert!(replayed(&items, from(150)).complete);
+}
+
 #[test]
 fn bins_hold_what_a_naive_sum_holds() {
     let mut random = Random(4);
@@ -377,7 +400,7 @@ fn a_log_may_begin_with_notes() {
     let items: Vec<Item> = [note.clone()].into_iter().chain(killed()).collect();
     let report = replayed(&items, Window::default());
     assert_eq!((report.from_us, report.to_us), (at(0), at(600)));
-    assert!(report.complete && report.notes.len() == 1, "a later scheduler closed its log");
+    assert!(!report.complete && report.notes.len() == 1, "what that scheduler saw is lost");
     let empty = replay([Ok(note)].into_iter(), Window::default());
     assert!(matches!(empty, Err(ReplayError::Empty)));
 }

@@ -98,6 +98,18 @@ fn a_segment_that_lost_entries_says_so() {
 }
 
 #[test]
+fn a_moment_that_no_calendar_has_is_passed_over_and_blames_no_other_entry() {
+    let (bytes, _) = small();
+    let text = String::from_utf8(bytes).unwrap();
+    let start = text.find("<stalled at=\"").unwrap() + "<stalled at=\"".len();
+    let end = start + text[start..].find('"').unwrap();
+    let absurd = format!("{}18446744073709551615{}", &text[..start], &text[end..]);
+    let notes = notes_of(&read(absurd.as_bytes()).unwrap());
+    assert_eq!(notes.iter().map(|note| note.kind).collect::<Vec<_>>(), [NoteKind::Skipped]);
+    assert!(notes[0].what.contains("`stalled` lacks its time, or it makes no sense"), "{}", notes[0].what);
+}
+
+#[test]
 fn a_log_that_another_program_wrote_anew_is_the_same_log() {
     let (bytes, _) = small();
     let text = String::from_utf8(bytes.clone()).unwrap();

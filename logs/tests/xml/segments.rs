@@ -140,8 +140,49 @@ fn what_a_killed_scheduler_left_is_closed_by_the_next() {
             (closing.at_us, closing.utc_us),
             (last_us.max(NOON_US + 90 * SECOND_US), last_us.max(NOON_US + 90 * SECOND_US) + 1_234_567)
         );
-        assert_eq!(notes_of(&all).iter().map(|note| note.kind).collect::<Vec<_>>(), [NoteKind::Stopped]);
+        let kinds: Vec<NoteKind> = notes_of(&all).iter().map(|note| note.kind).collect();
+        assert_eq!(kinds, [NoteKind::ClockSet, NoteKind::Stopped], "the wall clock had gone 1.2 s ahead");
     }
+}
+
+#[test]
+fn a_wall_clock_that_is_set_while_a_scheduler_runs_is_told_once() {
+    const HOUR_US: u64 = 3_600 * SECOND_US;
+    let folder = Folder::new();
+    let mut log = writer(folder.path(), 1, Limits::default());
+    let then_us = write(&mut log, NOON_US, 10);
+    log.close(then_us, then_us + 900_000).unwrap();
+    // By less than a second it goes wrong by itself; back by an hour it was set, between two segments.
+    log.begin(then_us, then_us - HOUR_US, 10 * SECOND_US, &Snapshot::default()).unwrap();
+    let then_us = write(&mut log, then_us, 10);
+    log.close(then_us, then_us - HOUR_US).unwrap();
+    // Another scheduler begins with the wall clock as it finds it.
+    let mut next = writer(folder.path(), 2, Limits::default());
+    let then_us = write(&mut next, then_us, 1);
+    next.close(then_us, then_us).unwrap();
+    let all = items(folder.path());
+    let notes = notes_of(&all);
+    assert_eq!(notes.iter().map(|note| note.kind).collect::<Vec<_>>(), [NoteKind::ClockSet]);
+    assert!(
+        notes[0].what.contains("was set back by 1 h 00 min between 2026-11-21T12:00:10"),
+        "{}",
+        notes[0].what
+    );
+    assert_eq!(validate(folder.path()).unwrap().segments, 3, "and it is valid");
+}
+
+#[test]
+fn a_file_under_another_segments_name_is_not_valid() {
+    let folder = Folder::new();
+    let mut log = writer(folder.path(), 1, Limits::default());
+    let then_us = write(&mut log, NOON_US, 1);
+    log.close(then_us, then_us).unwrap();
+    let of = |name: &str| folder.path().join(name);
+    fs::rename(of("00000001-000001.xml"), of("00000005-000009.xml")).unwrap();
+    let error = validate(&of("00000005-000009.xml")).unwrap_err();
+    assert!(error.to_string().contains("segment 1 of epoch 1"), "{error}");
+    fs::rename(of("00000005-000009.xml"), of("mine.xml")).unwrap();
+    assert_eq!(validate(&of("mine.xml")).unwrap().segments, 1, "any other name is a user's");
 }
 
 #[test]
@@ -325,6 +366,30 @@ fn a_disk_that_is_full_leaves_a_log_that_can_be_read_and_goes_on() {
     writer.close(then_us, then_us).unwrap();
     let expected = [stalled(0), stalled(1), stalled(2), Event::EventsDropped { events: 1 }, stalled(0)];
     assert_eq!(events_of(&items(folder.path())), expected);
+    assert_eq!(writer.dropped(), 1, "the writer counts as the log does");
+}
+
+#[test]
+fn a_folder_that_is_gone_is_made_anew_and_what_went_with_it_is_missing() {
+    let folder = Folder::new();
+    let (dir, moved) = (folder.path().join("log"), folder.path().join("moved"));
+    let mut writer = writer(&dir, 1, Limits::default());
+    let then_us = write(&mut writer, NOON_US, 3);
+    writer.miss(5);
+    writer.event(then_us, &stalled(3)).unwrap();
+    assert_eq!(writer.dropped(), 5);
+    fs::rename(&dir, &moved).unwrap();
+    assert!(writer.close(then_us, then_us).is_err());
+    assert_eq!(writer.dropped(), 5, "more is not known before the next segment");
+    writer.event(then_us, &stalled(4)).unwrap();
+    let then_us = write(&mut writer, then_us, 1);
+    // All that was in the folder, that it had said to be missing, and one more.
+    assert_eq!(writer.dropped(), 10);
+    writer.miss(2);
+    writer.close(then_us, then_us).unwrap();
+    let told = [Event::EventsDropped { events: 10 }, stalled(0), Event::EventsDropped { events: 2 }];
+    assert_eq!(events_of(&items(&dir)), told);
+    assert_eq!(writer.dropped(), 12);
 }
 
 #[test]
