@@ -104,6 +104,9 @@ pub(crate) fn run(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
             break;
         }
     }
+    let now_us = shared.now_us();
+    farm.on_stop(now_us, &mut deeds);
+    perform(&mut deeds, now_us, links, shared);
 }
 
 /// What waits for the disk.
@@ -178,7 +181,7 @@ fn tell(told: Told, links: &Links, shared: &Shared) {
     if let Some(log) = &links.log
         && let Err(TrySendError::Full(ToLog::Events(told))) = log.try_send(ToLog::Events(told))
     {
-        shared.unlogged.fetch_add(told.events.len() as u64, Ordering::Relaxed);
+        shared.unheard.fetch_add(told.events.len() as u64, Ordering::Relaxed);
     }
 }
 

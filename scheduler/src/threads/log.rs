@@ -40,7 +40,7 @@ pub(crate) struct LogThread {
     pub(crate) low_water: LowWater,
     /// See [`RETRY_PERIOD`].
     pub(crate) retry: Duration,
-    /// Of [`Shared::unlogged`], as many as the log has told of.
+    /// Of [`Shared::unheard`], as many as the writer knows of.
     pub(crate) missed: u64,
 }
 
@@ -72,7 +72,7 @@ impl LogThread {
                 Ok(ToLog::Events(told)) => match health {
                     Health::Well => self.write(&told),
                     Health::Failed(_) => {
-                        self.shared.unlogged.fetch_add(told.events.len() as u64, Ordering::Relaxed);
+                        self.writer.miss(told.events.len() as u64);
                         Ok(())
                     }
                 },
@@ -94,6 +94,7 @@ impl LogThread {
                 }
                 health = Health::Failed(Instant::now() + self.retry);
             }
+            self.count();
             let due = match health {
                 Health::Well => self.writer.wants_snapshot(now_us),
                 Health::Failed(until) => Instant::now() >= until,
@@ -102,6 +103,7 @@ impl LogThread {
                 asked = self.dispatcher.try_send(Input::Picture).is_ok().then(Instant::now);
             }
         }
+        self.count();
         if let Err(e) = self.writer.close(self.shared.now_us(), unix_now_us()) {
             eprintln!("the log in {} is not closed: {e}; it can be read all the same", self.dir.display());
         }
@@ -115,20 +117,23 @@ impl LogThread {
     }
 
     fn write(&mut self, told: &Told) -> io::Result<()> {
-        let unlogged = self.shared.unlogged.load(Ordering::Relaxed);
-        if unlogged > self.missed {
-            self.writer.event(told.at_us, &Event::EventsDropped { events: unlogged - self.missed })?;
-            self.missed = unlogged;
-        }
+        self.count();
         let mut left = told.events.len() as u64;
         for event in &told.events {
             left -= 1;
-            self.writer.event(told.at_us, event).inspect_err(|_| {
-                // The writer counts those that it was given.
-                self.shared.unlogged.fetch_add(left, Ordering::Relaxed);
-            })?;
+            let written = self.writer.event(told.at_us, event);
+            // The writer counts those that it was given.
+            written.inspect_err(|_| self.writer.miss(left))?;
         }
         Ok(())
+    }
+
+    /// The writer hears what did not come as far as this thread, and everybody what it did not write.
+    fn count(&mut self) {
+        let unheard = self.shared.unheard.load(Ordering::Relaxed);
+        self.writer.miss(unheard - self.missed);
+        self.missed = unheard;
+        self.shared.unwritten.store(self.writer.dropped() - unheard, Ordering::Relaxed);
     }
 }
 

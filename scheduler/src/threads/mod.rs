@@ -72,8 +72,10 @@ pub(crate) struct Shared {
     pub(crate) refused: AtomicU64,
     /// Datagrams that the receive buffer had no room for.
     pub(crate) dropped: AtomicU64,
-    /// Events that the log had no room or no disk for.
-    pub(crate) unlogged: AtomicU64,
+    /// Events that there was no room for on the way to the log.
+    pub(crate) unheard: AtomicU64,
+    /// Other events that the log does not have, as far as it knows.
+    pub(crate) unwritten: AtomicU64,
     /// What happened lately.
     pub(crate) lines: Mutex<Ring>,
 }
@@ -96,7 +98,8 @@ impl Shared {
             durable: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
-            unlogged: AtomicU64::new(0),
+            unheard: AtomicU64::new(0),
+            unwritten: AtomicU64::new(0),
             lines: Mutex::default(),
         })
     }
@@ -112,6 +115,11 @@ impl Shared {
 
     pub(crate) fn set_durable(&self, sequence: u64) {
         self.durable.store(sequence, Ordering::Release);
+    }
+
+    /// Events that the log had no room or no disk for: as many as it says.
+    pub(crate) fn unlogged(&self) -> u64 {
+        self.unheard.load(Ordering::Relaxed).saturating_add(self.unwritten.load(Ordering::Relaxed))
     }
 
     /// Microseconds since the start.

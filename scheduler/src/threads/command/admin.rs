@@ -297,7 +297,7 @@ async fn status(desk: &Arc<Desk>) -> Response {
         status.farm = desk.state.farm.to_string();
         status.up_seconds = desk.shared.up_seconds();
         status.datagrams_dropped = desk.shared.dropped.load(Ordering::Relaxed);
-        status.log_events_dropped = desk.shared.unlogged.load(Ordering::Relaxed);
+        status.log_events_dropped = desk.shared.unlogged();
         status.datagrams_refused = desk.shared.refused.load(Ordering::Relaxed);
         status.notes.clone_from(&desk.state.notes);
     }

@@ -41,7 +41,7 @@ fn a_full_disk_costs_entries_and_the_log_says_how_many() {
     to_log.send(picture(1_000_000)).unwrap();
     // More than there is room for.
     let mut sent = 0;
-    while shared.unlogged.load(Ordering::Relaxed) < 100 {
+    while shared.unlogged() < 100 {
         assert!(sent < 100_000, "a disk of 2 MiB is full by now");
         sent += A_TURN;
         to_log.send(told(1_000_000 + sent)).unwrap();
@@ -58,6 +58,9 @@ fn a_full_disk_costs_entries_and_the_log_says_how_many() {
     std::fs::remove_file(first).unwrap();
     to_log.send(picture(3_000_000)).unwrap();
     for later in 1..=10 {
+        // Of these three the log hears nothing.
+        shared.unheard.fetch_add(A_TURN, Ordering::Relaxed);
+        sent += A_TURN;
         sent += A_TURN;
         to_log.send(told(3_000_000 + later)).unwrap();
     }
@@ -66,6 +69,7 @@ fn a_full_disk_costs_entries_and_the_log_says_how_many() {
     let (events, dropped) = count(&dir);
     assert_eq!(events, 10 * A_TURN, "the last are there");
     assert_eq!(kept.0 + events + dropped, sent, "what is not there is said to be missing");
+    assert_eq!(shared.unlogged(), kept.1 + dropped, "`status` says the same");
 }
 
 /// Events in a log, and those that it says are missing.
