@@ -117,11 +117,11 @@ export function short(n: number): string {
   return `${String(Number(scaled.toPrecision(3)))} ${PREFIXES[power]}`;
 }
 
-/** `12.3 %`. */
+/** `12.3 %`, which no line's end parts. */
 export function percent(share: number): string {
   if (!Number.isFinite(share)) return "–";
   const value = share * 100;
-  return `${value >= 99.95 || value === 0 ? value.toFixed(0) : value.toFixed(1)} %`;
+  return `${value >= 99.95 || value === 0 ? value.toFixed(0) : value.toFixed(1)}${GROUP}%`;
 }
 
 /** `15.6 GiB`. */

@@ -71,7 +71,7 @@ export function head(report: Report, colours: Colours, view: View, open: (job: n
   const range = h("p", { class: "range" });
   const say = () => {
     const { label } = view.zone;
-    range.textContent = `${moment(meta.from_us, view.zone)} to ${moment(meta.to_us, view.zone)} ${label}: ${duration(report.span)}`;
+    range.textContent = `${moment(meta.from_us, view.zone)} to ${moment(meta.to_us, view.zone)} ${label}: ${duration(report.span).replaceAll(" ", "\u00a0")}`;
   };
   say();
   view.listen((changes) => changes.has("clock") && say());

@@ -37,7 +37,7 @@ function conflicts({ job, certificate }: JobMeta, marks: Mark[]): number {
 export function doneShare(job: JobMeta): string {
   const [done, units] = [Number(job.done), Number(job.units)];
   const shown = percent(units > 0 ? done / units : 0);
-  return shown === "100 %" && job.done !== job.units ? "99.9 %" : shown;
+  return shown === percent(1) && job.done !== job.units ? percent(0.999) : shown;
 }
 
 export function jobVerdict(job: JobMeta, marks: Mark[]): JobVerdict {

@@ -310,7 +310,7 @@ test("numbers and times as people write them", () => {
   assert.equal(duration(US.day - 1), "24 h");
   assert.equal(count("1234567890123456789012").replaceAll("\u202f", " "), "1 234 567 890 123 456 789 012");
   assert.deepEqual([0.5, 999, 1234, 56_789_000, 2e30, NaN].map(short), ["0.5", "999", "1.23 k", "56.8 M", "2.00e+30", "–"]);
-  assert.deepEqual([0, 0.5, 0.9996, 0.123].map(percent), ["0 %", "50.0 %", "100 %", "12.3 %"]);
+  assert.deepEqual([0, 0.5, 0.9996, 0.123].map((share) => percent(share).replaceAll("\u202f", " ")), ["0 %", "50.0 %", "100 %", "12.3 %"]);
   assert.deepEqual([cut("node-0123456789", 15), cut("node-0123456789", 10)], ["node-0123456789", "nod…456789"]);
   assert.equal(bytes(16 * 2 ** 30), "16.0 GiB");
   assert.equal(moment(FROM_US + 1_234_567, UTC, 1000), "2026-03-02 06:00:01.234");
