@@ -279,7 +279,7 @@ export class SeriesCharts {
           : []),
       ],
       series: [{}, ...lines.map(({ line, values }) => this.line(line, values))],
-      cursor: { drag: { x: true, y: false, setScale: false }, y: false, points: { size: 5 } },
+      cursor: { drag: { x: true, y: false, setScale: false }, y: false, points: { size: 5, fill: (_, i) => colours.ofWord(lines[i - 1].line.colour) } },
       hooks: { setCursor: [(plot) => this.pointed(plot)], setSelect: [(plot) => this.selected(plot)] },
       legend: { show: false },
     };

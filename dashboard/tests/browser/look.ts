@@ -231,6 +231,8 @@ async function onAPhone(browser: Browser, url: string, folder: string): Promise<
   const wide = await page.evaluate(() => document.documentElement.scrollWidth);
   assert.ok(wide <= 360, `the page is ${wide} px wide on a phone of 360`);
   await fitsFingers(page);
+  const bar = await page.locator(".bar").boundingBox();
+  assert.ok(bar && bar.height < 2 * FINGER_PX, "the bar has one line");
   await page.screenshot({ path: `${folder}/phone.png` });
   await page.locator("canvas.rows").tap({ position: { x: 150, y: 66 } });
   assert.ok(await page.locator(".tooltip").isVisible());
