@@ -246,12 +246,14 @@ pub enum NodeMark {
     Forgotten = 4,
     /// Its results are not trusted: a conflict.
     Distrusted = 5,
-    /// It said goodbye, or its key was revoked.
+    /// It said goodbye.
     Left = 6,
+    /// Its key was revoked: it holds nothing that counts either.
+    Revoked = 7,
 }
 
 impl NodeMark {
-    pub(super) const ALL: [NodeMark; 7] = [
+    pub(super) const ALL: [NodeMark; 8] = [
         NodeMark::Gone,
         NodeMark::Back,
         NodeMark::Drained,
@@ -259,6 +261,7 @@ impl NodeMark {
         NodeMark::Forgotten,
         NodeMark::Distrusted,
         NodeMark::Left,
+        NodeMark::Revoked,
     ];
 }
 

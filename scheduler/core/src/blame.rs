@@ -106,7 +106,9 @@ impl Farm {
         for id in job.sick() {
             self.quarantine(id, job_id, now_us, deeds);
         }
-        let Some(job) = self.jobs.get(&job_id).filter(|job| job.active()) else { return };
+        // A job whose last unit is decided ends: there is nothing to wait with.
+        let goes_on = |job: &&Job| job.active() && !job.coverage.is_decided();
+        let Some(job) = self.jobs.get(&job_id).filter(goes_on) else { return };
         if let Some(why) = job.bears_no_more() {
             let why = format!("{why}: look at `starfarm job show {}`, then resume or cancel it", job_id.0);
             self.set_state(job_id, JobState::Paused, &why, deeds);
@@ -115,22 +117,24 @@ impl Farm {
     }
 
     /// A node is sick: it gets one task at a time, with growing pauses, until one passes. What it failed for
-    /// good was its fault, so others get it; what waits there comes back.
+    /// good was its fault, so others get it; what waits there comes back. What it was given before fails there
+    /// as well, and so do probes: of a node that is known to be sick that is no news.
     fn quarantine(&mut self, id: NodeId, job_id: JobId, now_us: u64, deeds: &mut Deeds) {
         let before = Attempt(self.next_attempt);
         let (Some(job), Some(node)) = (self.jobs.get_mut(&job_id), self.nodes.get_mut(&id)) else { return };
         let outcomes = job.outcomes.remove(&id).unwrap_or_default();
         job.suspects.remove(&id);
-        node.why = format!(
-            "failed {} of {} units of job {} that others pass",
-            outcomes.failed,
-            outcomes.failed + outcomes.passed,
-            job_id.0
-        );
-        node.sick = true;
-        node.sink(now_us);
+        if !std::mem::replace(&mut node.sick, true) {
+            node.why = format!(
+                "failed {} of {} units of job {} that others pass",
+                outcomes.failed,
+                outcomes.failed + outcomes.passed,
+                job_id.0
+            );
+            node.sink(now_us);
+            deeds.event(Event::NodeQuarantined { node: node.name.clone(), why: node.why.clone() });
+        }
         node.to_tell.withdraws.push(Withdraw { job: job_id, letting: Letting::Trim, before });
-        deeds.event(Event::NodeQuarantined { node: node.name.clone(), why: node.why.clone() });
         let its: Vec<(u128, u128)> = job
             .failed
             .iter()

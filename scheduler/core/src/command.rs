@@ -155,6 +155,8 @@ impl Farm {
     ) -> Result<NodeId, CommandError> {
         // What never said hello is in no record, so that nothing could be kept of a command on it.
         let joined = |node: &Node| node.boot.or(node.left).is_some();
+        // What a person's `node resume` can undo.
+        let undoes = |node: &Node| node.drained || node.distrusted.is_some() || node.probe.is_some();
         let found = self.nodes.iter_mut().find(|(_, node)| *node.name == *name && joined(node));
         let (&id, node) = found.ok_or(CommandError::NotFound)?;
         match command {
@@ -164,8 +166,13 @@ impl Farm {
                 }
                 node.drained = true;
             }
+            NodeCommand::Resume if node.state() == NodeState::Draining && !undoes(node) => {
+                return Err(CommandError::Conflict(format!(
+                    "node {name} is draining since its worker stops: start the worker again to have it back"
+                )));
+            }
             NodeCommand::Resume => {
-                if node.drained || node.distrusted.is_some() || node.probe.is_some() {
+                if undoes(node) {
                     deeds.event(Event::NodeResumed { node: name.into() });
                 }
                 (node.drained, node.distrusted) = (false, None);

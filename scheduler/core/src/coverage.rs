@@ -93,6 +93,11 @@ impl Coverage {
         self.counts[class as usize]
     }
 
+    /// Each unit is done or has failed.
+    pub fn is_decided(&self) -> bool {
+        self.count(Class::Done) + self.count(Class::Failed) == self.units()
+    }
+
     /// Units of a class in [lo, hi).
     pub fn count_in(&self, lo: u128, hi: u128, class: Class) -> u128 {
         if lo >= hi {

@@ -50,6 +50,10 @@ pub(crate) enum Reach {
 impl Farm {
     /// Gives node `id` what it has room for.
     pub(crate) fn dispatch(&mut self, id: NodeId, reach: Reach, now_us: u64, deeds: &mut Deeds) {
+        if self.unsettled.contains(&id) {
+            // It says with its hello what it holds of before: until then its room is not known.
+            return;
+        }
         let mut at = 0;
         while let Some(&job_id) = self.jq.get(at) {
             at += 1;
@@ -75,8 +79,8 @@ impl Farm {
     /// where there is so little room that it is left to grow.
     pub(crate) fn room(&self, job: &Job, node: &Node, ideal: &Ideal, most: usize, now_us: u64) -> usize {
         let window = node.window(now_us, ideal.us, self.ahead(job, ideal)).tasks.min(most);
-        let room = window.saturating_sub(node.tasks.len());
-        let little = room < window / ROOM_SHARE && node.tasks.len() > usize::from(node.slots);
+        let room = window.saturating_sub(node.tasks_held());
+        let little = room < window / ROOM_SHARE && node.tasks_held() > usize::from(node.slots);
         if little { 0 } else { room }
     }
 
@@ -124,9 +128,8 @@ impl Farm {
         }
         let Some((first, end)) = run else { return };
         self.mark_out(job_id, first, end);
-        if let Some(probe) = self.nodes.get_mut(&id).and_then(|node| node.probe.as_mut()) {
-            // One probe; the next one no sooner than after the pause.
-            probe.at_us = now_us + probe.pause_us;
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.probed(now_us);
         }
         let Some(job) = self.jobs.get_mut(&job_id) else { return };
         job.totals.started_us.get_or_insert(now_us);

@@ -75,7 +75,7 @@ pub(crate) struct Unacknowledged {
 /// Counters of the farm.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Totals {
-    /// Tasks that went back to gq and were given out again.
+    /// Tasks, or pieces of one, that went back to gq.
     pub resent: u64,
     /// Offers repeated.
     pub offers_repeated: u64,

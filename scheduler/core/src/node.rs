@@ -10,8 +10,8 @@ use starfarm_protocol::rto::Rto;
 use starfarm_protocol::wire::{Facts, Feedback, Withdraw};
 
 use crate::limits::{
-    PERIOD_US, PREFETCH_SCARCE_US, PREFETCH_TASKS_MIN, PREFETCH_US, PROBE_MIN_US, RATING_PERIODS,
-    RTO_INITIAL_US,
+    PERIOD_US, PREFETCH_SCARCE_US, PREFETCH_TASKS_MIN, PREFETCH_US, PROBE_MAX_US, PROBE_MIN_US,
+    RATING_PERIODS, RTO_INITIAL_US,
 };
 use crate::task::TaskId;
 
@@ -42,8 +42,15 @@ pub(crate) struct Window {
 pub(crate) struct Probe {
     /// When it may get its next task.
     pub(crate) at_us: u64,
-    /// The pause after that.
+    /// The pause before that.
     pub(crate) pause_us: u64,
+}
+
+impl Probe {
+    /// The pause after the next task.
+    pub(crate) fn next_pause_us(&self) -> u64 {
+        (2 * self.pause_us).min(PROBE_MAX_US)
+    }
 }
 
 /// A node.
@@ -75,11 +82,16 @@ pub(crate) struct Node {
     /// It is known from before the scheduler's start and was not heard since. When it was heard before that is in
     /// no record.
     pub(crate) restored: bool,
-    /// The incarnation that said goodbye.
+    /// The incarnation that said goodbye, or whose key was revoked.
     pub(crate) left: Option<Boot>,
+    /// Its key was revoked.
+    pub(crate) revoked: bool,
 
     /// Tasks of dq that it has, in no order; each knows its place here.
     pub(crate) tasks: Vec<TaskId>,
+    /// Tasks that it has beyond `tasks`. Heartbeats join neighbours: what a node was found to hold after our start
+    /// is one task here and may be many there.
+    pub(crate) joined_tasks: usize,
     /// NodeQueue: given to it, not yet sent.
     pub(crate) queue: VecDeque<(TaskId, Attempt)>,
     /// Offers that it has not acknowledged, by attempt.
@@ -90,6 +102,8 @@ pub(crate) struct Node {
 
     /// What went back to gq when it was lost: if it still holds that when it is heard again, it keeps it.
     pub(crate) taken: Vec<(JobId, u128, u128)>,
+    /// How many units that were.
+    pub(crate) units_taken: u128,
     /// Units that its last heartbeat named as running.
     pub(crate) running: Vec<(JobId, u128)>,
     /// The heartbeat whose parts are coming in: number, parts seen.
@@ -192,12 +206,15 @@ impl Node {
             why: String::new(),
             restored: false,
             left: None,
+            revoked: false,
             tasks: Vec::new(),
+            joined_tasks: 0,
             queue: VecDeque::new(),
             offered: VecDeque::new(),
             landed_sent_us: 0,
             rtt: RoundTrip::default(),
             taken: Vec::new(),
+            units_taken: 0,
             running: Vec::new(),
             beat: (0, BTreeSet::new()),
             queued_tasks: 0,
@@ -235,6 +252,11 @@ impl Node {
     /// The farm can count on its slots.
     pub(crate) fn live(&self) -> bool {
         matches!(self.state(), NodeState::Up)
+    }
+
+    /// How many tasks it has.
+    pub(crate) fn tasks_held(&self) -> usize {
+        self.tasks.len() + self.joined_tasks
     }
 
     /// Tasks that it may hold now, if the next ones take `next_us` there (0: nobody knows). What it did so
@@ -285,10 +307,18 @@ impl Node {
         }
     }
 
-    /// It did nothing for long, or cannot: it sinks to power zero.
+    /// It did nothing for long, or cannot: it sinks to power zero. There it waits for its next probe anew.
     pub(crate) fn sink(&mut self, now_us: u64) {
-        let pause_us = self.probe.map_or(PROBE_MIN_US, |p| (p.pause_us * 2).min(crate::limits::PROBE_MAX_US));
+        let pause_us = self.probe.map_or(PROBE_MIN_US, |probe| probe.pause_us);
         self.probe = Some(Probe { at_us: now_us + pause_us, pause_us });
+    }
+
+    /// It got a task. At power zero that is a probe: the next one goes out after a longer pause.
+    pub(crate) fn probed(&mut self, now_us: u64) {
+        self.probe = self.probe.map(|probe| {
+            let pause_us = probe.next_pause_us();
+            Probe { at_us: now_us + pause_us, pause_us }
+        });
     }
 }
 

@@ -231,7 +231,7 @@ impl Farm {
             self.next_node = self.next_node.max(id.0.wrapping_add(1));
             let node = self.nodes.entry(*id).or_insert_with(|| Node::new(name.as_str().into(), 0));
             node.boot = Some(*boot);
-            node.lost = false;
+            (node.lost, node.revoked) = (false, false);
             return Ok(());
         }
         // A node that was forgotten may be heard once more before it notices.
@@ -239,9 +239,10 @@ impl Farm {
         match record {
             Record::Mark { mark, .. } => match mark {
                 NodeMark::Gone => node.lost = true,
-                NodeMark::Left => {
+                NodeMark::Left | NodeMark::Revoked => {
                     node.lost = true;
-                    node.left = node.boot.take();
+                    node.left = node.boot.take().or(node.left);
+                    node.revoked = *mark == NodeMark::Revoked;
                 }
                 NodeMark::Back => node.lost = false,
                 NodeMark::Drained => node.drained = true,

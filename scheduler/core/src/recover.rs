@@ -20,7 +20,7 @@ use crate::farm::Farm;
 use crate::limits::{AGES_MAX, NODES_MAX, RETRY_TARGETS};
 use crate::node::{Node, Rating, RoundTrip};
 use crate::record::Record;
-use crate::task::{NodeId, State, TaskId};
+use crate::task::{NodeId, State, Task, TaskId};
 
 impl Farm {
     /// A node has a session: the rim knows its key and its name.
@@ -46,7 +46,7 @@ impl Farm {
                 Ok(Message::Results(results)) => self.on_results(id, results, now_us, deeds),
                 Ok(Message::Feedback(feedback)) => self.on_feedback(id, feedback),
                 Ok(Message::Heartbeat(beat)) => self.on_heartbeat(id, beat, now_us, deeds),
-                Ok(Message::Bye) => self.on_bye(id, deeds),
+                Ok(Message::Bye) => self.leave(id, NodeMark::Left, deeds),
                 Ok(Message::Facts(facts)) => self.on_facts(id, facts, deeds),
                 Ok(Message::Load(load)) => {
                     if let Some(node) = self.nodes.get_mut(&id) {
@@ -98,7 +98,7 @@ impl Farm {
             let joined = Record::Node { node: id, name: node.name.to_string(), boot: hello.boot };
             // Numbers of the incarnation before mean other results here.
             (node.to_tell.acks, node.to_tell.acks_count) = (Vec::new(), 0);
-            (node.lost, node.suspect) = (false, false);
+            (node.lost, node.suspect, node.revoked) = (false, false, false);
             node.taken.clear();
             node.joined_us = now_us;
             node.feedback = Some(Feedback::default());
@@ -208,9 +208,13 @@ impl Farm {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         node.to_tell.answer = Some(beat.number);
         node.queued_tasks = beat.queued_tasks;
+        let queued = beat.queued_tasks.min(node.queue_tasks_max) as usize;
         if beat.draining && !node.draining {
             node.draining = true;
-            deeds.event(Event::NodeDraining { node: node.name.clone() });
+            // Whoever drained it was told that then.
+            if !node.drained {
+                deeds.event(Event::NodeDraining { node: node.name.clone() });
+            }
             self.count_live();
         }
         let Some(node) = self.nodes.get_mut(&id) else { return };
@@ -224,13 +228,21 @@ impl Farm {
         let whole = node.beat.1.len() == usize::from(beat.parts);
         self.refresh(id, &beat.held, now_us);
         if whole {
-            if let Some(node) = self.nodes.get_mut(&id) {
-                node.taken.clear();
-            }
+            self.count_joined(id, queued + beat.running.len());
             self.settle(id);
             self.expire(id, now_us, deeds);
         }
         self.mark(id);
+    }
+
+    /// A node said all that it holds: `tasks` of its own count wait or run there. Where ranges that it was found to
+    /// hold are among them, those hide some of these tasks.
+    fn count_joined(&mut self, id: NodeId, tasks: usize) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        node.taken.clear();
+        let found = |task: &TaskId| self.dq.peek(*task).is_some_and(Task::is_found);
+        let hidden = if node.tasks.iter().any(found) { tasks.saturating_sub(node.tasks.len()) } else { 0 };
+        node.joined_tasks = hidden;
     }
 
     /// Attempts that a heartbeat lists do not age; what it lists of ended jobs is withdrawn; what came back
@@ -317,14 +329,14 @@ impl Farm {
                 deeds.event(Event::TaskExpired { job, lo, hi, node: node.name.clone() });
             }
         }
-        // Once, however many vanished together: that is one mishap, and each sinking doubles the pause.
         if let Some(node) = self.nodes.get_mut(&id) {
             node.sink(now_us);
         }
         self.count_live();
     }
 
-    fn on_bye(&mut self, id: NodeId, deeds: &mut Deeds) {
+    /// A node is gone: `how` says whether it said goodbye.
+    fn leave(&mut self, id: NodeId, how: NodeMark, deeds: &mut Deeds) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         deeds.event(Event::NodeLeft { node: node.name.clone() });
         node.running.clear();
@@ -332,10 +344,10 @@ impl Farm {
         if let Some(node) = self.nodes.get_mut(&id) {
             node.taken.clear();
             // The next hello is a new incarnation, even of the same boot.
-            node.left = node.boot.take();
-            node.lost = true;
+            node.left = node.boot.take().or(node.left);
+            (node.lost, node.revoked) = (true, how == NodeMark::Revoked);
         }
-        self.record(Record::Mark { node: id, mark: NodeMark::Left }, deeds);
+        self.record(Record::Mark { node: id, mark: how }, deeds);
         self.settle(id);
         self.count_live();
         self.mark(id);
@@ -343,7 +355,7 @@ impl Farm {
 
     /// A node's key was revoked: it can be heard and told nothing any more, so what it has goes back at once.
     pub fn on_revoked(&mut self, id: NodeId, deeds: &mut Deeds) {
-        self.on_bye(id, deeds);
+        self.leave(id, NodeMark::Revoked, deeds);
     }
 
     /// Everything that a node has goes back to gq.
@@ -353,12 +365,13 @@ impl Farm {
         node.offered.clear();
         // What it said of itself is over as well.
         (node.queued_tasks, node.load, node.idle_us) = (0, Vec::new(), 0);
+        (node.joined_tasks, node.units_taken) = (0, 0);
         for task_id in node.tasks.clone() {
-            let task = self.dq.at(task_id);
-            let (job, lo, hi, copy) = (task.job, task.lo, task.hi, task.copy);
+            let Task { job, lo, hi, left, copy, .. } = *self.dq.at(task_id);
             self.back_to_gq(task_id, lo, hi);
             if let (false, Some(node)) = (copy, self.nodes.get_mut(&id)) {
                 node.taken.push((job, lo, hi));
+                node.units_taken += left;
             }
         }
     }
@@ -371,6 +384,11 @@ impl Farm {
         node.tasks.swap_remove(at);
         if let Some(&moved) = node.tasks.get(at) {
             self.dq.at(moved).at_node = at as u32;
+        }
+        let found = |task: &TaskId| self.dq.peek(*task).is_some_and(Task::is_found);
+        if node.joined_tasks > 0 && task.is_found() && !node.tasks.iter().any(found) {
+            // The next heartbeat would say so: until then it gets work at once.
+            node.joined_tasks = 0;
         }
     }
 

@@ -180,6 +180,7 @@ impl Farm {
             records.push(Record::Joined { node, slots: known.slots, at_us: known.joined_us });
             let mut mark = |mark| records.push(Record::Mark { node, mark });
             match (known.lost, known.boot) {
+                (_, None) if known.revoked => mark(NodeMark::Revoked),
                 (_, None) => mark(NodeMark::Left),
                 (true, _) => mark(NodeMark::Gone),
                 (false, _) => {}

@@ -462,8 +462,7 @@ impl Farm {
         if job.state.ended() {
             return;
         }
-        let decided = job.coverage.count(Class::Done) + job.coverage.count(Class::Failed);
-        if decided == job.coverage.units() || job.satisfied() {
+        if job.coverage.is_decided() || job.satisfied() {
             let failed = job.coverage.count(Class::Failed) > 0;
             let state = if failed { JobState::Failed } else { JobState::Finished };
             self.end(job_id, state, now_us, deeds);

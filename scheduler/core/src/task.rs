@@ -70,6 +70,11 @@ impl Task {
             copy: false,
         }
     }
+
+    /// It was found at its node by a heartbeat, and may be many tasks there.
+    pub(crate) fn is_found(&self) -> bool {
+        self.attempt == Self::ADOPTED
+    }
 }
 
 const _: () = assert!(size_of::<Task>() <= 144, "a task in dq stays small: there may be a million");

@@ -191,7 +191,7 @@ impl Farm {
             drained: node.drained,
             slots: node.slots,
             power: node.rating.power(now_us),
-            tasks: node.tasks.len(),
+            tasks: node.tasks_held(),
             queued_tasks: node.queued_tasks,
             load: node.load.clone(),
             idle_us: node.idle_us,

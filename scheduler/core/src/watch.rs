@@ -157,16 +157,17 @@ impl Farm {
         let mut reason = IdleReason::NoJob;
         for job in self.jq.iter().filter_map(|id| self.jobs.get(id)) {
             let found = match job {
-                job if job.state == JobState::Paused => IdleReason::Paused,
-                job if job.refused_by.contains_key(&id) => IdleReason::Refused,
                 job if job.pending() == 0 => IdleReason::NothingLeft,
+                job if job.refused_by.contains_key(&id) => IdleReason::Refused,
+                job if job.state == JobState::Paused => IdleReason::Paused,
                 _ => return Some(IdleReason::Waiting),
             };
-            // What is nearest to work tells most: the rest of a job, then a person's word, then the node's own.
+            // What is nearest to work tells most: what a person's word would give it, then what it could do once
+            // it is repaired.
             let rank = |reason| match reason {
-                IdleReason::NothingLeft => 3,
-                IdleReason::Paused => 2,
-                IdleReason::Refused => 1,
+                IdleReason::Paused => 3,
+                IdleReason::Refused => 2,
+                IdleReason::NothingLeft => 1,
                 _ => 0,
             };
             if rank(found) > rank(reason) {
@@ -416,7 +417,7 @@ fn node_picture(node: &mut Node, doing: Doing, now_us: u64) -> starfarm_events::
         joined_us: node.joined_us,
         heard_us: (!node.restored).then_some(node.heard_us),
         slots: node.slots,
-        tasks: node.tasks.len() as u64,
+        tasks: node.tasks_held() as u64,
         queued: u64::from(node.queued_tasks),
         power: rounded(node.rating.power(now_us)),
         load: loads(node),
@@ -444,7 +445,7 @@ fn tell_load(node: &mut Node, now_us: u64, deeds: &mut Deeds) {
     if node.boot.is_none() || node.lost {
         return;
     }
-    let (tasks, queued) = (node.tasks.len() as u64, u64::from(node.queued_tasks));
+    let (tasks, queued) = (node.tasks_held() as u64, u64::from(node.queued_tasks));
     let load = Some((tasks, queued, node.totals.tasks_done, node.load.clone()));
     if node.told.load == load {
         return;

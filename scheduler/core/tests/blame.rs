@@ -66,12 +66,13 @@ fn a_probe_that_fails_makes_the_pause_longer() {
             10050: offered 1 task again to node a
             10050: to a: offer job 1: 6=0+1
             10100: a has 1 tasks
-            10100: node a quarantined: failed 5 of 5 units of job 1 that others pass
             10100: to a: ack results [(3, 3)]; withdraw job 1 trim before 7
             10100: job 1 is running: done 5, out 10, waiting 85, resent tasks 1
             20200: a has 0 tasks
             20200: a quarantined (failed 5 of 5 units of job 1 that others pass), b up
-            30100: to a: offer job 1: 7=5+5
+            30000: to a: offer job 1: 7=5+5
+            30050: offered 1 task again to node a
+            30050: to a: offer job 1: 7=5+5
             30150: offered 1 task again to node a
             30150: to a: offer job 1: 7=5+5
             30200: a has 1 tasks
@@ -477,4 +478,45 @@ fn a_unit_that_failed_on_every_node_is_tried_again_all_the_same() {
             0: job 1 is finished: done 1, out 0, waiting 0
         "#]],
     );
+}
+
+/// It was quarantined for each five of what it was given before, and the pause had grown to 40 s by then.
+#[test]
+fn a_sick_node_that_fails_what_it_was_given_before_is_quarantined_once() {
+    check_after(
+        "submit 100 command units 10 max-failures never\n join b slots 1\n ack b\n ran b 0+10 ok,ok,ok,ok,ok,ok,ok,ok,ok,ok
+         join a slots 2\n ack a",
+        &format!("tasks a\n ran a 30+10 {0}\n ran a 40+10 {0}\n return a 50+20\n nodes\n ack b\n live 9900 a none b 10+20\n tasks a\n live 10000 a none b 10+20\n tasks a", outcomes(10, 10)),
+        expect![[r#"
+            0: a has 4 tasks
+            0: unit 30 of job 1 failed: exit
+            0: unit 31 of job 1 failed: exit
+            0: unit 32 of job 1 failed: exit
+            0: unit 33 of job 1 failed: exit
+            0: unit 34 of job 1 failed: exit
+            0: unit 35 of job 1 failed: exit
+            0: unit 36 of job 1 failed: exit
+            0: unit 37 of job 1 failed: exit
+            0: unit 38 of job 1 failed: exit
+            0: unit 39 of job 1 failed: exit
+            0: node a quarantined: failed 10 of 10 units of job 1 that others pass
+            0: to a: ack results [(1, 1)]; withdraw job 1 trim before 8
+            0: to a: ack results [(2, 2)]; withdraw job 1 trim before 8
+            0: a quarantined (failed 10 of 10 units of job 1 that others pass), b up
+            0: to a: ack results [(3, 3)]
+            9900: a has 0 tasks
+            10000: to a: offer job 1: 8=30+1
+            10000: a has 1 tasks
+        "#]],
+    );
+}
+
+#[test]
+fn a_job_whose_last_unit_is_decided_does_not_pause() {
+    let mut bench = Bench::new(config());
+    bench.run("submit 100 command units 50\n join a slots 1\n ack a");
+    bench.run(&format!("ran a 0+50 {}", outcomes(25, 50)));
+    let told = bench.run(&format!("ran a 50+50 {}", outcomes(41, 50)));
+    let told: Vec<&str> = told.lines().filter(|line| line.starts_with("0: job")).collect();
+    assert_eq!(told, ["0: job 1 failed"]);
 }

@@ -113,24 +113,25 @@ fn a_lease_never_reaches_beyond_its_job() {
 fn after_a_restart_fresh_space_goes_out_at_once_and_leased_space_waits_for_its_node() {
     check_after(
         "submit 100000 units 10\n join a slots 1\n join b slots 1\n ack a\n ack b\n lease 1",
-        "restart\n lease 1\n show 1\n hello b\n ack b\n show 1\n lease 1\n hello a\n beat a 0+20
+        "restart\n lease 1\n show 1\n hello b\n beat b 20+20\n ack b\n show 1\n lease 1\n hello a\n beat a 0+20
          tasks a\n show 1\n beat b 20+20,970+20\n tasks b\n show 1",
         expect![[r#"
             0: job 1 is leased up to 1610
             0: job 1 is running: done 0, out 1610, waiting 98390
             0: node b is back
             0: to b: welcome epoch 2
-            0: to b: offer job 1: 1099511627777=1610+10 1099511627778=1620+10
-            0: job 1 is running: done 0, out 1630, waiting 98370
+            0: to b: answer 1
+            0: to b: offer job 1: 1099511627777=1610+10
+            0: job 1 is running: done 0, out 1620, waiting 98380
             0: job 1 is leased up to 3220
             0: node a is back
-            0: to a: welcome epoch 2; offer job 1: 1099511627779=1630+10 1099511627780=1640+10
-            0: to a: answer 1
-            0: a has 3 tasks
-            0: job 1 is running: done 0, out 1650, waiting 98350
-            0: to b: answer 1
-            0: b has 4 tasks
-            0: job 1 is running: done 0, out 1650, waiting 98350
+            0: to a: welcome epoch 2
+            0: to a: answer 1; offer job 1: 1099511627778=1620+10
+            0: a has 2 tasks
+            0: job 1 is running: done 0, out 1630, waiting 98370
+            0: to b: answer 2
+            0: b has 3 tasks
+            0: job 1 is running: done 0, out 1630, waiting 98370
         "#]],
     );
 }

@@ -267,15 +267,17 @@ fn switching_outlives_the_scheduler() {
 fn a_drained_node_stays_drained_and_a_forgotten_one_forgotten() {
     check_after(
         "join a slots 1\n join b slots 1\n join c slots 1\n drain a\n bye b\n forget b\n at 100",
-        "nodes\n restart\n nodes\n hello a\n hello c\n submit 20 units 10\n nodes\n undrain a\n restart
+        "nodes\n restart\n nodes\n hello a\n beat a none\n hello c\n beat c none\n submit 20 units 10\n nodes\n undrain a\n restart
          hello a\n nodes",
         expect![[r#"
             100: a draining, c up
             100: a suspect, c suspect
             100: node a is back
             100: to a: welcome epoch 2
+            100: to a: answer 1
             100: node c is back
             100: to c: welcome epoch 2
+            100: to c: answer 1
             100: job 1 submitted: 20 units
             100: job 1 running
             100: to c: offer job 1: 1099511627777=0+10 1099511627778=10+10
@@ -429,6 +431,27 @@ fn a_job_whose_end_was_lost_though_its_last_unit_was_kept_ends_after_the_restart
             0: job 1 finished
             0: job 1 finished
             0: job 1 is finished: done 20, out 0, waiting 0
+        "#]],
+    );
+}
+
+/// Its own queue ran over: one range that it was found to hold was one task for the window.
+#[test]
+fn a_node_that_holds_much_after_a_restart_gets_no_more_than_its_window() {
+    let before = "submit 100000 units 10\n join a slots 2 queue 100\n ack a\n done a 0+10 ms 20000\n done a 10+10 ms 20000
+         ack a\n checkpoint";
+    check_after(
+        before,
+        "restart\n session a\n hello a\n beat a 20+50 queued 4 running 20\n tasks a\n done a 20+50 ms 90000\n tasks a",
+        expect![[r#"
+            0: node a is back
+            0: to a: welcome epoch 2
+            0: to a: welcome epoch 2
+            0: to a: answer 1
+            0: to a: offer job 1: 1099511627777=1610+10
+            0: a has 6 tasks
+            0: to a: ack results [(3, 3)]; offer job 1: 1099511627778=1620+10 1099511627779=1630+10 1099511627780=1640+10
+            0: a has 4 tasks
         "#]],
     );
 }

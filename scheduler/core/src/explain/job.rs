@@ -1,7 +1,7 @@
 //! Why a job waits, and where what is left of it is.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_protocol::admin::{Explanation, SizeInfo};
 use starfarm_protocol::ids::JobId;
@@ -29,7 +29,7 @@ impl Farm {
             self.where_it_is(tasks.clone(), &copies, now_us, &mut found);
             self.what_befell_it(job, &mut found);
         }
-        self.job_facts(job, &mut found);
+        self.job_facts(job, unclaimed(tasks.iter().copied()), &mut found);
         found.fact("tasks_in_dq", tasks.len() + copies.len());
         Some(found.explanation(format!("job {}", id.0), self.job_sizes(job)))
     }
@@ -43,11 +43,12 @@ impl Farm {
             };
             found.decides("paused", "is paused", text);
         }
-        let pending = job.pending();
-        if tasks.iter().any(|task| task.node == NOBODY) {
+        let (pending, unclaimed) = (job.pending(), unclaimed(tasks.iter().copied()));
+        if unclaimed > 0 {
             let text = format!(
-                "The scheduler started again: some units may be at nodes that have not said so yet. What none of them \
+                "The scheduler started again: {} may be at nodes that have not said so yet. What none of them \
                  has goes back to gq in {}, or once all nodes of before have spoken.",
+                counted(unclaimed, "unit"),
                 time(self.release_us.saturating_sub(now_us))
             );
             match pending {
@@ -55,7 +56,7 @@ impl Farm {
                 _ => found.adds("restart", text),
             }
         }
-        if pending > 0 {
+        if pending > 0 && job.active() {
             self.who_takes_it(job, now_us, found);
         }
         if job.waits_for_lease() {
@@ -70,7 +71,7 @@ impl Farm {
             }
         }
         let out = job.coverage.count(Class::Out);
-        if pending == 0 && out > 0 {
+        if pending == 0 && out > 0 && unclaimed == 0 {
             let copies = match job.facts.speculative {
                 _ if !job.active() => "",
                 true => " Nodes that idle get copies of what is late.",
@@ -125,7 +126,7 @@ impl Farm {
             && first.iter().all(Option::is_some)
         {
             let text = format!(
-                "It is number {} of {} in jq, and {} go first. `starfarm job front {}` makes it the next, \
+                "It is number {} of {} in jq, and {} first. `starfarm job front {}` makes it the next, \
                  `starfarm job switch {}` runs it at once.",
                 place + 1,
                 self.jq.len(),
@@ -158,7 +159,8 @@ impl Farm {
         }
     }
 
-    /// The units of job `before`, and of the others ahead of place `place` in jq that nodes of `able` can take.
+    /// That the units of job `before` go, and those of the others ahead of place `place` in jq that nodes of `able`
+    /// can take.
     fn ahead_of_it(&self, before: JobId, place: usize, able: &[NodeId]) -> String {
         let units = self.jobs.get(&before).map_or(0, Job::pending);
         let first = format!("{} of job {}", counted(units, "unit"), before.0);
@@ -167,9 +169,9 @@ impl Farm {
         let jobs = self.jq.iter().take(place).filter_map(|id| self.jobs.get(id));
         let others: Vec<u128> = jobs.filter(waits).filter(taken).map(Job::pending).collect();
         match others.len() {
-            0 => first,
+            0 => format!("{first} {}", if units == 1 { "goes" } else { "go" }),
             jobs => format!(
-                "{first} and {} of {}",
+                "{first} and {} of {} go",
                 counted(others.iter().sum::<u128>(), "unit"),
                 counted(jobs as u64, "other job")
             ),
@@ -178,25 +180,21 @@ impl Farm {
 
     /// Why no node can be given anything, but for a probe.
     fn nobody(&self) -> String {
-        let of = |state: NodeState| {
-            let is_it =
-                |node: &&Node| node.state() == state && !(state == NodeState::Lost && node.boot.is_none());
-            // One that is up and cannot be given anything has a session in which it has not said hello.
-            let word = if state == NodeState::Up { "without a hello" } else { state.word() };
-            (self.nodes.values().filter(is_it).count(), word)
+        // One that is up and cannot be given anything has a session in which it has not said hello.
+        let word = |node: &Node| match node.state() {
+            NodeState::Up => "without a hello",
+            NodeState::Lost if node.boot.is_none() => "left",
+            state => state.word(),
         };
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        self.nodes.values().for_each(|node| *counts.entry(word(node)).or_default() += 1);
         let probed = self
             .nodes
             .values()
             .any(|node| node.state() == NodeState::Quarantined && node.greeted && node.distrusted.is_none());
         let probed =
             if probed { " One that is quarantined gets a task now and then, as a probe." } else { "" };
-        let states: Vec<String> = NodeState::ALL
-            .iter()
-            .map(|&state| of(state))
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, word)| format!("{count} {word}"))
-            .collect();
+        let states: Vec<String> = counts.iter().map(|(word, count)| format!("{count} {word}")).collect();
         match states.is_empty() {
             true => "No worker has joined: start one with `starfarm worker --join FILE`.".into(),
             false => format!(
@@ -284,7 +282,7 @@ impl Farm {
         }
     }
 
-    fn job_facts(&self, job: &Job, found: &mut Findings) {
+    fn job_facts(&self, job: &Job, unclaimed: u128, found: &mut Findings) {
         let id = job.facts.job;
         found.fact("state", job.state.word());
         if let Some(place) = self.jq.iter().position(|other| *other == id) {
@@ -295,7 +293,10 @@ impl Farm {
             Sizing::Units(units) => found.fact("units_per_task", units),
         }
         found.fact("units_waiting", job.pending());
-        found.fact("units_at_nodes", job.coverage.count(Class::Out));
+        found.fact("units_at_nodes", job.coverage.count(Class::Out).saturating_sub(unclaimed));
+        if unclaimed > 0 {
+            found.fact("units_unclaimed", unclaimed);
+        }
         found.fact("tasks_in_gq", self.gq.tasks(id));
     }
 
@@ -308,6 +309,11 @@ impl Farm {
         nodes.sort_by_key(|(id, node)| (Reverse(node.slots), *id));
         nodes.iter().take(SIZES).map(|&(id, _)| self.size(job, id)).collect()
     }
+}
+
+/// Units that were leased before the scheduler's start, and that no node has said to hold.
+fn unclaimed<'a>(tasks: impl Iterator<Item = &'a Task>) -> u128 {
+    tasks.filter(|task| task.node == NOBODY).map(|task| task.left).sum()
 }
 
 fn ended(job: &Job, now_us: u64, found: &mut Findings) {

@@ -51,7 +51,14 @@ impl Farm {
         let (suspect, lost) = (time(self.config.suspect_us()), time(self.config.lost_us()));
         let name = &node.name;
         let unheard = unheard(node, now_us);
-        if node.lost && node.boot.is_none() {
+        if node.revoked {
+            let text = format!(
+                "What it had went back to gq, and it cannot come back with that key. To have its machine back move the \
+                 worker's state directory away and start it with a valid join file; `starfarm node forget {name}` \
+                 drops this one from the list."
+            );
+            found.decides("revoked", "is out: its key was revoked", text);
+        } else if node.lost && node.boot.is_none() {
             let said = match &unheard {
                 Some(unheard) => format!("Its worker said goodbye. It was not heard {unheard}."),
                 None => format!("Its worker said goodbye {silent} ago."),
@@ -67,11 +74,10 @@ impl Farm {
             );
             found.decides("lost", "is lost", text);
         } else if node.lost {
-            let back = node.taken.iter().map(|(_, lo, hi)| hi - lo).sum::<u128>();
             let text = format!(
                 "Nothing was heard of it for {silent}; after {lost} a node is lost. {} went back to gq. See whether \
                  its machine, its network and its worker are up; `starfarm node forget {name}` drops it from the list.",
-                counted(back, "unit")
+                counted(node.units_taken, "unit")
             );
             found.decides("lost", "is lost", text);
         } else if node.boot.is_none() {
@@ -85,7 +91,7 @@ impl Farm {
             let text = format!(
                 "Nothing was heard of it for {silent}; after {suspect} a node gets no new tasks, after {lost} it is \
                  lost and what it has, {}, goes back to gq.",
-                counted(node.tasks.len() as u64, "task")
+                counted(node.tasks_held() as u64, "task")
             );
             found.decides("suspect", "is suspect", text);
         } else if !node.greeted {
@@ -103,23 +109,27 @@ impl Farm {
             *of = (of.0 + 1, of.1 + task.left, of.2.min(task.since_us));
         }
         for (job, (tasks, units, since_us)) in jobs.iter().take(NAMED) {
+            // What its heartbeats join is known by its units only.
+            let what = if node.joined_tasks > 0 { "range" } else { "task" };
             let text = format!(
                 "It has {} of job {}, {}; the oldest for {}.",
-                counted(*tasks, "task"),
+                counted(*tasks, what),
                 job.0,
                 counted(*units, "unit"),
                 time(now_us.saturating_sub(*since_us))
             );
             found.decides("busy", "works", text);
         }
-        if !node.running.is_empty() && !node.lost {
-            let units: Vec<String> = node
-                .running
-                .iter()
-                .take(NAMED)
-                .map(|(job, unit)| format!("unit {unit} of job {}", job.0))
-                .collect();
-            let more = node.running.len().saturating_sub(NAMED);
+        // What came back since its last heartbeat runs no more.
+        let has = |&&(job, unit): &&(JobId, u128)| {
+            let mut tasks = node.tasks.iter().filter_map(|&task| self.dq.peek(task));
+            tasks.any(|task| task.job == job && (task.lo..task.hi).contains(&unit))
+        };
+        let running: Vec<_> = node.running.iter().filter(has).collect();
+        if !running.is_empty() && !node.lost {
+            let unit = |(job, unit): &&(JobId, u128)| format!("unit {unit} of job {}", job.0);
+            let units: Vec<String> = running.iter().take(NAMED).map(unit).collect();
+            let more = running.len().saturating_sub(NAMED);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             found
                 .adds("running", format!("Its last heartbeat said that it runs {}{more}.", units.join(", ")));
@@ -159,7 +169,7 @@ impl Farm {
         };
         let text = format!(
             "It has {} and may hold {}: {} a slot for {} ({why}), {steps}; its own queue takes {}.",
-            counted(node.tasks.len() as u64, "task"),
+            counted(node.tasks_held() as u64, "task"),
             window.tasks,
             window.a_slot,
             counted(node.slots, "slot"),
@@ -178,10 +188,16 @@ fn unheard(node: &Node, now_us: u64) -> Option<String> {
 
 /// It is up and gets nothing, or little.
 fn kept_out(node: &Node, now_us: u64, found: &mut Findings) {
+    let name = &node.name;
     if node.lost {
+        if node.drained && !node.revoked {
+            let text = format!(
+                "A person drained it as well: once it is back it gets nothing until `starfarm node resume {name}`."
+            );
+            found.adds("drained", text);
+        }
         return;
     }
-    let name = &node.name;
     if node.drained {
         let text = format!(
             "A person drains it: it ends what it has and gets nothing new. `starfarm node resume {name}` undoes that."
@@ -196,22 +212,26 @@ fn kept_out(node: &Node, now_us: u64, found: &mut Findings) {
         let text = format!("It gets nothing: {why}. Test its machine, then `starfarm node resume {name}`.");
         found.decides("distrusted", "is quarantined", text);
     }
-    if let Some(probe) = node.probe {
-        let why = match node.why.as_str() {
-            "" => "it let tasks vanish that it had acknowledged",
-            why => why,
-        };
-        let next = match probe.at_us.saturating_sub(now_us) {
-            0 => "at once".to_owned(),
-            us => format!("in {}", time(us)),
-        };
-        let text = format!(
-            "It is at power zero: {why}. It gets one task as a probe, the next one {next}, then one every {} or less \
-             often; one that passes brings it back, or `starfarm node resume {name}`.",
-            time(probe.pause_us)
-        );
-        found.decides("quarantined", "is quarantined", text);
+    let Some(probe) = node.probe else { return };
+    let why = match node.why.as_str() {
+        "" => "let tasks vanish that it had acknowledged",
+        why => why,
+    };
+    if node.drained || node.draining || node.distrusted.is_some() {
+        // Then nothing is given to it as a probe either.
+        found.adds("quarantined", format!("It is quarantined too: it {why}."));
+        return;
     }
+    let next = match probe.at_us.saturating_sub(now_us) {
+        0 => "at once".to_owned(),
+        us => format!("in {}", time(us)),
+    };
+    let text = format!(
+        "It {why}. It gets one task at a time as a probe, the next one {next}, the one after that no sooner than {} \
+         later; one that passes brings it back, or `starfarm node resume {name}`.",
+        time(probe.next_pause_us())
+    );
+    found.decides("quarantined", "is quarantined", text);
 }
 
 fn idle(reason: IdleReason, found: &mut Findings) {
@@ -265,7 +285,7 @@ fn nothing_of(id: NodeId, job: &Job, found: &mut Findings) {
 fn node_facts(node: &Node, now_us: u64, found: &mut Findings) {
     found.fact("state", node.state().word());
     found.fact("slots", node.slots);
-    found.fact("tasks_in_dq", node.tasks.len());
+    found.fact("tasks_in_dq", node.tasks_held());
     found.fact("tasks_in_its_queue", node.queued_tasks);
     match unheard(node, now_us) {
         Some(unheard) => found.fact("heard", format!("not {unheard}")),

@@ -13,7 +13,7 @@
 //! | `done/ran/return/refuse NODE LO+UNITS ...` | a result: `hits UNIT:TARGET,..`, `ok,exit3,signal9`, words |
 //! | ... `[job J] [ms DURATION] [spec S] [attempt A] [body HEX]` | what else it may say |
 //! | `again NODE` | its last result, byte for byte |
-//! | `beat NODE LO+UNITS,..|none [running UNIT] [draining] [job J]`, `feedback NODE UPS DOWNS` | |
+//! | `beat NODE LO+UNITS,..|none [running UNIT] [queued TASKS] [draining] [job J]`, `feedback NODE UPS DOWNS` | |
 //! | ... `[only PART] [same]` | one datagram of a long heartbeat; of the last one |
 //! | `live MS NODE HELD ...` | the nodes beat every two seconds until then; answers are not printed |
 //! | `at MS`, `stall MS` | time passes; the scheduler does nothing for so long |
@@ -283,6 +283,7 @@ impl Bench {
         let beat = Heartbeat {
             number: peer.beats,
             draining: line.has("draining"),
+            queued_tasks: line.named("queued", 0) as u32,
             running: line.after("running").map(|unit| (JobId(1), line::parse(unit))).into_iter().collect(),
             held: line.held(line.word(2)),
             ..Heartbeat::default()

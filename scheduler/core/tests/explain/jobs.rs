@@ -26,9 +26,9 @@ fn a_job_whose_workers_are_lost_or_drained() {
         "join a slots 1\n join b slots 1\n drain b\n at 20000\n beat b none\n submit 100 units 10",
         "job 1",
         expect![[r#"
-        Job 1 waits for a node.
-        no_node: No node takes tasks: 1 lost, 1 draining. `starfarm node explain NAME` says why; `starfarm worker --join FILE` starts another.
-    "#]],
+            Job 1 waits for a node.
+            no_node: No node takes tasks: 1 draining, 1 lost. `starfarm node explain NAME` says why; `starfarm worker --join FILE` starts another.
+        "#]],
     );
 }
 
@@ -161,8 +161,7 @@ fn a_job_of_before_a_restart() {
         "job 1",
         expect![[r#"
             Job 1 waits for the nodes of before the scheduler's start.
-            restart: The scheduler started again: some units may be at nodes that have not said so yet. What none of them has goes back to gq in 13 s, or once all nodes of before have spoken.
-            all_out: All that is left, 100 units, is given out. Nodes that idle get no copies of it: it was submitted without `--speculative true`.
+            restart: The scheduler started again: 100 units may be at nodes that have not said so yet. What none of them has goes back to gq in 13 s, or once all nodes of before have spoken.
             at_node: No node has said yet that it has units [0, 100), given out before the scheduler's start.
         "#]],
     );
@@ -178,8 +177,7 @@ fn what_no_node_has_claimed_after_a_restart_is_at_no_node() {
         "job 1",
         expect![[r#"
             Job 1 waits for the nodes of before the scheduler's start.
-            restart: The scheduler started again: some units may be at nodes that have not said so yet. What none of them has goes back to gq in 15 s, or once all nodes of before have spoken.
-            all_out: All that is left, 960 units, is given out. Nodes that idle get no copies of it: it was submitted without `--speculative true`.
+            restart: The scheduler started again: 960 units may be at nodes that have not said so yet. What none of them has goes back to gq in 15 s, or once all nodes of before have spoken.
             at_node: No node has said yet that it has units [0, 10), given out before the scheduler's start.
             at_node: No node has said yet that it has units [20, 30), given out before the scheduler's start.
             at_node: No node has said yet that it has units [40, 50), given out before the scheduler's start.
@@ -191,8 +189,7 @@ fn what_no_node_has_claimed_after_a_restart_is_at_no_node() {
         "job 1",
         expect![[r#"
             Job 1 waits for the nodes of before the scheduler's start.
-            restart: The scheduler started again: some units may be at nodes that have not said so yet. What none of them has goes back to gq in 14 s, or once all nodes of before have spoken.
-            all_out: All that is left, 960 units, is given out. Nodes that idle get no copies of it: it was submitted without `--speculative true`.
+            restart: The scheduler started again: 910 units may be at nodes that have not said so yet. What none of them has goes back to gq in 14 s, or once all nodes of before have spoken.
             at_node: No node has said yet that it has units [0, 10), given out before the scheduler's start.
             at_node: No node has said yet that it has units [100, 1000), given out before the scheduler's start.
             at_node: Node a has had units [20, 30) for 0 ms, last confirmed 0 ms ago.
@@ -253,11 +250,11 @@ fn a_job_of_before_a_restart_that_has_more_to_give_runs() {
         "job 1",
         expect![[r#"
             Job 1 runs.
-            restart: The scheduler started again: some units may be at nodes that have not said so yet. What none of them has goes back to gq in 12 s, or once all nodes of before have spoken.
+            restart: The scheduler started again: 1610 units may be at nodes that have not said so yet. What none of them has goes back to gq in 12 s, or once all nodes of before have spoken.
             runs: Nodes that have tasks of it: 1. Nodes that can be given tasks: 1.
             at_node: No node has said yet that it has units [0, 1610), given out before the scheduler's start.
-            at_node: Node a has had units [1610, 1620) for 2.0 s, sent and not acknowledged yet.
-            at_node: Node a has had units [1620, 1630) for 2.0 s, sent and not acknowledged yet.
+            at_node: Node a has had units [1610, 1620) for 10 ms, sent and not acknowledged yet.
+            at_node: Node a has had units [1620, 1630) for 10 ms, sent and not acknowledged yet.
         "#]],
     );
 }
@@ -324,6 +321,43 @@ fn a_lease_that_is_on_its_way_while_nodes_work_is_not_waited_for() {
             at_node: Node a has had units [10, 20) for 0 ms, last confirmed 0 ms ago.
             at_node: Node b has had units [20, 30) for 0 ms, sent and not acknowledged yet.
             at_node: Nodes have 158 more tasks, none of them older.
+        "#]],
+    );
+}
+
+#[test]
+fn a_job_whose_workers_have_all_left() {
+    check(
+        "join a slots 1\n bye a\n submit 10",
+        "job 1",
+        expect![[r#"
+            Job 1 waits for a node.
+            no_node: No node takes tasks: 1 left. `starfarm node explain NAME` says why; `starfarm worker --join FILE` starts another.
+        "#]],
+    );
+}
+
+/// It was told to run at once, which is refused of a paused job.
+#[test]
+fn a_paused_job_that_has_units_waits_for_a_person_alone() {
+    check(
+        "join a slots 1\n submit 1000 units 10\n submit 50 units 10\n pause 2",
+        "job 2",
+        expect![[r#"
+            Job 2 is paused.
+            paused: A person paused it. `starfarm job resume 2` lets it go on.
+        "#]],
+    );
+}
+
+#[test]
+fn a_unit_that_goes_first_is_one() {
+    check(
+        "join a slots 1\n submit 21 units 10\n submit 50 units 10",
+        "job 2",
+        expect![[r#"
+            Job 2 waits behind job 1.
+            behind: It is number 2 of 2 in jq, and 1 unit of job 1 goes first. `starfarm job front 2` makes it the next, `starfarm job switch 2` runs it at once.
         "#]],
     );
 }

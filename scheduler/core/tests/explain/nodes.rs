@@ -54,8 +54,8 @@ fn a_node_that_gets_nothing_says_so_for_each_job() {
          refuse a 10+10 no-python job 2\n return a 20+10 job 2",
         "node a",
         expect![[r#"
-            Node a idles: nothing is left to give.
-            nothing_left: All that is left is given out to others.
+            Node a idles: jobs are paused.
+            paused: What it could work for is paused.
             job_all_out: Of job 1 the last 10 units are at other nodes; the job allows no copies.
             job_refused: It cannot run job 2: no-python. Repair that and start its worker anew.
             job_paused: Job 3 is paused. `starfarm job resume 3` lets it go on.
@@ -212,7 +212,7 @@ fn a_node_that_fails_what_others_pass() {
         "node a",
         expect![[r#"
             Node a is quarantined.
-            quarantined: It is at power zero: failed 5 of 5 units of job 1 that others pass. It gets one task as a probe, the next one in 6.0 s, then one every 10 s or less often; one that passes brings it back, or `starfarm node resume a`.
+            quarantined: It failed 5 of 5 units of job 1 that others pass. It gets one task at a time as a probe, the next one in 6.0 s, the one after that no sooner than 20 s later; one that passes brings it back, or `starfarm node resume a`.
         "#]],
     );
 }
@@ -223,9 +223,9 @@ fn a_node_that_let_tasks_vanish() {
         "submit 100 units 10\n join a slots 1\n ack a\n live 81000 a none",
         "node a",
         expect![[r#"
-        Node a is quarantined.
-        quarantined: It is at power zero: it let tasks vanish that it had acknowledged. It gets one task as a probe, the next one in 9.0 s, then one every 10 s or less often; one that passes brings it back, or `starfarm node resume a`.
-    "#]],
+            Node a is quarantined.
+            quarantined: It let tasks vanish that it had acknowledged. It gets one task at a time as a probe, the next one in 9.0 s, the one after that no sooner than 20 s later; one that passes brings it back, or `starfarm node resume a`.
+        "#]],
     );
 }
 
@@ -239,6 +239,95 @@ fn a_node_whose_results_differ() {
             Node b is quarantined.
             distrusted: It gets nothing: its results differ from those of others. Test its machine, then `starfarm node resume b`.
             conflict: Of units [0, 10) of job 1 it said what others did not.
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_whose_tasks_were_partly_done_gives_back_what_was_left() {
+    let explanation =
+        explained("submit 100 units 10\n join a slots 1\n ack a\n done a 0+7\n at 20000", "node a");
+    assert!(explanation.reasons[0].text.contains(" 13 units went back to gq. "), "{explanation:?}");
+}
+
+#[test]
+fn a_drained_node_that_is_lost_says_so() {
+    check(
+        "join a slots 1\n drain a\n bye a",
+        "node a",
+        expect![[r#"
+            Node a has left.
+            left: Its worker said goodbye 0 ms ago. Start it again, or drop it from the list with `starfarm node forget a`.
+            drained: A person drained it as well: once it is back it gets nothing until `starfarm node resume a`.
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_whose_key_was_revoked_says_so_after_a_restart_too() {
+    for restart in ["", "restart"] {
+        check(
+            &format!("join a slots 1\n revoke a\n {restart}"),
+            "node a",
+            expect![[r#"
+                Node a is out: its key was revoked.
+                revoked: What it had went back to gq, and it cannot come back with that key. To have its machine back move the worker's state directory away and start it with a valid join file; `starfarm node forget a` drops this one from the list.
+            "#]],
+        );
+    }
+}
+
+#[test]
+fn a_node_that_is_drained_and_quarantined_gets_no_probe() {
+    check(
+        "submit 100 units 10\n join a slots 1\n ack a\n live 81000 a none\n drain a",
+        "node a",
+        expect![[r#"
+            Node a is draining.
+            drained: A person drains it: it ends what it has and gets nothing new. `starfarm node resume a` undoes that.
+            quarantined: It is quarantined too: it let tasks vanish that it had acknowledged.
+        "#]],
+    );
+}
+
+#[test]
+fn a_paused_job_with_units_keeps_a_node_idle_before_one_without() {
+    check(
+        "submit 20 units 10\n submit 20 units 10\n pause 1\n join b slots 1\n join a slots 1",
+        "node a",
+        expect![[r#"
+            Node a idles: jobs are paused.
+            paused: What it could work for is paused.
+            job_paused: Job 1 is paused. `starfarm job resume 1` lets it go on.
+            job_all_out: Of job 2 the last 20 units are at other nodes; the job allows no copies.
+        "#]],
+    );
+}
+
+#[test]
+fn what_came_back_since_the_last_heartbeat_is_not_told_as_running() {
+    check(
+        "submit 20 units 10\n join a slots 1\n ack a\n beat a 0+20 running 0\n done a 0+10",
+        "node a",
+        expect![[r#"
+            Node a works.
+            busy: It has 1 task of job 1, 10 units; the oldest for 0 ms.
+        "#]],
+    );
+}
+
+/// It was found to hold one range of 40 tasks, was taken to have one task and got 39 more.
+#[test]
+fn a_node_of_before_a_restart_has_as_many_tasks_as_it_counts_itself() {
+    check(
+        "submit 100000 units 10\n join a slots 2 queue 100\n ack a\n done a 0+10 ms 4000\n done a 10+10 ms 4000\n ack a
+         checkpoint\n restart\n session a\n hello a\n beat a 20+300 queued 28 running 20",
+        "node a",
+        expect![[r#"
+            Node a works.
+            busy: It has 1 range of job 1, 300 units; the oldest for 0 ms.
+            running: Its last heartbeat said that it runs unit 20 of job 1.
+            window: It has 29 tasks and may hold 30: 15 a slot for 2 slots (60 s of work ahead), speed-ups and slow-downs move that by nothing; its own queue takes 100.
         "#]],
     );
 }
