@@ -16,6 +16,9 @@ use starfarm_protocol::wire::{
 pub(crate) const FLUSH_US: u64 = 2_000;
 /// A result that was over no longer ago than this passes as fresh.
 const FRESH_US: u64 = 50_000;
+/// Behind one that does not, ages are as exact as this: what was computed while the scheduler was away comes all at
+/// once, and a slot is seen to compute one thing at a time.
+const LATE_US: u64 = 5_000;
 /// Wait for the first acknowledgement, before any round trip was measured: RFC 6298, section 2.1. A result
 /// is acknowledged only once it is durable.
 const INITIAL_WAIT_US: u64 = 1_000_000;
@@ -56,9 +59,10 @@ impl Kept {
 }
 
 /// The ages that the results of one datagram need, so that none is taken for more than `FRESH_US` younger or
-/// older than it is. A datagram of fresh results needs none.
+/// older than it is, nor a late one for more than `late_us`. A datagram of fresh results needs none.
 struct Ages {
     now_us: u64,
+    late_us: u64,
     /// What the next result is taken for.
     said_us: u64,
     /// From which sequence on, and how old.
@@ -66,14 +70,15 @@ struct Ages {
 }
 
 impl Ages {
-    fn new(now_us: u64) -> Self {
-        Self { now_us, said_us: 0, entries: Vec::new() }
+    fn new(now_us: u64, late_us: u64) -> Self {
+        Self { now_us, late_us, said_us: 0, entries: Vec::new() }
     }
 
     /// The next result; returns the bytes that it takes here.
     fn see(&mut self, sequence: u64, result: &Kept) -> usize {
         let age_us = result.ended_us.map_or(0, |ended_us| self.now_us.saturating_sub(ended_us));
-        if age_us.abs_diff(self.said_us) <= FRESH_US {
+        let most_us = if self.entries.is_empty() { FRESH_US } else { self.late_us };
+        if age_us.abs_diff(self.said_us) <= most_us {
             return 0;
         }
         self.said_us = age_us;
@@ -247,7 +252,7 @@ impl Outbox {
             repeats: 0,
             stale: self.unsent < self.sent_below,
         };
-        let (mut used, mut group, mut ages) = (0, None, Ages::new(now_us));
+        let (mut used, mut group, mut ages) = (0, None, Ages::new(now_us, LATE_US));
         let from = (self.unsent - self.base) as usize;
         for (result, sequence) in self.kept.range(from..).zip(self.unsent..) {
             let Some(result) = result else { continue };
@@ -265,7 +270,7 @@ impl Outbox {
         self.sent_below = self.sent_below.max(self.unsent);
         self.flush_at = now_us + FLUSH_US;
         self.resend_at = self.resend_at.min(now_us + self.rto.wait_us(0));
-        pack(&self.kept, self.base, &flight, now_us, packer);
+        pack(&self.kept, self.base, &flight, (now_us, LATE_US), packer);
         self.flights.push_back(flight);
     }
 
@@ -281,7 +286,8 @@ impl Outbox {
                     self.resend_at = self.resend_at.min(now_us + wait_us);
                     continue;
                 }
-                pack(&self.kept, self.base, flight, now_us, packer);
+                // Its results have all grown old together: with exact ages it might need two datagrams.
+                pack(&self.kept, self.base, flight, (now_us, FRESH_US), packer);
                 flight.sent_us = now_us;
                 flight.repeats += 1;
                 self.resent += 1;
@@ -292,10 +298,16 @@ impl Outbox {
 }
 
 /// Packs what is left of a flight into a datagram of its own, behind the ages that it needs now.
-fn pack(kept: &VecDeque<Option<Kept>>, base: u64, flight: &Flight, now_us: u64, packer: &mut Packer) {
+fn pack(
+    kept: &VecDeque<Option<Kept>>,
+    base: u64,
+    flight: &Flight,
+    (now_us, late_us): (u64, u64),
+    packer: &mut Packer,
+) {
     let sequences = flight.first.max(base)..=flight.last;
     let left = sequences.filter_map(|sequence| Some((sequence, kept[(sequence - base) as usize].as_ref()?)));
-    let mut ages = Ages::new(now_us);
+    let mut ages = Ages::new(now_us, late_us);
     for (sequence, result) in left.clone() {
         ages.see(sequence, result);
     }
@@ -315,6 +327,7 @@ const _: () = assert!(
     HEAD_BYTES + RESULT_ENTRY_BYTES + RESULT_BODY_BYTES_MAX + AGE_BYTES <= NEW_BYTES_MAX,
     "the longest result fits, however old it is"
 );
+const _: () = assert!(2 * LATE_US <= FRESH_US, "a repeat needs no more ages than its first sending, and one");
 
 #[cfg(test)]
 mod tests;

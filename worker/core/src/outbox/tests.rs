@@ -78,12 +78,12 @@ fn datagrams_are_as_many_as_flights_whatever_the_mix_of_jobs_and_sizes() {
 #[test]
 fn fresh_results_have_no_ages_and_late_ones_have() {
     let mut outbox = outbox(8, 0, 0);
-    for ended_us in [None, Some(0), Some(1_000), Some(900_000), Some(960_000), Some(1_000_000)] {
+    for ended_us in [None, Some(0), Some(5_000), Some(900_000), Some(960_000), Some(1_000_000)] {
         outbox.push(Kept { ended_us, ..result(1, 0) });
     }
     let mut packer = Packer::new();
     outbox.send(1_000_000, &mut packer);
-    let ages = [(1, 0), (2, 1_000_000), (3, 1_000_000), (4, 100_000), (5, 40_000), (6, 40_000)];
+    let ages = [(1, 0), (2, 1_000_000), (3, 1_000_000), (4, 100_000), (5, 40_000), (6, 0)];
     assert_eq!(entries(&packer.finish().concat()), ages);
     outbox.acknowledge(1, 6, 1_000_100);
     outbox.push(Kept { ended_us: Some(1_950_000), ..result(1, 0) });
@@ -109,7 +109,7 @@ fn a_datagram_stays_one_when_it_is_repeated_and_its_results_have_grown_old() {
         now_us += random.below(3_000_000);
         for flight in &outbox.flights {
             let mut packer = Packer::new();
-            pack(&outbox.kept, outbox.base, flight, now_us, &mut packer);
+            pack(&outbox.kept, outbox.base, flight, (now_us, FRESH_US), &mut packer);
             let datagrams = packer.finish();
             assert_eq!(datagrams.len(), 1);
             for (sequence, age_us) in entries(&datagrams[0]) {
