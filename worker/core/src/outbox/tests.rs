@@ -105,7 +105,7 @@ fn a_datagram_stays_one_when_it_is_repeated_and_its_results_have_grown_old() {
             outbox.push(Kept { ended_us, ..result(n, body >> random.below(12)) });
         }
         now_us += random.below(pace_us);
-        sent(&mut outbox, now_us);
+        assert_eq!(sent(&mut outbox, now_us).len(), outbox.flights.len(), "nor was it two");
         now_us += random.below(3_000_000);
         for flight in &outbox.flights {
             let mut packer = Packer::new();
