@@ -63,6 +63,8 @@ fn bash_completes_the_verbs_of_a_job() {
         assert!(verbs.iter().any(|offer| offer == verb), "{verb}: {verbs:?}");
     }
     assert!(!verbs.iter().any(|offer| offer == "drain"), "that is for nodes: {verbs:?}");
+    let all = offered(&dir, "").unwrap();
+    assert!(all.iter().any(|offer| offer == "top") && !all.iter().any(|offer| offer == "man"), "{all:?}");
     let formats = offered(&dir, "jobs --output").unwrap();
     assert!(formats.iter().any(|offer| offer == "jsonl"), "{formats:?}");
 }

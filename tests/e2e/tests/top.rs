@@ -96,6 +96,55 @@ fn a_scheduler_that_goes_away_is_waited_for_and_seen_again() {
     until("the terminal is as it was", || top.is_restored());
 }
 
+#[test]
+fn a_scheduler_that_hangs_is_given_no_command_for_later() {
+    let mut farm = Farm::with_workers(1, 1);
+    endless(&farm, "alpha");
+    let mut top = top(&farm, &[], 80, 24);
+    top.until_shows("w1 ");
+    farm.scheduler.signal(Signal::STOP);
+    // Before the silence has been noticed: the command waits behind a look.
+    top.press("py");
+    top.until_shows("the command was dropped, nothing was sent");
+    top.press("\td");
+    top.until("a second one is refused at once", |text| {
+        text.lines().last().is_some_and(|line| line.ends_with(" s: nothing was sent"))
+    });
+    top.press("y");
+    farm.scheduler.signal(Signal::CONT);
+    top.until("the banner is gone", |text| !text.contains("no answer for "));
+    // Whatever was on its way has arrived by the time that a later command has been carried out.
+    top.press("d");
+    top.until_shows("drain node w1? y/n");
+    assert_eq!(farm.job("1")["state"], "running");
+    assert_eq!(farm.node_state("w1"), "up");
+    top.press("y");
+    farm.until_node("w1", "draining");
+    assert_eq!(farm.job("1")["state"], "running");
+    top.press("q");
+    assert_eq!(top.program.wait(), 0, "{}", top.program.log());
+}
+
+#[test]
+fn a_lost_node_that_is_drained_says_so_and_is_resumed() {
+    let mut farm = Farm::with_workers(1, 1);
+    farm.cli(&["node", "drain", "w1"]).exits(0);
+    farm.workers[0].kill();
+    farm.until_node("w1", "lost");
+    let shown = farm.cli(&["node", "show", "w1"]).exits(0).stdout.clone();
+    assert!(shown.contains("lost, drained"), "{shown}");
+    let mut top = top(&farm, &[], 80, 24);
+    top.until_shows("w1 ");
+    top.press("\t");
+    top.until_shows("d resume");
+    top.press("d");
+    top.until_shows("resume node w1? y/n");
+    top.press("y");
+    top.until_shows("d drain");
+    top.press("q");
+    assert_eq!(top.program.wait(), 0, "{}", top.program.log());
+}
+
 /// A shell with job control, and a screen in it.
 #[test]
 fn it_is_left_for_the_shell_and_taken_again() {
