@@ -82,6 +82,7 @@ const CHARTS: Chart[] = [
 ];
 
 const HEIGHT = 132;
+const LINE_PX = 1.4;
 /** A value that no line reaches; of a dashed line it is a ring, so that it hides no dot. */
 const DOT_PX = 6;
 const RING_PX = 10;
@@ -280,7 +281,7 @@ export class SeriesCharts {
       ],
       series: [{}, ...lines.map(({ line, values }) => this.line(line, values))],
       cursor: { drag: { x: true, y: false, setScale: false }, y: false, points: { size: 5, fill: (_, i) => colours.ofWord(lines[i - 1].line.colour) } },
-      hooks: { setCursor: [(plot) => this.pointed(plot)], setSelect: [(plot) => this.selected(plot)] },
+      hooks: { drawSeries: [(plot, i) => this.widths(plot, lines[i - 1])], setCursor: [(plot) => this.pointed(plot)], setSelect: [(plot) => this.selected(plot)] },
       legend: { show: false },
     };
   }
@@ -291,12 +292,33 @@ export class SeriesCharts {
     return {
       scale: right ? "right" : "y",
       stroke: of,
-      width: 1.4,
+      width: LINE_PX,
       dash,
       fill: fill ? of.replace(")", " / 0.18)") : undefined,
       // A run shorter than a bin, between two gaps, is a dot.
       points: { show: false, filter: () => alone, ...(dash ? { size: RING_PX, fill: "transparent" } : { size: DOT_PX, fill: of }) },
     };
+  }
+
+  /** Draws a value that no line reaches as wide as its bin: from near, the dot at its middle may be out of sight. */
+  private widths(plot: uPlot, { line, values }: { line: Line; values: Float32Array }): void {
+    const { ctx: pen, bbox } = plot;
+    const half = this.report.binWidth / 2e6;
+    pen.save();
+    pen.beginPath();
+    pen.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    pen.clip();
+    pen.beginPath();
+    for (const i of isolated(values) ?? []) {
+      const y = plot.valToPos(values[i], line.right ? "right" : "y", true);
+      pen.moveTo(plot.valToPos(this.seconds[i] - half, "x", true), y);
+      pen.lineTo(plot.valToPos(this.seconds[i] + half, "x", true), y);
+    }
+    pen.strokeStyle = this.colours.ofWord(line.colour);
+    pen.lineWidth = LINE_PX * devicePixelRatio;
+    pen.setLineDash((line.dash ?? []).map((px) => px * devicePixelRatio));
+    pen.stroke();
+    pen.restore();
   }
 
   private splitTexts: string[] = [];

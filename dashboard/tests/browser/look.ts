@@ -8,6 +8,7 @@ import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Browser, Page } from "playwright-core";
 import type { Meta } from "../../src/contract";
+import { fill, makeFarm } from "../fixture";
 import { launch } from "./chromium";
 
 /** A node that is killed is found to be lost so much later at most: its silence is noticed, then waited for. */
@@ -194,6 +195,31 @@ async function saysWhenDamaged(browser: Browser, file: string, folder: string): 
   await page.getByRole("alert").getByText("This report cannot be shown.").waitFor();
 }
 
+/** A run shorter than a bin, between two gaps, is seen in the charts, from afar and from within it. */
+async function drawsALonelyRun(browser: Browser, folder: string): Promise<void> {
+  const { meta, blob } = makeFarm({ nodes: 2, hours: 1, slots: 1, taskUs: 60e6 });
+  const { offset, length } = meta.arrays["series/dq"];
+  for (let bin = 0; bin < length; bin++) blob.writeFloatLE(bin === 9 ? 3 : NaN, offset + bin * 4);
+  const file = `${folder}/lonely.html`;
+  writeFileSync(file, fill(readFileSync("dist/report.html", "utf8"), meta, blob));
+  const { page } = await open(browser, pathToFileURL(resolve(file)).href, { viewport: { width: 1400, height: 4000 }, colorScheme: "light" });
+  const blue = () => page.locator("figure", { hasText: "Queues" }).locator("canvas").evaluate((canvas: HTMLCanvasElement) => {
+    const pixels = canvas.getContext("2d")?.getImageData(0, 0, canvas.width, canvas.height).data ?? [];
+    return Array.from({ length: pixels.length / 4 }, (_, i) => pixels[i * 4 + 2] - pixels[i * 4]).filter((more) => more > 60).length;
+  });
+  assert.ok((await blue()) > 20, "no dot for a lonely run");
+  const rows = await page.locator("canvas.rows").boundingBox();
+  const plot = await page.locator(".plot .u-over").first().boundingBox();
+  assert.ok(rows && plot);
+  // Within the bin, and not at its middle, where the dot is.
+  await page.mouse.move(Math.ceil(plot.x + (plot.width * 9) / length), rows.y + 80);
+  for (let i = 0; i < 40; i++) await page.mouse.wheel(0, -240);
+  await page.waitForFunction(() => (document.querySelector(".overview .window")?.getBoundingClientRect().width ?? 99) < 9);
+  await page.waitForTimeout(300);
+  assert.ok((await blue()) > plot.width / 2, "a lonely run is out of sight from within");
+  await page.close();
+}
+
 async function hidesAState(page: Page): Promise<void> {
   const pixels = () => page.locator("canvas.rows").evaluate((canvas: HTMLCanvasElement) => canvas.toDataURL());
   const before = await pixels();
@@ -266,6 +292,7 @@ async function main(file: string, folder: string, node?: string, at?: string): P
     await leadsToTheTroubledJob(page);
     await changesTheClock(page);
     await saysWhenDamaged(browser, file, folder);
+    await drawsALonelyRun(browser, folder);
     const dark = await open(browser, url, { viewport: { width: 1400, height: 1000 }, colorScheme: "dark" });
     await dark.page.screenshot({ path: `${folder}/dark.png` });
     problems.push(...dark.problems, ...(await onAPhone(browser, url, folder)));
