@@ -337,6 +337,10 @@ events! {
         unit: u128,
         /// exit, signal, timeout or poison.
         reason: Word,
+        /// The node that it failed on last; absent for poison.
+        node: Option<Name>,
+        /// Exit code or signal, where there is one and it is not negative.
+        code: Option<u32>,
     }
     /// A result says something else than what was counted; its node is not trusted any more.
     Conflict = "conflict" {
@@ -405,6 +409,7 @@ impl Event {
             | Event::TaskExpired { node, .. }
             | Event::TaskCopied { node, .. }
             | Event::Conflict { node, .. } => Some(node),
+            Event::UnitFailed { node, .. } => node.as_ref(),
             _ => None,
         }
     }
@@ -459,8 +464,11 @@ impl fmt::Display for Event {
             Event::Superseded { node, epoch } => {
                 write!(f, "node {node} knows epoch {epoch} of this farm: a later scheduler was started")
             }
-            Event::UnitFailed { job, unit, reason } => {
-                write!(f, "unit {unit} of job {} failed: {reason}", job.0)
+            Event::UnitFailed { job, unit, reason, node, code } => {
+                write!(f, "unit {unit} of job {} failed", job.0)?;
+                node.iter().try_for_each(|node| write!(f, " on node {node}"))?;
+                write!(f, ": {reason}")?;
+                code.iter().try_for_each(|code| write!(f, " {code}"))
             }
             Event::Stalled { for_us } => {
                 write!(f, "held up for {:.1} s: by the disk, or the process slept", *for_us as f64 / 1e6)

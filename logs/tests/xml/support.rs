@@ -126,7 +126,7 @@ pub(crate) fn value(kind: &str, name: &str, random: &mut Random) -> String {
         "lo" => (u128::from(random.number(63)) << random.below(64)).to_string(),
         "unit" | "units" | "done" | "failed" | "out" | "pending" | "abandoned" | "units_done"
         | "decomposed_units" | "duplicate" => (u128::from(random.number(64)) << random.below(65)).to_string(),
-        "version" | "target" | "cores" => random.number(16).to_string(),
+        "version" | "target" | "cores" | "code" => random.number(16).to_string(),
         "slots" if kind != Sample::KIND => random.number(16).to_string(),
         "node" | "name" | "user" | "why" | "system" | "cpu" | "accelerators" | "verdict" | "state"
         | "reason" => random.text(),

@@ -244,11 +244,20 @@ impl Farm {
             let failed = FailedUnit { reason: FailReason::Poison, code: None, node: None };
             job.failed.insert(unit, failed);
             job.acquit(unit, unit + 1);
-            deeds.event(Event::UnitFailed { job: job_id, unit, reason: FailReason::Poison.word().into() });
+            self.tell_failed(job_id, unit, failed, deeds);
             self.record(Record::Failed { job: job_id, unit, failed }, deeds);
             self.judge(job_id, now_us, deeds);
             self.end_if_over(job_id, now_us, deeds);
         }
+    }
+
+    /// A unit has failed for good.
+    pub(crate) fn tell_failed(&self, job: JobId, unit: u128, failed: FailedUnit, deeds: &mut Deeds) {
+        let node = failed.node.and_then(|id| self.nodes.get(&id)).map(|node| node.name.clone());
+        // Only a program that ended has a code that says something.
+        let ended = matches!(failed.reason, FailReason::Exit | FailReason::Signal);
+        let code = failed.code.filter(|_| ended).and_then(|code| u32::try_from(code).ok());
+        deeds.event(Event::UnitFailed { job, unit, reason: failed.reason.word().into(), node, code });
     }
 
     /// An incarnation that was thought dead is not: nothing that it was running killed it.

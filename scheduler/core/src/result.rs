@@ -362,7 +362,7 @@ impl Farm {
         } else {
             job.failures.remove(&unit);
             job.failed.insert(unit, failed);
-            deeds.event(Event::UnitFailed { job: job_id, unit, reason: failed.reason.word().into() });
+            self.tell_failed(job_id, unit, failed, deeds);
         }
         again
     }

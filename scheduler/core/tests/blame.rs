@@ -15,12 +15,12 @@ fn a_node_that_fails_what_others_pass_gets_probes_and_what_it_failed_goes_to_oth
          nodes\n show 1\n return a 5+5\n ran b 15+5 ok,ok,ok,ok,ok\n ack b\n show 1\n tasks a",
         expect![[r#"
             0: to b: ack results [(1, 1)]; offer job 1: 5=20+5
-            0: unit 0 of job 1 failed: exit
-            0: unit 1 of job 1 failed: exit
-            0: unit 2 of job 1 failed: exit
-            0: unit 3 of job 1 failed: exit
+            0: unit 0 of job 1 failed on node a: exit 1
+            0: unit 1 of job 1 failed on node a: exit 1
+            0: unit 2 of job 1 failed on node a: exit 1
+            0: unit 3 of job 1 failed on node a: exit 1
             0: a up, b up
-            0: unit 4 of job 1 failed: exit
+            0: unit 4 of job 1 failed on node a: exit 1
             0: node a quarantined: failed 5 of 5 units of job 1 that others pass
             0: to a: ack results [(1, 2)]; withdraw job 1 trim before 6
             0: a quarantined (failed 5 of 5 units of job 1 that others pass), b up
@@ -90,11 +90,11 @@ fn a_unit_that_fails_on_every_node_fails_and_no_node_is_sick() {
          nodes\n show 1",
         expect![[r#"
             0: to b: ack results [(1, 1)]; offer job 1: 5=0+1
-            0: unit 0 of job 1 failed: exit
-            0: unit 1 of job 1 failed: exit
-            0: unit 2 of job 1 failed: exit
-            0: unit 3 of job 1 failed: exit
-            0: unit 4 of job 1 failed: exit
+            0: unit 0 of job 1 failed on node b: exit 1
+            0: unit 1 of job 1 failed on node b: exit 1
+            0: unit 2 of job 1 failed on node b: exit 1
+            0: unit 3 of job 1 failed on node b: exit 1
+            0: unit 4 of job 1 failed on node b: exit 1
             0: a up, b up
             0: job 1 is running: done 15, out 20, waiting 0, unit 0 failed by exit 1, unit 1 failed by exit 1, unit 2 failed by exit 1, unit 3 failed by exit 1, unit 4 failed by exit 1
         "#]],
@@ -129,11 +129,11 @@ fn a_sick_nodes_failure_told_again_spends_nothing_of_what_others_run_now() {
         "ran a 0+5 exit1,exit1,exit1,exit1,exit1\n ack b\n again a\n show 1\n ran b 0+5 ok,ok,ok,ok,ok
          again a\n show 1\n nodes",
         expect![[r#"
-            0: unit 0 of job 1 failed: exit
-            0: unit 1 of job 1 failed: exit
-            0: unit 2 of job 1 failed: exit
-            0: unit 3 of job 1 failed: exit
-            0: unit 4 of job 1 failed: exit
+            0: unit 0 of job 1 failed on node a: exit 1
+            0: unit 1 of job 1 failed on node a: exit 1
+            0: unit 2 of job 1 failed on node a: exit 1
+            0: unit 3 of job 1 failed on node a: exit 1
+            0: unit 4 of job 1 failed on node a: exit 1
             0: node a quarantined: failed 5 of 5 units of job 1 that others pass
             0: to a: ack results [(1, 1)]; withdraw job 1 trim before 6
             0: job 1 is running: done 5, out 15, waiting 80, duplicate 5
@@ -168,44 +168,44 @@ fn a_job_pauses_when_its_first_twenty_units_all_fail_and_goes_on_when_told() {
          ran a 19+1 exit1\n return a 20+10\n at 100\n nodes\n resume 1\n ack a
          ran a 20+10 exit1,exit1,exit1,exit1,exit1,exit1,exit1,exit1,exit1,exit1",
         expect![[r#"
-            0: unit 0 of job 1 failed: exit
-            0: unit 1 of job 1 failed: exit
-            0: unit 2 of job 1 failed: exit
-            0: unit 3 of job 1 failed: exit
-            0: unit 4 of job 1 failed: exit
-            0: unit 5 of job 1 failed: exit
-            0: unit 6 of job 1 failed: exit
-            0: unit 7 of job 1 failed: exit
-            0: unit 8 of job 1 failed: exit
-            0: unit 9 of job 1 failed: exit
+            0: unit 0 of job 1 failed on node a: exit 1
+            0: unit 1 of job 1 failed on node a: exit 1
+            0: unit 2 of job 1 failed on node a: exit 1
+            0: unit 3 of job 1 failed on node a: exit 1
+            0: unit 4 of job 1 failed on node a: exit 1
+            0: unit 5 of job 1 failed on node a: exit 1
+            0: unit 6 of job 1 failed on node a: exit 1
+            0: unit 7 of job 1 failed on node a: exit 1
+            0: unit 8 of job 1 failed on node a: exit 1
+            0: unit 9 of job 1 failed on node a: exit 1
             0: to a: ack results [(1, 1)]; offer job 1: 3=20+10
-            0: unit 10 of job 1 failed: exit
-            0: unit 11 of job 1 failed: exit
-            0: unit 12 of job 1 failed: exit
-            0: unit 13 of job 1 failed: exit
-            0: unit 14 of job 1 failed: exit
-            0: unit 15 of job 1 failed: exit
-            0: unit 16 of job 1 failed: exit
-            0: unit 17 of job 1 failed: exit
-            0: unit 18 of job 1 failed: exit
+            0: unit 10 of job 1 failed on node a: exit 1
+            0: unit 11 of job 1 failed on node a: exit 1
+            0: unit 12 of job 1 failed on node a: exit 1
+            0: unit 13 of job 1 failed on node a: exit 1
+            0: unit 14 of job 1 failed on node a: exit 1
+            0: unit 15 of job 1 failed on node a: exit 1
+            0: unit 16 of job 1 failed on node a: exit 1
+            0: unit 17 of job 1 failed on node a: exit 1
+            0: unit 18 of job 1 failed on node a: exit 1
             0: a up
-            0: unit 19 of job 1 failed: exit
+            0: unit 19 of job 1 failed on node a: exit 1
             0: job 1 paused
             0: to a: ack results [(2, 3)]; withdraw job 1 trim before 4
             20: to a: ack results [(4, 4)]
             100: a up
             100: job 1 running
             100: to a: offer job 1: 4=20+10 5=30+10
-            100: unit 20 of job 1 failed: exit
-            100: unit 21 of job 1 failed: exit
-            100: unit 22 of job 1 failed: exit
-            100: unit 23 of job 1 failed: exit
-            100: unit 24 of job 1 failed: exit
-            100: unit 25 of job 1 failed: exit
-            100: unit 26 of job 1 failed: exit
-            100: unit 27 of job 1 failed: exit
-            100: unit 28 of job 1 failed: exit
-            100: unit 29 of job 1 failed: exit
+            100: unit 20 of job 1 failed on node a: exit 1
+            100: unit 21 of job 1 failed on node a: exit 1
+            100: unit 22 of job 1 failed on node a: exit 1
+            100: unit 23 of job 1 failed on node a: exit 1
+            100: unit 24 of job 1 failed on node a: exit 1
+            100: unit 25 of job 1 failed on node a: exit 1
+            100: unit 26 of job 1 failed on node a: exit 1
+            100: unit 27 of job 1 failed on node a: exit 1
+            100: unit 28 of job 1 failed on node a: exit 1
+            100: unit 29 of job 1 failed on node a: exit 1
             100: to a: ack results [(5, 5)]; offer job 1: 6=40+10
         "#]],
     );
@@ -218,9 +218,9 @@ fn a_job_pauses_at_the_number_of_failures_that_it_says() {
         "ran a 0+1 ok\n ack a\n ran a 1+1 exit7\n ack a\n ran a 2+1 signal9\n at 100",
         expect![[r#"
             0: to a: ack results [(1, 1)]; offer job 1: 3=2+1
-            0: unit 1 of job 1 failed: exit
+            0: unit 1 of job 1 failed on node a: exit 7
             0: to a: ack results [(2, 2)]; offer job 1: 4=3+1
-            0: unit 2 of job 1 failed: signal
+            0: unit 2 of job 1 failed on node a: signal 9
             0: job 1 paused
             0: to a: ack results [(3, 3)]; withdraw job 1 trim before 5
         "#]],
@@ -235,7 +235,7 @@ fn a_failed_retry_does_not_count_as_a_failed_unit() {
         expect![[r#"
             0: to a: ack results [(1, 1)]; offer job 1: 3=0+1
             0: job 1 is running: done 0, out 2, waiting 98
-            0: unit 0 of job 1 failed: exit
+            0: unit 0 of job 1 failed on node a: exit 1
             0: job 1 paused
             0: to a: ack results [(2, 2)]; withdraw job 1 trim before 4
         "#]],
@@ -489,16 +489,16 @@ fn a_sick_node_that_fails_what_it_was_given_before_is_quarantined_once() {
         &format!("tasks a\n ran a 30+10 {0}\n ran a 40+10 {0}\n return a 50+20\n nodes\n ack b\n live 9900 a none b 10+20\n tasks a\n live 10000 a none b 10+20\n tasks a", outcomes(10, 10)),
         expect![[r#"
             0: a has 4 tasks
-            0: unit 30 of job 1 failed: exit
-            0: unit 31 of job 1 failed: exit
-            0: unit 32 of job 1 failed: exit
-            0: unit 33 of job 1 failed: exit
-            0: unit 34 of job 1 failed: exit
-            0: unit 35 of job 1 failed: exit
-            0: unit 36 of job 1 failed: exit
-            0: unit 37 of job 1 failed: exit
-            0: unit 38 of job 1 failed: exit
-            0: unit 39 of job 1 failed: exit
+            0: unit 30 of job 1 failed on node a: exit 1
+            0: unit 31 of job 1 failed on node a: exit 1
+            0: unit 32 of job 1 failed on node a: exit 1
+            0: unit 33 of job 1 failed on node a: exit 1
+            0: unit 34 of job 1 failed on node a: exit 1
+            0: unit 35 of job 1 failed on node a: exit 1
+            0: unit 36 of job 1 failed on node a: exit 1
+            0: unit 37 of job 1 failed on node a: exit 1
+            0: unit 38 of job 1 failed on node a: exit 1
+            0: unit 39 of job 1 failed on node a: exit 1
             0: node a quarantined: failed 10 of 10 units of job 1 that others pass
             0: to a: ack results [(1, 1)]; withdraw job 1 trim before 8
             0: to a: ack results [(2, 2)]; withdraw job 1 trim before 8

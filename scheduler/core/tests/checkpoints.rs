@@ -20,11 +20,11 @@ fn what_was_forgiven_stays_forgiven() {
             0: node a is back
             0: to a: welcome epoch 2
             0: to a: answer 1
-            0: unit 2 of job 1 failed: exit
+            0: unit 2 of job 1 failed on node a: exit 1
             0: job 1 is running: done 0, out 27, waiting 0, unit 0 failed by exit 1, unit 1 failed by exit 1, unit 2 failed by exit 1
             0: to a: answer 2; ack results [(3, 3)]
             0: to a: offer job 1: 1099511627777=3+1 1099511627778=4+1
-            10: unit 3 of job 1 failed: exit
+            10: unit 3 of job 1 failed on node a: exit 1
             10: job 1 paused
             10: to a: ack results [(4, 4)]; withdraw job 1 trim before 1099511627779
             10: job 1 is paused: done 0, out 1, waiting 25, resent tasks 1, unit 0 failed by exit 1, unit 1 failed by exit 1, unit 2 failed by exit 1, unit 3 failed by exit 1, since 2 units failed, and max_failures is 2: look at `starfarm job show 1`, then resume or cancel it
@@ -43,11 +43,11 @@ fn what_was_forgiven_stays_forgiven_over_a_checkpoint() {
             0: node a is back
             0: to a: welcome epoch 2
             0: to a: answer 1
-            0: unit 3 of job 1 failed: exit
+            0: unit 3 of job 1 failed on node a: exit 1
             0: job 1 is running: done 1, out 26, waiting 0, unit 1 failed by exit 1, unit 2 failed by exit 1, unit 3 failed by exit 1
             0: to a: answer 2; ack results [(4, 4)]
             0: to a: offer job 1: 1099511627777=4+1 1099511627778=5+1
-            10: unit 4 of job 1 failed: exit
+            10: unit 4 of job 1 failed on node a: exit 1
             10: job 1 paused
             10: to a: ack results [(5, 5)]; withdraw job 1 trim before 1099511627779
         "#]],

@@ -118,7 +118,7 @@ fn retries_that_were_spent_stay_spent() {
             0: to a: welcome epoch 2
             0: to a: answer 1
             0: to a: offer job 1: 1099511627777=0+1
-            1: unit 0 of job 1 failed: exit
+            1: unit 0 of job 1 failed on node a: exit 4
             1: job 1 failed
             1: job 1 is failed: done 0, out 0, waiting 0, resent tasks 1, unit 0 failed by exit 4
         "#]],
@@ -155,7 +155,7 @@ fn attempts_of_two_schedulers_are_told_apart() {
             0: to a: offer job 1: 1099511627777=0+1
             1: to a: ack results [(2, 2)]; offer job 1: 1099511627778=0+1
             1: job 1 is running: done 0, out 1, waiting 0, resent tasks 1
-            1: unit 0 of job 1 failed: exit
+            1: unit 0 of job 1 failed on node a: exit 5
             1: job 1 failed
             1: job 1 is failed: done 0, out 0, waiting 0, resent tasks 1, unit 0 failed by exit 5
         "#]],

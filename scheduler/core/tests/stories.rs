@@ -195,7 +195,7 @@ fn a_failed_unit_is_run_again_until_its_retries_are_spent() {
         expect![[r#"
             0: to a: ack results [(1, 1)]; offer job 1: 2=1+1 3=2+1
             0: job 1 is running: done 1, out 2, waiting 0
-            0: unit 1 of job 1 failed: exit
+            0: unit 1 of job 1 failed on node a: exit 5
             0: job 1 is running: done 1, out 1, waiting 0, unit 1 failed by exit 5
             0: job 1 failed
             0: job 1 is failed: done 2, out 0, waiting 0, unit 1 failed by exit 5
@@ -394,6 +394,24 @@ fn a_scheduler_that_was_paused_does_not_take_its_own_silence_for_that_of_the_nod
             65000: node a suspect: no heartbeat
             65500: a suspect
             75000: node a lost: 2 tasks back to gq
+        "#]],
+    );
+}
+
+#[test]
+fn a_drained_node_whose_worker_stops_is_told_once_and_one_that_stops_itself_cannot_be_resumed() {
+    check_after(
+        "join a slots 1",
+        "drain a\n beat a none draining\n undrain a\n undrain a\n bye a\n hello a boot 2\n nodes",
+        expect![[r#"
+            0: node a draining
+            0: to a: answer 1
+            0: node a resumed
+            0: Resume: Conflict("node a is draining since its worker stops: start the worker again to have it back")
+            0: node a left
+            0: node a joined: 1 slot, boot 0000000000000002
+            0: to a: welcome epoch 1
+            0: a up
         "#]],
     );
 }
