@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use starfarm_events::{Event, Snapshot};
+use starfarm_events::Snapshot;
 use starfarm_logs::LogWriter;
 
 use super::{Input, Shared, Told};

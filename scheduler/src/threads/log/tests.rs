@@ -1,6 +1,7 @@
 //! The log thread on a disk that is full for a while.
 
 use crossbeam_channel::bounded;
+use starfarm_events::Event;
 use starfarm_logs::{Item, Limits, open};
 use starfarm_protocol::ids::{Epoch, FarmId};
 
