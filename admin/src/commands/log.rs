@@ -82,7 +82,7 @@ fn export(context: &mut Context, asked: &Export) -> Result<(), Failure> {
             let mut file = File::create(out, path)?;
             let notes = export::export(items(path)?, format, file.writer()).map_err(|error| match error {
                 ExportError::Io(error) => file.failure(&error),
-                ExportError::Log(error) => of_log(&error),
+                error => Failure::usage(printable(&error.to_string())),
             })?;
             file.finish()?;
             notes
@@ -91,7 +91,7 @@ fn export(context: &mut Context, asked: &Export) -> Result<(), Failure> {
             let out: &mut dyn Write = context.printer.writer();
             export::export(items(path)?, format, out).map_err(|error| match error {
                 ExportError::Io(error) => Failure::of_stdout(&error),
-                ExportError::Log(error) => of_log(&error),
+                error => Failure::usage(printable(&error.to_string())),
             })?
         }
     };

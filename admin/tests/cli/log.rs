@@ -116,9 +116,13 @@ fn a_replay_in_the_terminal() {
     assert!(!text.contains('\u{1b}'), "neither colours nor what a node is called");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(text.lines().count() <= 50, "{text}");
-    for words in
-        ["log complete", "10 min 00 s", "keys", "12:02:00  node b\\u{1b}[2J lost: 4 tasks back to gq"]
-    {
+    for words in [
+        "log complete",
+        "10 min 00 s",
+        "keys",
+        ", 120 results\n",
+        "12:02:00  node b\\u{1b}[2J lost: 4 tasks back to gq",
+    ] {
         assert!(text.contains(words), "{words}: {text}");
     }
     let row = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
@@ -197,6 +201,7 @@ fn a_page_stands_in_its_place_whole_or_not_at_all() {
     let onto = format!("log replay FARM/log --html {}", segment.display());
     assert!(folder.run(&onto).failed_with(2).contains("part of the log itself"));
     assert!(folder.run("log replay FARM/log --html FARM/log").failed_with(2).contains("is a folder"));
+    assert!(folder.run("log replay FARM/log --html -").failed_with(2).contains("`-` is no file"));
     assert!(
         folder.run("log export FARM/log --format tsv --out /dev/null").failed_with(2).contains("name a file")
     );
@@ -240,6 +245,12 @@ fn a_log_that_is_cut_is_shown_to_the_cut() {
 fn what_is_no_log_is_told() {
     let folder = Folder::new();
     fs::create_dir(folder.path().join("empty")).unwrap();
+    fs::create_dir(folder.path().join("begun")).unwrap();
+    fs::write(folder.path().join("begun/00000001-000001.xml.part"), "").unwrap();
+    for command in ["replay", "export --format tsv", "export --format jsonl", "replay --at 12:00"] {
+        let said = folder.run(&format!("log {command} FARM/begun")).failed_with(2);
+        assert!(said.contains("the log is empty"), "{command}: {said}");
+    }
     fs::write(folder.path().join("garbage.xml"), b"\x00\xff garbage").unwrap();
     fs::write(folder.path().join("bomb.xml"), "<!DOCTYPE a [<!ENTITY b \"c\">]><log/>").unwrap();
     fs::write(folder.path().join("other.xml"), "<log xmlns=\"urn:starfarm:log:9\" version=\"9\"/>").unwrap();

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 
 use starfarm_events::{Form, Value};
 
-use crate::replay::{Notes, straightened};
+use crate::replay::{Notes, ReplayError, from_first_moment, straightened};
 use crate::{Item, LogError};
 
 /// A format to write a log in.
@@ -30,6 +30,8 @@ pub enum Format {
 pub enum ExportError {
     /// The log cannot be read.
     Log(LogError),
+    /// There is nothing in it, not even the beginning of a segment.
+    Empty,
     /// What was made of it cannot be written.
     Io(io::Error),
 }
@@ -50,6 +52,7 @@ impl fmt::Display for ExportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Log(error) => write!(f, "{error}"),
+            Self::Empty => write!(f, "{}", ReplayError::Empty),
             Self::Io(error) => write!(f, "{error}"),
         }
     }
@@ -61,12 +64,17 @@ impl std::error::Error for ExportError {}
 /// other formats tell moments as the log does, even where the wall clock was set back between two epochs.
 ///
 /// # Errors
-/// The log cannot be read, or `out` takes no more.
+/// The log cannot be read or is empty, or `out` takes no more.
 pub fn export(
     items: impl Iterator<Item = Result<Item, LogError>>,
     format: Format,
     out: &mut dyn Write,
 ) -> Result<Vec<String>, ExportError> {
+    // Before a word of it is written.
+    let (_, items) = from_first_moment(items).map_err(|error| match error {
+        ReplayError::Log(error) => ExportError::Log(error),
+        _ => ExportError::Empty,
+    })?;
     match format {
         Format::Jsonl => write(items, &mut jsonl::Lines::new(out)),
         Format::Tsv => write(items, &mut joblog::Rows::new(out)?),

@@ -140,7 +140,7 @@ fn beside(what: &str, first_us: u64, last_us: u64) -> ReplayError {
 }
 
 /// The first moment that the log tells of, and all items again.
-fn from_first_moment(
+pub(crate) fn from_first_moment(
     mut items: impl Iterator<Item = Result<Item, LogError>>,
 ) -> Result<(u64, impl Iterator<Item = Result<Item, LogError>>), ReplayError> {
     // Notes may come first; they have no time.

@@ -212,6 +212,8 @@ impl NodeLine {
 
     pub(super) fn picture(&mut self, axis: &Axis, at_us: u64, node: &Node, counts: bool) {
         (self.state, self.idle) = (node.state, node.idle);
+        // Who is lost in silence keeps its incarnation.
+        self.left = node.state == NodeState::Lost && node.boot.is_none();
         // A scheduler that has just been started does not know yet.
         if node.slots > 0 {
             self.set_slots(axis, at_us, node.slots);

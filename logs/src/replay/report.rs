@@ -27,6 +27,8 @@ pub struct EpochLine {
 pub struct Totals {
     /// Nodes.
     pub nodes: u64,
+    /// The most of them that were up at once.
+    pub nodes_up: u64,
     /// Their slots.
     pub slots: u64,
     /// Results, without those that gave units back.

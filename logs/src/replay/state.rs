@@ -81,6 +81,15 @@ impl State {
         self.is_over && self.ahead.is_done()
     }
 
+    /// The word for a node's state: of one that said goodbye `gone`, as in a picture.
+    pub fn word(node: &Node) -> &'static str {
+        // Who is lost in silence keeps its incarnation.
+        match (node.state, node.boot) {
+            (NodeState::Lost, None) => "gone",
+            (state, _) => state.word(),
+        }
+    }
+
     fn note(&mut self, note: &Note) {
         // At its end a segment tells what it lacks: that may have been before the moment.
         let is_wanted = !self.is_over || matches!(note.kind, NoteKind::Missing | NoteKind::Skipped);
@@ -216,7 +225,8 @@ fn node_event(node: &mut Node, event: &Event) {
         Event::NodeState { state, why, .. } => {
             (node.state, node.why) = (*state, why.clone());
             if *state == NodeState::Lost {
-                (node.tasks, node.queued) = (0, 0);
+                (node.tasks, node.queued, node.idle, node.idle_us) = (0, 0, None, 0);
+                node.load.clear();
             }
         }
         Event::NodeIdle { reason, .. } => {
@@ -224,6 +234,7 @@ fn node_event(node: &mut Node, event: &Event) {
             (node.tasks, node.queued) = (0, 0);
         }
         Event::NodeBusy { .. } => node.idle = None,
+        Event::NodeLeft { .. } => node.boot = None,
         Event::NodeLoad {
             tasks,
             queued,

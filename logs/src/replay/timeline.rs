@@ -334,6 +334,7 @@ impl Timeline {
         let slots = self.nodes.all().iter().map(|line| u64::from(line.slots)).sum::<u64>() + other_slots;
         let totals = Totals {
             nodes: count as u64 + nodes_left_out,
+            nodes_up: self.series.most_up(),
             slots,
             results: self.results,
             resent: self.resent.count(),

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use starfarm_events::{Event, Held, Node, NodeState, Snapshot};
+use starfarm_events::{Event, Held, IdleReason, Node, NodeState, Snapshot};
 use starfarm_logs::replay::{Moment, ReplayError, State, state_at};
 use starfarm_logs::{Fault, Item, LogError, Note, NoteKind, Place};
-use starfarm_protocol::ids::JobId;
+use starfarm_protocol::ids::{Boot, JobId};
 
 use crate::farm::*;
 
@@ -54,6 +54,27 @@ fn a_moment_between_a_snapshot_and_what_came_then() {
     assert_eq!((end.at_us, &*end.jobs[&JobId(1)].state), (at(50), "paused"), "a log ends where it ends");
     let before = state_at(items.into_iter().map(Ok), Moment::OfDay(60 * SECOND_US)).unwrap_err();
     assert!(matches!(&before, ReplayError::Moment(what) if what.contains("begins at 2026-11-21T12:00:00")));
+}
+
+#[test]
+fn who_said_goodbye_is_gone_and_has_nothing() {
+    let mut items = with_held(Vec::new());
+    items.extend([
+        event(5, Event::NodeIdle { node: "a".into(), reason: IdleReason::NoJob }),
+        event(10, Event::NodeLeft { node: "a".into() }),
+        event(10, state("a", NodeState::Lost)),
+        event(20, state("b", NodeState::Lost)),
+        event(30, Event::NodeJoined { node: "a".into(), boot: Boot(8), slots: 2 }),
+        event(30, state("a", NodeState::Up)),
+        closed(40),
+    ]);
+    let at = |seconds| {
+        let state = state_of(&items, seconds);
+        ["a", "b"].map(|name| (State::word(&state.nodes[name]), state.nodes[name].load.len()))
+    };
+    assert_eq!([at(7), at(15)], [[("up", 2), ("up", 2)], [("gone", 0), ("up", 2)]]);
+    assert_eq!([at(25), at(35)], [[("gone", 0), ("lost", 0)], [("up", 0), ("lost", 0)]]);
+    assert_eq!(state_of(&items, 15).nodes["a"].idle, None);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a report says of a farm over time.
 
-use starfarm_events::{Event, IdleReason, NodeState, Outcome, Sample};
+use starfarm_events::{Event, IdleReason, NodeState, Outcome, Sample, Snapshot};
 use starfarm_logs::replay::{Moment, ReplayError, Shown, Window, replay};
 use starfarm_logs::{Item, Note, NoteKind, Place};
 use starfarm_protocol::ids::{Boot, JobId};
@@ -110,6 +110,13 @@ fn who_said_goodbye_is_gone_and_not_lost() {
     ];
     let report = replayed(&items, Window::default());
     assert_eq!(report.nodes[0].changes(), [(at(0), UP), (at(10), Shown::Gone), (at(20), UP), (at(30), LOST)]);
+    // A segment that begins behind its goodbye says the same: who is lost in silence keeps its incarnation.
+    let (mut a, mut b) = (node("a"), node("b"));
+    (a.state, a.boot, b.state) = (NodeState::Lost, None, NodeState::Lost);
+    let picture = Snapshot { nodes: vec![a, b], ..Snapshot::default() };
+    let report =
+        replayed(&[opened(1, 1, 0), Item::Snapshot(at(0), Box::new(picture)), closed(9)], Window::default());
+    assert_eq!([0, 1].map(|at| report.nodes[at].worst()[0]), [Shown::Gone, LOST]);
 }
 
 #[test]

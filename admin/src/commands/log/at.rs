@@ -1,7 +1,7 @@
 //! `starfarm log replay --at`: the farm's state at a moment.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use starfarm_events::Form;
+use starfarm_events::{Form, Node};
 use starfarm_logs::Utc;
 use starfarm_logs::replay::State;
 
@@ -108,7 +108,7 @@ fn node_table(state: &State) -> Option<Table> {
     for node in state.nodes.values() {
         table.push(vec![
             Cell::new(&node.node),
-            Cell::state(if state.away { "unknown" } else { node.state.word() }),
+            Cell::state(if state.away { "unknown" } else { State::word(node) }),
             Cell::new(node.idle.map_or("-", |reason| reason.word())),
             Cell::new(node.slots.to_string()),
             Cell::new(human::count(node.power)),
@@ -169,7 +169,7 @@ impl Serialize for At<'_> {
         map.serialize_entry("scheduler_away", &state.away)?;
         map.serialize_entry("figures", &Fields(&state.sample))?;
         map.serialize_entry("jobs", &all(state.jobs.values()))?;
-        map.serialize_entry("nodes", &all(state.nodes.values()))?;
+        map.serialize_entry("nodes", &nodes(state))?;
         map.serialize_entry("held", &all(state.held.iter()))?;
         map.end()
     }
@@ -177,6 +177,16 @@ impl Serialize for At<'_> {
 
 fn all<'a, F: Form + 'a>(forms: impl Iterator<Item = &'a F>) -> Vec<Fields<'a>> {
     forms.map(|form| Fields(form)).collect()
+}
+
+/// As in the log, but that who said goodbye is gone.
+fn nodes(state: &State) -> Vec<serde_json::Map<String, serde_json::Value>> {
+    let fields = |node: &Node| {
+        let mut fields = starfarm_logs::export::json_object(node);
+        fields.insert("state".to_owned(), State::word(node).into());
+        fields
+    };
+    state.nodes.values().map(fields).collect()
 }
 
 /// The fields of a form, named as in the log.

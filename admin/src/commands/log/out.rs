@@ -33,6 +33,9 @@ impl File {
     /// It would take the place of the log or of something that is no file, or it cannot be made.
     pub(super) fn create(path: &Path, log: &Path) -> Result<Self, Failure> {
         let shown = path.display();
+        if path == Path::new("-") {
+            return Err(Failure::usage("`-` is no file here: name one, or ./- if it is to be called so"));
+        }
         if path.is_dir() {
             return Err(Failure::usage(format!("{shown} is a folder: name a file")));
         }

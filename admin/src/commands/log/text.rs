@@ -203,8 +203,13 @@ impl Replayed<'_> {
             if values.is_empty() || (largest == 0.0 && !always) {
                 continue;
             }
+            // Of nodes that are up, a column shows the fewest: one that was lost is to be seen.
+            let most = match series {
+                "nodes_up" => self.report.totals.nodes_up as f64,
+                _ => f64::from(largest),
+            };
             let (name, bars) = (plot::fit(name, name_columns), plot::bars(values, columns));
-            let _ = writeln!(text, "{name} ▕{bars}▏max {}", human::count(f64::from(largest)));
+            let _ = writeln!(text, "{name} ▕{bars}▏max {}", human::count(most));
         }
         let _ = writeln!(text, "{} {}", " ".repeat(name_columns + 1), plot::axis(self.report, columns));
         text
@@ -252,13 +257,13 @@ impl Replayed<'_> {
             let counts: Vec<f32> = bins.iter().map(|(_, count)| *count as f32).collect();
             let _ = writeln!(
                 text,
-                "durations of job {}: {} {} {}  median about {}, {} results",
+                "durations of job {}: {} {} {}  median about {}, {}",
                 job.job,
                 human::seconds(*first as f64 / 1e6),
                 plot::bars(&counts, counts.len()),
                 human::seconds(last.saturating_mul(2) as f64 / 1e6),
                 human::seconds(job.median_us.unwrap_or(0) as f64 / 1e6),
-                human::count(job.results as f64)
+                counted(job.results, "result")
             );
         }
         text
