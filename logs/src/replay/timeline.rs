@@ -161,9 +161,9 @@ impl Timeline {
         self.is_unsure = false;
         let follows = self.follows(opening);
         let last = self.opening.replace(opening.clone());
-        if last.is_none() {
+        if last.is_none() && self.counts() {
             self.first = opening.segment;
-            self.is_partial |= opening.segment != 1 && self.now_us == self.axis.from_us;
+            self.is_partial |= opening.segment != 1;
         }
         if !follows {
             self.leave(before_us);

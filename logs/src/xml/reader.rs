@@ -274,12 +274,11 @@ impl<R: BufRead> LogReader<R> {
         let ahead = |at_us: u64, utc_us: u64| i128::from(utc_us) - i128::from(at_us);
         let set_us = ahead(at_us, utc_us) - ahead(last_at_us, last_utc_us);
         if set_us.unsigned_abs() >= SET_US {
-            let which = if set_us > 0 { "forward" } else { "back" };
+            let what = if set_us > 0 { "set forward, or the machine slept:" } else { "set back:" };
             let by = utc::duration(u64::try_from(set_us.unsigned_abs()).unwrap_or(u64::MAX));
             self.note(NoteKind::ClockSet, format!(
-                "the wall clock was set {which} by {by} between {} and {} (or the machine slept): times shown are \
-                 the farm's own, which did not follow it",
-                Utc(last_at_us), Utc(at_us)
+                "between {} and {} the wall clock was {what} {by}; times shown are the farm's own, which did not follow",
+                    Utc(last_at_us), Utc(at_us)
             ));
         }
     }
