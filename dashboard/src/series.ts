@@ -56,7 +56,7 @@ const CHARTS: Chart[] = [
   },
   {
     title: "Rates",
-    caption: "Results that count, and units in them, in a second: spread over the time that they took.",
+    caption: "Results that count, and units in them, in a second: spread over the watched part of the time that they took.",
     lines: [
       { series: "results_per_s", text: "results/s", colour: "done", fill: true },
       { series: "units_per_s", text: "units/s", right: true, ...DASHED },

@@ -256,15 +256,24 @@ impl Timeline {
             job.results = job.results.saturating_add(results);
             job.durations.add(busy_us / results.max(1), results);
         }
-        // What was computed while nobody watched came to count when the scheduler was back.
+        // Rates are of time that was watched: what was computed while no scheduler ran is in the sums alone, or all of
+        // it would stand at the moment of the return.
         let told_us = self.told_us.unwrap_or(self.now_us);
-        let (from_us, to_us) = (begun_us.max(told_us), ended_us.max(told_us));
+        let from_us = begun_us.max(told_us);
+        let watched = match ended_us.checked_sub(from_us) {
+            None => 0.0,
+            Some(_) if from_us == begun_us => 1.0,
+            Some(watched_us) => watched_us as f64 / (ended_us - begun_us) as f64,
+        };
         match outcome {
             Outcome::Counted => {
-                self.series.counted(&self.axis, (results as f64, units as f64), from_us, to_us);
+                let counted = (results as f64 * watched, units as f64 * watched);
+                self.series.counted(&self.axis, counted, from_us, ended_us);
             }
             // How much of its units was new is not told.
-            Outcome::Partly => self.series.counted(&self.axis, (results as f64, 0.0), from_us, to_us),
+            Outcome::Partly => {
+                self.series.counted(&self.axis, (results as f64 * watched, 0.0), from_us, ended_us);
+            }
             _ => {}
         }
         let Some(line) = self.nodes.get(&self.axis, node) else { return };

@@ -84,7 +84,11 @@ fn each_result_is_in_the_log_once_with_its_time() {
     assert_eq!(units, [0, 1, 2, 3, 4, 5]);
     // Also where no period was over.
     let progress = of_kind(&entries, "job_progress");
-    assert_eq!(progress.last().map(|last| &last["done"]), Some(&Value::from("6")), "a stop tells the last of it");
+    assert_eq!(
+        progress.last().map(|last| &last["done"]),
+        Some(&Value::from("6")),
+        "a stop tells the last of it"
+    );
     let closed = std::fs::read_dir(farm.state().join("log")).unwrap().map(|file| file.unwrap().file_name());
     assert!(
         closed.into_iter().all(|name| name.to_string_lossy().ends_with(".xml")),
