@@ -1,6 +1,8 @@
 //! Where the programs are that the tests run: beside the test executables, in the same profile.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// A program that is being built anew is away for a moment.
@@ -11,6 +13,13 @@ const AWAY: Duration = Duration::from_secs(5);
 /// # Panics
 /// It has not been built.
 pub fn binary(name: &str) -> PathBuf {
+    // A test that polls starts a program a thousand times: it is looked for, and its age told, once.
+    static KNOWN: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    known.entry(name.to_owned()).or_insert_with(|| look(name)).clone()
+}
+
+fn look(name: &str) -> PathBuf {
     let start = Instant::now();
     let path = loop {
         match find(name) {
