@@ -26,7 +26,7 @@ export function sentAgain({ nodes, totals }: Pick<Report, "nodes" | "totals">): 
 
 /** What must be known of the log before one reads on. */
 export function notes({ complete, notes }: Pick<Meta, "complete" | "notes">): string[] {
-  return complete ? notes : ["The log does not reach the end of the run: what follows shows the part that it holds.", ...notes];
+  return complete ? notes : ["The log lacks a part of the run: what follows shows what it holds.", ...notes];
 }
 
 function facts(report: Report): [string, string][] {
@@ -61,7 +61,7 @@ function verdict(report: Report, colours: Colours, open: (job: number) => void):
 function notesBox(said: string[]): HTMLElement {
   const list = h("ul", {}, ...said.map((note) => h("li", {}, note)));
   if (said.length <= NOTES_OPEN_MAX) return h("div", { class: "notes", role: "note" }, list);
-  // The first says what is most important: a log that does not reach the end.
+  // The first says what is most important: a log that lacks a part.
   return h("details", { class: "notes" }, h("summary", {}, `${many(said.length, "note")} about the log: ${said[0]}`), list);
 }
 
