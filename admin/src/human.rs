@@ -1,7 +1,5 @@
 //! Numbers, durations and foreign text as a person reads them in a terminal. JSON never passes here.
 
-use std::cmp::Ordering;
-
 use starfarm_protocol::foreign::escaped;
 use unicode_width::UnicodeWidthStr;
 
@@ -109,31 +107,6 @@ pub(crate) fn fitted(text: &str, width: usize) -> String {
     format!("{}…", &text[..end])
 }
 
-/// Order of names as people count: node2 before node10.
-pub(crate) fn by_number(a: &str, b: &str) -> Ordering {
-    let (mut a, mut b) = (a, b);
-    loop {
-        let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
-        let (of_a, of_b) = (digits(a), digits(b));
-        if of_a > 0 && of_b > 0 {
-            let value = |text: &str| text.trim_start_matches('0').to_owned();
-            let (value_a, value_b) = (value(&a[..of_a]), value(&b[..of_b]));
-            let order = value_a.len().cmp(&value_b.len()).then_with(|| value_a.cmp(&value_b));
-            if order.is_ne() {
-                return order;
-            }
-            (a, b) = (&a[of_a..], &b[of_b..]);
-            continue;
-        }
-        let (mut chars_a, mut chars_b) = (a.chars(), b.chars());
-        match (chars_a.next(), chars_b.next()) {
-            (None, None) => return Ordering::Equal,
-            (first_a, first_b) if first_a != first_b => return first_a.cmp(&first_b),
-            _ => (a, b) = (chars_a.as_str(), chars_b.as_str()),
-        }
-    }
-}
-
 /// Three digits, or all before the point; no decimals that say nothing.
 fn trimmed(number: f64) -> String {
     let text = if number.abs() >= 99.95 { format!("{number:.0}.") } else { format!("{number:.2}") };
@@ -226,12 +199,5 @@ mod tests {
         assert_eq!(printable("a\u{1b}[2J\nb\u{9b}é"), "a\\u{1b}[2J\\nb\\u{9b}é");
         assert_eq!(printable("lab\u{202e}1-\u{200b}"), "lab\\u{202e}1-\\u{200b}");
         assert_eq!(printable_lines("a\tb\nc\r\u{7}"), "a\tb\nc\\r\\u{7}");
-    }
-
-    #[test]
-    fn names_are_sorted_as_people_count() {
-        let mut names = ["b", "a10", "a2", "a", "a02b", "a2a", "é", ""];
-        names.sort_by(|a, b| by_number(a, b));
-        assert_eq!(names, ["", "a", "a2", "a2a", "a02b", "a10", "b", "é"]);
     }
 }

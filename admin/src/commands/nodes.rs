@@ -1,5 +1,6 @@
 //! `starfarm nodes` and `starfarm node`.
 
+use starfarm_logs::replay::by_number;
 use starfarm_protocol::admin::{NodeInfo, NodeVerb, Subject};
 use starfarm_protocol::foreign;
 
@@ -63,7 +64,7 @@ pub(crate) fn list(context: &mut Context) -> Result<Exit, Failure> {
 
 /// As people look for them: by name, n2 before n10.
 pub(super) fn sort(nodes: &mut [NodeInfo]) {
-    nodes.sort_by(|a, b| human::by_number(&a.name, &b.name));
+    nodes.sort_by(|a, b| by_number(&a.name, &b.name));
 }
 
 /// The state in words. That a person drains a node is seen in its state, but not while it is lost or in quarantine.

@@ -49,7 +49,7 @@ pub(crate) enum Tone {
     Plain,
     /// As it should be.
     Good,
-    /// Worth a style.
+    /// Worth a look.
     Doubtful,
     /// Gone wrong.
     Bad,

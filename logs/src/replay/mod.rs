@@ -32,6 +32,7 @@ pub use jobs::{DurationBins, JobLine};
 pub use marks::Mark;
 pub use moment::Moment;
 pub use node::NodeLine;
+pub use nodes::by_number;
 pub(crate) use notes::Notes;
 pub use page::{PAGE_BYTES_MAX, PageError, fill, page, page_is_built};
 pub use report::{EpochLine, Report, Totals};

@@ -1,5 +1,6 @@
 //! All nodes of a log, by name, and how many of them have room in a report.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use starfarm_events::{Event, Name, Node};
@@ -136,19 +137,40 @@ impl Nodes {
     }
 }
 
-/// Names in the order in which a person counts: `n-2` before `n-10`.
-pub(crate) fn by_number(a: &str, b: &str) -> std::cmp::Ordering {
-    let parts = |name: &str| -> Vec<(String, u128)> {
-        let mut parts = Vec::new();
-        let mut rest = name;
-        while !rest.is_empty() {
-            let (word, behind) = rest.split_at(rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len()));
-            let (digits, behind) =
-                behind.split_at(behind.find(|c: char| !c.is_ascii_digit()).unwrap_or(behind.len()));
-            parts.push((word.to_owned(), digits.parse().unwrap_or(u128::MAX)));
-            rest = behind;
+/// Order of names as people count, node2 before node10; of what counts the same, as text.
+pub fn by_number(a: &str, b: &str) -> Ordering {
+    let (whole_a, whole_b) = (a, b);
+    let (mut a, mut b) = (a, b);
+    loop {
+        let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+        let (of_a, of_b) = (digits(a), digits(b));
+        if of_a > 0 && of_b > 0 {
+            let value = |text: &str| text.trim_start_matches('0').to_owned();
+            let (value_a, value_b) = (value(&a[..of_a]), value(&b[..of_b]));
+            let order = value_a.len().cmp(&value_b.len()).then_with(|| value_a.cmp(&value_b));
+            if order.is_ne() {
+                return order;
+            }
+            (a, b) = (&a[of_a..], &b[of_b..]);
+            continue;
         }
-        parts
-    };
-    parts(a).cmp(&parts(b)).then_with(|| a.cmp(b))
+        let (mut chars_a, mut chars_b) = (a.chars(), b.chars());
+        match (chars_a.next(), chars_b.next()) {
+            (None, None) => return whole_a.cmp(whole_b),
+            (first_a, first_b) if first_a != first_b => return first_a.cmp(&first_b),
+            _ => (a, b) = (chars_a.as_str(), chars_b.as_str()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_sorted_as_people_count() {
+        let mut names = ["b", "a10", "a02", "a2", "a", "a02b", "a2a", "é", ""];
+        names.sort_by(|a, b| by_number(a, b));
+        assert_eq!(names, ["", "a", "a02", "a2", "a2a", "a02b", "a10", "b", "é"]);
+    }
 }

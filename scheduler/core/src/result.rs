@@ -202,7 +202,7 @@ impl Farm {
                     let end = task.hi;
                     if task.node != by {
                         owners.push(task.node);
-                    } else if task.attempt != Task::ADOPTED {
+                    } else if !task.is_found() {
                         // One that was found at its node had been given out before that, nobody knows when.
                         self.watched.given_us.get_or_insert(task.since_us);
                     }

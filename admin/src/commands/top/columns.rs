@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
 use starfarm_events::{UNIT_COLOURS, colour};
+use starfarm_logs::replay::by_number;
 use starfarm_protocol::admin::{JobInfo, NodeInfo};
 use starfarm_protocol::ids::JobId;
 
@@ -107,7 +108,7 @@ pub(super) const JOBS: &[Column<JobInfo>] = &[
     Column {
         stretches: true,
         ..words("name", 10, |job: &JobInfo, _, _| human::printable(&job.name).into())
-            .sorts(|a, b| human::by_number(&a.name, &b.name))
+            .sorts(|a, b| by_number(&a.name, &b.name))
     },
     Column {
         is_first_order: true,
@@ -138,7 +139,7 @@ pub(super) const NODES: &[Column<NodeInfo>] = &[
         is_first_order: true,
         stretches: true,
         ..words("name", 10, |node: &NodeInfo, _, _| human::printable(&node.name).into())
-            .sorts(|a, b| human::by_number(&a.name, &b.name))
+            .sorts(|a, b| by_number(&a.name, &b.name))
     },
     words("state", 11, |node: &NodeInfo, paint, _| state(node, paint)).sorts(by_state_of_node),
     number("slots", 6, |node: &NodeInfo, _, _| node.slots.to_string().into())
