@@ -5,7 +5,9 @@ use std::ops::Range;
 use starfarm_events::NodeState;
 use starfarm_logs::Utc;
 use starfarm_logs::replay::{NodeLine, Report, Shown};
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
+
+use crate::human;
 
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const SECOND_US: u64 = 1_000_000;
@@ -149,19 +151,9 @@ pub(super) fn axis(report: &Report, columns: usize) -> String {
 
 /// Text in so many columns, cut or filled up.
 pub(super) fn fit(text: &str, columns: usize) -> String {
-    if text.width() <= columns {
-        return format!("{text}{}", " ".repeat(columns - text.width()));
-    }
-    let (mut cut, mut width) = (String::new(), 0);
-    for c in text.chars() {
-        width += c.width().unwrap_or(0);
-        if width >= columns {
-            break;
-        }
-        cut.push(c);
-    }
-    cut.push('…');
-    format!("{cut}{}", " ".repeat(columns.saturating_sub(cut.width())))
+    let text = human::fitted(text, columns);
+    let blanks = " ".repeat(columns.saturating_sub(text.width()));
+    text + &blanks
 }
 
 #[cfg(test)]

@@ -120,7 +120,7 @@ impl Replayed<'_> {
             let verdict = job.certificate.as_ref().and_then(|fields| fields.get("verdict")?.as_str());
             table.push(vec![
                 Cell::new(job.job.to_string()),
-                Cell::new(plot::fit(&human::printable(&job.name), NAME_COLUMNS_MAX).trim_end()),
+                Cell::new(human::fitted(&human::printable(&job.name), NAME_COLUMNS_MAX)),
                 Cell::state(job.state().unwrap_or("-")),
                 Cell::new(human::units(&job.units)),
                 Cell::new(human::share(&job.done, &job.units)),
@@ -230,7 +230,7 @@ impl Replayed<'_> {
         for node in shown {
             let (speed_ups, slow_downs) = node.feedback();
             let mut cells = vec![
-                Cell::new(plot::fit(&human::printable(&node.name), NAME_COLUMNS_MAX).trim_end()),
+                Cell::new(human::fitted(&human::printable(&node.name), NAME_COLUMNS_MAX)),
                 Cell::new(node.slots.to_string()),
                 Cell::new(human::count(node.results as f64)),
                 Cell::new(human::count(node.units_done() as f64)),
@@ -292,7 +292,7 @@ impl Replayed<'_> {
         let mut text = String::new();
         for mark in shown.iter().map(|at| &report.marks[*at]) {
             let line = format!("{}  {}", plot::clock(mark.at_us, span_us), human::printable(&mark.text));
-            text.push_str(plot::fit(&line, self.width).trim_end());
+            text.push_str(&human::fitted(&line, self.width));
             text.push('\n');
         }
         let left_out = report.marks_left_out + (report.marks.len() - shown.len()) as u64;
