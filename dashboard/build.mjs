@@ -10,6 +10,9 @@ const GZIPPED_BYTES_MAX = 60 * 1024;
 
 const PLACEHOLDERS = ["<!--starfarm:meta-->", "<!--starfarm:data-->"];
 
+/** What is bundled with ours, and wants its licence beside it. */
+const LICENCE = "node_modules/uplot/LICENSE";
+
 async function bundle() {
   const result = await build({
     entryPoints: { report: "src/main.ts", style: "src/style.css" },
@@ -43,7 +46,8 @@ function fill(template, { script, style }) {
     "base-uri 'none'",
     "form-action 'none'",
   ].join("; ");
-  const parts = { policy, style, script };
+  const licence = readFileSync(LICENCE, "utf8").trim();
+  const parts = { policy, style, script, licence };
   const page = template.replace(/\{\{(\w+)\}\}/g, (_, name) => parts[name]);
   for (const placeholder of PLACEHOLDERS) {
     if (page.split(placeholder).length !== 2) throw new Error(`\`${placeholder}\` must be there once`);

@@ -1,5 +1,5 @@
-//! The page that a report is made of, built by npm in `dashboard/`; cargo embeds what it leaves there. Its own checks
-//! and tests run here too. A browser looks at a finished report in `tests/e2e`.
+//! The page that a report is made of: npm builds it from `dashboard/`, the repository keeps what comes out, and cargo
+//! embeds that. Its checks and tests run here too. A browser looks at a finished report in `tests/e2e`.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,15 +8,41 @@ use crate::steps::Steps;
 
 /// The folder, below the repository's top.
 const FOLDER: &str = "dashboard";
+/// What npm leaves.
+const BUILT: &str = "dashboard/dist/report.html";
+/// What the repository keeps.
+const KEPT: &str = "logs/page/report.html";
 /// The oldest node that the page is built with.
 const NODE_MIN: u32 = 20;
 
-/// Builds the page; false where it could not be built. Without npm that is an error in CI alone: everything but the
-/// report works without the page.
-pub(crate) fn build(steps: &mut Steps, in_ci: bool) -> bool {
+/// Builds the page and keeps it.
+pub(crate) fn build(steps: &mut Steps) {
+    let root = steps.root();
+    // Whoever asks for it wants it: here it is an error that it cannot be built.
+    if made(steps, true) {
+        steps.run(KEPT, || {
+            let copied = std::fs::copy(root.join(BUILT), root.join(KEPT));
+            copied.map(|_| ()).map_err(|error| format!("cannot copy {BUILT} to {KEPT}: {error}"))
+        });
+    }
+}
+
+/// Sees that the page is the one that its sources make, checks their types, runs their tests.
+pub(crate) fn test(steps: &mut Steps, in_ci: bool) {
+    let root = steps.root();
+    if made(steps, in_ci) {
+        steps.run("the kept page is that of its sources", || agree(&root));
+        npm(steps, "run check");
+        npm(steps, "test");
+    }
+}
+
+/// Builds the page; false where it could not be built. Without npm that is an error in CI alone.
+fn made(steps: &mut Steps, in_ci: bool) -> bool {
     if let Err(why) = node_will_do() {
-        let why =
-            format!("{why}; the page of `log replay --html` is not built, and the tests of it are skipped");
+        let why = format!(
+            "{why}; the report's page is not built from its sources, and the tests of it are skipped"
+        );
         steps.run("dashboard", || {
             if in_ci {
                 return Err(why);
@@ -30,12 +56,14 @@ pub(crate) fn build(steps: &mut Steps, in_ci: bool) -> bool {
     (is_fresh || npm(steps, "ci")) && npm(steps, "run build")
 }
 
-/// Builds the page, checks its types, runs its tests.
-pub(crate) fn test(steps: &mut Steps, in_ci: bool) {
-    if build(steps, in_ci) {
-        npm(steps, "run check");
-        npm(steps, "test");
+/// What was built and what is kept are the same bytes.
+fn agree(root: &Path) -> Result<(), String> {
+    let read =
+        |path: &str| std::fs::read(root.join(path)).map_err(|error| format!("cannot read {path}: {error}"));
+    if read(BUILT)? == read(KEPT)? {
+        return Ok(());
     }
+    Err(format!("{KEPT} is not what {FOLDER}/ makes: run `cargo xtask dashboard` and commit both together"))
 }
 
 fn npm(steps: &mut Steps, arguments: &str) -> bool {
@@ -80,6 +108,19 @@ mod tests {
     #[test]
     fn a_version_begins_with_its_major_number() {
         assert_eq!((major("v20.11.1\n"), major("v8"), major("nonsense")), (Some(20), Some(8), None));
+    }
+
+    #[test]
+    fn a_page_that_its_sources_do_not_make_is_an_error() {
+        let root = std::env::temp_dir().join(format!("starfarm-xtask-page-{}", std::process::id()));
+        for (path, text) in [(BUILT, "new"), (KEPT, "old")] {
+            std::fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+            std::fs::write(root.join(path), text).unwrap();
+        }
+        assert!(agree(&root).unwrap_err().contains("cargo xtask dashboard"));
+        std::fs::write(root.join(KEPT), "new").unwrap();
+        agree(&root).unwrap();
+        std::fs::remove_dir_all(root).unwrap();
     }
 
     #[test]

@@ -14,7 +14,6 @@ pub(crate) fn run(steps: &mut Steps) {
     let skips_file = steps.root().join(SKIPS_FILE);
     steps.run("outside programs", programs::provide);
     steps.run("empty the list of skipped tests", || skips::empty(&skips_file));
-    // First, since cargo embeds the page.
     dashboard::test(steps, in_ci());
     if steps.cargo("build --workspace --bins", &[]) {
         run_tests(steps, &skips_file);

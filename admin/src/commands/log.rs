@@ -42,9 +42,6 @@ fn replay(context: &mut Context, asked: &Replay) -> Result<(), Failure> {
         return context.printer.document(&at::At(&state));
     }
     let page = asked.html.as_deref().map(|out| File::create(out, path)).transpose()?;
-    if page.is_some() && !replay::page_is_built() {
-        return Err(Failure::usage(PageError::NotBuilt.to_string()));
-    }
     let report =
         replay::replay(items(path)?, Window { from: asked.from, to: asked.to }).map_err(of_replay)?;
     let is_printed = asked.text || page.is_none();

@@ -34,7 +34,7 @@ pub use moment::Moment;
 pub use node::NodeLine;
 pub use nodes::by_number;
 pub(crate) use notes::Notes;
-pub use page::{PAGE_BYTES_MAX, PageError, fill, page, page_is_built};
+pub use page::{PAGE_BYTES_MAX, PageError, fill, page};
 pub use report::{EpochLine, Report, Totals};
 pub(crate) use runs::varint;
 pub use series::SERIES;

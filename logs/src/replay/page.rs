@@ -16,8 +16,8 @@ use super::report::Report;
 use super::series::SERIES;
 use super::shown::Shown;
 
-// `TEMPLATE`: the built page, if there was one when this crate was built.
-include!(concat!(env!("OUT_DIR"), "/template.rs"));
+/// The page that `cargo xtask dashboard` makes of the sources in `dashboard/`; a check compares the two.
+const TEMPLATE: &str = include_str!("../../page/report.html");
 
 const META: &str = "<!--starfarm:meta-->";
 const DATA: &str = "<!--starfarm:data-->";
@@ -29,9 +29,7 @@ const DATA_BYTES_MAX: usize = 5 << 20;
 /// Why there is no page.
 #[derive(Debug)]
 pub enum PageError {
-    /// This program was built without it.
-    NotBuilt,
-    /// The page that it was built with has no room for data.
+    /// The page to be filled has no room for data.
     NoRoom,
     /// It cannot be written.
     Io(io::Error),
@@ -40,10 +38,6 @@ pub enum PageError {
 impl fmt::Display for PageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotBuilt => f.write_str(
-                "this starfarm was built without the report's page: `cargo xtask dashboard` (needs npm), then \
-                 build again",
-            ),
             Self::NoRoom => f.write_str(
                 "the report's page in this starfarm is damaged: `cargo xtask dashboard` (needs npm), then build \
                  again",
@@ -61,17 +55,12 @@ impl From<io::Error> for PageError {
     }
 }
 
-/// Whether this program can write pages.
-pub fn page_is_built() -> bool {
-    TEMPLATE.is_some()
-}
-
 /// Writes a report as a page.
 ///
 /// # Errors
-/// This program was built without the page, or it cannot be written.
+/// It cannot be written.
 pub fn page(report: Report, out: &mut dyn Write) -> Result<(), PageError> {
-    fill(TEMPLATE.ok_or(PageError::NotBuilt)?, report, out)
+    fill(TEMPLATE, report, out)
 }
 
 /// Fills a page that is not the built one: one with the two places for data.
