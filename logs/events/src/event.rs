@@ -1,6 +1,4 @@
-//! One enum of what can happen on a farm, its form, and its one-line text.
-
-use std::fmt;
+//! One enum of what can happen on a farm, and its form. Its one-line text is in `text`.
 
 use starfarm_protocol::ids::{Boot, ContentHash, JobId};
 
@@ -358,6 +356,15 @@ events! {
         /// For so long.
         for_us: u64,
     }
+    /// Units of a job wait although a node that could run them has an idle slot: a fault of the scheduler.
+    Standstill = "standstill" {
+        /// Job.
+        job: JobId,
+        /// A node that could run them.
+        node: Name,
+        /// For so long.
+        for_us: u64,
+    }
     /// Watching was slower than what happened, or the disk was full: so many events are missing here.
     EventsDropped = "events_dropped" {
         /// How many.
@@ -408,82 +415,10 @@ impl Event {
             | Event::OffersRepeated { node, .. }
             | Event::TaskExpired { node, .. }
             | Event::TaskCopied { node, .. }
+            | Event::Standstill { node, .. }
             | Event::Conflict { node, .. } => Some(node),
             Event::UnitFailed { node, .. } => node.as_ref(),
             _ => None,
-        }
-    }
-}
-
-/// `1 slot`, `2 slots`.
-pub fn counted<N: fmt::Display + PartialEq + From<u8>>(number: N, what: &str) -> String {
-    if number == N::from(1) { format!("{number} {what}") } else { format!("{number} {what}s") }
-}
-
-impl fmt::Display for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Event::NodeJoined { node, boot, slots } => {
-                write!(f, "node {node} joined: {}, boot {:016x}", counted(*slots, "slot"), boot.0)
-            }
-            Event::NodeSuspect { node } => write!(f, "node {node} suspect: no heartbeat"),
-            Event::NodeLost { node, tasks } => {
-                write!(f, "node {node} lost: {} back to gq", counted(*tasks, "task"))
-            }
-            Event::NodeBack { node } => write!(f, "node {node} is back"),
-            Event::NodeDraining { node } => write!(f, "node {node} draining"),
-            Event::NodeResumed { node } => write!(f, "node {node} resumed"),
-            Event::NodeLeft { node } => write!(f, "node {node} left"),
-            Event::NodeRefused { node, job, why } => write!(f, "node {node} refused job {}: {why}", job.0),
-            Event::VersionSkew { node, version } => {
-                write!(f, "node {node} speaks protocol version {version}: update the older side")
-            }
-            Event::JobSubmitted { job, units, .. } => {
-                write!(f, "job {} submitted: {}", job.0, counted(*units, "unit"))
-            }
-            Event::JobState { job, state, .. } => write!(f, "job {} {state}", job.0),
-            Event::Certificate { job, verdict, done, units, .. } => {
-                write!(f, "job {} is {verdict}: {done} of {} done, once each", job.0, counted(*units, "unit"))
-            }
-            Event::OffersRepeated { node, tasks } => {
-                write!(f, "offered {} again to node {node}", counted(*tasks, "task"))
-            }
-            Event::TaskExpired { job, lo, hi, node } => {
-                write!(f, "task [{lo}, {hi}) of job {} expired on node {node}", job.0)
-            }
-            Event::Hit { job, unit, target } => {
-                write!(f, "hit in job {}: unit {unit}, target {target}", job.0)
-            }
-            Event::TaskCopied { job, lo, hi, node } => {
-                write!(f, "copy of [{lo}, {hi}) of job {} to node {node}", job.0)
-            }
-            Event::NodeQuarantined { node, why } => write!(f, "node {node} quarantined: {why}"),
-            Event::Conflict { job, lo, hi, node } => {
-                write!(f, "conflict in job {}: node {node} says other things of [{lo}, {hi})", job.0)
-            }
-            Event::Superseded { node, epoch } => {
-                write!(f, "node {node} knows epoch {epoch} of this farm: a later scheduler was started")
-            }
-            Event::UnitFailed { job, unit, reason, node, code } => {
-                write!(f, "unit {unit} of job {} failed", job.0)?;
-                node.iter().try_for_each(|node| write!(f, " on node {node}"))?;
-                write!(f, ": {reason}")?;
-                code.iter().try_for_each(|code| write!(f, " {code}"))
-            }
-            Event::Stalled { for_us } => {
-                write!(f, "held up for {:.1} s: by the disk, or the process slept", *for_us as f64 / 1e6)
-            }
-            Event::EventsDropped { events } => {
-                let missing = if *events == 1 { "event is" } else { "events are" };
-                write!(f, "{events} {missing} missing: watching was too slow for them, or the disk was full")
-            }
-            // Pictures are made of these; as a line, all that they hold.
-            dense => {
-                write!(f, "{}", dense.kind())?;
-                let mut outcome = Ok(());
-                dense.each(&mut |name, value| outcome = outcome.and_then(|()| write!(f, " {name}={value}")));
-                outcome
-            }
         }
     }
 }

@@ -126,6 +126,7 @@ fn is_telling(event: &Event) -> bool {
         Event::NodeLost { .. }
         | Event::NodeQuarantined { .. }
         | Event::EventsDropped { .. }
+        | Event::Standstill { .. }
         | Event::Conflict { .. } => true,
         Event::JobState { state, .. } => matches!(&**state, "finished" | "failed" | "cancelled"),
         _ => false,
@@ -142,6 +143,7 @@ fn job(event: &Event) -> Option<u64> {
         | Event::TaskCopied { job, .. }
         | Event::Hit { job, .. }
         | Event::UnitFailed { job, .. }
+        | Event::Standstill { job, .. }
         | Event::Conflict { job, .. } => Some(job.0),
         _ => None,
     }

@@ -3,9 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use starfarm_events::{Event, Name};
+
 use crate::coverage::Class;
+use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::task::{NOBODY, State};
+use crate::limits::{PROBE_MAX_US, STANDSTILL_US};
+use crate::node::Node;
+use crate::task::{NOBODY, NodeId, State};
 
 impl Farm {
     /// done + failed + out + pending + abandoned = N for every unfinished job, and gq agrees; O(jobs in jq).
@@ -28,6 +33,41 @@ impl Farm {
             }
         }
         Ok(())
+    }
+
+    /// Nothing stands still: units that wait, and a node that could run them and has an idle slot, for a minute.
+    /// That proves no wrong count, so it is told and the farm goes on. To be asked once a second; O(nodes + jobs).
+    pub fn check_standstill(&mut self, now_us: u64, deeds: &mut Deeds) {
+        let idles = |(id, node): &(&NodeId, &Node)| {
+            node.live()
+                && node.greeted
+                && !self.unsettled.contains(id)
+                && node.tasks_held() < usize::from(node.slots)
+                && now_us >= node.given_us.max(node.joined_us) + STANDSTILL_US
+        };
+        let idle: Vec<(NodeId, Name)> =
+            self.nodes.iter().filter(idles).map(|(&id, node)| (id, node.name.clone())).collect();
+        let mut still = std::mem::take(&mut self.still);
+        still.retain(|id, _| self.jobs.contains_key(id));
+        for id in &self.jq {
+            let Some(job) = self.jobs.get(id) else { continue };
+            let able = idle.iter().find(|(node, _)| !job.refused_by.contains_key(node));
+            let Some((_, node)) =
+                able.filter(|_| job.active() && job.pending() > 0 && !job.waits_for_lease())
+            else {
+                still.remove(id);
+                continue;
+            };
+            let (since_us, told) = still.entry(*id).or_insert((now_us, false));
+            // What workers died of waits for another node far longer.
+            let suspects_only = job.pending() <= job.deaths.len() as u128;
+            let most_us = if suspects_only { 2 * PROBE_MAX_US } else { STANDSTILL_US };
+            let for_us = now_us - *since_us;
+            if for_us >= most_us && !std::mem::replace(told, true) {
+                deeds.event(Event::Standstill { job: *id, node: node.clone(), for_us });
+            }
+        }
+        self.still = still;
     }
 
     /// Everything: coverage, gq, dq and nodes say the same of every unit.
@@ -98,4 +138,44 @@ fn join(intervals: impl Iterator<Item = (u128, u128)>) -> Vec<(u128, u128)> {
         }
     }
     joined
+}
+
+#[cfg(test)]
+mod tests {
+    use starfarm_protocol::ids::{Boot, ContentHash, Epoch, FarmId};
+
+    use super::*;
+    use crate::farm::Config;
+    use crate::job::{MaxFailures, NewJob, Place, Sizing, WorkFacts};
+
+    /// No turn is made, so that nobody gives out what waits.
+    #[test]
+    fn units_that_wait_while_a_node_idles_for_a_minute_are_told_once() {
+        let (mut farm, mut deeds) = (Farm::new(Config::new(FarmId([1; 16]), Epoch(1)), 0), Deeds::default());
+        let new = NewJob {
+            name: String::new(),
+            user: String::new(),
+            spec: ContentHash([1; 32]),
+            units: 10,
+            work: WorkFacts::Nothing,
+            sizing: Sizing::Units(1),
+            max_failures: MaxFailures::Usual,
+            speculative: false,
+            place: Place::Tail,
+        };
+        farm.submit(new, 0, &mut deeds).unwrap();
+        let (id, mut node) = (NodeId(0), Node::new("a".into(), 0));
+        (node.boot, node.greeted, node.slots) = (Some(Boot(1)), true, 1);
+        farm.nodes.insert(id, node);
+        let mut told = |farm: &mut Farm, second: u64| {
+            deeds.0.clear();
+            farm.check_standstill(second * 1_000_000, &mut deeds);
+            deeds.0.len()
+        };
+        assert_eq!((0..150).map(|second| told(&mut farm, second)).sum::<usize>(), 1);
+        // Another job may go on there while this one cannot.
+        let job = farm.jobs.values_mut().next().unwrap();
+        job.refused_by.insert(id, "no python".into());
+        assert_eq!((150..300).map(|second| told(&mut farm, second)).sum::<usize>(), 0);
+    }
 }

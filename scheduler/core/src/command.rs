@@ -177,6 +177,7 @@ impl Farm {
                 }
                 (node.drained, node.distrusted) = (false, None);
                 node.rise();
+                self.jobs.values_mut().for_each(|job| job.returned.retain(|_, back| back.node != id));
             }
             NodeCommand::Forget if node.state() != NodeState::Lost => {
                 return Err(CommandError::Conflict(format!(

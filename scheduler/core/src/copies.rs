@@ -82,6 +82,7 @@ impl Farm {
         let task_id = self.dq.put(Task { attempt, state: State::Assigned, copy: true, ..held });
         node.tasks.push(task_id);
         node.queue.push_back((task_id, attempt));
+        node.given_us = now_us;
         job.totals.dispatched += 1;
         self.watched.dispatched += 1;
         job.totals.copies += 1;

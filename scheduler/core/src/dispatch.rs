@@ -1,41 +1,38 @@
 //! Dispatch: which node gets which task. A node with room takes from the first job in jq that has
 //! something for it; its tasks go from gq into its node queue and into dq in one step.
 
-use std::collections::BTreeMap;
-
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::limits::NODE_TASKS_MAX;
 
 use crate::coverage::{Class, Classes};
 use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::job::{Deaths, Job, JobState};
-use crate::limits::LAMBDA;
+use crate::job::{Job, JobState};
+use crate::limits::{LAMBDA, PATIENCE_US};
 use crate::node::Node;
 use crate::refill::Ideal;
-use crate::task::{NodeId, State, Task};
+use crate::task::{NodeId, State, Task, TaskId};
 
 /// Room below this share of the window is left to grow, so that tasks travel together.
 const ROOM_SHARE: usize = 8;
 
-/// Units that were running when a worker died. Each lies in gq alone. A node that one of them killed does not
-/// get it again while there is another node to try: so it becomes clear whether the unit is poison. And a
-/// node has one of them at a time, or the innocent would die with the guilty again.
-struct Shunned {
-    /// The unit, and whether this node has died of it already.
-    suspects: BTreeMap<u128, bool>,
-    /// The node has one.
-    has_one: bool,
+/// How little a unit should go to a node: the worst first. There is always a node that no other beats, so this
+/// is a preference and never keeps a unit from all of them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+struct Aversion {
+    /// The node died of it.
+    died: bool,
+    /// It failed there.
+    failed: bool,
 }
 
-impl Shunned {
-    fn contains(&self, unit: u128) -> bool {
-        self.suspects.get(&unit).is_some_and(|died_here| *died_here || self.has_one)
-    }
-
-    fn given(&mut self, unit: u128) {
-        self.has_one |= self.suspects.contains_key(&unit);
-    }
+/// Who else could take what comes back to a node that it should not go to.
+struct Choice {
+    /// Other nodes that can run the job.
+    others: Vec<NodeId>,
+    /// The node has a unit that was running when a worker died. It gets one at a time, or the innocent would die
+    /// with the guilty again.
+    has_suspect: bool,
 }
 
 /// How far a node is filled.
@@ -93,29 +90,22 @@ impl Farm {
         now_us: u64,
         deeds: &mut Deeds,
     ) {
-        let most = u128::from(ideal.saturating_mul(LAMBDA));
         let waiting = self.gq.tasks(job_id);
-        // What is cut now never ran, so it killed nobody.
-        let mut shunned = if waiting > 0 { self.shunned(job_id, id) } else { None };
+        // What is cut now never ran anywhere.
+        let mut choice = if waiting > 0 { self.choice(job_id, id) } else { None };
         if waiting < room {
             self.refill(job_id, ideal, room - waiting, deeds);
         }
-        let untried = self.others(job_id, id);
         let mut run: Option<(u128, u128)> = None;
-        for _ in 0..room {
-            let failures = self.jobs.get(&job_id).map(|job| &job.failures);
-            let failed_here = |unit: u128| {
-                let Some(runs) = failures.and_then(|failures| failures.get(&unit)) else { return false };
-                let failed_at = |id: NodeId| runs.iter().any(|run| run.1 == id);
-                failed_at(id) && untried.iter().any(|&other| !failed_at(other))
-            };
-            let wanted = |unit: u128| {
-                shunned.as_ref().is_none_or(|shunned| !shunned.contains(unit)) && !failed_here(unit)
-            };
-            let Some((lo, hi)) = self.gq.take(job_id, (u128::from(ideal), most), wanted) else { break };
-            if let Some(shunned) = &mut shunned {
-                shunned.given(lo);
+        let mut cut = waiting < room;
+        for given in 0..room {
+            let mut taken = self.take(job_id, id, ideal, &mut choice, now_us);
+            if taken.is_none() && !std::mem::replace(&mut cut, true) {
+                // What waits should go to others. There may be more.
+                self.refill(job_id, ideal, room - given, deeds);
+                taken = self.take(job_id, id, ideal, &mut choice, now_us);
             }
+            let Some((lo, hi)) = taken else { break };
             self.put_out(job_id, id, lo, hi, now_us);
             run = match run {
                 Some((first, end)) if end == lo => Some((first, hi)),
@@ -139,29 +129,51 @@ impl Farm {
         }
     }
 
-    /// Other nodes that could run what fails at node `id`, as far as that matters: what failed here is tried
-    /// elsewhere first.
-    fn others(&self, job_id: JobId, id: NodeId) -> Vec<NodeId> {
-        let Some(job) = self.jobs.get(&job_id).filter(|job| !job.failures.is_empty()) else {
-            return Vec::new();
+    /// Takes the first task of `job_id` out of gq that node `id` may have, of one that is too large the first `ideal`
+    /// units.
+    fn take(
+        &mut self,
+        job_id: JobId,
+        id: NodeId,
+        ideal: u64,
+        choice: &mut Option<Choice>,
+        now_us: u64,
+    ) -> Option<(u128, u128)> {
+        let most = u128::from(ideal.saturating_mul(LAMBDA));
+        let (job, wake_us) = (self.jobs.get_mut(&job_id)?, &mut self.wake_us);
+        let wanted = |unit: u128| {
+            let Some(choice) = &choice else { return true };
+            let from_us = job.waits_until(id, unit, choice, now_us);
+            if from_us > now_us {
+                *wake_us = from_us.min(*wake_us);
+            }
+            from_us <= now_us
         };
-        let others = self.nodes.iter().filter(|(other, node)| **other != id && node.live() && node.greeted);
-        others.map(|(&other, _)| other).filter(|other| !job.refused_by.contains_key(other)).collect()
+        let (lo, hi) = self.gq.take(job_id, (u128::from(ideal), most), wanted)?;
+        if let Some(choice) = choice {
+            choice.has_suspect |= job.deaths.contains_key(&lo);
+            job.denied.remove(&lo);
+        }
+        Some((lo, hi))
     }
 
-    /// Units that node `id` should not get now, if there are any.
-    fn shunned(&mut self, job_id: JobId, id: NodeId) -> Option<Shunned> {
-        let job = self.jobs.get(&job_id).filter(|job| !job.deaths.is_empty())?;
-        let node = self.nodes.get(&id)?;
-        let live: Vec<NodeId> = self.nodes.iter().filter(|(_, n)| n.live()).map(|(&id, _)| id).collect();
-        let killed_here = |deaths: &Deaths| deaths.iter().any(|&(by, _)| by == id);
-        let others = |deaths: &Deaths| live.iter().any(|id| !deaths.iter().any(|(by, _)| by == id));
-        let suspects = job.deaths.iter().map(|(&unit, d)| (unit, killed_here(d) && others(d))).collect();
-        let has_one = node.tasks.iter().any(|&task| {
-            let task = self.dq.at(task);
+    /// Who else could run what node `id` should not get; none where nothing of the job came back from a node.
+    fn choice(&self, job_id: JobId, id: NodeId) -> Option<Choice> {
+        let came_back =
+            |job: &&Job| !(job.deaths.is_empty() && job.failures.is_empty() && job.returned.is_empty());
+        let job = self.jobs.get(&job_id).filter(came_back)?;
+        let able = |(other, node): &(&NodeId, &Node)| {
+            **other != id && node.live() && node.greeted && !job.refused_by.contains_key(other)
+        };
+        let suspect = |&task: &TaskId| {
+            let task = self.dq.peek(task).expect("a node's task is in dq");
             task.job == job_id && task.hi - task.lo == 1 && job.deaths.contains_key(&task.lo)
-        });
-        Some(Shunned { suspects, has_one })
+        };
+        let has_suspect = !job.deaths.is_empty() && self.nodes.get(&id)?.tasks.iter().any(suspect);
+        Some(Choice {
+            others: self.nodes.iter().filter(able).map(|(&other, _)| other).collect(),
+            has_suspect,
+        })
     }
 
     /// [lo, hi) enters dq and the node queue at once.
@@ -184,6 +196,7 @@ impl Farm {
         let task_id = self.dq.put(task);
         node.tasks.push(task_id);
         node.queue.push_back((task_id, attempt));
+        node.given_us = now_us;
         if let Some(job) = self.jobs.get_mut(&job_id) {
             job.totals.dispatched += 1;
             self.watched.dispatched += 1;
@@ -196,5 +209,33 @@ impl Farm {
         if let Some(job) = self.jobs.get_mut(&job_id) {
             job.coverage.change(lo, hi, PENDING, Class::Out, &mut self.pieces);
         }
+    }
+}
+
+impl Job {
+    fn aversion(&self, id: NodeId, unit: u128) -> Aversion {
+        let died = self.deaths.get(&unit).is_some_and(|deaths| deaths.iter().any(|death| death.0 == id));
+        let failed = self.failures.get(&unit).is_some_and(|runs| runs.iter().any(|run| run.1 == id));
+        Aversion { died, failed }
+    }
+
+    /// When node `id` may have the task in gq that begins with `unit`: at once, or after a pause in which others may
+    /// take it. They may all be busy for long, so the pause has an end; after deaths it is long.
+    fn waits_until(&mut self, id: NodeId, unit: u128, choice: &Choice, now_us: u64) -> u64 {
+        if let Some((_, back)) = self.returned.range(..=unit).next_back()
+            && (back.node, back.hi > unit) == (id, true)
+            && back.until_us > now_us
+        {
+            return back.until_us;
+        }
+        let deaths = self.deaths.get(&unit).map_or(0, Vec::len);
+        let aversion = self.aversion(id, unit);
+        let others_first = aversion > Aversion::default()
+            && choice.others.iter().any(|&other| self.aversion(other, unit) < aversion);
+        if others_first || (choice.has_suspect && deaths > 0) {
+            let since_us = *self.denied.entry(unit).or_insert(now_us);
+            return since_us + (PATIENCE_US << deaths.min(6));
+        }
+        now_us
     }
 }

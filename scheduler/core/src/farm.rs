@@ -124,6 +124,10 @@ pub struct Farm {
     pub(crate) all_marked: bool,
     pub(crate) timers: BinaryHeap<Reverse<(u64, NodeId)>>,
     pub(crate) period_us: u64,
+    /// When something that waits for another node may go to any; `u64::MAX` where nothing does.
+    pub(crate) wake_us: u64,
+    /// Jobs whose units wait while a node idles: since when, and whether that was told.
+    pub(crate) still: BTreeMap<JobId, (u64, bool)>,
     pub(crate) credit_shift: u32,
     pub(crate) credit_moved_us: u64,
     pub(crate) totals: Totals,
@@ -162,6 +166,8 @@ impl Farm {
             all_marked: false,
             timers: BinaryHeap::new(),
             period_us: now_us + PERIOD_US,
+            wake_us: u64::MAX,
+            still: BTreeMap::new(),
             credit_shift: 0,
             credit_moved_us: now_us,
             totals: Totals::default(),
@@ -202,7 +208,7 @@ impl Farm {
 
     /// When [`Farm::on_tick`] must be called at the latest, if nothing comes before.
     pub fn next_deadline_us(&self) -> u64 {
-        let first = self.period_us.min(self.release_us);
+        let first = self.period_us.min(self.release_us).min(self.wake_us);
         self.timers.peek().map_or(first, |Reverse((at_us, _))| first.min(*at_us))
     }
 
@@ -218,6 +224,10 @@ impl Farm {
             }
         }
         self.release_leases(now_us);
+        if now_us >= self.wake_us {
+            self.wake_us = u64::MAX;
+            self.mark_all();
+        }
         if now_us >= self.period_us {
             self.period_us = now_us + PERIOD_US;
             self.totals.feedback = [(0, 0), self.totals.feedback[0]];

@@ -12,7 +12,7 @@ use starfarm_protocol::wire::Letting;
 
 use crate::blame::Outcomes;
 use crate::coverage::{Class, Classes, Coverage, Piece};
-use crate::limits::TARGET_US;
+use crate::limits::{RETURN_PAUSE_MAX_US, RETURN_PAUSE_MIN_US, TARGET_US};
 use crate::task::NodeId;
 
 /// Units of the first task for a slot of unknown speed: small enough to be over soon.
@@ -71,6 +71,17 @@ pub(crate) struct Rate {
 /// Deaths of workers that ran a unit, by incarnation.
 pub(crate) type Deaths = Vec<(NodeId, Boot)>;
 
+/// An interval that a node gave back unasked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Returned {
+    /// Its end, exclusive.
+    pub(crate) hi: u128,
+    pub(crate) node: NodeId,
+    /// The same node gets it again after this.
+    pub(crate) until_us: u64,
+    pub(crate) pause_us: u64,
+}
+
 /// A job.
 #[derive(Debug)]
 pub(crate) struct Job {
@@ -93,6 +104,10 @@ pub(crate) struct Job {
     /// earlier one was counted before.
     pub(crate) reopened: BTreeMap<u128, Attempt>,
     pub(crate) deaths: BTreeMap<u128, Deaths>,
+    /// What nodes gave back, by first unit.
+    pub(crate) returned: BTreeMap<u128, Returned>,
+    /// Units in gq that should go to another node than the one that asked first, and when that was.
+    pub(crate) denied: BTreeMap<u128, u64>,
     /// How its units went on each node.
     pub(crate) outcomes: BTreeMap<NodeId, Outcomes>,
     /// Nodes of these with failures enough to be sick: mostly none, so that no result looks at all nodes.
@@ -149,6 +164,8 @@ impl Job {
             failures: BTreeMap::new(),
             reopened: BTreeMap::new(),
             deaths: BTreeMap::new(),
+            returned: BTreeMap::new(),
+            denied: BTreeMap::new(),
             outcomes: BTreeMap::new(),
             suspects: BTreeSet::new(),
             forgiven: (0, 0),
@@ -176,6 +193,17 @@ impl Job {
         remove_range(&mut self.deaths, lo, hi);
         remove_range(&mut self.failures, lo, hi);
         remove_range(&mut self.reopened, lo, hi);
+        remove_range(&mut self.returned, lo, hi);
+        remove_range(&mut self.denied, lo, hi);
+    }
+
+    /// Node `node` gave [lo, hi) back unasked: others may have it first. It does so again and again: ever later.
+    pub(crate) fn returned_by(&mut self, node: NodeId, (lo, hi): (u128, u128), now_us: u64) {
+        let before = self.returned.range(..=lo).next_back();
+        let again = before.filter(|(_, back)| back.node == node && back.hi > lo);
+        let pause_us =
+            again.map_or(RETURN_PAUSE_MIN_US, |(_, back)| 2 * back.pause_us).min(RETURN_PAUSE_MAX_US);
+        self.returned.insert(lo, Returned { hi, node, until_us: now_us + pause_us, pause_us });
     }
 
     /// A state that is no end.
@@ -195,6 +223,7 @@ impl Job {
         (self.state, self.totals) = (state, totals);
         self.note.clear();
         (self.failures, self.reopened, self.deaths) = Default::default();
+        (self.returned, self.denied) = Default::default();
         self.outcomes.clear();
         self.suspects.clear();
         self.rates.clear();

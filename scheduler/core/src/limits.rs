@@ -30,6 +30,15 @@ pub const TAIL_FLOOR_US: u64 = 100_000;
 pub const GQ_TASKS_MAX: usize = 2 * NODE_TASKS_MAX as usize;
 /// A unit that killed its worker this often is poison.
 pub const POISON_DEATHS: usize = 3;
+/// A unit that should go to another node waits so long for one; doubled for each death of a worker that ran it.
+pub const PATIENCE_US: u64 = PERIOD_US;
+/// What a node gave back unasked goes to the same node again after this; doubled each time, up to
+/// [`RETURN_PAUSE_MAX_US`].
+pub const RETURN_PAUSE_MIN_US: u64 = 1_000_000;
+/// See [`RETURN_PAUSE_MIN_US`].
+pub const RETURN_PAUSE_MAX_US: u64 = 32_000_000;
+/// Units wait and a node that could run them has an idle slot, for so long: dispatch has forgotten them.
+pub const STANDSTILL_US: u64 = 60_000_000;
 /// Units that a node fails, and others pass, before it is taken for sick.
 pub const SICK_FAILURES: u32 = 5;
 /// Outcomes of a job's units that are remembered for each node; then all count half.
@@ -71,4 +80,6 @@ pub const NODES_MAX: usize = 65_536;
 pub const JOBS_MAX: usize = 100_000;
 
 const _: () = assert!(PROBE_MIN_US > HEARTBEAT_US, "a probe is heard of before the next one goes out");
+const _: () = assert!(STANDSTILL_US > PATIENCE_US, "what waits for another node does not stand still");
+const _: () = assert!(STANDSTILL_US > RETURN_PAUSE_MAX_US, "nor does what its node gave back");
 const _: () = assert!(RETRY_TARGETS > LAMBDA, "the longest task by the law ends before it is resent");

@@ -109,6 +109,8 @@ pub(crate) struct Node {
     /// The heartbeat whose parts are coming in: number, parts seen.
     pub(crate) beat: (u32, BTreeSet<u16>),
     pub(crate) queued_tasks: u32,
+    /// When it was given a task last.
+    pub(crate) given_us: u64,
     /// What its machine is, once it has told.
     pub(crate) facts: Option<Facts>,
     /// Load of each slot in thousandths, or the mean of many slots, as it told last; empty before that.
@@ -218,6 +220,7 @@ impl Node {
             running: Vec::new(),
             beat: (0, BTreeSet::new()),
             queued_tasks: 0,
+            given_us: now_us,
             facts: None,
             load: Vec::new(),
             idle_us: 0,

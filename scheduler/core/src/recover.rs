@@ -109,7 +109,10 @@ impl Farm {
             node.rating = Rating::new(now_us);
             node.beat = (0, BTreeSet::new());
             // Another incarnation may have what that one lacked.
-            self.jobs.values_mut().for_each(|job| drop(job.refused_by.remove(&id)));
+            for job in self.jobs.values_mut() {
+                job.refused_by.remove(&id);
+                job.returned.retain(|_, back| back.node != id);
+            }
             let event = Event::NodeJoined { node: node.name.clone(), boot: hello.boot, slots };
             self.next_node = self.next_node.max(id.0 + 1);
             deeds.event(event);

@@ -106,16 +106,16 @@ impl Farm {
                 Some(found) => self.on_done(id, entry, found, now_us, deeds),
                 None => {
                     // The worker's word is worthless here; its units go to somebody else.
-                    self.give_back(id, entry, lo, hi);
+                    self.give_back(id, entry, (lo, hi), now_us);
                     Verdict::Malformed
                 }
             },
             Outcome::Returned => {
-                self.give_back(id, entry, lo, hi);
+                self.give_back(id, entry, (lo, hi), now_us);
                 Verdict::Returned
             }
             Outcome::Refused => {
-                self.give_back(id, entry, lo, hi);
+                self.give_back(id, entry, (lo, hi), now_us);
                 self.on_refused(id, entry, deeds);
                 Verdict::Refused
             }
@@ -276,7 +276,8 @@ impl Farm {
         hits: Vec<(u128, u32)>,
         deeds: &mut Deeds,
     ) {
-        if let Some(job) = self.jobs.get_mut(&job_id).filter(|job| !job.deaths.is_empty()) {
+        let came_back = |job: &&mut Job| !(job.deaths.is_empty() && job.returned.is_empty());
+        if let Some(job) = self.jobs.get_mut(&job_id).filter(came_back) {
             pieces.iter().for_each(|piece| job.acquit(piece.lo, piece.hi));
         }
         if !pieces.is_empty() || !hits.is_empty() {
@@ -369,12 +370,17 @@ impl Farm {
 
     /// What of [lo, hi) is out at this node goes back to gq, but for what was given to it after the attempt
     /// that it gives back: then this result is an old one that comes again.
-    fn give_back(&mut self, id: NodeId, entry: &ResultEntry<'_>, lo: u128, hi: u128) {
+    fn give_back(&mut self, id: NodeId, entry: &ResultEntry<'_>, (lo, hi): (u128, u128), now_us: u64) {
         for task_id in self.dq.overlapping(entry.job, lo, hi) {
             let task = self.dq.at(task_id);
             if task.node == id && task.attempt <= entry.attempt {
                 let (lo, hi) = (lo.max(task.lo), hi.min(task.hi));
                 self.back_to_gq(task_id, lo, hi);
+                if let Some(job) = self.jobs.get_mut(&entry.job)
+                    && job.withdrawn.is_none_or(|(before, _)| before <= entry.attempt)
+                {
+                    job.returned_by(id, (lo, hi), now_us);
+                }
             }
         }
         self.forget_copies(id, entry.job, (lo, hi), entry.attempt);

@@ -60,14 +60,14 @@ fn a_node_is_sick_too_when_others_pass_the_very_units_that_it_failed() {
         "ran a 0+5 exit1,exit1,exit1,exit1,exit1\n ran b 10+5 exit1,exit1,exit1,exit1,exit1\n nodes
          ran b 0+4 ok,ok,ok,ok\n nodes\n ran b 4+1 ok\n nodes",
         expect![[r#"
-            0: to a: ack results [(1, 1)]; offer job 1: 5=10+1
+            0: to a: ack results [(1, 1)]; offer job 1: 5=20+5
             0: to b: ack results [(1, 1)]; offer job 1: 6=0+1
             0: a up, b up
             0: to b: ack results [(2, 2)]; offer job 1: 7=4+1
             0: a up, b up
             0: node a quarantined: failed 5 of 5 units of job 1 that others pass
             0: to a: withdraw job 1 trim before 8
-            0: to b: ack results [(3, 3)]; offer job 1: 8=11+1
+            0: to b: ack results [(3, 3)]; offer job 1: 8=10+1
             0: a quarantined (failed 5 of 5 units of job 1 that others pass), b up
         "#]],
     );

@@ -62,11 +62,10 @@ fn a_checkpoint_and_the_records_behind_it_give_the_same_farm() {
         "checkpoint\n ack b\n ran b 6+1 ok\n drain b\n pause 1\n show 1\n restart\n show 1\n nodes
          hello a\n hello b\n beat a 2+2\n beat b none\n at 10\n resume 1\n nodes",
         expect![[r#"
-            0: to a: offer job 1: 9=8+2
             0: node b draining
             0: job 1 paused
-            0: to a: withdraw job 1 trim before 10
-            0: to b: ack results [(1, 1)]; withdraw job 1 trim before 10
+            0: to a: withdraw job 1 trim before 9
+            0: to b: ack results [(1, 1)]; withdraw job 1 trim before 9
             0: job 1 is paused: done 4, out 6, waiting 50, resent tasks 2
             0: job 1 is paused: done 4, out 56, waiting 0, resent tasks 2
             0: a suspect, b suspect

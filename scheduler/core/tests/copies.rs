@@ -211,12 +211,11 @@ fn where_the_first_gives_its_task_back_the_copy_may_be_first() {
          live 2100 a 0+10 b none\n ack b",
         "return a 0+10\n show 1\n tasks a\n tasks b\n done b 0+10\n show 1",
         expect![[r#"
-            2100: to a: ack results [(2, 2)]; offer job 1: 6=0+10
+            2100: to b: offer job 1: 6=0+10
             2100: job 1 is running: done 20, out 10, waiting 0, resent tasks 2, copies 1
-            2100: a has 1 tasks
-            2100: b has 1 tasks
+            2100: a has 0 tasks
+            2100: b has 2 tasks
             2100: job 1 finished
-            2100: to a: withdraw job 1 kill before 7
             2100: to b: ack results [(3, 3)]; withdraw job 1 kill before 7
             2100: job 1 is finished: done 30, out 0, waiting 0, resent tasks 2, copies 1
         "#]],

@@ -362,7 +362,7 @@ fn speed_ups_and_slow_downs_move_the_window_within_bounds() {
         0: a has 6 tasks
         0: a has 6 tasks
         0: a has 6 tasks
-        0: to a: ack results [(2, 2)]; offer job 1: 8=10+10 9=20+10
+        0: to a: ack results [(2, 2)]; offer job 1: 8=70+10 9=80+10
         0: a has 2 tasks
     "#]]
     .assert_eq(&story);

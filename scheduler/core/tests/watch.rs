@@ -92,7 +92,7 @@ fn a_sample_comes_behind_the_states_that_it_counts() {
 #[test]
 fn an_idle_node_says_what_keeps_it() {
     check(
-        "submit 10 search 9 targets never units 10\n join a slots 1\n join b slots 1\n ack a\n return a 0+10\n pause 1
+        "submit 10 search 9 targets never units 10\n join a slots 1\n join b slots 1\n ack a\n pause 1\n return a 0+10
          resume 1\n drain b\n undrain b",
         expect![[r#"
             0: job 1 submitted: 10 units
@@ -104,9 +104,13 @@ fn an_idle_node_says_what_keeps_it() {
             0: node b joined: 1 slot, boot 0000000000000001
             0: node_state node=b state=up
             0: node_idle node=b reason=nothing_left
-            0: tasks node=a job=1 lo=0 hi=10 results=1 outcome=returned begun_us=0 ended_us=0 busy_us=1000000
             0: job 1 paused
+            0: tasks node=a job=1 lo=0 hi=10 results=1 outcome=returned begun_us=0 ended_us=0 busy_us=1000000
+            0: node_idle node=a reason=paused
+            0: node_idle node=b reason=paused
             0: job 1 running
+            0: node_busy node=a
+            0: node_idle node=b reason=nothing_left
             0: node b draining
             0: node_state node=b state=draining
             0: node_idle node=b reason=state

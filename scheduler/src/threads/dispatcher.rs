@@ -96,6 +96,7 @@ pub(crate) fn run(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
         waiting.answer();
         if now_us >= checked_us + CHECK_PERIOD_US {
             checked_us = now_us;
+            farm.check_standstill(now_us, &mut deeds);
             // A farm that has lost count must not go on counting.
             let checked = if cfg!(debug_assertions) { farm.check_all() } else { farm.check_counters() };
             checked.unwrap_or_else(|e| panic!("the accounting is broken, stopping: {e}"));

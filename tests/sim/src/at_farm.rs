@@ -1,5 +1,6 @@
 //! The scheduler's end: its receive buffer, its turns, what it wants done, and when records are durable.
 
+use starfarm_events::Event;
 use starfarm_protocol::ids::JobId;
 use starfarm_scheduler_core::{Deed, NodeId, Record};
 
@@ -180,6 +181,10 @@ impl Sim {
         side.farm.turn(now_us, &mut side.deeds);
         side.turns += 1;
         side.farm.check_counters().map_err(|found| ("the counters add up", found))?;
+        if now_us >= side.asks_us {
+            side.asks_us = now_us + 1_000_000;
+            side.farm.check_standstill(now_us, &mut side.deeds);
+        }
         let deep = side.turns.is_multiple_of(self.scenario.check_every);
         let mut deeds = std::mem::take(&mut side.deeds.0);
         let (mut ended, mut events) = (Vec::new(), Vec::new());
@@ -200,6 +205,9 @@ impl Sim {
                     return self.superseded(epoch);
                 }
                 Deed::Record(sequence, record) => self.record(sequence, &record, &mut ended)?,
+                Deed::Event(event @ Event::Standstill { .. }) => {
+                    return Err(("nothing stands still", event.to_string()));
+                }
                 Deed::Event(event) => events.push(event),
             }
         }

@@ -57,6 +57,8 @@ pub(crate) struct Seat {
     pub(crate) ticked_us: u64,
     pub(crate) spins: u32,
     pub(crate) turns: u64,
+    /// When it asks next whether something stands still.
+    pub(crate) asks_us: u64,
 }
 
 impl Seat {
@@ -88,6 +90,7 @@ impl Seat {
             ticked_us: 0,
             spins: 0,
             turns: 0,
+            asks_us: 0,
         }
     }
 }

@@ -44,7 +44,7 @@ macro_rules! scenarios {
 
 scenarios!(
     buffers calm clocks commands drain figure3 guangzhou jobs lossy many million mole old_copies orders poison restarts
-    sick slow_disk storm stragglers supplanted swizzle torn unlike unproven upheaval
+    second_choice sick slow_disk storm stragglers supplanted swizzle torn unlike unproven upheaval
 );
 
 /// The stems of the TOML files in a folder.

@@ -298,7 +298,9 @@ fn event_line(line: &EventLine, paint: Paint) -> Line<'static> {
     let seconds = line.at_us / 1_000_000;
     let clock = format!("{:02}:{:02}:{:02}Z ", seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
     let style = match line.kind.as_str() {
-        "node_lost" | "conflict" | "unit_failed" | "stalled" | "superseded" => paint.word("lost"),
+        "node_lost" | "conflict" | "unit_failed" | "stalled" | "standstill" | "superseded" => {
+            paint.word("lost")
+        }
         "node_suspect" => paint.word("suspect"),
         "node_quarantined" => paint.word("quarantined"),
         "node_draining" => paint.word("draining"),
