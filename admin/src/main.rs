@@ -21,6 +21,9 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    if let Some(code) = starfarm_scheduler::save_checkpoint_if_asked() {
+        return code;
+    }
     // Wrong arguments end here, with clap's words and code 2.
     let cli = cli::Cli::parse();
     let exit = commands::dispatch(cli).unwrap_or_else(|failure| {

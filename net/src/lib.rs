@@ -1,5 +1,6 @@
 //! UDP in batches: one system call for up to [`BATCH`] datagrams, both ways, on Linux. Scheduler and
-//! worker share it. What the bytes mean, and whether they are sealed, is not known here.
+//! worker share it. What the bytes mean, and whether they are sealed, is not known here. Beside that, lines on standard
+//! error that nobody waits for.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -8,10 +9,12 @@ mod address;
 mod receive;
 mod send;
 mod socket;
+mod stderr;
 
 pub use receive::Receiver;
 pub use send::Sender;
 pub use socket::{bind, receive_buffer_datagrams};
+pub use stderr::{lines_dropped, say};
 
 /// Datagrams of one system call.
 pub const BATCH: usize = 64;

@@ -362,6 +362,9 @@ pub struct StatusInfo {
     /// Events that the XML log had no room or no disk for.
     #[serde(default)]
     pub log_events_dropped: u64,
+    /// Lines for standard error that could not be written there.
+    #[serde(default)]
+    pub stderr_lines_dropped: u64,
     /// Unsolicited facts a person should know, such as jobs lost by a restart.
     pub notes: Vec<String>,
     /// Per node.

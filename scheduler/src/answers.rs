@@ -132,6 +132,7 @@ pub(crate) fn status(farm: &mut Farm, now_us: u64) -> StatusInfo {
         results_duplicate: view.verdicts.count(Verdict::Duplicate),
         datagrams_dropped: 0,
         log_events_dropped: 0,
+        stderr_lines_dropped: 0,
         datagrams_refused: 0,
         notes: Vec::new(),
         nodes,

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use starfarm_net::say;
+
 use crate::{Decisions, LogOptions, Options, SchedulerError, start};
 
 /// Run the scheduling node until it is told to stop.
@@ -34,6 +36,9 @@ pub struct Args {
     /// Longest time between two checkpoints while anything changes
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub checkpoint_seconds: u64,
+    /// Save a checkpoint after so many records in any case: for measuring
+    #[arg(long, hide = true, default_value_t = crate::start::CHECKPOINT_RECORDS)]
+    pub checkpoint_records: u64,
     /// Folder of the XML log [default: log in the state directory]
     #[arg(long, value_name = "DIR", conflicts_with = "no_log")]
     pub log: Option<PathBuf>,
@@ -76,6 +81,8 @@ pub fn run(args: Args) -> Result<(), SchedulerError> {
         allow_network_file_system: args.allow_network_file_system,
         low_water_mib: args.low_water_mib,
         checkpoint_period: Duration::from_secs(args.checkpoint_seconds),
+        checkpoint_records: args.checkpoint_records,
+        checkpoint_process: true,
         journal: !args.no_journal,
         ..Options::new(args.state, args.listen)
     };
@@ -91,18 +98,14 @@ pub fn run(args: Args) -> Result<(), SchedulerError> {
     let handle = start(options)?;
     let state = handle.state();
     let state = state.display();
-    eprintln!(
-        "scheduler of farm {} listens on {}, epoch {}",
-        handle.farm(),
-        handle.address(),
-        handle.epoch()
-    );
-    eprintln!("workers: copy {state}/worker.join, then `starfarm worker --join worker.join`");
-    eprintln!("admin commands here: `starfarm --farm {state} status`");
-    handle.notes().iter().for_each(|note| eprintln!("note: {note}"));
+    let (farm, address, epoch) = (handle.farm(), handle.address(), handle.epoch());
+    say(&format!("scheduler of farm {farm} listens on {address}, epoch {epoch}"));
+    say(&format!("workers: copy {state}/worker.join, then `starfarm worker --join worker.join`"));
+    say(&format!("admin commands here: `starfarm --farm {state} status`"));
+    handle.notes().iter().for_each(|note| say(&format!("note: {note}")));
     // The sender lives in the signal handler, for ever.
     let _ = stopped.recv();
-    eprintln!("stopping; workers keep what they hold");
+    say("stopping; workers keep what they hold");
     handle.stop();
     Ok(())
 }

@@ -1,5 +1,5 @@
 //! The checkpoint: the farm's state as bytes, in sled. All that is written for sled is in this file; what the
-//! bytes mean is not.
+//! bytes mean is not, nor the process that does the saving.
 //!
 //! The journal alone has everything, so a checkpoint may always be lost: it only shortens the replay. Whatever
 //! is wrong with it, it is set aside in words and made anew, never believed in part.
@@ -18,6 +18,7 @@
 //! | index u32, big endian | a chunk of the state |
 //! | `head` | format version u8, sequence u64, length u64, big endian, BLAKE3 over these and the state's BLAKE3 |
 
+use std::backtrace::Backtrace;
 use std::cell::Cell;
 use std::fs::{self, File};
 use std::io;
@@ -27,9 +28,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::FlockOperation;
+use starfarm_net::say;
 use starfarm_protocol::ids::ContentHash;
 
 use crate::error::SchedulerError;
+use crate::saver;
 
 /// Bytes of a state in one value. What sled writes at once may be a whole leaf of up to 16 values, a few more
 /// while leaves merge, and what is over a quarter of a segment (512 KiB) goes to a file of its own that sled
@@ -68,6 +71,8 @@ pub(crate) struct Checkpoint {
     dir: PathBuf,
     /// Number of the last one that was here.
     number: u64,
+    /// Save by a process of its own: see `saver`.
+    process: bool,
 }
 
 impl Checkpoint {
@@ -82,7 +87,8 @@ impl Checkpoint {
             notes.push(set_aside(dir, dir, "it is no directory")?);
         }
         let found = prepare(dir).map_err(|e| cannot_keep(dir, &e.to_string()))?;
-        let checkpoint = Self { dir: dir.to_owned(), number: found.first().copied().unwrap_or(0) };
+        let number = found.first().copied().unwrap_or(0);
+        let checkpoint = Self { dir: dir.to_owned(), number, process: false };
         for &number in &found {
             let path = dir.join(number.to_string());
             match guarded(|| load(&path, &dir.join("reading"), retired)) {
@@ -90,7 +96,7 @@ impl Checkpoint {
                     checkpoint.remove_before(number);
                     return Ok(Opened { checkpoint, saved: Some(saved), notes });
                 }
-                Err(Trouble { words, full: true }) => return Err(cannot_keep(dir, &words)),
+                Err(Trouble { words, full: true, .. }) => return Err(cannot_keep(dir, &words)),
                 Err(Trouble { words, .. }) => {
                     let _ = remove(&dir.join("reading"));
                     notes.push(set_aside(dir, &path, &words)?);
@@ -106,6 +112,12 @@ impl Checkpoint {
         Ok(Opened { checkpoint, saved: None, notes })
     }
 
+    /// Saves by a process of its own from now on: the program of this one must know how
+    /// ([`save_checkpoint_if_asked`](crate::save_checkpoint_if_asked)).
+    pub(crate) fn by_process(&mut self) {
+        self.process = true;
+    }
+
     /// Sets aside what was read, for a reason that the caller found, and opens again.
     pub(crate) fn discard(self, why: &str) -> Result<Opened, SchedulerError> {
         let note = set_aside(&self.dir, &self.dir.join(self.number.to_string()), why)?;
@@ -117,18 +129,21 @@ impl Checkpoint {
     /// Saves `state`, which holds all records up to `sequence`. When this returns it is on the disk.
     ///
     /// # Errors
-    /// The disk does not take it. What was saved before is still there.
-    pub(crate) fn save(&mut self, sequence: u64, state: &[u8]) -> Result<(), SchedulerError> {
+    /// The disk does not take it, or it cannot be saved just now. What was saved before is still there.
+    pub(crate) fn save(&mut self, sequence: u64, state: &[u8]) -> Result<(), Trouble> {
         let (dir, new) = (&self.dir, self.dir.join("new"));
         let written = guarded(|| {
-            write(&new, sequence, state)?;
+            if self.process { saver::write(&new, sequence, state) } else { write(&new, sequence, state) }?;
             fs::rename(&new, dir.join((self.number + 1).to_string()))?;
             Ok(File::open(dir)?.sync_all()?)
         });
-        if let Err(Trouble { words, .. }) = written {
+        if let Err(trouble) = written {
             let _ = fs::remove_dir_all(&new);
-            let dir = dir.display();
-            return Err(SchedulerError::State(format!("the checkpoint in {dir} cannot be saved: {words}")));
+            let (dir, why) = (dir.display(), first_line(&trouble.words));
+            return Err(Trouble {
+                words: format!("the checkpoint in {dir} cannot be saved: {why}"),
+                ..trouble
+            });
         }
         self.number += 1;
         self.remove_before(self.number);
@@ -143,12 +158,21 @@ impl Checkpoint {
     }
 }
 
-/// Why sled, or what it holds, cannot be used; becomes words at the rim of this file.
+/// Why sled, or what it holds, cannot be used.
 #[derive(PartialEq, Debug)]
-struct Trouble {
-    words: String,
+pub(crate) struct Trouble {
+    pub(crate) words: String,
     /// The disk has no room.
-    full: bool,
+    pub(crate) full: bool,
+    /// It is no fault of the disk: the next checkpoint may well be saved.
+    pub(crate) passing: bool,
+}
+
+impl Trouble {
+    /// Of that kind.
+    pub(crate) fn passing(words: String) -> Self {
+        Self { words, full: false, passing: true }
+    }
 }
 
 impl From<sled::Error> for Trouble {
@@ -162,13 +186,14 @@ impl From<sled::Error> for Trouble {
 
 impl From<io::Error> for Trouble {
     fn from(error: io::Error) -> Self {
-        Self { words: error.to_string(), full: error.kind() == io::ErrorKind::StorageFull }
+        let full = error.kind() == io::ErrorKind::StorageFull;
+        Self { words: error.to_string(), full, passing: false }
     }
 }
 
 impl From<&str> for Trouble {
     fn from(words: &str) -> Self {
-        Self { words: words.to_owned(), full: false }
+        Self { words: words.to_owned(), full: false, passing: false }
     }
 }
 
@@ -179,10 +204,11 @@ thread_local! {
 /// From now on a panic ends the process, in whatever thread, but for those that are expected of sled, which are
 /// caught here and come out as words. For programs whose panics unwind: where they abort nothing can be caught.
 pub(crate) fn abort_on_panic() {
-    let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if !GUARDED.get() {
-            before(panic);
+            let thread = std::thread::current();
+            let trace = Backtrace::capture();
+            say(&format!("thread {} {panic}\n{trace}", thread.name().unwrap_or("without a name")));
             std::process::abort();
         }
     }));
@@ -246,7 +272,11 @@ fn close(db: ManuallyDrop<sled::Db>, dir: &Path) -> Result<(), Trouble> {
     Err("sled does not let go of it".into())
 }
 
-/// Writes a database that holds `state` in the new directory `dir`, durably.
+/// Writes a database that holds `state` in the new directory `dir`, durably; a panic of sled is an error.
+pub(crate) fn write_guarded(dir: &Path, sequence: u64, state: &[u8]) -> Result<(), Trouble> {
+    guarded(|| write(dir, sequence, state))
+}
+
 fn write(dir: &Path, sequence: u64, state: &[u8]) -> Result<(), Trouble> {
     remove(dir)?;
     let db = open_sled(dir)?;

@@ -287,7 +287,7 @@ mod tests {
         full(blobs.put(&[2; 50_000]).unwrap_err());
         let many: Vec<_> = (0..5_000).flat_map(|_| units.clone()).collect();
         full(outputs.append(2, JobId(1), Attempt(1), NodeId(1), &many).unwrap_err());
-        let words = checkpoint.save(2, &[2; 1_000_000]).unwrap_err().to_string();
+        let words = checkpoint.save(2, &[2; 1_000_000]).unwrap_err().words;
         assert!(words.contains("cannot be saved"), "{words}");
         drop(checkpoint);
         assert!(ballast.throw_off().unwrap());

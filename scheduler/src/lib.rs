@@ -14,6 +14,7 @@ mod outputs;
 mod packed;
 mod restart;
 mod ring;
+mod saver;
 #[cfg(test)]
 mod small_disk;
 mod start;
@@ -22,4 +23,5 @@ mod threads;
 
 pub use args::{Args, run};
 pub use error::SchedulerError;
+pub use saver::save_checkpoint_if_asked;
 pub use start::{Decisions, Handle, LogOptions, Options, start};

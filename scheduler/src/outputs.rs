@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use starfarm_protocol::ids::{Attempt, JobId};
 use starfarm_protocol::wire::CommandUnit;
@@ -84,7 +85,7 @@ impl Batch {
 
 impl OutputStore {
     /// Opens the store in directory `dir`, or makes it. All records of the journal after `replayed_after` will be
-    /// given again; up to it [`OutputStore::sync_all`] was done.
+    /// given again; up to it what [`OutputStore::unsynced`] gave was synced.
     /// What a batch says of a record after `written_upto`, the journal's last, is cut off: a person gave up the
     /// journal's end, and its numbers are given again.
     pub(crate) fn open(dir: &Path, replayed_after: u64, written_upto: u64) -> io::Result<Self> {
@@ -147,17 +148,25 @@ impl OutputStore {
         self.job(job, false)?.map_or(Ok((Vec::new(), false)), |file| file.page(skip, take))
     }
 
-    /// Makes all that was appended durable. Due before a checkpoint is saved, since what lies before it is not
-    /// replayed again.
-    pub(crate) fn sync_all(&mut self) -> io::Result<()> {
+    /// What needs a sync so that all that was appended is durable: for the one thread that does so without holding up
+    /// who appends. Due before a checkpoint is saved, since what lies before it is not replayed again.
+    pub(crate) fn unsynced(&mut self) -> io::Result<Vec<Arc<File>>> {
+        let mut files = Vec::new();
+        if self.made {
+            files.push(Arc::new(File::open(&self.dir)?));
+        }
         for file in self.jobs.values_mut().filter(|file| file.dirty) {
-            file.file()?.file().sync_data()?;
-            file.dirty = false;
+            files.push(file.file()?.file());
         }
-        if std::mem::take(&mut self.made) {
-            File::open(&self.dir)?.sync_all()?;
-        }
-        Ok(())
+        // Not before all are open: who could not be opened now is due the next time.
+        self.made = false;
+        self.jobs.values_mut().for_each(|file| file.dirty = false);
+        Ok(files)
+    }
+
+    /// Makes all that was appended durable.
+    fn sync_all(&mut self) -> io::Result<()> {
+        self.unsynced()?.iter().try_for_each(|file| file.sync_all())
     }
 
     /// Drops the outputs of a job.

@@ -38,7 +38,7 @@ const RECEIVE_WAIT: Duration = Duration::from_millis(200);
 /// Longest time between two checkpoints where the user does not say.
 const CHECKPOINT_PERIOD: Duration = Duration::from_secs(10);
 /// Records after which a checkpoint is due in any case.
-const CHECKPOINT_RECORDS: u64 = 1_000_000;
+pub(crate) const CHECKPOINT_RECORDS: u64 = 1_000_000;
 /// Batches of records that wait for the disk at most: a busy dispatcher makes 50 000 a second, and a disk may take
 /// a tenth of a second now and then.
 const JOURNAL_BATCHES: usize = 8_192;
@@ -68,6 +68,11 @@ pub struct Options {
     pub low_water_mib: u64,
     /// Longest time between two checkpoints while anything changes (the paper: 30 min).
     pub checkpoint_period: Duration,
+    /// Records after which a checkpoint is due in any case.
+    pub checkpoint_records: u64,
+    /// Save checkpoints by processes of this same program, whose `main` begins with
+    /// [`save_checkpoint_if_asked`](crate::save_checkpoint_if_asked). Without it memory grows with each of them.
+    pub checkpoint_process: bool,
     /// The XML log; none: nothing is logged.
     pub log: Option<LogOptions>,
     /// Keep a journal. Off for measuring what it costs: nothing outlives the process then.
@@ -87,6 +92,8 @@ impl Options {
             allow_network_file_system: false,
             low_water_mib: disk::LOW_WATER_MIB,
             checkpoint_period: CHECKPOINT_PERIOD,
+            checkpoint_records: CHECKPOINT_RECORDS,
+            checkpoint_process: false,
             journal: true,
             log: Some(LogOptions::default()),
         }
@@ -365,10 +372,13 @@ fn spawn_keepers(
         dispatcher,
         shared: Arc::clone(&parts.shared),
         snapshots: to_checkpoint,
-        checkpoint_records: CHECKPOINT_RECORDS,
+        checkpoint_records: parts.options.checkpoint_records,
         checkpoint_period: parts.options.checkpoint_period,
     };
-    let (outputs, saver) = (Arc::clone(&parts.outputs), kept.checkpoint);
+    let (outputs, mut saver) = (Arc::clone(&parts.outputs), kept.checkpoint);
+    if parts.options.checkpoint_process {
+        saver.by_process();
+    }
     [
         spawn("journal", move || journal.run()),
         spawn("checkpoint", move || checkpoint_thread::run(&snapshots, saver, &mut retirer, &outputs)),

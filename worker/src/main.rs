@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     match run(&Cli::parse().options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("starfarm-worker: {error}");
+            starfarm_net::say(&format!("starfarm-worker: {error}"));
             ExitCode::from(error.exit_code())
         }
     }

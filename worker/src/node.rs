@@ -418,7 +418,7 @@ impl Node {
 
 /// A line for the person.
 fn say(words: &str) {
-    eprintln!("starfarm-worker: {words}");
+    starfarm_net::say(&format!("starfarm-worker: {words}"));
 }
 
 fn no(what: &str, error: &io::Error) -> WorkerError {

@@ -3,10 +3,10 @@
 use std::io::Read;
 
 use rustix::process::{Signal, getpid, kill_process};
+use starfarm_net::say;
 
 use crate::cli::Scheduler;
 use crate::failure::{Exit, Failure};
-use crate::output::say;
 
 /// Runs the scheduling node.
 ///

@@ -63,6 +63,7 @@ fn figures(status: &StatusInfo) -> Vec<(&'static str, Cell)> {
         ("datagrams dropped", number(status.datagrams_dropped)),
         ("  refused", number(status.datagrams_refused)),
         ("log events dropped", number(status.log_events_dropped)),
+        ("lines of stderr dropped", number(status.stderr_lines_dropped)),
     ]
 }
 
@@ -118,6 +119,7 @@ mod tests {
             results_duplicate: 1,
             datagrams_dropped: 0,
             log_events_dropped: 0,
+            stderr_lines_dropped: 0,
             datagrams_refused: 2,
             notes: vec!["jobs were lost\u{7}".into()],
             nodes: vec![node("a"), node("b")],

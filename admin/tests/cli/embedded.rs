@@ -17,7 +17,7 @@ use crate::schemas::Schemas;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[track_caller]
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let step = Duration::from_millis(20);
     for _ in 0..PATIENCE.as_millis() / step.as_millis() {
         if is_so() {

@@ -165,6 +165,7 @@ fn status() -> StatusInfo {
         results_duplicate: 1,
         datagrams_dropped: 0,
         log_events_dropped: 0,
+        stderr_lines_dropped: 0,
         datagrams_refused: 2,
         notes: vec!["a note".into()],
         nodes: vec![node("lab-7")],

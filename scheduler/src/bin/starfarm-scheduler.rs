@@ -13,10 +13,13 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = starfarm_scheduler::save_checkpoint_if_asked() {
+        return code;
+    }
     match starfarm_scheduler::run(Cli::parse().args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("starfarm-scheduler: {e}");
+            starfarm_net::say(&format!("starfarm-scheduler: {e}"));
             ExitCode::from(e.exit_code())
         }
     }

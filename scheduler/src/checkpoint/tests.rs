@@ -228,7 +228,7 @@ fn check_damaged(copy: &Scratch, states: &[Saved], last: u64, what: &str) -> boo
     if !what.ends_with('0') {
         return kept;
     }
-    opened.checkpoint.save(4, b"goes on").unwrap_or_else(|e| panic!("{what}: {e}"));
+    opened.checkpoint.save(4, b"goes on").unwrap_or_else(|e| panic!("{what}: {e:?}"));
     let opened = Checkpoint::open(&copy.dir(), 4).unwrap();
     let expected = Some(Saved { sequence: 4, state: b"goes on".to_vec() });
     assert_eq!(opened.saved, expected, "{what}: {:?}", opened.notes);

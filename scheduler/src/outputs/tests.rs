@@ -6,16 +6,16 @@ use super::*;
 
 const JOB: JobId = JobId(1);
 
-struct Scratch(PathBuf);
+pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let dir = std::env::temp_dir().join(format!("starfarm-outputs-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
         Self(dir)
     }
 
-    fn open(&self, replayed_after: u64) -> OutputStore {
+    pub(crate) fn open(&self, replayed_after: u64) -> OutputStore {
         OutputStore::open(&self.0, replayed_after, u64::MAX).unwrap()
     }
 

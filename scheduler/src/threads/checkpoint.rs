@@ -2,9 +2,12 @@
 //! journal, and lets go of journal segments that are no longer needed for that. It may take its time: nobody
 //! waits for it, and the journal has everything.
 
+use std::fs::File;
+use std::io;
 use std::sync::{Arc, Mutex};
 
 use crossbeam_channel::Receiver;
+use starfarm_net::say;
 use starfarm_scheduler_core::Record;
 
 use super::stop_with;
@@ -30,17 +33,57 @@ pub(crate) fn run(
 ) {
     while let Ok(Snapshot { sequence, records }) = snapshots.recv() {
         let state = restart::encode_state(&records);
+        drop(records);
         // Outputs up to here are not given again by a replay.
-        let synced = outputs.lock().expect("a panic under the lock ends the process").sync_all();
-        let saved = synced
-            .map_err(|e| e.to_string())
-            .and_then(|()| checkpoint.save(sequence, &state).map_err(|e| e.to_string()))
-            .and_then(|()| retirer.retire(sequence).map_err(|e| e.to_string()));
+        let saved =
+            sync(outputs, |file| file.sync_all()).map_err(|e| e.to_string()).and_then(|()| match checkpoint
+                .save(sequence, &state)
+            {
+                // What is there stays, and a restart reads more: that is all.
+                Err(trouble) if trouble.full || trouble.passing => {
+                    say(&format!("{}; the farm goes on, the next one is due by and by", trouble.words));
+                    Ok(())
+                }
+                Err(trouble) => Err(trouble.words),
+                Ok(()) => retirer.retire(sequence).map_err(|e| e.to_string()),
+            });
         if let Err(why) = saved {
             stop_with(&format!(
-                "the checkpoint or the ledger cannot be written: {why}. Nothing that was acknowledged is lost. Make room, or \
-                 repair the disk, then start the scheduler again with the same --state"
+                "the checkpoint or the ledger cannot be written: {why}. Nothing that was acknowledged is lost. Make \
+                 room, or repair the disk, then start the scheduler again with the same --state"
             ));
         }
+    }
+}
+
+/// Syncs the outputs. The lock, which acknowledgements wait for, is held for as long as it takes to say what is due.
+fn sync(outputs: &Mutex<OutputStore>, sync: impl Fn(&File) -> io::Result<()>) -> io::Result<()> {
+    let files = outputs.lock().expect("a panic under the lock ends the process").unsynced()?;
+    files.iter().try_for_each(|file| sync(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use starfarm_protocol::ids::{Attempt, JobId};
+    use starfarm_scheduler_core::NodeId;
+
+    use super::*;
+    use crate::outputs::tests::{Scratch, units};
+
+    #[test]
+    fn acknowledgements_do_not_wait_for_a_checkpoint_that_syncs_the_outputs() {
+        let scratch = Scratch::new("lock");
+        let outputs = Mutex::new(scratch.open(0));
+        outputs.lock().unwrap().append(1, JobId(1), Attempt(1), NodeId(1), &units(1)).unwrap();
+        let synced = std::cell::Cell::new(0);
+        let look = |_: &File| {
+            synced.set(synced.get() + 1);
+            drop(outputs.try_lock().expect("nobody holds it while the disk is busy"));
+            Ok(())
+        };
+        sync(&outputs, look).unwrap();
+        assert_eq!(synced.take(), 2, "the job's file and the directory");
+        sync(&outputs, look).unwrap();
+        assert_eq!(synced.take(), 0, "nothing was written since");
     }
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use starfarm_events::Snapshot;
 use starfarm_logs::LogWriter;
+use starfarm_net::say;
 
 use super::{Input, Shared, Told};
 use crate::disk::LowWater;
@@ -64,7 +65,7 @@ impl LogThread {
                     asked = None;
                     let begun = self.begin(at_us, &picture);
                     if begun.is_ok() && matches!(health, Health::Failed(_)) {
-                        eprintln!("the log in {} is written again", self.dir.display());
+                        say(&format!("the log in {} is written again", self.dir.display()));
                         health = Health::Well;
                     }
                     begun
@@ -88,9 +89,9 @@ impl LogThread {
             if let Err(e) = outcome {
                 if matches!(health, Health::Well) {
                     let dir = self.dir.display();
-                    eprintln!(
+                    say(&format!(
                         "the log in {dir} is not written: {e}; the farm goes on, the log is tried again by and by"
-                    );
+                    ));
                 }
                 health = Health::Failed(Instant::now() + self.retry);
             }
@@ -105,7 +106,10 @@ impl LogThread {
         }
         self.count();
         if let Err(e) = self.writer.close(self.shared.now_us(), unix_now_us()) {
-            eprintln!("the log in {} is not closed: {e}; it can be read all the same", self.dir.display());
+            say(&format!(
+                "the log in {} is not closed: {e}; it can be read all the same",
+                self.dir.display()
+            ));
         }
     }
 

@@ -143,7 +143,7 @@ impl Shared {
 
 /// Ends the process: it cannot keep what it promised, or must not go on.
 pub(crate) fn stop_with(why: &str) -> ! {
-    eprintln!("starfarm scheduler stops: {why}");
+    starfarm_net::say(&format!("starfarm scheduler stops: {why}"));
     std::process::exit(STOPPED)
 }
 

@@ -1,7 +1,6 @@
 //! The status thread: writes what happens to standard error, a line an event, and every period the farm's
 //! online figures; keeps the last lines for screens. Nobody waits for it: events that it has no room for are dropped.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -50,8 +49,7 @@ pub(crate) fn run(
 
 fn say(shared: &Shared, line: &str) {
     let seconds = shared.up_seconds();
-    // A closed standard error is no reason to stop a farm.
-    let _ = writeln!(std::io::stderr(), "[{seconds:>12.3}] {line}");
+    starfarm_net::say(&format!("[{seconds:>12.3}] {line}"));
 }
 
 /// The paper's online figures in a line; `None` where nothing goes on.

@@ -17,6 +17,19 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
     ("net/src/", "batches of datagrams"),
 ];
 
+/// What daemons are made of. A print there panics where it cannot be written, and waits where nobody reads.
+const DAEMONS: &[&str] = &[
+    "protocol/src/",
+    "decomposers/src/",
+    "kernels/src/",
+    "logs/src/",
+    "logs/events/src/",
+    "net/src/",
+    "scheduler/",
+    "worker/",
+    "admin/src/",
+];
+
 /// Modules of the standard library that no pure crate may use, and what to do instead.
 const IMPURE_MODULES: &[(&str, &str)] = &[
     ("thread", "start threads at the rim"),
@@ -28,6 +41,9 @@ const IMPURE_MODULES: &[(&str, &str)] = &[
 pub(super) fn check(path: &str, text: &str, tokens: &[Token]) -> Vec<Problem> {
     let mut problems = unfinished(path, tokens);
     problems.extend(unsafe_code(path, text, tokens));
+    if DAEMONS.iter().any(|folder| path.starts_with(folder)) && !is_test_file(path) {
+        problems.extend(prints(path, &without_tests(tokens)));
+    }
     if PURE.iter().any(|folder| path.starts_with(folder)) && !is_test_file(path) {
         let tokens = without_tests(tokens);
         problems.extend(clocks(path, &tokens));
@@ -51,6 +67,15 @@ fn unfinished(path: &str, tokens: &[Token]) -> Vec<Problem> {
         problems.push(Problem::at(path, tokens[index].line, what));
     }
     problems
+}
+
+fn prints(path: &str, tokens: &[Token]) -> Vec<Problem> {
+    let calls = ["println", "eprintln", "print", "eprint"].map(|name| find(tokens, &[name, "!"]));
+    let problem = |index: usize| {
+        let what = format!("`{}!` in a daemon: say it by `starfarm_net::say`", tokens[index].text);
+        Problem::at(path, tokens[index].line, what)
+    };
+    calls.concat().into_iter().map(problem).collect()
 }
 
 fn unsafe_code(path: &str, text: &str, tokens: &[Token]) -> Vec<Problem> {
@@ -186,6 +211,15 @@ mod tests {
     fn strings_comments_and_comparisons_are_no_unfinished_work() {
         assert_eq!(found("a.rs", "// todo!()\nconst A: &str = \"dbg!(1) #[ignore] unsafe\";"), []);
         assert_eq!(found("a.rs", "fn a(todo: u8) -> bool { todo != 1 }"), []);
+    }
+
+    #[test]
+    fn daemons_print_nothing() {
+        let code = "fn a() {\n    eprintln!(\"a\");\n    print!(\"b\");\n}\n#[cfg(test)]\nmod tests {\n    fn a() { println!() }\n}";
+        assert_eq!(found("scheduler/src/threads/log.rs", code), [2, 3]);
+        assert_eq!(found("worker/core/src/worker.rs", code), [2, 3]);
+        assert_eq!(found("worker/src/exec/tests.rs", code), []);
+        assert_eq!(found("tests/sim/src/main.rs", code), []);
     }
 
     #[test]

@@ -139,6 +139,7 @@ fn status(epoch: u64) -> StatusInfo {
         results_duplicate: 1,
         datagrams_dropped: 4,
         log_events_dropped: 0,
+        stderr_lines_dropped: 0,
         datagrams_refused: 2,
         notes: vec!["4 records were read".into()],
         nodes: nodes(),

@@ -298,6 +298,7 @@ async fn status(desk: &Arc<Desk>) -> Response {
         status.up_seconds = desk.shared.up_seconds();
         status.datagrams_dropped = desk.shared.dropped.load(Ordering::Relaxed);
         status.log_events_dropped = desk.shared.unlogged();
+        status.stderr_lines_dropped = starfarm_net::lines_dropped();
         status.datagrams_refused = desk.shared.refused.load(Ordering::Relaxed);
         status.notes.clone_from(&desk.state.notes);
     }

@@ -1,0 +1,109 @@
+//! `starfarm scheduler` and `starfarm worker` over some time: their memory, and a standard error that takes nothing.
+
+use std::fs::OpenOptions;
+use std::io::pipe;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::embedded::wait_until;
+use crate::program::Folder;
+
+/// A daemon; killed where it is dropped.
+struct Daemon(Child);
+
+impl Daemon {
+    fn start(folder: &Folder, arguments: &str, stderr: Stdio) -> Self {
+        let mut command = folder.command(arguments);
+        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).spawn().unwrap())
+    }
+
+    /// Its exit code after a SIGINT.
+    fn interrupted(mut self) -> Option<i32> {
+        kill_process(Pid::from_child(&self.0), Signal::INT).unwrap();
+        self.0.wait().unwrap().code()
+    }
+
+    fn runs(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_none()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+const SCHEDULER: &str = "scheduler --state FARM/farm --listen 127.0.0.1:0";
+const WORKER: &str = "worker --join FARM/farm/worker.join --state FARM/w1 --name w1 --slots 1";
+
+/// A scheduler with these further flags and a worker, which say everything to `stderr`.
+fn farm(folder: &Folder, flags: &str, stderr: impl Fn() -> Stdio) -> (Daemon, Daemon) {
+    let scheduler = Daemon::start(folder, format!("{SCHEDULER} {flags}").trim_end(), stderr());
+    let join = folder.path().join("farm/worker.join");
+    wait_until("the scheduler is there", || join.exists());
+    let worker = Daemon::start(folder, WORKER, stderr());
+    wait_until("the worker is there", || {
+        folder.run("--farm FARM/farm nodes --output quiet").with(0) == "w1\n"
+    });
+    (scheduler, worker)
+}
+
+#[test]
+fn memory_does_not_grow_with_checkpoints() {
+    let folder = Folder::new();
+    let words = folder.path().join("words");
+    let open = || OpenOptions::new().create(true).append(true).open(&words).unwrap().into();
+    let (scheduler, _worker) = farm(&folder, "--checkpoint-records 1", open);
+    folder.run("--farm FARM/farm submit --range 0..1000000 -- sleep 0.01").with(0);
+
+    let status = format!("/proc/{}/status", scheduler.0.id());
+    let resident_kib = || {
+        let status = std::fs::read_to_string(&status).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim_end_matches("kB").trim().parse::<u64>().unwrap()
+    };
+    let dir: PathBuf = folder.path().join("farm/checkpoint");
+    // Their numbers count them.
+    let saved = || {
+        let names = std::fs::read_dir(&dir).into_iter().flatten().flatten();
+        names.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).max().unwrap_or(0_u64)
+    };
+    wait_until("the first checkpoints are saved", || saved() >= 20);
+    let (first, before) = (saved(), resident_kib());
+    wait_until("many more are saved", || saved() >= first + 150);
+    let grown = resident_kib().saturating_sub(before);
+    assert!(grown < 8 << 10, "{grown} KiB more after 150 checkpoints");
+    assert_eq!(scheduler.interrupted(), Some(0));
+    let words = std::fs::read_to_string(words).unwrap();
+    assert!(!words.contains("cannot be saved"), "{words}");
+}
+
+#[track_caller]
+fn works_without_a_word(stderr: impl Fn() -> Stdio) {
+    let folder = Folder::new();
+    let (mut scheduler, mut worker) = farm(&folder, "", stderr);
+    folder.run("--farm FARM/farm submit --wait --range 0..3 -- test {} -ne 1").with(1);
+    let status: Value =
+        serde_json::from_str(&folder.run("--farm FARM/farm status --output json").with(0)).unwrap();
+    assert!(status["stderr_lines_dropped"].as_u64().unwrap() > 3, "{status}");
+    assert!(scheduler.runs() && worker.runs());
+    assert_eq!((worker.interrupted(), scheduler.interrupted()), (Some(0), Some(0)));
+}
+
+#[test]
+fn a_full_disk_under_their_log_does_not_end_daemons() {
+    works_without_a_word(|| OpenOptions::new().write(true).open("/dev/full").unwrap().into());
+}
+
+#[test]
+fn a_reader_of_their_log_that_has_gone_does_not_end_daemons() {
+    works_without_a_word(|| {
+        let (_, writer) = pipe().unwrap();
+        writer.into()
+    });
+}
