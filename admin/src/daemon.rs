@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 
 /// How often a child that should end is looked at.
 const LOOK: Duration = Duration::from_millis(10);
@@ -46,7 +46,8 @@ impl Daemon {
         };
         let mut child = start().map_err(|error| {
             let name = arguments.first().map(|name| name.as_ref().to_string_lossy()).unwrap_or_default();
-            Failure::usage(format!("cannot start a {name} with its log in {}: {error}", log.display()))
+            let message = format!("cannot start a {name} with its log in {}: {error}", log.display());
+            Failure::new(Exit::Conflict, message)
         })?;
         let stdin = child.stdin.take();
         Ok(Self { child, stdin, log: log.to_owned() })

@@ -13,7 +13,7 @@ mod stderr;
 
 pub use receive::Receiver;
 pub use send::Sender;
-pub use socket::{bind, receive_buffer_datagrams};
+pub use socket::{bind, keep_alive, receive_buffer_datagrams};
 pub use stderr::{lines_dropped, say};
 
 /// Datagrams of one system call.

@@ -43,13 +43,38 @@ pub fn receive_buffer_datagrams(socket: &UdpSocket) -> u32 {
     (bytes / DATAGRAM_CHARGE_BYTES).max(1)
 }
 
+/// Has the system look after a TCP connection: one whose other end is silent is asked after 15 s, and broken when
+/// nothing was heard for 30 s. So half of a connection does not stay for ever.
+pub fn keep_alive(socket: &impl AsRawFd) {
+    let ours = [
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 15),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, 5),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3),
+        (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, 30_000),
+    ];
+    for (level, option, value) in ours {
+        // A system that does not take one keeps its own.
+        let _ = set_at(socket, level, option, value);
+    }
+}
+
 fn set(socket: &UdpSocket, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    set_at(socket, libc::SOL_SOCKET, option, value)
+}
+
+fn set_at(
+    socket: &impl AsRawFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
     // SAFETY: the descriptor is open, and the pointer is to a live int of the size that is named.
     #[allow(unsafe_code)]
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
-            libc::SOL_SOCKET,
+            level,
             option,
             std::ptr::from_ref(&value).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,

@@ -69,8 +69,9 @@ impl JoinFile {
             return Err("the join file is empty: copy it again from the scheduler".into());
         }
         check_version(text)?;
-        let file: Self = serde_json::from_str(text)
-            .map_err(|e| format!("the join file cannot be read: {e}: copy it again from the scheduler"))?;
+        let file: Self = serde_json::from_str(text).map_err(|e| {
+            format!("the join file cannot be read: {}: copy it again from the scheduler", place(&e))
+        })?;
         if file.join_key != file.join_secret.join_key_id() {
             return Err("`join_key` and `join_secret` of the join file do not belong together: copy it \
                  again from the scheduler"
@@ -87,6 +88,20 @@ impl JoinFile {
             )),
             None => Ok(file),
         }
+    }
+}
+
+/// What is wrong and where. What stands there instead may be a secret: a key file, by mistake.
+fn place(error: &serde_json::Error) -> String {
+    let words = error.to_string();
+    let echoes =
+        ["invalid type", "invalid value", "unknown variant"].iter().any(|how| words.starts_with(how));
+    let long = words.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word.len() > 24);
+    let at = format!("at line {} column {}", error.line(), error.column());
+    match error.classify() {
+        serde_json::error::Category::Data if !echoes && !long => words,
+        serde_json::error::Category::Data => format!("what stands {at} does not belong there"),
+        _ => format!("it is not JSON {at}"),
     }
 }
 
@@ -129,6 +144,19 @@ mod tests {
         let text = file().to_text();
         assert!(text.contains(from), "{from} is not in the file");
         JoinFile::from_text(&text.replacen(from, to, 1)).unwrap_err()
+    }
+
+    #[test]
+    fn a_key_file_that_is_given_as_join_file_is_not_shown() {
+        let digits = "1234567890123456".repeat(4);
+        for text in
+            [digits.clone(), format!("{digits}\n"), format!("\"{digits}\""), format!("{{\"{digits}\": 1}}")]
+        {
+            let why = JoinFile::from_text(&text).unwrap_err();
+            assert!(!why.contains("12345") && why.contains("cannot be read"), "{why}");
+        }
+        let shown = error("\"role\": \"worker\"", "\"role\": \"secretsecret\"");
+        assert!(!shown.contains("secretsecret") && shown.contains("line"), "{shown}");
     }
 
     #[test]

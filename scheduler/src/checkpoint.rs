@@ -31,6 +31,7 @@ use rustix::fs::FlockOperation;
 use starfarm_net::say;
 use starfarm_protocol::ids::ContentHash;
 
+use crate::descriptors::are_scarce;
 use crate::error::SchedulerError;
 use crate::saver;
 
@@ -96,7 +97,9 @@ impl Checkpoint {
                     checkpoint.remove_before(number);
                     return Ok(Opened { checkpoint, saved: Some(saved), notes });
                 }
-                Err(Trouble { words, full: true, .. }) => return Err(cannot_keep(dir, &words)),
+                Err(Trouble { words, full, passing }) if full || passing => {
+                    return Err(cannot_keep(dir, &words));
+                }
                 Err(Trouble { words, .. }) => {
                     let _ = remove(&dir.join("reading"));
                     notes.push(set_aside(dir, &path, &words)?);
@@ -187,7 +190,7 @@ impl From<sled::Error> for Trouble {
 impl From<io::Error> for Trouble {
     fn from(error: io::Error) -> Self {
         let full = error.kind() == io::ErrorKind::StorageFull;
-        Self { words: error.to_string(), full, passing: false }
+        Self { words: error.to_string(), full, passing: are_scarce(&error) }
     }
 }
 

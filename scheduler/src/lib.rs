@@ -7,6 +7,7 @@ mod answers;
 mod args;
 mod blobs;
 mod checkpoint;
+mod descriptors;
 mod disk;
 mod error;
 mod journal;

@@ -15,6 +15,7 @@ use starfarm_protocol::ids::{Attempt, JobId};
 use starfarm_protocol::wire::CommandUnit;
 use starfarm_scheduler_core::NodeId;
 
+use crate::descriptors::wait_for;
 use crate::packed::{Entry, Found, Label, PackedFile};
 
 /// Units between two entries of an index in memory.
@@ -153,7 +154,7 @@ impl OutputStore {
     pub(crate) fn unsynced(&mut self) -> io::Result<Vec<Arc<File>>> {
         let mut files = Vec::new();
         if self.made {
-            files.push(Arc::new(File::open(&self.dir)?));
+            files.push(Arc::new(wait_for(|| File::open(&self.dir))?));
         }
         for file in self.jobs.values_mut().filter(|file| file.dirty) {
             files.push(file.file()?.file());
@@ -180,7 +181,7 @@ impl OutputStore {
 
     /// Drops the outputs of all jobs but these.
     pub(crate) fn retain_only(&mut self, jobs: &HashSet<JobId>) -> io::Result<()> {
-        for entry in fs::read_dir(&self.dir)? {
+        for entry in wait_for(|| fs::read_dir(&self.dir))? {
             let name = entry?.file_name();
             let number = name.to_str().and_then(|name| name.strip_suffix(".outputs")?.parse().ok());
             if let Some(job) = number.map(JobId).filter(|job| !jobs.contains(job)) {

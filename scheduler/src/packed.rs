@@ -24,6 +24,8 @@ use std::sync::Arc;
 
 use rustix::fs::FallocateFlags;
 
+use crate::descriptors::wait_for;
+
 /// Bytes of a header.
 pub(crate) const HEADER_BYTES: u64 = 64;
 const MARKER: &[u8; 8] = b"starpk01";
@@ -108,8 +110,9 @@ pub(crate) struct PackedFile {
 impl PackedFile {
     /// Opens the file at `path`, or makes an empty one.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let file =
-            OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(path)?;
+        let mut options = OpenOptions::new();
+        let options = options.create(true).truncate(false).read(true).write(true).mode(0o600);
+        let file = wait_for(|| options.open(path))?;
         let end = file.metadata()?.len();
         Ok(Self { file: Arc::new(file), path: path.to_owned(), end })
     }

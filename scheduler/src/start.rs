@@ -1,6 +1,5 @@
 //! Wiring: opens the state directory, binds the sockets, starts the threads. A handle stops them again.
 
-use std::collections::HashMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -16,6 +15,7 @@ use tokio::sync::watch;
 
 use crate::blobs::Blobs;
 use crate::checkpoint::{self, Checkpoint};
+use crate::descriptors;
 use crate::disk::{self, Ballast, LowWater};
 use crate::error::SchedulerError;
 use crate::journal::Journal;
@@ -23,7 +23,7 @@ use crate::outputs::OutputStore;
 pub use crate::restart::Decisions;
 use crate::restart::restart;
 use crate::state::{StateDir, random, unix_now_us};
-use crate::threads::command::{Desk, Listeners};
+use crate::threads::command::{Desk, Listeners, Places};
 use crate::threads::dispatcher::Links;
 use crate::threads::journal::{JournalThread, ToJournal};
 use crate::threads::log::{LogThread, RETRY_PERIOD, ToLog};
@@ -179,6 +179,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
         )));
     }
     checkpoint::abort_on_panic();
+    descriptors::raise();
     let (mut state, mut keys) = StateDir::open(&options.state)?;
     disk::refuse_network(state.path(), options.allow_network_file_system)?;
     let (socket, listeners) = bind(options.listen, &state)?;
@@ -291,7 +292,9 @@ fn wire(
         changes: changed,
         addresses,
         low_water: kept.low_water.clone(),
-        incoming: Mutex::new(HashMap::new()),
+        broken_off: Mutex::default(),
+        door: Mutex::default(),
+        places: Places::new(),
     });
     let state = Arc::clone(&parts.state);
     let (log, logged) = open_log(&parts, kept.low_water.clone(), &to_dispatcher)?;

@@ -10,7 +10,7 @@
 //! | `outputs/`, `blobs` | what commands wrote; contents by their hash |
 //! | `ballast` | room that is given back when the disk is full |
 //! | `scheduler.key` | our private key |
-//! | `keys.json` | enrolled keys and join keys |
+//! | `keys.json`, `enrolments` | enrolled keys and join keys; who enrolled since that was written, appended |
 //! | `worker.join`, `admin.join` | what a person copies to another machine |
 //! | `admin.sock` | where local admin commands come in |
 
@@ -22,10 +22,11 @@ use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use starfarm_protocol::ids::{Epoch, FarmId};
+use starfarm_protocol::ids::{Epoch, FarmId, PublicKey};
 use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::seal::{KeyStore, Role, Secret, StaticKey};
 
+use crate::descriptors::wait_for;
 use crate::error::SchedulerError;
 
 /// Version of `farm.json`. In version 1 no job outlived its scheduler.
@@ -54,6 +55,8 @@ pub(crate) struct StateDir {
     pub(crate) epoch: Epoch,
     /// Our private key.
     pub(crate) key: StaticKey,
+    /// The file `enrolments`, open for more; `None` before the keys were written.
+    enrolments: Mutex<Option<File>>,
     superseded: Mutex<Option<Epoch>>,
     started_unix: u64,
     /// What a person should know about this start.
@@ -77,16 +80,19 @@ impl StateDir {
         }
         let mut notes = Vec::new();
         let file = load_farm(path, &mut notes)?;
-        let key = load_key(path)?;
-        let keys = match fs::read_to_string(path.join("keys.json")) {
-            Ok(text) => KeyStore::from_json(&text)
-                .map_err(|e| SchedulerError::State(format!("{}/keys.json: {e}", path.display())))?,
-            Err(_) => KeyStore::default(),
-        };
+        // Of a farm that was never started nobody has a key yet. Any other one has lost what is not there.
+        let new = file.epoch == Epoch(0) && !path.join("journal").exists();
+        let key = load_key(path, new)?;
+        let keys = load_keys(path, new)?;
         let path = fs::canonicalize(path).map_err(|e| fail("cannot resolve the directory", e))?;
         let FarmFile { farm, epoch, started_unix, superseded, .. } = file;
         let superseded = Mutex::new(superseded);
-        Ok((Self { path, _lock: lock, farm, epoch, key, superseded, started_unix, notes }, keys))
+        let enrolments = Mutex::new(None);
+        let state = Self { path, _lock: lock, farm, epoch, key, enrolments, superseded, started_unix, notes };
+        if new {
+            state.save_keys(&keys)?;
+        }
+        Ok((state, keys))
     }
 
     /// Where it is, absolute.
@@ -123,9 +129,29 @@ impl StateDir {
         save(&self.path, &FarmFile { version, farm, epoch, started_unix, superseded })
     }
 
-    /// Writes the keys.
+    /// Writes the keys, all of them.
     pub(crate) fn save_keys(&self, keys: &KeyStore) -> Result<(), SchedulerError> {
-        replace(&self.file("keys.json"), keys.to_json().as_bytes())
+        replace(&self.file("keys.json"), keys.to_json().as_bytes())?;
+        let path = self.file("enrolments");
+        replace(&path, keys.enrolments_head().as_bytes())?;
+        let file = wait_for(|| OpenOptions::new().append(true).open(&path));
+        let file = file.map_err(|e| cannot_write(&path, &e))?;
+        *self.enrolments.lock().expect("a panic under the lock ends the process") = Some(file);
+        Ok(())
+    }
+
+    /// Notes durably that these were enrolled in `keys`. It costs a line each and one sync: a farm of thousands
+    /// joins within a minute.
+    pub(crate) fn save_enrolled(
+        &self,
+        keys: &KeyStore,
+        enrolled: &[PublicKey],
+    ) -> Result<(), SchedulerError> {
+        let lines: String = enrolled.iter().map(|key| keys.enrolment(key)).collect();
+        let mut file = self.enrolments.lock().expect("a panic under the lock ends the process");
+        let file = file.as_mut().expect("the keys are written before anybody can enrol");
+        let written = file.write_all(lines.as_bytes()).and_then(|()| file.sync_data());
+        written.map_err(|e| cannot_write(&self.file("enrolments"), &e))
     }
 
     /// Makes sure that there are join keys for workers and admins, and writes their join files.
@@ -239,37 +265,72 @@ fn save(dir: &Path, file: &FarmFile) -> Result<(), SchedulerError> {
     replace(&dir.join("farm.json"), text.as_bytes())
 }
 
-fn load_key(dir: &Path) -> Result<StaticKey, SchedulerError> {
+fn load_key(dir: &Path, new: bool) -> Result<StaticKey, SchedulerError> {
     let path = dir.join("scheduler.key");
     match fs::read_to_string(&path) {
         Ok(text) => Secret::from_text(text.trim())
             .map(StaticKey::from_secret)
             .map_err(|e| SchedulerError::State(format!("{}: {e}", path.display()))),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound && new => {
             let key = StaticKey::generate().map_err(|e| SchedulerError::State(e.to_string()))?;
             replace(&path, key.private().to_text().as_bytes())?;
             Ok(key)
         }
-        Err(e) => Err(SchedulerError::State(format!("cannot read {}: {e}", path.display()))),
+        Err(e) => Err(cannot_use(&path, &e.to_string())),
     }
+}
+
+/// The keys of a farm. Only one that is new gets a new store: another one in place of what cannot be read would lock
+/// everybody out.
+fn load_keys(dir: &Path, new: bool) -> Result<KeyStore, SchedulerError> {
+    let read = |name: &str, kept: bool| {
+        let path = dir.join(name);
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(Some(text)),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && !kept => Ok(None),
+            Err(e) => Err(cannot_use(&path, &e.to_string())),
+        }
+    };
+    let Some(text) = read("keys.json", !new)? else { return Ok(KeyStore::default()) };
+    let mut keys = KeyStore::from_json(&text).map_err(|why| cannot_use(&dir.join("keys.json"), &why))?;
+    if let Some(text) = read("enrolments", false)? {
+        keys.enrol_again(&text).map_err(|why| cannot_use(&dir.join("enrolments"), &why))?;
+    }
+    Ok(keys)
+}
+
+fn cannot_use(path: &Path, why: &str) -> SchedulerError {
+    SchedulerError::State(format!(
+        "cannot use {}: {why}. It says who belongs to the farm, so nothing takes its place: restore it from a copy, or \
+         start a new farm in an empty directory",
+        path.display()
+    ))
+}
+
+fn cannot_write(path: &Path, e: &std::io::Error) -> SchedulerError {
+    SchedulerError::State(format!("cannot write {}: {e}", path.display()))
 }
 
 /// Replaces a file as a whole, readable by its owner only, durably.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), SchedulerError> {
     let write = || -> std::io::Result<()> {
         let beside = path.with_extension("new");
-        let mut file =
-            OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&beside)?;
+        let mut options = OpenOptions::new();
+        let options = options.create(true).truncate(true).write(true).mode(0o600);
+        let mut file = wait_for(|| options.open(&beside))?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&beside, path)?;
-        File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+        wait_for(|| File::open(path.parent().unwrap_or(Path::new("."))))?.sync_all()
     };
-    write().map_err(|e| SchedulerError::State(format!("cannot write {}: {e}", path.display())))
+    write().map_err(|e| cannot_write(path, &e))
 }
 
 #[cfg(test)]
 mod tests {
+    use starfarm_protocol::ids::Boot;
+    use starfarm_protocol::seal::Claim;
+
     use super::*;
 
     fn scratch(name: &str) -> PathBuf {
@@ -303,6 +364,79 @@ mod tests {
             (Epoch(2), Some(Epoch(9))),
             "not raised, so not started"
         );
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    fn started(name: &str) -> (PathBuf, KeyStore) {
+        let dir = scratch(name);
+        let (mut state, mut keys) = StateDir::open(&dir).unwrap();
+        state.raise_epoch(Epoch(1)).unwrap();
+        state.write_join_files(&mut keys, &["h:1".into()]).unwrap();
+        (dir, keys)
+    }
+
+    fn refusal(dir: &Path) -> String {
+        StateDir::open(dir).map(|_| ()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn keys_that_are_damaged_missing_or_unreadable_are_refused_and_nothing_is_overwritten() {
+        let (dir, keys) = started("damaged-keys");
+        let path = dir.join("keys.json");
+        let bytes = fs::read(&path).unwrap();
+        for (at, bit) in (0..bytes.len()).step_by(7).map(|at| (at, at % 8)) {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << bit;
+            fs::write(&path, &damaged).unwrap();
+            match StateDir::open(&dir) {
+                // A capital digit is the same digit.
+                Ok((_, read)) => assert_eq!(read, keys, "bit {bit} of byte {at}"),
+                Err(e) => assert!(e.to_string().contains("keys.json"), "{e}"),
+            }
+            assert_eq!(fs::read(&path).unwrap(), damaged);
+        }
+        fs::remove_file(&path).unwrap();
+        assert!(refusal(&dir).contains("nothing takes its place"), "{}", refusal(&dir));
+        assert!(!path.exists());
+        fs::create_dir(&path).unwrap();
+        assert!(refusal(&dir).contains("keys.json"), "a read error: {}", refusal(&dir));
+        fs::remove_dir(&path).unwrap();
+        fs::write(&path, &bytes).unwrap();
+        assert_eq!(StateDir::open(&dir).unwrap().1, keys);
+        fs::remove_file(dir.join("scheduler.key")).unwrap();
+        assert!(refusal(&dir).contains("scheduler.key"), "{}", refusal(&dir));
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn ten_thousand_first_joins_write_a_line_each() {
+        let (dir, mut keys) = started("joins");
+        let (state, _) = StateDir::open(&dir).unwrap();
+        state.save_keys(&keys).unwrap();
+        let before = fs::read(dir.join("keys.json")).unwrap();
+        let join_key = *keys.join_keys().find(|(_, key)| key.role == Role::Worker).unwrap().0;
+        let numbers: Vec<u32> = (0..10_000).collect();
+        for batch in numbers.chunks(64) {
+            let mut enrolled = Vec::new();
+            for number in batch {
+                let mut key = PublicKey([0; 32]);
+                key.0[..4].copy_from_slice(&number.to_le_bytes());
+                let (name, boot) = (format!("n{number}"), Boot(1));
+                assert_eq!(keys.enrol(&Claim { key, name, boot, join_key }, 1), Ok(true));
+                enrolled.push(key);
+            }
+            state.save_enrolled(&keys, &enrolled).unwrap();
+        }
+        assert_eq!(fs::read(dir.join("keys.json")).unwrap(), before, "it is not written anew for each");
+        let bytes = fs::metadata(dir.join("enrolments")).unwrap().len();
+        assert!(bytes < 3_000_000, "{bytes}");
+        drop(state);
+        let (state, again) = StateDir::open(&dir).unwrap();
+        assert_eq!(again, keys);
+        state.save_keys(&again).unwrap();
+        assert!(fs::metadata(dir.join("enrolments")).unwrap().len() < 100);
+        drop(state);
+        assert_eq!(StateDir::open(&dir).unwrap().1, keys);
         fs::remove_dir_all(dir).unwrap();
     }
 

@@ -1,10 +1,10 @@
 //! The worker's end of the bulk channel: one thread, one sealed TCP stream, one order after another. An
-//! order that breaks off goes on where it was once the scheduler is back. What is kept of the contents
-//! lives in `contents`.
+//! order that breaks off goes on where it was once the scheduler is back. A stream that is not needed is closed.
+//! What is kept of the contents lives in `contents`, how well the channel does in `health`.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
@@ -15,10 +15,15 @@ use starfarm_protocol::seal::stream::{
 };
 
 use crate::exec::Cancel;
+use crate::health::Health;
 use crate::sessions::Identity;
 
 /// How long the scheduler may take to answer before the stream is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The same for its word on a whole content: a slow link still has much of it on the way.
+const PATIENCE_STORED: Duration = Duration::from_secs(60);
+/// A stream on which nothing was asked for this long is closed.
+const IDLE: Duration = Duration::from_secs(30);
 /// Wait between two attempts: it doubles from the first ...
 const RETRY_MIN: Duration = Duration::from_millis(100);
 /// ... to this.
@@ -38,8 +43,17 @@ pub(crate) enum Miss {
 }
 
 enum Work {
-    Get { incoming: Incoming, reply: Sender<Result<Vec<u8>, Miss>> },
-    Put { hash: ContentHash, content: Vec<u8>, reply: Sender<Result<(), Miss>> },
+    /// See whether the channel can be had at all.
+    Probe,
+    Get {
+        incoming: Incoming,
+        reply: Sender<Result<Vec<u8>, Miss>>,
+    },
+    Put {
+        hash: ContentHash,
+        content: Vec<u8>,
+        reply: Sender<Result<(), Miss>>,
+    },
 }
 
 struct Order {
@@ -52,7 +66,9 @@ struct Order {
 #[derive(Clone)]
 pub(crate) struct Bulk {
     orders: Sender<Order>,
-    scheduler: Arc<Mutex<Option<SocketAddr>>>,
+    health: Arc<Mutex<Health>>,
+    /// Lets probes go on while this is here.
+    wanted: Arc<()>,
 }
 
 impl Bulk {
@@ -62,15 +78,29 @@ impl Bulk {
     /// Where the system has no thread left.
     pub(crate) fn start(who: Arc<Identity>) -> io::Result<Self> {
         let (orders, to_do) = unbounded();
-        let scheduler = Arc::new(Mutex::new(None));
-        let client = Client { who, scheduler: Arc::clone(&scheduler), open: None };
+        let health = Arc::new(Mutex::new(Health::default()));
+        let client = Client { who, health: Arc::clone(&health), open: None };
         std::thread::Builder::new().name("bulk".into()).spawn(move || client.run(&to_do))?;
-        Ok(Self { orders, scheduler })
+        Ok(Self { orders, health, wanted: Arc::new(()) })
     }
 
-    /// Where the scheduler was heard last.
-    pub(crate) fn set_scheduler(&self, address: SocketAddr) {
-        *self.scheduler.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
+    /// A session is up: the scheduler is there. In a new one the channel is tried at once, before any task needs it.
+    pub(crate) fn set_scheduler(&self, address: SocketAddr, new: bool) {
+        lock(&self.health).set_scheduler(address, Instant::now());
+        if new {
+            // Without the thread there is no worker either.
+            let _ = self.orders.send(Order { work: Work::Probe, wanted: Arc::downgrade(&self.wanted) });
+        }
+    }
+
+    /// The scheduler was heard over UDP.
+    pub(crate) fn heard(&self) {
+        lock(&self.health).heard(Instant::now());
+    }
+
+    /// What a person should read of it now.
+    pub(crate) fn take_news(&self) -> Option<String> {
+        lock(&self.health).take_news()
     }
 
     /// Fetches a content and waits for it, while the task is wanted.
@@ -80,7 +110,9 @@ impl Bulk {
     pub(crate) fn get(&self, hash: ContentHash, cancel: &Cancel) -> Result<Vec<u8>, Miss> {
         let (reply, answer) = bounded(1);
         let incoming = Incoming::new(hash);
-        self.order(Work::Get { incoming, reply }, &answer, || cancel.is_trimmed())
+        let hopeless = || lock(&self.health).hopeless(Instant::now()).map(Miss::Refused);
+        let give_up = || if cancel.is_trimmed() { Some(Miss::Cancelled) } else { hopeless() };
+        self.order(Work::Get { incoming, reply }, &answer, give_up)
     }
 
     /// Stores a content and waits until the scheduler has it. A trim ends the waiting only after
@@ -95,7 +127,9 @@ impl Bulk {
         let mut trimmed_at = None;
         let cancelled = || {
             let waited = |since: &mut Instant| since.elapsed() >= TRIMMED_PATIENCE;
-            cancel.is_killed() || cancel.is_trimmed() && waited(trimmed_at.get_or_insert_with(Instant::now))
+            let over = cancel.is_killed()
+                || cancel.is_trimmed() && waited(trimmed_at.get_or_insert_with(Instant::now));
+            over.then_some(Miss::Cancelled)
         };
         self.order(Work::Put { hash, content, reply }, &answer, cancelled)?;
         Ok(hash)
@@ -105,7 +139,7 @@ impl Bulk {
         &self,
         work: Work,
         answer: &Receiver<Result<T, Miss>>,
-        mut cancelled: impl FnMut() -> bool,
+        mut give_up: impl FnMut() -> Option<Miss>,
     ) -> Result<T, Miss> {
         let wanted = Arc::new(());
         if self.orders.send(Order { work, wanted: Arc::downgrade(&wanted) }).is_err() {
@@ -115,8 +149,11 @@ impl Bulk {
             match answer.recv_timeout(LOOK) {
                 Ok(result) => return result,
                 Err(RecvTimeoutError::Disconnected) => return Err(Miss::Cancelled),
-                Err(RecvTimeoutError::Timeout) if cancelled() => return Err(Miss::Cancelled),
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Some(miss) = give_up() {
+                        return Err(miss);
+                    }
+                }
             }
         }
     }
@@ -124,33 +161,46 @@ impl Bulk {
 
 /// Why an attempt did not finish an order.
 enum Trouble {
-    /// The stream broke: try again.
-    Broken,
+    /// The stream broke: try again. Why, where it could not even be had.
+    Broken(String),
     /// It is no use.
     Refused(String),
 }
 
 impl From<io::Error> for Trouble {
-    fn from(_: io::Error) -> Self {
-        Trouble::Broken
+    fn from(error: io::Error) -> Self {
+        Trouble::Broken(error.to_string())
     }
 }
 
 impl From<BulkError> for Trouble {
-    fn from(_: BulkError) -> Self {
-        Trouble::Broken
+    fn from(error: BulkError) -> Self {
+        Trouble::Broken(error.to_string())
     }
+}
+
+/// A reply that fits no question: the stream has lost count.
+fn unasked() -> Trouble {
+    Trouble::Broken("the scheduler answered another question than was asked".into())
 }
 
 struct Client {
     who: Arc<Identity>,
-    scheduler: Arc<Mutex<Option<SocketAddr>>>,
+    health: Arc<Mutex<Health>>,
     open: Option<Channel>,
 }
 
 impl Client {
     fn run(mut self, orders: &Receiver<Order>) {
-        for mut order in orders {
+        loop {
+            let mut order = match orders.recv_timeout(IDLE) {
+                Ok(order) => order,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.open = None;
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
             let mut wait = RETRY_MIN;
             while order.wanted.upgrade().is_some() && !self.attempt(&mut order.work) {
                 self.open = None;
@@ -163,6 +213,7 @@ impl Client {
     /// Tries once; true where the order is settled, one way or the other.
     fn attempt(&mut self, work: &mut Work) -> bool {
         match work {
+            Work::Probe => !matches!(self.channel(), Err(Trouble::Broken(_))),
             Work::Get { incoming, reply } => {
                 let result = self.get(incoming);
                 settle(reply, result)
@@ -181,13 +232,13 @@ impl Client {
         let total = match Reply::read(channel.receive()?)? {
             Reply::Found { total } => total,
             Reply::Refused(why) => return Err(Trouble::Refused(why)),
-            _ => return Err(Trouble::Broken),
+            _ => return Err(unasked()),
         };
         while incoming.offset() < total {
             match Reply::read(channel.receive()?)? {
                 Reply::Chunk(chunk) => incoming.take(&chunk, total)?,
                 Reply::Refused(why) => return Err(Trouble::Refused(why)),
-                _ => return Err(Trouble::Broken),
+                _ => return Err(unasked()),
             }
         }
         // What does not have its hash is fetched from the start.
@@ -203,26 +254,47 @@ impl Client {
             Reply::Have { bytes } if bytes == total => return Ok(()),
             Reply::Have { bytes } if bytes < total => bytes,
             Reply::Refused(why) => return Err(Trouble::Refused(why)),
-            _ => return Err(Trouble::Broken),
+            _ => return Err(unasked()),
         };
         for chunk in chunks(content, have) {
             channel.send(&Request::Chunk(chunk).to_bytes())?;
         }
-        match Reply::read(channel.receive()?)? {
+        channel.socket.set_read_timeout(Some(PATIENCE_STORED))?;
+        let stored = channel.receive().map(|_| ());
+        channel.socket.set_read_timeout(Some(PATIENCE))?;
+        stored?;
+        match Reply::read(&channel.record)? {
             Reply::Stored => Ok(()),
             Reply::Refused(why) => Err(Trouble::Refused(why)),
-            _ => Err(Trouble::Broken),
+            _ => Err(unasked()),
         }
     }
 
+    /// The stream for the next question. One that has anything to say before it is asked answers an earlier
+    /// question, or has been closed: it is given up, lest its word is taken for the answer.
     fn channel(&mut self) -> Result<&mut Channel, Trouble> {
-        if self.open.is_none() {
-            let address = *self.scheduler.lock().unwrap_or_else(PoisonError::into_inner);
-            let address = address.ok_or(Trouble::Broken)?;
-            self.open = Some(Channel::connect(&self.who, address)?);
-        }
-        self.open.as_mut().ok_or(Trouble::Broken)
+        self.open.take_if(|channel| !channel.is_quiet());
+        let open = match self.open.take() {
+            Some(open) => open,
+            None => {
+                let address = lock(&self.health).scheduler();
+                let address = address.ok_or_else(|| Trouble::Broken("it was not heard yet".into()))?;
+                let begun = Instant::now();
+                let opened = Channel::connect(&self.who, address);
+                let failed = match &opened {
+                    Ok(_) => None,
+                    Err(Trouble::Broken(why) | Trouble::Refused(why)) => Some(why.as_str()),
+                };
+                lock(&self.health).tried(failed, begun, Instant::now());
+                opened?
+            }
+        };
+        Ok(self.open.insert(open))
     }
+}
+
+fn lock(health: &Mutex<Health>) -> MutexGuard<'_, Health> {
+    health.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Answers whoever waits, if anybody does; false where the order is to be tried again.
@@ -230,7 +302,7 @@ fn settle<T>(reply: &Sender<Result<T, Miss>>, result: Result<T, Trouble>) -> boo
     let answer = match result {
         Ok(value) => Ok(value),
         Err(Trouble::Refused(why)) => Err(Miss::Refused(why)),
-        Err(Trouble::Broken) => return false,
+        Err(Trouble::Broken(_)) => return false,
     };
     let _ = reply.send(answer);
     true
@@ -250,6 +322,7 @@ impl Channel {
         socket.set_read_timeout(Some(PATIENCE))?;
         socket.set_write_timeout(Some(PATIENCE))?;
         socket.set_nodelay(true)?;
+        starfarm_net::keep_alive(&socket);
         let (initiator, hello) =
             StreamInitiator::start(&who.introduction(true)).map_err(|e| Trouble::Refused(e.to_string()))?;
         socket.write_all(&hello)?;
@@ -262,8 +335,15 @@ impl Channel {
                 Ok(channel)
             }
             Ok(StreamOutcome::Refused { reason, .. }) => Err(Trouble::Refused(reason)),
-            Err(_) => Err(Trouble::Broken),
+            Err(error) => Err(Trouble::Broken(error.to_string())),
         }
+    }
+
+    /// Nothing waits to be read.
+    fn is_quiet(&self) -> bool {
+        let peek = self.socket.set_nonblocking(true).and_then(|()| self.socket.peek(&mut [0]));
+        let quiet = peek.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        quiet && self.socket.set_nonblocking(false).is_ok()
     }
 
     fn send(&mut self, record: &[u8]) -> io::Result<()> {

@@ -14,6 +14,8 @@ pub enum WorkerError {
     Refused(String),
     /// Asked to stop twice: running units were ended.
     Interrupted,
+    /// The state directory cannot be used.
+    State(String),
     /// The operating system does not give what a worker needs.
     System(String),
 }
@@ -25,23 +27,24 @@ impl WorkerError {
             WorkerError::System(_) => 1,
             WorkerError::Usage(_) => 2,
             WorkerError::Refused(_) => 5,
-            WorkerError::InUse(_) => 6,
+            WorkerError::InUse(_) | WorkerError::State(_) => 6,
             WorkerError::Interrupted => 130,
         }
     }
 
-    /// An error of the system about a file.
+    /// An error of the system about a file in the state directory.
     pub(crate) fn file(what: &str, path: &Path, error: &std::io::Error) -> Self {
-        Self::System(format!("{what} `{}`: {error}", path.display()))
+        Self::State(format!("{what} `{}`: {error}", path.display()))
     }
 }
 
 impl fmt::Display for WorkerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            WorkerError::Usage(words) | WorkerError::Refused(words) | WorkerError::System(words) => {
-                f.write_str(words)
-            }
+            WorkerError::Usage(words)
+            | WorkerError::Refused(words)
+            | WorkerError::State(words)
+            | WorkerError::System(words) => f.write_str(words),
             WorkerError::InUse(path) => write!(
                 f,
                 "another worker uses the state directory `{}`: stop it, or give this one its own by --state \

@@ -8,12 +8,14 @@
 //! | `facts` | what this machine is |
 //! | `node`, `event` | the main thread: waits for events, tells the core, does its deeds |
 //! | `sockets`, `sessions` | datagrams; keys |
-//! | `bulk`, `contents` | what is fetched and stored by hash |
+//! | `addresses` | where the scheduler may be |
+//! | `bulk`, `health`, `contents` | what is fetched and stored by hash; whether TCP gets through |
 //! | `slot`, `report`, `run`, `exec` | running tasks |
 //!
 //! Not here: what is worth doing and when (`core`), how bytes are laid out (`starfarm-protocol`).
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod addresses;
 mod board;
 mod bulk;
 mod contents;
@@ -21,6 +23,7 @@ mod error;
 mod event;
 pub mod exec;
 mod facts;
+mod health;
 mod node;
 mod options;
 mod report;

@@ -2,18 +2,17 @@
 //! the sessions and the sockets; nothing here is shared.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use starfarm_protocol::ids::{Boot, Epoch};
-use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::limits::{HEARTBEAT_US, NODE_TASKS_MAX};
 use starfarm_worker_core::{Config, Deed, Known, Worker};
-use zeroize::Zeroizing;
 
+use crate::addresses::{Addresses, read_join_file};
 use crate::board::Board;
 use crate::bulk::Bulk;
 use crate::contents::Contents;
@@ -59,6 +58,9 @@ pub(crate) struct Node {
     house_at: Instant,
     /// The scheduler's incarnation in the newest session.
     epoch: Option<Epoch>,
+    /// The scheduler has a session with us and has not welcomed us in it.
+    joining: Option<SocketAddr>,
+    addresses: Addresses,
     /// The handshake under way only renews keys: the core need not know.
     renewing: bool,
     /// How often a person wants new keys, and since when there are these.
@@ -87,6 +89,7 @@ impl Node {
     /// Each [`WorkerError`] but `Interrupted`.
     pub(crate) fn start(options: &Options) -> Result<Self, WorkerError> {
         let join = read_join_file(&options.join)?;
+        let addresses = Addresses::new(&options.join, &join);
         let name = options.node_name()?;
         let state = State::open(&options.state_dir(&name)?, join.farm)?;
         let random = || getrandom::u64().map_err(|e| WorkerError::System(format!("no random numbers: {e}")));
@@ -139,6 +142,8 @@ impl Node {
             start: now,
             house_at: now + HOUSEKEEPING,
             epoch: None,
+            joining: None,
+            addresses,
             renewing: false,
             rekey: options.rekey_seconds.map(|every| (Duration::from_secs(every), Instant::now())),
             mention_at: Some(now + SILENCE),
@@ -154,7 +159,8 @@ impl Node {
     /// Beats until the worker has drained, is refused or is stopped; then spools what nobody acknowledged.
     ///
     /// # Errors
-    /// [`WorkerError::Refused`], [`WorkerError::Interrupted`], [`WorkerError::System`].
+    /// [`WorkerError::Refused`], [`WorkerError::Interrupted`], [`WorkerError::State`],
+    /// [`WorkerError::System`].
     pub(crate) fn run(mut self) -> Result<(), WorkerError> {
         let end = loop {
             match self.beat() {
@@ -200,6 +206,7 @@ impl Node {
             }
         }
         if self.core.next_deadline() <= self.now_us() {
+            self.core.on_none_running();
             for (slot, job, unit) in self.board.running() {
                 self.core.on_running(slot, job, unit);
             }
@@ -220,7 +227,12 @@ impl Node {
         match event {
             Event::Datagrams(batch) => self.on_datagrams(&batch)?,
             Event::Slot { slot, news } => self.on_news(slot, news),
-            Event::Addresses(addresses) => self.shake_hands(&addresses)?,
+            Event::Addresses(addresses) => {
+                if let Some(words) = self.addresses.found(&addresses) {
+                    say(&words);
+                }
+                self.shake_hands(&addresses)?;
+            }
             Event::Stop => self.on_stop(),
             Event::ParentGone => {
                 self.tell(Worker::drain);
@@ -265,6 +277,7 @@ impl Node {
             let now_us = self.now_us();
             match self.sessions.hear(&self.who, datagram, from, now_us, &mut opened) {
                 Heard::Message { bytes, epoch } => {
+                    self.bulk.heard();
                     self.tell(|core, now, deeds| core.on_datagram(&opened[..bytes], epoch, now, deeds));
                 }
                 Heard::Up { epoch } => self.on_up(epoch, from),
@@ -275,15 +288,21 @@ impl Node {
             }
         }
         self.opened = opened;
+        if self.core.is_welcomed()
+            && let Some(from) = self.joining.take()
+        {
+            let (who, slots) = (&self.who, self.slots.len());
+            say(&format!("node `{}` with {slots} slots joined farm {} at {from}", who.name, who.join.farm));
+        }
         result
     }
 
     fn on_up(&mut self, epoch: Epoch, from: SocketAddr) {
-        self.bulk.set_scheduler(from);
         let same = self.epoch.replace(epoch) == Some(epoch);
-        if !(std::mem::take(&mut self.renewing) && same && self.core.is_welcomed()) {
-            let (who, slots) = (&self.who, self.slots.len());
-            say(&format!("node `{}` with {slots} slots joined farm {} at {from}", who.name, who.join.farm));
+        let renewed = std::mem::take(&mut self.renewing) && same && self.core.is_welcomed();
+        self.bulk.set_scheduler(from, !renewed);
+        if !renewed {
+            self.joining = Some(from);
         }
         if let Some((_, at)) = &mut self.rekey {
             *at = Instant::now();
@@ -346,21 +365,13 @@ impl Node {
         }
     }
 
-    /// Finds the scheduler's addresses, anew each time since names may move. Numbers need no thread.
+    /// Finds the scheduler's addresses, anew each time.
     fn resolve(&mut self) -> Result<(), WorkerError> {
-        let names = self.who.join.addresses.clone();
-        let numbers: Result<Vec<SocketAddr>, _> = names.iter().map(|name| name.parse()).collect();
-        if let Ok(addresses) = numbers {
-            return self.shake_hands(&addresses);
+        if let Some(words) = self.addresses.read_again(&self.who.join) {
+            say(&words);
         }
-        let inbox = self.to_inbox.clone();
-        let look_up = move || {
-            let found = names.iter().filter_map(|name| name.to_socket_addrs().ok()).flatten().collect();
-            let _ = inbox.send(Event::Addresses(found));
-        };
-        // Without a thread this attempt fails like a lost datagram; the core asks again.
-        let _ = std::thread::Builder::new().name("resolve".into()).spawn(look_up);
-        Ok(())
+        let addresses = self.addresses.look_up(&self.to_inbox);
+        addresses.map_or(Ok(()), |addresses| self.shake_hands(&addresses))
     }
 
     fn shake_hands(&mut self, addresses: &[SocketAddr]) -> Result<(), WorkerError> {
@@ -386,6 +397,9 @@ impl Node {
         if self.kill_at.is_some_and(|at| at <= now) {
             self.stop_now();
         }
+        if let Some(words) = self.bulk.take_news() {
+            say(&words);
+        }
         let asked = self.rekey.is_some_and(|(every, at)| at.elapsed() >= every);
         if (asked || self.sessions.needs_rekey(self.now_us()))
             && let Some((_, to)) = self.sessions.current()
@@ -396,7 +410,7 @@ impl Node {
         if self.mention_at.is_some_and(|at| at <= now) {
             self.mention_wait *= 2;
             self.mention_at = Some(now + self.mention_wait);
-            let addresses = self.who.join.addresses.join(", ");
+            let addresses = self.addresses.text();
             say(&format!(
                 "the scheduler at {addresses} does not answer; still trying (does it run there, and is the join \
                  file its own?)"
@@ -423,16 +437,6 @@ fn say(words: &str) {
 
 fn no(what: &str, error: &io::Error) -> WorkerError {
     WorkerError::System(format!("the system gives no {what}: {error}"))
-}
-
-fn read_join_file(path: &Path) -> Result<JoinFile, WorkerError> {
-    let text = std::fs::read_to_string(path).map(Zeroizing::new).map_err(|error| {
-        WorkerError::Usage(format!(
-            "cannot read the join file `{}`: {error}; copy `worker.join` from the scheduler's state directory",
-            path.display()
-        ))
-    })?;
-    JoinFile::from_text(&text).map_err(|why| WorkerError::Usage(format!("{}: {why}", path.display())))
 }
 
 /// Takes over what an earlier incarnation could not deliver.

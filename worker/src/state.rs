@@ -29,7 +29,7 @@ impl State {
     /// Makes the directory and the farm's folder if need be, private to the user, and locks it.
     ///
     /// # Errors
-    /// [`WorkerError::InUse`], [`WorkerError::System`].
+    /// [`WorkerError::InUse`], [`WorkerError::State`].
     pub(crate) fn open(dir: &Path, farm: FarmId) -> Result<Self, WorkerError> {
         let farm = dir.join(farm.to_string());
         DirBuilder::new()
@@ -65,7 +65,7 @@ impl State {
         let path = self.path("key");
         match std::fs::read_to_string(&path).map(Zeroizing::new) {
             Ok(text) => Secret::from_text(text.trim()).map(StaticKey::from_secret).map_err(|why| {
-                WorkerError::System(format!(
+                WorkerError::State(format!(
                     "the key file `{}` cannot be used: {why}; move it away to come back as a new node",
                     path.display()
                 ))

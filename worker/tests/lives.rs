@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use fake::Fake;
+use fake::{Fake, Shared};
 use rustix::process::Signal;
 use starfarm_protocol::ids::{ContentHash, Epoch, JobId};
 use starfarm_protocol::spec::{CommandWork, JobSpec, Space, Work};
@@ -38,6 +38,27 @@ fn a_drain_finishes_the_running_unit_and_gives_the_rest_back() {
     assert!(said.contains("draining"), "{said}");
     assert_eq!((fake.units(1, Outcome::Done), fake.units(1, Outcome::Returned)), (1, 19));
     assert_eq!(fake.lock().byes, 1);
+}
+
+#[test]
+fn a_worker_that_tcp_does_not_reach_says_so_before_any_task_and_runs_nothing() {
+    let (fake, tcp) = Fake::start_without_tcp(false);
+    let port = fake.address.port();
+    drop(tcp);
+    let worker = fake.worker("a", &["--slots", "1"]);
+    fake.until("it says so", |_| worker.said().contains(&format!("does a firewall block port {port}/tcp?")));
+    let spec = shell(&fake, "true");
+    fake.offer(1, spec, 0, 10);
+    fake.until("the task to be held", |shared| !shared.beat.held.is_empty());
+    let number = fake.lock().beat.number;
+    fake.until("more heartbeats", |shared| shared.beat.number > number + 2);
+    assert!(fake.lock().beat.running.is_empty(), "a unit that waits for its specification does not run");
+    fake.open_tcp(std::net::TcpListener::bind(fake.address).unwrap());
+    let done = |shared: &Shared| shared.results.iter().map(|result| result.units).sum::<u64>();
+    fake.until("the units", |shared| done(shared) == 10);
+    assert_eq!(fake.units(1, Outcome::Done), 10);
+    fake.until("it says that it works", |_| worker.said().contains("works now"));
+    assert!(worker.said().contains("works now"));
 }
 
 #[test]

@@ -13,20 +13,24 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
 
 use super::keys::{Secret, is_valid_name};
 use super::refusal::Refusal;
 use super::role::Role;
-use crate::ids::{Boot, JoinKeyId, PublicKey};
+use crate::ids::{Boot, ContentHash, JoinKeyId, PublicKey, to_hex};
 
-/// Version of the file's layout.
-pub const KEY_STORE_VERSION: u32 = 1;
+/// Version of the file's layout. Version 1 had no checksum.
+pub const KEY_STORE_VERSION: u32 = 2;
 
 /// Every key of a farm.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyStore {
     version: u32,
+    /// In the file: of all that follows, [`KeyStore::checksum`]. Empty in memory.
+    #[serde(default)]
+    checksum: String,
     keys: BTreeMap<PublicKey, EnrolledKey>,
     join_keys: BTreeMap<JoinKeyId, JoinKey>,
 }
@@ -87,7 +91,8 @@ impl std::error::Error for NoSuchKey {}
 
 impl Default for KeyStore {
     fn default() -> Self {
-        Self { version: KEY_STORE_VERSION, keys: BTreeMap::new(), join_keys: BTreeMap::new() }
+        let (version, checksum) = (KEY_STORE_VERSION, String::new());
+        Self { version, checksum, keys: BTreeMap::new(), join_keys: BTreeMap::new() }
     }
 }
 
@@ -185,9 +190,16 @@ impl KeyStore {
     }
 
     /// The text of the file: JSON, with the join secrets in clear, so it must be private.
-    pub fn to_json(&self) -> zeroize::Zeroizing<String> {
-        let text = serde_json::to_string_pretty(self).expect("every key of the maps is text");
-        zeroize::Zeroizing::new(text)
+    pub fn to_json(&self) -> Zeroizing<String> {
+        let file = Self { checksum: self.checksum(), ..self.clone() };
+        Zeroizing::new(serde_json::to_string_pretty(&file).expect("every key of the maps is text"))
+    }
+
+    /// The first 8 bytes of the BLAKE3 of all keys and join keys, in hexadecimal digits.
+    pub fn checksum(&self) -> String {
+        let bytes = serde_json::to_vec(&(&self.keys, &self.join_keys)).map(Zeroizing::new);
+        let hash = ContentHash::of(&bytes.expect("every key of the maps is text"));
+        to_hex(&hash.0[..8])
     }
 
     /// Reads what [`KeyStore::to_json`] wrote.
@@ -195,20 +207,66 @@ impl KeyStore {
     /// # Errors
     /// A sentence for a person, with line and column.
     pub fn from_json(text: &str) -> Result<Self, String> {
-        let store: Self =
+        let mut store: Self =
             serde_json::from_str(text).map_err(|e| format!("the key store cannot be read: {e}"))?;
-        if store.version != KEY_STORE_VERSION {
+        if !(1..=KEY_STORE_VERSION).contains(&store.version) {
             return Err(format!(
                 "the key store has version {}, this program reads {KEY_STORE_VERSION}: run the starfarm \
                  that wrote it",
                 store.version
             ));
         }
-        match store.join_keys.iter().find(|(id, join_key)| join_key.secret.join_key_id() != **id) {
-            Some((id, _)) => Err(format!("the join key {id} in the key store does not fit its secret")),
-            None => Ok(store),
+        if let Some((id, _)) = store.join_keys.iter().find(|(id, key)| key.secret.join_key_id() != **id) {
+            return Err(format!("the join key {id} in the key store does not fit its secret"));
         }
+        if std::mem::take(&mut store.checksum) != store.checksum() && store.version > 1 {
+            return Err("the key store is damaged: it does not have the checksum that it says".into());
+        }
+        store.version = KEY_STORE_VERSION;
+        Ok(store)
     }
+
+    /// What [`KeyStore::enrol`] did last for `key`, as a line for a file that is only appended to: CRC32C and JSON.
+    pub fn enrolment(&self, key: &PublicKey) -> String {
+        let entry = self.keys.get(key).expect("it was enrolled just now");
+        line(&serde_json::to_string(&(key, entry)).expect("both are plain"))
+    }
+
+    /// First line of such a file: it goes on where the store of this moment is.
+    pub fn enrolments_head(&self) -> String {
+        line(&format!("starfarm enrolments 1 after {}", self.checksum()))
+    }
+
+    /// Enrols again what stands in such a file, if it goes on where this store is. An end that was not written
+    /// whole is left out: nobody was told of it.
+    ///
+    /// # Errors
+    /// A line is damaged and others follow.
+    pub fn enrol_again(&mut self, text: &str) -> Result<(), String> {
+        let mut lines = text.split_inclusive('\n').map(checked);
+        if lines.next().flatten() != checked(&self.enrolments_head()) {
+            return Ok(());
+        }
+        while let Some(next) = lines.next() {
+            let entry = next.and_then(|json| serde_json::from_str::<(PublicKey, EnrolledKey)>(json).ok());
+            match entry {
+                Some((key, entry)) => drop(self.keys.insert(key, entry)),
+                None if lines.all(|line| line.is_none()) => return Ok(()),
+                None => return Err("a line in it is damaged".into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn line(text: &str) -> String {
+    format!("{:08x} {text}\n", crc32c::crc32c(text.as_bytes()))
+}
+
+/// A line's text, if it is whole.
+fn checked(line: &str) -> Option<&str> {
+    let (crc, text) = line.strip_suffix('\n')?.split_once(' ')?;
+    (crc == format!("{:08x}", crc32c::crc32c(text.as_bytes()))).then_some(text)
 }
 
 #[cfg(test)]
@@ -295,11 +353,41 @@ mod tests {
         store.revoke_join_key(&worker).unwrap();
         let text = store.to_json();
         assert_eq!(KeyStore::from_json(&text).unwrap(), store);
-        let newer = text.replace("\"version\": 1", "\"version\": 2");
-        assert!(KeyStore::from_json(&newer).unwrap_err().contains("version 2"));
+        let newer = text.replace("\"version\": 2", "\"version\": 3");
+        assert!(KeyStore::from_json(&newer).unwrap_err().contains("version 3"));
+        let changed = text.replace(&"07".repeat(32), &"09".repeat(32));
+        assert!(KeyStore::from_json(&changed).unwrap_err().contains("damaged"));
+        let older = changed.replace("\"version\": 2", "\"version\": 1");
+        assert!(
+            KeyStore::from_json(&older).unwrap().key(&PublicKey([9; 32])).is_some(),
+            "it had no checksum"
+        );
         let cut = &text[..text.len() / 2];
         assert!(KeyStore::from_json(cut).unwrap_err().contains("line"));
         let swapped = text.replace(&"01".repeat(32), &"05".repeat(32));
         assert!(KeyStore::from_json(&swapped).unwrap_err().contains("does not fit"));
+    }
+
+    #[test]
+    fn enrolments_that_were_appended_are_made_again_but_for_an_end_that_was_torn() {
+        let (mut store, worker, _) = farm();
+        let before = store.clone();
+        let mut text = store.enrolments_head();
+        for (key, name) in [(7, "a"), (8, "b"), (7, "c")] {
+            store.enrol(&claim(key, name, worker), 99).unwrap();
+            text += &store.enrolment(&PublicKey([key; 32]));
+        }
+        let again = |text: &str| {
+            let mut again = before.clone();
+            again.enrol_again(text).map(|()| again)
+        };
+        assert_eq!(again(&text).unwrap(), store);
+        assert_eq!(again(&text[..text.len() - 1]).unwrap().key(&PublicKey([7; 32])).unwrap().name, "a");
+        assert_eq!(again("").unwrap(), before);
+        assert!(again(&text.replace("\"b\"", "\"x\"")).is_err(), "another line follows");
+        store.revoke_key(&PublicKey([8; 32])).unwrap();
+        let revoked = store.clone();
+        store.enrol_again(&text).unwrap();
+        assert_eq!(store, revoked, "those of an older store say nothing");
     }
 }

@@ -15,6 +15,7 @@ use starfarm_protocol::journal::frame::{Frame, Place, SEAL};
 use starfarm_protocol::journal::segment::{Head, Part};
 
 use super::{JournalError, create, numbers, read_head, segment_path, sync_folder, walk};
+use crate::descriptors::wait_for;
 
 /// Closed segments that stay as they are, so that a person finds the last hours record by record.
 const KEPT: usize = 2;
@@ -51,7 +52,7 @@ impl Retirer {
     fn rewrite(&self, number: u64, last: u64, seal: u32) -> io::Result<()> {
         let path = segment_path(&self.dir, Part::Journal, number);
         let old = read_head(&path, Part::Journal, number, self.farm).map_err(io::Error::other)?;
-        let bytes = fs::read(&path)?;
+        let bytes = wait_for(|| fs::read(&path))?;
         let (mut short, mut epoch) = (Short::default(), 0);
         let start = Place { sequence: old.first - 1, chain: old.chain };
         let end = walk(&bytes, start, &mut |frame| {
@@ -102,7 +103,7 @@ impl Retirer {
         }
         let path = segment_path(&self.dir, Part::Ledger, number - 1);
         let head = read_head(&path, Part::Ledger, number - 1, self.farm).map_err(io::Error::other)?;
-        let bytes = fs::read(&path)?;
+        let bytes = wait_for(|| fs::read(&path))?;
         let start = Place { sequence: 0, chain: head.chain };
         let end = walk(&bytes, start, &mut |_| Ok(())).map_err(io::Error::other)?;
         if !end.sealed {

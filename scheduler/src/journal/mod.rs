@@ -25,6 +25,7 @@ use starfarm_protocol::journal::segment::{HEAD_BYTES, Head, HeadError, Part};
 pub(crate) use ledger::Retirer;
 pub(crate) use writer::Journal;
 
+use crate::descriptors::wait_for;
 use crate::error::SchedulerError;
 
 /// Zeros that lie behind the last frame at all times: a segment with fewer was cut.
@@ -153,7 +154,7 @@ fn numbers(dir: &Path, part: Part) -> io::Result<Vec<u64>> {
         Part::Ledger => ("ledger", ".led"),
     };
     let mut numbers = Vec::new();
-    let entries = match fs::read_dir(dir.join(folder)) {
+    let entries = match wait_for(|| fs::read_dir(dir.join(folder))) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(numbers),
         entries => entries?,
     };
@@ -168,18 +169,20 @@ fn numbers(dir: &Path, part: Part) -> io::Result<Vec<u64>> {
 
 /// Makes a file, or empties one that a crash left, readable by its owner only.
 fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).truncate(true).read(true).write(true).mode(0o600).open(path)
+    let mut options = OpenOptions::new();
+    let options = options.create(true).truncate(true).read(true).write(true).mode(0o600);
+    wait_for(|| options.open(path))
 }
 
 /// What a directory lists is durable.
 fn sync_folder(path: &Path) -> io::Result<()> {
-    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+    wait_for(|| File::open(path.parent().unwrap_or(Path::new("."))))?.sync_all()
 }
 
 /// Reads the head of a segment and checks that it is the one that belongs there.
 fn read_head(path: &Path, part: Part, number: u64, farm: FarmId) -> Result<Head, JournalError> {
     let mut block = vec![0; HEAD_BYTES];
-    let read = File::open(path).and_then(|file| file.read_exact_at(&mut block, 0));
+    let read = wait_for(|| File::open(path)).and_then(|file| file.read_exact_at(&mut block, 0));
     let refuse = |what: String| {
         Err(JournalError(format!(
             "{}: {what}. Restore the state directory from a copy{}",

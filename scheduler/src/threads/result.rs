@@ -16,7 +16,7 @@ use starfarm_protocol::seal::{
 use starfarm_scheduler_core::NodeId;
 
 use super::dispatcher::Outgoing;
-use super::{Input, Shared};
+use super::{Input, Shared, stop_with};
 use crate::state::{StateDir, random, unix_now};
 
 /// How often sessions that have run out are dropped, in microseconds.
@@ -28,6 +28,15 @@ struct Known {
     address: SocketAddr,
     /// The incarnation that its newest session belongs to.
     boot: Boot,
+}
+
+/// What others must hear of one batch of datagrams.
+#[derive(Default)]
+struct News {
+    /// Keys that are not on the disk yet.
+    enrolled: Vec<PublicKey>,
+    sessions: Vec<Input>,
+    peers: Vec<Outgoing>,
 }
 
 /// The thread's state.
@@ -104,14 +113,18 @@ impl ResultThread {
                 expire_us = now_us + EXPIRE_US;
             }
             let mut batch = Vec::new();
+            let mut news = News::default();
             for (datagram, from) in receiver.datagrams() {
                 match packet::kind(datagram) {
-                    Some(Kind::Data) => self.open(datagram, from, &mut plain, &mut batch, &mut sender),
+                    Some(Kind::Data) => {
+                        self.open(datagram, from, &mut plain, (&mut batch, &mut news), &mut sender)
+                    }
                     Some(Kind::Initiation) => self.answer(datagram, from, &mut sender),
                     _ => self.refuse(),
                 }
             }
             sender.flush();
+            self.tell(news);
             let dropped = u64::from(receiver.dropped());
             if self.shared.dropped.swap(dropped, Ordering::Relaxed) != dropped {
                 let _ = self.dispatcher.send(Input::Overflow);
@@ -131,7 +144,7 @@ impl ResultThread {
         datagram: &[u8],
         from: SocketAddr,
         plain: &mut [u8],
-        batch: &mut Vec<(NodeId, Vec<u8>)>,
+        (batch, news): (&mut Vec<(NodeId, Vec<u8>)>, &mut News),
         sender: &mut starfarm_net::Sender,
     ) {
         let now_us = self.shared.now_us();
@@ -149,20 +162,18 @@ impl ResultThread {
                 return self.refuse();
             }
         };
-        if let Some(confirmed) = &opened.confirmed
-            && confirmed.store_changed
-            && let Err(e) = self.state.save_keys(&keys)
-        {
-            panic!("{e}");
-        }
         drop(keys);
+        if opened.confirmed.as_ref().is_some_and(|confirmed| confirmed.store_changed) {
+            news.enrolled.push(opened.peer.claim.key);
+        }
         // A worker's place is here, everybody else's is the sealed TCP channel.
         if opened.peer.role != Role::Worker {
             return self.refuse();
         }
         let (key, boot) = (opened.peer.claim.key, opened.peer.claim.boot);
         let known = self.nodes.entry(key).or_insert_with(|| {
-            let node = self.before.get(&opened.peer.claim.name).copied().unwrap_or_else(|| {
+            // Taken out: a key that gets the name later, when this one has another, is another node.
+            let node = self.before.remove(&opened.peer.claim.name).unwrap_or_else(|| {
                 let next = self.next;
                 self.next.0 += 1;
                 next
@@ -182,16 +193,32 @@ impl ResultThread {
         let sealer = match fresh {
             Some(sealer) => {
                 let name = opened.peer.claim.name.clone();
-                let _ = self.dispatcher.send(Input::Session(node, name));
+                news.sessions.push(Input::Session(node, name));
                 Some(sealer)
             }
             None if moved => self.sessions.sealer(&key).cloned(),
             None => None,
         };
         if let Some(sealer) = sealer {
-            let _ = self.outgoing.send(vec![Outgoing::Peer(node, sealer, from)]);
+            news.peers.push(Outgoing::Peer(node, sealer, from));
         }
         batch.push((node, plain[..opened.bytes].to_vec()));
+    }
+
+    /// Nobody hears of those who joined before their keys are on the disk: one write and one sync for all.
+    fn tell(&self, News { enrolled, sessions, peers }: News) {
+        if !enrolled.is_empty() {
+            let keys = self.keys.lock().expect("a panic under the lock ends the process");
+            if let Err(e) = self.state.save_enrolled(&keys, &enrolled) {
+                stop_with(&format!("{e}. Make room, or repair the disk, then start the scheduler again"));
+            }
+        }
+        for session in sessions {
+            let _ = self.dispatcher.send(session);
+        }
+        if !peers.is_empty() {
+            let _ = self.outgoing.send(peers);
+        }
     }
 
     fn answer(&mut self, datagram: &[u8], from: SocketAddr, sender: &mut starfarm_net::Sender) {

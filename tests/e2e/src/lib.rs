@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `address` | addresses that no other process is given |
 //! | `binaries` | where the programs are |
+//! | `bulk` | a node's end of the bulk channel |
 //! | `temp` | a directory for one test |
 //! | `process` | a daemon that is ended with its test, and its standard error |
 //! | `pty` | a program on a terminal |
@@ -22,6 +23,7 @@
 
 mod address;
 mod binaries;
+mod bulk;
 mod farm;
 pub mod hostile;
 mod patience;
@@ -35,6 +37,7 @@ pub mod torture;
 mod wiretap;
 
 pub use binaries::binary;
+pub use bulk::BulkClient;
 pub use farm::{Farm, program, worker_args};
 pub use patience::{GUARD, until, until_some};
 pub use process::{Daemon, alive, end, run, run_within, running_with};

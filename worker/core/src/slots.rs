@@ -135,6 +135,11 @@ impl Slots {
         Some(task)
     }
 
+    /// No slot runs a unit, as far as is known: those that do are named next.
+    pub(crate) fn unname_units(&mut self) {
+        self.slots.iter_mut().for_each(|slot| slot.unit = None);
+    }
+
     /// Notes which unit a slot runs. A name that comes after its task's end is too late to matter.
     pub(crate) fn name_unit(&mut self, number: u16, job: JobId, unit: u128) {
         if let Some(slot) = self.slots.get_mut(usize::from(number))
@@ -144,11 +149,10 @@ impl Slots {
         }
     }
 
-    /// The running unit of each busy slot: as the rim named it, else the first one not reported.
+    /// The running units, as the rim named them. A slot that waits for a specification, or is between two units, runs
+    /// none.
     pub(crate) fn running_units(&self) -> impl Iterator<Item = (JobId, u128)> {
-        self.slots
-            .iter()
-            .filter_map(|slot| slot.unit.or_else(|| slot.running.front().map(|task| (task.job, task.next))))
+        self.slots.iter().filter_map(|slot| slot.unit)
     }
 
     /// How busy they were since this was asked last.

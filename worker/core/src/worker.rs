@@ -318,6 +318,11 @@ impl Worker {
         self.settle(now_us, deeds);
     }
 
+    /// No slot runs a unit but those that [`Worker::on_running`] names next.
+    pub fn on_none_running(&mut self) {
+        self.slots.unname_units();
+    }
+
     /// A slot begins a unit; heartbeats name it, so that a unit which kills its worker can be blamed.
     pub fn on_running(&mut self, slot: u16, job: JobId, unit: u128) {
         self.slots.name_unit(slot, job, unit);

@@ -88,6 +88,14 @@ impl Fake {
 
     /// `plain`: with the seal off.
     pub fn start_as(plain: bool) -> Self {
+        let (fake, tcp) = Self::start_without_tcp(plain);
+        fake.open_tcp(tcp);
+        fake
+    }
+
+    /// As behind a firewall that lets only UDP through: the port takes connections and nobody serves them, until
+    /// [`Fake::open_tcp`].
+    pub fn start_without_tcp(plain: bool) -> (Self, TcpListener) {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("starfarm-fake-{}-{number}", std::process::id()));
@@ -103,8 +111,12 @@ impl Fake {
         let fake = Self { dir, shared, key, address, farm, secret, plain, epoch, stop };
         fake.write_join(address.to_string());
         fake.serve(udp);
-        bulk::serve(tcp, Arc::clone(&fake.shared), fake.key.clone());
-        fake
+        (fake, tcp)
+    }
+
+    /// Serves TCP from now on.
+    pub fn open_tcp(&self, tcp: TcpListener) {
+        bulk::serve(tcp, Arc::clone(&self.shared), self.key.clone());
     }
 
     /// Writes `worker.join`, which names that address.
@@ -382,6 +394,11 @@ impl Process {
     pub fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// What was said on stderr so far.
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(&self.err).unwrap()
     }
 
     /// Waits for the end; exit code and what was said on stderr.

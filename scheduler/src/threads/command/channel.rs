@@ -1,7 +1,6 @@
 //! A connection that carries messages: a local socket as it is, or a sealed TCP stream.
 
 use std::io;
-use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,9 +12,6 @@ use tokio::net::{TcpStream, UnixStream};
 
 use super::Desk;
 use crate::state::unix_now;
-
-/// A caller that says nothing for this long in the middle of a handshake is gone.
-const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
 /// A connection.
 pub(crate) enum Channel {
@@ -40,10 +36,10 @@ impl Channel {
         Channel::Local(socket)
     }
 
-    /// Shakes hands; returns who it is and the first record, which says what is spoken.
+    /// Shakes hands; returns who it is and the first record, which says what is spoken. How long it may take is the
+    /// caller's to say.
     pub(crate) async fn sealed(desk: &Desk, mut socket: TcpStream) -> io::Result<(Self, Peer, Vec<u8>)> {
-        let timeout = |_| io::Error::from(io::ErrorKind::TimedOut);
-        let body = tokio::time::timeout(HANDSHAKE_MAX, read_frame(&mut socket)).await.map_err(timeout)??;
+        let body = read_frame(&mut socket).await?;
         let reply = {
             let mut responder = desk.responder.lock().expect("a panic under the lock ends the process");
             let keys = desk.keys.lock().expect("a panic under the lock ends the process");
@@ -59,13 +55,15 @@ impl Channel {
                 return Err(io::ErrorKind::PermissionDenied.into());
             }
         };
-        let body = tokio::time::timeout(HANDSHAKE_MAX, read_frame(&mut socket)).await.map_err(timeout)??;
+        let body = read_frame(&mut socket).await?;
         let mut first = Vec::new();
         let mut keys = desk.keys.lock().expect("a panic under the lock ends the process");
         let (stream, peer, changed) =
             unconfirmed.confirm(&mut keys, &body, &mut first, unix_now()).map_err(invalid)?;
         if changed {
-            desk.state.save_keys(&keys).map_err(|e| io::Error::other(e.to_string()))?;
+            desk.state
+                .save_enrolled(&keys, &[peer.claim.key])
+                .map_err(|e| io::Error::other(e.to_string()))?;
         }
         drop(keys);
         Ok((Channel::Sealed { socket, stream: Box::new(stream) }, peer, first))

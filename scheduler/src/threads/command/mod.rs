@@ -5,31 +5,59 @@
 mod admin;
 mod bulk;
 mod channel;
+pub(crate) mod door;
 mod results;
 
-use std::collections::HashMap;
+use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
 
 use crossbeam_channel::Sender;
 use starfarm_protocol::admin::Response;
 use starfarm_protocol::admin::frames::ADMIN_STREAM;
-use starfarm_protocol::bulk::{BULK, Incoming};
-use starfarm_protocol::ids::{ContentHash, PublicKey};
+use starfarm_protocol::bulk::BULK;
+use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::seal::{Action, KeyStore, Responder, Role};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
 use super::{Act, Input, Question, Shared};
 use crate::blobs::Blobs;
+use crate::descriptors;
 use crate::disk::LowWater;
 use crate::error::SchedulerError;
 use crate::outputs::OutputStore;
 use crate::state::StateDir;
 use channel::Channel;
+use door::{Door, Knock};
 
-/// Connections at one time; more are closed at once.
-const CONNECTIONS_MAX: usize = 4_096;
+/// A caller that has not shaken hands after so long is cut.
+const HANDSHAKE_MAX: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Places for connections that have shaken hands; who finds none is hung up on.
+pub(crate) struct Places {
+    remote: Arc<Semaphore>,
+    /// No number of callers from elsewhere takes these.
+    local: Arc<Semaphore>,
+}
+
+impl Places {
+    /// As many as the limit of descriptors allows.
+    pub(crate) fn new() -> Self {
+        let places = |count| Arc::new(Semaphore::new(count));
+        Self { remote: places(descriptors::remote_places()), local: places(descriptors::LOCAL_PLACES) }
+    }
+
+    fn remote(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.remote).try_acquire_owned().ok()
+    }
+
+    fn local(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.local).try_acquire_owned().ok().or_else(|| self.remote())
+    }
+}
 
 /// What every connection can reach.
 pub(crate) struct Desk {
@@ -46,8 +74,9 @@ pub(crate) struct Desk {
     pub(crate) changes: watch::Receiver<u64>,
     pub(crate) addresses: Vec<String>,
     pub(crate) low_water: LowWater,
-    /// Contents that are on their way in, so that a transfer that broke off can go on.
-    pub(crate) incoming: Mutex<HashMap<ContentHash, Incoming>>,
+    pub(crate) broken_off: Mutex<bulk::BrokenOff>,
+    pub(crate) door: Mutex<Door<AbortHandle>>,
+    pub(crate) places: Places,
 }
 
 impl Desk {
@@ -116,8 +145,8 @@ impl Listeners {
             unix.set_nonblocking(true)?;
             Ok(unix)
         };
-        let unix = bind()
-            .map_err(|e| SchedulerError::Listen(format!("cannot listen on {}: {e}", path.display())))?;
+        let unix =
+            bind().map_err(|e| SchedulerError::State(format!("cannot listen on {}: {e}", path.display())))?;
         Ok(Self { tcp, unix })
     }
 }
@@ -129,21 +158,12 @@ pub(crate) fn run(desk: Arc<Desk>, listeners: Listeners) {
     runtime.block_on(async move {
         let tcp = TcpListener::from_std(listeners.tcp).expect("the listener is open and non-blocking");
         let unix = UnixListener::from_std(listeners.unix).expect("the listener is open and non-blocking");
-        let places = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
         let mut check = tokio::time::interval(std::time::Duration::from_millis(100));
         while !desk.shared.stopping() {
             tokio::select! {
-                Ok((stream, _)) = tcp.accept() => {
-                    let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
-                    let desk = Arc::clone(&desk);
-                    tokio::spawn(async move {
-                        let _place = place;
-                        // Whoever cannot shake hands gets no word.
-                        let _ = sealed(&desk, stream).await;
-                    });
-                }
+                Ok((stream, from)) = tcp.accept() => knock(&desk, stream, from.ip()),
                 Ok((stream, _)) = unix.accept() => {
-                    let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
+                    let Some(place) = desk.places.local() else { continue };
                     let desk = Arc::clone(&desk);
                     tokio::spawn(async move {
                         let _place = place;
@@ -172,9 +192,31 @@ async fn local(desk: &Arc<Desk>, stream: tokio::net::UnixStream) -> std::io::Res
     admin::serve(desk, &mut channel, Role::Admin, &format!("uid {caller}")).await
 }
 
-async fn sealed(desk: &Arc<Desk>, stream: tokio::net::TcpStream) -> std::io::Result<()> {
+/// A connection from anywhere: it may shake hands, if there is room for one more that has not.
+fn knock(desk: &Arc<Desk>, stream: tokio::net::TcpStream, from: IpAddr) {
+    let now = std::time::Instant::now();
+    let mut door = desk.door.lock().expect("a panic under the lock ends the process");
+    match door.knock(from, now) {
+        Knock::Wait => {}
+        Knock::Instead(other) => other.abort(),
+        Knock::Full => return,
+    }
+    let number = door.number();
+    let task = tokio::spawn({
+        let desk = Arc::clone(desk);
+        // Whoever cannot shake hands gets no word.
+        async move { drop(sealed(&desk, stream, number).await) }
+    });
+    door.wait(number, from, task.abort_handle(), now);
+}
+
+async fn sealed(desk: &Arc<Desk>, stream: tokio::net::TcpStream, number: u64) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
-    let (mut channel, peer, first) = Channel::sealed(desk, stream).await?;
+    starfarm_net::keep_alive(&stream);
+    let shaken = timeout(HANDSHAKE_MAX, Channel::sealed(desk, stream)).await;
+    desk.door.lock().expect("a panic under the lock ends the process").leave(number);
+    let (mut channel, peer, first) = shaken??;
+    let Some(_place) = desk.places.remote() else { return Ok(()) };
     let serve = async {
         match first[..] {
             [BULK] if peer.role.may(Action::Work) => bulk::serve(desk, &mut channel).await,
