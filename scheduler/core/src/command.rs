@@ -119,6 +119,10 @@ impl Farm {
                     return conflict(&format!("has ended ({}): submit it again", state.word()));
                 }
                 self.reopen(id, units, deeds);
+                self.forget_blame(id);
+                if state == JobState::Paused {
+                    self.resume(id, deeds);
+                }
             }
             _ if state.ended() => return conflict(&format!("has ended ({})", state.word())),
             JobCommand::Cancel => self.end(id, JobState::Cancelled, now_us, deeds),
@@ -128,14 +132,7 @@ impl Farm {
                 self.withdraw(id, Letting::Trim);
             }
             JobCommand::Resume if state != JobState::Paused => return conflict("is not paused"),
-            JobCommand::Resume => {
-                let started = job.totals.started_us.is_some();
-                let state = if started { JobState::Running } else { JobState::Queued };
-                self.set_state(id, state, "", deeds);
-                if let Some(job) = self.jobs.get_mut(&id) {
-                    job.withdrawn = None;
-                }
-            }
+            JobCommand::Resume => self.resume(id, deeds),
             JobCommand::Front => self.put_front(id, deeds),
             JobCommand::Switch if state == JobState::Paused => {
                 return conflict("is paused: resume it first");
@@ -198,6 +195,16 @@ impl Farm {
         self.count_live();
         self.mark_all();
         Ok(id)
+    }
+
+    /// A paused job goes on.
+    fn resume(&mut self, id: JobId, deeds: &mut Deeds) {
+        self.forget_blame(id);
+        let started = self.jobs.get(&id).is_some_and(|job| job.totals.started_us.is_some());
+        self.set_state(id, if started { JobState::Running } else { JobState::Queued }, "", deeds);
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.withdrawn = None;
+        }
     }
 
     /// Behind the job that runs now, before all others.

@@ -108,6 +108,15 @@ impl Coverage {
         of_class.map(|(&at, segment)| segment.hi.min(hi).saturating_sub(at.max(lo))).sum()
     }
 
+    /// Some unit of [lo, hi) is in a class.
+    pub fn has_in(&self, lo: u128, hi: u128, class: Class) -> bool {
+        if lo >= hi {
+            return false;
+        }
+        let start = self.segments.range(..=lo).next_back().map_or(lo, |(&at, _)| at);
+        self.segments.range(start..hi).any(|(_, segment)| segment.class == class && segment.hi > lo)
+    }
+
     /// First unit and end of what of [lo, hi) is in a class.
     pub fn bounds_in(&self, lo: u128, hi: u128, class: Class) -> Option<(u128, u128)> {
         let start = self.segments.range(..=lo).next_back().map_or(lo, |(&at, _)| at);
@@ -262,6 +271,7 @@ mod tests {
                     let hi = lo + draw(20) as usize;
                     let count = model.iter().take(hi).skip(lo).filter(|&&c| c == class).count();
                     assert_eq!(coverage.count_in(lo as u128, hi as u128, class), count as u128);
+                    assert_eq!(coverage.has_in(lo as u128, hi as u128, class), count > 0);
                 }
                 assert_eq!(coverage.cursor(), model.len() as u128);
             }

@@ -33,6 +33,8 @@ struct Choice {
     /// The node has a unit that was running when a worker died. It gets one at a time, or the innocent would die
     /// with the guilty again.
     has_suspect: bool,
+    /// The node is doubted: it gets units from elsewhere than where it fails.
+    elsewhere: bool,
 }
 
 /// How far a node is filled.
@@ -58,8 +60,12 @@ impl Farm {
             if !job.active() || job.pending() == 0 || job.refused_by.contains_key(&id) {
                 continue;
             }
-            let ideal = self.ideal(job, id);
-            let most = if reach == Reach::Slots { usize::from(node.slots) } else { NODE_TASKS_MAX as usize };
+            let (mut ideal, doubted) = (self.ideal(job, id), self.doubts(job, id));
+            if doubted {
+                ideal.units = 1;
+            }
+            let slots_only = reach == Reach::Slots || doubted;
+            let most = if slots_only { usize::from(node.slots) } else { NODE_TASKS_MAX as usize };
             let room = self.room(job, node, &ideal, most, now_us);
             if room == 0 {
                 return;
@@ -90,14 +96,16 @@ impl Farm {
         now_us: u64,
         deeds: &mut Deeds,
     ) {
-        let waiting = self.gq.tasks(job_id);
-        // What is cut now never ran anywhere.
-        let mut choice = if waiting > 0 { self.choice(job_id, id) } else { None };
+        let mut choice = self.choice(job_id, id);
+        let waiting = match &choice {
+            Some(Choice { elsewhere: true, .. }) if !self.fresh_elsewhere(job_id, id) => usize::MAX,
+            _ => self.gq.tasks(job_id),
+        };
         if waiting < room {
             self.refill(job_id, ideal, room - waiting, deeds);
         }
         let mut run: Option<(u128, u128)> = None;
-        let mut cut = waiting < room;
+        let mut cut = waiting < room || waiting == usize::MAX;
         for given in 0..room {
             let mut taken = self.take(job_id, id, ideal, &mut choice, now_us);
             if taken.is_none() && !std::mem::replace(&mut cut, true) {
@@ -159,9 +167,11 @@ impl Farm {
 
     /// Who else could run what node `id` should not get; none where nothing of the job came back from a node.
     fn choice(&self, job_id: JobId, id: NodeId) -> Option<Choice> {
-        let came_back =
-            |job: &&Job| !(job.deaths.is_empty() && job.failures.is_empty() && job.returned.is_empty());
-        let job = self.jobs.get(&job_id).filter(came_back)?;
+        let job = self.jobs.get(&job_id)?;
+        let elsewhere = self.doubts(job, id);
+        if job.deaths.is_empty() && job.failures.is_empty() && job.returned.is_empty() && !elsewhere {
+            return None;
+        }
         let able = |(other, node): &(&NodeId, &Node)| {
             **other != id && node.live() && node.greeted && !job.refused_by.contains_key(other)
         };
@@ -170,10 +180,13 @@ impl Farm {
             task.job == job_id && task.hi - task.lo == 1 && job.deaths.contains_key(&task.lo)
         };
         let has_suspect = !job.deaths.is_empty() && self.nodes.get(&id)?.tasks.iter().any(suspect);
-        Some(Choice {
-            others: self.nodes.iter().filter(able).map(|(&other, _)| other).collect(),
-            has_suspect,
-        })
+        let others = self.nodes.iter().filter(able).map(|(&other, _)| other).collect();
+        Some(Choice { others, has_suspect, elsewhere })
+    }
+
+    /// What is cut next of `job_id` lies elsewhere than what node `id` failed.
+    fn fresh_elsewhere(&self, job_id: JobId, id: NodeId) -> bool {
+        self.jobs.get(&job_id).is_some_and(|job| job.is_elsewhere(id, job.coverage.cursor(), (0, 0)))
     }
 
     /// [lo, hi) enters dq and the node queue at once.
@@ -232,7 +245,8 @@ impl Job {
         let aversion = self.aversion(id, unit);
         let others_first = aversion > Aversion::default()
             && choice.others.iter().any(|&other| self.aversion(other, unit) < aversion);
-        if others_first || (choice.has_suspect && deaths > 0) {
+        let same_place = choice.elsewhere && !self.is_elsewhere(id, unit, (0, 0));
+        if others_first || same_place || (choice.has_suspect && deaths > 0) {
             let since_us = *self.denied.entry(unit).or_insert(now_us);
             return since_us + (PATIENCE_US << deaths.min(6));
         }

@@ -304,10 +304,25 @@ impl Farm {
     }
 
     /// A node's state may have changed: counts what the farm can count on, anew. Nodes change state
-    /// seldom, so a sum is cheaper than a bug in a running count.
+    /// seldom, so a sum is cheaper than a bug in a running count. Where most are quarantined since others have gone,
+    /// some get work again: the farm must not stand still for them.
     pub(crate) fn count_live(&mut self) {
-        let live = self.nodes.values().filter(|node| node.live());
-        (self.live_nodes, self.live_slots) =
-            live.fold((0, 0), |(nodes, slots), node| (nodes + 1, slots + u64::from(node.slots)));
+        loop {
+            let (mut live, mut slots, mut sick) = (0, 0, Vec::new());
+            for (&id, node) in &self.nodes {
+                if node.live() {
+                    (live, slots) = (live + 1, slots + u64::from(node.slots));
+                } else if node.greeted && node.is_sick() {
+                    sick.push((node.probe.map_or(0, |probe| probe.pause_us), id));
+                }
+            }
+            (self.live_nodes, self.live_slots) = (live, slots);
+            let least = sick.iter().min().filter(|_| sick.len() > live as usize);
+            let Some(&(_, id)) = least else { return };
+            if let Some(node) = self.nodes.get_mut(&id) {
+                node.rise();
+            }
+            self.mark(id);
+        }
     }
 }

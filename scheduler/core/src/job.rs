@@ -112,8 +112,12 @@ pub(crate) struct Job {
     pub(crate) outcomes: BTreeMap<NodeId, Outcomes>,
     /// Nodes of these with failures enough to be sick: mostly none, so that no result looks at all nodes.
     pub(crate) suspects: BTreeSet<NodeId>,
-    /// Units done and failed when a person let it go on after failures: what it bears counts from there.
-    pub(crate) forgiven: (u128, u128),
+    /// Units of a command that passed in this epoch.
+    pub(crate) passes: u64,
+    /// What was given out before this attempt says nothing of nodes: a person let the job go on since.
+    pub(crate) judged_from: Attempt,
+    /// Units failed when a person let it go on after failures: what it bears counts from there.
+    pub(crate) forgiven: u128,
     /// Intervals that were computed twice with different results, and whose result came second.
     pub(crate) conflicts: Vec<(u128, u128, NodeId)>,
     /// Nodes that said that they cannot run it, and why.
@@ -168,7 +172,9 @@ impl Job {
             denied: BTreeMap::new(),
             outcomes: BTreeMap::new(),
             suspects: BTreeSet::new(),
-            forgiven: (0, 0),
+            passes: 0,
+            judged_from: Attempt(0),
+            forgiven: 0,
             conflicts: Vec::new(),
             refused_by: BTreeMap::new(),
             withdrawn: None,
@@ -246,7 +252,7 @@ impl Job {
 
     /// What it bears counts from now on.
     fn forgive(&mut self) {
-        self.forgiven = (self.coverage.count(Class::Done), self.coverage.count(Class::Failed));
+        self.forgiven = self.coverage.count(Class::Failed);
     }
 
     /// Units that a node could be given: fresh or in gq.

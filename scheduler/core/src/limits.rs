@@ -41,6 +41,8 @@ pub const RETURN_PAUSE_MAX_US: u64 = 32_000_000;
 pub const STANDSTILL_US: u64 = 60_000_000;
 /// Units that a node fails, and others pass, before it is taken for sick.
 pub const SICK_FAILURES: u32 = 5;
+/// Places of a job's space in which it fails before that, where nobody else has tried its units.
+pub const SICK_PLACES: usize = 3;
 /// Outcomes of a job's units that are remembered for each node; then all count half.
 pub const OUTCOMES_KEPT: u32 = 64;
 /// A job pauses when its first units, so many, all failed ...

@@ -73,8 +73,8 @@ pub(crate) struct Node {
     /// A person drains it.
     pub(crate) drained: bool,
     pub(crate) probe: Option<Probe>,
-    /// It sank because it fails what others pass, not because it is slow.
-    pub(crate) sick: bool,
+    /// It sank because it fails what others pass, in this job; not because it is slow.
+    pub(crate) sick: Option<JobId>,
     /// Its results are not trusted until a person says so, and why.
     pub(crate) distrusted: Option<&'static str>,
     /// Why it is quarantined, for a person.
@@ -203,7 +203,7 @@ impl Node {
             draining: false,
             drained: false,
             probe: None,
-            sick: false,
+            sick: None,
             distrusted: None,
             why: String::new(),
             restored: false,
@@ -245,6 +245,11 @@ impl Node {
             Node { probe: Some(_), .. } | Node { distrusted: Some(_), .. } => NodeState::Quarantined,
             _ => NodeState::Up,
         }
+    }
+
+    /// It is quarantined for what it failed, and for nothing else.
+    pub(crate) fn is_sick(&self) -> bool {
+        self.sick.is_some() && self.distrusted.is_none() && self.state() == NodeState::Quarantined
     }
 
     /// It can be told something.
@@ -304,7 +309,7 @@ impl Node {
     /// It did something well, or a person trusts it: it rises again.
     pub(crate) fn rise(&mut self) {
         self.probe = None;
-        self.sick = false;
+        self.sick = None;
         if self.distrusted.is_none() {
             self.why.clear();
         }

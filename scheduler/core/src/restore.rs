@@ -235,25 +235,18 @@ impl Job {
     /// job go on, so that it is forgiven again.
     fn decided_records(&self, records: &mut Vec<Record>) {
         let (job, node) = (self.facts.job, NOBODY);
-        let (mut done_before, failed_before) = if self.state.ended() { (0, 0) } else { self.forgiven };
-        let (mut before, mut behind) = (Vec::new(), Vec::new());
-        for (lo, hi) in self.coverage.intervals(Class::Done) {
-            let cut = lo + done_before.min(hi - lo);
-            done_before -= cut - lo;
-            before.extend((lo < cut).then_some((lo, cut)));
-            behind.extend((cut < hi).then_some((cut, hi)));
-        }
-        let done =
+        let forgiven = if self.state.ended() { 0 } else { self.forgiven };
+        let done: Vec<_> = self.coverage.intervals(Class::Done).collect();
+        let pieces =
             |pieces: &[(u128, u128)]| Record::Done { job, node, pieces: pieces.to_vec(), hits: Vec::new() };
+        records.extend(done.chunks(PIECES_A_RECORD).map(pieces));
         let mut failed = self.failed.iter().map(|(&unit, &failed)| Record::Failed { job, unit, failed });
-        records.extend(before.chunks(PIECES_A_RECORD).map(done));
-        records.extend(failed.by_ref().take(failed_before as usize));
-        if !before.is_empty() || failed_before > 0 {
+        records.extend(failed.by_ref().take(forgiven as usize));
+        if forgiven > 0 {
             for state in [JobState::Paused, JobState::Queued] {
                 records.push(Record::State { job, state, why: String::new() });
             }
         }
-        records.extend(behind.chunks(PIECES_A_RECORD).map(done));
         records.extend(failed);
     }
 }

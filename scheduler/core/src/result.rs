@@ -302,7 +302,8 @@ impl Farm {
                 continue;
             }
             let Some(job) = self.jobs.get_mut(&job_id) else { return };
-            job.tally(node, unit, outcome.failed.is_some());
+            let hi = entry.lo + u128::from(entry.units);
+            job.tally((node, attempt), unit, (entry.lo, hi), outcome.failed.is_some());
             passed |= outcome.failed.is_none();
             match outcome.failed {
                 Some(reason) => {
@@ -343,7 +344,7 @@ impl Farm {
         // What a sick node fails spends nothing of the unit's budget, but it has an end all the same: where only
         // sick nodes are left, somebody must hear of it.
         let nodes = &self.nodes;
-        let sick = |id: &NodeId| nodes.get(id).is_some_and(|node| node.sick);
+        let sick = |id: &NodeId| nodes.get(id).is_some_and(|node| node.sick.is_some());
         let spent = runs.iter().filter(|(_, id)| !sick(id)).count();
         let again = spent <= retries as usize
             && runs.len() <= retries.saturating_add(SICK_FAILURES) as usize

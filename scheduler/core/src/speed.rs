@@ -35,7 +35,7 @@ impl Farm {
             Speed::OfFailures if passed_before => {}
             Speed::OfFailures => job.measured(id, entry.units, entry.duration_us),
         }
-        if !node.sick {
+        if node.sick.is_none() {
             node.rise();
         }
         node.totals.units_done += counted;

@@ -7,29 +7,21 @@ mod common;
 use common::{Bench, check_after, config};
 use expect_test::expect;
 
+/// 969 of its units were done, and it was paused since all of those tried again had failed.
 #[test]
-fn a_node_that_fails_what_others_pass_gets_probes_and_what_it_failed_goes_to_others() {
-    check_after(
-        "submit 100 command units 5 max-failures never\n join a slots 1\n join b slots 1\n ack a\n ack b",
-        "ran b 10+5 ok,ok,ok,ok,ok\n ack b\n ran a 0+4 exit1,exit1,exit1,exit1\n nodes\n ran a 4+1 exit1
-         nodes\n show 1\n return a 5+5\n ran b 15+5 ok,ok,ok,ok,ok\n ack b\n show 1\n tasks a",
-        expect![[r#"
-            0: to b: ack results [(1, 1)]; offer job 1: 5=20+5
-            0: unit 0 of job 1 failed on node a: exit 1
-            0: unit 1 of job 1 failed on node a: exit 1
-            0: unit 2 of job 1 failed on node a: exit 1
-            0: unit 3 of job 1 failed on node a: exit 1
-            0: a up, b up
-            0: unit 4 of job 1 failed on node a: exit 1
-            0: node a quarantined: failed 5 of 5 units of job 1 that others pass
-            0: to a: ack results [(1, 2)]; withdraw job 1 trim before 6
-            0: a quarantined (failed 5 of 5 units of job 1 that others pass), b up
-            0: job 1 is running: done 5, out 15, waiting 80
-            0: to b: ack results [(2, 2)]; offer job 1: 6=0+1
-            0: job 1 is running: done 10, out 6, waiting 84, resent tasks 1
-            0: a has 0 tasks
-        "#]],
-    );
+fn a_job_is_judged_as_a_whole_after_a_retry_and_a_retry_lets_it_go_on() {
+    let mut bench = Bench::new(config());
+    bench.run("submit 1000 command units 50\n join a slots 1\n ack a");
+    bench.run(&format!("ran a 0+50 {}\n ack a\n ran a 50+50 {}\n ack a", outcomes(0, 50), outcomes(25, 50)));
+    bench.run("retry 1\n return a 100+100");
+    for unit in 50..75 {
+        bench.run(&format!("ack a\n ran a {unit}+1 exit1"));
+    }
+    let retried = bench.run("show 1");
+    assert!(retried.contains("unit 74 failed"), "{retried}");
+    bench.run("pause 1\n retry 1");
+    let states = [retried, bench.run("show 1")].map(|line| line.split(':').nth(1).unwrap().to_owned());
+    assert_eq!(states, [" job 1 is running", " job 1 is running"]);
 }
 
 #[test]
@@ -65,10 +57,10 @@ fn a_node_is_sick_too_when_others_pass_the_very_units_that_it_failed() {
             0: a up, b up
             0: to b: ack results [(2, 2)]; offer job 1: 7=4+1
             0: a up, b up
-            0: node a quarantined: failed 5 of 5 units of job 1 that others pass
+            0: node a quarantined: failed 5 units of job 1 that others pass
             0: to a: withdraw job 1 trim before 8
             0: to b: ack results [(3, 3)]; offer job 1: 8=10+1
-            0: a quarantined (failed 5 of 5 units of job 1 that others pass), b up
+            0: a quarantined (failed 5 units of job 1 that others pass), b up
         "#]],
     );
 }
@@ -76,21 +68,12 @@ fn a_node_is_sick_too_when_others_pass_the_very_units_that_it_failed() {
 #[test]
 fn a_sick_nodes_failure_told_again_spends_nothing_of_what_others_run_now() {
     check_after(
-        "submit 100 command units 5 max-failures never\n join a slots 1\n join b slots 1\n ack a\n ack b
-         ran b 10+5 ok,ok,ok,ok,ok\n ack b",
-        "ran a 0+5 exit1,exit1,exit1,exit1,exit1\n ack b\n again a\n show 1\n ran b 0+5 ok,ok,ok,ok,ok
-         again a\n show 1\n nodes",
+        common::A_IS_SICK,
+        "again a\n show 1\n ack b\n ran b 31+1 ok\n again a\n show 1\n nodes",
         expect![[r#"
-            0: unit 0 of job 1 failed on node a: exit 1
-            0: unit 1 of job 1 failed on node a: exit 1
-            0: unit 2 of job 1 failed on node a: exit 1
-            0: unit 3 of job 1 failed on node a: exit 1
-            0: unit 4 of job 1 failed on node a: exit 1
-            0: node a quarantined: failed 5 of 5 units of job 1 that others pass
-            0: to a: ack results [(1, 1)]; withdraw job 1 trim before 6
-            0: job 1 is running: done 5, out 15, waiting 80, duplicate 5
-            0: job 1 is running: done 10, out 15, waiting 75, duplicate 10
-            0: a quarantined (failed 5 of 5 units of job 1 that others pass), b up
+            0: job 1 is running: done 20, out 10, waiting 70, duplicate 1, resent tasks 1
+            0: job 1 is running: done 21, out 10, waiting 69, duplicate 2, resent tasks 1
+            0: a quarantined (failed the last 7 units of job 1 that it ran, and others pass), b up
         "#]],
     );
 }

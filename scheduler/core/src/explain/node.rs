@@ -273,6 +273,12 @@ fn nothing_of(id: NodeId, job: &Job, found: &mut Findings) {
             false => "the job allows no copies",
         };
         found.adds("job_all_out", format!("Of job {number} the last {last}; {copies}."));
+    } else if job.outcomes.get(&id).is_some_and(|outcomes| outcomes.doubted) {
+        let text = format!(
+            "The last units of job {number} that it ran failed, while others pass: it gets one unit at a time, of other \
+             places, until one passes."
+        );
+        found.adds("job_doubted", text);
     } else if job.waits_for_lease() {
         let text = format!("Of job {number} more can be given out once the scheduler's disk has its record.");
         found.adds("job_lease", text);

@@ -76,6 +76,12 @@ pub struct Bench {
     answers_printed: bool,
 }
 
+/// Node a has failed in three places where b passes: it is quarantined.
+pub const A_IS_SICK: &str = "submit 100 command units 5 max-failures never\n join a slots 1\n join b slots 1\n ack a
+     ack b\n ran b 10+5 ok,ok,ok,ok,ok\n ack b\n ran a 0+5 exit1,exit1,exit1,exit1,exit1\n return a 5+5\n ack a
+     ran a 25+1 exit1\n ran b 15+5 ok,ok,ok,ok,ok\n ran b 20+5 ok,ok,ok,ok,ok\n ack b\n ran b 26+5 ok,ok,ok,ok,ok
+     ack a\n ran a 31+1 exit1";
+
 pub fn config() -> Config {
     let mut config = Config::new(FarmId([1; 16]), Epoch(1));
     let key = StaticKey::from_secret(Secret([7; 32]));

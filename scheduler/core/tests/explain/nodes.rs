@@ -3,7 +3,7 @@
 use expect_test::expect;
 use starfarm_scheduler_core::NodeId;
 
-use super::common::{Bench, config};
+use super::common::{A_IS_SICK, Bench, config};
 use super::{check, explained};
 
 #[test]
@@ -207,12 +207,11 @@ fn a_node_whose_worker_stops() {
 #[test]
 fn a_node_that_fails_what_others_pass() {
     check(
-        "submit 100 command units 5 max-failures never\n join a slots 1\n join b slots 1\n ack a\n ack b
-         ran b 10+5 ok,ok,ok,ok,ok\n ack b\n ran a 0+5 exit1,exit1,exit1,exit1,exit1\n return a 5+5\n at 4000",
+        &format!("{A_IS_SICK}\n ack b\n at 4000"),
         "node a",
         expect![[r#"
             Node a is quarantined.
-            quarantined: It failed 5 of 5 units of job 1 that others pass. It gets one task at a time as a probe, the next one in 6.0 s, the one after that no sooner than 20 s later; one that passes brings it back, or `starfarm node resume a`.
+            quarantined: It failed the last 7 units of job 1 that it ran, and others pass. It gets one task at a time as a probe, the next one in 6.0 s, the one after that no sooner than 20 s later; one that passes brings it back, or `starfarm node resume a`.
         "#]],
     );
 }
