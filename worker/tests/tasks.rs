@@ -82,6 +82,34 @@ fn a_command_sees_its_unit_and_its_output_comes_back() {
     drop(scratch);
 }
 
+/// It lies on the machine that submitted and on other nodes; here every unit would fail in a millisecond.
+#[test]
+fn a_node_that_lacks_the_program_refuses_the_task_and_fails_no_unit() {
+    let fake = Fake::start();
+    let spec = fake.spec(&command(range(40), &["/no/such/program", "{}"]));
+    let _worker = fake.worker("a", &["--slots", "1"]);
+    fake.offer(1, spec, 0, 40);
+    fake.until("a refusal", |shared| shared.results.len() == 1);
+    let shared = fake.lock();
+    let refusal = &shared.results[0];
+    assert_eq!((refusal.outcome, refusal.lo, refusal.units), (Outcome::Refused, 0, 40));
+    let why = String::from_utf8(refusal.body.clone()).unwrap();
+    assert!(why.contains("`/no/such/program` does not exist on this node"), "{why}");
+}
+
+/// What is started is another program for each unit: that one is missing says nothing of the others.
+#[test]
+fn where_the_unit_names_the_program_a_missing_one_is_the_units_failure() {
+    let fake = Fake::start();
+    let lines = fake.content(b"true\n/no/such/program\ntrue\n".to_vec());
+    let spec = fake.spec(&command(Space::List { chunks: vec![Chunk { hash: lines, units: 3 }] }, &["{}"]));
+    let _worker = fake.worker("a", &["--slots", "1"]);
+    fake.offer(1, spec, 0, 3);
+    fake.until("3 units", |shared| shared.results.iter().map(|r| r.units).sum::<u64>() == 3);
+    let ran: Vec<_> = units(&fake, 1).iter().map(|unit| (unit.failed, unit.code)).collect();
+    assert_eq!(ran, [(None, 0), (Some(FailReason::Exit), -1), (None, 0)]);
+}
+
 #[test]
 fn long_output_is_uploaded_before_its_result() {
     let fake = Fake::start();

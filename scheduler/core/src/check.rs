@@ -142,11 +142,12 @@ fn join(intervals: impl Iterator<Item = (u128, u128)>) -> Vec<(u128, u128)> {
 
 #[cfg(test)]
 mod tests {
-    use starfarm_protocol::ids::{Boot, ContentHash, Epoch, FarmId};
+    use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId};
 
     use super::*;
     use crate::farm::Config;
-    use crate::job::{MaxFailures, NewJob, Place, Sizing, WorkFacts};
+    use crate::job::{MaxFailures, NewJob, Place, Refusal, Sizing, WorkFacts};
+    use crate::node::Probe;
 
     /// No turn is made, so that nobody gives out what waits.
     #[test]
@@ -175,7 +176,8 @@ mod tests {
         assert_eq!((0..150).map(|second| told(&mut farm, second)).sum::<usize>(), 1);
         // Another job may go on there while this one cannot.
         let job = farm.jobs.values_mut().next().unwrap();
-        job.refused_by.insert(id, "no python".into());
+        let (probe, after) = (Probe::first(0), Attempt(1));
+        job.refused_by.insert(id, Refusal { why: "no python".into(), probe, after });
         assert_eq!((150..300).map(|second| told(&mut farm, second)).sum::<usize>(), 0);
     }
 }

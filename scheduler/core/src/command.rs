@@ -120,6 +120,7 @@ impl Farm {
                 }
                 self.reopen(id, units, deeds);
                 self.forget_blame(id);
+                self.ask_again(id);
                 if state == JobState::Paused {
                     self.resume(id, deeds);
                 }
@@ -131,8 +132,16 @@ impl Farm {
                 self.set_state(id, JobState::Paused, "", deeds);
                 self.withdraw(id, Letting::Trim);
             }
-            JobCommand::Resume if state != JobState::Paused => return conflict("is not paused"),
-            JobCommand::Resume => self.resume(id, deeds),
+            JobCommand::Resume if state != JobState::Paused && job.refused_by.is_empty() => {
+                return conflict("is not paused");
+            }
+            JobCommand::Resume => {
+                // Whoever resumes it has given the nodes what they lacked.
+                self.ask_again(id);
+                if state == JobState::Paused {
+                    self.resume(id, deeds);
+                }
+            }
             JobCommand::Front => self.put_front(id, deeds),
             JobCommand::Switch if state == JobState::Paused => {
                 return conflict("is paused: resume it first");
@@ -141,6 +150,13 @@ impl Farm {
         }
         self.mark_all();
         Ok(())
+    }
+
+    /// Nodes that said that they cannot run a job are asked again at once.
+    fn ask_again(&mut self, id: JobId) {
+        let job = self.jobs.get_mut(&id).expect("the command's job is known");
+        job.refused_by.clear();
+        job.returned.clear();
     }
 
     /// Carries out a command on the node of that name.

@@ -57,7 +57,7 @@ impl Farm {
         while let Some(&job_id) = self.jq.get(at) {
             at += 1;
             let (Some(job), Some(node)) = (self.jobs.get(&job_id), self.nodes.get(&id)) else { continue };
-            if !job.active() || job.pending() == 0 || job.refused_by.contains_key(&id) {
+            if !job.active() || job.pending() == 0 || job.is_refused(id, now_us) {
                 continue;
             }
             let (mut ideal, doubted) = (self.ideal(job, id), self.doubts(job, id));
@@ -70,6 +70,9 @@ impl Farm {
             if room == 0 {
                 return;
             }
+            // One that is asked again whether it can run the job shows that with a task a slot.
+            let asked = job.refused_by.contains_key(&id);
+            let room = if asked { room.min(usize::from(node.slots)) } else { room };
             self.assign((job_id, id), room, ideal.units, now_us, deeds);
             if self.jobs.get(&job_id).is_some_and(Job::waits_for_lease) {
                 // It will be there in milliseconds; the next job's turn has not come.
@@ -130,6 +133,9 @@ impl Farm {
             node.probed(now_us);
         }
         let Some(job) = self.jobs.get_mut(&job_id) else { return };
+        if let Some(refusal) = job.refused_by.get_mut(&id) {
+            refusal.probe = refusal.probe.given(now_us);
+        }
         job.totals.started_us.get_or_insert(now_us);
         if job.state != JobState::Running {
             self.set_state(job_id, JobState::Running, "", deeds);

@@ -123,6 +123,14 @@ fn time(us: u64) -> String {
     }
 }
 
+/// When something that is to happen at `at_us` does.
+fn due(at_us: u64, now_us: u64) -> String {
+    match at_us.saturating_sub(now_us) {
+        0 => "at once".to_owned(),
+        us => format!("in {}", time(us)),
+    }
+}
+
 /// `1 unit`, `2 units`.
 fn counted<N: Display + PartialEq + From<u8>>(number: N, what: &str) -> String {
     if number == N::from(1) { format!("{number} {what}") } else { format!("{number} {what}s") }

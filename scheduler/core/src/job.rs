@@ -13,6 +13,7 @@ use starfarm_protocol::wire::Letting;
 use crate::blame::Outcomes;
 use crate::coverage::{Class, Classes, Coverage, Piece};
 use crate::limits::{RETURN_PAUSE_MAX_US, RETURN_PAUSE_MIN_US, TARGET_US};
+use crate::node::Probe;
 use crate::task::NodeId;
 
 /// Units of the first task for a slot of unknown speed: small enough to be over soon.
@@ -120,13 +121,24 @@ pub(crate) struct Job {
     pub(crate) forgiven: u128,
     /// Intervals that were computed twice with different results, and whose result came second.
     pub(crate) conflicts: Vec<(u128, u128, NodeId)>,
-    /// Nodes that said that they cannot run it, and why.
-    pub(crate) refused_by: BTreeMap<NodeId, String>,
+    /// Nodes that said that they cannot run it.
+    pub(crate) refused_by: BTreeMap<NodeId, Refusal>,
     /// Attempts before this number were withdrawn from their nodes, and how.
     pub(crate) withdrawn: Option<(Attempt, Letting)>,
     pub(crate) totals: JobTotals,
     /// The counters that the journal has last heard of.
     pub(crate) noted: JobTotals,
+}
+
+/// A node said that it cannot run a job. What it lacks may be there later, so that it is asked again now and then.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Refusal {
+    /// The node's words.
+    pub(crate) why: String,
+    /// When it is asked again.
+    pub(crate) probe: Probe,
+    /// A result of this attempt or a later one shows that it can.
+    pub(crate) after: Attempt,
 }
 
 /// How far a job's units may be given out: below a mark that is durable, so that a scheduler which starts
@@ -253,6 +265,11 @@ impl Job {
     /// What it bears counts from now on.
     fn forgive(&mut self) {
         self.forgiven = self.coverage.count(Class::Failed);
+    }
+
+    /// Node `id` said that it cannot run the job, and it is not time yet to ask again.
+    pub(crate) fn is_refused(&self, id: NodeId, now_us: u64) -> bool {
+        self.refused_by.get(&id).is_some_and(|refusal| now_us < refusal.probe.at_us)
     }
 
     /// Units that a node could be given: fresh or in gq.

@@ -47,6 +47,17 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
+    /// The first one, after the shortest pause.
+    pub(crate) fn first(now_us: u64) -> Self {
+        Self { at_us: now_us + PROBE_MIN_US, pause_us: PROBE_MIN_US }
+    }
+
+    /// It got a task: the next one goes out after a longer pause.
+    pub(crate) fn given(self, now_us: u64) -> Self {
+        let pause_us = self.next_pause_us();
+        Self { at_us: now_us + pause_us, pause_us }
+    }
+
     /// The pause after the next task.
     pub(crate) fn next_pause_us(&self) -> u64 {
         (2 * self.pause_us).min(PROBE_MAX_US)
@@ -323,10 +334,7 @@ impl Node {
 
     /// It got a task. At power zero that is a probe: the next one goes out after a longer pause.
     pub(crate) fn probed(&mut self, now_us: u64) {
-        self.probe = self.probe.map(|probe| {
-            let pause_us = probe.next_pause_us();
-            Probe { at_us: now_us + pause_us, pause_us }
-        });
+        self.probe = self.probe.map(|probe| probe.given(now_us));
     }
 }
 

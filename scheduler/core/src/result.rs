@@ -10,8 +10,9 @@ use starfarm_protocol::wire::{CommandUnit, HitEntry, Outcome, ResultEntry, Resul
 use crate::coverage::{Class, Classes, Piece};
 use crate::deed::Deeds;
 use crate::farm::{Farm, Unacknowledged};
-use crate::job::{FailedUnit, Job, JobState, WorkFacts};
+use crate::job::{FailedUnit, Job, JobState, Refusal, WorkFacts};
 use crate::limits::SICK_FAILURES;
+use crate::node::Probe;
 use crate::record::Record;
 use crate::task::{NOBODY, NodeId, State, Task, TaskId};
 
@@ -116,7 +117,7 @@ impl Farm {
             }
             Outcome::Refused => {
                 self.give_back(id, entry, (lo, hi), now_us);
-                self.on_refused(id, entry, deeds);
+                self.on_refused(id, entry, now_us, deeds);
                 Verdict::Refused
             }
         }
@@ -150,6 +151,10 @@ impl Farm {
         let mut pieces = std::mem::take(&mut self.pieces);
         pieces.clear();
         let Some(job) = self.jobs.get_mut(&job_id) else { return Verdict::UnknownJob };
+        if job.refused_by.get(&id).is_some_and(|refusal| entry.attempt >= refusal.after) {
+            // It can run the job after all.
+            job.refused_by.remove(&id);
+        }
         let mut from = lo;
         for unit in known_failures(job, entry, &found) {
             job.decide(from, unit, Class::Done, &mut pieces);
@@ -455,11 +460,19 @@ impl Farm {
         }
     }
 
-    fn on_refused(&mut self, id: NodeId, entry: &ResultEntry<'_>, deeds: &mut Deeds) {
+    /// The node lacks something that the job needs. The first word begins the pause until it is asked again; those
+    /// that follow are of tasks that it had already, or the answer to that.
+    fn on_refused(&mut self, id: NodeId, entry: &ResultEntry<'_>, now_us: u64, deeds: &mut Deeds) {
         let (Some(job), Some(node)) = (self.jobs.get_mut(&entry.job), self.nodes.get(&id)) else { return };
         let why = String::from_utf8_lossy(entry.body).into_owned();
-        if job.refused_by.insert(id, why.clone()).is_none() {
-            deeds.event(Event::NodeRefused { node: node.name.clone(), job: entry.job, why });
+        let after = Attempt(self.next_attempt);
+        match job.refused_by.get_mut(&id) {
+            Some(refusal) => (refusal.why, refusal.after) = (why, after),
+            None => {
+                let refusal = Refusal { why: why.clone(), probe: Probe::first(now_us), after };
+                job.refused_by.insert(id, refusal);
+                deeds.event(Event::NodeRefused { node: node.name.clone(), job: entry.job, why });
+            }
         }
     }
 

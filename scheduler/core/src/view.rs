@@ -144,7 +144,7 @@ impl Farm {
             abandoned: job.abandoned(),
             hits: job.hits.len(),
             rate_per_s: self.speed(job),
-            refused_by: job.refused_by.iter().map(|(id, why)| (name(id), why.clone())).collect(),
+            refused_by: job.refused_by.iter().map(|(id, refusal)| (name(id), refusal.why.clone())).collect(),
             conflicts: job.conflicts.iter().map(|(lo, hi, id)| (*lo, *hi, name(id))).collect(),
             totals: job.totals,
         })

@@ -83,6 +83,44 @@ fn a_node_that_can_do_nothing_for_the_current_job_takes_from_the_next() {
     );
 }
 
+/// What could not be started there may be installed later: the node is asked with a task a slot, each time after a
+/// longer pause. The units go to others meanwhile, and no retry is spent.
+#[test]
+fn a_node_that_lacks_the_program_is_asked_again_and_costs_no_unit_a_retry() {
+    check_after(
+        "submit 60 command units 10\n join a slots 1\n ack a\n refuse a 0+10 no-program\n refuse a 10+10 no-program\n \
+         join b slots 1\n ack b",
+        "show 1\n live 9000 a none b 0+20\n show 1\n live 10000 a none b 0+20\n ack a\n refuse a 20+10 no-program\n \
+         live 29000 a none b 0+20\n show 1\n live 30000 a none b 0+20\n ack a\n ran a 20+2 ok,ok\n show 1\n ack a\n beat a 22+8",
+        expect![[r#"
+            0: job 1 is running: done 0, out 20, waiting 40, resent tasks 2, refused by a: no-program
+            0: to a: ack results [(1, 2)]
+            9000: job 1 is running: done 0, out 20, waiting 40, resent tasks 2, refused by a: no-program
+            10000: to a: offer job 1: 5=20+10
+            10000: to a: ack results [(3, 3)]
+            29000: job 1 is running: done 0, out 20, waiting 40, resent tasks 3, refused by a: no-program
+            30000: to a: offer job 1: 6=20+10
+            30000: to a: ack results [(4, 4)]; offer job 1: 7=30+10
+            30000: job 1 is running: done 2, out 38, waiting 20, resent tasks 3
+            30000: to a: answer 18
+        "#]],
+    );
+}
+
+#[test]
+fn a_job_that_all_nodes_refused_goes_on_where_a_person_resumes_it() {
+    check_after(
+        "submit 40 command units 10\n join a slots 1\n ack a\n refuse a 0+10 no-program\n refuse a 10+10 no-program",
+        "show 1\n resume 1\n show 1\n ack a\n ran a 0+2 ok,ok\n resume 1",
+        expect![[r#"
+            0: job 1 is running: done 0, out 0, waiting 40, resent tasks 2, refused by a: no-program
+            0: to a: ack results [(1, 2)]; offer job 1: 3=0+10 4=10+10
+            0: job 1 is running: done 0, out 20, waiting 20, resent tasks 2
+            0: Resume: Conflict("job 1 is not paused")
+        "#]],
+    );
+}
+
 #[test]
 fn a_job_whose_last_tasks_are_out_leaves_idle_nodes_to_the_next() {
     check(

@@ -7,6 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use rustix::io::Errno;
+
+use super::process::Lack;
+
 /// What is run for one unit. No shell is involved: each argument arrives as it stands here.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CommandLine {
@@ -39,47 +43,52 @@ impl CommandLine {
         command
     }
 
-    /// What to tell the user when the start failed with `error`.
-    pub(super) fn why_not_started(&self, error: &io::Error) -> String {
+    /// What to tell the user when the start failed with `error`, and what is in the way.
+    pub(super) fn why_not_started(&self, error: &io::Error) -> (String, Lack) {
         if let Some(dir) = self.dir.as_deref().filter(|dir| !dir.is_dir()) {
-            return format!("the working directory `{}` is not a directory on this node", dir.display());
+            let why =
+                format!("the working directory `{}` is not a directory on this node: make it", dir.display());
+            return (why, Lack::Program);
         }
         let program = self.program.to_string_lossy();
-        let errno = rustix::io::Errno::from_io_error(error);
-        match errno {
-            Some(rustix::io::Errno::NOENT) => self.why_not_found(),
-            Some(rustix::io::Errno::ACCESS) => format!(
+        let was_not_started = |lack: &str, cure: &str| {
+            (format!("`{program}` was not started, {lack}: {cure} give the worker fewer slots"), Lack::Room)
+        };
+        let of_program = |why: String| (why, Lack::Program);
+        match Errno::from_io_error(error) {
+            Some(Errno::NOENT) => of_program(self.why_not_found()),
+            Some(Errno::ACCESS) => of_program(format!(
                 "`{program}` may not be executed on this node: it must be a file with execute permission \
                  (chmod +x), in directories the worker may enter, not on a `noexec` mount"
-            ),
-            Some(rustix::io::Errno::NOEXEC) => format!(
+            )),
+            Some(Errno::NOEXEC) => of_program(format!(
                 "`{program}` is neither a program for this kind of machine nor a script whose first line \
                  names its interpreter (such as `#!/bin/sh`)"
-            ),
-            Some(rustix::io::Errno::TOOBIG) => format!(
-                "the arguments and environment of `{program}` are longer than this system allows: pass \
-                 them in a file"
-            ),
-            Some(rustix::io::Errno::TXTBSY) => {
-                format!("`{program}` is still open for writing: start it when it has been closed")
+            )),
+            Some(Errno::TXTBSY) => {
+                of_program(format!("`{program}` is still open for writing: start it when it has been closed"))
             }
-            Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => format!(
-                "`{program}` was not started, the worker has no file descriptor left: raise `ulimit -n` \
-                 or give the worker fewer slots"
-            ),
-            Some(rustix::io::Errno::AGAIN) => format!(
-                "`{program}` was not started, this node allows no more processes: raise `ulimit -u` (or \
-                 the container's pids limit) or give the worker fewer slots"
-            ),
-            Some(rustix::io::Errno::NOMEM) => {
-                format!(
-                    "`{program}` was not started, this node is out of memory: give the worker fewer slots"
-                )
+            Some(Errno::TOOBIG) => {
+                let why = format!(
+                    "the arguments and environment of `{program}` are longer than this system allows: pass \
+                     them in a file"
+                );
+                (why, Lack::Line)
             }
+            Some(Errno::MFILE | Errno::NFILE) => {
+                was_not_started("the worker has no file descriptor left", "raise `ulimit -n` or")
+            }
+            Some(Errno::AGAIN) => was_not_started(
+                "this node allows no more processes",
+                "raise `ulimit -u` (or the container's pids limit) or",
+            ),
+            Some(Errno::NOMEM) => was_not_started("this node is out of memory", "free some, or"),
             None if error.kind() == io::ErrorKind::InvalidInput => {
-                format!("the command line or environment of `{program}` holds a NUL byte: remove it")
+                let why =
+                    format!("the command line or environment of `{program}` holds a NUL byte: remove it");
+                (why, Lack::Line)
             }
-            _ => format!("`{program}` could not be started: {error}"),
+            _ => of_program(format!("`{program}` could not be started: {error}")),
         }
     }
 

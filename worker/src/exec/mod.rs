@@ -22,6 +22,6 @@ pub use cancel::Cancel;
 pub use capture::Captured;
 pub use command::CommandLine;
 pub use family::{Relative, UNIT_VARIABLE, spawn};
-pub use process::{End, Patience, UnitRun, run, run_noting, run_with};
+pub use process::{End, Lack, Patience, UnitRun, run, run_noting, run_with};
 pub use strays::{become_subreaper, reap_strays};
 pub use warden::{Warden, keep_watch};

@@ -50,7 +50,18 @@ pub enum End {
     /// Ended by us because its [`Cancel`] was raised, or not even started.
     Cancelled,
     /// It never ran; why, and what to do, in a sentence for the user.
-    NotStarted(String),
+    NotStarted(String, Lack),
+}
+
+/// What is in the way of a program's start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lack {
+    /// The command line itself: it starts nowhere.
+    Line,
+    /// The program, or its working directory, is not here, or not fit to be started here.
+    Program,
+    /// This machine has no process, memory or file descriptor left.
+    Room,
 }
 
 /// What a program is given beyond its time; each span is at most a year.
@@ -96,7 +107,10 @@ pub fn run_noting(
     }
     match Process::start(command) {
         Ok(process) => attend(process, command, start, cancel, patience, lasts),
-        Err(error) => nothing_ran(End::NotStarted(command.why_not_started(&error)), start),
+        Err(error) => {
+            let (why, lack) = command.why_not_started(&error);
+            nothing_ran(End::NotStarted(why, lack), start)
+        }
     }
 }
 
@@ -133,10 +147,13 @@ fn end_of(command: &CommandLine, why: Option<Why>, status: io::Result<ExitStatus
             // The wait was for ended children only, so that without a code there is a signal.
             (None, signal) => End::Signal(signal.unwrap_or(0)),
         },
-        (None, Err(error)) => End::NotStarted(format!(
-            "how `{}` ended is not known ({error}): start the worker with SIGCHLD not ignored",
-            command.program.to_string_lossy()
-        )),
+        (None, Err(error)) => {
+            let program = command.program.to_string_lossy();
+            let why = format!(
+                "how `{program}` ended is not known ({error}): start the worker with SIGCHLD not ignored"
+            );
+            End::NotStarted(why, Lack::Line)
+        }
     }
 }
 

@@ -444,22 +444,26 @@ fn what_cannot_be_started_is_explained() {
     let _others = among_others();
     let folder = Folder::new();
     let why = |line: &CommandLine| match go(line).end {
-        End::NotStarted(why) => why,
+        End::NotStarted(why, lack) => (why, lack),
         end => panic!("it ended as {end:?}"),
     };
-    let explained = |line: CommandLine, words: &str| {
-        let why = why(&line);
+    let explained = |line: CommandLine, words: &str, lack: Lack| {
+        let (why, lacks) = why(&line);
         assert!(why.contains(words), "{why}");
         assert!(why.contains(line.program.to_str().unwrap()), "{why}");
+        assert_eq!(lacks, lack, "{why}");
     };
-    explained(command("no-such-program-here", &[]), "not found in PATH");
-    explained(command("/no/such/program", &[]), "does not exist on this node");
-    explained(command(&folder.write("plain", "#!/bin/sh\n", 0o644), &[]), "chmod +x");
-    explained(command(folder.0.to_str().unwrap(), &[]), "must be a file");
-    explained(command(&folder.write("lost", "#!/no/such/interpreter\n", 0o755), &[]), "the interpreter");
-    explained(command(&folder.write("noise", "\u{1}\u{2}", 0o755), &[]), "first line names its interpreter");
-    explained(command("true", &["a\0b"]), "NUL byte");
-    explained(command("true", &[&"x".repeat(200_000)]), "pass them in a file");
+    let of_program = |program: &str, words: &str| explained(command(program, &[]), words, Lack::Program);
+    of_program("no-such-program-here", "not found in PATH");
+    of_program("/no/such/program", "does not exist on this node");
+    of_program(&folder.write("plain", "#!/bin/sh\n", 0o644), "chmod +x");
+    of_program(folder.0.to_str().unwrap(), "must be a file");
+    of_program(&folder.write("lost", "#!/no/such/interpreter\n", 0o755), "the interpreter");
+    of_program(&folder.write("noise", "\u{1}\u{2}", 0o755), "first line names its interpreter");
+    explained(command("true", &["a\0b"]), "NUL byte", Lack::Line);
+    explained(command("true", &[&"x".repeat(200_000)]), "pass them in a file", Lack::Line);
     let lost = CommandLine { dir: Some(folder.path("gone")), ..command("true", &[]) };
-    assert!(why(&lost).contains("gone` is not a directory on this node"));
+    let (words, lack) = why(&lost);
+    assert!(words.contains("gone` is not a directory on this node"));
+    assert_eq!(lack, Lack::Program);
 }

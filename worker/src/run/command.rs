@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,7 @@ use starfarm_worker_core::Task;
 use super::Desk;
 use crate::bulk::Miss;
 use crate::contents::Contents;
-use crate::exec::{self, Cancel, Captured, CommandLine, End, Patience, UnitRun};
+use crate::exec::{self, Cancel, Captured, CommandLine, End, Lack, Patience, UnitRun};
 use crate::report::{FLUSH, Report};
 
 /// Bytes kept of each output stream of a unit; beyond it head and tail are kept and the cut is marked.
@@ -36,17 +37,23 @@ pub(super) struct Command {
     args: Vec<Template>,
     env: Vec<(OsString, Template)>,
     timeout: Option<Duration>,
+    /// What is started is the same for every unit: where it cannot be started for one, it can for none.
+    one_program: bool,
 }
 
 impl Command {
     pub(super) fn new(work: &CommandWork, space: Box<dyn Decomposer>) -> Result<Self, String> {
         let names = space.names();
         let mut words = work.program.iter().map(|word| Template::parse(word, &names));
-        let program = words.next().ok_or("the job names no program: submit it anew")?;
+        let program: Template = words.next().ok_or("the job names no program: submit it anew")?;
         let args = words.collect();
         let env: &BTreeMap<String, String> = &work.env;
-        let env = env.iter().map(|(name, value)| (name.into(), Template::parse(value, &names))).collect();
-        Ok(Self { space, program, args, env, timeout: work.timeout_ms.map(Duration::from_millis) })
+        let env: Vec<(OsString, Template)> =
+            env.iter().map(|(name, value)| (name.into(), Template::parse(value, &names))).collect();
+        let path_varies = env.iter().any(|(name, value)| name == "PATH" && !value.is_fixed());
+        let one_program = program.is_fixed() && !path_varies;
+        let timeout = work.timeout_ms.map(Duration::from_millis);
+        Ok(Self { space, program, args, env, timeout, one_program })
     }
 
     pub(super) fn units(&self) -> u128 {
@@ -54,7 +61,14 @@ impl Command {
     }
 
     pub(super) fn run(&self, task: &Task, cancel: &Cancel, desk: &Desk, report: &mut Report) {
-        let scratch = Scratch::new(&desk.scratch, task);
+        let scratch = match Scratch::new(&desk.scratch, task) {
+            Ok(scratch) => scratch,
+            Err(error) => {
+                let folder = desk.scratch.display();
+                let why = format!("no scratch folder can be made in {folder} on this node: {error}");
+                return report.refuse(task, task.lo, &why);
+            }
+        };
         let mut pack = Pack::new(task.lo);
         for unit in task.lo..task.hi() {
             if cancel.is_trimmed() {
@@ -76,10 +90,24 @@ impl Command {
                 report.flush();
             });
             desk.board.end(desk.slot);
+            if let Some(why) = self.refusal(&run.end) {
+                pack.report(task, report);
+                report.refuse(task, unit, why);
+                break;
+            }
             let Some(record) = record(run, |bytes| desk.contents.put(bytes, cancel)) else { break };
             pack.add(&record, task, report);
         }
         pack.report(task, report);
+    }
+
+    /// Why this node cannot run the job, where the end of a unit's run shows that it is not the unit's fault.
+    fn refusal<'a>(&self, end: &'a End) -> Option<&'a str> {
+        match end {
+            End::NotStarted(why, Lack::Room) => Some(why),
+            End::NotStarted(why, Lack::Program) if self.one_program => Some(why),
+            _ => None,
+        }
     }
 
     /// The command line of a unit, with the pieces of a list that it needs.
@@ -130,7 +158,7 @@ fn record(
         End::Signal(signal) => (Some(FailReason::Signal), signal),
         End::Timeout => (Some(FailReason::Timeout), TIMEOUT_CODE),
         End::Cancelled => return None,
-        End::NotStarted(why) => {
+        End::NotStarted(why, _) => {
             let why = why.as_bytes()[..why.floor_char_boundary(INLINE_OUTPUT_BYTES_MAX)].to_vec();
             let outputs = Outputs { stdout: Stream::Inline(Vec::new()), stderr: Stream::Inline(why) };
             return Some(CommandUnit {
@@ -218,14 +246,14 @@ impl Pack {
     }
 }
 
-/// A directory of an attempt's own, gone with it. Where it cannot be made its units see that themselves.
+/// A directory of an attempt's own, gone with it.
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new(folder: &Path, task: &Task) -> Self {
+    fn new(folder: &Path, task: &Task) -> io::Result<Self> {
         let path = folder.join(format!("{}-{}-{}", task.job.0, task.attempt.0, task.lo));
-        let _ = std::fs::create_dir_all(&path);
-        Self(path)
+        std::fs::create_dir_all(&path)?;
+        Ok(Self(path))
     }
 
     fn path(&self) -> &Path {
@@ -286,7 +314,7 @@ mod tests {
         assert_eq!(said(End::Signal(9)), Some((Some(FailReason::Signal), 9, 3_000)));
         assert_eq!(said(End::Timeout), Some((Some(FailReason::Timeout), 124, 3_000)));
         assert_eq!(said(End::Cancelled), None);
-        let lost = unit(End::NotStarted("ä".repeat(400))).unwrap();
+        let lost = unit(End::NotStarted("ä".repeat(400), Lack::Program)).unwrap();
         assert_eq!((lost.failed, lost.code), (Some(FailReason::Exit), -1));
         assert_eq!(lost.outputs.stderr, Stream::Inline("ä".repeat(256).into()));
     }

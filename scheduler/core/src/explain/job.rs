@@ -7,7 +7,7 @@ use starfarm_protocol::admin::{Explanation, SizeInfo};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::limits::NODE_TASKS_MAX;
 
-use super::{Findings, NAMED, SIZES, counted, time};
+use super::{Findings, NAMED, SIZES, counted, due, time};
 use crate::coverage::Class;
 use crate::farm::Farm;
 use crate::job::{Job, JobState, Sizing};
@@ -106,10 +106,13 @@ impl Farm {
             let text = "Each node that is up has said that it cannot run it; their words are below.";
             found.decides("refused_by_all", "waits for a node that can run it", text.into());
         }
-        for (&node, why) in job.refused_by.iter().take(NAMED) {
+        for (&node, refusal) in job.refused_by.iter().take(NAMED) {
             let text = format!(
-                "Node {} cannot run it: {why}. It is asked again once its worker is started anew.",
-                self.name(node)
+                "Node {} cannot run it: {}. It is asked again {}, by `starfarm job resume {}` at once.",
+                self.name(node),
+                refusal.why,
+                due(refusal.probe.at_us, now_us),
+                id.0
             );
             found.adds("refused", text);
         }

@@ -6,7 +6,7 @@ use starfarm_events::IdleReason;
 use starfarm_protocol::admin::Explanation;
 use starfarm_protocol::ids::JobId;
 
-use super::{Findings, NAMED, SIZES, counted, time};
+use super::{Findings, NAMED, SIZES, counted, due, time};
 use crate::coverage::Class;
 use crate::farm::Farm;
 use crate::job::{Job, JobState};
@@ -34,7 +34,7 @@ impl Farm {
             }
             if let Some(reason) = self.idle_reason(id) {
                 idle(reason, &mut found);
-                jobs.iter().take(SIZES).for_each(|job| nothing_of(id, job, &mut found));
+                jobs.iter().take(SIZES).for_each(|job| nothing_of(id, job, now_us, &mut found));
             }
         }
         node_facts(node, now_us, &mut found);
@@ -222,10 +222,7 @@ fn kept_out(node: &Node, now_us: u64, found: &mut Findings) {
         found.adds("quarantined", format!("It is quarantined too: it {why}."));
         return;
     }
-    let next = match probe.at_us.saturating_sub(now_us) {
-        0 => "at once".to_owned(),
-        us => format!("in {}", time(us)),
-    };
+    let next = due(probe.at_us, now_us);
     let text = format!(
         "It {why}. It gets one task at a time as a probe, the next one {next}, the one after that no sooner than {} \
          later; one that passes brings it back, or `starfarm node resume {name}`.",
@@ -254,14 +251,19 @@ fn idle(reason: IdleReason, found: &mut Findings) {
 }
 
 /// What job `job` has for node `id`.
-fn nothing_of(id: NodeId, job: &Job, found: &mut Findings) {
+fn nothing_of(id: NodeId, job: &Job, now_us: u64, found: &mut Findings) {
     let number = job.facts.job.0;
     if job.state == JobState::Paused {
         let note = if job.note.is_empty() { String::new() } else { format!(" since {}", job.note) };
         let text = format!("Job {number} is paused{note}. `starfarm job resume {number}` lets it go on.");
         found.adds("job_paused", text);
-    } else if let Some(why) = job.refused_by.get(&id) {
-        let text = format!("It cannot run job {number}: {why}. Repair that and start its worker anew.");
+    } else if let Some(refusal) = job.refused_by.get(&id) {
+        let text = format!(
+            "It cannot run job {number}: {}. It is asked again {}; after a repair `starfarm job resume {number}` does so \
+             at once.",
+            refusal.why,
+            due(refusal.probe.at_us, now_us)
+        );
         found.adds("job_refused", text);
     } else if job.pending() == 0 {
         let last = match job.coverage.count(Class::Out) {

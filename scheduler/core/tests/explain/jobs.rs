@@ -48,7 +48,7 @@ fn a_job_behind_another() {
 fn what_goes_before_a_job_is_what_nodes_can_take() {
     check(
         "submit 60 units 10\n submit 50 units 10\n submit 70 units 10\n submit 30 units 10\n pause 3\n join a slots 1
-         refuse a 0+10 no-avx\n pause 1\n resume 1\n submit 20 units 10",
+         pause 1\n resume 1\n refuse a 0+10 no-avx\n submit 20 units 10",
         "job 4",
         expect![[r#"
         Job 4 waits behind job 2.
@@ -102,8 +102,8 @@ fn a_job_that_everybody_refused() {
         expect![[r#"
             Job 1 waits for a node that can run it.
             refused_by_all: Each node that is up has said that it cannot run it; their words are below.
-            refused: Node a cannot run it: no-python. It is asked again once its worker is started anew.
-            refused: Node b cannot run it: no-disk. It is asked again once its worker is started anew.
+            refused: Node a cannot run it: no-python. It is asked again in 10 s, by `starfarm job resume 1` at once.
+            refused: Node b cannot run it: no-disk. It is asked again in 10 s, by `starfarm job resume 1` at once.
             at_node: Node a has had units [10, 20) for 0 ms, sent and not acknowledged yet.
             at_node: Node b has had units [30, 40) for 0 ms, sent and not acknowledged yet.
         "#]],

@@ -57,7 +57,7 @@ fn a_node_that_gets_nothing_says_so_for_each_job() {
             Node a idles: jobs are paused.
             paused: What it could work for is paused.
             job_all_out: Of job 1 the last 10 units are at other nodes; the job allows no copies.
-            job_refused: It cannot run job 2: no-python. Repair that and start its worker anew.
+            job_refused: It cannot run job 2: no-python. It is asked again in 10 s; after a repair `starfarm job resume 2` does so at once.
             job_paused: Job 3 is paused. `starfarm job resume 3` lets it go on.
         "#]],
     );
