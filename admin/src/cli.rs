@@ -18,7 +18,7 @@ mod log;
 /// worker` on the others, then `starfarm submit`.
 ///
 /// Exit codes: 0 ok, 1 the job ended with failed units, or an audit does not hold, 2 usage, 3 no scheduler answers, 4 not found,
-/// 5 refused, 6 conflict, 124 time limit, 130 interrupted.
+/// 5 refused, 6 conflict, 8 the farm paused the job, 124 time limit, 130 interrupted.
 #[derive(Parser, Debug)]
 #[command(name = "starfarm", version, propagate_version = true)]
 pub(crate) struct Cli {
@@ -175,9 +175,12 @@ pub(crate) struct Submit {
     /// If the same job is in the farm and has not ended, go on with that one instead of a new one
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Wait until it has ended; exit code 1 if units failed
+    /// Wait until it has ended, exit code 1 if units failed; or until the farm pauses it, exit code 8
     #[arg(long)]
     pub(crate) wait: bool,
+    /// Wait on while the farm has paused it
+    #[arg(long, requires = "wait")]
+    pub(crate) wait_paused: bool,
     /// Wait so many seconds at most; the job goes on, the exit code is 124
     #[arg(long, value_name = "SECONDS", requires = "wait", value_parser = positive_seconds)]
     pub(crate) timeout: Option<f64>,
@@ -230,13 +233,16 @@ pub(crate) enum Job {
     Show(JobArg),
     /// Say why a job waits or runs as it does, and why its tasks have their size
     Explain(JobArg),
-    /// Wait until a job has ended; exit code 1 if units failed
+    /// Wait until a job has ended, exit code 1 if units failed; or until the farm pauses it, exit code 8
     Wait {
         #[command(flatten)]
         job: JobArg,
         /// Wait so many seconds at most; the exit code is then 124
         #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
         timeout: Option<f64>,
+        /// Wait on while the farm has paused it
+        #[arg(long)]
+        wait_paused: bool,
     },
     /// End a job; what is done is kept
     Cancel(JobArg),

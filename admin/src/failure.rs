@@ -23,6 +23,8 @@ pub(crate) enum Exit {
     Refused = 5,
     /// It does not fit the state of things.
     Conflict = 6,
+    /// The farm has paused the job: it waits for a person.
+    Paused = 8,
     /// The time limit passed first.
     TimeLimit = 124,
     /// Ctrl-C, or a signal to end.
@@ -100,6 +102,7 @@ mod tests {
             (Exit::NotFound, 4),
             (Exit::Refused, 5),
             (Exit::Conflict, 6),
+            (Exit::Paused, 8),
             (Exit::TimeLimit, 124),
             (Exit::Interrupted, 130),
         ];

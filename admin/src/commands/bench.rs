@@ -86,6 +86,7 @@ fn job(tasks: u64) -> JobFile {
         max_failures: None,
         speculative: None,
         blobs: Vec::new(),
+        not_here: None,
     }
 }
 

@@ -61,11 +61,10 @@ pub(crate) fn run(context: &mut Context, command: &Job) -> Result<Exit, Failure>
     match command {
         Job::Show(job) => show(context, job.id),
         Job::Explain(job) => explain::run(context, Subject::Job(job.id)),
-        Job::Wait { job, timeout } => {
-            let job =
-                wait::until_end(&mut context.connect()?, job.id, wait::Look::ForProgress, *timeout, |_| {
-                    Ok(())
-                })?;
+        Job::Wait { job, timeout, wait_paused } => {
+            let waiting =
+                wait::Waiting { look: wait::Look::ForProgress, timeout: *timeout, paused: *wait_paused };
+            let job = wait::until_end(&mut context.connect()?, job.id, waiting, |_| Ok(()))?;
             context.printer.list(std::slice::from_ref(&job))?;
             Ok(wait::exit_of(&job))
         }

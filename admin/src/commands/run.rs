@@ -35,6 +35,10 @@ const LOOK: Duration = Duration::from_millis(100);
 /// as the printer.
 pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
     let job = submit::read(&run.job)?;
+    if let Some(trouble) = &job.not_here {
+        // The only node of this farm is this machine.
+        return Err(Failure::usage(format!("{trouble}: install it, or give its path")));
+    }
     let state = state_folder(run, &job)?;
     let signals = Signals::count()?;
     let memo = Memo::new(&run.job, submit::hash(&job));
@@ -56,14 +60,17 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
         farm.worker.drain(&signals);
         say("what is done is kept: run the job again to go on");
     }
-    if ended.is_ok() {
+    if ended.as_ref().is_ok_and(wait::has_ended) {
         memo.write(&state, true)?;
     }
-    let stopped_early = |failure: &Failure| matches!(failure.exit, Exit::Interrupted | Exit::UnitsFailed);
-    if ended.as_ref().map_or_else(stopped_early, |_| true) {
+    if ended.as_ref().map_or_else(|failure| failure.exit == Exit::Interrupted, |_| true) {
         results::print(&mut farm.client, id, &mut context.printer)?;
         context.printer.flush()?;
-        say(&summary(&farm.client.job(id)?));
+        let job = farm.client.job(id)?;
+        say(&summary(&job));
+        if wait::exit_of(&job) == Exit::Paused {
+            say("run it again to go on, or with --fresh to start anew");
+        }
     }
     farm.end();
     ended.map(|job| wait::exit_of(&job))
@@ -111,12 +118,9 @@ impl Farm {
     /// Waits for the job's end and keeps the worker alive meanwhile.
     fn until_end(&mut self, id: JobId, signals: &Signals) -> Result<JobInfo, Failure> {
         let worker = &mut self.worker;
-        wait::until_end(&mut self.client, id, wait::Look::Every(LOOK), None, |job| {
+        let waiting = wait::Waiting { look: wait::Look::Every(LOOK), timeout: None, paused: false };
+        wait::until_end(&mut self.client, id, waiting, |job| {
             signals.check()?;
-            if job.state == "paused" && !job.note.is_empty() {
-                let words = "the job is paused: run it again to go on, or with --fresh to start anew";
-                return Err(Failure::new(Exit::UnitsFailed, words));
-            }
             worker.keep_alive(settled(job))
         })
     }

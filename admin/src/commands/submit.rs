@@ -23,6 +23,9 @@ use crate::output::{Document, Format, Style, say};
 /// The job is at fault ([`Exit::Usage`]); as the client and the printer.
 pub(crate) fn run(context: &mut Context, submit: &Submit) -> Result<Exit, Failure> {
     let job = job_of(submit)?;
+    if let Some(trouble) = &job.not_here {
+        say(&format!("note: {trouble}: each node needs it, and one that lacks it gets no task of this job"));
+    }
     if submit.dry_run {
         context.printer.document(&dry_run::describe(&job)?)?;
         return Ok(Exit::Ok);
@@ -41,7 +44,9 @@ pub(crate) fn run(context: &mut Context, submit: &Submit) -> Result<Exit, Failur
         return Ok(Exit::Ok);
     }
     say(&format!("job {}: waiting for its end; Ctrl-C leaves it to go on", id.0));
-    let job = wait::until_end(&mut client, id, wait::Look::ForProgress, submit.timeout, |_| Ok(()))?;
+    let waiting =
+        wait::Waiting { look: wait::Look::ForProgress, timeout: submit.timeout, paused: submit.wait_paused };
+    let job = wait::until_end(&mut client, id, waiting, |_| Ok(()))?;
     if context.printer.format() != Format::Quiet {
         context.printer.list(std::slice::from_ref(&job))?;
     }

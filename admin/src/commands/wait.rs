@@ -20,24 +20,35 @@ pub(crate) enum Look {
     Every(Duration),
 }
 
-/// Waits until the job has ended; `goes_on` is asked at each look and may end the wait.
+/// How to wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    /// How often the job is looked at.
+    pub(crate) look: Look,
+    /// For so many seconds at most.
+    pub(crate) timeout: Option<f64>,
+    /// Also while the farm has paused the job.
+    pub(crate) paused: bool,
+}
+
+/// Waits until the job has ended, or, if that is so wanted, until the farm has paused it; `goes_on` is asked at each
+/// look and may end the wait.
 ///
 /// # Errors
-/// [`Exit::TimeLimit`] after `timeout` seconds; those of `goes_on` and of the client.
+/// [`Exit::TimeLimit`] after the time out; those of `goes_on` and of the client.
 pub(crate) fn until_end(
     client: &mut Client,
     id: JobId,
-    look: Look,
-    timeout: Option<f64>,
+    waiting: Waiting,
     mut goes_on: impl FnMut(&JobInfo) -> Result<(), Failure>,
 ) -> Result<JobInfo, Failure> {
-    let deadline = timeout.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
+    let deadline = waiting.timeout.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
     let progress = Progress::new();
-    let period = match look {
+    let period = match waiting.look {
         Look::ForProgress => progress.period(),
         Look::Every(period) => period,
     };
-    let mut paused = false;
+    let mut told = None;
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         // The scheduler answers at once when the job ends, so a long look costs no time there.
@@ -47,12 +58,16 @@ pub(crate) fn until_end(
             return Ok(job);
         }
         progress.show(&job);
-        // A job that the farm paused waits for a person, who may be the one that waits here.
-        let note = Some(&job.note).filter(|note| !note.is_empty() && !paused);
-        if let Some(note) = note {
-            say(&format!("job {} is paused: {}", id.0, human::printable(note)));
+        // Whoever waits here may be the person that the job waits for.
+        let stands = stands_still(&job);
+        if let Some(why) = stands.as_ref().filter(|_| told != stands) {
+            say(&format!("job {} {}", id.0, human::printable(why)));
         }
-        paused = !job.note.is_empty();
+        told = stands;
+        if is_paused_by_farm(&job) && !waiting.paused {
+            progress.end();
+            return Ok(job);
+        }
         goes_on(&job)?;
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             let words = format!("job {} has not ended yet, the time limit is over; the job goes on", id.0);
@@ -61,16 +76,38 @@ pub(crate) fn until_end(
     }
 }
 
+/// The farm paused it since too much of it failed. A pause by a person has no note.
+fn is_paused_by_farm(job: &JobInfo) -> bool {
+    job.state == "paused" && !job.note.is_empty()
+}
+
+/// Why nothing of the job gets on until a person does something.
+fn stands_still(job: &JobInfo) -> Option<String> {
+    if is_paused_by_farm(job) {
+        return Some(format!("is paused: {}", job.note));
+    }
+    let waits = job.units_out == "0" && job.units_pending != "0";
+    let refusal = job.refused_by.first().filter(|_| waits)?;
+    let more = match job.refused_by.len() {
+        1 => String::new(),
+        2 => ", and another node refuses it".to_owned(),
+        nodes => format!(", and {} other nodes refuse it", nodes - 1),
+    };
+    let (node, why, id) = (&refusal.node, &refusal.why, job.id.0);
+    Some(format!("waits: node {node} cannot run it: {why}{more}; `starfarm job explain {id}` says more"))
+}
+
 /// Whether nothing more will happen to the job.
 pub(crate) fn has_ended(job: &JobInfo) -> bool {
     matches!(job.state.as_str(), "finished" | "failed" | "cancelled")
 }
 
-/// The exit code that an ended job calls for.
+/// The exit code that a job calls for which has ended or was paused by the farm.
 pub(crate) fn exit_of(job: &JobInfo) -> Exit {
-    match job.state == "finished" && job.units_failed == "0" {
-        true => Exit::Ok,
-        false => Exit::UnitsFailed,
+    match job.state.as_str() {
+        "paused" => Exit::Paused,
+        "finished" if job.units_failed == "0" => Exit::Ok,
+        _ => Exit::UnitsFailed,
     }
 }
 
@@ -86,11 +123,27 @@ mod tests {
             ("finished", "2", true, Exit::UnitsFailed),
             ("failed", "1", true, Exit::UnitsFailed),
             ("cancelled", "0", true, Exit::UnitsFailed),
-            ("paused", "0", false, Exit::UnitsFailed),
+            ("paused", "0", false, Exit::Paused),
             ("running", "0", false, Exit::UnitsFailed),
         ] {
             let job = JobInfo { state: state.into(), units_failed: failed.into(), ..job(1) };
             assert_eq!((has_ended(&job), exit_of(&job)), (ended, exit), "{state}");
         }
+    }
+
+    #[test]
+    fn whoever_waits_hears_once_why_a_job_stands_still() {
+        use starfarm_protocol::admin::Refusal;
+        let by_farm = JobInfo { state: "paused".into(), note: "5 units failed".into(), ..job(3) };
+        assert_eq!(stands_still(&by_farm).unwrap(), "is paused: 5 units failed");
+        assert_eq!(stands_still(&JobInfo { note: String::new(), ..by_farm }), None, "a person paused it");
+        let refusal = |node: &str| Refusal { node: node.into(), why: "no `render`".into() };
+        let runs = JobInfo { refused_by: vec![refusal("a"), refusal("b")], ..job(3) };
+        assert_eq!(stands_still(&runs), None, "others have some of it");
+        let waits = JobInfo { units_out: "0".into(), ..runs };
+        assert_eq!(
+            stands_still(&waits).unwrap(),
+            "waits: node a cannot run it: no `render`, and another node refuses it; `starfarm job explain 3` says more"
+        );
     }
 }

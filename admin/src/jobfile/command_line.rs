@@ -59,11 +59,12 @@ pub(crate) fn from_command_line(
             ));
         }
     };
-    let work = Work::Command(command(program, &names_of(&space), base, options)?);
+    let (work, not_here) = command(program, &names_of(&space), base, options)?;
+    let work = Work::Command(work);
     let sizing = check_sizing(options.sizing.unwrap_or_default())?;
     let name = options.name.clone().unwrap_or_else(|| stem(program.first().map_or("", String::as_str)));
     let CommandOptions { max_failures, speculative, .. } = *options;
-    Ok(JobFile { name, spec: JobSpec { space, work }, sizing, max_failures, speculative, blobs })
+    Ok(JobFile { name, spec: JobSpec { space, work }, sizing, max_failures, speculative, blobs, not_here })
 }
 
 fn range_space(range: &str) -> Result<Space, JobFileError> {
@@ -105,7 +106,7 @@ fn command(
     names: &[String],
     base: &Path,
     options: &CommandOptions,
-) -> Result<CommandWork, JobFileError> {
+) -> Result<(CommandWork, Option<JobFileError>), JobFileError> {
     let Some((first, arguments)) = words.split_first() else {
         let message = "no program is given: name one after `--`, e.g. submit --range 0..10 -- echo {}";
         return Err(JobFileError::of_file("the command line", message));
@@ -114,12 +115,14 @@ fn command(
     let found = program::find(first, names, base, search_path.as_deref())
         .map_err(|e| JobFileError::of_file("the command line", e))?;
     let timeout = options.timeout_seconds.map(|seconds| seconds_of("the time limit", seconds)).transpose()?;
-    Ok(CommandWork {
-        program: std::iter::once(found).chain(arguments.iter().cloned()).collect(),
+    let not_here = found.not_here.map(|e| JobFileError::of_file("the command line", e));
+    let work = CommandWork {
+        program: std::iter::once(found.word).chain(arguments.iter().cloned()).collect(),
         env: options.env.clone(),
         timeout_ms: timeout.map(task::milliseconds),
         retries: options.retries,
-    })
+    };
+    Ok((work, not_here))
 }
 
 fn check_sizing(sizing: Sizing) -> Result<Sizing, JobFileError> {

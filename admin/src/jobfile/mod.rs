@@ -52,6 +52,8 @@ pub(crate) struct JobFile {
     /// The chunks of a list, about 64 KiB each, in the order of the specification: to be uploaded before
     /// the job is submitted. The same content may occur twice.
     pub(crate) blobs: Vec<Vec<u8>>,
+    /// The program could not be started on this machine. On others it may.
+    pub(crate) not_here: Option<JobFileError>,
 }
 
 /// How large a job's tasks are.
@@ -109,9 +111,9 @@ pub(crate) fn parse(text: &str, file_name: &str, base: &Path) -> Result<JobFile,
             "`search` tests candidates, so it needs a space of kind = \"chars\": change one of them",
         ));
     }
-    let task::Task { work, sizing, max_failures, speculative } = read;
+    let task::Task { work, sizing, max_failures, speculative, not_here } = read;
     let spec = JobSpec { space: units.space, work };
-    Ok(JobFile { name, spec, sizing, max_failures, speculative, blobs: units.blobs })
+    Ok(JobFile { name, spec, sizing, max_failures, speculative, blobs: units.blobs, not_here })
 }
 
 fn read_name(root: &Section<'_>) -> Result<Option<String>, JobFileError> {

@@ -1,11 +1,21 @@
 //! Finding the program that a command runs. A name on PATH stays a name, since every worker has its own
-//! PATH; a file becomes an absolute path, since a worker's folder is another one.
+//! PATH; a file becomes an absolute path, since a worker's folder is another one. What is not here may be there: a
+//! name or an absolute path that nobody knows on this machine is the workers' business.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{self, Path};
 
 use starfarm_decomposers::template::Template;
+
+/// A program as a worker is told it.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Found {
+    /// A name, or an absolute path.
+    pub(super) word: String,
+    /// Why it could not be started on this machine, in a sentence for the user.
+    pub(super) not_here: Option<String>,
+}
 
 /// `name` as a worker is told it; `search_path` is the content of PATH, `base` the folder that a file is
 /// relative to. A name with a placeholder is left alone, known only when a unit is run: `names` are the
@@ -15,36 +25,42 @@ pub(super) fn find(
     names: &[String],
     base: &Path,
     search_path: Option<&OsStr>,
-) -> Result<String, String> {
+) -> Result<Found, String> {
+    if name.is_empty() {
+        return Err("the program's name is empty: name a program, or give its path".to_owned());
+    }
+    let as_it_is = |not_here: Option<String>| Ok(Found { word: name.to_owned(), not_here });
     if !Template::parse(name, names).is_fixed() {
-        return Ok(name.to_owned());
+        return as_it_is(None);
     }
     let has_folder = name.contains('/');
     if !has_folder && search_path.is_some_and(|path| on_path(name, path)) {
-        return Ok(name.to_owned());
+        return as_it_is(None);
     }
     let file = base.join(name);
-    if !file.is_file() {
-        return Err(if has_folder {
-            format!(
-                "the program `{name}` is not a file: check the path, which is relative to {}",
-                shown(base)
-            )
-        } else {
-            format!(
-                "the program `{name}` is neither on PATH nor a file in {}: install it, or give its path",
-                shown(base)
-            )
+    let trouble = if !file.is_file() {
+        match has_folder {
+            false => format!("the program `{name}` is neither on PATH here nor a file in {}", shown(base)),
+            true => format!("the program `{name}` is not a file here"),
+        }
+    } else if !is_executable(&file) {
+        format!("the program `{name}` is not executable here")
+    } else {
+        let absolute =
+            path::absolute(&file).map_err(|e| format!("the path of `{name}` cannot be found: {e}"))?;
+        let word = absolute.into_os_string().into_string();
+        let word = word
+            .map_err(|_| format!("the path of `{name}` is not UTF-8: move the program, or put it on PATH"))?;
+        return Ok(Found { word, not_here: None });
+    };
+    if has_folder && !Path::new(name).is_absolute() {
+        // It is relative to a folder of this machine, so that it can be meant nowhere else.
+        return Err(match file.is_file() {
+            true => format!("{trouble}: run `chmod +x {}`", file.display()),
+            false => format!("{trouble}: check the path, which is relative to {}", shown(base)),
         });
     }
-    if !is_executable(&file) {
-        return Err(format!("the program `{name}` is not executable: run `chmod +x {}`", file.display()));
-    }
-    let absolute = path::absolute(&file).map_err(|e| format!("the path of `{name}` cannot be found: {e}"))?;
-    absolute
-        .into_os_string()
-        .into_string()
-        .map_err(|_| format!("the path of `{name}` is not UTF-8: move the program, or put it on PATH"))
+    as_it_is(Some(trouble))
 }
 
 fn on_path(name: &str, search_path: &OsStr) -> bool {

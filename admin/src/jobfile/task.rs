@@ -26,16 +26,21 @@ pub(super) struct Task {
     pub(super) sizing: Sizing,
     pub(super) max_failures: Option<MaxFailuresField>,
     pub(super) speculative: Option<bool>,
+    pub(super) not_here: Option<JobFileError>,
 }
 
 /// Reads the section. `names` are the space's own, which a program may be given.
 pub(super) fn read(section: &Section<'_>, names: &[String], base: &Path) -> Result<Task, JobFileError> {
-    let work = match section.select("executor", &EXECUTORS, &COMMON)?.name {
-        "search" => Work::Search(search(section, base)?),
-        _ => Work::Command(command(section, names, base)?),
+    let (work, not_here) = match section.select("executor", &EXECUTORS, &COMMON)?.name {
+        "search" => (Work::Search(search(section, base)?), None),
+        _ => {
+            let (work, not_here) = command(section, names, base)?;
+            (Work::Command(work), not_here)
+        }
     };
     Ok(Task {
         work,
+        not_here,
         sizing: sizing(section)?,
         max_failures: section.get("max_failures").map(|item| max_failures(&item)).transpose()?,
         speculative: section.get("speculative").map(|item| item.boolean()).transpose()?,
@@ -106,7 +111,11 @@ fn choice<T: Copy>(item: &Item<'_>, choices: &[(&str, T)]) -> Result<T, JobFileE
     })
 }
 
-fn command(section: &Section<'_>, names: &[String], base: &Path) -> Result<CommandWork, JobFileError> {
+fn command(
+    section: &Section<'_>,
+    names: &[String],
+    base: &Path,
+) -> Result<(CommandWork, Option<JobFileError>), JobFileError> {
     let item =
         section.require("program", "the program and its arguments, e.g. program = [\"echo\", \"{}\"]")?;
     let words = item.array("a list of strings, the program and its arguments")?;
@@ -115,16 +124,19 @@ fn command(section: &Section<'_>, names: &[String], base: &Path) -> Result<Comma
         return Err(item.error("`program` is empty: name a program, e.g. program = [\"echo\", \"{}\"]"));
     };
     let search_path = std::env::var_os("PATH");
-    *first =
+    let found =
         program::find(first, names, base, search_path.as_deref()).map_err(|message| word.error(message))?;
+    *first = found.word;
+    let not_here = found.not_here.map(|message| word.error(message));
     let timeout = section.get("timeout_seconds").map(|item| item.seconds(SECONDS_MAX)).transpose()?;
     let retries = section.get("retries").map(|item| item.integer_within(0, u64::from(u32::MAX)));
-    Ok(CommandWork {
+    let work = CommandWork {
         program: line,
         env: section.get("env").map(|item| environment(&item)).transpose()?.unwrap_or_default(),
         timeout_ms: timeout.map(milliseconds),
         retries: retries.transpose()?.unwrap_or(0) as u32,
-    })
+    };
+    Ok((work, not_here))
 }
 
 /// Whole milliseconds, at least 1: 0 would end every unit at once.

@@ -53,7 +53,8 @@ fn answer_all(mut socket: UnixStream) {
     }
 }
 
-/// Job 1 is running, 2 has finished, 3 has failed, 4 is gone, 5 refuses everything, 6 is past changing.
+/// Job 1 is running, 2 has finished, 3 has failed, 4 is gone, 5 refuses everything, 6 is past changing, 7 was paused by
+/// the farm.
 fn answer(request: &Request) -> Response {
     let error = |code, message: &str| Response::Error(Error { code, message: message.into() });
     match request {
@@ -86,6 +87,7 @@ fn job(id: u64) -> JobInfo {
     let (state, failed) = match id {
         2 => ("finished", "0"),
         3 => ("failed", "1"),
+        7 => ("paused", "2"),
         _ => ("running", "0"),
     };
     JobInfo {
@@ -111,7 +113,7 @@ fn job(id: u64) -> JobInfo {
         tasks_dispatched: 39,
         tasks_resent: 0,
         refused_by: vec![Refusal { node: "lab-8".into(), why: "no such program".into() }],
-        note: String::new(),
+        note: if state == "paused" { "2 units failed".into() } else { String::new() },
         failures: vec![failed_unit()],
         conflicts: vec![ConflictInfo { lo: "5".into(), hi: "9".into(), node: "lab-8".into() }],
     }

@@ -47,6 +47,17 @@ fn every_document_keeps_to_its_schema() {
     schemas.check("jobs", &folder.run("submit --farm FARM --wait --output json -- true").with(0));
 }
 
+/// It waits for a person: a script that waited on would wait for ever.
+#[test]
+fn a_wait_ends_where_the_farm_paused_the_job_with_a_code_of_its_own() {
+    let folder = Folder::new();
+    serve(&folder);
+    let ended = folder.run("--farm FARM job wait --timeout 5 7");
+    assert!(ended.stderr.contains("job 7 is paused: 2 units failed"), "{}", ended.stderr);
+    ended.with(8);
+    folder.run("--farm FARM job wait --wait-paused --timeout 0.2 7").with(124);
+}
+
 #[test]
 fn every_schema_is_tried() {
     // These need real processes, a journal or no farm: see `embedded.rs`, `audit.rs`, `log.rs` and above.

@@ -464,16 +464,13 @@ impl Farm {
     /// that follow are of tasks that it had already, or the answer to that.
     fn on_refused(&mut self, id: NodeId, entry: &ResultEntry<'_>, now_us: u64, deeds: &mut Deeds) {
         let (Some(job), Some(node)) = (self.jobs.get_mut(&entry.job), self.nodes.get(&id)) else { return };
-        let why = String::from_utf8_lossy(entry.body).into_owned();
-        let after = Attempt(self.next_attempt);
-        match job.refused_by.get_mut(&id) {
-            Some(refusal) => (refusal.why, refusal.after) = (why, after),
-            None => {
-                let refusal = Refusal { why: why.clone(), probe: Probe::first(now_us), after };
-                job.refused_by.insert(id, refusal);
-                deeds.event(Event::NodeRefused { node: node.name.clone(), job: entry.job, why });
-            }
+        let (why, after) = (String::from_utf8_lossy(entry.body).into_owned(), Attempt(self.next_attempt));
+        if let Some(refusal) = job.refused_by.get_mut(&id) {
+            (refusal.why, refusal.after) = (why, after);
+            return;
         }
+        job.refused_by.insert(id, Refusal { why: why.clone(), probe: Probe::first(now_us), after });
+        deeds.event(Event::NodeRefused { node: node.name.clone(), job: entry.job, why });
     }
 
     /// Ends a job whose last unit is decided, or whose search has found what it was to find.

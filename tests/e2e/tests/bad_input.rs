@@ -34,7 +34,7 @@ fn slips_in_a_job_file_are_told_with_line_and_column() {
     let cases: &[(String, &[&str])] = &[
         (format!("{RANGE}\nform = 1{COMMAND}"), &["job.toml:5:1", "`form`"]),
         (format!("colour = 1\n{RANGE}{COMMAND}"), &["job.toml:1:1", "`colour`"]),
-        (format!("{RANGE}{COMMAND}").replace("true", "no-such-program"), &["job.toml:7:", "no-such-program"]),
+        (format!("{RANGE}{COMMAND}").replace("true", "./no-such"), &["job.toml:7:", "no-such"]),
         (format!("{MASK}{SEARCH}targets_file = \"gone.txt\""), &["job.toml:7:", "gone.txt"]),
         (format!("{MASK}{SEARCH}targets = [\"abcd\"]"), &["job.toml:7:", "32"]),
         (format!("{MASK}{SEARCH}targets = []"), &["job.toml:7:", "target"]),
@@ -57,6 +57,18 @@ fn slips_in_a_job_file_are_told_with_line_and_column() {
     }
 }
 
+/// The workers may have what the machine that submits lacks; `run` has no other machine.
+#[test]
+fn a_program_that_is_not_here_is_a_note_at_submit_and_an_error_of_run() {
+    let dir = TempDir::new();
+    dir.write("job.toml", format!("{RANGE}{COMMAND}").replace("true", "no-such-program"));
+    let words = ["job.toml:7:12", "`no-such-program`"];
+    starfarm(&dir, &["submit", "--dry-run", "job.toml"]).exits(0).says(&words).says(&["each node needs it"]);
+    starfarm(&dir, &["run", "job.toml"]).exits(2).says(&words).says(&["install it"]);
+    let absolute = ["submit", "--dry-run", "--", "/no/such/program"];
+    starfarm(&dir, &absolute).exits(0).says(&["note: ", "/no/such/program"]);
+}
+
 #[test]
 fn slips_on_the_command_line_are_usage() {
     let dir = TempDir::new();
@@ -66,9 +78,7 @@ fn slips_on_the_command_line_are_usage() {
     starfarm(&dir, &["submit", "--range", "0..x", "--", "true"]).exits(2).says(&["--range"]);
     starfarm(&dir, &["submit", "--lines", "gone.txt", "--", "true"]).exits(2).says(&["gone.txt"]);
     starfarm(&dir, &["submit", "--grid", "a", "--", "true"]).exits(2).says(&["--grid"]);
-    starfarm(&dir, &["submit", "--range", "0..2", "--", "no-such-program"])
-        .exits(2)
-        .says(&["no-such-program"]);
+    starfarm(&dir, &["submit", "--range", "0..2", "--", "./no-such"]).exits(2).says(&["no-such"]);
     starfarm(&dir, &["job", "show", "seven"]).exits(2).says(&["starfarm jobs"]);
     starfarm(&dir, &["frobnicate"]).exits(2);
     starfarm(&dir, &["jobs"]).exits(2).says(&["--farm", "STARFARM_FARM"]);

@@ -213,6 +213,17 @@ fn job_wait_tells_by_its_exit_code() {
     farm.cli(&args).exits(124);
 }
 
+/// It waits for a person, who may be the one that waits here, or a script, which can do nothing for it.
+#[test]
+fn whoever_waits_for_a_job_that_the_farm_pauses_is_told_so() {
+    let farm = Farm::with_workers(1, 1);
+    let submit = ["submit", "--wait", "--max-failures", "2", "--units-per-task", "1", "--range", "0..40"];
+    let failing = [&submit[..], &["--", "false"]].concat();
+    farm.cli(&failing).exits(8).says(&["is paused", "max_failures is 2", "starfarm results"]);
+    farm.cli(&["job", "wait", "1"]).exits(8);
+    farm.cli(&["job", "wait", "--wait-paused", "--timeout", "0.5", "1"]).exits(124);
+}
+
 #[test]
 fn several_workers_share_a_job_and_each_unit_is_counted_once() {
     let farm = Farm::with_workers(3, 1);
@@ -225,16 +236,22 @@ fn several_workers_share_a_job_and_each_unit_is_counted_once() {
     assert_eq!(nodes, BTreeSet::from(["w1", "w2", "w3"]));
 }
 
+/// The node says so and waits with it; no unit fails, and whoever waits hears why nothing gets on.
 #[test]
-fn a_program_that_goes_missing_fails_its_units_in_words() {
+fn a_program_that_goes_missing_is_refused_in_words_until_it_is_back() {
     let farm = Farm::start();
     let program = farm.temp().write("prog", "#!/bin/sh\n");
-    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let id = farm.submit(&["--range", "0..1", "--", &program.to_string_lossy()]);
-    std::fs::remove_file(&program).unwrap();
+    let executable: std::fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&program, executable.clone()).unwrap();
+    let id = farm.submit(&["--range", "0..30", "--", &program.to_string_lossy()]);
+    let moved = farm.temp().path().join("moved");
+    std::fs::rename(&program, &moved).unwrap();
     let mut farm = farm;
     farm.add_worker("w1", &[]);
-    farm.wait(&id).exits(1);
-    let stderr = farm.results(&id)["outputs"][0]["stderr"]["text"].take();
-    assert!(stderr.as_str().unwrap().contains("prog"), "{stderr}");
+    let waits = farm.cli(&["job", "wait", &id, "--timeout", "12"]);
+    waits.exits(124).says(&["waits: node w1 cannot run it", "does not exist on this node"]);
+    assert_eq!(farm.job(&id)["units_failed"], "0");
+    std::fs::rename(&moved, &program).unwrap();
+    farm.cli(&["job", "resume", &id]).exits(0);
+    farm.wait(&id).exits(0);
 }

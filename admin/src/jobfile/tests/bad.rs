@@ -1,6 +1,7 @@
 //! What a job file cannot say, and what the user is told: keys, types, spaces, tasks.
 
 use expect_test::expect;
+use starfarm_protocol::spec::Work;
 
 use super::*;
 
@@ -335,28 +336,44 @@ fn spaces_that_are_empty_or_too_large() {
     );
 }
 
+/// Names and absolute paths are the workers' business.
+#[test]
+fn a_program_that_is_not_here_is_told_and_kept() {
+    let folder = Folder::new();
+    let told = |program: &str| {
+        let text = format!("{RANGE}executor = \"command\"\nprogram = [\"{program}\", \"{{}}\"]\n");
+        let job = parse(&text, "demo.toml", folder.path()).unwrap();
+        let Work::Command(command) = job.spec.work else { panic!("a command") };
+        assert_eq!(command.program[0], program);
+        folder.hide(&job.not_here.unwrap().to_string()) + "\n"
+    };
+    let told = ["no-such-program-here", "/no/such/program", "/etc"].map(told).concat();
+    expect![[r#"
+        demo.toml:7:12: the program `no-such-program-here` is neither on PATH here nor a file in `BASE`
+        demo.toml:7:12: the program `/no/such/program` is not a file here
+        demo.toml:7:12: the program `/etc` is not a file here
+    "#]]
+    .assert_eq(&told);
+}
+
 #[test]
 fn programs_that_cannot_be_run() {
     let programs = [
         "program = []",
-        "program = [\"no-such-program-here\", \"{}\"]",
         "program = [\"./missing.sh\"]",
         "program = [\"\"]",
-        "program = [\"/etc\"]",
         "program = [\"true\", \"a\\u0000b\"]",
         "program = [\"true\"]\nenv = { \"A=B\" = \"c\" }",
     ];
     refused(
         &each(&format!("{RANGE}executor = \"command\"\n"), &programs, ""),
         expect![[r#"
-        demo.toml:7:11: `program` is empty: name a program, e.g. program = ["echo", "{}"]
-        demo.toml:7:12: the program `no-such-program-here` is neither on PATH nor a file in `BASE`: install it, or give its path
-        demo.toml:7:12: the program `./missing.sh` is not a file: check the path, which is relative to `BASE`
-        demo.toml:7:12: the program `` is neither on PATH nor a file in `BASE`: install it, or give its path
-        demo.toml:7:12: the program `/etc` is not a file: check the path, which is relative to `BASE`
-        demo.toml:7:20: `program[1]` holds a NUL character, which no program can be given: remove it
-        demo.toml:8:17: "A=B" cannot name a variable: it must not be empty or contain `=`
-    "#]],
+            demo.toml:7:11: `program` is empty: name a program, e.g. program = ["echo", "{}"]
+            demo.toml:7:12: the program `./missing.sh` is not a file here: check the path, which is relative to `BASE`
+            demo.toml:7:12: the program's name is empty: name a program, or give its path
+            demo.toml:7:20: `program[1]` holds a NUL character, which no program can be given: remove it
+            demo.toml:8:17: "A=B" cannot name a variable: it must not be empty or contain `=`
+        "#]],
     );
 }
 

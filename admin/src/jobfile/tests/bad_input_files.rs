@@ -112,7 +112,9 @@ fn a_program_without_the_right_to_run() {
     check_in(
         &folder,
         &format!("{RANGE}executor = \"command\"\nprogram = [\"./tool.sh\"]\n"),
-        expect!["demo.toml:7:12: the program `./tool.sh` is not executable: run `chmod +x BASE/./tool.sh`"],
+        expect![
+            "demo.toml:7:12: the program `./tool.sh` is not executable here: run `chmod +x BASE/./tool.sh`"
+        ],
     );
 }
 

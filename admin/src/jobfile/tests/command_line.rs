@@ -120,11 +120,11 @@ fn bad_flags() {
     "#]],
     );
     check(
-        &[program(&[]), program(&["no-such-program-here"])],
+        &[program(&[]), program(&["./no-such-program-here"])],
         expect![[r#"
-        the command line: no program is given: name one after `--`, e.g. submit --range 0..10 -- echo {}
-        the command line: the program `no-such-program-here` is neither on PATH nor a file in `BASE`: install it, or give its path
-    "#]],
+            the command line: no program is given: name one after `--`, e.g. submit --range 0..10 -- echo {}
+            the command line: the program `./no-such-program-here` is not a file here: check the path, which is relative to `BASE`
+        "#]],
     );
 }
 

@@ -62,6 +62,7 @@ fn the_example_of_the_contract() {
                 max_failures: None,
                 speculative: None,
                 blobs: [],
+                not_here: None,
             }"#]],
     );
     let opened = space_of(text);
@@ -216,6 +217,7 @@ fn a_command_with_everything() {
                     true,
                 ),
                 blobs: [],
+                not_here: None,
             }"#]],
     );
 }
