@@ -11,6 +11,7 @@ pub mod job;
 pub mod join;
 pub mod journal;
 pub mod limits;
+pub mod path;
 pub mod rto;
 pub mod seal;
 pub mod spec;

@@ -5,6 +5,7 @@ use starfarm_protocol::admin::{
 };
 use starfarm_protocol::foreign;
 use starfarm_protocol::ids::{JobId, to_hex};
+use starfarm_protocol::limits::DATAGRAM_BYTES_MAX;
 use starfarm_protocol::wire::{FailReason, Stream};
 use starfarm_scheduler_core::{CommandError, FailedUnit, Farm, JobView, NodeView, Verdict};
 
@@ -76,7 +77,7 @@ pub(crate) fn node_names(farm: &mut Farm, now_us: u64) -> Vec<String> {
     names
 }
 
-/// A node.
+/// A node. How large a datagram it is sent is for the caller to fill in.
 pub(crate) fn node(node: &NodeView) -> NodeInfo {
     let facts = node.facts.as_ref();
     NodeInfo {
@@ -97,6 +98,7 @@ pub(crate) fn node(node: &NodeView) -> NodeInfo {
         joined_seconds: node.joined_us as f64 / 1e6,
         load: node.load.clone(),
         idle_seconds: node.idle_us as f64 / 1e6,
+        datagram_bytes: Some(DATAGRAM_BYTES_MAX as u32),
         system: facts.map(|facts| facts.system.clone()),
         cpu: facts.map(|facts| facts.cpu.clone()),
         cores: facts.map(|facts| facts.cores),

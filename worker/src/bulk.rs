@@ -98,6 +98,11 @@ impl Bulk {
         lock(&self.health).heard(Instant::now());
     }
 
+    /// How often it worked again after it was given up: what was refused meanwhile can be run now.
+    pub(crate) fn recoveries(&self) -> u32 {
+        lock(&self.health).recoveries()
+    }
+
     /// What a person should read of it now.
     pub(crate) fn take_news(&self) -> Option<String> {
         lock(&self.health).take_news()

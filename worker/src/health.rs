@@ -18,6 +18,8 @@ pub(crate) struct Health {
     failing: Option<(Instant, String)>,
     /// The person was told that it fails.
     told: bool,
+    /// How often it worked again after it was given up.
+    recoveries: u32,
     news: Option<String>,
 }
 
@@ -55,6 +57,7 @@ impl Health {
             }
             Some(_) => self.failing = None,
             None => {
+                self.recoveries += u32::from(self.hopeless(now).is_some());
                 self.failing = None;
                 if std::mem::take(&mut self.told) {
                     self.news = Some(format!("the TCP connection to {address} works now"));
@@ -63,8 +66,13 @@ impl Health {
         }
     }
 
+    /// How often it worked again after it was given up.
+    pub(crate) fn recoveries(&self) -> u32 {
+        self.recoveries
+    }
+
     /// Since when and why it fails.
-    pub(crate) fn trouble(&self, now: Instant) -> Option<(Duration, String)> {
+    fn trouble(&self, now: Instant) -> Option<(Duration, String)> {
         let (since, why) = self.failing.as_ref()?;
         Some((now.saturating_duration_since(*since), why.clone()))
     }
@@ -112,6 +120,7 @@ mod tests {
         assert!(why.contains("no TCP connection to 10.0.0.1:7117: timed out, for 80 s"), "{why}");
         health.tried(None, start + AT(80), start + AT(80));
         assert!(health.take_news().unwrap().contains("works now"));
+        assert_eq!(health.recoveries(), 1);
         assert!(health.trouble(start + AT(80)).is_none() && health.take_news().is_none());
     }
 

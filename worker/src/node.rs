@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use starfarm_protocol::ids::{Boot, Epoch};
 use starfarm_protocol::limits::{HEARTBEAT_US, NODE_TASKS_MAX};
+use starfarm_protocol::seal::Sealer;
 use starfarm_worker_core::{Config, Deed, Known, Worker};
 
 use crate::addresses::{Addresses, read_join_file};
@@ -280,6 +281,7 @@ impl Node {
                     self.bulk.heard();
                     self.tell(|core, now, deeds| core.on_datagram(&opened[..bytes], epoch, now, deeds));
                 }
+                Heard::Probe(answer) => self.send(&answer),
                 Heard::Up { epoch } => self.on_up(epoch, from),
                 Heard::NoSession => self.core.on_no_session(now_us),
                 Heard::Again(initiation) => self.send_clear(from, &initiation),
@@ -349,11 +351,8 @@ impl Node {
     }
 
     fn send(&mut self, plain: &[u8]) {
-        let Some((sealer, to)) = self.sessions.current() else { return };
-        // What cannot be sent is lost, as the network loses others: whatever matters is repeated.
-        if let Ok(sender) = self.sockets.to(to) {
-            sender.push(to, |out| sealer.seal(plain, out).ok());
-        }
+        let sockets = &mut self.sockets;
+        self.sessions.send(plain, |sealer, to, piece| push(sockets, sealer, to, piece));
     }
 
     fn send_clear(&mut self, to: SocketAddr, datagram: &[u8]) {
@@ -397,9 +396,7 @@ impl Node {
         if self.kill_at.is_some_and(|at| at <= now) {
             self.stop_now();
         }
-        if let Some(words) = self.bulk.take_news() {
-            say(&words);
-        }
+        self.look_after_the_way();
         let asked = self.rekey.is_some_and(|(every, at)| at.elapsed() >= every);
         if (asked || self.sessions.needs_rekey(self.now_us()))
             && let Some((_, to)) = self.sessions.current()
@@ -419,6 +416,17 @@ impl Node {
         Ok(())
     }
 
+    /// How datagrams and the bulk channel get through.
+    fn look_after_the_way(&mut self) {
+        let news = [self.bulk.take_news(), self.sessions.news()];
+        news.iter().flatten().for_each(|words| say(words));
+        let probe = self.sessions.probe(self.now_us());
+        if let (Some(probe), Some((sealer, to))) = (probe, self.sessions.current()) {
+            push(&mut self.sockets, sealer, to, &probe);
+        }
+        self.core.on_bulk_opened(self.bulk.recoveries());
+    }
+
     fn now_us(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
@@ -427,6 +435,13 @@ impl Node {
     fn instant(&self, at_us: u64) -> Instant {
         const HOUR_US: u64 = 3_600_000_000;
         self.start + Duration::from_micros(at_us.min(self.now_us().saturating_add(HOUR_US)))
+    }
+}
+
+/// What cannot be sent is lost, as the network loses others: whatever matters is repeated.
+fn push(sockets: &mut Sockets, sealer: &Sealer, to: SocketAddr, plain: &[u8]) {
+    if let Ok(sender) = sockets.to(to) {
+        sender.push(to, |out| sealer.seal(plain, out).ok());
     }
 }
 

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 
 use starfarm_protocol::ids::{Boot, Epoch};
 use starfarm_protocol::join::JoinFile;
+use starfarm_protocol::limits::DATAGRAM_BYTES_MAX;
+use starfarm_protocol::path::{self, Path};
 use starfarm_protocol::seal::packet;
 use starfarm_protocol::seal::{
     Cookie, Initiator, Introduction, Kind, Mode, Opener, Outcome, Role, SealError, Sealer, StaticKey,
@@ -12,6 +14,8 @@ use starfarm_protocol::seal::{
 
 /// Handshakes that may be under way: a few addresses, twice.
 const PENDING_MAX: usize = 16;
+/// A scheduler that was not heard for this long answers no probe, whatever the path does: three heartbeats.
+const HEARD_US: u64 = 3_000_000;
 /// Sessions that receive: the present one and those that it replaced a moment ago.
 const OPENERS_MAX: usize = 3;
 
@@ -49,6 +53,8 @@ pub(crate) enum Heard {
         /// The scheduler's incarnation in the session that sealed it.
         epoch: Epoch,
     },
+    /// A probe of the path: send this back.
+    Probe(Vec<u8>),
     /// A session is up.
     Up {
         /// The scheduler's incarnation.
@@ -77,6 +83,11 @@ pub(crate) struct Sessions {
     current: Option<(Sealer, SocketAddr)>,
     /// What opens, by the scheduler's incarnation that it was agreed with. The newest is last.
     openers: Vec<(Epoch, Opener)>,
+    path: Path,
+    /// When a datagram of the scheduler opened last.
+    heard_us: u64,
+    /// Size of datagrams that a person was told of.
+    told: Option<usize>,
 }
 
 impl Sessions {
@@ -101,13 +112,42 @@ impl Sessions {
         self.current.as_ref().map(|(sealer, to)| (sealer, *to))
     }
 
+    /// Hands a message on to be sealed and sent, in pieces where the path swallows long ones.
+    pub(crate) fn send(&mut self, plain: &[u8], mut push: impl FnMut(&Sealer, SocketAddr, &[u8])) {
+        if let Some((sealer, to)) = &self.current {
+            self.path.cut(plain, |piece| push(sealer, *to, piece));
+        }
+    }
+
+    /// A probe to seal and send as it is, if one is due.
+    pub(crate) fn probe(&mut self, now_us: u64) -> Option<Vec<u8>> {
+        let heard = self.heard_us > 0 && now_us.saturating_sub(self.heard_us) < HEARD_US;
+        if heard { self.path.probe(now_us) } else { None }
+    }
+
+    /// What a person should know of the path now.
+    pub(crate) fn news(&mut self) -> Option<String> {
+        let bytes = self.path.bytes();
+        if *self.told.get_or_insert(DATAGRAM_BYTES_MAX) == bytes {
+            return None;
+        }
+        self.told = Some(bytes);
+        Some(match bytes {
+            DATAGRAM_BYTES_MAX => format!("datagrams of {bytes} bytes get through to the scheduler again"),
+            _ => format!(
+                "large datagrams do not get through to the scheduler: those sent have at most {bytes} bytes from now \
+                 on (does something on the way drop ICMP? what is its MTU?)"
+            ),
+        })
+    }
+
     /// New keys are due, by age or by number of messages.
     pub(crate) fn needs_rekey(&self, now_us: u64) -> bool {
         self.current.as_ref().is_some_and(|(sealer, _)| sealer.needs_rekey(now_us))
             || self.openers.last().is_some_and(|(_, opener)| opener.needs_rekey(now_us))
     }
 
-    /// Reads a datagram; a message is opened into the front of `out`, which is as long as the datagram.
+    /// Reads a datagram; a message is opened into the front of `out`, which has room for any.
     pub(crate) fn hear(
         &mut self,
         who: &Identity,
@@ -122,7 +162,7 @@ impl Sessions {
                 let session = self.openers.iter_mut().find(|(_, opener)| Some(opener.local_index()) == index);
                 let opened =
                     session.and_then(|(epoch, opener)| Some((*epoch, opener.open(datagram, out).ok()?)));
-                opened.map_or(Heard::Nothing, |(epoch, bytes)| Heard::Message { bytes, epoch })
+                opened.map_or(Heard::Nothing, |(epoch, bytes)| self.hear_opened(epoch, bytes, now_us, out))
             }
             Some(Kind::Response) => self.hear_response(datagram, from, now_us),
             Some(Kind::CookieAnswer) => self.hear_cookie(who, datagram, now_us),
@@ -135,6 +175,20 @@ impl Sessions {
         }
     }
 
+    fn hear_opened(&mut self, epoch: Epoch, bytes: usize, now_us: u64, out: &mut [u8]) -> Heard {
+        self.heard_us = now_us;
+        match self.path.hear(&out[..bytes], now_us) {
+            path::Heard::Messages => Heard::Message { bytes, epoch },
+            path::Heard::Whole(whole) => {
+                let bytes = whole.len();
+                out[..bytes].copy_from_slice(&whole);
+                Heard::Message { bytes, epoch }
+            }
+            path::Heard::Probe(answer) => Heard::Probe(answer),
+            path::Heard::Nothing => Heard::Nothing,
+        }
+    }
+
     fn hear_response(&mut self, datagram: &[u8], from: SocketAddr, now_us: u64) -> Heard {
         let index = packet::index(datagram);
         let pending = self.handshakes.iter_mut().find(|pending| Some(pending.initiator.index()) == index);
@@ -142,6 +196,7 @@ impl Sessions {
             Some(Ok(Outcome::Accepted(accepted))) if accepted.role == Role::Worker => {
                 // The other handshakes were the same attempt at other addresses.
                 self.handshakes.clear();
+                self.path.ask_again();
                 let epoch = accepted.epoch;
                 let session = accepted.into_session(now_us);
                 self.current = Some((session.sealer, from));

@@ -3,6 +3,7 @@
 use starfarm_logs::replay::by_number;
 use starfarm_protocol::admin::{NodeInfo, NodeVerb, Subject};
 use starfarm_protocol::foreign;
+use starfarm_protocol::limits::DATAGRAM_BYTES_MAX;
 
 use super::{Context, explain};
 use crate::cli::Node;
@@ -187,6 +188,10 @@ impl Document for Whole<'_> {
             ("joined", Cell::new(format!("{} ago", human::seconds(node.joined_seconds)))),
             ("last heard", Cell::new(human::last_heard(node.silent_seconds))),
         ]);
+        if let Some(bytes) = node.datagram_bytes.filter(|&bytes| bytes < DATAGRAM_BYTES_MAX as u32) {
+            let words = format!("at most {bytes} bytes: its path swallows larger ones");
+            rows.push(("datagrams", Cell::new(words)));
+        }
         let mut text = facts(&rows, style);
         if !node.why.is_empty() {
             text.push_str(&format!("why: {}\n", human::printable(&node.why)));
@@ -224,6 +229,7 @@ pub(crate) mod testing {
             joined_seconds: 7_300.0,
             load: vec![1_000, 250],
             idle_seconds: 0.0,
+            datagram_bytes: Some(1_400),
             system: Some("lab-7, Debian GNU/Linux 12, Linux 6.1.0".into()),
             cpu: Some("Some CPU @ 2.00GHz".into()),
             cores: Some(16),
@@ -299,6 +305,7 @@ mod tests {
         let sick = NodeInfo {
             why: "failed 9 of 10 units".into(),
             idle_seconds: 200.0,
+            datagram_bytes: Some(548),
             accelerators: Some(String::new()),
             ..node("a")
         };
@@ -308,6 +315,10 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("accelerators"), "{text}");
+        assert!(
+            text.contains("\ndatagrams           at most 548 bytes: its path swallows larger ones\n"),
+            "{text}"
+        );
         assert!(text.ends_with("\nwhy: failed 9 of 10 units\n"), "{text}");
     }
 }

@@ -138,6 +138,7 @@ fn node(name: &str) -> NodeInfo {
         joined_seconds: 7_300.0,
         load: vec![1_000, 250],
         idle_seconds: 0.0,
+        datagram_bytes: Some(1_400),
         system: Some("lab-7, Debian GNU/Linux 12, Linux 6.1.0".into()),
         cpu: Some("Some CPU @ 2.00GHz".into()),
         cores: Some(16),

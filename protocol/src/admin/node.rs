@@ -44,6 +44,9 @@ pub struct NodeInfo {
     /// Seconds that no slot had run anything, by its last heartbeat.
     #[serde(default)]
     pub idle_seconds: f64,
+    /// Bytes of the largest datagram that it is sent; less than 1400 where its path swallows those.
+    #[serde(default)]
+    pub datagram_bytes: Option<u32>,
     /// Host name, operating system and kernel; null where it did not tell, and so on.
     #[serde(default)]
     pub system: Option<String>,

@@ -95,6 +95,11 @@ impl Packer {
         });
     }
 
+    /// Packs how often the worker became able to run what it had refused.
+    pub fn able(&mut self, times: u32) {
+        self.message(kind::ABLE, 4, |out| out.extend_from_slice(&times.to_le_bytes()));
+    }
+
     /// Packs the ages of results, which must follow in the same datagram: from which sequence on, ascending,
     /// and how old in microseconds.
     pub fn ages(&mut self, ages: &[(u64, u64)]) {

@@ -13,11 +13,14 @@
 //! | 7 | facts | worker | every minute |
 //! | 8 | load | worker | every heartbeat |
 //! | 9 | ages | worker | with the results that it tells of |
+//! | 10 | able | worker | every heartbeat, once it was said |
 //! | 33 | welcome | scheduler | hellos stop coming |
 //! | 34 | offers | scheduler | a task ack |
 //! | 35 | result ack | scheduler | results stop coming |
 //! | 36 | heartbeat answer | scheduler | every heartbeat |
 //! | 37 | withdraw | scheduler | heartbeats stop listing the job |
+//!
+//! Kinds 64 to 66 are no messages but what carries them: see [`crate::path`].
 //!
 //! What lives elsewhere: the seal around a datagram (`seal`), who may send what (the cores).
 
@@ -57,6 +60,7 @@ pub(crate) mod kind {
     pub(crate) const FACTS: u8 = 7;
     pub(crate) const LOAD: u8 = 8;
     pub(crate) const AGES: u8 = 9;
+    pub(crate) const ABLE: u8 = 10;
     pub(crate) const WELCOME: u8 = 33;
     pub(crate) const OFFERS: u8 = 34;
     pub(crate) const RESULT_ACK: u8 = 35;

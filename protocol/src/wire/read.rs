@@ -29,6 +29,8 @@ pub enum Message<'a> {
     Load(Load),
     /// Kind 9.
     Ages(Ages<'a>),
+    /// Kind 10: how often the worker became able to run what it had refused.
+    Able(u32),
     /// Kind 33.
     Welcome(Welcome),
     /// Kind 34.
@@ -77,6 +79,7 @@ fn next<'a>(rest: &mut Reader<'a>) -> Result<Option<Message<'a>>, Malformed> {
         kind::FACTS => Message::Facts(Facts::read(&mut body)?),
         kind::LOAD => Message::Load(Load::read(&mut body)?),
         kind::AGES => Message::Ages(ages(&mut body)?),
+        kind::ABLE => Message::Able(body.u32()?),
         kind::WELCOME => Message::Welcome(Welcome {
             farm: FarmId(body.array()?),
             epoch: Epoch(body.u64()?),

@@ -124,6 +124,8 @@ pub(crate) struct Node {
     pub(crate) given_us: u64,
     /// What its machine is, once it has told.
     pub(crate) facts: Option<Facts>,
+    /// How often this incarnation became able to run what it had refused, as it told last.
+    pub(crate) able: u32,
     /// Load of each slot in thousandths, or the mean of many slots, as it told last; empty before that.
     pub(crate) load: Vec<u16>,
     /// How long no slot of it had run anything then.
@@ -233,6 +235,7 @@ impl Node {
             queued_tasks: 0,
             given_us: now_us,
             facts: None,
+            able: 0,
             load: Vec::new(),
             idle_us: 0,
             feedback: Some(Feedback::default()),

@@ -53,6 +53,7 @@ impl Farm {
                         (node.load, node.idle_us) = (load.slots, load.idle_us);
                     }
                 }
+                Ok(Message::Able(times)) => self.on_able(id, times),
                 Ok(Message::Ages(ages)) => {
                     self.ages.clear();
                     self.ages.extend(ages.take(AGES_MAX));
@@ -104,6 +105,7 @@ impl Farm {
             node.feedback = Some(Feedback::default());
             node.steps = 0;
             node.task_us = 0.0;
+            node.able = 0;
             node.rise();
             node.draining = false;
             node.rating = Rating::new(now_us);
@@ -160,6 +162,15 @@ impl Farm {
             self.mark(id);
         }
         self.set_timer(id, now_us);
+    }
+
+    /// It can run now what it refused: no specification reached it then.
+    fn on_able(&mut self, id: NodeId, times: u32) {
+        let node = self.nodes.get_mut(&id).expect("it was looked up for this datagram");
+        if std::mem::replace(&mut node.able, times) != times {
+            self.jobs.values_mut().for_each(|job| drop(job.refused_by.remove(&id)));
+            self.mark(id);
+        }
     }
 
     fn on_facts(&mut self, id: NodeId, facts: Facts, deeds: &mut Deeds) {

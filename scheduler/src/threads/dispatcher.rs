@@ -32,6 +32,10 @@ const STALLED_US: u64 = 1_000_000;
 pub(crate) enum Outgoing {
     /// Datagrams to seal for a node.
     Datagrams(NodeId, Vec<Vec<u8>>),
+    /// One that is not to be cut, however long it is: what becomes of it is the question.
+    Whole(NodeId, Vec<u8>),
+    /// So large may datagrams for a node be from now on.
+    Size(NodeId, usize),
     /// With what and where to send to a node from now on.
     Peer(NodeId, starfarm_protocol::seal::Sealer, std::net::SocketAddr),
 }

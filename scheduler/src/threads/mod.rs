@@ -10,13 +10,14 @@ pub(crate) mod result;
 pub(crate) mod sender;
 pub(crate) mod status;
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use starfarm_events::Event;
-use starfarm_protocol::admin::Response;
+use starfarm_protocol::admin::{NodeInfo, Response};
 use starfarm_scheduler_core::{Deeds, Farm, NodeId};
 use tokio::sync::oneshot;
 
@@ -76,6 +77,8 @@ pub(crate) struct Shared {
     pub(crate) unheard: AtomicU64,
     /// Other events that the log does not have, as far as it knows.
     pub(crate) unwritten: AtomicU64,
+    /// Bytes of the largest datagram that a node of that name is sent, where its path ever swallowed large ones.
+    pub(crate) sizes: Mutex<HashMap<String, usize>>,
     /// What happened lately.
     pub(crate) lines: Mutex<Ring>,
 }
@@ -100,6 +103,7 @@ impl Shared {
             dropped: AtomicU64::new(0),
             unheard: AtomicU64::new(0),
             unwritten: AtomicU64::new(0),
+            sizes: Mutex::default(),
             lines: Mutex::default(),
         })
     }
@@ -120,6 +124,16 @@ impl Shared {
     /// Events that the log had no room or no disk for: as many as it says.
     pub(crate) fn unlogged(&self) -> u64 {
         self.unheard.load(Ordering::Relaxed).saturating_add(self.unwritten.load(Ordering::Relaxed))
+    }
+
+    /// Says of each node how large a datagram it is sent.
+    pub(crate) fn fill_sizes(&self, nodes: &mut [NodeInfo]) {
+        let sizes = self.sizes.lock().expect("a panic under the lock ends the process");
+        for node in nodes {
+            if let Some(&bytes) = sizes.get(&node.name) {
+                node.datagram_bytes = Some(bytes as u32);
+            }
+        }
     }
 
     /// Microseconds since the start.

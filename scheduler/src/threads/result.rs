@@ -10,8 +10,10 @@ use std::sync::{Arc, Mutex};
 use crossbeam_channel::{Receiver, Sender};
 use starfarm_net::BUFFER_BYTES;
 use starfarm_protocol::ids::{Boot, PublicKey};
+use starfarm_protocol::limits::DATAGRAM_BYTES_MAX;
+use starfarm_protocol::path::{Heard, Path};
 use starfarm_protocol::seal::{
-    Hints, KeyStore, Kind, Reply, Request, Responder, Role, SealError, SessionTable, packet,
+    Claim, Hints, KeyStore, Kind, Reply, Request, Responder, Role, SealError, SessionTable, packet,
 };
 use starfarm_scheduler_core::NodeId;
 
@@ -28,6 +30,9 @@ struct Known {
     address: SocketAddr,
     /// The incarnation that its newest session belongs to.
     boot: Boot,
+    path: Path,
+    /// Size of datagrams that the sender was told of.
+    told: usize,
 }
 
 /// What others must hear of one batch of datagrams.
@@ -178,10 +183,11 @@ impl ResultThread {
                 self.next.0 += 1;
                 next
             });
-            Known { node, address: from, boot }
+            Known { node, address: from, boot, path: Path::default(), told: DATAGRAM_BYTES_MAX }
         });
         let node = known.node;
         if opened.confirmed.as_ref().is_some_and(|confirmed| confirmed.sealer.is_some()) {
+            known.path.ask_again();
             known.boot = boot;
         } else if known.boot != boot {
             // A late word of an earlier incarnation, whose numbers mean other things than this one's.
@@ -202,7 +208,32 @@ impl ResultThread {
         if let Some(sealer) = sealer {
             news.peers.push(Outgoing::Peer(node, sealer, from));
         }
-        batch.push((node, plain[..opened.bytes].to_vec()));
+        self.travelled(&opened.peer.claim, &plain[..opened.bytes], now_us, (batch, news));
+    }
+
+    /// What came may be about the path itself, or a piece. While a node is heard its path is asked about.
+    fn travelled(
+        &mut self,
+        claim: &Claim,
+        plain: &[u8],
+        now_us: u64,
+        (batch, news): (&mut Vec<(NodeId, Vec<u8>)>, &mut News),
+    ) {
+        let Known { node, path, told, .. } = self.nodes.get_mut(&claim.key).expect("it was just heard");
+        match path.hear(plain, now_us) {
+            Heard::Messages => batch.push((*node, plain.to_vec())),
+            Heard::Whole(whole) => batch.push((*node, whole)),
+            Heard::Probe(answer) => news.peers.push(Outgoing::Whole(*node, answer)),
+            Heard::Nothing => {}
+        }
+        if let Some(probe) = path.probe(now_us) {
+            news.peers.push(Outgoing::Whole(*node, probe));
+        }
+        if std::mem::replace(told, path.bytes()) != path.bytes() {
+            news.peers.push(Outgoing::Size(*node, path.bytes()));
+            let mut sizes = self.shared.sizes.lock().expect("a panic under the lock ends the process");
+            sizes.insert(claim.name.clone(), path.bytes());
+        }
     }
 
     /// Nobody hears of those who joined before their keys are on the disk: one write and one sync for all.

@@ -19,6 +19,8 @@ pub struct Faults {
     pub replay: f64,
     /// Share that arrives damaged: a bit turned, or cut short.
     pub corruption: f64,
+    /// Longer ones are lost, all of them and without a word, as where the MTU is small and ICMP is dropped; 0: none is.
+    pub swallows_above: usize,
 }
 
 impl Faults {
@@ -35,6 +37,7 @@ impl Faults {
         late_us: 0,
         replay: 0.0,
         corruption: 0.0,
+        swallows_above: 0,
     };
 }
 

@@ -61,7 +61,8 @@ impl Lane {
             self.counters.replayed += 1;
             out.push(Delivery { due_us: now_us, bytes: self.history[old].clone() });
         }
-        if self.random.chance(faults.loss) {
+        let swallowed = faults.swallows_above > 0 && datagram.len() > faults.swallows_above;
+        if self.random.chance(faults.loss) || swallowed {
             self.counters.lost += 1;
         } else {
             let twice = self.random.chance(faults.duplication);
@@ -174,6 +175,16 @@ mod tests {
         let differ = out.iter().zip(sent()).filter(|(out, sent)| *out != sent).count() as u64;
         assert_eq!(differ, counters.corrupted);
         assert!(differ > 100, "{counters}");
+    }
+
+    #[test]
+    fn a_lane_that_swallows_large_datagrams_lets_small_ones_pass() {
+        let (mut lane, mut out) = (Lane::new(1), Vec::new());
+        let faults = Faults { swallows_above: 600, ..Faults::NONE };
+        for bytes in [600, 601] {
+            lane.pass(&vec![0; bytes], &faults, false, 0, &mut out);
+        }
+        assert_eq!((out.len(), lane.counters().lost), (1, 1));
     }
 
     #[test]

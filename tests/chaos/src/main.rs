@@ -44,6 +44,9 @@ struct Args {
     /// Share that arrives damaged
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
     corruption: f64,
+    /// Lose all that are longer than this; 0: none
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    swallows_above: usize,
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -80,6 +83,7 @@ fn run(args: &Args) -> Result<(), String> {
         late_us: args.late_ms * 1_000,
         replay: args.replay,
         corruption: args.corruption,
+        swallows_above: args.swallows_above,
     });
     eprintln!("workers: write \"{}\" into the addresses of the join file; Ctrl-C ends this", proxy.address());
     // The sender lives in the signal handler, for ever.

@@ -103,6 +103,18 @@ fn damaged_datagrams_are_refused_and_change_nothing() {
     until("the damaged ones are refused", || count(&farm.status(), "datagrams_refused") >= corrupted);
 }
 
+/// Offers and results both fill datagrams of the full size.
+#[test]
+fn a_path_that_swallows_large_datagrams_gets_small_ones_and_the_job_ends() {
+    let (proxy, farm) = farm_behind(6);
+    proxy.set_all_faults(Faults { swallows_above: 600, ..Faults::NONE });
+    let id = small_tasks(&farm);
+    require_exact(&farm, &id);
+    let nodes = farm.ask(&["nodes"])["nodes"].take();
+    assert!(nodes.as_array().unwrap().iter().any(|node| node["datagram_bytes"] == 548), "{nodes}");
+    assert!(farm.workers[0].log().contains("at most 548 bytes"), "{}", farm.workers[0].log());
+}
+
 #[test]
 fn a_network_that_is_cut_in_one_direction_heals_and_nothing_is_counted_twice() {
     for direction in [Direction::Up, Direction::Down] {

@@ -55,6 +55,8 @@ pub struct Worker {
     speed_up_pause_us: u64,
     slow_down_at: u64,
     drain: Option<Drain>,
+    /// Times that it became able to run what it refused.
+    able_again: u32,
     counters: Counters,
 }
 
@@ -78,6 +80,7 @@ impl Worker {
             speed_up_pause_us: 0,
             slow_down_at: 0,
             drain: None,
+            able_again: 0,
             counters: Counters::default(),
             config,
         }
@@ -146,6 +149,7 @@ impl Worker {
             | Message::Facts(_)
             | Message::Load(_)
             | Message::Ages(_)
+            | Message::Able(_)
             | Message::Welcome(_) => self.counters.malformed += 1,
         }
     }
@@ -316,6 +320,12 @@ impl Worker {
             self.outbox.push(Kept { job, spec, attempt, lo, units, duration_us, outcome, body, ended_us });
         }
         self.settle(now_us, deeds);
+    }
+
+    /// How often it became possible again to fetch specifications: jobs that were refused for want of them can be run
+    /// now, and heartbeats say so.
+    pub fn on_bulk_opened(&mut self, times: u32) {
+        self.able_again = times;
     }
 
     /// No slot runs a unit but those that [`Worker::on_running`] names next.

@@ -7,7 +7,7 @@
 //! | `submit N [search T targets [never/first-hit]] [command retries R] [units U / target S]` | |
 //! | ... `[max-failures N/never] [copies] [head/now]` | |
 //! | `cancel/pause/resume/front/switch/delete/retry JOB`, `drain/undrain/forget/revoke NODE` | what users do |
-//! | `join NODE slots K [queue Q]`, `hello NODE [boot B] [died UNIT]`, `session NODE`, `bye NODE` | |
+//! | `join NODE slots K [queue Q]`, `hello NODE [boot B] [died UNIT]`, `session NODE`, `bye NODE`, `able NODE` | |
 //! | ... `[version V] [knows EPOCH genuine/forged]` | what else a hello may say |
 //! | `ack NODE` | the node acknowledges every offer that it has heard |
 //! | `done/ran/return/refuse NODE LO+UNITS ...` | a result: `hits UNIT:TARGET,..`, `ok,exit3,signal9`, words |
@@ -151,6 +151,7 @@ impl Bench {
             }),
             "join" | "hello" | "session" => self.greet(line),
             "bye" => self.say(line.node(), Packer::bye),
+            "able" => self.say(line.node(), |packer| packer.able(1)),
             "ack" => self.acknowledge(line.node()),
             "done" | "ran" | "return" | "refuse" => self.result(line),
             "again" => {

@@ -78,7 +78,11 @@ async fn answer(desk: &Arc<Desk>, request: Request, user: &str) -> Response {
             let act = |farm: &mut core::Farm, now_us, _: &mut core::Deeds| {
                 Response::Nodes(farm.nodes(now_us).iter().map(answers::node).collect())
             };
-            desk.ask(Box::new(act)).await
+            let mut response = desk.ask(Box::new(act)).await;
+            if let Response::Nodes(nodes) = &mut response {
+                desk.shared.fill_sizes(nodes);
+            }
+            response
         }
         Request::Node { name, command } => node_command(desk, name, command).await,
         Request::Explain(subject) => explain(desk, subject).await,
@@ -294,6 +298,7 @@ async fn status(desk: &Arc<Desk>) -> Response {
         |farm: &mut core::Farm, now_us, _: &mut core::Deeds| Response::Status(answers::status(farm, now_us));
     let mut response = desk.ask(Box::new(act)).await;
     if let Response::Status(status) = &mut response {
+        desk.shared.fill_sizes(&mut status.nodes);
         status.farm = desk.state.farm.to_string();
         status.up_seconds = desk.shared.up_seconds();
         status.datagrams_dropped = desk.shared.dropped.load(Ordering::Relaxed);

@@ -59,6 +59,9 @@ impl Worker {
     /// What people want to know.
     fn tell_of_itself(&mut self, now_us: u64, packer: &mut Packer) {
         packer.load(&self.slots.load(now_us));
+        if self.able_again > 0 {
+            packer.able(self.able_again);
+        }
         if let Some(facts) = self.config.facts.as_ref().filter(|_| self.facts_at <= now_us) {
             packer.facts(facts);
             self.facts_at = now_us + FACTS_US;
