@@ -15,12 +15,12 @@ use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::job::{FailedUnit, Job, JobState, MaxFailures};
 use crate::limits::{
-    CONFLICTS_KEPT, FIRST_FAILURES_MAX, HALF_FAILURES_OF, OUTCOMES_KEPT, POISON_DEATHS, SICK_FAILURES,
-    SICK_PLACES,
+    CONFLICTS_KEPT, FIRST_FAILURES_MAX, HALF_FAILURES_OF, MASS_DEATH_US, MASS_DEATHS, MASS_DEATHS_KEPT,
+    OUTCOMES_KEPT, POISON_DEATHS, SICK_FAILURES, SICK_PLACES,
 };
 use crate::node::Node;
 use crate::record::Record;
-use crate::task::NodeId;
+use crate::task::{NodeId, Task};
 
 /// How a job's units went on one node. A failure says something of the node where others do well at the same time:
 /// with the same unit, or in several places of the space. Neighbours that fail are one place: such inputs may be bad.
@@ -314,40 +314,63 @@ impl Farm {
         }
     }
 
-    /// A worker died while it ran `unit`. After enough deaths on enough nodes the unit is poison.
-    pub(crate) fn charge(
+    /// A worker was last heard at `heard_us` and has died, while it ran these units. Where a large share of the nodes
+    /// dies at the same time that is no unit's fault: a power cut, a switch, a full disk.
+    pub(crate) fn died(
+        &mut self,
+        (id, boot, heard_us): (NodeId, Boot, u64),
+        units: &[(JobId, u128)],
+        now_us: u64,
+        deeds: &mut Deeds,
+    ) {
+        let second = heard_us / MASS_DEATH_US;
+        self.died_at.retain(|&at, _| at + MASS_DEATHS_KEPT >= second);
+        self.died_at.entry(second).or_default().1.insert((id, boot));
+        let near = second.saturating_sub(1)..=second + 1;
+        let together: usize = self.died_at.range(near.clone()).map(|(_, (_, dead))| dead.len()).sum();
+        let known = self.died_at.range(near.clone()).any(|(_, (mass, _))| *mass);
+        if !known && (together < MASS_DEATHS || together <= self.live_nodes as usize) {
+            return units.iter().for_each(|&unit| self.charge(unit, (id, boot), now_us, deeds));
+        }
+        let mut charged: BTreeSet<(NodeId, Boot)> = BTreeSet::new();
+        for (_, (mass, dead)) in self.died_at.range_mut(near) {
+            *mass = true;
+            let deaths = || self.jobs.values().flat_map(|job| job.deaths.values().flatten());
+            charged.extend(deaths().filter(|death| dead.contains(death)));
+        }
+        for (node, boot) in charged {
+            self.pardon(node, boot);
+            self.record(Record::Pardoned { node, boot }, deeds);
+        }
+    }
+
+    /// A worker died while it ran `unit`, wherever that is by now. After enough deaths on enough nodes the unit is
+    /// poison.
+    fn charge(
         &mut self,
         (job_id, unit): (JobId, u128),
         (id, boot): (NodeId, Boot),
         now_us: u64,
         deeds: &mut Deeds,
     ) {
-        const PENDING: Classes = Classes::of(&[Class::Pending]);
+        const WANTED: Classes = Classes::of(&[Class::Pending, Class::Out]);
         let live: Vec<NodeId> =
             self.nodes.iter().filter(|(_, node)| node.live()).map(|(&id, _)| id).collect();
-        let Some(job) = self.jobs.get_mut(&job_id) else { return };
-        if unit >= job.coverage.cursor()
-            || job.state.ended()
-            || job.coverage.count_in(unit, unit + 1, Class::Pending) == 0
-        {
+        let Some(job) = self.jobs.get_mut(&job_id).filter(|job| !job.state.ended()) else { return };
+        let wanted = [Class::Pending, Class::Out].map(|class| job.coverage.has_in(unit, unit + 1, class));
+        if !wanted.contains(&true) {
             return;
         }
         let deaths = job.deaths.entry(unit).or_default();
-        if !deaths.contains(&(id, boot)) {
-            deaths.push((id, boot));
-            let died = Record::Died { job: job_id, unit, node: id, boot };
-            self.record(died, deeds);
+        if deaths.contains(&(id, boot)) {
+            return;
         }
-        let Some(job) = self.jobs.get_mut(&job_id) else { return };
-        let deaths = job.deaths.entry(unit).or_default();
+        deaths.push((id, boot));
         let died: BTreeSet<NodeId> = deaths.iter().map(|&(id, _)| id).collect();
         // Nodes that are gone for good will never die of it, so they do not count as seen.
         let nodes = died.len() + live.iter().filter(|id| !died.contains(id)).count();
         let poison = deaths.len() >= POISON_DEATHS && died.len() >= POISON_DEATHS.min(nodes);
-        let mut pieces = Vec::new();
-        if poison {
-            job.coverage.change(unit, unit + 1, PENDING, Class::Failed, &mut pieces);
-        }
+        self.record(Record::Died { job: job_id, unit, node: id, boot }, deeds);
         if self.gq.intervals(job_id).any(|(lo, hi)| (lo..hi).contains(&unit)) {
             // Alone in its task it takes nothing with it.
             self.gq.remove(job_id, unit, unit + 1);
@@ -355,16 +378,37 @@ impl Farm {
                 self.gq.put(job_id, unit, unit + 1);
             }
         }
-        if !pieces.is_empty()
-            && let Some(job) = self.jobs.get_mut(&job_id)
-        {
-            let failed = FailedUnit { reason: FailReason::Poison, code: None, node: None };
+        if !poison {
+            return;
+        }
+        let failed = FailedUnit { reason: FailReason::Poison, code: None, node: None };
+        if let Some(job) = self.jobs.get_mut(&job_id) {
+            job.coverage.change(unit, unit + 1, WANTED, Class::Failed, &mut Vec::new());
             job.failed.insert(unit, failed);
             job.acquit(unit, unit + 1);
-            self.tell_failed(job_id, unit, failed, deeds);
-            self.record(Record::Failed { job: job_id, unit, failed }, deeds);
-            self.judge(job_id, now_us, deeds);
-            self.end_if_over(job_id, now_us, deeds);
+        }
+        self.take_out(job_id, unit);
+        self.tell_failed(job_id, unit, failed, deeds);
+        self.record(Record::Failed { job: job_id, unit, failed }, deeds);
+        self.judge(job_id, now_us, deeds);
+        self.end_if_over(job_id, now_us, deeds);
+    }
+
+    /// A unit that is poison leaves the tasks that have it, and their nodes let go of it before they die of it too.
+    fn take_out(&mut self, job_id: JobId, unit: u128) {
+        let before = Attempt(self.next_attempt);
+        let tasks = self.dq.overlapping(job_id, unit, unit + 1);
+        for task_id in tasks.into_iter().chain(self.dq.copies(job_id)) {
+            let &mut Task { node: id, lo, hi, copy, .. } = self.dq.at(task_id);
+            match copy {
+                true if !(lo..hi).contains(&unit) => continue,
+                true => self.take_from_node(task_id),
+                false => self.cut_out(task_id, unit, unit + 1),
+            }
+            if let Some(node) = self.nodes.get_mut(&id) {
+                node.to_tell.withdraws.push(Withdraw { job: job_id, letting: Letting::Trim, before });
+                self.mark(id);
+            }
         }
     }
 
@@ -402,10 +446,14 @@ impl Farm {
             // The hits of both sides are recorded here: whoever repeats what it said would now differ.
             return;
         }
-        let is_old = |unit: u128| !new.iter().any(|piece| (piece.lo..piece.hi).contains(&unit));
+        // Of a unit that is not done (it may be poison) somebody's late hit may be known, and nothing else.
+        let is_old = |unit: u128| {
+            !new.iter().any(|piece| (piece.lo..piece.hi).contains(&unit))
+                && job.coverage.has_in(unit, unit + 1, Class::Done)
+        };
         let mut said: BTreeSet<(u128, u32)> =
             hits.iter().map(|hit| (lo + u128::from(hit.offset), hit.target)).collect();
-        said.retain(|&(unit, _)| is_old(unit) && job.coverage.count_in(unit, unit + 1, Class::Done) == 1);
+        said.retain(|&(unit, _)| is_old(unit));
         let known = job.hits.range((lo, 0)..(hi, 0)).copied().filter(|&(unit, _)| is_old(unit));
         if said == known.collect() {
             return;

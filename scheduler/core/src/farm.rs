@@ -128,6 +128,9 @@ pub struct Farm {
     pub(crate) wake_us: u64,
     /// Jobs whose units wait while a node idles: since when, and whether that was told.
     pub(crate) still: BTreeMap<JobId, (u64, bool)>,
+    /// Which incarnations died lately, by the second in which they were heard last, and whether they were so many that
+    /// no unit is to blame.
+    pub(crate) died_at: BTreeMap<u64, (bool, BTreeSet<(NodeId, Boot)>)>,
     pub(crate) credit_shift: u32,
     pub(crate) credit_moved_us: u64,
     pub(crate) totals: Totals,
@@ -168,6 +171,7 @@ impl Farm {
             period_us: now_us + PERIOD_US,
             wake_us: u64::MAX,
             still: BTreeMap::new(),
+            died_at: BTreeMap::new(),
             credit_shift: 0,
             credit_moved_us: now_us,
             totals: Totals::default(),

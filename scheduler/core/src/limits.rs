@@ -41,6 +41,12 @@ pub const RETURN_PAUSE_MAX_US: u64 = 32_000_000;
 pub const STANDSTILL_US: u64 = 60_000_000;
 /// Units that a node fails, and others pass, before it is taken for sick.
 pub const SICK_FAILURES: u32 = 5;
+/// So many nodes and more, and more than are left, that die within about this time, were killed by no unit.
+pub const MASS_DEATHS: usize = 4;
+/// See [`MASS_DEATHS`].
+pub const MASS_DEATH_US: u64 = 1_000_000;
+/// For so many times [`MASS_DEATH_US`] it is remembered who died when: nodes come back one after another.
+pub const MASS_DEATHS_KEPT: u64 = 600;
 /// Places of a job's space in which it fails before that, where nobody else has tried its units.
 pub const SICK_PLACES: usize = 3;
 /// Outcomes of a job's units that are remembered for each node; then all count half.

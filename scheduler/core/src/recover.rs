@@ -88,10 +88,10 @@ impl Farm {
         if before != Some(hello.boot) {
             if let Some(boot) = before {
                 let died = if hello.died_running.is_empty() { &running } else { &hello.died_running };
-                let was_lost = node.lost;
+                let (was_lost, heard_us) = (node.lost, node.heard_us);
                 self.take_all_back(id);
                 if !was_lost || !hello.died_running.is_empty() {
-                    died.iter().for_each(|&unit| self.charge(unit, (id, boot), now_us, deeds));
+                    self.died((id, boot, heard_us), died, now_us, deeds);
                 }
             }
             let Some(node) = self.nodes.get_mut(&id) else { return };
@@ -426,14 +426,14 @@ impl Farm {
             // A copy does not go back: the first dispatch goes on.
             let goes_back = |task: &&TaskId| self.dq.peek(**task).is_some_and(|task| !task.copy);
             let tasks = node.tasks.iter().filter(goes_back).count();
-            let (name, boot) = (node.name.clone(), node.boot);
+            let (name, boot, heard_us) = (node.name.clone(), node.boot, node.heard_us);
             let running = std::mem::take(&mut node.running);
             (node.lost, node.suspect) = (true, false);
             self.take_all_back(id);
             deeds.event(Event::NodeLost { node: name, tasks: tasks as u64 });
             self.record(Record::Mark { node: id, mark: NodeMark::Gone }, deeds);
             if let Some(boot) = boot {
-                running.iter().for_each(|&unit| self.charge(unit, (id, boot), now_us, deeds));
+                self.died((id, boot, heard_us), &running, now_us, deeds);
             }
             self.settle(id);
             self.count_live();

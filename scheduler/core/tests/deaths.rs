@@ -1,0 +1,87 @@
+//! Units that kill their workers, told as scripts: whose deaths are charged, and to what. Poison itself is in `stories`,
+//! what of it outlives a scheduler in `restarts`. Times in the stories are milliseconds.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Bench, check_after, config};
+use expect_test::expect;
+use starfarm_scheduler_core::Record;
+
+/// Its machines were away for longer than 15 s, and by the time they told what they had been running another one had it.
+#[test]
+fn a_death_is_charged_though_the_unit_is_at_another_node_by_then_and_the_third_takes_it_out_there() {
+    check_after(
+        "submit 4 command units 4\n join a slots 1\n ack a\n join d slots 1\n live 15500 d none\n ack d\n hello a boot 2 died 2",
+        "tasks d\n hello d boot 2 died 2\n tasks d\n hello a boot 3 died 2\n show 1\n tasks d",
+        expect![[r#"
+            15500: d has 1 tasks
+            15500: node d joined: 1 slot, boot 0000000000000002
+            15500: to a: offer job 1: 3=0+2; offer job 1: 5=3+1
+            15500: to d: welcome epoch 1; offer job 1: 4=2+1
+            15500: d has 1 tasks
+            15500: unit 2 of job 1 failed: poison
+            15500: node a joined: 1 slot, boot 0000000000000003
+            15500: to a: welcome epoch 1; offer job 1: 6=0+2
+            15500: to d: withdraw job 1 trim before 6; offer job 1: 7=3+1
+            15500: job 1 is running: done 0, out 3, waiting 0, resent tasks 4, unit 2 failed by poison
+            15500: d has 1 tasks
+        "#]],
+    );
+}
+
+/// As where one machine has both, and the unit ends it.
+#[test]
+fn a_death_is_charged_where_scheduler_and_worker_die_together() {
+    check_after(
+        "submit 4 command units 4\n join a slots 1\n ack a",
+        "restart\n hello a boot 2 died 2\n beat a none\n at 1\n ack a\n restart\n hello a boot 3 died 2\n beat a none\n at 2
+         ack a\n restart\n hello a boot 4 died 2\n beat a none\n at 3\n show 1",
+        expect![[r#"
+            0: node a joined: 1 slot, boot 0000000000000002
+            0: to a: welcome epoch 2
+            0: to a: answer 1
+            0: to a: offer job 1: 1099511627777=0+2 1099511627778=2+1
+            1: node a joined: 1 slot, boot 0000000000000003
+            1: to a: welcome epoch 3
+            1: to a: answer 1
+            1: to a: offer job 1: 2199023255553=0+2 2199023255554=2+1
+            2: unit 2 of job 1 failed: poison
+            2: node a joined: 1 slot, boot 0000000000000004
+            2: to a: welcome epoch 4
+            2: to a: answer 1
+            2: to a: offer job 1: 3298534883329=0+2 3298534883330=3+1
+            3: job 1 is running: done 0, out 3, waiting 0, resent tasks 2, unit 2 failed by poison
+        "#]],
+    );
+}
+
+#[test]
+fn of_nodes_that_die_together_no_unit_is_to_blame() {
+    let mut bench = Bench::new(config());
+    bench.run(
+        "submit 8 command units 1\n join a slots 1\n ack a\n join b slots 1\n ack b\n join c slots 1\n ack c
+         join d slots 1\n ack d\n join e slots 1\n beat a 0+2 running 0\n beat b 2+2 running 2\n beat c 4+2 running 4
+         beat d 6+2 running 6\n live 16000 e none",
+    );
+    let died = |record: &&Record| matches!(record, Record::Died { .. });
+    assert_eq!(bench.farm.durable_state().iter().filter(died).count(), 0);
+    // They come back one after another, and say what they had been running.
+    bench.run("hello a boot 2 died 0\n hello b boot 2\n hello c boot 2 died 4\n hello d boot 2 died 6");
+    assert_eq!(bench.farm.durable_state().iter().filter(died).count(), 0);
+}
+
+/// Another node, which said the very same, was not trusted any more.
+#[test]
+fn a_late_hit_in_a_unit_that_is_poison_makes_no_conflict() {
+    check_after(
+        "submit 20 search 2 targets never units 10\n join a slots 1\n ack a\n hello a boot 2 died 3\n ack a
+         hello a boot 3 died 3\n ack a\n hello a boot 4 died 3\n join b slots 1\n ack b",
+        "done a 3+1 hits 3:1\n done b 0+10 hits 3:1\n show 1\n nodes",
+        expect![[r#"
+            0: hit in job 1: unit 3, target 1
+            0: job 1 is running: done 9, out 10, waiting 0, duplicate 2, resent tasks 6, hits [(3, 1)], unit 3 failed by poison
+            0: a up, b up
+        "#]],
+    );
+}
