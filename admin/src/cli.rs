@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use starfarm_protocol::admin::MaxFailuresField;
 use starfarm_protocol::ids::JobId;
+use starfarm_protocol::spec::OutputLimit;
 
 use crate::output::{Format, When};
 
@@ -67,7 +68,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Key(Key),
     /// Print a job's hits, failed units and outputs
-    Results(JobArg),
+    Results(Results),
     /// Print the farm's figures
     Status,
     /// Watch the farm on the screen: jobs, nodes and what happens; `?` shows the keys
@@ -201,6 +202,10 @@ pub(crate) struct JobOptions {
     /// Run a failed unit again up to so many times
     #[arg(long, value_name = "COUNT")]
     pub(crate) retries: Option<u32>,
+    /// Keep so many bytes of each output of a unit: head and tail. With strict a unit that writes more fails
+    /// [default: 1048576]
+    #[arg(long, value_name = "BYTES|strict|strict:BYTES")]
+    pub(crate) output_limit: Option<OutputLimit>,
     /// Pause when so many units have failed for good, or never [default: when nearly all fail]
     #[arg(long, value_name = "COUNT|never", value_parser = max_failures)]
     pub(crate) max_failures: Option<MaxFailuresField>,
@@ -224,6 +229,19 @@ pub(crate) struct JobArg {
     /// The job's number
     #[arg(value_parser = job_id)]
     pub(crate) id: JobId,
+}
+
+/// `starfarm results`.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Results {
+    #[command(flatten)]
+    pub(crate) job: JobArg,
+    /// Also the outputs of failed runs before a `job retry`
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Outputs as they came in, not by unit; so they come anyway where there are more than 100 000
+    #[arg(long)]
+    pub(crate) arrival: bool,
 }
 
 /// `starfarm job`.

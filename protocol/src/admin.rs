@@ -291,6 +291,9 @@ pub struct JobInfo {
     pub refused_by: Vec<Refusal>,
     /// Why it is paused, where the farm paused it; else empty.
     pub note: String,
+    /// Runs of units that wrote more than the job's `output_limit`: head and tail are kept.
+    #[serde(default)]
+    pub outputs_cut: u64,
     /// The first units that failed for good; only where the job was asked for by its number.
     pub failures: Vec<FailedInfo>,
     /// The first units of which two nodes said different things; likewise.
@@ -380,6 +383,12 @@ pub struct ResultsPage {
     pub failed: Vec<FailedInfo>,
     /// What units of a command wrote, in the order in which they came in.
     pub outputs: Vec<OutputInfo>,
+    /// So many more outputs, or pieces of the file with an unknown number of them, should be here and are damaged.
+    #[serde(default)]
+    pub outputs_damaged: u64,
+    /// Units of a command that are done, so that their outputs must be among those of all pages.
+    #[serde(default)]
+    pub outputs_of_done: u64,
     /// Another page follows.
     pub more: bool,
 }
@@ -403,10 +412,13 @@ pub struct HitInfo {
 pub struct FailedInfo {
     /// Decimal.
     pub unit: String,
-    /// exit, signal, timeout or poison.
+    /// exit, signal, timeout, poison or output.
     pub reason: String,
-    /// The exit code, or the signal's number; none for poison and timeout.
+    /// The exit code; none where it has none.
     pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub signal: Option<i32>,
     /// The node that ran it last; none for poison.
     pub node: Option<String>,
 }
@@ -420,8 +432,17 @@ pub struct OutputInfo {
     pub attempt: u64,
     /// Node that ran it.
     pub node: String,
-    /// Exit code.
-    pub exit_code: i32,
+    /// Why the unit failed for good in this run: the words of [`FailedInfo::reason`].
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub failed: Option<String>,
+    /// A run before the one that counts: the unit failed in it, and was tried again by a person's command.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub superseded: bool,
+    /// Exit code; none where a signal ended it.
+    pub exit_code: Option<i32>,
+    /// That signal.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub signal: Option<i32>,
     /// Wall time.
     pub seconds: f64,
     /// Standard output.
@@ -447,6 +468,9 @@ pub struct StreamInfo {
     pub kept: u64,
     /// Bytes written.
     pub total: u64,
+    /// Where bytes were left out, if any were: behind so many bytes of what was kept.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cut_at: Option<u64>,
 }
 
 /// A key.

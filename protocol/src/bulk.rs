@@ -5,8 +5,8 @@
 //! | kind | request | body | answered by |
 //! | --- | --- | --- | --- |
 //! | 1 | get | hash 32, offset u64 | found, then chunks up to the end; or refused |
-//! | 2 | put | hash 32, total u64 | have |
-//! | 3 | chunk | offset u64, CRC32C u32, bytes | after the last one: stored or refused |
+//! | 2 | put | hash 32, total u64 | have; or refused, no room |
+//! | 3 | chunk | offset u64, CRC32C u32, bytes | after the last one: stored, refused or no room |
 //!
 //! | kind | reply | body |
 //! | --- | --- | --- |
@@ -15,6 +15,7 @@
 //! | 19 | chunk | as above |
 //! | 20 | stored | |
 //! | 21 | refused | UTF-8, why, in words |
+//! | 22 | no room | UTF-8, why: not now; to a put alone, which is to be tried again |
 //!
 //! A transfer that breaks off goes on where it was: a get names an offset, a put is told one. The CRC finds
 //! the chunk that a bad memory or disk has changed, the hash vouches for the whole. No sockets, no files.
@@ -81,6 +82,8 @@ pub enum Reply<'a> {
     Stored,
     /// No; why, for a person.
     Refused(String),
+    /// There is no room for what is put: try again later. Why, for a person.
+    NoRoom(String),
 }
 
 /// A piece of a content.
@@ -132,6 +135,7 @@ mod kind {
     pub(super) const REPLY_CHUNK: u8 = 19;
     pub(super) const STORED: u8 = 20;
     pub(super) const REFUSED: u8 = 21;
+    pub(super) const NO_ROOM: u8 = 22;
 }
 
 impl<'a> Request<'a> {
@@ -173,10 +177,8 @@ impl<'a> Reply<'a> {
             Self::Have { bytes } => number(kind::HAVE, *bytes),
             Self::Chunk(chunk) => chunk.to_bytes(kind::REPLY_CHUNK),
             Self::Stored => vec![kind::STORED],
-            Self::Refused(words) => {
-                let cut = words.floor_char_boundary(WORDS_BYTES_MAX);
-                [&[kind::REFUSED], &words.as_bytes()[..cut]].concat()
-            }
+            Self::Refused(why) => words(kind::REFUSED, why),
+            Self::NoRoom(why) => words(kind::NO_ROOM, why),
         }
     }
 
@@ -192,6 +194,7 @@ impl<'a> Reply<'a> {
             kind::REPLY_CHUNK => Ok(Self::Chunk(Chunk::read(body)?)),
             kind::STORED if body.is_empty() => Ok(Self::Stored),
             kind::REFUSED => Ok(Self::Refused(String::from_utf8_lossy(body).into_owned())),
+            kind::NO_ROOM => Ok(Self::NoRoom(String::from_utf8_lossy(body).into_owned())),
             _ => Err(BulkError::Malformed),
         }
     }
@@ -276,6 +279,10 @@ fn allowed(total: u64) -> Result<u64, BulkError> {
     if total <= CONTENT_BYTES_MAX { Ok(total) } else { Err(BulkError::TooLong) }
 }
 
+fn words(kind: u8, words: &str) -> Vec<u8> {
+    [&[kind], &words.as_bytes()[..words.floor_char_boundary(WORDS_BYTES_MAX)]].concat()
+}
+
 fn number(kind: u8, number: u64) -> Vec<u8> {
     [&[kind][..], &number.to_le_bytes()].concat()
 }
@@ -315,6 +322,7 @@ mod tests {
             Reply::Chunk(chunk),
             Reply::Stored,
             Reply::Refused("no content with this hash".into()),
+            Reply::NoRoom("the disk is full".into()),
         ] {
             assert_eq!(Reply::read(&reply.to_bytes()), Ok(reply));
         }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -124,6 +125,56 @@ pub struct CommandWork {
     pub timeout_ms: Option<u64>,
     /// A unit that fails is run again up to this many times.
     pub retries: u32,
+    /// How much of what a unit writes is kept.
+    #[serde(skip_serializing_if = "OutputLimit::is_usual", default)]
+    pub output_limit: OutputLimit,
+}
+
+/// How much is kept of each of a unit's two output streams. Of what writes more the head and the tail are kept, half
+/// of the limit each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutputLimit {
+    /// Bytes, 1 to [`OUTPUT_LIMIT_MAX`].
+    pub bytes: u64,
+    /// A unit that writes more has failed.
+    pub strict: bool,
+}
+
+/// Longest output that can be kept, in bytes: a worker has it in memory.
+pub const OUTPUT_LIMIT_MAX: u64 = crate::bulk::CONTENT_BYTES_MAX;
+
+impl Default for OutputLimit {
+    fn default() -> Self {
+        Self { bytes: 1 << 20, strict: false }
+    }
+}
+
+impl OutputLimit {
+    fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl FromStr for OutputLimit {
+    type Err = String;
+
+    /// "BYTES", "strict", or "strict:BYTES".
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (strict, bytes) = match text.strip_prefix("strict") {
+            Some("") => return Ok(Self { strict: true, ..Self::default() }),
+            Some(rest) => (true, rest.strip_prefix(':')),
+            None => (false, Some(text)),
+        };
+        let bytes = bytes.and_then(|bytes| bytes.parse().ok());
+        match bytes.filter(|bytes| (1..=OUTPUT_LIMIT_MAX).contains(bytes)) {
+            Some(bytes) => Ok(Self { bytes, strict }),
+            None => Err(format!(
+                "write a number of bytes, 1 to {OUTPUT_LIMIT_MAX}, or strict, or strict:BYTES; with strict a unit that \
+                 writes more has failed"
+            )),
+        }
+    }
 }
 
 /// A search for preimages.

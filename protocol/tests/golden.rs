@@ -19,7 +19,8 @@ use starfarm_protocol::seal::{
     stream,
 };
 use starfarm_protocol::spec::{
-    Algorithm, Axis, Chunk as ListChunk, CommandWork, HexBytes, JobSpec, SearchWork, Space, Stop, Work,
+    Algorithm, Axis, Chunk as ListChunk, CommandWork, HexBytes, JobSpec, OutputLimit, SearchWork, Space,
+    Stop, Work,
 };
 use starfarm_protocol::wire::{
     CommandUnit, Facts, FailReason, Feedback, Heartbeat, HeartbeatAnswer, Held, Hello, HitEntry, Letting,
@@ -238,7 +239,7 @@ fn specifications() -> Vec<JobSpec> {
     let command = |program: &[&str], timeout_ms, retries| {
         let env = [("MODE".to_owned(), "fast".to_owned())].into();
         let program = program.iter().map(|word| (*word).to_owned()).collect();
-        Work::Command(CommandWork { program, env, timeout_ms, retries })
+        Work::Command(CommandWork { program, env, timeout_ms, retries, output_limit: OutputLimit::default() })
     };
     let targets = vec![hex(&[0; 16]), hex(&[0xff; 16])];
     let axis = |name: &str, values: &[&str]| Axis {

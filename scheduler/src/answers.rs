@@ -46,6 +46,7 @@ pub(crate) fn job(job: &JobView, now_us: u64) -> JobInfo {
             .map(|(node, why)| Refusal { node: node.clone(), why: why.clone() })
             .collect(),
         note: job.note.clone(),
+        outputs_cut: 0,
         failures: Vec::new(),
         conflicts: Vec::new(),
     }
@@ -143,10 +144,19 @@ pub(crate) fn status(farm: &mut Farm, now_us: u64) -> StatusInfo {
 
 /// A unit that failed for good.
 pub(crate) fn failed_unit(unit: u128, failed: &FailedUnit, nodes: &[String]) -> FailedInfo {
-    // The code of a program that was ended by us tells nothing about the program.
-    let exit_code = failed.code.filter(|_| failed.reason != FailReason::Timeout);
+    let (exit_code, signal) = code(Some(failed.reason), failed.code);
     let node = failed.node.map(|node| nodes.get(node.0 as usize).cloned().unwrap_or_default());
-    FailedInfo { unit: unit.to_string(), reason: failed.reason.word().into(), exit_code, node }
+    FailedInfo { unit: unit.to_string(), reason: failed.reason.word().into(), exit_code, signal, node }
+}
+
+/// The exit code and the signal of a program that ended with `code`.
+pub(crate) fn code(failed: Option<FailReason>, code: Option<i32>) -> (Option<i32>, Option<i32>) {
+    match failed {
+        Some(FailReason::Signal) => (None, code),
+        // The code of a program that was ended by us tells nothing about the program.
+        Some(FailReason::Timeout) => (None, None),
+        _ => (code, None),
+    }
 }
 
 /// What was written to a stream.
@@ -155,10 +165,13 @@ pub(crate) fn stream(stream: &Stream) -> StreamInfo {
         Stream::Inline(bytes) => {
             let (text, hex) = text_or_hex(bytes);
             let length = bytes.len() as u64;
-            StreamInfo { text, hex, hash: None, kept: length, total: length }
+            StreamInfo { text, hex, hash: None, kept: length, total: length, cut_at: None }
         }
         Stream::Uploaded { hash, kept, total } => {
-            StreamInfo { text: String::new(), hex: None, hash: Some(*hash), kept: *kept, total: *total }
+            // The worker keeps a head and a tail of half the limit each, the odd byte in the head.
+            let cut_at = (kept < total).then(|| kept - kept / 2);
+            let (hash, kept, total) = (Some(*hash), *kept, *total);
+            StreamInfo { text: String::new(), hex: None, hash, kept, total, cut_at }
         }
     }
 }

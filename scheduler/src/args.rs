@@ -30,7 +30,7 @@ pub struct Args {
     /// Keep the state directory on a network file system, which may lose what it said it wrote
     #[arg(long)]
     pub allow_network_file_system: bool,
-    /// Take no new job with less free room than this, in MiB; 0: no such mark
+    /// Take no new job and start no program with less free room than this, in MiB; 0: no such mark
     #[arg(long, value_name = "MIB", default_value_t = crate::disk::LOW_WATER_MIB)]
     pub low_water_mib: u64,
     /// Longest time between two checkpoints while anything changes

@@ -117,14 +117,18 @@ impl LowWater {
         self.mib.saturating_mul(1 << 20)
     }
 
-    /// Why nothing new is taken in; `None`: it is.
+    /// Why no new job is taken; `None`: it is.
     pub(crate) fn refusal(&self) -> Option<String> {
+        self.lack().map(|why| format!("{why}: make room, then submit again"))
+    }
+
+    /// How little room there is, where it is too little.
+    pub(crate) fn lack(&self) -> Option<String> {
         let (dir, mark) = (self.dir.display(), self.mib);
         match free_bytes(&self.dir) {
             Ok(free) if free >= self.bytes() => None,
             Ok(free) => Some(format!(
-                "the disk of {dir} has {} MiB left, below the low-water mark of {mark} MiB: make room, then submit \
-                 again",
+                "the disk of {dir} has {} MiB left, below the low-water mark of {mark} MiB",
                 free >> 20
             )),
             Err(e) => Some(format!("it cannot be said how much room the disk of {dir} has: {e}")),
@@ -298,7 +302,7 @@ mod tests {
         let lengths: HashMap<_, _> = [one, two].map(|hash| (hash, blobs.len(&hash).unwrap())).into();
         assert_eq!((lengths[&one], lengths[&two]), (Some(5_000), Some(50_000)));
         let mut outputs = OutputStore::open(&outputs_at, 2, u64::MAX).unwrap();
-        assert_eq!(outputs.page(JobId(1), 0, 100).unwrap().0.len(), 8);
+        assert_eq!(outputs.page(JobId(1), 0, 100).unwrap().outputs.len(), 8);
         assert!(outputs.take_notes().is_empty());
         let opened = Checkpoint::open(&at, 0).unwrap();
         assert!(opened.saved.is_none_or(|saved| saved.state == [1; 100_000]), "{:?}", opened.notes);

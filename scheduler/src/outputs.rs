@@ -4,6 +4,14 @@
 //! A batch is written after the journal has its record, and carries the record's sequence. So a file is never
 //! ahead of the journal, and what a crash took from its end is written again when the journal is replayed. Files
 //! are opened when they are first needed.
+//!
+//! | bytes of a label | what |
+//! | --- | --- |
+//! | 0..8 | sequence of the record |
+//! | 8..16 | units in the batch |
+//! | 16..24 | units of these of whose output a part was left out |
+//! | 24 | 0; 1: no outputs, but failed units that are wanted again, as pairs of lo and hi: their runs before do not count |
+//! | 25..32 | the job and one, so that no file is taken for another job's |
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -12,8 +20,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use starfarm_protocol::ids::{Attempt, JobId};
-use starfarm_protocol::wire::CommandUnit;
-use starfarm_scheduler_core::NodeId;
+use starfarm_protocol::wire::{CommandUnit, Stream};
+use starfarm_scheduler_core::{NodeId, Record};
 
 use crate::descriptors::wait_for;
 use crate::packed::{Entry, Found, Label, PackedFile};
@@ -30,6 +38,17 @@ pub(crate) struct Output {
     pub(crate) attempt: Attempt,
     pub(crate) node: NodeId,
     pub(crate) outcome: CommandUnit,
+    /// The unit failed in this run, and was wanted again after it: another one counts.
+    pub(crate) superseded: bool,
+}
+
+/// Some outputs of a job.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Page {
+    pub(crate) outputs: Vec<Output>,
+    /// So many more lie between them and cannot be read. Where not even their number can, they count as one.
+    pub(crate) damaged: u64,
+    pub(crate) more: bool,
 }
 
 /// Outputs of all jobs.
@@ -50,6 +69,7 @@ pub(crate) struct OutputStore {
 
 #[derive(Debug)]
 struct JobFile {
+    job: JobId,
     path: PathBuf,
     /// `None`: closed for now.
     file: Option<PackedFile>,
@@ -57,6 +77,10 @@ struct JobFile {
     last: u64,
     /// Units in the file, and one for each place that is damaged, so that a reader comes upon it.
     units: u64,
+    /// Units of these of whose output a part was left out.
+    cut: u64,
+    /// Failed units that were wanted again, by the sequence of the record that says so; ascending.
+    retried: Vec<(u64, Vec<(u128, u128)>)>,
     /// Places in the file: how many units lie before, and the offset; ascending. The first unit has one, and the
     /// first behind damage.
     index: Vec<(u64, u64)>,
@@ -64,23 +88,35 @@ struct JobFile {
 }
 
 /// What the label of a batch says.
+#[derive(Clone, Copy, Default)]
 struct Batch {
     sequence: u64,
     units: u64,
+    cut: u64,
+    is_retry: bool,
+    /// The low bytes of its number and one.
+    job: u64,
 }
+
+/// Numbers of jobs that a label tells apart.
+const LABEL_JOBS: u64 = 1 << 56;
 
 impl Batch {
     fn label(&self) -> Label {
         let mut label = Label::default();
         label[..8].copy_from_slice(&self.sequence.to_le_bytes());
         label[8..16].copy_from_slice(&self.units.to_le_bytes());
+        label[16..24].copy_from_slice(&self.cut.to_le_bytes());
+        label[24] = self.is_retry.into();
+        label[25..].copy_from_slice(&self.job.to_le_bytes()[..7]);
         label
     }
 
     fn of(entry: &Entry) -> Self {
         let number =
             |at: usize| entry.label[at..at + 8].iter().rev().fold(0, |n, &byte| n << 8 | u64::from(byte));
-        Self { sequence: number(0), units: number(8) }
+        let (is_retry, job) = (entry.label[24] == 1, number(24) >> 8);
+        Self { sequence: number(0), units: number(8), cut: number(16), is_retry, job }
     }
 }
 
@@ -104,8 +140,39 @@ impl OutputStore {
         })
     }
 
-    /// Appends what units of `job` wrote, by the journal's record `sequence`. Records come in their order; one
-    /// that is here already is left out.
+    /// Keeps what the journal's record `sequence` says of outputs. Records come in their order; one that is here
+    /// already is left out.
+    pub(crate) fn take(&mut self, sequence: u64, record: &Record) -> io::Result<()> {
+        match record {
+            Record::Ran { job, attempt, node, units } => self.append(sequence, *job, *attempt, *node, units),
+            Record::Retried { job, units } => self.retry(sequence, *job, units),
+            _ => Ok(()),
+        }
+    }
+
+    /// Failed units of `job` are wanted again.
+    fn retry(&mut self, sequence: u64, job: JobId, units: &[(u128, u128)]) -> io::Result<()> {
+        let body: Vec<u8> =
+            units.iter().flat_map(|(lo, hi)| [lo.to_le_bytes(), hi.to_le_bytes()]).flatten().collect();
+        match self.job(job, false)? {
+            Some(file) if sequence > file.last => {
+                file.append(
+                    &Batch { sequence, units: 0, cut: 0, is_retry: true, job: job_label(job) },
+                    &body,
+                )?;
+                file.retried.push((sequence, units.to_vec()));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Units of `job` of whose output a part was left out.
+    pub(crate) fn cut(&mut self, job: JobId) -> io::Result<u64> {
+        Ok(self.job(job, false)?.map_or(0, |file| file.cut))
+    }
+
+    /// Appends what units of `job` wrote, by the journal's record `sequence`.
     pub(crate) fn append(
         &mut self,
         sequence: u64,
@@ -126,7 +193,8 @@ impl OutputStore {
             let length = (scratch.len() - start - 4) as u32;
             scratch[start..start + 4].copy_from_slice(&length.to_le_bytes());
         }
-        let batch = Batch { sequence, units: units.len() as u64 };
+        let cut = units.iter().filter(|(_, outcome)| is_cut(outcome)).count() as u64;
+        let batch = Batch { sequence, units: units.len() as u64, cut, is_retry: false, job: job_label(job) };
         let written = self.job(job, true).and_then(|file| {
             let file = file.expect("it is made where it is not there");
             if sequence <= file.last { Ok(()) } else { file.append(&batch, &scratch) }
@@ -141,12 +209,9 @@ impl OutputStore {
         Ok(self.job(job, false)?.map_or(0, |file| file.last))
     }
 
-    /// Up to `take` outputs of `job` from the `skip`th on, and whether more follow.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is damaged there; the error's words say how to go on behind it.
-    pub(crate) fn page(&mut self, job: JobId, skip: u64, take: u64) -> io::Result<(Vec<Output>, bool)> {
-        self.job(job, false)?.map_or(Ok((Vec::new(), false)), |file| file.page(skip, take))
+    /// Up to `take` outputs of `job` from the `skip`th on, those that are damaged among them.
+    pub(crate) fn page(&mut self, job: JobId, skip: u64, take: u64) -> io::Result<Page> {
+        self.job(job, false)?.map_or_else(|| Ok(Page::default()), |file| file.page(skip, take))
     }
 
     /// What needs a sync so that all that was appended is durable: for the one thread that does so without holding up
@@ -217,7 +282,7 @@ impl OutputStore {
                 return Ok(None);
             }
             self.made |= !there;
-            let file = JobFile::open(path, (self.replayed_after, self.written_upto), &mut self.notes)?;
+            let file = JobFile::open(job, path, (self.replayed_after, self.written_upto), &mut self.notes)?;
             self.jobs.insert(job, file);
         }
         Ok(self.jobs.get_mut(&job))
@@ -225,15 +290,27 @@ impl OutputStore {
 }
 
 impl JobFile {
-    fn open(path: PathBuf, known: (u64, u64), notes: &mut Vec<String>) -> io::Result<Self> {
+    fn open(job: JobId, path: PathBuf, known: (u64, u64), notes: &mut Vec<String>) -> io::Result<Self> {
         let mut file = PackedFile::open(&path)?;
-        let mut this = Self { path, file: None, last: 0, units: 0, index: Vec::new(), dirty: false };
+        let mut this = Self {
+            job,
+            path,
+            file: None,
+            last: 0,
+            units: 0,
+            cut: 0,
+            retried: Vec::new(),
+            index: Vec::new(),
+            dirty: false,
+        };
         if let Some(from) = this.survey(&file, known, notes)? {
             let (path, end) = (this.path.display(), file.end());
             if from == 0 {
                 let aside = file.set_aside()?;
+                (this.last, this.units, this.cut) = (0, 0, 0);
+                (this.index, this.retried) = (Vec::new(), Vec::new());
                 notes.push(format!(
-                    "{path}: nothing in it can be read; it is set aside as {}",
+                    "{path}: it is another job's, or nothing in it can be read; it is set aside as {}",
                     aside.display()
                 ));
             } else {
@@ -269,6 +346,10 @@ impl JobFile {
                 Found::Tail(from) => return Ok(Some(from)),
             };
             let batch = Batch::of(&entry);
+            // None in one that an older scheduler wrote.
+            if batch.job != 0 && batch.job != job_label(self.job) {
+                return Ok(Some(0));
+            }
             if batch.sequence > written_upto {
                 return Ok(damage.or(Some(entry.at)));
             }
@@ -283,6 +364,11 @@ impl JobFile {
                 self.units += 1;
                 self.index.push((self.units, entry.at));
             }
+            if batch.is_retry
+                && let Some(body) = file.body(&entry)?
+            {
+                self.retried.push((batch.sequence, read_intervals(&body)));
+            }
             self.count(&entry, &batch);
         }
         Ok(None)
@@ -292,7 +378,7 @@ impl JobFile {
         if self.index.last().is_none_or(|&(units, _)| self.units - units >= INDEX_UNITS) {
             self.index.push((self.units, entry.at));
         }
-        self.units += batch.units;
+        (self.units, self.cut) = (self.units + batch.units, self.cut + batch.cut);
         self.last = batch.sequence;
     }
 
@@ -311,43 +397,63 @@ impl JobFile {
         Ok(())
     }
 
-    fn page(&mut self, skip: u64, take: u64) -> io::Result<(Vec<Output>, bool)> {
-        let (place, units) = (self.index.partition_point(|&(units, _)| units <= skip), self.units);
-        let Some(&(mut before, at)) = place.checked_sub(1).and_then(|place| self.index.get(place)) else {
-            // Damage is what the file begins with.
-            return if units == 0 { Ok((Vec::new(), false)) } else { Err(damaged(1)) };
-        };
-        let file = self.file()?;
-        let (mut scan, mut outputs) = (file.scan(at), Vec::new());
-        while (outputs.len() as u64) < take {
-            let entry = match scan.next()? {
+    fn page(&mut self, skip: u64, take: u64) -> io::Result<Page> {
+        let place = self.index.partition_point(|&(units, _)| units <= skip).checked_sub(1);
+        // Without an entry before it damage is what the file begins with.
+        let (mut before, at) = place.map_or((0, 0), |place| self.index[place]);
+        self.file()?;
+        let file = self.file.as_ref().expect("it was just opened");
+        let (mut scan, mut page) = (file.scan(at), Page::default());
+        let end = skip.saturating_add(take);
+        while before < end.min(self.units) {
+            let (label, batch) = match scan.next()? {
                 None => break,
-                Some(Found::Entry(entry)) => entry,
-                Some(Found::Damage(..) | Found::Tail(_)) => return Err(damaged(before + 1)),
+                Some(Found::Entry(entry)) => (Batch::of(&entry), file.body(&entry)?),
+                Some(Found::Damage(..) | Found::Tail(_)) => (Batch { units: 1, ..Batch::default() }, None),
             };
-            let behind = before + Batch::of(&entry).units;
-            if behind > skip {
-                let batch = file.body(&entry)?.and_then(|body| read_batch(&body));
-                let batch = batch.filter(|batch| batch.len() as u64 == behind - before);
-                let wanted = batch
-                    .ok_or_else(|| damaged(behind))?
-                    .into_iter()
-                    .skip(skip.saturating_sub(before) as usize);
-                outputs.extend(wanted.take((take - outputs.len() as u64) as usize));
+            let behind = before + label.units;
+            let wanted = behind.min(end).saturating_sub(before.max(skip));
+            if wanted > 0 {
+                let batch = batch.and_then(|body| read_batch(&body));
+                match batch.filter(|batch| batch.len() as u64 == label.units) {
+                    None => page.damaged += wanted,
+                    Some(batch) => {
+                        let batch = batch.into_iter().skip(skip.saturating_sub(before) as usize);
+                        page.outputs.extend(batch.take(wanted as usize).map(|output| Output {
+                            superseded: output.outcome.failed.is_some()
+                                && self.is_retried(output.unit, &label),
+                            ..output
+                        }));
+                    }
+                }
             }
             before = behind;
         }
-        let more = skip.saturating_add(outputs.len() as u64) < units;
-        Ok((outputs, more))
+        page.more = end < self.units;
+        Ok(page)
+    }
+
+    /// The unit was wanted again after that batch.
+    fn is_retried(&self, unit: u128, batch: &Batch) -> bool {
+        let after = self.retried.iter().filter(|(sequence, _)| *sequence > batch.sequence);
+        after.flat_map(|(_, units)| units).any(|&(lo, hi)| (lo..hi).contains(&unit))
     }
 }
 
-fn damaged(behind: u64) -> io::Error {
-    let words = format!(
-        "the file is damaged before output {behind}. What the job counted is not touched; submit the job again for \
-         its outputs"
-    );
-    io::Error::new(io::ErrorKind::InvalidData, words)
+fn job_label(job: JobId) -> u64 {
+    (job.0 + 1) % LABEL_JOBS
+}
+
+/// A part of what it wrote was left out.
+fn is_cut(outcome: &CommandUnit) -> bool {
+    let is_cut = |stream: &Stream| matches!(stream, Stream::Uploaded { kept, total, .. } if kept < total);
+    is_cut(&outcome.outputs.stdout) || is_cut(&outcome.outputs.stderr)
+}
+
+fn read_intervals(bytes: &[u8]) -> Vec<(u128, u128)> {
+    let (numbers, _) = bytes.as_chunks();
+    let numbers: Vec<u128> = numbers.iter().map(|number| u128::from_le_bytes(*number)).collect();
+    numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()
 }
 
 fn read_batch(mut bytes: &[u8]) -> Option<Vec<Output>> {
@@ -369,6 +475,7 @@ fn read(bytes: &[u8]) -> Option<Output> {
         attempt: Attempt(u64::from_le_bytes(*attempt)),
         node: NodeId(u32::from_le_bytes(*node)),
         outcome: CommandUnit::read_all(bytes).ok()?.pop()?,
+        superseded: false,
     })
 }
 

@@ -133,10 +133,7 @@ fn replay(
             format!("record {sequence} of kind {kind} cannot be read: a newer starfarm wrote it")
         })?;
         restoring.apply(&record).map_err(|why| format!("record {}: {why}", framed.sequence))?;
-        if let Record::Ran { job, attempt, node, units } = &record {
-            let written = outputs.append(framed.sequence, *job, *attempt, *node, units);
-            written.map_err(|e| format!("the outputs cannot be written: {e}"))?;
-        }
+        outputs.take(framed.sequence, &record).map_err(|e| format!("the outputs cannot be written: {e}"))?;
         replayed += 1;
         Ok(())
     })?;

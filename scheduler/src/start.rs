@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -213,6 +214,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     }
     let low_water = LowWater::new(state.path(), options.low_water_mib);
     let ballast = Ballast::new(state.path(), low_water.clone());
+    shared.no_room.store(options.journal && low_water.lack().is_some(), Ordering::Relaxed);
     let parts = Parts {
         state: Arc::new(state),
         shared,
@@ -371,6 +373,8 @@ fn spawn_keepers(
         blobs: Arc::clone(&parts.blobs),
         outputs: Arc::clone(&parts.outputs),
         ballast: kept.ballast,
+        low_water: kept.low_water,
+        state: Arc::clone(&parts.state),
         inputs,
         dispatcher,
         shared: Arc::clone(&parts.shared),

@@ -16,7 +16,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -48,7 +48,7 @@ struct FarmFile {
 pub(crate) struct StateDir {
     path: PathBuf,
     /// Closing it lets go of the lock.
-    _lock: File,
+    lock: File,
     /// The farm.
     pub(crate) farm: FarmId,
     /// The epoch: this start's once [`StateDir::raise_epoch`] has put it on disk.
@@ -88,7 +88,7 @@ impl StateDir {
         let FarmFile { farm, epoch, started_unix, superseded, .. } = file;
         let superseded = Mutex::new(superseded);
         let enrolments = Mutex::new(None);
-        let state = Self { path, _lock: lock, farm, epoch, key, enrolments, superseded, started_unix, notes };
+        let state = Self { path, lock, farm, epoch, key, enrolments, superseded, started_unix, notes };
         if new {
             state.save_keys(&keys)?;
         }
@@ -98,6 +98,15 @@ impl StateDir {
     /// Where it is, absolute.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether it is still there, and not another one in its place.
+    pub(crate) fn is_there(&self) -> bool {
+        match (self.lock.metadata(), fs::metadata(self.file("lock"))) {
+            (Ok(ours), Ok(there)) => (ours.dev(), ours.ino()) == (there.dev(), there.ino()),
+            (_, Err(e)) => e.kind() != std::io::ErrorKind::NotFound,
+            (Err(_), _) => true,
+        }
     }
 
     /// A file in it.

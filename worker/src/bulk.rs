@@ -2,6 +2,7 @@
 //! order that breaks off goes on where it was once the scheduler is back. A stream that is not needed is closed.
 //! What is kept of the contents lives in `contents`, how well the channel does in `health`.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -28,6 +29,8 @@ const IDLE: Duration = Duration::from_secs(30);
 const RETRY_MIN: Duration = Duration::from_millis(100);
 /// ... to this.
 const RETRY_MAX: Duration = Duration::from_secs(5);
+/// Where the scheduler has no room for an output it is asked again after this, one output at a time.
+const NO_ROOM_WAIT: Duration = Duration::from_secs(1);
 /// How long a slot that was told to stop waits for its output to be taken.
 const TRIMMED_PATIENCE: Duration = Duration::from_secs(5);
 /// How often a waiting slot looks whether it is still wanted.
@@ -170,6 +173,8 @@ enum Trouble {
     Broken(String),
     /// It is no use.
     Refused(String),
+    /// The scheduler has no room for it now: try again, but let others go first.
+    NoRoom,
 }
 
 impl From<io::Error> for Trouble {
@@ -197,28 +202,44 @@ struct Client {
 
 impl Client {
     fn run(mut self, orders: &Receiver<Order>) {
+        // Those for which the scheduler had no room.
+        let mut waiting: VecDeque<Order> = VecDeque::new();
         loop {
-            let mut order = match orders.recv_timeout(IDLE) {
-                Ok(order) => order,
-                Err(RecvTimeoutError::Timeout) => {
+            let patience = if waiting.is_empty() { IDLE } else { NO_ROOM_WAIT };
+            let mut order = match (orders.recv_timeout(patience), waiting.is_empty()) {
+                (Ok(order), _) => order,
+                (Err(RecvTimeoutError::Timeout), true) => {
                     self.open = None;
                     continue;
                 }
-                Err(RecvTimeoutError::Disconnected) => return,
+                (Err(RecvTimeoutError::Timeout), false) => waiting.pop_front().expect("it is not empty"),
+                (Err(RecvTimeoutError::Disconnected), _) => return,
             };
             let mut wait = RETRY_MIN;
-            while order.wanted.upgrade().is_some() && !self.attempt(&mut order.work) {
-                self.open = None;
-                std::thread::sleep(wait);
-                wait = (wait * 2).min(RETRY_MAX);
+            while order.wanted.upgrade().is_some() {
+                match self.attempt(&mut order.work) {
+                    Attempt::Settled => break,
+                    Attempt::NoRoom => {
+                        waiting.push_back(order);
+                        break;
+                    }
+                    Attempt::Broken => {
+                        self.open = None;
+                        std::thread::sleep(wait);
+                        wait = (wait * 2).min(RETRY_MAX);
+                    }
+                }
             }
         }
     }
 
-    /// Tries once; true where the order is settled, one way or the other.
-    fn attempt(&mut self, work: &mut Work) -> bool {
+    /// Tries once.
+    fn attempt(&mut self, work: &mut Work) -> Attempt {
         match work {
-            Work::Probe => !matches!(self.channel(), Err(Trouble::Broken(_))),
+            Work::Probe => match self.channel() {
+                Err(Trouble::Broken(_)) => Attempt::Broken,
+                _ => Attempt::Settled,
+            },
             Work::Get { incoming, reply } => {
                 let result = self.get(incoming);
                 settle(reply, result)
@@ -259,6 +280,7 @@ impl Client {
             Reply::Have { bytes } if bytes == total => return Ok(()),
             Reply::Have { bytes } if bytes < total => bytes,
             Reply::Refused(why) => return Err(Trouble::Refused(why)),
+            Reply::NoRoom(_) => return Err(Trouble::NoRoom),
             _ => return Err(unasked()),
         };
         for chunk in chunks(content, have) {
@@ -271,6 +293,7 @@ impl Client {
         match Reply::read(&channel.record)? {
             Reply::Stored => Ok(()),
             Reply::Refused(why) => Err(Trouble::Refused(why)),
+            Reply::NoRoom(_) => Err(Trouble::NoRoom),
             _ => Err(unasked()),
         }
     }
@@ -289,6 +312,7 @@ impl Client {
                 let failed = match &opened {
                     Ok(_) => None,
                     Err(Trouble::Broken(why) | Trouble::Refused(why)) => Some(why.as_str()),
+                    Err(Trouble::NoRoom) => None,
                 };
                 lock(&self.health).tried(failed, begun, Instant::now());
                 opened?
@@ -302,15 +326,26 @@ fn lock(health: &Mutex<Health>) -> MutexGuard<'_, Health> {
     health.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Answers whoever waits, if anybody does; false where the order is to be tried again.
-fn settle<T>(reply: &Sender<Result<T, Miss>>, result: Result<T, Trouble>) -> bool {
+/// What became of an order.
+enum Attempt {
+    /// One way or the other.
+    Settled,
+    /// Try again.
+    Broken,
+    /// See [`Trouble::NoRoom`].
+    NoRoom,
+}
+
+/// Answers whoever waits, if anybody does.
+fn settle<T>(reply: &Sender<Result<T, Miss>>, result: Result<T, Trouble>) -> Attempt {
     let answer = match result {
         Ok(value) => Ok(value),
         Err(Trouble::Refused(why)) => Err(Miss::Refused(why)),
-        Err(Trouble::Broken(_)) => return false,
+        Err(Trouble::Broken(_)) => return Attempt::Broken,
+        Err(Trouble::NoRoom) => return Attempt::NoRoom,
     };
     let _ = reply.send(answer);
-    true
+    Attempt::Settled
 }
 
 /// A sealed stream, driven by a blocking socket.

@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use fake::{Fake, Process, Shared};
 use rustix::process::Signal;
 use starfarm_protocol::ids::ContentHash;
-use starfarm_protocol::spec::{Algorithm, CommandWork, HexBytes, JobSpec, SearchWork, Space, Stop, Work};
+use starfarm_protocol::spec::{
+    Algorithm, CommandWork, HexBytes, JobSpec, OutputLimit, SearchWork, Space, Stop, Work,
+};
 use starfarm_protocol::wire::{HitEntry, Letting, Outcome};
 
 /// Units of the task that is taken away: of a search far more than it can do, of a command ten.
@@ -33,7 +35,13 @@ fn commands(fake: &Fake) -> ContentHash {
         fake.dir.display()
     );
     let program = ["sh", "-c", &script, "sh", "{}"].map(str::to_owned).into();
-    let work = CommandWork { program, env: BTreeMap::new(), timeout_ms: None, retries: 0 };
+    let work = CommandWork {
+        program,
+        env: BTreeMap::new(),
+        timeout_ms: None,
+        retries: 0,
+        output_limit: OutputLimit::default(),
+    };
     fake.spec(&JobSpec { space: Space::Range { from: 0, to: 100, step: 1 }, work: Work::Command(work) })
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use fake::Fake;
 use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::spec::{
-    Algorithm, Chunk, CommandWork, HexBytes, JobSpec, SearchWork, Space, Stop, Work,
+    Algorithm, Chunk, CommandWork, HexBytes, JobSpec, OutputLimit, SearchWork, Space, Stop, Work,
 };
 use starfarm_protocol::wire::{CommandUnit, FailReason, HitEntry, Letting, Outcome, Stream};
 
@@ -19,7 +19,11 @@ fn range(units: i64) -> Space {
 fn command(space: Space, program: &[&str]) -> JobSpec {
     let program = program.iter().map(|word| (*word).to_owned()).collect();
     let env = BTreeMap::from([("UNIT_VALUE".to_owned(), "v{}".to_owned())]);
-    JobSpec { space, work: Work::Command(CommandWork { program, env, timeout_ms: None, retries: 0 }) }
+    let output_limit = OutputLimit::default();
+    JobSpec {
+        space,
+        work: Work::Command(CommandWork { program, env, timeout_ms: None, retries: 0, output_limit }),
+    }
 }
 
 /// The records of a command job's units, in unit order, each once.

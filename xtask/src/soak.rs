@@ -51,6 +51,14 @@ const SOAKS: &[Soak] = &[
         ],
     },
     Soak {
+        name: "checkpoints",
+        why: "memory of scheduler and worker over 10^5 checkpoints, one after another; an hour or more",
+        cargo: &[
+            "build --release --workspace --bins",
+            "run --release -p starfarm-benches --bin farm_rate -- checkpoints",
+        ],
+    },
+    Soak {
         name: "dispatch",
         why: "tasks a second and scheduler CPU a task, 8 worker processes; a minute",
         cargo: &[

@@ -116,14 +116,25 @@ fn quarantined(nodes: &[NodeInfo]) -> String {
     .collect()
 }
 
+/// That outputs were cut.
+pub(crate) fn cut(job: &JobInfo) -> Option<String> {
+    let outputs = match job.outputs_cut {
+        0 => return None,
+        1 => "1 output was".to_owned(),
+        outputs => format!("{outputs} outputs were"),
+    };
+    Some(format!("{outputs} longer than output_limit: head and tail were kept"))
+}
+
 /// What befell a job: why it is paused, what failed and where, of what nodes say different things.
 pub(super) fn troubles(job: &JobInfo) -> String {
     let mut text = String::new();
     if !job.note.is_empty() {
         text.push_str(&format!("{}: {}\n", human::printable(&job.state), human::printable(&job.note)));
     }
+    text.extend(cut(job).map(|words| words + "\n"));
     for failed in &job.failures {
-        let code = failed.exit_code.map_or_else(String::new, |code| format!(" {code}"));
+        let code = failed.exit_code.or(failed.signal).map_or_else(String::new, |code| format!(" {code}"));
         let place =
             failed.node.as_ref().map_or_else(String::new, |node| format!(" on {}", human::printable(node)));
         text.push_str(&format!("unit {} failed: {}{code}{place}\n", failed.unit, failed.reason));
@@ -227,6 +238,7 @@ pub(crate) mod testing {
             tasks_resent: 0,
             refused_by: Vec::new(),
             note: String::new(),
+            outputs_cut: 0,
             failures: Vec::new(),
             conflicts: Vec::new(),
         }
@@ -267,6 +279,7 @@ mod tests {
             unit: unit.into(),
             reason: reason.into(),
             exit_code,
+            signal: None,
             node: node.map(str::to_owned),
         };
         let conflict = ConflictInfo { lo: "5".into(), hi: "9".into(), node: "n3".into() };

@@ -104,7 +104,7 @@ fn carry_out(context: &mut Context, command: Command) -> Result<Exit, Failure> {
         Command::Nodes => nodes::list(context),
         Command::Node(command) => nodes::run(context, &command),
         Command::Key(command) => keys::run(context, &command),
-        Command::Results(job) => results::run(context, job.id),
+        Command::Results(results) => results::run(context, &results),
         Command::Status => status::run(context),
         Command::Top(top) => top::run(context, &top),
         Command::Audit(audit) => audit::run(context, &audit),

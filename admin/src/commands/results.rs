@@ -1,5 +1,5 @@
-//! `starfarm results`: hits, then failed units, then outputs. They are printed as the pages come, so that
-//! memory does not grow with the job.
+//! `starfarm results`: hits, then failed units, then outputs by unit. They are printed as the pages come, but for
+//! outputs that are few enough to be put in order first, so that memory does not grow with the job.
 
 mod pages;
 mod show;
@@ -7,27 +7,57 @@ mod show;
 use starfarm_protocol::ids::JobId;
 
 use super::Context;
+use crate::cli::Results;
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::output::{Printer, say};
 use pages::Pages;
+pub(crate) use pages::Wanted;
 
 /// Prints a job's results.
 ///
 /// # Errors
 /// As the client and the printer; also below.
-pub(crate) fn run(context: &mut Context, id: JobId) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &mut Context, results: &Results) -> Result<Exit, Failure> {
     let mut client = context.connect()?;
-    print(&mut client, id, &mut context.printer)?;
+    let wanted = Wanted { all: results.all, arrival: results.arrival };
+    print(&mut client, results.job.id, wanted, &mut context.printer)?;
     Ok(Exit::Ok)
 }
 
 /// Prints the results of job `id`; where there are none, a message says so.
-pub(crate) fn print(client: &mut Client, id: JobId, printer: &mut Printer) -> Result<(), Failure> {
+///
+/// # Errors
+/// Outputs are missing; the others are printed.
+pub(crate) fn print(
+    client: &mut Client,
+    id: JobId,
+    wanted: Wanted,
+    printer: &mut Printer,
+) -> Result<(), Failure> {
     let mut source = pages::OfJob { client, id };
-    let pages = Pages::new(&mut source)?;
+    let pages = Pages::new(&mut source, wanted)?;
     if pages.are_empty() {
         say(&format!("job {} has no results so far", id.0));
     }
-    show::all(pages, id, printer)
+    let seen = show::all(pages, id, printer)?;
+    printer.flush()?;
+    if seen.cut > 0 {
+        let outputs = if seen.cut == 1 { "1 output was" } else { &format!("{} outputs were", seen.cut) };
+        say(&format!(
+            "{outputs} longer than the job's output_limit: head and tail were kept; `cut_at` and `total` in JSON say where \
+             and how much"
+        ));
+    }
+    match seen.missing {
+        0 => Ok(()),
+        missing => Err(Failure::new(
+            Exit::Conflict,
+            format!(
+                "{missing} or more outputs of job {} are missing or damaged on the scheduler's disk, the others are \
+                 printed. What the job counted is not touched; submit it again for its outputs",
+                id.0
+            ),
+        )),
+    }
 }

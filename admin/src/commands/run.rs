@@ -14,6 +14,7 @@ use starfarm_protocol::admin::JobInfo;
 use starfarm_protocol::ids::JobId;
 use starfarm_scheduler::{Handle, Options};
 
+use super::results::Wanted;
 use super::{Context, results, submit, wait};
 use crate::cli::Run;
 use crate::client::Client;
@@ -64,7 +65,7 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
         memo.write(&state, true)?;
     }
     if ended.as_ref().map_or_else(|failure| failure.exit == Exit::Interrupted, |_| true) {
-        results::print(&mut farm.client, id, &mut context.printer)?;
+        results::print(&mut farm.client, id, Wanted::default(), &mut context.printer)?;
         context.printer.flush()?;
         let job = farm.client.job(id)?;
         say(&summary(&job));

@@ -63,7 +63,7 @@ fn figures(status: &StatusInfo) -> Vec<(&'static str, Cell)> {
         ("datagrams dropped", number(status.datagrams_dropped)),
         ("  refused", number(status.datagrams_refused)),
         ("log events dropped", number(status.log_events_dropped)),
-        ("lines of stderr dropped", number(status.stderr_lines_dropped)),
+        ("  lines on stderr", number(status.stderr_lines_dropped)),
     ]
 }
 
@@ -149,6 +149,7 @@ mod tests {
             datagrams dropped   0
               refused           2
             log events dropped  0
+              lines on stderr   0
 
             node  state  power  tasks  speed-ups  slow-downs
             a     up       2.5      3          7           1

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use starfarm_protocol::admin::JobInfo;
 use starfarm_protocol::ids::JobId;
 
+use super::job::cut;
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::human;
@@ -55,6 +56,9 @@ pub(crate) fn until_end(
         let job = client.wait(id, left.unwrap_or(Duration::MAX).min(period))?;
         if has_ended(&job) {
             progress.end();
+            if let Some(words) = cut(&job) {
+                say(&format!("job {}: {words}", id.0));
+            }
             return Ok(job);
         }
         progress.show(&job);
@@ -85,6 +89,9 @@ fn is_paused_by_farm(job: &JobInfo) -> bool {
 fn stands_still(job: &JobInfo) -> Option<String> {
     if is_paused_by_farm(job) {
         return Some(format!("is paused: {}", job.note));
+    }
+    if !job.note.is_empty() && job.state != "paused" {
+        return Some(job.note.clone());
     }
     let waits = job.units_out == "0" && job.units_pending != "0";
     let refusal = job.refused_by.first().filter(|_| waits)?;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use starfarm_decomposers::units;
 use starfarm_protocol::admin::MaxFailuresField;
-use starfarm_protocol::spec::{Axis, CommandWork, JobSpec, Space, Work};
+use starfarm_protocol::spec::{Axis, CommandWork, JobSpec, OutputLimit, Space, Work};
 
 use super::error::JobFileError;
 use super::{JobFile, Sizing, lines, names_of, program, stem, task};
@@ -21,6 +21,8 @@ pub(crate) struct CommandOptions {
     pub(crate) timeout_seconds: Option<f64>,
     /// A unit that fails is run again up to this many times.
     pub(crate) retries: u32,
+    /// How much is kept of what a unit writes.
+    pub(crate) output_limit: Option<OutputLimit>,
     /// How many failed units the job bears.
     pub(crate) max_failures: Option<MaxFailuresField>,
     /// Whether idle nodes get copies of its last tasks.
@@ -121,6 +123,7 @@ fn command(
         env: options.env.clone(),
         timeout_ms: timeout.map(task::milliseconds),
         retries: options.retries,
+        output_limit: options.output_limit.unwrap_or_default(),
     };
     Ok((work, not_here))
 }

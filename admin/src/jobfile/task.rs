@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use starfarm_protocol::admin::MaxFailuresField;
-use starfarm_protocol::spec::{Algorithm, CommandWork, SearchWork, Stop, Work};
+use starfarm_protocol::spec::{
+    Algorithm, CommandWork, OUTPUT_LIMIT_MAX, OutputLimit, SearchWork, Stop, Work,
+};
 
 use super::error::JobFileError;
 use super::table::{Item, Kind, Section};
@@ -12,7 +14,7 @@ use super::{Sizing, program, targets};
 
 const EXECUTORS: [Kind; 2] = [
     Kind { name: "search", keys: &["algorithm", "targets", "targets_file", "stop"] },
-    Kind { name: "command", keys: &["program", "env", "timeout_seconds", "retries"] },
+    Kind { name: "command", keys: &["program", "env", "timeout_seconds", "retries", "output_limit"] },
 ];
 /// Keys of every executor.
 const COMMON: [&str; 4] = ["target_seconds", "units_per_task", "max_failures", "speculative"];
@@ -135,8 +137,23 @@ fn command(
         env: section.get("env").map(|item| environment(&item)).transpose()?.unwrap_or_default(),
         timeout_ms: timeout.map(milliseconds),
         retries: retries.transpose()?.unwrap_or(0) as u32,
+        output_limit: section
+            .get("output_limit")
+            .map(|item| output_limit(&item))
+            .transpose()?
+            .unwrap_or_default(),
     };
     Ok((work, not_here))
+}
+
+fn output_limit(item: &Item<'_>) -> Result<OutputLimit, JobFileError> {
+    match item.string() {
+        Ok(text) => text.parse().map_err(|words| item.error(format!("`output_limit` \"{text}\": {words}"))),
+        Err(_) => {
+            let bytes = item.integer_within(1, OUTPUT_LIMIT_MAX)?;
+            Ok(OutputLimit { bytes, ..OutputLimit::default() })
+        }
+    }
 }
 
 /// Whole milliseconds, at least 1: 0 would end every unit at once.

@@ -107,3 +107,16 @@ fn a_reader_of_their_log_that_has_gone_does_not_end_daemons() {
         writer.into()
     });
 }
+
+#[test]
+fn a_state_directory_that_is_moved_away_under_a_scheduler_is_noticed() {
+    let folder = Folder::new();
+    let words = folder.path().join("words");
+    let open = || OpenOptions::new().create(true).append(true).open(&words).unwrap().into();
+    let (mut scheduler, _worker) = farm(&folder, "", open);
+    std::fs::rename(folder.path().join("farm"), folder.path().join("elsewhere")).unwrap();
+    wait_until("the scheduler ends", || !scheduler.runs());
+    assert_eq!(scheduler.0.wait().unwrap().code(), Some(7));
+    let words = std::fs::read_to_string(words).unwrap();
+    assert!(words.contains("was deleted or moved away"), "{words}");
+}

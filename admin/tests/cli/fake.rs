@@ -114,6 +114,7 @@ fn job(id: u64) -> JobInfo {
         tasks_resent: 0,
         refused_by: vec![Refusal { node: "lab-8".into(), why: "no such program".into() }],
         note: if state == "paused" { "2 units failed".into() } else { String::new() },
+        outputs_cut: 2,
         failures: vec![failed_unit()],
         conflicts: vec![ConflictInfo { lo: "5".into(), hi: "9".into(), node: "lab-8".into() }],
     }
@@ -228,7 +229,13 @@ pub(crate) fn long_output() -> Vec<u8> {
 }
 
 fn failed_unit() -> FailedInfo {
-    FailedInfo { unit: "8".into(), reason: "timeout".into(), exit_code: None, node: Some("lab-7".into()) }
+    FailedInfo {
+        unit: "8".into(),
+        reason: "timeout".into(),
+        exit_code: None,
+        signal: None,
+        node: Some("lab-7".into()),
+    }
 }
 
 /// Two pages.
@@ -248,12 +255,14 @@ fn results(skip: u64) -> ResultsPage {
         hash: None,
         kept: text.len() as u64,
         total: text.len() as u64,
+        cut_at: None,
     };
     let long = long_output();
     let stdout = StreamInfo {
         hash: Some(ContentHash::of(&long)),
         kept: long.len() as u64,
-        total: long.len() as u64,
+        total: 2 * long.len() as u64,
+        cut_at: Some(long.len() as u64 / 2),
         ..text("")
     };
     ResultsPage {
@@ -263,12 +272,16 @@ fn results(skip: u64) -> ResultsPage {
             unit: "3".into(),
             attempt: 17,
             node: "lab-7".into(),
-            exit_code: 0,
+            failed: Some("signal".into()),
+            superseded: false,
+            exit_code: None,
+            signal: Some(11),
             seconds: 0.5,
             stdout,
             stderr: text("warning\n"),
             files: Vec::new(),
         }],
         more: true,
+        ..ResultsPage::default()
     }
 }

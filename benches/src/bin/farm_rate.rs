@@ -6,6 +6,7 @@
 //! target/release/farm_rate true [ROUNDS]    # 10 000 programs against xargs -P2 and a bare loop, by turns
 //! target/release/farm_rate sleep [ROUNDS]   # 400 x `sleep 0.1`: how far from the ideal 20 s
 //! target/release/farm_rate memory [TASKS]   # a job of 10^18 units at 20 % loss: the scheduler's memory
+//! target/release/farm_rate checkpoints [N]  # memory of scheduler and worker over N checkpoints, one after another
 //! ```
 
 use std::process::{Command, Stdio};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use starfarm_benches::{bare, median, rate};
 use starfarm_chaos::{Faults, Proxy};
-use starfarm_e2e::Farm;
+use starfarm_e2e::{Daemon, Farm, TempDir, program, run, until, worker_args};
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -22,7 +23,8 @@ fn main() {
         Some("true") => programs(count(5)),
         Some("sleep") => sleeps(count(3)),
         Some("memory") => memory(count(10_000_000)),
-        _ => panic!("usage: farm_rate true|sleep|memory [NUMBER]"),
+        Some("checkpoints") => checkpoints(count(100_000)),
+        _ => panic!("usage: farm_rate true|sleep|memory|checkpoints [NUMBER]"),
     }
 }
 
@@ -90,14 +92,14 @@ fn memory(tasks: u64) {
         while done() < tasks * TASK_UNITS / 4 * part {
             std::thread::sleep(Duration::from_millis(200));
         }
-        resident.push(kib(&farm, "VmRSS:"));
+        resident.push(kib(&farm.scheduler, "VmRSS:"));
         println!("{} tasks: {} KiB resident", tasks / 4 * part, resident[resident.len() - 1]);
     }
     let job = farm.job(&id);
     println!("{:.0} s, hits {}, resent {}", start.elapsed().as_secs_f64(), job["hits"], job["tasks_resent"]);
     println!(
         "peak {} KiB, growth in the second half {} KiB",
-        kib(&farm, "VmHWM:"),
+        kib(&farm.scheduler, "VmHWM:"),
         resident[3] - resident[1]
     );
     farm.cli(&["job", "cancel", &id]).exits(0);
@@ -118,10 +120,50 @@ fn md5_hex(text: &str) -> String {
     starfarm_protocol::ids::to_hex(&Md5::digest(text.as_bytes()))
 }
 
-/// A line of the scheduler's `/proc/PID/status`, in KiB.
-fn kib(farm: &Farm, key: &str) -> i64 {
-    let path = format!("/proc/{}/status", farm.scheduler.pid().as_raw_nonzero());
-    let status = std::fs::read_to_string(path).expect("the scheduler runs");
+/// A checkpoint after each record, so that one follows the other.
+fn checkpoints(count: u64) {
+    let dir = TempDir::new();
+    let state = dir.path().join("farm");
+    let mut scheduler = program("starfarm-scheduler", dir.path());
+    scheduler
+        .args(["--listen", "127.0.0.1:0", "--no-log", "--checkpoint-records", "1", "--state"])
+        .arg(&state);
+    let scheduler = Daemon::start("scheduler", scheduler, dir.path());
+    let join = state.join("worker.join");
+    until("the scheduler is there", || join.exists());
+    let mut worker = program("starfarm-worker", dir.path());
+    worker.args(worker_args("w1", &join, &dir.path().join("w1"))).args(["--slots", "1"]);
+    let worker = Daemon::start("worker", worker, dir.path());
+    let mut submit = program("starfarm", dir.path());
+    submit.arg("--farm").arg(&state).args(["submit", "--range", "0..1000000000", "--", "sleep", "0.01"]);
+    run(submit).exits(0);
+    let saved = || {
+        let names = std::fs::read_dir(state.join("checkpoint")).into_iter().flatten().flatten();
+        names.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).max().unwrap_or(0_u64)
+    };
+    let start = Instant::now();
+    let mut resident = Vec::new();
+    for part in 1..=10 {
+        while saved() < count / 10 * part {
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let [ours, its] = [&scheduler, &worker].map(|daemon| kib(daemon, "VmRSS:"));
+        println!("{} checkpoints: scheduler {ours} KiB, worker {its} KiB", saved());
+        resident.push((ours, its));
+    }
+    let ((ours, its), (first, second)) = (resident[9], resident[0]);
+    println!(
+        "{:.0} s; since the first tenth scheduler {:+} KiB, worker {:+} KiB",
+        start.elapsed().as_secs_f64(),
+        ours - first,
+        its - second
+    );
+}
+
+/// A line of a daemon's `/proc/PID/status`, in KiB.
+fn kib(daemon: &Daemon, key: &str) -> i64 {
+    let path = format!("/proc/{}/status", daemon.pid().as_raw_nonzero());
+    let status = std::fs::read_to_string(path).expect("the daemon runs");
     let line = status.lines().find_map(|line| line.strip_prefix(key)).expect("Linux prints this line");
     line.trim().trim_end_matches(" kB").parse().expect("a number of KiB")
 }

@@ -333,7 +333,7 @@ events! {
         job: JobId,
         /// Unit.
         unit: u128,
-        /// exit, signal, timeout or poison.
+        /// exit, signal, timeout, poison or output.
         reason: Word,
         /// The node that it failed on last; absent for poison.
         node: Option<Name>,

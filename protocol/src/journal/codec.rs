@@ -379,6 +379,7 @@ fn failed(body: &mut Body<'_>) -> Result<FailedUnit, Malformed> {
         2 => FailReason::Signal,
         3 => FailReason::Timeout,
         4 => FailReason::Poison,
+        5 => FailReason::Output,
         _ => return Err(Malformed),
     };
     let one_less = |number: u64| number.checked_sub(1).map(|number| number as u32);

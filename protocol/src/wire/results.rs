@@ -50,6 +50,8 @@ pub enum FailReason {
     Timeout = 3,
     /// The unit kills its workers. Decided by the scheduler; it never travels.
     Poison = 4,
+    /// The program wrote more than `output_limit`, which is strict.
+    Output = 5,
 }
 
 impl FailReason {
@@ -60,6 +62,7 @@ impl FailReason {
             FailReason::Signal => "signal",
             FailReason::Timeout => "timeout",
             FailReason::Poison => "poison",
+            FailReason::Output => "output",
         }
     }
 }
@@ -142,6 +145,7 @@ fn read_unit(rest: &mut Reader<'_>) -> Result<CommandUnit, Malformed> {
         1 => Some(FailReason::Exit),
         2 => Some(FailReason::Signal),
         3 => Some(FailReason::Timeout),
+        5 => Some(FailReason::Output),
         _ => return Err(Malformed),
     };
     let code = i32::from_le_bytes(rest.array()?);

@@ -416,7 +416,7 @@ impl Farm {
     pub(crate) fn tell_failed(&self, job: JobId, unit: u128, failed: FailedUnit, deeds: &mut Deeds) {
         let node = failed.node.and_then(|id| self.nodes.get(&id)).map(|node| node.name.clone());
         // Only a program that ended has a code that says something.
-        let ended = matches!(failed.reason, FailReason::Exit | FailReason::Signal);
+        let ended = matches!(failed.reason, FailReason::Exit | FailReason::Signal | FailReason::Output);
         let code = failed.code.filter(|_| ended).and_then(|code| u32::try_from(code).ok());
         deeds.event(Event::UnitFailed { job, unit, reason: failed.reason.word().into(), node, code });
     }

@@ -31,7 +31,7 @@ impl Farm {
         }
         let wants = |job: &&Job| {
             job.facts.speculative
-                && job.active()
+                && self.gives_out(job)
                 && job.pending() == 0
                 && job.coverage.count(Class::Out) > 0
                 && !job.refused_by.contains_key(&id)

@@ -57,7 +57,7 @@ impl Farm {
         while let Some(&job_id) = self.jq.get(at) {
             at += 1;
             let (Some(job), Some(node)) = (self.jobs.get(&job_id), self.nodes.get(&id)) else { continue };
-            if !job.active() || job.pending() == 0 || job.is_refused(id, now_us) {
+            if !self.gives_out(job) || job.pending() == 0 || job.is_refused(id, now_us) {
                 continue;
             }
             let (mut ideal, doubted) = (self.ideal(job, id), self.doubts(job, id));

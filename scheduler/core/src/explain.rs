@@ -21,6 +21,9 @@ use crate::task::NodeId;
 const NAMED: usize = 3;
 /// Nodes whose sizes are told.
 const SIZES: usize = 10;
+/// Why programs wait where the disk has no room.
+const NO_DISK: &str = "The scheduler's disk is below its low-water mark, so no program is started: what it writes could \
+                       not be kept. Searches go on. Make room; it goes on by itself.";
 
 /// What is found out about a job or a node.
 #[derive(Default)]
@@ -57,7 +60,8 @@ impl Findings {
 impl Farm {
     /// The first job in jq before place `end` that has something for node `id`: its slots go there.
     fn goes_first(&self, id: NodeId, end: usize) -> Option<JobId> {
-        let has_some = |job: &&Job| job.active() && job.pending() > 0 && !job.refused_by.contains_key(&id);
+        let has_some =
+            |job: &&Job| self.gives_out(job) && job.pending() > 0 && !job.refused_by.contains_key(&id);
         let jobs = self.jq.iter().take(end).filter_map(|id| self.jobs.get(id));
         jobs.filter(has_some).map(|job| job.facts.job).next()
     }

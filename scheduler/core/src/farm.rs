@@ -16,7 +16,7 @@ use crate::coverage::Piece;
 use crate::deed::Deeds;
 use crate::dispatch::Reach;
 use crate::global_queue::GlobalQueue;
-use crate::job::Job;
+use crate::job::{Job, WorkFacts};
 use crate::limits::PERIOD_US;
 use crate::node::Node;
 use crate::record::Gathered;
@@ -133,6 +133,8 @@ pub struct Farm {
     pub(crate) died_at: BTreeMap<u64, (bool, BTreeSet<(NodeId, Boot)>)>,
     pub(crate) credit_shift: u32,
     pub(crate) credit_moved_us: u64,
+    /// The scheduler's disk is below its low-water mark.
+    pub(crate) no_room: bool,
     pub(crate) totals: Totals,
     pub(crate) verdicts: Verdicts,
     pub(crate) watched: Watched,
@@ -174,6 +176,7 @@ impl Farm {
             died_at: BTreeMap::new(),
             credit_shift: 0,
             credit_moved_us: now_us,
+            no_room: false,
             totals: Totals::default(),
             verdicts: Verdicts::default(),
             watched: Watched::default(),
@@ -265,6 +268,24 @@ impl Farm {
                 self.mark(waiting.node);
             }
         }
+    }
+
+    /// Whether the scheduler's disk is below its low-water mark: then no program is started, since what it writes could
+    /// not be kept.
+    pub fn on_room(&mut self, no_room: bool) {
+        if std::mem::replace(&mut self.no_room, no_room) && !no_room {
+            self.mark_all();
+        }
+    }
+
+    /// Units of `job` are given out, if there are any.
+    pub(crate) fn gives_out(&self, job: &Job) -> bool {
+        job.active() && !self.lacks_room(job)
+    }
+
+    /// Units of `job` wait for room on the scheduler's disk.
+    pub(crate) fn lacks_room(&self, job: &Job) -> bool {
+        self.no_room && matches!(job.facts.work, WorkFacts::Command { .. })
     }
 
     /// Sequence of the last record; everything is durable once this is.

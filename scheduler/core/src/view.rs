@@ -6,7 +6,7 @@ use starfarm_protocol::wire::Facts;
 
 use crate::coverage::Class;
 use crate::farm::{Farm, Totals};
-use crate::job::{FailedUnit, Job, JobState, JobTotals, Sizing};
+use crate::job::{FailedUnit, Job, JobState, JobTotals, Sizing, WorkFacts};
 use crate::node::{NodeState, NodeTotals};
 use crate::result::Verdicts;
 use crate::task::NodeId;
@@ -22,6 +22,8 @@ pub struct JobView {
     pub user: String,
     /// BLAKE3 of its specification.
     pub spec: ContentHash,
+    /// Its units are programs.
+    pub is_command: bool,
     /// Its state.
     pub state: JobState,
     /// Why it is in that state; empty where a person or its own end put it there.
@@ -134,8 +136,14 @@ impl Farm {
             name: job.facts.name.clone(),
             user: job.facts.user.clone(),
             spec: job.facts.spec,
+            is_command: matches!(job.facts.work, WorkFacts::Command { .. }),
             state: job.state,
-            note: job.note.clone(),
+            note: match job.note.as_str() {
+                "" if job.active() && job.pending() > 0 && self.lacks_room(job) => {
+                    "waits for room on the scheduler's disk".to_owned()
+                }
+                note => note.to_owned(),
+            },
             units: job.coverage.units(),
             done: count(Class::Done),
             failed: count(Class::Failed),

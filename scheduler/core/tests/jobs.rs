@@ -83,6 +83,24 @@ fn a_node_that_tcp_reaches_again_gets_tasks_of_the_job_that_it_refused_without_a
 }
 
 #[test]
+fn a_full_disk_starts_no_program_and_the_job_goes_on_by_itself() {
+    check_after(
+        "submit 20 command units 1\n submit 20 search 1 units 10\n join a slots 1\n ack a\n ran a 0+1 ok",
+        "full\n ack a\n ran a 1+1 ok\n ran a 2+1 ok\n ack a\n at 2000\n show 1\n show 2\n room\n done a 0+10 job 2\n done a 10+10 job 2",
+        expect![[r#"
+            0: job 2 running
+            0: to a: ack results [(2, 2)]; offer job 2: 4=0+10
+            0: to a: ack results [(3, 3)]; offer job 2: 5=10+10
+            2000: job 1 is running: done 3, out 0, waiting 17, since waits for room on the scheduler's disk
+            2000: job 2 is running: done 0, out 20, waiting 0
+            2000: to a: ack results [(4, 4)]; offer job 1: 6=3+1
+            2000: job 2 finished
+            2000: to a: ack results [(5, 5)]; offer job 1: 7=4+1
+        "#]],
+    );
+}
+
+#[test]
 fn a_node_that_can_do_nothing_for_the_current_job_takes_from_the_next() {
     check_after(
         "submit 20 search 1 units 10\n submit 20 units 10\n join a slots 1\n ack a",

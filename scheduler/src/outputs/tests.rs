@@ -1,6 +1,7 @@
 //! Outputs that are paged, replayed, torn, damaged and deleted.
 
-use starfarm_protocol::wire::{Outputs, Stream};
+use starfarm_protocol::ids::ContentHash;
+use starfarm_protocol::wire::{FailReason, Outputs};
 
 use super::*;
 
@@ -54,7 +55,10 @@ fn append(store: &mut OutputStore, sequences: impl IntoIterator<Item = u64>) {
 fn all(store: &mut OutputStore, take: u64) -> Vec<(u128, CommandUnit)> {
     let mut units = Vec::new();
     loop {
-        let (page, more) = store.page(JOB, units.len() as u64, take).unwrap();
+        let Page { outputs: page, damaged: 0, more } = store.page(JOB, units.len() as u64, take).unwrap()
+        else {
+            panic!("damage")
+        };
         assert!(page.iter().all(|output| output.attempt == Attempt(7) && output.node == NodeId(3)));
         units.extend(page.into_iter().map(|output| (output.unit, output.outcome)));
         if !more {
@@ -76,8 +80,8 @@ fn pages_hold_every_output_once_also_after_a_start() {
         for take in [1, 6, 64, 65, 1_000] {
             assert_eq!(all(&mut store, take), expected(1..101), "{take}");
         }
-        assert_eq!(store.page(JOB, 400, 9).unwrap(), (vec![], false));
-        assert_eq!(store.page(JOB, 398, 9).unwrap().0.len(), 2);
+        assert_eq!(store.page(JOB, 400, 9).unwrap(), Page::default());
+        assert_eq!(store.page(JOB, 398, 9).unwrap().outputs.len(), 2);
         assert_eq!(store.last_sequence(JOB).unwrap(), 100);
         assert!(store.take_notes().is_empty());
         let index = &store.jobs[&JOB].index;
@@ -149,14 +153,21 @@ fn damage_is_met_by_whoever_reads_there_and_the_rest_can_be_had() {
             let mut store = scratch.open(100);
             let before = batch * 4;
             if before > 0 {
-                assert_eq!(store.page(JOB, 0, before).unwrap().0.len() as u64, before);
+                assert_eq!(store.page(JOB, 0, before).unwrap().outputs.len() as u64, before);
             }
-            for skip in [before.saturating_sub(1), before] {
-                let error = store.page(JOB, skip, 3).unwrap_err().to_string();
-                let words = format!("before output {}.", before + lost);
-                assert!(error.contains(&words), "{error}, not {words}");
+            for (skip, take) in [(before, 3), (before.saturating_sub(1), 2), (before + lost - 1, 1)] {
+                let page = store.page(JOB, skip, take).unwrap();
+                let damaged = (before + lost).min(skip + take) - before.max(skip);
+                assert_eq!(
+                    (page.damaged, page.outputs.len() as u64 + damaged),
+                    (damaged, take),
+                    "{skip} {take}"
+                );
             }
-            let (rest, more) = store.page(JOB, before + lost, 1_000).unwrap();
+            let Page { outputs: rest, damaged: 0, more } = store.page(JOB, before + lost, 1_000).unwrap()
+            else {
+                panic!("damage")
+            };
             let rest: Vec<_> = rest.into_iter().map(|output| (output.unit, output.outcome)).collect();
             assert!(rest == expected(batch + 2..41) && !more, "{batch}: {} behind it", rest.len());
             assert_eq!(store.take_notes().len(), usize::from(lost == 1));
@@ -178,7 +189,7 @@ fn more_jobs_than_files_may_be_open() {
     }
     assert!(store.jobs.values().filter(|job| job.file.is_some()).count() <= OPEN_MAX);
     for job in 1..=jobs {
-        assert_eq!(store.page(JobId(job), 0, 100).unwrap().0.len(), 8);
+        assert_eq!(store.page(JobId(job), 0, 100).unwrap().outputs.len(), 8);
     }
 }
 
@@ -191,7 +202,7 @@ fn a_deleted_job_leaves_nothing() {
     }
     store.delete(JobId(2)).unwrap();
     store.delete(JobId(9)).unwrap();
-    assert_eq!(store.page(JobId(2), 0, 9).unwrap(), (vec![], false));
+    assert_eq!(store.page(JobId(2), 0, 9).unwrap(), Page::default());
     let mut store = scratch.open(9);
     store.delete(JobId(3)).unwrap();
     fs::write(scratch.0.join("notes.txt"), "mine").unwrap();
@@ -200,7 +211,7 @@ fn a_deleted_job_leaves_nothing() {
         fs::read_dir(&scratch.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["4.outputs", "notes.txt"]);
-    assert_eq!(store.page(JobId(4), 0, 9).unwrap().0.len(), 4);
+    assert_eq!(store.page(JobId(4), 0, 9).unwrap().outputs.len(), 4);
 }
 
 #[test]
@@ -227,6 +238,74 @@ fn what_lies_behind_the_end_of_the_journal_is_cut_off_and_its_numbers_are_free()
     assert_eq!(store.last_sequence(JOB).unwrap(), 5);
     append(&mut store, 6..8);
     assert_eq!(store.last_sequence(JOB).unwrap(), 7);
-    let outputs = store.page(JOB, 0, 1_000).unwrap().0;
+    let outputs = store.page(JOB, 0, 1_000).unwrap().outputs;
     assert_eq!(outputs.len(), 7 * 4);
+}
+
+#[test]
+fn what_a_failed_run_wrote_counts_no_more_once_its_unit_is_wanted_again() {
+    let scratch = Scratch::new("retried");
+    let failed = |unit: u128| {
+        let mut units = units(0);
+        units[0].0 = unit;
+        units[0].1.failed = Some(FailReason::Exit);
+        units.truncate(1);
+        units
+    };
+    let ran = |units| Record::Ran { job: JOB, attempt: Attempt(7), node: NodeId(3), units };
+    let good = ran(vec![(5, units(0)[1].1.clone())]);
+    let records = [
+        ran(failed(4)),
+        good,
+        ran(failed(9)),
+        Record::Retried { job: JOB, units: vec![(4, 7)] },
+        ran(failed(4)),
+    ];
+    let mut store = scratch.open(0);
+    let take_all = |store: &mut OutputStore| {
+        for (sequence, record) in (1..).zip(&records) {
+            store.take(sequence, record).unwrap();
+        }
+    };
+    take_all(&mut store);
+    drop(store);
+    // After a start, and after one that replays all of it.
+    for mut store in [scratch.open(5), scratch.open(0)] {
+        take_all(&mut store);
+        for take in [1, 9] {
+            let pages = (0..).map_while(|skip| {
+                Some(store.page(JOB, skip, take).unwrap().outputs).filter(|page| !page.is_empty())
+            });
+            let outputs: Vec<_> = pages.map(|page| (page[0].unit, page[0].superseded)).collect();
+            assert_eq!(outputs, [(4, true), (5, false), (9, false), (4, false)], "{take}");
+        }
+    }
+}
+
+#[test]
+fn a_file_of_another_job_is_set_aside() {
+    let scratch = Scratch::new("swapped");
+    append(&mut scratch.open(0), 1..4);
+    fs::rename(scratch.file(), scratch.0.join("2.outputs")).unwrap();
+    let mut store = scratch.open(3);
+    assert_eq!(store.page(JobId(2), 0, 9).unwrap(), Page::default());
+    let notes = store.take_notes();
+    assert!(notes.len() == 1 && notes[0].contains("2.outputs.damaged-1"), "{notes:?}");
+}
+
+#[test]
+fn units_whose_output_was_cut_are_counted_also_after_a_start() {
+    let scratch = Scratch::new("cut");
+    let cut = |kept, total| {
+        let mut unit = units(0).swap_remove(0);
+        unit.1.outputs.stderr = Stream::Uploaded { hash: ContentHash([1; 32]), kept, total };
+        vec![unit]
+    };
+    let mut store = scratch.open(0);
+    for (sequence, (kept, total)) in (1..).zip([(5, 5), (5, 9), (1, 600)]) {
+        store.append(sequence, JOB, Attempt(7), NodeId(3), &cut(kept, total)).unwrap();
+    }
+    for mut store in [store, scratch.open(3)] {
+        assert_eq!((store.cut(JOB).unwrap(), store.cut(JobId(2)).unwrap()), (2, 0));
+    }
 }

@@ -87,6 +87,7 @@ pub(crate) fn run(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
         }
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         farm.on_datagram_counts(count(&shared.dropped), count(&shared.refused));
+        farm.on_room(shared.no_room.load(Ordering::Relaxed));
         farm.on_tick(now_us, &mut deeds);
         farm.turn(now_us, &mut deeds);
         perform(&mut deeds, now_us, links, shared);

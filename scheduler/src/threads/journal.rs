@@ -3,19 +3,22 @@
 //! written after it, for a replay gives them again. A write or sync that fails stops the process: what was
 //! promised could not be kept, and going on would be to lie.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
+use starfarm_net::say;
 use starfarm_protocol::wire::{CommandUnit, Stream};
 use starfarm_scheduler_core::Record;
 
 use super::checkpoint::Snapshot;
 use super::{Input, Shared, stop_with};
 use crate::blobs::Blobs;
-use crate::disk::Ballast;
+use crate::disk::{Ballast, LowWater};
 use crate::journal::Journal;
 use crate::outputs::OutputStore;
+use crate::state::StateDir;
 
 /// Records of one commit at most: a commit stays short.
 const COMMIT_RECORDS: usize = 65_536;
@@ -23,7 +26,7 @@ const COMMIT_RECORDS: usize = 65_536;
 const COMMIT_PERIOD: Duration = Duration::from_millis(2);
 
 /// How often the disk's free room is looked at.
-const TEND_PERIOD: Duration = Duration::from_secs(5);
+const TEND_PERIOD: Duration = Duration::from_secs(1);
 
 /// What the thread is given, in this order.
 pub(crate) enum ToJournal {
@@ -42,6 +45,8 @@ pub(crate) struct JournalThread {
     pub(crate) blobs: Arc<Mutex<Blobs>>,
     pub(crate) outputs: Arc<Mutex<OutputStore>>,
     pub(crate) ballast: Ballast,
+    pub(crate) low_water: LowWater,
+    pub(crate) state: Arc<StateDir>,
     pub(crate) inputs: Receiver<ToJournal>,
     pub(crate) dispatcher: Sender<Input>,
     pub(crate) shared: Arc<Shared>,
@@ -58,7 +63,7 @@ impl JournalThread {
         let (mut since, mut asked, mut last_asked) = (0, false, Instant::now());
         let (mut marked, mut tend) = (true, Instant::now() + TEND_PERIOD);
         loop {
-            let first = match self.inputs.recv_timeout(self.checkpoint_period) {
+            let first = match self.inputs.recv_timeout(self.checkpoint_period.min(TEND_PERIOD)) {
                 Ok(first) => Some(first),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -66,8 +71,7 @@ impl JournalThread {
             let begun = Instant::now();
             if self.keeps && begun >= tend {
                 tend = begun + TEND_PERIOD;
-                // A disk that cannot even be asked will fail the next commit, and that is said.
-                let _ = self.ballast.tend();
+                self.tend();
             }
             let (mut batches, mut snapshot, mut count) = (Vec::new(), None, 0);
             let mut next = first;
@@ -119,6 +123,26 @@ impl JournalThread {
         }
     }
 
+    /// Looks at the disk's free room.
+    fn tend(&self) {
+        if !self.state.is_there() {
+            stop_with(&format!(
+                "the state directory {} was deleted or moved away, and what is written now would be lost with it. Put it \
+                 back, then start the scheduler again with the same --state",
+                self.state.path().display()
+            ));
+        }
+        // A disk that cannot even be asked will fail the next commit, and that is said.
+        let _ = self.ballast.tend();
+        let lack = self.low_water.lack();
+        if self.shared.no_room.swap(lack.is_some(), Ordering::Relaxed) != lack.is_some() {
+            say(&match lack {
+                Some(why) => format!("{why}: no program is started until there is room; searches go on"),
+                None => "the disk has room again: programs are started".to_owned(),
+            });
+        }
+    }
+
     fn commit(&mut self, batches: &[Vec<(u64, Record)>], body: &mut Vec<u8>) {
         let mut names_contents = false;
         for (sequence, record) in batches.iter().flatten() {
@@ -139,9 +163,9 @@ impl JournalThread {
         let committed = self.journal.commit();
         let durable = self.done(committed);
         for (sequence, record) in batches.iter().flatten() {
-            if let Record::Ran { job, attempt, node, units } = record {
+            if matches!(record, Record::Ran { .. } | Record::Retried { .. }) {
                 let mut outputs = self.outputs.lock().expect("a panic under the lock ends the process");
-                let written = outputs.append(*sequence, *job, *attempt, *node, units);
+                let written = outputs.take(*sequence, record);
                 drop(outputs);
                 self.done(written);
             }

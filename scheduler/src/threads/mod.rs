@@ -69,6 +69,8 @@ pub(crate) struct Shared {
     /// Records up to this sequence are durable. Beside the channel, since a journal thread that waited for room
     /// there would wait for a dispatcher that waits for room in its own.
     durable: AtomicU64,
+    /// The disk is below its low-water mark.
+    pub(crate) no_room: AtomicBool,
     /// Datagrams that did not open.
     pub(crate) refused: AtomicU64,
     /// Datagrams that the receive buffer had no room for.
@@ -99,6 +101,7 @@ impl Shared {
             started_us,
             stop: AtomicBool::new(false),
             durable: AtomicU64::new(0),
+            no_room: AtomicBool::new(false),
             refused: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
             unheard: AtomicU64::new(0),

@@ -76,7 +76,7 @@ fn failed_units_are_told_apart_and_the_others_are_done() {
     assert_eq!(units(&results["failed"]), [1, 2, 3]);
     let said: Vec<_> =
         failed.iter().map(|unit| (unit["reason"].as_str().unwrap(), &unit["exit_code"])).collect();
-    assert_eq!(said, [("exit", &7.into()), ("signal", &11.into()), ("timeout", &Value::Null)]);
+    assert_eq!(said, [("exit", &7.into()), ("signal", &Value::Null), ("timeout", &Value::Null)]);
 }
 
 #[test]

@@ -4,11 +4,18 @@
 /// What a program wrote to one stream.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Captured {
-    /// All bytes if `total` is within the limit. Else the first half of the limit, a line that says how
-    /// many bytes are left out, and the last half: longer than the limit by that line (under 64 bytes).
+    /// All bytes if `total` is within the limit. Else the first half of the limit and the last half, the odd byte in
+    /// the first; nothing stands between them.
     pub bytes: Vec<u8>,
     /// Bytes the program wrote.
     pub total: u64,
+}
+
+impl Captured {
+    /// A part of it was left out.
+    pub fn is_cut(&self) -> bool {
+        (self.bytes.len() as u64) < self.total
+    }
 }
 
 /// A stream as it comes in. Memory: at most the limit plus what `Vec` rounds up to.
@@ -39,11 +46,7 @@ impl Keep {
 
     /// The stream has ended.
     pub(super) fn finish(self) -> Captured {
-        let left_out = self.total - (self.head.len() + self.tail.bytes.len()) as u64;
         let mut bytes = self.head;
-        if left_out > 0 {
-            bytes.extend_from_slice(format!("\n[starfarm: {left_out} bytes left out here]\n").as_bytes());
-        }
         bytes.extend_from_slice(&self.tail.in_order());
         Captured { bytes, total: self.total }
     }
@@ -100,17 +103,16 @@ mod tests {
     }
 
     #[test]
-    fn over_the_limit_head_and_tail_stay_and_the_cut_is_marked() {
-        let kept = keep(6, &[b"abcdefgh"]);
-        assert_eq!(String::from_utf8_lossy(&kept.bytes), "abc\n[starfarm: 2 bytes left out here]\nfgh");
-        assert_eq!(kept.total, 8);
+    fn over_the_limit_head_and_tail_stay_and_nothing_else() {
+        assert_eq!(keep(6, &[b"abcdefgh"]), Captured { bytes: b"abcfgh".to_vec(), total: 8 });
+        assert!(keep(6, &[b"abcdefgh"]).is_cut() && !keep(8, &[b"abcdefgh"]).is_cut());
     }
 
     #[test]
     fn a_limit_of_nothing_still_says_what_was_written() {
         assert_eq!(keep(0, &[]), Captured::default());
-        assert_eq!(keep(0, &[b"abc"]).bytes, b"\n[starfarm: 3 bytes left out here]\n");
-        assert_eq!(keep(1, &[b"abc"]).bytes, b"a\n[starfarm: 2 bytes left out here]\n");
+        assert_eq!(keep(0, &[b"abc"]), Captured { bytes: Vec::new(), total: 3 });
+        assert_eq!(keep(1, &[b"abc"]), Captured { bytes: b"a".to_vec(), total: 3 });
     }
 
     /// Every way to cut a stream in three gives the same as the stream in one piece.

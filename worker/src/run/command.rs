@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use starfarm_decomposers::template::{Template, UnitText};
 use starfarm_decomposers::{Decomposer, ValueError};
 use starfarm_protocol::limits::{INLINE_OUTPUT_BYTES_MAX, RESULT_BODY_BYTES_MAX};
-use starfarm_protocol::spec::CommandWork;
+use starfarm_protocol::spec::{CommandWork, OutputLimit};
 use starfarm_protocol::wire::{CommandUnit, FailReason, Outputs, Stream};
 use starfarm_worker_core::Task;
 
@@ -23,8 +23,6 @@ use crate::contents::Contents;
 use crate::exec::{self, Cancel, Captured, CommandLine, End, Lack, Patience, UnitRun};
 use crate::report::{FLUSH, Report};
 
-/// Bytes kept of each output stream of a unit; beyond it head and tail are kept and the cut is marked.
-const OUTPUT_BYTES_MAX: u64 = 1 << 20;
 /// Exit code in the record of a unit that ran out of time: what timeout(1) says.
 const TIMEOUT_CODE: i32 = 124;
 /// Exit code in the record of a unit whose program could not be started.
@@ -39,6 +37,7 @@ pub(super) struct Command {
     timeout: Option<Duration>,
     /// What is started is the same for every unit: where it cannot be started for one, it can for none.
     one_program: bool,
+    limit: OutputLimit,
 }
 
 impl Command {
@@ -53,7 +52,7 @@ impl Command {
         let path_varies = env.iter().any(|(name, value)| name == "PATH" && !value.is_fixed());
         let one_program = program.is_fixed() && !path_varies;
         let timeout = work.timeout_ms.map(Duration::from_millis);
-        Ok(Self { space, program, args, env, timeout, one_program })
+        Ok(Self { space, program, args, env, timeout, one_program, limit: work.output_limit })
     }
 
     pub(super) fn units(&self) -> u128 {
@@ -95,8 +94,16 @@ impl Command {
                 report.refuse(task, unit, why);
                 break;
             }
-            let Some(record) = record(run, |bytes| desk.contents.put(bytes, cancel)) else { break };
-            pack.add(&record, task, report);
+            match record(run, self.limit.strict, |bytes| desk.contents.put(bytes, cancel)) {
+                Ok(record) => pack.add(&record, task, report),
+                Err(Miss::Cancelled) => break,
+                // A unit is not done without its output.
+                Err(Miss::Refused(why)) => {
+                    pack.report(task, report);
+                    report.refuse(task, unit, &format!("the scheduler does not keep its output: {why}"));
+                    break;
+                }
+            }
         }
         pack.report(task, report);
     }
@@ -140,28 +147,32 @@ impl Command {
             env,
             dir: None,
             timeout: self.timeout,
-            output_limit: OUTPUT_BYTES_MAX,
+            output_limit: self.limit.bytes,
         })
     }
 }
 
-/// The record of a unit's run; `None` where it was cancelled, or its output cannot be delivered any more:
-/// the unit then goes back.
+/// The record of a unit's run; none where it was cancelled, or its output cannot be delivered: the unit then goes
+/// back.
 fn record(
     run: UnitRun,
+    strict: bool,
     put: impl FnMut(Vec<u8>) -> Result<starfarm_protocol::ids::ContentHash, Miss>,
-) -> Option<CommandUnit> {
+) -> Result<CommandUnit, Miss> {
     let duration_us = u64::try_from(run.duration.as_micros()).unwrap_or(u64::MAX);
     let (failed, code) = match run.end {
+        End::Exit(0) if strict && (run.stdout.is_cut() || run.stderr.is_cut()) => {
+            (Some(FailReason::Output), 0)
+        }
         End::Exit(0) => (None, 0),
         End::Exit(code) => (Some(FailReason::Exit), code),
         End::Signal(signal) => (Some(FailReason::Signal), signal),
         End::Timeout => (Some(FailReason::Timeout), TIMEOUT_CODE),
-        End::Cancelled => return None,
+        End::Cancelled => return Err(Miss::Cancelled),
         End::NotStarted(why, _) => {
             let why = why.as_bytes()[..why.floor_char_boundary(INLINE_OUTPUT_BYTES_MAX)].to_vec();
             let outputs = Outputs { stdout: Stream::Inline(Vec::new()), stderr: Stream::Inline(why) };
-            return Some(CommandUnit {
+            return Ok(CommandUnit {
                 failed: Some(FailReason::Exit),
                 code: NOT_STARTED_CODE,
                 duration_us,
@@ -169,42 +180,34 @@ fn record(
             });
         }
     };
-    let outputs = outputs(run.stdout, run.stderr, put).ok()?;
-    Some(CommandUnit { failed, code, duration_us, outputs })
+    let outputs = outputs(run.stdout, run.stderr, put)?;
+    Ok(CommandUnit { failed, code, duration_us, outputs })
 }
 
-/// Both streams inline if they fit together, else the longer one is uploaded, else both.
+/// Both streams inline if they fit together, else the longer one is uploaded, else both. One of which a part was left
+/// out is always uploaded: inline nothing says how long it was.
 fn outputs(
     stdout: Captured,
     stderr: Captured,
     mut put: impl FnMut(Vec<u8>) -> Result<starfarm_protocol::ids::ContentHash, Miss>,
 ) -> Result<Outputs, Miss> {
     let (out, err) = (stdout.bytes.len(), stderr.bytes.len());
+    let (out_cut, err_cut) = (stdout.is_cut(), stderr.is_cut());
     let fits = |bytes: usize| bytes <= INLINE_OUTPUT_BYTES_MAX;
-    let (out_goes, err_goes) = match (fits(out + err), out >= err) {
-        (true, _) => (false, false),
-        (false, true) => (true, !fits(err)),
-        (false, false) => (!fits(out), true),
+    let stays = |bytes: usize, cut: bool| if cut { 0 } else { bytes };
+    let (out_goes, err_goes) = match (fits(stays(out, out_cut) + stays(err, err_cut)), out >= err) {
+        (true, _) => (out_cut, err_cut),
+        (false, true) => (true, err_cut || !fits(err)),
+        (false, false) => (out_cut || !fits(out), true),
     };
     let mut stream = |captured: Captured, goes: bool| match goes {
         false => Ok(Stream::Inline(captured.bytes)),
         true => {
             let (kept, total) = (captured.bytes.len() as u64, captured.total);
-            match put(captured.bytes) {
-                Ok(hash) => Ok(Stream::Uploaded { hash, kept, total }),
-                Err(Miss::Cancelled) => Err(Miss::Cancelled),
-                // The unit has run; that its output is not kept must not undo it.
-                Err(Miss::Refused(why)) => Ok(Stream::Inline(not_kept(&why))),
-            }
+            put(captured.bytes).map(|hash| Stream::Uploaded { hash, kept, total })
         }
     };
     Ok(Outputs { stdout: stream(stdout, out_goes)?, stderr: stream(stderr, err_goes)? })
-}
-
-/// What stands in place of an output that the scheduler did not take; two of them fit inline.
-fn not_kept(why: &str) -> Vec<u8> {
-    let words = format!("[starfarm: this output was not kept: {why}]");
-    words.as_bytes()[..words.floor_char_boundary(INLINE_OUTPUT_BYTES_MAX / 2)].to_vec()
 }
 
 /// Units that are done and not reported.
@@ -274,7 +277,7 @@ mod tests {
     use super::*;
 
     fn captured(bytes: usize) -> Captured {
-        Captured { bytes: vec![b'x'; bytes], total: bytes as u64 + 7 }
+        Captured { bytes: vec![b'x'; bytes], total: bytes as u64 }
     }
 
     fn run(end: End, stdout: usize, stderr: usize) -> UnitRun {
@@ -287,7 +290,8 @@ mod tests {
     }
 
     fn where_to(stdout: usize, stderr: usize) -> (bool, bool) {
-        let unit = record(run(End::Exit(0), stdout, stderr), |bytes| Ok(ContentHash::of(&bytes))).unwrap();
+        let unit =
+            record(run(End::Exit(0), stdout, stderr), true, |bytes| Ok(ContentHash::of(&bytes))).unwrap();
         let uploaded = |stream: &Stream| matches!(stream, Stream::Uploaded { .. });
         let mut body = Vec::new();
         unit.write(&mut body);
@@ -307,23 +311,39 @@ mod tests {
 
     #[test]
     fn ends_become_reasons_and_codes() {
-        let unit = |end| record(run(end, 1, 1), |_| panic!("nothing is uploaded"));
+        let unit = |end| record(run(end, 1, 1), false, |_| panic!("nothing is uploaded"));
         let said = |end| unit(end).map(|u| (u.failed, u.code, u.duration_us));
-        assert_eq!(said(End::Exit(0)), Some((None, 0, 3_000)));
-        assert_eq!(said(End::Exit(3)), Some((Some(FailReason::Exit), 3, 3_000)));
-        assert_eq!(said(End::Signal(9)), Some((Some(FailReason::Signal), 9, 3_000)));
-        assert_eq!(said(End::Timeout), Some((Some(FailReason::Timeout), 124, 3_000)));
-        assert_eq!(said(End::Cancelled), None);
+        assert_eq!(said(End::Exit(0)), Ok((None, 0, 3_000)));
+        assert_eq!(said(End::Exit(3)), Ok((Some(FailReason::Exit), 3, 3_000)));
+        assert_eq!(said(End::Signal(9)), Ok((Some(FailReason::Signal), 9, 3_000)));
+        assert_eq!(said(End::Timeout), Ok((Some(FailReason::Timeout), 124, 3_000)));
+        assert_eq!(said(End::Cancelled), Err(Miss::Cancelled));
         let lost = unit(End::NotStarted("ä".repeat(400), Lack::Program)).unwrap();
         assert_eq!((lost.failed, lost.code), (Some(FailReason::Exit), -1));
         assert_eq!(lost.outputs.stderr, Stream::Inline("ä".repeat(256).into()));
     }
 
     #[test]
-    fn output_that_the_scheduler_refuses_leaves_a_mark_and_one_that_is_not_wanted_gives_the_unit_back() {
-        let refused = record(run(End::Exit(0), 999, 1), |_| Err(Miss::Refused("the disk is full".into())));
-        let Stream::Inline(mark) = refused.unwrap().outputs.stdout else { panic!("it was not uploaded") };
-        assert!(String::from_utf8(mark).unwrap().contains("the disk is full"));
-        assert_eq!(record(run(End::Exit(0), 999, 1), |_| Err(Miss::Cancelled)), None);
+    fn what_was_cut_says_how_long_it_was_and_fails_where_the_limit_is_strict() {
+        let cut = || Captured { bytes: b"head tail".to_vec(), total: 600 };
+        for (end, strict, failed) in [
+            (End::Exit(0), false, None),
+            (End::Exit(0), true, Some(FailReason::Output)),
+            (End::Exit(3), true, Some(FailReason::Exit)),
+        ] {
+            let run = UnitRun { stdout: cut(), ..run(end, 0, 500) };
+            let unit = record(run, strict, |bytes| Ok(ContentHash::of(&bytes))).unwrap();
+            let hash = ContentHash::of(b"head tail");
+            assert_eq!(unit.outputs.stdout, Stream::Uploaded { hash, kept: 9, total: 600 });
+            assert!(matches!(unit.outputs.stderr, Stream::Inline(_)), "it has room alone");
+            assert_eq!(unit.failed, failed);
+        }
+    }
+
+    #[test]
+    fn a_unit_is_not_done_without_its_output() {
+        for miss in [Miss::Refused("the disk is broken".into()), Miss::Cancelled] {
+            assert_eq!(record(run(End::Exit(0), 999, 1), false, |_| Err(miss.clone())), Err(miss));
+        }
     }
 }

@@ -9,6 +9,27 @@ use crate::failure::{Exit, Failure};
 /// Items of each kind that are asked for at a time; the scheduler may give fewer.
 const PAGE_ITEMS: u64 = 1_000;
 
+/// Outputs that are held to be put in order: more come as they came in, lest a person wait or memory grow with the job.
+const ORDERED_MAX: usize = 100_000;
+
+/// Which outputs are wanted, and how.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted {
+    /// Also those of runs that do not count any more.
+    pub(crate) all: bool,
+    /// As they came in, not by unit.
+    pub(crate) arrival: bool,
+}
+
+/// What became of the outputs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Seen {
+    /// Outputs of which a part was left out by the job's limit.
+    pub(super) cut: u64,
+    /// Outputs that should be there.
+    pub(super) missing: u64,
+}
+
 /// Where pages come from.
 pub(super) trait Source {
     /// The page after the first `skip` hits, failed units and outputs.
@@ -47,6 +68,7 @@ impl Source for OfJob<'_> {
 pub(super) struct Pages<'a> {
     source: &'a mut dyn Source,
     first: ResultsPage,
+    wanted: Wanted,
 }
 
 impl<'a> Pages<'a> {
@@ -54,14 +76,14 @@ impl<'a> Pages<'a> {
     ///
     /// # Errors
     /// As the client; also all below.
-    pub(super) fn new(source: &'a mut dyn Source) -> Result<Self, Failure> {
+    pub(super) fn new(source: &'a mut dyn Source, wanted: Wanted) -> Result<Self, Failure> {
         let first = source.page(0)?;
-        Ok(Self { source, first })
+        Ok(Self { source, first, wanted })
     }
 
     /// Whether there is nothing at all.
     pub(super) fn are_empty(&self) -> bool {
-        longest(&self.first) == 0
+        longest(&self.first) == 0 && self.first.outputs_of_done == 0
     }
 
     /// Shows `visit` the hits, a page at a time.
@@ -69,7 +91,7 @@ impl<'a> Pages<'a> {
         &mut self,
         mut visit: impl FnMut(Vec<HitInfo>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        self.walk(|page| std::mem::take(&mut page.hits), |_, page| visit(page))
+        self.walk(|page| (std::mem::take(&mut page.hits), 0), |_, page, _| visit(page))
     }
 
     /// Shows `visit` the failed units, a page at a time.
@@ -77,44 +99,68 @@ impl<'a> Pages<'a> {
         &mut self,
         mut visit: impl FnMut(Vec<FailedInfo>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        self.walk(|page| std::mem::take(&mut page.failed), |_, page| visit(page))
+        self.walk(|page| (std::mem::take(&mut page.failed), 0), |_, page, _| visit(page))
     }
 
     /// Shows `visit` the outputs one by one, with the contents of long ones in place.
     pub(super) fn outputs(
         &mut self,
         mut visit: impl FnMut(OutputInfo) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+    ) -> Result<Seen, Failure> {
+        let wanted = self.wanted;
+        let (mut seen, mut done, mut damaged) = (Seen::default(), 0, 0);
+        let mut held = Vec::new();
+        let mut is_holding = !wanted.arrival;
+        let mut show = |source: &mut dyn Source, mut output: OutputInfo| {
+            let is_there = fill(source, &mut output.stdout)? & fill(source, &mut output.stderr)?;
+            let is_cut = [&output.stdout, &output.stderr].iter().any(|stream| stream.kept < stream.total);
+            (seen.cut, seen.missing) = (seen.cut + u64::from(is_cut), seen.missing + u64::from(!is_there));
+            visit(output)
+        };
         self.walk(
-            |page| std::mem::take(&mut page.outputs),
-            |source, page| {
-                page.into_iter().try_for_each(|mut output| {
-                    fill(source, &mut output.stdout)?;
-                    fill(source, &mut output.stderr)?;
-                    visit(output)
-                })
+            |page| (std::mem::take(&mut page.outputs), page.outputs_damaged),
+            |source, page, lost| {
+                damaged += lost;
+                for output in page {
+                    done += u64::from(output.failed.is_none());
+                    if output.superseded && !wanted.all {
+                        continue;
+                    }
+                    held.push(output);
+                    is_holding &= held.len() <= ORDERED_MAX;
+                    if !is_holding {
+                        held.drain(..).try_for_each(|output| show(source, output))?;
+                    }
+                }
+                Ok(())
             },
-        )
+        )?;
+        // Runs of one unit stay in their order.
+        held.sort_by_key(|output| output.unit.parse::<u128>().unwrap_or(u128::MAX));
+        held.into_iter().try_for_each(|output| show(self.source, output))?;
+        seen.missing += damaged.max(self.first.outputs_of_done.saturating_sub(done));
+        Ok(seen)
     }
 
+    /// `take` takes the items of a kind from a page, and says how many more of it are damaged.
     fn walk<T>(
         &mut self,
-        take: impl Fn(&mut ResultsPage) -> Vec<T>,
-        mut visit: impl FnMut(&mut dyn Source, Vec<T>) -> Result<(), Failure>,
+        take: impl Fn(&mut ResultsPage) -> (Vec<T>, u64),
+        mut visit: impl FnMut(&mut dyn Source, Vec<T>, u64) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut skip = 0;
         loop {
             let mut page = self.page(skip)?;
             let stride = longest(&page);
-            let items = take(&mut page);
-            let is_last = !page.more || items.len() < stride || stride == 0;
-            if !items.is_empty() {
-                visit(self.source, items)?;
+            let (items, damaged) = take(&mut page);
+            let is_last = !page.more || items.len() as u64 + damaged < stride || stride == 0;
+            if !items.is_empty() || damaged > 0 {
+                visit(self.source, items, damaged)?;
             }
             if is_last {
                 return Ok(());
             }
-            skip += stride as u64;
+            skip += stride;
         }
     }
 
@@ -124,18 +170,18 @@ impl<'a> Pages<'a> {
 }
 
 /// Every kind that goes on has this many items in the page, one that has fewer has ended.
-fn longest(page: &ResultsPage) -> usize {
-    page.hits.len().max(page.failed.len()).max(page.outputs.len())
+fn longest(page: &ResultsPage) -> u64 {
+    let outputs = page.outputs.len() as u64 + page.outputs_damaged;
+    (page.hits.len().max(page.failed.len()) as u64).max(outputs)
 }
 
-/// Fetches a long output into its place. The scheduler keeps an output while it keeps the job; one that is
-/// gone is left out, for the others are still worth having.
-fn fill(source: &mut dyn Source, stream: &mut StreamInfo) -> Result<(), Failure> {
-    let Some(hash) = stream.hash else { return Ok(()) };
+/// Fetches a long output into its place; false where it is gone or damaged, for the others are still worth having.
+fn fill(source: &mut dyn Source, stream: &mut StreamInfo) -> Result<bool, Failure> {
+    let Some(hash) = stream.hash else { return Ok(true) };
     let mut content = Vec::new();
     while (content.len() as u64) < stream.kept {
         let piece = match source.piece(hash, content.len() as u64) {
-            Err(failure) if failure.exit == Exit::NotFound => return Ok(()),
+            Err(failure) if failure.exit == Exit::NotFound => return Ok(false),
             piece => piece?,
         };
         if piece.is_empty() {
@@ -144,13 +190,11 @@ fn fill(source: &mut dyn Source, stream: &mut StreamInfo) -> Result<(), Failure>
         content.extend(piece);
     }
     if ContentHash::of(&content) != hash {
-        return Err(Failure::unreachable(format!(
-            "the scheduler's copy of the output {hash} is damaged: see to its disk"
-        )));
+        return Ok(false);
     }
     stream.text = String::from_utf8_lossy(&content).into_owned();
     stream.hex = std::str::from_utf8(&content).is_err().then(|| to_hex(&content));
-    Ok(())
+    Ok(true)
 }
 
 #[cfg(test)]
@@ -160,6 +204,7 @@ pub(super) mod testing {
     use super::*;
 
     /// A job of `hits`, `failed` and `outputs` results, `cap` of each kind a page.
+    #[derive(Default)]
     pub(in crate::commands::results) struct Fake {
         pub(in crate::commands::results) hits: u64,
         pub(in crate::commands::results) failed: u64,
@@ -168,29 +213,39 @@ pub(super) mod testing {
         /// What a long output's content is; of every output, if it is set.
         pub(in crate::commands::results) long: Option<Vec<u8>>,
         pub(in crate::commands::results) asked: u64,
+        /// Units whose output is of a run that does not count any more.
+        pub(in crate::commands::results) superseded: Vec<u64>,
+        /// Units come in the other way round.
+        pub(in crate::commands::results) backwards: bool,
+        pub(in crate::commands::results) damaged: u64,
     }
 
     impl Fake {
         pub(in crate::commands::results) fn new(hits: u64, failed: u64, outputs: u64) -> Self {
-            Self { hits, failed, outputs, cap: 2, long: None, asked: 0 }
+            Self { hits, failed, outputs, cap: 2, ..Self::default() }
         }
 
         fn output(&self, unit: u64) -> OutputInfo {
             let text = format!("out {unit}\n");
             let length = text.len() as u64;
-            let short = StreamInfo { text, hex: None, hash: None, kept: length, total: length };
-            let empty = StreamInfo { text: String::new(), hex: None, hash: None, kept: 0, total: 0 };
+            let short = StreamInfo { text, hex: None, hash: None, kept: length, total: length, cut_at: None };
+            let empty =
+                StreamInfo { text: String::new(), hex: None, hash: None, kept: 0, total: 0, cut_at: None };
             let stdout = self.long.as_ref().map_or(short, |content| StreamInfo {
                 hash: Some(ContentHash::of(content)),
                 kept: content.len() as u64,
                 total: content.len() as u64 + 5,
+                cut_at: Some(4),
                 ..empty.clone()
             });
             OutputInfo {
                 unit: unit.to_string(),
                 attempt: unit + 100,
                 node: "n1".into(),
-                exit_code: 0,
+                failed: None,
+                superseded: self.superseded.contains(&unit),
+                exit_code: Some(0),
+                signal: None,
                 seconds: 0.25,
                 stdout,
                 stderr: empty,
@@ -213,12 +268,18 @@ pub(super) mod testing {
                 unit: unit.to_string(),
                 reason: "exit".into(),
                 exit_code: Some(3),
+                signal: None,
                 node: Some("n1".into()),
             };
             Ok(ResultsPage {
                 hits: window(self.hits).map(hit).collect(),
                 failed: window(self.failed).map(failed).collect(),
-                outputs: window(self.outputs).map(|unit| self.output(unit)).collect(),
+                outputs: window(self.outputs)
+                    .map(|place| if self.backwards { self.outputs - 1 - place } else { place })
+                    .map(|unit| self.output(unit))
+                    .collect(),
+                outputs_damaged: if skip == 0 { self.damaged } else { 0 },
+                outputs_of_done: self.outputs,
                 more: skip + self.cap < self.hits.max(self.failed).max(self.outputs),
             })
         }
@@ -239,7 +300,7 @@ mod tests {
 
     fn walked(fake: &mut Fake) -> [Vec<String>; 3] {
         let [mut hits, mut failed, mut outputs] = [vec![], vec![], vec![]];
-        let mut pages = Pages::new(fake).unwrap();
+        let mut pages = Pages::new(fake, Wanted::default()).unwrap();
         let add_hits = |page: Vec<HitInfo>| {
             hits.extend(page.into_iter().map(|hit| hit.unit));
             Ok(())
@@ -286,7 +347,8 @@ mod tests {
             seen.push(output.stdout);
             Ok(())
         };
-        Pages::new(&mut stream).unwrap().outputs(see).unwrap();
+        let counted = Pages::new(&mut stream, Wanted::default()).unwrap().outputs(see).unwrap();
+        assert_eq!(counted, Seen { cut: 1, missing: 0 });
         let stdout = seen.remove(0);
         assert_eq!(stdout.text, "long \u{fffd} output");
         assert_eq!(stdout.hex, Some(to_hex(b"long \xff output")));
@@ -294,10 +356,41 @@ mod tests {
         let content = b"long".to_vec();
         let mut info = StreamInfo { kept: 4, hash: Some(ContentHash::of(&content)), ..stdout.clone() };
         let mut gone = Fake::new(0, 0, 0);
-        fill(&mut gone, &mut info).unwrap();
+        assert!(!fill(&mut gone, &mut info).unwrap());
         assert_eq!(info.text, stdout.text, "what is gone is left out");
         info.kept = 3;
-        let failure = fill(&mut Fake { long: Some(content), ..gone }, &mut info).unwrap_err();
-        assert!(failure.message.contains("damaged"), "{failure:?}");
+        assert!(!fill(&mut Fake { long: Some(content), ..gone }, &mut info).unwrap(), "it is damaged");
+    }
+
+    #[test]
+    fn outputs_come_by_unit_one_each_and_as_they_came_in_where_that_is_wanted() {
+        let order = |wanted: Wanted| {
+            let mut fake = Fake { backwards: true, superseded: vec![1, 3], ..Fake::new(0, 0, 5) };
+            let mut units = Vec::new();
+            let see = |output: OutputInfo| {
+                units.push(output.unit);
+                Ok(())
+            };
+            assert_eq!(Pages::new(&mut fake, wanted).unwrap().outputs(see).unwrap(), Seen::default());
+            units.join(" ")
+        };
+        assert_eq!(order(Wanted::default()), "0 2 4");
+        assert_eq!(order(Wanted { all: true, arrival: false }), "0 1 2 3 4");
+        assert_eq!(order(Wanted { all: false, arrival: true }), "4 2 0");
+        assert_eq!(order(Wanted { all: true, arrival: true }), "4 3 2 1 0");
+    }
+
+    #[test]
+    fn outputs_that_should_be_there_are_missed() {
+        let missing = |fake: &mut Fake, more: u64| {
+            let mut pages = Pages::new(fake, Wanted::default()).unwrap();
+            pages.first.outputs_of_done += more;
+            pages.outputs(|_| Ok(())).unwrap().missing
+        };
+        assert_eq!(missing(&mut Fake::new(0, 0, 5), 0), 0);
+        assert_eq!(missing(&mut Fake::new(0, 0, 5), 3), 3);
+        assert_eq!(missing(&mut Fake { damaged: 2, cap: 100, ..Fake::new(0, 0, 5) }, 2), 2);
+        let mut gone = Fake { long: Some(Vec::new()), ..Fake::new(0, 0, 1) };
+        assert_eq!(missing(&mut gone, 0), 0, "empty, and whole");
     }
 }

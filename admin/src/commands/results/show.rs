@@ -5,7 +5,7 @@ use std::fmt::Write;
 use starfarm_protocol::admin::{FailedInfo, HitInfo, OutputInfo, StreamInfo};
 use starfarm_protocol::ids::{JobId, from_hex};
 
-use super::pages::Pages;
+use super::pages::{Pages, Seen};
 use crate::failure::Failure;
 use crate::human;
 use crate::output::table::{Cell, Table, left, right};
@@ -15,7 +15,7 @@ use crate::output::{Format, Printer, Style, json};
 ///
 /// # Errors
 /// As the source of the pages and the printer; also all below.
-pub(super) fn all(pages: Pages<'_>, id: JobId, printer: &mut Printer) -> Result<(), Failure> {
+pub(super) fn all(pages: Pages<'_>, id: JobId, printer: &mut Printer) -> Result<Seen, Failure> {
     match printer.format() {
         Format::Table => as_table(pages, printer),
         Format::Json => as_json(pages, id, printer),
@@ -24,7 +24,7 @@ pub(super) fn all(pages: Pages<'_>, id: JobId, printer: &mut Printer) -> Result<
     }
 }
 
-fn as_json(mut pages: Pages<'_>, id: JobId, printer: &mut Printer) -> Result<(), Failure> {
+fn as_json(mut pages: Pages<'_>, id: JobId, printer: &mut Printer) -> Result<Seen, Failure> {
     let schema = json::compact(&json::schema("results"));
     printer.text(&format!("{{\"schema\":{schema},\"job\":{}", id.0))?;
     let mut list = List::open(printer, "hits")?;
@@ -34,9 +34,10 @@ fn as_json(mut pages: Pages<'_>, id: JobId, printer: &mut Printer) -> Result<(),
     pages.failed(|page| page.iter().try_for_each(|failed| list.item(failed)))?;
     list.close()?;
     let mut list = List::open(printer, "outputs")?;
-    pages.outputs(|output| list.item(&output))?;
+    let seen = pages.outputs(|output| list.item(&output))?;
     list.close()?;
-    printer.text("}\n")
+    printer.text("}\n")?;
+    Ok(seen)
 }
 
 /// A list of a JSON object that is being written.
@@ -62,14 +63,14 @@ impl<'a> List<'a> {
     }
 }
 
-fn as_lines(mut pages: Pages<'_>, printer: &mut Printer) -> Result<(), Failure> {
+fn as_lines(mut pages: Pages<'_>, printer: &mut Printer) -> Result<Seen, Failure> {
     pages.hits(|page| page.iter().try_for_each(|hit| printer.line_of("hit", hit)))?;
     pages.failed(|page| page.iter().try_for_each(|failed| printer.line_of("failed", failed)))?;
     pages.outputs(|output| printer.line_of("output", &output))
 }
 
 /// Values of hits and standard output of units, byte for byte: what a pipe wants.
-fn as_values(mut pages: Pages<'_>, printer: &mut Printer) -> Result<(), Failure> {
+fn as_values(mut pages: Pages<'_>, printer: &mut Printer) -> Result<Seen, Failure> {
     pages.hits(|page| {
         page.iter().try_for_each(|hit| {
             printer.bytes(&bytes(&hit.value, hit.value_hex.as_deref()))?;
@@ -84,10 +85,24 @@ fn bytes(text: &str, hex: Option<&str>) -> Vec<u8> {
     hex.and_then(from_hex).unwrap_or_else(|| text.as_bytes().to_vec())
 }
 
-fn as_table(mut pages: Pages<'_>, printer: &mut Printer) -> Result<(), Failure> {
+fn as_table(mut pages: Pages<'_>, printer: &mut Printer) -> Result<Seen, Failure> {
     pages.hits(|page| printer.text(&hits(&page)))?;
     pages.failed(|page| printer.text(&failed(&page)))?;
-    pages.outputs(|output| printer.text(&one_output(&output)))
+    let mut silent = 0_u64;
+    let seen = pages.outputs(|output| {
+        if output.failed.is_none() && output.stdout.total == 0 && output.stderr.total == 0 {
+            silent += 1;
+            return Ok(());
+        }
+        printer.text(&one_output(&output))
+    })?;
+    if silent > 0 {
+        printer.text(&format!(
+            "{silent} {} done without a word\n",
+            if silent == 1 { "unit is" } else { "units are" }
+        ))?;
+    }
+    Ok(seen)
 }
 
 fn hits(hits: &[HitInfo]) -> String {
@@ -106,7 +121,7 @@ fn hits(hits: &[HitInfo]) -> String {
 fn failed(units: &[FailedInfo]) -> String {
     let mut table = Table::new(&[right("failed unit"), left("reason"), right("code"), left("node")]);
     for unit in units {
-        let code = unit.exit_code.map_or_else(|| "-".to_owned(), |code| code.to_string());
+        let code = unit.exit_code.or(unit.signal).map_or_else(|| "-".to_owned(), |code| code.to_string());
         let node = unit.node.as_deref().unwrap_or("-");
         table.push(vec![Cell::new(&unit.unit), Cell::new(&unit.reason), Cell::new(code), Cell::new(node)]);
     }
@@ -117,12 +132,14 @@ fn failed(units: &[FailedInfo]) -> String {
 /// A heading, then what the unit wrote, on lines of its own.
 fn one_output(output: &OutputInfo) -> String {
     let (node, time) = (human::printable(&output.node), human::seconds(output.seconds));
-    let mut text = format!(
-        "== unit {}: exit code {} after {time} on {node}, attempt {}\n",
-        human::printable(&output.unit),
-        output.exit_code,
-        output.attempt
-    );
+    let end = match (output.exit_code, output.signal, output.failed.as_deref()) {
+        (_, Some(signal), _) => format!("ended by signal {signal}"),
+        (Some(code), _, _) => format!("exit code {code}"),
+        (None, None, failed) => human::printable(failed.unwrap_or("ended")),
+    };
+    let earlier = if output.superseded { ", an earlier run" } else { "" };
+    let mut text =
+        format!("== unit {}{earlier}: {end} after {time} on {node}\n", human::printable(&output.unit));
     push_stream(&mut text, &output.stdout);
     if output.stderr.total > 0 {
         text.push_str("-- standard error:\n");
@@ -132,6 +149,15 @@ fn one_output(output: &OutputInfo) -> String {
 }
 
 fn push_stream(text: &mut String, stream: &StreamInfo) {
+    if let Some(at) = stream.cut_at {
+        let (kept, total) = (stream.kept, stream.total);
+        // Writing into a string does not fail.
+        let _ = writeln!(
+            text,
+            "-- {kept} of {total} bytes were kept: the first {at}, and the last {}",
+            kept - at
+        );
+    }
     text.push_str(&human::printable_lines(&stream.text));
     if !text.ends_with('\n') {
         text.push('\n');
@@ -139,24 +165,21 @@ fn push_stream(text: &mut String, stream: &StreamInfo) {
     if stream.text.is_empty() && stream.kept > 0 {
         text.push_str("-- the scheduler does not have this output any more\n");
     }
-    if stream.kept < stream.total {
-        let (kept, total) = (human::count(stream.kept as f64), human::count(stream.total as f64));
-        // Writing into a string does not fail.
-        let _ = writeln!(text, "-- {kept} of {total} bytes were kept");
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
 
+    use super::super::pages::Wanted;
     use super::super::pages::testing::Fake;
     use super::*;
     use crate::output::testing::printed;
 
     #[track_caller]
     fn check(fake: &mut Fake, format: Format, expected: Expect) {
-        let text = printed(format, |printer| all(Pages::new(fake)?, JobId(7), printer));
+        let text =
+            printed(format, |printer| all(Pages::new(fake, Wanted::default())?, JobId(7), printer).map(drop));
         expected.assert_eq(&text);
     }
 
@@ -173,7 +196,7 @@ mod tests {
             00ff       2  word2
             failed unit  reason  code  node
                       0  exit       3  n1
-            == unit 0: exit code 0 after 0.25 s on n1, attempt 100
+            == unit 0: exit code 0 after 0.25 s on n1
             out 0
         "#]],
         );
@@ -186,9 +209,9 @@ mod tests {
             &mut Fake { long: Some(long), ..Fake::new(0, 0, 1) },
             Format::Table,
             expect![[r#"
-            == unit 0: exit code 0 after 0.25 s on n1, attempt 100
+            == unit 0: exit code 0 after 0.25 s on n1
+            -- 9 of 14 bytes were kept: the first 4, and the last 5
             \u{1b}[2J long
-            -- 9 of 14 bytes were kept
         "#]],
         );
     }

@@ -134,6 +134,7 @@ fn options_reach_the_job() {
         name: Some("mine".into()),
         sizing: Some(Sizing::UnitsPerTask(5)),
         timeout_seconds: Some(1.5),
+        output_limit: Some("strict".parse().unwrap()),
         retries: 2,
         max_failures: Some(MaxFailuresField::Units(3)),
         speculative: Some(true),

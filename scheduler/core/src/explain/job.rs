@@ -7,7 +7,7 @@ use starfarm_protocol::admin::{Explanation, SizeInfo};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::limits::NODE_TASKS_MAX;
 
-use super::{Findings, NAMED, SIZES, counted, due, time};
+use super::{Findings, NAMED, NO_DISK, SIZES, counted, due, time};
 use crate::coverage::Class;
 use crate::farm::Farm;
 use crate::job::{Job, JobState, Sizing};
@@ -55,6 +55,9 @@ impl Farm {
                 0 => found.decides("restart", "waits for the nodes of before the scheduler's start", text),
                 _ => found.adds("restart", text),
             }
+        }
+        if pending > 0 && job.active() && self.lacks_room(job) {
+            found.decides("no_disk", "waits for room on the scheduler's disk", NO_DISK.into());
         }
         if pending > 0 && job.active() {
             self.who_takes_it(job, now_us, found);

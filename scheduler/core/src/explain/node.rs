@@ -6,7 +6,7 @@ use starfarm_events::IdleReason;
 use starfarm_protocol::admin::Explanation;
 use starfarm_protocol::ids::JobId;
 
-use super::{Findings, NAMED, SIZES, counted, due, time};
+use super::{Findings, NAMED, NO_DISK, SIZES, counted, due, time};
 use crate::coverage::Class;
 use crate::farm::Farm;
 use crate::job::{Job, JobState};
@@ -27,13 +27,19 @@ impl Farm {
             found.adds("conflict", text);
         }
         let jobs: Vec<&Job> = self.jq.iter().filter_map(|id| self.jobs.get(id)).collect();
-        let gives = |job: &&&Job| job.active() && job.pending() > 0 && !job.refused_by.contains_key(&id);
+        let gives =
+            |job: &&&Job| self.gives_out(job) && job.pending() > 0 && !job.refused_by.contains_key(&id);
         if node.live() {
             if let Some(job) = jobs.iter().find(gives) {
                 self.window_of(id, node, job, now_us, &mut found);
             }
             if let Some(reason) = self.idle_reason(id) {
-                idle(reason, &mut found);
+                match reason {
+                    IdleReason::Waiting if !jobs.iter().any(|job| gives(&job)) => {
+                        found.decides("no_disk", "idles: the scheduler's disk has no room", NO_DISK.into());
+                    }
+                    reason => idle(reason, &mut found),
+                }
                 jobs.iter().take(SIZES).for_each(|job| nothing_of(id, job, now_us, &mut found));
             }
         }

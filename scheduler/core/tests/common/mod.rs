@@ -22,6 +22,7 @@
 //! | `restart [keeping N]` | the scheduler dies with all that is not durable, but for the next N records; the
 //! next one starts from the records |
 //! | `overflow` | the receive buffer dropped datagrams |
+//! | `full`, `room` | the scheduler's disk is below its low-water mark; it has room again |
 //! | `show JOB`, `nodes`, `tasks NODE` | prints a job, the nodes' states, how many tasks a node has |
 //! | `credit NODE`, `lease JOB` | prints how many result datagrams it may have under way; up to where units may go |
 #![allow(dead_code)] // each test file uses some of it
@@ -180,6 +181,7 @@ impl Bench {
             }
             "restart" => self.restart(line.named("keeping", 0) as usize),
             "overflow" => self.farm.on_receive_overflow(self.now_us),
+            "full" | "room" => self.farm.on_room(line.words[0] == "full"),
             "lease" => {
                 let lease = print::lease(&self.farm, JobId(line.number(1)));
                 self.tell(&lease);

@@ -95,6 +95,27 @@ fn a_job_that_the_farm_paused() {
 }
 
 #[test]
+fn programs_that_wait_for_room_on_the_schedulers_disk() {
+    check(
+        "full\n submit 20 command units 1\n join a slots 1",
+        "job 1",
+        expect![[r#"
+        Job 1 waits for room on the scheduler's disk.
+        no_disk: The scheduler's disk is below its low-water mark, so no program is started: what it writes could not be kept. Searches go on. Make room; it goes on by itself.
+    "#]],
+    );
+    check(
+        "full\n submit 20 command units 1\n join a slots 1",
+        "node a",
+        expect![[r#"
+        Node a idles: the scheduler's disk has no room.
+        no_disk: The scheduler's disk is below its low-water mark, so no program is started: what it writes could not be kept. Searches go on. Make room; it goes on by itself.
+        job_waits: Of job 1 20 units wait.
+    "#]],
+    );
+}
+
+#[test]
 fn a_job_that_everybody_refused() {
     check(
         "submit 100 units 10\n join a slots 1\n join b slots 1\n refuse a 0+10 no-python\n refuse b 20+10 no-disk",

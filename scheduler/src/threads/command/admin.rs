@@ -180,6 +180,7 @@ fn max_failures(submit: &Submit) -> Result<core::MaxFailures, Response> {
 }
 
 async fn jobs(desk: &Desk, ids: Vec<JobId>) -> Response {
+    let asked = ids.clone();
     let act = move |farm: &mut core::Farm, now_us, _: &mut core::Deeds| {
         if ids.is_empty() {
             return Response::Jobs(farm.jobs().iter().map(|job| answers::job(job, now_us)).collect());
@@ -192,7 +193,15 @@ async fn jobs(desk: &Desk, ids: Vec<JobId>) -> Response {
             Err(missing) => no_job(missing),
         }
     };
-    desk.ask(Box::new(act)).await
+    let mut response = desk.ask(Box::new(act)).await;
+    if let Response::Jobs(jobs) = &mut response
+        && !asked.is_empty()
+    {
+        let mut outputs = desk.outputs.lock().expect("a panic under the lock ends the process");
+        // A file that cannot be read says so where its outputs are asked for.
+        jobs.iter_mut().for_each(|job| job.outputs_cut = outputs.cut(job.id).unwrap_or(0));
+    }
+    response
 }
 
 async fn job(desk: &Desk, id: JobId) -> Result<JobInfo, Response> {
@@ -306,6 +315,9 @@ async fn status(desk: &Arc<Desk>) -> Response {
         status.stderr_lines_dropped = starfarm_net::lines_dropped();
         status.datagrams_refused = desk.shared.refused.load(Ordering::Relaxed);
         status.notes.clone_from(&desk.state.notes);
+        let lack =
+            desk.low_water.lack().map(|why| format!("{why}: no program is started until there is room"));
+        status.notes.extend(lack);
     }
     response
 }

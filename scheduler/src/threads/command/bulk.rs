@@ -93,6 +93,7 @@ impl<'a> Puts<'a> {
         };
         Ok(Some(match self.blobs.lock().expect("a panic under the lock ends the process").put(&bytes) {
             Ok(_) => Reply::Stored,
+            Err(e) if e.kind() == io::ErrorKind::StorageFull => Reply::NoRoom(e.to_string()),
             Err(e) => Reply::Refused(format!("the scheduler cannot keep it: {e}")),
         }))
     }
@@ -123,7 +124,15 @@ pub(crate) async fn serve(desk: &Desk, channel: &mut Channel) -> io::Result<()> 
         };
         match Request::read(&record) {
             Ok(Request::Get { hash, offset }) => get(desk, channel, hash, offset).await?,
-            Ok(Request::Put { hash, total }) => say(channel, &puts.begin(hash, total)).await?,
+            Ok(Request::Put { hash, total }) => {
+                let reply = puts.begin(hash, total);
+                // The worker waits with it, and goes on when there is room.
+                let lack = match reply {
+                    Reply::Have { bytes } if bytes < total => desk.low_water.lack(),
+                    _ => None,
+                };
+                say(channel, &lack.map_or(reply, Reply::NoRoom)).await?;
+            }
             Ok(Request::Chunk(chunk)) => {
                 if let Some(reply) = puts.take(&chunk)? {
                     say(channel, &reply).await?;

@@ -9,27 +9,35 @@ use starfarm_protocol::spec::{JobSpec, Work};
 use starfarm_scheduler_core as core;
 
 use super::Desk;
-use crate::answers::{error, failed_unit, no_job, node_names, stream, text_or_hex};
+use crate::answers::{code, error, failed_unit, no_job, node_names, stream, text_or_hex};
+use crate::outputs::Output;
 
 /// Items of each kind in one page at most.
 const PAGE_MAX: u64 = 1_000;
 
 /// What the farm knows of a job's results.
-type Found = (ContentHash, core::FoundPage, Vec<String>);
+struct Found {
+    spec: ContentHash,
+    page: core::FoundPage,
+    nodes: Vec<String>,
+    /// Units of a command that are done.
+    ran: u64,
+}
 
 /// A page of results.
 pub(crate) async fn page(desk: &Arc<Desk>, id: JobId, skip: u64, take: u64) -> Response {
     let take = take.min(PAGE_MAX);
-    let (spec, found, nodes) = match from_farm(desk, id, skip as usize, take as usize).await {
-        Ok(found) => found,
-        Err(response) => return response,
-    };
+    let Found { spec, page: found, nodes, ran } =
+        match from_farm(desk, id, skip as usize, take as usize).await {
+            Ok(found) => found,
+            Err(response) => return response,
+        };
     let outputs = {
         let mut outputs = desk.outputs.lock().expect("a panic under the lock ends the process");
         outputs.page(id, skip, take)
     };
-    let (outputs, more) = match outputs {
-        Ok(page) => page,
+    let (outputs, damaged, more) = match outputs {
+        Ok(page) => (page.outputs, page.damaged, page.more),
         Err(e) => {
             return error(ErrorCode::Conflict, format!("the outputs of job {} cannot be read: {e}", id.0));
         }
@@ -42,21 +50,29 @@ pub(crate) async fn page(desk: &Arc<Desk>, id: JobId, skip: u64, take: u64) -> R
     Response::Results(ResultsPage {
         hits,
         failed: found.failed.iter().map(|(unit, why)| failed_unit(*unit, why, &nodes)).collect(),
-        outputs: outputs
-            .iter()
-            .map(|output| OutputInfo {
-                unit: output.unit.to_string(),
-                attempt: output.attempt.0,
-                node: nodes.get(output.node.0 as usize).cloned().unwrap_or_default(),
-                exit_code: output.outcome.code,
-                seconds: output.outcome.duration_us as f64 / 1e6,
-                stdout: stream(&output.outcome.outputs.stdout),
-                stderr: stream(&output.outcome.outputs.stderr),
-                files: Vec::new(),
-            })
-            .collect(),
+        outputs: outputs.iter().map(|output| info(output, &nodes)).collect(),
+        outputs_damaged: damaged,
+        outputs_of_done: ran,
         more,
     })
+}
+
+fn info(output: &Output, nodes: &[String]) -> OutputInfo {
+    let outcome = &output.outcome;
+    let (exit_code, signal) = code(outcome.failed, Some(outcome.code));
+    OutputInfo {
+        unit: output.unit.to_string(),
+        attempt: output.attempt.0,
+        node: nodes.get(output.node.0 as usize).cloned().unwrap_or_default(),
+        failed: outcome.failed.map(|reason| reason.word().to_owned()),
+        superseded: output.superseded,
+        exit_code,
+        signal,
+        seconds: outcome.duration_us as f64 / 1e6,
+        stdout: stream(&outcome.outputs.stdout),
+        stderr: stream(&outcome.outputs.stderr),
+        files: Vec::new(),
+    }
 }
 
 async fn from_farm(desk: &Desk, id: JobId, skip: usize, take: usize) -> Result<Found, Response> {
@@ -65,7 +81,8 @@ async fn from_farm(desk: &Desk, id: JobId, skip: usize, take: usize) -> Result<F
         let Some(job) = farm.job(id) else { return no_job(id) };
         let names = node_names(farm, now_us);
         // The caller waits for the answer, which comes after this.
-        let _ = send.send((job.spec, farm.found_page(id, skip, take), names));
+        let ran = if job.is_command { u64::try_from(job.done).unwrap_or(u64::MAX) } else { 0 };
+        let _ = send.send(Found { spec: job.spec, page: farm.found_page(id, skip, take), nodes: names, ran });
         Response::Done
     };
     match desk.ask(Box::new(act)).await {

@@ -1,11 +1,14 @@
-//! A disk that fills up under a running scheduler: first it takes no new job, then it stops in words, and when
-//! there is room again it goes on, with all that it acknowledged.
+//! A disk that fills up under a running scheduler: first it takes no new job and starts no program, and goes on by
+//! itself when there is room; without a low-water mark it stops in words, and has all that it acknowledged when it is
+//! started again.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
+
+use serde_json::Value;
 
 use super::disk::{Disk, Lack};
 use crate::Signal;
@@ -19,7 +22,7 @@ use crate::wiretap::{Intervals, Wiretap};
 const DISK_KIB: u64 = 48 << 10;
 /// No new job with less room than this.
 const LOW_WATER_MIB: u64 = 20;
-/// Units of the job, each a program that writes 300 bytes.
+/// Units of the job, each a program that writes more than fits into a result.
 const UNITS: u64 = 3_000;
 /// A stranger writes so much at a time.
 static FILLER: [u8; 65_536] = [7; 65_536];
@@ -54,12 +57,13 @@ pub fn fill_disk() -> Result<FullReport, Lack> {
     let ground = TempDir::new();
     let disk = Disk::tmpfs(&ground.path().join("disk"), DISK_KIB)?;
     let mark = LOW_WATER_MIB.to_string();
-    let args = ["--no-seal", "--checkpoint-seconds", "1", "--low-water-mib", &mark];
-    let mut stage = Stage::set_in(TempDir::new(), disk.path().join("farm"), 2, 1, &args, &["--no-seal"]);
+    let flags = |mark| ["--no-seal", "--checkpoint-seconds", "1", "--low-water-mib", mark];
+    let farm = disk.path().join("farm");
+    let mut stage = Stage::set_in(TempDir::new(), farm, 2, 1, &flags(&mark), &["--no-seal"]);
     let tap = Wiretap::on(&stage.proxy);
     stage.start_workers();
     let range = format!("0..{UNITS}");
-    let args = ["--range", &range, "--units-per-task", "5", "--", "printf", "%0300d", "{}"];
+    let args = ["--range", &range, "--units-per-task", "5", "--", "printf", "%0600d", "{}"];
     let id = stage.submit(&args);
     until("it works", || number(&stage.job(&id), "units_done") > 100);
 
@@ -67,9 +71,20 @@ pub fn fill_disk() -> Result<FullReport, Lack> {
     fill(&filler, |free_mib| free_mib >= LOW_WATER_MIB - 2);
     let refused = stage.cli(&["submit", "--range", "0..3", "--", "true"]);
     assert_ne!(refused.code, 0, "a new job is taken with less than {LOW_WATER_MIB} MiB left");
+    until("no program runs", || {
+        let job = stage.job(&id);
+        number(&job, "units_out") == 0 && job["note"].as_str().is_some_and(|note| note.contains("room"))
+    });
     let done = number(&stage.job(&id), "units_done");
-    until("the job goes on", || number(&stage.job(&id), "units_done") > done);
+    assert!(done < UNITS, "it was full too late: nothing is proved");
+    let _ = std::fs::remove_file(&filler);
+    until("the job goes on by itself", || number(&stage.job(&id), "units_done") > done);
 
+    stage.scheduler().signal(Signal::TERM);
+    stage.scheduler().wait();
+    stage.set_scheduler_args(&flags("0"));
+    stage.start_scheduler();
+    until("the scheduler is ready", || stage.is_ready());
     // Whatever is given back is taken again.
     let code = until_some("the scheduler stops", || {
         fill(&filler, |_| true);
@@ -112,9 +127,13 @@ fn number_of(id: &str) -> u64 {
     id.parse().expect("a job's number")
 }
 
-/// Each of these units has its output.
+/// Each of these units has its output, all of it.
 fn require(stage: &Stage, id: &str, wanted: &Intervals) {
-    let there: BTreeSet<u128> = units(&stage.ask(&["results", id])["outputs"]).into_iter().collect();
+    let outputs = stage.ask(&["results", id])["outputs"].take();
+    let there: BTreeSet<u128> = units(&outputs).into_iter().collect();
+    let text = |output: &Value| output["stdout"]["text"].as_str().map_or(0, str::len);
+    let cut: Vec<_> = outputs.as_array().into_iter().flatten().filter(|output| text(output) != 600).collect();
+    assert!(cut.is_empty(), "not kept: {cut:?}");
     let lost: Vec<_> = wanted.units().filter(|unit| !there.contains(unit)).collect();
     assert!(lost.is_empty(), "acknowledged and lost: {lost:?}");
 }

@@ -92,6 +92,11 @@ impl Stage {
         self.state = state;
     }
 
+    /// The scheduler is started with these flags from now on.
+    pub fn set_scheduler_args(&mut self, args: &[&str]) {
+        self.args[0] = args.iter().map(|&word| word.to_owned()).collect();
+    }
+
     /// The name of a worker.
     pub fn name(worker: usize) -> String {
         format!("w{worker:02}")
