@@ -199,6 +199,9 @@ pub(crate) struct JobOptions {
     /// End a unit's program after so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
     pub(crate) timeout_seconds: Option<f64>,
+    /// End a unit's program that runs for so many seconds, and 30 times as long as others on its node
+    #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
+    pub(crate) hang_seconds: Option<f64>,
     /// Run a failed unit again up to so many times
     #[arg(long, value_name = "COUNT")]
     pub(crate) retries: Option<u32>,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{ContentHash, JobId};
 pub use explain::{Explanation, Fact, Reason, SizeInfo, Subject};
 pub use lines::EventLine;
-pub use node::NodeInfo;
+pub use node::{NetworkInfo, NodeInfo};
 
 /// Version of the JSON that the command line prints: the value of `schema` in each document is
 /// `starfarm/NAME/VERSION`.
@@ -362,6 +362,9 @@ pub struct StatusInfo {
     pub datagrams_dropped: u64,
     /// Datagrams that did not open: forged, replayed, stale or garbled.
     pub datagrams_refused: u64,
+    /// What went between the scheduler and its workers by UDP.
+    #[serde(default)]
+    pub network: NetworkInfo,
     /// Events that the XML log had no room or no disk for.
     #[serde(default)]
     pub log_events_dropped: u64,

@@ -123,6 +123,10 @@ pub struct CommandWork {
     pub env: BTreeMap<String, String>,
     /// A unit that runs longer is ended, in milliseconds.
     pub timeout_ms: Option<u64>,
+    /// A unit that runs for so many milliseconds, and for 30 times as long as units of the job have taken on its node,
+    /// hangs and is ended likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hang_ms: Option<u64>,
     /// A unit that fails is run again up to this many times.
     pub retries: u32,
     /// How much of what a unit writes is kept.

@@ -239,7 +239,14 @@ fn specifications() -> Vec<JobSpec> {
     let command = |program: &[&str], timeout_ms, retries| {
         let env = [("MODE".to_owned(), "fast".to_owned())].into();
         let program = program.iter().map(|word| (*word).to_owned()).collect();
-        Work::Command(CommandWork { program, env, timeout_ms, retries, output_limit: OutputLimit::default() })
+        Work::Command(CommandWork {
+            program,
+            env,
+            timeout_ms,
+            hang_ms: None,
+            retries,
+            output_limit: OutputLimit::default(),
+        })
     };
     let targets = vec![hex(&[0; 16]), hex(&[0xff; 16])];
     let axis = |name: &str, values: &[&str]| Axis {

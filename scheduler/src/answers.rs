@@ -1,7 +1,8 @@
 //! The core's views as the values that admin commands get.
 
 use starfarm_protocol::admin::{
-    ConflictInfo, Error, ErrorCode, FailedInfo, JobInfo, NodeInfo, Refusal, Response, StatusInfo, StreamInfo,
+    ConflictInfo, Error, ErrorCode, FailedInfo, JobInfo, NetworkInfo, NodeInfo, Refusal, Response,
+    StatusInfo, StreamInfo,
 };
 use starfarm_protocol::foreign;
 use starfarm_protocol::ids::{JobId, to_hex};
@@ -134,6 +135,12 @@ pub(crate) fn status(farm: &mut Farm, now_us: u64) -> StatusInfo {
         results_counted: view.verdicts.count(Verdict::Counted) + view.verdicts.count(Verdict::CountedPartly),
         results_duplicate: view.verdicts.count(Verdict::Duplicate),
         datagrams_dropped: 0,
+        network: NetworkInfo {
+            datagrams_in: view.traffic[0].datagrams,
+            bytes_in: view.traffic[0].bytes,
+            datagrams_out: view.traffic[1].datagrams,
+            bytes_out: view.traffic[1].bytes,
+        },
         log_events_dropped: 0,
         stderr_lines_dropped: 0,
         datagrams_refused: 0,

@@ -376,7 +376,7 @@ fn spawn_keepers(
         low_water: kept.low_water,
         state: Arc::clone(&parts.state),
         inputs,
-        dispatcher,
+        dispatcher: dispatcher.clone(),
         shared: Arc::clone(&parts.shared),
         snapshots: to_checkpoint,
         checkpoint_records: parts.options.checkpoint_records,
@@ -388,7 +388,9 @@ fn spawn_keepers(
     }
     [
         spawn("journal", move || journal.run()),
-        spawn("checkpoint", move || checkpoint_thread::run(&snapshots, saver, &mut retirer, &outputs)),
+        spawn("checkpoint", move || {
+            checkpoint_thread::run(&snapshots, saver, &mut retirer, &outputs, &dispatcher);
+        }),
     ]
 }
 

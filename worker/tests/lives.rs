@@ -20,6 +20,7 @@ fn shell(fake: &Fake, script: &str) -> ContentHash {
         program,
         env: BTreeMap::new(),
         timeout_ms: None,
+        hang_ms: None,
         retries: 0,
         output_limit: OutputLimit::default(),
     };

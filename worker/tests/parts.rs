@@ -39,6 +39,7 @@ fn commands(fake: &Fake) -> ContentHash {
         program,
         env: BTreeMap::new(),
         timeout_ms: None,
+        hang_ms: None,
         retries: 0,
         output_limit: OutputLimit::default(),
     };

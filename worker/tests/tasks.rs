@@ -22,7 +22,14 @@ fn command(space: Space, program: &[&str]) -> JobSpec {
     let output_limit = OutputLimit::default();
     JobSpec {
         space,
-        work: Work::Command(CommandWork { program, env, timeout_ms: None, retries: 0, output_limit }),
+        work: Work::Command(CommandWork {
+            program,
+            env,
+            timeout_ms: None,
+            hang_ms: None,
+            retries: 0,
+            output_limit,
+        }),
     }
 }
 

@@ -31,7 +31,7 @@ fn the_names_of_the_contract() {
         starfarm run JOB.toml --slots --state --fresh
         starfarm scheduler --state --listen --advertise --salvage --take-over --allow-network-file-system --low-water-mib --checkpoint-seconds --log --no-log --log-segment-mib --log-segment-seconds --log-keep-mib
         starfarm worker --join --slots --name --state
-        starfarm submit JOB.toml PROGRAM --range --lines --grid --name --timeout-seconds --retries --output-limit --max-failures --speculative --target-seconds --units-per-task --env --front --now --resume --wait --wait-paused --timeout --dry-run
+        starfarm submit JOB.toml PROGRAM --range --lines --grid --name --timeout-seconds --hang-seconds --retries --output-limit --max-failures --speculative --target-seconds --units-per-task --env --front --now --resume --wait --wait-paused --timeout --dry-run
         starfarm jobs
         starfarm job
         starfarm job show ID

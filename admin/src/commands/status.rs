@@ -62,9 +62,18 @@ fn figures(status: &StatusInfo) -> Vec<(&'static str, Cell)> {
         ("  counted before", number(status.results_duplicate)),
         ("datagrams dropped", number(status.datagrams_dropped)),
         ("  refused", number(status.datagrams_refused)),
+        ("datagrams in", traffic(status, status.network.datagrams_in, status.network.bytes_in)),
+        ("  out", traffic(status, status.network.datagrams_out, status.network.bytes_out)),
         ("log events dropped", number(status.log_events_dropped)),
         ("  lines on stderr", number(status.stderr_lines_dropped)),
     ]
+}
+
+/// Since the start, and as a share of what the paper's link carries.
+fn traffic(status: &StatusInfo, datagrams: u64, bytes: u64) -> Cell {
+    let load = bytes as f64 * 8.0 / 1e9 / status.up_seconds.max(1.0) * 100.0;
+    let [datagrams, bytes] = [datagrams, bytes].map(|number| human::count(number as f64));
+    Cell::new(format!("{datagrams}, {bytes} bytes: {load:.3} % of 1 Gbit/s"))
 }
 
 fn node_table(status: &StatusInfo) -> Table {
@@ -92,6 +101,7 @@ fn node_table(status: &StatusInfo) -> Table {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
+    use starfarm_protocol::admin::NetworkInfo;
 
     use super::*;
     use crate::commands::nodes::testing::node;
@@ -118,6 +128,12 @@ mod tests {
             results_counted: 9,
             results_duplicate: 1,
             datagrams_dropped: 0,
+            network: NetworkInfo {
+                datagrams_in: 1_200,
+                bytes_in: 540_000_000,
+                datagrams_out: 1_100,
+                bytes_out: 9_000,
+            },
             log_events_dropped: 0,
             stderr_lines_dropped: 0,
             datagrams_refused: 2,
@@ -148,6 +164,8 @@ mod tests {
               counted before    1
             datagrams dropped   0
               refused           2
+            datagrams in        1200, 540 M bytes: 0.057 % of 1 Gbit/s
+              out               1100, 9000 bytes: 0.000 % of 1 Gbit/s
             log events dropped  0
               lines on stderr   0
 

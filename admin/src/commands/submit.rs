@@ -126,6 +126,7 @@ fn job_of(submit: &Submit) -> Result<JobFile, Failure> {
                 name: submit.options.name.clone(),
                 sizing: sizing(&submit.options),
                 timeout_seconds: submit.options.timeout_seconds,
+                hang_seconds: submit.options.hang_seconds,
                 retries: submit.options.retries.unwrap_or(0),
                 output_limit: submit.options.output_limit,
                 max_failures: submit.options.max_failures,
@@ -162,7 +163,7 @@ fn with_options(mut job: JobFile, options: &JobOptions) -> Result<JobFile, Failu
     job.sizing = sizing(options).unwrap_or(job.sizing);
     job.max_failures = options.max_failures.or(job.max_failures);
     job.speculative = options.speculative.or(job.speculative);
-    let for_programs = options.timeout_seconds.is_some()
+    let for_programs = options.timeout_seconds.or(options.hang_seconds).is_some()
         || options.retries.is_some()
         || options.output_limit.is_some()
         || !options.env.is_empty();
@@ -171,13 +172,16 @@ fn with_options(mut job: JobFile, options: &JobOptions) -> Result<JobFile, Failu
             if let Some(seconds) = options.timeout_seconds {
                 command.timeout_ms = Some(milliseconds(seconds));
             }
+            if let Some(seconds) = options.hang_seconds {
+                command.hang_ms = Some(milliseconds(seconds));
+            }
             command.retries = options.retries.unwrap_or(command.retries);
             command.output_limit = options.output_limit.unwrap_or(command.output_limit);
             command.env.extend(options.env.iter().cloned());
         }
         Work::Search(_) | Work::Nothing if for_programs => {
             return Err(Failure::usage(
-                "this job runs no program: leave --timeout-seconds, --retries, --output-limit and --env out",
+                "this job runs no program: leave --timeout-seconds, --hang-seconds, --retries, --output-limit and --env out",
             ));
         }
         Work::Search(_) | Work::Nothing => {}

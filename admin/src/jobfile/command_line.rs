@@ -19,6 +19,8 @@ pub(crate) struct CommandOptions {
     pub(crate) sizing: Option<Sizing>,
     /// A unit that runs longer is ended.
     pub(crate) timeout_seconds: Option<f64>,
+    /// Of a unit that hangs.
+    pub(crate) hang_seconds: Option<f64>,
     /// A unit that fails is run again up to this many times.
     pub(crate) retries: u32,
     /// How much is kept of what a unit writes.
@@ -117,11 +119,13 @@ fn command(
     let found = program::find(first, names, base, search_path.as_deref())
         .map_err(|e| JobFileError::of_file("the command line", e))?;
     let timeout = options.timeout_seconds.map(|seconds| seconds_of("the time limit", seconds)).transpose()?;
+    let hang = options.hang_seconds.map(|seconds| seconds_of("the time of a hang", seconds)).transpose()?;
     let not_here = found.not_here.map(|e| JobFileError::of_file("the command line", e));
     let work = CommandWork {
         program: std::iter::once(found.word).chain(arguments.iter().cloned()).collect(),
         env: options.env.clone(),
         timeout_ms: timeout.map(task::milliseconds),
+        hang_ms: hang.map(task::milliseconds),
         retries: options.retries,
         output_limit: options.output_limit.unwrap_or_default(),
     };

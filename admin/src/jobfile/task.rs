@@ -14,7 +14,10 @@ use super::{Sizing, program, targets};
 
 const EXECUTORS: [Kind; 2] = [
     Kind { name: "search", keys: &["algorithm", "targets", "targets_file", "stop"] },
-    Kind { name: "command", keys: &["program", "env", "timeout_seconds", "retries", "output_limit"] },
+    Kind {
+        name: "command",
+        keys: &["program", "env", "timeout_seconds", "hang_seconds", "retries", "output_limit"],
+    },
 ];
 /// Keys of every executor.
 const COMMON: [&str; 4] = ["target_seconds", "units_per_task", "max_failures", "speculative"];
@@ -131,11 +134,13 @@ fn command(
     *first = found.word;
     let not_here = found.not_here.map(|message| word.error(message));
     let timeout = section.get("timeout_seconds").map(|item| item.seconds(SECONDS_MAX)).transpose()?;
+    let hang = section.get("hang_seconds").map(|item| item.seconds(SECONDS_MAX)).transpose()?;
     let retries = section.get("retries").map(|item| item.integer_within(0, u64::from(u32::MAX)));
     let work = CommandWork {
         program: line,
         env: section.get("env").map(|item| environment(&item)).transpose()?.unwrap_or_default(),
         timeout_ms: timeout.map(milliseconds),
+        hang_ms: hang.map(milliseconds),
         retries: retries.transpose()?.unwrap_or(0) as u32,
         output_limit: section
             .get("output_limit")

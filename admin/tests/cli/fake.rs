@@ -168,6 +168,7 @@ fn status() -> StatusInfo {
         results_counted: 9,
         results_duplicate: 1,
         datagrams_dropped: 0,
+        network: Default::default(),
         log_events_dropped: 0,
         stderr_lines_dropped: 0,
         datagrams_refused: 2,

@@ -157,6 +157,11 @@ events! {
         /// Node.
         node: Name,
     }
+    /// A person dropped a lost node from the list.
+    NodeForgotten = "node_forgotten" {
+        /// Node.
+        node: Name,
+    }
     /// A node cannot run a job.
     NodeRefused = "node_refused" {
         /// Node.
@@ -208,6 +213,13 @@ events! {
         state: Word,
         /// Why, where the farm did it.
         why: Option<String>,
+    }
+    /// A person moved a job in jq.
+    JobMoved = "job_moved" {
+        /// Job.
+        job: JobId,
+        /// Its place there from now on, counted from 1.
+        place: u64,
     }
     /// How a job does: with each sample, where anything changed.
     JobProgress = "job_progress" {
@@ -307,6 +319,19 @@ events! {
         /// Node.
         node: Name,
     }
+    /// A slot has run one unit for far longer than its task takes: it hangs, as far as one can tell.
+    RunHangs = "run_hangs" {
+        /// Node.
+        node: Name,
+        /// Job.
+        job: JobId,
+        /// The unit that it runs, or of a search the first that it did not report.
+        unit: u128,
+        /// For so long.
+        for_us: u64,
+        /// What such a task takes there.
+        usual_us: u64,
+    }
     /// An idle node got a copy of what another still computes.
     TaskCopied = "task_copied" {
         /// Job.
@@ -351,6 +376,31 @@ events! {
         /// Node whose result came second.
         node: Name,
     }
+    /// A key may join from now on: one that a person added, or that of a machine that came with it.
+    KeyAdded = "key_added" {
+        /// `join`, or `enrolled` for a machine's own.
+        key_kind: Word,
+        /// The key's id, or the public key itself.
+        key: String,
+        /// What it may do.
+        role: Word,
+        /// The machine's name, where it is one's own.
+        name: Option<String>,
+    }
+    /// A key may not join any more.
+    KeyRevoked = "key_revoked" {
+        /// The key, or the name that a person gave for it.
+        key: String,
+    }
+    /// A checkpoint was saved.
+    Checkpointed = "checkpointed" {
+        /// The last record in it.
+        record: u64,
+        /// Its size.
+        bytes: u64,
+        /// How long that took.
+        took_us: u64,
+    }
     /// The scheduler was held up: by its disk, or because its machine or process slept.
     Stalled = "stalled" {
         /// For so long.
@@ -388,6 +438,7 @@ impl Event {
                 | Event::NodeBusy { .. }
                 | Event::JobProgress { .. }
                 | Event::Certificate { .. }
+                | Event::Checkpointed { .. }
                 | Event::Sampled(_)
         )
     }
@@ -407,6 +458,7 @@ impl Event {
             | Event::NodeDraining { node }
             | Event::NodeResumed { node }
             | Event::NodeLeft { node }
+            | Event::NodeForgotten { node }
             | Event::NodeRefused { node, .. }
             | Event::NodeQuarantined { node, .. }
             | Event::VersionSkew { node, .. }
@@ -416,6 +468,7 @@ impl Event {
             | Event::TaskExpired { node, .. }
             | Event::TaskCopied { node, .. }
             | Event::Standstill { node, .. }
+            | Event::RunHangs { node, .. }
             | Event::Conflict { node, .. } => Some(node),
             Event::UnitFailed { node, .. } => node.as_ref(),
             _ => None,

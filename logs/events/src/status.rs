@@ -48,6 +48,14 @@ form! {
         datagrams_dropped: u64,
         /// Datagrams that did not open.
         datagrams_refused: u64,
+        /// Datagrams of workers that opened; none in logs of older versions.
+        datagrams_in: Option<u64>,
+        /// Bytes in these, seal included, IP and UDP headers not.
+        bytes_in: Option<u64>,
+        /// Datagrams sent to workers.
+        datagrams_out: Option<u64>,
+        /// Bytes in these.
+        bytes_out: Option<u64>,
     }
 }
 

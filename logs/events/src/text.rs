@@ -10,6 +10,40 @@ pub fn counted<N: fmt::Display + PartialEq + From<u8>>(number: N, what: &str) ->
     if number == N::from(1) { format!("{number} {what}") } else { format!("{number} {what}s") }
 }
 
+impl Event {
+    /// What a person ordered.
+    fn fmt_order(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::NodeForgotten { node } => write!(f, "node {node} forgotten"),
+            Event::JobMoved { job, place } => write!(f, "job {} is number {place} in jq", job.0),
+            Event::KeyAdded { key_kind, key, role, name } => {
+                write!(f, "key {key} added: {key_kind}, {role}")?;
+                name.iter().try_for_each(|name| write!(f, ", {name}"))
+            }
+            Event::KeyRevoked { key } => write!(f, "key {key} revoked"),
+            _ => Ok(()),
+        }
+    }
+
+    /// What went wrong with a unit.
+    fn fmt_trouble(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::RunHangs { node, job, unit, for_us, usual_us } => {
+                let (runs, usual) = (*for_us as f64 / 1e6, *usual_us as f64 / 1e6);
+                write!(f, "unit {unit} of job {} hangs on node {node}: it runs for {runs:.0} s, ", job.0)?;
+                write!(f, "such a task takes {usual:.1} s")
+            }
+            Event::UnitFailed { job, unit, reason, node, code } => {
+                write!(f, "unit {unit} of job {} failed", job.0)?;
+                node.iter().try_for_each(|node| write!(f, " on node {node}"))?;
+                write!(f, ": {reason}")?;
+                code.iter().try_for_each(|code| write!(f, " {code}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -24,6 +58,10 @@ impl fmt::Display for Event {
             Event::NodeDraining { node } => write!(f, "node {node} draining"),
             Event::NodeResumed { node } => write!(f, "node {node} resumed"),
             Event::NodeLeft { node } => write!(f, "node {node} left"),
+            Event::NodeForgotten { .. }
+            | Event::JobMoved { .. }
+            | Event::KeyAdded { .. }
+            | Event::KeyRevoked { .. } => self.fmt_order(f),
             Event::NodeRefused { node, job, why } => write!(f, "node {node} refused job {}: {why}", job.0),
             Event::VersionSkew { node, version } => {
                 write!(f, "node {node} speaks protocol version {version}: update the older side")
@@ -41,6 +79,7 @@ impl fmt::Display for Event {
             Event::TaskExpired { job, lo, hi, node } => {
                 write!(f, "task [{lo}, {hi}) of job {} expired on node {node}", job.0)
             }
+            Event::RunHangs { .. } | Event::UnitFailed { .. } => self.fmt_trouble(f),
             Event::Hit { job, unit, target } => {
                 write!(f, "hit in job {}: unit {unit}, target {target}", job.0)
             }
@@ -53,12 +92,6 @@ impl fmt::Display for Event {
             }
             Event::Superseded { node, epoch } => {
                 write!(f, "node {node} knows epoch {epoch} of this farm: a later scheduler was started")
-            }
-            Event::UnitFailed { job, unit, reason, node, code } => {
-                write!(f, "unit {unit} of job {} failed", job.0)?;
-                node.iter().try_for_each(|node| write!(f, " on node {node}"))?;
-                write!(f, ": {reason}")?;
-                code.iter().try_for_each(|code| write!(f, " {code}"))
             }
             Event::Stalled { for_us } => {
                 write!(f, "held up for {:.1} s: by the disk, or the process slept", *for_us as f64 / 1e6)

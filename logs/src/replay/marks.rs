@@ -141,6 +141,8 @@ fn job(event: &Event) -> Option<u64> {
         | Event::Certificate { job, .. }
         | Event::TaskExpired { job, .. }
         | Event::TaskCopied { job, .. }
+        | Event::RunHangs { job, .. }
+        | Event::JobMoved { job, .. }
         | Event::Hit { job, .. }
         | Event::UnitFailed { job, .. }
         | Event::Standstill { job, .. }

@@ -144,7 +144,9 @@ impl State {
             _ => {}
         }
         self.job_event(at_us, event);
-        if let Some(name) = event.node()
+        if let Event::NodeForgotten { node } = event {
+            self.nodes.remove(node);
+        } else if let Some(name) = event.node()
             && let Some(node) = self.node(name, at_us)
         {
             node_event(node, event);

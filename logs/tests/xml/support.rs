@@ -128,8 +128,8 @@ pub(crate) fn value(kind: &str, name: &str, random: &mut Random) -> String {
         | "decomposed_units" | "duplicate" => (u128::from(random.number(64)) << random.below(65)).to_string(),
         "version" | "target" | "cores" | "code" => random.number(16).to_string(),
         "slots" if kind != Sample::KIND => random.number(16).to_string(),
-        "node" | "name" | "user" | "why" | "system" | "cpu" | "accelerators" | "verdict" | "state"
-        | "reason" => random.text(),
+        "key" | "key_kind" | "role" | "node" | "name" | "user" | "why" | "system" | "cpu"
+        | "accelerators" | "verdict" | "state" | "reason" => random.text(),
         _ => random.number(64).to_string(),
     }
 }

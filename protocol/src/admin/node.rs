@@ -71,3 +71,17 @@ impl NodeInfo {
         (!self.load.is_empty()).then(|| sum as f64 / self.load.len() as f64 / 1e3)
     }
 }
+
+/// Datagrams between the scheduler and its workers since its start, with their bytes: seal included, IP and UDP headers
+/// not. What goes by TCP is not among them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct NetworkInfo {
+    /// Datagrams of workers that opened.
+    pub datagrams_in: u64,
+    /// Bytes in these.
+    pub bytes_in: u64,
+    /// Datagrams sent to workers.
+    pub datagrams_out: u64,
+    /// Bytes in these.
+    pub bytes_out: u64,
+}

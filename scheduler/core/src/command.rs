@@ -200,6 +200,7 @@ impl Farm {
             }
             NodeCommand::Forget => {
                 self.nodes.remove(&id);
+                deeds.event(Event::NodeForgotten { node: name.into() });
             }
         }
         let mark = match command {
@@ -230,6 +231,7 @@ impl Farm {
         self.jq.retain(|&other| other != id);
         let place = head.min(self.jq.len());
         self.jq.insert(place, id);
+        deeds.event(Event::JobMoved { job: id, place: place as u64 + 1 });
         self.record(Record::Moved { job: id, place: place as u32 }, deeds);
     }
 
@@ -237,6 +239,7 @@ impl Farm {
     fn switch_to(&mut self, id: JobId, deeds: &mut Deeds) {
         self.jq.retain(|&other| other != id);
         self.jq.push_front(id);
+        deeds.event(Event::JobMoved { job: id, place: 1 });
         self.record(Record::Moved { job: id, place: 0 }, deeds);
         let running =
             self.jq.iter().filter(|&&other| other != id && self.jobs[&other].state == JobState::Running);

@@ -116,7 +116,7 @@ impl Farm {
 }
 
 /// A time that has passed or is to pass.
-fn time(us: u64) -> String {
+pub(crate) fn time(us: u64) -> String {
     match us / 1_000_000 {
         _ if us < 100_000 => format!("{} ms", us / 1_000),
         0..10 => format!("{:.1} s", us as f64 / 1e6),

@@ -12,6 +12,8 @@ pub const RATING_PERIODS: usize = 64;
 pub const TARGET_US: u64 = 8_000_000;
 /// A task that a live node no longer lists is given to another after this many target times.
 pub const RETRY_TARGETS: u64 = 10;
+/// What runs for less than this is not said to hang, however short its task: machines sleep and swap.
+pub const HANG_MIN_US: u64 = 60_000_000;
 /// Bound of task sizes around the target (the paper's lambda).
 pub const LAMBDA: u64 = 3;
 /// Work that a node holds ahead, per slot: a scheduler away for a minute stops nobody.

@@ -1,7 +1,7 @@
 //! A node as the scheduler knows it: what it holds, how fast it is, when it was heard, what it must still
 //! be told. The decisions about it are made elsewhere; here is what is true.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use starfarm_events::Name;
 pub use starfarm_events::NodeState;
@@ -117,6 +117,8 @@ pub(crate) struct Node {
     pub(crate) units_taken: u128,
     /// Units that its last heartbeat named as running.
     pub(crate) running: Vec<(JobId, u128)>,
+    /// The same, each with since when it is named.
+    pub(crate) runs: BTreeMap<(JobId, u128), Run>,
     /// The heartbeat whose parts are coming in: number, parts seen.
     pub(crate) beat: (u32, BTreeSet<u16>),
     pub(crate) queued_tasks: u32,
@@ -163,6 +165,15 @@ pub struct NodeTotals {
     pub speed_ups: u64,
     /// Slow-downs heard.
     pub slow_downs: u64,
+}
+
+/// A unit that a slot runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    /// When a heartbeat named it first.
+    pub(crate) since_us: u64,
+    /// It was told that it hangs.
+    pub(crate) told: bool,
 }
 
 /// An offer under way.
@@ -231,6 +242,7 @@ impl Node {
             taken: Vec::new(),
             units_taken: 0,
             running: Vec::new(),
+            runs: BTreeMap::new(),
             beat: (0, BTreeSet::new()),
             queued_tasks: 0,
             given_us: now_us,

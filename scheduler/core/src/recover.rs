@@ -36,6 +36,7 @@ impl Farm {
         if !self.nodes.contains_key(&id) {
             return;
         }
+        self.watched.traffic[0].add(datagram.len());
         self.ages.clear();
         for message in messages(datagram) {
             match message {
@@ -234,7 +235,9 @@ impl Farm {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         if beat.part == 0 {
             node.running.clone_from(&beat.running);
+            self.note_runs(id, &beat.running, now_us);
         }
+        let Some(node) = self.nodes.get_mut(&id) else { return };
         if node.beat.0 != beat.number {
             node.beat = (beat.number, BTreeSet::new());
         }
@@ -245,6 +248,7 @@ impl Farm {
             self.count_joined(id, queued + beat.running.len());
             self.settle(id);
             self.expire(id, now_us, deeds);
+            self.tell_hangs(id, now_us, deeds);
         }
         self.mark(id);
     }
@@ -380,6 +384,7 @@ impl Farm {
         // What it said of itself is over as well.
         (node.queued_tasks, node.load, node.idle_us) = (0, Vec::new(), 0);
         (node.joined_tasks, node.units_taken) = (0, 0);
+        node.runs.clear();
         for task_id in node.tasks.clone() {
             let Task { job, lo, hi, left, copy, .. } = *self.dq.at(task_id);
             self.back_to_gq(task_id, lo, hi);

@@ -65,9 +65,15 @@ impl Farm {
             packer.result_ack(credit, &tell.acks);
             tell.withdraws.iter().for_each(|withdraw| packer.withdraw(withdraw));
             self.pack_offers(id, offers, now_us, &mut packer);
-            deeds.0.push(Deed::Send(id, packer.finish()));
+            self.send(id, packer, deeds);
         }
         self.set_timer(id, now_us);
+    }
+
+    fn send(&mut self, id: NodeId, mut packer: Packer, deeds: &mut Deeds) {
+        let datagrams = packer.finish();
+        datagrams.iter().for_each(|datagram| self.watched.traffic[1].add(datagram.len()));
+        deeds.0.push(Deed::Send(id, datagrams));
     }
 
     fn pack_offers(&mut self, id: NodeId, offers: usize, now_us: u64, packer: &mut Packer) {
@@ -128,7 +134,7 @@ impl Farm {
                 node: node.name.clone(),
                 tasks: repeated as u64,
             });
-            deeds.0.push(Deed::Send(id, packer.finish()));
+            self.send(id, packer, deeds);
         }
     }
 }

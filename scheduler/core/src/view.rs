@@ -10,6 +10,7 @@ use crate::job::{FailedUnit, Job, JobState, JobTotals, Sizing, WorkFacts};
 use crate::node::{NodeState, NodeTotals};
 use crate::result::Verdicts;
 use crate::task::NodeId;
+use crate::watch::Traffic;
 
 /// A job, seen from outside.
 #[derive(Clone, PartialEq, Debug)]
@@ -118,6 +119,8 @@ pub struct FarmView {
     pub totals: Totals,
     /// Verdicts on results.
     pub verdicts: Verdicts,
+    /// Datagrams of workers and to them since the start.
+    pub traffic: [Traffic; 2],
 }
 
 impl Farm {
@@ -225,6 +228,7 @@ impl Farm {
             epoch: self.config.epoch.0,
             totals: self.totals,
             verdicts: self.verdicts,
+            traffic: self.watched.traffic,
         }
     }
 

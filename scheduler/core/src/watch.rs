@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use starfarm_events::{Event, Held, IdleReason, Name, NodeState, Outcome, Sample, Snapshot, Word};
 use starfarm_protocol::ids::{ContentHash, JobId};
+use starfarm_protocol::limits::SEAL_BYTES;
 use starfarm_protocol::wire::ResultEntry;
 
 use crate::coverage::{Class, Coverage};
@@ -56,12 +57,31 @@ pub(crate) struct Watched {
     pub(crate) given_us: Option<u64>,
     /// Datagrams dropped and refused since the start, as the rim says.
     pub(crate) datagrams: (u64, u64),
+    /// Datagrams of workers and to them since the start, in and out.
+    pub(crate) traffic: [Traffic; 2],
     /// A period is over: the farm's figures are to be told at the end of the turn.
     pub(crate) is_due: bool,
     /// Periods since the start.
     periods: u64,
     /// Units in each class, as told last.
     jobs: BTreeMap<JobId, [u128; 5]>,
+}
+
+/// What went over the network in one direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Traffic {
+    /// Datagrams.
+    pub datagrams: u64,
+    /// Bytes in these, seal included, IP and UDP headers not.
+    pub bytes: u64,
+}
+
+impl Traffic {
+    /// A datagram of so many bytes, before it is sealed.
+    pub(crate) fn add(&mut self, plain_bytes: usize) {
+        self.datagrams += 1;
+        self.bytes += (plain_bytes + SEAL_BYTES) as u64;
+    }
 }
 
 impl Farm {
@@ -266,6 +286,10 @@ impl Farm {
             results_duplicate: self.verdicts.count(Verdict::Duplicate),
             datagrams_dropped: self.watched.datagrams.0,
             datagrams_refused: self.watched.datagrams.1,
+            datagrams_in: Some(self.watched.traffic[0].datagrams),
+            bytes_in: Some(self.watched.traffic[0].bytes),
+            datagrams_out: Some(self.watched.traffic[1].datagrams),
+            bytes_out: Some(self.watched.traffic[1].bytes),
         }
     }
 

@@ -97,6 +97,7 @@ fn a_node_whose_key_is_revoked_loses_all_at_once_and_is_told_nothing() {
             3000: job 1 is running: done 10, out 20, waiting 10, resent tasks 2
             3000: to b: ack results [(2, 2)]; offer job 1: 6=10+10
             3000: a lost, b up
+            3000: node a forgotten
             3000: b up
         "#]],
     );

@@ -51,6 +51,7 @@ fn switch_stops_the_running_job_at_a_units_end_and_it_goes_on_next() {
         "submit 20 units 10\n submit 10 units 10\n join a slots 1\n ack a",
         "switch 2\n show 1\n return a 0+20\n ack a\n show 2\n done a 0+10 job 2\n show 1",
         expect![[r#"
+            0: job 2 is number 1 in jq
             0: job 1 queued
             0: to a: withdraw job 1 trim before 3
             0: job 1 is queued: done 0, out 20, waiting 0
@@ -185,10 +186,12 @@ fn front_is_behind_the_running_job_and_now_is_before_it() {
          ack a\n done a 0+10 job 4\n ack a",
         "front 3\n done a 0+10\n ack a\n done a 10+10\n ack a\n submit 10 units 10 now\n return a 0+10 job 3",
         expect![[r#"
+            0: job 3 is number 2 in jq
             0: to a: ack results [(2, 2)]; offer job 1: 4=20+10
             0: job 3 running
             0: to a: ack results [(3, 3)]; offer job 3: 5=0+10
             0: job 5 submitted: 10 units
+            0: job 5 is number 1 in jq
             0: job 1 queued
             0: job 3 queued
             0: to a: withdraw job 1 trim before 6; withdraw job 3 trim before 6
@@ -218,6 +221,7 @@ fn a_drained_node_finishes_what_it_has_and_gets_nothing_new() {
             0: node a left
             0: a lost
             0: job 1 is running: done 20, out 0, waiting 20, resent tasks 2
+            0: node a forgotten
             0: no nodes
         "#]],
     );

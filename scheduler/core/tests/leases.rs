@@ -30,6 +30,7 @@ fn a_job_that_waits_for_its_lease_keeps_its_turn() {
         "hold\n submit 1000 units 10 head\n resume 1\n show 1\n show 2\n durable\n show 1\n show 2",
         expect![[r#"
             0: job 2 submitted: 1000 units
+            0: job 2 is number 1 in jq
             0: job 1 running
             0: job 1 is running: done 0, out 0, waiting 1000, resent tasks 2
             0: job 2 is queued: done 0, out 0, waiting 1000

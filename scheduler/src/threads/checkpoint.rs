@@ -5,12 +5,14 @@
 use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
-use crossbeam_channel::Receiver;
+use crossbeam_channel::{Receiver, Sender};
+use starfarm_events::Event;
 use starfarm_net::say;
 use starfarm_scheduler_core::Record;
 
-use super::stop_with;
+use super::{Input, stop_with};
 use crate::checkpoint::Checkpoint;
 use crate::journal::Retirer;
 use crate::outputs::OutputStore;
@@ -30,8 +32,10 @@ pub(crate) fn run(
     mut checkpoint: Checkpoint,
     retirer: &mut Retirer,
     outputs: &Arc<Mutex<OutputStore>>,
+    dispatcher: &Sender<Input>,
 ) {
     while let Ok(Snapshot { sequence, records }) = snapshots.recv() {
+        let begun = Instant::now();
         let state = restart::encode_state(&records);
         drop(records);
         // Outputs up to here are not given again by a replay.
@@ -42,16 +46,22 @@ pub(crate) fn run(
                 // What is there stays, and a restart reads more: that is all.
                 Err(trouble) if trouble.full || trouble.passing => {
                     say(&format!("{}; the farm goes on, the next one is due by and by", trouble.words));
-                    Ok(())
+                    Ok(false)
                 }
                 Err(trouble) => Err(trouble.words),
-                Ok(()) => retirer.retire(sequence).map_err(|e| e.to_string()),
+                Ok(()) => retirer.retire(sequence).map(|()| true).map_err(|e| e.to_string()),
             });
-        if let Err(why) = saved {
+        let is_saved = saved.unwrap_or_else(|why| {
             stop_with(&format!(
                 "the checkpoint or the ledger cannot be written: {why}. Nothing that was acknowledged is lost. Make \
                  room, or repair the disk, then start the scheduler again with the same --state"
-            ));
+            ))
+        });
+        if is_saved {
+            let (bytes, took_us) = (state.len() as u64, begun.elapsed().as_micros() as u64);
+            // Where the dispatcher is gone nobody watches any more.
+            let saved = Event::Checkpointed { record: sequence, bytes, took_us };
+            let _ = dispatcher.send(Input::Event(Box::new(saved)));
         }
     }
 }

@@ -143,6 +143,7 @@ fn step(farm: &mut Farm, input: Input, now_us: u64, deeds: &mut Deeds, waiting: 
             let response = (question.act)(farm, now_us, deeds);
             waiting.answers.push_back((farm.last_sequence(), response, question.reply));
         }
+        Input::Event(event) => deeds.0.push(Deed::Event(*event)),
         Input::Snapshot => waiting.snapshot = true,
         Input::Picture => waiting.picture = true,
         Input::Stop => {}

@@ -18,6 +18,7 @@ use std::time::Instant;
 
 use starfarm_events::Event;
 use starfarm_protocol::admin::{NodeInfo, Response};
+use starfarm_protocol::seal::Peer;
 use starfarm_scheduler_core::{Deeds, Farm, NodeId};
 use tokio::sync::oneshot;
 
@@ -47,6 +48,8 @@ pub(crate) enum Input {
     Picture,
     /// A question or a command of a user.
     Ask(Question),
+    /// Something that the core does not know of happened: who watches is told.
+    Event(Box<Event>),
     /// The end.
     Stop,
 }
@@ -155,6 +158,17 @@ impl Shared {
 
     pub(crate) fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// A machine's own key came in with a join key.
+pub(crate) fn enrolled(peer: &Peer) -> Event {
+    let Peer { claim, role, .. } = peer;
+    Event::KeyAdded {
+        key_kind: "enrolled".into(),
+        key: claim.key.to_string(),
+        role: role.name().into(),
+        name: Some(claim.name.clone()),
     }
 }
 

@@ -18,7 +18,7 @@ use starfarm_protocol::seal::{
 use starfarm_scheduler_core::NodeId;
 
 use super::dispatcher::Outgoing;
-use super::{Input, Shared, stop_with};
+use super::{Input, Shared, enrolled, stop_with};
 use crate::state::{StateDir, random, unix_now};
 
 /// How often sessions that have run out are dropped, in microseconds.
@@ -170,6 +170,7 @@ impl ResultThread {
         drop(keys);
         if opened.confirmed.as_ref().is_some_and(|confirmed| confirmed.store_changed) {
             news.enrolled.push(opened.peer.claim.key);
+            let _ = self.dispatcher.send(Input::Event(Box::new(enrolled(&opened.peer))));
         }
         // A worker's place is here, everybody else's is the sealed TCP channel.
         if opened.peer.role != Role::Worker {

@@ -62,9 +62,10 @@ fn figures(dispatcher: &Sender<Input>) -> Option<String> {
     let up = status.nodes.iter().filter(|node| node.state == "up").count();
     (status.jq > 0 || status.dq > 0).then(|| {
         format!(
-            "nodes up {up}, power mean {:.2}, speed-ups {}, slow-downs {}, gq {}, dq {}, jq {}, resent {}, \
+            "nodes up {up}, power mean {:.2}, granularity {}, speed-ups {}, slow-downs {}, gq {}, dq {}, jq {}, resent {}, \
              decomposed {}, mean size {:.0}",
             status.power_mean,
+            status.granularity_seconds.map_or_else(|| "fixed".to_owned(), |seconds| format!("{seconds} s")),
             status.speed_ups,
             status.slow_downs,
             status.gq,

@@ -2,6 +2,7 @@
 
 use starfarm_events::Event;
 use starfarm_protocol::ids::JobId;
+use starfarm_protocol::limits::SEAL_BYTES;
 use starfarm_scheduler_core::{Deed, NodeId, Record};
 
 use crate::agenda::{Letter, MachineId, Parcel, What};
@@ -10,10 +11,14 @@ use crate::seat::Reign;
 use crate::sim::{SPINS_MAX, Sim};
 use crate::violation::{Broken, rule};
 
+/// Bytes of the headers of IPv4 and UDP.
+const HEADER_BYTES: usize = 20 + 8;
+
 impl Sim {
     /// A datagram goes onto the network.
     pub(crate) fn send(&mut self, machine: MachineId, way: Way, (life, reign): (u32, Reign), bytes: Vec<u8>) {
         self.tally.datagrams[way as usize] += 1;
+        self.tally.bytes[way as usize] += (bytes.len() + SEAL_BYTES + HEADER_BYTES) as u64;
         self.log.word(self.now_us ^ u64::from(machine) << 48);
         self.log.bytes(&bytes);
         let mut bytes = Some(bytes);
@@ -208,7 +213,10 @@ impl Sim {
                 Deed::Event(event @ Event::Standstill { .. }) => {
                     return Err(("nothing stands still", event.to_string()));
                 }
-                Deed::Event(event) => events.push(event),
+                Deed::Event(event) => {
+                    self.tally.hangs += u64::from(matches!(event, Event::RunHangs { .. }));
+                    events.push(event);
+                }
             }
         }
         self.farm.deeds.0 = deeds;

@@ -22,6 +22,8 @@ pub enum FaultKind {
     Leave,
     /// The machine computes at a fiftieth of its speed.
     Slow,
+    /// What the machine's first slot runs never ends, or goes on after the duration.
+    Hang,
     /// The machine's clock jumps ahead by the duration.
     Jump,
     /// The scheduler does nothing for a while.

@@ -113,16 +113,27 @@ impl Job {
     }
 
     /// A slot ran one unit of a command: its record is appended to `body`.
-    pub(crate) fn run_unit(&mut self, unit: u128, duration_us: u64, sick: bool, body: &mut Vec<u8>) {
+    pub(crate) fn run_unit(
+        &mut self,
+        unit: u128,
+        duration_us: u64,
+        (sick, hung): (bool, bool),
+        body: &mut Vec<u8>,
+    ) {
         let first_time = !self.failed_runs.contains(&unit);
         let fails = sick
+            || hung
             || Self::divides(self.model.fail_always, unit)
             || (Self::divides(self.model.fail_once, unit) && first_time);
         if fails {
             self.failed_runs.insert(unit);
         }
         self.computed.insert(unit, unit + 1);
-        let (failed, code) = if fails { (Some(FailReason::Exit), 1) } else { (None, 0) };
+        let (failed, code) = match (hung, fails) {
+            (true, _) => (Some(FailReason::Timeout), 124),
+            (false, true) => (Some(FailReason::Exit), 1),
+            (false, false) => (None, 0),
+        };
         let stream = |text: &[u8]| Stream::Inline(text.to_vec());
         let outputs = Outputs { stdout: stream(b"out"), stderr: stream(b"") };
         CommandUnit { failed, code, duration_us, outputs }.write(body);

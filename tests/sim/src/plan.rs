@@ -25,6 +25,8 @@ pub(crate) enum Blow {
     Leave(MachineId, Option<u64>),
     /// A machine becomes slow, or as fast as it was.
     Slow { machine: MachineId, begins: bool },
+    /// What the first slot runs stands still for so long, if it ever goes on.
+    Hang(MachineId, Option<u64>),
     /// A machine's clock jumps ahead.
     Jump(MachineId, u64),
     /// The scheduler does nothing for so long.
@@ -132,6 +134,7 @@ impl Plan {
                     self.add(at_us + lasts_us, Blow::Slow { machine, begins: false });
                 }
             }
+            FaultKind::Hang => self.add(at_us, Blow::Hang(machine, lasts_us)),
             FaultKind::Jump => self.add(at_us, Blow::Jump(machine, long_us)),
             FaultKind::Stall => self.add(at_us, Blow::Stall(long_us)),
             FaultKind::SchedulerJump => self.add(at_us, Blow::SchedulerJump(long_us)),

@@ -194,6 +194,8 @@ pub struct JobModel {
     /// Units that kill their worker.
     #[serde(default)]
     pub poison: Vec<u64>,
+    /// A unit of a command that hangs is ended as a time-out after this, at the earliest.
+    pub hang_s: Option<f64>,
     /// It pauses when the usual share of its units fails; else it bears everything.
     #[serde(default)]
     pub bears_the_usual: bool,
@@ -229,6 +231,8 @@ pub struct Expect {
     pub duplicate_units_max: Option<u64>,
     /// Copies of tasks that are given to idle nodes, at least.
     pub copies_min: Option<u64>,
+    /// Runs that are told to hang, at least.
+    pub hangs_min: Option<u64>,
     /// Starts of the scheduler beside the first, at least.
     pub restarts_min: Option<u64>,
     /// Schedulers that learnt that they are superseded, at least; none may where absent.

@@ -291,6 +291,7 @@ impl Sim {
             busy_us += machine.busy_us + if machine.process == Process::Down { 0 } else { running };
             available_us += machine.totals.available_us;
         }
+        self.tally.slots_us = available_us;
         self.tally.utilisation = busy_us as f64 / available_us.max(1) as f64;
     }
 
@@ -320,6 +321,7 @@ impl Sim {
         })?;
         let least = [
             ("copies", tally.copies, expect.copies_min),
+            ("hangs", tally.hangs, expect.hangs_min),
             ("restarts", tally.restarts, expect.restarts_min),
             ("superseded", tally.superseded, expect.superseded_min),
         ];
@@ -328,6 +330,11 @@ impl Sim {
                 format!("{what}: {found}, {least:?} expected")
             })?;
         }
+        let load =
+            tally.bytes.into_iter().max().unwrap_or(0) as f64 * 8e6 / tally.simulated_us.max(1) as f64 / 1e9;
+        rule(load < 0.05, "the network load stays below 5 % of 1 Gbit/s", || {
+            format!("{:.3} %", load * 100.0)
+        })?;
         let least = expect.utilisation_min.unwrap_or(0.0);
         rule(tally.utilisation >= least, "slots are kept busy", || {
             format!("{:.4} of their time, {least} expected", tally.utilisation)

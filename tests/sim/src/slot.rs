@@ -9,6 +9,7 @@ use starfarm_protocol::wire::{Letting, Outcome};
 use starfarm_worker_core::{Part, Task};
 
 use crate::job::Job;
+use crate::plan::us;
 use crate::random::Random;
 use crate::scenario::WorkModel;
 
@@ -16,6 +17,9 @@ use crate::scenario::WorkModel;
 const COMMAND_FLUSH_US: u64 = 100_000;
 /// A body is reported before it could outgrow its limit: longest record of a simulated unit.
 const UNIT_BYTES: usize = 32;
+
+/// A unit that takes so many times what others take is ended, where the job wants that: as in the worker.
+const HANG_TIMES: u64 = 30;
 
 /// What a slot tells its worker.
 #[derive(Debug)]
@@ -67,6 +71,10 @@ struct Run {
     units: u64,
     from_us: u64,
     until_us: u64,
+    /// The step hangs, and is ended as a time-out.
+    ended_late: bool,
+    /// It hangs, and a thread that computes hears nobody.
+    deaf: bool,
     /// Units of a command that are computed and not reported.
     waiting: u64,
     waiting_us: u64,
@@ -89,9 +97,9 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// When the step under way ends.
+    /// When the step under way ends; none where it hangs for good.
     pub(crate) fn due_us(&self) -> Option<u64> {
-        self.run.as_ref().map(|run| run.until_us)
+        self.run.as_ref().map(|run| run.until_us).filter(|&until_us| until_us < u64::MAX)
     }
 
     /// Job and unit under way.
@@ -120,6 +128,8 @@ impl Slot {
                 units: 0,
                 from_us: around.now_us,
                 until_us: around.now_us,
+                ended_late: false,
+                deaf: false,
                 waiting: 0,
                 waiting_us: 0,
                 waiting_since_us: around.now_us,
@@ -163,6 +173,20 @@ impl Slot {
         }
     }
 
+    /// The step under way stands still. A worker ends a program where its job has a `hang_s`; else it goes on when the
+    /// machine does.
+    pub(crate) fn hang(&mut self, now_us: u64, lasts_us: Option<u64>, jobs: &[Job]) {
+        let Some(run) = &mut self.run else { return };
+        let goes_on_us = lasts_us.map_or(u64::MAX, |lasts_us| run.until_us.max(now_us) + lasts_us);
+        let model = &jobs[run.task.job.0 as usize - 1].model;
+        let far_us = HANG_TIMES * model.unit_us as u64;
+        let ends_us = model.hang_s.map_or(u64::MAX, |hang_s| run.from_us + us(hang_s).max(far_us));
+        run.ended_late = ends_us < goes_on_us;
+        run.deaf = model.work != WorkModel::Command;
+        run.until_us = goes_on_us.min(ends_us);
+        self.step = self.step.wrapping_add(1);
+    }
+
     /// The step under way has ended.
     pub(crate) fn step_ends(&mut self, around: &mut Surroundings<'_>, out: &mut Vec<Report>) {
         let Some(run) = &mut self.run else { return };
@@ -170,6 +194,7 @@ impl Slot {
             out.push(Report::Died);
             return;
         }
+        run.deaf = false;
         let units = run.units;
         self.computed(units, around, out);
         let Some(run) = &self.run else { return };
@@ -199,7 +224,8 @@ impl Slot {
         let work = around.job(run.task.job).model.work;
         if work == WorkModel::Command {
             let sick = around.sick;
-            around.job(run.task.job).run_unit(run.next, lasted_us, sick, &mut run.body);
+            let hung = std::mem::take(&mut run.ended_late);
+            around.job(run.task.job).run_unit(run.next, lasted_us, (sick, hung), &mut run.body);
             run.waiting += 1;
             run.waiting_us += lasted_us;
         } else {
@@ -255,6 +281,9 @@ impl Slot {
             if letting == Letting::Kill {
                 self.end(around, out);
             }
+            return;
+        }
+        if run.deaf {
             return;
         }
         let (planned_us, spent_us) = (run.until_us - run.from_us, around.now_us - run.from_us);

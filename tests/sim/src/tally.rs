@@ -58,6 +58,8 @@ pub struct Tally {
     pub events: u64,
     /// Datagrams sent, up and down.
     pub datagrams: [u64; 2],
+    /// Bytes in these, with seal, UDP and IP headers.
+    pub bytes: [u64; 2],
     /// Copies of datagrams that arrived.
     pub arrived: u64,
     /// Datagrams that a full receive buffer dropped, at the scheduler and at workers.
@@ -84,12 +86,16 @@ pub struct Tally {
     pub records: u64,
     /// Copies of tasks that idle nodes were given.
     pub copies: u64,
+    /// Runs that were told to hang.
+    pub hangs: u64,
     /// Crashes, pauses, partitions and the like.
     pub blows: u64,
     /// Most tasks in gq and in dq.
     pub queues_max: [usize; 2],
     /// Share of the slots' time that was spent computing.
     pub utilisation: f64,
+    /// Time that slots were there for work until the last job ended, in microseconds: card hours.
+    pub slots_us: u64,
     /// Sizes of tasks.
     pub sizes: Sizes,
     /// Second and number of nodes that are up.
@@ -105,6 +111,14 @@ impl fmt::Display for Tally {
         let [up, down] = self.datagrams;
         let [at_farm, at_workers] = self.overflowed;
         writeln!(f, "datagrams        {up} up, {down} down, {} arrived", self.arrived)?;
+        // The fuller direction of a link that carries a gigabit a second each way.
+        let per_s = |bytes: u64| bytes as f64 * 1e6 / self.simulated_us.max(1) as f64;
+        let [bytes_up, bytes_down] = self.bytes.map(per_s);
+        let load = bytes_up.max(bytes_down) * 8.0 / 1e9 * 100.0;
+        writeln!(
+            f,
+            "network load     {bytes_up:.0} bytes/s up, {bytes_down:.0} down: {load:.4} % of 1 Gbit/s"
+        )?;
         writeln!(f, "buffers dropped  {at_farm} at the scheduler, {at_workers} at workers")?;
         let (resent, duplicate) = (self.resent, self.duplicate_units);
         writeln!(f, "tasks            {} dispatched, {resent} resent", self.dispatched)?;
@@ -118,9 +132,10 @@ impl fmt::Display for Tally {
             "scheduler        {restarts} restarts, {superseded} superseded, {} records",
             self.records
         )?;
-        writeln!(f, "copies of tasks  {}", self.copies)?;
+        writeln!(f, "copies of tasks  {}; runs told to hang {}", self.copies, self.hangs)?;
         writeln!(f, "queues at most   gq {}, dq {}", self.queues_max[0], self.queues_max[1])?;
-        writeln!(f, "utilisation      {:.2} %", self.utilisation * 100.0)?;
+        let card_hours = self.slots_us as f64 / 3.6e9;
+        writeln!(f, "utilisation      {:.2} % of {card_hours:.0} card hours", self.utilisation * 100.0)?;
         if self.sizes.tasks > 0 {
             let Sizes { tasks, min, max, mean } = self.sizes;
             writeln!(

@@ -36,6 +36,7 @@ impl Sim {
                 self.farm.stalled_until_us = self.farm.stalled_until_us.max(until_us);
             }
             Blow::Slow { machine, begins } => self.slow(machine, begins),
+            Blow::Hang(machine, lasts_us) => self.hang(machine, lasts_us),
             Blow::Jump(machine, by_us) => return self.jump(machine, by_us),
             Blow::SchedulerJump(by_us) => {
                 self.farm.ahead_us += by_us;
@@ -67,6 +68,15 @@ impl Sim {
             if let Some(due_us) = slot.due_us() {
                 self.agenda.at(due_us, What::Step(machine, number, slot.step));
             }
+        }
+    }
+
+    /// What the first slot of a machine runs stands still. The slot takes part in all else.
+    fn hang(&mut self, machine: MachineId, lasts_us: Option<u64>) {
+        let slot = &mut self.machines[machine as usize].slots[0];
+        slot.hang(self.now_us, lasts_us, &self.jobs);
+        if let Some(due_us) = slot.due_us() {
+            self.agenda.at(due_us, What::Step(machine, 0, slot.step));
         }
     }
 

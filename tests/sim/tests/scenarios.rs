@@ -43,7 +43,7 @@ macro_rules! scenarios {
 }
 
 scenarios!(
-    buffers calm clocks commands drain figure3 guangzhou jobs lossy many million mole old_copies orders poison restarts
+    buffers calm clocks commands drain figure3 guangzhou hangs jobs lossy many million mole old_copies orders poison restarts
     second_choice sick slow_disk storm stragglers supplanted swizzle torn unlike unproven upheaval
 );
 

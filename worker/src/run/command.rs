@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use starfarm_decomposers::template::{Template, UnitText};
@@ -23,6 +24,8 @@ use crate::contents::Contents;
 use crate::exec::{self, Cancel, Captured, CommandLine, End, Lack, Patience, UnitRun};
 use crate::report::{FLUSH, Report};
 
+/// A unit hangs that takes so many times what the others took: lambda x 10, as for a task that the scheduler tells of.
+const HANG_TIMES: u64 = 30;
 /// Exit code in the record of a unit that ran out of time: what timeout(1) says.
 const TIMEOUT_CODE: i32 = 124;
 /// Exit code in the record of a unit whose program could not be started.
@@ -38,6 +41,9 @@ pub(super) struct Command {
     /// What is started is the same for every unit: where it cannot be started for one, it can for none.
     one_program: bool,
     limit: OutputLimit,
+    hang: Option<Duration>,
+    /// Units that passed on this worker, and what they took in all, in microseconds.
+    passed: (AtomicU64, AtomicU64),
 }
 
 impl Command {
@@ -51,8 +57,9 @@ impl Command {
             env.iter().map(|(name, value)| (name.into(), Template::parse(value, &names))).collect();
         let path_varies = env.iter().any(|(name, value)| name == "PATH" && !value.is_fixed());
         let one_program = program.is_fixed() && !path_varies;
-        let timeout = work.timeout_ms.map(Duration::from_millis);
-        Ok(Self { space, program, args, env, timeout, one_program, limit: work.output_limit })
+        let [timeout, hang] = [work.timeout_ms, work.hang_ms].map(|ms| ms.map(Duration::from_millis));
+        let (limit, passed) = (work.output_limit, Default::default());
+        Ok(Self { space, program, args, env, timeout, one_program, limit, hang, passed })
     }
 
     pub(super) fn units(&self) -> u128 {
@@ -89,6 +96,7 @@ impl Command {
                 report.flush();
             });
             desk.board.end(desk.slot);
+            self.learn(&run);
             if let Some(why) = self.refusal(&run.end) {
                 pack.report(task, report);
                 report.refuse(task, unit, why);
@@ -115,6 +123,24 @@ impl Command {
             End::NotStarted(why, Lack::Program) if self.one_program => Some(why),
             _ => None,
         }
+    }
+
+    /// A unit that passed says what units take.
+    fn learn(&self, run: &UnitRun) {
+        if run.end == End::Exit(0) {
+            let duration_us = u64::try_from(run.duration.as_micros()).unwrap_or(u64::MAX);
+            self.passed.0.fetch_add(1, Ordering::Relaxed);
+            self.passed.1.fetch_add(duration_us, Ordering::Relaxed);
+        }
+    }
+
+    /// How long the next unit may run: to its time limit, or until it must be taken to hang.
+    fn time_limit(&self) -> Option<Duration> {
+        let units = self.passed.0.load(Ordering::Relaxed);
+        let mean_us = self.passed.1.load(Ordering::Relaxed).checked_div(units).unwrap_or(0);
+        let far = Duration::from_micros(mean_us.saturating_mul(HANG_TIMES));
+        let hang = self.hang.map(|hang| hang.max(far));
+        self.timeout.into_iter().chain(hang).min()
     }
 
     /// The command line of a unit, with the pieces of a list that it needs.
@@ -146,7 +172,7 @@ impl Command {
             args: self.args.iter().map(|arg| arg.fill_os(&text)).collect(),
             env,
             dir: None,
-            timeout: self.timeout,
+            timeout: self.time_limit(),
             output_limit: self.limit.bytes,
         })
     }
@@ -272,7 +298,11 @@ impl Drop for Scratch {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use starfarm_decomposers::NoChunks;
     use starfarm_protocol::ids::ContentHash;
+    use starfarm_protocol::spec::Space;
 
     use super::*;
 
@@ -345,5 +375,30 @@ mod tests {
         for miss in [Miss::Refused("the disk is broken".into()), Miss::Cancelled] {
             assert_eq!(record(run(End::Exit(0), 999, 1), false, |_| Err(miss.clone())), Err(miss));
         }
+    }
+
+    #[test]
+    fn a_unit_hangs_after_its_time_and_thirty_times_what_others_took() {
+        let work = |timeout_ms, hang_ms| CommandWork {
+            program: vec!["true".into()],
+            env: BTreeMap::new(),
+            timeout_ms,
+            hang_ms,
+            retries: 0,
+            output_limit: OutputLimit::default(),
+        };
+        let space =
+            || starfarm_decomposers::open(&Space::Frames { first: 1, last: 9 }, Arc::new(NoChunks)).unwrap();
+        let command = |timeout_ms, hang_ms| Command::new(&work(timeout_ms, hang_ms), space()).unwrap();
+        let ms = |ms| Some(Duration::from_millis(ms));
+        assert_eq!(command(None, None).time_limit(), None);
+        assert_eq!(command(Some(50), Some(20)).time_limit(), ms(20), "nothing was learnt: the key alone");
+        let learnt = command(Some(50), Some(20));
+        learnt.learn(&run(End::Exit(0), 0, 0));
+        learnt.learn(&run(End::Exit(1), 0, 0));
+        assert_eq!(learnt.time_limit(), ms(50), "30 x 3 ms is beyond the time limit");
+        let learnt = command(None, Some(20));
+        learnt.learn(&run(End::Exit(0), 0, 0));
+        assert_eq!(learnt.time_limit(), ms(90), "units take 3 ms here");
     }
 }

@@ -126,6 +126,8 @@ fn head(app: &App) -> [Line<'static>; 2] {
     if !status.notes.is_empty() {
         figures.push(format!("notes {}: see status", status.notes.len()));
     }
+    figures.push(format!("power {}", human::count(status.power_mean)));
+    figures.push(format!("granularity {}", human::seconds_if_known(status.granularity_seconds)));
     figures.push(format!("oldest {}", human::seconds(status.dq_oldest_seconds)));
     figures.push(format!("speed-ups {}  slow-downs {}", count(status.speed_ups), count(status.slow_downs)));
     [first, fitting(&figures, usize::from(app.size.0)).into()]

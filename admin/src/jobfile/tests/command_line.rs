@@ -135,6 +135,7 @@ fn options_reach_the_job() {
         sizing: Some(Sizing::UnitsPerTask(5)),
         timeout_seconds: Some(1.5),
         output_limit: Some("strict".parse().unwrap()),
+        hang_seconds: None,
         retries: 2,
         max_failures: Some(MaxFailuresField::Units(3)),
         speculative: Some(true),

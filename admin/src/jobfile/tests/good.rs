@@ -172,7 +172,7 @@ fn a_folder_whose_name_looks_like_a_pattern() {
 #[test]
 fn a_command_with_everything() {
     let task = "executor = \"command\"\nprogram = [\"sh\", \"-c\", \"echo $0 {x}\", \"{index}\"]\n\
-                timeout_seconds = 0.25\nretries = 3\noutput_limit = \"strict:512\"\nunits_per_task = 1000\nmax_failures = 50\nspeculative = true\n\
+                timeout_seconds = 0.25\nhang_seconds = 60\nretries = 3\noutput_limit = \"strict:512\"\nunits_per_task = 1000\nmax_failures = 50\nspeculative = true\n\
                 [task.env]\nB = \"{}\"\nA = \"\"\n";
     check_in(
         &Folder::new(),
@@ -200,6 +200,9 @@ fn a_command_with_everything() {
                             },
                             timeout_ms: Some(
                                 250,
+                            ),
+                            hang_ms: Some(
+                                60000,
                             ),
                             retries: 3,
                             output_limit: OutputLimit {

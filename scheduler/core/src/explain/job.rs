@@ -27,7 +27,7 @@ impl Farm {
         } else {
             self.why_it_waits(job, &tasks, now_us, &mut found);
             self.where_it_is(tasks.clone(), &copies, now_us, &mut found);
-            self.what_befell_it(job, &mut found);
+            self.what_befell_it(job, now_us, &mut found);
         }
         self.job_facts(job, unclaimed(tasks.iter().copied()), &mut found);
         found.fact("tasks_in_dq", tasks.len() + copies.len());
@@ -263,7 +263,16 @@ impl Farm {
     }
 
     /// Units that failed or killed workers, and are not given up.
-    fn what_befell_it(&self, job: &Job, found: &mut Findings) {
+    fn what_befell_it(&self, job: &Job, now_us: u64, found: &mut Findings) {
+        let hung = self.nodes.iter().flat_map(|(&id, _)| self.hung_on(id, now_us));
+        let hung: Vec<_> = hung.filter(|(of, ..)| *of == job.facts.job).collect();
+        for (of, unit, text) in hung.iter().take(NAMED) {
+            found.adds("hangs", format!("Unit {unit} {text} {}", self.cure(*of)));
+        }
+        if hung.len() > NAMED {
+            let more = counted((hung.len() - NAMED) as u64, "other unit");
+            found.adds("hangs", format!("So it is with {more}."));
+        }
         for (unit, deaths) in job.deaths.iter().take(NAMED) {
             let text = format!(
                 "Unit {unit} was running when workers died: {} (on {}). It is tried alone, on other nodes first; \

@@ -22,6 +22,9 @@ impl Farm {
         self.silence(node, now_us, &mut found);
         kept_out(node, now_us, &mut found);
         self.work(node, now_us, &mut found);
+        for (job, unit, text) in self.hung_on(id, now_us).iter().take(NAMED) {
+            found.adds("hangs", format!("Unit {unit} of job {} {text} {}", job.0, self.cure(*job)));
+        }
         for (job, lo, hi) in self.conflicts_of(id).take(NAMED) {
             let text = format!("Of units [{lo}, {hi}) of job {} it said what others did not.", job.0);
             found.adds("conflict", text);

@@ -1,6 +1,7 @@
 //! Why a node idles, or is kept out.
 
 use expect_test::expect;
+use starfarm_protocol::ids::JobId;
 use starfarm_scheduler_core::NodeId;
 
 use super::common::{A_IS_SICK, Bench, config};
@@ -328,5 +329,71 @@ fn a_node_of_before_a_restart_has_as_many_tasks_as_it_counts_itself() {
             running: Its last heartbeat said that it runs unit 20 of job 1.
             window: It has 29 tasks and may hold 30: 15 a slot for 2 slots (60 s of work ahead), speed-ups and slow-downs move that by nothing; its own queue takes 100.
         "#]],
+    );
+}
+
+/// Node a names unit 10 as running for so many seconds, every ten of them.
+fn it_runs(seconds: u64) -> String {
+    let beats = (0..=seconds / 10).map(|nth| format!("at {}\n beat a 10+10 running 10\n", 10 + nth * 10_000));
+    beats.collect()
+}
+
+#[test]
+fn a_slot_that_hangs_on_a_live_node_is_told_once_and_explained() {
+    let before = "submit 100 command units 10\n join a slots 1\n ack a\n ran a 0+10 ok,ok,ok,ok,ok,ok,ok,ok,ok,ok ms 4000
+                  ack a\n";
+    let mut bench = Bench::new(config());
+    bench.run(before);
+    // 30 times the 4 s that such a task takes are 120 s.
+    let lines = |story: &str| {
+        story.lines().filter(|line| line.contains("hangs")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(lines(&bench.run(&it_runs(110))), [""; 0]);
+    let told = lines(&bench.run("at 121000\n beat a 10+10 running 10\n at 125000\n beat a 10+10 running 10"));
+    assert_eq!(
+        told,
+        ["121000: unit 10 of job 1 hangs on node a: it runs for 121 s, such a task takes 4.0 s"]
+    );
+    let hangs = |subject: &str| {
+        let explanation = match subject {
+            "node" => bench.farm.explain_node("a", bench.now_us),
+            _ => bench.farm.explain_job(JobId(1), bench.now_us),
+        };
+        explanation
+            .unwrap()
+            .reasons
+            .into_iter()
+            .find(|reason| reason.code == "hangs")
+            .map(|reason| reason.text)
+    };
+    let (of_node, of_job) = (hangs("node").unwrap(), hangs("job").unwrap());
+    assert!(
+        of_node.starts_with(
+            "Unit 10 of job 1 has run on node a for 2 min, and such a task takes about 4.0 s there"
+        ),
+        "{of_node}"
+    );
+    assert!(
+        of_job.starts_with("Unit 10 has run on node a for 2 min") && of_job.contains("`hang_seconds`"),
+        "{of_job}"
+    );
+}
+
+#[test]
+fn a_slot_that_goes_on_does_not_hang() {
+    let mut bench = Bench::new(config());
+    bench.run("submit 100 command units 10\n join a slots 1\n ack a\n ran a 0+10 ok,ok,ok,ok,ok,ok,ok,ok,ok,ok ms 4000\n ack a\n");
+    bench.run(&it_runs(110));
+    bench.run("ran a 10+1 ok ms 1\n at 120000\n beat a 11+9 running 11");
+    let story = bench.run("at 130000\n beat a 11+9 running 11");
+    assert!(!story.contains("hangs"), "{story}");
+    assert!(
+        bench
+            .farm
+            .explain_node("a", bench.now_us)
+            .unwrap()
+            .reasons
+            .iter()
+            .all(|reason| reason.code != "hangs")
     );
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use starfarm_events::Event;
 use starfarm_protocol::admin::frames::FrameReader;
 use starfarm_protocol::admin::{
     ErrorCode, JobInfo, JobVerb, KeyInfo, MaxFailuresField, NeverWord, NodeVerb, Place, Request, Response,
@@ -350,8 +351,10 @@ fn add_key(desk: &Desk, role: &str) -> Response {
     };
     let made = new_secret().and_then(|secret| {
         let mut keys = desk.keys.lock().expect("a panic under the lock ends the process");
-        keys.add_join_key(secret.clone(), role);
+        let id = keys.add_join_key(secret.clone(), role);
         desk.state.save_keys(&keys)?;
+        let (key_kind, key, role_name) = ("join".into(), id.to_string(), role.name().into());
+        desk.tell(Event::KeyAdded { key_kind, key, role: role_name, name: None });
         Ok(desk.state.join_text(secret, role, &desk.addresses))
     });
     made.map_or_else(|e| error(ErrorCode::Conflict, e.to_string()), Response::JoinFile)
@@ -372,6 +375,7 @@ fn revoke_key(desk: &Desk, key: &str) -> Response {
         return error(ErrorCode::Conflict, e.to_string());
     }
     drop(keys);
+    desk.tell(Event::KeyRevoked { key: key.to_owned() });
     desk.revocations.notify_waiters();
     if let Some(public) = public {
         let _ = desk.revoked.send(public);

@@ -12,6 +12,7 @@ use tokio::net::{TcpStream, UnixStream};
 
 use super::Desk;
 use crate::state::unix_now;
+use crate::threads::enrolled;
 
 /// A connection.
 pub(crate) enum Channel {
@@ -64,6 +65,7 @@ impl Channel {
             desk.state
                 .save_enrolled(&keys, &[peer.claim.key])
                 .map_err(|e| io::Error::other(e.to_string()))?;
+            desk.tell(enrolled(&peer));
         }
         drop(keys);
         Ok((Channel::Sealed { socket, stream: Box::new(stream) }, peer, first))

@@ -10,9 +10,11 @@ mod results;
 
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Sender, TrySendError};
+use starfarm_events::Event;
 use starfarm_protocol::admin::Response;
 use starfarm_protocol::admin::frames::ADMIN_STREAM;
 use starfarm_protocol::bulk::BULK;
@@ -92,6 +94,13 @@ impl Desk {
                 return;
             }
             next.await;
+        }
+    }
+
+    /// Something happened that who watches should know of. Nobody waits for that: without room it counts as missing.
+    pub(crate) fn tell(&self, event: Event) {
+        if let Err(TrySendError::Full(_)) = self.dispatcher.try_send(Input::Event(Box::new(event))) {
+            self.shared.unheard.fetch_add(1, Ordering::Relaxed);
         }
     }
 
