@@ -73,12 +73,9 @@ fn a_node_that_tcp_reaches_again_gets_tasks_of_the_job_that_it_refused_without_a
         "at 1000\n show 1\n able a\n able a\n show 1",
         expect![[r#"
             20: to a: ack results [(1, 1)]
-            5000: node a suspect: no heartbeat
-            15000: node a lost: 0 tasks back to gq
-            90000: job 1 is running: done 0, out 0, waiting 20, resent tasks 2, refused by a: no-TCP
-            90000: node a is back
-            90000: to a: offer job 1: 3=0+10 4=10+10
-            90000: job 1 is running: done 0, out 20, waiting 0, resent tasks 2
+            1000: job 1 is running: done 0, out 0, waiting 20, resent tasks 2, refused by a: no-TCP
+            1000: to a: offer job 1: 3=0+10 4=10+10
+            1000: job 1 is running: done 0, out 20, waiting 0, resent tasks 2
         "#]],
     );
 }
