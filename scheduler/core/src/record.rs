@@ -2,7 +2,7 @@
 //! changes the state and hands the record on; after a restart the same changes are applied from the records
 //! alone. What is not in a record (who holds which task, what is in gq) is found out anew.
 
-use starfarm_protocol::ids::JobId;
+use starfarm_protocol::ids::{Attempt, JobId};
 pub use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::record::{Ended, NodeMark};
 
@@ -210,9 +210,12 @@ impl Farm {
     }
 
     fn apply_retried(&mut self, id: JobId, units: &[(u128, u128)]) -> Result<(), String> {
+        // What was given out by an earlier scheduler may have failed before these units were wanted again.
+        let before = Attempt(self.next_attempt);
         let job = self.known(id)?;
         let had_ended = job.state.ended();
         job.reopen(units, &mut Vec::new());
+        job.reopened.extend(units.iter().flat_map(|&(lo, hi)| (lo..hi).map(|unit| (unit, before))));
         if had_ended {
             self.jq.push_back(id);
         }

@@ -140,6 +140,17 @@ impl Farm {
         }
     }
 
+    /// A failure of `unit` in an attempt of an earlier scheduler was counted before, or was not: nobody can say. Where it
+    /// is out at this node by what a heartbeat listed it is run once more.
+    pub(crate) fn give_found_back(&mut self, id: NodeId, job: JobId, unit: u128) {
+        for task_id in self.dq.overlapping(job, unit, unit + 1) {
+            let task = self.dq.at(task_id);
+            if task.node == id && task.is_found() {
+                self.back_to_gq(task_id, unit, unit + 1);
+            }
+        }
+    }
+
     /// A task that node `id` was found to hold enters dq.
     pub(crate) fn put_held(&mut self, id: NodeId, job: JobId, interval: (u128, u128), now_us: u64) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
@@ -246,6 +257,10 @@ impl Job {
             for state in [JobState::Paused, JobState::Queued] {
                 records.push(Record::State { job, state, why: String::new() });
             }
+        }
+        if !self.reopened.is_empty() {
+            let units = self.reopened.keys().map(|&unit| (unit, unit + 1)).collect();
+            records.push(Record::Retried { job, units });
         }
         records.extend(failed);
     }

@@ -156,7 +156,8 @@ impl Farm {
             job.refused_by.remove(&id);
         }
         let mut from = lo;
-        for unit in known_failures(job, entry, &found) {
+        let known = known_failures(job, entry, &found);
+        for &unit in &known {
             job.decide(from, unit, Class::Done, &mut pieces);
             from = unit + 1;
         }
@@ -166,6 +167,7 @@ impl Farm {
             // The end's record has told the sum; a late duplicate must not make live and replay differ.
             job.totals.duplicate_units += hi - lo - counted;
         }
+        known.into_iter().for_each(|unit| self.give_found_back(id, job_id, unit));
         let owners = self.leave_queues(job_id, &pieces, id, entry.duration_us);
         if counted > 0 {
             // What failed and is tried again is taken off below.
@@ -346,10 +348,8 @@ impl Farm {
         let WorkFacts::Command { retries } = job.facts.work else { return false };
         let runs = job.failures.entry(unit).or_default();
         runs.push((attempt, node));
-        // What a sick node fails spends nothing of the unit's budget, but it has an end all the same: where only
-        // sick nodes are left, somebody must hear of it.
-        let nodes = &self.nodes;
-        let sick = |id: &NodeId| nodes.get(id).is_some_and(|node| node.sick.is_some());
+        // What a sick node fails spends nothing of the unit's budget, but it has an end all the same.
+        let sick = |id: &NodeId| self.nodes.get(id).is_some_and(|node| node.sick.is_some());
         let spent = runs.iter().filter(|(_, id)| !sick(id)).count();
         let again = spent <= retries as usize
             && runs.len() <= retries.saturating_add(SICK_FAILURES) as usize
@@ -367,7 +367,7 @@ impl Farm {
             self.record(Record::Tried { job: job_id, unit, attempt, node }, deeds);
             self.mark_all();
         } else {
-            job.failures.remove(&unit);
+            job.acquit(unit, unit + 1);
             job.failed.insert(unit, failed);
             self.tell_failed(job_id, unit, failed, deeds);
         }

@@ -455,3 +455,25 @@ fn a_node_that_holds_much_after_a_restart_gets_no_more_than_its_window() {
         "#]],
     );
 }
+
+/// The mark that tells its attempts apart was in no record.
+#[test]
+fn a_failure_that_is_told_again_after_a_retry_and_a_restart_spends_nothing() {
+    for checkpoint in ["", "checkpoint\n"] {
+        check_after(
+            "submit 2 command units 2 max-failures never\n join a slots 1\n ack a\n ran a 0+2 ok,exit1\n bye a\n retry 1",
+            &format!(
+                "{checkpoint}restart\n hello a\n again a\n at 1\n show 1\n ack a\n ran a 1+1 ok\n show 1"
+            ),
+            expect![[r#"
+                0: node a joined: 1 slot, boot 0000000000000001
+                0: to a: welcome epoch 2
+                0: job 1 running
+                0: to a: ack results [(1, 1)]; offer job 1: 1099511627777=1+1
+                1: job 1 is running: done 1, out 1, waiting 0, duplicate 2, resent tasks 1
+                1: job 1 finished
+                1: job 1 is finished: done 2, out 0, waiting 0, duplicate 2, resent tasks 1
+            "#]],
+        );
+    }
+}
