@@ -8,6 +8,9 @@ export const RUN_BYTES = 6;
 
 const ARRAYS = { u8: Uint8Array, u32: Uint32Array, f32: Float32Array, f64: Float64Array };
 
+/** What a node is before the log tells of it for the first time: it had not joined, or nobody was there to tell. */
+export const NOT_YET = "not joined yet";
+
 /** A node's state at a moment, and from when to when it held. */
 export interface Held {
   word: string;
@@ -136,7 +139,7 @@ export class Report {
     const end = this.stateOffset[node + 1];
     const i = upper(this.stateAt, t, start, end) - 1;
     const until = i + 1 < end ? this.stateAt[i + 1] : this.span;
-    if (i < start) return { word: "gone", since: 0, until };
+    if (i < start) return { word: NOT_YET, since: 0, until };
     return { word: this.word(this.stateCode[i]), since: this.stateAt[i], until };
   }
 

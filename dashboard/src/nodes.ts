@@ -83,8 +83,8 @@ function columns(report: Report, colours: Colours, view: View): Column<NodeMeta>
     number("times lost", (node) => node.times_lost, (node) => count(node.times_lost)),
     number("time lost", (node) => node.lost_us, (node) => duration(node.lost_us)),
     number("resent", (node) => node.resent, (node) => count(node.resent), "Its tasks that came back without a result, copies among them"),
-    number("speed-ups", (node) => node.speed_ups, (node) => count(node.speed_ups), "It asked for larger tasks"),
-    number("slow-downs", (node) => node.slow_downs, (node) => count(node.slow_downs), "It asked for smaller tasks"),
+    number("speed-ups", (node) => node.speed_ups, (node) => count(node.speed_ups), "It asked for more tasks"),
+    number("slow-downs", (node) => node.slow_downs, (node) => count(node.slow_downs), "It asked for fewer tasks"),
     ...(report.nodes.some((node) => made(node) !== "") ? [{ title: "made of", cell: made, key: made, long: true }] : []),
   ];
 }

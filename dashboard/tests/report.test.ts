@@ -40,12 +40,12 @@ test("a killed node is up before, suspect, and lost from then on", () => {
   assert.ok(statesAt(report, KILLED.afterUs + 1e6).get("lost")?.includes(node));
 });
 
-test("before it joined, a node was not in the farm", () => {
+test("before it joined, a node was not gone: it had not joined yet", () => {
   const report = open();
   const joined = report.nodes[3].joined_us - FROM_US;
   assert.ok(joined > 1000);
-  assert.equal(report.held(3, joined - 1000).word, "gone");
-  assert.notEqual(report.held(3, joined + 1000).word, "gone");
+  assert.equal(report.held(3, joined - 1000).word, "not joined yet");
+  assert.notEqual(report.held(3, joined + 1000).word, "not joined yet");
 });
 
 test("the states of a window are those that touch it, the first one from its beginning on", () => {

@@ -13,7 +13,7 @@ export function nodeLines(report: Report, node: number, t: number, zone: Zone, s
   const { from_us } = report.meta;
   const held = report.held(node, t);
   const since = `since ${moment(from_us + held.since, zone, step)}, for ${duration(held.until - held.since)}`;
-  const word = held.word === "up" ? "up, has tasks" : held.word === "gone" ? "not in the farm" : plain(held.word);
+  const word = held.word === "up" ? "up, has tasks" : plain(held.word);
   return [report.nodes[node].node, `${moment(from_us + t, zone, step)} ${zone.label}`, `${word} ${since}`];
 }
 
