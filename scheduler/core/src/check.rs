@@ -1,7 +1,7 @@
 //! Doubt: what must hold at all times (R6 and state <=> place). The quick check is cheap enough for every
-//! turn; the full one walks everything. A violation is a bug of ours, so the caller stops the farm loudly.
+//! second; the full one walks everything. A violation is a bug of ours, so the caller stops the farm loudly.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_events::{Event, Name};
 
@@ -13,7 +13,8 @@ use crate::node::Node;
 use crate::task::{NOBODY, NodeId, State};
 
 impl Farm {
-    /// done + failed + out + pending + abandoned = N for every unfinished job, and gq agrees; O(jobs in jq).
+    /// done + failed + out + pending + abandoned = N for every unfinished job; gq holds what is pending, dq what is
+    /// out, and each task in dq is at a node that is there. O(jobs in jq + nodes).
     pub fn check_counters(&self) -> Result<(), String> {
         for id in &self.jq {
             let job = self.jobs.get(id).ok_or_else(|| format!("job {} is in jq only", id.0))?;
@@ -31,6 +32,29 @@ impl Farm {
                     self.gq.units(*id)
                 ));
             }
+            let (out, left) = (coverage.count(Class::Out), self.dq.units_out(*id));
+            if out != left {
+                return Err(format!("job {}: {out} units out, {left} in dq", id.0));
+            }
+        }
+        if let Some(job) = self.dq.jobs().find(|id| self.jobs.get(id).is_none_or(|job| job.state.ended())) {
+            return Err(format!("job {} has ended but has tasks in dq", job.0));
+        }
+        self.check_places()
+    }
+
+    /// Tasks in dq are as many as nodes have and nobody has; a node that is gone has none.
+    fn check_places(&self) -> Result<(), String> {
+        let mut at_nodes = 0;
+        for node in self.nodes.values() {
+            at_nodes += node.tasks.len();
+            if node.lost && !node.tasks.is_empty() {
+                return Err(format!("node {} is lost but has {} tasks", node.name, node.tasks.len()));
+            }
+        }
+        let (all, of_nobody) = (self.dq.len(), self.dq.count_of_nobody());
+        if all != at_nodes + of_nobody {
+            return Err(format!("{all} tasks in dq, {at_nodes} at nodes, {of_nobody} at nobody"));
         }
         Ok(())
     }
@@ -70,6 +94,12 @@ impl Farm {
         self.still = still;
     }
 
+    /// How much [`Farm::check_all`] walks: tasks, intervals, jobs and nodes.
+    pub fn entries(&self) -> usize {
+        let intervals: usize = self.jobs.values().map(|job| 1 + job.coverage.segments()).sum();
+        intervals + self.gq.len() + self.dq.len() + self.nodes.len()
+    }
+
     /// Everything: coverage, gq, dq and nodes say the same of every unit.
     pub fn check_all(&self) -> Result<(), String> {
         self.check_counters()?;
@@ -94,6 +124,8 @@ impl Farm {
 
     fn check_tasks(&self) -> Result<(), String> {
         let (mut left, mut at_node) = (BTreeMap::new(), BTreeMap::new());
+        let queued = self.nodes.iter().flat_map(|(&id, node)| node.queue.iter().map(move |of| (id, of.1)));
+        let queued: BTreeSet<_> = queued.collect();
         for task in self.dq.iter() {
             if task.left == 0 || task.left > task.hi - task.lo {
                 return Err(format!("task {task:?} has nothing left"));
@@ -106,19 +138,13 @@ impl Farm {
             }
             *at_node.entry(task.node).or_insert(0) += 1;
             let node = self.nodes.get(&task.node).ok_or_else(|| format!("{task:?} is at no node"))?;
-            let queued = node.queue.iter().filter(|(_, attempt)| *attempt == task.attempt).count();
-            if (task.state == State::Assigned) != (queued == 1) {
-                return Err(format!("{task:?} is {queued} times in its node queue"));
-            }
-            if node.lost {
-                return Err(format!("{task:?} is at a lost node"));
+            let is_queued = queued.contains(&(task.node, task.attempt));
+            if (task.state == State::Assigned) != is_queued {
+                return Err(format!("{task:?} is in the queue of node {}: {is_queued}", node.name));
             }
         }
-        for (id, job) in &self.jobs {
-            let out = job.coverage.count(Class::Out);
-            if out != left.get(id).copied().unwrap_or(0) {
-                return Err(format!("job {}: {out} units out, dq says {:?}", id.0, left.get(id)));
-            }
+        if let Some(id) = self.jobs.keys().find(|id| self.dq.units_out(**id) != *left.get(id).unwrap_or(&0)) {
+            return Err(format!("job {}: {:?} units in dq, not as counted", id.0, left.get(id)));
         }
         for (id, node) in &self.nodes {
             if node.tasks.len() != at_node.get(id).copied().unwrap_or(0) {
@@ -179,5 +205,86 @@ mod tests {
         let (probe, after) = (Probe::first(0), Attempt(1));
         job.refused_by.insert(id, Refusal { why: "no python".into(), probe, after });
         assert_eq!((150..300).map(|second| told(&mut farm, second)).sum::<usize>(), 0);
+    }
+}
+
+#[cfg(test)]
+mod sums {
+    use starfarm_protocol::ids::{Boot, ContentHash, Epoch, FarmId, JobId};
+    use starfarm_protocol::limits::PROTOCOL_VERSION;
+    use starfarm_protocol::wire::{Hello, Packer};
+
+    use super::*;
+    use crate::coverage::Classes;
+    use crate::{Config, Deeds, MaxFailures, NewJob, NodeId, Place, Sizing, WorkFacts};
+
+    /// A farm whose only node has two tasks of ten units; job 1 has more.
+    fn farm() -> Farm {
+        let (mut farm, mut deeds) = (Farm::new(Config::new(FarmId([1; 16]), Epoch(1)), 1), Deeds::default());
+        let new = NewJob {
+            name: String::new(),
+            user: String::new(),
+            spec: ContentHash([1; 32]),
+            units: 40,
+            work: WorkFacts::Nothing,
+            sizing: Sizing::Units(10),
+            max_failures: MaxFailures::Usual,
+            speculative: false,
+            place: Place::Tail,
+        };
+        farm.submit(new, 1, &mut deeds).unwrap();
+        let mut packer = Packer::new();
+        packer.hello(&Hello {
+            version: PROTOCOL_VERSION,
+            boot: Boot(1),
+            slots: 1,
+            queue_tasks_max: 8,
+            receive_datagrams_max: 8,
+            known_epoch: Epoch(0),
+            known_proof: [0; 16],
+            died_running: Vec::new(),
+        });
+        farm.on_session(NodeId(0), "a", 1);
+        farm.on_datagram(NodeId(0), &packer.finish()[0], 1, &mut deeds);
+        for _ in 0..2 {
+            farm.on_durable(farm.last_sequence(), 1);
+            farm.turn(1, &mut deeds);
+        }
+        assert_eq!((farm.dq.len(), farm.check_counters()), (2, Ok(())));
+        farm
+    }
+
+    fn found(farm: &Farm) -> String {
+        farm.check_counters().expect_err("the quick check sees it")
+    }
+
+    #[test]
+    fn tasks_that_vanish_with_their_node_do_not_pass_the_quick_check() {
+        let mut farm = farm();
+        farm.nodes.remove(&NodeId(0));
+        assert_eq!(found(&farm), "2 tasks in dq, 0 at nodes, 0 at nobody");
+    }
+
+    #[test]
+    fn a_task_that_vanishes_from_dq_does_not_pass_the_quick_check() {
+        let mut farm = farm();
+        let task = farm.dq.of_job(JobId(1))[0];
+        farm.take_from_node(task);
+        assert_eq!(found(&farm), "job 1: 20 units out, 10 in dq");
+    }
+
+    #[test]
+    fn units_that_are_counted_out_but_lie_in_no_task_do_not_pass_the_quick_check() {
+        let mut farm = farm();
+        let coverage = &mut farm.jobs.get_mut(&JobId(1)).unwrap().coverage;
+        coverage.change(0, 5, Classes::of(&[Class::Out]), Class::Done, &mut Vec::new());
+        assert_eq!(found(&farm), "job 1: 15 units out, 20 in dq");
+    }
+
+    #[test]
+    fn a_lost_node_that_kept_its_tasks_does_not_pass_the_quick_check() {
+        let mut farm = farm();
+        farm.nodes.get_mut(&NodeId(0)).unwrap().lost = true;
+        assert_eq!(found(&farm), "node a is lost but has 2 tasks");
     }
 }

@@ -233,10 +233,11 @@ impl Farm {
     }
 
     fn shrink_task(&mut self, task_id: TaskId, units: u128, by: NodeId, duration_us: u64) {
+        let left = self.dq.count(task_id, units);
         let task = self.dq.at(task_id);
-        task.left -= units;
-        task.spent_us += duration_us;
-        if task.left > 0 {
+        // What a worker says is no sum of ours that may overflow.
+        task.spent_us = task.spent_us.saturating_add(duration_us);
+        if left > 0 {
             return;
         }
         let (owner, spent_us) = (task.node, task.spent_us);

@@ -88,9 +88,19 @@ pub(crate) struct TaskId(u32);
 pub(crate) struct Dispatched {
     slots: Vec<Option<Task>>,
     free: Vec<u32>,
-    jobs: BTreeMap<JobId, BTreeMap<u128, TaskId>>,
+    jobs: BTreeMap<JobId, OfJob>,
+    /// Tasks that are at no node.
+    of_nobody: usize,
     /// Copies, in the order in which they were made. There are no more than idle slots.
     copies: Vec<TaskId>,
+}
+
+/// The tasks of one job, but for copies.
+#[derive(Debug, Default)]
+struct OfJob {
+    by_lo: BTreeMap<u128, TaskId>,
+    /// Units that no result has come for, in all of them.
+    left: u128,
 }
 
 impl Dispatched {
@@ -101,7 +111,8 @@ impl Dispatched {
 
     /// Puts a task in.
     pub(crate) fn put(&mut self, task: Task) -> TaskId {
-        let (job, lo, copy) = (task.job, task.lo, task.copy);
+        let Task { job, lo, left, copy, .. } = task;
+        self.of_nobody += usize::from(task.node == NOBODY);
         let id = match self.free.pop() {
             Some(at) => {
                 self.slots[at as usize] = Some(task);
@@ -115,7 +126,9 @@ impl Dispatched {
         if copy {
             self.copies.push(id);
         } else {
-            self.jobs.entry(job).or_default().insert(lo, id);
+            let of_job = self.jobs.entry(job).or_default();
+            of_job.by_lo.insert(lo, id);
+            of_job.left += left;
         }
         id
     }
@@ -139,41 +152,59 @@ impl Dispatched {
     pub(crate) fn remove(&mut self, id: TaskId) -> Task {
         let task = self.slots[id.0 as usize].take().expect("the id is held by a task in dq");
         self.free.push(id.0);
+        self.of_nobody -= usize::from(task.node == NOBODY);
         if task.copy {
             self.copies.retain(|&copy| copy != id);
-        } else if let Some(by_lo) = self.jobs.get_mut(&task.job) {
-            by_lo.remove(&task.lo);
-            if by_lo.is_empty() {
-                self.jobs.remove(&task.job);
-            }
+            return task;
+        }
+        let of_job = self.tasks_of(task.job);
+        of_job.by_lo.remove(&task.lo);
+        of_job.left -= task.left;
+        if of_job.by_lo.is_empty() {
+            self.jobs.remove(&task.job);
         }
         task
+    }
+
+    /// Results came for `units` of a task; how many it has left.
+    pub(crate) fn count(&mut self, id: TaskId, units: u128) -> u128 {
+        let task = self.at(id);
+        task.left -= units;
+        let Task { job, left, copy, .. } = *task;
+        if !copy {
+            self.tasks_of(job).left -= units;
+        }
+        left
+    }
+
+    fn tasks_of(&mut self, job: JobId) -> &mut OfJob {
+        self.jobs.get_mut(&job).expect("the job of a task in dq has its tasks here")
     }
 
     /// Moves the bounds of a task inwards.
     pub(crate) fn narrow(&mut self, id: TaskId, (lo, hi): (u128, u128), left: u128) {
         let task = self.at(id);
-        let (job, before) = (task.job, task.lo);
-        debug_assert!(task.lo <= lo && lo < hi && hi <= task.hi);
+        debug_assert!(task.lo <= lo && lo < hi && hi <= task.hi && !task.copy);
+        let (job, before, left_before) = (task.job, task.lo, task.left);
         (task.lo, task.hi, task.left) = (lo, hi, left);
-        if lo != before
-            && let Some(by_lo) = self.jobs.get_mut(&job)
-        {
-            by_lo.remove(&before);
-            by_lo.insert(lo, id);
+        let of_job = self.tasks_of(job);
+        of_job.left = of_job.left - left_before + left;
+        if lo != before {
+            of_job.by_lo.remove(&before);
+            of_job.by_lo.insert(lo, id);
         }
     }
 
     /// The task of `job` that holds `unit`.
     pub(crate) fn holding(&self, job: JobId, unit: u128) -> Option<(TaskId, &Task)> {
-        let (_, &id) = self.jobs.get(&job)?.range(..=unit).next_back()?;
+        let (_, &id) = self.jobs.get(&job)?.by_lo.range(..=unit).next_back()?;
         let task = self.slots[id.0 as usize].as_ref()?;
         (unit < task.hi).then_some((id, task))
     }
 
     /// The tasks of `job` that overlap [lo, hi), in order.
     pub(crate) fn overlapping(&self, job: JobId, lo: u128, hi: u128) -> Vec<TaskId> {
-        let Some(by_lo) = self.jobs.get(&job) else { return Vec::new() };
+        let Some(OfJob { by_lo, .. }) = self.jobs.get(&job) else { return Vec::new() };
         let first = by_lo.range(..=lo).next_back().filter(|(_, id)| {
             self.slots[id.0 as usize].as_ref().is_some_and(|task| task.hi > lo && task.lo < lo)
         });
@@ -182,6 +213,9 @@ impl Dispatched {
 
     /// What is out at nobody: leased by an earlier scheduler.
     pub(crate) fn of_nobody(&self) -> Vec<TaskId> {
+        if self.of_nobody == 0 {
+            return Vec::new();
+        }
         let ids = (0..).map(TaskId).zip(&self.slots);
         ids.filter(|(_, task)| task.as_ref().is_some_and(|task| task.node == NOBODY))
             .map(|(id, _)| id)
@@ -196,12 +230,27 @@ impl Dispatched {
 
     /// How many tasks of `job` there are, without copies.
     pub(crate) fn count_of_job(&self, job: JobId) -> usize {
-        self.jobs.get(&job).map_or(0, BTreeMap::len)
+        self.jobs.get(&job).map_or(0, |of_job| of_job.by_lo.len())
+    }
+
+    /// Units of `job` that are out by the account of its tasks. A copy has none of its own.
+    pub(crate) fn units_out(&self, job: JobId) -> u128 {
+        self.jobs.get(&job).map_or(0, |of_job| of_job.left)
+    }
+
+    /// Jobs that have tasks here, copies left aside.
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.jobs.keys().copied()
+    }
+
+    /// How many tasks are at no node.
+    pub(crate) fn count_of_nobody(&self) -> usize {
+        self.of_nobody
     }
 
     /// The tasks of `job`, without copies.
     pub(crate) fn of_job(&self, job: JobId) -> Vec<TaskId> {
-        self.jobs.get(&job).map_or_else(Vec::new, |by_lo| by_lo.values().copied().collect())
+        self.jobs.get(&job).map_or_else(Vec::new, |of_job| of_job.by_lo.values().copied().collect())
     }
 
     /// All tasks.

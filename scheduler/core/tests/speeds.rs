@@ -47,3 +47,13 @@ fn a_task_that_came_back_unit_by_unit_was_a_large_one_all_the_same() {
     }
     assert!(largest > 100, "8 s of 10 ms are 800 units; it got no further than {largest}");
 }
+
+#[test]
+fn a_worker_that_tells_of_endless_times_breaks_no_sum() {
+    let mut bench = Bench::new(config());
+    bench.run("submit 30 units 10\n join a slots 1\n ack a");
+    for lo in [0, 3, 6] {
+        bench.run(&format!("done a {lo}+3 ms 18446744073709551"));
+    }
+    assert_eq!(bench.run("show 1").trim(), "0: job 1 is running: done 9, out 11, waiting 10");
+}

@@ -22,8 +22,12 @@ use crate::state::StateDir;
 
 /// Inputs of one turn: enough to batch, few enough that a turn stays short.
 const INPUTS_PER_TURN: usize = 32;
-/// How often the books are checked: the counters in any build, every unit's place in a debug build.
+/// How often the sums of the books are checked, and in a debug build every unit's place.
 const CHECK_PERIOD_US: u64 = 1_000_000;
+/// How often every unit's place is checked in any build ...
+const CHECK_ALL_PERIOD_US: u64 = 60_000_000;
+/// ... of a farm of no more tasks, intervals, jobs and nodes than this: some 10 ms.
+const CHECK_ALL_MAX: usize = 20_000;
 
 /// A turn that comes so much later than planned was held up: by the disk, or because the process was stopped.
 const STALLED_US: u64 = 1_000_000;
@@ -57,7 +61,7 @@ pub(crate) struct Links {
 pub(crate) fn run(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
     let mut deeds = Deeds::default();
     let mut waiting = Waiting { durable: farm.last_sequence(), ..Waiting::default() };
-    let (mut checked_us, mut turned_us) = (0, shared.now_us());
+    let (mut doubt, mut turned_us) = (Doubt::default(), shared.now_us());
     // Before anything happens: a log that missed the first events would show a farm that never was.
     picture(&mut farm, turned_us, links);
     loop {
@@ -99,13 +103,7 @@ pub(crate) fn run(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
             let _ = links.journal.send(ToJournal::Snapshot(Snapshot { sequence, records }));
         }
         waiting.answer();
-        if now_us >= checked_us + CHECK_PERIOD_US {
-            checked_us = now_us;
-            farm.check_standstill(now_us, &mut deeds);
-            // A farm that has lost count must not go on counting.
-            let checked = if cfg!(debug_assertions) { farm.check_all() } else { farm.check_counters() };
-            checked.unwrap_or_else(|e| panic!("the accounting is broken, stopping: {e}"));
-        }
+        doubt.check(&mut farm, now_us, &mut deeds);
         if stop {
             break;
         }
@@ -113,6 +111,31 @@ pub(crate) fn run(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
     let now_us = shared.now_us();
     farm.on_stop(now_us, &mut deeds);
     perform(&mut deeds, now_us, links, shared);
+}
+
+/// When the books were checked last.
+#[derive(Default)]
+struct Doubt {
+    sums_us: u64,
+    all_us: u64,
+}
+
+impl Doubt {
+    /// A farm that has lost count must not go on counting.
+    fn check(&mut self, farm: &mut Farm, now_us: u64, deeds: &mut Deeds) {
+        if now_us < self.sums_us + CHECK_PERIOD_US {
+            return;
+        }
+        self.sums_us = now_us;
+        farm.check_standstill(now_us, deeds);
+        let all_due = now_us >= self.all_us + CHECK_ALL_PERIOD_US;
+        let all = cfg!(debug_assertions) || all_due && farm.entries() <= CHECK_ALL_MAX;
+        if all_due {
+            self.all_us = now_us;
+        }
+        let checked = if all { farm.check_all() } else { farm.check_counters() };
+        checked.unwrap_or_else(|e| panic!("the accounting is broken, stopping: {e}"));
+    }
 }
 
 /// What waits for the disk.
