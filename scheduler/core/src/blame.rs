@@ -3,7 +3,7 @@
 //! and then instead of work; results that differ from what was counted are a conflict. A job of which too
 //! much fails waits for a person.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_events::Event;
 use starfarm_protocol::ids::{Attempt, Boot, JobId};
@@ -13,6 +13,7 @@ use starfarm_protocol::wire::{FailReason, HitEntry, Letting, Withdraw};
 use crate::coverage::{Class, Classes, Piece};
 use crate::deed::Deeds;
 use crate::farm::Farm;
+use crate::global_queue::Alone;
 use crate::job::{FailedUnit, Job, JobState, MaxFailures};
 use crate::limits::{
     CONFLICTS_KEPT, FIRST_FAILURES_MAX, HALF_FAILURES_OF, MASS_DEATH_US, MASS_DEATHS, MASS_DEATHS_KEPT,
@@ -234,8 +235,11 @@ impl Farm {
         if let Some(job) = self.jobs.get_mut(&job_id) {
             job.forget_outcomes(before);
         }
-        self.nodes.values_mut().filter(|node| node.sick == Some(job_id)).for_each(Node::rise);
-        self.count_live();
+        let sick = self.nodes.iter().filter(|(_, node)| node.sick == Some(job_id));
+        for id in sick.map(|(&id, _)| id).collect::<Vec<_>>() {
+            self.nodes.get_mut(&id).expect("it was found just now").rise();
+            self.count_live(id);
+        }
     }
 
     /// A node is sick: it gets one task at a time, with growing pauses, until one passes. What it failed for
@@ -261,7 +265,7 @@ impl Farm {
         if !its.is_empty() {
             self.reopen(job_id, its, deeds);
         }
-        self.count_live();
+        self.count_live(id);
         self.mark(id);
     }
 
@@ -280,7 +284,7 @@ impl Farm {
             // Alone, each: a unit that fails again takes nothing with it.
             let mut unit = lo;
             while unit < hi {
-                self.gq.put(job_id, unit, unit + 1);
+                self.gq.put_alone(job_id, unit, Alone::Failed);
                 if let Some(job) = self.jobs.get_mut(&job_id) {
                     job.reopened.insert(unit, before);
                 }
@@ -292,25 +296,25 @@ impl Farm {
             deeds.event(Event::JobState { job: job_id, state: JobState::Queued.word().into(), why: None });
         }
         self.record(Record::Retried { job: job_id, units }, deeds);
-        self.mark_all();
+        self.mark_hungry();
     }
 
     /// [lo, hi) waits in gq; units that workers died of, or that failed, lie there alone.
     pub(crate) fn put_back(&mut self, job_id: JobId, lo: u128, hi: u128) {
         let Some(job) = self.jobs.get(&job_id) else { return };
-        let suspects: BTreeSet<u128> = (job.deaths.range(lo..hi).map(|(&unit, _)| unit))
-            .chain(job.failures.range(lo..hi).map(|(&unit, _)| unit))
-            .collect();
+        let failed = job.failures.range(lo..hi).map(|(&unit, _)| (unit, Alone::Failed));
+        let deadly = job.deaths.range(lo..hi).map(|(&unit, _)| (unit, Alone::Deadly));
+        let suspects: BTreeMap<u128, Alone> = failed.chain(deadly).collect();
         let mut at = lo;
-        for unit in suspects {
+        for (unit, why) in suspects {
             if at < unit {
-                self.gq.put(job_id, at, unit);
+                self.gq.put_back(job_id, at, unit);
             }
-            self.gq.put(job_id, unit, unit + 1);
+            self.gq.put_alone(job_id, unit, why);
             at = unit + 1;
         }
         if at < hi {
-            self.gq.put(job_id, at, hi);
+            self.gq.put_back(job_id, at, hi);
         }
     }
 
@@ -354,8 +358,6 @@ impl Farm {
         deeds: &mut Deeds,
     ) {
         const WANTED: Classes = Classes::of(&[Class::Pending, Class::Out]);
-        let live: Vec<NodeId> =
-            self.nodes.iter().filter(|(_, node)| node.live()).map(|(&id, _)| id).collect();
         let Some(job) = self.jobs.get_mut(&job_id).filter(|job| !job.state.ended()) else { return };
         let wanted = [Class::Pending, Class::Out].map(|class| job.coverage.has_in(unit, unit + 1, class));
         if !wanted.contains(&true) {
@@ -368,14 +370,19 @@ impl Farm {
         deaths.push((id, boot));
         let died: BTreeSet<NodeId> = deaths.iter().map(|&(id, _)| id).collect();
         // Nodes that are gone for good will never die of it, so they do not count as seen.
-        let nodes = died.len() + live.iter().filter(|id| !died.contains(id)).count();
+        let counted =
+            died.iter().filter(|id| self.nodes.get(id).is_some_and(|node| node.counted > 0)).count();
+        let nodes = died.len() + self.live_nodes as usize - counted;
         let poison = deaths.len() >= POISON_DEATHS && died.len() >= POISON_DEATHS.min(nodes);
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.charged.push((job_id, unit));
+        }
         self.record(Record::Died { job: job_id, unit, node: id, boot }, deeds);
-        if self.gq.intervals(job_id).any(|(lo, hi)| (lo..hi).contains(&unit)) {
+        if wanted[0] {
             // Alone in its task it takes nothing with it.
             self.gq.remove(job_id, unit, unit + 1);
             if !poison {
-                self.gq.put(job_id, unit, unit + 1);
+                self.gq.put_alone(job_id, unit, Alone::Deadly);
             }
         }
         if !poison {
@@ -423,11 +430,15 @@ impl Farm {
 
     /// An incarnation that was thought dead is not: nothing that it was running killed it.
     pub(crate) fn pardon(&mut self, id: NodeId, boot: Boot) {
-        for job in self.jobs.values_mut().filter(|job| !job.deaths.is_empty()) {
-            job.deaths.retain(|_, deaths| {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        for (job, unit) in std::mem::take(&mut node.charged) {
+            let Some(job) = self.jobs.get_mut(&job) else { continue };
+            if let Some(deaths) = job.deaths.get_mut(&unit) {
                 deaths.retain(|&death| death != (id, boot));
-                !deaths.is_empty()
-            });
+                if deaths.is_empty() {
+                    job.deaths.remove(&unit);
+                }
+            }
         }
     }
 
@@ -467,6 +478,6 @@ impl Farm {
         deeds.event(Event::Conflict { job: job_id, lo, hi, node: node.name.clone() });
         self.record(Record::Conflict { job: job_id, lo, hi, node: id }, deeds);
         self.record(Record::Mark { node: id, mark: NodeMark::Distrusted }, deeds);
-        self.count_live();
+        self.count_live(id);
     }
 }

@@ -105,7 +105,7 @@ impl Farm {
         self.check_counters()?;
         for (id, job) in &self.jobs {
             job.coverage.check().map_err(|e| format!("job {}: {e}", id.0))?;
-            let pending = join(self.gq.intervals(*id));
+            let pending = join(self.gq.intervals(*id).into_iter());
             if pending != join(job.coverage.intervals(Class::Pending)) {
                 return Err(format!("job {}: gq holds {pending:?}", id.0));
             }

@@ -8,6 +8,7 @@ use starfarm_protocol::wire::{Letting, Withdraw};
 
 use crate::coverage::Class;
 use crate::deed::Deeds;
+use crate::dispatch::Reach;
 use crate::farm::Farm;
 use crate::job::{Job, JobFacts, JobState, JobTotals, NewJob, Place};
 use crate::limits::JOBS_MAX;
@@ -80,12 +81,15 @@ impl Farm {
             units,
         });
         self.record(Record::Submitted(facts), deeds);
+        if !self.hungry[Reach::Slots as usize].is_empty() {
+            // Its first lease comes to the disk with it: where a node has room it starts as soon as it is there.
+            self.lease_first(id, deeds);
+        }
         match place {
-            Place::Tail => {}
+            Place::Tail => self.mark_hungry(),
             Place::Head => self.put_front(id, deeds),
             Place::Now => self.switch_to(id, deeds),
         }
-        self.mark_all();
         Ok(id)
     }
 
@@ -201,6 +205,9 @@ impl Farm {
             NodeCommand::Forget => {
                 self.nodes.remove(&id);
                 deeds.event(Event::NodeForgotten { node: name.into() });
+                for hungry in &mut self.hungry {
+                    hungry.remove(&id);
+                }
             }
         }
         let mark = match command {
@@ -209,7 +216,7 @@ impl Farm {
             NodeCommand::Forget => NodeMark::Forgotten,
         };
         self.record(Record::Mark { node: id, mark }, deeds);
-        self.count_live();
+        self.count_live(id);
         self.mark_all();
         Ok(id)
     }
@@ -233,6 +240,7 @@ impl Farm {
         self.jq.insert(place, id);
         deeds.event(Event::JobMoved { job: id, place: place as u64 + 1 });
         self.record(Record::Moved { job: id, place: place as u32 }, deeds);
+        self.mark_all();
     }
 
     /// Before all others; what runs of them stops at a unit's end and waits at the head of jq.
@@ -247,15 +255,30 @@ impl Farm {
             self.set_state(other, JobState::Queued, "", deeds);
             self.withdraw(other, Letting::Trim);
         }
+        self.mark_all();
     }
 
     /// A job takes a state that is no end; `why` is for a person.
     pub(crate) fn set_state(&mut self, id: JobId, state: JobState, why: &str, deeds: &mut Deeds) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         job.take_state(state, why);
+        self.open.is_stale = true;
         let said = (!why.is_empty()).then(|| why.to_owned());
         deeds.event(Event::JobState { job: id, state: state.word().into(), why: said });
         self.record(Record::State { job: id, state, why: why.to_owned() }, deeds);
+    }
+
+    /// Ends a job whose last unit is decided, or whose search has found what it was to find.
+    pub(crate) fn end_if_over(&mut self, job_id: JobId, now_us: u64, deeds: &mut Deeds) {
+        let Some(job) = self.jobs.get(&job_id) else { return };
+        if job.state.ended() {
+            return;
+        }
+        if job.coverage.is_decided() || job.satisfied() {
+            let failed = job.coverage.count(Class::Failed) > 0;
+            let state = if failed { JobState::Failed } else { JobState::Finished };
+            self.end(job_id, state, now_us, deeds);
+        }
     }
 
     /// Ends a job: what is not decided is abandoned, its tasks leave gq, dq and the nodes. Results that
@@ -285,7 +308,7 @@ impl Farm {
         if self.config.watch {
             self.certify(id, computed_by, deeds);
         }
-        self.mark_all();
+        self.mark_hungry();
     }
 
     /// Tells every node that has tasks of the job to let go of them.

@@ -1,6 +1,8 @@
 //! Dispatch: which node gets which task. A node with room takes from the first job in jq that has
 //! something for it; its tasks go from gq into its node queue and into dq in one step.
 
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::limits::NODE_TASKS_MAX;
 
@@ -8,9 +10,9 @@ use crate::coverage::{Class, Classes};
 use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::job::{Job, JobState};
-use crate::limits::{LAMBDA, PATIENCE_US};
+use crate::limits::PATIENCE_US;
 use crate::node::Node;
-use crate::refill::Ideal;
+use crate::refill::{Ideal, whole_units};
 use crate::task::{NodeId, State, Task, TaskId};
 
 /// Room below this share of the window is left to grow, so that tasks travel together.
@@ -28,13 +30,24 @@ struct Aversion {
 
 /// Who else could take what comes back to a node that it should not go to.
 struct Choice {
-    /// Other nodes that can run the job.
-    others: Vec<NodeId>,
+    /// Live nodes that have not refused the job.
+    able: usize,
     /// The node has a unit that was running when a worker died. It gets one at a time, or the innocent would die
     /// with the guilty again.
     has_suspect: bool,
     /// The node is doubted: it gets units from elsewhere than where it fails.
     elsewhere: bool,
+}
+
+/// Jobs in jq that have units to give out, in its order.
+#[derive(Debug, Default)]
+pub(crate) struct OpenJobs {
+    /// These may be given out now.
+    pub(crate) active: VecDeque<JobId>,
+    /// These are paused.
+    pub(crate) paused: Vec<JobId>,
+    /// jq or a state has changed, or something came back: both are to be made anew.
+    pub(crate) is_stale: bool,
 }
 
 /// How far a node is filled.
@@ -47,17 +60,71 @@ pub(crate) enum Reach {
 }
 
 impl Farm {
-    /// Gives node `id` what it has room for.
-    pub(crate) fn dispatch(&mut self, id: NodeId, reach: Reach, now_us: u64, deeds: &mut Deeds) {
-        if self.unsettled.contains(&id) {
-            // It says with its hello what it holds of before: until then its room is not known.
+    /// Makes the list of open jobs anew, where it is stale. Once a turn: it goes through all of jq.
+    pub(crate) fn renew_open(&mut self) {
+        if !std::mem::take(&mut self.open.is_stale) {
             return;
         }
+        self.open.active.clear();
+        self.open.paused.clear();
+        for &id in &self.jq {
+            match &self.jobs[&id] {
+                job if job.pending() == 0 => {}
+                job if job.active() => self.open.active.push_back(id),
+                _ => self.open.paused.push(id),
+            }
+        }
+    }
+
+    /// Jobs in jq that have units to give out or are paused; all of jq where that is not known.
+    pub(crate) fn open_jobs(&self) -> Box<dyn Iterator<Item = &Job> + '_> {
+        let OpenJobs { active, paused, is_stale } = &self.open;
+        let job = |id: &JobId| &self.jobs[id];
+        match is_stale {
+            true => Box::new(self.jq.iter().map(job)),
+            false => Box::new(active.iter().chain(paused).filter_map(|id| self.jobs.get(id))),
+        }
+    }
+
+    /// A job has something to give out, and not only beyond a lease that is on its way to the disk.
+    pub(crate) fn has_work(&mut self) -> bool {
+        let Some(job) = self.open.active.front().and_then(|id| self.jobs.get_mut(id)) else { return false };
+        job.lease.waited |= job.waits_for_lease();
+        !job.waits_for_lease()
+    }
+
+    /// Gives node `id` what it has room for; true where it got something.
+    pub(crate) fn dispatch(&mut self, id: NodeId, reach: Reach, now_us: u64, deeds: &mut Deeds) -> bool {
+        let before = self.next_attempt;
+        self.looks += 1;
+        let had_room = self.fill(id, reach, now_us, deeds);
+        match had_room {
+            true => self.hungry[reach as usize].insert(id),
+            false => self.hungry[reach as usize].remove(&id),
+        };
+        self.next_attempt > before
+    }
+
+    /// Gives node `id` tasks until it has no room or there is nothing for it; true where it has room left.
+    fn fill(&mut self, id: NodeId, reach: Reach, now_us: u64, deeds: &mut Deeds) -> bool {
+        if self.unsettled.contains(&id) {
+            // It says with its hello what it holds of before: until then its room is not known.
+            return false;
+        }
         let mut at = 0;
-        while let Some(&job_id) = self.jq.get(at) {
+        while let Some(&job_id) = self.open.active.get(at) {
+            let (Some(job), Some(node)) = (self.jobs.get(&job_id), self.nodes.get(&id)) else { return false };
+            if !job.active() || job.pending() == 0 {
+                // What comes back makes the list anew.
+                if at == 0 {
+                    self.open.active.pop_front();
+                } else {
+                    at += 1;
+                }
+                continue;
+            }
             at += 1;
-            let (Some(job), Some(node)) = (self.jobs.get(&job_id), self.nodes.get(&id)) else { continue };
-            if !self.gives_out(job) || job.pending() == 0 || job.is_refused(id, now_us) {
+            if !self.gives_out(job) || job.is_refused(id, now_us) {
                 continue;
             }
             let (mut ideal, doubted) = (self.ideal(job, id), self.doubts(job, id));
@@ -68,7 +135,7 @@ impl Farm {
             let most = if slots_only { usize::from(node.slots) } else { NODE_TASKS_MAX as usize };
             let room = self.room(job, node, &ideal, most, now_us);
             if room == 0 {
-                return;
+                return false;
             }
             // One that is asked again whether it can run the job shows that with a task a slot.
             let asked = job.refused_by.contains_key(&id);
@@ -76,9 +143,10 @@ impl Farm {
             self.assign((job_id, id), room, ideal.units, now_us, deeds);
             if self.jobs.get(&job_id).is_some_and(Job::waits_for_lease) {
                 // It will be there in milliseconds; the next job's turn has not come.
-                return;
+                return true;
             }
         }
+        self.nodes.get(&id).is_some_and(|node| node.boot.is_some() && !node.lost)
     }
 
     /// Tasks of `job`, the next of them `ideal`, that `node` has room for where it may have `most` of all jobs; 0 too
@@ -153,17 +221,18 @@ impl Farm {
         choice: &mut Option<Choice>,
         now_us: u64,
     ) -> Option<(u128, u128)> {
-        let most = u128::from(ideal.saturating_mul(LAMBDA));
-        let (job, wake_us) = (self.jobs.get_mut(&job_id)?, &mut self.wake_us);
+        let job = self.jobs.get_mut(&job_id)?;
+        let (most, wake_us) = (u128::from(whole_units(job, ideal)), &mut self.wake_us);
         let wanted = |unit: u128| {
             let Some(choice) = &choice else { return true };
-            let from_us = job.waits_until(id, unit, choice, now_us);
+            let from_us = job.waits_until(id, unit, (choice, &self.nodes), now_us);
             if from_us > now_us {
                 *wake_us = from_us.min(*wake_us);
             }
             from_us <= now_us
         };
-        let (lo, hi) = self.gq.take(job_id, (u128::from(ideal), most), wanted)?;
+        let deadly = choice.as_ref().is_none_or(|choice| !choice.has_suspect);
+        let (lo, hi) = self.gq.take(job_id, (u128::from(ideal), most), deadly, wanted)?;
         if let Some(choice) = choice {
             choice.has_suspect |= job.deaths.contains_key(&lo);
             job.denied.remove(&lo);
@@ -178,16 +247,13 @@ impl Farm {
         if job.deaths.is_empty() && job.failures.is_empty() && job.returned.is_empty() && !elsewhere {
             return None;
         }
-        let able = |(other, node): &(&NodeId, &Node)| {
-            **other != id && node.live() && node.greeted && !job.refused_by.contains_key(other)
-        };
         let suspect = |&task: &TaskId| {
             let task = self.dq.peek(task).expect("a node's task is in dq");
             task.job == job_id && task.hi - task.lo == 1 && job.deaths.contains_key(&task.lo)
         };
         let has_suspect = !job.deaths.is_empty() && self.nodes.get(&id)?.tasks.iter().any(suspect);
-        let others = self.nodes.iter().filter(able).map(|(&other, _)| other).collect();
-        Some(Choice { others, has_suspect, elsewhere })
+        let refused = job.refused_by.keys().filter(|id| self.nodes.get(id).is_some_and(Node::live)).count();
+        Some(Choice { able: self.live_nodes as usize - refused, has_suspect, elsewhere })
     }
 
     /// What is cut next of `job_id` lies elsewhere than what node `id` failed.
@@ -238,24 +304,44 @@ impl Job {
         Aversion { died, failed }
     }
 
+    /// A live node that has not refused the job is less averse to `unit` than node `id` is.
+    fn others_first(&self, id: NodeId, unit: u128, choice: &Choice, nodes: &BTreeMap<NodeId, Node>) -> bool {
+        let aversion = self.aversion(id, unit);
+        if aversion == Aversion::default() {
+            return false;
+        }
+        let died = self.deaths.get(&unit).into_iter().flatten().map(|death| death.0);
+        let failed = self.failures.get(&unit).into_iter().flatten().map(|run| run.1);
+        let able = |id: &NodeId| nodes.get(id).is_some_and(Node::live) && !self.refused_by.contains_key(id);
+        // Whoever is not among these is not averse at all.
+        let blamed: BTreeSet<NodeId> = died.chain(failed).filter(able).collect();
+        choice.able > blamed.len() || blamed.into_iter().any(|other| self.aversion(other, unit) < aversion)
+    }
+
     /// When node `id` may have the task in gq that begins with `unit`: at once, or after a pause in which others may
     /// take it. They may all be busy for long, so the pause has an end; after deaths it is long.
-    fn waits_until(&mut self, id: NodeId, unit: u128, choice: &Choice, now_us: u64) -> u64 {
+    fn waits_until(
+        &mut self,
+        id: NodeId,
+        unit: u128,
+        (choice, nodes): (&Choice, &BTreeMap<NodeId, Node>),
+        now_us: u64,
+    ) -> u64 {
         if let Some((_, back)) = self.returned.range(..=unit).next_back()
             && (back.node, back.hi > unit) == (id, true)
             && back.until_us > now_us
         {
             return back.until_us;
         }
-        let deaths = self.deaths.get(&unit).map_or(0, Vec::len);
-        let aversion = self.aversion(id, unit);
-        let others_first = aversion > Aversion::default()
-            && choice.others.iter().any(|&other| self.aversion(other, unit) < aversion);
         let same_place = choice.elsewhere && !self.is_elsewhere(id, unit, (0, 0));
-        if others_first || same_place || (choice.has_suspect && deaths > 0) {
+        if same_place || self.others_first(id, unit, choice, nodes) {
+            let deaths = self.deaths.get(&unit).map_or(0, Vec::len);
             let since_us = *self.denied.entry(unit).or_insert(now_us);
             return since_us + (PATIENCE_US << deaths.min(6));
         }
         now_us
     }
 }
+
+#[cfg(test)]
+mod tests;

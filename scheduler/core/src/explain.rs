@@ -12,9 +12,8 @@ use starfarm_protocol::ids::JobId;
 
 use crate::farm::Farm;
 use crate::job::{Job, Sizing};
-use crate::limits::LAMBDA;
 use crate::node::Node;
-use crate::refill::{Ideal, Rule};
+use crate::refill::{Ideal, Rule, whole_units};
 use crate::task::NodeId;
 
 /// How many of a kind are named; the rest are counted.
@@ -110,7 +109,7 @@ impl Farm {
             target_units: (target > 0).then(|| target.to_string()),
             growth_units_max: (grown > 0).then(|| grown.to_string()),
             tail_units_max: (tail < u64::MAX).then(|| tail.to_string()),
-            units_max: units.saturating_mul(LAMBDA).to_string(),
+            units_max: whole_units(job, units).to_string(),
         }
     }
 }

@@ -12,12 +12,13 @@ use starfarm_protocol::ids::{Attempt, Boot, Epoch, FarmId, JobId};
 use starfarm_protocol::limits::HEARTBEAT_US;
 use starfarm_protocol::seal::EpochProofs;
 
+use crate::copies::Copying;
 use crate::coverage::Piece;
 use crate::deed::Deeds;
-use crate::dispatch::Reach;
+use crate::dispatch::{OpenJobs, Reach};
 use crate::global_queue::GlobalQueue;
 use crate::job::{Job, WorkFacts};
-use crate::limits::PERIOD_US;
+use crate::limits::{PERIOD_US, TASKS_A_TURN};
 use crate::node::Node;
 use crate::record::Gathered;
 use crate::result::Verdicts;
@@ -100,6 +101,8 @@ pub struct Farm {
     /// Slots of all live nodes.
     pub(crate) live_slots: u64,
     pub(crate) live_nodes: u32,
+    /// Nodes that are quarantined for what they failed.
+    pub(crate) sick: BTreeSet<NodeId>,
     pub(crate) next_job: u64,
     pub(crate) next_node: u32,
     pub(crate) next_attempt: u64,
@@ -120,8 +123,20 @@ pub struct Farm {
     pub(crate) durable: u64,
     /// Nodes to look at in this turn.
     pub(crate) marked: Vec<NodeId>,
-    /// All nodes are among them: each task that comes back would else walk through all nodes again.
+    /// All nodes are among them: each command would else walk through all nodes again.
     pub(crate) all_marked: bool,
+    /// Jobs that have something to give out, so that nobody goes through all of jq for one.
+    pub(crate) open: OpenJobs,
+    /// Nodes that had an idle slot when they were looked at last, and those that had room in their windows: they are
+    /// looked at when something comes to be given out.
+    pub(crate) hungry: [BTreeSet<NodeId>; 2],
+    /// Something came to be given out.
+    pub(crate) work_came: bool,
+    pub(crate) copying: Copying,
+    /// Nodes that turns looked at since the start.
+    pub(crate) looks: u64,
+    /// The last turn had more to give out than it could.
+    pub(crate) goes_on: bool,
     pub(crate) timers: BinaryHeap<Reverse<(u64, NodeId)>>,
     pub(crate) period_us: u64,
     /// When something that waits for another node may go to any; `u64::MAX` where nothing does.
@@ -164,11 +179,18 @@ impl Farm {
             nodes: BTreeMap::new(),
             live_slots: 0,
             live_nodes: 0,
+            sick: BTreeSet::new(),
             next_sequence: 1,
             unacknowledged: VecDeque::new(),
             durable: 0,
             marked: Vec::new(),
             all_marked: false,
+            open: OpenJobs { is_stale: true, ..OpenJobs::default() },
+            hungry: Default::default(),
+            work_came: false,
+            copying: Copying::default(),
+            looks: 0,
+            goes_on: false,
             timers: BinaryHeap::new(),
             period_us: now_us + PERIOD_US,
             wake_us: u64::MAX,
@@ -190,13 +212,10 @@ impl Farm {
         if std::mem::take(&mut self.restored) {
             self.end_what_is_over(now_us, deeds);
         }
-        let marked = std::mem::take(&mut self.marked);
-        // Every idle slot gets a task before any node gets work ahead.
-        for reach in [Reach::Slots, Reach::Window] {
-            for &id in &marked {
-                self.dispatch(id, reach, now_us, deeds);
-            }
-        }
+        self.renew_open();
+        let mut marked = std::mem::take(&mut self.marked);
+        self.goes_on = !self.give_out(&marked, now_us, deeds);
+        marked.append(&mut self.marked);
         for &id in &marked {
             self.speculate(id, now_us, deeds);
         }
@@ -204,6 +223,10 @@ impl Farm {
             self.flush(id, now_us, deeds);
         }
         self.all_marked = false;
+        if self.goes_on {
+            self.work_came = true;
+            marked.iter().for_each(|&id| self.mark(id));
+        }
         if self.config.watch {
             self.watch(&marked, deeds);
         }
@@ -213,19 +236,53 @@ impl Farm {
         }
     }
 
+    /// Gives nodes what they have room for: those that this turn looks at, then the hungry ones. False where there was
+    /// more than a turn's worth to give.
+    fn give_out(&mut self, marked: &[NodeId], now_us: u64, deeds: &mut Deeds) -> bool {
+        let (first, work_came) = (self.next_attempt, std::mem::take(&mut self.work_came));
+        // Every idle slot gets a task before any node gets work ahead.
+        for reach in [Reach::Slots, Reach::Window] {
+            for &id in marked {
+                self.dispatch(id, reach, now_us, deeds);
+                if self.next_attempt > first + TASKS_A_TURN {
+                    return false;
+                }
+            }
+            let mut from = NodeId(0);
+            while let Some(&id) = self.hungry[reach as usize].range(from..).next().filter(|_| work_came) {
+                if !self.has_work() {
+                    break;
+                }
+                from = NodeId(id.0.saturating_add(1));
+                if self.dispatch(id, reach, now_us, deeds) {
+                    self.mark(id);
+                }
+                if self.next_attempt > first + TASKS_A_TURN {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
     /// When [`Farm::on_tick`] must be called at the latest, if nothing comes before.
     pub fn next_deadline_us(&self) -> u64 {
+        if self.goes_on {
+            return 0;
+        }
         let first = self.period_us.min(self.release_us).min(self.wake_us);
         self.timers.peek().map_or(first, |Reverse((at_us, _))| first.min(*at_us))
     }
 
     /// Timers that are due: silent nodes, offers to repeat, acknowledgements that found no ride.
     pub fn on_tick(&mut self, now_us: u64, deeds: &mut Deeds) {
+        let mut taken = 0;
         while let Some(&Reverse((at_us, id))) = self.timers.peek() {
-            if at_us > now_us {
+            if at_us > now_us || taken > TASKS_A_TURN {
                 break;
             }
             self.timers.pop();
+            taken += self.nodes.get(&id).map_or(0, |node| node.tasks.len() as u64);
             if self.nodes.get(&id).is_some_and(|node| node.timer_us == at_us) {
                 self.on_node_timer(id, now_us, deeds);
             }
@@ -233,7 +290,7 @@ impl Farm {
         self.release_leases(now_us);
         if now_us >= self.wake_us {
             self.wake_us = u64::MAX;
-            self.mark_all();
+            self.mark_hungry();
         }
         if now_us >= self.period_us {
             self.period_us = now_us + PERIOD_US;
@@ -315,8 +372,15 @@ impl Farm {
         }
     }
 
-    /// There is new work, or a new order: looks at every node.
+    /// There is something to give out that was not there before: looks at the nodes that have room for it.
+    pub(crate) fn mark_hungry(&mut self) {
+        self.work_came = true;
+        self.open.is_stale = true;
+    }
+
+    /// There is a new order, or a period is over: looks at every node.
     pub(crate) fn mark_all(&mut self) {
+        self.mark_hungry();
         if std::mem::replace(&mut self.all_marked, true) {
             return;
         }
@@ -328,26 +392,30 @@ impl Farm {
         }
     }
 
-    /// A node's state may have changed: counts what the farm can count on, anew. Nodes change state
-    /// seldom, so a sum is cheaper than a bug in a running count. Where most are quarantined since others have gone,
-    /// some get work again: the farm must not stand still for them.
-    pub(crate) fn count_live(&mut self) {
-        loop {
-            let (mut live, mut slots, mut sick) = (0, 0, Vec::new());
-            for (&id, node) in &self.nodes {
-                if node.live() {
-                    (live, slots) = (live + 1, slots + u64::from(node.slots));
-                } else if node.greeted && node.is_sick() {
-                    sick.push((node.probe.map_or(0, |probe| probe.pause_us), id));
-                }
-            }
-            (self.live_nodes, self.live_slots) = (live, slots);
-            let least = sick.iter().min().filter(|_| sick.len() > live as usize);
-            let Some(&(_, id)) = least else { return };
-            if let Some(node) = self.nodes.get_mut(&id) {
-                node.rise();
-            }
+    /// The state of node `id` may have changed: counts what the farm can count on there, anew. A sum over all nodes
+    /// would make a loss of half of them quadratic. Where most are quarantined since others have gone, some get work
+    /// again: the farm must not stand still for them.
+    pub(crate) fn count_live(&mut self, id: NodeId) {
+        self.count_node(id);
+        while self.sick.len() > self.live_nodes as usize {
+            let pause_us = |id: &NodeId| self.nodes[id].probe.map_or(0, |probe| probe.pause_us);
+            let sick = self.sick.iter().copied().filter(|id| self.nodes[id].greeted);
+            let Some(id) = sick.min_by_key(|id| (pause_us(id), *id)) else { return };
+            self.nodes.get_mut(&id).expect("a sick node is known").rise();
+            self.count_node(id);
             self.mark(id);
         }
+    }
+
+    fn count_node(&mut self, id: NodeId) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        let counted = if node.live() { node.slots } else { 0 };
+        let before = std::mem::replace(&mut node.counted, counted);
+        self.live_nodes = self.live_nodes + u32::from(counted > 0) - u32::from(before > 0);
+        self.live_slots = self.live_slots + u64::from(counted) - u64::from(before);
+        match node.is_sick() {
+            true => self.sick.insert(id),
+            false => self.sick.remove(&id),
+        };
     }
 }

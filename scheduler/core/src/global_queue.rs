@@ -1,7 +1,8 @@
 //! gq: tasks that were decomposed and wait for a node. Per job they lie in unit order, so the lowest unit
-//! goes out first and the done set stays whole. Tasks of one job never overlap.
+//! goes out first and the done set stays whole. Tasks of one job never overlap. What comes back joins its neighbours,
+//! but for units that failed or that workers died of: each of these waits alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_protocol::ids::JobId;
 
@@ -10,13 +11,38 @@ use starfarm_protocol::ids::JobId;
 pub(crate) struct GlobalQueue {
     jobs: BTreeMap<JobId, JobQueue>,
     tasks: usize,
+    /// Tasks that nodes looked at since the start.
+    pub(crate) looks: u64,
 }
 
 #[derive(Debug, Default)]
 struct JobQueue {
     tasks: BTreeMap<u128, u128>,
+    /// Units that failed, and others that are to take nothing with them.
+    alone: BTreeSet<u128>,
+    /// Units that workers died of.
+    deadly: BTreeSet<u128>,
     units: u128,
 }
+
+impl JobQueue {
+    fn len(&self) -> usize {
+        self.tasks.len() + self.alone.len() + self.deadly.len()
+    }
+}
+
+/// Why a unit waits alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Alone {
+    /// It failed.
+    Failed,
+    /// Workers died of it.
+    Deadly,
+}
+
+/// So many of each kind a node looks at for one that it should have: what is behind them has its turn when these have
+/// waited long enough to go to any node.
+const LOOKS: usize = 64;
 
 impl GlobalQueue {
     /// Tasks of all jobs.
@@ -26,7 +52,7 @@ impl GlobalQueue {
 
     /// Tasks of `job` that wait.
     pub(crate) fn tasks(&self, job: JobId) -> usize {
-        self.jobs.get(&job).map_or(0, |queue| queue.tasks.len())
+        self.jobs.get(&job).map_or(0, JobQueue::len)
     }
 
     /// Units of `job` that wait.
@@ -35,11 +61,15 @@ impl GlobalQueue {
     }
 
     /// The intervals of `job`, in order.
-    pub(crate) fn intervals(&self, job: JobId) -> impl Iterator<Item = (u128, u128)> + '_ {
-        self.jobs.get(&job).into_iter().flat_map(|queue| queue.tasks.iter().map(|(&lo, &hi)| (lo, hi)))
+    pub(crate) fn intervals(&self, job: JobId) -> Vec<(u128, u128)> {
+        let Some(queue) = self.jobs.get(&job) else { return Vec::new() };
+        let alone = queue.alone.iter().chain(&queue.deadly).map(|&unit| (unit, unit + 1));
+        let mut all: Vec<_> = queue.tasks.iter().map(|(&lo, &hi)| (lo, hi)).chain(alone).collect();
+        all.sort_unstable();
+        all
     }
 
-    /// A task [lo, hi) of `job` waits from now on.
+    /// A task [lo, hi) of `job` waits from now on, as it was cut.
     pub(crate) fn put(&mut self, job: JobId, lo: u128, hi: u128) {
         debug_assert!(lo < hi);
         let queue = self.jobs.entry(job).or_default();
@@ -48,16 +78,63 @@ impl GlobalQueue {
         self.tasks += 1;
     }
 
+    /// `unit` waits alone.
+    pub(crate) fn put_alone(&mut self, job: JobId, unit: u128, why: Alone) {
+        let queue = self.jobs.entry(job).or_default();
+        match why {
+            Alone::Failed => queue.alone.insert(unit),
+            Alone::Deadly => queue.deadly.insert(unit),
+        };
+        queue.units += 1;
+        self.tasks += 1;
+    }
+
+    /// [lo, hi) came back: it waits as part of what lies beside it. What is given out of that is cut anew.
+    pub(crate) fn put_back(&mut self, job: JobId, mut lo: u128, mut hi: u128) {
+        debug_assert!(lo < hi);
+        let queue = self.jobs.entry(job).or_default();
+        queue.units += hi - lo;
+        self.tasks += 1;
+        if let Some(end) = queue.tasks.remove(&hi) {
+            hi = end;
+            self.tasks -= 1;
+        }
+        if let Some((&before, &end)) = queue.tasks.range(..lo).next_back()
+            && end == lo
+        {
+            lo = before;
+            self.tasks -= 1;
+        }
+        queue.tasks.insert(lo, hi);
+    }
+
     /// Takes the first task of `job` whose first unit is `wanted`; of one with more than `units_max` units
-    /// only the first `units`.
+    /// only the first `units`. Units that workers died of are among them only where `deadly`.
     pub(crate) fn take(
         &mut self,
         job: JobId,
         (units, units_max): (u128, u128),
+        deadly: bool,
         mut wanted: impl FnMut(u128) -> bool,
     ) -> Option<(u128, u128)> {
         let queue = self.jobs.get_mut(&job)?;
-        let (&lo, &hi) = queue.tasks.iter().find(|&(&lo, _)| wanted(lo))?;
+        let mut wanted = |unit| {
+            self.looks += 1;
+            wanted(unit)
+        };
+        let task = queue.tasks.iter().take(LOOKS).find(|&(&lo, _)| wanted(lo)).map(|(&lo, &hi)| (lo, hi));
+        let before = task.map_or(u128::MAX, |(lo, _)| lo);
+        let alone = queue.alone.range(..before).take(LOOKS).copied().find(|&unit| wanted(unit));
+        let before = alone.unwrap_or(before);
+        let deaths = if deadly { LOOKS } else { 0 };
+        let deadly = queue.deadly.range(..before).take(deaths).copied().find(|&unit| wanted(unit));
+        if let Some(unit) = deadly.or(alone) {
+            let _ = queue.deadly.remove(&unit) || queue.alone.remove(&unit);
+            self.tasks -= 1;
+            queue.units -= 1;
+            return Some((unit, unit + 1));
+        }
+        let (lo, hi) = task?;
         queue.tasks.remove(&lo);
         let end = if hi - lo > units_max { lo + units } else { hi };
         if end < hi {
@@ -85,12 +162,19 @@ impl GlobalQueue {
                 }
             }
         }
+        for alone in [&mut queue.alone, &mut queue.deadly] {
+            while let Some(&unit) = alone.range(lo..hi).next() {
+                alone.remove(&unit);
+                self.tasks -= 1;
+                queue.units -= 1;
+            }
+        }
     }
 
     /// All tasks of `job` are dropped.
     pub(crate) fn clear(&mut self, job: JobId) {
         if let Some(queue) = self.jobs.remove(&job) {
-            self.tasks -= queue.tasks.len();
+            self.tasks -= queue.len();
         }
     }
 }
@@ -105,16 +189,58 @@ mod tests {
         gq.put(job, 0, 10);
         gq.put(job, 10, 12);
         gq.put(job, 20, 30);
-        assert_eq!(gq.take(job, (4, 8), |_| true), Some((0, 4)));
-        assert_eq!(gq.take(job, (4, 8), |_| true), Some((4, 10)));
-        assert_eq!(gq.take(job, (20, 20), |lo| lo > 10), Some((20, 30)));
+        assert_eq!(gq.take(job, (4, 8), true, |_| true), Some((0, 4)));
+        assert_eq!(gq.take(job, (4, 8), true, |_| true), Some((4, 10)));
+        assert_eq!(gq.take(job, (20, 20), true, |lo| lo > 10), Some((20, 30)));
         gq.put(job, 20, 30);
         gq.remove(job, 11, 22);
-        assert_eq!(gq.intervals(job).collect::<Vec<_>>(), [(10, 11), (22, 30)]);
+        assert_eq!(gq.intervals(job), [(10, 11), (22, 30)]);
         gq.remove(job, 24, 25);
-        assert_eq!(gq.intervals(job).collect::<Vec<_>>(), [(10, 11), (22, 24), (25, 30)]);
+        assert_eq!(gq.intervals(job), [(10, 11), (22, 24), (25, 30)]);
         assert_eq!((gq.len(), gq.units(job)), (3, 8));
         gq.clear(job);
-        assert!(gq.len() == 0 && gq.take(job, (1, 1), |_| true).is_none());
+        assert!(gq.len() == 0 && gq.take(job, (1, 1), true, |_| true).is_none());
+    }
+
+    #[test]
+    fn what_comes_back_joins_its_neighbours_but_for_what_waits_alone() {
+        let (mut gq, job) = (GlobalQueue::default(), JobId(1));
+        gq.put_back(job, 0, 10);
+        gq.put_back(job, 20, 30);
+        gq.put_back(job, 10, 20);
+        gq.put_alone(job, 30, Alone::Failed);
+        gq.put_back(job, 31, 40);
+        gq.put_back(job, 50, 60);
+        gq.put_alone(job, 49, Alone::Deadly);
+        gq.put_back(job, 40, 49);
+        let waiting = [(0, 30), (30, 31), (31, 49), (49, 50), (50, 60)];
+        assert_eq!(gq.intervals(job), waiting);
+        assert_eq!((gq.len(), gq.units(job)), (5, 60));
+        // A unit that was alone and came back otherwise is as others are.
+        gq.remove(job, 30, 31);
+        gq.put_back(job, 30, 31);
+        assert_eq!(gq.intervals(job)[0], (0, 49));
+        assert_eq!((gq.len(), gq.units(job)), (3, 60));
+    }
+
+    #[test]
+    fn what_goes_to_others_first_is_not_looked_through_to_its_end() {
+        let (mut gq, job) = (GlobalQueue::default(), JobId(1));
+        for unit in 0..1_000 {
+            gq.put_alone(job, 2 * unit, Alone::Deadly);
+            gq.put_alone(job, 2 * unit + 1, Alone::Failed);
+        }
+        gq.put_back(job, 5_000, 5_010);
+        let mut looks = 0;
+        let mut not_alone = |unit| {
+            looks += 1;
+            unit >= 5_000
+        };
+        assert_eq!(gq.take(job, (10, 19), true, &mut not_alone), Some((5_000, 5_010)));
+        assert_eq!(gq.take(job, (10, 19), true, &mut not_alone), None);
+        assert!(looks <= 4 * LOOKS + 1, "{looks} looks");
+        assert_eq!(gq.take(job, (10, 19), false, |_| true), Some((1, 2)), "a node has one that is deadly");
+        assert_eq!(gq.take(job, (10, 19), true, |_| true), Some((0, 1)));
+        assert_eq!((gq.len(), gq.units(job)), (1_998, 1_998));
     }
 }

@@ -12,6 +12,8 @@ pub const RATING_PERIODS: usize = 64;
 pub const TARGET_US: u64 = 8_000_000;
 /// A task that a live node no longer lists is given to another after this many target times.
 pub const RETRY_TARGETS: u64 = 10;
+/// ... but never before so many heartbeats, one of which may have been lost.
+pub const RETRY_HEARTBEATS: u64 = 3;
 /// What runs for less than this is not said to hang, however short its task: machines sleep and swap.
 pub const HANG_MIN_US: u64 = 60_000_000;
 /// Bound of task sizes around the target (the paper's lambda).
@@ -28,8 +30,11 @@ pub const GROWTH_MAX: u64 = 16;
 pub const TAIL_SHARE: u128 = 2;
 /// ... but not less than this much work, so that the end is not dust.
 pub const TAIL_FLOOR_US: u64 = 100_000;
-/// Tasks that wait in gq at most beside what came back: it is a place of passage.
+/// Tasks of a job that wait in gq at most beside what came back: it is a place of passage.
 pub const GQ_TASKS_MAX: usize = 2 * NODE_TASKS_MAX as usize;
+/// Tasks that one turn gives out, about, and that one tick takes back: what is left is for the next, so that other
+/// things have their turn meanwhile. At a microsecond a task that is a few hundredths of a second.
+pub const TASKS_A_TURN: u64 = 16_384;
 /// A unit that killed its worker this often is poison.
 pub const POISON_DEATHS: usize = 3;
 /// A unit that should go to another node waits so long for one; doubled for each death of a worker that ran it.

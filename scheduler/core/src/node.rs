@@ -70,6 +70,8 @@ pub(crate) struct Node {
     pub(crate) name: Name,
     pub(crate) boot: Option<Boot>,
     pub(crate) slots: u16,
+    /// Slots that are among those which the farm counts on.
+    pub(crate) counted: u16,
     pub(crate) queue_tasks_max: u32,
     pub(crate) receive_datagrams_max: u16,
     pub(crate) joined_us: u64,
@@ -119,8 +121,10 @@ pub(crate) struct Node {
     pub(crate) running: Vec<(JobId, u128)>,
     /// The same, each with since when it is named.
     pub(crate) runs: BTreeMap<(JobId, u128), Run>,
-    /// The heartbeat whose parts are coming in: number, parts seen.
-    pub(crate) beat: (u32, BTreeSet<u16>),
+    /// How many parts its heartbeats have, and those of them that came since all had come.
+    pub(crate) beat: (u16, BTreeSet<u16>),
+    /// Units that it was running when it died: what is taken back if it did not.
+    pub(crate) charged: Vec<(JobId, u128)>,
     pub(crate) queued_tasks: u32,
     /// When it was given a task last.
     pub(crate) given_us: u64,
@@ -217,6 +221,7 @@ impl Node {
             name,
             boot: None,
             slots: 0,
+            counted: 0,
             queue_tasks_max: 0,
             receive_datagrams_max: 0,
             joined_us: now_us,
@@ -244,6 +249,7 @@ impl Node {
             running: Vec::new(),
             runs: BTreeMap::new(),
             beat: (0, BTreeSet::new()),
+            charged: Vec::new(),
             queued_tasks: 0,
             given_us: now_us,
             facts: None,

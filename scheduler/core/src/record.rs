@@ -126,6 +126,9 @@ impl Farm {
             }
             Record::Died { job, unit, node, boot } => {
                 self.known(*job)?.deaths.entry(*unit).or_default().push((*node, *boot));
+                if let Some(node) = self.nodes.get_mut(node) {
+                    node.charged.push((*job, *unit));
+                }
             }
             Record::Pardoned { node, boot } => self.pardon(*node, *boot),
             Record::Retried { job, units } => self.apply_retried(*job, units)?,
@@ -234,6 +237,7 @@ impl Farm {
             self.next_node = self.next_node.max(id.0.wrapping_add(1));
             let node = self.nodes.entry(*id).or_insert_with(|| Node::new(name.as_str().into(), 0));
             node.boot = Some(*boot);
+            node.charged.clear();
             (node.lost, node.revoked) = (false, false);
             return Ok(());
         }

@@ -17,7 +17,7 @@ use starfarm_protocol::wire::{
 use crate::coverage::{Class, Classes};
 use crate::deed::{Deed, Deeds};
 use crate::farm::Farm;
-use crate::limits::{AGES_MAX, NODES_MAX, RETRY_TARGETS};
+use crate::limits::{AGES_MAX, NODES_MAX, RETRY_HEARTBEATS, RETRY_TARGETS};
 use crate::node::{Node, Rating, RoundTrip};
 use crate::record::Record;
 use crate::task::{NodeId, State, Task, TaskId};
@@ -111,6 +111,7 @@ impl Farm {
             node.draining = false;
             node.rating = Rating::new(now_us);
             node.beat = (0, BTreeSet::new());
+            node.charged.clear();
             // Another incarnation may have what that one lacked.
             for job in self.jobs.values_mut() {
                 job.refused_by.remove(&id);
@@ -127,9 +128,8 @@ impl Farm {
         node.queue_tasks_max = hello.queue_tasks_max.clamp(1, NODE_TASKS_MAX);
         node.receive_datagrams_max = hello.receive_datagrams_max.max(1);
         node.rtt = RoundTrip::default();
-        self.count_live();
+        self.count_live(id);
         self.mark(id);
-        self.mark_all();
     }
 
     /// A worker knows a later incarnation of this farm. It cannot make one up: the proof is our farm's own.
@@ -159,7 +159,7 @@ impl Farm {
                 self.record(Record::Mark { node: id, mark: NodeMark::Back }, deeds);
                 self.record(Record::Pardoned { node: id, boot }, deeds);
             }
-            self.count_live();
+            self.count_live(id);
             self.mark(id);
         }
         self.set_timer(id, now_us);
@@ -230,7 +230,7 @@ impl Farm {
             if !node.drained {
                 deeds.event(Event::NodeDraining { node: node.name.clone() });
             }
-            self.count_live();
+            self.count_live(id);
         }
         let Some(node) = self.nodes.get_mut(&id) else { return };
         if beat.part == 0 {
@@ -238,11 +238,16 @@ impl Farm {
             self.note_runs(id, &beat.running, now_us);
         }
         let Some(node) = self.nodes.get_mut(&id) else { return };
-        if node.beat.0 != beat.number {
-            node.beat = (beat.number, BTreeSet::new());
+        // Where parts are lost no beat may come whole for long. What a part lists changes little from one to the next,
+        // so one of each is as good.
+        if node.beat.0 != beat.parts {
+            node.beat = (beat.parts, BTreeSet::new());
         }
         node.beat.1.insert(beat.part);
         let whole = node.beat.1.len() == usize::from(beat.parts);
+        if whole {
+            node.beat.1.clear();
+        }
         self.refresh(id, &beat.held, now_us);
         if whole {
             self.count_joined(id, queued + beat.running.len());
@@ -294,9 +299,9 @@ impl Farm {
                 self.claim(id, held.job, lo, hi, now_us);
                 self.adopt(id, held, now_us);
             }
-            for copy in self.dq.copies(held.job) {
+            for copy in self.dq.copies_in(held.job, lo, hi) {
                 let task = self.dq.at(copy);
-                if let (true, State::Held { seen_us }) = (task.node == id && task.lo < hi, &mut task.state) {
+                if let (true, State::Held { seen_us }) = (task.node == id, &mut task.state) {
                     *seen_us = now_us;
                 }
             }
@@ -325,11 +330,13 @@ impl Farm {
     fn expire(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
         let Some(node) = self.nodes.get(&id) else { return };
         let mut expired = Vec::new();
+        // A heartbeat that is lost says nothing, however short the tasks are.
+        let retry_us = RETRY_HEARTBEATS * self.config.heartbeat_us;
         for &task_id in &node.tasks {
             let task = self.dq.at(task_id);
             let Some(job) = self.jobs.get(&task.job) else { continue };
             if let State::Held { seen_us } = task.state
-                && now_us >= seen_us.saturating_add(RETRY_TARGETS * job.target_us())
+                && now_us >= seen_us.saturating_add(retry_us.max(RETRY_TARGETS * job.target_us()))
             {
                 expired.push(task_id);
             }
@@ -350,7 +357,7 @@ impl Farm {
         if let Some(node) = self.nodes.get_mut(&id) {
             node.sink(now_us);
         }
-        self.count_live();
+        self.count_live(id);
     }
 
     /// A node is gone: `how` says whether it said goodbye.
@@ -367,7 +374,7 @@ impl Farm {
         }
         self.record(Record::Mark { node: id, mark: how }, deeds);
         self.settle(id);
-        self.count_live();
+        self.count_live(id);
         self.mark(id);
     }
 
@@ -437,15 +444,15 @@ impl Farm {
             self.take_all_back(id);
             deeds.event(Event::NodeLost { node: name, tasks: tasks as u64 });
             self.record(Record::Mark { node: id, mark: NodeMark::Gone }, deeds);
+            self.count_live(id);
             if let Some(boot) = boot {
                 self.died((id, boot, heard_us), &running, now_us, deeds);
             }
             self.settle(id);
-            self.count_live();
         } else if !node.lost && !node.suspect && silent_us >= self.config.suspect_us() {
             node.suspect = true;
             deeds.event(Event::NodeSuspect { node: node.name.clone() });
-            self.count_live();
+            self.count_live(id);
         }
         self.repeat_offers(id, now_us, deeds);
         self.mark(id);

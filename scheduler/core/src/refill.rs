@@ -54,6 +54,15 @@ pub(crate) struct Ideal {
     pub(crate) tail: u64,
 }
 
+/// Of what came back to gq, up to so many units go out as one task where the ideal has `ideal`. More of them are cut,
+/// so that the rest makes a task as well.
+pub(crate) fn whole_units(job: &Job, ideal: u64) -> u64 {
+    match job.facts.sizing {
+        Sizing::Units(units) => units.max(1),
+        Sizing::TargetUs(_) => ideal.saturating_mul(2).max(2) - 1,
+    }
+}
+
 impl Farm {
     /// The size that a task of `job` should have on node `id`: what takes the target time there by its
     /// measured rate, less near the job's end.
@@ -114,7 +123,7 @@ impl Farm {
 
     /// Cuts up to `tasks` tasks, the first of `size` units, from the fresh space of `job_id` into gq.
     pub(crate) fn refill(&mut self, job_id: JobId, mut size: u64, tasks: usize, deeds: &mut Deeds) {
-        let room = tasks.min(GQ_TASKS_MAX.saturating_sub(self.gq.len()));
+        let room = tasks.min(GQ_TASKS_MAX);
         let Some(job) = self.jobs.get(&job_id) else { return };
         let (first, units, by_time) =
             (job.coverage.cursor(), job.coverage.units(), matches!(job.facts.sizing, Sizing::TargetUs(_)));
@@ -147,6 +156,16 @@ impl Farm {
             self.totals.decomposed_units += at - first;
         }
         self.lease(job_id, wanted, size, deeds);
+    }
+
+    /// The first lease of a job, of which nothing was given out yet.
+    pub(crate) fn lease_first(&mut self, job_id: JobId, deeds: &mut Deeds) {
+        let facts = &self.jobs[&job_id].facts;
+        let size = match facts.sizing {
+            Sizing::Units(units) => units.max(1),
+            Sizing::TargetUs(_) => first_units(&facts.work),
+        };
+        self.lease(job_id, u128::from(size), size, deeds);
     }
 
     /// Sees to it that the lease of a job reaches well beyond `wanted`.
@@ -183,7 +202,7 @@ impl Farm {
             }
         }
         if longer {
-            self.mark_all();
+            self.mark_hungry();
         }
     }
 }

@@ -10,7 +10,8 @@ use starfarm_protocol::wire::{CommandUnit, HitEntry, Outcome, ResultEntry, Resul
 use crate::coverage::{Class, Classes, Piece};
 use crate::deed::Deeds;
 use crate::farm::{Farm, Unacknowledged};
-use crate::job::{FailedUnit, Job, JobState, Refusal, WorkFacts};
+use crate::global_queue::Alone;
+use crate::job::{FailedUnit, Job, Refusal, WorkFacts};
 use crate::limits::SICK_FAILURES;
 use crate::node::Probe;
 use crate::record::Record;
@@ -327,8 +328,9 @@ impl Farm {
             }
             units.push((unit, outcome));
         }
-        if passed && let Some(node) = self.nodes.get_mut(&node) {
-            node.rise();
+        if passed && let Some(of) = self.nodes.get_mut(&node) {
+            of.rise();
+            self.count_live(node);
         }
         if !units.is_empty() {
             self.record(Record::Ran { job: job_id, attempt, node, units }, deeds);
@@ -364,9 +366,9 @@ impl Farm {
             for task_id in self.dq.overlapping(job_id, unit, unit + 1) {
                 self.cut_out(task_id, unit, unit + 1);
             }
-            self.gq.put(job_id, unit, unit + 1);
+            self.gq.put_alone(job_id, unit, Alone::Failed);
             self.record(Record::Tried { job: job_id, unit, attempt, node }, deeds);
-            self.mark_all();
+            self.mark_hungry();
         } else {
             job.acquit(unit, unit + 1);
             job.failed.insert(unit, failed);
@@ -416,7 +418,7 @@ impl Farm {
             if to == Class::Pending {
                 pieces.iter().for_each(|piece| self.put_back(job_id, piece.lo, piece.hi));
             }
-            self.mark_all();
+            self.mark_hungry();
         }
     }
 
@@ -472,19 +474,6 @@ impl Farm {
         }
         job.refused_by.insert(id, Refusal { why: why.clone(), probe: Probe::first(now_us), after });
         deeds.event(Event::NodeRefused { node: node.name.clone(), job: entry.job, why });
-    }
-
-    /// Ends a job whose last unit is decided, or whose search has found what it was to find.
-    pub(crate) fn end_if_over(&mut self, job_id: JobId, now_us: u64, deeds: &mut Deeds) {
-        let Some(job) = self.jobs.get(&job_id) else { return };
-        if job.state.ended() {
-            return;
-        }
-        if job.coverage.is_decided() || job.satisfied() {
-            let failed = job.coverage.count(Class::Failed) > 0;
-            let state = if failed { JobState::Failed } else { JobState::Finished };
-            self.end(job_id, state, now_us, deeds);
-        }
     }
 }
 

@@ -35,6 +35,7 @@ impl Farm {
             Speed::OfFailures if passed_before => {}
             Speed::OfFailures => job.measured(id, entry.units, entry.duration_us),
         }
+        let rises = node.sick.is_none() && node.probe.is_some();
         if node.sick.is_none() {
             node.rise();
         }
@@ -44,6 +45,9 @@ impl Farm {
             Sizing::TargetUs(target_us) => job.mean_rate * target_us as f64 / 1e6,
         };
         node.rating.add(counted as f64 / standard.max(1.0), now_us);
+        if rises {
+            self.count_live(id);
+        }
     }
 }
 

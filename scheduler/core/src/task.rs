@@ -91,8 +91,10 @@ pub(crate) struct Dispatched {
     jobs: BTreeMap<JobId, OfJob>,
     /// Tasks that are at no node.
     of_nobody: usize,
-    /// Copies, in the order in which they were made. There are no more than idle slots.
-    copies: Vec<TaskId>,
+    /// Copies, by first unit: those of one job do not overlap either.
+    copies: BTreeMap<JobId, BTreeMap<u128, TaskId>>,
+    /// Counts what comes, goes and is counted.
+    changes: u64,
 }
 
 /// The tasks of one job, but for copies.
@@ -113,6 +115,7 @@ impl Dispatched {
     pub(crate) fn put(&mut self, task: Task) -> TaskId {
         let Task { job, lo, left, copy, .. } = task;
         self.of_nobody += usize::from(task.node == NOBODY);
+        self.changes += 1;
         let id = match self.free.pop() {
             Some(at) => {
                 self.slots[at as usize] = Some(task);
@@ -124,7 +127,7 @@ impl Dispatched {
             }
         };
         if copy {
-            self.copies.push(id);
+            self.copies.entry(job).or_default().insert(lo, id);
         } else {
             let of_job = self.jobs.entry(job).or_default();
             of_job.by_lo.insert(lo, id);
@@ -153,8 +156,13 @@ impl Dispatched {
         let task = self.slots[id.0 as usize].take().expect("the id is held by a task in dq");
         self.free.push(id.0);
         self.of_nobody -= usize::from(task.node == NOBODY);
+        self.changes += 1;
         if task.copy {
-            self.copies.retain(|&copy| copy != id);
+            let copies = self.copies.get_mut(&task.job).expect("the job of a copy has its copies here");
+            copies.remove(&task.lo);
+            if copies.is_empty() {
+                self.copies.remove(&task.job);
+            }
             return task;
         }
         let of_job = self.tasks_of(task.job);
@@ -168,6 +176,7 @@ impl Dispatched {
 
     /// Results came for `units` of a task; how many it has left.
     pub(crate) fn count(&mut self, id: TaskId, units: u128) -> u128 {
+        self.changes += 1;
         let task = self.at(id);
         task.left -= units;
         let Task { job, left, copy, .. } = *task;
@@ -205,6 +214,10 @@ impl Dispatched {
     /// The tasks of `job` that overlap [lo, hi), in order.
     pub(crate) fn overlapping(&self, job: JobId, lo: u128, hi: u128) -> Vec<TaskId> {
         let Some(OfJob { by_lo, .. }) = self.jobs.get(&job) else { return Vec::new() };
+        self.among(by_lo, lo, hi)
+    }
+
+    fn among(&self, by_lo: &BTreeMap<u128, TaskId>, lo: u128, hi: u128) -> Vec<TaskId> {
         let first = by_lo.range(..=lo).next_back().filter(|(_, id)| {
             self.slots[id.0 as usize].as_ref().is_some_and(|task| task.hi > lo && task.lo < lo)
         });
@@ -224,8 +237,17 @@ impl Dispatched {
 
     /// The copies of tasks of `job`.
     pub(crate) fn copies(&self, job: JobId) -> Vec<TaskId> {
-        let of_job = |id: &TaskId| self.slots[id.0 as usize].as_ref().is_some_and(|task| task.job == job);
-        self.copies.iter().copied().filter(of_job).collect()
+        self.copies.get(&job).map_or_else(Vec::new, |by_lo| by_lo.values().copied().collect())
+    }
+
+    /// The copies of tasks of `job` that overlap [lo, hi), in order.
+    pub(crate) fn copies_in(&self, job: JobId, lo: u128, hi: u128) -> Vec<TaskId> {
+        self.copies.get(&job).map_or_else(Vec::new, |by_lo| self.among(by_lo, lo, hi))
+    }
+
+    /// How often anything came, went or was counted.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// How many tasks of `job` there are, without copies.

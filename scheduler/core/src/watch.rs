@@ -174,8 +174,8 @@ impl Farm {
         if !node.live() {
             return Some(IdleReason::State);
         }
-        let mut reason = IdleReason::NoJob;
-        for job in self.jq.iter().filter_map(|id| self.jobs.get(id)) {
+        let mut reason = if self.jq.is_empty() { IdleReason::NoJob } else { IdleReason::NothingLeft };
+        for job in self.open_jobs() {
             let found = match job {
                 job if job.pending() == 0 => IdleReason::NothingLeft,
                 job if job.refused_by.contains_key(&id) => IdleReason::Refused,

@@ -404,11 +404,11 @@ fn a_job_that_bears_everything_never_pauses() {
 fn a_unit_that_failed_on_every_node_is_tried_again_all_the_same() {
     check_after(
         "submit 1 command retries 3 units 1\n join a slots 1\n ack a\n join b slots 1",
-        "ran a 0+1 exit1\n ack b\n ran b 0+1 exit1\n ack a\n ran a 0+1 exit1\n ack a\n ran a 0+1 ok\n show 1",
+        "ran a 0+1 exit1\n ack b\n ran b 0+1 exit1\n ack b\n ran b 0+1 exit1 attempt 3\n ack b\n ran b 0+1 ok attempt 4\n show 1",
         expect![[r#"
             0: to b: offer job 1: 2=0+1
-            0: to a: ack results [(1, 1)]; offer job 1: 3=0+1
-            0: to a: ack results [(2, 2)]; offer job 1: 4=0+1
+            0: to b: ack results [(1, 1)]; offer job 1: 3=0+1
+            0: to b: ack results [(2, 2)]; offer job 1: 4=0+1
             0: job 1 finished
             0: job 1 is finished: done 1, out 0, waiting 0
         "#]],

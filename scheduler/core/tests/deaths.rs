@@ -13,19 +13,19 @@ use starfarm_scheduler_core::Record;
 fn a_death_is_charged_though_the_unit_is_at_another_node_by_then_and_the_third_takes_it_out_there() {
     check_after(
         "submit 4 command units 4\n join a slots 1\n ack a\n join d slots 1\n live 15500 d none\n ack d\n hello a boot 2 died 2",
-        "tasks d\n hello d boot 2 died 2\n tasks d\n hello a boot 3 died 2\n show 1\n tasks d",
+        "tasks a\n hello d boot 2 died 2\n tasks a\n hello d boot 3 died 2\n show 1\n tasks a",
         expect![[r#"
-            15500: d has 1 tasks
+            15500: a has 0 tasks
             15500: node d joined: 1 slot, boot 0000000000000002
-            15500: to a: offer job 1: 3=0+2; offer job 1: 5=3+1
-            15500: to d: welcome epoch 1; offer job 1: 4=2+1
-            15500: d has 1 tasks
+            15500: to d: welcome epoch 1; offer job 1: 3=0+2; offer job 1: 5=3+1
+            15500: to a: offer job 1: 4=2+1
+            15500: a has 1 tasks
             15500: unit 2 of job 1 failed: poison
-            15500: node a joined: 1 slot, boot 0000000000000003
-            15500: to a: welcome epoch 1; offer job 1: 6=0+2
-            15500: to d: withdraw job 1 trim before 6; offer job 1: 7=3+1
+            15500: node d joined: 1 slot, boot 0000000000000003
+            15500: to a: withdraw job 1 trim before 6; offer job 1: 6=0+2
+            15500: to d: welcome epoch 1; offer job 1: 7=3+1
             15500: job 1 is running: done 0, out 3, waiting 0, resent tasks 4, unit 2 failed by poison
-            15500: d has 1 tasks
+            15500: a has 1 tasks
         "#]],
     );
 }

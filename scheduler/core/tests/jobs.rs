@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{check, check_after};
+use common::{Bench, check, check_after, config};
 use expect_test::expect;
 
 #[test]
@@ -19,7 +19,7 @@ fn pause_withdraws_what_is_out_and_what_is_done_stays() {
             0: job 1 is paused: done 6, out 0, waiting 34, resent tasks 2
             20: to a: ack results [(2, 3)]
             1000: job 1 running
-            1000: to a: offer job 1: 3=6+4 4=10+10
+            1000: to a: offer job 1: 3=6+10 4=16+4
             1000: job 1 is running: done 6, out 14, waiting 20, resent tasks 2
             1000: Resume: Conflict("job 1 is not paused")
         "#]],
@@ -277,4 +277,22 @@ fn a_hit_in_a_duplicate_is_recorded_once() {
             0: job 1 is running: done 10, out 20, waiting 10, duplicate 20, hits [(3, 1)], conflict with a in [0, 10)
         "#]],
     );
+}
+
+#[test]
+fn a_paused_job_with_thousands_of_tasks_in_gq_keeps_no_other_job_waiting() {
+    let mut bench = Bench::new(config());
+    bench.run("submit 100000 units 1");
+    for node in ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"] {
+        bench.run(&format!("join {node} slots 512 queue 4096\n ack {node}"));
+    }
+    assert_eq!(bench.farm.status(bench.now_us).dq, 10_240);
+    bench.run("pause 1");
+    for (node, lo) in ('a'..='j').zip((0..).step_by(1_024)) {
+        bench.run(&format!("return {node} {lo}+1024"));
+    }
+    let view = bench.farm.status(bench.now_us);
+    assert_eq!((view.gq, view.dq), (1, 0), "what came back lies side by side: it is one interval");
+    let story = bench.run("submit 50 units 1\n show 2");
+    assert!(story.contains("offer job 2") && story.contains("out 50, waiting 0"), "{story}");
 }

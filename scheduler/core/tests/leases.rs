@@ -192,10 +192,10 @@ fn what_nobody_lists_waits_for_a_silent_node_until_that_is_lost() {
             0: to a: welcome epoch 2
             14990: job 1 is running: done 0, out 40, waiting 0
             15000: node b lost: 0 tasks back to gq
-            15000: to a: offer job 1: 1099511627777=20+20
+            15000: to a: offer job 1: 1099511627777=20+10
             15010: a up, b lost
-            15010: job 1 is running: done 0, out 40, waiting 0, resent tasks 1
-            15030: to a: ack results [(1, 1)]
+            15010: job 1 is running: done 0, out 30, waiting 10, resent tasks 1
+            15010: to a: ack results [(1, 1)]; offer job 1: 1099511627778=30+10
             15100: node b is back
             15100: to b: welcome epoch 2
             15100: to b: answer 1
@@ -219,8 +219,8 @@ fn a_goodbye_says_too_that_a_node_holds_nothing() {
             0: to b: welcome epoch 2
             1: job 1 is running: done 0, out 40, waiting 0
             1: node b left
-            1: to a: offer job 1: 1099511627777=20+20
-            2: job 1 is running: done 0, out 40, waiting 0, resent tasks 1
+            1: to a: offer job 1: 1099511627777=20+10
+            2: job 1 is running: done 0, out 30, waiting 10, resent tasks 1
         "#]],
     );
 }
@@ -235,7 +235,7 @@ fn a_node_that_comes_with_another_boot_holds_nothing_of_before() {
             500: to a: welcome epoch 2
             501: job 1 is running: done 0, out 20, waiting 0
             501: to a: answer 1
-            501: to a: offer job 1: 1099511627777=0+20
+            501: to a: offer job 1: 1099511627777=0+10 1099511627778=10+10
             502: job 1 is running: done 0, out 20, waiting 0, resent tasks 1
         "#]],
     );
@@ -267,8 +267,8 @@ fn where_no_node_of_before_can_hold_anything_nothing_waits() {
         "restart\n at 1\n join b slots 1\n show 1",
         expect![[r#"
             1: node b joined: 1 slot, boot 0000000000000001
-            1: to b: welcome epoch 2; offer job 1: 1099511627777=10+30
-            1: job 1 is running: done 10, out 30, waiting 0, resent tasks 1
+            1: to b: welcome epoch 2; offer job 1: 1099511627777=10+10 1099511627778=20+10
+            1: job 1 is running: done 10, out 20, waiting 10, resent tasks 1
         "#]],
     );
 }
@@ -320,6 +320,26 @@ fn one_crash_within_the_interval_of_a_task_adopts_only_what_is_not_done() {
             0: a has 2 tasks
             0: job 1 finished
             0: job 1 is finished: done 30, out 0, waiting 0
+        "#]],
+    );
+}
+
+#[test]
+fn jobs_that_come_while_a_node_idles_have_their_first_lease_with_them() {
+    check_after(
+        "join a slots 4",
+        "hold\n submit 1 units 1\n submit 1 units 1\n submit 1 units 1\n lease 1\n lease 2\n lease 3\n durable\n at 10",
+        expect![[r#"
+            0: job 1 submitted: 1 unit
+            0: job 2 submitted: 1 unit
+            0: job 3 submitted: 1 unit
+            0: job 1 is leased up to 1
+            0: job 2 is leased up to 1
+            0: job 3 is leased up to 1
+            0: job 1 running
+            0: job 2 running
+            0: job 3 running
+            0: to a: offer job 1: 1=0+1; offer job 2: 2=0+1; offer job 3: 3=0+1
         "#]],
     );
 }

@@ -17,7 +17,7 @@ fn results_that_were_computed_meanwhile_count_once() {
             3000: node a is back
             3000: to a: welcome epoch 2
             3000: to a: answer 1; ack results [(1, 2), (2, 2)]
-            3000: to a: offer job 1: 1099511627777=20+20
+            3000: to a: offer job 1: 1099511627777=20+10 1099511627778=30+10
             3100: job 1 is running: done 20, out 20, waiting 0, duplicate 10, resent tasks 1
         "#]],
     );
@@ -68,7 +68,7 @@ fn work_whose_record_was_not_durable_is_done_again_where_nobody_has_it() {
             0: node a joined: 1 slot, boot 0000000000000002
             0: to a: welcome epoch 2
             0: to a: answer 1
-            0: to a: offer job 1: 1099511627777=0+20
+            0: to a: offer job 1: 1099511627777=0+10 1099511627778=10+10
             60: job 1 is running: done 0, out 20, waiting 0, resent tasks 1
         "#]],
     );
@@ -257,8 +257,7 @@ fn switching_outlives_the_scheduler() {
             0: node a is back
             0: to a: welcome epoch 2
             0: to a: answer 1
-            0: job 1 running
-            0: to a: offer job 2: 1099511627777=0+20; offer job 1: 1099511627778=0+20
+            0: to a: offer job 2: 1099511627777=0+10 1099511627778=10+10
         "#]],
     );
 }
@@ -337,7 +336,7 @@ fn tasks_of_a_paused_job_are_trimmed_at_who_still_has_them() {
             40: to a: ack results [(1, 2)]
             60: job 1 is paused: done 5, out 0, waiting 35, resent tasks 2
             60: job 1 running
-            60: to a: offer job 1: 1099511627777=5+15 1099511627778=20+20
+            60: to a: offer job 1: 1099511627777=5+10 1099511627778=15+10
         "#]],
     );
 }

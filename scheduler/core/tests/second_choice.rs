@@ -15,8 +15,8 @@ fn a_unit_that_failed_on_one_node_and_killed_the_other_goes_to_the_one_where_it_
         "hello b boot 2 died 0\n ack a\n ran a 0+1 ok\n show 1",
         expect![[r#"
             0: node b joined: 1 slot, boot 0000000000000002
-            0: to a: ack results [(1, 1)]; offer job 1: 3=0+1
             0: to b: welcome epoch 1
+            0: to a: ack results [(1, 1)]; offer job 1: 3=0+1
             0: job 1 finished
             0: job 1 is finished: done 1, out 0, waiting 0, resent tasks 1
         "#]],

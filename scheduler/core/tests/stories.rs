@@ -179,9 +179,8 @@ fn a_suspect_node_gets_no_tasks_until_it_is_heard_again() {
             6000: a suspect
             6000: job 1 submitted: 20 units
             7000: node a is back
-            7000: to a: answer 1
             7000: job 1 running
-            7000: to a: offer job 1: 1=0+10 2=10+10
+            7000: to a: answer 1; offer job 1: 1=0+10 2=10+10
             7000: a up
         "#]],
     );
@@ -339,9 +338,9 @@ fn a_node_whose_tasks_vanish_is_probed_with_one_task_at_growing_pauses_until_a_r
             170010: task [0, 10) of job 1 expired on node a
             171000: a quarantined
             190010: to a: offer job 1: 4=0+10
-            190010: to a: ack results [(1, 1)]; offer job 1: 5=10+10 6=20+10 7=30+10 8=40+10 9=50+10 10=60+10 11=70+10 12=80+10
+            190010: to a: ack results [(1, 1)]; offer job 1: 5=10+10 6=20+10
             190010: a up
-            190010: job 1 is running: done 10, out 80, waiting 0, resent tasks 3
+            190010: job 1 is running: done 10, out 20, waiting 60, resent tasks 3
         "#]],
     );
 }

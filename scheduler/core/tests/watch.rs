@@ -28,7 +28,6 @@ fn a_nodes_state_and_why_it_is_idle_are_told_when_they_change() {
             0: node_state node=a state=up
             0: node_idle node=a reason=no_job
             0: job 1 submitted: 30 units
-            0: node_idle node=a reason=waiting
             0: job 1 running
             0: node_busy node=a
             0: tasks node=a job=1 lo=0 hi=10 results=1 outcome=counted given_us=0 begun_us=0 ended_us=0 busy_us=1000000
@@ -93,7 +92,7 @@ fn a_sample_comes_behind_the_states_that_it_counts() {
 fn an_idle_node_says_what_keeps_it() {
     check(
         "submit 10 search 9 targets never units 10\n join a slots 1\n join b slots 1\n ack a\n pause 1\n return a 0+10
-         resume 1\n drain b\n undrain b",
+         beat b none\n resume 1\n drain b\n undrain b",
         expect![[r#"
             0: job 1 submitted: 10 units
             0: node a joined: 1 slot, boot 0000000000000001

@@ -43,21 +43,21 @@ fn a_first_size_then_steps_then_the_target_then_the_tail() {
         join,
         "job 1",
         expect![[r#"
-            job 1 on a: 65536 by first; 0 units/s, Some(8.0) s make none; grown none, tail 24934464, lambda 196608
+            job 1 on a: 65536 by first; 0 units/s, Some(8.0) s make none; grown none, tail 24934464, lambda 131071
         "#]],
     );
     check_sizes(
         &format!("{join}\n done a 0+65536 ms 1"),
         "job 1",
         expect![[r#"
-            job 1 on a: 1048576 by growth; 65536000 units/s there, Some(8.0) s make 524288000; grown 1048576, tail 24672320, lambda 3145728
+            job 1 on a: 1048576 by growth; 65536000 units/s there, Some(8.0) s make 524288000; grown 1048576, tail 24672320, lambda 2097151
         "#]],
     );
     check_sizes(
         &format!("{join}\n done a 0+65536 ms 1000"),
         "job 1",
         expect![[r#"
-            job 1 on a: 524288 by target; 65536 units/s there, Some(8.0) s make 524288; grown 1048576, tail 24279104, lambda 1572864
+            job 1 on a: 524288 by target; 65536 units/s there, Some(8.0) s make 524288; grown 1048576, tail 24279104, lambda 1048575
         "#]],
     );
     let short = "submit 1000000 search 1 never\n join a slots 1 queue 8\n ack a\n done a 0+65536 ms 1000";
@@ -65,7 +65,7 @@ fn a_first_size_then_steps_then_the_target_then_the_tail() {
         short,
         "node a",
         expect![[r#"
-            job 1 on a: 217232 by tail; 65536 units/s there, Some(8.0) s make 524288; grown 1048576, tail 217232, lambda 651696
+            job 1 on a: 217232 by tail; 65536 units/s there, Some(8.0) s make 524288; grown 1048576, tail 217232, lambda 434463
         "#]],
     );
 }
@@ -76,8 +76,8 @@ fn a_size_that_the_user_named_and_a_node_that_is_new() {
         "submit 1000 units 10\n join a slots 1\n ack a\n done a 0+10 ms 2000\n join b slots 4",
         "job 1",
         expect![[r#"
-            job 1 on b: 10 by fixed; 5 units/s, None s make none; grown none, tail none, lambda 30
-            job 1 on a: 10 by fixed; 5 units/s there, None s make none; grown none, tail none, lambda 30
+            job 1 on b: 10 by fixed; 5 units/s, None s make none; grown none, tail none, lambda 10
+            job 1 on a: 10 by fixed; 5 units/s there, None s make none; grown none, tail none, lambda 10
         "#]],
     );
 }
