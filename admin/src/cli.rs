@@ -5,13 +5,16 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use starfarm_protocol::admin::MaxFailuresField;
 use starfarm_protocol::ids::JobId;
+use starfarm_protocol::job::is_job_name;
 use starfarm_protocol::spec::OutputLimit;
 
 use crate::output::{Format, When};
 
 pub(crate) use log::{Export, ExportFormat, Log, Replay};
+pub(crate) use measure::{Bench, Dispatch, Plan};
 
 mod log;
+mod measure;
 
 /// A fault-tolerant task farm.
 ///
@@ -39,6 +42,9 @@ pub(crate) struct Global {
     /// Form of what is printed [default: table]
     #[arg(long, global = true, value_enum, value_name = "FORMAT", env = "STARFARM_OUTPUT")]
     pub(crate) output: Option<Format>,
+    /// Show no progress of what is waited for
+    #[arg(long, global = true)]
+    pub(crate) no_progress: bool,
     /// When to use colours
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
     pub(crate) color: When,
@@ -55,7 +61,11 @@ pub(crate) enum Command {
     /// Submit a job: a job file, or a program for each unit
     Submit(Box<Submit>),
     /// List the jobs
-    Jobs,
+    Jobs {
+        /// Only those in this state; several with commas between
+        #[arg(long, value_enum, value_name = "STATE", value_delimiter = ',')]
+        state: Vec<JobStateName>,
+    },
     /// Show or steer one job
     #[command(subcommand)]
     Job(Job),
@@ -83,6 +93,15 @@ pub(crate) enum Command {
     /// Measure how fast this machine gives out tasks
     #[command(subcommand)]
     Bench(Bench),
+    /// Print what a job file may say
+    #[command(long_about = crate::commands::reference::JOB_FILE)]
+    JobFile,
+    /// Print the JSON schema of what `--output json` prints, or the names of all
+    Schema {
+        /// Which one
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+    },
     /// Print a shell's completions: what Tab offers
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
@@ -150,7 +169,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = SUBMIT_EXAMPLES)]
 pub(crate) struct Submit {
-    /// The job file
+    /// The job file; `-` is standard input
     #[arg(value_name = "JOB.toml", required_unless_present = "program", conflicts_with = "program")]
     pub(crate) job: Option<PathBuf>,
     /// A program and its arguments; `{}` is the unit's value, `{index}` its number; no shell sees it
@@ -159,7 +178,7 @@ pub(crate) struct Submit {
     /// A unit for each integer from A up to, not including, B
     #[arg(long, value_name = "A..B", allow_hyphen_values = true, requires = "program")]
     pub(crate) range: Option<String>,
-    /// A unit for each line of a file
+    /// A unit for each line of a file; `-` is standard input
     #[arg(long, value_name = "FILE", requires = "program", conflicts_with_all = ["range", "grid"])]
     pub(crate) lines: Option<PathBuf>,
     /// A unit for each combination; repeat it for more names, `{k}` is the value
@@ -194,7 +213,7 @@ pub(crate) struct Submit {
 #[derive(Args, Debug, Default)]
 pub(crate) struct JobOptions {
     /// Name of the job
-    #[arg(long)]
+    #[arg(long, value_parser = job_name)]
     pub(crate) name: Option<String>,
     /// End a unit's program after so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
@@ -221,9 +240,43 @@ pub(crate) struct JobOptions {
     /// Units of a task, instead of a time
     #[arg(long, value_name = "COUNT", conflicts_with = "target_seconds", value_parser = value_parser!(u64).range(1..))]
     pub(crate) units_per_task: Option<u64>,
+    /// Folder that programs start in; a node without it refuses the job [default: the job file's, where a node has it]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
     /// Add a variable to the programs' environment
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub(crate) env: Vec<(String, String)>,
+}
+
+/// The state of a job, as `starfarm jobs` prints it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum JobStateName {
+    /// Waits in the queue
+    Queued,
+    /// Tasks of it are, or were, given out
+    Running,
+    /// Gives out nothing until it is resumed
+    Paused,
+    /// All units are done
+    Finished,
+    /// Some units have failed for good
+    Failed,
+    /// Ended by command
+    Cancelled,
+}
+
+impl JobStateName {
+    /// As the protocol names it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Finished => "finished",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
 }
 
 /// A job's number.
@@ -276,7 +329,13 @@ pub(crate) enum Job {
     /// Run a job now, the running one later
     Switch(JobArg),
     /// Forget an ended job and its results
-    Delete(JobArg),
+    Delete {
+        #[command(flatten)]
+        job: JobArg,
+        /// Where it has not ended, cancel it first
+        #[arg(long)]
+        cancel: bool,
+    },
     /// Try a job's failed units again; one that has ended as failed goes on
     Retry {
         /// The failed units; there is no other choice yet
@@ -377,64 +436,6 @@ pub(crate) struct Audit {
     pub(crate) job: Vec<JobId>,
 }
 
-const PLAN_EXAMPLES: &str = "\
-Examples, for nodes of 8 slots:
-  starfarm plan --slots 8 --target-seconds 60
-  starfarm plan --slots 8 --speed 3e8 --size 2e10    # T_target = S / C
-
-The law: P_max = T_target / (K * T_dispatch); T_dispatch is measured here.";
-
-/// `starfarm plan`: the law P_max = T_target / (K * T_dispatch), with T_target = S / C.
-#[derive(Args, Debug)]
-#[command(after_help = PLAN_EXAMPLES)]
-pub(crate) struct Plan {
-    /// K: tasks that a node runs at once
-    #[arg(long, value_name = "K", value_parser = value_parser!(u32).range(1..))]
-    pub(crate) slots: u32,
-    /// C: units a second that one task is computed at
-    #[arg(long, value_name = "C", requires = "size", value_parser = positive)]
-    pub(crate) speed: Option<f64>,
-    /// S: units of a task
-    #[arg(long, value_name = "S", requires = "speed", value_parser = positive)]
-    pub(crate) size: Option<f64>,
-    /// T_target: seconds that a task takes, instead of C and S
-    #[arg(long, value_name = "SECONDS", required_unless_present = "speed", conflicts_with = "speed", value_parser = positive_seconds)]
-    pub(crate) target_seconds: Option<f64>,
-    /// Measure with so many tasks
-    #[arg(long, value_name = "COUNT", default_value_t = 200_000, value_parser = value_parser!(u64).range(1..))]
-    pub(crate) tasks: u64,
-}
-
-/// `starfarm bench`.
-#[derive(Subcommand, Debug)]
-pub(crate) enum Bench {
-    /// Dispatch tasks that do nothing, with scheduler and workers as processes of their own
-    Dispatch(Dispatch),
-}
-
-/// `starfarm bench dispatch`.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct Dispatch {
-    /// How many tasks, of one unit each
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=i64::MAX as u64))]
-    pub(crate) tasks: u64,
-    /// How many worker processes
-    #[arg(long, value_name = "P", value_parser = value_parser!(u16).range(1..=256))]
-    pub(crate) nodes: u16,
-    /// Slots of each worker
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = value_parser!(u16).range(1..=SLOTS_MAX))]
-    pub(crate) slots: u16,
-    /// Turn the seal off, to see what it costs
-    #[arg(long, hide = true)]
-    pub(crate) no_seal: bool,
-    /// Keep no journal: shows what it costs
-    #[arg(long)]
-    pub(crate) no_journal: bool,
-    /// Write no XML log: shows what it costs
-    #[arg(long)]
-    pub(crate) no_log: bool,
-}
-
 const SLOTS_MAX: i64 = starfarm_protocol::limits::SLOTS_MAX as i64;
 
 /// Longer times are slips, and would not fit into milliseconds.
@@ -463,6 +464,13 @@ fn interval(text: &str) -> Result<f64, String> {
 
 fn job_id(text: &str) -> Result<JobId, String> {
     text.parse().map(JobId).map_err(|_| "a job has a whole number: `starfarm jobs` lists them".to_owned())
+}
+
+fn job_name(text: &str) -> Result<String, String> {
+    match is_job_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err("a job's name is one line of text, not empty".to_owned()),
+    }
 }
 
 fn max_failures(text: &str) -> Result<MaxFailuresField, String> {

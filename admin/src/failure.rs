@@ -5,6 +5,8 @@ use std::io;
 
 use starfarm_protocol::admin::{Error, ErrorCode};
 
+use crate::output::json;
+
 /// Exit codes. Their numbers are a contract.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -29,6 +31,24 @@ pub(crate) enum Exit {
     TimeLimit = 124,
     /// Ctrl-C, or a signal to end.
     Interrupted = 130,
+}
+
+impl Exit {
+    /// In a word, for scripts.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::UnitsFailed => "units_failed",
+            Self::Usage => "usage",
+            Self::Unreachable => "unreachable",
+            Self::NotFound => "not_found",
+            Self::Refused => "refused",
+            Self::Conflict => "conflict",
+            Self::Paused => "paused",
+            Self::TimeLimit => "time_limit",
+            Self::Interrupted => "interrupted",
+        }
+    }
 }
 
 impl From<Exit> for std::process::ExitCode {
@@ -65,6 +85,18 @@ impl Failure {
     /// A signal came. The user knows.
     pub(crate) fn interrupted() -> Self {
         Self::new(Exit::Interrupted, "")
+    }
+
+    /// On one line, as JSON: the schema `error`.
+    pub(crate) fn to_json(&self) -> String {
+        #[derive(serde::Serialize)]
+        struct Body<'a> {
+            code: &'static str,
+            exit_code: u8,
+            message: &'a str,
+        }
+        let body = Body { code: self.exit.word(), exit_code: self.exit as u8, message: &self.message };
+        json::compact(&json::Tagged::new("error", &body))
     }
 
     /// Standard output takes no more. A reader that went away, as `head` does, has what it wanted.

@@ -25,6 +25,14 @@ pub(crate) fn count(number: f64) -> String {
     format!("{} {}", three_digits(scaled), UNITS[unit])
 }
 
+/// So many bytes: "512 B", "22.9 MB" (powers of 1000).
+pub(crate) fn bytes(number: u64) -> String {
+    match count(number as f64).split_once(' ') {
+        Some((digits, unit)) => format!("{digits} {unit}B"),
+        None => format!("{number} B"),
+    }
+}
+
 /// A decimal number of the protocol, such as `units_total`, as a count; as it is if it is none.
 pub(crate) fn units(decimal: &str) -> String {
     decimal.parse::<f64>().map_or_else(|_| printable(decimal), count)

@@ -18,20 +18,60 @@ mod progress;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
+
+use config::Config;
+use failure::{Exit, Failure};
+use output::{Format, say};
 
 fn main() -> ExitCode {
     if let Some(code) = starfarm_scheduler::save_checkpoint_if_asked() {
         return code;
     }
-    // Wrong arguments end here, with clap's words and code 2.
-    let cli = cli::Cli::parse();
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() && is_json(asked_for()) => {
+            // clap's words begin with what it puts before each.
+            let words = error.to_string();
+            let words = words.trim_start_matches("error: ").trim_end();
+            say(&Failure::usage(words).to_json());
+            return Exit::Usage.into();
+        }
+        // Wrong arguments end here, with clap's words and code 2; so does what asked for help.
+        Err(error) => error.exit(),
+    };
+    let format = cli.global.output;
     let exit = commands::dispatch(cli).unwrap_or_else(|failure| {
         if !failure.message.is_empty() {
-            // Scripts and peers choose some of the words.
-            output::say(&format!("starfarm: {}", human::printable_lines(&failure.message)));
+            if is_json(format) {
+                say(&failure.to_json());
+            } else {
+                // Scripts and peers choose some of the words.
+                say(&format!("starfarm: {}", human::printable_lines(&failure.message)));
+            }
         }
         failure.exit
     });
     exit.into()
+}
+
+/// Whether errors are to be JSON too. `format` is what the command line and the environment say.
+fn is_json(format: Option<Format>) -> bool {
+    let format = format.or_else(|| Config::read().ok()?.output);
+    matches!(format, Some(Format::Json | Format::Jsonl))
+}
+
+/// The form that a command line asked for which cannot be read.
+fn asked_for() -> Option<Format> {
+    let mut words = std::env::args().skip(1).take_while(|word| word != "--");
+    let mut said = None;
+    while let Some(word) = words.next() {
+        match word.strip_prefix("--output") {
+            Some("") => said = words.next(),
+            Some(value) => said = value.strip_prefix('=').map(str::to_owned),
+            None => {}
+        }
+    }
+    let said = said.or_else(|| std::env::var("STARFARM_OUTPUT").ok())?;
+    Format::from_str(&said, false).ok()
 }

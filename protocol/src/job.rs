@@ -140,3 +140,8 @@ pub struct FailedUnit {
     /// The node that ran it last; none for poison.
     pub node: Option<NodeId>,
 }
+
+/// Whether a job may be called so: one line of text, not empty.
+pub fn is_job_name(name: &str) -> bool {
+    !name.trim().is_empty() && !name.contains(char::is_control)
+}

@@ -132,6 +132,12 @@ pub struct CommandWork {
     /// How much of what a unit writes is kept.
     #[serde(skip_serializing_if = "OutputLimit::is_usual", default)]
     pub output_limit: OutputLimit,
+    /// The folder that programs start in, an absolute path; without it the worker's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// A node without that folder starts them in its own, instead of refusing the job.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cwd_optional: bool,
 }
 
 /// How much is kept of each of a unit's two output streams. Of what writes more the head and the tail are kept, half

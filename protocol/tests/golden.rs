@@ -246,6 +246,8 @@ fn specifications() -> Vec<JobSpec> {
             hang_ms: None,
             retries,
             output_limit: OutputLimit::default(),
+            cwd: None,
+            cwd_optional: false,
         })
     };
     let targets = vec![hex(&[0; 16]), hex(&[0xff; 16])];

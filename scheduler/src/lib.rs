@@ -25,4 +25,5 @@ mod threads;
 pub use args::{Args, run};
 pub use error::SchedulerError;
 pub use saver::save_checkpoint_if_asked;
+pub use starfarm_scheduler_core::limits::RETRY_TARGETS;
 pub use start::{Decisions, Handle, LogOptions, Options, start};

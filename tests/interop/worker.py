@@ -345,7 +345,10 @@ class Slot(threading.Thread):
         start, ended, over, timeout = now(), None, False, (work["timeout_ms"] or math.inf) / 1000
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             try:
-                program = subprocess.Popen([fill(word) for word in work["program"]], env=env, stdout=out,
+                cwd = work.get("cwd")
+                if work.get("cwd_optional") and not os.path.isdir(cwd):
+                    cwd = None
+                program = subprocess.Popen([fill(word) for word in work["program"]], env=env, stdout=out, cwd=cwd,
                                            stderr=err, stdin=subprocess.DEVNULL, start_new_session=True)
             except (OSError, ValueError) as error:
                 return self.record(1, -1, 0, b"", str(error).encode())

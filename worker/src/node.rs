@@ -4,7 +4,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
@@ -445,9 +445,11 @@ fn push(sockets: &mut Sockets, sealer: &Sealer, to: SocketAddr, plain: &[u8]) {
     }
 }
 
-/// A line for the person.
+/// A line for the person, with the seconds since the first one, as the scheduler's have them.
 fn say(words: &str) {
-    starfarm_net::say(&format!("starfarm-worker: {words}"));
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    let seconds = FIRST.get_or_init(Instant::now).elapsed().as_secs_f64();
+    starfarm_net::say(&format!("[{seconds:>12.3}] starfarm-worker: {words}"));
 }
 
 fn no(what: &str, error: &io::Error) -> WorkerError {

@@ -31,6 +31,9 @@ impl State {
     /// # Errors
     /// [`WorkerError::InUse`], [`WorkerError::State`].
     pub(crate) fn open(dir: &Path, farm: FarmId) -> Result<Self, WorkerError> {
+        // Programs are told paths in it, and start in folders of their own.
+        let dir = std::path::absolute(dir)
+            .map_err(|e| WorkerError::file("cannot find the state directory", dir, &e))?;
         let farm = dir.join(farm.to_string());
         DirBuilder::new()
             .recursive(true)
@@ -41,8 +44,8 @@ impl State {
         let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
         let lock = lock.map_err(|e| WorkerError::file("cannot open", &path, &e))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { dir: dir.to_owned(), farm, _lock: lock }),
-            Err(Errno::WOULDBLOCK) => Err(WorkerError::InUse(dir.to_owned())),
+            Ok(()) => Ok(Self { dir, farm, _lock: lock }),
+            Err(Errno::WOULDBLOCK) => Err(WorkerError::InUse(dir)),
             Err(error) => Err(WorkerError::file("cannot lock", &path, &error.into())),
         }
     }

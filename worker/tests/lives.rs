@@ -23,6 +23,8 @@ fn shell(fake: &Fake, script: &str) -> ContentHash {
         hang_ms: None,
         retries: 0,
         output_limit: OutputLimit::default(),
+        cwd: None,
+        cwd_optional: false,
     };
     let space = Space::Range { from: 0, to: 1_000, step: 1 };
     fake.spec(&JobSpec { space, work: Work::Command(work) })

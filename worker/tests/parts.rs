@@ -42,6 +42,8 @@ fn commands(fake: &Fake) -> ContentHash {
         hang_ms: None,
         retries: 0,
         output_limit: OutputLimit::default(),
+        cwd: None,
+        cwd_optional: false,
     };
     fake.spec(&JobSpec { space: Space::Range { from: 0, to: 100, step: 1 }, work: Work::Command(work) })
 }

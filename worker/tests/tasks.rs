@@ -4,6 +4,7 @@
 mod fake;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use fake::Fake;
 use starfarm_protocol::ids::ContentHash;
@@ -29,6 +30,8 @@ fn command(space: Space, program: &[&str]) -> JobSpec {
             hang_ms: None,
             retries: 0,
             output_limit,
+            cwd: None,
+            cwd_optional: false,
         }),
     }
 }
@@ -106,6 +109,32 @@ fn a_node_that_lacks_the_program_refuses_the_task_and_fails_no_unit() {
     assert_eq!((refusal.outcome, refusal.lo, refusal.units), (Outcome::Refused, 0, 40));
     let why = String::from_utf8(refusal.body.clone()).unwrap();
     assert!(why.contains("`/no/such/program` does not exist on this node"), "{why}");
+}
+
+/// A folder that the job names is needed; the one that the job file lies in is so only where it is there.
+#[test]
+fn a_node_without_the_jobs_folder_refuses_it_and_without_the_job_files_uses_its_own() {
+    let fake = Fake::start();
+    let mut job = command(range(1), &["pwd"]);
+    let mut in_folder = |path: &str, optional: bool| {
+        let Work::Command(work) = &mut job.work else { panic!("a command") };
+        (work.cwd, work.cwd_optional) = (Some(path.to_owned()), optional);
+        fake.spec(&job)
+    };
+    let (there, gone, home) =
+        (in_folder("/", false), in_folder("/no/such", false), in_folder("/no/such", true));
+    let _worker = fake.worker("a", &["--slots", "1"]);
+    for (job, spec) in [(1, there), (2, gone), (3, home)] {
+        fake.offer(job, spec, 0, 1);
+    }
+    fake.until("3 results", |shared| shared.results.len() == 3);
+    assert_eq!(text(&units(&fake, 1)[0].outputs.stdout), "/\n");
+    let own = text(&units(&fake, 3)[0].outputs.stdout);
+    assert_eq!(Path::new(own.trim_end()), std::env::current_dir().unwrap());
+    let shared = fake.lock();
+    let refused = shared.results.iter().find(|result| result.job.0 == 2).unwrap();
+    assert_eq!(refused.outcome, Outcome::Refused);
+    assert!(String::from_utf8_lossy(&refused.body).contains("`/no/such` is not a directory on this node"));
 }
 
 /// What is started is another program for each unit: that one is missing says nothing of the others.

@@ -27,12 +27,12 @@ fn the_names_of_the_contract() {
     let mut lines = Vec::new();
     names(&Cli::command(), "starfarm", &mut lines);
     expect![[r#"
-        starfarm --farm --output --color
+        starfarm --farm --output --no-progress --color
         starfarm run JOB.toml --slots --state --fresh
         starfarm scheduler --state --listen --advertise --salvage --take-over --allow-network-file-system --low-water-mib --checkpoint-seconds --log --no-log --log-segment-mib --log-segment-seconds --log-keep-mib
         starfarm worker --join --slots --name --state
-        starfarm submit JOB.toml PROGRAM --range --lines --grid --name --timeout-seconds --hang-seconds --retries --output-limit --max-failures --speculative --target-seconds --units-per-task --env --front --now --resume --wait --wait-paused --timeout --dry-run
-        starfarm jobs
+        starfarm submit JOB.toml PROGRAM --range --lines --grid --name --timeout-seconds --hang-seconds --retries --output-limit --max-failures --speculative --target-seconds --units-per-task --cwd --env --front --now --resume --wait --wait-paused --timeout --dry-run
+        starfarm jobs --state
         starfarm job
         starfarm job show ID
         starfarm job explain ID
@@ -42,7 +42,7 @@ fn the_names_of_the_contract() {
         starfarm job resume ID
         starfarm job front ID
         starfarm job switch ID
-        starfarm job delete ID
+        starfarm job delete ID --cancel
         starfarm job retry --failed ID
         starfarm nodes
         starfarm node
@@ -64,9 +64,11 @@ fn the_names_of_the_contract() {
         starfarm log validate FILE|DIR
         starfarm log export FILE|DIR --format --out
         starfarm log schema
-        starfarm plan --slots --speed --size --target-seconds --tasks
+        starfarm plan --slots --nodes --speed --size --target-seconds --tasks
         starfarm bench
         starfarm bench dispatch --tasks --nodes --slots --no-journal --no-log
+        starfarm job-file
+        starfarm schema NAME
         starfarm completions SHELL
         starfarm man --out
     "#]].assert_eq(&(lines.join("\n") + "\n"));

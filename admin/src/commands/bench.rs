@@ -17,7 +17,7 @@ use crate::interrupt::Signals;
 use crate::jobfile::{JobFile, Sizing};
 use crate::output::table::{Cell, facts};
 use crate::output::{Document, Style};
-use crate::progress::Progress;
+use crate::progress::{Progress, Show};
 use processes::Farm;
 
 /// How often the job is looked at. Each look costs the scheduler some microseconds, so: seldom.
@@ -59,7 +59,7 @@ pub(crate) fn measure(dispatch: &Dispatch, signals: &Signals) -> Result<Report, 
     let mut farm = Farm::start(dispatch, signals)?;
     let cpu_before = farm.scheduler_cpu_seconds()?;
     let id = submit::send(&mut farm.client, &job(dispatch.tasks), Place::Tail)?;
-    let progress = Progress::new();
+    let progress = Progress::new(Show::Progress);
     let job = loop {
         std::thread::sleep(LOOK);
         signals.check()?;
@@ -87,6 +87,7 @@ fn job(tasks: u64) -> JobFile {
         speculative: None,
         blobs: Vec::new(),
         not_here: None,
+        repeated_targets: 0,
     }
 }
 

@@ -4,7 +4,7 @@ use starfarm_protocol::admin::{JobInfo, JobVerb, NodeInfo, Subject};
 use starfarm_protocol::ids::JobId;
 
 use super::{Context, explain, wait};
-use crate::cli::Job;
+use crate::cli::{Job, JobStateName};
 use crate::failure::{Exit, Failure};
 use crate::human;
 use crate::output::table::{Cell, Column, facts, left, name, right};
@@ -46,12 +46,13 @@ impl Record for JobInfo {
     }
 }
 
-/// All jobs.
+/// All jobs, or those in one of `states`.
 ///
 /// # Errors
 /// As the client and the printer; also below.
-pub(crate) fn list(context: &mut Context) -> Result<Exit, Failure> {
-    let jobs = context.connect()?.jobs(Vec::new())?;
+pub(crate) fn list(context: &mut Context, states: &[JobStateName]) -> Result<Exit, Failure> {
+    let mut jobs = context.connect()?.jobs(Vec::new())?;
+    jobs.retain(|job| states.is_empty() || states.iter().any(|state| state.name() == job.state));
     context.printer.list(&jobs)?;
     Ok(Exit::Ok)
 }
@@ -62,8 +63,12 @@ pub(crate) fn run(context: &mut Context, command: &Job) -> Result<Exit, Failure>
         Job::Show(job) => show(context, job.id),
         Job::Explain(job) => explain::run(context, Subject::Job(job.id)),
         Job::Wait { job, timeout, wait_paused } => {
-            let waiting =
-                wait::Waiting { look: wait::Look::ForProgress, timeout: *timeout, paused: *wait_paused };
+            let waiting = wait::Waiting {
+                look: wait::Look::ForProgress,
+                show: context.progress,
+                timeout: *timeout,
+                paused: *wait_paused,
+            };
             let job = wait::until_end(&mut context.connect()?, job.id, waiting, |_| Ok(()))?;
             context.printer.list(std::slice::from_ref(&job))?;
             Ok(wait::exit_of(&job))
@@ -73,7 +78,15 @@ pub(crate) fn run(context: &mut Context, command: &Job) -> Result<Exit, Failure>
         Job::Resume(job) => steer(context, job.id, JobVerb::Resume),
         Job::Front(job) => steer(context, job.id, JobVerb::Front),
         Job::Switch(job) => steer(context, job.id, JobVerb::Switch),
-        Job::Delete(job) => steer(context, job.id, JobVerb::Delete),
+        Job::Delete { job, cancel } => {
+            if *cancel {
+                let mut client = context.connect()?;
+                if !wait::has_ended(&client.job(job.id)?) {
+                    client.job_verb(job.id, JobVerb::Cancel)?;
+                }
+            }
+            steer(context, job.id, JobVerb::Delete)
+        }
         Job::Retry { failed: _, job } => steer(context, job.id, JobVerb::Retry),
     }
 }

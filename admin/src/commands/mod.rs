@@ -11,6 +11,7 @@ mod log;
 mod manual;
 mod nodes;
 mod plan;
+pub(crate) mod reference;
 mod results;
 mod run;
 mod status;
@@ -26,6 +27,7 @@ use crate::config::Config;
 use crate::failure::{Exit, Failure};
 use crate::interrupt;
 use crate::output::Printer;
+use crate::progress::Show;
 
 /// What every command gets.
 pub(crate) struct Context {
@@ -33,6 +35,8 @@ pub(crate) struct Context {
     pub(crate) farm: Option<PathBuf>,
     /// Where the data goes.
     pub(crate) printer: Printer,
+    /// What is shown while something is waited for.
+    pub(crate) progress: Show,
 }
 
 impl Context {
@@ -41,7 +45,8 @@ impl Context {
         // An empty variable is as good as none.
         let farm = global.farm.filter(|farm| !farm.as_os_str().is_empty()).or(config.farm);
         let format = global.output.or(config.output).unwrap_or_default();
-        Ok(Self { farm, printer: Printer::to_stdout(format, global.color) })
+        let progress = if global.no_progress { Show::Nothing } else { Show::Progress };
+        Ok(Self { farm, printer: Printer::to_stdout(format, global.color), progress })
     }
 
     /// Connects to the farm; a wait for its scheduler is told.
@@ -99,7 +104,7 @@ fn carry_out(context: &mut Context, command: Command) -> Result<Exit, Failure> {
         Command::Scheduler(scheduler) => daemons::scheduler(scheduler),
         Command::Worker(options) => daemons::worker(&options),
         Command::Submit(submit) => submit::run(context, &submit),
-        Command::Jobs => job::list(context),
+        Command::Jobs { state } => job::list(context, &state),
         Command::Job(command) => job::run(context, &command),
         Command::Nodes => nodes::list(context),
         Command::Node(command) => nodes::run(context, &command),
@@ -111,6 +116,8 @@ fn carry_out(context: &mut Context, command: Command) -> Result<Exit, Failure> {
         Command::Log(log) => log::run(context, &log),
         Command::Plan(plan) => plan::run(context, &plan),
         Command::Bench(Bench::Dispatch(dispatch)) => bench::run(context, &dispatch),
+        Command::JobFile => reference::job_file(context),
+        Command::Schema { name } => reference::schema(context, name.as_deref()),
         Command::Completions { shell } => manual::completions(context, shell),
         Command::Man { out } => manual::pages(context, out.as_deref()),
     }

@@ -22,6 +22,7 @@ use crate::failure::{Exit, Failure};
 use crate::interrupt::Signals;
 use crate::jobfile::JobFile;
 use crate::output::say;
+use crate::progress::Show;
 use crate::{human, paths};
 use again::Memo;
 use worker::Worker;
@@ -36,9 +37,12 @@ const LOOK: Duration = Duration::from_millis(100);
 /// as the printer.
 pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
     let job = submit::read(&run.job)?;
+    job.notes().iter().for_each(|note| say(&format!("note: {note}")));
     if let Some(trouble) = &job.not_here {
         // The only node of this farm is this machine.
-        return Err(Failure::usage(format!("{trouble}: install it, or give its path")));
+        return Err(Failure::usage(format!(
+            "{trouble}: this machine is the only node of a run; install it, or correct the path"
+        )));
     }
     let state = state_folder(run, &job)?;
     let signals = Signals::count()?;
@@ -55,7 +59,7 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
     let mut farm = Farm::start(&state, run.slots)?;
     memo.write(&state, false)?;
     let id = again::job_to_run(&mut farm.client, &job, run.fresh)?;
-    let ended = farm.until_end(id, &signals);
+    let ended = farm.until_end(id, &signals, context.progress);
     if ended.as_ref().is_err_and(|failure| failure.exit == Exit::Interrupted) {
         say("stopping when the running units are done; Ctrl-C again stops at once");
         farm.worker.drain(&signals);
@@ -117,9 +121,9 @@ impl Farm {
     }
 
     /// Waits for the job's end and keeps the worker alive meanwhile.
-    fn until_end(&mut self, id: JobId, signals: &Signals) -> Result<JobInfo, Failure> {
+    fn until_end(&mut self, id: JobId, signals: &Signals, show: Show) -> Result<JobInfo, Failure> {
         let worker = &mut self.worker;
-        let waiting = wait::Waiting { look: wait::Look::Every(LOOK), timeout: None, paused: false };
+        let waiting = wait::Waiting { look: wait::Look::Every(LOOK), show, timeout: None, paused: false };
         wait::until_end(&mut self.client, id, waiting, |job| {
             signals.check()?;
             worker.keep_alive(settled(job))

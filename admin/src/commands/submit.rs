@@ -23,6 +23,7 @@ use crate::output::{Document, Format, Style, say};
 /// The job is at fault ([`Exit::Usage`]); as the client and the printer.
 pub(crate) fn run(context: &mut Context, submit: &Submit) -> Result<Exit, Failure> {
     let job = job_of(submit)?;
+    job.notes().iter().for_each(|note| say(&format!("note: {note}")));
     if let Some(trouble) = &job.not_here {
         say(&format!("note: {trouble}: each node needs it, and one that lacks it gets no task of this job"));
     }
@@ -44,8 +45,12 @@ pub(crate) fn run(context: &mut Context, submit: &Submit) -> Result<Exit, Failur
         return Ok(Exit::Ok);
     }
     say(&format!("job {}: waiting for its end; Ctrl-C leaves it to go on", id.0));
-    let waiting =
-        wait::Waiting { look: wait::Look::ForProgress, timeout: submit.timeout, paused: submit.wait_paused };
+    let waiting = wait::Waiting {
+        look: wait::Look::ForProgress,
+        show: context.progress,
+        timeout: submit.timeout,
+        paused: submit.wait_paused,
+    };
     let job = wait::until_end(&mut client, id, waiting, |_| Ok(()))?;
     if context.printer.format() != Format::Quiet {
         context.printer.list(std::slice::from_ref(&job))?;
@@ -134,8 +139,13 @@ fn job_of(submit: &Submit) -> Result<JobFile, Failure> {
                 env: submit.options.env.iter().cloned().collect(),
             };
             let (range, lines) = (submit.range.as_deref(), submit.lines.as_deref());
-            jobfile::from_command_line(range, lines, &submit.grid, &submit.program, Path::new(""), &options)
-                .map_err(|error| usage(&error))
+            let base = Path::new("");
+            let job = jobfile::from_command_line(range, lines, &submit.grid, &submit.program, base, &options);
+            let mut job = job.map_err(|error| usage(&error))?.at_home(base);
+            if let Some(folder) = &submit.options.cwd {
+                job.in_folder(folder);
+            }
+            Ok(job)
         }
     }
 }
@@ -160,12 +170,16 @@ fn sizing(options: &JobOptions) -> Option<Sizing> {
 /// A flag takes precedence over the file.
 fn with_options(mut job: JobFile, options: &JobOptions) -> Result<JobFile, Failure> {
     job.name = options.name.clone().unwrap_or(job.name);
+    if let Some(folder) = &options.cwd {
+        job.in_folder(folder);
+    }
     job.sizing = sizing(options).unwrap_or(job.sizing);
     job.max_failures = options.max_failures.or(job.max_failures);
     job.speculative = options.speculative.or(job.speculative);
     let for_programs = options.timeout_seconds.or(options.hang_seconds).is_some()
         || options.retries.is_some()
         || options.output_limit.is_some()
+        || options.cwd.is_some()
         || !options.env.is_empty();
     match &mut job.spec.work {
         Work::Command(command) => {
@@ -181,7 +195,7 @@ fn with_options(mut job: JobFile, options: &JobOptions) -> Result<JobFile, Failu
         }
         Work::Search(_) | Work::Nothing if for_programs => {
             return Err(Failure::usage(
-                "this job runs no program: leave --timeout-seconds, --hang-seconds, --retries, --output-limit and --env out",
+                "this job runs no program: leave --timeout-seconds, --hang-seconds, --retries, --output-limit, --cwd and --env out",
             ));
         }
         Work::Search(_) | Work::Nothing => {}

@@ -10,7 +10,7 @@ use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::human;
 use crate::output::say;
-use crate::progress::Progress;
+use crate::progress::{Progress, Show};
 
 /// How often the job is looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +26,8 @@ pub(crate) enum Look {
 pub(crate) struct Waiting {
     /// How often the job is looked at.
     pub(crate) look: Look,
+    /// What is shown meanwhile.
+    pub(crate) show: Show,
     /// For so many seconds at most.
     pub(crate) timeout: Option<f64>,
     /// Also while the farm has paused the job.
@@ -44,7 +46,7 @@ pub(crate) fn until_end(
     mut goes_on: impl FnMut(&JobInfo) -> Result<(), Failure>,
 ) -> Result<JobInfo, Failure> {
     let deadline = waiting.timeout.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
-    let progress = Progress::new();
+    let progress = Progress::new(waiting.show);
     let period = match waiting.look {
         Look::ForProgress => progress.period(),
         Look::Every(period) => period,

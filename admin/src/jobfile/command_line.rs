@@ -8,7 +8,7 @@ use starfarm_protocol::admin::MaxFailuresField;
 use starfarm_protocol::spec::{Axis, CommandWork, JobSpec, OutputLimit, Space, Work};
 
 use super::error::JobFileError;
-use super::{JobFile, Sizing, lines, names_of, program, stem, task};
+use super::{JobFile, STDIN, Sizing, lines, names_of, program, stem, task};
 
 /// What may be said beside the space and the program.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -53,7 +53,8 @@ pub(crate) fn from_command_line(
         (Some(range), None, []) => (range_space(range)?, Vec::new()),
         (None, None, grid) => (grid_space(grid)?, Vec::new()),
         (None, Some(file), []) => {
-            let lines = lines::of_file(&base.join(file)).map_err(|e| JobFileError::of_file("--lines", e))?;
+            let path = if file == Path::new(STDIN) { file.to_owned() } else { base.join(file) };
+            let lines = lines::of_file(&path).map_err(|e| JobFileError::of_file("--lines", e))?;
             (lines.space, lines.blobs)
         }
         _ => {
@@ -68,7 +69,8 @@ pub(crate) fn from_command_line(
     let sizing = check_sizing(options.sizing.unwrap_or_default())?;
     let name = options.name.clone().unwrap_or_else(|| stem(program.first().map_or("", String::as_str)));
     let CommandOptions { max_failures, speculative, .. } = *options;
-    Ok(JobFile { name, spec: JobSpec { space, work }, sizing, max_failures, speculative, blobs, not_here })
+    let spec = JobSpec { space, work };
+    Ok(JobFile { name, spec, sizing, max_failures, speculative, blobs, not_here, repeated_targets: 0 })
 }
 
 fn range_space(range: &str) -> Result<Space, JobFileError> {
@@ -128,6 +130,8 @@ fn command(
         hang_ms: hang.map(task::milliseconds),
         retries: options.retries,
         output_limit: options.output_limit.unwrap_or_default(),
+        cwd: None,
+        cwd_optional: false,
     };
     Ok((work, not_here))
 }

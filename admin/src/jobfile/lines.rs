@@ -1,6 +1,5 @@
 //! Lists in chunks: a file's lines, or the names that a pattern finds.
 
-use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{self, Path, PathBuf};
 
@@ -44,9 +43,9 @@ fn chunk_length(rest: &[u8]) -> usize {
     rest[full..].iter().position(|byte| *byte == b'\n').map_or(rest.len(), |at| full + at + 1)
 }
 
-/// The lines of the file at `path`. The error is a sentence for the user.
+/// The lines of the file at `path`, or of standard input where that is `-`. The error is a sentence for the user.
 pub(super) fn of_file(path: &Path) -> Result<Lines, String> {
-    let content = fs::read(path)
+    let content = super::content(path)
         .map_err(|e| format!("cannot read the list `{}`: {e}; check the path", path.display()))?;
     if content.is_empty() {
         return Err(format!("the list `{}` is empty: give it at least one line", path.display()));

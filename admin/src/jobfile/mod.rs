@@ -13,6 +13,7 @@ mod command_line;
 mod error;
 mod lines;
 mod mask;
+mod notes;
 mod program;
 mod space;
 mod table;
@@ -21,11 +22,13 @@ mod task;
 #[cfg(test)]
 mod tests;
 
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
 use starfarm_decomposers::NoChunks;
 use starfarm_protocol::admin::MaxFailuresField;
+use starfarm_protocol::job::is_job_name;
 use starfarm_protocol::spec::{JobSpec, Space, Work};
 use toml::de::DeTable;
 
@@ -54,6 +57,8 @@ pub(crate) struct JobFile {
     pub(crate) blobs: Vec<Vec<u8>>,
     /// The program could not be started on this machine. On others it may.
     pub(crate) not_here: Option<JobFileError>,
+    /// Targets of a search that were given before, and are left out.
+    pub(crate) repeated_targets: usize,
 }
 
 /// How large a job's tasks are.
@@ -71,13 +76,28 @@ impl Default for Sizing {
     }
 }
 
-/// Reads the job file at `path`; the paths in it are relative to its folder.
+/// The name that stands for standard input, where a file is asked for.
+pub(crate) const STDIN: &str = "-";
+
+/// The content of a file, or of standard input.
+fn content(path: &Path) -> std::io::Result<Vec<u8>> {
+    if path != Path::new(STDIN) {
+        return std::fs::read(path);
+    }
+    let mut bytes = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads the job file at `path`; the paths in it are relative to its folder. `-` is standard input, whose folder is the
+/// present one.
 ///
 /// # Errors
 /// The file cannot be read, or anything that [`parse`] finds.
 pub(crate) fn read(path: &Path) -> Result<JobFile, JobFileError> {
-    let file_name = path.display().to_string();
-    let bytes = std::fs::read(path).map_err(|e| {
+    let stdin = path == Path::new(STDIN);
+    let file_name = if stdin { "standard input".to_owned() } else { path.display().to_string() };
+    let bytes = content(path).map_err(|e| {
         JobFileError::of_file(&file_name, format!("cannot read the job file: {e}; check the path"))
     })?;
     let text = std::str::from_utf8(&bytes).map_err(|e| {
@@ -85,7 +105,28 @@ pub(crate) fn read(path: &Path) -> Result<JobFile, JobFileError> {
         let source = Source { file: &file_name, text: &sound };
         source.error(sound.len(), "this is not UTF-8 text: save the job file as UTF-8")
     })?;
-    parse(text, &file_name, path.parent().unwrap_or(Path::new("")))
+    let base = path.parent().unwrap_or(Path::new(""));
+    Ok(parse(text, &file_name, base)?.at_home(base))
+}
+
+impl JobFile {
+    /// Programs for which the user names no folder start where the job was written, on nodes that have that folder.
+    pub(crate) fn at_home(mut self, base: &Path) -> Self {
+        if let Work::Command(command) = &mut self.spec.work
+            && command.cwd.is_none()
+        {
+            command.cwd = task::absolute(base);
+            command.cwd_optional = command.cwd.is_some();
+        }
+        self
+    }
+
+    /// Programs start in this folder, relative to the present one.
+    pub(crate) fn in_folder(&mut self, folder: &Path) {
+        if let Work::Command(command) = &mut self.spec.work {
+            (command.cwd, command.cwd_optional) = (task::absolute(folder), false);
+        }
+    }
 }
 
 /// Reads the text of a job file. `file_name` stands in the errors, and names a job that has no `name`;
@@ -111,23 +152,24 @@ pub(crate) fn parse(text: &str, file_name: &str, base: &Path) -> Result<JobFile,
             "`search` tests candidates, so it needs a space of kind = \"chars\": change one of them",
         ));
     }
-    let task::Task { work, sizing, max_failures, speculative, not_here } = read;
+    let task::Task { work, sizing, max_failures, speculative, not_here, repeated_targets } = read;
     let spec = JobSpec { space: units.space, work };
-    Ok(JobFile { name, spec, sizing, max_failures, speculative, blobs: units.blobs, not_here })
+    let blobs = units.blobs;
+    Ok(JobFile { name, spec, sizing, max_failures, speculative, blobs, not_here, repeated_targets })
 }
 
 fn read_name(root: &Section<'_>) -> Result<Option<String>, JobFileError> {
     let Some(item) = root.get("name") else { return Ok(None) };
     let name = item.string()?;
-    if name.is_empty() || name.contains(char::is_control) {
+    if !is_job_name(name) {
         return Err(item.error("a job's name must be one line of text, not empty: change it"));
     }
     Ok(Some(name.to_owned()))
 }
 
 fn stem(file_name: &str) -> String {
-    let stem = Path::new(file_name).file_stem().unwrap_or_default();
-    if stem.is_empty() { "job".to_owned() } else { stem.to_string_lossy().into_owned() }
+    let stem = Path::new(file_name).file_stem().unwrap_or_default().to_string_lossy();
+    if is_job_name(&stem) { stem.into_owned() } else { "job".to_owned() }
 }
 
 /// The names that `space` gives to templates beside `{}` and `{index}`.

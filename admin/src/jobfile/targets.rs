@@ -12,8 +12,11 @@ use super::table::Item;
 
 /// Digests without repeats, in the order of their first appearance.
 #[derive(Default)]
-struct Targets {
-    list: Vec<HexBytes>,
+pub(super) struct Targets {
+    /// Each once.
+    pub(super) list: Vec<HexBytes>,
+    /// How many more there were.
+    pub(super) repeated: usize,
     seen: HashSet<HexBytes>,
 }
 
@@ -21,12 +24,14 @@ impl Targets {
     fn add(&mut self, digest: HexBytes) {
         if self.seen.insert(digest.clone()) {
             self.list.push(digest);
+        } else {
+            self.repeated += 1;
         }
     }
 }
 
 /// Reads the array `targets`.
-pub(super) fn of_array(item: &Item<'_>, algorithm: Algorithm) -> Result<Vec<HexBytes>, JobFileError> {
+pub(super) fn of_array(item: &Item<'_>, algorithm: Algorithm) -> Result<Targets, JobFileError> {
     let mut targets = Targets::default();
     for (i, entry) in item.array("a list of digests in hexadecimal")?.iter().enumerate() {
         let digest = digest(entry.string()?.trim(), algorithm)
@@ -36,16 +41,12 @@ pub(super) fn of_array(item: &Item<'_>, algorithm: Algorithm) -> Result<Vec<HexB
     if targets.list.is_empty() {
         return Err(item.error("`targets` is empty: give at least one digest"));
     }
-    Ok(targets.list)
+    Ok(targets)
 }
 
 /// Reads the file that `targets_file` names, relative to `base`: one digest per line; blank lines and
 /// lines that begin with `#` are skipped.
-pub(super) fn of_file(
-    item: &Item<'_>,
-    base: &Path,
-    algorithm: Algorithm,
-) -> Result<Vec<HexBytes>, JobFileError> {
+pub(super) fn of_file(item: &Item<'_>, base: &Path, algorithm: Algorithm) -> Result<Targets, JobFileError> {
     let path = base.join(item.string()?);
     let file = path.display().to_string();
     let content = fs::read(&path).map_err(|e| {
@@ -67,7 +68,7 @@ pub(super) fn of_file(
     if targets.list.is_empty() {
         return Err(item.error(format!("the targets file `{file}` holds no digest: give at least one")));
     }
-    Ok(targets.list)
+    Ok(targets)
 }
 
 /// One digest; the error is a sentence for the user.

@@ -1,7 +1,7 @@
 //! The section `[task]`: what is done with the units, and how large the tasks are.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{self, Path};
 
 use starfarm_protocol::admin::MaxFailuresField;
 use starfarm_protocol::spec::{
@@ -16,7 +16,7 @@ const EXECUTORS: [Kind; 2] = [
     Kind { name: "search", keys: &["algorithm", "targets", "targets_file", "stop"] },
     Kind {
         name: "command",
-        keys: &["program", "env", "timeout_seconds", "hang_seconds", "retries", "output_limit"],
+        keys: &["program", "cwd", "env", "timeout_seconds", "hang_seconds", "retries", "output_limit"],
     },
 ];
 /// Keys of every executor.
@@ -32,20 +32,25 @@ pub(super) struct Task {
     pub(super) max_failures: Option<MaxFailuresField>,
     pub(super) speculative: Option<bool>,
     pub(super) not_here: Option<JobFileError>,
+    pub(super) repeated_targets: usize,
 }
 
 /// Reads the section. `names` are the space's own, which a program may be given.
 pub(super) fn read(section: &Section<'_>, names: &[String], base: &Path) -> Result<Task, JobFileError> {
-    let (work, not_here) = match section.select("executor", &EXECUTORS, &COMMON)?.name {
-        "search" => (Work::Search(search(section, base)?), None),
+    let (work, not_here, repeated_targets) = match section.select("executor", &EXECUTORS, &COMMON)?.name {
+        "search" => {
+            let (work, repeated) = search(section, base)?;
+            (Work::Search(work), None, repeated)
+        }
         _ => {
             let (work, not_here) = command(section, names, base)?;
-            (Work::Command(work), not_here)
+            (Work::Command(work), not_here, 0)
         }
     };
     Ok(Task {
         work,
         not_here,
+        repeated_targets,
         sizing: sizing(section)?,
         max_failures: section.get("max_failures").map(|item| max_failures(&item)).transpose()?,
         speculative: section.get("speculative").map(|item| item.boolean()).transpose()?,
@@ -76,7 +81,8 @@ fn sizing(section: &Section<'_>) -> Result<Sizing, JobFileError> {
     }
 }
 
-fn search(section: &Section<'_>, base: &Path) -> Result<SearchWork, JobFileError> {
+/// The search, and how many of its targets were given before.
+fn search(section: &Section<'_>, base: &Path) -> Result<(SearchWork, usize), JobFileError> {
     let algorithm = choice(
         &section.require("algorithm", "the kind of digest, e.g. algorithm = \"md5\"")?,
         &[
@@ -105,7 +111,8 @@ fn search(section: &Section<'_>, base: &Path) -> Result<SearchWork, JobFileError
             &[("never", Stop::Never), ("first-hit", Stop::FirstHit), ("all-targets", Stop::AllTargets)],
         )
     });
-    Ok(SearchWork { algorithm, targets, stop: stop.transpose()?.unwrap_or_default() })
+    let stop = stop.transpose()?.unwrap_or_default();
+    Ok((SearchWork { algorithm, targets: targets.list, stop }, targets.repeated))
 }
 
 fn choice<T: Copy>(item: &Item<'_>, choices: &[(&str, T)]) -> Result<T, JobFileError> {
@@ -133,6 +140,12 @@ fn command(
         program::find(first, names, base, search_path.as_deref()).map_err(|message| word.error(message))?;
     *first = found.word;
     let not_here = found.not_here.map(|message| word.error(message));
+    let cwd = section.get("cwd").map(|item| folder(&item, base)).transpose()?;
+    let missing = |item: Item<'_>| {
+        let path = cwd.as_ref().filter(|path| !Path::new(path).is_dir())?;
+        Some(item.error(format!("the folder `{path}` is not here")))
+    };
+    let not_here = not_here.or(section.get("cwd").and_then(missing));
     let timeout = section.get("timeout_seconds").map(|item| item.seconds(SECONDS_MAX)).transpose()?;
     let hang = section.get("hang_seconds").map(|item| item.seconds(SECONDS_MAX)).transpose()?;
     let retries = section.get("retries").map(|item| item.integer_within(0, u64::from(u32::MAX)));
@@ -147,6 +160,8 @@ fn command(
             .map(|item| output_limit(&item))
             .transpose()?
             .unwrap_or_default(),
+        cwd,
+        cwd_optional: false,
     };
     Ok((work, not_here))
 }
@@ -159,6 +174,21 @@ fn output_limit(item: &Item<'_>) -> Result<OutputLimit, JobFileError> {
             Ok(OutputLimit { bytes, ..OutputLimit::default() })
         }
     }
+}
+
+/// The folder that programs start in: absolute, since a worker's own is another one.
+fn folder(item: &Item<'_>, base: &Path) -> Result<String, JobFileError> {
+    let name = text(item)?;
+    if name.is_empty() {
+        return Err(item.error("`cwd` is empty: name a folder, or remove the key"));
+    }
+    absolute(&base.join(name)).ok_or_else(|| item.error("the folder's path is not UTF-8: use another one"))
+}
+
+/// The absolute form of a folder, if it is UTF-8; the present one where `folder` is empty.
+pub(super) fn absolute(folder: &Path) -> Option<String> {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    path::absolute(folder).ok()?.into_os_string().into_string().ok()
 }
 
 /// Whole milliseconds, at least 1: 0 would end every unit at once.

@@ -58,11 +58,54 @@ fn a_wait_ends_where_the_farm_paused_the_job_with_a_code_of_its_own() {
     folder.run("--farm FARM job wait --wait-paused --timeout 0.2 7").with(124);
 }
 
+/// A script that reads JSON need not read sentences.
+#[test]
+fn with_json_asked_for_an_error_is_json_too() {
+    let (folder, schemas) = (Folder::new(), Schemas::load());
+    serve(&folder);
+    for (command, code, word) in [
+        ("--farm FARM --output json job pause 4", 4, "not_found"),
+        ("--farm FARM --output jsonl job pause 6", 6, "conflict"),
+        ("--output json jobs", 2, "usage"),
+        ("--output=json job show seven", 2, "usage"),
+        ("jobs --outputt --output json", 2, "usage"),
+    ] {
+        let ended = folder.run(command);
+        let last = ended.stderr.lines().last().unwrap_or_default();
+        schemas.check("error", last);
+        assert!(last.contains(&format!("\"code\":\"{word}\",\"exit_code\":{code},")), "{last}");
+        assert_eq!(ended.with(code), "");
+    }
+    assert!(folder.run("--output quiet jobs").failed_with(2).contains("which farm?"));
+}
+
+#[test]
+fn schemas_and_the_keys_of_a_job_file_are_printed() {
+    let folder = Folder::new();
+    let names: BTreeSet<String> = folder.run("schema").with(0).lines().map(str::to_owned).collect();
+    assert_eq!(names, Schemas::load().names().map(str::to_owned).collect());
+    assert!(folder.run("schema jobs").with(0).contains("starfarm/jobs/1"));
+    assert!(folder.run("schema nothing").failed_with(4).contains("`starfarm schema` lists them"));
+    for command in ["job-file", "help job-file"] {
+        assert!(folder.run(command).with(0).contains("executor = \"command\": a program for each unit"));
+    }
+}
+
+#[test]
+fn jobs_can_be_asked_for_by_state_and_a_live_one_deleted_at_once() {
+    let folder = Folder::new();
+    serve(&folder);
+    assert_eq!(folder.run("--farm FARM --output quiet jobs --state finished,failed").with(0), "2\n3\n");
+    assert_eq!(folder.run("--farm FARM --output quiet jobs --state paused").with(0), "");
+    folder.run("--farm FARM jobs --state lost").with(2);
+    folder.run("--farm FARM job delete --cancel 1").with(0);
+}
+
 #[test]
 fn every_schema_is_tried() {
     // These need real processes, a journal or no farm: see `embedded.rs`, `audit.rs`, `log.rs` and above.
     let elsewhere =
-        ["audit", "bench-dispatch", "plan", "dry-run", "log-replay", "log-state", "log-validation"];
+        ["audit", "bench-dispatch", "plan", "dry-run", "error", "log-replay", "log-state", "log-validation"];
     let tried: BTreeSet<&str> = DOCUMENTS.iter().map(|(_, schema)| *schema).chain(elsewhere).collect();
     assert_eq!(Schemas::load().names().collect::<BTreeSet<_>>(), tried);
 }

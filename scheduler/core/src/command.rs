@@ -106,7 +106,7 @@ impl Farm {
         let conflict = |why: &str| Err(CommandError::Conflict(format!("job {} {why}", id.0)));
         match command {
             JobCommand::Delete if !state.ended() => {
-                return conflict("has not ended: cancel it first");
+                return conflict("has not ended: `starfarm job delete --cancel` cancels it first");
             }
             JobCommand::Delete => {
                 self.withdraw(id, Letting::Kill);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use starfarm_events::Event;
 use starfarm_protocol::admin::Response;
 use starfarm_scheduler_core::{Deeds, Farm};
 use tokio::sync::oneshot;
@@ -14,6 +15,10 @@ use crate::answers;
 
 /// The paper's period.
 const PERIOD: Duration = Duration::from_secs(10);
+/// Hits that have a line each ...
+const HITS_SHOWN: u32 = 10;
+/// ... within this time.
+const HITS_SPAN: Duration = Duration::from_secs(1);
 
 /// Runs until the dispatcher is gone. `quiet` keeps everything to itself.
 pub(crate) fn run(
@@ -23,10 +28,18 @@ pub(crate) fn run(
     quiet: bool,
 ) {
     let mut next = Instant::now() + PERIOD;
+    let mut hits = Hits::default();
     loop {
-        match events.recv_timeout(next.saturating_duration_since(Instant::now())) {
+        if let Some(more) = hits.rest(Instant::now()).filter(|_| !quiet) {
+            say(shared, &format!("{more} more hits within a second: `starfarm results` prints them all"));
+        }
+        let wake = hits.due().map_or(next, |due| due.min(next));
+        match events.recv_timeout(wake.saturating_duration_since(Instant::now())) {
             Ok(told) => {
                 for event in told.events.iter().filter(|event| !event.dense()) {
+                    if matches!(event, Event::Hit { .. }) && !hits.shows(Instant::now()) {
+                        continue;
+                    }
                     let line = event.to_string();
                     let mut lines = shared.lines.lock().expect("a panic under the lock ends the process");
                     lines.push(told.at_us, event, &line);
@@ -37,6 +50,7 @@ pub(crate) fn run(
                 }
             }
             Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) if Instant::now() < next => {}
             Err(RecvTimeoutError::Timeout) => {
                 next = Instant::now() + PERIOD;
                 if !quiet && let Some(line) = figures(dispatcher) {
@@ -44,6 +58,40 @@ pub(crate) fn run(
                 }
             }
         }
+    }
+}
+
+/// A search may have thousands of hits a second. Each has a line while they are few; the others are counted.
+#[derive(Default)]
+struct Hits {
+    until: Option<Instant>,
+    shown: u32,
+    more: u64,
+}
+
+impl Hits {
+    /// Whether the next hit has a line.
+    fn shows(&mut self, now: Instant) -> bool {
+        if self.more == 0 && self.until.is_none_or(|until| now >= until) {
+            *self = Self { until: Some(now + HITS_SPAN), ..Self::default() };
+        }
+        if self.shown < HITS_SHOWN {
+            self.shown += 1;
+            return true;
+        }
+        self.more += 1;
+        false
+    }
+
+    /// How many had none, once their second is over.
+    fn rest(&mut self, now: Instant) -> Option<u64> {
+        self.due().filter(|due| now >= *due)?;
+        Some(std::mem::take(self).more)
+    }
+
+    /// When that is to be told.
+    fn due(&self) -> Option<Instant> {
+        self.until.filter(|_| self.more > 0)
     }
 }
 
@@ -76,4 +124,21 @@ fn figures(dispatcher: &Sender<Input>) -> Option<String> {
             status.task_units_mean
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_of_hits_a_second_are_a_few_lines_and_a_count() {
+        let start = Instant::now();
+        let mut hits = Hits::default();
+        let shown = (0..20_000).filter(|_| hits.shows(start)).count();
+        assert_eq!((shown, hits.rest(start)), (10, None), "the second is not over");
+        assert_eq!(hits.due(), Some(start + HITS_SPAN));
+        assert_eq!(hits.rest(start + HITS_SPAN), Some(19_990));
+        assert!(hits.shows(start + HITS_SPAN), "the next second begins anew");
+        assert_eq!((hits.due(), hits.rest(start + 9 * HITS_SPAN)), (None, None), "none was left out");
+    }
 }

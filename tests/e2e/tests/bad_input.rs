@@ -64,7 +64,7 @@ fn a_program_that_is_not_here_is_a_note_at_submit_and_an_error_of_run() {
     dir.write("job.toml", format!("{RANGE}{COMMAND}").replace("true", "no-such-program"));
     let words = ["job.toml:7:12", "`no-such-program`"];
     starfarm(&dir, &["submit", "--dry-run", "job.toml"]).exits(0).says(&words).says(&["each node needs it"]);
-    starfarm(&dir, &["run", "job.toml"]).exits(2).says(&words).says(&["install it"]);
+    starfarm(&dir, &["run", "job.toml"]).exits(2).says(&words).says(&["only node"]);
     let absolute = ["submit", "--dry-run", "--", "/no/such/program"];
     starfarm(&dir, &absolute).exits(0).says(&["note: ", "/no/such/program"]);
 }

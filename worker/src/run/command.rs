@@ -38,6 +38,9 @@ pub(super) struct Command {
     args: Vec<Template>,
     env: Vec<(OsString, Template)>,
     timeout: Option<Duration>,
+    cwd: Option<PathBuf>,
+    /// Where `cwd` is not there, programs start in the worker's own folder.
+    cwd_optional: bool,
     /// What is started is the same for every unit: where it cannot be started for one, it can for none.
     one_program: bool,
     limit: OutputLimit,
@@ -59,7 +62,8 @@ impl Command {
         let one_program = program.is_fixed() && !path_varies;
         let [timeout, hang] = [work.timeout_ms, work.hang_ms].map(|ms| ms.map(Duration::from_millis));
         let (limit, passed) = (work.output_limit, Default::default());
-        Ok(Self { space, program, args, env, timeout, one_program, limit, hang, passed })
+        let (cwd, cwd_optional) = (work.cwd.as_ref().map(PathBuf::from), work.cwd_optional);
+        Ok(Self { space, program, args, env, timeout, cwd, cwd_optional, one_program, limit, hang, passed })
     }
 
     pub(super) fn units(&self) -> u128 {
@@ -171,7 +175,7 @@ impl Command {
             program: self.program.fill_os(&text),
             args: self.args.iter().map(|arg| arg.fill_os(&text)).collect(),
             env,
-            dir: None,
+            dir: self.cwd.clone().filter(|dir| !self.cwd_optional || dir.is_dir()),
             timeout: self.time_limit(),
             output_limit: self.limit.bytes,
         })
@@ -386,6 +390,8 @@ mod tests {
             hang_ms,
             retries: 0,
             output_limit: OutputLimit::default(),
+            cwd: None,
+            cwd_optional: false,
         };
         let space =
             || starfarm_decomposers::open(&Space::Frames { first: 1, last: 9 }, Arc::new(NoChunks)).unwrap();

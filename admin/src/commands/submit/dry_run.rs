@@ -119,7 +119,7 @@ impl Document for DryRun {
             ("specification", Cell::new(format!("{} B, {}", self.spec_bytes, self.spec))),
         ];
         if self.list_bytes > 0 {
-            pairs.push(("list", Cell::new(format!("{} B", human::count(self.list_bytes as f64)))));
+            pairs.push(("list", Cell::new(human::bytes(self.list_bytes))));
         }
         facts(&pairs, style)
     }

@@ -63,6 +63,7 @@ fn the_example_of_the_contract() {
                 speculative: None,
                 blobs: [],
                 not_here: None,
+                repeated_targets: 1,
             }"#]],
     );
     let opened = space_of(text);
@@ -209,6 +210,8 @@ fn a_command_with_everything() {
                                 bytes: 512,
                                 strict: true,
                             },
+                            cwd: None,
+                            cwd_optional: false,
                         },
                     ),
                 },
@@ -225,6 +228,7 @@ fn a_command_with_everything() {
                 ),
                 blobs: [],
                 not_here: None,
+                repeated_targets: 0,
             }"#]],
     );
 }

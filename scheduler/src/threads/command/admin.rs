@@ -15,6 +15,7 @@ use starfarm_protocol::admin::{
 };
 use starfarm_protocol::foreign;
 use starfarm_protocol::ids::{ContentHash, JobId, JoinKeyId, PublicKey};
+use starfarm_protocol::job::is_job_name;
 use starfarm_protocol::seal::{Action, Role};
 use starfarm_protocol::spec::{HexBytes, JobSpec, Space, Work};
 use starfarm_scheduler_core as core;
@@ -124,6 +125,9 @@ async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
     if submit.name.chars().count() > JOB_NAME_CHARS_MAX {
         let message = format!("a job's name has at most {JOB_NAME_CHARS_MAX} characters: shorten it");
         return error(ErrorCode::Usage, message);
+    }
+    if !is_job_name(&submit.name) {
+        return error(ErrorCode::Usage, "a job's name is one line of text, not empty: change it".to_owned());
     }
     let (work, units) = match checked {
         Ok(checked) => checked,

@@ -1,0 +1,69 @@
+//! The flags of what measures this machine: `starfarm plan` and `starfarm bench`.
+
+use clap::{Args, Subcommand, value_parser};
+
+use super::{SLOTS_MAX, positive, positive_seconds};
+
+const PLAN_EXAMPLES: &str = "\
+Examples, for nodes of 8 slots:
+  starfarm plan --slots 8 --target-seconds 60
+  starfarm plan --slots 8 --speed 3e8 --size 2e10    # T_target = S / C
+  starfarm plan --slots 8 --nodes 1000               # the least T_target that so many nodes allow
+  starfarm plan --slots 8 --nodes 1000 --speed 3e8   # and how many units such a task has
+
+The law: P_max = T_target / (K * T_dispatch); T_dispatch is measured here. The other way round:
+T_target >= P * K * T_dispatch.";
+
+/// `starfarm plan`: the law P_max = T_target / (K * T_dispatch), with T_target = S / C.
+#[derive(Args, Debug)]
+#[command(after_help = PLAN_EXAMPLES)]
+pub(crate) struct Plan {
+    /// K: tasks that a node runs at once
+    #[arg(long, value_name = "K", value_parser = value_parser!(u32).range(1..))]
+    pub(crate) slots: u32,
+    /// P: nodes that the farm is to have; gives T_target, granularity and T_retry
+    #[arg(long, value_name = "P", conflicts_with_all = ["size", "target_seconds"], value_parser = value_parser!(u32).range(1..))]
+    pub(crate) nodes: Option<u32>,
+    /// C: units a second that one task is computed at
+    #[arg(long, value_name = "C", value_parser = positive)]
+    pub(crate) speed: Option<f64>,
+    /// S: units of a task
+    #[arg(long, value_name = "S", requires = "speed", value_parser = positive)]
+    pub(crate) size: Option<f64>,
+    /// T_target: seconds that a task takes, instead of C and S
+    #[arg(long, value_name = "SECONDS", required_unless_present_any = ["size", "nodes"], conflicts_with_all = ["speed", "size"], value_parser = positive_seconds)]
+    pub(crate) target_seconds: Option<f64>,
+    /// Measure with so many tasks
+    #[arg(long, value_name = "COUNT", default_value_t = 200_000, value_parser = value_parser!(u64).range(1..))]
+    pub(crate) tasks: u64,
+}
+
+/// `starfarm bench`.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Bench {
+    /// Dispatch tasks that do nothing, with scheduler and workers as processes of their own
+    Dispatch(Dispatch),
+}
+
+/// `starfarm bench dispatch`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Dispatch {
+    /// How many tasks, of one unit each
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=i64::MAX as u64))]
+    pub(crate) tasks: u64,
+    /// How many worker processes
+    #[arg(long, value_name = "P", value_parser = value_parser!(u16).range(1..=256))]
+    pub(crate) nodes: u16,
+    /// Slots of each worker
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = value_parser!(u16).range(1..=SLOTS_MAX))]
+    pub(crate) slots: u16,
+    /// Turn the seal off, to see what it costs
+    #[arg(long, hide = true)]
+    pub(crate) no_seal: bool,
+    /// Keep no journal: shows what it costs
+    #[arg(long)]
+    pub(crate) no_journal: bool,
+    /// Write no XML log: shows what it costs
+    #[arg(long)]
+    pub(crate) no_log: bool,
+}

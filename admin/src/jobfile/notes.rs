@@ -1,0 +1,198 @@
+//! What is odd about a job that can be submitted as it is: slips that nothing refuses.
+
+use starfarm_decomposers::template::Template;
+use starfarm_protocol::spec::{CommandWork, Work};
+
+use super::{JobFile, Sizing, names_of};
+
+/// Giving out a task costs microseconds, and its way to the worker a round trip: a shorter task is mostly that.
+const SHORT_TASK_SECONDS: f64 = 0.01;
+/// What programs are told of their unit without a placeholder.
+const UNIT_VARIABLE: &str = "STARFARM_UNIT_INDEX";
+
+impl JobFile {
+    /// What the user should hear, a sentence each.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let Work::Command(command) = &self.spec.work {
+            placeholders(command, &names_of(&self.spec.space), self.units(), &mut notes);
+        }
+        if self.repeated_targets > 0 {
+            let (left, plural) = (self.repeated_targets, if self.repeated_targets == 1 { "" } else { "s" });
+            notes.push(format!("{left} repeated target{plural} left out: each is looked for once"));
+        }
+        match self.sizing {
+            Sizing::TargetSeconds(seconds) if seconds < SHORT_TASK_SECONDS => notes.push(format!(
+                "tasks of {seconds} s (`target_seconds`) take longer to give out than to compute; 8 is usual"
+            )),
+            _ => {}
+        }
+        notes
+    }
+
+    fn units(&self) -> u128 {
+        starfarm_decomposers::units(&self.spec.space).unwrap_or(1)
+    }
+}
+
+fn placeholders(command: &CommandWork, names: &[String], units: u128, notes: &mut Vec<String>) {
+    let texts: Vec<&String> = command.program.iter().chain(command.env.values()).collect();
+    let fixed = texts.iter().all(|text| Template::parse(text, names).is_fixed());
+    let known: Vec<&str> = std::iter::once("index").chain(names.iter().map(String::as_str)).collect();
+    for word in texts.iter().flat_map(|text| words_in_braces(text)) {
+        if known.contains(&word) {
+            continue;
+        }
+        let clean = word.trim().to_lowercase();
+        let near = known.iter().find(|name| distance(&name.to_lowercase(), &clean) <= slips(name));
+        match near {
+            Some(name) => notes
+                .push(format!("`{{{word}}}` is no placeholder and stays as it is: is `{{{name}}}` meant?")),
+            None if fixed => notes.push(format!("`{{{word}}}` is no placeholder and stays as it is")),
+            None => {}
+        }
+    }
+    let told = texts.iter().any(|text| text.contains(UNIT_VARIABLE));
+    if fixed && !told && units > 1 {
+        let known: Vec<String> = known.iter().map(|name| format!("`{{{name}}}`")).collect();
+        notes.push(format!(
+            "no placeholder is in the program, its arguments or `env`: all {units} units run the same command, unless \
+             it reads {UNIT_VARIABLE}; there are `{{}}`, {}",
+            known.join(", ")
+        ));
+    }
+}
+
+/// What stands in braces and looks like a name. `${NAME}` is a shell's.
+fn words_in_braces(text: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    for (at, _) in text.match_indices('{') {
+        let Some(end) = text[at..].find('}').map(|length| at + length) else { break };
+        let word = &text[at + 1..end];
+        let is_name = !word.trim().is_empty()
+            && word.trim().chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'));
+        if is_name && !text[..at].ends_with('$') {
+            words.push(word);
+        }
+    }
+    words
+}
+
+/// How many letters may be wrong where a name is meant.
+fn slips(name: &str) -> usize {
+    if name.chars().count() <= 3 { 1 } else { 2 }
+}
+
+/// Letters to insert, delete or change to make one word of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let change = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use expect_test::{Expect, expect};
+
+    use crate::jobfile::parse;
+
+    #[track_caller]
+    fn noted(space: &str, task: &str, expected: Expect) {
+        let text = format!("[space]\n{space}\n[task]\n{task}\n");
+        let notes = parse(&text, "demo.toml", Path::new("")).unwrap().notes();
+        expected.assert_eq(&(notes.join("\n") + "\n"));
+    }
+
+    const GRID: &str = "kind = \"grid\"\ngrid = { rate = [1, 2], mode = [\"a\"] }";
+
+    #[test]
+    fn a_placeholder_with_a_slip_is_named() {
+        let program = |words: &str| format!("executor = \"command\"\nprogram = [\"true\", {words}]");
+        noted(
+            GRID,
+            &program("\"{rates}\", \"{mode}\""),
+            expect![[r#"
+            `{rates}` is no placeholder and stays as it is: is `{rate}` meant?
+        "#]],
+        );
+        noted(
+            GRID,
+            &program("\"{Mode}\", \"{ rate }\", \"{INDEX}\""),
+            expect![[r#"
+            `{Mode}` is no placeholder and stays as it is: is `{mode}` meant?
+            `{ rate }` is no placeholder and stays as it is: is `{rate}` meant?
+            `{INDEX}` is no placeholder and stays as it is: is `{index}` meant?
+            no placeholder is in the program, its arguments or `env`: all 2 units run the same command, unless it reads STARFARM_UNIT_INDEX; there are `{}`, `{index}`, `{rate}`, `{mode}`
+        "#]],
+        );
+        noted(
+            GRID,
+            &program("\"${HOME}/{rate}\", \"{print}\", \"{ }\", \"{a: 1}\""),
+            expect![[r#"
+
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_program_that_cannot_tell_its_units_apart_is_told() {
+        let program = |words: &str| format!("executor = \"command\"\nprogram = [\"true\", {words}]");
+        noted(
+            GRID,
+            &program("\"{print}\""),
+            expect![[r#"
+            `{print}` is no placeholder and stays as it is
+            no placeholder is in the program, its arguments or `env`: all 2 units run the same command, unless it reads STARFARM_UNIT_INDEX; there are `{}`, `{index}`, `{rate}`, `{mode}`
+        "#]],
+        );
+        noted(
+            GRID,
+            &program("\"$STARFARM_UNIT_INDEX\""),
+            expect![[r#"
+
+        "#]],
+        );
+        noted(
+            "kind = \"range\"\nfrom = 0\nto = 1",
+            &program("\"x\""),
+            expect![[r#"
+
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_task_of_no_time_and_a_target_given_twice_are_told() {
+        let task = "executor = \"command\"\nprogram = [\"true\", \"{}\"]\ntarget_seconds = 1e-9";
+        noted(
+            GRID,
+            task,
+            expect![[r#"
+            tasks of 0.000000001 s (`target_seconds`) take longer to give out than to compute; 8 is usual
+        "#]],
+        );
+        let digest = "d41d8cd98f00b204e9800998ecf8427e";
+        let task = format!(
+            "executor = \"search\"\nalgorithm = \"md5\"\ntargets = [\"{digest}\", \"{}\"]",
+            digest.to_uppercase()
+        );
+        noted(
+            "kind = \"chars\"\nmask = \"?l\"",
+            &task,
+            expect![[r#"
+            1 repeated target left out: each is looked for once
+        "#]],
+        );
+    }
+}
