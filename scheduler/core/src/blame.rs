@@ -375,7 +375,7 @@ impl Farm {
         let nodes = died.len() + self.live_nodes as usize - counted;
         let poison = deaths.len() >= POISON_DEATHS && died.len() >= POISON_DEATHS.min(nodes);
         if let Some(node) = self.nodes.get_mut(&id) {
-            node.charged.push((job_id, unit));
+            node.charged.push((job_id, unit, boot));
         }
         self.record(Record::Died { job: job_id, unit, node: id, boot }, deeds);
         if wanted[0] {
@@ -431,7 +431,7 @@ impl Farm {
     /// An incarnation that was thought dead is not: nothing that it was running killed it.
     pub(crate) fn pardon(&mut self, id: NodeId, boot: Boot) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
-        for (job, unit) in std::mem::take(&mut node.charged) {
+        for (job, unit, _) in node.charged.extract_if(.., |charge| charge.2 == boot) {
             let Some(job) = self.jobs.get_mut(&job) else { continue };
             if let Some(deaths) = job.deaths.get_mut(&unit) {
                 deaths.retain(|&death| death != (id, boot));
@@ -440,6 +440,17 @@ impl Farm {
                 }
             }
         }
+    }
+
+    /// Of what incarnations of node `id` died of only that is kept which still counts: units that are decided
+    /// since would heap up.
+    pub(crate) fn forget_acquitted(&mut self, id: NodeId) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        let jobs = &self.jobs;
+        node.charged.retain(|(job, unit, boot)| {
+            let deaths = jobs.get(job).and_then(|job| job.deaths.get(unit));
+            deaths.is_some_and(|deaths| deaths.contains(&(id, *boot)))
+        });
     }
 
     /// What node `id` says of units that were counted before must be what was counted then. `new` are the

@@ -123,8 +123,9 @@ pub(crate) struct Node {
     pub(crate) runs: BTreeMap<(JobId, u128), Run>,
     /// How many parts its heartbeats have, and those of them that came since all had come.
     pub(crate) beat: (u16, BTreeSet<u16>),
-    /// Units that it was running when it died: what is taken back if it did not.
-    pub(crate) charged: Vec<(JobId, u128)>,
+    /// Units that incarnations of it were running when they died, as far as that still counts: what is taken back
+    /// if they did not.
+    pub(crate) charged: Vec<(JobId, u128, Boot)>,
     pub(crate) queued_tasks: u32,
     /// When it was given a task last.
     pub(crate) given_us: u64,

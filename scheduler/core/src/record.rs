@@ -127,7 +127,7 @@ impl Farm {
             Record::Died { job, unit, node, boot } => {
                 self.known(*job)?.deaths.entry(*unit).or_default().push((*node, *boot));
                 if let Some(node) = self.nodes.get_mut(node) {
-                    node.charged.push((*job, *unit));
+                    node.charged.push((*job, *unit, *boot));
                 }
             }
             Record::Pardoned { node, boot } => self.pardon(*node, *boot),
@@ -237,8 +237,8 @@ impl Farm {
             self.next_node = self.next_node.max(id.0.wrapping_add(1));
             let node = self.nodes.entry(*id).or_insert_with(|| Node::new(name.as_str().into(), 0));
             node.boot = Some(*boot);
-            node.charged.clear();
             (node.lost, node.revoked) = (false, false);
+            self.forget_acquitted(*id);
             return Ok(());
         }
         // A node that was forgotten may be heard once more before it notices.

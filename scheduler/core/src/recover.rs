@@ -111,7 +111,6 @@ impl Farm {
             node.draining = false;
             node.rating = Rating::new(now_us);
             node.beat = (0, BTreeSet::new());
-            node.charged.clear();
             // Another incarnation may have what that one lacked.
             for job in self.jobs.values_mut() {
                 job.refused_by.remove(&id);
@@ -122,6 +121,7 @@ impl Farm {
             deeds.event(event);
             self.record(joined, deeds);
             self.record(Record::Joined { node: id, slots, at_us: now_us }, deeds);
+            self.forget_acquitted(id);
         }
         let Some(node) = self.nodes.get_mut(&id) else { return };
         node.slots = slots;

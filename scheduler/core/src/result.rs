@@ -168,8 +168,9 @@ impl Farm {
             // The end's record has told the sum; a late duplicate must not make live and replay differ.
             job.totals.duplicate_units += hi - lo - counted;
         }
-        known.into_iter().for_each(|unit| self.give_found_back(id, job_id, unit));
         let owners = self.leave_queues(job_id, &pieces, id, entry.duration_us);
+        // Not before dq agrees with the coverage again.
+        known.into_iter().for_each(|unit| self.give_found_back(id, job_id, unit));
         if counted > 0 {
             // What failed and is tried again is taken off below.
             self.measured(id, entry, &found, counted, now_us);
