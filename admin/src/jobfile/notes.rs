@@ -111,7 +111,7 @@ mod tests {
     fn noted(space: &str, task: &str, expected: Expect) {
         let text = format!("[space]\n{space}\n[task]\n{task}\n");
         let notes = parse(&text, "demo.toml", Path::new("")).unwrap().notes();
-        expected.assert_eq(&(notes.join("\n") + "\n"));
+        expected.assert_eq(&notes.iter().map(|note| format!("{note}\n")).collect::<String>());
     }
 
     const GRID: &str = "kind = \"grid\"\ngrid = { rate = [1, 2], mode = [\"a\"] }";
@@ -136,13 +136,7 @@ mod tests {
             no placeholder is in the program, its arguments or `env`: all 2 units run the same command, unless it reads STARFARM_UNIT_INDEX; there are `{}`, `{index}`, `{rate}`, `{mode}`
         "#]],
         );
-        noted(
-            GRID,
-            &program("\"${HOME}/{rate}\", \"{print}\", \"{ }\", \"{a: 1}\""),
-            expect![[r#"
-
-        "#]],
-        );
+        noted(GRID, &program("\"${HOME}/{rate}\", \"{print}\", \"{ }\", \"{a: 1}\""), expect![[""]]);
     }
 
     #[test]
@@ -156,20 +150,8 @@ mod tests {
             no placeholder is in the program, its arguments or `env`: all 2 units run the same command, unless it reads STARFARM_UNIT_INDEX; there are `{}`, `{index}`, `{rate}`, `{mode}`
         "#]],
         );
-        noted(
-            GRID,
-            &program("\"$STARFARM_UNIT_INDEX\""),
-            expect![[r#"
-
-        "#]],
-        );
-        noted(
-            "kind = \"range\"\nfrom = 0\nto = 1",
-            &program("\"x\""),
-            expect![[r#"
-
-        "#]],
-        );
+        noted(GRID, &program("\"$STARFARM_UNIT_INDEX\""), expect![[""]]);
+        noted("kind = \"range\"\nfrom = 0\nto = 1", &program("\"x\""), expect![[""]]);
     }
 
     #[test]

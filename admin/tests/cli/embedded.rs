@@ -37,7 +37,7 @@ fn write_endless_job(folder: &Folder) {
     write_job(
         folder,
         "kind = \"range\"\nfrom = 0\nto = 1000",
-        "executor = \"command\"\nprogram = [\"sleep\", \"1000\"]",
+        "executor = \"command\"\nprogram = [\"sleep\", \"1000{}\"]",
     );
 }
 

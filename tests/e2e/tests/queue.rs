@@ -106,7 +106,7 @@ fn cancel_ends_programs_that_will_not_end_and_keeps_what_is_done() {
 fn only_an_ended_job_is_deleted() {
     let farm = Farm::with_workers(1, 1);
     let id = farm.submit(&["--range", "0..1", "--", "sh", "-c", &farm.forever()]);
-    farm.cli(&["job", "delete", &id]).exits(6).says(&["cancel it first"]);
+    farm.cli(&["job", "delete", &id]).exits(6).says(&["--cancel"]);
     farm.cli(&["job", "cancel", &id]).exits(0);
     farm.cli(&["job", "delete", &id]).exits(0);
     for command in ["show", "cancel", "delete"] {
