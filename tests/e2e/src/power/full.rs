@@ -22,7 +22,7 @@ use crate::wiretap::{Intervals, Wiretap};
 const DISK_KIB: u64 = 48 << 10;
 /// No new job with less room than this.
 const LOW_WATER_MIB: u64 = 20;
-/// Units of the job, each a program that writes more than fits into a result.
+/// Units of the job, each a program that writes 300 bytes, which travel in its result.
 const UNITS: u64 = 3_000;
 /// A stranger writes so much at a time.
 static FILLER: [u8; 65_536] = [7; 65_536];
@@ -63,7 +63,7 @@ pub fn fill_disk() -> Result<FullReport, Lack> {
     let tap = Wiretap::on(&stage.proxy);
     stage.start_workers();
     let range = format!("0..{UNITS}");
-    let args = ["--range", &range, "--units-per-task", "5", "--", "printf", "%0600d", "{}"];
+    let args = ["--range", &range, "--units-per-task", "5", "--", "printf", "%0300d", "{}"];
     let id = stage.submit(&args);
     until("it works", || number(&stage.job(&id), "units_done") > 100);
 
@@ -132,7 +132,7 @@ fn require(stage: &Stage, id: &str, wanted: &Intervals) {
     let outputs = stage.ask(&["results", id])["outputs"].take();
     let there: BTreeSet<u128> = units(&outputs).into_iter().collect();
     let text = |output: &Value| output["stdout"]["text"].as_str().map_or(0, str::len);
-    let cut: Vec<_> = outputs.as_array().into_iter().flatten().filter(|output| text(output) != 600).collect();
+    let cut: Vec<_> = outputs.as_array().into_iter().flatten().filter(|output| text(output) != 300).collect();
     assert!(cut.is_empty(), "not kept: {cut:?}");
     let lost: Vec<_> = wanted.units().filter(|unit| !there.contains(unit)).collect();
     assert!(lost.is_empty(), "acknowledged and lost: {lost:?}");
