@@ -41,7 +41,8 @@ pub enum Request {
         /// What.
         command: JobVerb,
     },
-    /// Answered when the job has ended, or with the job as it is after `timeout_ms`.
+    /// Answered when the job has ended, when it is paused and was not at first, or with the job as it is after
+    /// `timeout_ms`.
     Wait {
         /// Which.
         id: JobId,

@@ -54,8 +54,7 @@ pub(crate) fn job(job: &JobView, now_us: u64) -> JobInfo {
 }
 
 /// A job with what befell it: for who asks for this one.
-pub(crate) fn whole_job(farm: &mut Farm, job: &JobView, now_us: u64) -> JobInfo {
-    let names = node_names(farm, now_us);
+pub(crate) fn whole_job(farm: &Farm, job: &JobView, now_us: u64) -> JobInfo {
     let failed = farm.found_page(job.id, 0, FAILURES_SHOWN).failed;
     let conflict = |(lo, hi, node): &(u128, u128, String)| ConflictInfo {
         lo: lo.to_string(),
@@ -63,20 +62,10 @@ pub(crate) fn whole_job(farm: &mut Farm, job: &JobView, now_us: u64) -> JobInfo 
         node: node.clone(),
     };
     JobInfo {
-        failures: failed.iter().map(|(unit, why)| failed_unit(*unit, why, &names)).collect(),
+        failures: failed.iter().map(|(unit, why)| failed_unit(*unit, why, farm)).collect(),
         conflicts: job.conflicts.iter().map(conflict).collect(),
         ..self::job(job, now_us)
     }
-}
-
-/// The names of the nodes, each at its index; empty for one that is forgotten.
-pub(crate) fn node_names(farm: &mut Farm, now_us: u64) -> Vec<String> {
-    let mut names = Vec::new();
-    for node in farm.nodes(now_us) {
-        names.resize(names.len().max(node.id.0 as usize + 1), String::new());
-        names[node.id.0 as usize] = node.name;
-    }
-    names
 }
 
 /// A node. How large a datagram it is sent is for the caller to fill in.
@@ -150,9 +139,9 @@ pub(crate) fn status(farm: &mut Farm, now_us: u64) -> StatusInfo {
 }
 
 /// A unit that failed for good.
-pub(crate) fn failed_unit(unit: u128, failed: &FailedUnit, nodes: &[String]) -> FailedInfo {
+pub(crate) fn failed_unit(unit: u128, failed: &FailedUnit, farm: &Farm) -> FailedInfo {
     let (exit_code, signal) = code(Some(failed.reason), failed.code);
-    let node = failed.node.map(|node| nodes.get(node.0 as usize).cloned().unwrap_or_default());
+    let node = failed.node.map(|node| farm.node_name(node));
     FailedInfo { unit: unit.to_string(), reason: failed.reason.word().into(), exit_code, signal, node }
 }
 

@@ -12,7 +12,6 @@ use starfarm_logs::{Limits, LogWriter};
 use starfarm_protocol::ids::FarmId;
 use starfarm_protocol::seal::{EpochProofs, KeyStore, Mode, Responder, StaticKey};
 use starfarm_scheduler_core::{Config, Farm};
-use tokio::sync::watch;
 
 use crate::blobs::Blobs;
 use crate::checkpoint::{self, Checkpoint};
@@ -24,6 +23,7 @@ use crate::outputs::OutputStore;
 pub use crate::restart::Decisions;
 use crate::restart::restart;
 use crate::state::{StateDir, random, unix_now_us};
+use crate::threads::command::bells::Bells;
 use crate::threads::command::{Desk, Listeners, Places};
 use crate::threads::dispatcher::Links;
 use crate::threads::journal::{JournalThread, ToJournal};
@@ -267,7 +267,7 @@ fn wire(
     let (to_journal, records) = bounded(JOURNAL_BATCHES);
     let (to_status, events) = bounded(EVENTS_MAX);
     let (revoke, revoked) = bounded(CHANNEL_BATCHES);
-    let (changes, changed) = watch::channel(0);
+    let bells = Arc::new(Bells::default());
     let clone = || socket.try_clone().map_err(|e| SchedulerError::Listen(e.to_string()));
     let (receiving, answering, sending) = (clone()?, clone()?, clone()?);
 
@@ -291,7 +291,7 @@ fn wire(
         revocations: tokio::sync::Notify::new(),
         blobs: Arc::clone(&parts.blobs),
         outputs: Arc::clone(&parts.outputs),
-        changes: changed,
+        bells: Arc::clone(&bells),
         addresses,
         low_water: kept.low_water.clone(),
         broken_off: Mutex::default(),
@@ -301,7 +301,7 @@ fn wire(
     let state = Arc::clone(&parts.state);
     let (log, logged) = open_log(&parts, kept.low_water.clone(), &to_dispatcher)?;
     let links =
-        Links { inputs, sender: to_sender, journal: to_journal, state, events: to_status, log, changes };
+        Links { inputs, sender: to_sender, journal: to_journal, state, events: to_status, log, bells };
     let shared = Arc::clone(&parts.shared);
     let mut threads = vec![
         spawn("dispatcher", {

@@ -129,11 +129,26 @@ impl Farm {
         self.jobs.keys().filter_map(|&id| self.job(id)).collect()
     }
 
+    /// Up to `take` jobs from number `from` on, by number.
+    pub fn jobs_from(&self, from: JobId, take: usize) -> Vec<JobView> {
+        self.jobs.range(from..).take(take).filter_map(|(&id, _)| self.job(id)).collect()
+    }
+
+    /// What all jobs are made from: BLAKE3 of their specifications.
+    pub fn specs(&self) -> impl Iterator<Item = ContentHash> + '_ {
+        self.jobs.values().map(|job| job.facts.spec)
+    }
+
+    /// The name of a node; empty for one that is forgotten.
+    pub fn node_name(&self, id: NodeId) -> String {
+        self.nodes.get(&id).map_or_else(String::new, |node| node.name.to_string())
+    }
+
     /// One job.
     pub fn job(&self, id: JobId) -> Option<JobView> {
         let job = self.jobs.get(&id)?;
         let count = |class| job.coverage.count(class);
-        let name = |id: &NodeId| self.nodes.get(id).map_or_else(String::new, |node| node.name.to_string());
+        let name = |id: &NodeId| self.node_name(*id);
         Some(JobView {
             id,
             name: job.facts.name.clone(),

@@ -10,10 +10,11 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
 use starfarm_events::{Event, Snapshot as Picture};
 use starfarm_protocol::admin::Response;
 use starfarm_protocol::ids::Epoch;
-use starfarm_scheduler_core::{Deed, Deeds, Farm, NodeId, Record};
-use tokio::sync::{oneshot, watch};
+use starfarm_scheduler_core::{Deed, Deeds, Farm, NodeId};
+use tokio::sync::oneshot;
 
 use super::checkpoint::Snapshot;
+use super::command::bells::{self, Bells};
 use super::journal::ToJournal;
 use super::log::ToLog;
 use super::{Input, Shared, Told, stop_with};
@@ -53,8 +54,8 @@ pub(crate) struct Links {
     pub(crate) events: Sender<Arc<Told>>,
     /// The log, where there is one.
     pub(crate) log: Option<Sender<ToLog>>,
-    /// Counts changes of jobs' states, for those who wait for an end.
-    pub(crate) changes: watch::Sender<u64>,
+    /// Rung for those who wait for a job's end.
+    pub(crate) bells: Arc<Bells>,
 }
 
 /// Runs until it is told to stop.
@@ -174,13 +175,13 @@ fn step(farm: &mut Farm, input: Input, now_us: u64, deeds: &mut Deeds, waiting: 
 }
 
 fn perform(deeds: &mut Deeds, now_us: u64, links: &Links, shared: &Shared) {
-    let (mut outgoing, mut records, mut changed) = (Vec::new(), Vec::new(), false);
+    let (mut outgoing, mut records, mut rung) = (Vec::new(), Vec::new(), Vec::new());
     let mut events = Vec::new();
     for deed in deeds.0.drain(..) {
         match deed {
             Deed::Send(node, datagrams) => outgoing.push(Outgoing::Datagrams(node, datagrams)),
             Deed::Record(sequence, record) => {
-                changed |= matches!(record, Record::State { .. } | Record::Ended(_) | Record::Retried { .. });
+                rung.extend(bells::rings(&record));
                 records.push((sequence, record));
             }
             Deed::Superseded(later) => superseded(&links.state, later),
@@ -197,8 +198,8 @@ fn perform(deeds: &mut Deeds, now_us: u64, links: &Links, shared: &Shared) {
     if !events.is_empty() {
         tell(Told { at_us: now_us, events }, links, shared);
     }
-    if changed {
-        links.changes.send_modify(|count| *count += 1);
+    if !rung.is_empty() {
+        links.bells.ring(rung);
     }
 }
 

@@ -1,7 +1,6 @@
 //! Requests of admin commands, one after another on a connection. The caller's role decides what it may
 //! ask; what it asks of the farm becomes a question to the dispatcher.
 
-use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,25 +9,22 @@ use std::time::Duration;
 use starfarm_events::Event;
 use starfarm_protocol::admin::frames::FrameReader;
 use starfarm_protocol::admin::{
-    ErrorCode, JobInfo, JobVerb, KeyInfo, MaxFailuresField, NeverWord, NodeVerb, Place, Request, Response,
-    Subject, Submit,
+    ErrorCode, KeyInfo, MaxFailuresField, NeverWord, NodeVerb, Place, Request, Response, Subject, Submit,
 };
 use starfarm_protocol::foreign;
-use starfarm_protocol::ids::{ContentHash, JobId, JoinKeyId, PublicKey};
+use starfarm_protocol::ids::{ContentHash, JoinKeyId, PublicKey};
 use starfarm_protocol::job::is_job_name;
 use starfarm_protocol::seal::{Action, Role};
-use starfarm_protocol::spec::{HexBytes, JobSpec, Space, Work};
+use starfarm_protocol::spec::{HexBytes, JobSpec};
 use starfarm_scheduler_core as core;
 
 use super::channel::Channel;
-use super::{Desk, results};
+use super::{Desk, jobs, results};
 use crate::answers::{self, command_error, error, named_node, no_job};
 use crate::state::new_secret;
 
 /// Characters of a job's name.
 const JOB_NAME_CHARS_MAX: usize = 200;
-/// Contents that nobody needs stay for so long after they were last named.
-const LATELY: Duration = Duration::from_secs(3_600);
 /// Bytes of a blob in one answer.
 const FETCH_BYTES: usize = 256 * 1024;
 
@@ -73,9 +69,10 @@ async fn answer(desk: &Arc<Desk>, request: Request, user: &str) -> Response {
     match request {
         Request::Blob { bytes } => keep(desk, &bytes.0).map_or_else(|e| e, |_| Response::Done),
         Request::Submit(submit) => self::submit(desk, submit, user).await,
-        Request::Jobs { ids } => jobs(desk, ids).await,
-        Request::Job { id, command } => job_command(desk, id, command).await,
-        Request::Wait { id, timeout_ms } => wait(desk, id, Duration::from_millis(timeout_ms)).await,
+        Request::Jobs { ids } if ids.is_empty() => jobs::all(desk).await,
+        Request::Jobs { ids } => jobs::whole(desk, ids).await,
+        Request::Job { id, command } => jobs::command(desk, id, command).await,
+        Request::Wait { id, timeout_ms } => jobs::wait(desk, id, Duration::from_millis(timeout_ms)).await,
         Request::Nodes => {
             let act = |farm: &mut core::Farm, now_us, _: &mut core::Deeds| {
                 Response::Nodes(farm.nodes(now_us).iter().map(answers::node).collect())
@@ -181,103 +178,6 @@ fn max_failures(submit: &Submit) -> Result<core::MaxFailures, Response> {
             Err(error(ErrorCode::Usage, "max_failures is a number of failed units, 1 or more, or \"never\""))
         }
         Some(MaxFailuresField::Units(units)) => Ok(core::MaxFailures::Units(units)),
-    }
-}
-
-async fn jobs(desk: &Desk, ids: Vec<JobId>) -> Response {
-    let asked = ids.clone();
-    let act = move |farm: &mut core::Farm, now_us, _: &mut core::Deeds| {
-        if ids.is_empty() {
-            return Response::Jobs(farm.jobs().iter().map(|job| answers::job(job, now_us)).collect());
-        }
-        let asked = ids.iter().map(|&id| farm.job(id).ok_or(id));
-        match asked.collect::<Result<Vec<_>, _>>() {
-            Ok(jobs) => {
-                Response::Jobs(jobs.iter().map(|job| answers::whole_job(farm, job, now_us)).collect())
-            }
-            Err(missing) => no_job(missing),
-        }
-    };
-    let mut response = desk.ask(Box::new(act)).await;
-    if let Response::Jobs(jobs) = &mut response
-        && !asked.is_empty()
-    {
-        let mut outputs = desk.outputs.lock().expect("a panic under the lock ends the process");
-        // A file that cannot be read says so where its outputs are asked for.
-        jobs.iter_mut().for_each(|job| job.outputs_cut = outputs.cut(job.id).unwrap_or(0));
-    }
-    response
-}
-
-async fn job(desk: &Desk, id: JobId) -> Result<JobInfo, Response> {
-    match jobs(desk, vec![id]).await {
-        Response::Jobs(mut jobs) if jobs.len() == 1 => Ok(jobs.remove(0)),
-        other => Err(other),
-    }
-}
-
-async fn job_command(desk: &Desk, id: JobId, verb: JobVerb) -> Response {
-    let command = match verb {
-        JobVerb::Cancel => core::JobCommand::Cancel,
-        JobVerb::Pause => core::JobCommand::Pause,
-        JobVerb::Resume => core::JobCommand::Resume,
-        JobVerb::Front => core::JobCommand::Front,
-        JobVerb::Switch => core::JobCommand::Switch,
-        JobVerb::Delete => core::JobCommand::Delete,
-        JobVerb::Retry => core::JobCommand::Retry,
-    };
-    let act = move |farm: &mut core::Farm, now_us, deeds: &mut core::Deeds| match farm
-        .command_job(id, command, now_us, deeds)
-    {
-        Ok(()) => Response::Done,
-        Err(e) => command_error(e, &format!("job {}: `starfarm jobs` lists them", id.0)),
-    };
-    let response = desk.ask(Box::new(act)).await;
-    if response == Response::Done
-        && verb == JobVerb::Delete
-        && let Err(e) = give_room_back(desk, id).await
-    {
-        return error(ErrorCode::Conflict, format!("the files of job {} cannot be deleted: {e}", id.0));
-    }
-    response
-}
-
-/// What a deleted job wrote goes, and contents that no job needs any more.
-async fn give_room_back(desk: &Desk, id: JobId) -> io::Result<()> {
-    desk.outputs.lock().expect("a panic under the lock ends the process").delete(id)?;
-    let Response::Jobs(jobs) = jobs(desk, Vec::new()).await else { return Ok(()) };
-    let mut blobs = desk.blobs.lock().expect("a panic under the lock ends the process");
-    let mut needed = HashSet::new();
-    for job in jobs {
-        needed.insert(job.spec);
-        let Some(bytes) = blobs.read(&job.spec, 0, usize::MAX)? else { continue };
-        match JobSpec::from_bytes(&bytes) {
-            // What it wrote may be named by any content.
-            Ok(JobSpec { work: Work::Command(_), .. }) | Err(_) => return Ok(()),
-            Ok(JobSpec { space: Space::List { chunks, .. }, .. }) => {
-                needed.extend(chunks.iter().map(|chunk| chunk.hash));
-            }
-            Ok(_) => {}
-        }
-    }
-    // What was sent or asked for lately may belong to a job that is just coming in.
-    blobs.retain(|hash, idle| idle < LATELY || needed.contains(hash))
-}
-
-/// Waits for a job's end, or until the time is over.
-async fn wait(desk: &Desk, id: JobId, timeout: Duration) -> Response {
-    let mut changes = desk.changes.clone();
-    let until = tokio::time::Instant::now() + timeout;
-    loop {
-        changes.mark_unchanged();
-        let info = match job(desk, id).await {
-            Ok(info) => info,
-            Err(response) => return response,
-        };
-        let ended = matches!(info.state.as_str(), "finished" | "failed" | "cancelled");
-        if ended || tokio::time::timeout_at(until, changes.changed()).await.is_err() {
-            return Response::Jobs(vec![info]);
-        }
     }
 }
 

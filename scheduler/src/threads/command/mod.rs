@@ -3,9 +3,11 @@
 //! The farm is only reached by asking the dispatcher.
 
 mod admin;
+pub(crate) mod bells;
 mod bulk;
 mod channel;
 pub(crate) mod door;
+mod jobs;
 mod results;
 
 use std::net::IpAddr;
@@ -21,7 +23,7 @@ use starfarm_protocol::bulk::BULK;
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::seal::{Action, KeyStore, Responder, Role};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
@@ -32,6 +34,7 @@ use crate::disk::LowWater;
 use crate::error::SchedulerError;
 use crate::outputs::OutputStore;
 use crate::state::StateDir;
+use bells::Bells;
 use channel::Channel;
 use door::{Door, Knock};
 
@@ -73,7 +76,8 @@ pub(crate) struct Desk {
     pub(crate) revocations: tokio::sync::Notify,
     pub(crate) blobs: Arc<Mutex<Blobs>>,
     pub(crate) outputs: Arc<Mutex<OutputStore>>,
-    pub(crate) changes: watch::Receiver<u64>,
+    /// For who waits for a job's end.
+    pub(crate) bells: Arc<Bells>,
     pub(crate) addresses: Vec<String>,
     pub(crate) low_water: LowWater,
     pub(crate) broken_off: Mutex<bulk::BrokenOff>,

@@ -1,15 +1,16 @@
 //! Pages of results: hits with their candidates, units that failed, what units wrote.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use starfarm_decomposers::{NoChunks, open};
-use starfarm_protocol::admin::{ErrorCode, HitInfo, OutputInfo, Response, ResultsPage};
+use starfarm_protocol::admin::{ErrorCode, FailedInfo, HitInfo, OutputInfo, Response, ResultsPage};
 use starfarm_protocol::ids::{ContentHash, JobId, to_hex};
 use starfarm_protocol::spec::{JobSpec, Work};
 use starfarm_scheduler_core as core;
 
 use super::Desk;
-use crate::answers::{code, error, failed_unit, no_job, node_names, stream, text_or_hex};
+use crate::answers::{code, error, failed_unit, no_job, stream, text_or_hex};
 use crate::outputs::Output;
 
 /// Items of each kind in one page at most.
@@ -18,8 +19,9 @@ const PAGE_MAX: u64 = 1_000;
 /// What the farm knows of a job's results.
 struct Found {
     spec: ContentHash,
-    page: core::FoundPage,
-    nodes: Vec<String>,
+    hits: Vec<(u128, u32)>,
+    failed: Vec<FailedInfo>,
+    more: bool,
     /// Units of a command that are done.
     ran: u64,
 }
@@ -27,7 +29,7 @@ struct Found {
 /// A page of results.
 pub(crate) async fn page(desk: &Arc<Desk>, id: JobId, skip: u64, take: u64) -> Response {
     let take = take.min(PAGE_MAX);
-    let Found { spec, page: found, nodes, ran } =
+    let Found { spec, hits, failed, more, ran } =
         match from_farm(desk, id, skip as usize, take as usize).await {
             Ok(found) => found,
             Err(response) => return response,
@@ -37,19 +39,19 @@ pub(crate) async fn page(desk: &Arc<Desk>, id: JobId, skip: u64, take: u64) -> R
         outputs.page(id, skip, take)
     };
     let (outputs, damaged, more) = match outputs {
-        Ok(page) => (page.outputs, page.damaged, page.more),
+        Ok(page) => (page.outputs, page.damaged, page.more || more),
         Err(e) => {
             return error(ErrorCode::Conflict, format!("the outputs of job {} cannot be read: {e}", id.0));
         }
     };
-    let more = more || found.more;
-    let hits = match named(desk, &spec, &found.hits) {
+    let hits = match named(desk, &spec, &hits) {
         Ok(hits) => hits,
         Err(message) => return error(ErrorCode::Conflict, message),
     };
+    let nodes = node_names(desk, outputs.iter().map(|output| output.node).collect()).await;
     Response::Results(ResultsPage {
         hits,
-        failed: found.failed.iter().map(|(unit, why)| failed_unit(*unit, why, &nodes)).collect(),
+        failed,
         outputs: outputs.iter().map(|output| info(output, &nodes)).collect(),
         outputs_damaged: damaged,
         outputs_of_done: ran,
@@ -57,13 +59,13 @@ pub(crate) async fn page(desk: &Arc<Desk>, id: JobId, skip: u64, take: u64) -> R
     })
 }
 
-fn info(output: &Output, nodes: &[String]) -> OutputInfo {
+fn info(output: &Output, nodes: &BTreeMap<core::NodeId, String>) -> OutputInfo {
     let outcome = &output.outcome;
     let (exit_code, signal) = code(outcome.failed, Some(outcome.code));
     OutputInfo {
         unit: output.unit.to_string(),
         attempt: output.attempt.0,
-        node: nodes.get(output.node.0 as usize).cloned().unwrap_or_default(),
+        node: nodes.get(&output.node).cloned().unwrap_or_default(),
         failed: outcome.failed.map(|reason| reason.word().to_owned()),
         superseded: output.superseded,
         exit_code,
@@ -77,18 +79,34 @@ fn info(output: &Output, nodes: &[String]) -> OutputInfo {
 
 async fn from_farm(desk: &Desk, id: JobId, skip: usize, take: usize) -> Result<Found, Response> {
     let (send, receive) = tokio::sync::oneshot::channel();
-    let act = move |farm: &mut core::Farm, now_us, _: &mut core::Deeds| {
+    let act = move |farm: &mut core::Farm, _, _: &mut core::Deeds| {
         let Some(job) = farm.job(id) else { return no_job(id) };
-        let names = node_names(farm, now_us);
+        let core::FoundPage { hits, failed, more } = farm.found_page(id, skip, take);
+        let failed = failed.iter().map(|(unit, why)| failed_unit(*unit, why, farm)).collect();
         // The caller waits for the answer, which comes after this.
         let ran = if job.is_command { u64::try_from(job.done).unwrap_or(u64::MAX) } else { 0 };
-        let _ = send.send(Found { spec: job.spec, page: farm.found_page(id, skip, take), nodes: names, ran });
+        let _ = send.send(Found { spec: job.spec, hits, failed, more, ran });
         Response::Done
     };
     match desk.ask(Box::new(act)).await {
         Response::Done => receive.await.map_err(|_| no_job(id)),
         other => Err(other),
     }
+}
+
+/// The names of these nodes. Whose outputs a page has is known once it was read, and what ran must be counted before.
+async fn node_names(desk: &Desk, ids: BTreeSet<core::NodeId>) -> BTreeMap<core::NodeId, String> {
+    if ids.is_empty() {
+        return BTreeMap::new();
+    }
+    let (send, receive) = tokio::sync::oneshot::channel();
+    let act = move |farm: &mut core::Farm, _, _: &mut core::Deeds| {
+        let _ = send.send(ids.into_iter().map(|id| (id, farm.node_name(id))).collect());
+        Response::Done
+    };
+    desk.ask(Box::new(act)).await;
+    // A scheduler that stops names none.
+    receive.await.unwrap_or_default()
 }
 
 /// Hits with their candidates and digests.

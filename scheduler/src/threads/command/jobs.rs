@@ -1,0 +1,266 @@
+//! Requests about jobs: how they stand, what a user does to one, and waiting for an end. A question names only the
+//! nodes that its answer names, and who waits asks only when the own job's bell is rung.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use starfarm_protocol::admin::{ErrorCode, JobInfo, JobVerb, Response};
+use starfarm_protocol::ids::{ContentHash, JobId};
+use starfarm_protocol::spec::{JobSpec, Space, Work};
+use starfarm_scheduler_core as core;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+
+use super::Desk;
+use super::bells::Bells;
+use crate::answers::{self, command_error, error, no_job};
+
+/// Contents that nobody needs stay for so long after they were last named.
+const LATELY: Duration = Duration::from_secs(3_600);
+/// Jobs that one question copies: a turn of the dispatcher stays short, however many there are.
+const JOBS_A_QUESTION: usize = 1_000;
+
+/// All jobs, in short, by number.
+pub(crate) async fn all(desk: &Desk) -> Response {
+    let (mut all, mut from) = (Vec::new(), JobId(0));
+    loop {
+        let act = move |farm: &mut core::Farm, now_us, _: &mut core::Deeds| {
+            let page = farm.jobs_from(from, JOBS_A_QUESTION);
+            Response::Jobs(page.iter().map(|job| answers::job(job, now_us)).collect())
+        };
+        let page = match desk.ask(Box::new(act)).await {
+            Response::Jobs(page) => page,
+            other => return other,
+        };
+        let last = page.last().map(|job| job.id).filter(|_| page.len() == JOBS_A_QUESTION);
+        all.extend(page);
+        match last {
+            Some(JobId(last)) => from = JobId(last.saturating_add(1)),
+            None => return Response::Jobs(all),
+        }
+    }
+}
+
+/// The jobs with these numbers, each with what befell it.
+pub(crate) async fn whole(desk: &Desk, ids: Vec<JobId>) -> Response {
+    let act = move |farm: &mut core::Farm, now_us, _: &mut core::Deeds| {
+        let asked = ids.iter().map(|&id| farm.job(id).ok_or(id));
+        match asked.collect::<Result<Vec<_>, _>>() {
+            Ok(jobs) => {
+                Response::Jobs(jobs.iter().map(|job| answers::whole_job(farm, job, now_us)).collect())
+            }
+            Err(missing) => no_job(missing),
+        }
+    };
+    let mut response = desk.ask(Box::new(act)).await;
+    if let Response::Jobs(jobs) = &mut response {
+        let mut outputs = desk.outputs.lock().expect("a panic under the lock ends the process");
+        // A file that cannot be read says so where its outputs are asked for.
+        jobs.iter_mut().for_each(|job| job.outputs_cut = outputs.cut(job.id).unwrap_or(0));
+    }
+    response
+}
+
+async fn job(desk: &Desk, id: JobId) -> Result<JobInfo, Response> {
+    match whole(desk, vec![id]).await {
+        Response::Jobs(mut jobs) if jobs.len() == 1 => Ok(jobs.remove(0)),
+        other => Err(other),
+    }
+}
+
+/// Does something to a job.
+pub(crate) async fn command(desk: &Desk, id: JobId, verb: JobVerb) -> Response {
+    let command = match verb {
+        JobVerb::Cancel => core::JobCommand::Cancel,
+        JobVerb::Pause => core::JobCommand::Pause,
+        JobVerb::Resume => core::JobCommand::Resume,
+        JobVerb::Front => core::JobCommand::Front,
+        JobVerb::Switch => core::JobCommand::Switch,
+        JobVerb::Delete => core::JobCommand::Delete,
+        JobVerb::Retry => core::JobCommand::Retry,
+    };
+    let act = move |farm: &mut core::Farm, now_us, deeds: &mut core::Deeds| match farm
+        .command_job(id, command, now_us, deeds)
+    {
+        Ok(()) => Response::Done,
+        Err(e) => command_error(e, &format!("job {}: `starfarm jobs` lists them", id.0)),
+    };
+    let response = desk.ask(Box::new(act)).await;
+    if response == Response::Done
+        && verb == JobVerb::Delete
+        && let Err(e) = give_room_back(desk, id).await
+    {
+        return error(ErrorCode::Conflict, format!("the files of job {} cannot be deleted: {e}", id.0));
+    }
+    response
+}
+
+/// What a deleted job wrote goes, and contents that no job needs any more.
+async fn give_room_back(desk: &Desk, id: JobId) -> io::Result<()> {
+    desk.outputs.lock().expect("a panic under the lock ends the process").delete(id)?;
+    let Some(specs) = specs(desk).await else { return Ok(()) };
+    let mut blobs = desk.blobs.lock().expect("a panic under the lock ends the process");
+    let mut needed = HashSet::new();
+    for spec in specs {
+        needed.insert(spec);
+        let Some(bytes) = blobs.read(&spec, 0, usize::MAX)? else { continue };
+        match JobSpec::from_bytes(&bytes) {
+            // What it wrote may be named by any content.
+            Ok(JobSpec { work: Work::Command(_), .. }) | Err(_) => return Ok(()),
+            Ok(JobSpec { space: Space::List { chunks, .. }, .. }) => {
+                needed.extend(chunks.iter().map(|chunk| chunk.hash));
+            }
+            Ok(_) => {}
+        }
+    }
+    // What was sent or asked for lately may belong to a job that is just coming in.
+    blobs.retain(|hash, idle| idle < LATELY || needed.contains(hash))
+}
+
+/// What all jobs are made from; none where the scheduler stops.
+async fn specs(desk: &Desk) -> Option<HashSet<ContentHash>> {
+    let (send, receive) = oneshot::channel();
+    let act = move |farm: &mut core::Farm, _, _: &mut core::Deeds| {
+        // The caller waits for the answer, which comes after this.
+        let _ = send.send(farm.specs().collect());
+        Response::Done
+    };
+    desk.ask(Box::new(act)).await;
+    receive.await.ok()
+}
+
+/// Waits for a job's end, or until the farm or a person pauses it, or until the time is over.
+pub(crate) async fn wait(desk: &Desk, id: JobId, timeout: Duration) -> Response {
+    until_end(&desk.bells, id, timeout, || job(desk, id)).await
+}
+
+/// The job once it has ended, or is paused and was not at first, or as `look` finds it after `timeout`.
+async fn until_end<L>(bells: &Arc<Bells>, id: JobId, timeout: Duration, look: impl Fn() -> L) -> Response
+where
+    L: Future<Output = Result<JobInfo, Response>>,
+{
+    // Before the first look: what changes after it is not missed.
+    let mut bell = bells.hang(id);
+    let until = Instant::now() + timeout;
+    let mut before = None;
+    loop {
+        let info = match look().await {
+            Ok(info) => info,
+            Err(response) => return response,
+        };
+        let paused = info.state == "paused";
+        let ended = matches!(info.state.as_str(), "finished" | "failed" | "cancelled");
+        // Whoever waits on while it is paused is not answered again and again.
+        let news = ended || paused && before == Some(false);
+        before = Some(paused);
+        if news || timeout_at(until, bell.rung()).await.is_err() {
+            return Response::Jobs(vec![info]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::rc::Rc;
+
+    use super::*;
+
+    /// Polls all tasks that can go on: some sixty a time.
+    async fn settle() {
+        for _ in 0..256 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn info(id: u64, state: &str) -> JobInfo {
+        let farm =
+            core::Config::new(starfarm_protocol::ids::FarmId([1; 16]), starfarm_protocol::ids::Epoch(1));
+        let (mut farm, mut deeds) = (core::Farm::new(farm, 0), core::Deeds::default());
+        let new = core::NewJob {
+            name: "a".into(),
+            user: "b".into(),
+            spec: ContentHash([1; 32]),
+            units: 1,
+            work: core::WorkFacts::Nothing,
+            sizing: core::Sizing::Units(1),
+            max_failures: core::MaxFailures::Usual,
+            speculative: false,
+            place: core::Place::Tail,
+        };
+        let made = farm.submit(new, 0, &mut deeds).expect("the farm takes a job");
+        let info = answers::whole_job(&farm, &farm.job(made).expect("it was submitted"), 0);
+        JobInfo { id: JobId(id), state: state.into(), ..info }
+    }
+
+    fn on_one_thread(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        tokio::task::LocalSet::new().block_on(&runtime, test);
+    }
+
+    /// As many as 1 000 who wait, each for a job of its own; what they ask is counted.
+    #[test]
+    fn a_change_of_one_job_makes_no_question_of_those_who_wait_for_others() {
+        on_one_thread(async {
+            let (bells, asked) = (Arc::new(Bells::default()), Rc::new(Cell::new(0)));
+            let ended = Rc::new(RefCell::new(HashSet::new()));
+            let waiters: Vec<_> = (0..1_000)
+                .map(|id| {
+                    let (bells, asked, ended) = (Arc::clone(&bells), Rc::clone(&asked), Rc::clone(&ended));
+                    let look = move || {
+                        asked.set(asked.get() + 1);
+                        let state = if ended.borrow().contains(&id) { "finished" } else { "running" };
+                        std::future::ready(Ok(info(id, state)))
+                    };
+                    let hour = Duration::from_secs(3_600);
+                    tokio::task::spawn_local(async move { until_end(&bells, JobId(id), hour, look).await })
+                })
+                .collect();
+            settle().await;
+            assert_eq!(asked.get(), 1_000, "each looks once");
+            (0..100).for_each(|_| bells.ring([JobId(5_000), JobId(7_000)]));
+            settle().await;
+            assert_eq!(asked.get(), 1_000, "nobody waits for these");
+            ended.borrow_mut().insert(7);
+            bells.ring([JobId(7)]);
+            settle().await;
+            assert_eq!(asked.get(), 1_001, "one waits for it");
+            assert_eq!(waiters.iter().filter(|waiter| waiter.is_finished()).count(), 1);
+            assert_eq!(bells.len(), 999, "who has gone leaves no bell behind");
+        });
+    }
+
+    #[test]
+    fn who_waits_hears_that_the_job_was_paused_meanwhile_and_not_that_it_was_before() {
+        on_one_thread(async {
+            let bells = Arc::new(Bells::default());
+            let state = Rc::new(Cell::new("running"));
+            let wait = || {
+                let (bells, state) = (Arc::clone(&bells), Rc::clone(&state));
+                let look = move || std::future::ready(Ok(info(1, state.get())));
+                let hour = Duration::from_secs(3_600);
+                tokio::task::spawn_local(async move { until_end(&bells, JobId(1), hour, look).await })
+            };
+            let first = wait();
+            settle().await;
+            state.set("paused");
+            bells.ring([JobId(1)]);
+            settle().await;
+            assert!(first.is_finished(), "it is news");
+            let second = wait();
+            settle().await;
+            bells.ring([JobId(1)]);
+            settle().await;
+            assert!(!second.is_finished(), "it is none");
+            for next in ["running", "paused"] {
+                state.set(next);
+                bells.ring([JobId(1)]);
+                settle().await;
+            }
+            assert!(second.is_finished(), "it went on, and was paused again");
+        });
+    }
+}
