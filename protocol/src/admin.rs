@@ -432,8 +432,12 @@ pub struct FailedInfo {
 pub struct OutputInfo {
     /// Decimal.
     pub unit: String,
-    /// The dispatch that counted.
+    /// The dispatch that counted, as `STARFARM_ATTEMPT` said: a number of its own among all of the farm.
     pub attempt: u64,
+    /// Which run of the unit this was, from 1 on: runs that failed came before it. One that died with its worker or was
+    /// given back does not count. 0: the scheduler is too old to say.
+    #[serde(default)]
+    pub run: u64,
     /// Node that ran it.
     pub node: String,
     /// Why the unit failed for good in this run: the words of [`FailedInfo::reason`].

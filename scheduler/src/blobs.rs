@@ -56,24 +56,7 @@ impl Blobs {
         if file.end() == 0 {
             File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()?;
         }
-        let (mut index, mut notes, mut torn) = (HashMap::new(), Vec::new(), None);
-        let now = Instant::now();
-        let mut scan = file.scan(0);
-        while let Some(found) = scan.next()? {
-            match found {
-                Found::Entry(entry) if entry.gone => {}
-                // One that is there twice was damaged where it was first.
-                Found::Entry(entry) => {
-                    index.insert(ContentHash(entry.label), Content::new(entry, State::Unread, now));
-                }
-                Found::Damage(from, to) => notes.push(format!(
-                    "{}: bytes {from} to {to} are damaged; what was there is lost, the rest is kept",
-                    path.display()
-                )),
-                Found::Tail(from) => torn = Some(from),
-            }
-        }
-        drop(scan);
+        let Scanned { index, mut notes, torn } = scan(&file, path)?;
         match torn {
             Some(0) => {
                 let aside = file.set_aside()?;
@@ -94,6 +77,13 @@ impl Blobs {
             None => {}
         }
         Ok((Self { file, index, dirty: torn.is_some() }, notes))
+    }
+
+    /// The store of a farm that nobody runs; nothing in it is changed.
+    pub(crate) fn look(path: &Path) -> io::Result<Self> {
+        let file = PackedFile::look(path)?;
+        let Scanned { index, .. } = scan(&file, path)?;
+        Ok(Self { file, index, dirty: false })
     }
 
     /// Keeps a content; says its hash. One that is there already takes no more room. It is durable after
@@ -171,6 +161,35 @@ impl Blobs {
         }
         Ok((content.state.get() == State::Whole).then_some(&content.entry))
     }
+}
+
+/// What a scan found.
+struct Scanned {
+    index: HashMap<ContentHash, Content>,
+    notes: Vec<String>,
+    /// From here on nothing can be read.
+    torn: Option<u64>,
+}
+
+fn scan(file: &PackedFile, path: &Path) -> io::Result<Scanned> {
+    let (mut index, mut notes, mut torn) = (HashMap::new(), Vec::new(), None);
+    let now = Instant::now();
+    let mut scan = file.scan(0);
+    while let Some(found) = scan.next()? {
+        match found {
+            Found::Entry(entry) if entry.gone => {}
+            // One that is there twice was damaged where it was first.
+            Found::Entry(entry) => {
+                index.insert(ContentHash(entry.label), Content::new(entry, State::Unread, now));
+            }
+            Found::Damage(from, to) => notes.push(format!(
+                "{}: bytes {from} to {to} are damaged; what was there is lost, the rest is kept",
+                path.display()
+            )),
+            Found::Tail(from) => torn = Some(from),
+        }
+    }
+    Ok(Scanned { index, notes, torn })
 }
 
 #[cfg(test)]

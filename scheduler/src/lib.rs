@@ -13,6 +13,8 @@ mod error;
 mod journal;
 mod outputs;
 mod packed;
+mod pages;
+mod rest;
 mod restart;
 mod ring;
 mod saver;
@@ -24,6 +26,7 @@ mod threads;
 
 pub use args::{Args, run};
 pub use error::SchedulerError;
+pub use rest::AtRest;
 pub use saver::save_checkpoint_if_asked;
 pub use starfarm_scheduler_core::limits::RETRY_TARGETS;
 pub use start::{Decisions, Handle, LogOptions, Options, start};

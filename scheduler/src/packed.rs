@@ -117,6 +117,13 @@ impl PackedFile {
         Ok(Self { file: Arc::new(file), path: path.to_owned(), end })
     }
 
+    /// Opens the file at `path`, which must be there, for looking: it cannot be changed.
+    pub(crate) fn look(path: &Path) -> io::Result<Self> {
+        let file = wait_for(|| File::open(path))?;
+        let end = file.metadata()?.len();
+        Ok(Self { file: Arc::new(file), path: path.to_owned(), end })
+    }
+
     /// Bytes of the file.
     pub(crate) fn end(&self) -> u64 {
         self.end

@@ -216,12 +216,28 @@ pub(crate) fn unix_now_us() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
 }
 
+/// Which farm lies in `dir`, and its epoch; none where none does. Nothing is written.
+pub(crate) fn look_at_farm(dir: &Path) -> Result<Option<(FarmId, Epoch)>, SchedulerError> {
+    Ok(read_farm(dir)?.map(|file| (file.farm, file.epoch)))
+}
+
 /// The farm as its last start left it, or a new one of epoch 0.
 fn load_farm(dir: &Path, notes: &mut Vec<String>) -> Result<FarmFile, SchedulerError> {
+    let Some(file) = read_farm(dir)? else { return new_farm(dir) };
+    if let Some(behind) = file.started_unix.checked_sub(unix_now()).filter(|&seconds| seconds > 0) {
+        notes.push(format!(
+            "the clock is {behind} s behind this farm's last start: times shown may be odd, nothing else \
+             depends on it; set the clock"
+        ));
+    }
+    Ok(file)
+}
+
+fn read_farm(dir: &Path) -> Result<Option<FarmFile>, SchedulerError> {
     let path = dir.join("farm.json");
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return new_farm(dir),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(SchedulerError::State(format!("cannot read {}: {e}", path.display()))),
     };
     let file: FarmFile = serde_json::from_str(&text).map_err(|e| {
@@ -243,13 +259,7 @@ fn load_farm(dir: &Path, notes: &mut Vec<String>) -> Result<FarmFile, SchedulerE
             file.version
         )));
     }
-    if let Some(behind) = file.started_unix.checked_sub(unix_now()).filter(|&seconds| seconds > 0) {
-        notes.push(format!(
-            "the clock is {behind} s behind this farm's last start: times shown may be odd, nothing else \
-             depends on it; set the clock"
-        ));
-    }
-    Ok(file)
+    Ok(Some(file))
 }
 
 /// A farm that is made now. Its identity is on the disk before anything else of it.

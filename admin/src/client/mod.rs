@@ -3,6 +3,7 @@
 
 mod identity;
 mod local;
+mod rest;
 mod sealed;
 
 use std::io::{self, ErrorKind};
@@ -69,6 +70,22 @@ impl Client {
             }
         };
         Ok(Self { wire, reader: FrameReader::default(), whereabouts, tells: false })
+    }
+
+    /// The same, to look at jobs and results only: where no scheduler runs in a state directory, what lies there is
+    /// read, and a message says so.
+    ///
+    /// # Errors
+    /// As [`Client::connect`]; [`Exit::Conflict`] where what lies there is damaged.
+    pub(crate) fn connect_or_look(farm: &Path) -> Result<Self, Failure> {
+        let failure = match Self::connect(farm) {
+            Err(failure) if failure.exit == Exit::Unreachable && farm.is_dir() => failure,
+            connected => return connected,
+        };
+        let Some(wire) = rest::connect(farm)? else { return Err(failure) };
+        let whereabouts = farm.display().to_string();
+        say(&format!("no scheduler runs in {whereabouts}: this is what lies there"));
+        Ok(Self { wire: Box::new(wire), reader: FrameReader::default(), whereabouts, tells: false })
     }
 
     /// The same, and whoever waits at a terminal or reads a log is told so.

@@ -51,7 +51,7 @@ impl Record for JobInfo {
 /// # Errors
 /// As the client and the printer; also below.
 pub(crate) fn list(context: &mut Context, states: &[JobStateName]) -> Result<Exit, Failure> {
-    let mut jobs = context.connect()?.jobs(Vec::new())?;
+    let mut jobs = context.connect_or_look()?.jobs(Vec::new())?;
     jobs.retain(|job| states.is_empty() || states.iter().any(|state| state.name() == job.state));
     context.printer.list(&jobs)?;
     Ok(Exit::Ok)
@@ -68,6 +68,7 @@ pub(crate) fn run(context: &mut Context, command: &Job) -> Result<Exit, Failure>
                 show: context.progress,
                 timeout: *timeout,
                 paused: *wait_paused,
+                commands: true,
             };
             let job = wait::until_end(&mut context.connect()?, job.id, waiting, |_| Ok(()))?;
             context.printer.list(std::slice::from_ref(&job))?;
@@ -92,7 +93,7 @@ pub(crate) fn run(context: &mut Context, command: &Job) -> Result<Exit, Failure>
 }
 
 fn show(context: &mut Context, id: JobId) -> Result<Exit, Failure> {
-    let mut client = context.connect()?;
+    let mut client = context.connect_or_look()?;
     let job = client.job(id)?;
     match context.printer.format() {
         Format::Table => {
@@ -143,7 +144,9 @@ pub(crate) fn cut(job: &JobInfo) -> Option<String> {
 pub(super) fn troubles(job: &JobInfo) -> String {
     let mut text = String::new();
     if !job.note.is_empty() {
-        text.push_str(&format!("{}: {}\n", human::printable(&job.state), human::printable(&job.note)));
+        let advice = if job.state == "paused" { wait::paused_advice(job.id) } else { String::new() };
+        let (state, note) = (human::printable(&job.state), human::printable(&job.note));
+        text.push_str(&format!("{state}: {note}{advice}\n"));
     }
     text.extend(cut(job).map(|words| words + "\n"));
     for failed in &job.failures {

@@ -57,6 +57,14 @@ impl Context {
         Ok(Client::connect(self.named_farm()?)?.telling())
     }
 
+    /// Connects for a look at jobs and results, which a farm at rest has as well.
+    ///
+    /// # Errors
+    /// None is named, or as [`Client::connect_or_look`].
+    pub(crate) fn connect_or_look(&self) -> Result<Client, Failure> {
+        Ok(Client::connect_or_look(self.named_farm()?)?.telling())
+    }
+
     /// The farm.
     ///
     /// # Errors

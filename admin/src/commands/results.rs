@@ -19,7 +19,7 @@ pub(crate) use pages::Wanted;
 /// # Errors
 /// As the client and the printer; also below.
 pub(crate) fn run(context: &mut Context, results: &Results) -> Result<Exit, Failure> {
-    let mut client = context.connect()?;
+    let mut client = context.connect_or_look()?;
     let wanted = Wanted { all: results.all, arrival: results.arrival };
     print(&mut client, results.job.id, wanted, &mut context.printer)?;
     Ok(Exit::Ok)

@@ -73,6 +73,7 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
         context.printer.flush()?;
         let job = farm.client.job(id)?;
         say(&summary(&job));
+        say(&format!("`starfarm --farm {} results {}` prints its results again", state.display(), id.0));
         if wait::exit_of(&job) == Exit::Paused {
             say("run it again to go on, or with --fresh to start anew");
         }
@@ -123,7 +124,14 @@ impl Farm {
     /// Waits for the job's end and keeps the worker alive meanwhile.
     fn until_end(&mut self, id: JobId, signals: &Signals, show: Show) -> Result<JobInfo, Failure> {
         let worker = &mut self.worker;
-        let waiting = wait::Waiting { look: wait::Look::Every(LOOK), show, timeout: None, paused: false };
+        let waiting = wait::Waiting {
+            look: wait::Look::Every(LOOK),
+            show,
+            timeout: None,
+            paused: false,
+            // The farm ends with this command.
+            commands: false,
+        };
         wait::until_end(&mut self.client, id, waiting, |job| {
             signals.check()?;
             worker.keep_alive(settled(job))

@@ -50,6 +50,7 @@ pub(crate) fn run(context: &mut Context, submit: &Submit) -> Result<Exit, Failur
         show: context.progress,
         timeout: submit.timeout,
         paused: submit.wait_paused,
+        commands: true,
     };
     let job = wait::until_end(&mut client, id, waiting, |_| Ok(()))?;
     if context.printer.format() != Format::Quiet {

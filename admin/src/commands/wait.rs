@@ -32,6 +32,8 @@ pub(crate) struct Waiting {
     pub(crate) timeout: Option<f64>,
     /// Also while the farm has paused the job.
     pub(crate) paused: bool,
+    /// Whether there is a farm that more commands can be given to.
+    pub(crate) commands: bool,
 }
 
 /// Waits until the job has ended, or, if that is so wanted, until the farm has paused it; `goes_on` is asked at each
@@ -65,7 +67,7 @@ pub(crate) fn until_end(
         }
         progress.show(&job);
         // Whoever waits here may be the person that the job waits for.
-        let stands = stands_still(&job);
+        let stands = stands_still(&job, waiting.commands);
         if let Some(why) = stands.as_ref().filter(|_| told != stands) {
             say(&format!("job {} {}", id.0, human::printable(why)));
         }
@@ -87,10 +89,12 @@ fn is_paused_by_farm(job: &JobInfo) -> bool {
     job.state == "paused" && !job.note.is_empty()
 }
 
-/// Why nothing of the job gets on until a person does something.
-fn stands_still(job: &JobInfo) -> Option<String> {
+/// Why nothing of the job gets on until a person does something; with `commands`, also by which ones.
+fn stands_still(job: &JobInfo, commands: bool) -> Option<String> {
+    let id = job.id.0;
     if is_paused_by_farm(job) {
-        return Some(format!("is paused: {}", job.note));
+        let advice = if commands { paused_advice(job.id) } else { String::new() };
+        return Some(format!("is paused: {}{advice}", job.note));
     }
     if !job.note.is_empty() && job.state != "paused" {
         return Some(job.note.clone());
@@ -102,8 +106,14 @@ fn stands_still(job: &JobInfo) -> Option<String> {
         2 => ", and another node refuses it".to_owned(),
         nodes => format!(", and {} other nodes refuse it", nodes - 1),
     };
-    let (node, why, id) = (&refusal.node, &refusal.why, job.id.0);
-    Some(format!("waits: node {node} cannot run it: {why}{more}; `starfarm job explain {id}` says more"))
+    let (node, why) = (&refusal.node, &refusal.why);
+    let advice = if commands { format!("; `starfarm job explain {id}` says more") } else { String::new() };
+    Some(format!("waits: node {node} cannot run it: {why}{more}{advice}"))
+}
+
+/// What a person may do about a job that the farm paused.
+pub(crate) fn paused_advice(id: JobId) -> String {
+    format!(": see `starfarm results {}`, then resume or cancel it", id.0)
 }
 
 /// Whether nothing more will happen to the job.
@@ -144,14 +154,26 @@ mod tests {
     fn whoever_waits_hears_once_why_a_job_stands_still() {
         use starfarm_protocol::admin::Refusal;
         let by_farm = JobInfo { state: "paused".into(), note: "5 units failed".into(), ..job(3) };
-        assert_eq!(stands_still(&by_farm).unwrap(), "is paused: 5 units failed");
-        assert_eq!(stands_still(&JobInfo { note: String::new(), ..by_farm }), None, "a person paused it");
+        assert_eq!(
+            stands_still(&by_farm, true).unwrap(),
+            "is paused: 5 units failed: see `starfarm results 3`, then resume or cancel it"
+        );
+        assert_eq!(
+            stands_still(&by_farm, false).unwrap(),
+            "is paused: 5 units failed",
+            "a `run` takes no commands"
+        );
+        assert_eq!(
+            stands_still(&JobInfo { note: String::new(), ..by_farm }, true),
+            None,
+            "a person paused it"
+        );
         let refusal = |node: &str| Refusal { node: node.into(), why: "no `render`".into() };
         let runs = JobInfo { refused_by: vec![refusal("a"), refusal("b")], ..job(3) };
-        assert_eq!(stands_still(&runs), None, "others have some of it");
+        assert_eq!(stands_still(&runs, true), None, "others have some of it");
         let waits = JobInfo { units_out: "0".into(), ..runs };
         assert_eq!(
-            stands_still(&waits).unwrap(),
+            stands_still(&waits, true).unwrap(),
             "waits: node a cannot run it: no `render`, and another node refuses it; `starfarm job explain 3` says more"
         );
     }

@@ -63,6 +63,59 @@ fn an_embedded_farm_searches() {
     assert!(names.len() == 1 && names[0].len() == 16, "{names:?}");
 }
 
+/// What a directory holds: names, sizes and times of change.
+fn listing(folder: &Path) -> Vec<String> {
+    let mut all: Vec<String> = walkdir::WalkDir::new(folder)
+        .into_iter()
+        .map(|entry| {
+            let entry = entry.unwrap();
+            let metadata = entry.metadata().unwrap();
+            format!("{} {} {:?}", entry.path().display(), metadata.len(), metadata.modified().unwrap())
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+/// Nobody starts a scheduler just to read again what a finished run found.
+#[test]
+fn results_of_a_run_that_is_over_are_read_where_they_lie() {
+    let (folder, schemas) = (Folder::new(), Schemas::load());
+    let program = "executor = \"command\"\nretries = 1\nprogram = [\"sh\", \"-c\", \"mkdir FARM/tried{} 2>/dev/null && \
+                   test {} = 2 && exit 3; seq 1 300; test {} -lt 3\"]";
+    let program = program.replace("FARM", folder.path().to_str().unwrap());
+    write_job(&folder, "kind = \"range\"\nfrom = 0\nto = 4", &program);
+    let ran = folder.run("run FARM/job.toml --state FARM/state --slots 1 --output json");
+    assert!(ran.stderr.contains("state results 1` prints its results again"), "{}", ran.stderr);
+    let printed = ran.with(1);
+    let before = listing(&folder.path().join("state"));
+    let again = folder.run("--farm FARM/state --output json results 1");
+    assert!(again.stderr.contains("no scheduler runs in"), "{}", again.stderr);
+    let again = again.with(0);
+    assert_eq!(again, printed);
+    let results: Value = serde_json::from_str(&again).unwrap();
+    let runs: Vec<_> =
+        results["outputs"].as_array().unwrap().iter().map(|output| output["run"].clone()).collect();
+    assert_eq!(runs, [1, 1, 2, 2].map(Value::from), "units 2 and 3 failed once");
+    let text = folder.run("--farm FARM/state results 1").with(0);
+    assert!(
+        text.contains("== unit 1: exit code 0") && text.contains("== unit 2, run 2: exit code 0"),
+        "{text}"
+    );
+    let jobs = folder.run("--farm FARM/state --output json jobs").with(0);
+    schemas.check("jobs", &jobs);
+    let shown = folder.run("--farm FARM/state job show 1").with(0);
+    assert!(shown.contains("unit 3 failed: exit 1 on local"), "{shown}");
+    assert_eq!(folder.run("--farm FARM/state job show 9").with(4), "");
+    assert!(
+        folder.run("--farm FARM/state job cancel 1").failed_with(3).contains("starfarm scheduler --state")
+    );
+    assert_eq!(listing(&folder.path().join("state")), before, "who looks changes nothing");
+    std::fs::create_dir(folder.path().join("empty")).unwrap();
+    assert!(folder.run("--farm FARM/empty jobs").failed_with(3).contains("no scheduler runs in"));
+    assert_eq!(listing(&folder.path().join("empty")).len(), 1);
+}
+
 #[test]
 fn an_embedded_farm_tells_failed_units_by_its_exit_code() {
     let folder = Folder::new();

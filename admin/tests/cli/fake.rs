@@ -272,6 +272,7 @@ fn results(skip: u64) -> ResultsPage {
         outputs: vec![OutputInfo {
             unit: "3".into(),
             attempt: 17,
+            run: 2,
             node: "lab-7".into(),
             failed: Some("signal".into()),
             superseded: false,

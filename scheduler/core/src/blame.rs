@@ -167,7 +167,6 @@ impl Farm {
         let goes_on = |job: &&Job| job.active() && !job.coverage.is_decided();
         let Some(job) = self.jobs.get(&job_id).filter(goes_on) else { return };
         if let Some(why) = job.bears_no_more() {
-            let why = format!("{why}: see `starfarm results {}`, then resume or cancel it", job_id.0);
             self.set_state(job_id, JobState::Paused, &why, deeds);
             self.withdraw(job_id, Letting::Trim);
         }

@@ -385,7 +385,7 @@ fn a_job_pauses_when_more_than_half_of_a_hundred_units_fail() {
     let (paused, job) = (bench.run("at 100"), bench.farm.jobs().remove(0));
     expect![[r#"
         0: a up
-        paused since 51 of 101 units failed: see `starfarm results 1`, then resume or cancel it"#]]
+        paused since 51 of 101 units failed"#]]
     .assert_eq(&format!("{half}{paused}{} since {}", job.state.word(), job.note));
 }
 

@@ -27,7 +27,7 @@ fn what_was_forgiven_stays_forgiven() {
             10: unit 3 of job 1 failed on node a: exit 1
             10: job 1 paused
             10: to a: ack results [(4, 4)]; withdraw job 1 trim before 1099511627779
-            10: job 1 is paused: done 0, out 1, waiting 25, resent tasks 1, unit 0 failed by exit 1, unit 1 failed by exit 1, unit 2 failed by exit 1, unit 3 failed by exit 1, since 2 units failed, and max_failures is 2: see `starfarm results 1`, then resume or cancel it
+            10: job 1 is paused: done 0, out 1, waiting 25, resent tasks 1, unit 0 failed by exit 1, unit 1 failed by exit 1, unit 2 failed by exit 1, unit 3 failed by exit 1, since 2 units failed, and max_failures is 2
         "#]],
     );
 }

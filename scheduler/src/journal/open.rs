@@ -95,58 +95,71 @@ impl Journal {
         Ok((journal, opening.notes))
     }
 
-    /// Gives all records after `after` in order; `after` is 0 or not below [`Journal::retired`]. Those of the
-    /// ledger come in short, with numbers that do not count.
+    /// Gives all records after `after` in order; see [`replay`].
     ///
     /// # Errors
-    /// A file cannot be read or is damaged, or `each` refuses a record.
+    /// See there.
     pub(crate) fn replay(
         &self,
         after: u64,
         each: &mut dyn FnMut(&Frame<'_>) -> Result<(), String>,
     ) -> Result<(), JournalError> {
-        let unreadable = |e: io::Error| cannot_read(&self.dir, &e);
-        // Asked anew, for segments may have been retired since the journal was opened.
-        let ledger = numbers(&self.dir, Part::Ledger).map_err(unreadable)?;
-        let ledger_end = ledger.last().copied().unwrap_or(0);
-        let mut last = 0;
-        if let Some(&number) = ledger.last() {
-            let path = segment_path(&self.dir, Part::Ledger, number);
-            last = read_head(&path, Part::Ledger, number, self.farm)?.last;
-        }
-        if after < last {
-            let mut chain = 0;
-            for number in ledger {
-                chain = read_whole(&self.dir, number, self.farm, Some(chain), each)?;
-            }
-        }
-        for number in numbers(&self.dir, Part::Journal).map_err(unreadable)? {
-            if number <= ledger_end {
-                continue;
-            }
-            let path = segment_path(&self.dir, Part::Journal, number);
-            let head = read_head(&path, Part::Journal, number, self.farm)?;
-            if head.first != last + 1 {
-                let what = format!("{}: it does not follow record {last}; start again", path.display());
-                return Err(JournalError(what));
-            }
-            let bytes = fs::read(&path).map_err(|e| cannot_read(&path, &e))?;
-            let start = Place { sequence: head.first - 1, chain: head.chain };
-            let end = walk(&bytes, start, &mut |frame| {
-                if frame.is_record() && frame.sequence > after {
-                    return each(frame).map_err(|why| JournalError(format!("{}: {why}", path.display())));
-                }
-                Ok(())
-            })?;
-            last = end.place.sequence;
-        }
-        Ok(())
+        replay(&self.dir, self.farm, after, each).map(|_| ())
     }
 
     /// What rewrites old segments; it may work while this journal is written.
     pub(crate) fn retirer(&self) -> Retirer {
         Retirer::new(self.dir.clone(), self.farm)
     }
+}
+
+/// Gives all records after `after` in order; `after` is 0 or not below [`Journal::retired`]. Those of the
+/// ledger come in short, with numbers that do not count. Says which was the last. Nothing is written.
+///
+/// # Errors
+/// A file cannot be read or is damaged, or `each` refuses a record.
+pub(crate) fn replay(
+    dir: &Path,
+    farm: FarmId,
+    after: u64,
+    each: &mut dyn FnMut(&Frame<'_>) -> Result<(), String>,
+) -> Result<u64, JournalError> {
+    let unreadable = |e: io::Error| cannot_read(dir, &e);
+    // Asked anew, for segments may have been retired since the journal was opened.
+    let ledger = numbers(dir, Part::Ledger).map_err(unreadable)?;
+    let ledger_end = ledger.last().copied().unwrap_or(0);
+    let mut last = 0;
+    if let Some(&number) = ledger.last() {
+        let path = segment_path(dir, Part::Ledger, number);
+        last = read_head(&path, Part::Ledger, number, farm)?.last;
+    }
+    if after < last {
+        let mut chain = 0;
+        for number in ledger {
+            chain = read_whole(dir, number, farm, Some(chain), each)?;
+        }
+    }
+    for number in numbers(dir, Part::Journal).map_err(unreadable)? {
+        if number <= ledger_end {
+            continue;
+        }
+        let path = segment_path(dir, Part::Journal, number);
+        let head = read_head(&path, Part::Journal, number, farm)?;
+        if head.first != last + 1 {
+            let what = format!("{}: it does not follow record {last}; start again", path.display());
+            return Err(JournalError(what));
+        }
+        let bytes = fs::read(&path).map_err(|e| cannot_read(&path, &e))?;
+        let start = Place { sequence: head.first - 1, chain: head.chain };
+        let end = walk(&bytes, start, &mut |frame| {
+            if frame.is_record() && frame.sequence > after {
+                return each(frame).map_err(|why| JournalError(format!("{}: {why}", path.display())));
+            }
+            Ok(())
+        })?;
+        last = end.place.sequence;
+    }
+    Ok(last)
 }
 
 /// Reads a ledger segment, which must be whole and follow the one whose seal has the CRC `chain`; its seal's CRC

@@ -1,9 +1,10 @@
 //! Outputs that are paged, replayed, torn, damaged and deleted.
 
 use starfarm_protocol::ids::ContentHash;
-use starfarm_protocol::wire::{FailReason, Outputs};
+use starfarm_protocol::wire::{FailReason, Outputs, Stream};
 
 use super::*;
+use crate::packed::{Found, PackedFile};
 
 const JOB: JobId = JobId(1);
 
@@ -47,7 +48,7 @@ pub(crate) fn units(sequence: u64) -> Vec<(u128, CommandUnit)> {
 
 fn append(store: &mut OutputStore, sequences: impl IntoIterator<Item = u64>) {
     for sequence in sequences {
-        store.append(sequence, JOB, Attempt(7), NodeId(3), &units(sequence)).unwrap();
+        store.append(sequence, JOB, (Attempt(7), NodeId(3)), &units(sequence)).unwrap();
     }
 }
 
@@ -184,7 +185,7 @@ fn more_jobs_than_files_may_be_open() {
     let jobs = OPEN_MAX as u64 + 20;
     for round in 1..3 {
         for job in 1..=jobs {
-            store.append(round, JobId(job), Attempt(7), NodeId(3), &units(round)).unwrap();
+            store.append(round, JobId(job), (Attempt(7), NodeId(3)), &units(round)).unwrap();
         }
     }
     assert!(store.jobs.values().filter(|job| job.file.is_some()).count() <= OPEN_MAX);
@@ -198,7 +199,7 @@ fn a_deleted_job_leaves_nothing() {
     let scratch = Scratch::new("delete");
     let mut store = scratch.open(0);
     for job in 1..5 {
-        store.append(job, JobId(job), Attempt(7), NodeId(3), &units(job)).unwrap();
+        store.append(job, JobId(job), (Attempt(7), NodeId(3)), &units(job)).unwrap();
     }
     store.delete(JobId(2)).unwrap();
     store.delete(JobId(9)).unwrap();
@@ -303,9 +304,75 @@ fn units_whose_output_was_cut_are_counted_also_after_a_start() {
     };
     let mut store = scratch.open(0);
     for (sequence, (kept, total)) in (1..).zip([(5, 5), (5, 9), (1, 600)]) {
-        store.append(sequence, JOB, Attempt(7), NodeId(3), &cut(kept, total)).unwrap();
+        store.append(sequence, JOB, (Attempt(7), NodeId(3)), &cut(kept, total)).unwrap();
     }
     for mut store in [store, scratch.open(3)] {
         assert_eq!((store.cut(JOB).unwrap(), store.cut(JobId(2)).unwrap()), (2, 0));
+    }
+}
+
+/// A unit's first run is run 1, whatever its dispatch was called, also after a start.
+#[test]
+fn runs_of_a_unit_are_numbered() {
+    let scratch = Scratch::new("runs");
+    let mut store = scratch.open(0);
+    let tried = |unit| Record::Tried { job: JOB, unit, attempt: Attempt(9), node: NodeId(3) };
+    let failed = |unit: u128| {
+        let (_, outcome) = units(1).remove(0);
+        (unit, CommandUnit { failed: Some(FailReason::Exit), code: 1, ..outcome })
+    };
+    let ran = |unit| Record::Ran {
+        job: JOB,
+        attempt: Attempt(1 << 41),
+        node: NodeId(3),
+        units: vec![failed(unit)],
+    };
+    let records = [
+        tried(5),
+        ran(4),
+        tried(5),
+        ran(5),
+        Record::Retried { job: JOB, units: vec![(4, 6)] },
+        tried(4),
+        ran(4),
+        ran(5),
+    ];
+    let runs = |store: &mut OutputStore| -> Vec<(u128, u64, bool)> {
+        let page = store.page(JOB, 0, 100).unwrap();
+        page.outputs.iter().map(|output| (output.unit, output.run, output.superseded)).collect()
+    };
+    for (sequence, record) in (1..).zip(&records) {
+        store.take(sequence, record).unwrap();
+        // Asked in between too: what is remembered of runs goes on.
+        assert!(sequence < 4 || runs(&mut store)[1].1 == 3, "{sequence}");
+    }
+    let expected = [(4, 1, true), (5, 3, true), (4, 3, false), (5, 4, false)];
+    for mut store in [store, scratch.open(0), scratch.open(8)] {
+        assert_eq!(runs(&mut store), expected);
+    }
+    let mut looking = OutputStore::look(&scratch.0);
+    for (sequence, record) in (1..).zip(&records) {
+        looking.take(sequence, record).unwrap();
+    }
+    assert_eq!(runs(&mut looking), expected);
+    // Of a file that ends early, and of none, the journal has the rest.
+    let whole = fs::read(scratch.file()).unwrap();
+    for length in (0..whole.len()).step_by(7) {
+        fs::write(scratch.file(), &whole[..length]).unwrap();
+        let mut looking = OutputStore::look(&scratch.0);
+        for (sequence, record) in (1..).zip(&records) {
+            looking.take(sequence, record).unwrap();
+        }
+        assert_eq!(runs(&mut looking), expected, "{length}");
+        for skip in 0..5 {
+            let page = looking.page(JOB, skip, 1).unwrap();
+            let unit = expected.get(skip as usize).map(|&(unit, ..)| unit);
+            assert_eq!(
+                (page.outputs.first().map(|output| output.unit), page.more),
+                (unit, skip < 3),
+                "{skip}"
+            );
+        }
+        assert_eq!(fs::metadata(scratch.file()).unwrap().len(), length as u64, "who looks cuts nothing off");
     }
 }

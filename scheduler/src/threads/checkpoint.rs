@@ -84,7 +84,7 @@ mod tests {
     fn acknowledgements_do_not_wait_for_a_checkpoint_that_syncs_the_outputs() {
         let scratch = Scratch::new("lock");
         let outputs = Mutex::new(scratch.open(0));
-        outputs.lock().unwrap().append(1, JobId(1), Attempt(1), NodeId(1), &units(1)).unwrap();
+        outputs.lock().unwrap().append(1, JobId(1), (Attempt(1), NodeId(1)), &units(1)).unwrap();
         let synced = std::cell::Cell::new(0);
         let look = |_: &File| {
             synced.set(synced.get() + 1);

@@ -163,7 +163,7 @@ impl JournalThread {
         let committed = self.journal.commit();
         let durable = self.done(committed);
         for (sequence, record) in batches.iter().flatten() {
-            if matches!(record, Record::Ran { .. } | Record::Retried { .. }) {
+            if OutputStore::heeds(record) {
                 let mut outputs = self.outputs.lock().expect("a panic under the lock ends the process");
                 let written = outputs.take(*sequence, record);
                 drop(outputs);

@@ -241,6 +241,7 @@ pub(super) mod testing {
             OutputInfo {
                 unit: unit.to_string(),
                 attempt: unit + 100,
+                run: 1,
                 node: "n1".into(),
                 failed: None,
                 superseded: self.superseded.contains(&unit),

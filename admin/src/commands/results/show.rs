@@ -137,9 +137,13 @@ fn one_output(output: &OutputInfo) -> String {
         (Some(code), _, _) => format!("exit code {code}"),
         (None, None, failed) => human::printable(failed.unwrap_or("ended")),
     };
-    let earlier = if output.superseded { ", an earlier run" } else { "" };
-    let mut text =
-        format!("== unit {}{earlier}: {end} after {time} on {node}\n", human::printable(&output.unit));
+    let run = match (output.run, output.superseded) {
+        (0, true) => ", an earlier run".to_owned(),
+        (run, true) => format!(", run {run}, which does not count"),
+        (run @ 2.., false) => format!(", run {run}"),
+        (0 | 1, false) => String::new(),
+    };
+    let mut text = format!("== unit {}{run}: {end} after {time} on {node}\n", human::printable(&output.unit));
     push_stream(&mut text, &output.stdout);
     if output.stderr.total > 0 {
         text.push_str("-- standard error:\n");
@@ -244,7 +248,7 @@ mod tests {
             expect![[r#"
             {"schema":"starfarm/hit/1","unit":"0","value":"word0","target":"00ff"}
             {"schema":"starfarm/failed/1","unit":"0","reason":"exit","exit_code":3,"node":"n1"}
-            {"schema":"starfarm/output/1","unit":"0","attempt":100,"node":"n1","exit_code":0,"seconds":0.25,"stdout":{"text":"out 0\n","kept":6,"total":6},"stderr":{"text":"","kept":0,"total":0},"files":[]}
+            {"schema":"starfarm/output/1","unit":"0","attempt":100,"run":1,"node":"n1","exit_code":0,"seconds":0.25,"stdout":{"text":"out 0\n","kept":6,"total":6},"stderr":{"text":"","kept":0,"total":0},"files":[]}
         "#]],
         );
     }

@@ -39,7 +39,10 @@ impl Farm {
         if job.state == JobState::Paused {
             let text = match job.note.as_str() {
                 "" => format!("A person paused it. `starfarm job resume {id}` lets it go on."),
-                note => format!("The farm paused it: {note}."),
+                note => format!(
+                    "The farm paused it: {note}. `starfarm results {id}` shows what failed, `starfarm job resume {id}` \
+                     lets it go on, `starfarm job cancel {id}` ends it."
+                ),
             };
             found.decides("paused", "is paused", text);
         }

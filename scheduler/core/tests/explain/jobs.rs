@@ -89,7 +89,7 @@ fn a_job_that_the_farm_paused() {
         "job 1",
         expect![[r#"
             Job 1 is paused.
-            paused: The farm paused it: 2 units failed, and max_failures is 2: see `starfarm results 1`, then resume or cancel it.
+            paused: The farm paused it: 2 units failed, and max_failures is 2. `starfarm results 1` shows what failed, `starfarm job resume 1` lets it go on, `starfarm job cancel 1` ends it.
         "#]],
     );
 }

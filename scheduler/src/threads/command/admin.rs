@@ -15,18 +15,17 @@ use starfarm_protocol::foreign;
 use starfarm_protocol::ids::{ContentHash, JoinKeyId, PublicKey};
 use starfarm_protocol::job::is_job_name;
 use starfarm_protocol::seal::{Action, Role};
-use starfarm_protocol::spec::{HexBytes, JobSpec};
+use starfarm_protocol::spec::JobSpec;
 use starfarm_scheduler_core as core;
 
 use super::channel::Channel;
 use super::{Desk, jobs, results};
 use crate::answers::{self, command_error, error, named_node, no_job};
+use crate::pages;
 use crate::state::new_secret;
 
 /// Characters of a job's name.
 const JOB_NAME_CHARS_MAX: usize = 200;
-/// Bytes of a blob in one answer.
-const FETCH_BYTES: usize = 256 * 1024;
 
 /// Answers one caller until it hangs up.
 pub(crate) async fn serve(desk: &Arc<Desk>, channel: &mut Channel, role: Role, user: &str) -> io::Result<()> {
@@ -94,14 +93,7 @@ async fn answer(desk: &Arc<Desk>, request: Request, user: &str) -> Response {
         Request::Keys => keys(desk),
         Request::AddKey { role } => add_key(desk, &role),
         Request::RevokeKey { key } => revoke_key(desk, &key),
-        Request::Fetch { hash, offset } => {
-            let blobs = desk.blobs.lock().expect("a panic under the lock ends the process");
-            match blobs.read(&hash, offset, FETCH_BYTES) {
-                Ok(Some(bytes)) => Response::Bytes(HexBytes(bytes)),
-                Ok(None) => error(ErrorCode::NotFound, blobs.lament(&hash)),
-                Err(e) => error(ErrorCode::Conflict, format!("content {hash} cannot be read: {e}")),
-            }
-        }
+        Request::Fetch { hash, offset } => pages::fetch(&desk.blobs, &hash, offset),
     }
 }
 

@@ -16,7 +16,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Desk;
 use super::bells::Bells;
-use crate::answers::{self, command_error, error, no_job};
+use crate::answers::{self, command_error, error};
+use crate::pages;
 
 /// Contents that nobody needs stay for so long after they were last named.
 const LATELY: Duration = Duration::from_secs(3_600);
@@ -46,21 +47,9 @@ pub(crate) async fn all(desk: &Desk) -> Response {
 
 /// The jobs with these numbers, each with what befell it.
 pub(crate) async fn whole(desk: &Desk, ids: Vec<JobId>) -> Response {
-    let act = move |farm: &mut core::Farm, now_us, _: &mut core::Deeds| {
-        let asked = ids.iter().map(|&id| farm.job(id).ok_or(id));
-        match asked.collect::<Result<Vec<_>, _>>() {
-            Ok(jobs) => {
-                Response::Jobs(jobs.iter().map(|job| answers::whole_job(farm, job, now_us)).collect())
-            }
-            Err(missing) => no_job(missing),
-        }
-    };
+    let act = move |farm: &mut core::Farm, now_us, _: &mut core::Deeds| pages::jobs(farm, &ids, now_us);
     let mut response = desk.ask(Box::new(act)).await;
-    if let Response::Jobs(jobs) = &mut response {
-        let mut outputs = desk.outputs.lock().expect("a panic under the lock ends the process");
-        // A file that cannot be read says so where its outputs are asked for.
-        jobs.iter_mut().for_each(|job| job.outputs_cut = outputs.cut(job.id).unwrap_or(0));
-    }
+    pages::fill_cut(&mut response, &desk.outputs);
     response
 }
 

@@ -1,0 +1,163 @@
+//! Jobs and their results as admin commands get them: of a farm that runs, whose dispatcher is asked, and of one at
+//! rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use starfarm_decomposers::{NoChunks, open};
+use starfarm_protocol::admin::{ErrorCode, FailedInfo, HitInfo, OutputInfo, Response, ResultsPage};
+use starfarm_protocol::ids::{ContentHash, JobId, to_hex};
+use starfarm_protocol::spec::{HexBytes, JobSpec, Work};
+use starfarm_scheduler_core as core;
+
+use crate::answers::{code, error, failed_unit, no_job, stream, text_or_hex, whole_job};
+use crate::blobs::Blobs;
+use crate::outputs::{Output, OutputStore, Page};
+
+/// Items of each kind in one page at most.
+const PAGE_MAX: u64 = 1_000;
+/// Bytes of a blob in one answer.
+const FETCH_BYTES: usize = 256 * 1024;
+
+/// Which results: of this job `take` of each kind from the `skip`th on.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked {
+    id: JobId,
+    skip: u64,
+    take: u64,
+}
+
+impl Asked {
+    /// As somebody asked, but no more than a page has.
+    pub(crate) fn new(id: JobId, skip: u64, take: u64) -> Self {
+        Self { id, skip, take: take.min(PAGE_MAX) }
+    }
+}
+
+/// What the farm knows of a job's results.
+pub(crate) struct Found {
+    spec: ContentHash,
+    hits: Vec<(u128, u32)>,
+    failed: Vec<FailedInfo>,
+    more: bool,
+    /// Units of a command that are done.
+    ran: u64,
+}
+
+/// Nodes that are named somewhere, with their names.
+pub(crate) type Names = BTreeMap<core::NodeId, String>;
+
+/// Finds what the farm knows of a job's results.
+pub(crate) fn find(farm: &core::Farm, asked: Asked) -> Result<Found, Response> {
+    let Asked { id, skip, take } = asked;
+    let Some(job) = farm.job(id) else { return Err(no_job(id)) };
+    let core::FoundPage { hits, failed, more } = farm.found_page(id, skip as usize, take as usize);
+    let failed = failed.iter().map(|(unit, why)| failed_unit(*unit, why, farm)).collect();
+    let ran = if job.is_command { u64::try_from(job.done).unwrap_or(u64::MAX) } else { 0 };
+    Ok(Found { spec: job.spec, hits, failed, more, ran })
+}
+
+/// Outputs of the page. They are read after the farm was asked: what it counts is there by then.
+pub(crate) fn outputs(asked: Asked, outputs: &Mutex<OutputStore>) -> Result<Page, Response> {
+    let Asked { id, skip, take } = asked;
+    let mut outputs = outputs.lock().expect("a panic under the lock ends the process");
+    outputs
+        .page(id, skip, take)
+        .map_err(|e| error(ErrorCode::Conflict, format!("the outputs of job {} cannot be read: {e}", id.0)))
+}
+
+/// Nodes that wrote these outputs.
+pub(crate) fn writers(outputs: &Page) -> BTreeSet<core::NodeId> {
+    outputs.outputs.iter().map(|output| output.node).collect()
+}
+
+/// The names of these nodes.
+pub(crate) fn names(farm: &core::Farm, ids: BTreeSet<core::NodeId>) -> Names {
+    ids.into_iter().map(|id| (id, farm.node_name(id))).collect()
+}
+
+/// A page of results.
+pub(crate) fn page(found: Found, outputs: Page, nodes: &Names, blobs: &Mutex<Blobs>) -> Response {
+    let Found { spec, hits, failed, more, ran } = found;
+    let hits = match named(blobs, &spec, &hits) {
+        Ok(hits) => hits,
+        Err(message) => return error(ErrorCode::Conflict, message),
+    };
+    Response::Results(ResultsPage {
+        hits,
+        failed,
+        outputs: outputs.outputs.iter().map(|output| info(output, nodes)).collect(),
+        outputs_damaged: outputs.damaged,
+        outputs_of_done: ran,
+        more: outputs.more || more,
+    })
+}
+
+fn info(output: &Output, nodes: &Names) -> OutputInfo {
+    let outcome = &output.outcome;
+    let (exit_code, signal) = code(outcome.failed, Some(outcome.code));
+    OutputInfo {
+        unit: output.unit.to_string(),
+        attempt: output.attempt.0,
+        run: output.run,
+        node: nodes.get(&output.node).cloned().unwrap_or_default(),
+        failed: outcome.failed.map(|reason| reason.word().to_owned()),
+        superseded: output.superseded,
+        exit_code,
+        signal,
+        seconds: outcome.duration_us as f64 / 1e6,
+        stdout: stream(&outcome.outputs.stdout),
+        stderr: stream(&outcome.outputs.stderr),
+        files: Vec::new(),
+    }
+}
+
+/// Hits with their candidates and digests.
+fn named(blobs: &Mutex<Blobs>, spec: &ContentHash, hits: &[(u128, u32)]) -> Result<Vec<HitInfo>, String> {
+    if hits.is_empty() {
+        return Ok(Vec::new());
+    }
+    let bytes = {
+        let blobs = blobs.lock().expect("a panic under the lock ends the process");
+        let bytes =
+            blobs.read(spec, 0, usize::MAX).map_err(|e| format!("content {spec} cannot be read: {e}"))?;
+        bytes.ok_or_else(|| blobs.lament(spec))?
+    };
+    let spec = JobSpec::from_bytes(&bytes)?;
+    let Work::Search(search) = &spec.work else { return Ok(Vec::new()) };
+    let space = open(&spec.space, Arc::new(NoChunks)).map_err(|e| e.to_string())?;
+    let name = |&(unit, target): &(u128, u32)| {
+        let (value, value_hex) = text_or_hex(&space.value(unit).map_err(|e| e.to_string())?);
+        let target = search.targets.get(target as usize).map_or_else(String::new, |digest| to_hex(&digest.0));
+        Ok(HitInfo { unit: unit.to_string(), value, value_hex, target })
+    };
+    hits.iter().map(name).collect()
+}
+
+/// The jobs with these numbers, each with what befell it.
+pub(crate) fn jobs(farm: &core::Farm, ids: &[JobId], now_us: u64) -> Response {
+    let asked = ids.iter().map(|&id| farm.job(id).ok_or(id));
+    match asked.collect::<Result<Vec<_>, _>>() {
+        Ok(jobs) => Response::Jobs(jobs.iter().map(|job| whole_job(farm, job, now_us)).collect()),
+        Err(missing) => no_job(missing),
+    }
+}
+
+/// Says of each job how many of its outputs were cut.
+pub(crate) fn fill_cut(response: &mut Response, outputs: &Mutex<OutputStore>) {
+    if let Response::Jobs(jobs) = response {
+        let mut outputs = outputs.lock().expect("a panic under the lock ends the process");
+        // A file that cannot be read says so where its outputs are asked for.
+        jobs.iter_mut().for_each(|job| job.outputs_cut = outputs.cut(job.id).unwrap_or(0));
+    }
+}
+
+/// A piece of a content.
+pub(crate) fn fetch(blobs: &Mutex<Blobs>, hash: &ContentHash, offset: u64) -> Response {
+    let blobs = blobs.lock().expect("a panic under the lock ends the process");
+    match blobs.read(hash, offset, FETCH_BYTES) {
+        Ok(Some(bytes)) => Response::Bytes(HexBytes(bytes)),
+        Ok(None) => error(ErrorCode::NotFound, blobs.lament(hash)),
+        Err(e) => error(ErrorCode::Conflict, format!("content {hash} cannot be read: {e}")),
+    }
+}

@@ -1,0 +1,85 @@
+//! A farm at rest: jobs and results as they lie in a state directory that no scheduler has open. Its ledger and journal
+//! are replayed in memory. Nothing is written and no lock is taken, so that looking is never in the way of a start.
+
+use std::io;
+use std::path::Path;
+use std::sync::Mutex;
+
+use starfarm_protocol::admin::{ErrorCode, Request, Response};
+use starfarm_protocol::journal::Record;
+use starfarm_scheduler_core::{Config, Farm, Restoring};
+
+use crate::answers::{error, job, node};
+use crate::blobs::Blobs;
+use crate::error::SchedulerError;
+use crate::journal;
+use crate::outputs::OutputStore;
+use crate::pages::{self, Asked};
+use crate::state::{look_at_farm, unix_now_us};
+
+/// What lies in a state directory, put together.
+#[derive(Debug)]
+pub struct AtRest {
+    farm: Farm,
+    outputs: Mutex<OutputStore>,
+    blobs: Mutex<Blobs>,
+}
+
+impl AtRest {
+    /// Reads the state directory `dir`; none where it holds no farm.
+    ///
+    /// # Errors
+    /// Something in it is damaged or cannot be read; the sentence says what to do.
+    pub fn read(dir: &Path) -> Result<Option<Self>, SchedulerError> {
+        let Some((id, epoch)) = look_at_farm(dir)? else { return Ok(None) };
+        let (now_us, mut outputs) = (unix_now_us(), OutputStore::look(&dir.join("outputs")));
+        let mut restoring = Restoring::new(Config::new(id, epoch), now_us);
+        let last = journal::replay(dir, id, 0, &mut |frame| {
+            let (sequence, kind) = (frame.sequence, frame.kind);
+            let record = Record::decode(kind, frame.body).map_err(|_| {
+                format!("record {sequence} of kind {kind} cannot be read: a newer starfarm wrote it")
+            })?;
+            restoring.apply(&record).map_err(|why| format!("record {sequence}: {why}"))?;
+            outputs.take(sequence, &record).map_err(|e| format!("the outputs cannot be read: {e}"))
+        })?;
+        let blobs = dir.join("blobs");
+        let blobs = Blobs::look(&blobs).map_err(|e| cannot_read(&blobs, &e))?;
+        let farm = restoring.finish(last, now_us);
+        Ok(Some(Self { farm, outputs: Mutex::new(outputs), blobs: Mutex::new(blobs) }))
+    }
+
+    /// Answers who looks, as a scheduler would.
+    pub fn answer(&mut self, request: &Request) -> Response {
+        let now_us = unix_now_us();
+        match request {
+            Request::Jobs { ids } if ids.is_empty() => {
+                Response::Jobs(self.farm.jobs().iter().map(|of| job(of, now_us)).collect())
+            }
+            Request::Jobs { ids } => {
+                let mut response = pages::jobs(&self.farm, ids, now_us);
+                pages::fill_cut(&mut response, &self.outputs);
+                response
+            }
+            Request::Nodes => Response::Nodes(self.farm.nodes(now_us).iter().map(node).collect()),
+            Request::Results { id, skip, take } => {
+                self.results(Asked::new(*id, *skip, *take)).unwrap_or_else(|response| response)
+            }
+            Request::Fetch { hash, offset } => pages::fetch(&self.blobs, hash, *offset),
+            _ => error(
+                ErrorCode::Conflict,
+                "no scheduler runs there, so nothing can be done but look: start it first",
+            ),
+        }
+    }
+
+    fn results(&self, asked: Asked) -> Result<Response, Response> {
+        let found = pages::find(&self.farm, asked)?;
+        let outputs = pages::outputs(asked, &self.outputs)?;
+        let names = pages::names(&self.farm, pages::writers(&outputs));
+        Ok(pages::page(found, outputs, &names, &self.blobs))
+    }
+}
+
+fn cannot_read(path: &Path, e: &io::Error) -> SchedulerError {
+    SchedulerError::State(format!("cannot read {}: {e}", path.display()))
+}
