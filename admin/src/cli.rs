@@ -140,7 +140,7 @@ pub(crate) struct Run {
     /// Units that run at once [default: the number of cores]
     #[arg(long, value_name = "K", value_parser = value_parser!(u16).range(1..=SLOTS_MAX))]
     pub(crate) slots: Option<u16>,
-    /// Where the farm keeps its state [default: starfarm/runs/HASH in the XDG state folder]
+    /// Where the farm keeps its state [default: starfarm/runs/HASH in the XDG state directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
     /// Start anew, even where an earlier run of the same job can be gone on with

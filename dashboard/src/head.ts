@@ -37,7 +37,7 @@ function facts(report: Report): [string, string][] {
     ["lost at some time", many(lost, "node")],
     ["utilisation", percent(utilisation(report))],
     ["results", count(totals.results)],
-    ["sent again", many(sentAgain(report), "task")],
+    ["resent", many(sentAgain(report), "task")],
   ];
 }
 

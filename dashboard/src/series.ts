@@ -49,9 +49,9 @@ const CHARTS: Chart[] = [
     title: "Queues",
     caption: "Tasks that wait for a node (gq), tasks that nodes have (dq), jobs that are not finished (jq).",
     lines: [
-      { series: "gq", text: "gq", colour: "pending", fill: true },
-      { series: "dq", text: "dq", colour: "out" },
-      { series: "jq", text: "jq", right: true, ...DASHED },
+      { series: "gq", text: "waiting (gq)", colour: "pending", fill: true },
+      { series: "dq", text: "at nodes (dq)", colour: "out" },
+      { series: "jq", text: "jobs (jq)", right: true, ...DASHED },
     ],
   },
   {
@@ -64,15 +64,15 @@ const CHARTS: Chart[] = [
   },
   {
     title: "Speed-ups and slow-downs",
-    caption: "How often nodes asked for larger or smaller tasks, in a second, and the mean power of a node.",
+    caption: "How often nodes asked for more or fewer tasks, in a second, and the mean speed of a node.",
     lines: [
       { series: "speed_ups_per_s", text: "speed-ups/s", colour: "busy" },
       { series: "slow_downs_per_s", text: "slow-downs/s", colour: "suspect" },
-      { series: "power_mean", text: "mean power", right: true, ...DASHED },
+      { series: "power_mean", text: "mean speed (power)", right: true, ...DASHED },
     ],
   },
   {
-    title: "Sent again",
+    title: "Resent",
     caption: "Tasks that went back to gq because their node was lost or late, and offers repeated because nothing came back.",
     lines: [
       { series: "resent_per_s", text: "resent/s", colour: "lost" },

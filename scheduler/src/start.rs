@@ -337,7 +337,7 @@ fn open_log(
     let writer = LogWriter::open(&dir, parts.state.farm, parts.state.epoch, limits).map_err(|e| {
         let dir = dir.display();
         SchedulerError::State(format!(
-            "the log folder {dir} cannot be used: {e}; name another with --log DIR, or log nothing with --no-log"
+            "the log directory {dir} cannot be used: {e}; name another with --log DIR, or log nothing with --no-log"
         ))
     })?;
     let (to_log, inputs) = bounded(LOG_BATCHES);

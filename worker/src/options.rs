@@ -21,7 +21,7 @@ pub struct Options {
     #[arg(long)]
     pub name: Option<String>,
     /// Where this node keeps its key and unsent results [default: starfarm/worker-NAME in the XDG state
-    /// folder]
+    /// directory]
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
     /// Turn the seal off, to measure what it costs; the scheduler must be on loopback and do the same

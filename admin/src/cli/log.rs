@@ -21,7 +21,7 @@ pub(crate) enum Log {
 /// A log.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LogArg {
-    /// A segment, or the folder that the scheduler logs to
+    /// A segment, or the directory that the scheduler logs to
     #[arg(value_name = "FILE|DIR")]
     pub(crate) log: PathBuf,
 }

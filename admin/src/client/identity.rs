@@ -25,7 +25,7 @@ fn key_in(folder: &Path, name: &str) -> Result<StaticKey, Failure> {
     let path = folder.join(name);
     let failure = |what: &str, error: &std::io::Error| {
         Failure::usage(format!(
-            "cannot {what} your key {}: {error}: check the folder's permissions",
+            "cannot {what} your key {}: {error}: check the directory's permissions",
             path.display()
         ))
     };

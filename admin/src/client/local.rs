@@ -40,7 +40,7 @@ fn failure(folder: &Path, error: &io::Error) -> Failure {
     match error.kind() {
         ErrorKind::NotFound => Failure::unreachable(format!(
             "no scheduler runs in {folder}: start it with `starfarm scheduler --state {folder}`, or give \
-             the right folder by --farm"
+             the right directory by --farm"
         )),
         ErrorKind::ConnectionRefused => Failure::unreachable(format!(
             "the scheduler in {folder} has stopped: start it again with `starfarm scheduler --state {folder}`"

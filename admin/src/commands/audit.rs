@@ -119,9 +119,9 @@ fn certified(certificate: &Certificate, hash: &str) -> Vec<(&'static str, String
         ("  abandoned", certificate.units_abandoned.clone()),
         ("intervals", certificate.intervals_hash.to_string()),
         ("hits", certificate.hits.to_string()),
-        ("units counted before", certificate.units_duplicate.clone()),
+        ("units duplicate", certificate.units_duplicate.clone()),
         ("tasks given out", certificate.tasks_dispatched.to_string()),
-        ("  gone back", certificate.tasks_resent.to_string()),
+        ("  resent", certificate.tasks_resent.to_string()),
         ("  copies", certificate.tasks_copied.to_string()),
         ("conflicts", certificate.conflicts.to_string()),
         ("epochs", epochs.join(" ")),
@@ -224,27 +224,27 @@ mod tests {
     fn a_report_for_a_person() {
         expect![[r#"
             job 3 keys: complete with failures
-              certificate           0101010101010101010101010101010101010101010101010101010101010101
-              specification         0707070707070707070707070707070707070707070707070707070707070707
-              state                 failed
-              user                  ada
-              units                 30
-                done                28
-                failed              2
-                abandoned           0
-              intervals             0707070707070707070707070707070707070707070707070707070707070707
-              hits                  1
-              units counted before  5
-              tasks given out       8
-                gone back           2
-                copies              1
-              conflicts             0
-              epochs                1 4
-              done by               a: 14
-              done by               b: 14
-              submitted             2026-11-21T10:00:00.000000Z
-              started               2026-11-21T10:00:01.000000Z
-              ended                 2026-11-21T10:00:09.000000Z
+              certificate      0101010101010101010101010101010101010101010101010101010101010101
+              specification    0707070707070707070707070707070707070707070707070707070707070707
+              state            failed
+              user             ada
+              units            30
+                done           28
+                failed         2
+                abandoned      0
+              intervals        0707070707070707070707070707070707070707070707070707070707070707
+              hits             1
+              units duplicate  5
+              tasks given out  8
+                resent         2
+                copies         1
+              conflicts        0
+              epochs           1 4
+              done by          a: 14
+              done by          b: 14
+              submitted        2026-11-21T10:00:00.000000Z
+              started          2026-11-21T10:00:01.000000Z
+              ended            2026-11-21T10:00:09.000000Z
             job 4 keys: BROKEN
               state        failed
               units        30

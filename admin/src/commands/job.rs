@@ -195,7 +195,7 @@ impl Document for Whole<'_> {
                 ("  out, at nodes", share_of(&job.units_out)),
                 ("  pending", share_of(&job.units_pending)),
                 ("  abandoned", share_of(&job.units_abandoned)),
-                ("counted before", Cell::new(human::units(&job.units_duplicate))),
+                ("duplicate", Cell::new(human::units(&job.units_duplicate))),
                 ("hits", Cell::new(human::count(job.hits as f64))),
                 ("units per second", Cell::new(human::count(job.units_per_s))),
                 ("left", Cell::new(human::seconds_if_known(job.eta_seconds))),
@@ -204,7 +204,7 @@ impl Document for Whole<'_> {
                 ("tasks cut", Cell::new(human::count(job.tasks_decomposed as f64))),
                 ("  mean units", Cell::new(human::count(job.task_units_mean))),
                 ("  given out", Cell::new(human::count(job.tasks_dispatched as f64))),
-                ("  gone back", Cell::new(human::count(job.tasks_resent as f64))),
+                ("  resent", Cell::new(human::count(job.tasks_resent as f64))),
             ],
             style,
         );
@@ -319,7 +319,7 @@ mod tests {
               out, at nodes   89.2 M  (2.8 %)
               pending         1.80 G  (58.2 %)
               abandoned       0  (0.0 %)
-            counted before    0
+            duplicate         0
             hits              2
             units per second  540 M
             left              3.5 s
@@ -328,7 +328,7 @@ mod tests {
             tasks cut         40
               mean units      32.0 M
               given out       39
-              gone back       0
+              resent          0
             node n1 cannot run it: no program
             running: more than half of its units fail
             unit 4 failed: exit 2 on n2

@@ -52,7 +52,7 @@ pub(crate) fn pages(context: &mut Context, out: Option<&Path>) -> Result<Exit, F
         return Ok(Exit::Ok);
     };
     std::fs::create_dir_all(out).and_then(|()| write_pages(whole, out)).map_err(|error| {
-        Failure::usage(format!("--out {}: {error}: name a folder of yours", out.display()))
+        Failure::usage(format!("--out {}: {error}: name a directory of yours", out.display()))
     })?;
     Ok(Exit::Ok)
 }

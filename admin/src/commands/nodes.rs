@@ -26,7 +26,7 @@ impl Record for NodeInfo {
         left("state"),
         right("slots"),
         right("load"),
-        right("power"),
+        right("speed"),
         right("tasks"),
         right("done"),
         right("units"),
@@ -177,7 +177,7 @@ impl Document for Whole<'_> {
         rows.push(("slots", Cell::new(node.slots.to_string())));
         rows.extend(busyness(node));
         rows.extend([
-            ("power", Cell::new(format!("{} standard tasks in 10 s", human::count(node.power)))),
+            ("speed", Cell::new(format!("{} standard tasks in 10 s (power)", human::count(node.power)))),
             ("tasks given to it", number(node.tasks)),
             ("  in its own queue", number(node.tasks_queued)),
             ("tasks done", number(node.tasks_done)),
@@ -267,7 +267,7 @@ mod tests {
             NodeInfo { state: "lost".into(), silent_seconds: Some(4_000.0), load: vec![], ..node("lab-7") };
         let nodes = [node("a"), lost];
         expect![[r#"
-            name   state  slots  load  power  tasks  done   units      silent
+            name   state  slots  load  speed  tasks  done   units      silent
             a      up         2  62 %    2.5      3    40  1.20 G      0.42 s
             lab-7  lost       2     -    2.5      3    40  1.20 G  1 h 06 min
         "#]]
@@ -290,7 +290,7 @@ mod tests {
             memory              16.0 GiB
             accelerators        2 x Some GPU
             slots               2
-            power               2.5 standard tasks in 10 s
+            speed               2.5 standard tasks in 10 s (power)
             tasks given to it   3
               in its own queue  1
             tasks done          40

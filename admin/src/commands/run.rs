@@ -94,7 +94,7 @@ fn state_folder(run: &Run, job: &JobFile) -> Result<PathBuf, Failure> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
     made.map_err(|error| {
         let shown = folder.display();
-        let message = format!("cannot make the state folder {shown}: {error}: name another by --state");
+        let message = format!("cannot make the state directory {shown}: {error}: name another by --state");
         Failure::new(Exit::Conflict, message)
     })?;
     Ok(folder)

@@ -46,20 +46,23 @@ fn figures(status: &StatusInfo) -> Vec<(&'static str, Cell)> {
         ("farm", Cell::new(&status.farm)),
         ("epoch", Cell::new(status.epoch.to_string())),
         ("up", Cell::new(human::seconds(status.up_seconds))),
-        ("jobs in jq", number(status.jq)),
-        ("tasks in gq", number(status.gq)),
-        ("tasks in dq", number(status.dq)),
+        ("jobs unfinished (jq)", number(status.jq)),
+        ("tasks waiting (gq)", number(status.gq)),
+        ("tasks at nodes (dq)", number(status.dq)),
         ("  oldest", Cell::new(human::seconds(status.dq_oldest_seconds))),
         ("tasks resent", number(status.resent)),
         ("offers repeated", number(status.offers_repeated)),
         ("granularity", Cell::new(human::seconds_if_known(status.granularity_seconds))),
-        ("tasks decomposed", number(status.tasks_decomposed)),
+        ("tasks cut", number(status.tasks_decomposed)),
         ("  mean units", Cell::new(human::count(status.task_units_mean))),
         ("speed-ups", Cell::new(format!("{} in the last period", human::count(status.speed_ups as f64)))),
         ("slow-downs", Cell::new(format!("{} in the last period", human::count(status.slow_downs as f64)))),
-        ("mean power", Cell::new(format!("{} standard tasks in 10 s", human::count(status.power_mean)))),
+        (
+            "mean speed (power)",
+            Cell::new(format!("{} standard tasks in 10 s", human::count(status.power_mean))),
+        ),
         ("results counted", number(status.results_counted)),
-        ("  counted before", number(status.results_duplicate)),
+        ("  duplicate", number(status.results_duplicate)),
         ("datagrams dropped", number(status.datagrams_dropped)),
         ("  refused", number(status.datagrams_refused)),
         ("datagrams in", traffic(status, status.network.datagrams_in, status.network.bytes_in)),
@@ -80,7 +83,7 @@ fn node_table(status: &StatusInfo) -> Table {
     let mut table = Table::new(&[
         name("node"),
         left("state"),
-        right("power"),
+        right("speed"),
         right("tasks"),
         right("speed-ups"),
         right("slow-downs"),
@@ -145,31 +148,31 @@ mod tests {
     #[test]
     fn the_figures_for_a_person() {
         expect![[r#"
-            farm                0123456789abcdef0123456789abcdef
-            epoch               3
-            up                  2 h 07 min
-            jobs in jq          1
-            tasks in gq         12
-            tasks in dq         34
-              oldest            8.5 s
-            tasks resent        5
-            offers repeated     6
-            granularity         8 s
-            tasks decomposed    1.23 M
-              mean units        4.20 G
-            speed-ups           7 in the last period
-            slow-downs          8 in the last period
-            mean power          2.5 standard tasks in 10 s
-            results counted     9
-              counted before    1
-            datagrams dropped   0
-              refused           2
-            datagrams in        1200, 540 M bytes: 0.057 % of 1 Gbit/s
-              out               1100, 9000 bytes: 0.000 % of 1 Gbit/s
-            log events dropped  0
-              lines on stderr   0
+            farm                  0123456789abcdef0123456789abcdef
+            epoch                 3
+            up                    2 h 07 min
+            jobs unfinished (jq)  1
+            tasks waiting (gq)    12
+            tasks at nodes (dq)   34
+              oldest              8.5 s
+            tasks resent          5
+            offers repeated       6
+            granularity           8 s
+            tasks cut             1.23 M
+              mean units          4.20 G
+            speed-ups             7 in the last period
+            slow-downs            8 in the last period
+            mean speed (power)    2.5 standard tasks in 10 s
+            results counted       9
+              duplicate           1
+            datagrams dropped     0
+              refused             2
+            datagrams in          1200, 540 M bytes: 0.057 % of 1 Gbit/s
+              out                 1100, 9000 bytes: 0.000 % of 1 Gbit/s
+            log events dropped    0
+              lines on stderr     0
 
-            node  state  power  tasks  speed-ups  slow-downs
+            node  state  speed  tasks  speed-ups  slow-downs
             a     up       2.5      3          7           1
             b     up       2.5      3          7           1
             note: jobs were lost\u{7}

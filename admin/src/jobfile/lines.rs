@@ -74,7 +74,7 @@ pub(super) fn of_glob(pattern: &str, base: &Path) -> Result<Lines, String> {
 
 fn matches(pattern: &str, base: &Path) -> Result<Vec<PathBuf>, String> {
     let base = path::absolute(if base.as_os_str().is_empty() { Path::new(".") } else { base })
-        .map_err(|e| format!("the current folder cannot be found: {e}; change to one that exists"))?;
+        .map_err(|e| format!("the current directory cannot be found: {e}; change to one that exists"))?;
     let pattern = pattern.trim_start_matches("./");
     let matcher = globset::GlobBuilder::new(pattern)
         .literal_separator(true)

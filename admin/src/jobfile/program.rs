@@ -72,5 +72,5 @@ fn is_executable(file: &Path) -> bool {
 }
 
 fn shown(base: &Path) -> String {
-    if base.as_os_str().is_empty() { "this folder".to_owned() } else { format!("`{}`", base.display()) }
+    if base.as_os_str().is_empty() { "this directory".to_owned() } else { format!("`{}`", base.display()) }
 }

@@ -143,7 +143,7 @@ fn command(
     let cwd = section.get("cwd").map(|item| folder(&item, base)).transpose()?;
     let missing = |item: Item<'_>| {
         let path = cwd.as_ref().filter(|path| !Path::new(path).is_dir())?;
-        Some(item.error(format!("the folder `{path}` is not here")))
+        Some(item.error(format!("the directory `{path}` is not here")))
     };
     let not_here = not_here.or(section.get("cwd").and_then(missing));
     let timeout = section.get("timeout_seconds").map(|item| item.seconds(SECONDS_MAX)).transpose()?;
@@ -176,13 +176,13 @@ fn output_limit(item: &Item<'_>) -> Result<OutputLimit, JobFileError> {
     }
 }
 
-/// The folder that programs start in: absolute, since a worker's own is another one.
+/// The directory that programs start in: absolute, since a worker's own is another one.
 fn folder(item: &Item<'_>, base: &Path) -> Result<String, JobFileError> {
     let name = text(item)?;
     if name.is_empty() {
-        return Err(item.error("`cwd` is empty: name a folder, or remove the key"));
+        return Err(item.error("`cwd` is empty: name a directory, or remove the key"));
     }
-    absolute(&base.join(name)).ok_or_else(|| item.error("the folder's path is not UTF-8: use another one"))
+    absolute(&base.join(name)).ok_or_else(|| item.error("the directory's path is not UTF-8: use another one"))
 }
 
 /// The absolute form of a folder, if it is UTF-8; the present one where `folder` is empty.

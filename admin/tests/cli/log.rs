@@ -187,7 +187,7 @@ fn a_page_stands_in_its_place_whole_or_not_at_all() {
     let before = fs::read(&segment).unwrap();
     let onto = format!("log replay FARM/log --html {}", segment.display());
     assert!(folder.run(&onto).failed_with(2).contains("part of the log itself"));
-    assert!(folder.run("log replay FARM/log --html FARM/log").failed_with(2).contains("is a folder"));
+    assert!(folder.run("log replay FARM/log --html FARM/log").failed_with(2).contains("is a directory"));
     assert!(folder.run("log replay FARM/log --html -").failed_with(2).contains("`-` is no file"));
     assert!(
         folder.run("log export FARM/log --format tsv --out /dev/null").failed_with(2).contains("name a file")

@@ -88,7 +88,7 @@ impl fmt::Display for Fault {
         match self {
             Fault::Io(e) => write!(f, "cannot be read: {e}"),
             Fault::NoSegments => {
-                f.write_str("no log is here; name the folder that the scheduler logs to, or one file of it")
+                f.write_str("no log is here; name the directory that the scheduler logs to, or one file of it")
             }
             Fault::NotALog => {
                 f.write_str("this is no log of starfarm; its segments are named like 00000001-000001.xml")
@@ -129,7 +129,7 @@ impl fmt::Display for Fault {
             ),
             Fault::OtherFarm { found, before } => write!(
                 f,
-                "it is of farm {}, those before it are of farm {}; keep the logs of two farms in two folders",
+                "it is of farm {}, those before it are of farm {}; keep the logs of two farms in two directories",
                 found.escape_debug(),
                 before.escape_debug()
             ),

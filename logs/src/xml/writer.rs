@@ -278,7 +278,8 @@ fn check_farm(dir: &Path, farm: FarmId) -> io::Result<()> {
         if opening.farm == farm {
             return Ok(());
         }
-        let what = format!("it holds the log of farm {}: each farm needs a folder of its own", opening.farm);
+        let what =
+            format!("it holds the log of farm {}: each farm needs a directory of its own", opening.farm);
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
     }
     Ok(())

@@ -79,7 +79,7 @@ fn pages_of_the_manual_are_written() {
     assert!(page("starfarm.1").contains("starfarm\\-submit(1)"), "the first page names the others");
     assert!(starfarm(&dir, &["man"]).exits(0).stdout.contains(".TH starfarm 1"));
     let file = dir.write("file", "");
-    starfarm(&dir, &["man", "--out", &file.to_string_lossy()]).exits(2).says(&["name a folder"]);
+    starfarm(&dir, &["man", "--out", &file.to_string_lossy()]).exits(2).says(&["name a directory"]);
     if let Some(reply) = shell(
         "man",
         &["--warnings", "-l", &out.join("starfarm.1").to_string_lossy()],

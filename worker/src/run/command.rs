@@ -75,7 +75,7 @@ impl Command {
             Ok(scratch) => scratch,
             Err(error) => {
                 let folder = desk.scratch.display();
-                let why = format!("no scratch folder can be made in {folder} on this node: {error}");
+                let why = format!("no scratch directory can be made in {folder} on this node: {error}");
                 return report.refuse(task, task.lo, &why);
             }
         };

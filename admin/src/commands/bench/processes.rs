@@ -25,7 +25,9 @@ impl Folder {
     fn new() -> Result<Self, Failure> {
         let path = std::env::temp_dir().join(format!("starfarm-bench-{}", std::process::id()));
         let made = std::fs::create_dir(&path);
-        made.map_err(|error| Failure::usage(format!("cannot make the folder {}: {error}", path.display())))?;
+        made.map_err(|error| {
+            Failure::usage(format!("cannot make the directory {}: {error}", path.display()))
+        })?;
         Ok(Self(path))
     }
 }

@@ -45,9 +45,9 @@ fn figures(state: &State) -> Vec<(&'static str, Cell)> {
         ("epoch", Cell::new(state.epoch.to_string())),
         ("snapshot", Cell::new(snapshot)),
         ("figures of", Cell::new(format!("{}, {} before", Utc(state.sample_us), ago(state.sample_us)))),
-        ("jobs in jq", number(sample.jq)),
-        ("tasks in gq", number(sample.gq)),
-        ("tasks in dq", number(sample.dq)),
+        ("jobs unfinished (jq)", number(sample.jq)),
+        ("tasks waiting (gq)", number(sample.gq)),
+        ("tasks at nodes (dq)", number(sample.dq)),
         ("  oldest", Cell::new(human::seconds(sample.dq_oldest_us as f64 / 1e6))),
         ("nodes up", Cell::new(format!("{} of {}", sample.nodes_up, sample.nodes))),
         ("slots", number(sample.slots)),
@@ -55,9 +55,12 @@ fn figures(state: &State) -> Vec<(&'static str, Cell)> {
         ("offers repeated", number(sample.offers_repeated)),
         ("speed-ups", number(sample.speed_ups)),
         ("slow-downs", number(sample.slow_downs)),
-        ("mean power", Cell::new(format!("{} standard tasks in 10 s", human::count(sample.power_mean)))),
+        (
+            "mean speed (power)",
+            Cell::new(format!("{} standard tasks in 10 s", human::count(sample.power_mean))),
+        ),
         ("results counted", number(sample.results_counted)),
-        ("  counted before", number(sample.results_duplicate)),
+        ("  duplicate", number(sample.results_duplicate)),
     ]
 }
 
@@ -98,7 +101,7 @@ fn node_table(state: &State) -> Option<Table> {
         left("state"),
         left("idle"),
         right("slots"),
-        right("power"),
+        right("speed"),
         right("tasks"),
         right("queued"),
         right("load"),

@@ -37,7 +37,7 @@ impl File {
             return Err(Failure::usage("`-` is no file here: name one, or ./- if it is to be called so"));
         }
         if path.is_dir() {
-            return Err(Failure::usage(format!("{shown} is a folder: name a file")));
+            return Err(Failure::usage(format!("{shown} is a directory: name a file")));
         }
         // A device's name would be taken away from it.
         if path.exists() && !path.is_file() {

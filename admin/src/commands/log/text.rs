@@ -26,8 +26,8 @@ const VALUE_COLUMNS: usize = 14;
 const LINES: [(&str, &str, bool); 10] = [
     ("nodes_up", "nodes up", true),
     ("slots_busy", "slots busy", true),
-    ("gq", "gq", true),
-    ("dq", "dq", true),
+    ("gq", "waiting (gq)", true),
+    ("dq", "at nodes (dq)", true),
     ("results_per_s", "results/s", true),
     ("units_per_s", "units/s", true),
     ("speed_ups_per_s", "speed-ups/s", false),

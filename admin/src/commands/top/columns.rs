@@ -148,7 +148,7 @@ pub(super) const NODES: &[Column<NodeInfo>] = &[
         .sorts(|a, b| load_or_less(b).total_cmp(&load_or_less(a))),
     number("queue", 9, |node: &NodeInfo, _, _| format!("{}/{}", node.tasks, node.tasks_queued).into())
         .sorts(|a, b| b.tasks.cmp(&a.tasks)),
-    number("power", 7, |node: &NodeInfo, _, _| human::count(node.power).into())
+    number("speed", 7, |node: &NodeInfo, _, _| human::count(node.power).into())
         .sorts(|a, b| b.power.total_cmp(&a.power))
         .from(72),
     number("done", 7, |node: &NodeInfo, _, _| count(node.tasks_done))

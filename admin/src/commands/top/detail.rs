@@ -94,14 +94,14 @@ fn of_job(job: &JobInfo, paint: Paint, width: u16) -> Vec<Line<'static>> {
     }
     lines.extend([
         fact("units", units(&job.units_total)),
-        fact("counted before", units(&job.units_duplicate)),
+        fact("duplicate", units(&job.units_duplicate)),
         fact("hits", count(job.hits as f64)),
         fact("units per second", count(job.units_per_s)),
         fact("left", seconds_if_known(job.eta_seconds)),
         fact("age", seconds(job.age_seconds)),
         fact("run time", seconds_if_known(job.run_seconds)),
         fact("tasks cut", format!("{}, {} units each", job.tasks_decomposed, count(job.task_units_mean))),
-        fact("tasks given out", format!("{}, {} gone back", job.tasks_dispatched, job.tasks_resent)),
+        fact("tasks given out", format!("{}, {} resent", job.tasks_dispatched, job.tasks_resent)),
         fact("certificate", certificate(job)),
     ]);
     for refusal in &job.refused_by {
@@ -156,7 +156,7 @@ fn of_node(node: &NodeInfo, paint: Paint, width: u16) -> Vec<Line<'static>> {
     lines.extend(loads(node, paint, width));
     lines.extend([
         fact("tasks held", format!("{}, {} of them in its own queue", node.tasks, node.tasks_queued)),
-        fact("power", format!("{} standard tasks in 10 s", count(node.power))),
+        fact("speed", format!("{} standard tasks in 10 s (power)", count(node.power))),
         fact("tasks done", number(node.tasks_done)),
         fact("units done", units(&node.units_done)),
         fact("speed-ups", number(node.speed_ups)),

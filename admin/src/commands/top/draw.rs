@@ -117,16 +117,18 @@ fn head(app: &App) -> [Line<'static>; 2] {
     let Some(status) = &app.status else { return [first, Line::from("waiting for the first picture")] };
     let count = |count: u64| human::count(count as f64);
     let mut figures = vec![
-        format!("gq {}", count(status.gq)),
-        format!("dq {}", count(status.dq)),
-        format!("jq {}", count(status.jq)),
-        format!("resends {}", count(status.resent)),
-        format!("dropped {}", count(status.datagrams_dropped)),
+        format!("waiting {}", count(status.gq)),
+        format!("at nodes {}", count(status.dq)),
+        format!("jobs {}", count(status.jq)),
+        format!("resent {}", count(status.resent)),
+        format!("speed {}", human::count(status.power_mean)),
     ];
-    if !status.notes.is_empty() {
-        figures.push(format!("notes {}: see status", status.notes.len()));
+    if status.datagrams_dropped > 0 {
+        figures.push(format!("dropped {}", count(status.datagrams_dropped)));
     }
-    figures.push(format!("power {}", human::count(status.power_mean)));
+    if !status.notes.is_empty() {
+        figures.push(format!("notes {}", status.notes.len()));
+    }
     figures.push(format!("granularity {}", human::seconds_if_known(status.granularity_seconds)));
     figures.push(format!("oldest {}", human::seconds(status.dq_oldest_seconds)));
     figures.push(format!("speed-ups {}  slow-downs {}", count(status.speed_ups), count(status.slow_downs)));

@@ -210,7 +210,7 @@ fn sorting_goes_through_the_columns_and_round() {
     seat.press("S").shows("state▴");
     assert_eq!(names(&seat)[11], "lab-3");
     // Columns that this screen has no room for are passed over.
-    for heading in ["slots▴", "load▴", "queue▴", "power▴", "done▴", "silent▴", "name▴"] {
+    for heading in ["slots▴", "load▴", "queue▴", "speed▴", "done▴", "silent▴", "name▴"] {
         seat.press("s").shows(heading);
     }
 }
