@@ -135,6 +135,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn bytes_have_their_prefix_beside_the_unit() {
+        for (number, text) in [(0, "0 B"), (999, "999 B"), (22_900_000, "22.9 MB"), (1 << 40, "1.10 TB")] {
+            assert_eq!(bytes(number), text);
+        }
+    }
+
+    #[test]
     fn counts() {
         for (number, text) in [
             (0.0, "0"),

@@ -92,6 +92,7 @@ impl Node {
         let join = read_join_file(&options.join)?;
         let addresses = Addresses::new(&options.join, &join);
         let name = options.node_name()?;
+        STARTED.get_or_init(Instant::now);
         let state = State::open(&options.state_dir(&name)?, join.farm)?;
         let random = || getrandom::u64().map_err(|e| WorkerError::System(format!("no random numbers: {e}")));
         let (farm, known) = (join.farm, known(&state));
@@ -445,10 +446,12 @@ fn push(sockets: &mut Sockets, sealer: &Sealer, to: SocketAddr, plain: &[u8]) {
     }
 }
 
-/// A line for the person, with the seconds since the first one, as the scheduler's have them.
+/// When this worker started.
+static STARTED: OnceLock<Instant> = OnceLock::new();
+
+/// A line for the person, with the seconds since the start, as the scheduler's have them.
 fn say(words: &str) {
-    static FIRST: OnceLock<Instant> = OnceLock::new();
-    let seconds = FIRST.get_or_init(Instant::now).elapsed().as_secs_f64();
+    let seconds = STARTED.get_or_init(Instant::now).elapsed().as_secs_f64();
     starfarm_net::say(&format!("[{seconds:>12.3}] starfarm-worker: {words}"));
 }
 

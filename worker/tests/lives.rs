@@ -180,6 +180,30 @@ fn a_worker_computes_on_and_keeps_trying_while_nobody_listens_at_the_schedulers_
     assert_eq!(worker.end().0, Some(0));
 }
 
+/// Somebody who reads `joined` believes it.
+#[test]
+fn a_worker_says_when_it_joined_and_not_before_it_was_welcomed() {
+    let fake = Fake::start();
+    fake.go_away();
+    let worker = fake.worker("a", &["--slots", "1"]);
+    fake.until("it to say that nobody answers", |_| worker.said().lines().count() > 0);
+    assert!(!worker.said().contains("joined farm"), "{}", worker.said());
+    fake.restart();
+    fake.until("it to join", |_| worker.said().contains("joined farm"));
+    assert!(!fake.lock().hellos.is_empty());
+    // Each line has the seconds since the start; nobody answered for some of these.
+    let times = worker
+        .said()
+        .lines()
+        .map(|line| {
+            let (time, words) = line.strip_prefix('[').unwrap().split_once("] starfarm-worker: ").unwrap();
+            assert!(!words.is_empty(), "{line}");
+            time.trim().parse::<f64>().unwrap()
+        })
+        .collect::<Vec<_>>();
+    assert!(times[0] > 0.5 && times.is_sorted(), "{times:?}");
+}
+
 #[test]
 fn an_old_scheduler_is_not_obeyed_and_is_told_of_its_successor() {
     let fake = Fake::start();

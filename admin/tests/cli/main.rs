@@ -6,6 +6,7 @@ mod audit;
 mod daemons;
 mod embedded;
 mod fake;
+mod input;
 mod log;
 mod output;
 mod program;

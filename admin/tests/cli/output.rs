@@ -58,6 +58,24 @@ fn a_wait_ends_where_the_farm_paused_the_job_with_a_code_of_its_own() {
     folder.run("--farm FARM job wait --wait-paused --timeout 0.2 7").with(124);
 }
 
+/// The log of a nightly run wants the verdict and nothing before it.
+#[test]
+fn progress_is_said_unless_nobody_wants_it() {
+    let folder = Folder::new();
+    serve(&folder);
+    let waits = ["job wait --timeout 5.5 1", "--no-progress job wait --timeout 5.5 1"].map(|words| {
+        let mut command = folder.command(&format!("--farm FARM {words}"));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    });
+    let said = waits.map(|wait| {
+        let ended = wait.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(124));
+        String::from_utf8(ended.stderr).unwrap()
+    });
+    assert!(said[0].contains("job 1: 0.0 %, 12 of ") && said[0].lines().count() == 2, "{}", said[0]);
+    assert!(!said[1].contains(" units, ") && said[1].lines().count() == 1, "{}", said[1]);
+}
+
 /// A script that reads JSON need not read sentences.
 #[test]
 fn with_json_asked_for_an_error_is_json_too() {
