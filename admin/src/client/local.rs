@@ -26,6 +26,12 @@ pub(super) fn connect(folder: &Path) -> Result<UnixStream, Failure> {
     connect_socket(folder).map_err(|error| failure(folder, &error))
 }
 
+/// Whether no scheduler runs in `folder`. One that is too busy to be reached does.
+pub(super) fn nobody_listens(folder: &Path) -> bool {
+    let kind = connect_socket(folder).map_err(|error| error.kind()).err();
+    matches!(kind, Some(ErrorKind::NotFound | ErrorKind::ConnectionRefused))
+}
+
 /// A socket's path has at most 107 bytes, a folder's many more: so the folder is opened first, and the
 /// socket reached through it.
 fn connect_socket(folder: &Path) -> io::Result<UnixStream> {

@@ -79,7 +79,7 @@ impl Client {
     /// As [`Client::connect`]; [`Exit::Conflict`] where what lies there is damaged.
     pub(crate) fn connect_or_look(farm: &Path) -> Result<Self, Failure> {
         let failure = match Self::connect(farm) {
-            Err(failure) if failure.exit == Exit::Unreachable && farm.is_dir() => failure,
+            Err(failure) if farm.is_dir() && local::nobody_listens(farm) => failure,
             connected => return connected,
         };
         let Some(wire) = rest::connect(farm)? else { return Err(failure) };

@@ -45,6 +45,17 @@ fn an_error_is_a_failure_with_its_words() {
     server.join().unwrap();
 }
 
+/// What lies in a directory is read only where no scheduler runs in it.
+#[test]
+fn a_scheduler_that_listens_is_told_from_one_that_has_stopped() {
+    let folder = Folder::new("listens");
+    assert!(local::nobody_listens(folder.path()));
+    let listener = UnixListener::bind(folder.path().join(local::SOCKET)).unwrap();
+    assert!(!local::nobody_listens(folder.path()));
+    drop(listener);
+    assert!(local::nobody_listens(folder.path()), "its socket is still there");
+}
+
 #[test]
 fn words_of_a_scheduler_that_turns_us_away_unasked_are_heard() {
     let folder = Folder::new("away");

@@ -6,6 +6,7 @@
 //! target/release/farm_rate true [ROUNDS]    # 10 000 programs against xargs -P2 and a bare loop, by turns
 //! target/release/farm_rate sleep [ROUNDS]   # 400 x `sleep 0.1`: how far from the ideal 20 s
 //! target/release/farm_rate memory [TASKS]   # a job of 10^18 units at 20 % loss: the scheduler's memory
+//! target/release/farm_rate blame [ROUNDS]   # flaky units and bad neighbours, against as many runs that all pass
 //! target/release/farm_rate checkpoints [N]  # memory of scheduler and worker over N checkpoints, one after another
 //! ```
 
@@ -23,8 +24,9 @@ fn main() {
         Some("true") => programs(count(5)),
         Some("sleep") => sleeps(count(3)),
         Some("memory") => memory(count(10_000_000)),
+        Some("blame") => blame(count(3)),
         Some("checkpoints") => checkpoints(count(100_000)),
-        _ => panic!("usage: farm_rate true|sleep|memory|checkpoints [NUMBER]"),
+        _ => panic!("usage: farm_rate true|sleep|memory|blame|checkpoints [NUMBER]"),
     }
 }
 
@@ -118,6 +120,49 @@ fn job_file(candidates: &[String]) -> String {
 fn md5_hex(text: &str) -> String {
     use md5::{Digest, Md5};
     starfarm_protocol::ids::to_hex(&Md5::digest(text.as_bytes()))
+}
+
+/// Units of the job with flaky ones: every twentieth fails once, and a block of neighbours at every run.
+const BLAME_UNITS: u64 = 3_000;
+const BAD: std::ops::Range<u64> = 1_000..1_300;
+const RETRIES: u64 = 2;
+
+fn blame(rounds: u64) {
+    let farm = Farm::with_workers(3, 1);
+    let flaky = (0..BLAME_UNITS).filter(|unit| unit % 20 == 7 && !BAD.contains(unit)).count() as u64;
+    let bad = BAD.end - BAD.start;
+    let runs = BLAME_UNITS + flaky + bad * RETRIES;
+    let mut shares = Vec::new();
+    for round in 0..rounds {
+        let start = Instant::now();
+        let id = farm.submit(&["--range", &format!("0..{runs}"), "--", "sleep", "0.05"]);
+        job_seconds(&farm, &id);
+        let plain = start.elapsed().as_secs_f64();
+        let tried = farm.temp().path().join(format!("tried-{round}-"));
+        let script = format!(
+            "sleep 0.05; [ $1 -ge {} ] && [ $1 -lt {} ] && exit 1; \
+             if [ $(($1 % 20)) = 7 ]; then mkdir {}$1 2>/dev/null && exit 1; fi; exit 0",
+            BAD.start,
+            BAD.end,
+            tried.display()
+        );
+        let start = Instant::now();
+        let units = format!("0..{BLAME_UNITS}");
+        let retries = RETRIES.to_string();
+        let flags = ["--range", &units, "--retries", &retries, "--max-failures", "never"];
+        let id = farm.submit(&[&flags[..], &["--", "sh", "-c", &script, "sh", "{}"]].concat());
+        farm.until_job(&id, "units_done", &(BLAME_UNITS - bad).to_string());
+        let good = start.elapsed().as_secs_f64();
+        farm.wait(&id).exits(1);
+        let quarantined = farm.status()["nodes"]
+            .as_array()
+            .map_or(0, |nodes| nodes.iter().filter(|node| node["state"] == "quarantined").count());
+        println!(
+            "{runs} runs that pass {plain:.1} s; good units beside bad ones {good:.1} s, {quarantined} in quarantine"
+        );
+        shares.push(good / plain);
+    }
+    println!("good units done within {:.3} x of the time of as many runs that pass, median", median(shares));
 }
 
 /// A checkpoint after each record, so that one follows the other.

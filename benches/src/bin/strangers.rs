@@ -1,0 +1,163 @@
+//! What strangers at the ports cost a farm that is busy: TCP connections that say nothing, and datagrams that are no
+//! messages. Each is measured by turns with quiet windows of the same run.
+//!
+//! ```text
+//! cargo build --release --workspace --bins
+//! target/release/strangers [ROUNDS]
+//! ```
+
+use std::io::{ErrorKind, Read};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use starfarm_benches::median;
+use starfarm_chaos::Random;
+use starfarm_e2e::Farm;
+
+/// Seconds of a window.
+const WINDOW: f64 = 10.0;
+/// Units of a task: so few that tasks, not units, are the work.
+const TASK_UNITS: u64 = 1_000;
+/// Datagrams between two pauses of a millisecond.
+const BURST_MAX: u64 = 64;
+
+/// Who is at the ports in a window.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Strangers {
+    Nobody,
+    /// So many connections are held open, each opened again when it is cut.
+    Connections(usize),
+    /// So many datagrams a second.
+    Datagrams(u64),
+}
+
+/// What a window showed.
+struct Seen {
+    tasks_per_s: f64,
+    /// The slowest of all `status` commands, process and all.
+    status_seconds: f64,
+}
+
+fn main() {
+    let rounds = std::env::args().nth(1).map_or(3, |n| n.parse().expect("a number of rounds"));
+    let hard = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: hard, maximum: hard }).expect("up to the hard limit");
+    let farm = Farm::with_workers(2, 1);
+    let id = farm.submit_text(&format!(
+        "name = \"busy\"\n[space]\nkind = \"chars\"\nmask = \"{}\"\n[task]\nexecutor = \"search\"\nalgorithm = \"md5\"\n\
+         stop = \"never\"\nunits_per_task = {TASK_UNITS}\ntargets = [\"{}\"]\n",
+        "?d".repeat(18),
+        "0".repeat(32)
+    ));
+    window(&farm, &id, Strangers::Nobody);
+    for strangers in [
+        Strangers::Connections(1_100),
+        Strangers::Connections(5_000),
+        Strangers::Datagrams(10_000),
+        Strangers::Datagrams(20_000),
+        Strangers::Datagrams(40_000),
+    ] {
+        let (mut shares, mut slowest, mut sent) = (Vec::new(), 0.0_f64, 0);
+        for _ in 0..rounds {
+            let quiet = window(&farm, &id, Strangers::Nobody).0;
+            let (busy, count) = window(&farm, &id, strangers);
+            shares.push(busy.tasks_per_s / quiet.tasks_per_s * 100.0);
+            slowest = slowest.max(busy.status_seconds);
+            sent += count;
+        }
+        println!(
+            "{strangers:?}: {:.0} % of the dispatch rate beside nobody (median of {rounds} windows of {WINDOW} s, {shares:.0?}); \
+             slowest status {slowest:.2} s; {sent} sent or opened",
+            median(shares.clone())
+        );
+    }
+    let status = farm.status();
+    println!("refused {}, dropped {}", status["datagrams_refused"], status["datagrams_dropped"]);
+    farm.cli(&["job", "cancel", &id]).exits(0);
+}
+
+/// A window with `strangers`; also how much they sent or opened.
+fn window(farm: &Farm, id: &str, strangers: Strangers) -> (Seen, u64) {
+    let done = || {
+        let units = farm.job(id)["units_done"].as_str().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+        units / TASK_UNITS
+    };
+    let crowd = Crowd::at(farm.address(), strangers);
+    std::thread::sleep(Duration::from_secs(1));
+    let (start, before) = (Instant::now(), done());
+    let mut status_seconds = 0.0_f64;
+    while start.elapsed().as_secs_f64() < WINDOW {
+        let asked = Instant::now();
+        farm.status();
+        status_seconds = status_seconds.max(asked.elapsed().as_secs_f64());
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    let tasks_per_s = (done() - before) as f64 / start.elapsed().as_secs_f64();
+    (Seen { tasks_per_s, status_seconds }, crowd.go())
+}
+
+/// The strangers: threads of this process, which share the machine with the farm.
+struct Crowd {
+    stop: Arc<AtomicBool>,
+    count: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Crowd {
+    fn at(address: SocketAddr, strangers: Strangers) -> Self {
+        let (stop, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&count));
+        let thread = std::thread::spawn(move || match strangers {
+            Strangers::Nobody => {}
+            Strangers::Connections(wanted) => hold(address, wanted, &stopped, &counted),
+            Strangers::Datagrams(per_s) => shout(address, per_s, &stopped, &counted),
+        });
+        Self { stop, count, thread: Some(thread) }
+    }
+
+    /// They go; says how much they did.
+    fn go(mut self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().expect("it goes once").join().expect("strangers do not panic");
+        self.count.load(Ordering::Relaxed)
+    }
+}
+
+fn hold(address: SocketAddr, wanted: usize, stop: &AtomicBool, opened: &AtomicU64) {
+    let is_open = |socket: &mut TcpStream| match socket.read(&mut [0]) {
+        Err(e) => e.kind() == ErrorKind::WouldBlock,
+        Ok(bytes) => bytes > 0,
+    };
+    let mut held: Vec<TcpStream> = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        held.retain_mut(is_open);
+        while held.len() < wanted {
+            let Ok(socket) = TcpStream::connect_timeout(&address, Duration::from_millis(500)) else { break };
+            socket.set_nonblocking(true).expect("a socket of ours");
+            held.push(socket);
+            opened.fetch_add(1, Ordering::Relaxed);
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+fn shout(address: SocketAddr, per_s: u64, stop: &AtomicBool, sent: &AtomicU64) {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("the system has a socket");
+    let (mut random, start, mut count) = (Random::new(1), Instant::now(), 0_u64);
+    let mut noise = [0_u8; 256];
+    while !stop.load(Ordering::Relaxed) {
+        let due = (start.elapsed().as_secs_f64() * per_s as f64) as u64;
+        for _ in 0..due.saturating_sub(count).min(BURST_MAX) {
+            noise.iter_mut().step_by(8).for_each(|byte| *byte = random.bits() as u8);
+            // What does not go out is lost, as strangers' datagrams may be.
+            let _ = socket.send_to(&noise, address);
+            count += 1;
+        }
+        sent.store(count, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
