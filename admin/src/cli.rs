@@ -55,7 +55,7 @@ pub(crate) enum Command {
     /// Run one job on a farm of its own on this machine, until it ends; again, to go on with what is left
     Run(Run),
     /// Run the scheduling node
-    Scheduler(Scheduler),
+    Scheduler(Box<Scheduler>),
     /// Run a computing node
     Worker(starfarm_worker::Options),
     /// Submit a job: a job file, or a program for each unit

@@ -175,6 +175,7 @@ fn tells_of_work(record: &Record) -> bool {
         Record::Epoch { .. }
             | Record::Node { .. }
             | Record::Joined { .. }
+            | Record::Periods { .. }
             | Record::Mark { .. }
             | Record::Pardoned { .. }
     )

@@ -14,5 +14,6 @@ pub mod limits;
 pub mod path;
 pub mod rto;
 pub mod seal;
+pub mod settings;
 pub mod spec;
 pub mod wire;

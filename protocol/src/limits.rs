@@ -1,5 +1,6 @@
 //! Every limit that both sides of the wire must know, with its arithmetic. Durations carry their unit in
-//! the name; `_us` is microseconds, the unit in which the cores count time.
+//! the name; `_us` is microseconds, the unit in which the cores count time. What a person may choose is in
+//! [`crate::settings`].
 
 /// Version of the messages. A hello with another one is refused in words.
 pub const PROTOCOL_VERSION: u16 = 1;
@@ -24,15 +25,6 @@ const _: () = assert!(
 );
 /// Output of a unit up to this many bytes rides in its result, stdout and stderr together.
 pub const INLINE_OUTPUT_BYTES_MAX: usize = 512;
-
-/// How often a worker says that it lives, and what it holds.
-pub const HEARTBEAT_US: u64 = 1_000_000;
-/// A node unheard for this long gets no new tasks. Five heartbeats: one lost datagram in ten still
-/// suspects nobody within a year.
-pub const SUSPECT_US: u64 = 5 * HEARTBEAT_US;
-/// A node unheard for this long gives its tasks back.
-pub const LOST_US: u64 = 15 * HEARTBEAT_US;
-const _: () = assert!(SUSPECT_US < LOST_US);
 
 /// An offer or a result that is not acknowledged is repeated after this at the earliest ...
 pub const RTO_MIN_US: u64 = 50_000;

@@ -24,7 +24,7 @@ use starfarm_protocol::spec::{
 };
 use starfarm_protocol::wire::{
     CommandUnit, Facts, FailReason, Feedback, Heartbeat, HeartbeatAnswer, Held, Hello, HitEntry, Letting,
-    Load, Offer, Outcome, Outputs, Packer, ResultEntry, Stream, Welcome, Withdraw,
+    Load, Offer, Outcome, Outputs, Pace, Packer, ResultEntry, Stream, Welcome, Withdraw,
 };
 use starfarm_protocol::{admin, limits};
 
@@ -102,6 +102,7 @@ fn a_session_begins() {
         p.heartbeat_answer(&HeartbeatAnswer { number: 1, credit: 46, epoch: EPOCH });
     });
     golden("welcome", &welcome);
+    golden("pace", &packed(|p| p.pace(&Pace::DEFAULT)));
 }
 
 #[test]

@@ -93,6 +93,7 @@ fn records() -> Vec<Record> {
         Record::Mark { node, mark: NodeMark::Drained },
         Record::Conflict { job, lo: 100, hi: 200, node },
         Record::Joined { node, slots: 4, at_us: 1_700_000_000_000_000 },
+        Record::Periods { lost_us: 45_000_000, period_us: 10_000_000 },
     ]
 }
 

@@ -7,6 +7,7 @@ use starfarm_protocol::admin::{
 use starfarm_protocol::foreign;
 use starfarm_protocol::ids::{JobId, to_hex};
 use starfarm_protocol::limits::DATAGRAM_BYTES_MAX;
+use starfarm_protocol::settings::SETTINGS;
 use starfarm_protocol::wire::{FailReason, Stream};
 use starfarm_scheduler_core::{CommandError, FailedUnit, Farm, JobView, NodeView, Verdict};
 
@@ -105,6 +106,8 @@ pub(crate) fn status(farm: &mut Farm, now_us: u64) -> StatusInfo {
     let nodes: Vec<_> = farm.nodes(now_us).iter().map(node).collect();
     let up = nodes.iter().filter(|node| node.state == "up");
     let (count, power) = up.fold((0, 0.0), |(count, power), node| (count + 1, power + node.power));
+    let settings = SETTINGS.iter().zip(farm.settings().values());
+    let settings = settings.map(|(setting, value)| (setting.key.to_owned(), value)).collect();
     StatusInfo {
         farm: String::new(),
         epoch: view.epoch,
@@ -133,6 +136,7 @@ pub(crate) fn status(farm: &mut Farm, now_us: u64) -> StatusInfo {
         log_events_dropped: 0,
         stderr_lines_dropped: 0,
         datagrams_refused: 0,
+        settings,
         notes: Vec::new(),
         nodes,
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use starfarm_net::say;
 
-use crate::{Decisions, LogOptions, Options, SchedulerError, start};
+use crate::{Decisions, Flags, LogOptions, Options, SchedulerError, start};
 
 /// Run the scheduling node until it is told to stop.
 #[derive(clap::Args, Clone, Debug)]
@@ -54,6 +54,12 @@ pub struct Args {
     /// Remove the oldest closed segments when all are larger than this; 0: never
     #[arg(long, value_name = "MIB", default_value_t = 4_096)]
     pub log_keep_mib: u64,
+    /// File with the farm's settings [default: config.toml in the state directory, where there is one]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Settings, which win over that file.
+    #[command(flatten)]
+    pub settings: Flags,
     /// Keep nothing: for measuring what the journal costs
     #[arg(long, hide = true)]
     pub no_journal: bool,
@@ -84,6 +90,8 @@ pub fn run(args: Args) -> Result<(), SchedulerError> {
         checkpoint_records: args.checkpoint_records,
         checkpoint_process: true,
         journal: !args.no_journal,
+        config: args.config,
+        settings: args.settings.0,
         ..Options::new(args.state, args.listen)
     };
     let (stop, stopped) = crossbeam_channel::bounded(1);

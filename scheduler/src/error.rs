@@ -13,6 +13,8 @@ pub enum SchedulerError {
     State(String),
     /// The address cannot be listened on.
     Listen(String),
+    /// Settings that cannot be.
+    Settings(String),
 }
 
 impl SchedulerError {
@@ -41,7 +43,7 @@ impl SchedulerError {
     pub fn exit_code(&self) -> u8 {
         match self {
             SchedulerError::State(_) => 6,
-            SchedulerError::Listen(_) => 2,
+            SchedulerError::Listen(_) | SchedulerError::Settings(_) => 2,
         }
     }
 }
@@ -49,7 +51,9 @@ impl SchedulerError {
 impl fmt::Display for SchedulerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SchedulerError::State(text) | SchedulerError::Listen(text) => f.write_str(text),
+            SchedulerError::State(text) | SchedulerError::Listen(text) | SchedulerError::Settings(text) => {
+                f.write_str(text)
+            }
         }
     }
 }

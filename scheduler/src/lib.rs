@@ -18,6 +18,7 @@ mod rest;
 mod restart;
 mod ring;
 mod saver;
+mod settings;
 #[cfg(test)]
 mod small_disk;
 mod start;
@@ -28,5 +29,5 @@ pub use args::{Args, run};
 pub use error::SchedulerError;
 pub use rest::AtRest;
 pub use saver::save_checkpoint_if_asked;
-pub use starfarm_scheduler_core::limits::RETRY_TARGETS;
+pub use settings::Flags;
 pub use start::{Decisions, Handle, LogOptions, Options, start};

@@ -11,6 +11,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use starfarm_logs::{Limits, LogWriter};
 use starfarm_protocol::ids::FarmId;
 use starfarm_protocol::seal::{EpochProofs, KeyStore, Mode, Responder, StaticKey};
+use starfarm_protocol::settings::Given;
 use starfarm_scheduler_core::{Config, Farm};
 
 use crate::blobs::Blobs;
@@ -22,6 +23,7 @@ use crate::journal::Journal;
 use crate::outputs::OutputStore;
 pub use crate::restart::Decisions;
 use crate::restart::restart;
+use crate::settings;
 use crate::state::{StateDir, random, unix_now_us};
 use crate::threads::command::bells::Bells;
 use crate::threads::command::{Desk, Listeners, Places};
@@ -76,6 +78,10 @@ pub struct Options {
     pub checkpoint_process: bool,
     /// The XML log; none: nothing is logged.
     pub log: Option<LogOptions>,
+    /// The file with the farm's settings; none: `config.toml` in the state directory, where there is one.
+    pub config: Option<PathBuf>,
+    /// Settings that win over that file.
+    pub settings: Given,
     /// Keep a journal. Off for measuring what it costs: nothing outlives the process then.
     pub journal: bool,
 }
@@ -95,6 +101,8 @@ impl Options {
             checkpoint_period: CHECKPOINT_PERIOD,
             checkpoint_records: CHECKPOINT_RECORDS,
             checkpoint_process: false,
+            config: None,
+            settings: Given::default(),
             journal: true,
             log: Some(LogOptions::default()),
         }
@@ -179,6 +187,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
             options.listen
         )));
     }
+    let settings = settings::settle(&options.settings, options.config.as_deref(), &options.state)?;
     checkpoint::abort_on_panic();
     descriptors::raise();
     let (mut state, mut keys) = StateDir::open(&options.state)?;
@@ -196,6 +205,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
         proofs: Some(EpochProofs::new(&key, farm, nonce)),
         receive_datagrams,
         watch,
+        settings,
         ..Config::new(farm, epoch)
     };
     let restarted = restart(&mut state, options.decisions, config, shared.now_us())?;
@@ -271,6 +281,7 @@ fn wire(
     let clone = || socket.try_clone().map_err(|e| SchedulerError::Listen(e.to_string()));
     let (receiving, answering, sending) = (clone()?, clone()?, clone()?);
 
+    let period = Duration::from_micros(farm.settings().period_us);
     let result = ResultThread::new(
         Arc::clone(&parts.state),
         Arc::clone(&parts.shared),
@@ -315,7 +326,7 @@ fn wire(
     ];
     threads.extend(spawn_keepers(&parts, kept, records, to_dispatcher.clone()));
     let (dispatcher, shared, quiet) = (to_dispatcher.clone(), Arc::clone(&parts.shared), parts.options.quiet);
-    threads.push(spawn("status", move || status::run(&events, &dispatcher, &shared, quiet)));
+    threads.push(spawn("status", move || status::run(&events, &dispatcher, &shared, (period, quiet))));
     threads.extend(logged.map(|log| spawn("log", move || log.run())));
     threads.push(spawn("command", move || command::run(desk, listeners)));
     Ok(Handle { state: parts.state, address, shared: parts.shared, dispatcher: to_dispatcher, threads })

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use starfarm_protocol::ids::{Boot, Epoch};
-use starfarm_protocol::limits::{HEARTBEAT_US, NODE_TASKS_MAX};
+use starfarm_protocol::limits::NODE_TASKS_MAX;
 use starfarm_protocol::seal::Sealer;
+use starfarm_protocol::settings::Settings;
 use starfarm_worker_core::{Config, Deed, Known, Worker};
 
 use crate::addresses::{Addresses, read_join_file};
@@ -108,7 +109,7 @@ impl Node {
             slots,
             queue_tasks_max: NODE_TASKS_MAX,
             receive_datagrams_max: sockets.receive_datagrams_max().map_err(|e| no("UDP socket", &e))?,
-            heartbeat_us: HEARTBEAT_US,
+            heartbeat_us: Settings::DEFAULT.heartbeat_us,
             seed: random()?,
             died_running,
             farm,

@@ -109,7 +109,7 @@ fn sees_to_signals(command: &Command) -> bool {
 fn carry_out(context: &mut Context, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Run(run) => run::run(context, &run),
-        Command::Scheduler(scheduler) => daemons::scheduler(scheduler),
+        Command::Scheduler(scheduler) => daemons::scheduler(*scheduler),
         Command::Worker(options) => daemons::worker(&options),
         Command::Submit(submit) => submit::run(context, &submit),
         Command::Jobs { state } => job::list(context, &state),

@@ -177,7 +177,7 @@ impl Document for Whole<'_> {
         rows.push(("slots", Cell::new(node.slots.to_string())));
         rows.extend(busyness(node));
         rows.extend([
-            ("speed", Cell::new(format!("{} standard tasks in 10 s (power)", human::count(node.power)))),
+            ("speed", Cell::new(format!("{} standard tasks a period (power)", human::count(node.power)))),
             ("tasks given to it", number(node.tasks)),
             ("  in its own queue", number(node.tasks_queued)),
             ("tasks done", number(node.tasks_done)),
@@ -290,7 +290,7 @@ mod tests {
             memory              16.0 GiB
             accelerators        2 x Some GPU
             slots               2
-            speed               2.5 standard tasks in 10 s (power)
+            speed               2.5 standard tasks a period (power)
             tasks given to it   3
               in its own queue  1
             tasks done          40

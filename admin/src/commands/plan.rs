@@ -2,7 +2,7 @@
 //! K / T_target tasks a second, the scheduler gives 1 / T_dispatch; so P_max = T_target / (K * T_dispatch).
 
 use serde::Serialize;
-use starfarm_scheduler::RETRY_TARGETS;
+use starfarm_protocol::settings::Settings;
 
 use super::{Context, bench};
 use crate::cli::{Dispatch, Plan};
@@ -81,7 +81,7 @@ impl Law {
             here.nodes_max = f64::from(nodes);
         }
         let granularity_units = plan.speed.map(|speed| (speed * target_seconds).ceil());
-        let retry_seconds = RETRY_TARGETS as f64 * target_seconds;
+        let retry_seconds = Settings::DEFAULT.retry_targets as f64 * target_seconds;
         let nodes = plan.nodes;
         Self { here, nodes, granularity_units, retry_seconds, measured_tasks, paper: paper() }
     }
@@ -104,7 +104,8 @@ impl Law {
             None => text.push_str(&format!("granularity: tasks of {target} (`target_seconds`)\n")),
         }
         text.push_str(&format!(
-            "T_retry = {RETRY_TARGETS} * T_target = {}\n",
+            "T_retry = {} * T_target = {}\n",
+            Settings::DEFAULT.retry_targets,
             human::seconds(self.retry_seconds)
         ));
         text

@@ -1,6 +1,7 @@
 //! `starfarm status`: the paper's online figures.
 
 use starfarm_protocol::admin::StatusInfo;
+use starfarm_protocol::settings::SETTINGS;
 
 use super::{Context, nodes};
 use crate::failure::{Exit, Failure};
@@ -42,7 +43,7 @@ impl Document for StatusInfo {
 
 fn figures(status: &StatusInfo) -> Vec<(&'static str, Cell)> {
     let number = |count: u64| Cell::new(human::count(count as f64));
-    vec![
+    let mut figures = vec![
         ("farm", Cell::new(&status.farm)),
         ("epoch", Cell::new(status.epoch.to_string())),
         ("up", Cell::new(human::seconds(status.up_seconds))),
@@ -59,7 +60,7 @@ fn figures(status: &StatusInfo) -> Vec<(&'static str, Cell)> {
         ("slow-downs", Cell::new(format!("{} in the last period", human::count(status.slow_downs as f64)))),
         (
             "mean speed (power)",
-            Cell::new(format!("{} standard tasks in 10 s", human::count(status.power_mean))),
+            Cell::new(format!("{} standard tasks a period", human::count(status.power_mean))),
         ),
         ("results counted", number(status.results_counted)),
         ("  duplicate", number(status.results_duplicate)),
@@ -69,7 +70,13 @@ fn figures(status: &StatusInfo) -> Vec<(&'static str, Cell)> {
         ("  out", traffic(status, status.network.datagrams_out, status.network.bytes_out)),
         ("log events dropped", number(status.log_events_dropped)),
         ("  lines on stderr", number(status.stderr_lines_dropped)),
-    ]
+    ];
+    // By the keys that `config.toml` has.
+    figures.extend(SETTINGS.iter().filter_map(|setting| {
+        let value = status.settings.get(setting.key)?;
+        Some((setting.key, Cell::new(value.to_string())))
+    }));
+    figures
 }
 
 /// Since the start, and as a share of what the paper's link carries.
@@ -140,6 +147,7 @@ mod tests {
             log_events_dropped: 0,
             stderr_lines_dropped: 0,
             datagrams_refused: 2,
+            settings: [("speed_step".to_owned(), 1.0), ("heartbeat_seconds".to_owned(), 0.5)].into(),
             notes: vec!["jobs were lost\u{7}".into()],
             nodes: vec![node("a"), node("b")],
         }
@@ -162,7 +170,7 @@ mod tests {
               mean units          4.20 G
             speed-ups             7 in the last period
             slow-downs            8 in the last period
-            mean speed (power)    2.5 standard tasks in 10 s
+            mean speed (power)    2.5 standard tasks a period
             results counted       9
               duplicate           1
             datagrams dropped     0
@@ -171,6 +179,8 @@ mod tests {
               out                 1100, 9000 bytes: 0.000 % of 1 Gbit/s
             log events dropped    0
               lines on stderr     0
+            speed_step            1
+            heartbeat_seconds     0.5
 
             node  state  speed  tasks  speed-ups  slow-downs
             a     up       2.5      3          7           1

@@ -120,3 +120,29 @@ fn a_state_directory_that_is_moved_away_under_a_scheduler_is_noticed() {
     let words = std::fs::read_to_string(words).unwrap();
     assert!(words.contains("was deleted or moved away"), "{words}");
 }
+
+#[test]
+fn settings_come_from_flags_over_the_file_and_status_shows_those_in_force() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path().join("farm")).unwrap();
+    let file = folder.path().join("farm/config.toml");
+    std::fs::write(&file, "heartbeat_seconds = 0.5\nspeed_step = 100\n").unwrap();
+    let why = folder.run(SCHEDULER).failed_with(2);
+    assert!(why.contains("config.toml: speed_step = 100: it is a whole number from 1 to 64 tasks"), "{why}");
+    std::fs::write(&file, "heartbeat_seconds = 0.5\nspeed_step = 6\n").unwrap();
+    let refused = folder.run(&format!("{SCHEDULER} --idle-seconds 0.5"));
+    assert!(refused.stderr.contains("idle_seconds = 0.5: it is 1 to 3600 seconds"), "{refused:?}");
+    assert_eq!(refused.code, Some(2));
+    let (scheduler, worker) = farm(&folder, "--no-log --speed-step 3 --lost-seconds 9", Stdio::null);
+    let status = folder.run("--farm FARM/farm status --output json").with(0);
+    let status: Value = serde_json::from_str(&status).unwrap();
+    let settings = &status["settings"];
+    for (key, value) in
+        [("heartbeat_seconds", 0.5), ("speed_step", 3.0), ("lost_seconds", 9.0), ("retry_targets", 10.0)]
+    {
+        assert_eq!(settings[key], value, "{key}");
+    }
+    let table = folder.run("--farm FARM/farm status").with(0);
+    assert!(table.contains("speed_step            3\nheartbeat_seconds     0.5\n"), "{table}");
+    drop((scheduler, worker));
+}

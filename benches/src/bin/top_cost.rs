@@ -16,9 +16,10 @@ use starfarm_benches::median;
 use starfarm_e2e::{Farm, Pid, Pty, program};
 use starfarm_protocol::ids::{Boot, Epoch};
 use starfarm_protocol::join::JoinFile;
-use starfarm_protocol::limits::{HEARTBEAT_US, PROTOCOL_VERSION};
+use starfarm_protocol::limits::PROTOCOL_VERSION;
 use starfarm_protocol::seal::handshake::Introduction;
 use starfarm_protocol::seal::{Initiator, Mode, Outcome, Sealer, StaticKey};
+use starfarm_protocol::settings::Settings;
 use starfarm_protocol::wire::{Facts, Heartbeat, Hello, Load, Packer};
 
 /// Between two that join: a scheduler that hears more than 200 in a second asks for cookies.
@@ -111,7 +112,7 @@ fn beat(nodes: u64, join: &JoinFile, address: std::net::SocketAddr, stop: &Atomi
             std::thread::sleep(JOIN_PAUSE);
         }
         round += 1;
-        let due = start + Duration::from_micros(HEARTBEAT_US) * round;
+        let due = start + Duration::from_micros(Settings::DEFAULT.heartbeat_us) * round;
         let pause = due.saturating_duration_since(Instant::now()) / members.len() as u32;
         for (at, member) in members.iter().enumerate() {
             member.say(|packer| say_load(packer, round, at as u64));

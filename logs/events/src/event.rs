@@ -110,7 +110,7 @@ events! {
         tasks: u64,
         /// Tasks in its own queue.
         queued: u64,
-        /// Standard tasks in 10 s.
+        /// Standard tasks a period.
         power: f64,
         /// Load of each slot since the last report, in thousandths.
         load: Vec<u64>,

@@ -24,7 +24,7 @@ form! {
         nodes: u64,
         /// Slots of the nodes that are up.
         slots: u64,
-        /// Mean power of the nodes that are up: standard tasks in 10 s.
+        /// Mean power of the nodes that are up: standard tasks a period.
         power_mean: f64,
         /// Speed-ups heard.
         speed_ups: u64,
@@ -82,7 +82,7 @@ form! {
         tasks: u64,
         /// Tasks in its own queue.
         queued: u64,
-        /// Standard tasks in 10 s.
+        /// Standard tasks a period.
         power: f64,
         /// Load of each slot since the last report, in thousandths.
         load: Vec<u64>,

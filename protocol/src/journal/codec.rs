@@ -33,6 +33,7 @@ impl Record {
             Record::Totals { .. } => 66,
             Record::Given { .. } => 67,
             Record::Joined { .. } => 68,
+            Record::Periods { .. } => 69,
         }
     }
 
@@ -60,7 +61,8 @@ impl Record {
             | Record::Mark { .. }
             | Record::Rating { .. }
             | Record::Given { .. }
-            | Record::Joined { .. } => None,
+            | Record::Joined { .. }
+            | Record::Periods { .. } => None,
         }
     }
 
@@ -153,6 +155,7 @@ impl Record {
             Record::Joined { node, slots, at_us } => {
                 numbers(out, &[u64::from(node.0), u64::from(*slots), *at_us]);
             }
+            Record::Periods { lost_us, period_us } => numbers(out, &[*lost_us, *period_us]),
             _ => {}
         }
     }
@@ -298,6 +301,7 @@ fn decode(kind: u8, body: &mut Body<'_>) -> Result<Record, Malformed> {
         66 => Record::Totals { job: job(body)?, totals: totals(body)? },
         67 => Record::Given { job: job(body)?, node: node(body)? },
         68 => Record::Joined { node: node(body)?, slots: body.small()?, at_us: body.small()? },
+        69 => Record::Periods { lost_us: body.small()?, period_us: body.small()? },
         _ => return Err(Malformed),
     })
 }

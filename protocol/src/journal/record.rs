@@ -186,6 +186,15 @@ pub enum Record {
         /// When it joined, on the farm's clock.
         at_us: u64,
     },
+    /// Kind 69, in checkpoints, and at a start with others than before. Settings that the next start must know, which
+    /// may have others: before the first such record they are the defaults.
+    Periods {
+        /// A node unheard for this long gives its tasks back, in microseconds. Workers keep to the pace of before until
+        /// they are welcomed anew, so the next start waits for them as long.
+        lost_us: u64,
+        /// The period of the ratings, in microseconds.
+        period_us: u64,
+    },
 }
 
 /// The end of a job as its scheduler sees it.

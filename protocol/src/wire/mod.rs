@@ -19,6 +19,7 @@
 //! | 35 | result ack | scheduler | results stop coming |
 //! | 36 | heartbeat answer | scheduler | every heartbeat |
 //! | 37 | withdraw | scheduler | heartbeats stop listing the job |
+//! | 38 | pace | scheduler | hellos stop coming: it goes with each welcome |
 //!
 //! Kinds 64 to 66 are no messages but what carries them: see [`crate::path`].
 //!
@@ -66,6 +67,7 @@ pub(crate) mod kind {
     pub(crate) const RESULT_ACK: u8 = 35;
     pub(crate) const HEARTBEAT_ANSWER: u8 = 36;
     pub(crate) const WITHDRAW: u8 = 37;
+    pub(crate) const PACE: u8 = 38;
 }
 
 /// First words of a worker in a new session.
@@ -106,6 +108,18 @@ pub struct Welcome {
     /// The scheduler's own seal on farm and epoch. Nobody else can check it or make one; the worker shows it
     /// to later incarnations.
     pub proof: EpochProof,
+}
+
+/// What a worker must know of the farm's settings beside the heartbeat. It stands behind each welcome; a worker that
+/// hears none goes by the defaults.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pace {
+    /// An idle worker that heard nothing for this long takes it that the network is cut, in milliseconds.
+    pub idle_ms: u32,
+    /// Longest pause between two tries to reach the scheduler again, in milliseconds.
+    pub reconnect_ms: u32,
+    /// The farm's period, in milliseconds: a worker that tells people of itself does so once in it.
+    pub period_ms: u32,
 }
 
 /// One task, offered.

@@ -41,6 +41,8 @@ pub enum Message<'a> {
     HeartbeatAnswer(HeartbeatAnswer),
     /// Kind 37.
     Withdraw(Withdraw),
+    /// Kind 38.
+    Pace(Pace),
 }
 
 /// Walks the messages of an opened datagram. After an error it ends.
@@ -109,6 +111,9 @@ fn next<'a>(rest: &mut Reader<'a>) -> Result<Option<Message<'a>>, Malformed> {
             },
             before: Attempt(body.u64()?),
         }),
+        kind::PACE => {
+            Message::Pace(Pace { idle_ms: body.u32()?, reconnect_ms: body.u32()?, period_ms: body.u32()? })
+        }
         _ => return Ok(None),
     };
     if body.0.is_empty() { Ok(Some(message)) } else { Err(Malformed) }

@@ -76,6 +76,7 @@ fn sample() -> Vec<u8> {
         p.load(&load());
         p.ages(&[(1, 60_000), (5, 0)]);
         p.bye();
+        p.pace(&Pace { idle_ms: 1, reconnect_ms: 2, period_ms: 3 });
     })
 }
 
@@ -102,8 +103,9 @@ fn every_message_comes_back_as_it_was() {
     assert_eq!(
         kinds.join(" "),
         "Hello TaskAck Results Feedback Heartbeat Welcome Offers ResultAck HeartbeatAnswer Withdraw \
-         Facts Load Ages Bye"
+         Facts Load Ages Bye Pace"
     );
+    assert_eq!(read[14], Message::Pace(Pace { idle_ms: 1, reconnect_ms: 2, period_ms: 3 }));
     assert_eq!(read[10..12], [Message::Facts(facts()), Message::Load(load())]);
     let Message::Ages(ages) = read[12].clone() else { panic!("{:?}", read[12]) };
     assert_eq!(ages.collect::<Vec<_>>(), [(1, 60_000), (5, 0)]);

@@ -145,6 +145,15 @@ impl Packer {
         });
     }
 
+    /// Packs the pace that goes with a welcome.
+    pub fn pace(&mut self, pace: &Pace) {
+        self.message(kind::PACE, 4 + 4 + 4, |out| {
+            for ms in [pace.idle_ms, pace.reconnect_ms, pace.period_ms] {
+                out.extend_from_slice(&ms.to_le_bytes());
+            }
+        });
+    }
+
     /// Packs a welcome.
     pub fn welcome(&mut self, welcome: &Welcome) {
         self.message(kind::WELCOME, 16 + 8 + 4 + 2 + 2 + 16, |out| {

@@ -8,7 +8,7 @@ use starfarm_events::{Event, Name};
 use crate::coverage::Class;
 use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::limits::{PROBE_MAX_US, STANDSTILL_US};
+use crate::limits::{PROBE_MAX_US, STANDSTILL_PERIODS, STANDSTILL_US};
 use crate::node::Node;
 use crate::task::{NOBODY, NodeId, State};
 
@@ -62,12 +62,13 @@ impl Farm {
     /// Nothing stands still: units that wait, and a node that could run them and has an idle slot, for a minute.
     /// That proves no wrong count, so it is told and the farm goes on. To be asked once a second; O(nodes + jobs).
     pub fn check_standstill(&mut self, now_us: u64, deeds: &mut Deeds) {
+        let still_us = STANDSTILL_US.max(STANDSTILL_PERIODS * self.config.settings.period_us);
         let idles = |(id, node): &(&NodeId, &Node)| {
             node.live()
                 && node.greeted
                 && !self.unsettled.contains(id)
                 && node.tasks_held() < usize::from(node.slots)
-                && now_us >= node.given_us.max(node.joined_us) + STANDSTILL_US
+                && now_us >= node.given_us.max(node.joined_us) + still_us
         };
         let idle: Vec<(NodeId, Name)> =
             self.nodes.iter().filter(idles).map(|(&id, node)| (id, node.name.clone())).collect();
@@ -85,7 +86,7 @@ impl Farm {
             let (since_us, told) = still.entry(*id).or_insert((now_us, false));
             // What workers died of waits for another node far longer.
             let suspects_only = job.pending() <= job.deaths.len() as u128;
-            let most_us = if suspects_only { 2 * PROBE_MAX_US } else { STANDSTILL_US };
+            let most_us = if suspects_only { 2 * PROBE_MAX_US } else { still_us };
             let for_us = now_us - *since_us;
             if for_us >= most_us && !std::mem::replace(told, true) {
                 deeds.event(Event::Standstill { job: *id, node: node.clone(), for_us });

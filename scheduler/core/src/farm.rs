@@ -9,8 +9,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
 use starfarm_protocol::ids::{Attempt, Boot, Epoch, FarmId, JobId};
-use starfarm_protocol::limits::HEARTBEAT_US;
 use starfarm_protocol::seal::EpochProofs;
+use starfarm_protocol::settings::Settings;
 
 use crate::copies::Copying;
 use crate::coverage::Piece;
@@ -18,9 +18,9 @@ use crate::deed::Deeds;
 use crate::dispatch::{OpenJobs, Reach};
 use crate::global_queue::GlobalQueue;
 use crate::job::{Job, WorkFacts};
-use crate::limits::{PERIOD_US, TASKS_A_TURN};
+use crate::limits::TASKS_A_TURN;
 use crate::node::Node;
-use crate::record::Gathered;
+use crate::record::{Gathered, Record};
 use crate::result::Verdicts;
 use crate::task::{Dispatched, NodeId};
 use crate::watch::Watched;
@@ -32,16 +32,13 @@ pub struct Config {
     pub farm: FarmId,
     /// This incarnation of the scheduler.
     pub epoch: Epoch,
-    /// How often workers should send a heartbeat, in microseconds.
-    pub heartbeat_us: u64,
+    /// What a person chose.
+    pub settings: Settings,
     /// Proofs of epochs, for workers to keep, and to tell a later epoch that a worker knows of from a lie;
     /// none where nothing is sealed.
     pub proofs: Option<EpochProofs>,
     /// Datagrams that our receive buffer holds.
     pub receive_datagrams: u32,
-    /// Tasks by which a speed-up or slow-down moves a window, per slot (the paper: 6 where a node has six
-    /// cards, 1 where it has one).
-    pub speed_step_per_slot: u16,
     /// Somebody watches: tell what pictures are made of, too.
     pub watch: bool,
 }
@@ -52,13 +49,27 @@ impl Config {
         Self {
             farm,
             epoch,
-            heartbeat_us: HEARTBEAT_US,
+            settings: Settings::DEFAULT,
             proofs: None,
             receive_datagrams: 3_640,
-            speed_step_per_slot: 1,
             watch: false,
         }
     }
+}
+
+/// Settings that the next start must know, as the last record of them says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Noted {
+    /// How long workers from before may be silent.
+    pub(crate) lost_us: u64,
+    /// The period of the ratings that a checkpoint keeps.
+    pub(crate) period_us: u64,
+}
+
+impl Noted {
+    /// Before the first record.
+    pub(crate) const DEFAULT: Self =
+        Self { lost_us: Settings::DEFAULT.lost_us, period_us: Settings::DEFAULT.period_us };
 }
 
 /// A result that waits for its record.
@@ -117,6 +128,10 @@ pub struct Farm {
     pub(crate) unsettled: BTreeSet<NodeId>,
     /// When what nobody said to hold goes to gq; `u64::MAX` once it has.
     pub(crate) release_us: u64,
+    pub(crate) noted: Noted,
+    /// A node from before the start that was not heard since is lost after this: it may still beat as slowly as the
+    /// scheduler before wanted it.
+    pub(crate) unheard_us: u64,
     /// Results to acknowledge once their record is durable.
     pub(crate) unacknowledged: VecDeque<Unacknowledged>,
     /// Records up to this one are durable.
@@ -171,6 +186,9 @@ impl Farm {
             restored: false,
             unsettled: BTreeSet::new(),
             release_us: u64::MAX,
+            noted: Noted::DEFAULT,
+            unheard_us: config.settings.lost_us,
+            period_us: now_us + config.settings.period_us,
             config,
             jobs: BTreeMap::new(),
             jq: VecDeque::new(),
@@ -192,7 +210,6 @@ impl Farm {
             looks: 0,
             goes_on: false,
             timers: BinaryHeap::new(),
-            period_us: now_us + PERIOD_US,
             wake_us: u64::MAX,
             still: BTreeMap::new(),
             died_at: BTreeMap::new(),
@@ -212,6 +229,7 @@ impl Farm {
         if std::mem::take(&mut self.restored) {
             self.end_what_is_over(now_us, deeds);
         }
+        self.note_settings(deeds);
         self.renew_open();
         let mut marked = std::mem::take(&mut self.marked);
         self.goes_on = !self.give_out(&marked, now_us, deeds);
@@ -293,7 +311,7 @@ impl Farm {
             self.mark_hungry();
         }
         if now_us >= self.period_us {
-            self.period_us = now_us + PERIOD_US;
+            self.period_us = now_us + self.config.settings.period_us;
             self.totals.feedback = [(0, 0), self.totals.feedback[0]];
             self.credit_shift = self.credit_shift.saturating_sub(1);
             self.record_totals(deeds);
@@ -325,6 +343,23 @@ impl Farm {
                 self.mark(waiting.node);
             }
         }
+    }
+
+    /// Notes the settings that the next start must know, where they are others than before. While workers from before
+    /// the start may still go by the old ones, the longer silence is noted.
+    fn note_settings(&mut self, deeds: &mut Deeds) {
+        let Settings { lost_us, period_us, .. } = self.config.settings;
+        let unheard = if self.release_us == u64::MAX { 0 } else { self.unheard_us };
+        let noted = Noted { lost_us: lost_us.max(unheard), period_us };
+        if noted != self.noted {
+            self.noted = noted;
+            self.record(Record::Periods { lost_us: noted.lost_us, period_us }, deeds);
+        }
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> &Settings {
+        &self.config.settings
     }
 
     /// Whether the scheduler's disk is below its low-water mark: then no program is started, since what it writes could

@@ -9,12 +9,9 @@ use crate::deed::Deeds;
 use crate::explain::time;
 use crate::farm::Farm;
 use crate::job::{Sizing, WorkFacts};
-use crate::limits::{HANG_MIN_US, LAMBDA, RETRY_TARGETS};
+use crate::limits::{HANG_MIN_US, LAMBDA};
 use crate::node::Run;
 use crate::task::{NodeId, Task};
-
-/// So many times what such a task takes: a run that lasts longer hangs, as far as one can tell.
-const HANG_TIMES: u64 = LAMBDA * RETRY_TARGETS;
 
 impl Farm {
     /// Node `id` said what its slots run.
@@ -28,6 +25,8 @@ impl Farm {
 
     /// Tells of what node `id` has run for too long.
     pub(crate) fn tell_hangs(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
+        // So many times what such a task takes: a run that lasts longer hangs, as far as one can tell.
+        let times = LAMBDA * self.config.settings.retry_targets;
         let Some(node) = self.nodes.get(&id) else { return };
         let long = |run: &Run| !run.told && now_us.saturating_sub(run.since_us) >= HANG_MIN_US;
         let long: Vec<(JobId, u128)> =
@@ -37,7 +36,7 @@ impl Farm {
             let node = self.nodes.get_mut(&id).expect("it was found above");
             let run = node.runs.get_mut(&(job, unit)).expect("it was found above");
             let for_us = now_us.saturating_sub(run.since_us);
-            if for_us >= usual_us.saturating_mul(HANG_TIMES) {
+            if for_us >= usual_us.saturating_mul(times) {
                 run.told = true;
                 deeds.event(Event::RunHangs { node: node.name.clone(), job, unit, for_us, usual_us });
             }

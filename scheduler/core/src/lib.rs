@@ -19,6 +19,7 @@ mod hang;
 mod job;
 pub mod limits;
 mod node;
+mod rating;
 mod record;
 mod recover;
 mod refill;

@@ -1,18 +1,18 @@
 //! Limits and periods of the scheduler alone, with their arithmetic. Those that both sides of the wire
-//! know are in `protocol::limits`.
+//! know are in `protocol::limits`, those that a person may choose in `protocol::settings`.
 
-use starfarm_protocol::limits::{HEARTBEAT_US, NODE_TASKS_MAX, PLAIN_BYTES_MAX, RTO_MIN_US};
+use starfarm_protocol::limits::{NODE_TASKS_MAX, PLAIN_BYTES_MAX, RTO_MIN_US};
+use starfarm_protocol::settings::Settings;
 use starfarm_protocol::wire::AGE_BYTES;
 
-/// The paper's dispatch period, here only the net below the events, and the period of ratings.
-pub const PERIOD_US: u64 = 10_000_000;
 /// Periods that a rating looks back over (the paper: 640 s).
 pub const RATING_PERIODS: usize = 64;
 /// Computing time that one task should take where the user does not say.
 pub const TARGET_US: u64 = 8_000_000;
-/// A task that a live node no longer lists is given to another after this many target times.
-pub const RETRY_TARGETS: u64 = 10;
-/// ... but never before so many heartbeats, one of which may have been lost.
+/// Least T_retry / T_target that a person may set.
+const RETRY_TARGETS_MIN: u64 = 4;
+/// A task that a live node no longer lists is not given to another before so many heartbeats, one of which may have
+/// been lost, however short the tasks are.
 pub const RETRY_HEARTBEATS: u64 = 3;
 /// What runs for less than this is not said to hang, however short its task: machines sleep and swap.
 pub const HANG_MIN_US: u64 = 60_000_000;
@@ -38,14 +38,17 @@ pub const TASKS_A_TURN: u64 = 16_384;
 /// A unit that killed its worker this often is poison.
 pub const POISON_DEATHS: usize = 3;
 /// A unit that should go to another node waits so long for one; doubled for each death of a worker that ran it.
-pub const PATIENCE_US: u64 = PERIOD_US;
+pub const PATIENCE_US: u64 = 10_000_000;
 /// What a node gave back unasked goes to the same node again after this; doubled each time, up to
 /// [`RETURN_PAUSE_MAX_US`].
 pub const RETURN_PAUSE_MIN_US: u64 = 1_000_000;
 /// See [`RETURN_PAUSE_MIN_US`].
 pub const RETURN_PAUSE_MAX_US: u64 = 32_000_000;
-/// Units wait and a node that could run them has an idle slot, for so long: dispatch has forgotten them.
+/// Units wait and a node that could run them has an idle slot, for so long, and for [`STANDSTILL_PERIODS`]: dispatch has
+/// forgotten them.
 pub const STANDSTILL_US: u64 = 60_000_000;
+/// See [`STANDSTILL_US`]: the net below the events is drawn once a period.
+pub const STANDSTILL_PERIODS: u64 = 3;
 /// Units that a node fails, and others pass, before it is taken for sick.
 pub const SICK_FAILURES: u32 = 5;
 /// So many nodes and more, and more than are left, that die within about this time, were killed by no unit.
@@ -75,9 +78,9 @@ pub const LEASE_TASKS_MIN: u128 = 64;
 /// ... up to so many: at a million tasks a second, an eighth of a second.
 pub const LEASE_TASKS_MAX: u128 = 131_072;
 /// First pause of a node at power zero before it is probed again; doubles up to [`PROBE_MAX_US`].
-pub const PROBE_MIN_US: u64 = PERIOD_US;
+pub const PROBE_MIN_US: u64 = 10_000_000;
 /// Longest pause between probes.
-pub const PROBE_MAX_US: u64 = PERIOD_US * RATING_PERIODS as u64;
+pub const PROBE_MAX_US: u64 = 64 * PROBE_MIN_US;
 /// Wait for the acknowledgement of a node's first offer, before any round trip was measured. A worker
 /// answers within [`starfarm_protocol::limits::RIDE_US`], so RFC 6298's second would be long.
 pub const RTO_INITIAL_US: u64 = 4 * RTO_MIN_US;
@@ -94,7 +97,10 @@ pub const NODES_MAX: usize = 65_536;
 /// Unfinished and finished jobs that a farm may know.
 pub const JOBS_MAX: usize = 100_000;
 
-const _: () = assert!(PROBE_MIN_US > HEARTBEAT_US, "a probe is heard of before the next one goes out");
+const _: () = assert!(
+    PROBE_MIN_US > Settings::DEFAULT.heartbeat_us,
+    "a probe is heard of before the next one goes out"
+);
 const _: () = assert!(STANDSTILL_US > PATIENCE_US, "what waits for another node does not stand still");
 const _: () = assert!(STANDSTILL_US > RETURN_PAUSE_MAX_US, "nor does what its node gave back");
-const _: () = assert!(RETRY_TARGETS > LAMBDA, "the longest task by the law ends before it is resent");
+const _: () = assert!(RETRY_TARGETS_MIN > LAMBDA, "the longest task by the law ends before it is resent");

@@ -7,12 +7,13 @@ use starfarm_events::Name;
 pub use starfarm_events::NodeState;
 use starfarm_protocol::ids::{Attempt, Boot, JobId};
 use starfarm_protocol::rto::Rto;
+use starfarm_protocol::settings::Settings;
 use starfarm_protocol::wire::{Facts, Feedback, Withdraw};
 
 use crate::limits::{
-    PERIOD_US, PREFETCH_SCARCE_US, PREFETCH_TASKS_MIN, PREFETCH_US, PROBE_MAX_US, PROBE_MIN_US,
-    RATING_PERIODS, RTO_INITIAL_US,
+    PREFETCH_SCARCE_US, PREFETCH_TASKS_MIN, PREFETCH_US, PROBE_MAX_US, PROBE_MIN_US, RTO_INITIAL_US,
 };
+use crate::rating::Rating;
 use crate::task::TaskId;
 
 /// How much work a node may hold beside what it runs.
@@ -260,7 +261,8 @@ impl Node {
             feedback: Some(Feedback::default()),
             steps: 0,
             task_us: 0.0,
-            rating: Rating::new(now_us),
+            // Its first hello begins another.
+            rating: Rating::new(now_us, Settings::DEFAULT.period_us),
             to_tell: ToTell::default(),
             marked: false,
             timer_us: u64::MAX,
@@ -392,53 +394,5 @@ impl RoundTrip {
     /// How long an offer waits for its acknowledgement.
     pub(crate) fn rto_us(&self) -> u64 {
         self.rto.wait_us(self.back_off)
-    }
-}
-
-/// Standard tasks (S_i / S_target) that a node has done in each of the last periods.
-#[derive(Debug)]
-pub(crate) struct Rating {
-    periods: [f32; RATING_PERIODS],
-    started_us: u64,
-    period: u64,
-}
-
-impl Rating {
-    pub(crate) fn new(now_us: u64) -> Self {
-        Self { periods: [0.0; RATING_PERIODS], started_us: now_us, period: 0 }
-    }
-
-    /// As a checkpoint kept it.
-    pub(crate) fn restore(started_us: u64, period: u64, periods: &[f32]) -> Self {
-        let mut rating = Self { period, ..Self::new(started_us) };
-        rating.periods.iter_mut().zip(periods).for_each(|(to, from)| *to = *from);
-        rating
-    }
-
-    /// What a checkpoint keeps: start, number of the last period, tasks by period.
-    pub(crate) fn parts(&self) -> (u64, u64, &[f32]) {
-        (self.started_us, self.period, &self.periods)
-    }
-
-    fn advance(&mut self, now_us: u64) {
-        let period = now_us.saturating_sub(self.started_us) / PERIOD_US;
-        for past in self.period + 1..=period.min(self.period + RATING_PERIODS as u64) {
-            self.periods[past as usize % RATING_PERIODS] = 0.0;
-        }
-        self.period = self.period.max(period);
-    }
-
-    /// `tasks` standard tasks are done.
-    pub(crate) fn add(&mut self, tasks: f64, now_us: u64) {
-        self.advance(now_us);
-        self.periods[self.period as usize % RATING_PERIODS] += tasks as f32;
-    }
-
-    /// Power: standard tasks a period, over the last 64 periods or since it joined.
-    pub(crate) fn power(&mut self, now_us: u64) -> f64 {
-        self.advance(now_us);
-        let elapsed_us = now_us.saturating_sub(self.started_us).max(PERIOD_US / 10);
-        let periods = (elapsed_us as f64 / PERIOD_US as f64).min(RATING_PERIODS as f64);
-        self.periods.iter().map(|&tasks| f64::from(tasks)).sum::<f64>() / periods
     }
 }

@@ -8,10 +8,11 @@ use starfarm_protocol::journal::record::{Ended, NodeMark};
 
 use crate::coverage::{Class, Piece};
 use crate::deed::{Deed, Deeds};
-use crate::farm::Farm;
+use crate::farm::{Farm, Noted};
 use crate::job::{FailedUnit, Job, JobState};
 use crate::limits::CONFLICTS_KEPT;
-use crate::node::{Node, Rating};
+use crate::node::Node;
+use crate::rating::Rating;
 use crate::task::NodeId;
 
 /// Done intervals of one message of results: one record.
@@ -91,6 +92,7 @@ impl Farm {
     pub(crate) fn apply(&mut self, record: &Record) -> Result<(), String> {
         match record {
             Record::Epoch { .. } => {}
+            &Record::Periods { lost_us, period_us } => self.noted = Noted { lost_us, period_us },
             Record::Submitted(facts) => {
                 let job = facts.job;
                 self.next_job = self.next_job.max(job.0 + 1);
@@ -226,6 +228,7 @@ impl Farm {
     }
 
     fn apply_node(&mut self, record: &Record) -> Result<(), String> {
+        let period_us = self.noted.period_us;
         let (Record::Node { node: id, .. }
         | Record::Joined { node: id, .. }
         | Record::Mark { node: id, .. }
@@ -262,7 +265,7 @@ impl Farm {
             },
             Record::Joined { slots, at_us, .. } => (node.slots, node.joined_us) = (*slots, *at_us),
             Record::Rating { started_us, period, periods, .. } => {
-                node.rating = Rating::restore(*started_us, *period, periods);
+                node.rating = Rating::restore(*started_us, (*period, period_us), periods);
             }
             _ => {}
         }

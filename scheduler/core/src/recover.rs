@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use starfarm_events::Event;
 use starfarm_protocol::ids::Attempt;
 use starfarm_protocol::journal::record::NodeMark;
-use starfarm_protocol::limits::{LOST_US, NODE_TASKS_MAX, PROTOCOL_VERSION, RIDE_US, SLOTS_MAX, SUSPECT_US};
+use starfarm_protocol::limits::{NODE_TASKS_MAX, PROTOCOL_VERSION, RIDE_US, SLOTS_MAX};
 use starfarm_protocol::wire::{
     Facts, Feedback, Heartbeat, Held, Hello, Letting, Malformed, Message, Withdraw, messages,
 };
@@ -17,8 +17,9 @@ use starfarm_protocol::wire::{
 use crate::coverage::{Class, Classes};
 use crate::deed::{Deed, Deeds};
 use crate::farm::Farm;
-use crate::limits::{AGES_MAX, NODES_MAX, RETRY_HEARTBEATS, RETRY_TARGETS};
-use crate::node::{Node, Rating, RoundTrip};
+use crate::limits::{AGES_MAX, NODES_MAX, RETRY_HEARTBEATS};
+use crate::node::{Node, RoundTrip};
+use crate::rating::Rating;
 use crate::record::Record;
 use crate::task::{NodeId, State, Task, TaskId};
 
@@ -109,7 +110,7 @@ impl Farm {
             node.able = 0;
             node.rise();
             node.draining = false;
-            node.rating = Rating::new(now_us);
+            node.rating = Rating::new(now_us, self.config.settings.period_us);
             node.beat = (0, BTreeSet::new());
             // Another incarnation may have what that one lacked.
             for job in self.jobs.values_mut() {
@@ -208,7 +209,7 @@ impl Farm {
             return;
         }
         node.feedback = Some(feedback);
-        let step = i64::from(self.config.speed_step_per_slot) * i64::from(node.slots);
+        let step = i64::from(self.config.settings.speed_step) * i64::from(node.slots);
         node.step(step * (i64::from(ups.min(64)) - i64::from(downs.min(64))));
         node.totals.speed_ups += u64::from(ups);
         node.totals.slow_downs += u64::from(downs);
@@ -331,12 +332,14 @@ impl Farm {
         let Some(node) = self.nodes.get(&id) else { return };
         let mut expired = Vec::new();
         // A heartbeat that is lost says nothing, however short the tasks are.
-        let retry_us = RETRY_HEARTBEATS * self.config.heartbeat_us;
+        let settings = &self.config.settings;
+        let least_us = RETRY_HEARTBEATS * settings.heartbeat_us;
         for &task_id in &node.tasks {
             let task = self.dq.at(task_id);
             let Some(job) = self.jobs.get(&task.job) else { continue };
             if let State::Held { seen_us } = task.state
-                && now_us >= seen_us.saturating_add(retry_us.max(RETRY_TARGETS * job.target_us()))
+                && let retry_us = least_us.max(job.target_us().saturating_mul(settings.retry_targets))
+                && now_us >= seen_us.saturating_add(retry_us)
             {
                 expired.push(task_id);
             }
@@ -431,10 +434,11 @@ impl Farm {
 
     /// A node's timer fired.
     pub(crate) fn on_node_timer(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
+        let (suspect_us, lost_us) = (self.config.settings.suspect_us, self.lost_us(id));
         let Some(node) = self.nodes.get_mut(&id) else { return };
         node.timer_us = u64::MAX;
         let silent_us = now_us.saturating_sub(node.heard_us);
-        if !node.lost && silent_us >= self.config.lost_us() {
+        if !node.lost && silent_us >= lost_us {
             // A copy does not go back: the first dispatch goes on.
             let goes_back = |task: &&TaskId| self.dq.peek(**task).is_some_and(|task| !task.copy);
             let tasks = node.tasks.iter().filter(goes_back).count();
@@ -449,7 +453,7 @@ impl Farm {
                 self.died((id, boot, heard_us), &running, now_us, deeds);
             }
             self.settle(id);
-        } else if !node.lost && !node.suspect && silent_us >= self.config.suspect_us() {
+        } else if !node.lost && !node.suspect && silent_us >= suspect_us {
             node.suspect = true;
             deeds.event(Event::NodeSuspect { node: node.name.clone() });
             self.count_live(id);
@@ -458,9 +462,16 @@ impl Farm {
         self.mark(id);
     }
 
+    /// The silence after which node `id` is lost. One from before the start keeps to the pace of before until it is
+    /// welcomed anew.
+    fn lost_us(&self, id: NodeId) -> u64 {
+        let unheard = self.nodes.get(&id).is_some_and(|node| node.restored);
+        if unheard { self.unheard_us } else { self.config.settings.lost_us }
+    }
+
     /// Sets the node's timer to the first thing that may be due.
     pub(crate) fn set_timer(&mut self, id: NodeId, now_us: u64) {
-        let (suspect_us, lost_us) = (self.config.suspect_us(), self.config.lost_us());
+        let (suspect_us, lost_us) = (self.config.settings.suspect_us, self.lost_us(id));
         let Some(node) = self.nodes.get_mut(&id) else { return };
         let silence = match node {
             Node { lost: true, .. } => u64::MAX,
@@ -479,15 +490,5 @@ impl Farm {
             node.timer_us = at_us;
             self.timers.push(Reverse((at_us, id)));
         }
-    }
-}
-
-impl crate::farm::Config {
-    pub(crate) fn suspect_us(&self) -> u64 {
-        SUSPECT_US.max(SUSPECT_US / starfarm_protocol::limits::HEARTBEAT_US * self.heartbeat_us)
-    }
-
-    pub(crate) fn lost_us(&self) -> u64 {
-        LOST_US.max(LOST_US / starfarm_protocol::limits::HEARTBEAT_US * self.heartbeat_us)
     }
 }

@@ -9,7 +9,7 @@ use starfarm_protocol::wire::Letting;
 
 use crate::coverage::{Class, Classes, Piece};
 use crate::deed::Deeds;
-use crate::farm::{Config, Farm};
+use crate::farm::{Config, Farm, Noted};
 use crate::job::{Job, JobState};
 use crate::record::Record;
 use crate::task::{NOBODY, NodeId, Task};
@@ -57,7 +57,7 @@ impl Restoring {
                 farm.dq.put(Task::held(NOBODY, id, (lo, hi), now_us, 0));
             }
         }
-        let lost_us = farm.config.lost_us();
+        farm.unheard_us = farm.config.settings.lost_us.max(farm.noted.lost_us);
         let ids: Vec<NodeId> = farm.nodes.keys().copied().collect();
         for id in ids {
             let Some(node) = farm.nodes.get_mut(&id) else { continue };
@@ -67,6 +67,7 @@ impl Restoring {
                 node.joined_us = now_us;
             }
             node.restored = true;
+            node.rating.rebase(farm.config.settings.period_us, now_us);
             node.feedback = None;
             if !node.lost {
                 node.suspect = true;
@@ -76,7 +77,7 @@ impl Restoring {
         }
         farm.restored = true;
         // With all of them lost or gone before, their tasks had come back: nobody can hold anything.
-        farm.release_us = if farm.unsettled.is_empty() { now_us } else { now_us + lost_us };
+        farm.release_us = if farm.unsettled.is_empty() { now_us } else { now_us + farm.unheard_us };
         farm
     }
 }
@@ -184,6 +185,9 @@ impl Farm {
     /// What is durable, as the shortest records: two farms that say the same here are the same to a user.
     pub fn durable_state(&self) -> Vec<Record> {
         let mut records = Vec::new();
+        if self.noted != Noted::DEFAULT {
+            records.push(Record::Periods { lost_us: self.noted.lost_us, period_us: self.noted.period_us });
+        }
         for (&node, known) in &self.nodes {
             // A session alone leaves no trace.
             let Some(boot) = known.boot.or(known.left) else { continue };

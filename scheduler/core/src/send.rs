@@ -53,11 +53,12 @@ impl Farm {
                 packer.welcome(&Welcome {
                     farm: self.config.farm,
                     epoch: self.config.epoch,
-                    heartbeat_ms: (self.config.heartbeat_us / 1000) as u32,
+                    heartbeat_ms: (self.config.settings.heartbeat_us / 1000) as u32,
                     credit,
                     version: PROTOCOL_VERSION,
                     proof: self.config.proofs.as_ref().map_or([0; 16], |p| p.of(self.config.epoch)),
                 });
+                packer.pace(&self.config.settings.pace());
             }
             if let Some(number) = tell.answer {
                 packer.heartbeat_answer(&HeartbeatAnswer { number, credit, epoch: self.config.epoch });

@@ -1,22 +1,24 @@
 //! What pictures are made of: changes of nodes' states, why a node is idle, samples, and how the whole farm
 //! stands. Told only where somebody watches, and never asked for by what decides.
 
-use std::collections::BTreeMap;
-use std::fmt::Write;
+mod certificate;
+mod picture;
 
-use starfarm_events::{Event, Held, IdleReason, Name, NodeState, Outcome, Sample, Snapshot, Word};
-use starfarm_protocol::ids::{ContentHash, JobId};
+use std::collections::BTreeMap;
+
+use starfarm_events::{Event, IdleReason, Name, NodeState, Outcome};
+use starfarm_protocol::ids::JobId;
 use starfarm_protocol::limits::SEAL_BYTES;
+use starfarm_protocol::settings::Settings;
 use starfarm_protocol::wire::ResultEntry;
 
-use crate::coverage::{Class, Coverage};
+use crate::coverage::Class;
 use crate::deed::{Deed, Deeds};
 use crate::farm::Farm;
 use crate::job::{Job, JobState};
-use crate::limits::PERIOD_US;
 use crate::node::Node;
 use crate::result::Verdict;
-use crate::task::{NOBODY, NodeId, State};
+use crate::task::NodeId;
 
 /// Periods between two reports of a node's load, at least ...
 const LOAD_PERIODS_MIN: usize = 6;
@@ -259,161 +261,6 @@ impl Farm {
             busy_us: entry.duration_us,
         });
     }
-
-    /// The farm's figures.
-    pub fn sample(&mut self, now_us: u64) -> Sample {
-        let live = self.nodes.values_mut().filter(|node| node.live());
-        let (power, up) =
-            live.fold((0.0, 0_u64), |(sum, up), node| (sum + node.rating.power(now_us), up + 1));
-        Sample {
-            gq: self.gq.len() as u64,
-            dq: self.dq.len() as u64,
-            jq: self.jq.len() as u64,
-            dq_oldest_us: self.dq.iter().map(|t| now_us.saturating_sub(t.since_us)).max().unwrap_or(0),
-            nodes_up: up,
-            nodes: self.nodes.values().filter(|node| node.boot.is_some() && !node.lost).count() as u64,
-            slots: self.live_slots,
-            power_mean: power / up.max(1) as f64,
-            speed_ups: self.watched.feedback.0,
-            slow_downs: self.watched.feedback.1,
-            resent: self.totals.resent,
-            offers_repeated: self.totals.offers_repeated,
-            decomposed: self.totals.decomposed,
-            decomposed_units: self.totals.decomposed_units,
-            dispatched: self.watched.dispatched,
-            results_counted: self.verdicts.count(Verdict::Counted)
-                + self.verdicts.count(Verdict::CountedPartly),
-            results_duplicate: self.verdicts.count(Verdict::Duplicate),
-            datagrams_dropped: self.watched.datagrams.0,
-            datagrams_refused: self.watched.datagrams.1,
-            datagrams_in: Some(self.watched.traffic[0].datagrams),
-            bytes_in: Some(self.watched.traffic[0].bytes),
-            datagrams_out: Some(self.watched.traffic[1].datagrams),
-            bytes_out: Some(self.watched.traffic[1].bytes),
-        }
-    }
-
-    /// The whole farm, as a segment of the log opens with it. Of each node's state only what changes from here on is
-    /// told again.
-    pub fn picture(&mut self, now_us: u64) -> Snapshot {
-        let sample = self.sample(now_us);
-        let jobs = self.jobs().into_iter().map(|view| starfarm_events::Job {
-            job: view.id,
-            name: view.name,
-            user: view.user,
-            spec: Some(view.spec),
-            state: view.state.word().into(),
-            why: said(&view.note),
-            units: view.units,
-            done: view.done,
-            failed: view.failed,
-            out: view.out,
-            pending: view.pending,
-            abandoned: view.abandoned,
-            hits: view.hits as u64,
-            units_per_s: view.rate_per_s,
-            submitted_us: view.totals.submitted_us,
-            started_us: view.totals.started_us,
-            ended_us: view.totals.ended_us,
-            dispatched: view.totals.dispatched,
-            resent: view.totals.resent,
-        });
-        let jobs = jobs.collect();
-        let doing: Vec<Doing> = self.nodes.keys().map(|&id| self.doing(id)).collect();
-        let nodes = self.nodes.values_mut().zip(doing);
-        let nodes = nodes.filter(|(node, _)| node.boot.is_some() || node.left.is_some());
-        let nodes = nodes.map(|(node, doing)| node_picture(node, doing, now_us)).collect();
-        Snapshot { sample, jobs, nodes, held: self.held() }
-    }
-
-    /// All of dq; neighbours of one node are told as one.
-    fn held(&self) -> Vec<Held> {
-        let name = |id: NodeId| self.nodes.get(&id).map(|node| node.name.clone());
-        let mut tasks: Vec<_> = self.dq.iter().collect();
-        tasks.sort_unstable_by_key(|task| (task.node, task.job, task.lo));
-        let (mut held, mut of): (Vec<Held>, _) = (Vec::new(), NOBODY);
-        for task in tasks {
-            let offered = u64::from(!matches!(task.state, State::Held { .. }));
-            match held.last_mut() {
-                Some(last) if of == task.node && last.job == task.job && last.hi == task.lo => {
-                    last.hi = task.hi;
-                    last.tasks += 1;
-                    last.offered += offered;
-                    last.since_us = last.since_us.min(task.since_us);
-                }
-                _ => held.push(Held {
-                    node: name(task.node),
-                    job: task.job,
-                    lo: task.lo,
-                    hi: task.hi,
-                    tasks: 1,
-                    since_us: task.since_us,
-                    offered,
-                }),
-            }
-            of = task.node;
-        }
-        held
-    }
-
-    /// The certificate of a job that has just ended (R8). Its hashes are those that an audit derives.
-    pub(crate) fn certify(&self, id: JobId, computed_by: u64, deeds: &mut Deeds) {
-        let Some(job) = self.jobs.get(&id) else { return };
-        let [done, failed, _, _, abandoned] = classes(job);
-        let verdict = match (abandoned, failed) {
-            (0, 0) => "complete",
-            (0, _) => "complete_with_failures",
-            _ => "ended_early",
-        };
-        let mut hits = String::new();
-        for (unit, target) in &job.hits {
-            let _ = writeln!(hits, "{unit} {target}");
-        }
-        deeds.event(Event::Certificate {
-            job: id,
-            verdict: Word::Borrowed(verdict),
-            state: Word::Borrowed(job.state.word()),
-            spec: job.facts.spec,
-            units: job.facts.units,
-            done,
-            failed,
-            abandoned,
-            intervals_hash: ContentHash::of(intervals(&job.coverage).as_bytes()),
-            hits: job.hits.len() as u64,
-            hits_hash: ContentHash::of(hits.as_bytes()),
-            duplicate: job.totals.duplicate_units,
-            dispatched: job.totals.dispatched,
-            resent: job.totals.resent,
-            copied: job.totals.copies,
-            conflicts: job.totals.conflicts,
-            epoch: self.config.epoch.0,
-            nodes: computed_by,
-        });
-    }
-}
-
-/// The classes of an ended job's units, a line an interval, ascending, joined where they touch.
-fn intervals(coverage: &Coverage) -> String {
-    let of = |class: Class, word| coverage.intervals(class).map(move |(lo, hi)| (lo, hi, word));
-    let mut all: Vec<(u128, u128, &str)> = of(Class::Done, "done")
-        .chain(of(Class::Failed, "failed"))
-        .chain(of(Class::Abandoned, "abandoned"))
-        .collect();
-    if coverage.fresh() > 0 {
-        all.push((coverage.cursor(), coverage.units(), "abandoned"));
-    }
-    all.sort_unstable();
-    all.dedup_by(|next, last| {
-        let joined = next.2 == last.2 && next.0 == last.1;
-        if joined {
-            last.1 = next.1;
-        }
-        joined
-    });
-    all.iter().fold(String::new(), |mut text, (lo, hi, word)| {
-        let _ = writeln!(text, "{word} {lo} {hi}");
-        text
-    })
 }
 
 fn classes(job: &Job) -> [u128; 5] {
@@ -423,40 +270,6 @@ fn classes(job: &Job) -> [u128; 5] {
 
 fn said(why: &str) -> Option<String> {
     (!why.is_empty()).then(|| why.to_owned())
-}
-
-fn node_picture(node: &mut Node, doing: Doing, now_us: u64) -> starfarm_events::Node {
-    let idle = match doing {
-        Doing::Idle(reason) => Some(reason),
-        Doing::Busy | Doing::Away => None,
-    };
-    (node.told.state, node.told.doing) = (Some(node.state()), doing);
-    node.told.why.clone_from(&node.why);
-    starfarm_events::Node {
-        node: node.name.clone(),
-        state: node.state(),
-        why: said(&node.why),
-        idle,
-        boot: node.boot,
-        joined_us: node.joined_us,
-        heard_us: (!node.restored).then_some(node.heard_us),
-        slots: node.slots,
-        tasks: node.tasks_held() as u64,
-        queued: u64::from(node.queued_tasks),
-        power: rounded(node.rating.power(now_us)),
-        load: loads(node),
-        idle_us: node.idle_us,
-        tasks_done: node.totals.tasks_done,
-        units_done: node.totals.units_done,
-        speed_ups: node.totals.speed_ups,
-        slow_downs: node.totals.slow_downs,
-        offers_repeated: node.totals.offers_repeated,
-        system: node.facts.as_ref().map(|facts| facts.system.clone()),
-        cpu: node.facts.as_ref().map(|facts| facts.cpu.clone()),
-        cores: node.facts.as_ref().map(|facts| facts.cores),
-        memory_bytes: node.facts.as_ref().map(|facts| facts.memory_bytes),
-        accelerators: node.facts.as_ref().map(|facts| facts.accelerators.clone()),
-    }
 }
 
 /// Load of each slot, as its worker told last.
@@ -494,6 +307,8 @@ fn rounded(power: f64) -> f64 {
     (power * 1e3).round() / 1e3
 }
 
+/// Unless a person chose another.
+const PERIOD_US: u64 = Settings::DEFAULT.period_us;
 const _: () =
     assert!(PERIOD_US * LOAD_PERIODS_MIN as u64 == 60_000_000, "a small farm's loads are told once a minute");
 const _: () = assert!(PERIOD_US * LOAD_PERIODS_MAX as u64 == 600_000_000, "any farm's once in ten minutes");

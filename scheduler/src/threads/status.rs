@@ -13,23 +13,28 @@ use tokio::sync::oneshot;
 use super::{Input, Question, Shared, Told};
 use crate::answers;
 
-/// The paper's period.
-const PERIOD: Duration = Duration::from_secs(10);
 /// Hits that have a line each ...
 const HITS_SHOWN: u32 = 10;
 /// ... within this time.
 const HITS_SPAN: Duration = Duration::from_secs(1);
 
-/// Runs until the dispatcher is gone. `quiet` keeps everything to itself.
+/// Runs until the dispatcher is gone. Figures come every `period`; `quiet` keeps everything to itself.
 pub(crate) fn run(
     events: &Receiver<Arc<Told>>,
     dispatcher: &Sender<Input>,
     shared: &Arc<Shared>,
-    quiet: bool,
+    (period, quiet): (Duration, bool),
 ) {
-    let mut next = Instant::now() + PERIOD;
+    let mut next = Instant::now() + period;
     let mut hits = Hits::default();
     loop {
+        // Before the next event is taken: on a busy farm there is always one.
+        if Instant::now() >= next {
+            next = Instant::now() + period;
+            if !quiet && let Some(line) = figures(dispatcher) {
+                say(shared, &line);
+            }
+        }
         if let Some(more) = hits.rest(Instant::now()).filter(|_| !quiet) {
             say(shared, &format!("{more} more hits within a second: `starfarm results` prints them all"));
         }
@@ -50,13 +55,7 @@ pub(crate) fn run(
                 }
             }
             Err(RecvTimeoutError::Disconnected) => return,
-            Err(RecvTimeoutError::Timeout) if Instant::now() < next => {}
-            Err(RecvTimeoutError::Timeout) => {
-                next = Instant::now() + PERIOD;
-                if !quiet && let Some(line) = figures(dispatcher) {
-                    say(shared, &line);
-                }
-            }
+            Err(RecvTimeoutError::Timeout) => {}
         }
     }
 }
@@ -140,5 +139,25 @@ mod tests {
         assert_eq!(hits.rest(start + HITS_SPAN), Some(19_990));
         assert!(hits.shows(start + HITS_SPAN), "the next second begins anew");
         assert_eq!((hits.due(), hits.rest(start + 9 * HITS_SPAN)), (None, None), "none was left out");
+    }
+
+    /// A farm on which something happens all the time had no line of figures.
+    #[test]
+    fn figures_come_though_events_never_pause() {
+        let (to_status, events) = crossbeam_channel::unbounded();
+        let (dispatcher, asked) = crossbeam_channel::unbounded();
+        let event = || Event::Stalled { for_us: 1 };
+        for at_us in 0..5 {
+            to_status.send(Arc::new(Told { at_us, events: vec![event()] })).unwrap();
+        }
+        // It hangs up once the last event is taken, so that it never waits for one.
+        drop(to_status);
+        let answers = std::thread::spawn(move || {
+            let asked = asked.iter().filter(|input| matches!(input, Input::Ask(_)));
+            asked.map(drop).count()
+        });
+        run(&events, &dispatcher, &Shared::new(0), (Duration::ZERO, false));
+        drop(dispatcher);
+        assert!(answers.join().unwrap() >= 5);
     }
 }

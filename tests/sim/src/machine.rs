@@ -2,6 +2,7 @@
 //! worker wants done is done by the simulation (`at_worker`).
 
 use starfarm_protocol::ids::{Boot, Epoch, FarmId, JobId};
+use starfarm_protocol::settings::Settings;
 use starfarm_worker_core::{Config, Known, Worker};
 
 use crate::agenda::What;
@@ -176,7 +177,7 @@ fn config(group: &Group, boot: u64, seed: u64, died_running: Vec<(JobId, u128)>,
         slots: group.slots,
         queue_tasks_max: group.queue_tasks_max,
         receive_datagrams_max: group.receive_datagrams,
-        heartbeat_us: 1_000_000,
+        heartbeat_us: Settings::DEFAULT.heartbeat_us,
         seed,
         died_running,
         farm: FARM,

@@ -1,9 +1,11 @@
 //! A scenario: a TOML file that says which machines, network, jobs and faults there are, and what must come
 //! out of it. Unknown keys are refused. Times are in seconds of the virtual clock, `_ms` in milliseconds.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de};
+use starfarm_protocol::settings::{Given, Settings};
 
 use crate::fault::{Fault, Line};
 
@@ -26,7 +28,10 @@ pub struct Scenario {
     pub check_every: u64,
     /// The number of nodes that are up is written down this often.
     pub sample_s: Option<f64>,
-    /// The scheduler.
+    /// The farm's settings, by the keys of the scheduler's `config.toml`.
+    #[serde(default, deserialize_with = "settings")]
+    pub settings: Settings,
+    /// The scheduler's surroundings.
     #[serde(default)]
     pub farm: FarmModel,
     /// The network.
@@ -56,16 +61,12 @@ pub struct Scenario {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FarmModel {
-    /// Heartbeat period that it asks for.
-    pub heartbeat_s: f64,
     /// A record is durable after this.
     pub durable_ms: f64,
     /// Datagrams that its receive buffer holds.
     pub receive_datagrams: u32,
     /// Time that it takes for one datagram; 0: none, and the buffer never fills.
     pub service_us: u64,
-    /// Window step of a speed-up, per slot.
-    pub speed_step_per_slot: u16,
     /// Records between two checkpoints.
     pub checkpoint_records: u64,
     /// Workers are given proofs of the scheduler's epoch, as where datagrams are sealed.
@@ -77,11 +78,9 @@ pub struct FarmModel {
 impl Default for FarmModel {
     fn default() -> Self {
         Self {
-            heartbeat_s: 1.0,
             durable_ms: 1.0,
             receive_datagrams: 3_640,
             service_us: 0,
-            speed_step_per_slot: 1,
             checkpoint_records: 500,
             proofs: true,
             clock_back_s: 0.0,
@@ -258,6 +257,14 @@ pub struct Up {
     pub max: usize,
 }
 
+/// A table of settings: those that it names, and what follows for the rest.
+fn settings<'de, D: Deserializer<'de>>(table: D) -> Result<Settings, D::Error> {
+    let table = BTreeMap::<String, f64>::deserialize(table)?;
+    let mut given = Given::default();
+    table.iter().try_for_each(|(key, &value)| given.set(key, value)).map_err(de::Error::custom)?;
+    given.settle().map_err(de::Error::custom)
+}
+
 fn one() -> f64 {
     1.0
 }
@@ -372,6 +379,8 @@ mod tests {
         assert!(line("do = \"cancel-job\"\njob = 2").contains("needs a job"));
         assert!(line("do = \"crash\"\nnodes = [1, 2]").contains("nodes 0 to 1"));
         assert!(line("do = \"crash\"").contains("first and last node"));
+        assert!(wrong("[settings]\nheartbeat_seconds = 0\n").contains("0.1 to 60 seconds"));
+        assert!(wrong("[settings]\ncolour = 1\n").contains("there is no setting \"colour\""));
         let endless = SMALL.replace("end_by_s = 9", "");
         assert!(Scenario::parse(&endless).unwrap_err().contains("must have an end"));
     }

@@ -10,7 +10,6 @@ use starfarm_scheduler_core::{Config, Deeds, Farm};
 use crate::agenda::MachineId;
 use crate::disk::Disk;
 use crate::machine::FARM;
-use crate::plan::us;
 use crate::scenario::Scenario;
 use crate::sim::Sim;
 use crate::violation::Broken;
@@ -101,9 +100,8 @@ pub(crate) fn config(scenario: &Scenario, (reign, epoch): (Reign, Epoch)) -> Con
     // Two starts of one epoch are told apart.
     let nonce = u64::from(reign.0).to_le_bytes();
     Config {
-        heartbeat_us: us(model.heartbeat_s),
+        settings: scenario.settings,
         receive_datagrams: model.receive_datagrams,
-        speed_step_per_slot: model.speed_step_per_slot,
         watch: scenario.log.is_some(),
         proofs: model.proofs.then(|| EpochProofs::new(&key, FARM, nonce)),
         ..Config::new(FARM, epoch)

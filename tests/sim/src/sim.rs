@@ -25,7 +25,7 @@ use crate::wiretap::Wiretap;
 pub(crate) const SPINS_MAX: u32 = 100;
 /// After the last job and the last fault, this many heartbeats pass before all must be at rest: on a bad
 /// network handshakes are up to 30 s apart and several may be lost.
-const REST_HEARTBEATS: f64 = 180.0;
+const REST_HEARTBEATS: u64 = 180;
 
 /// A run of a scenario.
 #[derive(Debug)]
@@ -135,7 +135,7 @@ impl Sim {
     fn go(&mut self) -> Result<(), Broken> {
         let until_us = self.scenario.until_s.map_or(u64::MAX, us);
         let late_us = self.scenario.expect.end_by_s.map_or(u64::MAX, us);
-        let rest_us = us(self.scenario.farm.heartbeat_s * REST_HEARTBEATS);
+        let rest_us = self.scenario.settings.heartbeat_us * REST_HEARTBEATS;
         while let Some((at_us, what)) = self.agenda.next() {
             if at_us > until_us {
                 break;

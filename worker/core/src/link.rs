@@ -1,21 +1,18 @@
 //! The link to the scheduler: when to shake hands, to say hello, to beat. It knows nothing of tasks.
 
+use starfarm_protocol::settings;
+use starfarm_protocol::wire::Pace;
+
 use crate::random::Random;
 
 /// A hello is repeated this often until the welcome.
 const HELLO_US: u64 = 1_000_000;
-/// First wait between two handshakes; it doubles up to ...
+/// First wait between two handshakes; it doubles up to what the farm's pace says.
 const BACK_OFF_MIN_US: u64 = 1_000_000;
-/// ... this.
-const BACK_OFF_MAX_US: u64 = 30_000_000;
 /// Heartbeats in a row without anything heard that end the trust in a session.
 const UNANSWERED_MAX: u32 = 3;
-/// An idle worker that heard nothing for this long makes a new session, however slowly it beats.
-pub(crate) const IDLE_SILENCE_US: u64 = 60_000_000;
 /// One hint is heeded in this time.
 const HINT_US: u64 = 1_000_000;
-/// Heartbeat periods that a scheduler may ask for.
-const HEARTBEAT_US: std::ops::RangeInclusive<u64> = 100_000..=60_000_000;
 
 /// State of the link.
 #[derive(Clone, Debug)]
@@ -30,6 +27,8 @@ pub(crate) struct Link {
     hello_at: u64,
     heartbeat_at: u64,
     heartbeat_us: u64,
+    /// As the scheduler last said; the defaults until it does.
+    pace: Pace,
     /// Number of the last heartbeat.
     pub(crate) number: u32,
     unanswered: u32,
@@ -48,7 +47,8 @@ impl Link {
             tries: 0,
             hello_at: u64::MAX,
             heartbeat_at: u64::MAX,
-            heartbeat_us: heartbeat_us.clamp(*HEARTBEAT_US.start(), *HEARTBEAT_US.end()),
+            heartbeat_us,
+            pace: Pace::DEFAULT,
             number: 0,
             unanswered: 0,
             hint_at: 0,
@@ -86,12 +86,21 @@ impl Link {
 
     /// The scheduler welcomed us; true the first time in this session.
     pub(crate) fn on_welcome(&mut self, heartbeat_ms: u32) -> bool {
-        self.heartbeat_us =
-            (u64::from(heartbeat_ms) * 1_000).clamp(*HEARTBEAT_US.start(), *HEARTBEAT_US.end());
+        self.heartbeat_us = settings::heartbeat_us(heartbeat_ms);
         self.hello_at = u64::MAX;
         self.tries = 0;
         self.handshake_at = None;
         !std::mem::replace(&mut self.welcomed, true)
+    }
+
+    /// The scheduler said at which pace its farm goes.
+    pub(crate) fn set_pace(&mut self, pace: Pace) {
+        self.pace = pace;
+    }
+
+    /// The farm's pace.
+    pub(crate) fn pace(&self) -> Pace {
+        self.pace
     }
 
     /// The scheduler's incarnation changed under us: introduce ourselves again.
@@ -129,7 +138,7 @@ impl Link {
     }
 
     /// A handshake is due now. The next one comes after a back-off with jitter: between half of and the
-    /// whole of 1 s, 2 s, 4 s ... 30 s.
+    /// whole of 1 s, 2 s, 4 s ... up to the pace's reconnect.
     pub(crate) fn handshake_due(&mut self, now_us: u64) -> bool {
         if self.handshake_at.is_none_or(|at| at > now_us) {
             return false;
@@ -140,7 +149,7 @@ impl Link {
     }
 
     fn back_off_us(&mut self) -> u64 {
-        let longest = BACK_OFF_MIN_US.saturating_mul(1 << self.tries.min(10)).min(BACK_OFF_MAX_US);
+        let longest = BACK_OFF_MIN_US.saturating_mul(1 << self.tries.min(10)).min(self.pace.reconnect_us());
         longest / 2 + self.random.below(longest / 2)
     }
 
@@ -159,7 +168,7 @@ impl Link {
         if !self.session || self.heartbeat_at > now_us {
             return false;
         }
-        let silent = idle && now_us.saturating_sub(self.heard_us) >= IDLE_SILENCE_US;
+        let silent = idle && now_us.saturating_sub(self.heard_us) >= self.pace.idle_us();
         if (self.unanswered >= UNANSWERED_MAX || silent) && self.handshake_at.is_none() {
             self.handshake_at = Some(now_us + self.random.below(self.heartbeat_us.min(BACK_OFF_MIN_US)));
         }
@@ -260,5 +269,25 @@ mod tests {
         };
         assert!(handshake(true));
         assert!(!handshake(false));
+    }
+
+    #[test]
+    fn the_pace_sets_when_silence_is_a_cut_and_the_longest_back_off() {
+        let (pace, second) = (Pace { idle_ms: 2_000, reconnect_ms: 4_000, period_ms: 1_000 }, 1_000_000);
+        let mut link = Link::new(second, 1, 0);
+        link.on_session(0);
+        link.on_welcome(1_000);
+        link.set_pace(pace);
+        assert!(link.heartbeat_due(0, true) && link.heartbeat_due(second, true));
+        assert_eq!(link.handshake_at, None, "it is silent for a second only");
+        assert!(link.heartbeat_due(2 * second, true));
+        let mut now = link.handshake_at.expect("two heartbeats without an answer, but 2 s of silence");
+        let mut longest = 0;
+        for _ in 0..20 {
+            assert!(link.handshake_due(now));
+            longest = longest.max(link.handshake_at.unwrap() - now);
+            now = link.handshake_at.unwrap();
+        }
+        assert!((2 * second..=4 * second).contains(&longest), "{longest}");
     }
 }

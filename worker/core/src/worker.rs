@@ -6,7 +6,7 @@ mod say;
 use starfarm_protocol::ids::{Attempt, Epoch, JobId};
 use starfarm_protocol::limits::{PROTOCOL_VERSION, RESULT_BODY_BYTES_MAX, RIDE_US};
 use starfarm_protocol::wire::{
-    Feedback, HeartbeatAnswer, Letting, Message, Outcome, Packer, Ranges, Welcome, Withdraw, messages,
+    Feedback, HeartbeatAnswer, Letting, Message, Outcome, Pace, Packer, Ranges, Welcome, Withdraw, messages,
 };
 
 use crate::attempts::Attempts;
@@ -138,7 +138,11 @@ impl Worker {
             Message::ResultAck(credit, ranges) if believed => self.on_result_ack(credit, ranges, now_us),
             Message::HeartbeatAnswer(answer) if believed => self.on_heartbeat_answer(&answer, now_us),
             Message::Withdraw(withdraw) if believed => self.on_withdraw(&withdraw, now_us, deeds),
-            Message::ResultAck(..) | Message::HeartbeatAnswer(_) | Message::Withdraw(_) => {}
+            Message::Pace(pace) if believed => self.link.set_pace(pace),
+            Message::ResultAck(..)
+            | Message::HeartbeatAnswer(_)
+            | Message::Withdraw(_)
+            | Message::Pace(_) => {}
             // Words of a worker, which a scheduler has no business saying. Welcomes are taken before.
             Message::Hello(_)
             | Message::TaskAck(_)
@@ -175,7 +179,8 @@ impl Worker {
         }
         let renewed = welcome.epoch != self.scheduler.epoch();
         if renewed {
-            // Another incarnation numbers its attempts anew.
+            // Another incarnation numbers its attempts anew, and may name no pace.
+            self.link.set_pace(Pace::DEFAULT);
             deeds.extend(self.scheduler.believe(welcome).map(Deed::Remember));
             self.seen.clear();
             self.acks.clear();
@@ -445,6 +450,11 @@ impl Worker {
     /// The scheduler knows us in the present session.
     pub fn is_welcomed(&self) -> bool {
         self.link.is_welcomed()
+    }
+
+    /// The pace of the farm, as its scheduler last said.
+    pub fn pace(&self) -> Pace {
+        self.link.pace()
     }
 
     /// [`Worker::drain`] was called.

@@ -6,6 +6,7 @@ mod common;
 use common::{Bench, config};
 use expect_test::{Expect, expect};
 use starfarm_protocol::ids::Epoch;
+use starfarm_protocol::wire::Pace;
 use starfarm_worker_core::{Config, Known};
 
 /// A worker that a scheduler of epoch 5 has welcomed, or an earlier incarnation of it; the log of that is left
@@ -138,4 +139,22 @@ fn a_worker_drains_beside_a_scheduler_that_it_does_not_obey() {
     );
     assert_eq!(Bench::new(config(1)).worker.restore(&bench.worker.unacknowledged()), Ok(1));
     assert_eq!(bench.run("at 7000"), "");
+}
+
+#[test]
+fn the_pace_is_that_of_the_scheduler_that_is_obeyed() {
+    let pace = |idle_ms| Pace { idle_ms, reconnect_ms: 2_000, period_ms: 3_000 };
+    let mut bench = Bench::new(config(1));
+    assert_eq!(bench.worker.pace(), Pace::DEFAULT);
+    bench.run("session\n welcome epoch 5\n pace 9000 2000 3000");
+    assert_eq!(bench.worker.pace(), pace(9_000));
+    // The welcome that is heard twice changes nothing; another scheduler that names no pace has the usual one.
+    bench.run("welcome epoch 5");
+    assert_eq!(bench.worker.pace(), pace(9_000));
+    bench.run("at 10\n session\n welcome epoch 6");
+    assert_eq!(bench.worker.pace(), Pace::DEFAULT);
+    bench.run("pace 8000 2000 3000 by 5");
+    assert_eq!(bench.worker.pace(), Pace::DEFAULT, "words of an earlier one");
+    bench.run("pace 7000 2000 3000 by 6");
+    assert_eq!(bench.worker.pace(), pace(7_000));
 }

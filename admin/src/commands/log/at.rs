@@ -57,7 +57,7 @@ fn figures(state: &State) -> Vec<(&'static str, Cell)> {
         ("slow-downs", number(sample.slow_downs)),
         (
             "mean speed (power)",
-            Cell::new(format!("{} standard tasks in 10 s", human::count(sample.power_mean))),
+            Cell::new(format!("{} standard tasks a period", human::count(sample.power_mean))),
         ),
         ("results counted", number(sample.results_counted)),
         ("  duplicate", number(sample.results_duplicate)),

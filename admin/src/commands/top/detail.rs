@@ -156,7 +156,7 @@ fn of_node(node: &NodeInfo, paint: Paint, width: u16) -> Vec<Line<'static>> {
     lines.extend(loads(node, paint, width));
     lines.extend([
         fact("tasks held", format!("{}, {} of them in its own queue", node.tasks, node.tasks_queued)),
-        fact("speed", format!("{} standard tasks in 10 s (power)", count(node.power))),
+        fact("speed", format!("{} standard tasks a period (power)", count(node.power))),
         fact("tasks done", number(node.tasks_done)),
         fact("units done", units(&node.units_done)),
         fact("speed-ups", number(node.speed_ups)),

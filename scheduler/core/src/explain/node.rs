@@ -57,7 +57,7 @@ impl Farm {
     /// It was not heard.
     fn silence(&self, node: &Node, now_us: u64, found: &mut Findings) {
         let silent = time(now_us.saturating_sub(node.heard_us));
-        let (suspect, lost) = (time(self.config.suspect_us()), time(self.config.lost_us()));
+        let (suspect, lost) = (time(self.config.settings.suspect_us), time(self.config.settings.lost_us));
         let name = &node.name;
         let unheard = unheard(node, now_us);
         if node.revoked {

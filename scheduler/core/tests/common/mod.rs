@@ -37,8 +37,9 @@ use expect_test::Expect;
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
 use starfarm_protocol::limits::PROTOCOL_VERSION;
 use starfarm_protocol::seal::{EpochProofs, Secret, StaticKey};
+use starfarm_protocol::settings::Settings;
 use starfarm_protocol::wire::{
-    Feedback, Heartbeat, HeartbeatAnswer, Hello, Message, Offer, Outcome, Packer, ResultEntry, Welcome,
+    Feedback, Heartbeat, HeartbeatAnswer, Hello, Message, Offer, Outcome, Pace, Packer, ResultEntry, Welcome,
     messages,
 };
 use starfarm_scheduler_core::{
@@ -394,6 +395,11 @@ impl Bench {
         assert_eq!(self.restored(&snapshot).durable_state(), live, "after\n{}", self.story);
     }
 
+    /// The scheduler's next start has these settings.
+    pub fn set(&mut self, settings: Settings) {
+        self.config.settings = settings;
+    }
+
     fn restart(&mut self, keeping: usize) {
         self.records.truncate(self.durable + keeping);
         self.config.epoch.0 += 1;
@@ -439,7 +445,8 @@ impl Bench {
                 | Message::ResultAck(credit, _) => peer.credit = *credit,
                 _ => {}
             }
-            if self.answers_printed || !is_answer {
+            // Every welcome brings the pace: what is usual is not worth a word.
+            if message != Message::Pace(Pace::DEFAULT) && (self.answers_printed || !is_answer) {
                 said.push(print::message(message));
             }
         }

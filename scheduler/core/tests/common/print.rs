@@ -27,6 +27,9 @@ pub fn message(message: Message<'_>) -> String {
             let letting = if w.letting == Letting::Kill { "kill" } else { "trim" };
             format!("withdraw job {} {letting} before {}", w.job.0, w.before.0)
         }
+        Message::Pace(p) => {
+            format!("pace idle {} reconnect {} period {}", p.idle_ms, p.reconnect_ms, p.period_ms)
+        }
         other => panic!("a scheduler does not say {other:?}"),
     }
 }

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId, from_hex};
 use starfarm_protocol::limits::PROTOCOL_VERSION;
 use starfarm_protocol::wire::{
-    HeartbeatAnswer, Letting, Message, Offer, Outcome, Packer, Welcome, Withdraw, messages,
+    HeartbeatAnswer, Letting, Message, Offer, Outcome, Pace, Packer, Welcome, Withdraw, messages,
 };
 use starfarm_worker_core::{Config, Deed, Known, Part, Worker};
 
@@ -94,6 +94,11 @@ impl Bench {
                 let mut welcome = welcome(named("credit", 8) as u16, named("epoch", 1));
                 welcome.farm = FarmId([named("farm", 1) as u8; 16]);
                 self.worker.on_datagram(&packed(|p| p.welcome(&welcome)), by, now, &mut deeds);
+            }
+            "pace" => {
+                let [idle_ms, reconnect_ms, period_ms] = [1, 2, 3].map(|at| number(at) as u32);
+                let pace = Pace { idle_ms, reconnect_ms, period_ms };
+                self.worker.on_datagram(&packed(|p| p.pace(&pace)), by, now, &mut deeds);
             }
             "offer" => {
                 let ((lo, units), attempt) = (interval(2), Attempt(number(1)));

@@ -1,0 +1,72 @@
+//! The certificate of a job that has ended.
+
+use std::fmt::Write;
+
+use starfarm_events::{Event, Word};
+use starfarm_protocol::ids::{ContentHash, JobId};
+
+use super::classes;
+use crate::coverage::{Class, Coverage};
+use crate::deed::Deeds;
+use crate::farm::Farm;
+
+impl Farm {
+    /// The certificate of a job that has just ended (R8). Its hashes are those that an audit derives.
+    pub(crate) fn certify(&self, id: JobId, computed_by: u64, deeds: &mut Deeds) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let [done, failed, _, _, abandoned] = classes(job);
+        let verdict = match (abandoned, failed) {
+            (0, 0) => "complete",
+            (0, _) => "complete_with_failures",
+            _ => "ended_early",
+        };
+        let mut hits = String::new();
+        for (unit, target) in &job.hits {
+            let _ = writeln!(hits, "{unit} {target}");
+        }
+        deeds.event(Event::Certificate {
+            job: id,
+            verdict: Word::Borrowed(verdict),
+            state: Word::Borrowed(job.state.word()),
+            spec: job.facts.spec,
+            units: job.facts.units,
+            done,
+            failed,
+            abandoned,
+            intervals_hash: ContentHash::of(intervals(&job.coverage).as_bytes()),
+            hits: job.hits.len() as u64,
+            hits_hash: ContentHash::of(hits.as_bytes()),
+            duplicate: job.totals.duplicate_units,
+            dispatched: job.totals.dispatched,
+            resent: job.totals.resent,
+            copied: job.totals.copies,
+            conflicts: job.totals.conflicts,
+            epoch: self.config.epoch.0,
+            nodes: computed_by,
+        });
+    }
+}
+
+/// The classes of an ended job's units, a line an interval, ascending, joined where they touch.
+fn intervals(coverage: &Coverage) -> String {
+    let of = |class: Class, word| coverage.intervals(class).map(move |(lo, hi)| (lo, hi, word));
+    let mut all: Vec<(u128, u128, &str)> = of(Class::Done, "done")
+        .chain(of(Class::Failed, "failed"))
+        .chain(of(Class::Abandoned, "abandoned"))
+        .collect();
+    if coverage.fresh() > 0 {
+        all.push((coverage.cursor(), coverage.units(), "abandoned"));
+    }
+    all.sort_unstable();
+    all.dedup_by(|next, last| {
+        let joined = next.2 == last.2 && next.0 == last.1;
+        if joined {
+            last.1 = next.1;
+        }
+        joined
+    });
+    all.iter().fold(String::new(), |mut text, (lo, hi, word)| {
+        let _ = writeln!(text, "{word} {lo} {hi}");
+        text
+    })
+}
