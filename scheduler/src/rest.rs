@@ -34,7 +34,7 @@ impl AtRest {
         let Some((id, epoch)) = look_at_farm(dir)? else { return Ok(None) };
         let (now_us, mut outputs) = (unix_now_us(), OutputStore::look(&dir.join("outputs")));
         let mut restoring = Restoring::new(Config::new(id, epoch), now_us);
-        let last = journal::replay(dir, id, 0, &mut |frame| {
+        let last = journal::replay_at_rest(dir, id, &mut |frame| {
             let (sequence, kind) = (frame.sequence, frame.kind);
             let record = Record::decode(kind, frame.body).map_err(|_| {
                 format!("record {sequence} of kind {kind} cannot be read: a newer starfarm wrote it")

@@ -111,6 +111,14 @@ fn results_of_a_run_that_is_over_are_read_where_they_lie() {
         folder.run("--farm FARM/state job cancel 1").failed_with(3).contains("starfarm scheduler --state")
     );
     assert_eq!(listing(&folder.path().join("state")), before, "who looks changes nothing");
+    // A journal whose end cannot be read is not shown as if that were all.
+    let journal = folder.path().join("state/journal/00000001.seg");
+    let mut bytes = std::fs::read(&journal).unwrap();
+    bytes[5_000] ^= 1;
+    std::fs::write(&journal, bytes).unwrap();
+    let damaged = folder.run("--farm FARM/state jobs");
+    assert!(damaged.stderr.contains("of the journal cannot be read"), "{damaged:?}");
+    assert_eq!(damaged.with(6), "");
     std::fs::create_dir(folder.path().join("empty")).unwrap();
     assert!(folder.run("--farm FARM/empty jobs").failed_with(3).contains("no scheduler runs in"));
     assert_eq!(listing(&folder.path().join("empty")).len(), 1);

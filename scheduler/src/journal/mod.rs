@@ -23,7 +23,7 @@ use starfarm_protocol::journal::frame::{self, Found, Frame, Place};
 use starfarm_protocol::journal::segment::{HEAD_BYTES, Head, HeadError, Part};
 
 pub(crate) use ledger::Retirer;
-pub(crate) use open::replay;
+pub(crate) use open::replay_at_rest;
 pub(crate) use writer::Journal;
 
 use crate::descriptors::wait_for;

@@ -162,6 +162,29 @@ pub(crate) fn replay(
     Ok(last)
 }
 
+/// The same for a journal that nobody has open, all of it: it must reach as far as it once was on the disk.
+///
+/// # Errors
+/// As above; its end is damaged or gone.
+pub(crate) fn replay_at_rest(
+    dir: &Path,
+    farm: FarmId,
+    each: &mut dyn FnMut(&Frame<'_>) -> Result<(), String>,
+) -> Result<u64, JournalError> {
+    // Asked before: who starts meanwhile only goes further.
+    let synced = Synced::read(dir, farm);
+    let last = replay(dir, farm, 0, each)?;
+    if last < synced {
+        return Err(JournalError(format!(
+            "{}: records {} to {synced} of the journal cannot be read. `starfarm audit` says where it is damaged; restore \
+             the directory from a copy",
+            dir.display(),
+            last + 1
+        )));
+    }
+    Ok(last)
+}
+
 /// Reads a ledger segment, which must be whole and follow the one whose seal has the CRC `chain`; its seal's CRC
 /// comes back.
 fn read_whole(
