@@ -10,9 +10,11 @@ use starfarm_protocol::spec::OutputLimit;
 
 use crate::output::{Format, When};
 
+pub(crate) use events::Events;
 pub(crate) use log::{Export, ExportFormat, Log, Replay};
 pub(crate) use measure::{Bench, Dispatch, Plan};
 
+mod events;
 mod log;
 mod measure;
 
@@ -81,6 +83,8 @@ pub(crate) enum Command {
     Results(Results),
     /// Print the farm's figures
     Status,
+    /// Print what happened on the farm lately, or go on printing it
+    Events(Events),
     /// Watch the farm on the screen: jobs, nodes and what happens; `?` shows the keys
     Top(Top),
     /// Prove from ledger and journal alone that each unit of each ended job was counted once

@@ -80,6 +80,15 @@ pub enum Request {
         /// At most so many.
         take: u64,
     },
+    /// What went to nodes and came back lately, task by task: the newest `take` lines behind number `after`; answered with
+    /// `Events`. Told for some seconds after each such request, on a farm where more goes and comes than a person can
+    /// read only in part: the rest is among those that are missed.
+    TaskEvents {
+        /// The last line that the caller has; 0: none.
+        after: u64,
+        /// At most so many.
+        take: u64,
+    },
     /// All keys.
     Keys,
     /// A new join key; answered with a join file's text.

@@ -22,18 +22,14 @@ pub(crate) struct Ring {
 impl Ring {
     /// Keeps an event's line; the oldest gives way.
     pub(crate) fn push(&mut self, at_us: u64, event: &Event, text: &str) {
-        self.number += 1;
-        if self.lines.len() == LINES_MAX {
-            self.lines.pop_front();
-        }
         let mut job = None;
         event.each(&mut |name, value| {
             if let ("job", Value::Number(number)) = (name, value) {
                 job = Some(JobId(number));
             }
         });
-        self.lines.push_back(EventLine {
-            number: self.number,
+        self.keep(EventLine {
+            number: 0,
             at_us,
             kind: event.kind().to_owned(),
             text: text.chars().take(TEXT_CHARS_MAX).collect(),
@@ -42,10 +38,25 @@ impl Ring {
         });
     }
 
+    /// Keeps a line, which gets the next number.
+    pub(crate) fn keep(&mut self, line: EventLine) {
+        self.number += 1;
+        if self.lines.len() == LINES_MAX {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(EventLine { number: self.number, ..line });
+    }
+
+    /// A line that has a number and is not kept: who asks is told that it is missing.
+    pub(crate) fn leave_out(&mut self) {
+        self.number += 1;
+    }
+
     /// The newest `take` lines behind `after`, and how many behind it are not among them.
     pub(crate) fn page(&self, after: u64, take: u64) -> Response {
         let wanted = self.number.saturating_sub(after);
-        let here = wanted.min(take).min(self.lines.len() as u64);
+        let first = self.lines.partition_point(|line| line.number <= after);
+        let here = take.min((self.lines.len() - first) as u64);
         let events = self.lines.range(self.lines.len() - here as usize..).cloned().collect();
         Response::Events { events, missed: wanted - here }
     }

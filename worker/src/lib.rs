@@ -35,6 +35,7 @@ mod state;
 mod stop;
 #[cfg(test)]
 mod testing;
+mod verbose;
 
 pub use error::WorkerError;
 pub use options::Options;

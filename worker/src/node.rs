@@ -17,17 +17,14 @@ use starfarm_worker_core::{Config, Deed, Known, Worker};
 use crate::addresses::{Addresses, read_join_file};
 use crate::board::Board;
 use crate::bulk::Bulk;
-use crate::contents::Contents;
 use crate::event::{Batch, Event, News};
 use crate::exec::Warden;
 use crate::options::cores;
-use crate::report::Report;
-use crate::run::{Desk, Programs};
 use crate::sessions::{Heard, Identity, Sessions};
-use crate::slot::Slot;
+use crate::slot::{Slot, start_slots};
 use crate::sockets::Sockets;
 use crate::state::State;
-use crate::{Options, WorkerError, exec, facts, stop};
+use crate::{Options, WorkerError, exec, facts, stop, verbose};
 
 /// Messages that may wait for the main thread.
 const INBOX: usize = 4_096;
@@ -67,6 +64,8 @@ pub(crate) struct Node {
     renewing: bool,
     /// How often a person wants new keys, and since when there are these.
     rekey: Option<(Duration, Instant)>,
+    /// When the worker tells of itself, where a person wants that.
+    tell_at: Option<Instant>,
     mention_at: Option<Instant>,
     mention_wait: Duration,
     /// Set when the parent has gone.
@@ -149,6 +148,7 @@ impl Node {
             addresses,
             renewing: false,
             rekey: options.rekey_seconds.map(|every| (Duration::from_secs(every), Instant::now())),
+            tell_at: options.verbose.then_some(now),
             mention_at: Some(now + SILENCE),
             mention_wait: SILENCE,
             kill_at: None,
@@ -399,6 +399,11 @@ impl Node {
             self.stop_now();
         }
         self.look_after_the_way();
+        if self.tell_at.is_some_and(|at| at <= now) {
+            self.tell_at = Some(now + Duration::from_micros(self.core.pace().period_us()));
+            let look = self.core.look(self.now_us());
+            say(&verbose::line(self.core.facts(), &look));
+        }
         let asked = self.rekey.is_some_and(|(every, at)| at.elapsed() >= every);
         if (asked || self.sessions.needs_rekey(self.now_us()))
             && let Some((_, to)) = self.sessions.current()
@@ -475,24 +480,4 @@ fn known(state: &State) -> Known {
         say(&why);
         Known::NONE
     })
-}
-
-fn start_slots(
-    count: u16,
-    board: &Arc<Board>,
-    bulk: &Bulk,
-    state: &State,
-    inbox: &Sender<Event>,
-) -> io::Result<Vec<Slot>> {
-    let scratch = state.path("scratch");
-    // What a killed worker has left behind; the lock says that nobody uses it.
-    let _ = std::fs::remove_dir_all(&scratch);
-    let contents = Arc::new(Contents::new(bulk.clone()));
-    let programs = Arc::new(Programs::default());
-    let start = |slot| {
-        let (board, contents, scratch) = (Arc::clone(board), Arc::clone(&contents), scratch.clone());
-        let desk = Desk { slot, board, contents, scratch };
-        Slot::start(Arc::clone(&programs), desk, Report::new(slot, inbox.clone()))
-    };
-    (0..count).map(start).collect()
 }

@@ -24,6 +24,9 @@ pub struct Options {
     /// directory]
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
+    /// Say once a period what this machine is, what waits and runs, how busy each slot was, for how long none was
+    #[arg(long)]
+    pub verbose: bool,
     /// Turn the seal off, to measure what it costs; the scheduler must be on loopback and do the same
     #[arg(long, hide = true)]
     pub no_seal: bool,

@@ -7,9 +7,14 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use starfarm_worker_core::Task;
 
+use crate::board::Board;
+use crate::bulk::Bulk;
+use crate::contents::Contents;
+use crate::event::Event;
 use crate::exec::Cancel;
 use crate::report::Report;
 use crate::run::{Desk, Programs};
+use crate::state::State;
 
 /// Tasks for a slot, and the flag that ends them.
 struct Bundle {
@@ -57,6 +62,30 @@ impl Slot {
     pub(crate) fn kill(&self) {
         self.cancel.kill();
     }
+}
+
+/// Starts all slots of a worker.
+///
+/// # Errors
+/// As [`Slot::start`].
+pub(crate) fn start_slots(
+    count: u16,
+    board: &Arc<Board>,
+    bulk: &Bulk,
+    state: &State,
+    inbox: &Sender<Event>,
+) -> io::Result<Vec<Slot>> {
+    let scratch = state.path("scratch");
+    // What a killed worker has left behind; the lock says that nobody uses it.
+    let _ = std::fs::remove_dir_all(&scratch);
+    let contents = Arc::new(Contents::new(bulk.clone()));
+    let programs = Arc::new(Programs::default());
+    let start = |slot| {
+        let (board, contents, scratch) = (Arc::clone(board), Arc::clone(&contents), scratch.clone());
+        let desk = Desk { slot, board, contents, scratch };
+        Slot::start(Arc::clone(&programs), desk, Report::new(slot, inbox.clone()))
+    };
+    (0..count).map(start).collect()
 }
 
 fn work(programs: &Programs, desk: &Desk, mut report: Report, bundles: &Receiver<Bundle>) {

@@ -30,7 +30,7 @@ fn the_names_of_the_contract() {
         starfarm --farm --output --no-progress --color
         starfarm run JOB.toml --slots --state --fresh
         starfarm scheduler --state --listen --advertise --salvage --take-over --allow-network-file-system --low-water-mib --checkpoint-seconds --log --no-log --log-segment-mib --log-segment-seconds --log-keep-mib --config --speed-step --heartbeat-seconds --suspect-seconds --lost-seconds --idle-seconds --reconnect-seconds --retry-targets --period-seconds
-        starfarm worker --join --slots --name --state
+        starfarm worker --join --slots --name --state --verbose
         starfarm submit JOB.toml PROGRAM --range --lines --grid --name --timeout-seconds --hang-seconds --retries --output-limit --max-failures --speculative --target-seconds --units-per-task --cwd --env --front --now --resume --wait --wait-paused --timeout --dry-run
         starfarm jobs --state
         starfarm job
@@ -57,6 +57,7 @@ fn the_names_of_the_contract() {
         starfarm key revoke KEY
         starfarm results ID --all --arrival
         starfarm status
+        starfarm events --follow --tasks --after
         starfarm top --interval --read-only
         starfarm audit DIR --job
         starfarm log

@@ -4,6 +4,7 @@
 mod audit;
 mod bench;
 mod daemons;
+mod events;
 mod explain;
 pub(crate) mod job;
 mod keys;
@@ -119,6 +120,7 @@ fn carry_out(context: &mut Context, command: Command) -> Result<Exit, Failure> {
         Command::Key(command) => keys::run(context, &command),
         Command::Results(results) => results::run(context, &results),
         Command::Status => status::run(context),
+        Command::Events(events) => events::run(context, &events),
         Command::Top(top) => top::run(context, &top),
         Command::Audit(audit) => audit::run(context, &audit),
         Command::Log(log) => log::run(context, &log),

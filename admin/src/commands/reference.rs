@@ -7,11 +7,12 @@ use crate::failure::{Exit, Failure};
 pub(crate) const JOB_FILE: &str = include_str!("reference/job-file.txt");
 
 /// The schemas by name. What is printed on one line keeps to that of the list that it would stand in.
-const SCHEMAS: [(&str, &str); 16] = [
+const SCHEMAS: [(&str, &str); 17] = [
     ("audit", include_str!("../../schemas/audit.json")),
     ("bench-dispatch", include_str!("../../schemas/bench-dispatch.json")),
     ("dry-run", include_str!("../../schemas/dry-run.json")),
     ("error", include_str!("../../schemas/error.json")),
+    ("events", include_str!("../../schemas/events.json")),
     ("explanation", include_str!("../../schemas/explanation.json")),
     ("jobs", include_str!("../../schemas/jobs.json")),
     ("join-file", include_str!("../../schemas/join-file.json")),

@@ -146,3 +146,43 @@ fn settings_come_from_flags_over_the_file_and_status_shows_those_in_force() {
     assert!(table.contains("speed_step            3\nheartbeat_seconds     0.5\n"), "{table}");
     drop((scheduler, worker));
 }
+
+#[test]
+fn what_happens_is_printed_as_it_comes_and_a_worker_tells_of_itself() {
+    let folder = Folder::new();
+    let to = |name: &str| {
+        let path = folder.path().join(name);
+        (path.clone(), std::fs::File::create(&path).unwrap())
+    };
+    let ((words, stderr), (lines, stdout)) = (to("words"), to("lines"));
+    let daemons = farm(&folder, "--no-log --period-seconds 1", Stdio::null);
+    let worker = "worker --join FARM/farm/worker.join --state FARM/w2 --name w2 --slots 3 --verbose";
+    let worker = Daemon::start(&folder, worker, stderr.into());
+    let mut follow = folder.command("--farm FARM/farm events --follow --tasks --output jsonl");
+    let follow = Daemon(follow.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::null()).spawn().unwrap());
+    let read = |path: &PathBuf| std::fs::read_to_string(path).unwrap();
+    wait_until("the node's joining is printed", || read(&lines).contains("node w2 joined"));
+    folder.run("submit --farm FARM/farm --wait --units-per-task 1 --range 0..4 -- true").with(0);
+    wait_until("the tasks are printed", || {
+        let text = read(&lines);
+        ["task_sent", "task_back"].iter().all(|kind| text.matches(kind).count() >= 4)
+    });
+    let lines: Vec<Value> = read(&lines).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of_tasks = |line: &&Value| line["kind"].as_str().unwrap().starts_with("task_");
+    let (tasks, events): (Vec<&Value>, Vec<&Value>) = lines.iter().partition(of_tasks);
+    for numbers in [tasks, events.clone()] {
+        let numbers: Vec<u64> = numbers.iter().map(|line| line["number"].as_u64().unwrap()).collect();
+        assert!(numbers.is_sorted_by(|a, b| a < b), "each once, in order: {numbers:?}");
+    }
+    // What was printed last is where the next call goes on.
+    let last = events.last().unwrap()["number"].as_u64().unwrap();
+    let rest = folder.run(&format!("--farm FARM/farm events --output quiet --after {}", last - 1)).with(0);
+    assert_eq!(rest.lines().count(), 1, "{rest}");
+    // Once a period, which is the farm's.
+    let told = || read(&words).matches("tasks wait, ").count();
+    wait_until("the worker has told of itself a few times", || told() >= 4);
+    assert!(
+        read(&words).contains(" cores, ") && read(&words).contains("load of slots in %: 0 0 0; idle for")
+    );
+    drop((daemons, worker, follow));
+}

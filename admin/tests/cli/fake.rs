@@ -6,8 +6,9 @@ use std::sync::mpsc::{Sender, channel};
 
 use starfarm_protocol::admin::frames::{FrameReader, frame};
 use starfarm_protocol::admin::{
-    ConflictInfo, Error, ErrorCode, Explanation, Fact, FailedInfo, HitInfo, JobInfo, KeyInfo, NodeInfo,
-    OutputInfo, Reason, Refusal, Request, Response, ResultsPage, SizeInfo, StatusInfo, StreamInfo, Subject,
+    ConflictInfo, Error, ErrorCode, EventLine, Explanation, Fact, FailedInfo, HitInfo, JobInfo, KeyInfo,
+    NodeInfo, OutputInfo, Reason, Refusal, Request, Response, ResultsPage, SizeInfo, StatusInfo, StreamInfo,
+    Subject,
 };
 use starfarm_protocol::ids::{ContentHash, FarmId, JobId, PublicKey};
 use starfarm_protocol::join::JoinFile;
@@ -74,6 +75,7 @@ fn answer(request: &Request) -> Response {
         }
         Request::Explain(_) => Response::Explanation(explanation()),
         Request::Status => Response::Status(status()),
+        Request::Events { .. } => Response::Events { events: vec![event(7), event(8)], missed: 0 },
         Request::Keys => Response::Keys(keys()),
         Request::AddKey { .. } => Response::JoinFile(join_file()),
         Request::Fetch { offset, .. } => Response::Bytes(HexBytes(
@@ -145,6 +147,17 @@ fn node(name: &str) -> NodeInfo {
         cores: Some(16),
         memory_bytes: Some(1 << 34),
         accelerators: Some("2 x Some GPU".into()),
+    }
+}
+
+fn event(number: u64) -> EventLine {
+    EventLine {
+        number,
+        at_us: 1_700_000_000_000_000,
+        kind: "node_back".into(),
+        text: "node lab-7 is back".into(),
+        node: Some("lab-7".into()),
+        job: None,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::program::Folder;
 use crate::schemas::Schemas;
 
 /// Commands that print, and the schema that their output keeps to.
-const DOCUMENTS: [(&str, &str); 17] = [
+const DOCUMENTS: [(&str, &str); 18] = [
     ("jobs", "jobs"),
     ("job show 1", "jobs"),
     ("job wait 2", "jobs"),
@@ -27,6 +27,7 @@ const DOCUMENTS: [(&str, &str); 17] = [
     ("job explain 1", "explanation"),
     ("node explain lab-7", "explanation"),
     ("status", "status"),
+    ("events", "events"),
     ("submit --range 0..3 -- true {}", "submitted"),
 ];
 

@@ -86,8 +86,12 @@ pub(crate) fn run(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
         }
         let rest = std::iter::from_fn(|| links.inputs.try_recv().ok()).take(INPUTS_PER_TURN);
         let mut stop = false;
+        let tells = shared.tasks.are_wanted(now_us);
         for input in first.into_iter().chain(rest) {
             stop |= matches!(input, Input::Stop);
+            if tells {
+                shared.tasks.came(&farm, &input, now_us);
+            }
             step(&mut farm, input, now_us, &mut deeds, &mut waiting);
         }
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -95,6 +99,9 @@ pub(crate) fn run(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
         farm.on_room(shared.no_room.load(Ordering::Relaxed));
         farm.on_tick(now_us, &mut deeds);
         farm.turn(now_us, &mut deeds);
+        if tells {
+            shared.tasks.went(&farm, &deeds, now_us);
+        }
         perform(&mut deeds, now_us, links, shared);
         if std::mem::take(&mut waiting.picture) {
             picture(&mut farm, now_us, links);

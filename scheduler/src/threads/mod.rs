@@ -9,6 +9,7 @@ pub(crate) mod log;
 pub(crate) mod result;
 pub(crate) mod sender;
 pub(crate) mod status;
+pub(crate) mod tasks;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,6 +23,7 @@ use starfarm_protocol::seal::Peer;
 use starfarm_scheduler_core::{Deeds, Farm, NodeId};
 use tokio::sync::oneshot;
 
+use self::tasks::TaskLines;
 use crate::ring::Ring;
 
 /// Batches that a channel between threads holds.
@@ -86,6 +88,8 @@ pub(crate) struct Shared {
     pub(crate) sizes: Mutex<HashMap<String, usize>>,
     /// What happened lately.
     pub(crate) lines: Mutex<Ring>,
+    /// The same task by task, where somebody asked.
+    pub(crate) tasks: TaskLines,
 }
 
 /// What happened in a turn.
@@ -111,6 +115,7 @@ impl Shared {
             unwritten: AtomicU64::new(0),
             sizes: Mutex::default(),
             lines: Mutex::default(),
+            tasks: TaskLines::default(),
         })
     }
 

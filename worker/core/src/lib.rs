@@ -25,5 +25,5 @@ mod types;
 mod worker;
 
 pub use spool::SpoolError;
-pub use types::{Config, Counters, Deed, Known, Part, Task};
+pub use types::{Config, Counters, Deed, Known, Look, Part, Task};
 pub use worker::Worker;

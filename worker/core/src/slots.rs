@@ -71,14 +71,18 @@ pub(crate) struct Slots {
     slots: Vec<Slot>,
     /// Idle slots; the next one to use is last.
     idle: Vec<u16>,
+    /// For the scheduler.
     meter: Meter,
+    /// For who reads the worker's own lines.
+    seen: Meter,
 }
 
 impl Slots {
     pub(crate) fn new(count: u16, now_us: u64) -> Self {
         let count = count.max(1);
         let slots = vec![Slot::default(); usize::from(count)];
-        Self { slots, idle: (0..count).rev().collect(), meter: Meter::new(count, now_us) }
+        let meter = Meter::new(count, now_us);
+        Self { slots, idle: (0..count).rev().collect(), seen: meter.clone(), meter }
     }
 
     pub(crate) fn count(&self) -> u16 {
@@ -97,6 +101,7 @@ impl Slots {
     pub(crate) fn start(&mut self, bundle: &[Waiting], now_us: u64) -> Option<u16> {
         let number = self.idle.pop()?;
         self.meter.begin(number, now_us);
+        self.seen.begin(number, now_us);
         let slot = &mut self.slots[usize::from(number)];
         slot.running.extend(bundle.iter().map(Running::new));
         Some(number)
@@ -131,6 +136,7 @@ impl Slots {
             slot.letting.clear();
             self.idle.push(number);
             self.meter.end(number, now_us);
+            self.seen.end(number, now_us);
         }
         Some(task)
     }
@@ -158,6 +164,11 @@ impl Slots {
     /// How busy they were since this was asked last.
     pub(crate) fn load(&mut self, now_us: u64) -> Load {
         self.meter.report(now_us)
+    }
+
+    /// The same for somebody else, who asks at other times.
+    pub(crate) fn load_seen(&mut self, now_us: u64) -> Load {
+        self.seen.report(now_us)
     }
 
     /// Tasks on slots.

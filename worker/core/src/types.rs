@@ -2,7 +2,7 @@
 
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
 use starfarm_protocol::seal::EpochProof;
-use starfarm_protocol::wire::{Facts, Offer, Outcome};
+use starfarm_protocol::wire::{Facts, Load, Offer, Outcome};
 
 /// What a worker is told once, at its start.
 #[derive(Clone, Debug)]
@@ -27,6 +27,19 @@ pub struct Config {
     pub known: Known,
     /// What the machine is, for people; none where nobody wants to know.
     pub facts: Option<Facts>,
+}
+
+/// How a worker does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Look {
+    /// Tasks that wait.
+    pub queued_tasks: usize,
+    /// Tasks on slots.
+    pub running_tasks: usize,
+    /// Results, of any outcome, that are not acknowledged.
+    pub unacknowledged_results: usize,
+    /// How busy the slots were, and for how long none of them has run anything.
+    pub load: Load,
 }
 
 /// The newest incarnation of the scheduler that a worker has believed.

@@ -6,7 +6,8 @@ mod say;
 use starfarm_protocol::ids::{Attempt, Epoch, JobId};
 use starfarm_protocol::limits::{PROTOCOL_VERSION, RESULT_BODY_BYTES_MAX, RIDE_US};
 use starfarm_protocol::wire::{
-    Feedback, HeartbeatAnswer, Letting, Message, Outcome, Pace, Packer, Ranges, Welcome, Withdraw, messages,
+    Facts, Feedback, HeartbeatAnswer, Letting, Message, Outcome, Pace, Packer, Ranges, Welcome, Withdraw,
+    messages,
 };
 
 use crate::attempts::Attempts;
@@ -17,7 +18,7 @@ use crate::queue::Queue;
 use crate::scheduler::Scheduler;
 use crate::slots::{Advance, Slots};
 use crate::spool::{self, SpoolError};
-use crate::types::{Config, Counters, Deed, Part, Task};
+use crate::types::{Config, Counters, Deed, Look, Part, Task};
 
 /// A drained worker waits this long for the last acknowledgements; what is left goes into the spool.
 const DRAIN_ACK_US: u64 = 5_000_000;
@@ -450,6 +451,21 @@ impl Worker {
     /// The scheduler knows us in the present session.
     pub fn is_welcomed(&self) -> bool {
         self.link.is_welcomed()
+    }
+
+    /// How the worker does since this was asked last.
+    pub fn look(&mut self, now_us: u64) -> Look {
+        Look {
+            queued_tasks: self.queue.len(),
+            running_tasks: self.slots.iter().count(),
+            unacknowledged_results: self.outbox.len(),
+            load: self.slots.load_seen(now_us),
+        }
+    }
+
+    /// What the machine is, where that was read.
+    pub fn facts(&self) -> Option<&Facts> {
+        self.config.facts.as_ref()
     }
 
     /// The pace of the farm, as its scheduler last said.

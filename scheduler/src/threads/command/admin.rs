@@ -56,6 +56,7 @@ fn action(request: &Request) -> Action {
         | Request::Results { .. }
         | Request::Status
         | Request::Events { .. }
+        | Request::TaskEvents { .. }
         | Request::Fetch { .. } => Action::Watch,
         Request::Blob { .. } | Request::Submit(_) | Request::Job { .. } | Request::Node { .. } => {
             Action::Steer
@@ -90,6 +91,7 @@ async fn answer(desk: &Arc<Desk>, request: Request, user: &str) -> Response {
             let lines = desk.shared.lines.lock().expect("a panic under the lock ends the process");
             lines.page(after, take)
         }
+        Request::TaskEvents { after, take } => desk.shared.tasks.page(after, take, desk.shared.now_us()),
         Request::Keys => keys(desk),
         Request::AddKey { role } => add_key(desk, &role),
         Request::RevokeKey { key } => revoke_key(desk, &key),

@@ -1,0 +1,138 @@
+//! `starfarm events`: what happened on the farm, as lines. The XML log has all of it, for ever; these are the last
+//! thousand lines, and those that come.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use starfarm_logs::Utc;
+use starfarm_protocol::admin::{EventLine, Request, Response};
+
+use super::Context;
+use crate::cli::Events;
+use crate::client::Client;
+use crate::failure::{Exit, Failure};
+use crate::human;
+use crate::output::table::{Cell, Column, left, right};
+use crate::output::{Format, Printer, Record, say};
+
+/// How often is looked for more.
+const PERIOD: Duration = Duration::from_millis(500);
+
+impl Record for EventLine {
+    const ONE: &'static str = "event";
+    const MANY: &'static str = "events";
+    const COLUMNS: &'static [Column] = &[right("number"), left("time"), left("what happened")];
+
+    fn cells(&self) -> Vec<Cell> {
+        vec![
+            Cell::new(self.number.to_string()),
+            Cell::new(Utc(self.at_us).to_string()),
+            Cell::new(human::printable(&self.text)),
+        ]
+    }
+
+    fn quiet(&self) -> String {
+        human::printable(&self.text)
+    }
+}
+
+/// Up to where all was printed.
+#[derive(Debug, Default)]
+struct Seen {
+    /// The scheduler's incarnation: each numbers anew.
+    epoch: u64,
+    events: u64,
+    /// None before the first look: what went before nobody asked for.
+    tasks: Option<u64>,
+}
+
+/// Prints the lines.
+///
+/// # Errors
+/// As the client and the printer.
+pub(crate) fn run(context: &mut Context, events: &Events) -> Result<Exit, Failure> {
+    let mut client = context.connect()?;
+    if !events.follow {
+        let (lines, _) = ask(&mut client, &Request::Events { after: events.after, take: u64::MAX })?;
+        context.printer.list(&lines)?;
+        return Ok(Exit::Ok);
+    }
+    let mut seen = Seen { epoch: client.status()?.epoch, events: events.after, tasks: None };
+    loop {
+        match look(&mut client, &mut seen, events.tasks) {
+            Ok((lines, words)) => {
+                words.iter().for_each(|words| say(words));
+                lines.iter().try_for_each(|line| print(&mut context.printer, line))?;
+                context.printer.flush()?;
+            }
+            Err(failure) if failure.exit == Exit::Unreachable => {
+                say(&format!("{}; trying again", failure.message));
+                client = again(context);
+                seen.renew(client.status()?.epoch);
+            }
+            Err(failure) => return Err(failure),
+        }
+        sleep(PERIOD);
+    }
+}
+
+impl Seen {
+    /// The scheduler of `epoch` answers.
+    fn renew(&mut self, epoch: u64) {
+        if epoch != self.epoch {
+            say(&format!("the scheduler was started again, epoch {epoch}: its lines begin with number 1"));
+            *self = Self { epoch, ..Self::default() };
+        }
+    }
+}
+
+/// A connection, whenever there is one again.
+fn again(context: &Context) -> Client {
+    loop {
+        sleep(PERIOD);
+        if let Ok(mut client) = context.connect()
+            && client.status().is_ok()
+        {
+            return client;
+        }
+    }
+}
+
+/// What came since the last look, in order of time, and what a person should know of what is missing.
+fn look(client: &mut Client, seen: &mut Seen, tasks: bool) -> Result<(Vec<EventLine>, Vec<String>), Failure> {
+    let mut words = Vec::new();
+    let (mut lines, missed) = ask(client, &Request::Events { after: seen.events, take: u64::MAX })?;
+    // Nobody expects all lines of old by the first look.
+    if missed > 0 && seen.events > 0 {
+        words.push(format!("{missed} lines between are gone; the log has them: `starfarm log replay`"));
+    }
+    seen.events = lines.last().map_or(seen.events, |line| line.number);
+    if tasks {
+        let take = if seen.tasks.is_some() { u64::MAX } else { 0 };
+        let after = seen.tasks.unwrap_or(0);
+        let (more, missed) = ask(client, &Request::TaskEvents { after, take })?;
+        if missed > 0 && seen.tasks.is_some() {
+            words.push(format!("{missed} more tasks were sent and came back than are shown one by one"));
+        }
+        seen.tasks = Some(after + more.len() as u64 + missed);
+        lines.extend(more);
+        lines.sort_by_key(|line| line.at_us);
+    }
+    Ok((lines, words))
+}
+
+fn ask(client: &mut Client, request: &Request) -> Result<(Vec<EventLine>, u64), Failure> {
+    let answer = client.ask(request)?;
+    client.expect(answer, |answer| match answer {
+        Response::Events { events, missed } => Some((events, missed)),
+        _ => None,
+    })
+}
+
+fn print(printer: &mut Printer, line: &EventLine) -> Result<(), Failure> {
+    match printer.format() {
+        Format::Table => printer.line(&format!("{}  {}", Utc(line.at_us), human::printable(&line.text))),
+        Format::Json | Format::Jsonl => printer.line_of(EventLine::ONE, line),
+        Format::Quiet => printer.line(&line.quiet()),
+    }
+}
