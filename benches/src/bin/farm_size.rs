@@ -43,11 +43,8 @@ fn main() {
         let last = (0..jobs).map(|_| bench.submit_and_step()).last().expect("a job");
         bench.until(|bench| bench.farm.has_ended(last));
     });
-    let job = bench.submit(u128::from(nodes) * u128::from(slots) * 100, WorkFacts::Command { retries: 0 }, 1);
     bench.computing = false;
-    bench.story("all windows are filled", |bench| {
-        bench.until(|bench| bench.farm.status(bench.now_us).dq >= 2 * nodes as usize * usize::from(slots));
-    });
+    let job = bench.fill(slots);
     bench.story("all busy, nothing changes, 10 s", |bench| bench.run(10 * STEPS_A_BEAT));
     bench.story("half are silent for 16 s", |bench| {
         bench.nodes.iter_mut().step_by(2).for_each(|node| node.silent = true);
@@ -57,26 +54,18 @@ fn main() {
         bench.nodes.iter_mut().for_each(|node| node.silent = false);
         bench.run(5 * STEPS_A_BEAT);
     });
+    bench.story("a checkpoint's records", |bench| bench.checkpoint());
+    bench.story("it is cancelled, 2 s", |bench| bench.cancel(job));
+    let job = bench.fill(slots);
+    bench.run(STEPS_A_BEAT);
     bench.story("half start again, with other boots, 5 s", |bench| {
         for id in (0..nodes).step_by(2) {
             bench.hello(id, slots);
         }
         bench.run(5 * STEPS_A_BEAT);
     });
-    bench.story("a checkpoint's records", |bench| {
-        let now_us = bench.now_us;
-        bench.turn(|farm, _| drop(farm.snapshot(&mut Deeds::default())), now_us);
-    });
-    bench.story("it is cancelled, 2 s", |bench| {
-        let cancel = |farm: &mut Farm, deeds: &mut Deeds, now_us| {
-            farm.command_job(job, JobCommand::Cancel, now_us, deeds).expect("it runs");
-        };
-        let now_us = bench.now_us;
-        bench.turn(|farm, deeds| cancel(farm, deeds, now_us), now_us);
-        bench.nodes.iter_mut().for_each(|node| node.held.clear());
-        bench.run(2 * STEPS_A_BEAT);
-    });
-    bench.computing = false;
+    bench.story("a checkpoint's records, with what each of them died of", |bench| bench.checkpoint());
+    bench.story("it is cancelled with all that, 2 s", |bench| bench.cancel(job));
     bench.submit(4_000, WorkFacts::Nothing, 1);
     bench.story("a job's end: 4 000 tasks out, the other nodes idle, 10 s", |bench| {
         bench.run(10 * STEPS_A_BEAT);
@@ -137,6 +126,34 @@ impl Bench {
             self.longest_us as f64 / 1e3,
             100.0 * cpu_s / virtual_s.max(1e-9)
         );
+    }
+
+    /// All nodes get as much as they hold of a job that is larger than that.
+    fn fill(&mut self, slots: u16) -> JobId {
+        let most = 2 * self.nodes.len() * usize::from(slots);
+        let job = self.submit(50 * most as u128, WorkFacts::Command { retries: 0 }, 1);
+        // A node that lacks little is left to lack more first.
+        self.story("all windows are filled", |bench| {
+            bench.until(|bench| bench.farm.status(bench.now_us).dq >= most - most / 8);
+        });
+        job
+    }
+
+    fn cancel(&mut self, job: JobId) {
+        let now_us = self.now_us;
+        self.turn(
+            |farm, deeds| farm.command_job(job, JobCommand::Cancel, now_us, deeds).expect("it runs"),
+            now_us,
+        );
+        self.nodes.iter_mut().for_each(|node| node.held.clear());
+        self.run(2 * STEPS_A_BEAT);
+    }
+
+    /// The records are dropped by another thread in a live scheduler.
+    fn checkpoint(&mut self) {
+        let (now_us, mut records) = (self.now_us, Vec::new());
+        self.turn(|farm, _| records = farm.snapshot(&mut Deeds::default()).1, now_us);
+        println!("{} records", records.len());
     }
 
     fn submit(&mut self, units: u128, work: WorkFacts, size: u64) -> JobId {

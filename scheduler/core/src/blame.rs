@@ -3,7 +3,7 @@
 //! and then instead of work; results that differ from what was counted are a conflict. A job of which too
 //! much fails waits for a person.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use starfarm_events::Event;
 use starfarm_protocol::ids::{Attempt, Boot, JobId};
@@ -270,6 +270,7 @@ impl Farm {
 
     /// Failed units of a job are wanted again.
     pub(crate) fn reopen(&mut self, job_id: JobId, units: Vec<(u128, u128)>, deeds: &mut Deeds) {
+        self.unwind_job(job_id);
         let Some(job) = self.jobs.get_mut(&job_id) else { return };
         let had_ended = job.state.ended();
         let mut pieces = Vec::new();
@@ -298,25 +299,6 @@ impl Farm {
         self.mark_hungry();
     }
 
-    /// [lo, hi) waits in gq; units that workers died of, or that failed, lie there alone.
-    pub(crate) fn put_back(&mut self, job_id: JobId, lo: u128, hi: u128) {
-        let Some(job) = self.jobs.get(&job_id) else { return };
-        let failed = job.failures.range(lo..hi).map(|(&unit, _)| (unit, Alone::Failed));
-        let deadly = job.deaths.range(lo..hi).map(|(&unit, _)| (unit, Alone::Deadly));
-        let suspects: BTreeMap<u128, Alone> = failed.chain(deadly).collect();
-        let mut at = lo;
-        for (unit, why) in suspects {
-            if at < unit {
-                self.gq.put_back(job_id, at, unit);
-            }
-            self.gq.put_alone(job_id, unit, why);
-            at = unit + 1;
-        }
-        if at < hi {
-            self.gq.put_back(job_id, at, hi);
-        }
-    }
-
     /// A worker was last heard at `heard_us` and has died, while it ran these units. Where a large share of the nodes
     /// dies at the same time that is no unit's fault: a power cut, a switch, a full disk.
     pub(crate) fn died(
@@ -326,8 +308,11 @@ impl Farm {
         now_us: u64,
         deeds: &mut Deeds,
     ) {
+        self.unwinding.taken += units.len() as u64;
         let second = heard_us / MASS_DEATH_US;
-        self.died_at.retain(|&at, _| at + MASS_DEATHS_KEPT >= second);
+        if !self.died_at.contains_key(&second) {
+            self.died_at.retain(|&at, _| at + MASS_DEATHS_KEPT >= second);
+        }
         self.died_at.entry(second).or_default().1.insert((id, boot));
         let near = second.saturating_sub(1)..=second + 1;
         let together: usize = self.died_at.range(near.clone()).map(|(_, (_, dead))| dead.len()).sum();
@@ -335,13 +320,18 @@ impl Farm {
         if !known && (together < MASS_DEATHS || together <= self.live_nodes as usize) {
             return units.iter().for_each(|&unit| self.charge(unit, (id, boot), now_us, deeds));
         }
-        let mut charged: BTreeSet<(NodeId, Boot)> = BTreeSet::new();
+        let mut pardoned = BTreeSet::from([(id, boot)]);
         for (_, (mass, dead)) in self.died_at.range_mut(near) {
-            *mass = true;
-            let deaths = || self.jobs.values().flat_map(|job| job.deaths.values().flatten());
-            charged.extend(deaths().filter(|death| dead.contains(death)));
+            // Where it was known before, those that died before are pardoned.
+            if !std::mem::replace(mass, true) {
+                pardoned.extend(&*dead);
+            }
         }
-        for (node, boot) in charged {
+        let charged = |(id, boot): &(NodeId, Boot)| {
+            self.nodes.get(id).is_some_and(|node| node.charged.iter().any(|charge| charge.2 == *boot))
+        };
+        pardoned.retain(charged);
+        for (node, boot) in pardoned {
             self.pardon(node, boot);
             self.record(Record::Pardoned { node, boot }, deeds);
         }

@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_events::{Event, Name};
+use starfarm_protocol::ids::JobId;
 
 use crate::coverage::Class;
 use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::limits::{PROBE_MAX_US, STANDSTILL_PERIODS, STANDSTILL_US};
 use crate::node::Node;
-use crate::task::{NOBODY, NodeId, State};
+use crate::task::{NOBODY, NodeId, State, TaskId};
 
 impl Farm {
     /// done + failed + out + pending + abandoned = N for every unfinished job; gq holds what is pending, dq what is
@@ -37,7 +38,8 @@ impl Farm {
                 return Err(format!("job {}: {out} units out, {left} in dq", id.0));
             }
         }
-        if let Some(job) = self.dq.jobs().find(|id| self.jobs.get(id).is_none_or(|job| job.state.ended())) {
+        let over = |id: &JobId| self.jobs.get(id).is_none_or(|job| job.state.ended());
+        if let Some(job) = self.dq.jobs().find(|id| over(id) && !self.unwinding.has(*id)) {
             return Err(format!("job {} has ended but has tasks in dq", job.0));
         }
         self.check_places()
@@ -125,6 +127,12 @@ impl Farm {
 
     fn check_tasks(&self) -> Result<(), String> {
         let (mut left, mut at_node) = (BTreeMap::new(), BTreeMap::new());
+        let back: BTreeSet<TaskId> = self.unwinding.back().collect();
+        for (id, task) in self.dq.with_ids() {
+            if task.state == State::Back && !(task.node == NOBODY && back.contains(&id)) {
+                return Err(format!("{task:?} goes back, and waits for no turn"));
+            }
+        }
         let queued = self.nodes.iter().flat_map(|(&id, node)| node.queue.iter().map(move |of| (id, of.1)));
         let queued: BTreeSet<_> = queued.collect();
         for task in self.dq.iter() {

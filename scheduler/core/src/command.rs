@@ -1,6 +1,8 @@
 //! Commands of users: what they do to jobs and nodes, and the end of a job. Each is recorded; the rim
 //! answers the user once the record is durable.
 
+use std::collections::BTreeSet;
+
 use starfarm_events::Event;
 use starfarm_protocol::ids::{Attempt, JobId};
 use starfarm_protocol::journal::record::{Ended, NodeMark};
@@ -14,7 +16,7 @@ use crate::job::{Job, JobFacts, JobState, JobTotals, NewJob, Place};
 use crate::limits::JOBS_MAX;
 use crate::node::{Node, NodeState};
 use crate::record::Record;
-use crate::task::NodeId;
+use crate::task::{NodeId, TaskId};
 
 /// Why a command was not carried out.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -109,7 +111,6 @@ impl Farm {
                 return conflict("has not ended: `starfarm job delete --cancel` cancels it first");
             }
             JobCommand::Delete => {
-                self.withdraw(id, Letting::Kill);
                 self.jobs.remove(&id);
                 deeds.event(Event::JobState { job: id, state: "deleted".into(), why: None });
                 self.record(Record::Deleted { job: id }, deeds);
@@ -281,16 +282,15 @@ impl Farm {
         }
     }
 
-    /// Ends a job: what is not decided is abandoned, its tasks leave gq, dq and the nodes. Results that
-    /// come all the same still count.
+    /// Ends a job: what is not decided is abandoned, its tasks leave gq, and dq and the nodes as turns have time.
+    /// Results that come all the same still count.
     pub(crate) fn end(&mut self, id: JobId, state: JobState, now_us: u64, deeds: &mut Deeds) {
-        self.withdraw(id, Letting::Kill);
+        let withdraw = Withdraw { job: id, letting: Letting::Kill, before: Attempt(self.next_attempt) };
+        self.unwinding.end(withdraw);
         self.gq.clear(id);
-        for task_id in self.dq.of_job(id).into_iter().chain(self.dq.copies(id)) {
-            self.take_from_node(task_id);
-        }
         self.jq.retain(|&other| other != id);
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let job = self.jobs.get_mut(&id).expect("the caller found the job");
+        job.withdrawn = Some((withdraw.before, withdraw.letting));
         let totals = JobTotals { ended_us: Some(now_us), ..job.totals };
         let computed_by = job.rates.len() as u64;
         job.take_end(state, totals);
@@ -311,19 +311,19 @@ impl Farm {
         self.mark_hungry();
     }
 
-    /// Tells every node that has tasks of the job to let go of them.
+    /// Tells every node that has tasks of the job to let go of them. With more tasks than nodes it asks the nodes: most
+    /// have one of the job as the first that is looked at.
     pub(crate) fn withdraw(&mut self, id: JobId, letting: Letting) {
         let before = Attempt(self.next_attempt);
         let withdraw = Withdraw { job: id, letting, before };
-        let mut told: Vec<NodeId> = self
-            .dq
-            .of_job(id)
-            .into_iter()
-            .chain(self.dq.copies(id))
-            .map(|task| self.dq.at(task).node)
-            .collect();
-        told.sort_unstable();
-        told.dedup();
+        let of_job = |task: &TaskId| self.dq.peek(*task).is_some_and(|task| task.job == id);
+        let told: BTreeSet<NodeId> = if self.dq.count_of_job(id) > self.nodes.len() {
+            let nodes = self.nodes.iter().filter(|(_, node)| node.tasks.iter().any(of_job));
+            nodes.map(|(&node, _)| node).collect()
+        } else {
+            let tasks = self.dq.of_job(id).into_iter().chain(self.dq.copies(id));
+            tasks.map(|task| self.dq.at(task).node).collect()
+        };
         for node_id in told {
             if let Some(node) = self.nodes.get_mut(&node_id) {
                 node.to_tell.withdraws.push(withdraw);

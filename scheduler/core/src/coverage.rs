@@ -167,6 +167,23 @@ impl Coverage {
         }
     }
 
+    /// As [`Coverage::change`] for all that was cut, in one pass however many segments there are.
+    pub fn change_all(&mut self, from: Classes, to: Class) {
+        let mut joined: Vec<(u128, Segment)> = Vec::with_capacity(self.segments.len());
+        for (lo, mut segment) in std::mem::take(&mut self.segments) {
+            if from.has(segment.class) {
+                self.counts[segment.class as usize] -= segment.hi - lo;
+                self.counts[to as usize] += segment.hi - lo;
+                segment.class = to;
+            }
+            match joined.last_mut() {
+                Some((_, last)) if last.class == segment.class => last.hi = segment.hi,
+                _ => joined.push((lo, segment)),
+            }
+        }
+        self.segments = joined.into_iter().collect();
+    }
+
     /// Takes [lo, hi), which lies in one segment, out of that segment.
     fn carve(&mut self, lo: u128, hi: u128) {
         let (&at, segment) =
@@ -251,6 +268,15 @@ mod tests {
                     let hi = lo + draw(12) as usize;
                     let (to, bits) = (ALL[draw(5) as usize], Classes(draw(32) as u8));
                     let mut pieces = Vec::new();
+                    if draw(8) == 0 {
+                        let mut all = coverage.clone();
+                        all.change_all(bits, to);
+                        all.check().unwrap();
+                        let mut one = coverage.clone();
+                        one.change(0, units as u128, bits, to, &mut Vec::new());
+                        let of = |of: &Coverage| ALL.map(|class| of.intervals(class).collect::<Vec<_>>());
+                        assert_eq!(of(&all), of(&one));
+                    }
                     coverage.change(lo as u128, hi as u128, bits, to, &mut pieces);
                     let mut changed = 0;
                     for unit in lo..hi.min(model.len()) {

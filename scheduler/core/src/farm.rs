@@ -3,7 +3,7 @@
 //!
 //! A turn: any number of `on_*` calls, then one [`Farm::turn`], which refills gq, assigns, and packs what
 //! is to be sent. The methods lie in the files of their life stage: `command` (submit ...), `refill`,
-//! `dispatch`, `send`, `result`, `recover`; `view` answers questions and `check` doubts everything.
+//! `dispatch`, `send`, `result`, `recover`, `unwind`; `view` answers questions and `check` doubts everything.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -23,6 +23,7 @@ use crate::node::Node;
 use crate::record::{Gathered, Record};
 use crate::result::Verdicts;
 use crate::task::{Dispatched, NodeId};
+use crate::unwind::Unwinding;
 use crate::watch::Watched;
 
 /// What a farm is told at its start.
@@ -39,6 +40,8 @@ pub struct Config {
     pub proofs: Option<EpochProofs>,
     /// Datagrams that our receive buffer holds.
     pub receive_datagrams: u32,
+    /// Tasks that one turn gives out, about; it takes half as many back. 1 or more.
+    pub tasks_a_turn: u64,
     /// Somebody watches: tell what pictures are made of, too.
     pub watch: bool,
 }
@@ -52,6 +55,7 @@ impl Config {
             settings: Settings::DEFAULT,
             proofs: None,
             receive_datagrams: 3_640,
+            tasks_a_turn: TASKS_A_TURN,
             watch: false,
         }
     }
@@ -148,6 +152,7 @@ pub struct Farm {
     /// Something came to be given out.
     pub(crate) work_came: bool,
     pub(crate) copying: Copying,
+    pub(crate) unwinding: Unwinding,
     /// Nodes that turns looked at since the start.
     pub(crate) looks: u64,
     /// The last turn had more to give out than it could.
@@ -207,6 +212,7 @@ impl Farm {
             hungry: Default::default(),
             work_came: false,
             copying: Copying::default(),
+            unwinding: Unwinding::default(),
             looks: 0,
             goes_on: false,
             timers: BinaryHeap::new(),
@@ -224,12 +230,13 @@ impl Farm {
         }
     }
 
-    /// Refills gq, assigns tasks to nodes with room, and packs what is to be sent.
+    /// Takes back what nobody has any more, refills gq, assigns tasks to nodes with room, and packs what is to be sent.
     pub fn turn(&mut self, now_us: u64, deeds: &mut Deeds) {
         if std::mem::take(&mut self.restored) {
             self.end_what_is_over(now_us, deeds);
         }
         self.note_settings(deeds);
+        self.unwind(now_us, deeds);
         self.renew_open();
         let mut marked = std::mem::take(&mut self.marked);
         self.goes_on = !self.give_out(&marked, now_us, deeds);
@@ -262,7 +269,7 @@ impl Farm {
         for reach in [Reach::Slots, Reach::Window] {
             for &id in marked {
                 self.dispatch(id, reach, now_us, deeds);
-                if self.next_attempt > first + TASKS_A_TURN {
+                if self.next_attempt > first + self.config.tasks_a_turn {
                     return false;
                 }
             }
@@ -275,7 +282,7 @@ impl Farm {
                 if self.dispatch(id, reach, now_us, deeds) {
                     self.mark(id);
                 }
-                if self.next_attempt > first + TASKS_A_TURN {
+                if self.next_attempt > first + self.config.tasks_a_turn {
                     return false;
                 }
             }
@@ -285,7 +292,7 @@ impl Farm {
 
     /// When [`Farm::on_tick`] must be called at the latest, if nothing comes before.
     pub fn next_deadline_us(&self) -> u64 {
-        if self.goes_on {
+        if self.goes_on || self.unwinding.goes_on() {
             return 0;
         }
         let first = self.period_us.min(self.release_us).min(self.wake_us);
@@ -294,13 +301,11 @@ impl Farm {
 
     /// Timers that are due: silent nodes, offers to repeat, acknowledgements that found no ride.
     pub fn on_tick(&mut self, now_us: u64, deeds: &mut Deeds) {
-        let mut taken = 0;
         while let Some(&Reverse((at_us, id))) = self.timers.peek() {
-            if at_us > now_us || taken > TASKS_A_TURN {
+            if at_us > now_us || self.unwinding.is_full(&self.config) {
                 break;
             }
             self.timers.pop();
-            taken += self.nodes.get(&id).map_or(0, |node| node.tasks.len() as u64);
             if self.nodes.get(&id).is_some_and(|node| node.timer_us == at_us) {
                 self.on_node_timer(id, now_us, deeds);
             }

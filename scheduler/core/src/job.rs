@@ -236,8 +236,7 @@ impl Job {
     /// The end: what is not decided is abandoned.
     pub(crate) fn take_end(&mut self, state: JobState, totals: JobTotals) {
         const UNDECIDED: Classes = Classes::of(&[Class::Pending, Class::Out]);
-        let cursor = self.coverage.cursor();
-        self.coverage.change(0, cursor, UNDECIDED, Class::Abandoned, &mut Vec::new());
+        self.coverage.change_all(UNDECIDED, Class::Abandoned);
         (self.state, self.totals) = (state, totals);
         self.note.clear();
         (self.failures, self.reopened, self.deaths) = Default::default();

@@ -28,6 +28,7 @@ mod result;
 mod send;
 mod speed;
 mod task;
+mod unwind;
 mod view;
 mod watch;
 

@@ -32,7 +32,7 @@ pub const TAIL_SHARE: u128 = 2;
 pub const TAIL_FLOOR_US: u64 = 100_000;
 /// Tasks of a job that wait in gq at most beside what came back: it is a place of passage.
 pub const GQ_TASKS_MAX: usize = 2 * NODE_TASKS_MAX as usize;
-/// Tasks that one turn gives out, about, and that one tick takes back: what is left is for the next, so that other
+/// Tasks that one turn gives out, about; it takes half as many back: what is left is for the next, so that other
 /// things have their turn meanwhile. At a microsecond a task that is a few hundredths of a second.
 pub const TASKS_A_TURN: u64 = 16_384;
 /// A unit that killed its worker this often is poison.
@@ -77,6 +77,8 @@ pub const COPY_TASKS_MAX: usize = 4_096;
 pub const LEASE_TASKS_MIN: u128 = 64;
 /// ... up to so many: at a million tasks a second, an eighth of a second.
 pub const LEASE_TASKS_MAX: u128 = 131_072;
+/// Jobs that get their first leases together with that of the job before them.
+pub const LEASES_A_COMMIT: usize = 256;
 /// First pause of a node at power zero before it is probed again; doubles up to [`PROBE_MAX_US`].
 pub const PROBE_MIN_US: u64 = 10_000_000;
 /// Longest pause between probes.

@@ -34,7 +34,7 @@ impl Farm {
 
     /// An opened datagram of a node.
     pub fn on_datagram(&mut self, id: NodeId, datagram: &[u8], now_us: u64, deeds: &mut Deeds) {
-        if !self.nodes.contains_key(&id) {
+        if !self.nodes.contains_key(&id) || self.hears_later(id, datagram) {
             return;
         }
         self.watched.traffic[0].add(datagram.len());
@@ -91,7 +91,7 @@ impl Farm {
             if let Some(boot) = before {
                 let died = if hello.died_running.is_empty() { &running } else { &hello.died_running };
                 let (was_lost, heard_us) = (node.lost, node.heard_us);
-                self.take_all_back(id);
+                self.orphan_all(id);
                 if !was_lost || !hello.died_running.is_empty() {
                     self.died((id, boot, heard_us), died, now_us, deeds);
                 }
@@ -113,10 +113,7 @@ impl Farm {
             node.rating = Rating::new(now_us, self.config.settings.period_us);
             node.beat = (0, BTreeSet::new());
             // Another incarnation may have what that one lacked.
-            for job in self.jobs.values_mut() {
-                job.refused_by.remove(&id);
-                job.returned.retain(|_, back| back.node != id);
-            }
+            self.unwinding.renew(id, true);
             let event = Event::NodeJoined { node: node.name.clone(), boot: hello.boot, slots };
             self.next_node = self.next_node.max(id.0 + 1);
             deeds.event(event);
@@ -170,7 +167,7 @@ impl Farm {
     fn on_able(&mut self, id: NodeId, times: u32) {
         let node = self.nodes.get_mut(&id).expect("it was looked up for this datagram");
         if std::mem::replace(&mut node.able, times) != times {
-            self.jobs.values_mut().for_each(|job| drop(job.refused_by.remove(&id)));
+            self.unwinding.renew(id, false);
             self.mark(id);
         }
     }
@@ -336,7 +333,8 @@ impl Farm {
         let least_us = RETRY_HEARTBEATS * settings.heartbeat_us;
         for &task_id in &node.tasks {
             let task = self.dq.at(task_id);
-            let Some(job) = self.jobs.get(&task.job) else { continue };
+            // What an ended job leaves goes anyway.
+            let Some(job) = self.jobs.get(&task.job).filter(|job| !job.state.ended()) else { continue };
             if let State::Held { seen_us } = task.state
                 && let retry_us = least_us.max(job.target_us().saturating_mul(settings.retry_targets))
                 && now_us >= seen_us.saturating_add(retry_us)
@@ -368,7 +366,7 @@ impl Farm {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         deeds.event(Event::NodeLeft { node: node.name.clone() });
         node.running.clear();
-        self.take_all_back(id);
+        self.orphan_all(id);
         if let Some(node) = self.nodes.get_mut(&id) {
             node.taken.clear();
             // The next hello is a new incarnation, even of the same boot.
@@ -384,41 +382,6 @@ impl Farm {
     /// A node's key was revoked: it can be heard and told nothing any more, so what it has goes back at once.
     pub fn on_revoked(&mut self, id: NodeId, deeds: &mut Deeds) {
         self.leave(id, NodeMark::Revoked, deeds);
-    }
-
-    /// Everything that a node has goes back to gq.
-    fn take_all_back(&mut self, id: NodeId) {
-        let Some(node) = self.nodes.get_mut(&id) else { return };
-        node.queue.clear();
-        node.offered.clear();
-        // What it said of itself is over as well.
-        (node.queued_tasks, node.load, node.idle_us) = (0, Vec::new(), 0);
-        (node.joined_tasks, node.units_taken) = (0, 0);
-        node.runs.clear();
-        for task_id in node.tasks.clone() {
-            let Task { job, lo, hi, left, copy, .. } = *self.dq.at(task_id);
-            self.back_to_gq(task_id, lo, hi);
-            if let (false, Some(node)) = (copy, self.nodes.get_mut(&id)) {
-                node.taken.push((job, lo, hi));
-                node.units_taken += left;
-            }
-        }
-    }
-
-    /// A task leaves dq and its node's list.
-    pub(crate) fn take_from_node(&mut self, task_id: TaskId) {
-        let task = self.dq.remove(task_id);
-        let Some(node) = self.nodes.get_mut(&task.node) else { return };
-        let at = task.at_node as usize;
-        node.tasks.swap_remove(at);
-        if let Some(&moved) = node.tasks.get(at) {
-            self.dq.at(moved).at_node = at as u32;
-        }
-        let found = |task: &TaskId| self.dq.peek(*task).is_some_and(Task::is_found);
-        if node.joined_tasks > 0 && task.is_found() && !node.tasks.iter().any(found) {
-            // The next heartbeat would say so: until then it gets work at once.
-            node.joined_tasks = 0;
-        }
     }
 
     /// We did nothing for `stalled_us`: paused, or waiting for the disk. What nodes said meanwhile was not

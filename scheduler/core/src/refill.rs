@@ -9,7 +9,8 @@ use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::job::{Job, Sizing, first_units};
 use crate::limits::{
-    GQ_TASKS_MAX, GROWTH_MAX, LEASE_TASKS_MAX, LEASE_TASKS_MIN, PREFETCH_US, TAIL_FLOOR_US, TAIL_SHARE,
+    GQ_TASKS_MAX, GROWTH_MAX, LEASE_TASKS_MAX, LEASE_TASKS_MIN, LEASES_A_COMMIT, PREFETCH_US, TAIL_FLOOR_US,
+    TAIL_SHARE,
 };
 use crate::node::Ahead;
 use crate::record::Record;
@@ -146,6 +147,7 @@ impl Farm {
                 size = size.min(u64::try_from(left).unwrap_or(u64::MAX)).max(1.max(size / 2));
             }
         }
+        let is_first = leased == 0;
         if let Some(job) = self.jobs.get_mut(&job_id)
             && at > first
         {
@@ -156,6 +158,18 @@ impl Farm {
             self.totals.decomposed_units += at - first;
         }
         self.lease(job_id, wanted, size, deeds);
+        if is_first {
+            self.lease_followers(deeds);
+        }
+    }
+
+    /// Jobs that have their turn soon get their first leases in one commit: small ones behind one another would wait
+    /// for a commit each.
+    fn lease_followers(&mut self, deeds: &mut Deeds) {
+        let unleased = |id: &&JobId| self.jobs.get(id).is_some_and(|job| job.active() && job.lease.mark == 0);
+        let followers: Vec<JobId> =
+            self.open.active.iter().filter(unleased).take(LEASES_A_COMMIT).copied().collect();
+        followers.into_iter().for_each(|id| self.lease_first(id, deeds));
     }
 
     /// The first lease of a job, of which nothing was given out yet.

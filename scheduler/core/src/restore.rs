@@ -12,7 +12,7 @@ use crate::deed::Deeds;
 use crate::farm::{Config, Farm, Noted};
 use crate::job::{Job, JobState};
 use crate::record::Record;
-use crate::task::{NOBODY, NodeId, Task};
+use crate::task::{NOBODY, NodeId, State, Task};
 
 /// Intervals in one record of a checkpoint.
 const PIECES_A_RECORD: usize = 4_096;
@@ -122,7 +122,7 @@ impl Farm {
         }
         for task_id in self.dq.overlapping(job_id, lo, hi) {
             let task = self.dq.at(task_id);
-            if task.node != NOBODY {
+            if task.node != NOBODY || task.state == State::Back {
                 continue;
             }
             let (lo, hi) = (lo.max(task.lo), hi.min(task.hi));

@@ -402,23 +402,17 @@ impl Farm {
             return self.take_from_node(task_id);
         }
         let job_id = self.dq.at(task_id).job;
-        let Some(job) = self.jobs.get_mut(&job_id) else { return };
-        let to = if job.state.ended() { Class::Abandoned } else { Class::Pending };
+        let Some(job) = self.jobs.get_mut(&job_id).filter(|job| !job.state.ended()) else {
+            // Nothing of it is wanted any more, and a deleted job left it behind.
+            return self.take_from_node(task_id);
+        };
         let mut pieces = Vec::new();
-        job.coverage.change(lo, hi, OUT, to, &mut pieces);
-        let mut back = 0;
-        for piece in &pieces {
-            back += piece.hi - piece.lo;
-            if to == Class::Pending {
-                job.totals.resent += 1;
-                self.totals.resent += 1;
-            }
-        }
-        if back > 0 {
+        job.coverage.change(lo, hi, OUT, Class::Pending, &mut pieces);
+        if !pieces.is_empty() {
+            job.totals.resent += pieces.len() as u64;
+            self.totals.resent += pieces.len() as u64;
             self.cut_out(task_id, lo, hi);
-            if to == Class::Pending {
-                pieces.iter().for_each(|piece| self.put_back(job_id, piece.lo, piece.hi));
-            }
+            pieces.iter().for_each(|piece| self.put_back(job_id, piece.lo, piece.hi));
             self.mark_hungry();
         }
     }
@@ -443,6 +437,7 @@ impl Farm {
 
     /// The second half of a task that was cut in two enters dq, and the node queue if the first is there.
     fn put_behind(&mut self, mut task: Task) {
+        let goes_back = task.state == State::Back;
         if task.state == State::Assigned {
             task.attempt = self.new_attempt();
         } else {
@@ -451,7 +446,13 @@ impl Farm {
             task.state = State::Held { seen_us: task.since_us };
         }
         if task.node == NOBODY {
-            self.dq.put(task);
+            if goes_back {
+                task.state = State::Back;
+                let task_id = self.dq.put(task);
+                self.unwinding.push_back(task_id);
+            } else {
+                self.dq.put(task);
+            }
             return;
         }
         let Some(node) = self.nodes.get_mut(&task.node) else { return };

@@ -21,6 +21,8 @@ pub(crate) enum State {
         /// Microseconds of the scheduler's clock.
         seen_us: u64,
     },
+    /// Nobody has it any more: it goes back to gq as soon as a turn has time.
+    Back,
 }
 
 /// A task in dq.
@@ -80,7 +82,7 @@ impl Task {
 const _: () = assert!(size_of::<Task>() <= 144, "a task in dq stays small: there may be a million");
 
 /// Index of a task in dq.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct TaskId(u32);
 
 /// dq: by index, and per job by first unit. Tasks of one job never overlap, but for copies.
@@ -149,6 +151,15 @@ impl Dispatched {
     /// The task of an id that is known to be in dq.
     pub(crate) fn at(&mut self, id: TaskId) -> &mut Task {
         self.slots[id.0 as usize].as_mut().expect("the id is held by a task in dq")
+    }
+
+    /// The node of a task is gone: nobody has it.
+    pub(crate) fn orphan(&mut self, id: TaskId) {
+        let task = self.at(id);
+        debug_assert!(!task.copy && task.node != NOBODY, "a task that a node had as the first");
+        (task.node, task.state) = (NOBODY, State::Back);
+        self.of_nobody += 1;
+        self.changes += 1;
     }
 
     /// Takes a task out.
@@ -273,6 +284,17 @@ impl Dispatched {
     /// The tasks of `job`, without copies.
     pub(crate) fn of_job(&self, job: JobId) -> Vec<TaskId> {
         self.jobs.get(&job).map_or_else(Vec::new, |of_job| of_job.by_lo.values().copied().collect())
+    }
+
+    /// Some task of `job`, copies among them.
+    pub(crate) fn any_of_job(&self, job: JobId) -> Option<TaskId> {
+        let copy = self.copies.get(&job).and_then(|copies| copies.values().next());
+        copy.or_else(|| self.jobs.get(&job)?.by_lo.values().next()).copied()
+    }
+
+    /// All tasks, each with its id.
+    pub(crate) fn with_ids(&self) -> impl Iterator<Item = (TaskId, &Task)> {
+        (0..).map(TaskId).zip(&self.slots).filter_map(|(id, task)| Some((id, task.as_ref()?)))
     }
 
     /// All tasks.

@@ -166,9 +166,8 @@ fn a_job_whose_last_tasks_are_out_leaves_idle_nodes_to_the_next() {
             0: job 1 running
             0: to a: offer job 1: 1=0+10 2=10+10
             0: node b joined: 1 slot, boot 0000000000000001
-            0: to b: welcome epoch 1
             0: job 2 running
-            0: to b: offer job 2: 3=0+10 4=10+10
+            0: to b: welcome epoch 1; offer job 2: 3=0+10 4=10+10
             0: job 2 paused
             0: to b: withdraw job 2 trim before 5
             0: job 2 is paused: done 0, out 20, waiting 0
@@ -253,9 +252,8 @@ fn a_search_may_end_with_its_first_hit_or_never() {
         expect![[r#"
             0: hit in job 1: unit 3, target 1
             0: job 1 finished
-            0: to a: ack results [(1, 1)]; withdraw job 1 kill before 3
             0: job 2 running
-            0: to a: offer job 2: 3=0+10 4=10+10
+            0: to a: ack results [(1, 1)]; withdraw job 1 kill before 3; offer job 2: 3=0+10 4=10+10
             0: job 1 is finished: done 10, out 0, waiting 0, abandoned 30, hits [(3, 1)]
             0: hit in job 2: unit 3, target 0
             0: job 2 is running: done 10, out 10, waiting 0, hits [(3, 0)]

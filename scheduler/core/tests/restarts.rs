@@ -177,7 +177,7 @@ fn deaths_count_on_and_the_third_is_poison() {
             1: unit 2 of job 1 failed: poison
             1: node a joined: 1 slot, boot 0000000000000004
             1: to a: welcome epoch 2; offer job 1: 1099511627779=0+2 1099511627780=3+1
-            1: job 1 is running: done 0, out 3, waiting 0, resent tasks 3, unit 2 failed by poison
+            1: job 1 is running: done 0, out 3, waiting 0, resent tasks 2, unit 2 failed by poison
             1: job 1 is running: done 0, out 3, waiting 0, unit 2 failed by poison
         "#]],
     );
@@ -237,9 +237,8 @@ fn what_a_person_did_to_jobs_stays_done() {
             0: job 1 running
             0: to a: offer job 1: 1099511627779=0+10 1099511627780=10+10
             0: job 1 cancelled
-            0: to a: withdraw job 1 kill before 1099511627781
             0: job 4 running
-            0: to a: offer job 4: 1099511627781=0+10 1099511627782=10+10
+            0: to a: withdraw job 1 kill before 1099511627781; offer job 4: 1099511627781=0+10 1099511627782=10+10
             0: job 4 is running: done 0, out 20, waiting 0
         "#]],
     );

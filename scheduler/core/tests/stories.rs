@@ -231,9 +231,9 @@ fn a_unit_whose_workers_die_three_times_is_poison() {
             0: unit 2 of job 1 failed: poison
             0: node a joined: 1 slot, boot 0000000000000004
             0: to a: welcome epoch 1; offer job 1: 6=0+2 7=3+1
-            0: job 1 is running: done 0, out 3, waiting 0, resent tasks 5, unit 2 failed by poison
+            0: job 1 is running: done 0, out 3, waiting 0, resent tasks 4, unit 2 failed by poison
             0: job 1 failed
-            0: job 1 is failed: done 3, out 0, waiting 0, resent tasks 5, unit 2 failed by poison
+            0: job 1 is failed: done 3, out 0, waiting 0, resent tasks 4, unit 2 failed by poison
         "#]],
     );
 }

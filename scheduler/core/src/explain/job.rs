@@ -20,8 +20,11 @@ impl Farm {
     pub fn explain_job(&self, id: JobId, now_us: u64) -> Option<Explanation> {
         let job = self.jobs.get(&id)?;
         let mut found = Findings::default();
-        let (copies, tasks): (Vec<&Task>, Vec<&Task>) =
-            self.dq.iter().filter(|task| task.job == id).partition(|task| task.copy);
+        let (copies, tasks): (Vec<&Task>, Vec<&Task>) = self
+            .dq
+            .iter()
+            .filter(|task| task.job == id && task.state != State::Back)
+            .partition(|task| task.copy);
         if job.state.ended() {
             ended(job, now_us, &mut found);
         } else {
@@ -253,6 +256,7 @@ impl Farm {
         let mut text = match task.state {
             State::Assigned => "not sent yet".to_owned(),
             State::Offered => "sent and not acknowledged yet".to_owned(),
+            State::Back => "about to go back".to_owned(),
             State::Held { seen_us } => {
                 format!("last confirmed {} ago", time(now_us.saturating_sub(seen_us)))
             }
