@@ -95,3 +95,36 @@ fn each_result_is_in_the_log_once_with_its_time() {
         "the last segment is closed"
     );
 }
+
+#[test]
+fn what_people_did_and_each_checkpoint_is_in_the_log() {
+    let mut farm = Farm::with_workers(2, 1);
+    let joined = farm.ask(&["key", "list"]);
+    let joined = joined["keys"].as_array().unwrap();
+    let key = &joined.iter().find(|key| key["name"] == "w1").unwrap()["id"];
+    farm.cli(&["key", "add", "--role", "observer"]).exits(0);
+    let [.., last] = [1, 2, 3].map(|_| farm.submit(&["--range", "0..10000", "--", "sleep", "1"]));
+    farm.cli(&["job", "front", &last]).exits(0);
+    // A worker that leaves says so, and its node can be forgotten.
+    farm.workers[1].signal(Signal::TERM);
+    farm.until_node("w2", "lost");
+    farm.cli(&["node", "forget", "w2"]).exits(0);
+    farm.cli(&["key", "revoke", "w1"]).exits(0);
+    until("a checkpoint is in the log", || !of_kind(&entries(&farm), "checkpointed").is_empty());
+    until("the last of it is in the log", || !of_kind(&entries(&farm), "key_revoked").is_empty());
+    let entries = entries(&farm);
+    let added = of_kind(&entries, "key_added");
+    let of = |kind: &str, role: &str| {
+        added.iter().filter(|key| key["key_kind"] == kind && key["role"] == role).count()
+    };
+    assert_eq!((of("join", "observer"), of("enrolled", "worker")), (1, 2), "{added:?}");
+    assert!(added.iter().any(|added| added["key"] == *key && added["name"] == "w1"), "{added:?}");
+    assert_eq!(of_kind(&entries, "key_revoked")[0]["key"], "w1");
+    let moved = of_kind(&entries, "job_moved");
+    assert_eq!(moved.len(), 1, "{moved:?}");
+    // Behind the one that runs.
+    assert_eq!((moved[0]["job"].to_string(), &moved[0]["place"]), (last, &Value::from(2)));
+    assert_eq!(of_kind(&entries, "node_forgotten")[0]["node"], "w2");
+    let checkpoint = of_kind(&entries, "checkpointed")[0];
+    assert!(checkpoint["record"].as_u64().unwrap() > 0 && checkpoint["bytes"].as_u64().unwrap() > 0);
+}
