@@ -90,6 +90,7 @@ pub(super) fn draw(app: &App, frame: &mut Frame) {
 }
 
 fn head(app: &App) -> [Line<'static>; 2] {
+    let count = |count: u64| human::count(count as f64);
     let bold = |text: &'static str| Span::styled(text, Modifier::BOLD);
     let first = match (app.silence(), &app.status) {
         (Some((silent, _)), _) => {
@@ -109,13 +110,14 @@ fn head(app: &App) -> [Line<'static>; 2] {
                 format!("slots {slots}"),
                 format!("epoch {}", status.epoch),
                 format!("up {}", human::seconds(status.up_seconds.floor())),
+                // The line below has no room for them before 130 columns.
+                format!("speed-ups {}  slow-downs {}", count(status.speed_ups), count(status.slow_downs)),
             ];
             let items = fitting(&items, usize::from(app.size.0).saturating_sub(name.len()));
             Line::from_iter([bold(name), Span::raw(items)])
         }
     };
     let Some(status) = &app.status else { return [first, Line::from("waiting for the first picture")] };
-    let count = |count: u64| human::count(count as f64);
     let mut figures = vec![
         format!("waiting {}", count(status.gq)),
         format!("at nodes {}", count(status.dq)),
@@ -131,7 +133,6 @@ fn head(app: &App) -> [Line<'static>; 2] {
     }
     figures.push(format!("granularity {}", human::seconds_if_known(status.granularity_seconds)));
     figures.push(format!("oldest {}", human::seconds(status.dq_oldest_seconds)));
-    figures.push(format!("speed-ups {}  slow-downs {}", count(status.speed_ups), count(status.slow_downs)));
     [first, fitting(&figures, usize::from(app.size.0)).into()]
 }
 
