@@ -329,10 +329,10 @@ events! {
         unit: u128,
         /// For so long.
         for_us: u64,
-        /// What such a task takes there.
+        /// What such a task takes there; 0 where no unit of the job has ended yet.
         usual_us: u64,
     }
-    /// An idle node got a copy of what another still computes.
+    /// A node got a copy of what another still computes.
     TaskCopied = "task_copied" {
         /// Job.
         job: JobId,

@@ -31,7 +31,10 @@ impl Event {
             Event::RunHangs { node, job, unit, for_us, usual_us } => {
                 let (runs, usual) = (*for_us as f64 / 1e6, *usual_us as f64 / 1e6);
                 write!(f, "unit {unit} of job {} hangs on node {node}: it runs for {runs:.0} s, ", job.0)?;
-                write!(f, "such a task takes {usual:.1} s")
+                match usual_us {
+                    0 => write!(f, "no unit of the job has ended yet"),
+                    _ => write!(f, "such a task takes {usual:.1} s"),
+                }
             }
             Event::UnitFailed { job, unit, reason, node, code } => {
                 write!(f, "unit {unit} of job {} failed", job.0)?;

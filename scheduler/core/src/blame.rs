@@ -183,7 +183,7 @@ impl Farm {
     /// Node `id` failed what others passed, or a row of units. In the latter case it has to show at once what it does
     /// elsewhere: one that is well has met bad inputs, and one that is sick fails there too.
     fn judge_node(&mut self, id: NodeId, job_id: JobId, now_us: u64, deeds: &mut Deeds) {
-        let Some(job) = self.jobs.get(&job_id) else { return };
+        let job = self.jobs.get(&job_id).expect("the caller has found the job");
         let Some(&known) = job.outcomes.get(&id).filter(|known| known.streak > 0) else { return };
         if !self.others_pass(job, id) {
             return;
@@ -434,7 +434,7 @@ impl Farm {
     /// Of what incarnations of node `id` died of only that is kept which still counts: units that are decided
     /// since would heap up.
     pub(crate) fn forget_acquitted(&mut self, id: NodeId) {
-        let Some(node) = self.nodes.get_mut(&id) else { return };
+        let node = self.nodes.get_mut(&id).expect("it says hello, or its record is at hand");
         let jobs = &self.jobs;
         node.charged.retain(|(job, unit, boot)| {
             let deaths = jobs.get(job).and_then(|job| job.deaths.get(unit));

@@ -271,7 +271,7 @@ impl Farm {
 
     /// Ends a job whose last unit is decided, or whose search has found what it was to find.
     pub(crate) fn end_if_over(&mut self, job_id: JobId, now_us: u64, deeds: &mut Deeds) {
-        let Some(job) = self.jobs.get(&job_id) else { return };
+        let job = self.jobs.get(&job_id).expect("the caller has found the job");
         if job.state.ended() {
             return;
         }

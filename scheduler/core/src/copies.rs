@@ -1,6 +1,8 @@
-//! The end of a job: an idle node gets a copy of the oldest task that others still compute, if it would be
+//! Second dispatches. At the end of a job an idle node gets a copy of the oldest task that others still compute, if it would be
 //! done with it sooner. The first result counts, whoever it comes from (R2); the other one is let go. A
-//! copy's units are out by the account of the first dispatch.
+//! copy's units are out by the account of the first dispatch. What hangs is copied earlier: see `hang`.
+
+use std::collections::VecDeque;
 
 use starfarm_events::Event;
 use starfarm_protocol::ids::{Attempt, JobId};
@@ -9,6 +11,7 @@ use starfarm_protocol::wire::{Letting, Withdraw};
 use crate::coverage::Class;
 use crate::deed::Deeds;
 use crate::farm::Farm;
+use crate::hang::Hung;
 use crate::job::Job;
 use crate::limits::{COPY_GAIN, COPY_GAIN_US, COPY_TASKS_MAX};
 use crate::task::{NOBODY, NodeId, State, Task, TaskId};
@@ -25,6 +28,8 @@ pub(crate) struct Copying {
     /// Walks through all that is out of a job, since the start.
     pub(crate) walks: u64,
     jobs: Vec<(JobId, Option<Vec<Candidate>>)>,
+    /// What hangs and has no copy yet.
+    pub(crate) hung: VecDeque<Hung>,
 }
 
 /// A task that has no copy.
@@ -85,7 +90,8 @@ impl Farm {
         let jobs: Vec<(JobId, Option<Vec<Candidate>>)> = jobs.collect();
         let tasks = jobs.first().map_or(0, |(id, _)| self.dq.count_of_job(*id)) + self.jq.len();
         let rest_us = now_us + REST_US_A_TASK * tasks.saturating_sub(FREE_TASKS) as u64;
-        self.copying = Copying { found_us: now_us, changes, rest_us, walks, jobs };
+        let hung = std::mem::take(&mut self.copying.hung);
+        self.copying = Copying { found_us: now_us, changes, rest_us, walks, jobs, hung };
     }
 
     /// Tasks of a job that has all its units out, the oldest first; none where there are so many that its end is not
@@ -124,7 +130,7 @@ impl Farm {
         }
     }
 
-    fn put_copy(
+    pub(crate) fn put_copy(
         &mut self,
         id: NodeId,
         job_id: JobId,

@@ -111,9 +111,14 @@ impl Farm {
             // It says with its hello what it holds of before: until then its room is not known.
             return false;
         }
+        if !self.copying.hung.is_empty() {
+            self.copy_hung(id, now_us, deeds);
+        }
         let mut at = 0;
         while let Some(&job_id) = self.open.active.get(at) {
-            let (Some(job), Some(node)) = (self.jobs.get(&job_id), self.nodes.get(&id)) else { return false };
+            let job = self.jobs.get(&job_id).expect("the list of open jobs is of this turn");
+            // It may have been forgotten since it was marked.
+            let Some(node) = self.nodes.get(&id) else { return false };
             if !job.active() || job.pending() == 0 {
                 // What comes back makes the list anew.
                 if at == 0 {

@@ -1,22 +1,40 @@
 //! Slots that hang on nodes that live. Heartbeats name the unit that each slot runs; one that is named for far longer
-//! than such a task takes is told of, once. What its node lists does not go back to gq: near the job's end an idle node
-//! gets a copy where the job allows copies, and a worker ends a program itself where the job has `hang_seconds`.
+//! than such a task takes is told of, once. What its node lists does not go back to gq: the next node with room gets a
+//! copy where the job allows copies, and a worker ends a program itself where the job has `hang_seconds`.
 
 use starfarm_events::Event;
 use starfarm_protocol::ids::JobId;
+use starfarm_protocol::limits::NODE_TASKS_MAX;
 
+use crate::coverage::Class;
 use crate::deed::Deeds;
 use crate::explain::time;
 use crate::farm::Farm;
 use crate::job::{Sizing, WorkFacts};
-use crate::limits::{HANG_MIN_US, LAMBDA};
+use crate::limits::{HANG_MIN_US, HANG_UNKNOWN_US, HUNG_LOOKS, LAMBDA};
 use crate::node::Run;
 use crate::task::{NodeId, Task};
+
+/// What such a task takes, and how long a run of it must last to be told to hang, in microseconds.
+#[derive(Clone, Copy)]
+struct Usual {
+    /// 0 where nobody knows.
+    takes_us: u64,
+    told_after_us: u64,
+}
+
+/// A unit that hangs on a node and may be copied.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hung {
+    job: JobId,
+    unit: u128,
+    node: NodeId,
+}
 
 impl Farm {
     /// Node `id` said what its slots run.
     pub(crate) fn note_runs(&mut self, id: NodeId, running: &[(JobId, u128)], now_us: u64) {
-        let Some(node) = self.nodes.get_mut(&id) else { return };
+        let node = self.nodes.get_mut(&id).expect("its heartbeat is at hand");
         let before = std::mem::take(&mut node.runs);
         let run =
             |unit: &(JobId, u128)| before.get(unit).copied().unwrap_or(Run { since_us: now_us, told: false });
@@ -25,27 +43,71 @@ impl Farm {
 
     /// Tells of what node `id` has run for too long.
     pub(crate) fn tell_hangs(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
-        // So many times what such a task takes: a run that lasts longer hangs, as far as one can tell.
-        let times = LAMBDA * self.config.settings.retry_targets;
-        let Some(node) = self.nodes.get(&id) else { return };
+        let node = self.nodes.get(&id).expect("its heartbeat is at hand");
         let long = |run: &Run| !run.told && now_us.saturating_sub(run.since_us) >= HANG_MIN_US;
         let long: Vec<(JobId, u128)> =
             node.runs.iter().filter(|(_, run)| long(run)).map(|(&unit, _)| unit).collect();
         for (job, unit) in long {
-            let Some(usual_us) = self.usual_us(id, job, unit) else { continue };
+            // A node may go on with what is no task of it any more.
+            let Some(usual) = self.usual(id, job, unit) else { continue };
             let node = self.nodes.get_mut(&id).expect("it was found above");
             let run = node.runs.get_mut(&(job, unit)).expect("it was found above");
             let for_us = now_us.saturating_sub(run.since_us);
-            if for_us >= usual_us.saturating_mul(times) {
-                run.told = true;
-                deeds.event(Event::RunHangs { node: node.name.clone(), job, unit, for_us, usual_us });
+            let known = self.jobs.get_mut(&job).expect("a task has its job");
+            // Where nobody knows how long its units take, one that is told of stands for all.
+            if for_us < usual.told_after_us || usual.takes_us == 0 && known.hang_told {
+                continue;
+            }
+            (run.told, known.hang_told) = (true, true);
+            let usual_us = usual.takes_us;
+            deeds.event(Event::RunHangs { node: node.name.clone(), job, unit, for_us, usual_us });
+            if known.facts.speculative {
+                self.copying.hung.push_back(Hung { job, unit, node: id });
+                self.mark_hungry();
             }
         }
     }
 
-    /// How long the task of that unit takes on node `id` by what was learnt; none where nothing was, or where the node
-    /// has no such task any more.
-    pub(crate) fn usual_us(&self, id: NodeId, job_id: JobId, unit: u128) -> Option<u64> {
+    /// Gives node `id` copies of what hangs elsewhere, as far as it has room, before anything that waits.
+    pub(crate) fn copy_hung(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
+        let mut at = 0;
+        while at < self.copying.hung.len().min(HUNG_LOOKS) {
+            let hung = self.copying.hung[at];
+            let Some(interval) = self.hung_interval(hung) else {
+                self.copying.hung.remove(at);
+                continue;
+            };
+            let Some(node) = self.nodes.get(&id) else { return };
+            let job = &self.jobs[&hung.job];
+            let takes = hung.node != id
+                && node.live()
+                && node.greeted
+                && self.gives_out(job)
+                && !job.refused_by.contains_key(&id)
+                && self.room(job, node, &self.ideal(job, id), NODE_TASKS_MAX as usize, now_us) > 0;
+            if takes {
+                self.copying.hung.remove(at);
+                self.put_copy(id, hung.job, interval, now_us, deeds);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// What of the task of a unit that hangs is out and has no copy; none where it goes on, or its node has it no more.
+    fn hung_interval(&self, Hung { job: job_id, unit, node: id }: Hung) -> Option<(u128, u128)> {
+        let job = self.jobs.get(&job_id).filter(|job| !job.state.ended())?;
+        self.nodes.get(&id)?.runs.get(&(job_id, unit)).filter(|run| run.told)?;
+        let (_, task) = self.dq.holding(job_id, unit).filter(|(_, task)| task.node == id)?;
+        // Neighbours that a heartbeat joined are many tasks.
+        let units = u128::from(self.ideal(job, id).units);
+        let (lo, hi) = if task.is_found() { (unit, task.hi.min(unit + units)) } else { (task.lo, task.hi) };
+        let out = job.coverage.bounds_in(lo, hi, Class::Out)?;
+        self.dq.copies_in(job_id, lo, hi).is_empty().then_some(out)
+    }
+
+    /// How long the task of that unit takes on node `id` by what was learnt; none where the node has no such task.
+    fn usual(&self, id: NodeId, job_id: JobId, unit: u128) -> Option<Usual> {
         let job = self.jobs.get(&job_id)?;
         let rate = job.rates.get(&id).map_or(job.mean_rate, |rate| rate.units_per_s);
         let node = self.nodes.get(&id)?;
@@ -58,18 +120,31 @@ impl Farm {
             Sizing::Units(units) => all.min(units as f64),
             Sizing::TargetUs(_) => all,
         };
-        (rate > 0.0).then(|| (units * 1e6 / rate) as u64)
+        let takes_us = match job.facts.work {
+            _ if rate > 0.0 => (units * 1e6 / rate) as u64,
+            // The first tasks are far smaller than what takes the target time.
+            WorkFacts::Search { .. } | WorkFacts::Nothing => job.target_us(),
+            // Its first units may take hours each.
+            WorkFacts::Command { .. } => 0,
+        };
+        // So many times what such a task takes: a run that lasts longer hangs, as far as one can tell.
+        let times = LAMBDA * self.config.settings.retry_targets;
+        let told_after_us = if takes_us == 0 { HANG_UNKNOWN_US } else { takes_us.saturating_mul(times) };
+        Some(Usual { takes_us, told_after_us })
     }
 
     /// What node `id` was told to run for too long: job, unit, and that in words.
     pub(crate) fn hung_on(&self, id: NodeId, now_us: u64) -> Vec<(JobId, u128, String)> {
-        let Some(node) = self.nodes.get(&id) else { return Vec::new() };
+        let node = self.nodes.get(&id).expect("the caller has found the node");
         let told = node.runs.iter().filter(|(_, run)| run.told);
         let text = |(&(job, unit), run): (&(JobId, u128), &Run)| {
-            let usual_us = self.usual_us(id, job, unit)?;
-            let (for_us, usual) = (now_us.saturating_sub(run.since_us), time(usual_us));
+            let usual = match self.usual(id, job, unit)?.takes_us {
+                0 => "no unit of the job has ended yet".to_owned(),
+                takes_us => format!("such a task takes about {} there", time(takes_us)),
+            };
+            let for_us = now_us.saturating_sub(run.since_us);
             let text = format!(
-                "has run on node {} for {}, and such a task takes about {usual} there: it hangs, as it seems.",
+                "has run on node {} for {}, and {usual}: it hangs, as it seems.",
                 node.name,
                 time(for_us)
             );
@@ -81,7 +156,7 @@ impl Farm {
     /// What ends a run of that job that hangs.
     pub(crate) fn cure(&self, job: JobId) -> &'static str {
         match self.jobs.get(&job).map(|job| (job.facts.speculative, &job.facts.work)) {
-            Some((true, _)) => "Near the job's end a node that idles gets a copy of it.",
+            Some((true, _)) => "The next node with room gets a copy of it.",
             Some((false, WorkFacts::Command { .. })) => {
                 "A job with `hang_seconds` or `timeout_seconds` ends such a unit; end its process on the machine, and \
                  the unit fails and is tried again as `retries` says."

@@ -123,6 +123,8 @@ pub(crate) struct Job {
     pub(crate) conflicts: Vec<(u128, u128, NodeId)>,
     /// Nodes that said that they cannot run it.
     pub(crate) refused_by: BTreeMap<NodeId, Refusal>,
+    /// A run of it was told to hang.
+    pub(crate) hang_told: bool,
     /// Attempts before this number were withdrawn from their nodes, and how.
     pub(crate) withdrawn: Option<(Attempt, Letting)>,
     pub(crate) totals: JobTotals,
@@ -189,6 +191,7 @@ impl Job {
             forgiven: 0,
             conflicts: Vec::new(),
             refused_by: BTreeMap::new(),
+            hang_told: false,
             withdrawn: None,
             totals,
             noted: JobTotals::default(),

@@ -16,6 +16,10 @@ const RETRY_TARGETS_MIN: u64 = 4;
 pub const RETRY_HEARTBEATS: u64 = 3;
 /// What runs for less than this is not said to hang, however short its task: machines sleep and swap.
 pub const HANG_MIN_US: u64 = 60_000_000;
+/// A program whose job has no unit yet that ended is said to hang after this: nobody knows how long its units take.
+pub const HANG_UNKNOWN_US: u64 = 3_600_000_000;
+/// Of runs that hang a node looks at so many for one to copy.
+pub const HUNG_LOOKS: usize = 16;
 /// Bound of task sizes around the target (the paper's lambda).
 pub const LAMBDA: u64 = 3;
 /// Work that a node holds ahead, per slot: a scheduler away for a minute stops nobody.

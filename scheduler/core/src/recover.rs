@@ -230,12 +230,13 @@ impl Farm {
             }
             self.count_live(id);
         }
-        let Some(node) = self.nodes.get_mut(&id) else { return };
         if beat.part == 0 {
-            node.running.clone_from(&beat.running);
             self.note_runs(id, &beat.running, now_us);
         }
-        let Some(node) = self.nodes.get_mut(&id) else { return };
+        let node = self.nodes.get_mut(&id).expect("its heartbeat is at hand");
+        if beat.part == 0 {
+            node.running.clone_from(&beat.running);
+        }
         // Where parts are lost no beat may come whole for long. What a part lists changes little from one to the next,
         // so one of each is as good.
         if node.beat.0 != beat.parts {

@@ -12,7 +12,7 @@ use crate::deed::Deeds;
 use crate::farm::{Config, Farm};
 use crate::global_queue::Alone;
 use crate::node::Node;
-use crate::task::{NodeId, State, Task, TaskId};
+use crate::task::{NOBODY, NodeId, State, Task, TaskId};
 
 /// What waits to be taken back.
 #[derive(Debug, Default)]
@@ -146,7 +146,7 @@ impl Farm {
 
     /// A silent node is lost: everything that it has goes back to gq, and is remembered in case it comes back.
     pub(crate) fn take_all_back(&mut self, id: NodeId) {
-        let Some(node) = self.nodes.get_mut(&id) else { return };
+        let node = self.nodes.get_mut(&id).expect("its timer has fired");
         node.has_nothing();
         self.unwinding.taken += node.tasks.len() as u64;
         for task_id in node.tasks.clone() {
@@ -161,7 +161,7 @@ impl Farm {
 
     /// An incarnation of a node is gone for good: nobody has its tasks any more.
     pub(crate) fn orphan_all(&mut self, id: NodeId) {
-        let Some(node) = self.nodes.get_mut(&id) else { return };
+        let node = self.nodes.get_mut(&id).expect("the caller has found the node");
         node.has_nothing();
         // That is a small part of what it costs to take them back.
         self.unwinding.taken += 1 + node.tasks.len() as u64 / 8;
@@ -178,7 +178,7 @@ impl Farm {
 
     /// [lo, hi) waits in gq; units that workers died of, or that failed, lie there alone.
     pub(crate) fn put_back(&mut self, job_id: JobId, lo: u128, hi: u128) {
-        let Some(job) = self.jobs.get(&job_id) else { return };
+        let job = self.jobs.get(&job_id).expect("what goes back has its job");
         let failed = job.failures.range(lo..hi).map(|(&unit, _)| (unit, Alone::Failed));
         let deadly = job.deaths.range(lo..hi).map(|(&unit, _)| (unit, Alone::Deadly));
         let suspects: BTreeMap<u128, Alone> = failed.chain(deadly).collect();
@@ -198,7 +198,10 @@ impl Farm {
     /// A task leaves dq and its node's list.
     pub(crate) fn take_from_node(&mut self, task_id: TaskId) {
         let task = self.dq.remove(task_id);
-        let Some(node) = self.nodes.get_mut(&task.node) else { return };
+        if task.node == NOBODY {
+            return;
+        }
+        let node = self.nodes.get_mut(&task.node).expect("a node with tasks is known");
         let at = task.at_node as usize;
         node.tasks.swap_remove(at);
         if let Some(&moved) = node.tasks.get(at) {

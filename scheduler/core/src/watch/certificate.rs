@@ -13,7 +13,7 @@ use crate::farm::Farm;
 impl Farm {
     /// The certificate of a job that has just ended (R8). Its hashes are those that an audit derives.
     pub(crate) fn certify(&self, id: JobId, computed_by: u64, deeds: &mut Deeds) {
-        let Some(job) = self.jobs.get(&id) else { return };
+        let job = self.jobs.get(&id).expect("it has ended just now");
         let [done, failed, _, _, abandoned] = classes(job);
         let verdict = match (abandoned, failed) {
             (0, 0) => "complete",
