@@ -33,8 +33,25 @@ const SOAKS: &[Soak] = &[
         cargo: &["run --release -p starfarm-sim -- run tests/scenarios/mole.toml --seed 1"],
     },
     Soak {
+        name: "paper-8s",
+        why: "both runs with the paper's task target of 8 s and its speed step; half an hour",
+        cargo: &[
+            "run --release -p starfarm-sim -- run tests/scenarios/guangzhou_8s.toml --seed 1",
+            "run --release -p starfarm-sim -- run tests/scenarios/mole_8s.toml --seed 1",
+        ],
+    },
+    Soak {
+        name: "law",
+        why: "the law's farms of 1 328 x 1, 221 x 6 and 3 333 x 3 for an hour each: network load and card hours; minutes",
+        cargo: &[
+            "run --release -p starfarm-sim -- run tests/scenarios/law/tianhe1.toml --seed 1",
+            "run --release -p starfarm-sim -- run tests/scenarios/law/mole.toml --seed 1",
+            "run --release -p starfarm-sim -- run tests/scenarios/law/tianhe2.toml --seed 1",
+        ],
+    },
+    Soak {
         name: "figure3",
-        why: "the paper's figure 3: a switch is lost and comes back; seconds",
+        why: "the paper's figure 3 to its job's end: a switch is lost and comes back; seconds",
         cargo: &["run --release -p starfarm-sim -- run tests/scenarios/figure3.toml --seed 1"],
     },
     Soak {

@@ -43,8 +43,9 @@ macro_rules! scenarios {
 }
 
 scenarios!(
-    buffers calm clocks commands drain figure3 guangzhou hangs jobs lossy many million mole old_copies orders poison restarts
-    second_choice sick slow_disk storm stragglers supplanted swizzle torn unlike unproven upheaval
+    buffers calm clocks commands drain figure3 guangzhou guangzhou_8s hangs jobs lossy many million
+    mole mole_8s old_copies orders poison restarts second_choice sick slow_disk storm stragglers
+    supplanted swizzle torn unlike unproven upheaval
 );
 
 /// The stems of the TOML files in a folder.
@@ -59,6 +60,17 @@ fn stems(name: &str) -> BTreeSet<String> {
 fn every_scenario_has_a_test() {
     let tested: BTreeSet<String> = NAMES.iter().map(|name| (*name).to_owned()).collect();
     assert_eq!(stems("scenarios"), tested);
+}
+
+/// Those run for minutes each: `cargo xtask soak law`.
+#[test]
+fn the_laws_farms_have_the_nodes_that_the_paper_gives() {
+    let nodes = |name: &str| {
+        let scenario = Scenario::load(&folder("scenarios/law").join(format!("{name}.toml"))).unwrap();
+        (scenario.machines(), scenario.nodes[0].slots)
+    };
+    assert_eq!(stems("scenarios/law").len(), 3);
+    assert_eq!([nodes("tianhe1"), nodes("mole"), nodes("tianhe2")], [(1_328, 1), (221, 6), (3_333, 3)]);
 }
 
 #[test]
