@@ -150,6 +150,12 @@ impl Path {
         self.asking = Some((if self.knows { self.size } else { LEAST }, 0));
     }
 
+    /// The other end is another process from now on, which numbers its datagrams anew: the pieces of the one before
+    /// would be put together with its own.
+    pub fn forget_pieces(&mut self) {
+        self.open.clear();
+    }
+
     /// A probe, if one is due, before it is sealed. To be called now and then while the other end is heard: of one
     /// that is silent nothing can be learnt.
     pub fn probe(&mut self, now_us: u64) -> Option<Vec<u8>> {
@@ -342,6 +348,24 @@ mod tests {
             }
             assert!(there.open.is_empty());
         }
+    }
+
+    #[test]
+    fn pieces_of_another_process_are_not_put_together_with_those_of_its_successor() {
+        let mut there = Path::default();
+        let say = |byte: u8, there: &mut Path, lost: Option<usize>| {
+            let (mut here, mut heard, mut place) = (Path { size: LEAST, ..Path::default() }, Vec::new(), 0);
+            here.cut(&[byte; PLAIN_BYTES_MAX], |piece| {
+                if lost != Some(place) {
+                    heard.push(there.hear(piece, 0));
+                }
+                place += 1;
+            });
+            heard
+        };
+        assert_eq!(say(1, &mut there, Some(0)), [Heard::Nothing, Heard::Nothing]);
+        there.forget_pieces();
+        assert_eq!(say(2, &mut there, None).pop(), Some(Heard::Whole(vec![2; PLAIN_BYTES_MAX])));
     }
 
     #[test]

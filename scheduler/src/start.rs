@@ -288,7 +288,6 @@ fn wire(
         Arc::clone(&parts.keys),
         parts.responder(false)?,
         to_dispatcher.clone(),
-        to_sender.clone(),
         revoked,
     )
     .knowing(farm.known_nodes());

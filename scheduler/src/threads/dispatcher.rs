@@ -21,6 +21,9 @@ use super::{Input, Shared, Told, stop_with};
 use crate::error::SchedulerError;
 use crate::state::StateDir;
 
+#[cfg(test)]
+mod tests;
+
 /// Inputs of one turn: enough to batch, few enough that a turn stays short.
 const INPUTS_PER_TURN: usize = 32;
 /// How often the sums of the books are checked, and in a debug build every unit's place.
@@ -102,7 +105,7 @@ pub(crate) fn run(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
         if tells {
             shared.tasks.went(&farm, &deeds, now_us);
         }
-        perform(&mut deeds, now_us, links, shared);
+        perform(&mut deeds, &mut waiting.outgoing, now_us, links, shared);
         if std::mem::take(&mut waiting.picture) {
             picture(&mut farm, now_us, links);
         }
@@ -118,7 +121,7 @@ pub(crate) fn run(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
     }
     let now_us = shared.now_us();
     farm.on_stop(now_us, &mut deeds);
-    perform(&mut deeds, now_us, links, shared);
+    perform(&mut deeds, &mut waiting.outgoing, now_us, links, shared);
 }
 
 /// When the books were checked last.
@@ -146,10 +149,13 @@ impl Doubt {
     }
 }
 
-/// What waits for the disk.
+/// What waits for the disk, or for the end of the turn.
 #[derive(Default)]
 struct Waiting {
     durable: u64,
+    /// News for the sender. They stand before what this turn packs, which is for the sessions that they tell of:
+    /// the farm says nothing to a node between its session and its hello.
+    outgoing: Vec<Outgoing>,
     /// Answers to users, with the record that each waits for.
     answers: VecDeque<(u64, Response, oneshot::Sender<Response>)>,
     /// A checkpoint is wanted.
@@ -161,6 +167,7 @@ struct Waiting {
 fn step(farm: &mut Farm, input: Input, now_us: u64, deeds: &mut Deeds, waiting: &mut Waiting) {
     match input {
         Input::Session(node, name) => farm.on_session(node, &name, now_us),
+        Input::Outgoing(news) => waiting.outgoing.extend(news),
         Input::Datagrams(batch) => {
             for (node, datagram) in batch {
                 farm.on_datagram(node, &datagram, now_us, deeds);
@@ -181,8 +188,8 @@ fn step(farm: &mut Farm, input: Input, now_us: u64, deeds: &mut Deeds, waiting: 
     }
 }
 
-fn perform(deeds: &mut Deeds, now_us: u64, links: &Links, shared: &Shared) {
-    let (mut outgoing, mut records, mut rung) = (Vec::new(), Vec::new(), Vec::new());
+fn perform(deeds: &mut Deeds, outgoing: &mut Vec<Outgoing>, now_us: u64, links: &Links, shared: &Shared) {
+    let (mut records, mut rung) = (Vec::new(), Vec::new());
     let mut events = Vec::new();
     for deed in deeds.0.drain(..) {
         match deed {
@@ -197,7 +204,7 @@ fn perform(deeds: &mut Deeds, now_us: u64, links: &Links, shared: &Shared) {
     }
     // The other ends live as long as the process, but for its last moments.
     if !outgoing.is_empty() {
-        let _ = links.sender.send(outgoing);
+        let _ = links.sender.send(std::mem::take(outgoing));
     }
     if !records.is_empty() {
         let _ = links.journal.send(ToJournal::Records(records));

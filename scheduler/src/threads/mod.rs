@@ -23,6 +23,7 @@ use starfarm_protocol::seal::Peer;
 use starfarm_scheduler_core::{Deeds, Farm, NodeId};
 use tokio::sync::oneshot;
 
+use self::dispatcher::Outgoing;
 use self::tasks::TaskLines;
 use crate::ring::Ring;
 
@@ -36,6 +37,9 @@ const STOPPED: i32 = 7;
 pub(crate) enum Input {
     /// A worker's session is confirmed.
     Session(NodeId, String),
+    /// What the sender must hear, behind all that the farm has packed so far: a datagram for an incarnation that
+    /// has gone, sealed for the next one, would mean other things there.
+    Outgoing(Vec<Outgoing>),
     /// Opened datagrams.
     Datagrams(Vec<(NodeId, Vec<u8>)>),
     /// A node's key was revoked, its session is gone.

@@ -41,6 +41,7 @@ struct News {
     /// Keys that are not on the disk yet.
     enrolled: Vec<PublicKey>,
     sessions: Vec<Input>,
+    /// For the sender, by way of the dispatcher.
     peers: Vec<Outgoing>,
 }
 
@@ -51,16 +52,32 @@ pub(crate) struct ResultThread {
     pub(crate) keys: Arc<Mutex<KeyStore>>,
     pub(crate) responder: Responder,
     pub(crate) dispatcher: Sender<Input>,
-    pub(crate) outgoing: Sender<Vec<Outgoing>>,
     /// Keys whose sessions are to end.
     pub(crate) revoked: Receiver<PublicKey>,
     pub(crate) sessions: SessionTable,
     hints: Hints,
     nodes: HashMap<PublicKey, Known>,
+    indexes: Indexes,
+}
+
+/// Which node a key is that was not heard before.
+struct Indexes {
     /// Nodes of earlier epochs by their names, which belong to one key each.
     before: HashMap<String, NodeId>,
     /// First index that was never given.
     next: NodeId,
+}
+
+impl Indexes {
+    /// A key of that name is heard for the first time in this epoch.
+    fn of_new_key(&mut self, name: &str) -> NodeId {
+        // Taken out: a key that gets the name later, when this one has another, is another node.
+        self.before.remove(name).unwrap_or_else(|| {
+            let next = self.next;
+            self.next.0 += 1;
+            next
+        })
+    }
 }
 
 impl ResultThread {
@@ -70,31 +87,17 @@ impl ResultThread {
         keys: Arc<Mutex<KeyStore>>,
         responder: Responder,
         dispatcher: Sender<Input>,
-        outgoing: Sender<Vec<Outgoing>>,
         revoked: Receiver<PublicKey>,
     ) -> Self {
         let (sessions, hints, nodes) = (SessionTable::default(), Hints::default(), HashMap::new());
-        let (before, next) = (HashMap::new(), NodeId(0));
-        Self {
-            state,
-            shared,
-            keys,
-            responder,
-            dispatcher,
-            outgoing,
-            revoked,
-            sessions,
-            hints,
-            nodes,
-            before,
-            next,
-        }
+        let indexes = Indexes { before: HashMap::new(), next: NodeId(0) };
+        Self { state, shared, keys, responder, dispatcher, revoked, sessions, hints, nodes, indexes }
     }
 
     /// With the nodes of earlier epochs, and the first index that was never given.
     pub(crate) fn knowing(self, (known, next): (Vec<(NodeId, String)>, NodeId)) -> Self {
         let before = known.into_iter().map(|(node, name)| (name, node)).collect();
-        Self { before, next, ..self }
+        Self { indexes: Indexes { before, next }, ..self }
     }
 
     /// Runs until the process stops.
@@ -178,18 +181,15 @@ impl ResultThread {
         }
         let (key, boot) = (opened.peer.claim.key, opened.peer.claim.boot);
         let known = self.nodes.entry(key).or_insert_with(|| {
-            // Taken out: a key that gets the name later, when this one has another, is another node.
-            let node = self.before.remove(&opened.peer.claim.name).unwrap_or_else(|| {
-                let next = self.next;
-                self.next.0 += 1;
-                next
-            });
+            let node = self.indexes.of_new_key(&opened.peer.claim.name);
             Known { node, address: from, boot, path: Path::default(), told: DATAGRAM_BYTES_MAX }
         });
         let node = known.node;
         if opened.confirmed.as_ref().is_some_and(|confirmed| confirmed.sealer.is_some()) {
             known.path.ask_again();
-            known.boot = boot;
+            if std::mem::replace(&mut known.boot, boot) != boot {
+                known.path.forget_pieces();
+            }
         } else if known.boot != boot {
             // A late word of an earlier incarnation, whose numbers mean other things than this one's.
             return self.refuse();
@@ -249,7 +249,7 @@ impl ResultThread {
             let _ = self.dispatcher.send(session);
         }
         if !peers.is_empty() {
-            let _ = self.outgoing.send(peers);
+            let _ = self.dispatcher.send(Input::Outgoing(peers));
         }
     }
 
@@ -277,4 +277,20 @@ fn send(sender: &mut starfarm_net::Sender, to: SocketAddr, bytes: &[u8]) {
         out.get_mut(..bytes.len())?.copy_from_slice(bytes);
         Some(bytes.len())
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_takes_the_name_of_a_renamed_one_is_another_node() {
+        let before = HashMap::from([("west".to_owned(), NodeId(0)), ("east".to_owned(), NodeId(1))]);
+        let mut indexes = Indexes { before, next: NodeId(2) };
+        // The key that was `west` before comes back, is renamed, and another key takes its name.
+        assert_eq!(indexes.of_new_key("west"), NodeId(0));
+        assert_eq!(indexes.of_new_key("west"), NodeId(2));
+        assert_eq!(indexes.of_new_key("east"), NodeId(1));
+        assert_eq!(indexes.of_new_key("north"), NodeId(3));
+    }
 }
