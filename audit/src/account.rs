@@ -31,6 +31,8 @@ pub(crate) struct Account {
     facts: JobFacts,
     state: JobState,
     tiling: Tiling,
+    /// Units below this may be at nodes.
+    leased: u128,
     clashes: Vec<Clash>,
     hits: Vec<(u128, u32)>,
     /// How many of the hits are known to differ.
@@ -52,6 +54,7 @@ impl Account {
             facts,
             state: JobState::Queued,
             tiling: Tiling::default(),
+            leased: 0,
             clashes: Vec::new(),
             hits: Vec::new(),
             hits_sorted: 0,
@@ -72,6 +75,15 @@ impl Account {
         self.violations.of_job(self.facts.job, units, what.into());
     }
 
+    /// Units below `mark` may be at nodes from now on.
+    pub(crate) fn lease(&mut self, mark: u128) {
+        if mark > self.facts.units {
+            let what = format!("leased outside of the space, which ends at {}", self.facts.units);
+            self.wrong(Some((self.facts.units, mark)), what);
+        }
+        self.leased = self.leased.max(mark);
+    }
+
     /// Units are decided; `node` computed them where they are done.
     pub(crate) fn count(&mut self, lo: u128, hi: u128, class: Class, node: Option<NodeId>, place: Place) {
         let inside = hi.min(self.facts.units);
@@ -81,6 +93,10 @@ impl Account {
         }
         if lo >= inside {
             return;
+        }
+        if inside > self.leased {
+            let what = format!("{}, and may be at nodes only up to {}", class.word(), self.leased);
+            self.wrong(Some((lo.max(self.leased), inside)), what);
         }
         if let Some(node) = node {
             *self.by_node.entry(node).or_default() += inside - lo;

@@ -94,6 +94,7 @@ impl Books {
             Record::Failed { unit, .. } => {
                 account.count(*unit, unit.saturating_add(1), Class::Failed, None, place);
             }
+            Record::Leased { mark, .. } => account.lease(*mark),
             Record::Retried { units, .. } => account.retry(units),
             Record::State { state, .. } => account.set_state(*state),
             Record::Conflict { .. } => account.add_conflict(),

@@ -140,6 +140,7 @@ fn records() -> [Vec<Record>; 3] {
             Record::Epoch { epoch: Epoch(1), at_us: 4 },
             Record::Node { node, name: "a".into(), boot: Boot(1) },
             Record::Submitted(facts),
+            Record::Leased { job, mark: 30 },
         ],
         vec![done(0, 10), done(20, 30)],
         vec![done(10, 20), Record::Ended(ended)],
@@ -185,7 +186,7 @@ fn a_whole_journal_and_each_split_with_the_ledger_say_the_same() {
     let state = State::new();
     written(&state);
     let whole = state.sound();
-    assert_eq!((whole.jobs[0].verdict, whole.records, whole.last_sequence), (Verdict::Complete, 7, 7));
+    assert_eq!((whole.jobs[0].verdict, whole.records, whole.last_sequence), (Verdict::Complete, 8, 8));
     assert_eq!((whole.farm.as_str(), whole.epoch), (FARM.to_string().as_str(), 1));
     for count in 1..=3 {
         let state = State::new();
@@ -233,7 +234,7 @@ fn a_missing_segment() {
         written(&state);
         std::fs::remove_file(state.journal(number)).unwrap();
         let words = match number {
-            1 => "records 1 to 3 are missing".to_owned(),
+            1 => "records 1 to 4 are missing".to_owned(),
             _ => format!("segment {number} before it is missing"),
         };
         state.wrong(&[&words]);
@@ -253,7 +254,7 @@ fn a_missing_segment() {
     moved(&state, 1);
     std::fs::remove_file(state.journal(1)).unwrap();
     std::fs::remove_file(state.journal(2)).unwrap();
-    state.wrong(&["records 4 to 5 are missing"]);
+    state.wrong(&["records 5 to 6 are missing"]);
     let state = State::new();
     state.wrong(&["no segment"]);
 }
@@ -280,7 +281,7 @@ fn a_cut_chain() {
     moved(&state, 1);
     std::fs::remove_file(state.journal(1)).unwrap();
     std::fs::copy(other.journal(2), state.journal(2)).unwrap();
-    state.wrong(&["does not follow record 3", "the chain is cut"]);
+    state.wrong(&["does not follow record 4", "the chain is cut"]);
     // Swapped.
     let state = State::new();
     written(&state);
@@ -325,7 +326,7 @@ fn a_write_that_was_cut_short_is_a_note_and_hides_nothing_that_was_acknowledged(
     writer.write(&state.journal(1));
     let report = state.sound();
     assert!(
-        report.notes[0].contains("cut short") && report.notes[0].contains("record 5"),
+        report.notes[0].contains("cut short") && report.notes[0].contains("record 6"),
         "{:?}",
         report.notes
     );
@@ -345,15 +346,15 @@ fn a_journal_that_was_cut_short_afterwards() {
     writer.commit(&all[1]);
     writer.write(&state.journal(1));
     let synced = state.0.join("journal/synced");
-    std::fs::write(&synced, starfarm_protocol::journal::synced::to_bytes(FARM, 5)).unwrap();
+    std::fs::write(&synced, starfarm_protocol::journal::synced::to_bytes(FARM, 6)).unwrap();
     state.sound();
     // The last commit was zeroed: what is there looks whole.
     change(&state.journal(1), |bytes| bytes[first..].fill(0));
-    state.wrong(&["ends with record 3", "records 4 to 5 are lost"]);
+    state.wrong(&["ends with record 4", "records 5 to 6 are lost"]);
     std::fs::remove_file(&synced).unwrap();
     state.sound();
     change(&state.journal(1), |bytes| bytes.truncate(first + ZEROS - 1));
-    state.wrong(&["shorter than it was made, after record 3"]);
+    state.wrong(&["shorter than it was made, after record 4"]);
 }
 
 #[test]
@@ -392,7 +393,7 @@ fn a_segment_that_was_just_made_is_no_fault() {
         assert_eq!(state.sound().jobs[0].verdict, Verdict::Complete);
     }
     // In use, although nothing says that it follows.
-    writer.begin(8, 0, 0);
+    writer.begin(9, 0, 0);
     writer.commit(&[Record::Epoch { epoch: Epoch(2), at_us: 9 }]);
     writer.write(&state.journal(2));
     state.wrong(&["no end"]);
@@ -428,11 +429,11 @@ fn an_older_scheduler_that_writes_after_a_newer_one_is_seen() {
     let mut body = Vec::new();
     let record = Record::Deleted { job: JobId(77) };
     record.encode(&mut body);
-    Frame { sequence: 8, commit: 8, epoch: 0, kind: record.kind(), body: &body }
+    Frame { sequence: 9, commit: 9, epoch: 0, kind: record.kind(), body: &body }
         .write(&mut writer.place, &mut writer.bytes);
-    writer.frame(9, 9, 63, &[]);
+    writer.frame(10, 10, 63, &[]);
     writer.write(&state.journal(1));
-    state.wrong(&["record 8 was written by epoch 0 after epoch 1", "record 9 of kind 63 cannot be read"]);
+    state.wrong(&["record 9 was written by epoch 0 after epoch 1", "record 10 of kind 63 cannot be read"]);
 }
 
 #[test]

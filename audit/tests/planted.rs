@@ -70,11 +70,24 @@ fn ended(state: JobState, done: u128, failed: u128, abandoned: &[(u128, u128)]) 
     Record::Ended(Ended { job: JOB, state, done, failed, abandoned: abandoned.to_vec(), totals })
 }
 
-/// The report on a farm that started, saw two nodes join, and wrote these records, each in a commit of its own.
+fn leased(mark: u128) -> Record {
+    Record::Leased { job: JOB, mark }
+}
+
+/// The report on a farm that started, saw two nodes join, and wrote these records, each in a commit of its own. Where
+/// they tell of no lease all units of a job may be given out from its submission on.
 fn audit(records: &[Record]) -> Report {
     let node = |node, name: &str| Record::Node { node, name: name.into(), boot: Boot(1) };
     let mut all = vec![Record::Epoch { epoch: Epoch(1), at_us: 0 }, node(A, "a"), node(B, "b")];
-    all.extend_from_slice(records);
+    let tells_of_leases = records.iter().any(|record| matches!(record, Record::Leased { .. }));
+    for record in records {
+        all.push(record.clone());
+        if let Record::Submitted(facts) = record
+            && !tells_of_leases
+        {
+            all.push(leased(facts.units));
+        }
+    }
     let mut books = Books::default();
     for (record, sequence) in all.iter().zip(1..) {
         books.enter(Place { sequence, commit: sequence }, record);
@@ -181,6 +194,33 @@ fn a_unit_outside_of_the_space() {
 }
 
 #[test]
+fn a_unit_that_was_decided_and_never_leased() {
+    let end = |failed| {
+        ended(if failed > 0 { JobState::Failed } else { JobState::Finished }, 20 - failed, failed, &[])
+    };
+    let with =
+        |mark, decided: &[Record], end| [&[submitted(20, COMMAND), leased(mark)], decided, &[end]].concat();
+    broken(
+        &with(15, &[done(A, &[(0, 20)])], end(0)),
+        Some((15, 20)),
+        "done, and may be at nodes only up to 15",
+    );
+    broken(&with(19, &[done(A, &[(0, 19)]), poison(19)], end(1)), Some((19, 20)), "failed, and may be");
+    let one = ran(&[(19, Some(FailReason::Exit))]);
+    broken(
+        &with(3, &[done(A, &[(0, 3)]), leased(19), done(A, &[(3, 19)]), one], end(1)),
+        Some((19, 20)),
+        "failed",
+    );
+    // A lease that comes later makes nothing good: the scheduler that died in between knew of no such unit.
+    broken(&with(5, &[done(A, &[(0, 20)]), leased(20)], end(0)), Some((5, 20)), "up to 5");
+    broken(&with(21, &[done(A, &[(0, 20)])], end(0)), Some((20, 21)), "leased outside of the space");
+    // A mark never falls: a smaller one says nothing new.
+    sound(&with(20, &[leased(5), done(A, &[(0, 20)])], end(0)), Verdict::Complete);
+    sound(&with(5, &[done(A, &[(0, 5)]), leased(20), done(B, &[(5, 20)])], end(0)), Verdict::Complete);
+}
+
+#[test]
 fn a_hit_outside_of_the_space_or_of_no_target() {
     let with = |hit| {
         [submitted(20, EVERY_HIT), done(A, &[(0, 20)]), hits(&[hit]), ended(JobState::Finished, 20, 0, &[])]
@@ -212,9 +252,8 @@ fn a_claim_that_the_records_do_not_bear_out() {
 
 #[test]
 fn an_end_that_is_missing() {
-    let decided = [submitted(20, EVERY_HIT), done(A, &[(0, 20)])];
-    let later = Record::Leased { job: JOB, mark: 20 };
-    broken(&[&decided[..], &[later]].concat(), Some((0, 20)), "no end of the job");
+    let decided = [submitted(20, EVERY_HIT), leased(20), done(A, &[(0, 20)])];
+    broken(&[&decided[..], &[leased(20)]].concat(), Some((0, 20)), "no end of the job");
     // The scheduler may have died before it wrote the end, or have just come back.
     sound(&decided, Verdict::NotEnded);
     let back = Record::Epoch { epoch: Epoch(2), at_us: 9 };
@@ -337,6 +376,7 @@ fn a_choice_of_jobs_keeps_what_is_wrong_with_the_journal() {
     let end = ended(JobState::Finished, 20, 0, &[]);
     let mut books = Books::default();
     books.enter(Place::default(), &submitted(20, COMMAND));
+    books.enter(Place::default(), &leased(20));
     books.enter(Place::default(), &Record::Node { node: A, name: "a".into(), boot: Boot(1) });
     books.enter(Place::default(), &done(A, &[(0, 20)]));
     books.enter(Place::default(), &end);

@@ -40,6 +40,7 @@ fn write_journal(folder: &Folder, done: u128) {
         Record::Node { node, name: "a".into(), boot: Boot(1) },
         Record::Submitted(facts(3)),
         Record::Submitted(facts(4)),
+        Record::Leased { job: JobId(3), mark: 20 },
         Record::Done { job: JobId(3), node, pieces: vec![(0, done)], hits: Vec::new() },
         Record::Ended(ended),
     ];

@@ -1,7 +1,7 @@
 //! The ledger: what old segments say, in short. A segment that lies wholly before the last checkpoint is
 //! rewritten: done intervals of a node are joined, what commands wrote is left out (it lies in the outputs),
-//! leases and marks go. Who computed what stays for ever. The ledger's segment is durable before the journal's
-//! is deleted.
+//! of leases only the highest mark stays. Who computed what stays for ever. The ledger's segment is durable before
+//! the journal's is deleted.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -141,7 +141,7 @@ impl Short {
         let gathered = self.jobs.entry(job).or_default();
         gathered.epoch = epoch;
         match record {
-            Record::Leased { mark, .. } => gathered.mark = Some(mark),
+            Record::Leased { mark, .. } => gathered.mark = gathered.mark.max(Some(mark)),
             Record::Done { node, pieces, hits, .. } => {
                 gathered.done.entry(node).or_default().extend(pieces);
                 gathered.hits.entry(node).or_default().extend(hits);
