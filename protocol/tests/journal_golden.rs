@@ -94,6 +94,7 @@ fn records() -> Vec<Record> {
         Record::Conflict { job, lo: 100, hi: 200, node },
         Record::Joined { node, slots: 4, at_us: 1_700_000_000_000_000 },
         Record::Periods { lost_us: 45_000_000, period_us: 10_000_000 },
+        Record::FailedAlike { job, units: vec![(8, 10), (20, 21)], failed },
     ]
 }
 

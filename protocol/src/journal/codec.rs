@@ -34,6 +34,7 @@ impl Record {
             Record::Given { .. } => 67,
             Record::Joined { .. } => 68,
             Record::Periods { .. } => 69,
+            Record::FailedAlike { .. } => 70,
         }
     }
 
@@ -50,6 +51,7 @@ impl Record {
             | Record::Tried { job, .. }
             | Record::Died { job, .. }
             | Record::Failed { job, .. }
+            | Record::FailedAlike { job, .. }
             | Record::Retried { job, .. }
             | Record::Deleted { job }
             | Record::Conflict { job, .. }
@@ -156,6 +158,11 @@ impl Record {
                 numbers(out, &[u64::from(node.0), u64::from(*slots), *at_us]);
             }
             Record::Periods { lost_us, period_us } => numbers(out, &[*lost_us, *period_us]),
+            Record::FailedAlike { job, units, failed } => {
+                put(out, job.0.into());
+                put_intervals(out, units);
+                encode_failed(failed, out);
+            }
             _ => {}
         }
     }
@@ -302,6 +309,7 @@ fn decode(kind: u8, body: &mut Body<'_>) -> Result<Record, Malformed> {
         67 => Record::Given { job: job(body)?, node: node(body)? },
         68 => Record::Joined { node: node(body)?, slots: body.small()?, at_us: body.small()? },
         69 => Record::Periods { lost_us: body.small()?, period_us: body.small()? },
+        70 => Record::FailedAlike { job: job(body)?, units: body.intervals()?, failed: failed(body)? },
         _ => return Err(Malformed),
     })
 }

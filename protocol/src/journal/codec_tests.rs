@@ -84,6 +84,7 @@ fn one_of_each() -> Vec<Record> {
         Record::Given { job, node },
         Record::Joined { node, slots: u16::MAX, at_us: 1 << 60 },
         Record::Periods { lost_us: 15_000_000, period_us: 10_000_000 },
+        Record::FailedAlike { job, units: vec![(0, 9), (20, 21)], failed: failed(Some(-1), Some(node)) },
     ]
 }
 
@@ -97,7 +98,7 @@ fn every_kind_comes_back() {
         kinds.push(record.kind());
     }
     kinds.dedup();
-    assert_eq!(kinds, (1..=17).chain(64..=69).collect::<Vec<_>>());
+    assert_eq!(kinds, (1..=17).chain(64..=70).collect::<Vec<_>>());
 }
 
 #[test]

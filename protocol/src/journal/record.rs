@@ -195,6 +195,15 @@ pub enum Record {
         /// The period of the ratings, in microseconds.
         period_us: u64,
     },
+    /// Kind 70, in checkpoints. Units that failed for good, all alike.
+    FailedAlike {
+        /// The job.
+        job: JobId,
+        /// The units.
+        units: Vec<(u128, u128)>,
+        /// Why each of them.
+        failed: FailedUnit,
+    },
 }
 
 /// The end of a job as its scheduler sees it.

@@ -70,7 +70,7 @@ impl Job {
         failed: bool,
     ) {
         let runs = self.failures.get(&unit);
-        let failed_before = runs.is_some() || self.reopened.contains_key(&unit);
+        let failed_before = runs.is_some() || self.reopened.get(unit).is_some();
         let known = self.outcomes.get(&node).copied().unwrap_or_default();
         if attempt < known.from.unwrap_or(self.judged_from) {
             return;
@@ -258,8 +258,8 @@ impl Farm {
         let its: Vec<(u128, u128)> = job
             .failed
             .iter()
-            .filter(|(_, failed)| failed.node == Some(id))
-            .map(|(&unit, _)| (unit, unit + 1))
+            .filter(|(.., failed)| failed.node == Some(id))
+            .map(|(lo, hi, _)| (lo, hi))
             .collect();
         if !its.is_empty() {
             self.reopen(job_id, its, deeds);
@@ -282,14 +282,11 @@ impl Farm {
                 self.cut_out(task_id, lo, hi);
             }
             // Alone, each: a unit that fails again takes nothing with it.
-            let mut unit = lo;
-            while unit < hi {
+            for unit in lo..hi {
                 self.gq.put_alone(job_id, unit, Alone::Failed);
-                if let Some(job) = self.jobs.get_mut(&job_id) {
-                    job.reopened.insert(unit, before);
-                }
-                unit += 1;
             }
+            let job = self.jobs.get_mut(&job_id).expect("its pieces were cut out of it");
+            job.reopened.insert(lo, hi, before);
         }
         if had_ended {
             self.jq.push_back(job_id);
@@ -380,7 +377,7 @@ impl Farm {
         let failed = FailedUnit { reason: FailReason::Poison, code: None, node: None };
         if let Some(job) = self.jobs.get_mut(&job_id) {
             job.coverage.change(unit, unit + 1, WANTED, Class::Failed, &mut Vec::new());
-            job.failed.insert(unit, failed);
+            job.failed.insert(unit, unit + 1, failed);
             job.acquit(unit, unit + 1);
         }
         self.take_out(job_id, unit);

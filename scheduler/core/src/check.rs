@@ -115,8 +115,8 @@ impl Farm {
             if job.state.ended() && !(pending.is_empty() && job.coverage.count(Class::Out) == 0) {
                 return Err(format!("job {} has ended but waits", id.0));
             }
-            if job.coverage.count(Class::Failed) != job.failed.len() as u128 {
-                return Err(format!("job {}: {} failed units are named", id.0, job.failed.len()));
+            if job.coverage.count(Class::Failed) != job.failed.units() {
+                return Err(format!("job {}: {} failed units are named", id.0, job.failed.units()));
             }
         }
         if self.gathered.is_some() {

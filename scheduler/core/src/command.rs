@@ -116,7 +116,7 @@ impl Farm {
                 self.record(Record::Deleted { job: id }, deeds);
             }
             JobCommand::Retry => {
-                let units: Vec<_> = job.failed.keys().map(|&unit| (unit, unit + 1)).collect();
+                let units = job.failed.intervals();
                 if units.is_empty() {
                     return conflict("has no failed unit");
                 }
@@ -204,18 +204,12 @@ impl Farm {
                 )));
             }
             NodeCommand::Forget => {
-                self.nodes.remove(&id);
-                deeds.event(Event::NodeForgotten { node: name.into() });
-                for hungry in &mut self.hungry {
-                    hungry.remove(&id);
-                }
+                self.forget(&[id], deeds);
+                self.mark_all();
+                return Ok(id);
             }
         }
-        let mark = match command {
-            NodeCommand::Drain => NodeMark::Drained,
-            NodeCommand::Resume => NodeMark::Resumed,
-            NodeCommand::Forget => NodeMark::Forgotten,
-        };
+        let mark = if command == NodeCommand::Drain { NodeMark::Drained } else { NodeMark::Resumed };
         self.record(Record::Mark { node: id, mark }, deeds);
         self.count_live(id);
         self.mark_all();
@@ -292,7 +286,7 @@ impl Farm {
         let job = self.jobs.get_mut(&id).expect("the caller found the job");
         job.withdrawn = Some((withdraw.before, withdraw.letting));
         let totals = JobTotals { ended_us: Some(now_us), ..job.totals };
-        let computed_by = job.rates.len() as u64;
+        let computed_by = job.rates.len() as u64 + job.forgotten;
         job.take_end(state, totals);
         let (done, failed) = (job.coverage.count(Class::Done), job.coverage.count(Class::Failed));
         let mut abandoned: Vec<_> = job.coverage.intervals(Class::Abandoned).collect();

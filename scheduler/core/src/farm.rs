@@ -18,7 +18,7 @@ use crate::deed::Deeds;
 use crate::dispatch::{OpenJobs, Reach};
 use crate::global_queue::GlobalQueue;
 use crate::job::{Job, WorkFacts};
-use crate::limits::TASKS_A_TURN;
+use crate::limits::{NODES_MAX, TASKS_A_TURN};
 use crate::node::Node;
 use crate::record::{Gathered, Record};
 use crate::result::Verdicts;
@@ -42,6 +42,8 @@ pub struct Config {
     pub receive_datagrams: u32,
     /// Tasks that one turn gives out, about; it takes half as many back. 1 or more.
     pub tasks_a_turn: u64,
+    /// Nodes that it may know, 2 or more: those that have gone make room for those that come.
+    pub nodes_max: usize,
     /// Somebody watches: tell what pictures are made of, too.
     pub watch: bool,
 }
@@ -56,6 +58,7 @@ impl Config {
             proofs: None,
             receive_datagrams: 3_640,
             tasks_a_turn: TASKS_A_TURN,
+            nodes_max: NODES_MAX,
             watch: false,
         }
     }
@@ -118,6 +121,8 @@ pub struct Farm {
     pub(crate) live_nodes: u32,
     /// Nodes that are quarantined for what they failed.
     pub(crate) sick: BTreeSet<NodeId>,
+    /// There is no room for more nodes, and none that could make it: when to look again.
+    pub(crate) crowded_us: u64,
     pub(crate) next_job: u64,
     pub(crate) next_node: u32,
     pub(crate) next_attempt: u64,
@@ -203,6 +208,7 @@ impl Farm {
             live_slots: 0,
             live_nodes: 0,
             sick: BTreeSet::new(),
+            crowded_us: 0,
             next_sequence: 1,
             unacknowledged: VecDeque::new(),
             durable: 0,
@@ -237,6 +243,7 @@ impl Farm {
         }
         self.note_settings(deeds);
         self.unwind(now_us, deeds);
+        self.make_room(now_us, deeds);
         self.renew_open();
         let mut marked = std::mem::take(&mut self.marked);
         self.goes_on = !self.give_out(&marked, now_us, deeds);

@@ -14,6 +14,7 @@ use crate::blame::Outcomes;
 use crate::coverage::{Class, Classes, Coverage, Piece};
 use crate::limits::{RETURN_PAUSE_MAX_US, RETURN_PAUSE_MIN_US, TARGET_US};
 use crate::node::Probe;
+use crate::runs::Runs;
 use crate::task::NodeId;
 
 /// Units of the first task for a slot of unknown speed: small enough to be over soon.
@@ -94,16 +95,18 @@ pub(crate) struct Job {
     pub(crate) lease: Lease,
     pub(crate) rates: BTreeMap<NodeId, Rate>,
     pub(crate) mean_rate: f64,
-    /// Targets not found yet.
+    /// Nodes that computed of it and are forgotten.
+    pub(crate) forgotten: u64,
+    /// Targets not found yet; empty once it has ended.
     pub(crate) missing: BTreeSet<u32>,
     pub(crate) hits: BTreeSet<(u128, u32)>,
-    pub(crate) failed: BTreeMap<u128, FailedUnit>,
+    pub(crate) failed: Runs<FailedUnit>,
     /// Units that failed and are tried again, and the attempts that they failed in: a result that comes
     /// twice tells of one run.
     pub(crate) failures: BTreeMap<u128, Vec<(Attempt, NodeId)>>,
     /// Units that had failed and were wanted again, and the first attempt after that: what fails in an
     /// earlier one was counted before.
-    pub(crate) reopened: BTreeMap<u128, Attempt>,
+    pub(crate) reopened: Runs<Attempt>,
     pub(crate) deaths: BTreeMap<u128, Deaths>,
     /// What nodes gave back, by first unit.
     pub(crate) returned: BTreeMap<u128, Returned>,
@@ -176,11 +179,12 @@ impl Job {
             lease: Lease::default(),
             rates: BTreeMap::new(),
             mean_rate: 0.0,
+            forgotten: 0,
             missing,
             hits: BTreeSet::new(),
-            failed: BTreeMap::new(),
+            failed: Runs::default(),
             failures: BTreeMap::new(),
-            reopened: BTreeMap::new(),
+            reopened: Runs::default(),
             deaths: BTreeMap::new(),
             returned: BTreeMap::new(),
             denied: BTreeMap::new(),
@@ -213,7 +217,7 @@ impl Job {
     pub(crate) fn acquit(&mut self, lo: u128, hi: u128) {
         remove_range(&mut self.deaths, lo, hi);
         remove_range(&mut self.failures, lo, hi);
-        remove_range(&mut self.reopened, lo, hi);
+        self.reopened.remove(lo, hi);
         remove_range(&mut self.returned, lo, hi);
         remove_range(&mut self.denied, lo, hi);
     }
@@ -236,7 +240,8 @@ impl Job {
         why.clone_into(&mut self.note);
     }
 
-    /// The end: what is not decided is abandoned.
+    /// The end: what is not decided is abandoned. What is kept of single units is what they came to: intervals, hits
+    /// and failures, for `results` and for `retry`.
     pub(crate) fn take_end(&mut self, state: JobState, totals: JobTotals) {
         const UNDECIDED: Classes = Classes::of(&[Class::Pending, Class::Out]);
         self.coverage.change_all(UNDECIDED, Class::Abandoned);
@@ -247,6 +252,8 @@ impl Job {
         self.outcomes.clear();
         self.suspects.clear();
         self.rates.clear();
+        self.refused_by.clear();
+        self.missing.clear();
     }
 
     /// Failed units are wanted again; those that had failed go to `pieces`.
@@ -254,10 +261,14 @@ impl Job {
         const FAILED: Classes = Classes::of(&[Class::Failed]);
         for &(lo, hi) in units {
             self.coverage.change(lo, hi, FAILED, Class::Pending, pieces);
-            remove_range(&mut self.failed, lo, hi);
+            self.failed.remove(lo, hi);
         }
         self.forgive();
         if self.state.ended() {
+            if let WorkFacts::Search { targets, .. } = self.facts.work {
+                let found = self.targets_found();
+                self.missing = (0..targets).filter(|target| !found.contains(target)).collect();
+            }
             self.state = JobState::Queued;
             self.totals.ended_us = None;
             self.withdrawn = None;
@@ -305,13 +316,29 @@ impl Job {
         }
     }
 
+    fn targets_found(&self) -> BTreeSet<u32> {
+        self.hits.iter().map(|hit| hit.1).collect()
+    }
+
     /// The search has found what it was to find.
     pub(crate) fn satisfied(&self) -> bool {
         match self.facts.work {
             WorkFacts::Search { stop: Stop::FirstHit, .. } => !self.hits.is_empty(),
+            WorkFacts::Search { stop: Stop::AllTargets, targets } if self.state.ended() => {
+                self.targets_found().len() as u64 == u64::from(targets)
+            }
             WorkFacts::Search { stop: Stop::AllTargets, .. } => self.missing.is_empty(),
             _ => false,
         }
+    }
+
+    /// Node `id` is not known any more.
+    pub(crate) fn forget_node(&mut self, id: NodeId) {
+        self.forgotten += u64::from(self.rates.remove(&id).is_some());
+        self.outcomes.remove(&id);
+        self.suspects.remove(&id);
+        self.refused_by.remove(&id);
+        self.returned.retain(|_, back| back.node != id);
     }
 
     /// What was measured so far says nothing.

@@ -100,6 +100,8 @@ pub const ACKS_PROMPT: usize = 64;
 pub const AGES_MAX: usize = PLAIN_BYTES_MAX / AGE_BYTES;
 /// Nodes that a farm may know.
 pub const NODES_MAX: usize = 65_536;
+/// Room for this share of them is kept free where nodes have gone: 256, more than a turn has sessions.
+pub const NODES_SPARE_SHARE: usize = 256;
 /// Unfinished and finished jobs that a farm may know.
 pub const JOBS_MAX: usize = 100_000;
 

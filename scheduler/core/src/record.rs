@@ -101,9 +101,7 @@ impl Farm {
                 }
                 self.jq.push_back(job);
             }
-            Record::State { job, state, why } => {
-                self.known(*job)?.take_state(*state, why);
-            }
+            Record::State { job, state, why } => self.known(*job)?.take_state(*state, why),
             Record::Moved { job, place } => {
                 self.known(*job)?;
                 self.jq.retain(|other| other != job);
@@ -120,7 +118,9 @@ impl Farm {
                 job.lease.mark = job.lease.mark.max(*mark);
                 job.lease.durable = job.lease.mark;
             }
-            Record::Done { .. } | Record::Ran { .. } | Record::Failed { .. } => self.apply_decided(record)?,
+            Record::Done { .. } | Record::Ran { .. } | Record::Failed { .. } | Record::FailedAlike { .. } => {
+                self.apply_decided(record)?
+            }
             Record::Tried { job, unit, attempt, node } => {
                 let job = self.known(*job)?;
                 job.deaths.remove(unit);
@@ -179,7 +179,7 @@ impl Farm {
                         Some(reason) => {
                             decide(job, *unit, unit + 1, Class::Failed)?;
                             let (code, node) = (Some(outcome.code), Some(*node));
-                            job.failed.insert(*unit, FailedUnit { reason, code, node });
+                            job.failed.insert(*unit, unit + 1, FailedUnit { reason, code, node });
                         }
                     }
                 }
@@ -187,7 +187,14 @@ impl Farm {
             Record::Failed { job, unit, failed } => {
                 let job = self.known(*job)?;
                 decide(job, *unit, unit + 1, Class::Failed)?;
-                job.failed.insert(*unit, *failed);
+                job.failed.insert(*unit, unit + 1, *failed);
+            }
+            Record::FailedAlike { job, units, failed } => {
+                let job = self.known(*job)?;
+                for &(lo, hi) in units {
+                    decide(job, lo, hi, Class::Failed)?;
+                    job.failed.insert(lo, hi, *failed);
+                }
             }
             _ => {}
         }
@@ -220,7 +227,7 @@ impl Farm {
         let job = self.known(id)?;
         let had_ended = job.state.ended();
         job.reopen(units, &mut Vec::new());
-        job.reopened.extend(units.iter().flat_map(|&(lo, hi)| (lo..hi).map(|unit| (unit, before))));
+        units.iter().for_each(|&(lo, hi)| job.reopened.insert(lo, hi, before));
         if had_ended {
             self.jq.push_back(id);
         }

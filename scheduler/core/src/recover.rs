@@ -17,7 +17,7 @@ use starfarm_protocol::wire::{
 use crate::coverage::{Class, Classes};
 use crate::deed::{Deed, Deeds};
 use crate::farm::Farm;
-use crate::limits::{AGES_MAX, NODES_MAX, RETRY_HEARTBEATS};
+use crate::limits::{AGES_MAX, RETRY_HEARTBEATS};
 use crate::node::{Node, RoundTrip};
 use crate::rating::Rating;
 use crate::record::Record;
@@ -26,7 +26,7 @@ use crate::task::{NodeId, State, Task, TaskId};
 impl Farm {
     /// A node has a session: the rim knows its key and its name.
     pub fn on_session(&mut self, id: NodeId, name: &str, now_us: u64) {
-        if self.nodes.len() < NODES_MAX || self.nodes.contains_key(&id) {
+        if self.nodes.len() < self.config.nodes_max || self.nodes.contains_key(&id) {
             let node = self.nodes.entry(id).or_insert_with(|| Node::new(name.into(), now_us));
             node.greeted = false;
         }

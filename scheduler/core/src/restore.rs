@@ -3,6 +3,8 @@
 //! that holds it says so, which makes it that node's again; what is left when every node of before has
 //! spoken, or is lost, goes to gq (R5).
 
+use std::collections::BTreeMap;
+
 use starfarm_protocol::ids::{Attempt, JobId};
 use starfarm_protocol::journal::record::{Ended, NodeMark};
 use starfarm_protocol::wire::Letting;
@@ -10,7 +12,7 @@ use starfarm_protocol::wire::Letting;
 use crate::coverage::{Class, Classes, Piece};
 use crate::deed::Deeds;
 use crate::farm::{Config, Farm, Noted};
-use crate::job::{Job, JobState};
+use crate::job::{FailedUnit, Job, JobState};
 use crate::record::Record;
 use crate::task::{NOBODY, NodeId, State, Task};
 
@@ -44,6 +46,9 @@ impl Restoring {
         let before = Attempt(farm.next_attempt);
         for (&id, job) in &mut farm.jobs {
             let mut pieces = Vec::new();
+            let before_all = job.rates.len();
+            job.rates.retain(|node, _| farm.nodes.contains_key(node));
+            job.forgotten = (before_all - job.rates.len()) as u64;
             if job.state.ended() {
                 job.withdrawn = Some((before, Letting::Kill));
                 continue;
@@ -255,17 +260,46 @@ impl Job {
         let pieces =
             |pieces: &[(u128, u128)]| Record::Done { job, node, pieces: pieces.to_vec(), hits: Vec::new() };
         records.extend(done.chunks(PIECES_A_RECORD).map(pieces));
-        let mut failed = self.failed.iter().map(|(&unit, &failed)| Record::Failed { job, unit, failed });
-        records.extend(failed.by_ref().take(forgiven as usize));
+        let (mut before, mut after) = (FailedAlike::default(), FailedAlike::default());
+        let mut left = forgiven;
+        for (lo, hi, failed) in self.failed.iter() {
+            let at = lo + left.min(hi - lo);
+            left -= at - lo;
+            before.add(lo, at, failed);
+            after.add(at, hi, failed);
+        }
+        before.records(job, records);
         if forgiven > 0 {
             for state in [JobState::Paused, JobState::Queued] {
                 records.push(Record::State { job, state, why: String::new() });
             }
         }
         if !self.reopened.is_empty() {
-            let units = self.reopened.keys().map(|&unit| (unit, unit + 1)).collect();
-            records.push(Record::Retried { job, units });
+            records.push(Record::Retried { job, units: self.reopened.intervals() });
         }
-        records.extend(failed);
+        after.records(job, records);
+    }
+}
+
+/// Reason, code and node of a failure.
+type Failure = (u8, Option<i32>, Option<NodeId>);
+
+/// Failed units by what is said of them: what nodes failed by turns has a list for each of them.
+#[derive(Default)]
+struct FailedAlike(BTreeMap<Failure, (FailedUnit, Vec<(u128, u128)>)>);
+
+impl FailedAlike {
+    fn add(&mut self, lo: u128, hi: u128, failed: FailedUnit) {
+        if lo < hi {
+            let key = (failed.reason as u8, failed.code, failed.node);
+            self.0.entry(key).or_insert((failed, Vec::new())).1.push((lo, hi));
+        }
+    }
+
+    fn records(self, job: JobId, records: &mut Vec<Record>) {
+        for (failed, units) in self.0.into_values() {
+            let alike = |units: &[(u128, u128)]| Record::FailedAlike { job, units: units.to_vec(), failed };
+            records.extend(units.chunks(PIECES_A_RECORD).map(alike));
+        }
     }
 }

@@ -372,7 +372,7 @@ impl Farm {
             self.mark_hungry();
         } else {
             job.acquit(unit, unit + 1);
-            job.failed.insert(unit, failed);
+            job.failed.insert(unit, unit + 1, failed);
             self.tell_failed(job_id, unit, failed, deeds);
         }
         again
@@ -486,7 +486,7 @@ fn known_failures(job: &Job, entry: &ResultEntry<'_>, found: &Found) -> Vec<u128
     let counted = |unit: u128| {
         job.failures.get(&unit).is_some_and(|runs| runs.iter().any(|run| run.0 == entry.attempt))
     };
-    let before = |unit: u128| job.reopened.get(&unit).is_some_and(|&first| entry.attempt < first);
+    let before = |unit: u128| job.reopened.get(unit).is_some_and(|first| entry.attempt < first);
     let failed = (entry.lo..).zip(ran).filter(|(_, outcome)| outcome.failed.is_some());
     failed.map(|(unit, _)| unit).filter(|&unit| counted(unit) || before(unit)).collect()
 }

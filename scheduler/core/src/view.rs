@@ -188,7 +188,7 @@ impl Farm {
 
     /// Units of a job that failed for good, by unit.
     pub fn failed_units(&self, id: JobId) -> Vec<(u128, FailedUnit)> {
-        self.jobs.get(&id).map_or_else(Vec::new, |job| job.failed.iter().map(|(&u, &f)| (u, f)).collect())
+        self.jobs.get(&id).map_or_else(Vec::new, |job| job.failed.page(0, usize::MAX))
     }
 
     /// Up to `take` hits and failed units of a job from the `skip`th of each on, and whether more follow.
@@ -197,8 +197,8 @@ impl Farm {
         let end = skip.saturating_add(take);
         FoundPage {
             hits: job.hits.iter().skip(skip).take(take).copied().collect(),
-            failed: job.failed.iter().skip(skip).take(take).map(|(&unit, &why)| (unit, why)).collect(),
-            more: job.hits.len() > end || job.failed.len() > end,
+            failed: job.failed.page(skip, take),
+            more: job.hits.len() > end || job.failed.units() > end as u128,
         }
     }
 

@@ -5,8 +5,91 @@
 
 mod common;
 
-use common::check_after;
+use common::{check_after, config};
 use expect_test::expect;
+use starfarm_protocol::ids::{Boot, ContentHash, JobId, NodeId};
+use starfarm_protocol::wire::FailReason;
+use starfarm_scheduler_core::{
+    Deeds, FailedUnit, Farm, JobFacts, JobState, MaxFailures, Record, Restoring, Sizing, WorkFacts,
+};
+
+/// Units of a job that fail, every one of them.
+const FAILURES: u128 = 100_000;
+
+/// A farm that two nodes failed all units of a job for: who failed which.
+fn all_failed(node_of: impl Fn(u128) -> u32) -> Farm {
+    let job = JobId(1);
+    let facts = JobFacts {
+        job,
+        spec: ContentHash([1; 32]),
+        name: "frames".into(),
+        user: "ada".into(),
+        units: FAILURES,
+        work: WorkFacts::Command { retries: 0 },
+        sizing: Sizing::Units(1),
+        max_failures: MaxFailures::Never,
+        speculative: false,
+        at_us: 1,
+    };
+    let node = |node, name: &str| Record::Node { node: NodeId(node), name: name.into(), boot: Boot(1) };
+    let mut restoring = Restoring::new(config(), 1);
+    let known =
+        [node(0, "a"), node(1, "b"), Record::Submitted(facts), Record::Leased { job, mark: FAILURES }];
+    known.iter().for_each(|record| restoring.apply(record).unwrap());
+    for unit in 0..FAILURES {
+        let failed =
+            FailedUnit { reason: FailReason::Exit, code: Some(1), node: Some(NodeId(node_of(unit))) };
+        restoring.apply(&Record::Failed { job, unit, failed }).unwrap();
+    }
+    restoring.finish(FAILURES as u64, 1)
+}
+
+/// The records of a checkpoint, and their bytes.
+fn checkpoint(farm: &mut Farm) -> (Vec<Record>, usize) {
+    let (_, records) = farm.snapshot(&mut Deeds::default());
+    let mut bytes = Vec::new();
+    records.iter().for_each(|record| record.encode(&mut bytes));
+    (records, bytes.len())
+}
+
+/// The farm that a checkpoint becomes says what the one said that wrote it.
+fn same_again(farm: &Farm, records: &[Record]) -> Farm {
+    let mut restoring = Restoring::new(config(), 1);
+    records.iter().for_each(|record| restoring.apply(record).unwrap());
+    let again = restoring.finish(FAILURES as u64, 1);
+    assert!(again.durable_state() == farm.durable_state());
+    assert!(again.failed_units(JobId(1)) == farm.failed_units(JobId(1)));
+    again.check_all().unwrap();
+    again
+}
+
+#[test]
+fn a_hundred_thousand_failures_cost_a_checkpoint_a_few_records() {
+    // Tasks of a hundred units each, by turns: two bytes an interval, instead of seven bytes and a record a unit.
+    let mut farm = all_failed(|unit| (unit / 100 % 2) as u32);
+    let (records, bytes) = checkpoint(&mut farm);
+    assert!(records.len() < 20 && bytes < 4_000, "{} records, {bytes} bytes", records.len());
+    same_again(&farm, &records);
+    // Single units by turns: the worst that there is.
+    let mut farm = all_failed(|unit| (unit % 2) as u32);
+    let (records, bytes) = checkpoint(&mut farm);
+    assert!(records.len() < 60 && bytes < 220_000, "{} records, {bytes} bytes", records.len());
+    same_again(&farm, &records);
+}
+
+#[test]
+fn units_that_are_wanted_again_are_intervals_in_a_checkpoint_too() {
+    let mut farm = all_failed(|unit| (unit % 2) as u32);
+    // It ends in its first turn, and a person wants all of it again.
+    let mut deeds = Deeds::default();
+    farm.turn(2, &mut deeds);
+    assert_eq!(farm.job(JobId(1)).unwrap().state, JobState::Failed);
+    farm.command_job(JobId(1), starfarm_scheduler_core::JobCommand::Retry, 3, &mut deeds).unwrap();
+    let (records, bytes) = checkpoint(&mut farm);
+    assert!(records.len() < 20 && bytes < 1_000, "{} records, {bytes} bytes", records.len());
+    let again = same_again(&farm, &records);
+    assert_eq!(again.failed_units(JobId(1)), []);
+}
 
 #[test]
 fn what_was_forgiven_stays_forgiven() {
