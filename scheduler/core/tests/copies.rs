@@ -204,6 +204,21 @@ fn a_copy_that_its_node_no_longer_lists_expires_alone() {
 }
 
 #[test]
+fn a_copy_is_not_kept_alive_by_an_interval_that_begins_where_it_ends() {
+    check_after(
+        "submit 30 search 9 targets never units 10 copies\n join a slots 1\n ack a\n return a 10+10
+         join b slots 1\n ack b\n done b 10+10\n done b 20+10\n beat a 0+10\n at 20\n show 1
+         live 2100 a 0+10 b none\n ack b",
+        "live 80000 a 0+10 b 10+10\n show 1\n live 86000 a 0+10 b 10+10\n show 1",
+        expect![[r#"
+            80000: job 1 is running: done 20, out 10, waiting 0, resent tasks 1, copies 1
+            84000: task [0, 10) of job 1 expired on node b
+            86000: job 1 is running: done 20, out 10, waiting 0, resent tasks 1, copies 1
+        "#]],
+    );
+}
+
+#[test]
 fn where_the_first_gives_its_task_back_the_copy_may_be_first() {
     check_after(
         "submit 30 search 9 targets never units 10 copies\n join a slots 1\n ack a\n return a 10+10

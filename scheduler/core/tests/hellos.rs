@@ -214,6 +214,32 @@ fn a_drain_by_a_person_outlives_the_worker_that_was_drained() {
     );
 }
 
+#[test]
+fn a_heartbeat_that_lost_a_part_is_whole_by_the_same_part_of_the_next() {
+    let mut bench = Bench::new(config());
+    bench.run("submit 200 units 1\n join a slots 1 queue 100\n feedback a 64 0\n ack a");
+    bench.run("done a 0+1 ms 1\n ack a\n feedback a 128 0\n ack a");
+    let held: Vec<String> = (1..91).map(|unit| format!("{unit}+1")).collect();
+    // One part of three arrives of each beat: what is not listed is known from the third on.
+    let mut story = String::new();
+    for beat in 1..=42 {
+        story += &bench.run(&format!("at {}000\n beat a {} only {}", 2 * beat, held.join(","), beat % 3));
+    }
+    let told: Vec<&str> = story.lines().filter(|line| !line.contains("answer")).collect();
+    expect![[r#"
+        84000: task [91, 92) of job 1 expired on node a
+        84000: task [92, 93) of job 1 expired on node a
+        84000: task [93, 94) of job 1 expired on node a
+        84000: task [94, 95) of job 1 expired on node a
+        84000: task [95, 96) of job 1 expired on node a
+        84000: task [96, 97) of job 1 expired on node a
+        84000: task [97, 98) of job 1 expired on node a
+        84000: task [98, 99) of job 1 expired on node a
+        84000: task [99, 100) of job 1 expired on node a
+        84000: task [100, 101) of job 1 expired on node a"#]]
+    .assert_eq(&told.join("\n"));
+}
+
 /// All nodes are marked once a turn; one that joins behind that is looked at all the same.
 #[test]
 fn a_hello_in_the_turn_of_an_order_to_all_is_answered() {

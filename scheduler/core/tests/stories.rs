@@ -170,6 +170,25 @@ fn an_attempt_that_is_no_longer_listed_expires_and_a_listed_one_never_does() {
 }
 
 #[test]
+fn however_short_its_tasks_are_a_node_may_miss_them_in_two_heartbeats() {
+    check_after(
+        "submit 20 command target 0\n join a slots 1\n ack a",
+        "at 1000\n beat a none\n at 2000\n beat a none\n at 2999\n beat a none\n show 1\n at 3000\n beat a none
+         show 1",
+        expect![[r#"
+            1000: to a: answer 1
+            2000: to a: answer 2
+            2999: to a: answer 3
+            2999: job 1 is running: done 0, out 2, waiting 18
+            3000: task [0, 1) of job 1 expired on node a
+            3000: task [1, 2) of job 1 expired on node a
+            3000: to a: answer 4
+            3000: job 1 is running: done 0, out 0, waiting 20, resent tasks 2
+        "#]],
+    );
+}
+
+#[test]
 fn a_suspect_node_gets_no_tasks_until_it_is_heard_again() {
     check_after(
         "join a slots 1",
