@@ -14,6 +14,7 @@ use snow::HandshakeState;
 use starfarm_protocol::bulk::{self, Chunk};
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId, PublicKey, to_hex};
 use starfarm_protocol::join::JoinFile;
+use starfarm_protocol::path::{self, Cutter, Heard};
 use starfarm_protocol::seal::{
     EpochProofs, Hints, KeyStore, Mode, Reply, Request, Responder, Role, Secret, SessionTable, StaticKey,
     stream,
@@ -223,6 +224,24 @@ fn a_worker_tells_of_itself() {
         p.result(&ResultEntry { sequence: 5, attempt: Attempt(104), lo: 1_510, ..late });
     });
     golden("results-late", &datagram);
+}
+
+#[test]
+fn a_worker_is_able_again_and_datagrams_find_their_way() {
+    golden("able", &packed(|p| p.able(1)));
+    let mut cutter = Cutter::default();
+    cutter.set_bytes(548);
+    let mut pieces = Vec::new();
+    // One byte more than fits into one datagram.
+    cutter.cut(&[0xab; 548 - limits::SEAL_BYTES + 1], |piece| pieces.push(piece.to_vec()));
+    let [_, last] = &pieces[..] else { panic!("{} pieces", pieces.len()) };
+    golden("piece", last);
+    let (mut here, mut there) = (path::Path::default(), path::Path::default());
+    let probe = here.probe(0).unwrap();
+    assert!(probe.len() == 548 - limits::SEAL_BYTES && probe[3..].iter().all(|&byte| byte == 0));
+    golden("probe-head", &probe[..16]);
+    let Heard::Probe(answer) = there.hear(&probe, 0) else { panic!("a probe is answered") };
+    golden("probe-answer", &answer);
 }
 
 #[test]

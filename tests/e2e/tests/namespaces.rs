@@ -1,5 +1,5 @@
 //! Two machines, as far as the network can tell: scheduler and worker in network namespaces of their own,
-//! a cable between them that is pulled and put back.
+//! a cable between them that is pulled and put back, or a path whose middle swallows what is large.
 #![allow(clippy::unwrap_used)]
 
 use std::process::Command;
@@ -44,6 +44,53 @@ impl Drop for Cable {
     }
 }
 
+/// Three namespaces in a row. The middle one forwards to the far one over a link of MTU 600, and nobody hears of what
+/// is too large for it. Removed when dropped.
+struct NarrowPath {
+    near: String,
+    middle: String,
+    far: String,
+}
+
+impl NarrowPath {
+    /// 10.98.1.1 is near, 10.98.2.1 far.
+    fn lay() -> Result<Self, String> {
+        let number = std::process::id();
+        let path = Self {
+            near: format!("sfn{number}"),
+            middle: format!("sfm{number}"),
+            far: format!("sff{number}"),
+        };
+        let (near, middle, far) = (path.near.as_str(), path.middle.as_str(), path.far.as_str());
+        for end in [near, middle, far] {
+            ip(&["netns", "add", end])?;
+            // `exec` needs more rights than `add`: try it here, where a skip is still possible.
+            ip(&["netns", "exec", end, "ip", "link", "set", "lo", "up"])?;
+        }
+        for (end, name, network) in [(near, "a", 1), (far, "b", 2)] {
+            ip(&["-n", end, "link", "add", name, "type", "veth", "peer", "name", name, "netns", middle])?;
+            for (side, host) in [(end, 1), (middle, 2)] {
+                ip(&["-n", side, "address", "add", &format!("10.98.{network}.{host}/24"), "dev", name])?;
+                ip(&["-n", side, "link", "set", name, "up"])?;
+            }
+            ip(&["-n", end, "route", "add", "default", "via", &format!("10.98.{network}.2")])?;
+        }
+        ip(&["-n", middle, "link", "set", "b", "mtu", "600"])?;
+        ip(&["netns", "exec", middle, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"])?;
+        // The middle says nothing by itself, so no ICMP either.
+        ip(&["-n", middle, "rule", "add", "iif", "lo", "blackhole"])?;
+        Ok(path)
+    }
+}
+
+impl Drop for NarrowPath {
+    fn drop(&mut self) {
+        for end in [&self.near, &self.middle, &self.far] {
+            let _ = ip(&["netns", "delete", end]);
+        }
+    }
+}
+
 fn ip(args: &[&str]) -> Result<(), String> {
     let output = Command::new("ip").args(args).output().map_err(|error| format!("ip: {error}"))?;
     match output.status.success() {
@@ -75,4 +122,26 @@ fn a_job_survives_a_cable_that_is_pulled_and_put_back() {
     each_done_once(&farm.job(&id), &farm.results(&id), 300);
     // The administration goes over the cable too.
     assert_eq!(farm.cli_by(&farm.state().join("admin.join"), &["jobs"]).code, 3, "not from outside");
+}
+
+#[test]
+fn a_job_goes_on_where_the_middle_of_the_path_swallows_large_datagrams() {
+    let path = match NarrowPath::lay() {
+        Ok(path) => path,
+        Err(why) => {
+            let test = "a_job_goes_on_where_the_middle_of_the_path_swallows_large_datagrams";
+            return skip("netns", test, &why);
+        }
+    };
+    let mut farm = Farm::start_in(Some(&path.near), "10.98.1.1:7117".parse().unwrap());
+    let join = farm.state().join("worker.join");
+    farm.add_worker_in(Some(&path.far), "far", &join, &["--slots", "4"]);
+    farm.until_nodes_up(1);
+    // Results of three units fill a datagram, and a heartbeat that lists what waits takes another.
+    let script = "printf '%0400d' 7";
+    let id = farm.submit(&["--range", "0..300", "--units-per-task", "1", "--", "sh", "-c", script]);
+    farm.wait(&id).exits(0);
+    each_done_once(&farm.job(&id), &farm.results(&id), 300);
+    let show = || farm.cli(&["node", "show", "far"]).exits(0).stdout.clone();
+    until("the path is known", || show().contains("at most 548 bytes"));
 }

@@ -6,21 +6,23 @@ use starfarm_protocol::limits::SEAL_BYTES;
 use starfarm_scheduler_core::{Deed, NodeId, Record};
 
 use crate::agenda::{Letter, MachineId, Parcel, What};
+use crate::narrow::HEADER_BYTES;
 use crate::network::Way;
 use crate::seat::Reign;
 use crate::sim::{SPINS_MAX, Sim};
 use crate::violation::{Broken, rule};
 
-/// Bytes of the headers of IPv4 and UDP.
-const HEADER_BYTES: usize = 20 + 8;
-
 impl Sim {
     /// A datagram goes onto the network.
-    pub(crate) fn send(&mut self, machine: MachineId, way: Way, (life, reign): (u32, Reign), bytes: Vec<u8>) {
+    pub(crate) fn post(&mut self, machine: MachineId, way: Way, (life, reign): (u32, Reign), bytes: Vec<u8>) {
         self.tally.datagrams[way as usize] += 1;
-        self.tally.bytes[way as usize] += (bytes.len() + SEAL_BYTES + HEADER_BYTES) as u64;
+        let size = bytes.len() + SEAL_BYTES + HEADER_BYTES;
+        self.tally.bytes[way as usize] += size as u64;
         self.log.word(self.now_us ^ u64::from(machine) << 48);
         self.log.bytes(&bytes);
+        if self.paths.swallows(machine, size) {
+            return;
+        }
         let mut bytes = Some(bytes);
         let delays = self.network.fate(machine, way);
         let copies = delays.iter().flatten().count();
@@ -98,11 +100,14 @@ impl Sim {
             return Ok(());
         }
         self.tally.arrived += 1;
+        let now_us = self.farm_us();
+        let to = (letter.life, letter.reign);
+        let Some(bytes) = self.opened(machine, Way::Down, to, letter.bytes, now_us) else { return Ok(()) };
         if self.farm.rightful && self.plan.needs_disk {
-            self.wiretap.on_farm_hears(machine, &letter.bytes, &self.jobs);
+            self.wiretap.on_farm_hears(machine, &bytes, &self.jobs);
         }
-        let (now_us, side) = (self.farm_us(), &mut self.farm);
-        side.farm.on_datagram(NodeId(machine), &letter.bytes, now_us, &mut side.deeds);
+        let side = &mut self.farm;
+        side.farm.on_datagram(NodeId(machine), &bytes, now_us, &mut side.deeds);
         self.turn()
     }
 

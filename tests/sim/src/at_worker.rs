@@ -43,13 +43,16 @@ impl Sim {
         // What an older scheduler says must have no effect.
         let counts = epoch >= m.known.epoch;
         self.tally.arrived += 1;
+        let (to, clock_us) = ((letter.life, letter.reign), m.clock_us(self.now_us));
+        let Some(bytes) = self.opened(machine, Way::Up, to, letter.bytes, clock_us) else { return Ok(()) };
+        let m = &mut self.machines[machine as usize];
         let mut deeds = std::mem::take(&mut self.deeds);
         let welcomed = m.worker.is_welcomed();
         let unacknowledged = m.worker.unacknowledged_results();
-        m.worker.on_datagram(&letter.bytes, epoch, m.clock_us(self.now_us), &mut deeds);
+        m.worker.on_datagram(&bytes, epoch, clock_us, &mut deeds);
         let renewed = !welcomed && m.worker.is_welcomed();
         if counts {
-            self.wiretap.on_worker_hears(machine, &letter.bytes, renewed);
+            self.wiretap.on_worker_hears(machine, &bytes, renewed);
         } else {
             let left = m.worker.unacknowledged_results();
             rule(
@@ -79,6 +82,8 @@ impl Sim {
         let mut deeds = std::mem::take(&mut self.deeds);
         let m = &mut self.machines[machine as usize];
         m.has_session(reign, self.reigns[reign.0 as usize]);
+        self.paths.session(machine);
+        let m = &mut self.machines[machine as usize];
         m.worker.on_session(m.clock_us(self.now_us), &mut deeds);
         self.settle(machine, deeds)
     }

@@ -16,6 +16,8 @@ pub enum FaultKind {
     Mute,
     /// Nothing of the scheduler reaches the machine.
     Deaf,
+    /// Datagrams of more than 600 bytes are swallowed on the way, whoever sent them.
+    Narrow,
     /// Machines are cut off one by one and mended one by one in another order, all within the duration.
     Swizzle,
     /// The worker is told to leave, and starts anew.

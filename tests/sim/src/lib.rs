@@ -4,7 +4,7 @@
 //!
 //! A run is a [`Scenario`] and a seed: [`Sim::new`], then [`Sim::run`], which ends with a [`Tally`] or with
 //! the first [`Violation`]. Inside, in the order of a datagram's life: `at_farm`, `network`, `at_worker`,
-//! `slot`; `plan` and `trouble` are the faults, `reign` the scheduler's own; `job` (a ledger), `wiretap` and
+//! `slot`; `plan`, `trouble` and `narrow` are the faults, `reign` the scheduler's own; `job` (a ledger), `wiretap` and
 //! `inquest` are the judges.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -19,6 +19,7 @@ mod inquest;
 mod intervals;
 mod job;
 mod machine;
+mod narrow;
 mod network;
 mod orders;
 mod plan;

@@ -21,6 +21,8 @@ pub(crate) enum Blow {
     Pause(MachineId, u64),
     /// The ways up and down are cut, or mended.
     Cut { machine: MachineId, ways: [bool; 2], begins: bool },
+    /// A machine's path swallows large datagrams, or no more.
+    Narrow { machine: MachineId, begins: bool },
     /// The worker is told to leave; a new one starts so long after it left.
     Leave(MachineId, Option<u64>),
     /// A machine becomes slow, or as fast as it was.
@@ -63,6 +65,8 @@ pub(crate) struct Plan {
     pub(crate) quiet_us: u64,
     /// Schedulers start from what is on the disk, so there must be one.
     pub(crate) needs_disk: bool,
+    /// Some path swallows large datagrams.
+    pub(crate) has_narrow: bool,
 }
 
 /// Microseconds of a scenario's seconds.
@@ -73,7 +77,7 @@ pub(crate) fn us(seconds: f64) -> u64 {
 impl Plan {
     /// Draws the plan of a scenario.
     pub(crate) fn draw(scenario: &Scenario, random: &mut Random) -> Self {
-        let mut plan = Plan { lines: Vec::new(), quiet_us: 0, needs_disk: false };
+        let mut plan = Plan { lines: Vec::new(), quiet_us: 0, needs_disk: false, has_narrow: false };
         let mut machine = 0;
         for group in &scenario.nodes {
             for _ in 0..group.count {
@@ -127,6 +131,13 @@ impl Plan {
             FaultKind::Partition => self.cut(at_us, machine, [true, true], lasts_us),
             FaultKind::Mute => self.cut(at_us, machine, [true, false], lasts_us),
             FaultKind::Deaf => self.cut(at_us, machine, [false, true], lasts_us),
+            FaultKind::Narrow => {
+                self.has_narrow = true;
+                self.add(at_us, Blow::Narrow { machine, begins: true });
+                if let Some(lasts_us) = lasts_us {
+                    self.add(at_us + lasts_us, Blow::Narrow { machine, begins: false });
+                }
+            }
             FaultKind::Swizzle => self.swizzle(at_us, machines, long_us, random),
             FaultKind::Slow => {
                 self.add(at_us, Blow::Slow { machine, begins: true });

@@ -9,6 +9,7 @@ use crate::agenda::{Agenda, What};
 use crate::chronicle::Chronicle;
 use crate::job::Job;
 use crate::machine::{Machine, Process};
+use crate::narrow::Paths;
 use crate::network::Network;
 use crate::orders::Orders;
 use crate::plan::{Plan, us};
@@ -34,6 +35,7 @@ pub struct Sim {
     pub(crate) now_us: u64,
     pub(crate) agenda: Agenda,
     pub(crate) network: Network,
+    pub(crate) paths: Paths,
     /// The scheduler.
     pub(crate) farm: Seat,
     /// A second one, which does not count.
@@ -85,6 +87,7 @@ impl Sim {
             now_us: 0,
             agenda: Agenda::default(),
             network: Network::new(&scenario.network, machines.len(), Random::stream(seed, 2)),
+            paths: if plan.has_narrow { Paths::new(machines.len()) } else { Paths::default() },
             farm: reign::first(scenario, plan.needs_disk, machines.len()),
             other: None,
             parked: None,

@@ -30,6 +30,7 @@ impl Sim {
             Blow::Crash(machine, down_us) => self.crash(machine, down_us),
             Blow::Pause(machine, lasts_us) => self.pause(machine, lasts_us),
             Blow::Cut { machine, ways, begins } => self.network.cut(machine, ways, begins),
+            Blow::Narrow { machine, begins } => self.paths.narrow(machine, begins),
             Blow::Leave(machine, returns_us) => return self.leave(machine, returns_us),
             Blow::Stall(lasts_us) => {
                 let until_us = self.now_us + lasts_us;
@@ -55,6 +56,7 @@ impl Sim {
         let m = &mut self.machines[machine as usize];
         m.boot(self.now_us);
         self.wiretap.on_boot(machine);
+        self.paths.boot(machine);
         self.settle(machine, Vec::new())
     }
 
