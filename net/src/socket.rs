@@ -82,3 +82,34 @@ fn set_at(
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    fn option(socket: &TcpStream, level: libc::c_int, option: libc::c_int) -> libc::c_int {
+        let mut value: libc::c_int = 0;
+        let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+        let out = std::ptr::from_mut(&mut value).cast();
+        // SAFETY: the descriptor is open; both pointers are to live values, the length is that of the value.
+        #[allow(unsafe_code)]
+        let result = unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, out, &raw mut length) };
+        assert_eq!(result, 0);
+        value
+    }
+
+    #[test]
+    fn a_connection_whose_other_end_has_gone_is_noticed_within_half_a_minute() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert_eq!(option(&socket, libc::SOL_SOCKET, libc::SO_KEEPALIVE), 0);
+        keep_alive(&socket);
+        assert_ne!(option(&socket, libc::SOL_SOCKET, libc::SO_KEEPALIVE), 0);
+        let tcp = |name| option(&socket, libc::IPPROTO_TCP, name);
+        // The other end is asked so late, and then so often at such intervals.
+        assert_eq!(tcp(libc::TCP_KEEPIDLE) + tcp(libc::TCP_KEEPINTVL) * tcp(libc::TCP_KEEPCNT), 30);
+        assert_eq!(tcp(libc::TCP_USER_TIMEOUT), 30_000);
+    }
+}

@@ -20,6 +20,11 @@ struct Program {
 /// All outside programs that any test runs, besides the shell.
 const PROGRAMS: &[Program] = &[
     Program { package: "iproute2", name: "ip", used_by: "tests that cut or slow a network link" },
+    Program {
+        package: "iproute2",
+        name: "ss",
+        used_by: "tests of connections whose other end may have gone",
+    },
     Program { package: "util-linux", name: "setsid", used_by: "tests of programs that leave their group" },
     Program { package: "util-linux", name: "unshare", used_by: "tests of power cuts" },
     Program { package: "e2fsprogs", name: "mkfs.ext4", used_by: "tests of power cuts" },

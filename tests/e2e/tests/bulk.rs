@@ -67,3 +67,21 @@ fn a_chunk_that_continues_nothing_breaks_the_connection_and_gets_no_answer() {
     let told = node.reply();
     assert!(told.is_err(), "{told:?}");
 }
+
+/// Half of a connection whose other end lost its power would stay for ever.
+#[test]
+fn both_ends_of_a_bulk_connection_ask_whether_the_other_one_lives() {
+    let test = "both_ends_of_a_bulk_connection_ask_whether_the_other_one_lives";
+    if let Err(why) = std::process::Command::new("ss").arg("-V").output() {
+        return starfarm_e2e::skip("ss", test, &why.to_string());
+    }
+    let farm = Farm::with_workers(1, 1);
+    let id = farm.submit(&["--range", "0..1", "--", "true"]);
+    farm.wait(&id).exits(0);
+    let output = std::process::Command::new("ss").args(["-tnoH", "state", "established"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let port = format!(":{} ", farm.address().port());
+    let ends: Vec<&str> = text.lines().filter(|line| format!("{line} ").contains(&port)).collect();
+    // The worker's end and the scheduler's: users talk by a local socket.
+    assert!(ends.len() >= 2 && ends.iter().all(|end| end.contains("timer:(keepalive,")), "{text}");
+}

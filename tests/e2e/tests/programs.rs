@@ -1,7 +1,7 @@
 //! Programs that misbehave: too much output, no end, children that hide.
 #![allow(clippy::unwrap_used)]
 
-use starfarm_e2e::{Farm, alive, until, until_some};
+use starfarm_e2e::{Farm, alive, units, until, until_some};
 
 /// The most memory that the worker ever had, in MiB.
 fn peak_mib(farm: &Farm) -> u64 {
@@ -71,4 +71,46 @@ fn a_child_that_keeps_the_output_open_does_not_hold_its_unit() {
     farm.wait(&id).exits(0);
     let pid = until_some("the child is named", || std::fs::read_to_string(&file).ok()?.trim().parse().ok());
     until("the child is ended", || !alive(pid));
+}
+
+/// Writes 33 000 bytes.
+const LONG: &str = "i=0; while test $i -lt 3000; do echo 0123456789; i=$((i+1)); done";
+
+#[test]
+fn what_is_longer_than_its_limit_is_counted_and_told_by_all_who_are_asked() {
+    let farm = Farm::with_workers(1, 2);
+    let script = format!("test {{}} = 1 || exec echo short; {LONG}");
+    let args = ["submit", "--wait", "--output-limit", "4096", "--range", "0..3", "--", "sh", "-c", &script];
+    farm.cli(&args).exits(0).says(&["1 output was longer than output_limit"]);
+    assert_eq!(farm.job("1")["outputs_cut"], 1);
+    let shown = farm.cli(&["job", "show", "1"]).exits(0).stdout.clone();
+    assert!(shown.contains("1 output was longer than output_limit"), "{shown}");
+    let results = farm.cli(&["results", "1"]);
+    results.exits(0).says(&["1 output was longer than the job's output_limit"]);
+    let outputs = farm.results("1")["outputs"].take();
+    let long = outputs.as_array().unwrap().iter().find(|output| output["unit"] == "1").unwrap();
+    let (stdout, text) = (&long["stdout"], long["stdout"]["text"].as_str().unwrap());
+    assert_eq!(
+        (&stdout["total"], &stdout["kept"], &stdout["cut_at"]),
+        (&33_000.into(), &4_096.into(), &2_048.into())
+    );
+    // Head and tail and nothing between: no mark is among the program's own bytes.
+    let all = "0123456789\n".repeat(3_000);
+    assert_eq!(text, [&all[..2_048], &all[all.len() - 2_048..]].concat());
+}
+
+#[test]
+fn with_a_strict_limit_a_unit_that_writes_more_has_failed() {
+    let farm = Farm::with_workers(1, 1);
+    let script = format!("test {{}} = 1 || exec echo short; {LONG}");
+    let args = ["--output-limit", "strict:4096", "--range", "0..3", "--", "sh", "-c", &script];
+    let id = farm.submit(&args);
+    farm.wait(&id).exits(1);
+    let (job, results) = (farm.job(&id), farm.results(&id));
+    assert_eq!((&job["units_done"], &job["units_failed"]), (&"2".into(), &"1".into()));
+    assert_eq!(units(&results["failed"]), [1]);
+    assert_eq!(results["failed"][0]["reason"], "output");
+    // At its limit exactly it has not.
+    let args = ["--output-limit", "strict:6", "--range", "0..3", "--", "echo", "short"];
+    farm.wait(&farm.submit(&args)).exits(0);
 }

@@ -111,17 +111,22 @@ fn broken(e: BulkError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, e)
 }
 
+/// What is read, unless the other end hangs up or says nothing for so long: it opens another connection when it needs
+/// one.
+async fn within<T>(idle: Duration, read: impl Future<Output = io::Result<T>>) -> io::Result<Option<T>> {
+    match timeout(idle, read).await {
+        Err(_) => Ok(None),
+        Ok(Err(e)) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Ok(read) => read.map(Some),
+    }
+}
+
 /// Answers one worker until it hangs up or has asked nothing for a while. What is no question, or does not continue
 /// what it said before, breaks the connection: an answer would be taken for that to its next question.
 pub(crate) async fn serve(desk: &Desk, channel: &mut Channel) -> io::Result<()> {
     let mut puts = Puts::new(&desk.blobs, &desk.broken_off);
     loop {
-        let record = match timeout(IDLE, channel.read_record()).await {
-            // The worker opens another one when it needs it.
-            Err(_) => return Ok(()),
-            Ok(Err(e)) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
-            Ok(record) => record?,
-        };
+        let Some(record) = within(IDLE, channel.read_record()).await? else { return Ok(()) };
         match Request::read(&record) {
             Ok(Request::Get { hash, offset }) => get(desk, channel, hash, offset).await?,
             Ok(Request::Put { hash, total }) => {
@@ -191,6 +196,18 @@ mod tests {
         let content: Vec<u8> = (0..200_000_u32).map(|i| (i / 7) as u8).collect();
         let (hash, total) = (ContentHash::of(&content), content.len() as u64);
         (content, hash, total)
+    }
+
+    #[test]
+    fn a_connection_that_says_nothing_for_a_while_is_hung_up_on() {
+        assert_eq!(IDLE, Duration::from_secs(30), "docs/operations.md says so");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let read = |idle, read: io::Result<u8>| runtime.block_on(within(idle, std::future::ready(read)));
+        let silent = within::<u8>(Duration::from_millis(1), std::future::pending());
+        assert_eq!(runtime.block_on(async { timeout(IDLE, silent).await }).unwrap().unwrap(), None);
+        assert_eq!(read(IDLE, Ok(7)).unwrap(), Some(7));
+        assert_eq!(read(IDLE, Err(io::ErrorKind::UnexpectedEof.into())).unwrap(), None);
+        assert!(read(IDLE, Err(io::ErrorKind::ConnectionReset.into())).is_err());
     }
 
     #[test]
