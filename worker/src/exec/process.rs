@@ -25,6 +25,17 @@ const PIPE_BYTES_MAX: usize = 1024 * 1024;
 /// A program that runs for so long is a long one.
 const LONG: Duration = Duration::from_millis(100);
 
+/// A program that somebody has open for writing cannot be started: a copy that is not finished, or a process that was
+/// forked meanwhile and has not started its own program yet. Both are over soon: it is tried again after each of these.
+const BUSY_WAITS: [Duration; 6] = [
+    Duration::from_millis(5),
+    Duration::from_millis(10),
+    Duration::from_millis(20),
+    Duration::from_millis(40),
+    Duration::from_millis(80),
+    Duration::from_millis(160),
+];
+
 /// What became of a unit's program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnitRun {
@@ -105,13 +116,27 @@ pub fn run_noting(
     if cancel.is_killed() {
         return nothing_ran(End::Cancelled, start);
     }
-    match Process::start(command) {
+    match once_not_busy(|| Process::start(command), std::thread::sleep) {
         Ok(process) => attend(process, command, start, cancel, patience, lasts),
         Err(error) => {
             let (why, lack) = command.why_not_started(&error);
             nothing_ran(End::NotStarted(why, lack), start)
         }
     }
+}
+
+/// Starts a program, again where it was busy.
+pub(super) fn once_not_busy<T>(
+    mut start: impl FnMut() -> io::Result<T>,
+    mut wait: impl FnMut(Duration),
+) -> io::Result<T> {
+    for pause in BUSY_WAITS {
+        match start() {
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => wait(pause),
+            outcome => return outcome,
+        }
+    }
+    start()
 }
 
 /// Sees a started program through.

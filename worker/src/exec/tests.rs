@@ -466,3 +466,29 @@ fn what_cannot_be_started_is_explained() {
     assert!(words.contains("gone` is not a directory on this node"));
     assert_eq!(lack, Lack::Program);
 }
+
+#[test]
+fn a_program_that_is_busy_for_a_moment_is_started_all_the_same() {
+    let busy = || Err(std::io::ErrorKind::ExecutableFileBusy.into());
+    let started = |busy_for: usize| {
+        let (mut tries, mut waited) = (0, Duration::ZERO);
+        let start = || {
+            tries += 1;
+            if tries > busy_for { Ok(()) } else { busy() }
+        };
+        let outcome = process::once_not_busy(start, |pause| waited += pause);
+        (outcome.is_ok(), tries, waited.as_millis())
+    };
+    assert_eq!(started(0), (true, 1, 0));
+    assert_eq!(started(3), (true, 4, 35));
+    assert_eq!(started(100), (false, 7, 315), "a job's pause between refusals is for what takes longer");
+    let mut tries = 0;
+    let missing = process::once_not_busy(
+        || {
+            tries += 1;
+            Err::<(), _>(std::io::ErrorKind::NotFound.into())
+        },
+        |_| panic!("what is not there is not waited for"),
+    );
+    assert_eq!((missing.is_err(), tries), (true, 1));
+}
