@@ -67,7 +67,7 @@ impl NarrowPath {
             // `exec` needs more rights than `add`: try it here, where a skip is still possible.
             ip(&["netns", "exec", end, "ip", "link", "set", "lo", "up"])?;
         }
-        for (end, name, network) in [(near, "a", 1), (far, "b", 2)] {
+        for (end, name, network) in [(near, "left", 1), (far, "right", 2)] {
             ip(&["-n", end, "link", "add", name, "type", "veth", "peer", "name", name, "netns", middle])?;
             for (side, host) in [(end, 1), (middle, 2)] {
                 ip(&["-n", side, "address", "add", &format!("10.98.{network}.{host}/24"), "dev", name])?;
@@ -75,7 +75,7 @@ impl NarrowPath {
             }
             ip(&["-n", end, "route", "add", "default", "via", &format!("10.98.{network}.2")])?;
         }
-        ip(&["-n", middle, "link", "set", "b", "mtu", "600"])?;
+        ip(&["-n", middle, "link", "set", "right", "mtu", "600"])?;
         ip(&["netns", "exec", middle, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"])?;
         // The middle says nothing by itself, so no ICMP either.
         ip(&["-n", middle, "rule", "add", "iif", "lo", "blackhole"])?;
