@@ -297,7 +297,7 @@ fn peak_kib() -> Option<u64> {
 fn a_path_without_a_log_says_what_to_name() {
     let folder = Folder::new();
     let e = open(folder.path()).unwrap_err();
-    assert!(e.to_string().contains("name the folder that the scheduler logs to"), "{e}");
+    assert!(e.to_string().contains("name the directory that the scheduler logs to"), "{e}");
     let e = open(&folder.path().join("nothing")).unwrap_err();
     assert!(matches!(e.fault, Fault::Io(_)) && e.to_string().contains("nothing: cannot be read"), "{e}");
     folder.file("00000001-000001.xml", "hello");
