@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Deserializer, de};
 use starfarm_protocol::settings::{Given, Settings};
+use starfarm_scheduler_core::limits::TASKS_A_TURN;
 
 use crate::fault::{Fault, Line};
 
@@ -71,6 +72,8 @@ pub struct FarmModel {
     pub checkpoint_records: u64,
     /// Workers are given proofs of the scheduler's epoch, as where datagrams are sealed.
     pub proofs: bool,
+    /// Tasks that one turn gives out, about; it takes half as many back.
+    pub tasks_a_turn: u64,
     /// Its clock may be earlier by up to this after a restart.
     pub clock_back_s: f64,
 }
@@ -83,6 +86,7 @@ impl Default for FarmModel {
             service_us: 0,
             checkpoint_records: 500,
             proofs: true,
+            tasks_a_turn: TASKS_A_TURN,
             clock_back_s: 0.0,
         }
     }

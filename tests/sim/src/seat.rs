@@ -102,6 +102,7 @@ pub(crate) fn config(scenario: &Scenario, (reign, epoch): (Reign, Epoch)) -> Con
     Config {
         settings: scenario.settings,
         receive_datagrams: model.receive_datagrams,
+        tasks_a_turn: model.tasks_a_turn,
         watch: scenario.log.is_some(),
         proofs: model.proofs.then(|| EpochProofs::new(&key, FARM, nonce)),
         ..Config::new(FARM, epoch)

@@ -44,7 +44,7 @@ macro_rules! scenarios {
 
 scenarios!(
     buffers calm clocks commands drain figure3 guangzhou guangzhou_8s hangs jobs lossy many million
-    mole mole_8s narrow old_copies orders poison restarts second_choice sick slow_disk storm stragglers
+    mole mole_8s narrow old_copies orders poison restarts second_choice sick slow_disk small_turns storm stragglers
     supplanted swizzle torn unlike unproven upheaval
 );
 
