@@ -34,7 +34,9 @@ fn the_command_line_has_the_same_daemons_and_takes_the_farm_from_the_environment
     assert_eq!(worker.wait(), 0, "{}", worker.log());
     scheduler.signal(Signal::INT);
     assert_eq!(scheduler.wait(), 0, "{}", scheduler.log());
-    ask(&["jobs"]).exits(3);
+    ask(&["status"]).exits(3);
+    // What lies there can still be looked at.
+    assert_eq!(ask(&["jobs"]).exits(0).stdout, format!("{id}\n"));
 }
 
 #[test]

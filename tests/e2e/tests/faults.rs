@@ -65,7 +65,7 @@ fn a_scheduler_that_was_killed_keeps_its_jobs_and_its_workers_go_on() {
     assert_eq!(farm.status()["epoch"], 1);
     let pids: Vec<_> = farm.workers.iter().map(|worker| worker.pid()).collect();
     farm.kill_scheduler();
-    farm.cli(&["jobs"]).exits(3);
+    farm.cli(&["status"]).exits(3);
     let before = ran();
     farm.open_gate();
     until("the workers go on without it", || ran() >= before + 6);

@@ -31,7 +31,8 @@ fn a_person_watches_a_farm_pauses_and_cancels_a_job_and_leaves() {
     let mut top = top(&farm, &[], 80, 24);
     top.until_shows("alpha");
     assert!(top.is_taken());
-    for words in ["starfarm ", "epoch 1", "nodes 2/2", "slots 2", "jq 2", "JOBS 2", "NODES 2", "w1", "? help"]
+    for words in
+        ["starfarm ", "epoch 1", "nodes 2/2", "slots 2", "jobs 2", "JOBS 2", "NODES 2", "w1", "? help"]
     {
         top.until_shows(words);
     }
