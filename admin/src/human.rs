@@ -33,6 +33,17 @@ pub(crate) fn bytes(number: u64) -> String {
     }
 }
 
+/// A path as a word of the shell: in quotes where it needs them.
+pub(crate) fn shell(path: &std::path::Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
 /// A decimal number of the protocol, such as `units_total`, as a count; as it is if it is none.
 pub(crate) fn units(decimal: &str) -> String {
     decimal.parse::<f64>().map_or_else(|_| printable(decimal), count)
@@ -138,6 +149,15 @@ mod tests {
     fn bytes_have_their_prefix_beside_the_unit() {
         for (number, text) in [(0, "0 B"), (999, "999 B"), (22_900_000, "22.9 MB"), (1 << 40, "1.10 TB")] {
             assert_eq!(bytes(number), text);
+        }
+    }
+
+    #[test]
+    fn paths_are_words_of_the_shell() {
+        for (path, word) in
+            [("/a/b-1.d", "/a/b-1.d"), ("st ate", "'st ate'"), ("it's", r"'it'\''s'"), ("", "''")]
+        {
+            assert_eq!(shell(std::path::Path::new(path)), word);
         }
     }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use starfarm_protocol::admin::{ErrorCode, Request, Response};
+use starfarm_protocol::ids::Epoch;
 use starfarm_protocol::journal::Record;
 use starfarm_scheduler_core::{Config, Farm, Restoring};
 
@@ -42,6 +43,13 @@ impl AtRest {
             restoring.apply(&record).map_err(|why| format!("record {sequence}: {why}"))?;
             outputs.take(sequence, &record).map_err(|e| format!("the outputs cannot be read: {e}"))
         })?;
+        if last == 0 && epoch > Epoch(0) {
+            let dir = dir.display();
+            return Err(SchedulerError::State(format!(
+                "{dir}: farm.json knows of epoch {}, and there is no journal: restore the directory from a copy",
+                epoch.0
+            )));
+        }
         let blobs = dir.join("blobs");
         let blobs = Blobs::look(&blobs).map_err(|e| cannot_read(&blobs, &e))?;
         let farm = restoring.finish(last, now_us);

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
 use super::{SILENCE_MAX, Wire};
 use crate::failure::{Exit, Failure};
@@ -28,8 +28,18 @@ pub(super) fn connect(folder: &Path) -> Result<UnixStream, Failure> {
 
 /// Whether no scheduler runs in `folder`. One that is too busy to be reached does.
 pub(super) fn nobody_listens(folder: &Path) -> bool {
-    let kind = connect_socket(folder).map_err(|error| error.kind()).err();
-    matches!(kind, Some(ErrorKind::NotFound | ErrorKind::ConnectionRefused))
+    match connect_socket(folder).map_err(|error| error.kind()) {
+        Err(ErrorKind::NotFound | ErrorKind::ConnectionRefused) => true,
+        // The socket that was left behind in a copy that nobody may write to.
+        Err(ErrorKind::PermissionDenied) => is_unlocked(folder).unwrap_or(false),
+        _ => false,
+    }
+}
+
+/// Whether no scheduler holds the lock of `folder`.
+fn is_unlocked(folder: &Path) -> io::Result<bool> {
+    let lock = std::fs::File::open(folder.join("lock"))?;
+    Ok(flock(&lock, FlockOperation::NonBlockingLockShared).is_ok())
 }
 
 /// A socket's path has at most 107 bytes, a folder's many more: so the folder is opened first, and the

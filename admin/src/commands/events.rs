@@ -54,9 +54,11 @@ pub(crate) fn run(context: &mut Context, events: &Events) -> Result<Exit, Failur
     let mut client = context.connect()?;
     if !events.follow {
         let (lines, _) = ask(&mut client, &Request::Events { after: events.after, take: u64::MAX })?;
+        warn_of_the_future(&mut client, events.after)?;
         context.printer.list(&lines)?;
         return Ok(Exit::Ok);
     }
+    warn_of_the_future(&mut client, events.after)?;
     let mut seen = Seen { epoch: client.status()?.epoch, events: events.after, tasks: None };
     loop {
         match look(&mut client, &mut seen, events.tasks) {
@@ -74,6 +76,20 @@ pub(crate) fn run(context: &mut Context, events: &Events) -> Result<Exit, Failur
         }
         sleep(PERIOD);
     }
+}
+
+/// Nothing has that number yet: whoever waits for what comes after it would miss all before.
+fn warn_of_the_future(client: &mut Client, after: u64) -> Result<(), Failure> {
+    let newest = match after {
+        0 => return Ok(()),
+        _ => {
+            ask(client, &Request::Events { after: 0, take: u64::MAX })?.0.last().map_or(0, |line| line.number)
+        }
+    };
+    if after > newest {
+        say(&format!("the newest line is number {newest}: a scheduler numbers anew at each start"));
+    }
+    Ok(())
 }
 
 impl Seen {
@@ -115,7 +131,7 @@ fn look(client: &mut Client, seen: &mut Seen, tasks: bool) -> Result<(Vec<EventL
             words.push(format!("{missed} more tasks were sent and came back than are shown one by one"));
         }
         seen.tasks = Some(after + more.len() as u64 + missed);
-        lines.extend(more);
+        lines.extend(more.into_iter().map(|line| EventLine { number: 0, ..line }));
         lines.sort_by_key(|line| line.at_us);
     }
     Ok((lines, words))

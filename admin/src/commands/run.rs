@@ -73,7 +73,7 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
         context.printer.flush()?;
         let job = farm.client.job(id)?;
         say(&summary(&job));
-        say(&format!("`starfarm --farm {} results {}` prints its results again", state.display(), id.0));
+        say(&format!("`starfarm --farm {} results {}` prints its results again", human::shell(&state), id.0));
         if wait::exit_of(&job) == Exit::Paused {
             say("run it again to go on, or with --fresh to start anew");
         }

@@ -53,11 +53,13 @@ pub(crate) fn until_end(
         Look::ForProgress => progress.period(),
         Look::Every(period) => period,
     };
-    let mut told = None;
+    // The first look is at the job as it is: it may be paused, and nothing more will happen.
+    let (mut told, mut patience) = (None, Duration::ZERO);
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         // The scheduler answers at once when the job ends, so a long look costs no time there.
-        let job = client.wait(id, left.unwrap_or(Duration::MAX).min(period))?;
+        let job = client.wait(id, left.unwrap_or(Duration::MAX).min(patience))?;
+        patience = period;
         if has_ended(&job) {
             progress.end();
             if let Some(words) = cut(&job) {

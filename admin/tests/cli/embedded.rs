@@ -119,6 +119,10 @@ fn results_of_a_run_that_is_over_are_read_where_they_lie() {
     let damaged = folder.run("--farm FARM/state jobs");
     assert!(damaged.stderr.contains("of the journal cannot be read"), "{damaged:?}");
     assert_eq!(damaged.with(6), "");
+    std::fs::remove_dir_all(folder.path().join("state/journal")).unwrap();
+    let gone = folder.run("--farm FARM/state jobs");
+    assert!(gone.stderr.contains("there is no journal"), "{gone:?}");
+    assert_eq!(gone.with(6), "");
     std::fs::create_dir(folder.path().join("empty")).unwrap();
     assert!(folder.run("--farm FARM/empty jobs").failed_with(3).contains("no scheduler runs in"));
     assert_eq!(listing(&folder.path().join("empty")).len(), 1);

@@ -62,10 +62,12 @@ fn a_wait_ends_where_the_farm_paused_the_job_with_a_code_of_its_own() {
 /// The log of a nightly run wants the verdict and nothing before it.
 #[test]
 fn progress_is_said_unless_nobody_wants_it() {
-    let folder = Folder::new();
-    serve(&folder);
-    let waits = ["job wait --timeout 5.5 1", "--no-progress job wait --timeout 5.5 1"].map(|words| {
-        let mut command = folder.command(&format!("--farm FARM {words}"));
+    // A fake serves one after the other.
+    let folders = [Folder::new(), Folder::new()];
+    let mut words = ["job wait --timeout 5.5 1", "--no-progress job wait --timeout 5.5 1"].into_iter();
+    let waits = folders.each_ref().map(|folder| {
+        serve(folder);
+        let mut command = folder.command(&format!("--farm FARM {}", words.next().unwrap()));
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     });
     let said = waits.map(|wait| {

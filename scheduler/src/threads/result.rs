@@ -112,8 +112,8 @@ impl ResultThread {
             let now_us = self.shared.now_us();
             while let Ok(key) = self.revoked.try_recv() {
                 self.sessions.revoke(&key);
-                if let Some(known) = self.nodes.get(&key) {
-                    let _ = self.dispatcher.send(Input::Revoked(known.node));
+                if let Some(node) = self.node_of(&key) {
+                    let _ = self.dispatcher.send(Input::Revoked(node));
                 }
             }
             if now_us >= expire_us {
@@ -141,6 +141,15 @@ impl ResultThread {
                 return;
             }
         }
+    }
+
+    /// The node whose key that is: it was heard in this epoch, or it was not heard since the start.
+    fn node_of(&self, key: &PublicKey) -> Option<NodeId> {
+        self.nodes.get(key).map(|known| known.node).or_else(|| {
+            let keys = self.keys.lock().expect("a panic under the lock ends the process");
+            let enrolled = keys.key(key).filter(|enrolled| enrolled.role == Role::Worker)?;
+            self.indexes.before.get(&enrolled.name).copied()
+        })
     }
 
     fn refuse(&self) {

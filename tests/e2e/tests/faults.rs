@@ -54,6 +54,30 @@ fn a_unit_that_kills_its_worker_is_poison_and_the_others_are_done() {
     assert_eq!(units(&results["outputs"]).len(), 7);
 }
 
+/// A person who knows that a machine is gone for good need not wait for the farm to believe it.
+#[test]
+fn a_key_that_is_revoked_before_its_node_was_heard_again_gives_back_what_the_node_had() {
+    let mut farm = Farm::with_workers(2, 1);
+    let script = farm.forever();
+    let id = farm.submit(&["--range", "0..6", "--units-per-task", "1", "--", "sh", "-c", &script]);
+    until("both have work", || {
+        let nodes = farm.status()["nodes"].as_array().cloned().unwrap_or_default();
+        nodes.len() == 2 && nodes.iter().all(|node| node["tasks"].as_u64() > Some(0))
+    });
+    let settings = "suspect_seconds = 500\nlost_seconds = 3000\n";
+    std::fs::write(farm.state().join("config.toml"), settings).expect("the state directory is ours");
+    farm.workers[1].kill();
+    farm.kill_scheduler();
+    farm.restart_scheduler();
+    farm.until_nodes_up(1);
+    farm.cli(&["key", "revoke", "w2"]).exits(0);
+    until("all of it is with the other, or waits", || {
+        let text = farm.cli(&["job", "explain", &id]).exits(0).stdout.clone();
+        !text.contains("may be at nodes that have not said so yet")
+    });
+    farm.until_node("w2", "lost");
+}
+
 #[test]
 fn a_scheduler_that_was_killed_keeps_its_jobs_and_its_workers_go_on() {
     let mut farm = Farm::with_workers(2, 1);

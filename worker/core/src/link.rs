@@ -85,8 +85,10 @@ impl Link {
     }
 
     /// The scheduler welcomed us; true the first time in this session.
-    pub(crate) fn on_welcome(&mut self, heartbeat_ms: u32) -> bool {
+    pub(crate) fn on_welcome(&mut self, heartbeat_ms: u32, now_us: u64) -> bool {
         self.heartbeat_us = settings::heartbeat_us(heartbeat_ms);
+        // The next one was planned at another pace, which may be too slow for this farm.
+        self.heartbeat_at = self.heartbeat_at.min(now_us + self.heartbeat_us);
         self.hello_at = u64::MAX;
         self.tries = 0;
         self.handshake_at = None;
@@ -210,7 +212,7 @@ mod tests {
         let beat = |answered: bool| {
             let mut link = Link::new(1_000_000, 1, 0);
             link.on_session(0);
-            link.on_welcome(1_000);
+            link.on_welcome(1_000, 0);
             for n in 0..10 {
                 assert!(link.heartbeat_due(n * 1_000_000, false));
                 if answered {
@@ -228,7 +230,7 @@ mod tests {
     fn a_hint_cuts_the_back_off_short() {
         let mut link = Link::new(1_000_000, 1, 0);
         link.on_session(0);
-        link.on_welcome(1_000);
+        link.on_welcome(1_000, 0);
         let mut now = 0;
         while now < 60_000_000 {
             now += 1_000;
@@ -244,7 +246,7 @@ mod tests {
     fn a_flood_of_hints_costs_a_handshake_a_second_and_no_session() {
         let mut link = Link::new(1_000_000, 1, 0);
         link.on_session(0);
-        link.on_welcome(1_000);
+        link.on_welcome(1_000, 0);
         let mut handshakes = 0;
         for now in (0..60_000_000).step_by(1_000) {
             link.on_no_session(now);
@@ -252,7 +254,7 @@ mod tests {
                 handshakes += 1;
                 assert!(link.has_session() && link.is_welcomed());
                 link.on_session(now);
-                link.on_welcome(1_000);
+                link.on_welcome(1_000, 0);
             }
         }
         assert_eq!(handshakes, 60);
@@ -263,7 +265,7 @@ mod tests {
         let handshake = |idle| {
             let mut link = Link::new(60_000_000, 1, 0);
             link.on_session(0);
-            link.on_welcome(60_000);
+            link.on_welcome(60_000, 0);
             (0..2).for_each(|n| assert!(link.heartbeat_due(n * 60_000_000, idle)));
             link.handshake_at.is_some()
         };
@@ -276,7 +278,7 @@ mod tests {
         let (pace, second) = (Pace { idle_ms: 2_000, reconnect_ms: 4_000, period_ms: 1_000 }, 1_000_000);
         let mut link = Link::new(second, 1, 0);
         link.on_session(0);
-        link.on_welcome(1_000);
+        link.on_welcome(1_000, 0);
         link.set_pace(pace);
         assert!(link.heartbeat_due(0, true) && link.heartbeat_due(second, true));
         assert_eq!(link.handshake_at, None, "it is silent for a second only");
@@ -289,5 +291,18 @@ mod tests {
             now = link.handshake_at.unwrap();
         }
         assert!((2 * second..=4 * second).contains(&longest), "{longest}");
+    }
+
+    /// Else a node is lost at each join of a farm that is faster than the usual.
+    #[test]
+    fn a_faster_farms_pace_holds_from_the_welcome_on() {
+        let mut link = Link::new(10_000_000, 1, 0);
+        link.on_session(0);
+        assert!(link.heartbeat_due(0, false));
+        link.on_welcome(200, 1_000);
+        assert!(!link.heartbeat_due(200_000, false) && link.heartbeat_due(201_000, false));
+        // A slower one does not put off what was planned.
+        link.on_welcome(60_000, 202_000);
+        assert!(link.heartbeat_due(401_000, false) && !link.heartbeat_due(60_400_000, false));
     }
 }

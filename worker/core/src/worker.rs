@@ -188,7 +188,7 @@ impl Worker {
             self.ack_at = u64::MAX;
         }
         self.outbox.set_credit(welcome.credit);
-        if self.link.on_welcome(welcome.heartbeat_ms) || renewed {
+        if self.link.on_welcome(welcome.heartbeat_ms, now_us) || renewed {
             self.outbox.rewind();
             self.facts_at = now_us;
         }
