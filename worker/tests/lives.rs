@@ -254,8 +254,9 @@ fn results_for_one_farm_are_not_offered_to_another_and_are_there_on_coming_back(
 #[test]
 fn two_workers_with_one_state_directory_or_one_name_are_told_apart() {
     let fake = Fake::start();
-    let _first = fake.worker("a", &[]);
-    fake.until("the first", |shared| !shared.hellos.is_empty());
+    let first = fake.worker("a", &[]);
+    // Both say what they say into one file.
+    fake.until("the first", |_| first.said().contains("joined farm"));
     let (code, said) = fake.worker("a", &[]).end();
     assert!(code == Some(6) && said.contains("another worker uses the state directory"), "{code:?} {said}");
     let (code, said) = fake.worker_in("other", "a", &[]).end();
