@@ -6,8 +6,6 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use starfarm_protocol::admin::{ErrorCode, Request, Response};
-use starfarm_protocol::ids::Epoch;
-use starfarm_protocol::journal::Record;
 use starfarm_scheduler_core::{Config, Farm, Restoring};
 
 use crate::answers::{error, job, node};
@@ -16,6 +14,7 @@ use crate::error::SchedulerError;
 use crate::journal;
 use crate::outputs::OutputStore;
 use crate::pages::{self, Asked};
+use crate::restart::apply;
 use crate::state::{look_at_farm, unix_now_us};
 
 /// What lies in a state directory, put together.
@@ -35,21 +34,9 @@ impl AtRest {
         let Some((id, epoch)) = look_at_farm(dir)? else { return Ok(None) };
         let (now_us, mut outputs) = (unix_now_us(), OutputStore::look(&dir.join("outputs")));
         let mut restoring = Restoring::new(Config::new(id, epoch), now_us);
-        let last = journal::replay_at_rest(dir, id, &mut |frame| {
-            let (sequence, kind) = (frame.sequence, frame.kind);
-            let record = Record::decode(kind, frame.body).map_err(|_| {
-                format!("record {sequence} of kind {kind} cannot be read: a newer starfarm wrote it")
-            })?;
-            restoring.apply(&record).map_err(|why| format!("record {sequence}: {why}"))?;
-            outputs.take(sequence, &record).map_err(|e| format!("the outputs cannot be read: {e}"))
+        let last = journal::replay_at_rest(dir, (id, epoch), &mut |framed| {
+            apply(framed, &mut restoring, &mut outputs, "read")
         })?;
-        if last == 0 && epoch > Epoch(0) {
-            let dir = dir.display();
-            return Err(SchedulerError::State(format!(
-                "{dir}: farm.json knows of epoch {}, and there is no journal: restore the directory from a copy",
-                epoch.0
-            )));
-        }
         let blobs = dir.join("blobs");
         let blobs = Blobs::look(&blobs).map_err(|e| cannot_read(&blobs, &e))?;
         let farm = restoring.finish(last, now_us);

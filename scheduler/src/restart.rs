@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use starfarm_protocol::ids::{Epoch, JobId};
 use starfarm_protocol::journal::Record;
+use starfarm_protocol::journal::frame::Frame;
 use starfarm_scheduler_core::{Config, Farm, Restoring};
 
 use crate::checkpoint::{Checkpoint, Opened, Saved};
@@ -128,16 +129,25 @@ fn replay(
 ) -> Result<u64, SchedulerError> {
     let mut replayed = 0;
     journal.replay(after, &mut |framed| {
-        let record = Record::decode(framed.kind, framed.body).map_err(|_| {
-            let (sequence, kind) = (framed.sequence, framed.kind);
-            format!("record {sequence} of kind {kind} cannot be read: a newer starfarm wrote it")
-        })?;
-        restoring.apply(&record).map_err(|why| format!("record {}: {why}", framed.sequence))?;
-        outputs.take(framed.sequence, &record).map_err(|e| format!("the outputs cannot be written: {e}"))?;
+        apply(framed, &mut *restoring, &mut *outputs, "written")?;
         replayed += 1;
         Ok(())
     })?;
     Ok(replayed)
+}
+
+/// Applies a record of the journal to what it changes; `how` outputs are come at says what may fail.
+pub(crate) fn apply(
+    framed: &Frame<'_>,
+    restoring: &mut Restoring,
+    outputs: &mut OutputStore,
+    how: &str,
+) -> Result<(), String> {
+    let (sequence, kind) = (framed.sequence, framed.kind);
+    let record = Record::decode(kind, framed.body)
+        .map_err(|_| format!("record {sequence} of kind {kind} cannot be read: a newer starfarm wrote it"))?;
+    restoring.apply(&record).map_err(|why| format!("record {sequence}: {why}"))?;
+    outputs.take(sequence, &record).map_err(|e| format!("the outputs cannot be {how}: {e}"))
 }
 
 /// The records of a checkpoint as bytes: length u32, kind u8, body, one after another.

@@ -16,7 +16,7 @@ use crate::failure::{Exit, Failure};
 pub(super) const SOCKET: &str = "admin.sock";
 
 /// Bytes that one call reads at most.
-const PIECE_BYTES: usize = 64 * 1024;
+pub(super) const PIECE_BYTES: usize = 64 * 1024;
 
 /// Connects to the scheduler whose state directory is `folder`.
 ///

@@ -8,10 +8,8 @@ use starfarm_protocol::admin::Request;
 use starfarm_protocol::admin::frames::{FrameReader, frame};
 use starfarm_scheduler::AtRest;
 
+use super::local::PIECE_BYTES;
 use crate::failure::{Exit, Failure};
-
-/// Bytes that one call reads at most.
-const PIECE_BYTES: usize = 64 * 1024;
 
 /// A connection to what lies in the state directory `folder`; none where it holds no farm.
 ///

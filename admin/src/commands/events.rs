@@ -52,13 +52,12 @@ struct Seen {
 /// As the client and the printer.
 pub(crate) fn run(context: &mut Context, events: &Events) -> Result<Exit, Failure> {
     let mut client = context.connect()?;
+    warn_of_the_future(&mut client, events.after)?;
     if !events.follow {
         let (lines, _) = ask(&mut client, &Request::Events { after: events.after, take: u64::MAX })?;
-        warn_of_the_future(&mut client, events.after)?;
         context.printer.list(&lines)?;
         return Ok(Exit::Ok);
     }
-    warn_of_the_future(&mut client, events.after)?;
     let mut seen = Seen { epoch: client.status()?.epoch, events: events.after, tasks: None };
     loop {
         match look(&mut client, &mut seen, events.tasks) {

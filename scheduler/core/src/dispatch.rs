@@ -117,8 +117,7 @@ impl Farm {
         let mut at = 0;
         while let Some(&job_id) = self.open.active.get(at) {
             let job = self.jobs.get(&job_id).expect("the list of open jobs is of this turn");
-            // It may have been forgotten since it was marked.
-            let Some(node) = self.nodes.get(&id) else { return false };
+            let node = self.nodes.get(&id).expect("the marks of a node are forgotten with it");
             if !job.active() || job.pending() == 0 {
                 // What comes back makes the list anew.
                 if at == 0 {

@@ -45,6 +45,7 @@ impl Farm {
             gone.iter().for_each(|&id| job.forget_node(id));
         }
         gone.iter().for_each(|&id| self.forget_one(id, deeds));
+        self.marked.retain(|id| self.nodes.contains_key(id));
     }
 
     fn forget_one(&mut self, id: NodeId, deeds: &mut Deeds) {

@@ -77,7 +77,7 @@ impl Farm {
                 self.copying.hung.remove(at);
                 continue;
             };
-            let Some(node) = self.nodes.get(&id) else { return };
+            let node = self.nodes.get(&id).expect("the marks of a node are forgotten with it");
             let job = &self.jobs[&hung.job];
             let takes = hung.node != id
                 && node.live()

@@ -3,11 +3,10 @@
 
 mod common;
 
-use common::{Bench, config, spec};
+use common::{Bench, config, hello, spec};
 use expect_test::expect;
-use starfarm_protocol::ids::{Attempt, Boot, Epoch, JobId};
-use starfarm_protocol::limits::PROTOCOL_VERSION;
-use starfarm_protocol::wire::{Hello, Outcome, Packer, ResultEntry};
+use starfarm_protocol::ids::{Attempt, JobId};
+use starfarm_protocol::wire::{Outcome, Packer, ResultEntry};
 use starfarm_scheduler_core::{Config, Deed, Deeds, Farm, NodeId, Record};
 
 #[test]
@@ -98,16 +97,7 @@ fn ever_new_workers_that_live_for_a_moment_lock_nobody_out() {
     for id in 0..WORKERS {
         let (now_us, mut deeds) = (u64::from(id) * 1_000, Deeds::default());
         farm.on_session(NodeId(id), &format!("n{id}"), now_us);
-        let hello = Hello {
-            version: PROTOCOL_VERSION,
-            boot: Boot(1),
-            slots: 1,
-            queue_tasks_max: 8,
-            receive_datagrams_max: 92,
-            known_epoch: Epoch(0),
-            known_proof: [0; 16],
-            died_running: Vec::new(),
-        };
+        let hello = hello(1);
         say(farm, id, now_us, &mut deeds, |packer| packer.hello(&hello));
         farm.on_tick(now_us, &mut deeds);
         farm.turn(now_us, &mut deeds);

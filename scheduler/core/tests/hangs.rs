@@ -16,13 +16,13 @@ fn beats(bench: &mut Bench, (from, to): (u64, u64), beats: &str, expected: Expec
     expected.assert_eq(&(told.join("\n") + "\n"));
 }
 
-#[test]
-fn what_hangs_is_copied_at_once_while_others_of_the_job_wait() {
+/// Of two nodes the first has run unit 10 for a minute, of a job with these `flags` of which much waits.
+fn hangs_on_a(flags: &str) -> Bench {
     let mut bench = Bench::new(config());
-    bench.run(
-        "submit 100000 search 1 targets never units 10 copies\n join a slots 1\n join b slots 1\n ack a\n ack b
-         done a 0+10\n done b 20+10\n ack a\n ack b",
-    );
+    bench.run(&format!(
+        "submit 100000 search 1 targets never units 10 {flags}\n join a slots 1\n join b slots 1\n ack a\n ack b
+         done a 0+10\n done b 20+10\n ack a\n ack b"
+    ));
     beats(
         &mut bench,
         (2, 70),
@@ -31,6 +31,12 @@ fn what_hangs_is_copied_at_once_while_others_of_the_job_wait() {
             62000: unit 10 of job 1 hangs on node a: it runs for 60 s, such a task takes 1.0 s
         "#]],
     );
+    bench
+}
+
+#[test]
+fn what_hangs_is_copied_at_once_while_others_of_the_job_wait() {
+    let mut bench = hangs_on_a("copies");
     expect![[r#"
         70000: copy of [10, 20) of job 1 to node b
         70000: to b: ack results [(2, 2)]; offer job 1: 19=10+10
@@ -45,19 +51,7 @@ fn what_hangs_is_copied_at_once_while_others_of_the_job_wait() {
 
 #[test]
 fn a_job_that_allows_no_copies_gets_none_of_what_hangs() {
-    let mut bench = Bench::new(config());
-    bench.run(
-        "submit 100000 search 1 targets never units 10\n join a slots 1\n join b slots 1\n ack a\n ack b
-         done a 0+10\n done b 20+10\n ack a\n ack b",
-    );
-    beats(
-        &mut bench,
-        (2, 70),
-        "beat a 10+10,40+10 running 10 queued 1\n beat b 30+10,50+10 queued 1",
-        expect![[r#"
-            62000: unit 10 of job 1 hangs on node a: it runs for 60 s, such a task takes 1.0 s
-        "#]],
-    );
+    let mut bench = hangs_on_a("");
     expect![[r#"
         70000: to b: ack results [(2, 2)]; offer job 1: 19=180+10
     "#]]

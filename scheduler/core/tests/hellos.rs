@@ -4,11 +4,9 @@
 
 mod common;
 
-use common::{Bench, check_after, config};
+use common::{Bench, check_after, config, hello};
 use expect_test::expect;
-use starfarm_protocol::ids::{Boot, Epoch};
-use starfarm_protocol::limits::PROTOCOL_VERSION;
-use starfarm_protocol::wire::{Hello, Packer};
+use starfarm_protocol::wire::Packer;
 use starfarm_scheduler_core::{Config, Deed, Deeds, NodeCommand, NodeId};
 
 #[test]
@@ -246,16 +244,7 @@ fn a_hello_in_the_turn_of_an_order_to_all_is_answered() {
     let mut bench = Bench::new(config());
     bench.run("join b slots 1");
     let (mut deeds, mut packer) = (Deeds::default(), Packer::new());
-    packer.hello(&Hello {
-        version: PROTOCOL_VERSION,
-        boot: Boot(1),
-        slots: 1,
-        queue_tasks_max: 8,
-        receive_datagrams_max: 92,
-        known_epoch: Epoch(0),
-        known_proof: [0; 16],
-        died_running: Vec::new(),
-    });
+    packer.hello(&hello(1));
     bench.farm.command_node("b", NodeCommand::Drain, &mut deeds).unwrap();
     bench.farm.on_session(NodeId(7), "a", 0);
     bench.farm.on_datagram(NodeId(7), &packer.finish().concat(), 0, &mut deeds);

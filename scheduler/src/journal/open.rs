@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use starfarm_protocol::ids::FarmId;
+use starfarm_protocol::ids::{Epoch, FarmId};
 use starfarm_protocol::journal::frame::{self, Frame, Place};
 use starfarm_protocol::journal::segment::{HEAD_BYTES, Head, HeadError, Part};
 
@@ -162,18 +162,26 @@ pub(crate) fn replay(
     Ok(last)
 }
 
-/// The same for a journal that nobody has open, all of it: it must reach as far as it once was on the disk.
+/// The same for a journal that nobody has open, all of it: it must reach as far as it once was on the disk, and be there
+/// at all where a scheduler was ever started.
 ///
 /// # Errors
 /// As above; its end is damaged or gone.
 pub(crate) fn replay_at_rest(
     dir: &Path,
-    farm: FarmId,
+    (farm, epoch): (FarmId, Epoch),
     each: &mut dyn FnMut(&Frame<'_>) -> Result<(), String>,
 ) -> Result<u64, JournalError> {
     // Asked before: who starts meanwhile only goes further.
     let synced = Synced::read(dir, farm);
     let last = replay(dir, farm, 0, each)?;
+    if last == 0 && epoch > Epoch(0) {
+        return Err(JournalError(format!(
+            "{}: farm.json knows of epoch {}, and there is no journal. Restore the directory from a copy",
+            dir.display(),
+            epoch.0
+        )));
+    }
     if last < synced {
         return Err(JournalError(format!(
             "{}: records {} to {synced} of the journal cannot be read. `starfarm audit` says where it is damaged; restore \

@@ -91,6 +91,20 @@ pub fn config() -> Config {
     config
 }
 
+/// What a worker of one slot says first.
+pub fn hello(boot: u64) -> Hello {
+    Hello {
+        version: PROTOCOL_VERSION,
+        boot: Boot(boot),
+        slots: 1,
+        queue_tasks_max: 8,
+        receive_datagrams_max: 92,
+        known_epoch: Epoch(0),
+        known_proof: [0; 16],
+        died_running: Vec::new(),
+    }
+}
+
 /// The specification that the script's jobs have, by their numbers.
 pub fn spec(number: u64) -> ContentHash {
     ContentHash([number as u8; 32])
@@ -242,13 +256,12 @@ impl Bench {
         let proofs = self.config.proofs.as_ref().expect("the bench's farm is sealed");
         let hello = Hello {
             version: line.named("version", u64::from(PROTOCOL_VERSION)) as u16,
-            boot: Boot(boot),
             slots: peer.slots,
             queue_tasks_max: peer.queue,
-            receive_datagrams_max: 92,
             known_epoch,
             known_proof: if line.has("genuine") { proofs.of(known_epoch) } else { [0; 16] },
             died_running: line.after("died").map(|unit| (JobId(1), line::parse(unit))).into_iter().collect(),
+            ..hello(boot)
         };
         self.farm.on_session(id, line.word(1), now_us);
         self.say(id, |p| p.hello(&hello));

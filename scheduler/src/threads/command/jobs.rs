@@ -8,10 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use starfarm_protocol::admin::{ErrorCode, JobInfo, JobVerb, Response};
-use starfarm_protocol::ids::{ContentHash, JobId};
+use starfarm_protocol::ids::JobId;
 use starfarm_protocol::spec::{JobSpec, Space, Work};
 use starfarm_scheduler_core as core;
-use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use super::Desk;
@@ -90,7 +89,9 @@ pub(crate) async fn command(desk: &Desk, id: JobId, verb: JobVerb) -> Response {
 /// What a deleted job wrote goes, and contents that no job needs any more.
 async fn give_room_back(desk: &Desk, id: JobId) -> io::Result<()> {
     desk.outputs.lock().expect("a panic under the lock ends the process").delete(id)?;
-    let Some(specs) = specs(desk).await else { return Ok(()) };
+    let specs = desk.find(|farm| Ok(farm.specs().collect::<HashSet<_>>())).await;
+    // A scheduler that stops keeps them all.
+    let Ok(specs) = specs else { return Ok(()) };
     let mut blobs = desk.blobs.lock().expect("a panic under the lock ends the process");
     let mut needed = HashSet::new();
     for spec in specs {
@@ -107,18 +108,6 @@ async fn give_room_back(desk: &Desk, id: JobId) -> io::Result<()> {
     }
     // What was sent or asked for lately may belong to a job that is just coming in.
     blobs.retain(|hash, idle| idle < LATELY || needed.contains(hash))
-}
-
-/// What all jobs are made from; none where the scheduler stops.
-async fn specs(desk: &Desk) -> Option<HashSet<ContentHash>> {
-    let (send, receive) = oneshot::channel();
-    let act = move |farm: &mut core::Farm, _, _: &mut core::Deeds| {
-        // The caller waits for the answer, which comes after this.
-        let _ = send.send(farm.specs().collect());
-        Response::Done
-    };
-    desk.ask(Box::new(act)).await;
-    receive.await.ok()
 }
 
 /// Waits for a job's end, or until the farm or a person pauses it, or until the time is over.
@@ -155,6 +144,8 @@ where
 mod tests {
     use std::cell::{Cell, RefCell};
     use std::rc::Rc;
+
+    use starfarm_protocol::ids::ContentHash;
 
     use super::*;
 

@@ -22,6 +22,7 @@ use starfarm_protocol::admin::frames::ADMIN_STREAM;
 use starfarm_protocol::bulk::BULK;
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::seal::{Action, KeyStore, Responder, Role};
+use starfarm_scheduler_core::{Deeds, Farm};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::AbortHandle;
@@ -112,12 +113,6 @@ impl Desk {
     pub(crate) async fn ask(&self, act: Act) -> Response {
         let (reply, answer) = oneshot::channel();
         let question = Input::Ask(Question { act, reply });
-        let stopping = || {
-            crate::answers::error(
-                starfarm_protocol::admin::ErrorCode::Conflict,
-                "the scheduler is stopping: ask again when it is back",
-            )
-        };
         // A full channel must not block the runtime's only thread.
         let mut waiting = question;
         loop {
@@ -132,6 +127,33 @@ impl Desk {
         }
         answer.await.unwrap_or_else(|_| stopping())
     }
+
+    /// Asks the dispatcher for what is no answer of its own: only parts of one.
+    async fn find<T: Send + 'static>(
+        &self,
+        find: impl FnOnce(&Farm) -> Result<T, Response> + Send + 'static,
+    ) -> Result<T, Response> {
+        let (send, receive) = oneshot::channel();
+        let act = move |farm: &mut Farm, _, _: &mut Deeds| match find(farm) {
+            Ok(found) => {
+                // The caller waits for the answer, which comes after this.
+                let _ = send.send(found);
+                Response::Done
+            }
+            Err(response) => response,
+        };
+        match self.ask(Box::new(act)).await {
+            Response::Done => receive.await.map_err(|_| stopping()),
+            other => Err(other),
+        }
+    }
+}
+
+fn stopping() -> Response {
+    crate::answers::error(
+        starfarm_protocol::admin::ErrorCode::Conflict,
+        "the scheduler is stopping: ask again when it is back",
+    )
 }
 
 /// The listeners, bound before the thread starts so that errors reach who started the scheduler.
