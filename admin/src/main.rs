@@ -25,7 +25,7 @@ use failure::{Exit, Failure};
 use output::{Format, say};
 
 fn main() -> ExitCode {
-    if let Some(code) = starfarm_scheduler::save_checkpoint_if_asked() {
+    if let Some(code) = starfarm_scheduler::keep_if_asked() {
         return code;
     }
     let cli = match cli::Cli::try_parse() {

@@ -39,6 +39,9 @@ pub struct Args {
     /// Save a checkpoint after so many records in any case: for measuring
     #[arg(long, hide = true, default_value_t = crate::start::CHECKPOINT_RECORDS)]
     pub checkpoint_records: u64,
+    /// Close a segment of the journal at this size: for measuring
+    #[arg(long, hide = true, value_name = "KIB", default_value_t = crate::journal::SEGMENT_BYTES >> 10)]
+    pub journal_segment_kib: u64,
     /// Folder of the XML log [default: log in the state directory]
     #[arg(long, value_name = "DIR", conflicts_with = "no_log")]
     pub log: Option<PathBuf>,
@@ -88,7 +91,8 @@ pub fn run(args: Args) -> Result<(), SchedulerError> {
         low_water_mib: args.low_water_mib,
         checkpoint_period: Duration::from_secs(args.checkpoint_seconds),
         checkpoint_records: args.checkpoint_records,
-        checkpoint_process: true,
+        keeper_process: true,
+        segment_bytes: args.journal_segment_kib << 10,
         journal: !args.no_journal,
         config: args.config,
         settings: args.settings.0,

@@ -33,7 +33,7 @@ use starfarm_protocol::ids::ContentHash;
 
 use crate::descriptors::are_scarce;
 use crate::error::SchedulerError;
-use crate::saver;
+use crate::keeper;
 
 /// Bytes of a state in one value. What sled writes at once may be a whole leaf of up to 16 values, a few more
 /// while leaves merge, and what is over a quarter of a segment (512 KiB) goes to a file of its own that sled
@@ -72,7 +72,7 @@ pub(crate) struct Checkpoint {
     dir: PathBuf,
     /// Number of the last one that was here.
     number: u64,
-    /// Save by a process of its own: see `saver`.
+    /// Save by a process of its own: see `keeper`.
     process: bool,
 }
 
@@ -116,7 +116,7 @@ impl Checkpoint {
     }
 
     /// Saves by a process of its own from now on: the program of this one must know how
-    /// ([`save_checkpoint_if_asked`](crate::save_checkpoint_if_asked)).
+    /// ([`keep_if_asked`](crate::keep_if_asked)).
     pub(crate) fn by_process(&mut self) {
         self.process = true;
     }
@@ -136,7 +136,7 @@ impl Checkpoint {
     pub(crate) fn save(&mut self, sequence: u64, state: &[u8]) -> Result<(), Trouble> {
         let (dir, new) = (&self.dir, self.dir.join("new"));
         let written = guarded(|| {
-            if self.process { saver::write(&new, sequence, state) } else { write(&new, sequence, state) }?;
+            if self.process { keeper::save(&new, sequence, state) } else { write(&new, sequence, state) }?;
             fs::rename(&new, dir.join((self.number + 1).to_string()))?;
             Ok(File::open(dir)?.sync_all()?)
         });

@@ -11,13 +11,13 @@ mod descriptors;
 mod disk;
 mod error;
 mod journal;
+mod keeper;
 mod outputs;
 mod packed;
 mod pages;
 mod rest;
 mod restart;
 mod ring;
-mod saver;
 mod settings;
 #[cfg(test)]
 mod small_disk;
@@ -27,7 +27,7 @@ mod threads;
 
 pub use args::{Args, run};
 pub use error::SchedulerError;
+pub use keeper::keep_if_asked;
 pub use rest::AtRest;
-pub use saver::save_checkpoint_if_asked;
 pub use settings::Flags;
 pub use start::{Decisions, Handle, LogOptions, Options, start};

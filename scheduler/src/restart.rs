@@ -38,7 +38,7 @@ pub struct Decisions {
 /// Something is damaged or does not fit; the sentence says what to do.
 pub(crate) fn restart(
     state: &mut StateDir,
-    decisions: Decisions,
+    (decisions, segment_bytes): (Decisions, u64),
     config: impl FnOnce(Epoch) -> Config,
     at_us: u64,
 ) -> Result<Restarted, SchedulerError> {
@@ -46,8 +46,12 @@ pub(crate) fn restart(
         return Err(SchedulerError::superseded(later, state.epoch, state.path()));
     }
     let begun = Instant::now();
-    let options =
-        journal::Options { salvage: decisions.salvage, expected_epoch: state.epoch.0, ..Default::default() };
+    let options = journal::Options {
+        salvage: decisions.salvage,
+        expected_epoch: state.epoch.0,
+        segment_bytes,
+        ..Default::default()
+    };
     let (mut journal, notes) = Journal::open(state.path(), state.farm, &options)?;
     state.notes.extend(notes);
     let (mut checkpoint, saved) = open_checkpoint(state, &journal, decisions)?;

@@ -19,7 +19,7 @@ use crate::checkpoint::{self, Checkpoint};
 use crate::descriptors;
 use crate::disk::{self, Ballast, LowWater};
 use crate::error::SchedulerError;
-use crate::journal::Journal;
+use crate::journal::{Journal, SEGMENT_BYTES};
 use crate::outputs::OutputStore;
 pub use crate::restart::Decisions;
 use crate::restart::restart;
@@ -73,9 +73,11 @@ pub struct Options {
     pub checkpoint_period: Duration,
     /// Records after which a checkpoint is due in any case.
     pub checkpoint_records: u64,
-    /// Save checkpoints by processes of this same program, whose `main` begins with
-    /// [`save_checkpoint_if_asked`](crate::save_checkpoint_if_asked). Without it memory grows with each of them.
-    pub checkpoint_process: bool,
+    /// Save checkpoints and rewrite old segments by processes of this same program, whose `main` begins with
+    /// [`keep_if_asked`](crate::keep_if_asked). Without it memory grows with each of them.
+    pub keeper_process: bool,
+    /// A segment of the journal that has grown to this many bytes gets a successor.
+    pub segment_bytes: u64,
     /// The XML log; none: nothing is logged.
     pub log: Option<LogOptions>,
     /// The file with the farm's settings; none: `config.toml` in the state directory, where there is one.
@@ -100,7 +102,8 @@ impl Options {
             low_water_mib: disk::LOW_WATER_MIB,
             checkpoint_period: CHECKPOINT_PERIOD,
             checkpoint_records: CHECKPOINT_RECORDS,
-            checkpoint_process: false,
+            keeper_process: false,
+            segment_bytes: SEGMENT_BYTES,
             config: None,
             settings: Given::default(),
             journal: true,
@@ -208,7 +211,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
         settings,
         ..Config::new(farm, epoch)
     };
-    let restarted = restart(&mut state, options.decisions, config, shared.now_us())?;
+    let restarted = restart(&mut state, (options.decisions, options.segment_bytes), config, shared.now_us())?;
     state.write_join_files(&mut keys, &addresses)?;
     let io = |e: std::io::Error| SchedulerError::State(format!("the state directory cannot be used: {e}"));
     let (blobs, notes) = Blobs::open(&state.file("blobs")).map_err(io)?;
@@ -392,14 +395,15 @@ fn spawn_keepers(
         checkpoint_records: parts.options.checkpoint_records,
         checkpoint_period: parts.options.checkpoint_period,
     };
-    let (outputs, mut saver) = (Arc::clone(&parts.outputs), kept.checkpoint);
-    if parts.options.checkpoint_process {
-        saver.by_process();
+    let (outputs, mut checkpoint) = (Arc::clone(&parts.outputs), kept.checkpoint);
+    if parts.options.keeper_process {
+        checkpoint.by_process();
+        retirer.by_process();
     }
     [
         spawn("journal", move || journal.run()),
         spawn("checkpoint", move || {
-            checkpoint_thread::run(&snapshots, saver, &mut retirer, &outputs, &dispatcher);
+            checkpoint_thread::run(&snapshots, checkpoint, &retirer, &outputs, &dispatcher);
         }),
     ]
 }

@@ -111,8 +111,7 @@ struct Farm {
 impl Farm {
     fn start(state: &Path, slots: Option<u16>) -> Result<Self, Failure> {
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let options =
-            Options { quiet: true, checkpoint_process: true, ..Options::new(state.to_owned(), listen) };
+        let options = Options { quiet: true, keeper_process: true, ..Options::new(state.to_owned(), listen) };
         let scheduler = starfarm_scheduler::start(options).map_err(|error| {
             let exit = if error.exit_code() == Exit::Conflict as u8 { Exit::Conflict } else { Exit::Usage };
             Failure::new(exit, error.to_string())

@@ -83,6 +83,25 @@ fn memory_does_not_grow_with_checkpoints() {
     assert!(!words.contains("cannot be saved"), "{words}");
 }
 
+#[test]
+fn old_segments_are_rewritten_beside_the_farm() {
+    let folder = Folder::new();
+    let words = folder.path().join("words");
+    let open = || OpenOptions::new().create(true).append(true).open(&words).unwrap().into();
+    let (scheduler, _worker) = farm(&folder, "--checkpoint-records 100 --journal-segment-kib 64", open);
+    folder.run("--farm FARM/farm submit --wait --range 0..1500 -- seq 100").with(0);
+    // Four segments are full by then, of which the newest two stay as they are.
+    let ledger = folder.path().join("farm/ledger");
+    let rewritten = || ledger.join("00000002.led").exists();
+    folder.run("--farm FARM/farm submit --range 0..1000000 -- sleep 0.01").with(0);
+    wait_until("the first two are rewritten", rewritten);
+    assert!(!folder.path().join("farm/journal/00000002.seg").exists());
+    assert_eq!(scheduler.interrupted(), Some(0));
+    folder.run("audit FARM/farm").with(0);
+    let words = std::fs::read_to_string(words).unwrap();
+    assert!(!words.contains("rewritten"), "{words}");
+}
+
 #[track_caller]
 fn works_without_a_word(stderr: impl Fn() -> Stdio) {
     let folder = Folder::new();

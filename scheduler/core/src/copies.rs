@@ -140,9 +140,9 @@ impl Farm {
     ) {
         let attempt = self.new_attempt();
         let (Some(node), Some(job)) = (self.nodes.get_mut(&id), self.jobs.get_mut(&job_id)) else { return };
-        let held = Task::held(id, job_id, (lo, hi), now_us, node.tasks.len() as u32);
-        let task_id = self.dq.put(Task { attempt, state: State::Assigned, copy: true, ..held });
-        node.tasks.push(task_id);
+        let held = Task::held(id, job_id, (lo, hi), now_us);
+        let copy = Task { attempt, state: State::Assigned, copy: true, ..held };
+        let task_id = self.dq.put_at(copy, &mut node.tasks);
         node.queue.push_back((task_id, attempt));
         node.given_us = now_us;
         job.totals.dispatched += 1;

@@ -279,11 +279,9 @@ impl Farm {
             state: State::Assigned,
             since_us: now_us,
             spent_us: 0,
-            at_node: node.tasks.len() as u32,
             copy: false,
         };
-        let task_id = self.dq.put(task);
-        node.tasks.push(task_id);
+        let task_id = self.dq.put_at(task, &mut node.tasks);
         node.queue.push_back((task_id, attempt));
         node.given_us = now_us;
         if let Some(job) = self.jobs.get_mut(&job_id) {

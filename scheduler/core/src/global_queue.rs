@@ -135,7 +135,11 @@ impl GlobalQueue {
             return Some((unit, unit + 1));
         }
         let (lo, hi) = task?;
-        queue.tasks.remove(&lo);
+        // As a rule it is the first: that needs no search.
+        match queue.tasks.first_entry().filter(|first| *first.key() == lo) {
+            Some(first) => first.remove(),
+            None => queue.tasks.remove(&lo).expect("it was found just now"),
+        };
         let end = if hi - lo > units_max { lo + units } else { hi };
         if end < hi {
             queue.tasks.insert(end, hi);

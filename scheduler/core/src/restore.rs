@@ -59,7 +59,7 @@ impl Restoring {
             let cursor = job.coverage.cursor();
             job.coverage.change(0, cursor, PENDING, Class::Out, &mut pieces);
             for Piece { lo, hi, .. } in pieces {
-                farm.dq.put(Task::held(NOBODY, id, (lo, hi), now_us, 0));
+                farm.dq.put(Task::held(NOBODY, id, (lo, hi), now_us));
             }
         }
         farm.unheard_us = farm.config.settings.lost_us.max(farm.noted.lost_us);
@@ -160,8 +160,7 @@ impl Farm {
     /// A task that node `id` was found to hold enters dq.
     pub(crate) fn put_held(&mut self, id: NodeId, job: JobId, interval: (u128, u128), now_us: u64) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
-        let task_id = self.dq.put(Task::held(id, job, interval, now_us, node.tasks.len() as u32));
-        node.tasks.push(task_id);
+        self.dq.put_at(Task::held(id, job, interval, now_us), &mut node.tasks);
     }
 
     /// The nodes of before, by name, and the first index that was never given.

@@ -456,10 +456,8 @@ impl Farm {
             return;
         }
         let Some(node) = self.nodes.get_mut(&task.node) else { return };
-        task.at_node = node.tasks.len() as u32;
         let (assigned, attempt) = (task.state == State::Assigned, task.attempt);
-        let task_id = self.dq.put(task);
-        node.tasks.push(task_id);
+        let task_id = self.dq.put_at(task, &mut node.tasks);
         if assigned {
             node.queue.push_back((task_id, attempt));
         }

@@ -46,8 +46,6 @@ pub(crate) struct Task {
     pub(crate) since_us: u64,
     /// Computing time that its partial results told of.
     pub(crate) spent_us: u64,
-    /// Place in its node's list.
-    pub(crate) at_node: u32,
     /// A second dispatch of what another node still computes. Its units are out by the first one's account.
     pub(crate) copy: bool,
 }
@@ -57,7 +55,7 @@ impl Task {
     pub(crate) const ADOPTED: Attempt = Attempt(0);
 
     /// A task that `node` was found to hold, wholly out.
-    pub(crate) fn held(node: NodeId, job: JobId, (lo, hi): (u128, u128), now_us: u64, at_node: u32) -> Self {
+    pub(crate) fn held(node: NodeId, job: JobId, (lo, hi): (u128, u128), now_us: u64) -> Self {
         Self {
             job,
             lo,
@@ -68,7 +66,6 @@ impl Task {
             state: State::Held { seen_us: now_us },
             since_us: now_us,
             spent_us: 0,
-            at_node,
             copy: false,
         }
     }
@@ -89,6 +86,9 @@ pub(crate) struct TaskId(u32);
 #[derive(Debug, Default)]
 pub(crate) struct Dispatched {
     slots: Vec<Option<Task>>,
+    /// Of each slot the place in the list of the task's node. They lie apart from the tasks, so that moving one in a
+    /// list touches no other task.
+    places: Vec<u32>,
     free: Vec<u32>,
     jobs: BTreeMap<JobId, OfJob>,
     /// Tasks that are at no node.
@@ -125,6 +125,7 @@ impl Dispatched {
             }
             None => {
                 self.slots.push(Some(task));
+                self.places.push(0);
                 TaskId(self.slots.len() as u32 - 1)
             }
         };
@@ -136,6 +137,24 @@ impl Dispatched {
             of_job.left += left;
         }
         id
+    }
+
+    /// Puts in a task of the node whose list this is.
+    pub(crate) fn put_at(&mut self, task: Task, list: &mut Vec<TaskId>) -> TaskId {
+        let id = self.put(task);
+        self.places[id.0 as usize] = list.len() as u32;
+        list.push(id);
+        id
+    }
+
+    /// A task leaves the list of its node.
+    pub(crate) fn leave(&mut self, id: TaskId, list: &mut Vec<TaskId>) {
+        let at = self.places[id.0 as usize];
+        let left = list.swap_remove(at as usize);
+        debug_assert!(left == id, "the list and the place agree");
+        if let Some(moved) = list.get(at as usize) {
+            self.places[moved.0 as usize] = at;
+        }
     }
 
     /// The task, if it is still the dispatch `attempt`.

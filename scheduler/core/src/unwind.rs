@@ -202,11 +202,7 @@ impl Farm {
             return;
         }
         let node = self.nodes.get_mut(&task.node).expect("a node with tasks is known");
-        let at = task.at_node as usize;
-        node.tasks.swap_remove(at);
-        if let Some(&moved) = node.tasks.get(at) {
-            self.dq.at(moved).at_node = at as u32;
-        }
+        self.dq.leave(task_id, &mut node.tasks);
         let found = |task: &TaskId| self.dq.peek(*task).is_some_and(Task::is_found);
         if node.joined_tasks > 0 && task.is_found() && !node.tasks.iter().any(found) {
             // The next heartbeat would say so: until then it gets work at once.

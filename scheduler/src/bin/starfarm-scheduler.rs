@@ -13,7 +13,7 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = starfarm_scheduler::save_checkpoint_if_asked() {
+    if let Some(code) = starfarm_scheduler::keep_if_asked() {
         return code;
     }
     match starfarm_scheduler::run(Cli::parse().args) {

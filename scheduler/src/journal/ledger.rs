@@ -15,7 +15,9 @@ use starfarm_protocol::journal::frame::{Frame, Place, SEAL};
 use starfarm_protocol::journal::segment::{Head, Part};
 
 use super::{JournalError, create, numbers, read_head, segment_path, sync_folder, walk};
+use crate::checkpoint::Trouble;
 use crate::descriptors::wait_for;
+use crate::keeper;
 
 /// Closed segments that stay as they are, so that a person finds the last hours record by record.
 const KEPT: usize = 2;
@@ -24,25 +26,37 @@ const KEPT: usize = 2;
 pub(crate) struct Retirer {
     dir: PathBuf,
     farm: FarmId,
+    /// Rewrite by a process of its own: see `keeper`.
+    process: bool,
 }
 
 impl Retirer {
-    pub(super) fn new(dir: PathBuf, farm: FarmId) -> Self {
-        Self { dir, farm }
+    pub(crate) fn new(dir: PathBuf, farm: FarmId) -> Self {
+        Self { dir, farm, process: false }
+    }
+
+    /// Rewrites by a process of its own from now on: the program of this one must know how
+    /// ([`keep_if_asked`](crate::keep_if_asked)).
+    pub(crate) fn by_process(&mut self) {
+        self.process = true;
     }
 
     /// Rewrites the closed segments whose records all lie at or before `sequence`, but for the newest ones.
     ///
     /// # Errors
     /// The disk does not take it, or a segment is damaged; nothing is deleted then.
-    pub(crate) fn retire(&mut self, sequence: u64) -> io::Result<()> {
+    pub(crate) fn retire(&self, sequence: u64) -> Result<(), Trouble> {
         let all = numbers(&self.dir, Part::Journal)?;
         let closed = &all[..all.len().saturating_sub(1 + KEPT)];
         for &number in closed {
             let next = segment_path(&self.dir, Part::Journal, number + 1);
             let next = read_head(&next, Part::Journal, number + 1, self.farm).map_err(io::Error::other)?;
             if next.first > sequence + 1 {
-                return Ok(());
+                break;
+            }
+            if self.process {
+                // One for all of them.
+                return keeper::retire(&self.dir, sequence, self.farm);
             }
             self.rewrite(number, next.first - 1, next.chain)?;
         }

@@ -29,6 +29,8 @@ pub(crate) use writer::Journal;
 use crate::descriptors::wait_for;
 use crate::error::SchedulerError;
 
+/// A segment that has grown to this many bytes gets a successor, if nothing else is asked for.
+pub(crate) const SEGMENT_BYTES: u64 = 16 << 20;
 /// Zeros that lie behind the last frame at all times: a segment with fewer was cut.
 const MARGIN_BYTES: u64 = 64 << 10;
 
@@ -48,7 +50,7 @@ pub(crate) struct Options {
 impl Default for Options {
     fn default() -> Self {
         let medium: fn(File) -> Box<dyn Medium> = |file| Box::new(file);
-        Self { salvage: false, expected_epoch: 0, segment_bytes: 16 << 20, medium }
+        Self { salvage: false, expected_epoch: 0, segment_bytes: SEGMENT_BYTES, medium }
     }
 }
 

@@ -13,7 +13,7 @@ use starfarm_net::say;
 use starfarm_scheduler_core::Record;
 
 use super::{Input, stop_with};
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, Trouble};
 use crate::journal::Retirer;
 use crate::outputs::OutputStore;
 use crate::restart;
@@ -30,7 +30,7 @@ pub(crate) struct Snapshot {
 pub(crate) fn run(
     snapshots: &Receiver<Snapshot>,
     mut checkpoint: Checkpoint,
-    retirer: &mut Retirer,
+    retirer: &Retirer,
     outputs: &Arc<Mutex<OutputStore>>,
     dispatcher: &Sender<Input>,
 ) {
@@ -39,31 +39,38 @@ pub(crate) fn run(
         let state = restart::encode_state(&records);
         drop(records);
         // Outputs up to here are not given again by a replay.
-        let saved =
-            sync(outputs, |file| file.sync_all()).map_err(|e| e.to_string()).and_then(|()| match checkpoint
-                .save(sequence, &state)
-            {
-                // What is there stays, and a restart reads more: that is all.
-                Err(trouble) if trouble.full || trouble.passing => {
-                    say(&format!("{}; the farm goes on, the next one is due by and by", trouble.words));
-                    Ok(false)
-                }
-                Err(trouble) => Err(trouble.words),
-                Ok(()) => retirer.retire(sequence).map(|()| true).map_err(|e| e.to_string()),
-            });
-        let is_saved = saved.unwrap_or_else(|why| {
-            stop_with(&format!(
-                "the checkpoint or the ledger cannot be written: {why}. Nothing that was acknowledged is lost. Make \
-                 room, or repair the disk, then start the scheduler again with the same --state"
-            ))
-        });
+        sync(outputs, |file| file.sync_all()).unwrap_or_else(|e| stop(&e.to_string()));
+        let is_saved = is_done(checkpoint.save(sequence, &state));
         if is_saved {
             let (bytes, took_us) = (state.len() as u64, begun.elapsed().as_micros() as u64);
             // Where the dispatcher is gone nobody watches any more.
             let saved = Event::Checkpointed { record: sequence, bytes, took_us };
             let _ = dispatcher.send(Input::Event(Box::new(saved)));
+            is_done(retirer.retire(sequence).map_err(|trouble| {
+                let words = format!("old segments of the journal cannot be rewritten: {}", trouble.words);
+                Trouble { words, ..trouble }
+            }));
         }
     }
+}
+
+/// Whether it was done. Where it could not be just now, what is there stays and a restart reads more: that is all.
+fn is_done(outcome: Result<(), Trouble>) -> bool {
+    match outcome {
+        Err(trouble) if trouble.full || trouble.passing => {
+            say(&format!("{}; the farm goes on, the next one is due by and by", trouble.words));
+            false
+        }
+        Err(trouble) => stop(&trouble.words),
+        Ok(()) => true,
+    }
+}
+
+fn stop(why: &str) -> ! {
+    stop_with(&format!(
+        "the checkpoint or the ledger cannot be written: {why}. Nothing that was acknowledged is lost. Make room, or \
+         repair the disk, then start the scheduler again with the same --state"
+    ))
 }
 
 /// Syncs the outputs. The lock, which acknowledgements wait for, is held for as long as it takes to say what is due.

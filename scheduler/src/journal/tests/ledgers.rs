@@ -179,7 +179,7 @@ fn retired_segments_are_read_from_the_ledger() {
     let life = life(3_000, 1);
     let mut journal = open(&scratch.0);
     write(&mut journal, &life[..2_900]);
-    let mut retirer = journal.retirer();
+    let retirer = journal.retirer();
     let files = Files::of(&scratch.0).0.len();
     assert!(files > 8);
     retirer.retire(0).unwrap();
@@ -204,7 +204,7 @@ fn segments_are_retired_while_the_journal_is_written() {
     let scratch = Scratch::new();
     let life = life(4_000, 2);
     let mut journal = open(&scratch.0);
-    let mut retirer = journal.retirer();
+    let retirer = journal.retirer();
     for part in life.chunks(400) {
         let up_to = journal.last_sequence();
         std::thread::scope(|scope| {
