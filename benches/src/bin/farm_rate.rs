@@ -177,7 +177,7 @@ fn checkpoints(count: u64) {
     let join = state.join("worker.join");
     until("the scheduler is there", || join.exists());
     let mut worker = program("starfarm-worker", dir.path());
-    worker.args(worker_args("w1", &join, &dir.path().join("w1"))).args(["--slots", "1"]);
+    worker.args(worker_args("w1", &join, &dir.path().join("w1"))).args(["--slots", "4"]);
     let worker = Daemon::start("worker", worker, dir.path());
     let mut submit = program("starfarm", dir.path());
     submit.arg("--farm").arg(&state).args(["submit", "--range", "0..1000000000", "--", "sleep", "0.01"]);

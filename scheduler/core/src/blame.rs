@@ -69,8 +69,7 @@ impl Job {
         result: (u128, u128),
         failed: bool,
     ) {
-        let runs = self.failures.get(&unit);
-        let failed_before = runs.is_some() || self.reopened.get(unit).is_some();
+        let failed_before = self.failures.has(unit) || self.reopened.get(unit).is_some();
         let known = self.outcomes.get(&node).copied().unwrap_or_default();
         if attempt < known.from.unwrap_or(self.judged_from) {
             return;
@@ -91,11 +90,11 @@ impl Job {
                 outcomes.streak += 1;
             }
         } else if !failed {
-            let others = runs.into_iter().flatten().filter(|(ran, other)| {
+            let others = self.failures.of(unit).filter(|(ran, other)| {
                 let from = self.outcomes.get(other).and_then(|outcomes| outcomes.from);
                 *other != node && *ran >= from.unwrap_or(self.judged_from)
             });
-            let others: BTreeSet<NodeId> = others.map(|&(_, other)| other).collect();
+            let others: BTreeSet<NodeId> = others.map(|(_, other)| other).collect();
             for other in others {
                 self.outcomes.entry(other).or_default().add(false);
                 self.suspect(other);
@@ -349,17 +348,16 @@ impl Farm {
         if !wanted.contains(&true) {
             return;
         }
-        let deaths = job.deaths.entry(unit).or_default();
-        if deaths.contains(&(id, boot)) {
+        if !job.deaths.insert(unit, (id, boot)) {
             return;
         }
-        deaths.push((id, boot));
-        let died: BTreeSet<NodeId> = deaths.iter().map(|&(id, _)| id).collect();
+        let deaths = job.deaths.of(unit).count();
+        let died: BTreeSet<NodeId> = job.deaths.of(unit).map(|death| death.0).collect();
         // Nodes that are gone for good will never die of it, so they do not count as seen.
         let counted =
             died.iter().filter(|id| self.nodes.get(id).is_some_and(|node| node.counted > 0)).count();
         let nodes = died.len() + self.live_nodes as usize - counted;
-        let poison = deaths.len() >= POISON_DEATHS && died.len() >= POISON_DEATHS.min(nodes);
+        let poison = deaths >= POISON_DEATHS && died.len() >= POISON_DEATHS.min(nodes);
         if let Some(node) = self.nodes.get_mut(&id) {
             node.charged.push((job_id, unit, boot));
         }
@@ -418,12 +416,8 @@ impl Farm {
     pub(crate) fn pardon(&mut self, id: NodeId, boot: Boot) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         for (job, unit, _) in node.charged.extract_if(.., |charge| charge.2 == boot) {
-            let Some(job) = self.jobs.get_mut(&job) else { continue };
-            if let Some(deaths) = job.deaths.get_mut(&unit) {
-                deaths.retain(|&death| death != (id, boot));
-                if deaths.is_empty() {
-                    job.deaths.remove(&unit);
-                }
+            if let Some(job) = self.jobs.get_mut(&job) {
+                job.deaths.retract(unit, (id, boot));
             }
         }
     }
@@ -434,8 +428,7 @@ impl Farm {
         let node = self.nodes.get_mut(&id).expect("it says hello, or its record is at hand");
         let jobs = &self.jobs;
         node.charged.retain(|(job, unit, boot)| {
-            let deaths = jobs.get(job).and_then(|job| job.deaths.get(unit));
-            deaths.is_some_and(|deaths| deaths.contains(&(id, *boot)))
+            jobs.get(job).is_some_and(|job| job.deaths.contains(*unit, (id, *boot)))
         });
     }
 

@@ -87,7 +87,7 @@ impl Farm {
             };
             let (since_us, told) = still.entry(*id).or_insert((now_us, false));
             // What workers died of waits for another node far longer.
-            let suspects_only = job.pending() <= job.deaths.len() as u128;
+            let suspects_only = job.pending() <= job.deaths.units(0, u128::MAX).count() as u128;
             let most_us = if suspects_only { 2 * PROBE_MAX_US } else { still_us };
             let for_us = now_us - *since_us;
             if for_us >= most_us && !std::mem::replace(told, true) {

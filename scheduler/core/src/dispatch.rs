@@ -238,7 +238,7 @@ impl Farm {
         let deadly = choice.as_ref().is_none_or(|choice| !choice.has_suspect);
         let (lo, hi) = self.gq.take(job_id, (u128::from(ideal), most), deadly, wanted)?;
         if let Some(choice) = choice {
-            choice.has_suspect |= job.deaths.contains_key(&lo);
+            choice.has_suspect |= job.deaths.has(lo);
             job.denied.remove(&lo);
         }
         Some((lo, hi))
@@ -253,7 +253,7 @@ impl Farm {
         }
         let suspect = |&task: &TaskId| {
             let task = self.dq.peek(task).expect("a node's task is in dq");
-            task.job == job_id && task.hi - task.lo == 1 && job.deaths.contains_key(&task.lo)
+            task.job == job_id && task.hi - task.lo == 1 && job.deaths.has(task.lo)
         };
         let has_suspect = !job.deaths.is_empty() && self.nodes.get(&id)?.tasks.iter().any(suspect);
         let refused = job.refused_by.keys().filter(|id| self.nodes.get(id).is_some_and(Node::live)).count();
@@ -301,8 +301,8 @@ impl Farm {
 
 impl Job {
     fn aversion(&self, id: NodeId, unit: u128) -> Aversion {
-        let died = self.deaths.get(&unit).is_some_and(|deaths| deaths.iter().any(|death| death.0 == id));
-        let failed = self.failures.get(&unit).is_some_and(|runs| runs.iter().any(|run| run.1 == id));
+        let died = self.deaths.of(unit).any(|death| death.0 == id);
+        let failed = self.failures.of(unit).any(|run| run.1 == id);
         Aversion { died, failed }
     }
 
@@ -312,8 +312,8 @@ impl Job {
         if aversion == Aversion::default() {
             return false;
         }
-        let died = self.deaths.get(&unit).into_iter().flatten().map(|death| death.0);
-        let failed = self.failures.get(&unit).into_iter().flatten().map(|run| run.1);
+        let died = self.deaths.of(unit).map(|death| death.0);
+        let failed = self.failures.of(unit).map(|run| run.1);
         let able = |id: &NodeId| nodes.get(id).is_some_and(Node::live) && !self.refused_by.contains_key(id);
         // Whoever is not among these is not averse at all.
         let blamed: BTreeSet<NodeId> = died.chain(failed).filter(able).collect();
@@ -337,7 +337,7 @@ impl Job {
         }
         let same_place = choice.elsewhere && !self.is_elsewhere(id, unit, (0, 0));
         if same_place || self.others_first(id, unit, choice, nodes) {
-            let deaths = self.deaths.get(&unit).map_or(0, Vec::len);
+            let deaths = self.deaths.of(unit).count();
             let since_us = *self.denied.entry(unit).or_insert(now_us);
             return since_us + (PATIENCE_US << deaths.min(6));
         }

@@ -14,6 +14,7 @@ use crate::blame::Outcomes;
 use crate::coverage::{Class, Classes, Coverage, Piece};
 use crate::limits::{RETURN_PAUSE_MAX_US, RETURN_PAUSE_MIN_US, TARGET_US};
 use crate::node::Probe;
+use crate::per_unit::PerUnit;
 use crate::runs::Runs;
 use crate::task::NodeId;
 
@@ -70,9 +71,6 @@ pub(crate) struct Rate {
     pub(crate) largest: u64,
 }
 
-/// Deaths of workers that ran a unit, by incarnation.
-pub(crate) type Deaths = Vec<(NodeId, Boot)>;
-
 /// An interval that a node gave back unasked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Returned {
@@ -103,11 +101,12 @@ pub(crate) struct Job {
     pub(crate) failed: Runs<FailedUnit>,
     /// Units that failed and are tried again, and the attempts that they failed in: a result that comes
     /// twice tells of one run.
-    pub(crate) failures: BTreeMap<u128, Vec<(Attempt, NodeId)>>,
+    pub(crate) failures: PerUnit<(Attempt, NodeId)>,
     /// Units that had failed and were wanted again, and the first attempt after that: what fails in an
     /// earlier one was counted before.
     pub(crate) reopened: Runs<Attempt>,
-    pub(crate) deaths: BTreeMap<u128, Deaths>,
+    /// Deaths of workers that ran a unit, by incarnation.
+    pub(crate) deaths: PerUnit<(NodeId, Boot)>,
     /// What nodes gave back, by first unit.
     pub(crate) returned: BTreeMap<u128, Returned>,
     /// Units in gq that should go to another node than the one that asked first, and when that was.
@@ -183,9 +182,9 @@ impl Job {
             missing,
             hits: BTreeSet::new(),
             failed: Runs::default(),
-            failures: BTreeMap::new(),
+            failures: PerUnit::default(),
             reopened: Runs::default(),
-            deaths: BTreeMap::new(),
+            deaths: PerUnit::default(),
             returned: BTreeMap::new(),
             denied: BTreeMap::new(),
             outcomes: BTreeMap::new(),
@@ -215,8 +214,8 @@ impl Job {
 
     /// Units ran to their end: nothing is held against them any more.
     pub(crate) fn acquit(&mut self, lo: u128, hi: u128) {
-        remove_range(&mut self.deaths, lo, hi);
-        remove_range(&mut self.failures, lo, hi);
+        self.deaths.remove(lo, hi);
+        self.failures.remove(lo, hi);
         self.reopened.remove(lo, hi);
         remove_range(&mut self.returned, lo, hi);
         remove_range(&mut self.denied, lo, hi);

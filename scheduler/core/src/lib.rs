@@ -20,6 +20,7 @@ mod hang;
 mod job;
 pub mod limits;
 mod node;
+mod per_unit;
 mod rating;
 mod record;
 mod recover;

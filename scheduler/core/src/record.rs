@@ -123,11 +123,11 @@ impl Farm {
             }
             Record::Tried { job, unit, attempt, node } => {
                 let job = self.known(*job)?;
-                job.deaths.remove(unit);
-                job.failures.entry(*unit).or_default().push((*attempt, *node));
+                job.deaths.remove(*unit, unit + 1);
+                job.failures.insert(*unit, (*attempt, *node));
             }
             Record::Died { job, unit, node, boot } => {
-                self.known(*job)?.deaths.entry(*unit).or_default().push((*node, *boot));
+                self.known(*job)?.deaths.insert(*unit, (*node, *boot));
                 if let Some(node) = self.nodes.get_mut(node) {
                     node.charged.push((*job, *unit, *boot));
                 }

@@ -232,13 +232,10 @@ impl Job {
         for hits in hits.chunks(PIECES_A_RECORD) {
             records.push(Record::Done { job, node, pieces: Vec::new(), hits: hits.to_vec() });
         }
-        for (&unit, runs) in &self.failures {
-            let tried = |&(attempt, node)| Record::Tried { job, unit, attempt, node };
-            records.extend(runs.iter().map(tried));
-        }
-        for (&unit, deaths) in &self.deaths {
-            records.extend(deaths.iter().map(|&(node, boot)| Record::Died { job, unit, node, boot }));
-        }
+        let tried = |(unit, (attempt, node))| Record::Tried { job, unit, attempt, node };
+        records.extend(self.failures.iter().map(tried));
+        let died = |(unit, (node, boot))| Record::Died { job, unit, node, boot };
+        records.extend(self.deaths.iter().map(died));
         let conflicts = self.conflicts.iter();
         records.extend(conflicts.map(|&(lo, hi, node)| Record::Conflict { job, lo, hi, node }));
         if self.state.ended() {

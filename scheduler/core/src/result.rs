@@ -350,18 +350,18 @@ impl Farm {
         const DONE: Classes = Classes::of(&[Class::Done]);
         let Some(job) = self.jobs.get_mut(&job_id) else { return false };
         let WorkFacts::Command { retries } = job.facts.work else { return false };
-        let runs = job.failures.entry(unit).or_default();
-        runs.push((attempt, node));
+        job.failures.insert(unit, (attempt, node));
         // What a sick node fails spends nothing of the unit's budget, but it has an end all the same.
         let sick = |id: &NodeId| self.nodes.get(id).is_some_and(|node| node.sick.is_some());
-        let spent = runs.iter().filter(|(_, id)| !sick(id)).count();
+        let runs = job.failures.of(unit).count();
+        let spent = job.failures.of(unit).filter(|(_, id)| !sick(id)).count();
         let again = spent <= retries as usize
-            && runs.len() <= retries.saturating_add(SICK_FAILURES) as usize
+            && runs <= retries.saturating_add(SICK_FAILURES) as usize
             && !job.state.ended();
         let class = if again { Class::Pending } else { Class::Failed };
         let mut pieces = Vec::new();
         job.coverage.change(unit, unit + 1, DONE, class, &mut pieces);
-        job.deaths.remove(&unit);
+        job.deaths.remove(unit, unit + 1);
         if again {
             // The task that had it may still have others out.
             for task_id in self.dq.overlapping(job_id, unit, unit + 1) {
@@ -481,9 +481,7 @@ impl Farm {
 /// has come again. They may run elsewhere by now, so it must not touch them.
 fn known_failures(job: &Job, entry: &ResultEntry<'_>, found: &Found) -> Vec<u128> {
     let Found::Ran(ran) = found else { return Vec::new() };
-    let counted = |unit: u128| {
-        job.failures.get(&unit).is_some_and(|runs| runs.iter().any(|run| run.0 == entry.attempt))
-    };
+    let counted = |unit: u128| job.failures.of(unit).any(|run| run.0 == entry.attempt);
     let before = |unit: u128| job.reopened.get(unit).is_some_and(|first| entry.attempt < first);
     let failed = (entry.lo..).zip(ran).filter(|(_, outcome)| outcome.failed.is_some());
     failed.map(|(unit, _)| unit).filter(|&unit| counted(unit) || before(unit)).collect()

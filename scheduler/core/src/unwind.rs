@@ -179,8 +179,8 @@ impl Farm {
     /// [lo, hi) waits in gq; units that workers died of, or that failed, lie there alone.
     pub(crate) fn put_back(&mut self, job_id: JobId, lo: u128, hi: u128) {
         let job = self.jobs.get(&job_id).expect("what goes back has its job");
-        let failed = job.failures.range(lo..hi).map(|(&unit, _)| (unit, Alone::Failed));
-        let deadly = job.deaths.range(lo..hi).map(|(&unit, _)| (unit, Alone::Deadly));
+        let failed = job.failures.units(lo, hi).map(|unit| (unit, Alone::Failed));
+        let deadly = job.deaths.units(lo, hi).map(|unit| (unit, Alone::Deadly));
         let suspects: BTreeMap<u128, Alone> = failed.chain(deadly).collect();
         let mut at = lo;
         for (unit, why) in suspects {

@@ -280,24 +280,26 @@ impl Farm {
             let more = counted((hung.len() - NAMED) as u64, "other unit");
             found.adds("hangs", format!("So it is with {more}."));
         }
-        for (unit, deaths) in job.deaths.iter().take(NAMED) {
+        for unit in job.deaths.units(0, u128::MAX).take(NAMED) {
             let text = format!(
                 "Unit {unit} was running when workers died: {} (on {}). It is tried alone, on other nodes first; \
                  after {POISON_DEATHS} deaths it is given up as poison.",
-                counted(deaths.len() as u64, "time"),
-                self.names(deaths.iter().map(|death| death.0))
+                counted(job.deaths.of(unit).count() as u64, "time"),
+                self.names(job.deaths.of(unit).map(|death| death.0))
             );
             found.adds("suspect_unit", text);
         }
-        for (unit, runs) in job.failures.iter().take(NAMED) {
+        for unit in job.failures.units(0, u128::MAX).take(NAMED) {
             let text = format!(
                 "Unit {unit} failed {} (on {}) and is tried again.",
-                counted(runs.len() as u64, "time"),
-                self.names(runs.iter().map(|run| run.1))
+                counted(job.failures.of(unit).count() as u64, "time"),
+                self.names(job.failures.of(unit).map(|run| run.1))
             );
             found.adds("tried_again", text);
         }
-        for (code, units) in [("suspect_unit", job.deaths.len()), ("tried_again", job.failures.len())] {
+        let suspects = job.deaths.units(0, u128::MAX).count();
+        let tried_again = job.failures.units(0, u128::MAX).count();
+        for (code, units) in [("suspect_unit", suspects), ("tried_again", tried_again)] {
             if units > NAMED {
                 found.adds(code, format!("So it is with {}.", counted((units - NAMED) as u64, "other unit")));
             }
