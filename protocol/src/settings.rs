@@ -219,10 +219,7 @@ impl Given {
     /// # Errors
     /// There is no such key, or the value is out of its range; the sentence says what there is.
     pub fn set(&mut self, key: &str, value: f64) -> Result<(), String> {
-        let Some(place) = SETTINGS.iter().position(|setting| setting.key == key) else {
-            let keys: Vec<&str> = SETTINGS.iter().map(|setting| setting.key).collect();
-            return Err(format!("there is no setting {key:?}; there are {}", keys.join(", ")));
-        };
+        let place = place(key)?;
         self.0[place] = Some(SETTINGS[place].check(value)?);
         Ok(())
     }
@@ -255,6 +252,17 @@ impl Given {
         };
         settings.check().map(|()| settings)
     }
+}
+
+/// The row of `key` in the table.
+///
+/// # Errors
+/// There is no such key; the sentence says which there are.
+pub fn place(key: &str) -> Result<usize, String> {
+    SETTINGS.iter().position(|setting| setting.key == key).ok_or_else(|| {
+        let keys: Vec<&str> = SETTINGS.iter().map(|setting| setting.key).collect();
+        format!("there is no setting {key:?}; there are {}", keys.join(", "))
+    })
 }
 
 impl Setting {

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use clap::{Arg, ArgMatches, Command};
-use starfarm_protocol::settings::{Given, SETTINGS, Settings};
+use starfarm_protocol::settings::{Given, SETTINGS, Settings, place};
 use toml::{Table, Value};
 
 use crate::error::SchedulerError;
@@ -30,6 +30,7 @@ impl clap::Args for Flags {
                 .value_name(if unit == "seconds" { "SECONDS" } else { "NUMBER" })
                 .help_heading("The farm's settings, also keys of its config.toml")
                 .help(format!("{about}: {least} to {most} {unit} [default: {}]", setting.default))
+                .allow_negative_numbers(true)
                 .value_parser(parse);
             command.arg(flag)
         })
@@ -69,7 +70,9 @@ pub(crate) fn settle(flags: &Given, named: Option<&Path>, state: &Path) -> Resul
         Ok(text) => read(&text).map_err(|why| format!("{}: {why}", path.display())),
         // Without a state directory there is no file in it; what is wrong with that one is said when it is opened.
         Err(error)
-            if named.is_none() && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            if named.is_none()
+                && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+                && path.symlink_metadata().is_err() =>
         {
             Ok(Given::default())
         }
@@ -86,6 +89,7 @@ fn read(text: &str) -> Result<Given, String> {
         text.parse().map_err(|error: toml::de::Error| error.to_string().trim_end().to_owned())?;
     let mut given = Given::default();
     for (key, value) in &table {
+        place(key)?;
         let value = match value {
             Value::Integer(number) => *number as f64,
             Value::Float(number) => *number,
@@ -134,6 +138,8 @@ mod tests {
     fn what_is_wrong_in_flags_or_file_is_refused_in_words() {
         let wrong = flags(&["--lost-seconds", "0.1"]).unwrap_err().to_string();
         assert!(wrong.contains("lost_seconds = 0.1: it is 0.3 to 3600 seconds"), "{wrong}");
+        let negative = flags(&["--heartbeat-seconds", "-1"]).unwrap_err().to_string();
+        assert!(negative.contains("heartbeat_seconds = -1: it is 0.1 to 60 seconds"), "{negative}");
         assert!(flags(&["--speed-step", "many"]).unwrap_err().to_string().contains("it is 1 to 64 tasks"));
         let state = folder("wrong");
         let said = |text: &str| {
@@ -143,6 +149,7 @@ mod tests {
             error.to_string()
         };
         assert!(said("heartbeat = 1\n").contains("there is no setting \"heartbeat\"; there are speed_step"));
+        assert!(said("[heart]\nbeat = 1\n").contains("there is no setting \"heart\""));
         assert!(said("heartbeat_seconds = 61\n").contains("heartbeat_seconds = 61: it is 0.1 to 60 seconds"));
         assert!(said("heartbeat_seconds = \"1 s\"\n").contains("is a number, not string"));
         assert!(said("heartbeat_seconds = \n").contains("config.toml: TOML parse error at line 1"));
@@ -151,6 +158,11 @@ mod tests {
             both.contains("more than suspect_seconds, which is 9") && both.contains("config.toml"),
             "{both}"
         );
+        // A link that leads nowhere was put there to be read.
+        std::fs::remove_file(state.join(FILE)).unwrap();
+        std::os::unix::fs::symlink("gone.toml", state.join(FILE)).unwrap();
+        let nowhere = settle(&Given::default(), None, &state).unwrap_err().to_string();
+        assert!(nowhere.contains("config.toml cannot be read"), "{nowhere}");
         let gone = settle(&Given::default(), Some(&state.join("gone.toml")), &state).unwrap_err().to_string();
         assert!(gone.contains("gone.toml cannot be read"), "{gone}");
         std::fs::remove_dir_all(state).unwrap();

@@ -47,7 +47,9 @@ impl Health {
             Some(why) if there => {
                 let since = self.failing.take().map_or(begun, |(since, _)| since);
                 self.failing = Some((since, format!("no TCP connection to {address}: {why}")));
-                if !std::mem::replace(&mut self.told, true) {
+                // One that is just going down refuses connections, and was heard a moment ago.
+                let lasts = now.saturating_duration_since(since) >= AWAY;
+                if lasts && !std::mem::replace(&mut self.told, true) {
                     self.news = Some(format!(
                         "no TCP connection to {address} ({why}), though UDP gets through: does a firewall block port \
                          {}/tcp? No task can run here without it; still trying",
@@ -127,6 +129,10 @@ mod tests {
     #[test]
     fn a_scheduler_that_is_away_is_no_fault_of_tcp() {
         let (mut health, start) = health();
+        // It goes down: what it said last was heard a moment ago.
+        for second in 0..5 {
+            health.tried(Some("refused"), start + AT(second), start + AT(second));
+        }
         for second in (5..200).step_by(5) {
             health.tried(Some("refused"), start + AT(second), start + AT(second));
             assert!(health.trouble(start + AT(second)).is_none());

@@ -54,7 +54,7 @@ impl Options {
             return Ok(name.clone());
         }
         Err(WorkerError::Usage(format!(
-            "--name `{name}`: a name has 1 to {NAME_BYTES_MAX} ASCII letters, digits, `.`, `_`, `-` or `@`, \
+            "--name {name:?}: a name has 1 to {NAME_BYTES_MAX} ASCII letters, digits, `.`, `_`, `-` or `@`, \
              and starts with a letter or digit"
         )))
     }

@@ -49,6 +49,19 @@ fn a_drain_finishes_the_running_unit_and_gives_the_rest_back() {
     assert_eq!(fake.lock().byes, 1);
 }
 
+/// A thousand workers would take all of a scheduler's descriptors.
+#[test]
+fn a_bulk_stream_that_nobody_needs_is_closed_and_opened_again_for_the_next_task() {
+    let fake = Fake::start();
+    let _worker = fake.worker("a", &["--slots", "1"]);
+    fake.until("the stream is tried", |shared| shared.streams == (1, 0));
+    fake.until("it idles for half a minute", |shared| shared.streams == (1, 1));
+    let spec = shell(&fake, "true");
+    fake.offer(1, spec, 0, 10);
+    fake.until("it is opened again", |shared| shared.streams == (2, 1));
+    fake.until("its units are done", |shared| !shared.results.is_empty());
+}
+
 #[test]
 fn a_worker_that_tcp_does_not_reach_says_so_before_any_task_and_runs_nothing() {
     let (fake, tcp) = Fake::start_without_tcp(false);

@@ -20,6 +20,12 @@ pub(crate) struct Events {
     #[arg(long, requires = "follow")]
     pub(crate) tasks: bool,
     /// Only what has a number above this: to go on where an earlier call ended
-    #[arg(long, value_name = "NUMBER", default_value_t = 0, hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 0,
+        hide_default_value = true,
+        allow_negative_numbers = true
+    )]
     pub(crate) after: u64,
 }

@@ -68,8 +68,9 @@ pub(crate) fn run(context: &mut Context, events: &Events) -> Result<Exit, Failur
             }
             Err(failure) if failure.exit == Exit::Unreachable => {
                 say(&format!("{}; trying again", failure.message));
-                client = again(context);
-                seen.renew(client.status()?.epoch);
+                let (connected, epoch) = again(context);
+                client = connected;
+                seen.renew(epoch);
             }
             Err(failure) => return Err(failure),
         }
@@ -101,14 +102,14 @@ impl Seen {
     }
 }
 
-/// A connection, whenever there is one again.
-fn again(context: &Context) -> Client {
+/// A connection, whenever there is one again, and the epoch of who answers.
+fn again(context: &Context) -> (Client, u64) {
     loop {
         sleep(PERIOD);
         if let Ok(mut client) = context.connect()
-            && client.status().is_ok()
+            && let Ok(status) = client.status()
         {
-            return client;
+            return (client, status.epoch);
         }
     }
 }

@@ -167,6 +167,27 @@ fn settings_come_from_flags_over_the_file_and_status_shows_those_in_force() {
 }
 
 #[test]
+fn what_happens_is_followed_through_a_start_of_the_scheduler() {
+    let folder = Folder::new();
+    let to = |name: &str| {
+        let path = folder.path().join(name);
+        (path.clone(), std::fs::File::create(&path).unwrap())
+    };
+    let ((words, stderr), (lines, stdout)) = (to("words"), to("lines"));
+    let read = |path: &PathBuf| std::fs::read_to_string(path).unwrap();
+    let (scheduler, _worker) = farm(&folder, "--no-log", Stdio::null);
+    let mut follow = folder.command("--farm FARM/farm events --follow --output quiet");
+    let _follow = Daemon(follow.stdin(Stdio::null()).stdout(stdout).stderr(stderr).spawn().unwrap());
+    wait_until("the node's joining is printed", || read(&lines).contains("node w1 joined"));
+    drop(scheduler);
+    wait_until("it says that it lost the scheduler", || read(&words).contains("trying again"));
+    let _scheduler = Daemon::start(&folder, &format!("{SCHEDULER} --no-log"), Stdio::null());
+    wait_until("it says that there is another", || read(&words).contains("started again, epoch 2"));
+    folder.run("--farm FARM/farm submit --range 0..1 -- true").with(0);
+    wait_until("what happens then is printed", || read(&lines).contains("job 1 submitted"));
+}
+
+#[test]
 fn what_happens_is_printed_as_it_comes_and_a_worker_tells_of_itself() {
     let folder = Folder::new();
     let to = |name: &str| {

@@ -428,7 +428,7 @@ impl Farm {
 
     /// The silence after which node `id` is lost. One from before the start keeps to the pace of before until it is
     /// welcomed anew.
-    fn lost_us(&self, id: NodeId) -> u64 {
+    pub(crate) fn lost_us(&self, id: NodeId) -> u64 {
         let unheard = self.nodes.get(&id).is_some_and(|node| node.restored);
         if unheard { self.unheard_us } else { self.config.settings.lost_us }
     }

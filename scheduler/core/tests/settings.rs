@@ -118,6 +118,9 @@ fn a_start_with_a_shorter_silence_waits_for_old_workers_as_long_as_they_were_tol
     let mut bench = farm(&[("heartbeat_seconds", 30.0)]);
     bench.run("submit 20 units 10\n join a slots 1\n join b slots 1\n ack a\n ack b\n at 1000");
     bench.set(Settings::DEFAULT);
+    bench.run("restart\n at 50000");
+    let explanation = bench.farm.explain_node("a", bench.now_us).unwrap();
+    assert!(explanation.reasons[0].text.contains("After 7 min it is lost"), "{explanation:?}");
     let story = bench.run(
         "restart\n at 100000\n show 1\n restart\n at 200000\n hello a\n beat a 0+10\n at 549000\n beat a 0+10\n at 551000
          beat a 0+10\n show 1\n at 552000\n restart\n at 566000\n at 568000",
@@ -125,22 +128,22 @@ fn a_start_with_a_shorter_silence_waits_for_old_workers_as_long_as_they_were_tol
     expect![[r#"
         100000: job 1 is running: done 0, out 20, waiting 0
         200000: node a is back
-        200000: to a: welcome epoch 3
+        200000: to a: welcome epoch 4
         200000: to a: answer 1
         205000: node a suspect: no heartbeat
         215000: node a lost: 1 task back to gq
         549000: node a is back
         549000: to a: answer 2
         550000: node b lost: 0 tasks back to gq
-        550000: to a: offer job 1: 2199023255553=10+10
+        550000: to a: offer job 1: 3298534883329=10+10
         550200: offered 1 task again to node a
-        550200: to a: offer job 1: 2199023255553=10+10
+        550200: to a: offer job 1: 3298534883329=10+10
         550600: offered 1 task again to node a
-        550600: to a: offer job 1: 2199023255553=10+10
+        550600: to a: offer job 1: 3298534883329=10+10
         551000: to a: answer 3
         551000: job 1 is running: done 0, out 20, waiting 0, resent tasks 2
         551400: offered 1 task again to node a
-        551400: to a: offer job 1: 2199023255553=10+10
+        551400: to a: offer job 1: 3298534883329=10+10
         567000: node a lost: 0 tasks back to gq
     "#]]
     .assert_eq(&story);

@@ -34,7 +34,12 @@ fn speak(mut socket: TcpStream, shared: &Mutex<Shared>, key: &StaticKey) -> io::
     let confirmed = stream.confirm(&mut shared.lock().unwrap().keys, &first, &mut record, 0);
     let (stream, ..) = confirmed.map_err(io::Error::other)?;
     assert_eq!(record, [BULK]);
-    Talk { socket, stream, shared, incoming: HashMap::new() }.run()
+    shared.lock().unwrap().streams.0 += 1;
+    let ended = Talk { socket, stream, shared, incoming: HashMap::new() }.run();
+    if ended.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::UnexpectedEof) {
+        shared.lock().unwrap().streams.1 += 1;
+    }
+    ended
 }
 
 fn frame(socket: &mut TcpStream) -> io::Result<Vec<u8>> {

@@ -60,6 +60,8 @@ pub struct Shared {
     pub offsets: Vec<u64>,
     /// The next stream breaks after so many chunks.
     pub cut_after: Option<usize>,
+    /// Bulk streams that were opened, and those of them that the worker closed.
+    pub streams: (u32, u32),
     /// From the next incarnation on: every handshake needs a cookie.
     pub cautious: bool,
     pub keys: KeyStore,

@@ -19,7 +19,7 @@ impl Farm {
     pub fn explain_node(&self, name: &str, now_us: u64) -> Option<Explanation> {
         let (&id, node) = self.nodes.iter().find(|(_, node)| *node.name == *name)?;
         let mut found = Findings::default();
-        self.silence(node, now_us, &mut found);
+        self.silence((id, node), now_us, &mut found);
         kept_out(node, now_us, &mut found);
         self.work(node, now_us, &mut found);
         for (job, unit, text) in self.hung_on(id, now_us).iter().take(NAMED) {
@@ -55,9 +55,9 @@ impl Farm {
     }
 
     /// It was not heard.
-    fn silence(&self, node: &Node, now_us: u64, found: &mut Findings) {
+    fn silence(&self, (id, node): (NodeId, &Node), now_us: u64, found: &mut Findings) {
         let silent = time(now_us.saturating_sub(node.heard_us));
-        let (suspect, lost) = (time(self.config.settings.suspect_us), time(self.config.settings.lost_us));
+        let (suspect, lost) = (time(self.config.settings.suspect_us), time(self.lost_us(id)));
         let name = &node.name;
         let unheard = unheard(node, now_us);
         if node.revoked {
