@@ -102,7 +102,8 @@ events! {
         /// Node.
         node: Name,
     }
-    /// How a node does, where anything changed: once a minute, on a large farm once in up to ten.
+    /// How a node does, where anything changed: every sixth period, which is a minute by default, on a large farm every
+    /// sixtieth at most.
     NodeLoad = "node_load" {
         /// Node.
         node: Name,
