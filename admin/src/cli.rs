@@ -169,12 +169,15 @@ Examples:
   starfarm submit --lines files.txt --retries 2 -- gzip {}
   starfarm submit --grid size=1,2,3 --grid mode=a,b --dry-run -- ./try {size} {mode}";
 
+/// What says without a job file which units there are.
+const UNITS: [&str; 4] = ["program", "range", "lines", "grid"];
+
 /// `starfarm submit`.
 #[derive(Args, Debug)]
 #[command(after_help = SUBMIT_EXAMPLES)]
 pub(crate) struct Submit {
     /// The job file; `-` is standard input
-    #[arg(value_name = "JOB.toml", required_unless_present = "program", conflicts_with = "program")]
+    #[arg(value_name = "JOB.toml", required_unless_present = "program", conflicts_with_all = UNITS)]
     pub(crate) job: Option<PathBuf>,
     /// A program and its arguments; `{}` is the unit's value, `{index}` its number; no shell sees it
     #[arg(last = true, value_name = "PROGRAM")]
@@ -244,7 +247,7 @@ pub(crate) struct JobOptions {
     /// Units of a task, instead of a time
     #[arg(long, value_name = "COUNT", conflicts_with = "target_seconds", value_parser = value_parser!(u64).range(1..))]
     pub(crate) units_per_task: Option<u64>,
-    /// Folder that programs start in; a node without it refuses the job [default: the job file's, where a node has it]
+    /// Directory that programs start in; a node without it refuses the job [default: the job file's, where a node has it]
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
     /// Add a variable to the programs' environment

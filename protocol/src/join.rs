@@ -121,7 +121,7 @@ fn check_version(text: &str) -> Result<(), String> {
 }
 
 /// A host that is not empty, a colon, a port from 1 to 65 535. Whether the host exists is seen later.
-fn is_address(address: &str) -> bool {
+pub fn is_address(address: &str) -> bool {
     let Some((host, port)) = address.rsplit_once(':') else { return false };
     let host = match host.strip_prefix('[') {
         Some(v6) => v6.strip_suffix(']').filter(|v6| v6.contains(':')),

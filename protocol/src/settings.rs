@@ -131,6 +131,9 @@ const SUSPECT_HEARTBEATS: u64 = 5;
 const LOST_SUSPECTS: u64 = 3;
 /// A silence is no sign before so many heartbeats.
 const SILENT_HEARTBEATS: u64 = 2;
+/// A task that a live node no longer lists is not given to another before so many heartbeats, one of which may have
+/// been lost, however short the tasks are.
+const RETRY_HEARTBEATS: u64 = 3;
 const SECOND_US: u64 = 1_000_000;
 
 impl Settings {
@@ -159,6 +162,11 @@ impl Settings {
             self.retry_targets as f64,
             seconds(self.period_us),
         ]
+    }
+
+    /// T_retry of tasks that should take `target_us`: one that a live node no longer lists goes to another after this.
+    pub fn retry_us(&self, target_us: u64) -> u64 {
+        target_us.saturating_mul(self.retry_targets).max(RETRY_HEARTBEATS * self.heartbeat_us)
     }
 
     /// What workers are told of them beside the heartbeat.

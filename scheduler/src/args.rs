@@ -42,7 +42,7 @@ pub struct Args {
     /// Close a segment of the journal at this size: for measuring
     #[arg(long, hide = true, value_name = "KIB", default_value_t = crate::journal::SEGMENT_BYTES >> 10)]
     pub journal_segment_kib: u64,
-    /// Folder of the XML log [default: log in the state directory]
+    /// Directory of the XML log [default: log in the state directory]
     #[arg(long, value_name = "DIR", conflicts_with = "no_log")]
     pub log: Option<PathBuf>,
     /// Write no XML log: there will be nothing to replay

@@ -1,7 +1,6 @@
 //! Where a farm's settings come from: flags, then `config.toml`, then the defaults. What each of them means and may be
 //! stands in `protocol::settings`.
 
-use std::io::ErrorKind;
 use std::path::Path;
 
 use clap::{Arg, ArgMatches, Command};
@@ -68,14 +67,9 @@ pub(crate) fn settle(flags: &Given, named: Option<&Path>, state: &Path) -> Resul
     let path = named.unwrap_or(&usual);
     let of_file = match std::fs::read_to_string(path) {
         Ok(text) => read(&text).map_err(|why| format!("{}: {why}", path.display())),
-        // Without a state directory there is no file in it; what is wrong with that one is said when it is opened.
-        Err(error)
-            if named.is_none()
-                && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
-                && path.symlink_metadata().is_err() =>
-        {
-            Ok(Given::default())
-        }
+        // Without a state directory that can be entered there is no file in it; what is wrong with that one is said when
+        // it is opened.
+        Err(_) if named.is_none() && path.symlink_metadata().is_err() => Ok(Given::default()),
         Err(error) => Err(format!("the settings in {} cannot be read: {error}", path.display())),
     };
     let of_file = of_file.map_err(SchedulerError::Settings)?;

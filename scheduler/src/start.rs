@@ -10,6 +10,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use starfarm_logs::{Limits, LogWriter};
 use starfarm_protocol::ids::FarmId;
+use starfarm_protocol::join::is_address;
 use starfarm_protocol::seal::{EpochProofs, KeyStore, Mode, Responder, StaticKey};
 use starfarm_protocol::settings::Given;
 use starfarm_scheduler_core::{Config, Farm};
@@ -188,6 +189,11 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
         return Err(SchedulerError::Listen(format!(
             "--no-seal is for measuring on loopback only, and {} is not loopback: listen on 127.0.0.1",
             options.listen
+        )));
+    }
+    if let Some(wrong) = options.advertise.iter().find(|address| !is_address(address)) {
+        return Err(SchedulerError::Settings(format!(
+            "--advertise {wrong:?} is no address: write `HOST:PORT`, or `[HOST]:PORT` for IPv6"
         )));
     }
     let settings = settings::settle(&options.settings, options.config.as_deref(), &options.state)?;
@@ -395,7 +401,8 @@ fn spawn_keepers(
         checkpoint_records: parts.options.checkpoint_records,
         checkpoint_period: parts.options.checkpoint_period,
     };
-    let (outputs, mut checkpoint) = (Arc::clone(&parts.outputs), kept.checkpoint);
+    let (state, outputs, mut checkpoint) =
+        (Arc::clone(&parts.state), Arc::clone(&parts.outputs), kept.checkpoint);
     if parts.options.keeper_process {
         checkpoint.by_process();
         retirer.by_process();
@@ -403,7 +410,7 @@ fn spawn_keepers(
     [
         spawn("journal", move || journal.run()),
         spawn("checkpoint", move || {
-            checkpoint_thread::run(&snapshots, checkpoint, &retirer, &outputs, &dispatcher);
+            checkpoint_thread::run(&snapshots, checkpoint, &retirer, (&state, &outputs), &dispatcher);
         }),
     ]
 }

@@ -60,23 +60,30 @@ impl Addresses {
         }
         let (names, inbox) = (self.names.clone(), inbox.clone());
         let look_up = move || {
-            let found = names.iter().filter_map(|name| name.to_socket_addrs().ok()).flatten().collect();
-            let _ = inbox.send(Event::Addresses(found));
+            let (mut found, mut unknown) = (Vec::new(), Vec::new());
+            for name in names {
+                match name.to_socket_addrs() {
+                    Ok(addresses) => found.extend(addresses),
+                    Err(_) => unknown.push(name),
+                }
+            }
+            let _ = inbox.send(Event::Addresses { found, unknown });
         };
         // Without a thread this attempt fails like a lost datagram; the core asks again.
         let _ = std::thread::Builder::new().name("resolve".into()).spawn(look_up);
         None
     }
 
-    /// Names were looked up; words where none is known, once.
-    pub(crate) fn found(&mut self, addresses: &[SocketAddr]) -> Option<String> {
-        if !addresses.is_empty() {
+    /// Names were looked up; words where some are not known, once.
+    pub(crate) fn found(&mut self, found: &[SocketAddr], unknown: &[String]) -> Option<String> {
+        if unknown.is_empty() {
             self.said.clear();
             return None;
         }
         self.once(format!(
-            "no address is known for {}: check the name in the join file and this machine's DNS; still trying",
-            self.text()
+            "no address is known for {}: check the name in the join file and this machine's DNS; {}",
+            unknown.join(", "),
+            if found.is_empty() { "still trying" } else { "the file's other addresses are tried" }
         ))
     }
 
@@ -139,10 +146,14 @@ mod tests {
     fn a_name_that_nobody_knows_is_said_once_until_it_is_known() {
         let dir = TempDir::new();
         let mut addresses = Addresses::new(&dir.0.join("none"), &join(1, "nowhere.invalid:7"));
-        let said = addresses.found(&[]).unwrap();
-        assert!(said.contains("nowhere.invalid:7") && said.contains("DNS"), "{said}");
-        assert_eq!(addresses.found(&[]), None);
-        assert_eq!(addresses.found(&["127.0.0.1:7".parse().unwrap()]), None);
-        assert!(addresses.found(&[]).is_some());
+        let unknown = ["no-host.invalid:7".to_owned()];
+        let said = addresses.found(&[], &unknown).unwrap();
+        assert!(said.contains("no address is known for no-host.invalid:7"), "{said}");
+        assert_eq!(addresses.found(&[], &unknown), None);
+        let other = ["127.0.0.1:7".parse().unwrap()];
+        let said = addresses.found(&other, &unknown).unwrap();
+        assert!(said.contains("no-host.invalid:7") && said.contains("other addresses are tried"), "{said}");
+        assert_eq!(addresses.found(&other, &[]), None);
+        assert!(addresses.found(&[], &unknown).is_some());
     }
 }

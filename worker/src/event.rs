@@ -17,7 +17,12 @@ pub(crate) enum Event {
         news: Vec<News>,
     },
     /// Where the scheduler may be reached; empty where no name could be resolved.
-    Addresses(Vec<SocketAddr>),
+    Addresses {
+        /// Those of all names.
+        found: Vec<SocketAddr>,
+        /// Names of which there is none.
+        unknown: Vec<String>,
+    },
     /// A signal wants the worker to end; a second one wants it now.
     Stop,
     /// The parent process has gone.

@@ -230,8 +230,8 @@ impl Node {
         match event {
             Event::Datagrams(batch) => self.on_datagrams(&batch)?,
             Event::Slot { slot, news } => self.on_news(slot, news),
-            Event::Addresses(addresses) => {
-                if let Some(words) = self.addresses.found(&addresses) {
+            Event::Addresses { found: addresses, unknown } => {
+                if let Some(words) = self.addresses.found(&addresses, &unknown) {
                     say(&words);
                 }
                 self.shake_hands(&addresses)?;

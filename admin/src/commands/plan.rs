@@ -81,7 +81,7 @@ impl Law {
             here.nodes_max = f64::from(nodes);
         }
         let granularity_units = plan.speed.map(|speed| (speed * target_seconds).ceil());
-        let retry_seconds = Settings::DEFAULT.retry_targets as f64 * target_seconds;
+        let retry_seconds = Settings::DEFAULT.retry_us((target_seconds * 1e6) as u64) as f64 / 1e6;
         let nodes = plan.nodes;
         Self { here, nodes, granularity_units, retry_seconds, measured_tasks, paper: paper() }
     }
@@ -104,7 +104,7 @@ impl Law {
             None => text.push_str(&format!("granularity: tasks of {target} (`target_seconds`)\n")),
         }
         text.push_str(&format!(
-            "T_retry = {} * T_target = {}\n",
+            "T_retry = {} * T_target, three heartbeats at least = {}\n",
             Settings::DEFAULT.retry_targets,
             human::seconds(self.retry_seconds)
         ));
@@ -200,13 +200,13 @@ mod tests {
     fn so_many_nodes_need_tasks_of_such_a_size() {
         let law = Law::new(&Plan { nodes: Some(1_000), speed: Some(1e9), ..plan() }, 2e-6, 200_000);
         assert_eq!((law.here.target_seconds, law.here.nodes_max), (0.004, 1_000.0));
-        assert_eq!((law.granularity_units, law.retry_seconds), (Some(4e6), 0.04));
+        assert_eq!((law.granularity_units, law.retry_seconds), (Some(4e6), 3.0));
         assert_eq!(printed(Format::Quiet, |printer| printer.document(&law)), "0.004\n");
         expect![[r#"
 
             1000 nodes of 2 slots need tasks of at least T_target = P * K * T_dispatch = 4 ms
             granularity: S = C * T_target = 4.00 M units a task (`units_per_task`)
-            T_retry = 10 * T_target = 40 ms
+            T_retry = 10 * T_target, three heartbeats at least = 3 s
         "#]]
         .assert_eq(&law.consequences());
         // The other way round it is the same law.
@@ -225,7 +225,7 @@ mod tests {
             Tianhe-2 (3 MIC)      3     6000 us  1 min 00 s                                 3333
 
             granularity: tasks of 8 s (`target_seconds`)
-            T_retry = 10 * T_target = 1 min 20 s
+            T_retry = 10 * T_target, three heartbeats at least = 1 min 20 s
         "#]]
         .assert_eq(&printed(Format::Table, |printer| printer.document(&law)));
         assert_eq!(printed(Format::Quiet, |printer| printer.document(&law)), "2000000\n");

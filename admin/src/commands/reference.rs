@@ -45,7 +45,10 @@ pub(crate) fn schema(context: &mut Context, name: Option<&str>) -> Result<Exit, 
         SCHEMAS.iter().try_for_each(|(name, _)| context.printer.line(name))?;
         return Ok(Exit::Ok);
     };
-    let Some((_, schema)) = SCHEMAS.iter().find(|(known, _)| *known == name) else {
+    // As a document or a line names its own: `starfarm/jobs/1`, `starfarm/job/1`.
+    let own = name.strip_prefix("starfarm/").and_then(|own| own.split_once('/')).map_or(name, |(own, _)| own);
+    let of = |name: &str| SCHEMAS.iter().find(|(known, _)| *known == name);
+    let Some((_, schema)) = of(own).or_else(|| of(&format!("{own}s"))) else {
         let words = format!("there is no schema `{name}`: `starfarm schema` lists them");
         return Err(Failure::new(Exit::NotFound, words));
     };

@@ -129,15 +129,28 @@ fn a_reader_of_their_log_that_has_gone_does_not_end_daemons() {
 
 #[test]
 fn a_state_directory_that_is_moved_away_under_a_scheduler_is_noticed() {
+    loses("farm", "the state directory");
+}
+
+#[test]
+fn a_journal_that_is_moved_away_under_a_scheduler_is_noticed() {
+    loses("farm/journal", "the journal in");
+}
+
+/// While it runs a job, so that it may well find that nothing can be written.
+#[track_caller]
+fn loses(what: &str, named: &str) {
     let folder = Folder::new();
     let words = folder.path().join("words");
     let open = || OpenOptions::new().create(true).append(true).open(&words).unwrap().into();
     let (mut scheduler, _worker) = farm(&folder, "", open);
-    std::fs::rename(folder.path().join("farm"), folder.path().join("elsewhere")).unwrap();
+    folder.run("--farm FARM/farm submit --range 0..100000 -- sleep 0.01").with(0);
+    std::fs::rename(folder.path().join(what), folder.path().join("elsewhere")).unwrap();
     wait_until("the scheduler ends", || !scheduler.runs());
     assert_eq!(scheduler.0.wait().unwrap().code(), Some(7));
     let words = std::fs::read_to_string(words).unwrap();
-    assert!(words.contains("was deleted or moved away"), "{words}");
+    assert!(words.contains(named) && words.contains("was deleted or moved away"), "{words}");
+    assert!(!words.contains("Nothing that was acknowledged is lost"), "{words}");
 }
 
 #[test]

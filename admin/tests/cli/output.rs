@@ -106,6 +106,10 @@ fn schemas_and_the_keys_of_a_job_file_are_printed() {
     let names: BTreeSet<String> = folder.run("schema").with(0).lines().map(str::to_owned).collect();
     assert_eq!(names, Schemas::load().names().map(str::to_owned).collect());
     assert!(folder.run("schema jobs").with(0).contains("starfarm/jobs/1"));
+    // As documents and lines name their own.
+    for own in ["starfarm/jobs/1", "starfarm/job/1"] {
+        assert_eq!(folder.run(&format!("schema {own}")).with(0), folder.run("schema jobs").with(0));
+    }
     assert!(folder.run("schema nothing").failed_with(4).contains("`starfarm schema` lists them"));
     for command in ["job-file", "help job-file"] {
         assert!(folder.run(command).with(0).contains("executor = \"command\": a program for each unit"));

@@ -244,7 +244,11 @@ impl KeyStore {
     /// A line is damaged and others follow.
     pub fn enrol_again(&mut self, text: &str) -> Result<(), String> {
         let mut lines = text.split_inclusive('\n').map(checked);
-        if lines.next().flatten() != checked(&self.enrolments_head()) {
+        let head = lines.next().flatten();
+        if head.is_none() && lines.any(|line| line.is_some()) {
+            return Err("its first line is damaged".into());
+        }
+        if head != checked(&self.enrolments_head()) {
             return Ok(());
         }
         while let Some(next) = lines.next() {
@@ -385,6 +389,11 @@ mod tests {
         assert_eq!(again(&text[..text.len() - 1]).unwrap().key(&PublicKey([7; 32])).unwrap().name, "a");
         assert_eq!(again("").unwrap(), before);
         assert!(again(&text.replace("\"b\"", "\"x\"")).is_err(), "another line follows");
+        assert!(
+            again(&format!("0{}", &text[1..])).is_err() || text.starts_with('0'),
+            "so they do behind the head"
+        );
+        assert_eq!(again(&store.enrolments_head()[1..]).unwrap(), before);
         store.revoke_key(&PublicKey([8; 32])).unwrap();
         let revoked = store.clone();
         store.enrol_again(&text).unwrap();

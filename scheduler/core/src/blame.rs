@@ -1,27 +1,25 @@
-//! Blame: whose fault a failure is. A unit that fails wherever it runs is at fault itself; a unit that was
-//! running when workers died is poison; a node that fails what others pass is sick and gets a probe now
-//! and then instead of work; results that differ from what was counted are a conflict. A job of which too
-//! much fails waits for a person.
+//! Blame: whose fault a failure is. A unit that fails wherever it runs is at fault itself; a node that fails what others
+//! pass is sick and gets a probe now and then instead of work; results that differ from what was counted are a conflict.
+//! A job of which too much fails waits for a person. Deaths of workers are in `deaths`.
 
 use std::collections::BTreeSet;
 
 use starfarm_events::Event;
-use starfarm_protocol::ids::{Attempt, Boot, JobId};
+use starfarm_protocol::ids::{Attempt, JobId};
 use starfarm_protocol::journal::record::NodeMark;
 use starfarm_protocol::wire::{FailReason, HitEntry, Letting, Withdraw};
 
-use crate::coverage::{Class, Classes, Piece};
+use crate::coverage::{Class, Piece};
 use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::global_queue::Alone;
 use crate::job::{FailedUnit, Job, JobState, MaxFailures};
 use crate::limits::{
-    CONFLICTS_KEPT, FIRST_FAILURES_MAX, HALF_FAILURES_OF, MASS_DEATH_US, MASS_DEATHS, MASS_DEATHS_KEPT,
-    OUTCOMES_KEPT, POISON_DEATHS, SICK_FAILURES, SICK_PLACES,
+    CONFLICTS_KEPT, FIRST_FAILURES_MAX, HALF_FAILURES_OF, OUTCOMES_KEPT, SICK_FAILURES, SICK_PLACES,
 };
 use crate::node::Node;
 use crate::record::Record;
-use crate::task::{NodeId, Task};
+use crate::task::NodeId;
 
 /// How a job's units went on one node. A failure says something of the node where others do well at the same time:
 /// with the same unit, or in several places of the space. Neighbours that fail are one place: such inputs may be bad.
@@ -295,114 +293,6 @@ impl Farm {
         self.mark_hungry();
     }
 
-    /// A worker was last heard at `heard_us` and has died, while it ran these units. Where a large share of the nodes
-    /// dies at the same time that is no unit's fault: a power cut, a switch, a full disk.
-    pub(crate) fn died(
-        &mut self,
-        (id, boot, heard_us): (NodeId, Boot, u64),
-        units: &[(JobId, u128)],
-        now_us: u64,
-        deeds: &mut Deeds,
-    ) {
-        self.unwinding.taken += units.len() as u64;
-        let second = heard_us / MASS_DEATH_US;
-        if !self.died_at.contains_key(&second) {
-            self.died_at.retain(|&at, _| at + MASS_DEATHS_KEPT >= second);
-        }
-        self.died_at.entry(second).or_default().1.insert((id, boot));
-        let near = second.saturating_sub(1)..=second + 1;
-        let together: usize = self.died_at.range(near.clone()).map(|(_, (_, dead))| dead.len()).sum();
-        let known = self.died_at.range(near.clone()).any(|(_, (mass, _))| *mass);
-        if !known && (together < MASS_DEATHS || together <= self.live_nodes as usize) {
-            return units.iter().for_each(|&unit| self.charge(unit, (id, boot), now_us, deeds));
-        }
-        let mut pardoned = BTreeSet::from([(id, boot)]);
-        for (_, (mass, dead)) in self.died_at.range_mut(near) {
-            // Where it was known before, those that died before are pardoned.
-            if !std::mem::replace(mass, true) {
-                pardoned.extend(&*dead);
-            }
-        }
-        let charged = |(id, boot): &(NodeId, Boot)| {
-            self.nodes.get(id).is_some_and(|node| node.charged.iter().any(|charge| charge.2 == *boot))
-        };
-        pardoned.retain(charged);
-        for (node, boot) in pardoned {
-            self.pardon(node, boot);
-            self.record(Record::Pardoned { node, boot }, deeds);
-        }
-    }
-
-    /// A worker died while it ran `unit`, wherever that is by now. After enough deaths on enough nodes the unit is
-    /// poison.
-    fn charge(
-        &mut self,
-        (job_id, unit): (JobId, u128),
-        (id, boot): (NodeId, Boot),
-        now_us: u64,
-        deeds: &mut Deeds,
-    ) {
-        const WANTED: Classes = Classes::of(&[Class::Pending, Class::Out]);
-        let Some(job) = self.jobs.get_mut(&job_id).filter(|job| !job.state.ended()) else { return };
-        let wanted = [Class::Pending, Class::Out].map(|class| job.coverage.has_in(unit, unit + 1, class));
-        if !wanted.contains(&true) {
-            return;
-        }
-        if !job.deaths.insert(unit, (id, boot)) {
-            return;
-        }
-        let deaths = job.deaths.of(unit).count();
-        let died: BTreeSet<NodeId> = job.deaths.of(unit).map(|death| death.0).collect();
-        // Nodes that are gone for good will never die of it, so they do not count as seen.
-        let counted =
-            died.iter().filter(|id| self.nodes.get(id).is_some_and(|node| node.counted > 0)).count();
-        let nodes = died.len() + self.live_nodes as usize - counted;
-        let poison = deaths >= POISON_DEATHS && died.len() >= POISON_DEATHS.min(nodes);
-        if let Some(node) = self.nodes.get_mut(&id) {
-            node.charged.push((job_id, unit, boot));
-        }
-        self.record(Record::Died { job: job_id, unit, node: id, boot }, deeds);
-        if wanted[0] {
-            // Alone in its task it takes nothing with it.
-            self.gq.remove(job_id, unit, unit + 1);
-            if !poison {
-                self.gq.put_alone(job_id, unit, Alone::Deadly);
-            }
-        }
-        if !poison {
-            return;
-        }
-        let failed = FailedUnit { reason: FailReason::Poison, code: None, node: None };
-        if let Some(job) = self.jobs.get_mut(&job_id) {
-            job.coverage.change(unit, unit + 1, WANTED, Class::Failed, &mut Vec::new());
-            job.failed.insert(unit, unit + 1, failed);
-            job.acquit(unit, unit + 1);
-        }
-        self.take_out(job_id, unit);
-        self.tell_failed(job_id, unit, failed, deeds);
-        self.record(Record::Failed { job: job_id, unit, failed }, deeds);
-        self.judge(job_id, now_us, deeds);
-        self.end_if_over(job_id, now_us, deeds);
-    }
-
-    /// A unit that is poison leaves the tasks that have it, and their nodes let go of it before they die of it too.
-    fn take_out(&mut self, job_id: JobId, unit: u128) {
-        let before = Attempt(self.next_attempt);
-        let tasks = self.dq.overlapping(job_id, unit, unit + 1);
-        for task_id in tasks.into_iter().chain(self.dq.copies(job_id)) {
-            let &mut Task { node: id, lo, hi, copy, .. } = self.dq.at(task_id);
-            match copy {
-                true if !(lo..hi).contains(&unit) => continue,
-                true => self.take_from_node(task_id),
-                false => self.cut_out(task_id, unit, unit + 1),
-            }
-            if let Some(node) = self.nodes.get_mut(&id) {
-                node.to_tell.withdraws.push(Withdraw { job: job_id, letting: Letting::Trim, before });
-                self.mark(id);
-            }
-        }
-    }
-
     /// A unit has failed for good.
     pub(crate) fn tell_failed(&self, job: JobId, unit: u128, failed: FailedUnit, deeds: &mut Deeds) {
         let node = failed.node.and_then(|id| self.nodes.get(&id)).map(|node| node.name.clone());
@@ -410,26 +300,6 @@ impl Farm {
         let ended = matches!(failed.reason, FailReason::Exit | FailReason::Signal | FailReason::Output);
         let code = failed.code.filter(|_| ended).and_then(|code| u32::try_from(code).ok());
         deeds.event(Event::UnitFailed { job, unit, reason: failed.reason.word().into(), node, code });
-    }
-
-    /// An incarnation that was thought dead is not: nothing that it was running killed it.
-    pub(crate) fn pardon(&mut self, id: NodeId, boot: Boot) {
-        let Some(node) = self.nodes.get_mut(&id) else { return };
-        for (job, unit, _) in node.charged.extract_if(.., |charge| charge.2 == boot) {
-            if let Some(job) = self.jobs.get_mut(&job) {
-                job.deaths.retract(unit, (id, boot));
-            }
-        }
-    }
-
-    /// Of what incarnations of node `id` died of only that is kept which still counts: units that are decided
-    /// since would heap up.
-    pub(crate) fn forget_acquitted(&mut self, id: NodeId) {
-        let node = self.nodes.get_mut(&id).expect("it says hello, or its record is at hand");
-        let jobs = &self.jobs;
-        node.charged.retain(|(job, unit, boot)| {
-            jobs.get(job).is_some_and(|job| job.deaths.contains(*unit, (id, *boot)))
-        });
     }
 
     /// What node `id` says of units that were counted before must be what was counted then. `new` are the

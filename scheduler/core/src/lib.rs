@@ -10,6 +10,7 @@ mod check;
 mod command;
 mod copies;
 mod coverage;
+mod deaths;
 mod deed;
 mod dispatch;
 mod explain;

@@ -11,9 +11,6 @@ pub const RATING_PERIODS: usize = 64;
 pub const TARGET_US: u64 = 8_000_000;
 /// Least T_retry / T_target that a person may set.
 const RETRY_TARGETS_MIN: u64 = 4;
-/// A task that a live node no longer lists is not given to another before so many heartbeats, one of which may have
-/// been lost, however short the tasks are.
-pub const RETRY_HEARTBEATS: u64 = 3;
 /// What runs for less than this is not said to hang, however short its task: machines sleep and swap.
 pub const HANG_MIN_US: u64 = 60_000_000;
 /// A program whose job has no unit yet that ended is said to hang after this: nobody knows how long its units take.
@@ -53,6 +50,8 @@ pub const RETURN_PAUSE_MAX_US: u64 = 32_000_000;
 pub const STANDSTILL_US: u64 = 60_000_000;
 /// See [`STANDSTILL_US`]: the net below the events is drawn once a period.
 pub const STANDSTILL_PERIODS: u64 = 3;
+/// So many units are charged with a death that no heartbeat had named as running: alone, they are tried one by one.
+pub const DEATH_UNITS_MAX: usize = 256;
 /// Units that a node fails, and others pass, before it is taken for sick.
 pub const SICK_FAILURES: u32 = 5;
 /// So many nodes and more, and more than are left, that die within about this time, were killed by no unit.

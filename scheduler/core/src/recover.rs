@@ -17,7 +17,7 @@ use starfarm_protocol::wire::{
 use crate::coverage::{Class, Classes};
 use crate::deed::{Deed, Deeds};
 use crate::farm::Farm;
-use crate::limits::{AGES_MAX, RETRY_HEARTBEATS};
+use crate::limits::AGES_MAX;
 use crate::node::{Node, RoundTrip};
 use crate::rating::Rating;
 use crate::record::Record;
@@ -92,6 +92,9 @@ impl Farm {
                 let died = if hello.died_running.is_empty() { &running } else { &hello.died_running };
                 let (was_lost, heard_us) = (node.lost, node.heard_us);
                 self.orphan_all(id);
+                if !hello.died_running.is_empty() {
+                    self.pardon_guesses((id, boot), &hello.died_running, deeds);
+                }
                 if !was_lost || !hello.died_running.is_empty() {
                     self.died((id, boot, heard_us), died, now_us, deeds);
                 }
@@ -329,16 +332,12 @@ impl Farm {
     fn expire(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
         let Some(node) = self.nodes.get(&id) else { return };
         let mut expired = Vec::new();
-        // A heartbeat that is lost says nothing, however short the tasks are.
-        let settings = &self.config.settings;
-        let least_us = RETRY_HEARTBEATS * settings.heartbeat_us;
         for &task_id in &node.tasks {
             let task = self.dq.at(task_id);
             // What an ended job leaves goes anyway.
             let Some(job) = self.jobs.get(&task.job).filter(|job| !job.state.ended()) else { continue };
             if let State::Held { seen_us } = task.state
-                && let retry_us = least_us.max(job.target_us().saturating_mul(settings.retry_targets))
-                && now_us >= seen_us.saturating_add(retry_us)
+                && now_us >= seen_us.saturating_add(self.config.settings.retry_us(job.target_us()))
             {
                 expired.push(task_id);
             }
@@ -407,7 +406,9 @@ impl Farm {
             let goes_back = |task: &&TaskId| self.dq.peek(**task).is_some_and(|task| !task.copy);
             let tasks = node.tasks.iter().filter(goes_back).count();
             let (name, boot, heard_us) = (node.name.clone(), node.boot, node.heard_us);
-            let running = std::mem::take(&mut node.running);
+            let running = self.may_have_run(id);
+            let node = self.nodes.get_mut(&id).expect("it was found above");
+            node.running.clear();
             (node.lost, node.suspect) = (true, false);
             self.take_all_back(id);
             deeds.event(Event::NodeLost { node: name, tasks: tasks as u64 });

@@ -12,19 +12,20 @@ use starfarm_scheduler_core::Record;
 #[test]
 fn a_death_is_charged_though_the_unit_is_at_another_node_by_then_and_the_third_takes_it_out_there() {
     check_after(
-        "submit 4 command units 4\n join a slots 1\n ack a\n join d slots 1\n live 15500 d none\n ack d\n hello a boot 2 died 2",
+        "submit 4 command units 4\n join a slots 1\n ack a\n beat a 0+4 running 0\n join d slots 1\n live 15500 d none\n ack d
+         hello a boot 2 died 2",
         "tasks a\n hello d boot 2 died 2\n tasks a\n hello d boot 3 died 2\n show 1\n tasks a",
         expect![[r#"
             15500: a has 0 tasks
             15500: node d joined: 1 slot, boot 0000000000000002
-            15500: to d: welcome epoch 1; offer job 1: 3=0+2; offer job 1: 5=3+1
-            15500: to a: offer job 1: 4=2+1
+            15500: to d: welcome epoch 1; offer job 1: 4=0+2; offer job 1: 6=3+1
+            15500: to a: offer job 1: 5=2+1
             15500: a has 1 tasks
             15500: unit 2 of job 1 failed: poison
             15500: node d joined: 1 slot, boot 0000000000000003
-            15500: to a: withdraw job 1 trim before 6; offer job 1: 6=0+2
-            15500: to d: welcome epoch 1; offer job 1: 7=3+1
-            15500: job 1 is running: done 0, out 3, waiting 0, resent tasks 4, unit 2 failed by poison
+            15500: to a: withdraw job 1 trim before 7; offer job 1: 7=0+2
+            15500: to d: welcome epoch 1; offer job 1: 8=3+1
+            15500: job 1 is running: done 0, out 3, waiting 0, resent tasks 5, unit 2 failed by poison
             15500: a has 1 tasks
         "#]],
     );
@@ -54,6 +55,20 @@ fn a_death_is_charged_where_scheduler_and_worker_die_together() {
             3: job 1 is running: done 0, out 3, waiting 0, resent tasks 2, unit 2 failed by poison
         "#]],
     );
+}
+
+/// Twelve machines went, one after another, and no heartbeat had named the unit.
+#[test]
+fn a_unit_that_kills_its_machine_before_any_heartbeat_is_found() {
+    let mut bench = Bench::new(config());
+    bench.run("submit 4 command units 4\n join a slots 1\n at 20000");
+    // What else the task held is tried alone, and passes.
+    bench.run(
+        "join b slots 1\n ack b\n ran b 0+1 ok\n ack b\n ran b 1+1 ok\n ack b\n ran b 2+1 ok\n at 40000",
+    );
+    let story = bench.run("join c slots 1\n at 60000\n show 1");
+    assert!(story.contains("55000: unit 3 of job 1 failed: poison"), "{story}");
+    assert!(story.contains("done 3, out 0, waiting 0"), "{story}");
 }
 
 #[test]

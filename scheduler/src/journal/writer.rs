@@ -41,6 +41,12 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
+    /// Whether the segment that is written is still where it was made: else nobody will read it.
+    pub(crate) fn is_there(&self) -> bool {
+        let path = segment_path(&self.dir, Part::Journal, self.number);
+        !path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    }
+
     /// Sequence of the last record.
     pub(crate) fn last_sequence(&self) -> u64 {
         self.place.sequence

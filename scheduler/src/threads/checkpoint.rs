@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender};
@@ -12,11 +12,13 @@ use starfarm_events::Event;
 use starfarm_net::say;
 use starfarm_scheduler_core::Record;
 
+use super::journal::stop_if_gone;
 use super::{Input, stop_with};
 use crate::checkpoint::{Checkpoint, Trouble};
 use crate::journal::Retirer;
 use crate::outputs::OutputStore;
 use crate::restart;
+use crate::state::StateDir;
 
 /// A state of the farm.
 pub(crate) struct Snapshot {
@@ -31,7 +33,7 @@ pub(crate) fn run(
     snapshots: &Receiver<Snapshot>,
     mut checkpoint: Checkpoint,
     retirer: &Retirer,
-    outputs: &Arc<Mutex<OutputStore>>,
+    (state_dir, outputs): (&StateDir, &Mutex<OutputStore>),
     dispatcher: &Sender<Input>,
 ) {
     while let Ok(Snapshot { sequence, records }) = snapshots.recv() {
@@ -39,34 +41,38 @@ pub(crate) fn run(
         let state = restart::encode_state(&records);
         drop(records);
         // Outputs up to here are not given again by a replay.
-        sync(outputs, |file| file.sync_all()).unwrap_or_else(|e| stop(&e.to_string()));
-        let is_saved = is_done(checkpoint.save(sequence, &state));
+        sync(outputs, |file| file.sync_all()).unwrap_or_else(|e| stop(state_dir, &e.to_string()));
+        let is_saved = is_done(state_dir, checkpoint.save(sequence, &state));
         if is_saved {
             let (bytes, took_us) = (state.len() as u64, begun.elapsed().as_micros() as u64);
             // Where the dispatcher is gone nobody watches any more.
             let saved = Event::Checkpointed { record: sequence, bytes, took_us };
             let _ = dispatcher.send(Input::Event(Box::new(saved)));
-            is_done(retirer.retire(sequence).map_err(|trouble| {
-                let words = format!("old segments of the journal cannot be rewritten: {}", trouble.words);
-                Trouble { words, ..trouble }
-            }));
+            is_done(
+                state_dir,
+                retirer.retire(sequence).map_err(|trouble| {
+                    let words = format!("old segments of the journal cannot be rewritten: {}", trouble.words);
+                    Trouble { words, ..trouble }
+                }),
+            );
         }
     }
 }
 
 /// Whether it was done. Where it could not be just now, what is there stays and a restart reads more: that is all.
-fn is_done(outcome: Result<(), Trouble>) -> bool {
+fn is_done(state_dir: &StateDir, outcome: Result<(), Trouble>) -> bool {
     match outcome {
         Err(trouble) if trouble.full || trouble.passing => {
             say(&format!("{}; the farm goes on, the next one is due by and by", trouble.words));
             false
         }
-        Err(trouble) => stop(&trouble.words),
+        Err(trouble) => stop(state_dir, &trouble.words),
         Ok(()) => true,
     }
 }
 
-fn stop(why: &str) -> ! {
+fn stop(state_dir: &StateDir, why: &str) -> ! {
+    stop_if_gone(state_dir);
     stop_with(&format!(
         "the checkpoint or the ledger cannot be written: {why}. Nothing that was acknowledged is lost. Make room, or \
          repair the disk, then start the scheduler again with the same --state"

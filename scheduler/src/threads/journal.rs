@@ -125,10 +125,11 @@ impl JournalThread {
 
     /// Looks at the disk's free room.
     fn tend(&self) {
-        if !self.state.is_there() {
+        stop_if_gone(&self.state);
+        if !self.journal.is_there() {
             stop_with(&format!(
-                "the state directory {} was deleted or moved away, and what is written now would be lost with it. Put it \
-                 back, then start the scheduler again with the same --state",
+                "the journal in {} was deleted or moved away, and what is written now would be lost with it. Put it back, \
+                 then start the scheduler again with the same --state",
                 self.state.path().display()
             ));
         }
@@ -183,11 +184,23 @@ impl JournalThread {
     fn done<T>(&self, outcome: std::io::Result<T>) -> T {
         outcome.unwrap_or_else(|error| {
             let _ = self.ballast.throw_off();
+            stop_if_gone(&self.state);
             stop_with(&format!(
                 "the state directory cannot be written: {error}. Nothing that was acknowledged is lost. Make room, \
                  or repair the disk, then start the scheduler again with the same --state"
             ))
         })
+    }
+}
+
+/// Where the state directory is gone, that is why nothing can be written in it, and all of it may be lost.
+pub(super) fn stop_if_gone(state: &StateDir) {
+    if !state.is_there() {
+        stop_with(&format!(
+            "the state directory {} was deleted or moved away, and what is written now would be lost with it. Put it back, \
+             then start the scheduler again with the same --state",
+            state.path().display()
+        ));
     }
 }
 

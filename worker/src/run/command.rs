@@ -73,15 +73,16 @@ impl Command {
     pub(super) fn run(&self, task: &Task, cancel: &Cancel, desk: &Desk, report: &mut Report) {
         let scratch = match Scratch::new(&desk.scratch, task) {
             Ok(scratch) => scratch,
-            Err(error) => {
-                let folder = desk.scratch.display();
-                let why = format!("no scratch directory can be made in {folder} on this node: {error}");
-                return report.refuse(task, task.lo, &why);
-            }
+            Err(error) => return report.refuse(task, task.lo, &no_scratch(desk, &error)),
         };
         let mut pack = Pack::new(task.lo);
         for unit in task.lo..task.hi() {
             if cancel.is_trimmed() {
+                break;
+            }
+            if let Err(error) = scratch.empty() {
+                pack.report(task, report);
+                report.refuse(task, unit, &no_scratch(desk, &error));
                 break;
             }
             let line = match self.line(task, unit, scratch.path(), &desk.contents, cancel) {
@@ -279,6 +280,10 @@ impl Pack {
     }
 }
 
+fn no_scratch(desk: &Desk, error: &io::Error) -> String {
+    format!("no scratch directory can be made in {} on this node: {error}", desk.scratch.display())
+}
+
 /// A directory of an attempt's own, gone with it.
 struct Scratch(PathBuf);
 
@@ -291,6 +296,17 @@ impl Scratch {
 
     fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// What the unit before left in it goes; mostly that is nothing.
+    fn empty(&self) -> io::Result<()> {
+        if std::fs::read_dir(&self.0).is_ok_and(|mut entries| entries.next().is_none()) {
+            return Ok(());
+        }
+        match std::fs::remove_dir_all(&self.0) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => std::fs::create_dir_all(&self.0),
+        }
     }
 }
 

@@ -282,7 +282,7 @@ impl Farm {
         }
         for unit in job.deaths.units(0, u128::MAX).take(NAMED) {
             let text = format!(
-                "Unit {unit} was running when workers died: {} (on {}). It is tried alone, on other nodes first; \
+                "Unit {unit} was running, or may have been, when workers died: {} (on {}). It is tried alone, on other nodes first; \
                  after {POISON_DEATHS} deaths it is given up as poison.",
                 counted(job.deaths.of(unit).count() as u64, "time"),
                 self.names(job.deaths.of(unit).map(|death| death.0))

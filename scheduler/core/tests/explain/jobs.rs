@@ -232,7 +232,7 @@ fn units_that_killed_workers_or_failed() {
             at_node: Node b has had units [1, 2) for 0 ms, sent and not acknowledged yet.
             at_node: Node b has had units [2, 3) for 0 ms, sent and not acknowledged yet.
             at_node: Nodes have 1 more task, none of them older.
-            suspect_unit: Unit 2 was running when workers died: 1 time (on a). It is tried alone, on other nodes first; after 3 deaths it is given up as poison.
+            suspect_unit: Unit 2 was running, or may have been, when workers died: 1 time (on a). It is tried alone, on other nodes first; after 3 deaths it is given up as poison.
             tried_again: Unit 1 failed 1 time (on a) and is tried again.
         "#]],
     );
