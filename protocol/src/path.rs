@@ -41,7 +41,7 @@ const PROBE_US: u64 = 1_000_000;
 /// both ways, one time in 800.
 const TRIES: u32 = 4;
 /// A size that gets through is asked about again after this.
-const CHECK_US: u64 = 30_000_000;
+const CHECK_US: u64 = 10_000_000;
 /// A larger one is tried after this, and each time that is in vain after twice as long, up to ...
 const GROW_MIN_US: u64 = 60_000_000;
 /// ... this.
@@ -145,9 +145,13 @@ impl Path {
         DATAGRAM_SIZES[self.size]
     }
 
-    /// A new session, perhaps over another path: the present size is asked about at once.
+    /// A new session, perhaps over another path: the present size is asked about at once. Where that is done already it
+    /// goes on: an end that hears nothing large opens one session after another.
     pub fn ask_again(&mut self) {
-        self.asking = Some((if self.knows { self.size } else { LEAST }, 0));
+        let size = if self.knows { self.size } else { LEAST };
+        if self.asking.is_none_or(|(asked, _)| asked != size) {
+            self.asking = Some((size, 0));
+        }
     }
 
     /// The other end is another process from now on, which numbers its datagrams anew: the pieces of the one before
@@ -316,7 +320,19 @@ mod tests {
             }
             probe.is_some()
         });
-        assert_eq!(probes.count(), 20);
+        assert_eq!(probes.count(), 60);
+    }
+
+    /// One end hears nothing but small answers, takes the other for away and shakes hands anew every few seconds.
+    #[test]
+    fn a_path_that_narrows_is_known_though_sessions_are_opened_again_and_again() {
+        let mut path = Path::default();
+        pass(&mut path, 0..60, 2_000, true);
+        for start in (60..80).step_by(4) {
+            path.ask_again();
+            pass(&mut path, start..start + 4, 600, true);
+        }
+        assert_eq!(path.bytes(), 548);
     }
 
     #[test]

@@ -91,9 +91,13 @@ impl Bulk {
     pub(crate) fn set_scheduler(&self, address: SocketAddr, new: bool) {
         lock(&self.health).set_scheduler(address, Instant::now());
         if new {
-            // Without the thread there is no worker either.
-            let _ = self.orders.send(Order { work: Work::Probe, wanted: Arc::downgrade(&self.wanted) });
+            self.probe();
         }
+    }
+
+    fn probe(&self) {
+        // Without the thread there is no worker either.
+        let _ = self.orders.send(Order { work: Work::Probe, wanted: Arc::downgrade(&self.wanted) });
     }
 
     /// The scheduler was heard over UDP.
@@ -118,14 +122,13 @@ impl Bulk {
     pub(crate) fn get(&self, hash: ContentHash, cancel: &Cancel) -> Result<Vec<u8>, Miss> {
         let (reply, answer) = bounded(1);
         let incoming = Incoming::new(hash);
-        let hopeless = || lock(&self.health).hopeless(Instant::now()).map(Miss::Refused);
-        let give_up = || if cancel.is_trimmed() { Some(Miss::Cancelled) } else { hopeless() };
+        let give_up = || if cancel.is_trimmed() { Some(Miss::Cancelled) } else { self.hopeless() };
         self.order(Work::Get { incoming, reply }, &answer, give_up)
     }
 
     /// Stores a content and waits until the scheduler has it. A trim ends the waiting only after
     /// [`TRIMMED_PATIENCE`]: what was computed is worth some time, but a worker that must leave while the
-    /// scheduler is away cannot wait for ever. The unit is then computed again.
+    /// scheduler is away cannot wait for ever, nor can one that TCP no longer reaches. The unit is then computed again.
     ///
     /// # Errors
     /// Each [`Miss`].
@@ -137,10 +140,17 @@ impl Bulk {
             let waited = |since: &mut Instant| since.elapsed() >= TRIMMED_PATIENCE;
             let over = cancel.is_killed()
                 || cancel.is_trimmed() && waited(trimmed_at.get_or_insert_with(Instant::now));
-            over.then_some(Miss::Cancelled)
+            if over { Some(Miss::Cancelled) } else { self.hopeless() }
         };
         self.order(Work::Put { hash, content, reply }, &answer, cancelled)?;
         Ok(hash)
+    }
+
+    /// Why there is no use in waiting. The channel is tried on all the same, or nobody would know when it works again.
+    fn hopeless(&self) -> Option<Miss> {
+        let why = lock(&self.health).hopeless(Instant::now())?;
+        self.probe();
+        Some(Miss::Refused(why))
     }
 
     fn order<T>(
@@ -405,4 +415,34 @@ fn read_frame(socket: &mut TcpStream, frame: &mut Vec<u8>) -> io::Result<()> {
     socket.read_exact(&mut header)?;
     frame.resize(frame_bytes(header).map_err(io::Error::other)?, 0);
     socket.read_exact(frame)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A firewall that shuts in the middle of a job: the unit waited for ever, at a node that was busy to all appearance.
+    #[test]
+    fn an_output_that_tcp_does_not_take_is_given_up_and_the_channel_tried_on() {
+        let (orders, to_do) = unbounded();
+        let health = Arc::new(Mutex::new(Health::default()));
+        let bulk = Bulk { orders, health, wanted: Arc::new(()) };
+        bulk.set_scheduler("10.0.0.1:7117".parse().unwrap(), false);
+        let now = Instant::now();
+        lock(&bulk.health).tried(Some("timed out"), now.checked_sub(Duration::from_secs(70)).unwrap(), now);
+        let cancel = Cancel::new().unwrap();
+        let late = cancel.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_secs(20));
+            late.kill();
+        });
+        let missed = bulk.put(vec![1; 1_000], &cancel);
+        assert!(
+            matches!(&missed, Err(Miss::Refused(why)) if why.contains("open port 7117/tcp")),
+            "{missed:?}"
+        );
+        let asked: Vec<Order> = to_do.try_iter().collect();
+        assert!(matches!(asked.last().unwrap().work, Work::Probe));
+        assert!(asked.last().unwrap().wanted.upgrade().is_some() && asked[0].wanted.upgrade().is_none());
+    }
 }

@@ -84,7 +84,7 @@ impl Health {
         let (failing, why) = self.trouble(now).filter(|(failing, _)| *failing >= HOPELESS)?;
         let port = self.scheduler.map_or(0, |address| address.port());
         Some(format!(
-            "{why}, for {} s, so the job's specification does not come: open port {port}/tcp for this machine",
+            "{why}, for {} s, so neither specifications nor outputs get through: open port {port}/tcp for this machine",
             failing.as_secs()
         ))
     }
