@@ -78,7 +78,8 @@ fn a_command_sees_its_unit_and_its_output_comes_back() {
     let fake = Fake::start();
     let script = "echo \"$1 $UNIT_VALUE $STARFARM_JOB $STARFARM_ATTEMPT $STARFARM_UNIT_INDEX\"; \
                   echo err >&2; test -d \"$STARFARM_SCRATCH\" || exit 9; test -e \"$STARFARM_SCRATCH/x\" && exit 8; \
-                  if test $1 = 5; then rm -r \"$STARFARM_SCRATCH\"; else touch \"$STARFARM_SCRATCH/x\"; fi; exit $(( $1 % 3 ))";
+                  if test $1 = 5; then rm -r \"$STARFARM_SCRATCH\"; \
+                  elif test $1 = 7 || test $1 = 39; then rm -r \"$STARFARM_SCRATCH\"; touch \"$STARFARM_SCRATCH\"; else touch \"$STARFARM_SCRATCH/x\"; fi; exit $(( $1 % 3 ))";
     let spec = fake.spec(&command(range(40), &["sh", "-c", script, "sh", "{}"]));
     let _worker = fake.worker("a", &["--slots", "2"]);
     fake.offer(7, spec, 0, 15);

@@ -22,6 +22,9 @@ impl Farm {
         let node = self.nodes.get(&id).expect("its timer has fired");
         let mut units = node.running.clone();
         let free = usize::from(node.slots).saturating_sub(units.len());
+        if free == 0 {
+            return units;
+        }
         // A node that lived would have been heard by then, so what came later it never got.
         let until_us = node.heard_us + 2 * self.config.settings.heartbeat_us;
         let is_program = |job: &Job| matches!(job.facts.work, WorkFacts::Command { .. });

@@ -303,16 +303,23 @@ impl Scratch {
         if std::fs::read_dir(&self.0).is_ok_and(|mut entries| entries.next().is_none()) {
             return Ok(());
         }
-        match std::fs::remove_dir_all(&self.0) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => std::fs::create_dir_all(&self.0),
-        }
+        self.remove()?;
+        std::fs::create_dir_all(&self.0)
+    }
+
+    /// Whatever a unit made of it goes.
+    fn remove(&self) -> io::Result<()> {
+        let removed = match std::fs::remove_dir_all(&self.0) {
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => std::fs::remove_file(&self.0),
+            removed => removed,
+        };
+        removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = self.remove();
     }
 }
 
