@@ -38,6 +38,13 @@ impl Drop for Daemon {
     }
 }
 
+/// A new file in `folder`, and the way to it.
+fn to(folder: &Folder, name: &str) -> (PathBuf, std::fs::File) {
+    let path = folder.path().join(name);
+    let file = std::fs::File::create(&path).unwrap();
+    (path, file)
+}
+
 const SCHEDULER: &str = "scheduler --state FARM/farm --listen 127.0.0.1:0";
 const WORKER: &str = "worker --join FARM/farm/worker.join --state FARM/w1 --name w1 --slots 1";
 
@@ -182,11 +189,7 @@ fn settings_come_from_flags_over_the_file_and_status_shows_those_in_force() {
 #[test]
 fn what_happens_is_followed_through_a_start_of_the_scheduler() {
     let folder = Folder::new();
-    let to = |name: &str| {
-        let path = folder.path().join(name);
-        (path.clone(), std::fs::File::create(&path).unwrap())
-    };
-    let ((words, stderr), (lines, stdout)) = (to("words"), to("lines"));
+    let ((words, stderr), (lines, stdout)) = (to(&folder, "words"), to(&folder, "lines"));
     let read = |path: &PathBuf| std::fs::read_to_string(path).unwrap();
     let (scheduler, _worker) = farm(&folder, "--no-log", Stdio::null);
     let mut follow = folder.command("--farm FARM/farm events --follow --output quiet");
@@ -203,11 +206,7 @@ fn what_happens_is_followed_through_a_start_of_the_scheduler() {
 #[test]
 fn what_happens_is_printed_as_it_comes_and_a_worker_tells_of_itself() {
     let folder = Folder::new();
-    let to = |name: &str| {
-        let path = folder.path().join(name);
-        (path.clone(), std::fs::File::create(&path).unwrap())
-    };
-    let ((words, stderr), (lines, stdout)) = (to("words"), to("lines"));
+    let ((words, stderr), (lines, stdout)) = (to(&folder, "words"), to(&folder, "lines"));
     let daemons = farm(&folder, "--no-log --period-seconds 1", Stdio::null);
     let worker = "worker --join FARM/farm/worker.join --state FARM/w2 --name w2 --slots 3 --verbose";
     let worker = Daemon::start(&folder, worker, stderr.into());

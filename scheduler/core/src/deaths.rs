@@ -92,7 +92,8 @@ impl Farm {
         }
     }
 
-    fn pardon_for_good(&mut self, (node, boot): (NodeId, Boot), deeds: &mut Deeds) {
+    /// Nothing that this incarnation was running killed it; so it is on record.
+    pub(crate) fn pardon_for_good(&mut self, (node, boot): (NodeId, Boot), deeds: &mut Deeds) {
         self.pardon(node, boot);
         self.record(Record::Pardoned { node, boot }, deeds);
     }

@@ -156,9 +156,8 @@ impl Farm {
             (node.suspect, node.lost) = (false, false);
             if was_lost && let Some(boot) = boot {
                 // It did not die, so nothing that it was running killed it.
-                self.pardon(id, boot);
                 self.record(Record::Mark { node: id, mark: NodeMark::Back }, deeds);
-                self.record(Record::Pardoned { node: id, boot }, deeds);
+                self.pardon_for_good((id, boot), deeds);
             }
             self.count_live(id);
             self.mark(id);

@@ -127,11 +127,7 @@ impl JournalThread {
     fn tend(&self) {
         stop_if_gone(&self.state);
         if !self.journal.is_there() {
-            stop_with(&format!(
-                "the journal in {} was deleted or moved away, and what is written now would be lost with it. Put it back, \
-                 then start the scheduler again with the same --state",
-                self.state.path().display()
-            ));
+            stop_gone("the journal in", &self.state);
         }
         // A disk that cannot even be asked will fail the next commit, and that is said.
         let _ = self.ballast.tend();
@@ -196,12 +192,16 @@ impl JournalThread {
 /// Where the state directory is gone, that is why nothing can be written in it, and all of it may be lost.
 pub(super) fn stop_if_gone(state: &StateDir) {
     if !state.is_there() {
-        stop_with(&format!(
-            "the state directory {} was deleted or moved away, and what is written now would be lost with it. Put it back, \
-             then start the scheduler again with the same --state",
-            state.path().display()
-        ));
+        stop_gone("the state directory", state);
     }
+}
+
+fn stop_gone(what: &str, state: &StateDir) -> ! {
+    stop_with(&format!(
+        "{what} {} was deleted or moved away, and what is written now would be lost with it. Put it back, then start the \
+         scheduler again with the same --state",
+        state.path().display()
+    ))
 }
 
 fn is_uploaded(unit: &CommandUnit) -> bool {
