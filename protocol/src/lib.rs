@@ -7,6 +7,7 @@ pub mod admin;
 pub mod bulk;
 pub mod foreign;
 pub mod ids;
+pub mod interval;
 pub mod job;
 pub mod join;
 pub mod journal;

@@ -36,6 +36,7 @@ pub use results::{CommandUnit, FailReason, HitEntry, Outputs, Stream};
 pub use write::Packer;
 
 use crate::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
+use crate::interval::Interval;
 use crate::seal::EpochProof;
 
 /// Bytes before each message: kind and length.
@@ -172,6 +173,13 @@ pub struct ResultEntry<'a> {
     pub body: &'a [u8],
 }
 
+impl ResultEntry<'_> {
+    /// The units that it is about.
+    pub fn at(&self) -> Interval {
+        Interval::from_units(self.lo, self.units)
+    }
+}
+
 /// Running totals of a worker's requests; the scheduler acts on what they grew by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Feedback {
@@ -190,6 +198,13 @@ pub struct Held {
     pub lo: u128,
     /// Number of units.
     pub units: u64,
+}
+
+impl Held {
+    /// The units that it holds.
+    pub fn at(&self) -> Interval {
+        Interval::from_units(self.lo, self.units)
+    }
 }
 
 /// A worker lives, and this is what it holds. A long list goes in several parts.

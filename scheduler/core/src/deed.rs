@@ -2,10 +2,8 @@
 //! socket, a disk or a clock.
 
 use starfarm_events::Event;
-use starfarm_protocol::ids::Epoch;
-
-use crate::record::Record;
-use crate::task::NodeId;
+use starfarm_protocol::ids::{Epoch, NodeId};
+use starfarm_protocol::journal::Record;
 
 /// One thing to do.
 #[derive(Clone, PartialEq, Debug)]

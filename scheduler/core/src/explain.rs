@@ -8,13 +8,12 @@ mod node;
 use std::fmt::Display;
 
 use starfarm_protocol::admin::{Explanation, Fact, Reason, SizeInfo};
-use starfarm_protocol::ids::JobId;
+use starfarm_protocol::ids::{JobId, NodeId};
 
 use crate::farm::Farm;
 use crate::job::{Job, Sizing};
 use crate::node::Node;
 use crate::refill::{Ideal, Rule, whole_units};
-use crate::task::NodeId;
 
 /// How many of a kind are named; the rest are counted.
 const NAMED: usize = 3;
@@ -60,18 +59,18 @@ impl Farm {
     /// The first job in jq before place `end` that has something for node `id`: its slots go there.
     fn goes_first(&self, id: NodeId, end: usize) -> Option<JobId> {
         let has_some =
-            |job: &&Job| self.gives_out(job) && job.pending() > 0 && !job.refused_by.contains_key(&id);
-        let jobs = self.jq.iter().take(end).filter_map(|id| self.jobs.get(id));
+            |job: &&Job| self.jobs.gives_out(job) && job.pending() > 0 && !job.refused_by.contains_key(&id);
+        let jobs = self.jobs.queued().take(end);
         jobs.filter(has_some).map(|job| job.facts.job).next()
     }
 
     /// Nodes that can be given tasks.
     fn taking(&self) -> impl Iterator<Item = (NodeId, &Node)> {
-        self.nodes.iter().filter(|(_, node)| node.live() && node.greeted).map(|(&id, node)| (id, node))
+        self.nodes.taking()
     }
 
     fn name(&self, id: NodeId) -> String {
-        self.nodes.get(&id).map_or_else(|| "(forgotten)".to_owned(), |node| node.name.to_string())
+        self.nodes.get(id).map_or_else(|| "(forgotten)".to_owned(), |node| node.name.to_string())
     }
 
     fn names(&self, ids: impl IntoIterator<Item = NodeId>) -> String {

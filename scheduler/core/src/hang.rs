@@ -3,17 +3,18 @@
 //! copy where the job allows copies, and a worker ends a program itself where the job has `hang_seconds`.
 
 use starfarm_events::Event;
-use starfarm_protocol::ids::JobId;
+use starfarm_protocol::ids::{JobId, NodeId};
+use starfarm_protocol::interval::Interval;
 use starfarm_protocol::limits::NODE_TASKS_MAX;
 
-use crate::coverage::Class;
+use crate::agenda::Hung;
 use crate::deed::Deeds;
 use crate::explain::time;
 use crate::farm::Farm;
 use crate::job::{Sizing, WorkFacts};
 use crate::limits::{HANG_MIN_US, HANG_UNKNOWN_US, HUNG_LOOKS, LAMBDA};
 use crate::node::Run;
-use crate::task::{NodeId, Task};
+use crate::queues::{Class, Task};
 
 /// What such a task takes, and how long a run of it must last to be told to hang, in microseconds.
 #[derive(Clone, Copy)]
@@ -23,97 +24,88 @@ struct Usual {
     told_after_us: u64,
 }
 
-/// A unit that hangs on a node and may be copied.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Hung {
-    job: JobId,
-    unit: u128,
-    node: NodeId,
-}
-
 impl Farm {
     /// Node `id` said what its slots run.
     pub(crate) fn note_runs(&mut self, id: NodeId, running: &[(JobId, u128)], now_us: u64) {
-        let node = self.nodes.get_mut(&id).expect("its heartbeat is at hand");
+        let node = self.nodes.at_mut(id);
         let before = std::mem::take(&mut node.runs);
         let run =
             |unit: &(JobId, u128)| before.get(unit).copied().unwrap_or(Run { since_us: now_us, told: false });
         node.runs = running.iter().map(|unit| (*unit, run(unit))).collect();
+        node.running = running.to_vec();
     }
 
     /// Tells of what node `id` has run for too long.
     pub(crate) fn tell_hangs(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
-        let node = self.nodes.get(&id).expect("its heartbeat is at hand");
         let long = |run: &Run| !run.told && now_us.saturating_sub(run.since_us) >= HANG_MIN_US;
-        let long: Vec<(JobId, u128)> =
-            node.runs.iter().filter(|(_, run)| long(run)).map(|(&unit, _)| unit).collect();
+        let runs = self.nodes.at(id).runs.iter().filter(|(_, run)| long(run));
+        let long: Vec<(JobId, u128)> = runs.map(|(&unit, _)| unit).collect();
         for (job, unit) in long {
             // A node may go on with what is no task of it any more.
             let Some(usual) = self.usual(id, job, unit) else { continue };
-            let node = self.nodes.get_mut(&id).expect("it was found above");
+            let node = self.nodes.at_mut(id);
             let run = node.runs.get_mut(&(job, unit)).expect("it was found above");
             let for_us = now_us.saturating_sub(run.since_us);
-            let known = self.jobs.get_mut(&job).expect("a task has its job");
+            let known = self.jobs.at_mut(job);
             // Where nobody knows how long its units take, one that is told of stands for all.
             if for_us < usual.told_after_us || usual.takes_us == 0 && known.hang_told {
                 continue;
             }
             (run.told, known.hang_told) = (true, true);
-            let usual_us = usual.takes_us;
-            deeds.event(Event::RunHangs { node: node.name.clone(), job, unit, for_us, usual_us });
+            let (node, usual_us) = (node.name.clone(), usual.takes_us);
+            deeds.event(Event::RunHangs { node, job, unit, for_us, usual_us });
             if known.facts.speculative {
-                self.copying.hung.push_back(Hung { job, unit, node: id });
-                self.mark_hungry();
+                self.agenda.hung.push_back(Hung { job, unit, node: id });
+                self.work_came();
             }
         }
     }
 
     /// Gives node `id` copies of what hangs elsewhere, as far as it has room, before anything that waits.
     pub(crate) fn copy_hung(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
-        let mut at = 0;
-        while at < self.copying.hung.len().min(HUNG_LOOKS) {
-            let hung = self.copying.hung[at];
-            let Some(interval) = self.hung_interval(hung) else {
-                self.copying.hung.remove(at);
+        let mut place = 0;
+        while place < self.agenda.hung.len().min(HUNG_LOOKS) {
+            let hung = self.agenda.hung[place];
+            let Some(at) = self.hung_interval(hung) else {
+                self.agenda.hung.remove(place);
                 continue;
             };
-            let node = self.nodes.get(&id).expect("the marks of a node are forgotten with it");
-            let job = &self.jobs[&hung.job];
+            let job = self.jobs.at(hung.job);
             let takes = hung.node != id
-                && node.live()
-                && node.greeted
-                && self.gives_out(job)
+                && self.nodes.at(id).health().takes_tasks()
+                && self.jobs.gives_out(job)
                 && !job.refused_by.contains_key(&id)
-                && self.room(job, node, &self.ideal(job, id), NODE_TASKS_MAX as usize, now_us) > 0;
+                && self.room(job, id, &self.ideal(job, id), NODE_TASKS_MAX as usize, now_us) > 0;
             if takes {
-                self.copying.hung.remove(at);
-                self.put_copy(id, hung.job, interval, now_us, deeds);
+                self.agenda.hung.remove(place);
+                self.copy_to(id, hung.job, at, now_us, deeds);
             } else {
-                at += 1;
+                place += 1;
             }
         }
     }
 
     /// What of the task of a unit that hangs is out and has no copy; none where it goes on, or its node has it no more.
-    fn hung_interval(&self, Hung { job: job_id, unit, node: id }: Hung) -> Option<(u128, u128)> {
-        let job = self.jobs.get(&job_id).filter(|job| !job.state.ended())?;
-        self.nodes.get(&id)?.runs.get(&(job_id, unit)).filter(|run| run.told)?;
-        let (_, task) = self.dq.holding(job_id, unit).filter(|(_, task)| task.node == id)?;
+    fn hung_interval(&self, Hung { job: job_id, unit, node: id }: Hung) -> Option<Interval> {
+        let job = self.jobs.unfinished(job_id)?;
+        self.nodes.get(id)?.runs.get(&(job_id, unit)).filter(|run| run.told)?;
+        let task = self.queues.holding(job_id, unit).filter(|task| task.node == id)?;
         // Neighbours that a heartbeat joined are many tasks.
         let units = u128::from(self.ideal(job, id).units);
-        let (lo, hi) = if task.is_found() { (unit, task.hi.min(unit + units)) } else { (task.lo, task.hi) };
-        let out = job.coverage.bounds_in(lo, hi, Class::Out)?;
-        self.dq.copies_in(job_id, lo, hi).is_empty().then_some(out)
+        let at = match task.is_found() {
+            true => Interval::new(unit, task.at.hi.min(unit + units)),
+            false => task.at,
+        };
+        let out = job.units.coverage().bounds_in(at, Class::Out)?;
+        self.queues.copies_in(job_id, at).is_empty().then_some(out)
     }
 
     /// How long the task of that unit takes on node `id` by what was learnt; none where the node has no such task.
     fn usual(&self, id: NodeId, job_id: JobId, unit: u128) -> Option<Usual> {
-        let job = self.jobs.get(&job_id)?;
-        let rate = job.rates.get(&id).map_or(job.mean_rate, |rate| rate.units_per_s);
-        let node = self.nodes.get(&id)?;
-        let holds = |task: &&Task| task.job == job_id && (task.lo..task.hi).contains(&unit);
-        let task = node.tasks.iter().filter_map(|&task| self.dq.peek(task)).find(holds)?;
-        let all = (task.hi - task.lo) as f64;
+        let job = self.jobs.get(job_id)?;
+        let rate = job.rate_on(id);
+        let task: &Task = self.queues.tasks_at(id).find(|task| task.has(job_id, unit))?;
+        let all = task.at.units() as f64;
         let units = match job.facts.sizing {
             // Neighbours that a heartbeat joined are many tasks.
             Sizing::TargetUs(target_us) if task.is_found() => all.min(rate * target_us as f64 / 1e6).max(1.0),
@@ -135,7 +127,7 @@ impl Farm {
 
     /// What node `id` was told to run for too long: job, unit, and that in words.
     pub(crate) fn hung_on(&self, id: NodeId, now_us: u64) -> Vec<(JobId, u128, String)> {
-        let node = self.nodes.get(&id).expect("the caller has found the node");
+        let node = self.nodes.at(id);
         let told = node.runs.iter().filter(|(_, run)| run.told);
         let text = |(&(job, unit), run): (&(JobId, u128), &Run)| {
             let usual = match self.usual(id, job, unit)?.takes_us {
@@ -155,7 +147,7 @@ impl Farm {
 
     /// What ends a run of that job that hangs.
     pub(crate) fn cure(&self, job: JobId) -> &'static str {
-        match self.jobs.get(&job).map(|job| (job.facts.speculative, &job.facts.work)) {
+        match self.jobs.get(job).map(|job| (job.facts.speculative, &job.facts.work)) {
             Some((true, _)) => "The next node with room gets a copy of it.",
             Some((false, WorkFacts::Command { .. })) => {
                 "A job with `hang_seconds` or `timeout_seconds` ends such a unit; end its process on the machine, and \

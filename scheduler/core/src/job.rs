@@ -1,22 +1,23 @@
-//! A job as the scheduler knows it, and jq. What a unit *is* lies outside: the core sees N, an interval
+//! A job as the scheduler knows it. What a unit *is* lies outside: the core sees N, an interval
 //! set and a few facts about the work. What changes durably changes by the methods here, the same live and
 //! when a journal is applied.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use starfarm_protocol::ids::{Attempt, Boot, ContentHash};
+use starfarm_protocol::ids::{Attempt, ContentHash};
+use starfarm_protocol::interval::Interval;
 pub use starfarm_protocol::job::{FailedUnit, JobFacts, JobState, MaxFailures, Sizing, WorkFacts};
 pub use starfarm_protocol::journal::record::JobTotals;
 use starfarm_protocol::spec::Stop;
 use starfarm_protocol::wire::Letting;
 
-use crate::blame::Outcomes;
-use crate::coverage::{Class, Classes, Coverage, Piece};
-use crate::limits::{RETURN_PAUSE_MAX_US, RETURN_PAUSE_MIN_US, TARGET_US};
-use crate::node::Probe;
-use crate::per_unit::PerUnit;
-use crate::runs::Runs;
-use crate::task::NodeId;
+use crate::health::Probe;
+use crate::lease::Lease;
+use crate::limits::{
+    FIRST_FAILURES_MAX, HALF_FAILURES_OF, RETURN_PAUSE_MAX_US, RETURN_PAUSE_MIN_US, TARGET_US,
+};
+use crate::outcomes::Blame;
+use crate::queues::{Class, JobUnits, NodeId};
 
 /// Units of the first task for a slot of unknown speed: small enough to be over soon.
 pub(crate) fn first_units(work: &WorkFacts) -> u64 {
@@ -89,7 +90,8 @@ pub(crate) struct Job {
     pub(crate) state: JobState,
     /// Why it is in that state, for a person; mostly empty.
     pub(crate) note: String,
-    pub(crate) coverage: Coverage,
+    /// What became of its units.
+    pub(crate) units: JobUnits,
     pub(crate) lease: Lease,
     pub(crate) rates: BTreeMap<NodeId, Rate>,
     pub(crate) mean_rate: f64,
@@ -98,31 +100,16 @@ pub(crate) struct Job {
     /// Targets not found yet; empty once it has ended.
     pub(crate) missing: BTreeSet<u32>,
     pub(crate) hits: BTreeSet<(u128, u32)>,
-    pub(crate) failed: Runs<FailedUnit>,
-    /// Units that failed and are tried again, and the attempts that they failed in: a result that comes
-    /// twice tells of one run.
-    pub(crate) failures: PerUnit<(Attempt, NodeId)>,
-    /// Units that had failed and were wanted again, and the first attempt after that: what fails in an
-    /// earlier one was counted before.
-    pub(crate) reopened: Runs<Attempt>,
-    /// Deaths of workers that ran a unit, by incarnation.
-    pub(crate) deaths: PerUnit<(NodeId, Boot)>,
     /// What nodes gave back, by first unit.
     pub(crate) returned: BTreeMap<u128, Returned>,
     /// Units in gq that should go to another node than the one that asked first, and when that was.
     pub(crate) denied: BTreeMap<u128, u64>,
     /// How its units went on each node.
-    pub(crate) outcomes: BTreeMap<NodeId, Outcomes>,
-    /// Nodes of these with failures enough to be sick: mostly none, so that no result looks at all nodes.
-    pub(crate) suspects: BTreeSet<NodeId>,
-    /// Units of a command that passed in this epoch.
-    pub(crate) passes: u64,
-    /// What was given out before this attempt says nothing of nodes: a person let the job go on since.
-    pub(crate) judged_from: Attempt,
+    pub(crate) blame: Blame,
     /// Units failed when a person let it go on after failures: what it bears counts from there.
     pub(crate) forgiven: u128,
     /// Intervals that were computed twice with different results, and whose result came second.
-    pub(crate) conflicts: Vec<(u128, u128, NodeId)>,
+    pub(crate) conflicts: Vec<(Interval, NodeId)>,
     /// Nodes that said that they cannot run it.
     pub(crate) refused_by: BTreeMap<NodeId, Refusal>,
     /// A run of it was told to hang.
@@ -145,26 +132,9 @@ pub(crate) struct Refusal {
     pub(crate) after: Attempt,
 }
 
-/// How far a job's units may be given out: below a mark that is durable, so that a scheduler which starts
-/// again knows what may be at nodes (R5).
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Lease {
-    /// The mark of the last record.
-    pub(crate) mark: u128,
-    /// The mark that is durable.
-    pub(crate) durable: u128,
-    /// Units that the next mark lies ahead.
-    pub(crate) ahead: u128,
-    /// Tasks had to wait for the lease that is on its way.
-    pub(crate) waited: bool,
-}
-
-/// Units that a result can still decide. Abandoned ones too: the work was done.
-const OPEN: Classes = Classes::of(&[Class::Pending, Class::Out, Class::Abandoned]);
-
 impl Job {
     pub(crate) fn new(facts: JobFacts) -> Self {
-        let coverage = Coverage::new(facts.units);
+        let units = JobUnits::new(facts.job, facts.units);
         let totals = JobTotals { submitted_us: facts.at_us, ..JobTotals::default() };
         let missing = match facts.work {
             WorkFacts::Search { targets, .. } => (0..targets).collect(),
@@ -174,23 +144,16 @@ impl Job {
             facts,
             state: JobState::Queued,
             note: String::new(),
-            coverage,
+            units,
             lease: Lease::default(),
             rates: BTreeMap::new(),
             mean_rate: 0.0,
             forgotten: 0,
             missing,
             hits: BTreeSet::new(),
-            failed: Runs::default(),
-            failures: PerUnit::default(),
-            reopened: Runs::default(),
-            deaths: PerUnit::default(),
             returned: BTreeMap::new(),
             denied: BTreeMap::new(),
-            outcomes: BTreeMap::new(),
-            suspects: BTreeSet::new(),
-            passes: 0,
-            judged_from: Attempt(0),
+            blame: Blame::default(),
             forgiven: 0,
             conflicts: Vec::new(),
             refused_by: BTreeMap::new(),
@@ -201,11 +164,6 @@ impl Job {
         }
     }
 
-    /// [lo, hi) is decided, as far as it was not: `pieces` gets what changed.
-    pub(crate) fn decide(&mut self, lo: u128, hi: u128, to: Class, pieces: &mut Vec<Piece>) {
-        self.coverage.change(lo, hi, OPEN, to, pieces);
-    }
-
     /// A hit; false if it was known.
     pub(crate) fn add_hit(&mut self, unit: u128, target: u32) -> bool {
         self.missing.remove(&target);
@@ -213,21 +171,19 @@ impl Job {
     }
 
     /// Units ran to their end: nothing is held against them any more.
-    pub(crate) fn acquit(&mut self, lo: u128, hi: u128) {
-        self.deaths.remove(lo, hi);
-        self.failures.remove(lo, hi);
-        self.reopened.remove(lo, hi);
-        remove_range(&mut self.returned, lo, hi);
-        remove_range(&mut self.denied, lo, hi);
+    pub(crate) fn acquit(&mut self, at: Interval) {
+        self.units.acquit(at);
+        remove_range(&mut self.returned, at);
+        remove_range(&mut self.denied, at);
     }
 
-    /// Node `node` gave [lo, hi) back unasked: others may have it first. It does so again and again: ever later.
-    pub(crate) fn returned_by(&mut self, node: NodeId, (lo, hi): (u128, u128), now_us: u64) {
-        let before = self.returned.range(..=lo).next_back();
-        let again = before.filter(|(_, back)| back.node == node && back.hi > lo);
+    /// Node `node` gave `at` back unasked: others may have it first. It does so again and again: ever later.
+    pub(crate) fn returned_by(&mut self, node: NodeId, at: Interval, now_us: u64) {
+        let before = self.returned.range(..=at.lo).next_back();
+        let again = before.filter(|(_, back)| back.node == node && back.hi > at.lo);
         let pause_us =
             again.map_or(RETURN_PAUSE_MIN_US, |(_, back)| 2 * back.pause_us).min(RETURN_PAUSE_MAX_US);
-        self.returned.insert(lo, Returned { hi, node, until_us: now_us + pause_us, pause_us });
+        self.returned.insert(at.lo, Returned { hi: at.hi, node, until_us: now_us + pause_us, pause_us });
     }
 
     /// A state that is no end.
@@ -239,44 +195,39 @@ impl Job {
         why.clone_into(&mut self.note);
     }
 
-    /// The end: what is not decided is abandoned. What is kept of single units is what they came to: intervals, hits
-    /// and failures, for `results` and for `retry`.
+    /// The end. What is kept of single units is what they came to: intervals, hits and failures, for `results` and for
+    /// `retry`.
     pub(crate) fn take_end(&mut self, state: JobState, totals: JobTotals) {
-        const UNDECIDED: Classes = Classes::of(&[Class::Pending, Class::Out]);
-        self.coverage.change_all(UNDECIDED, Class::Abandoned);
+        assert!(state.ended() && !self.state.ended(), "a job ends once");
         (self.state, self.totals) = (state, totals);
         self.note.clear();
-        (self.failures, self.reopened, self.deaths) = Default::default();
+        self.units.forget_trials();
         (self.returned, self.denied) = Default::default();
-        self.outcomes.clear();
-        self.suspects.clear();
+        self.blame.clear();
         self.rates.clear();
         self.refused_by.clear();
         self.missing.clear();
     }
 
-    /// Failed units are wanted again; those that had failed go to `pieces`.
-    pub(crate) fn reopen(&mut self, units: &[(u128, u128)], pieces: &mut Vec<Piece>) {
-        const FAILED: Classes = Classes::of(&[Class::Failed]);
-        for &(lo, hi) in units {
-            self.coverage.change(lo, hi, FAILED, Class::Pending, pieces);
-            self.failed.remove(lo, hi);
-        }
+    /// Failed units are wanted again; true where it had ended, and goes on.
+    pub(crate) fn reopen(&mut self) -> bool {
         self.forgive();
-        if self.state.ended() {
-            if let WorkFacts::Search { targets, .. } = self.facts.work {
-                let found = self.targets_found();
-                self.missing = (0..targets).filter(|target| !found.contains(target)).collect();
-            }
-            self.state = JobState::Queued;
-            self.totals.ended_us = None;
-            self.withdrawn = None;
+        if !self.state.ended() {
+            return false;
         }
+        if let WorkFacts::Search { targets, .. } = self.facts.work {
+            let found = self.targets_found();
+            self.missing = (0..targets).filter(|target| !found.contains(target)).collect();
+        }
+        self.state = JobState::Queued;
+        self.totals.ended_us = None;
+        self.withdrawn = None;
+        true
     }
 
     /// What it bears counts from now on.
     fn forgive(&mut self) {
-        self.forgiven = self.coverage.count(Class::Failed);
+        self.forgiven = self.units.coverage().count(Class::Failed);
     }
 
     /// Node `id` said that it cannot run the job, and it is not time yet to ask again.
@@ -286,20 +237,22 @@ impl Job {
 
     /// Units that a node could be given: fresh or in gq.
     pub(crate) fn pending(&self) -> u128 {
-        if self.state.ended() { 0 } else { self.coverage.fresh() + self.coverage.count(Class::Pending) }
+        if self.state.ended() {
+            0
+        } else {
+            self.units.coverage().fresh() + self.units.coverage().count(Class::Pending)
+        }
     }
 
     /// It has units to give out, all of them beyond a lease that is on its way to the disk.
     pub(crate) fn waits_for_lease(&self) -> bool {
-        self.coverage.count(Class::Pending) == 0
-            && self.coverage.fresh() > 0
-            && self.lease.mark > self.lease.durable
+        self.lease.holds_up(self.units.coverage())
     }
 
     /// Units that nobody wants any more.
     pub(crate) fn abandoned(&self) -> u128 {
-        let fresh = if self.state.ended() { self.coverage.fresh() } else { 0 };
-        fresh + self.coverage.count(Class::Abandoned)
+        let fresh = if self.state.ended() { self.units.coverage().fresh() } else { 0 };
+        fresh + self.units.coverage().count(Class::Abandoned)
     }
 
     /// The job may be given out.
@@ -334,8 +287,7 @@ impl Job {
     /// Node `id` is not known any more.
     pub(crate) fn forget_node(&mut self, id: NodeId) {
         self.forgotten += u64::from(self.rates.remove(&id).is_some());
-        self.outcomes.remove(&id);
-        self.suspects.remove(&id);
+        self.blame.forget_node(id);
         self.refused_by.remove(&id);
         self.returned.retain(|_, back| back.node != id);
     }
@@ -344,6 +296,11 @@ impl Job {
     pub(crate) fn forget_speeds(&mut self) {
         self.rates.clear();
         self.mean_rate = 0.0;
+    }
+
+    /// Units per second of a slot on node `id`, as far as was measured there, else the mean of the others.
+    pub(crate) fn rate_on(&self, id: NodeId) -> f64 {
+        self.rates.get(&id).map_or(self.mean_rate, |rate| rate.units_per_s)
     }
 
     /// A measured interval moves the rates of its node and of the job.
@@ -361,9 +318,32 @@ impl Job {
     }
 }
 
-fn remove_range<T>(map: &mut BTreeMap<u128, T>, lo: u128, hi: u128) {
-    if !map.is_empty() && lo < hi {
-        let units: Vec<u128> = map.range(lo..hi).map(|(&unit, _)| unit).collect();
+impl Job {
+    /// So much failed that it should wait for a person; the sentence says how much.
+    pub(crate) fn bears_no_more(&self) -> Option<String> {
+        let coverage = self.units.coverage();
+        let (done, all_failed) = (coverage.count(Class::Done), coverage.count(Class::Failed));
+        let failed = all_failed.saturating_sub(self.forgiven);
+        let why = match self.facts.max_failures {
+            MaxFailures::Never => return None,
+            MaxFailures::Units(most) if failed >= u128::from(most) => {
+                format!("{failed} units failed, and max_failures is {most}")
+            }
+            MaxFailures::Usual if done == 0 && failed >= FIRST_FAILURES_MAX => {
+                format!("all of the first {all_failed} units failed")
+            }
+            MaxFailures::Usual if done + failed >= HALF_FAILURES_OF && failed > done => {
+                format!("{failed} of {} units failed", done + failed)
+            }
+            _ => return None,
+        };
+        Some(why)
+    }
+}
+
+fn remove_range<T>(map: &mut BTreeMap<u128, T>, at: Interval) {
+    if !map.is_empty() && !at.is_empty() {
+        let units: Vec<u128> = map.range(at.lo..at.hi).map(|(&unit, _)| unit).collect();
         units.iter().for_each(|unit| drop(map.remove(unit)));
     }
 }

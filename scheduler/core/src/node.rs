@@ -1,20 +1,19 @@
-//! A node as the scheduler knows it: what it holds, how fast it is, when it was heard, what it must still
-//! be told. The decisions about it are made elsewhere; here is what is true.
+//! A node as the scheduler knows it: how fast it is, when it was heard, what it said of itself, what it must still be
+//! told. Which tasks it has is known to the queues, whether it can be counted on is its health.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_events::Name;
-pub use starfarm_events::NodeState;
-use starfarm_protocol::ids::{Attempt, Boot, JobId};
+use starfarm_protocol::ids::{Boot, JobId};
+use starfarm_protocol::interval::Interval;
 use starfarm_protocol::rto::Rto;
 use starfarm_protocol::settings::Settings;
 use starfarm_protocol::wire::{Facts, Feedback, Withdraw};
 
-use crate::limits::{
-    PREFETCH_SCARCE_US, PREFETCH_TASKS_MIN, PREFETCH_US, PROBE_MAX_US, PROBE_MIN_US, RTO_INITIAL_US,
-};
+use crate::health::{Health, Standing};
+use crate::limits::{PREFETCH_SCARCE_US, PREFETCH_TASKS_MIN, PREFETCH_US, RTO_INITIAL_US};
 use crate::rating::Rating;
-use crate::task::TaskId;
+use crate::told::Told;
 
 /// How much work a node may hold beside what it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,84 +37,32 @@ pub(crate) struct Window {
     pub(crate) steps: i64,
 }
 
-/// A node at power zero.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Probe {
-    /// When it may get its next task.
-    pub(crate) at_us: u64,
-    /// The pause before that.
-    pub(crate) pause_us: u64,
-}
-
-impl Probe {
-    /// The first one, after the shortest pause.
-    pub(crate) fn first(now_us: u64) -> Self {
-        Self { at_us: now_us + PROBE_MIN_US, pause_us: PROBE_MIN_US }
-    }
-
-    /// It got a task: the next one goes out after a longer pause.
-    pub(crate) fn given(self, now_us: u64) -> Self {
-        let pause_us = self.next_pause_us();
-        Self { at_us: now_us + pause_us, pause_us }
-    }
-
-    /// The pause after the next task.
-    pub(crate) fn next_pause_us(&self) -> u64 {
-        (2 * self.pause_us).min(PROBE_MAX_US)
-    }
-}
-
 /// A node.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) name: Name,
-    pub(crate) boot: Option<Boot>,
-    pub(crate) slots: u16,
+    /// Changed by [`crate::nodes::Nodes::alter`] alone, which counts what follows from it.
+    pub(super) health: Health,
+    /// Likewise.
+    pub(super) slots: u16,
     /// Slots that are among those which the farm counts on.
-    pub(crate) counted: u16,
+    pub(super) counted: u16,
+    /// It waits in the dirty set.
+    pub(super) is_dirty: bool,
+    /// When the farm looks at it next, if nothing comes before.
+    pub(super) timer_us: u64,
+
     pub(crate) queue_tasks_max: u32,
     pub(crate) receive_datagrams_max: u16,
     pub(crate) joined_us: u64,
     pub(crate) heard_us: u64,
-    /// The node said hello in its newest session. Before that it is told nothing: whether its worker is
-    /// still the incarnation that we know is not known.
-    pub(crate) greeted: bool,
-    pub(crate) suspect: bool,
-    pub(crate) lost: bool,
-    /// Its worker wants to leave.
-    pub(crate) draining: bool,
-    /// A person drains it.
-    pub(crate) drained: bool,
-    pub(crate) probe: Option<Probe>,
-    /// It sank because it fails what others pass, in this job; not because it is slow.
-    pub(crate) sick: Option<JobId>,
-    /// Its results are not trusted until a person says so, and why.
-    pub(crate) distrusted: Option<&'static str>,
-    /// Why it is quarantined, for a person.
-    pub(crate) why: String,
     /// It is known from before the scheduler's start and was not heard since. When it was heard before that is in
     /// no record.
     pub(crate) restored: bool,
-    /// The incarnation that said goodbye, or whose key was revoked.
-    pub(crate) left: Option<Boot>,
-    /// Its key was revoked.
-    pub(crate) revoked: bool,
-
-    /// Tasks of dq that it has, in no order; each knows its place here.
-    pub(crate) tasks: Vec<TaskId>,
-    /// Tasks that it has beyond `tasks`. Heartbeats join neighbours: what a node was found to hold after our start
-    /// is one task here and may be many there.
-    pub(crate) joined_tasks: usize,
-    /// NodeQueue: given to it, not yet sent.
-    pub(crate) queue: VecDeque<(TaskId, Attempt)>,
-    /// Offers that it has not acknowledged, by attempt.
-    pub(crate) offered: VecDeque<Offered>,
-    /// When the latest of the offers left that it has acknowledged.
-    pub(crate) landed_sent_us: u64,
     pub(crate) rtt: RoundTrip,
 
     /// What went back to gq when it was lost: if it still holds that when it is heard again, it keeps it.
-    pub(crate) taken: Vec<(JobId, u128, u128)>,
+    pub(crate) taken: Vec<(JobId, Interval)>,
     /// How many units that were.
     pub(crate) units_taken: u128,
     /// Units that its last heartbeat named as running.
@@ -128,8 +75,6 @@ pub(crate) struct Node {
     /// if they did not.
     pub(crate) charged: Vec<(JobId, u128, Boot)>,
     pub(crate) queued_tasks: u32,
-    /// When it was given a task last.
-    pub(crate) given_us: u64,
     /// What its machine is, once it has told.
     pub(crate) facts: Option<Facts>,
     /// How often this incarnation became able to run what it had refused, as it told last.
@@ -147,13 +92,9 @@ pub(crate) struct Node {
     pub(crate) rating: Rating,
 
     pub(crate) to_tell: ToTell,
-    /// It waits in the list of nodes to look at in this turn.
-    pub(crate) marked: bool,
-    /// When the farm looks at it next, if nothing comes before.
-    pub(crate) timer_us: u64,
     pub(crate) totals: NodeTotals,
     /// What watchers were told of it.
-    pub(crate) told: crate::watch::Told,
+    pub(crate) told: Told,
 }
 
 /// Counters of a node.
@@ -174,21 +115,12 @@ pub struct NodeTotals {
 }
 
 /// A unit that a slot runs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Run {
     /// When a heartbeat named it first.
     pub(crate) since_us: u64,
     /// It was told that it hangs.
     pub(crate) told: bool,
-}
-
-/// An offer under way.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Offered {
-    pub(crate) attempt: Attempt,
-    pub(crate) task: TaskId,
-    pub(crate) sent_us: u64,
-    pub(crate) repeated: bool,
 }
 
 /// What rides on the next datagram.
@@ -215,36 +147,29 @@ impl ToTell {
             _ => self.acks.push((sequence, sequence)),
         }
     }
+
+    /// Attempts are withdrawn; said once.
+    pub(crate) fn withdraw(&mut self, withdraw: Withdraw) {
+        if !self.withdraws.contains(&withdraw) {
+            self.withdraws.push(withdraw);
+        }
+    }
 }
 
 impl Node {
     pub(crate) fn new(name: Name, now_us: u64) -> Self {
         Self {
             name,
-            boot: None,
+            health: Health::NEW,
             slots: 0,
             counted: 0,
+            is_dirty: false,
+            timer_us: u64::MAX,
             queue_tasks_max: 0,
             receive_datagrams_max: 0,
             joined_us: now_us,
             heard_us: now_us,
-            greeted: false,
-            suspect: false,
-            lost: false,
-            draining: false,
-            drained: false,
-            probe: None,
-            sick: None,
-            distrusted: None,
-            why: String::new(),
             restored: false,
-            left: None,
-            revoked: false,
-            tasks: Vec::new(),
-            joined_tasks: 0,
-            queue: VecDeque::new(),
-            offered: VecDeque::new(),
-            landed_sent_us: 0,
             rtt: RoundTrip::default(),
             taken: Vec::new(),
             units_taken: 0,
@@ -253,7 +178,6 @@ impl Node {
             beat: (0, BTreeSet::new()),
             charged: Vec::new(),
             queued_tasks: 0,
-            given_us: now_us,
             facts: None,
             able: 0,
             load: Vec::new(),
@@ -264,54 +188,48 @@ impl Node {
             // Its first hello begins another.
             rating: Rating::new(now_us, Settings::DEFAULT.period_us),
             to_tell: ToTell::default(),
-            marked: false,
-            timer_us: u64::MAX,
             totals: NodeTotals::default(),
-            told: crate::watch::Told::default(),
+            told: Told::default(),
         }
     }
 
-    /// Its state, in one word.
-    pub(crate) fn state(&self) -> NodeState {
-        match self {
-            Node { lost: true, .. } => NodeState::Lost,
-            Node { boot: None, .. } | Node { suspect: true, .. } => NodeState::Suspect,
-            Node { draining: true, .. } | Node { drained: true, .. } => NodeState::Draining,
-            Node { probe: Some(_), .. } | Node { distrusted: Some(_), .. } => NodeState::Quarantined,
-            _ => NodeState::Up,
-        }
+    /// Whether it can be counted on.
+    pub(crate) fn health(&self) -> &Health {
+        &self.health
     }
 
-    /// It is quarantined for what it failed, and for nothing else.
-    pub(crate) fn is_sick(&self) -> bool {
-        self.sick.is_some() && self.distrusted.is_none() && self.state() == NodeState::Quarantined
+    pub(crate) fn slots(&self) -> u16 {
+        self.slots
     }
 
-    /// It can be told something.
-    pub(crate) fn listens(&self) -> bool {
-        self.greeted && !self.lost
+    /// Its slots are among those that the farm counts on.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.counted > 0
     }
 
-    /// The farm can count on its slots.
-    pub(crate) fn live(&self) -> bool {
-        matches!(self.state(), NodeState::Up)
+    /// Another incarnation of it begins: what was measured, said and numbered was the one before.
+    pub(crate) fn begin(&mut self, period_us: u64, now_us: u64) {
+        // Numbers of the incarnation before mean other results here.
+        (self.to_tell.acks, self.to_tell.acks_count) = (Vec::new(), 0);
+        self.taken.clear();
+        self.beat = (0, BTreeSet::new());
+        (self.feedback, self.steps, self.able, self.task_us) = (Some(Feedback::default()), 0, 0, 0.0);
+        self.rating = Rating::new(now_us, period_us);
     }
 
-    /// How many tasks it has.
-    pub(crate) fn tasks_held(&self) -> usize {
-        self.tasks.len() + self.joined_tasks
+    /// What it said of itself is over.
+    pub(crate) fn silence(&mut self) {
+        (self.queued_tasks, self.load, self.idle_us, self.units_taken) = (0, Vec::new(), 0, 0);
+        self.runs.clear();
     }
 
     /// Tasks that it may hold now, if the next ones take `next_us` there (0: nobody knows). What it did so
     /// far alone says little where sizes still grow.
     pub(crate) fn window(&self, now_us: u64, next_us: f64, ahead: Ahead) -> Window {
-        match self.state() {
-            NodeState::Up if self.greeted => {}
-            NodeState::Quarantined if self.greeted && self.distrusted.is_none() => {
-                let tasks = usize::from(self.probe.is_some_and(|p| now_us >= p.at_us));
-                return Window { tasks, ..Window::default() };
-            }
-            _ => return Window::default(),
+        if !self.health.takes_tasks() {
+            let probe = self.health.standing.probe().filter(|probe| now_us >= probe.at_us);
+            let is_probed = probe.is_some() && self.health.is_probation();
+            return Window { tasks: usize::from(is_probed), ..Window::default() };
         }
         let ahead_us = match ahead {
             Ahead::Least => 0,
@@ -335,30 +253,20 @@ impl Node {
         self.steps = (self.steps + by).clamp(-most, most);
     }
 
-    /// Nothing that it says counts for a while: a person decides.
-    pub(crate) fn distrust(&mut self, why: &'static str) {
-        self.distrusted = Some(why);
-        why.clone_into(&mut self.why);
+    /// It did a task in `spent_us`.
+    pub(crate) fn did_task(&mut self, spent_us: u64) {
+        let weight = if self.task_us == 0.0 { 1.0 } else { 0.125 };
+        self.task_us += (spent_us.max(1) as f64 - self.task_us) * weight;
     }
 
-    /// It did something well, or a person trusts it: it rises again.
-    pub(crate) fn rise(&mut self) {
-        self.probe = None;
-        self.sick = None;
-        if self.distrusted.is_none() {
-            self.why.clear();
-        }
+    /// Why it is quarantined, for a person; else empty.
+    pub(crate) fn why(&self) -> String {
+        self.health.standing.why()
     }
 
-    /// It did nothing for long, or cannot: it sinks to power zero. There it waits for its next probe anew.
-    pub(crate) fn sink(&mut self, now_us: u64) {
-        let pause_us = self.probe.map_or(PROBE_MIN_US, |probe| probe.pause_us);
-        self.probe = Some(Probe { at_us: now_us + pause_us, pause_us });
-    }
-
-    /// It got a task. At power zero that is a probe: the next one goes out after a longer pause.
-    pub(crate) fn probed(&mut self, now_us: u64) {
-        self.probe = self.probe.map(|probe| probe.given(now_us));
+    /// Its results are not trusted.
+    pub(crate) fn is_distrusted(&self) -> bool {
+        self.health.standing == Standing::Distrusted
     }
 }
 

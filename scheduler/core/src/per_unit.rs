@@ -4,9 +4,8 @@
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Included};
 
-use starfarm_protocol::ids::{Attempt, Boot};
-
-use crate::task::NodeId;
+use starfarm_protocol::ids::{Attempt, Boot, NodeId};
+use starfarm_protocol::interval::Interval;
 
 /// What may happen to a unit.
 pub(crate) trait Happening: Copy + Ord {
@@ -64,7 +63,7 @@ impl<T: Happening> PerUnit<T> {
     }
 
     /// The units of [lo, hi) that something happened to, in order.
-    pub(crate) fn units(&self, lo: u128, hi: u128) -> impl Iterator<Item = u128> + '_ {
+    pub(crate) fn units(&self, Interval { lo, hi }: Interval) -> impl Iterator<Item = u128> + '_ {
         let mut last = None;
         let from = self.0.range((lo, T::FIRST)..).map(|of| of.0).take_while(move |&unit| unit < hi);
         from.filter(move |&unit| last.replace(unit) != Some(unit))
@@ -76,7 +75,7 @@ impl<T: Happening> PerUnit<T> {
     }
 
     /// Nothing happened to [lo, hi) any more.
-    pub(crate) fn remove(&mut self, lo: u128, hi: u128) {
+    pub(crate) fn remove(&mut self, Interval { lo, hi }: Interval) {
         let mut from = Included((lo, T::FIRST));
         while let Some(&of) = self.0.range((from, Excluded((hi, T::FIRST)))).next() {
             self.0.remove(&of);
@@ -97,12 +96,12 @@ mod tests {
         assert!(!of.insert(7, run(2)), "that was known");
         assert!(of.has(7) && !of.has(8) && of.contains(7, run(2)) && !of.contains(7, run(1)));
         assert_eq!(of.of(7).collect::<Vec<_>>(), [run(0), run(2)]);
-        assert_eq!(of.units(0, 9).collect::<Vec<_>>(), [3, 7]);
-        assert_eq!(of.units(7, u128::MAX).collect::<Vec<_>>(), [7, 9]);
-        of.remove(0, 3);
-        of.remove(8, 8);
+        assert_eq!(of.units(Interval::new(0, 9)).collect::<Vec<_>>(), [3, 7]);
+        assert_eq!(of.units(Interval::new(7, u128::MAX)).collect::<Vec<_>>(), [7, 9]);
+        of.remove(Interval::new(0, 3));
+        of.remove(Interval::new(8, 8));
         assert_eq!(of.iter().count(), 4);
-        of.remove(3, 8);
+        of.remove(Interval::new(3, 8));
         assert_eq!(of.iter().collect::<Vec<_>>(), [(9, run(1))]);
         of.retract(9, run(2));
         assert!(!of.is_empty());

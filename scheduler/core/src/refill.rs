@@ -2,19 +2,14 @@
 //! space into gq. Tasks are cut when a node has room for them, not long before: a size chosen early is
 //! chosen from old news.
 
-use starfarm_protocol::ids::JobId;
+use starfarm_protocol::ids::{JobId, NodeId};
+use starfarm_protocol::journal::Record;
 
-use crate::coverage::Class;
 use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::job::{Job, Sizing, first_units};
-use crate::limits::{
-    GQ_TASKS_MAX, GROWTH_MAX, LEASE_TASKS_MAX, LEASE_TASKS_MIN, LEASES_A_COMMIT, PREFETCH_US, TAIL_FLOOR_US,
-    TAIL_SHARE,
-};
+use crate::limits::{GQ_TASKS_MAX, GROWTH_MAX, LEASES_A_COMMIT, PREFETCH_US, TAIL_FLOOR_US, TAIL_SHARE};
 use crate::node::Ahead;
-use crate::record::Record;
-use crate::task::NodeId;
 
 /// What decided the size of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,111 +107,89 @@ impl Farm {
     /// Near the end tasks shrink, so that the last ones end together: a share of what is left a slot, but
     /// at least `floor`.
     fn tail_units(&self, job: &Job, floor: u64) -> u64 {
-        let share = job.pending().div_ceil(TAIL_SHARE * u128::from(self.live_slots.max(1)));
+        let share = job.pending().div_ceil(TAIL_SHARE * u128::from(self.nodes.live_slots().max(1)));
         u64::try_from(share).unwrap_or(u64::MAX).max(floor)
     }
 
     /// There is so little left of `job` that what one node holds ahead others will miss.
     fn scarce(&self, job: &Job) -> bool {
-        let rate = job.mean_rate * self.live_slots as f64;
+        let rate = job.mean_rate * self.nodes.live_slots() as f64;
         (job.pending() as f64) < rate * (2 * PREFETCH_US) as f64 / 1e6
     }
 
-    /// Cuts up to `tasks` tasks, the first of `size` units, from the fresh space of `job_id` into gq.
-    pub(crate) fn refill(&mut self, job_id: JobId, mut size: u64, tasks: usize, deeds: &mut Deeds) {
-        let room = tasks.min(GQ_TASKS_MAX);
-        let Some(job) = self.jobs.get(&job_id) else { return };
-        let (first, units, by_time) =
-            (job.coverage.cursor(), job.coverage.units(), matches!(job.facts.sizing, Sizing::TargetUs(_)));
-        let leased = job.lease.durable;
-        let (mut at, mut cut, mut wanted) = (first, 0, first);
-        for _ in 0..room {
+    /// Cuts up to `tasks` tasks, the first of `size` units, from the fresh space of a job into gq.
+    pub(crate) fn refill(&mut self, id: JobId, mut size: u64, tasks: usize, deeds: &mut Deeds) {
+        let job = self.jobs.at_mut(id);
+        let (first, units) = (job.units.coverage().cursor(), job.facts.units);
+        let (by_time, leased) = (matches!(job.facts.sizing, Sizing::TargetUs(_)), job.lease.durable());
+        let share = TAIL_SHARE * u128::from(self.nodes.live_slots().max(1));
+        let (mut at, mut wanted) = (first, first);
+        let ends = std::iter::from_fn(|| {
             if at == units {
-                break;
+                return None;
             }
-            let end = at.saturating_add(u128::from(size)).min(units);
-            wanted = end;
-            if end > leased {
-                break;
+            wanted = at.saturating_add(u128::from(size)).min(units);
+            if wanted > leased {
+                return None;
             }
-            self.gq.put(job_id, at, end);
-            (at, cut) = (end, cut + 1);
+            at = wanted;
             if by_time {
                 // The rest shrinks while we cut: so must the next task.
-                let left = (units - at) / (TAIL_SHARE * u128::from(self.live_slots.max(1)));
-                size = size.min(u64::try_from(left).unwrap_or(u64::MAX)).max(1.max(size / 2));
+                let left = u64::try_from((units - at) / share).unwrap_or(u64::MAX);
+                size = size.min(left).max(1.max(size / 2));
             }
-        }
-        let is_first = leased == 0;
-        if let Some(job) = self.jobs.get_mut(&job_id)
-            && at > first
-        {
-            job.coverage.cut(at, Class::Pending);
-            job.totals.decomposed += cut;
-            job.totals.decomposed_units += at - first;
-            self.totals.decomposed += cut;
-            self.totals.decomposed_units += at - first;
-        }
-        self.lease(job_id, wanted, size, deeds);
-        if is_first {
+            Some(at)
+        });
+        let cut = self.queues.cut(&mut job.units, ends.take(tasks.min(GQ_TASKS_MAX)));
+        let cut_units = job.units.coverage().cursor() - first;
+        job.totals.decomposed += cut;
+        job.totals.decomposed_units += cut_units;
+        self.telemetry.totals.decomposed += cut;
+        self.telemetry.totals.decomposed_units += cut_units;
+        self.lease(id, wanted, size, deeds);
+        if leased == 0 {
             self.lease_followers(deeds);
         }
     }
 
-    /// Jobs that have their turn soon get their first leases in one commit: small ones behind one another would wait
-    /// for a commit each.
-    fn lease_followers(&mut self, deeds: &mut Deeds) {
-        let unleased = |id: &&JobId| self.jobs.get(id).is_some_and(|job| job.active() && job.lease.mark == 0);
-        let followers: Vec<JobId> =
-            self.open.active.iter().filter(unleased).take(LEASES_A_COMMIT).copied().collect();
-        followers.into_iter().for_each(|id| self.lease_first(id, deeds));
+    /// Sees to it that the lease of a job reaches well beyond `wanted`.
+    pub(crate) fn lease(&mut self, id: JobId, wanted: u128, size: u64, deeds: &mut Deeds) {
+        let job = self.jobs.at_mut(id);
+        if let Some(mark) = job.lease.next(wanted, size, job.facts.units) {
+            let sequence = self.commit(Record::Leased { job: id, mark }, deeds);
+            self.commits.lease(sequence, id, mark);
+        }
     }
 
     /// The first lease of a job, of which nothing was given out yet.
-    pub(crate) fn lease_first(&mut self, job_id: JobId, deeds: &mut Deeds) {
-        let facts = &self.jobs[&job_id].facts;
+    pub(crate) fn lease_first(&mut self, id: JobId, deeds: &mut Deeds) {
+        let facts = &self.jobs.at(id).facts;
         let size = match facts.sizing {
             Sizing::Units(units) => units.max(1),
             Sizing::TargetUs(_) => first_units(&facts.work),
         };
-        self.lease(job_id, u128::from(size), size, deeds);
+        self.lease(id, u128::from(size), size, deeds);
     }
 
-    /// Sees to it that the lease of a job reaches well beyond `wanted`.
-    fn lease(&mut self, job_id: JobId, wanted: u128, size: u64, deeds: &mut Deeds) {
-        let Some(job) = self.jobs.get_mut(&job_id) else { return };
-        let (units, lease) = (job.coverage.units(), &mut job.lease);
-        let tasks = |tasks: u128| u128::from(size).saturating_mul(tasks);
-        lease.ahead = lease.ahead.max(tasks(LEASE_TASKS_MIN));
-        lease.waited |= wanted > lease.durable;
-        let near = wanted.saturating_add(lease.ahead / 2);
-        if lease.mark < units && near > lease.mark {
-            // Tasks waited for the disk: this lease is longer. Once for each lease, however often nodes asked.
-            if std::mem::take(&mut lease.waited) {
-                lease.ahead = lease.ahead.saturating_mul(2).min(tasks(LEASE_TASKS_MAX).max(lease.ahead));
-            }
-            lease.mark = near.saturating_add(lease.ahead).min(units);
-            let mark = lease.mark;
-            let sequence = self.record(Record::Leased { job: job_id, mark }, deeds);
-            self.leasing.push_back((sequence, job_id, mark));
-        }
+    /// Jobs that have their turn soon get their first leases in one commit: small ones behind one another would wait
+    /// for a commit each.
+    pub(crate) fn lease_followers(&mut self, deeds: &mut Deeds) {
+        let unleased = self.jobs.open().filter(|job| job.active() && job.lease.mark() == 0);
+        let followers: Vec<JobId> = unleased.take(LEASES_A_COMMIT).map(|job| job.facts.job).collect();
+        followers.into_iter().for_each(|id| self.lease_first(id, deeds));
     }
 
     /// Leases whose records are durable now can be used.
     pub(crate) fn lease_durable(&mut self) {
         let mut longer = false;
-        while let Some(&(sequence, job, mark)) = self.leasing.front() {
-            if sequence > self.durable {
-                break;
-            }
-            self.leasing.pop_front();
-            if let Some(job) = self.jobs.get_mut(&job) {
-                job.lease.durable = job.lease.durable.max(mark);
+        while let Some((job, mark)) = self.commits.next_lease() {
+            if let Some(job) = self.jobs.get_mut(job) {
+                job.lease.settle(mark);
                 longer = true;
             }
         }
         if longer {
-            self.mark_hungry();
+            self.work_came();
         }
     }
 }

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use starfarm_protocol::interval::Interval;
+
 /// A value for each of some units. Neighbours with the same value are one entry.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Runs<T> {
@@ -34,11 +36,12 @@ impl<T: Copy + PartialEq> Runs<T> {
     }
 
     /// From now on `value` is said of [lo, hi), whatever was said before.
-    pub(crate) fn insert(&mut self, mut lo: u128, mut hi: u128, value: T) {
+    pub(crate) fn insert(&mut self, at: Interval, value: T) {
+        let Interval { mut lo, mut hi } = at;
         if lo >= hi {
             return;
         }
-        self.remove(lo, hi);
+        self.remove(at);
         self.units += hi - lo;
         if let Some((&first, &(end, said))) = self.runs.range(..lo).next_back()
             && end == lo
@@ -56,7 +59,7 @@ impl<T: Copy + PartialEq> Runs<T> {
     }
 
     /// Nothing is said of [lo, hi) any more.
-    pub(crate) fn remove(&mut self, lo: u128, hi: u128) {
+    pub(crate) fn remove(&mut self, Interval { lo, hi }: Interval) {
         if lo >= hi {
             return;
         }
@@ -74,32 +77,32 @@ impl<T: Copy + PartialEq> Runs<T> {
     }
 
     /// The units of which something is said, neighbours joined whatever it is.
-    pub(crate) fn intervals(&self) -> Vec<(u128, u128)> {
-        let mut intervals: Vec<(u128, u128)> = Vec::new();
-        for (lo, hi, _) in self.iter() {
+    pub(crate) fn intervals(&self) -> Vec<Interval> {
+        let mut intervals: Vec<Interval> = Vec::new();
+        for (at, _) in self.iter() {
             match intervals.last_mut() {
-                Some((_, end)) if *end == lo => *end = hi,
-                _ => intervals.push((lo, hi)),
+                Some(last) if last.hi == at.lo => last.hi = at.hi,
+                _ => intervals.push(at),
             }
         }
         intervals
     }
 
-    /// First unit, end (exclusive) and value, in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u128, u128, T)> + '_ {
-        self.runs.iter().map(|(&lo, &(hi, value))| (lo, hi, value))
+    /// Each interval and its value, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Interval, T)> + '_ {
+        self.runs.iter().map(|(&lo, &(hi, value))| (Interval::new(lo, hi), value))
     }
 
     /// `take` units, one by one, behind the first `skip`.
     pub(crate) fn page(&self, skip: usize, take: usize) -> Vec<(u128, T)> {
         let (mut skip, mut page) = (skip as u128, Vec::new());
-        for (lo, hi, value) in self.iter() {
+        for (at, value) in self.iter() {
             if page.len() == take {
                 break;
             }
-            let left = skip.min(hi - lo);
+            let left = skip.min(at.units());
             skip -= left;
-            page.extend((lo + left..hi).take(take - page.len()).map(|unit| (unit, value)));
+            page.extend((at.lo + left..at.hi).take(take - page.len()).map(|unit| (unit, value)));
         }
         page
     }
@@ -120,10 +123,10 @@ mod tests {
             let lo = next(60);
             let (hi, value) = (lo + next(9), next(3));
             if next(3) == 0 {
-                runs.remove(lo, hi);
+                runs.remove(Interval::new(lo, hi));
                 each.retain(|unit, _| !(lo..hi).contains(unit));
             } else {
-                runs.insert(lo, hi, value);
+                runs.insert(Interval::new(lo, hi), value);
                 each.extend((lo..hi).map(|unit| (unit, value)));
             }
             assert_eq!(runs.units(), each.len() as u128);
@@ -134,7 +137,7 @@ mod tests {
                 each.iter().skip(skip).take(take).map(|(&unit, &value)| (unit, value)).collect();
             assert_eq!(runs.page(skip, take), expected);
             let all: Vec<_> = runs.iter().collect();
-            assert!(all.windows(2).all(|two| two[0].1 < two[1].0 || two[0].2 != two[1].2), "{all:?}");
+            assert!(all.windows(2).all(|two| two[0].0.hi < two[1].0.lo || two[0].1 != two[1].1), "{all:?}");
         }
     }
 }

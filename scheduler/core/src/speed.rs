@@ -1,29 +1,26 @@
 //! What results say of speed: how large the next tasks may be, and what a node's power is. What they decide is in
 //! `result`.
 
+use starfarm_protocol::ids::NodeId;
 use starfarm_protocol::wire::ResultEntry;
 
-use crate::coverage::Class;
 use crate::farm::Farm;
+use crate::found::Found;
+use crate::health::Standing;
 use crate::job::Sizing;
-use crate::result::Found;
-use crate::task::NodeId;
 
 impl Farm {
-    /// What a counted result says about speed.
+    /// What a counted result says about speed. `passed_before` it some unit of the job had.
     pub(crate) fn measured(
         &mut self,
         id: NodeId,
         entry: &ResultEntry<'_>,
         found: &Found,
         counted: u128,
+        passed_before: bool,
         now_us: u64,
     ) {
-        let (Some(job), Some(node)) = (self.jobs.get_mut(&entry.job), self.nodes.get_mut(&id)) else {
-            return;
-        };
-        // What counts now is among the done already, whatever becomes of it.
-        let passed_before = job.coverage.count(Class::Done) > counted;
+        let job = self.jobs.at_mut(entry.job);
         match speed_of(entry, found) {
             Speed::Of(units, duration_us) => {
                 if !passed_before && matches!(found, Found::Ran(_)) {
@@ -35,18 +32,14 @@ impl Farm {
             Speed::OfFailures if passed_before => {}
             Speed::OfFailures => job.measured(id, entry.units, entry.duration_us),
         }
-        let rises = node.sick.is_none() && node.probe.is_some();
-        if node.sick.is_none() {
-            node.rise();
-        }
-        node.totals.units_done += counted;
         let standard = match job.facts.sizing {
             Sizing::Units(units) => units as f64,
             Sizing::TargetUs(target_us) => job.mean_rate * target_us as f64 / 1e6,
         };
+        let node = self.nodes.at_mut(id);
         node.rating.add(counted as f64 / standard.max(1.0), now_us);
-        if rises {
-            self.count_live(id);
+        if let Standing::Slow(_) = node.health().standing {
+            self.nodes.alter(id, |health| health.rises());
         }
     }
 }

@@ -1,16 +1,15 @@
 //! Questions about the farm, answered as plain values. Nothing here changes anything, but for ratings,
 //! which age when they are looked at.
 
-use starfarm_protocol::ids::{ContentHash, JobId};
+use starfarm_events::NodeState;
+use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
 use starfarm_protocol::wire::Facts;
 
-use crate::coverage::Class;
-use crate::farm::{Farm, Totals};
+use crate::farm::Farm;
 use crate::job::{FailedUnit, Job, JobState, JobTotals, Sizing, WorkFacts};
-use crate::node::{NodeState, NodeTotals};
-use crate::result::Verdicts;
-use crate::task::NodeId;
-use crate::watch::Traffic;
+use crate::node::{Node, NodeTotals};
+use crate::queues::Class;
+use crate::told::{Totals, Traffic, Verdicts};
 
 /// A job, seen from outside.
 #[derive(Clone, PartialEq, Debug)]
@@ -126,43 +125,46 @@ pub struct FarmView {
 impl Farm {
     /// All jobs, by number.
     pub fn jobs(&self) -> Vec<JobView> {
-        self.jobs.keys().filter_map(|&id| self.job(id)).collect()
+        self.jobs.iter().map(|job| self.job_view(job)).collect()
     }
 
     /// Up to `take` jobs from number `from` on, by number.
     pub fn jobs_from(&self, from: JobId, take: usize) -> Vec<JobView> {
-        self.jobs.range(from..).take(take).filter_map(|(&id, _)| self.job(id)).collect()
+        self.jobs.from(from).take(take).map(|job| self.job_view(job)).collect()
     }
 
     /// What all jobs are made from: BLAKE3 of their specifications.
     pub fn specs(&self) -> impl Iterator<Item = ContentHash> + '_ {
-        self.jobs.values().map(|job| job.facts.spec)
+        self.jobs.iter().map(|job| job.facts.spec)
     }
 
     /// The name of a node; empty for one that is forgotten.
     pub fn node_name(&self, id: NodeId) -> String {
-        self.nodes.get(&id).map_or_else(String::new, |node| node.name.to_string())
+        self.nodes.get(id).map_or_else(String::new, |node| node.name.to_string())
     }
 
     /// One job.
     pub fn job(&self, id: JobId) -> Option<JobView> {
-        let job = self.jobs.get(&id)?;
-        let count = |class| job.coverage.count(class);
+        self.jobs.get(id).map(|job| self.job_view(job))
+    }
+
+    fn job_view(&self, job: &Job) -> JobView {
+        let count = |class| job.units.coverage().count(class);
         let name = |id: &NodeId| self.node_name(*id);
-        Some(JobView {
-            id,
+        JobView {
+            id: job.facts.job,
             name: job.facts.name.clone(),
             user: job.facts.user.clone(),
             spec: job.facts.spec,
             is_command: matches!(job.facts.work, WorkFacts::Command { .. }),
             state: job.state,
             note: match job.note.as_str() {
-                "" if job.active() && job.pending() > 0 && self.lacks_room(job) => {
+                "" if job.active() && job.pending() > 0 && self.jobs.lacks_room(job) => {
                     "waits for room on the scheduler's disk".to_owned()
                 }
                 note => note.to_owned(),
             },
-            units: job.coverage.units(),
+            units: job.facts.units,
             done: count(Class::Done),
             failed: count(Class::Failed),
             out: count(Class::Out),
@@ -171,53 +173,55 @@ impl Farm {
             hits: job.hits.len(),
             rate_per_s: self.speed(job),
             refused_by: job.refused_by.iter().map(|(id, refusal)| (name(id), refusal.why.clone())).collect(),
-            conflicts: job.conflicts.iter().map(|(lo, hi, id)| (*lo, *hi, name(id))).collect(),
+            conflicts: job.conflicts.iter().map(|(at, id)| (at.lo, at.hi, name(id))).collect(),
             totals: job.totals,
-        })
+        }
     }
 
     /// Units per second of all live slots. Nothing of an ended or paused job is computed, however fast it would go.
     pub(crate) fn speed(&self, job: &Job) -> f64 {
-        if job.active() { job.mean_rate * self.live_slots as f64 } else { 0.0 }
+        if job.active() { job.mean_rate * self.nodes.live_slots() as f64 } else { 0.0 }
     }
 
     /// Hits of a job: unit and target, by unit.
     pub fn hits(&self, id: JobId) -> Vec<(u128, u32)> {
-        self.jobs.get(&id).map_or_else(Vec::new, |job| job.hits.iter().copied().collect())
+        self.jobs.get(id).map_or_else(Vec::new, |job| job.hits.iter().copied().collect())
     }
 
     /// Units of a job that failed for good, by unit.
     pub fn failed_units(&self, id: JobId) -> Vec<(u128, FailedUnit)> {
-        self.jobs.get(&id).map_or_else(Vec::new, |job| job.failed.page(0, usize::MAX))
+        self.jobs.get(id).map_or_else(Vec::new, |job| job.units.failed.page(0, usize::MAX))
     }
 
     /// Up to `take` hits and failed units of a job from the `skip`th of each on, and whether more follow.
     pub fn found_page(&self, id: JobId, skip: usize, take: usize) -> FoundPage {
-        let Some(job) = self.jobs.get(&id) else { return FoundPage::default() };
+        let Some(job) = self.jobs.get(id) else { return FoundPage::default() };
         let end = skip.saturating_add(take);
         FoundPage {
             hits: job.hits.iter().skip(skip).take(take).copied().collect(),
-            failed: job.failed.page(skip, take),
-            more: job.hits.len() > end || job.failed.units() > end as u128,
+            failed: job.units.failed.page(skip, take),
+            more: job.hits.len() > end || job.units.failed.units() > end as u128,
         }
     }
 
     /// Intervals that are done, in order.
     pub fn done_intervals(&self, id: JobId) -> Vec<(u128, u128)> {
-        self.jobs.get(&id).map_or_else(Vec::new, |job| job.coverage.intervals(Class::Done).collect())
+        let done = |job: &Job| job.units.coverage().intervals(Class::Done).map(|at| (at.lo, at.hi)).collect();
+        self.jobs.get(id).map_or_else(Vec::new, done)
     }
 
     /// All nodes, by index.
     pub fn nodes(&mut self, now_us: u64) -> Vec<NodeView> {
-        let view = |(&id, node): (&NodeId, &mut crate::node::Node)| NodeView {
+        let queues = &self.queues;
+        let view = |(id, node): (NodeId, &mut Node)| NodeView {
             id,
             name: node.name.to_string(),
-            state: node.state(),
-            why: node.why.clone(),
-            drained: node.drained,
-            slots: node.slots,
+            state: node.health().state(),
+            why: node.why(),
+            drained: node.health().drain.by_person(),
+            slots: node.slots(),
             power: node.rating.power(now_us),
-            tasks: node.tasks_held(),
+            tasks: queues.held(id),
             queued_tasks: node.queued_tasks,
             load: node.load.clone(),
             idle_us: node.idle_us,
@@ -232,23 +236,28 @@ impl Farm {
     /// The paper's online figures.
     pub fn status(&self, now_us: u64) -> FarmView {
         FarmView {
-            gq: self.gq.len(),
-            dq: self.dq.len(),
-            dq_oldest_us: self.dq.iter().map(|t| now_us.saturating_sub(t.since_us)).max().unwrap_or(0),
-            target_us: self.jq.front().and_then(|id| match self.jobs.get(id)?.facts.sizing {
+            gq: self.queues.waiting(),
+            dq: self.queues.out(),
+            dq_oldest_us: self.oldest_us(now_us),
+            target_us: self.jobs.queued().next().and_then(|job| match job.facts.sizing {
                 Sizing::TargetUs(target_us) => Some(target_us),
                 Sizing::Units(_) => None,
             }),
-            jq: self.jq.len(),
+            jq: self.jobs.queue_len(),
             epoch: self.config.epoch.0,
-            totals: self.totals,
-            verdicts: self.verdicts,
-            traffic: self.watched.traffic,
+            totals: self.telemetry.totals,
+            verdicts: self.telemetry.verdicts,
+            traffic: self.telemetry.traffic,
         }
+    }
+
+    /// Age of the oldest task in dq.
+    pub(crate) fn oldest_us(&self, now_us: u64) -> u64 {
+        self.queues.tasks().map(|task| now_us.saturating_sub(task.since_us)).max().unwrap_or(0)
     }
 
     /// The job has ended, or never was.
     pub fn has_ended(&self, id: JobId) -> bool {
-        self.jobs.get(&id).is_none_or(|job| job.state.ended())
+        self.jobs.unfinished(id).is_none()
     }
 }

@@ -4,21 +4,18 @@
 mod certificate;
 mod picture;
 
-use std::collections::BTreeMap;
-
-use starfarm_events::{Event, IdleReason, Name, NodeState, Outcome};
-use starfarm_protocol::ids::JobId;
-use starfarm_protocol::limits::SEAL_BYTES;
+use starfarm_events::{Event, IdleReason, Outcome};
+use starfarm_protocol::ids::NodeId;
 use starfarm_protocol::settings::Settings;
 use starfarm_protocol::wire::ResultEntry;
 
-use crate::coverage::Class;
 use crate::deed::{Deed, Deeds};
 use crate::farm::Farm;
 use crate::job::{Job, JobState};
 use crate::node::Node;
-use crate::result::Verdict;
-use crate::task::NodeId;
+use crate::queues::{Class, Queues};
+use crate::told::Doing;
+use crate::verdict::Verdict;
 
 /// Periods between two reports of a node's load, at least ...
 const LOAD_PERIODS_MIN: usize = 6;
@@ -29,82 +26,25 @@ const LOADS_PER_PERIOD: usize = 10;
 /// Results that follow each other within this time are told as one, where their units do.
 const TOGETHER_US: u64 = 1_000_000;
 
-/// What was told of a node last.
-#[derive(Debug, Default)]
-pub(crate) struct Told {
-    state: Option<NodeState>,
-    why: String,
-    doing: Doing,
-    load: Option<(u64, u64, u64, Vec<u16>)>,
-}
-
-/// What a node does, as far as pictures show it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Doing {
-    /// It is not there, or nobody was told of it yet.
-    #[default]
-    Away,
-    Busy,
-    Idle(IdleReason),
-}
-
-/// Counters that only watching needs.
-#[derive(Debug, Default)]
-pub(crate) struct Watched {
-    /// Speed-ups and slow-downs since the start.
-    pub(crate) feedback: (u64, u64),
-    /// Tasks given out since the start.
-    pub(crate) dispatched: u64,
-    /// When the task of the result at hand was given out.
-    pub(crate) given_us: Option<u64>,
-    /// Datagrams dropped and refused since the start, as the rim says.
-    pub(crate) datagrams: (u64, u64),
-    /// Datagrams of workers and to them since the start, in and out.
-    pub(crate) traffic: [Traffic; 2],
-    /// A period is over: the farm's figures are to be told at the end of the turn.
-    pub(crate) is_due: bool,
-    /// Periods since the start.
-    periods: u64,
-    /// Units in each class, as told last.
-    jobs: BTreeMap<JobId, [u128; 5]>,
-}
-
-/// What went over the network in one direction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Traffic {
-    /// Datagrams.
-    pub datagrams: u64,
-    /// Bytes in these, seal included, IP and UDP headers not.
-    pub bytes: u64,
-}
-
-impl Traffic {
-    /// A datagram of so many bytes, before it is sealed.
-    pub(crate) fn add(&mut self, plain_bytes: usize) {
-        self.datagrams += 1;
-        self.bytes += (plain_bytes + SEAL_BYTES) as u64;
-    }
-}
-
 impl Farm {
     /// Datagrams that the receive buffer had no room for, and those that did not open, since the start.
     pub fn on_datagram_counts(&mut self, dropped: u64, refused: u64) {
-        self.watched.datagrams = (dropped, refused);
+        self.telemetry.datagrams = (dropped, refused);
     }
 
     /// Tells what changed at the nodes that this turn looked at.
     pub(crate) fn watch(&mut self, ids: &[NodeId], deeds: &mut Deeds) {
         for &id in ids {
             // One that has left is told of once more: it is lost.
-            let known = |node: &&Node| node.boot.is_some() || node.told.state.is_some();
-            let Some(node) = self.nodes.get(&id).filter(known) else { continue };
-            let state = node.state();
+            let known = |node: &&Node| node.health().boot().is_some() || node.told.state.is_some();
+            let Some(node) = self.nodes.get(id).filter(known) else { continue };
+            let (state, why) = (node.health().state(), node.why());
             let doing = self.doing(id);
-            let Some(node) = self.nodes.get_mut(&id) else { continue };
+            let Some(node) = self.nodes.get_mut(id) else { continue };
             let name = || node.name.clone();
-            if node.told.state.replace(state) != Some(state) || node.told.why != node.why {
-                node.told.why.clone_from(&node.why);
-                deeds.event(Event::NodeState { node: name(), state, why: said(&node.why) });
+            if node.told.state.replace(state) != Some(state) || node.told.why != why {
+                deeds.event(Event::NodeState { node: name(), state, why: said(&why) });
+                node.told.why = why;
             }
             if node.told.doing != doing {
                 node.told.doing = doing;
@@ -119,20 +59,22 @@ impl Farm {
     }
 
     fn doing(&self, id: NodeId) -> Doing {
-        match (self.idle_reason(id), self.nodes.get(&id)) {
+        match (self.idle_reason(id), self.nodes.get(id)) {
             (Some(reason), _) => Doing::Idle(reason),
-            (None, Some(node)) if node.boot.is_some() && !node.lost => Doing::Busy,
+            (None, Some(node)) if node.health().is_there() => Doing::Busy,
             (None, _) => Doing::Away,
         }
     }
 
     /// Samples, once a period.
     pub(crate) fn watch_period(&mut self, now_us: u64, deeds: &mut Deeds) {
-        self.watched.periods += 1;
+        self.telemetry.periods += 1;
         self.tell_figures(now_us, deeds);
         let every = (self.nodes.len() / LOADS_PER_PERIOD).clamp(LOAD_PERIODS_MIN, LOAD_PERIODS_MAX);
-        let first = self.watched.periods as usize % every;
-        self.nodes.values_mut().skip(first).step_by(every).for_each(|node| tell_load(node, now_us, deeds));
+        let first = self.telemetry.periods as usize % every;
+        let queues = &self.queues;
+        let nodes = self.nodes.iter_mut().skip(first).step_by(every);
+        nodes.for_each(|(id, node)| tell_load(id, node, queues, now_us, deeds));
     }
 
     /// The scheduler stops: how far all has come is told once more, or what came since the last period would be in
@@ -140,16 +82,17 @@ impl Farm {
     pub fn on_stop(&mut self, now_us: u64, deeds: &mut Deeds) {
         if self.config.watch {
             self.tell_figures(now_us, deeds);
-            self.nodes.values_mut().for_each(|node| tell_load(node, now_us, deeds));
+            let queues = &self.queues;
+            self.nodes.iter_mut().for_each(|(id, node)| tell_load(id, node, queues, now_us, deeds));
         }
     }
 
     /// The farm's figures, and those of the jobs that went on.
     fn tell_figures(&mut self, now_us: u64, deeds: &mut Deeds) {
         deeds.event(Event::Sampled(self.sample(now_us)));
-        for (&id, job) in &self.jobs {
-            let classes = classes(job);
-            if self.watched.jobs.insert(id, classes) != Some(classes) {
+        for job in self.jobs.iter() {
+            let (id, classes) = (job.facts.job, classes(job));
+            if self.telemetry.jobs.insert(id, classes) != Some(classes) {
                 let [done, failed, out, pending, abandoned] = classes;
                 let units_per_s = self.speed(job);
                 deeds.event(Event::JobProgress {
@@ -164,20 +107,20 @@ impl Farm {
             }
         }
         let jobs = &self.jobs;
-        self.watched.jobs.retain(|id, _| jobs.contains_key(id));
+        self.telemetry.jobs.retain(|id, _| jobs.get(*id).is_some());
     }
 
     /// Why node `id` has no task; none where it has, or is not there to compute.
     pub(crate) fn idle_reason(&self, id: NodeId) -> Option<IdleReason> {
-        let node = self.nodes.get(&id).filter(|node| node.boot.is_some() && !node.lost)?;
-        if !node.tasks.is_empty() {
+        let node = self.nodes.get(id).filter(|node| node.health().is_there())?;
+        if !self.queues.ids_at(id).is_empty() {
             return None;
         }
-        if !node.live() {
+        if !node.health().live() {
             return Some(IdleReason::State);
         }
-        let mut reason = if self.jq.is_empty() { IdleReason::NoJob } else { IdleReason::NothingLeft };
-        for job in self.open_jobs() {
+        let mut reason = if self.jobs.queue_len() == 0 { IdleReason::NoJob } else { IdleReason::NothingLeft };
+        for job in self.jobs.with_work() {
             let found = match job {
                 job if job.pending() == 0 => IdleReason::NothingLeft,
                 job if job.refused_by.contains_key(&id) => IdleReason::Refused,
@@ -199,12 +142,16 @@ impl Farm {
         Some(reason)
     }
 
-    /// A result came: `given_us` is when its task was given out, where that is known.
+    /// A result came: `given_us` is when its task was given out, where that is known, and `said_us` when it was over, as
+    /// its worker says.
+    #[expect(clippy::too_many_arguments, reason = "a result is told with all that is known of it")]
     pub(crate) fn watch_result(
         &self,
         id: NodeId,
         entry: &ResultEntry<'_>,
-        (verdict, given_us): (Verdict, Option<u64>),
+        verdict: Verdict,
+        given_us: Option<u64>,
+        said_us: u64,
         now_us: u64,
         deeds: &mut Deeds,
     ) {
@@ -217,12 +164,12 @@ impl Farm {
             // Nothing that the farm knows.
             Verdict::UnknownJob | Verdict::OtherSpecification | Verdict::NeverGiven => return,
         };
-        let Some(node) = self.nodes.get(&id) else { return };
-        let (lo, hi) = (entry.lo, entry.lo + u128::from(entry.units));
+        let Some(node) = self.nodes.get(id) else { return };
+        let (lo, hi) = (entry.at().lo, entry.at().hi);
         // Nothing is over before it was given out, or its job submitted, whatever a worker says.
-        let submitted_us = || self.jobs.get(&entry.job).map_or(now_us, |job| job.totals.submitted_us);
+        let submitted_us = || self.jobs.get(entry.job).map_or(now_us, |job| job.totals.submitted_us);
         let first_us = given_us.unwrap_or_else(submitted_us);
-        let over_us = now_us.saturating_sub(self.age_us(entry.sequence)).max(first_us).min(now_us);
+        let over_us = said_us.max(first_us).min(now_us);
         let began_us = over_us.saturating_sub(entry.duration_us);
         if let Some(Deed::Event(Event::Tasks {
             node: of,
@@ -244,7 +191,7 @@ impl Farm {
             *busy_us = busy_us.saturating_add(entry.duration_us);
             *ended_us = (*ended_us).max(over_us);
             // They came together but ran one after another: the slots were no busier than they can be.
-            let at_least_us = *busy_us / u64::from(node.slots.max(1));
+            let at_least_us = *busy_us / u64::from(node.slots().max(1));
             *begun_us = (*begun_us).min(began_us).min(ended_us.saturating_sub(at_least_us));
             return;
         }
@@ -264,7 +211,7 @@ impl Farm {
 }
 
 fn classes(job: &Job) -> [u128; 5] {
-    let count = |class| job.coverage.count(class);
+    let count = |class| job.units.coverage().count(class);
     [count(Class::Done), count(Class::Failed), count(Class::Out), job.pending(), job.abandoned()]
 }
 
@@ -278,18 +225,18 @@ fn loads(node: &Node) -> Vec<u64> {
 }
 
 /// How a node does, where anything changed but its power.
-fn tell_load(node: &mut Node, now_us: u64, deeds: &mut Deeds) {
-    if node.boot.is_none() || node.lost {
+fn tell_load(id: NodeId, node: &mut Node, queues: &Queues, now_us: u64, deeds: &mut Deeds) {
+    if !node.health().is_there() {
         return;
     }
-    let (tasks, queued) = (node.tasks_held() as u64, u64::from(node.queued_tasks));
+    let (tasks, queued) = (queues.held(id) as u64, u64::from(node.queued_tasks));
     let load = Some((tasks, queued, node.totals.tasks_done, node.load.clone()));
     if node.told.load == load {
         return;
     }
     node.told.load = load;
     deeds.event(Event::NodeLoad {
-        node: Name::clone(&node.name),
+        node: node.name.clone(),
         tasks,
         queued,
         power: rounded(node.rating.power(now_us)),

@@ -29,6 +29,12 @@ fn farm(nodes: u32, slots: u16) -> Farm {
     farm
 }
 
+/// Nodes with an idle slot.
+fn hungry(farm: &Farm) -> Vec<NodeId> {
+    let after = |id: &NodeId| farm.nodes.hungry_from(NodeId(id.0 + 1), Reach::Slots);
+    std::iter::successors(farm.nodes.hungry_from(NodeId(0), Reach::Slots), after).collect()
+}
+
 fn hear(farm: &mut Farm, id: u32, now_us: u64, say: impl FnOnce(&mut Packer), deeds: &mut Deeds) {
     let mut packer = Packer::new();
     say(&mut packer);
@@ -72,30 +78,34 @@ fn beat(farm: &mut Farm, id: u32, now_us: u64) {
 #[test]
 fn a_small_job_among_many_idle_nodes_is_no_walk_through_all_of_them() {
     let mut farm = farm(400, 1);
-    let before = farm.looks;
+    let before = farm.telemetry.looks;
     for _ in 0..200 {
         submit(&mut farm, 1, WorkFacts::Nothing);
         turn(&mut farm, 2);
         turn(&mut farm, 2);
     }
-    assert_eq!(farm.dq.len(), 200, "each job's unit went out");
-    assert!(farm.looks - before <= 200 * 4, "{} looks for 200 units", farm.looks - before);
+    assert_eq!(farm.queues.out(), 200, "each job's unit went out");
+    assert!(
+        farm.telemetry.looks - before <= 200 * 4,
+        "{} looks for 200 units",
+        farm.telemetry.looks - before
+    );
 }
 
 #[test]
 fn idle_nodes_do_not_each_walk_through_the_tasks_at_a_jobs_end() {
     let mut farm = farm(600, 4);
     submit(&mut farm, 1_000, WorkFacts::Nothing);
-    while farm.dq.len() < 1_000 {
+    while farm.queues.out() < 1_000 {
         turn(&mut farm, 2);
     }
-    let (idle, walks) = (farm.hungry[0].clone(), farm.copying.walks);
+    let (idle, walks) = (hungry(&farm), farm.agenda.walks);
     assert!(idle.len() > 300, "{} idle", idle.len());
     for (id, now_us) in idle.into_iter().zip(3..) {
         beat(&mut farm, id.0, now_us);
         turn(&mut farm, now_us);
     }
-    assert!(farm.copying.walks - walks <= 1, "{} walks", farm.copying.walks - walks);
+    assert!(farm.agenda.walks - walks <= 1, "{} walks", farm.agenda.walks - walks);
 }
 
 #[test]
@@ -105,10 +115,10 @@ fn a_turn_gives_out_no_more_than_a_turns_worth_and_the_next_goes_on() {
     let mut out = 0;
     for _ in 0..40 {
         turn(&mut farm, 2);
-        let given = farm.dq.len() - out;
+        let given = farm.queues.out() - out;
         assert!(given as u64 <= TASKS_A_TURN + 64, "{given} tasks in one turn");
         assert_eq!(farm.next_deadline_us() == 0, given as u64 > TASKS_A_TURN);
-        out = farm.dq.len();
+        out = farm.queues.out();
     }
     assert_eq!(out, 64_000, "all windows are full");
 }
@@ -117,13 +127,12 @@ fn a_turn_gives_out_no_more_than_a_turns_worth_and_the_next_goes_on() {
 fn half_of_the_nodes_lost_and_back_is_no_walk_through_all_of_what_they_ran() {
     let mut farm = farm(200, 8);
     let job = submit(&mut farm, 100_000, WorkFacts::Command { retries: 0 });
-    while farm.dq.len() < 3_200 {
+    while farm.queues.out() < 3_200 {
         turn(&mut farm, 2);
     }
     for id in 0..100 {
-        let node = farm.nodes.get_mut(&NodeId(id)).unwrap();
-        let running = node.tasks.iter().take(8).map(|&task| (job, farm.dq.peek(task).unwrap().lo));
-        node.running = running.collect();
+        let running = farm.queues.tasks_at(NodeId(id)).take(8).map(|task| (job, task.at.lo));
+        farm.nodes.at_mut(NodeId(id)).running = running.collect();
     }
     // The others are heard.
     for now_us in [10_000_000, 15_500_000] {
@@ -131,8 +140,8 @@ fn half_of_the_nodes_lost_and_back_is_no_walk_through_all_of_what_they_ran() {
         farm.on_tick(now_us, &mut Deeds::default());
         turn(&mut farm, now_us);
     }
-    assert_eq!(farm.nodes.values().filter(|node| node.lost).count(), 100);
-    let before = farm.gq.looks;
+    assert_eq!(farm.nodes.iter().filter(|(_, node)| node.health().is_lost()).count(), 100);
+    let before = farm.queues.looks();
     // They come as other incarnations, one after another, each into a turn of its own.
     for id in 0..100 {
         let mut deeds = Deeds::default();
@@ -141,6 +150,6 @@ fn half_of_the_nodes_lost_and_back_is_no_walk_through_all_of_what_they_ran() {
         assert!(deeds.0.iter().any(|deed| matches!(deed, Deed::Send(..))));
     }
     farm.check_all().unwrap();
-    let looks = farm.gq.looks - before;
+    let looks = farm.queues.looks() - before;
     assert!(looks <= 100 * 3 * 3 * 64, "{looks} looks at what waits");
 }

@@ -3,26 +3,27 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use starfarm_events::NodeState;
 use starfarm_protocol::admin::{Explanation, SizeInfo};
-use starfarm_protocol::ids::JobId;
+use starfarm_protocol::ids::{JobId, NodeId};
+use starfarm_protocol::interval::Interval;
 use starfarm_protocol::limits::NODE_TASKS_MAX;
 
 use super::{Findings, NAMED, NO_DISK, SIZES, counted, due, time};
-use crate::coverage::Class;
 use crate::farm::Farm;
 use crate::job::{Job, JobState, Sizing};
 use crate::limits::POISON_DEATHS;
-use crate::node::{Node, NodeState};
-use crate::task::{NOBODY, NodeId, State, Task, TaskId};
+use crate::node::Node;
+use crate::queues::{Class, NOBODY, State, Task};
 
 impl Farm {
     /// Why job `id` waits or runs as it does; none where there is no such job.
     pub fn explain_job(&self, id: JobId, now_us: u64) -> Option<Explanation> {
-        let job = self.jobs.get(&id)?;
+        let job = self.jobs.get(id)?;
         let mut found = Findings::default();
         let (copies, tasks): (Vec<&Task>, Vec<&Task>) = self
-            .dq
-            .iter()
+            .queues
+            .tasks()
             .filter(|task| task.job == id && task.state != State::Back)
             .partition(|task| task.copy);
         if job.state.ended() {
@@ -55,14 +56,14 @@ impl Farm {
                 "The scheduler started again: {} may be at nodes that have not said so yet. What none of them \
                  has goes back to gq in {}, or once all nodes of before have spoken.",
                 counted(unclaimed, "unit"),
-                time(self.release_us.saturating_sub(now_us))
+                time(self.reconnect.release_us().unwrap_or(now_us).saturating_sub(now_us))
             );
             match pending {
                 0 => found.decides("restart", "waits for the nodes of before the scheduler's start", text),
                 _ => found.adds("restart", text),
             }
         }
-        if pending > 0 && job.active() && self.lacks_room(job) {
+        if pending > 0 && job.active() && self.jobs.lacks_room(job) {
             found.decides("no_disk", "waits for room on the scheduler's disk", NO_DISK.into());
         }
         if pending > 0 && job.active() {
@@ -71,7 +72,8 @@ impl Farm {
         if job.waits_for_lease() {
             let text = format!(
                 "It may be given out up to unit {}; the record that allows more, up to unit {}, is on its way to the disk.",
-                job.lease.durable, job.lease.mark
+                job.lease.durable(),
+                job.lease.mark()
             );
             match tasks {
                 [] => found.decides("lease", "waits for the scheduler's disk", text),
@@ -79,7 +81,7 @@ impl Farm {
                 _ => found.adds("lease", text),
             }
         }
-        let out = job.coverage.count(Class::Out);
+        let out = job.units.coverage().count(Class::Out);
         if pending == 0 && out > 0 && unclaimed == 0 {
             let copies = match job.facts.speculative {
                 _ if !job.active() => "",
@@ -132,7 +134,7 @@ impl Farm {
                 format!("{more} more cannot run it: `starfarm job show {}` lists them.", id.0),
             );
         }
-        let Some(place) = self.jq.iter().position(|other| *other == id) else { return };
+        let Some(place) = self.jobs.place_of(id) else { return };
         let first: Vec<Option<JobId>> = able.iter().map(|&node| self.goes_first(node, place)).collect();
         if let Some(Some(before)) = first.first().copied()
             && first.iter().all(Option::is_some)
@@ -141,7 +143,7 @@ impl Farm {
                 "It is number {} of {} in jq, and {} first. `starfarm job front {}` makes it the next, \
                  `starfarm job switch {}` runs it at once.",
                 place + 1,
-                self.jq.len(),
+                self.jobs.queue_len(),
                 self.ahead_of_it(before, place, &able),
                 id.0,
                 id.0
@@ -154,13 +156,16 @@ impl Farm {
 
     /// The nodes whose turn it is for this job have all that they may have, of others too.
     fn no_room(&self, job: &Job, free: impl Iterator<Item = NodeId>, now_us: u64, found: &mut Findings) {
-        let free: Vec<(NodeId, &Node)> = free.filter_map(|id| Some((id, self.nodes.get(&id)?))).collect();
-        let room = |&(id, node): &(NodeId, &Node)| {
-            self.room(job, node, &self.ideal(job, id), NODE_TASKS_MAX as usize, now_us)
+        let free: Vec<(NodeId, &Node)> = free.filter_map(|id| Some((id, self.nodes.get(id)?))).collect();
+        let room = |&(id, _): &(NodeId, &Node)| {
+            self.room(job, id, &self.ideal(job, id), NODE_TASKS_MAX as usize, now_us)
         };
-        let of_others = |task: &TaskId| self.dq.peek(*task).is_some_and(|task| task.job != job.facts.job);
-        let others = free.iter().flat_map(|(_, node)| &node.tasks).filter(|task| of_others(task)).count();
-        if others > 0 && job.coverage.count(Class::Out) == 0 && free.iter().all(|node| room(node) == 0) {
+        let tasks = free.iter().flat_map(|(id, _)| self.queues.tasks_at(*id));
+        let others = tasks.filter(|task| task.job != job.facts.job).count();
+        if others > 0
+            && job.units.coverage().count(Class::Out) == 0
+            && free.iter().all(|node| room(node) == 0)
+        {
             let text = format!(
                 "Nodes that could be given some of it hold all that they may, with {} of other jobs. It is its turn \
                  as these end; `starfarm job switch {}` runs it at once.",
@@ -174,11 +179,11 @@ impl Farm {
     /// That the units of job `before` go, and those of the others ahead of place `place` in jq that nodes of `able`
     /// can take.
     fn ahead_of_it(&self, before: JobId, place: usize, able: &[NodeId]) -> String {
-        let units = self.jobs.get(&before).map_or(0, Job::pending);
+        let units = self.jobs.get(before).map_or(0, Job::pending);
         let first = format!("{} of job {}", counted(units, "unit"), before.0);
         let waits = |job: &&Job| job.active() && job.pending() > 0 && job.facts.job != before;
         let taken = |job: &&Job| able.iter().any(|node| !job.refused_by.contains_key(node));
-        let jobs = self.jq.iter().take(place).filter_map(|id| self.jobs.get(id));
+        let jobs = self.jobs.queued().take(place);
         let others: Vec<u128> = jobs.filter(waits).filter(taken).map(Job::pending).collect();
         match others.len() {
             0 => format!("{first} {}", if units == 1 { "goes" } else { "go" }),
@@ -193,17 +198,14 @@ impl Farm {
     /// Why no node can be given anything, but for a probe.
     fn nobody(&self) -> String {
         // One that is up and cannot be given anything has a session in which it has not said hello.
-        let word = |node: &Node| match node.state() {
+        let word = |node: &Node| match node.health().state() {
             NodeState::Up => "without a hello",
-            NodeState::Lost if node.boot.is_none() => "left",
+            NodeState::Lost if node.health().boot().is_none() => "left",
             state => state.word(),
         };
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        self.nodes.values().for_each(|node| *counts.entry(word(node)).or_default() += 1);
-        let probed = self
-            .nodes
-            .values()
-            .any(|node| node.state() == NodeState::Quarantined && node.greeted && node.distrusted.is_none());
+        self.nodes.iter().for_each(|(_, node)| *counts.entry(word(node)).or_default() += 1);
+        let probed = self.nodes.iter().any(|(_, node)| node.health().is_probation());
         let probed =
             if probed { " One that is quarantined gets a task now and then, as a probe." } else { "" };
         let states: Vec<String> = counts.iter().map(|(word, count)| format!("{count} {word}")).collect();
@@ -219,10 +221,10 @@ impl Farm {
 
     /// The oldest of what is at nodes.
     fn where_it_is(&self, mut tasks: Vec<&Task>, copies: &[&Task], now_us: u64, found: &mut Findings) {
-        tasks.sort_unstable_by_key(|task| (task.since_us, task.lo));
+        tasks.sort_unstable_by_key(|task| (task.since_us, task.at.lo));
         for task in tasks.iter().take(NAMED) {
             let age = time(now_us.saturating_sub(task.since_us));
-            let units = format!("units [{}, {})", task.lo, task.hi);
+            let units = format!("units {}", task.at);
             let text = match task.node {
                 NOBODY => format!(
                     "No node has said yet that it has {units}, given out before the scheduler's start."
@@ -261,7 +263,7 @@ impl Farm {
                 format!("last confirmed {} ago", time(now_us.saturating_sub(seen_us)))
             }
         };
-        let same = |copy: &&&Task| copy.lo < task.hi && task.lo < copy.hi;
+        let same = |copy: &&&Task| copy.at.overlaps(task.at);
         if let Some(copy) = copies.iter().find(same) {
             let age = time(now_us.saturating_sub(copy.since_us));
             text += &format!("; node {} got a copy {age} ago", self.name(copy.node));
@@ -271,7 +273,7 @@ impl Farm {
 
     /// Units that failed or killed workers, and are not given up.
     fn what_befell_it(&self, job: &Job, now_us: u64, found: &mut Findings) {
-        let hung = self.nodes.iter().flat_map(|(&id, _)| self.hung_on(id, now_us));
+        let hung = self.nodes.iter().flat_map(|(id, _)| self.hung_on(id, now_us));
         let hung: Vec<_> = hung.filter(|(of, ..)| *of == job.facts.job).collect();
         for (of, unit, text) in hung.iter().take(NAMED) {
             found.adds("hangs", format!("Unit {unit} {text} {}", self.cure(*of)));
@@ -280,25 +282,25 @@ impl Farm {
             let more = counted((hung.len() - NAMED) as u64, "other unit");
             found.adds("hangs", format!("So it is with {more}."));
         }
-        for unit in job.deaths.units(0, u128::MAX).take(NAMED) {
+        for unit in job.units.deaths.units(Interval::new(0, u128::MAX)).take(NAMED) {
             let text = format!(
                 "Unit {unit} was running, or may have been, when workers died: {} (on {}). It is tried alone, on other nodes first; \
                  after {POISON_DEATHS} deaths it is given up as poison.",
-                counted(job.deaths.of(unit).count() as u64, "time"),
-                self.names(job.deaths.of(unit).map(|death| death.0))
+                counted(job.units.deaths.of(unit).count() as u64, "time"),
+                self.names(job.units.deaths.of(unit).map(|death| death.0))
             );
             found.adds("suspect_unit", text);
         }
-        for unit in job.failures.units(0, u128::MAX).take(NAMED) {
+        for unit in job.units.failures.units(Interval::new(0, u128::MAX)).take(NAMED) {
             let text = format!(
                 "Unit {unit} failed {} (on {}) and is tried again.",
-                counted(job.failures.of(unit).count() as u64, "time"),
-                self.names(job.failures.of(unit).map(|run| run.1))
+                counted(job.units.failures.of(unit).count() as u64, "time"),
+                self.names(job.units.failures.of(unit).map(|run| run.1))
             );
             found.adds("tried_again", text);
         }
-        let suspects = job.deaths.units(0, u128::MAX).count();
-        let tried_again = job.failures.units(0, u128::MAX).count();
+        let suspects = job.units.deaths.units(Interval::new(0, u128::MAX)).count();
+        let tried_again = job.units.failures.units(Interval::new(0, u128::MAX)).count();
         for (code, units) in [("suspect_unit", suspects), ("tried_again", tried_again)] {
             if units > NAMED {
                 found.adds(code, format!("So it is with {}.", counted((units - NAMED) as u64, "other unit")));
@@ -309,19 +311,19 @@ impl Farm {
     fn job_facts(&self, job: &Job, unclaimed: u128, found: &mut Findings) {
         let id = job.facts.job;
         found.fact("state", job.state.word());
-        if let Some(place) = self.jq.iter().position(|other| *other == id) {
-            found.fact("place_in_jq", format!("{} of {}", place + 1, self.jq.len()));
+        if let Some(place) = self.jobs.place_of(id) {
+            found.fact("place_in_jq", format!("{} of {}", place + 1, self.jobs.queue_len()));
         }
         match job.facts.sizing {
             Sizing::TargetUs(target_us) => found.fact("target", time(target_us)),
             Sizing::Units(units) => found.fact("units_per_task", units),
         }
         found.fact("units_waiting", job.pending());
-        found.fact("units_at_nodes", job.coverage.count(Class::Out).saturating_sub(unclaimed));
+        found.fact("units_at_nodes", job.units.coverage().count(Class::Out).saturating_sub(unclaimed));
         if unclaimed > 0 {
             found.fact("units_unclaimed", unclaimed);
         }
-        found.fact("tasks_in_gq", self.gq.tasks(id));
+        found.fact("tasks_in_gq", self.queues.waiting_of(id));
     }
 
     /// Sizes on the largest of the nodes that could be given some of it.
@@ -330,7 +332,7 @@ impl Farm {
             return Vec::new();
         }
         let mut nodes: Vec<_> = self.taking().filter(|(id, _)| !job.refused_by.contains_key(id)).collect();
-        nodes.sort_by_key(|(id, node)| (Reverse(node.slots), *id));
+        nodes.sort_by_key(|(id, node)| (Reverse(node.slots()), *id));
         nodes.iter().take(SIZES).map(|&(id, _)| self.size(job, id)).collect()
     }
 }
@@ -346,7 +348,7 @@ fn ended(job: &Job, now_us: u64, found: &mut Findings) {
         .totals
         .ended_us
         .map_or_else(String::new, |ended_us| format!(" {} ago", time(now_us.saturating_sub(ended_us))));
-    let count = |class| job.coverage.count(class);
+    let count = |class| job.units.coverage().count(class);
     let text = format!(
         "It ended{ago}: {} of {} done, {} failed, {} abandoned.",
         count(Class::Done),
@@ -355,7 +357,7 @@ fn ended(job: &Job, now_us: u64, found: &mut Findings) {
         job.abandoned()
     );
     found.decides("ended", &format!("has ended ({})", job.state.word()), text);
-    if job.state == JobState::Failed && !job.failed.is_empty() {
+    if job.state == JobState::Failed && !job.units.failed.is_empty() {
         let text = format!(
             "`starfarm results {id}` shows what failed, `starfarm job retry --failed {id}` tries it again."
         );

@@ -4,35 +4,36 @@ use std::collections::BTreeMap;
 
 use starfarm_events::IdleReason;
 use starfarm_protocol::admin::Explanation;
-use starfarm_protocol::ids::JobId;
+use starfarm_protocol::ids::{JobId, NodeId};
+use starfarm_protocol::interval::Interval;
 
 use super::{Findings, NAMED, NO_DISK, SIZES, counted, due, time};
-use crate::coverage::Class;
 use crate::farm::Farm;
+use crate::health::{Drain, Presence};
 use crate::job::{Job, JobState};
 use crate::limits::{PREFETCH_SCARCE_US, PREFETCH_US};
 use crate::node::{Ahead, Node};
-use crate::task::NodeId;
+use crate::queues::Class;
 
 impl Farm {
     /// Why the node of that name idles, works or is kept out; none where there is none of that name.
     pub fn explain_node(&self, name: &str, now_us: u64) -> Option<Explanation> {
-        let (&id, node) = self.nodes.iter().find(|(_, node)| *node.name == *name)?;
+        let (id, node) = self.nodes.iter().find(|(_, node)| *node.name == *name)?;
         let mut found = Findings::default();
         self.silence((id, node), now_us, &mut found);
         kept_out(node, now_us, &mut found);
-        self.work(node, now_us, &mut found);
+        self.work(id, node, now_us, &mut found);
         for (job, unit, text) in self.hung_on(id, now_us).iter().take(NAMED) {
             found.adds("hangs", format!("Unit {unit} of job {} {text} {}", job.0, self.cure(*job)));
         }
-        for (job, lo, hi) in self.conflicts_of(id).take(NAMED) {
-            let text = format!("Of units [{lo}, {hi}) of job {} it said what others did not.", job.0);
+        for (job, at) in self.conflicts_of(id).take(NAMED) {
+            let text = format!("Of units {at} of job {} it said what others did not.", job.0);
             found.adds("conflict", text);
         }
-        let jobs: Vec<&Job> = self.jq.iter().filter_map(|id| self.jobs.get(id)).collect();
+        let jobs: Vec<&Job> = self.jobs.queued().collect();
         let gives =
-            |job: &&&Job| self.gives_out(job) && job.pending() > 0 && !job.refused_by.contains_key(&id);
-        if node.live() {
+            |job: &&&Job| self.jobs.gives_out(job) && job.pending() > 0 && !job.refused_by.contains_key(&id);
+        if node.health().live() {
             if let Some(job) = jobs.iter().find(gives) {
                 self.window_of(id, node, job, now_us, &mut found);
             }
@@ -46,8 +47,8 @@ impl Farm {
                 jobs.iter().take(SIZES).for_each(|job| nothing_of(id, job, now_us, &mut found));
             }
         }
-        node_facts(node, now_us, &mut found);
-        let sizes = match node.live() {
+        node_facts(node, self.queues.held(id), now_us, &mut found);
+        let sizes = match node.health().live() {
             true => jobs.iter().filter(gives).take(SIZES).map(|job| self.size(job, id)).collect(),
             false => Vec::new(),
         };
@@ -60,14 +61,14 @@ impl Farm {
         let (suspect, lost) = (time(self.config.settings.suspect_us), time(self.lost_us(id)));
         let name = &node.name;
         let unheard = unheard(node, now_us);
-        if node.revoked {
+        if matches!(node.health().presence, Presence::Left { revoked: true, .. }) {
             let text = format!(
                 "What it had went back to gq, and it cannot come back with that key. To have its machine back move the \
                  worker's state directory away and start it with a valid join file; `starfarm node forget {name}` \
                  drops this one from the list."
             );
             found.decides("revoked", "is out: its key was revoked", text);
-        } else if node.lost && node.boot.is_none() {
+        } else if node.health().is_lost() && node.health().boot().is_none() {
             let said = match &unheard {
                 Some(unheard) => format!("Its worker said goodbye. It was not heard {unheard}."),
                 None => format!("Its worker said goodbye {silent} ago."),
@@ -76,34 +77,36 @@ impl Farm {
                 "{said} Start it again, or drop it from the list with `starfarm node forget {name}`."
             );
             found.decides("left", "has left", text);
-        } else if let Some(unheard) = unheard.as_ref().filter(|_| node.lost) {
+        } else if let Some(unheard) = unheard.as_ref().filter(|_| node.health().is_lost()) {
             let text = format!(
                 "It was not heard {unheard}. See whether its machine, its network and its worker are up; \
                  `starfarm node forget {name}` drops it from the list."
             );
             found.decides("lost", "is lost", text);
-        } else if node.lost {
+        } else if node.health().is_lost() {
             let text = format!(
                 "Nothing was heard of it for {silent}; after {lost} a node is lost. {} went back to gq. See whether \
                  its machine, its network and its worker are up; `starfarm node forget {name}` drops it from the list.",
                 counted(node.units_taken, "unit")
             );
             found.decides("lost", "is lost", text);
-        } else if node.boot.is_none() {
+        } else if node.health().boot().is_none() {
             let text = "It has opened a session and not said hello yet, or its worker speaks another version: \
                         install the same version here and there.";
             found.decides("no_hello", "has not joined yet", text.into());
-        } else if let Some(unheard) = unheard.filter(|_| node.suspect) {
+        } else if let Some(unheard) =
+            unheard.filter(|_| matches!(node.health().presence, Presence::Suspect(_)))
+        {
             let text = format!("It was not heard {unheard}. After {lost} it is lost.");
             found.decides("suspect", "is suspect", text);
-        } else if node.suspect {
+        } else if matches!(node.health().presence, Presence::Suspect(_)) {
             let text = format!(
                 "Nothing was heard of it for {silent}; after {suspect} a node gets no new tasks, after {lost} it is \
                  lost and what it has, {}, goes back to gq.",
-                counted(node.tasks_held() as u64, "task")
+                counted(self.queues.held(id) as u64, "task")
             );
             found.decides("suspect", "is suspect", text);
-        } else if !node.greeted {
+        } else if !node.health().greeted {
             let text = "It has opened a new session; it gets tasks once its worker has said hello in it, in this \
                         version of the protocol.";
             found.decides("no_hello", "comes back", text.into());
@@ -111,15 +114,15 @@ impl Farm {
     }
 
     /// What it has.
-    fn work(&self, node: &Node, now_us: u64, found: &mut Findings) {
+    fn work(&self, id: NodeId, node: &Node, now_us: u64, found: &mut Findings) {
         let mut jobs: BTreeMap<JobId, (u64, u128, u64)> = BTreeMap::new();
-        for task in node.tasks.iter().filter_map(|&task| self.dq.peek(task)) {
+        for task in self.queues.tasks_at(id) {
             let of = jobs.entry(task.job).or_insert((0, 0, u64::MAX));
             *of = (of.0 + 1, of.1 + task.left, of.2.min(task.since_us));
         }
         for (job, (tasks, units, since_us)) in jobs.iter().take(NAMED) {
             // What its heartbeats join is known by its units only.
-            let what = if node.joined_tasks > 0 { "range" } else { "task" };
+            let what = if self.queues.hides_tasks(id) { "range" } else { "task" };
             let text = format!(
                 "It has {} of job {}, {}; the oldest for {}.",
                 counted(*tasks, what),
@@ -130,12 +133,9 @@ impl Farm {
             found.decides("busy", "works", text);
         }
         // What came back since its last heartbeat runs no more.
-        let has = |&&(job, unit): &&(JobId, u128)| {
-            let mut tasks = node.tasks.iter().filter_map(|&task| self.dq.peek(task));
-            tasks.any(|task| task.job == job && (task.lo..task.hi).contains(&unit))
-        };
+        let has = |&&(job, unit): &&(JobId, u128)| self.queues.tasks_at(id).any(|task| task.has(job, unit));
         let running: Vec<_> = node.running.iter().filter(has).collect();
-        if !running.is_empty() && !node.lost {
+        if !running.is_empty() && !node.health().is_lost() {
             let unit = |(job, unit): &&(JobId, u128)| format!("unit {unit} of job {}", job.0);
             let units: Vec<String> = running.iter().take(NAMED).map(unit).collect();
             let more = running.len().saturating_sub(NAMED);
@@ -146,12 +146,12 @@ impl Farm {
     }
 
     /// Units of which it said something else than was counted.
-    fn conflicts_of(&self, id: NodeId) -> impl Iterator<Item = (JobId, u128, u128)> {
+    fn conflicts_of(&self, id: NodeId) -> impl Iterator<Item = (JobId, Interval)> {
         let of_job = move |job: &Job| {
             let its = job.conflicts.iter().filter(move |(.., node)| *node == id);
-            its.map(|&(lo, hi, _)| (job.facts.job, lo, hi)).collect::<Vec<_>>()
+            its.map(|(at, _)| (job.facts.job, *at)).collect::<Vec<_>>()
         };
-        self.jobs.values().flat_map(of_job)
+        self.jobs.iter().flat_map(of_job)
     }
 
     /// How many tasks it may hold, by what decides that.
@@ -178,10 +178,10 @@ impl Farm {
         };
         let text = format!(
             "It has {} and may hold {}: {} a slot for {} ({why}), {steps}; its own queue takes {}.",
-            counted(node.tasks_held() as u64, "task"),
+            counted(self.queues.held(id) as u64, "task"),
             window.tasks,
             window.a_slot,
-            counted(node.slots, "slot"),
+            counted(node.slots(), "slot"),
             node.queue_tasks_max
         );
         found.adds("window", text);
@@ -198,8 +198,10 @@ fn unheard(node: &Node, now_us: u64) -> Option<String> {
 /// It is up and gets nothing, or little.
 fn kept_out(node: &Node, now_us: u64, found: &mut Findings) {
     let name = &node.name;
-    if node.lost {
-        if node.drained && !node.revoked {
+    if node.health().is_lost() {
+        if node.health().drain.by_person()
+            && !matches!(node.health().presence, Presence::Left { revoked: true, .. })
+        {
             let text = format!(
                 "A person drained it as well: once it is back it gets nothing until `starfarm node resume {name}`."
             );
@@ -207,26 +209,27 @@ fn kept_out(node: &Node, now_us: u64, found: &mut Findings) {
         }
         return;
     }
-    if node.drained {
+    if node.health().drain.by_person() {
         let text = format!(
             "A person drains it: it ends what it has and gets nothing new. `starfarm node resume {name}` undoes that."
         );
         found.decides("drained", "is draining", text);
     }
-    if node.draining {
+    if node.health().drain.by_worker() {
         let text = "Its worker stops: it ends what it runs and says goodbye. Start the worker again to have it back.";
         found.decides("stopping", "is draining", text.into());
     }
-    if let Some(why) = node.distrusted {
+    if node.is_distrusted() {
+        let why = node.why();
         let text = format!("It gets nothing: {why}. Test its machine, then `starfarm node resume {name}`.");
         found.decides("distrusted", "is quarantined", text);
     }
-    let Some(probe) = node.probe else { return };
-    let why = match node.why.as_str() {
-        "" => "let tasks vanish that it had acknowledged",
+    let Some(probe) = node.health().standing.probe() else { return };
+    let why = match node.why() {
+        why if why.is_empty() => "let tasks vanish that it had acknowledged".to_owned(),
         why => why,
     };
-    if node.drained || node.draining || node.distrusted.is_some() {
+    if node.health().drain != Drain::No {
         // Then nothing is given to it as a probe either.
         found.adds("quarantined", format!("It is quarantined too: it {why}."));
         return;
@@ -275,7 +278,7 @@ fn nothing_of(id: NodeId, job: &Job, now_us: u64, found: &mut Findings) {
         );
         found.adds("job_refused", text);
     } else if job.pending() == 0 {
-        let last = match job.coverage.count(Class::Out) {
+        let last = match job.units.coverage().count(Class::Out) {
             1 => "unit is at another node".to_owned(),
             out => format!("{out} units are at other nodes"),
         };
@@ -284,7 +287,7 @@ fn nothing_of(id: NodeId, job: &Job, now_us: u64, found: &mut Findings) {
             false => "the job allows no copies",
         };
         found.adds("job_all_out", format!("Of job {number} the last {last}; {copies}."));
-    } else if job.outcomes.get(&id).is_some_and(|outcomes| outcomes.doubted) {
+    } else if job.blame.of(id).doubted {
         let text = format!(
             "The last units of job {number} that it ran failed, while others pass: it gets one unit at a time, of other \
              places, until one passes."
@@ -299,16 +302,16 @@ fn nothing_of(id: NodeId, job: &Job, now_us: u64, found: &mut Findings) {
     }
 }
 
-fn node_facts(node: &Node, now_us: u64, found: &mut Findings) {
-    found.fact("state", node.state().word());
-    found.fact("slots", node.slots);
-    found.fact("tasks_in_dq", node.tasks_held());
+fn node_facts(node: &Node, held: usize, now_us: u64, found: &mut Findings) {
+    found.fact("state", node.health().state().word());
+    found.fact("slots", node.slots());
+    found.fact("tasks_in_dq", held);
     found.fact("tasks_in_its_queue", node.queued_tasks);
     match unheard(node, now_us) {
         Some(unheard) => found.fact("heard", format!("not {unheard}")),
         None => found.fact("heard", format!("{} ago", time(now_us.saturating_sub(node.heard_us)))),
     }
-    if node.boot.is_some() {
+    if node.health().boot().is_some() {
         found.fact("joined", format!("{} ago", time(now_us.saturating_sub(node.joined_us))));
     }
 }

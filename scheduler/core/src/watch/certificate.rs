@@ -6,14 +6,14 @@ use starfarm_events::{Event, Word};
 use starfarm_protocol::ids::{ContentHash, JobId};
 
 use super::classes;
-use crate::coverage::{Class, Coverage};
 use crate::deed::Deeds;
 use crate::farm::Farm;
+use crate::queues::{Class, Coverage};
 
 impl Farm {
     /// The certificate of a job that has just ended (R8). Its hashes are those that an audit derives.
     pub(crate) fn certify(&self, id: JobId, computed_by: u64, deeds: &mut Deeds) {
-        let job = self.jobs.get(&id).expect("it has ended just now");
+        let job = self.jobs.at(id);
         let [done, failed, _, _, abandoned] = classes(job);
         let verdict = match (abandoned, failed) {
             (0, 0) => "complete",
@@ -33,7 +33,7 @@ impl Farm {
             done,
             failed,
             abandoned,
-            intervals_hash: ContentHash::of(intervals(&job.coverage).as_bytes()),
+            intervals_hash: ContentHash::of(intervals(job.units.coverage()).as_bytes()),
             hits: job.hits.len() as u64,
             hits_hash: ContentHash::of(hits.as_bytes()),
             duplicate: job.totals.duplicate_units,
@@ -49,7 +49,7 @@ impl Farm {
 
 /// The classes of an ended job's units, a line an interval, ascending, joined where they touch.
 fn intervals(coverage: &Coverage) -> String {
-    let of = |class: Class, word| coverage.intervals(class).map(move |(lo, hi)| (lo, hi, word));
+    let of = |class: Class, word| coverage.intervals(class).map(move |at| (at.lo, at.hi, word));
     let mut all: Vec<(u128, u128, &str)> = of(Class::Done, "done")
         .chain(of(Class::Failed, "failed"))
         .chain(of(Class::Abandoned, "abandoned"))

@@ -2,43 +2,46 @@
 
 use starfarm_events::{Held, Sample, Snapshot};
 
-use super::{Doing, loads, rounded, said};
+use starfarm_protocol::ids::NodeId;
+
+use super::{loads, rounded, said};
 use crate::farm::Farm;
 use crate::node::Node;
-use crate::result::Verdict;
-use crate::task::{NOBODY, NodeId, State};
+use crate::queues::{NOBODY, State};
+use crate::told::Doing;
+use crate::verdict::Verdict;
 
 impl Farm {
     /// The farm's figures.
     pub fn sample(&mut self, now_us: u64) -> Sample {
-        let live = self.nodes.values_mut().filter(|node| node.live());
+        let live = self.nodes.iter_mut().filter(|(_, node)| node.health().live());
         let (power, up) =
-            live.fold((0.0, 0_u64), |(sum, up), node| (sum + node.rating.power(now_us), up + 1));
+            live.fold((0.0, 0_u64), |(sum, up), (_, node)| (sum + node.rating.power(now_us), up + 1));
         Sample {
-            gq: self.gq.len() as u64,
-            dq: self.dq.len() as u64,
-            jq: self.jq.len() as u64,
-            dq_oldest_us: self.dq.iter().map(|t| now_us.saturating_sub(t.since_us)).max().unwrap_or(0),
+            gq: self.queues.waiting() as u64,
+            dq: self.queues.out() as u64,
+            jq: self.jobs.queue_len() as u64,
+            dq_oldest_us: self.oldest_us(now_us),
             nodes_up: up,
-            nodes: self.nodes.values().filter(|node| node.boot.is_some() && !node.lost).count() as u64,
-            slots: self.live_slots,
+            nodes: self.nodes.iter().filter(|(_, node)| node.health().is_there()).count() as u64,
+            slots: self.nodes.live_slots(),
             power_mean: power / up.max(1) as f64,
-            speed_ups: self.watched.feedback.0,
-            slow_downs: self.watched.feedback.1,
-            resent: self.totals.resent,
-            offers_repeated: self.totals.offers_repeated,
-            decomposed: self.totals.decomposed,
-            decomposed_units: self.totals.decomposed_units,
-            dispatched: self.watched.dispatched,
-            results_counted: self.verdicts.count(Verdict::Counted)
-                + self.verdicts.count(Verdict::CountedPartly),
-            results_duplicate: self.verdicts.count(Verdict::Duplicate),
-            datagrams_dropped: self.watched.datagrams.0,
-            datagrams_refused: self.watched.datagrams.1,
-            datagrams_in: Some(self.watched.traffic[0].datagrams),
-            bytes_in: Some(self.watched.traffic[0].bytes),
-            datagrams_out: Some(self.watched.traffic[1].datagrams),
-            bytes_out: Some(self.watched.traffic[1].bytes),
+            speed_ups: self.telemetry.feedback.0,
+            slow_downs: self.telemetry.feedback.1,
+            resent: self.telemetry.totals.resent,
+            offers_repeated: self.telemetry.totals.offers_repeated,
+            decomposed: self.telemetry.totals.decomposed,
+            decomposed_units: self.telemetry.totals.decomposed_units,
+            dispatched: self.queues.dispatched(),
+            results_counted: self.telemetry.verdicts.count(Verdict::Counted)
+                + self.telemetry.verdicts.count(Verdict::CountedPartly),
+            results_duplicate: self.telemetry.verdicts.count(Verdict::Duplicate),
+            datagrams_dropped: self.telemetry.datagrams.0,
+            datagrams_refused: self.telemetry.datagrams.1,
+            datagrams_in: Some(self.telemetry.traffic[0].datagrams),
+            bytes_in: Some(self.telemetry.traffic[0].bytes),
+            datagrams_out: Some(self.telemetry.traffic[1].datagrams),
+            bytes_out: Some(self.telemetry.traffic[1].bytes),
         }
     }
 
@@ -68,24 +71,26 @@ impl Farm {
             resent: view.totals.resent,
         });
         let jobs = jobs.collect();
-        let doing: Vec<Doing> = self.nodes.keys().map(|&id| self.doing(id)).collect();
-        let nodes = self.nodes.values_mut().zip(doing);
-        let nodes = nodes.filter(|(node, _)| node.boot.is_some() || node.left.is_some());
-        let nodes = nodes.map(|(node, doing)| node_picture(node, doing, now_us)).collect();
+        let doing: Vec<Doing> = self.nodes.iter().map(|(id, _)| self.doing(id)).collect();
+        let nodes = self.nodes.iter_mut().zip(doing);
+        let nodes = nodes.filter(|((_, node), _)| node.health().last_boot().is_some());
+        let queues = &self.queues;
+        let picture = |((id, node), doing)| node_picture(node, queues.held(id), doing, now_us);
+        let nodes = nodes.map(picture).collect();
         Snapshot { sample, jobs, nodes, held: self.held() }
     }
 
     /// All of dq; neighbours of one node are told as one.
     fn held(&self) -> Vec<Held> {
-        let name = |id: NodeId| self.nodes.get(&id).map(|node| node.name.clone());
-        let mut tasks: Vec<_> = self.dq.iter().collect();
-        tasks.sort_unstable_by_key(|task| (task.node, task.job, task.lo));
+        let name = |id: NodeId| self.nodes.name(id);
+        let mut tasks: Vec<_> = self.queues.tasks().collect();
+        tasks.sort_unstable_by_key(|task| (task.node, task.job, task.at.lo));
         let (mut held, mut of): (Vec<Held>, _) = (Vec::new(), NOBODY);
         for task in tasks {
             let offered = u64::from(!matches!(task.state, State::Held { .. }));
             match held.last_mut() {
-                Some(last) if of == task.node && last.job == task.job && last.hi == task.lo => {
-                    last.hi = task.hi;
+                Some(last) if of == task.node && last.job == task.job && last.hi == task.at.lo => {
+                    last.hi = task.at.hi;
                     last.tasks += 1;
                     last.offered += offered;
                     last.since_us = last.since_us.min(task.since_us);
@@ -93,8 +98,8 @@ impl Farm {
                 _ => held.push(Held {
                     node: name(task.node),
                     job: task.job,
-                    lo: task.lo,
-                    hi: task.hi,
+                    lo: task.at.lo,
+                    hi: task.at.hi,
                     tasks: 1,
                     since_us: task.since_us,
                     offered,
@@ -106,23 +111,23 @@ impl Farm {
     }
 }
 
-fn node_picture(node: &mut Node, doing: Doing, now_us: u64) -> starfarm_events::Node {
+fn node_picture(node: &mut Node, held: usize, doing: Doing, now_us: u64) -> starfarm_events::Node {
     let idle = match doing {
         Doing::Idle(reason) => Some(reason),
         Doing::Busy | Doing::Away => None,
     };
-    (node.told.state, node.told.doing) = (Some(node.state()), doing);
-    node.told.why.clone_from(&node.why);
+    (node.told.state, node.told.doing) = (Some(node.health().state()), doing);
+    node.told.why = node.why();
     starfarm_events::Node {
         node: node.name.clone(),
-        state: node.state(),
-        why: said(&node.why),
+        state: node.health().state(),
+        why: said(&node.why()),
         idle,
-        boot: node.boot,
+        boot: node.health().boot(),
         joined_us: node.joined_us,
         heard_us: (!node.restored).then_some(node.heard_us),
-        slots: node.slots,
-        tasks: node.tasks_held() as u64,
+        slots: node.slots(),
+        tasks: held as u64,
         queued: u64::from(node.queued_tasks),
         power: rounded(node.rating.power(now_us)),
         load: loads(node),

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_protocol::ids::JobId;
+use starfarm_protocol::interval::Interval;
 
 /// The global queue.
 #[derive(Debug, Default)]
@@ -29,6 +30,15 @@ impl JobQueue {
     fn len(&self) -> usize {
         self.tasks.len() + self.alone.len() + self.deadly.len()
     }
+}
+
+/// How large a task may be that is taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    /// Units of one that is cut.
+    pub(crate) units: u128,
+    /// One of up to so many units is taken whole.
+    pub(crate) whole: u128,
 }
 
 /// Why a unit waits alone.
@@ -61,20 +71,21 @@ impl GlobalQueue {
     }
 
     /// The intervals of `job`, in order.
-    pub(crate) fn intervals(&self, job: JobId) -> Vec<(u128, u128)> {
+    pub(crate) fn intervals(&self, job: JobId) -> Vec<Interval> {
         let Some(queue) = self.jobs.get(&job) else { return Vec::new() };
-        let alone = queue.alone.iter().chain(&queue.deadly).map(|&unit| (unit, unit + 1));
-        let mut all: Vec<_> = queue.tasks.iter().map(|(&lo, &hi)| (lo, hi)).chain(alone).collect();
+        let alone = queue.alone.iter().chain(&queue.deadly).map(|&unit| Interval::one(unit));
+        let mut all: Vec<_> =
+            queue.tasks.iter().map(|(&lo, &hi)| Interval::new(lo, hi)).chain(alone).collect();
         all.sort_unstable();
         all
     }
 
     /// A task [lo, hi) of `job` waits from now on, as it was cut.
-    pub(crate) fn put(&mut self, job: JobId, lo: u128, hi: u128) {
-        debug_assert!(lo < hi);
+    pub(crate) fn put(&mut self, job: JobId, at: Interval) {
+        assert!(!at.is_empty(), "a task has units");
         let queue = self.jobs.entry(job).or_default();
-        queue.tasks.insert(lo, hi);
-        queue.units += hi - lo;
+        queue.tasks.insert(at.lo, at.hi);
+        queue.units += at.units();
         self.tasks += 1;
     }
 
@@ -90,8 +101,8 @@ impl GlobalQueue {
     }
 
     /// [lo, hi) came back: it waits as part of what lies beside it. What is given out of that is cut anew.
-    pub(crate) fn put_back(&mut self, job: JobId, mut lo: u128, mut hi: u128) {
-        debug_assert!(lo < hi);
+    pub(crate) fn put_back(&mut self, job: JobId, Interval { mut lo, mut hi }: Interval) {
+        assert!(lo < hi, "what comes back has units");
         let queue = self.jobs.entry(job).or_default();
         queue.units += hi - lo;
         self.tasks += 1;
@@ -108,15 +119,14 @@ impl GlobalQueue {
         queue.tasks.insert(lo, hi);
     }
 
-    /// Takes the first task of `job` whose first unit is `wanted`; of one with more than `units_max` units
-    /// only the first `units`. Units that workers died of are among them only where `deadly`.
+    /// Takes the first task of `job` whose first unit is `wanted`, or the first units of one that is too large. Units that workers died of are among them only where `deadly`.
     pub(crate) fn take(
         &mut self,
         job: JobId,
-        (units, units_max): (u128, u128),
+        size: Size,
         deadly: bool,
         mut wanted: impl FnMut(u128) -> bool,
-    ) -> Option<(u128, u128)> {
+    ) -> Option<Interval> {
         let queue = self.jobs.get_mut(&job)?;
         let mut wanted = |unit| {
             self.looks += 1;
@@ -132,7 +142,7 @@ impl GlobalQueue {
             let _ = queue.deadly.remove(&unit) || queue.alone.remove(&unit);
             self.tasks -= 1;
             queue.units -= 1;
-            return Some((unit, unit + 1));
+            return Some(Interval::one(unit));
         }
         let (lo, hi) = task?;
         // As a rule it is the first: that needs no search.
@@ -140,18 +150,18 @@ impl GlobalQueue {
             Some(first) => first.remove(),
             None => queue.tasks.remove(&lo).expect("it was found just now"),
         };
-        let end = if hi - lo > units_max { lo + units } else { hi };
+        let end = if hi - lo > size.whole { lo + size.units } else { hi };
         if end < hi {
             queue.tasks.insert(end, hi);
         } else {
             self.tasks -= 1;
         }
         queue.units -= end - lo;
-        Some((lo, end))
+        Some(Interval::new(lo, end))
     }
 
     /// Takes [lo, hi) out of the tasks that it overlaps; what is left of them waits on.
-    pub(crate) fn remove(&mut self, job: JobId, lo: u128, hi: u128) {
+    pub(crate) fn remove(&mut self, job: JobId, Interval { lo, hi }: Interval) {
         let Some(queue) = self.jobs.get_mut(&job) else { return };
         let start = queue.tasks.range(..=lo).next_back().map_or(lo, |(&at, _)| at);
         let hit: Vec<_> = queue.tasks.range(start..hi).map(|(&l, &h)| (l, h)).filter(|t| t.1 > lo).collect();
@@ -187,43 +197,51 @@ impl GlobalQueue {
 mod tests {
     use super::*;
 
+    fn at(lo: u128, hi: u128) -> Interval {
+        Interval::new(lo, hi)
+    }
+
+    fn size(units: u128, whole: u128) -> Size {
+        Size { units, whole }
+    }
+
     #[test]
     fn taking_splits_what_is_too_large_and_removing_leaves_the_rest() {
         let (mut gq, job) = (GlobalQueue::default(), JobId(1));
-        gq.put(job, 0, 10);
-        gq.put(job, 10, 12);
-        gq.put(job, 20, 30);
-        assert_eq!(gq.take(job, (4, 8), true, |_| true), Some((0, 4)));
-        assert_eq!(gq.take(job, (4, 8), true, |_| true), Some((4, 10)));
-        assert_eq!(gq.take(job, (20, 20), true, |lo| lo > 10), Some((20, 30)));
-        gq.put(job, 20, 30);
-        gq.remove(job, 11, 22);
-        assert_eq!(gq.intervals(job), [(10, 11), (22, 30)]);
-        gq.remove(job, 24, 25);
-        assert_eq!(gq.intervals(job), [(10, 11), (22, 24), (25, 30)]);
+        gq.put(job, at(0, 10));
+        gq.put(job, at(10, 12));
+        gq.put(job, at(20, 30));
+        assert_eq!(gq.take(job, size(4, 8), true, |_| true), Some(at(0, 4)));
+        assert_eq!(gq.take(job, size(4, 8), true, |_| true), Some(at(4, 10)));
+        assert_eq!(gq.take(job, size(20, 20), true, |lo| lo > 10), Some(at(20, 30)));
+        gq.put(job, at(20, 30));
+        gq.remove(job, at(11, 22));
+        assert_eq!(gq.intervals(job), [at(10, 11), at(22, 30)]);
+        gq.remove(job, at(24, 25));
+        assert_eq!(gq.intervals(job), [at(10, 11), at(22, 24), at(25, 30)]);
         assert_eq!((gq.len(), gq.units(job)), (3, 8));
         gq.clear(job);
-        assert!(gq.len() == 0 && gq.take(job, (1, 1), true, |_| true).is_none());
+        assert!(gq.len() == 0 && gq.take(job, size(1, 1), true, |_| true).is_none());
     }
 
     #[test]
     fn what_comes_back_joins_its_neighbours_but_for_what_waits_alone() {
         let (mut gq, job) = (GlobalQueue::default(), JobId(1));
-        gq.put_back(job, 0, 10);
-        gq.put_back(job, 20, 30);
-        gq.put_back(job, 10, 20);
+        gq.put_back(job, at(0, 10));
+        gq.put_back(job, at(20, 30));
+        gq.put_back(job, at(10, 20));
         gq.put_alone(job, 30, Alone::Failed);
-        gq.put_back(job, 31, 40);
-        gq.put_back(job, 50, 60);
+        gq.put_back(job, at(31, 40));
+        gq.put_back(job, at(50, 60));
         gq.put_alone(job, 49, Alone::Deadly);
-        gq.put_back(job, 40, 49);
-        let waiting = [(0, 30), (30, 31), (31, 49), (49, 50), (50, 60)];
+        gq.put_back(job, at(40, 49));
+        let waiting = [at(0, 30), at(30, 31), at(31, 49), at(49, 50), at(50, 60)];
         assert_eq!(gq.intervals(job), waiting);
         assert_eq!((gq.len(), gq.units(job)), (5, 60));
         // A unit that was alone and came back otherwise is as others are.
-        gq.remove(job, 30, 31);
-        gq.put_back(job, 30, 31);
-        assert_eq!(gq.intervals(job)[0], (0, 49));
+        gq.remove(job, at(30, 31));
+        gq.put_back(job, at(30, 31));
+        assert_eq!(gq.intervals(job)[0], at(0, 49));
         assert_eq!((gq.len(), gq.units(job)), (3, 60));
     }
 
@@ -234,17 +252,21 @@ mod tests {
             gq.put_alone(job, 2 * unit, Alone::Deadly);
             gq.put_alone(job, 2 * unit + 1, Alone::Failed);
         }
-        gq.put_back(job, 5_000, 5_010);
+        gq.put_back(job, at(5_000, 5_010));
         let mut looks = 0;
         let mut not_alone = |unit| {
             looks += 1;
             unit >= 5_000
         };
-        assert_eq!(gq.take(job, (10, 19), true, &mut not_alone), Some((5_000, 5_010)));
-        assert_eq!(gq.take(job, (10, 19), true, &mut not_alone), None);
+        assert_eq!(gq.take(job, size(10, 19), true, &mut not_alone), Some(at(5_000, 5_010)));
+        assert_eq!(gq.take(job, size(10, 19), true, &mut not_alone), None);
         assert!(looks <= 4 * LOOKS + 1, "{looks} looks");
-        assert_eq!(gq.take(job, (10, 19), false, |_| true), Some((1, 2)), "a node has one that is deadly");
-        assert_eq!(gq.take(job, (10, 19), true, |_| true), Some((0, 1)));
+        assert_eq!(
+            gq.take(job, size(10, 19), false, |_| true),
+            Some(at(1, 2)),
+            "a node has one that is deadly"
+        );
+        assert_eq!(gq.take(job, size(10, 19), true, |_| true), Some(at(0, 1)));
         assert_eq!((gq.len(), gq.units(job)), (1_998, 1_998));
     }
 }

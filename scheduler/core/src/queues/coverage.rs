@@ -1,14 +1,16 @@
 //! What became of every unit of a job: a partition of [0, cursor) into coalesced intervals, each in one
 //! class; what lies beyond the cursor was never cut. This is the heart of the accounting: classes only
 //! change here, and the counters change with them (R2, R6). Which task holds which interval is not known
-//! here.
+//! here, so that only the room of the queues may change anything: class and place change together.
 
 use std::collections::BTreeMap;
+
+use starfarm_protocol::interval::Interval;
 
 /// What became of a unit that was cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Class {
+pub(crate) enum Class {
     /// In gq.
     Pending = 0,
     /// In dq: given to a node.
@@ -23,11 +25,11 @@ pub enum Class {
 
 /// A set of classes.
 #[derive(Clone, Copy, Debug)]
-pub struct Classes(u8);
+pub(crate) struct Classes(u8);
 
 impl Classes {
     /// The set of `classes`.
-    pub const fn of(classes: &[Class]) -> Self {
+    pub(crate) const fn of(classes: &[Class]) -> Self {
         let (mut bits, mut i) = (0, 0);
         while i < classes.len() {
             bits |= 1 << classes[i] as u8;
@@ -41,15 +43,15 @@ impl Classes {
     }
 }
 
+/// Units that a result can still decide.
+pub(super) const OPEN: Classes = Classes::of(&[Class::Pending, Class::Out, Class::Abandoned]);
+
 /// An interval that changed its class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Piece {
-    /// First unit.
-    pub lo: u128,
-    /// End, exclusive.
-    pub hi: u128,
+pub(crate) struct Piece {
+    pub(crate) at: Interval,
     /// The class before.
-    pub was: Class,
+    pub(crate) was: Class,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +62,7 @@ struct Segment {
 
 /// The partition of a job's units.
 #[derive(Clone, Debug)]
-pub struct Coverage {
+pub(crate) struct Coverage {
     units: u128,
     cursor: u128,
     segments: BTreeMap<u128, Segment>,
@@ -69,37 +71,43 @@ pub struct Coverage {
 
 impl Coverage {
     /// A job of `units` units, none of them cut.
-    pub fn new(units: u128) -> Self {
+    pub(crate) fn new(units: u128) -> Self {
         Self { units, cursor: 0, segments: BTreeMap::new(), counts: [0; 5] }
     }
 
     /// Units of the job.
-    pub fn units(&self) -> u128 {
+    pub(crate) fn units(&self) -> u128 {
         self.units
     }
 
     /// First unit that was never cut.
-    pub fn cursor(&self) -> u128 {
+    pub(crate) fn cursor(&self) -> u128 {
         self.cursor
     }
 
     /// Units that were never cut.
-    pub fn fresh(&self) -> u128 {
+    pub(crate) fn fresh(&self) -> u128 {
         self.units - self.cursor
     }
 
     /// Units of a class.
-    pub fn count(&self, class: Class) -> u128 {
+    pub(crate) fn count(&self, class: Class) -> u128 {
         self.counts[class as usize]
     }
 
     /// Each unit is done or has failed.
-    pub fn is_decided(&self) -> bool {
+    pub(crate) fn is_decided(&self) -> bool {
         self.count(Class::Done) + self.count(Class::Failed) == self.units()
     }
 
+    /// A result can still decide `unit`. An abandoned one too: the work was done.
+    pub(crate) fn is_open(&self, unit: u128) -> bool {
+        let segment = self.segments.range(..=unit).next_back().filter(|(_, segment)| segment.hi > unit);
+        segment.is_some_and(|(_, segment)| OPEN.has(segment.class))
+    }
+
     /// Units of a class in [lo, hi).
-    pub fn count_in(&self, lo: u128, hi: u128, class: Class) -> u128 {
+    pub(crate) fn count_in(&self, Interval { lo, hi }: Interval, class: Class) -> u128 {
         if lo >= hi {
             return 0;
         }
@@ -109,7 +117,7 @@ impl Coverage {
     }
 
     /// Some unit of [lo, hi) is in a class.
-    pub fn has_in(&self, lo: u128, hi: u128, class: Class) -> bool {
+    pub(crate) fn has_in(&self, Interval { lo, hi }: Interval, class: Class) -> bool {
         if lo >= hi {
             return false;
         }
@@ -118,7 +126,7 @@ impl Coverage {
     }
 
     /// First unit and end of what of [lo, hi) is in a class.
-    pub fn bounds_in(&self, lo: u128, hi: u128, class: Class) -> Option<(u128, u128)> {
+    pub(crate) fn bounds_in(&self, Interval { lo, hi }: Interval, class: Class) -> Option<Interval> {
         let start = self.segments.range(..=lo).next_back().map_or(lo, |(&at, _)| at);
         let of_class = |(&at, segment): (&u128, &Segment)| {
             let (from, to) = (at.max(lo), segment.hi.min(hi));
@@ -126,11 +134,11 @@ impl Coverage {
         };
         let mut found = self.segments.range(start..hi).filter_map(of_class);
         let (first, end) = found.next()?;
-        Some((first, found.next_back().map_or(end, |(_, end)| end)))
+        Some(Interval::new(first, found.next_back().map_or(end, |(_, end)| end)))
     }
 
     /// Intervals held in memory.
-    pub fn segments(&self) -> usize {
+    pub(crate) fn segments(&self) -> usize {
         self.segments.len()
     }
 
@@ -138,17 +146,18 @@ impl Coverage {
     ///
     /// # Panics
     /// Where `hi` is not in (cursor, units].
-    pub fn cut(&mut self, hi: u128, class: Class) {
+    pub(super) fn cut(&mut self, hi: u128, class: Class) {
         let lo = self.cursor;
         assert!(lo < hi && hi <= self.units, "a cut lies in the fresh space");
         self.cursor = hi;
         self.counts[class as usize] += hi - lo;
-        self.insert(lo, hi, class);
+        self.insert(Interval::new(lo, hi), class);
     }
 
     /// Every unit of [lo, hi) whose class is in `from` changes to `to`; `pieces` gets what changed, in
     /// order. Units beyond the cursor are left alone.
-    pub fn change(&mut self, lo: u128, hi: u128, from: Classes, to: Class, pieces: &mut Vec<Piece>) {
+    pub(super) fn change(&mut self, at: Interval, from: Classes, to: Class, pieces: &mut Vec<Piece>) {
+        let Interval { lo, hi } = at;
         if lo >= hi {
             return;
         }
@@ -156,19 +165,20 @@ impl Coverage {
         let start = self.segments.range(..=lo).next_back().map_or(lo, |(&at, _)| at);
         for (&at, segment) in self.segments.range(start..hi) {
             if segment.hi > lo && segment.class != to && from.has(segment.class) {
-                pieces.push(Piece { lo: at.max(lo), hi: segment.hi.min(hi), was: segment.class });
+                let at = Interval::new(at.max(lo), segment.hi.min(hi));
+                pieces.push(Piece { at, was: segment.class });
             }
         }
         for piece in &pieces[first..] {
-            self.counts[piece.was as usize] -= piece.hi - piece.lo;
-            self.counts[to as usize] += piece.hi - piece.lo;
-            self.carve(piece.lo, piece.hi);
-            self.insert(piece.lo, piece.hi, to);
+            self.counts[piece.was as usize] -= piece.at.units();
+            self.counts[to as usize] += piece.at.units();
+            self.carve(piece.at);
+            self.insert(piece.at, to);
         }
     }
 
     /// As [`Coverage::change`] for all that was cut, in one pass however many segments there are.
-    pub fn change_all(&mut self, from: Classes, to: Class) {
+    pub(super) fn change_all(&mut self, from: Classes, to: Class) {
         let mut joined: Vec<(u128, Segment)> = Vec::with_capacity(self.segments.len());
         for (lo, mut segment) in std::mem::take(&mut self.segments) {
             if from.has(segment.class) {
@@ -185,7 +195,7 @@ impl Coverage {
     }
 
     /// Takes [lo, hi), which lies in one segment, out of that segment.
-    fn carve(&mut self, lo: u128, hi: u128) {
+    fn carve(&mut self, Interval { lo, hi }: Interval) {
         let (&at, segment) =
             self.segments.range_mut(..=lo).next_back().expect("a piece was found in a segment");
         let (end, class) = (segment.hi, segment.class);
@@ -200,7 +210,7 @@ impl Coverage {
     }
 
     /// Puts [lo, hi), which no segment covers, in; joins neighbours of the same class.
-    fn insert(&mut self, lo: u128, mut hi: u128, class: Class) {
+    fn insert(&mut self, Interval { lo, mut hi }: Interval, class: Class) {
         if let Some(next) = self.segments.get(&hi)
             && next.class == class
         {
@@ -219,12 +229,37 @@ impl Coverage {
     }
 
     /// The intervals of a class, in order.
-    pub fn intervals(&self, class: Class) -> impl Iterator<Item = (u128, u128)> + '_ {
-        self.segments.iter().filter(move |(_, s)| s.class == class).map(|(&lo, s)| (lo, s.hi))
+    pub(crate) fn intervals(&self, class: Class) -> impl Iterator<Item = Interval> + '_ {
+        self.segments.iter().filter(move |(_, s)| s.class == class).map(|(&lo, s)| Interval::new(lo, s.hi))
+    }
+
+    /// What is neither done nor failed, in order and joined.
+    pub(crate) fn undecided(&self) -> Vec<Interval> {
+        const DECIDED: Classes = Classes::of(&[Class::Done, Class::Failed]);
+        let cut = self.segments.iter().filter(|(_, segment)| !DECIDED.has(segment.class));
+        let cut = cut.map(|(&lo, segment)| Interval::new(lo, segment.hi));
+        let fresh = Interval::new(self.cursor, self.units);
+        let mut joined: Vec<Interval> = Vec::new();
+        for at in cut.chain(Some(fresh).filter(|fresh| !fresh.is_empty())) {
+            match joined.last_mut() {
+                Some(last) if last.hi == at.lo => last.hi = at.hi,
+                _ => joined.push(at),
+            }
+        }
+        joined
+    }
+
+    /// Each unit is in one class, or was never cut.
+    pub(crate) fn check_sum(&self) -> Result<(), String> {
+        let counted: u128 = self.counts.iter().sum();
+        match counted + self.fresh() == self.units {
+            true => Ok(()),
+            false => Err(format!("{counted} counted, {} fresh", self.fresh())),
+        }
     }
 
     /// Checks what holds always: the segments tile [0, cursor) and the counters are their sums.
-    pub fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         let (mut at, mut counts, mut last) = (0, [0_u128; 5], None);
         for (&lo, segment) in &self.segments {
             if lo != at || segment.hi <= lo || last == Some(segment.class) {
@@ -273,21 +308,21 @@ mod tests {
                         all.change_all(bits, to);
                         all.check().unwrap();
                         let mut one = coverage.clone();
-                        one.change(0, units as u128, bits, to, &mut Vec::new());
+                        one.change(Interval::new(0, units as u128), bits, to, &mut Vec::new());
                         let of = |of: &Coverage| ALL.map(|class| of.intervals(class).collect::<Vec<_>>());
                         assert_eq!(of(&all), of(&one));
                     }
-                    coverage.change(lo as u128, hi as u128, bits, to, &mut pieces);
+                    coverage.change(Interval::new(lo as u128, hi as u128), bits, to, &mut pieces);
                     let mut changed = 0;
                     for unit in lo..hi.min(model.len()) {
                         let was = model[unit];
-                        let in_piece = pieces.iter().find(|p| (p.lo..p.hi).contains(&(unit as u128)));
+                        let in_piece = pieces.iter().find(|p| p.at.contains(unit as u128));
                         let changes = bits.has(was) && was != to;
                         assert_eq!(in_piece.map(|p| p.was), changes.then_some(was), "unit {unit}");
                         changed += u128::from(changes);
                         model[unit] = if changes { to } else { was };
                     }
-                    assert_eq!(pieces.iter().map(|p| p.hi - p.lo).sum::<u128>(), changed);
+                    assert_eq!(pieces.iter().map(|p| p.at.units()).sum::<u128>(), changed);
                 }
                 coverage.check().unwrap();
                 for class in ALL {
@@ -295,9 +330,10 @@ mod tests {
                     assert_eq!(coverage.count(class), count as u128, "{class:?}");
                     let lo = draw(units as u64) as usize;
                     let hi = lo + draw(20) as usize;
+                    let at = Interval::new(lo as u128, hi as u128);
                     let count = model.iter().take(hi).skip(lo).filter(|&&c| c == class).count();
-                    assert_eq!(coverage.count_in(lo as u128, hi as u128, class), count as u128);
-                    assert_eq!(coverage.has_in(lo as u128, hi as u128, class), count > 0);
+                    assert_eq!(coverage.count_in(at, class), count as u128);
+                    assert_eq!(coverage.has_in(at, class), count > 0);
                 }
                 assert_eq!(coverage.cursor(), model.len() as u128);
             }
@@ -309,7 +345,7 @@ mod tests {
         let mut coverage = Coverage::new(u128::MAX);
         coverage.cut(u128::MAX, Class::Out);
         let mut pieces = Vec::new();
-        coverage.change(0, u128::MAX, Classes::of(&[Class::Out]), Class::Done, &mut pieces);
+        coverage.change(Interval::new(0, u128::MAX), Classes::of(&[Class::Out]), Class::Done, &mut pieces);
         assert_eq!((coverage.count(Class::Done), coverage.segments()), (u128::MAX, 1));
     }
 }

@@ -1,0 +1,383 @@
+//! The one way in which anything durable changes. Live, a stage decides and commits a record; after a restart the same
+//! records are applied. What is not in a record (who holds which task, what was measured) is found out anew.
+
+use starfarm_events::Event;
+use starfarm_protocol::ids::{JobId, NodeId};
+use starfarm_protocol::interval::Interval;
+use starfarm_protocol::journal::Record;
+use starfarm_protocol::journal::record::{Ended, NodeMark};
+use starfarm_protocol::wire::{CommandUnit, FailReason, HitEntry};
+
+use crate::deed::Deeds;
+use crate::farm::Farm;
+use crate::job::{FailedUnit, Job, Rate};
+use crate::limits::CONFLICTS_KEPT;
+use crate::queues::{Class, Piece};
+use crate::rating::Rating;
+use crate::reconnect::Periods;
+
+/// What cannot be, since it is decided from what was decided before.
+const FITS: &str = "what is decided here fits what was decided before";
+
+impl Farm {
+    /// Changes what is durable, tells what follows from it, and hands the record on; its sequence comes back.
+    pub(crate) fn commit(&mut self, record: Record, deeds: &mut Deeds) -> u64 {
+        self.tell(&record, deeds);
+        self.apply(&record).expect(FITS);
+        self.commits.push(record, deeds)
+    }
+
+    /// As [`Farm::commit`], for units of a result that nobody decided before, and its hits: they go on record with those
+    /// of the results beside it. `pieces` gets the units.
+    pub(crate) fn commit_done(
+        &mut self,
+        id: JobId,
+        node: NodeId,
+        at: Interval,
+        hits: &[HitEntry],
+        pieces: &mut Vec<Piece>,
+        deeds: &mut Deeds,
+    ) {
+        self.decide(id, at, Class::Done, pieces).expect(FITS);
+        let mut new = Vec::new();
+        for hit in hits {
+            let (unit, target) = (at.lo + u128::from(hit.offset), hit.target);
+            if self.jobs.at_mut(id).add_hit(unit, target) {
+                new.push((unit, target));
+                deeds.event(Event::Hit { job: id, unit, target });
+            }
+        }
+        self.commits.gather(id, node, pieces, new, deeds);
+    }
+
+    /// What follows from a record that is about to be applied is told.
+    fn tell(&self, record: &Record, deeds: &mut Deeds) {
+        let name = |id: &NodeId| self.nodes.at(*id).name.clone();
+        let state = |job: JobId, word: &'static str, why: Option<String>| Event::JobState {
+            job,
+            state: word.into(),
+            why,
+        };
+        let event = match record {
+            Record::Submitted(facts) => Event::JobSubmitted {
+                job: facts.job,
+                name: facts.name.clone(),
+                user: facts.user.clone(),
+                spec: facts.spec,
+                units: facts.units,
+            },
+            Record::State { job, state: to, why } => {
+                state(*job, to.word(), (!why.is_empty()).then(|| why.clone()))
+            }
+            Record::Ended(ended) => state(ended.job, ended.state.word(), None),
+            Record::Deleted { job } => state(*job, "deleted", None),
+            Record::Retried { job, .. } if self.jobs.at(*job).state.ended() => state(*job, "queued", None),
+            &Record::Moved { job, place } => Event::JobMoved { job, place: u64::from(place) + 1 },
+            Record::Ran { job, units, node, .. } => {
+                for (unit, ran) in units {
+                    if let Some(failed) = failure(ran, *node) {
+                        deeds.event(self.unit_failed(*job, *unit, failed));
+                    }
+                }
+                return;
+            }
+            Record::Failed { job, unit, failed } => self.unit_failed(*job, *unit, *failed),
+            Record::Conflict { job, lo, hi, node } => {
+                Event::Conflict { job: *job, lo: *lo, hi: *hi, node: name(node) }
+            }
+            Record::Joined { node, slots, .. } => {
+                let boot = self.nodes.at(*node).health().boot().expect("the record before named it");
+                Event::NodeJoined { node: name(node), boot, slots: *slots }
+            }
+            Record::Mark { node: id, mark } => {
+                let node = name(id);
+                match mark {
+                    // A copy does not go back: the first dispatch goes on.
+                    NodeMark::Gone => {
+                        let tasks = self.queues.tasks_at(*id).filter(|task| !task.copy).count() as u64;
+                        Event::NodeLost { node, tasks }
+                    }
+                    NodeMark::Back => Event::NodeBack { node },
+                    NodeMark::Left | NodeMark::Revoked => Event::NodeLeft { node },
+                    NodeMark::Forgotten => Event::NodeForgotten { node },
+                    NodeMark::Drained if self.nodes.at(*id).health().is_draining() => return,
+                    NodeMark::Drained => Event::NodeDraining { node },
+                    NodeMark::Resumed if self.nodes.at(*id).health().can_resume() => {
+                        Event::NodeResumed { node }
+                    }
+                    NodeMark::Resumed | NodeMark::Distrusted => return,
+                }
+            }
+            _ => return,
+        };
+        deeds.event(event);
+    }
+
+    fn unit_failed(&self, job: JobId, unit: u128, failed: FailedUnit) -> Event {
+        // Only a program that ended has a code that says something.
+        let ended = matches!(failed.reason, FailReason::Exit | FailReason::Signal | FailReason::Output);
+        Event::UnitFailed {
+            job,
+            unit,
+            reason: failed.reason.word().into(),
+            node: failed.node.and_then(|id| self.nodes.name(id)),
+            code: failed.code.filter(|_| ended).and_then(|code| u32::try_from(code).ok()),
+        }
+    }
+
+    /// Applies a record: one that is committed now, or one of an earlier scheduler.
+    ///
+    /// # Errors
+    /// It does not fit those before it: it is not of this farm, or a bug wrote it.
+    pub(crate) fn apply(&mut self, record: &Record) -> Result<(), String> {
+        match record {
+            Record::Epoch { .. } => {}
+            &Record::Periods { lost_us, period_us } => self.reconnect.noted = Periods { lost_us, period_us },
+            Record::Submitted(facts) => {
+                if !self.jobs.insert(Job::new(facts.clone())) {
+                    return Err(format!("job {} is submitted twice", facts.job.0));
+                }
+            }
+            Record::State { job, state, why } => {
+                self.known(*job)?.take_state(*state, why);
+                self.jobs.renew();
+            }
+            Record::Moved { job, place } => {
+                self.known(*job)?;
+                self.jobs.move_to(*job, *place as usize);
+            }
+            Record::Leased { job, mark } => {
+                let job = self.known(*job)?;
+                if *mark > job.facts.units {
+                    return Err(format!("units are leased up to {mark} of {}", job.facts.units));
+                }
+                job.lease.raise(*mark);
+            }
+            Record::Done { .. } | Record::Ran { .. } | Record::Failed { .. } | Record::FailedAlike { .. } => {
+                self.apply_decided(record)?
+            }
+            Record::Tried { .. } | Record::Died { .. } | Record::Pardoned { .. } => {
+                self.apply_trial(record)?
+            }
+            Record::Retried { job, units } => self.apply_retried(*job, units)?,
+            Record::Ended(Ended { job, state, totals, .. }) => {
+                self.known(*job)?;
+                let known = self.jobs.at_mut(*job);
+                self.queues.abandon(&mut known.units);
+                known.take_end(*state, *totals);
+                self.jobs.leave_queue(*job);
+            }
+            Record::Deleted { job } => {
+                self.known(*job)?;
+                self.jobs.remove(*job);
+            }
+            Record::Conflict { job, lo, hi, node } => {
+                let job = self.known(*job)?;
+                job.totals.conflicts += 1;
+                if job.conflicts.len() < CONFLICTS_KEPT {
+                    job.conflicts.push((Interval::new(*lo, *hi), *node));
+                }
+            }
+            Record::Node { .. } | Record::Joined { .. } | Record::Mark { .. } | Record::Rating { .. } => {
+                self.apply_node(record)
+            }
+            Record::Rates { job, mean, nodes } => {
+                let job = self.known(*job)?;
+                job.mean_rate = *mean;
+                let rate = |&(node, units_per_s, largest)| (node, Rate { units_per_s, largest });
+                job.rates.extend(nodes.iter().map(rate));
+            }
+            Record::Totals { job, totals } => {
+                let job = self.known(*job)?;
+                (job.totals, job.noted) = (*totals, *totals);
+            }
+            Record::Given { job, node } => {
+                self.jobs.given(*job);
+                self.nodes.given(*node);
+            }
+        }
+        Ok(())
+    }
+
+    /// Units are done, or failed for good.
+    fn apply_decided(&mut self, record: &Record) -> Result<(), String> {
+        match record {
+            Record::Done { job, pieces, hits, .. } => {
+                for &(lo, hi) in pieces {
+                    self.decide_all(*job, Interval::new(lo, hi), Class::Done)?;
+                }
+                let job = self.known(*job)?;
+                for &(unit, target) in hits {
+                    job.add_hit(unit, target);
+                }
+            }
+            Record::Ran { job, node, units, .. } => {
+                for (unit, ran) in units {
+                    match failure(ran, *node) {
+                        None => self.decide_all(*job, Interval::one(*unit), Class::Done)?,
+                        Some(failed) => self.fail(*job, Interval::one(*unit), failed)?,
+                    }
+                }
+            }
+            Record::Failed { job, unit, failed } => self.fail(*job, Interval::one(*unit), *failed)?,
+            Record::FailedAlike { job, units, failed } => {
+                for &(lo, hi) in units {
+                    self.fail(*job, Interval::new(lo, hi), *failed)?;
+                }
+            }
+            _ => unreachable!("the caller has looked at its kind"),
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, id: JobId, at: Interval, failed: FailedUnit) -> Result<(), String> {
+        self.decide_all(id, at, Class::Failed)?;
+        self.known(id)?.units.failed.insert(at, failed);
+        Ok(())
+    }
+
+    /// Units that no record decided before are decided.
+    fn decide_all(&mut self, id: JobId, at: Interval, to: Class) -> Result<(), String> {
+        let mut pieces = Vec::new();
+        self.decide(id, at, to, &mut pieces)?;
+        let changed: u128 = pieces.iter().map(|piece| piece.at.units()).sum();
+        match changed == at.units() {
+            true => Ok(()),
+            false => Err(format!("{at} of job {} is decided twice, or was never leased", id.0)),
+        }
+    }
+
+    /// Units are decided, as far as they were not: `pieces` gets these.
+    fn decide(&mut self, id: JobId, at: Interval, to: Class, pieces: &mut Vec<Piece>) -> Result<(), String> {
+        self.reach(id, at.hi)?;
+        let job = self.jobs.at_mut(id);
+        let first = pieces.len();
+        self.queues.decide(&mut job.units, at, to, pieces);
+        pieces[first..].iter().for_each(|piece| job.acquit(piece.at));
+        Ok(())
+    }
+
+    /// A record speaks of units up to `hi`: an earlier scheduler may have cut more than this one knows of.
+    fn reach(&mut self, id: JobId, hi: u128) -> Result<(), String> {
+        self.known(id)?;
+        let job = self.jobs.at_mut(id);
+        if hi > job.units.coverage().cursor() {
+            if hi > job.lease.mark() {
+                return Err(format!("unit {} of job {} was never leased", hi - 1, id.0));
+            }
+            self.queues.cut_as_before(&mut job.units, hi, job.state.ended());
+        }
+        Ok(())
+    }
+
+    /// A unit is tried again, or a worker died of it.
+    fn apply_trial(&mut self, record: &Record) -> Result<(), String> {
+        match *record {
+            Record::Tried { job, unit, attempt, node } => {
+                self.reach(job, unit + 1)?;
+                let job = self.jobs.at_mut(job);
+                job.units.deaths.remove(Interval::one(unit));
+                job.units.failures.insert(unit, (attempt, node));
+                self.queues.retry(&mut job.units, unit);
+            }
+            Record::Died { job: id, unit, node, boot } => {
+                self.reach(id, unit + 1)?;
+                let job = self.jobs.at_mut(id);
+                job.units.deaths.insert(unit, (node, boot));
+                self.queues.isolate(&job.units, unit);
+                if let Some(node) = self.nodes.get_mut(node) {
+                    node.charged.push((id, unit, boot));
+                }
+            }
+            Record::Pardoned { node: id, boot } => {
+                let Some(node) = self.nodes.get_mut(id) else { return Ok(()) };
+                for (job, unit, _) in node.charged.extract_if(.., |charge| charge.2 == boot) {
+                    if let Some(job) = self.jobs.get_mut(job) {
+                        job.units.deaths.retract(unit, (id, boot));
+                    }
+                }
+            }
+            _ => unreachable!("the caller has looked at its kind"),
+        }
+        Ok(())
+    }
+
+    fn apply_retried(&mut self, id: JobId, units: &[(u128, u128)]) -> Result<(), String> {
+        // What was given out before may have failed before these units were wanted again.
+        let before = self.queues.next_attempt();
+        self.known(id)?;
+        let job = self.jobs.at_mut(id);
+        for &(lo, hi) in units {
+            let at = Interval::new(lo, hi);
+            self.queues.reopen(&mut job.units, at);
+            job.units.failed.remove(at);
+            job.units.reopened.insert(at, before);
+        }
+        if job.reopen() {
+            self.jobs.queue_up(id);
+        }
+        Ok(())
+    }
+
+    fn apply_node(&mut self, record: &Record) {
+        let (Record::Node { node: id, .. }
+        | Record::Joined { node: id, .. }
+        | Record::Mark { node: id, .. }
+        | Record::Rating { node: id, .. }) = record
+        else {
+            unreachable!("the caller has looked at its kind");
+        };
+        if let Record::Node { name, boot, .. } = record {
+            self.nodes.given(*id);
+            self.nodes.meet(*id, name, 0);
+            self.nodes.alter(*id, |health| health.joins(*boot));
+            return self.forget_acquitted(*id);
+        }
+        // A node that was forgotten may be heard once more before it notices.
+        let Some(node) = self.nodes.get_mut(*id) else { return };
+        match record {
+            Record::Joined { slots, at_us, .. } => {
+                node.joined_us = *at_us;
+                self.nodes.set_slots(*id, *slots);
+            }
+            Record::Rating { started_us, period, periods, .. } => {
+                let period_us = self.reconnect.noted.period_us;
+                node.rating = Rating::restore(*started_us, (*period, period_us), periods);
+            }
+            Record::Mark { mark: NodeMark::Forgotten, .. } => {
+                self.nodes.alter(*id, |health| health.leaves(false));
+                self.nodes.forget(*id);
+                self.queues.forget_node(*id);
+            }
+            Record::Mark { mark, .. } => self.nodes.alter(*id, |health| match mark {
+                NodeMark::Gone => health.vanishes(),
+                NodeMark::Back => health.returns(),
+                NodeMark::Left => health.leaves(false),
+                NodeMark::Revoked => health.leaves(true),
+                NodeMark::Drained => health.person_drains(true),
+                NodeMark::Resumed => health.resumes(),
+                NodeMark::Distrusted => health.loses_trust(),
+                NodeMark::Forgotten => unreachable!("it was dealt with above"),
+            }),
+            _ => {}
+        }
+    }
+
+    /// Of what incarnations of node `id` died of only that is kept which still counts: units that are decided
+    /// since would heap up.
+    fn forget_acquitted(&mut self, id: NodeId) {
+        let jobs = &self.jobs;
+        self.nodes.at_mut(id).charged.retain(|(job, unit, boot)| {
+            jobs.get(*job).is_some_and(|job| job.units.deaths.contains(*unit, (id, *boot)))
+        });
+    }
+
+    fn known(&mut self, job: JobId) -> Result<&mut Job, String> {
+        self.jobs.get_mut(job).ok_or_else(|| format!("job {} was never submitted", job.0))
+    }
+}
+
+/// How a unit of a command failed, if it did.
+fn failure(ran: &CommandUnit, node: NodeId) -> Option<FailedUnit> {
+    ran.failed.map(|reason| FailedUnit { reason, code: Some(ran.code), node: Some(node) })
+}

@@ -1,0 +1,144 @@
+//! Records on their way to the disk: their sequence, the done intervals that are gathered for the next one, and what waits
+//! until one is durable. What a record changes is in `apply`.
+
+use std::collections::VecDeque;
+
+use starfarm_protocol::ids::{Boot, JobId, NodeId};
+use starfarm_protocol::journal::Record;
+
+use crate::deed::{Deed, Deeds};
+use crate::queues::Piece;
+
+/// A result that waits for its record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Unacknowledged {
+    pub(crate) node: NodeId,
+    /// The incarnation that numbered the result.
+    pub(crate) boot: Boot,
+    /// Its number there.
+    pub(crate) result: u64,
+}
+
+/// Done intervals of one message of results: one record.
+#[derive(Debug)]
+struct Gathered {
+    job: JobId,
+    node: NodeId,
+    pieces: Vec<(u128, u128)>,
+    hits: Vec<(u128, u32)>,
+}
+
+/// Records that were handed on.
+#[derive(Debug)]
+pub(crate) struct Commits {
+    next_sequence: u64,
+    /// Records up to this one are durable.
+    durable: u64,
+    /// Done intervals that are not in a record yet; none between turns.
+    gathered: Option<Gathered>,
+    /// Leases whose records are not durable: sequence, job, mark.
+    leases: VecDeque<(u64, JobId, u128)>,
+    /// Results to acknowledge, each with the record that it waits for.
+    results: VecDeque<(u64, Unacknowledged)>,
+}
+
+impl Commits {
+    /// The record of `sequence` and all before it are durable.
+    pub(crate) fn after(sequence: u64) -> Self {
+        Self {
+            next_sequence: sequence + 1,
+            durable: sequence,
+            gathered: None,
+            leases: VecDeque::new(),
+            results: VecDeque::new(),
+        }
+    }
+
+    /// Sequence of the last record; everything is durable once this is.
+    pub(crate) fn last_sequence(&self) -> u64 {
+        self.next_sequence - 1
+    }
+
+    /// Hands a record on, behind what was gathered; its sequence comes back.
+    pub(crate) fn push(&mut self, record: Record, deeds: &mut Deeds) -> u64 {
+        self.flush(deeds);
+        self.hand_on(record, deeds)
+    }
+
+    fn hand_on(&mut self, record: Record, deeds: &mut Deeds) -> u64 {
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        deeds.0.push(Deed::Record(sequence, record));
+        sequence
+    }
+
+    /// Intervals that a result decided and its new hits are on record with those of the results beside it.
+    pub(crate) fn gather(
+        &mut self,
+        job: JobId,
+        node: NodeId,
+        pieces: &[Piece],
+        hits: Vec<(u128, u32)>,
+        deeds: &mut Deeds,
+    ) {
+        if pieces.is_empty() && hits.is_empty() {
+            return;
+        }
+        if self.gathered.as_ref().is_some_and(|gathered| (gathered.job, gathered.node) != (job, node)) {
+            self.flush(deeds);
+        }
+        let empty = || Gathered { job, node, pieces: Vec::new(), hits: Vec::new() };
+        let gathered = self.gathered.get_or_insert_with(empty);
+        for piece in pieces {
+            match gathered.pieces.last_mut() {
+                Some((_, hi)) if *hi == piece.at.lo => *hi = piece.at.hi,
+                _ => gathered.pieces.push((piece.at.lo, piece.at.hi)),
+            }
+        }
+        gathered.hits.extend(hits);
+    }
+
+    /// What was gathered becomes a record.
+    pub(crate) fn flush(&mut self, deeds: &mut Deeds) {
+        if let Some(Gathered { job, node, pieces, hits }) = self.gathered.take() {
+            self.hand_on(Record::Done { job, node, pieces, hits }, deeds);
+        }
+    }
+
+    /// Done intervals wait for a record.
+    pub(crate) fn is_gathering(&self) -> bool {
+        self.gathered.is_some()
+    }
+
+    /// Records up to `sequence` are durable.
+    pub(crate) fn on_durable(&mut self, sequence: u64) {
+        self.durable = self.durable.max(sequence);
+    }
+
+    /// Units of `job` up to `mark` may be given out once the record of `sequence` is durable.
+    pub(crate) fn lease(&mut self, sequence: u64, job: JobId, mark: u128) {
+        self.leases.push_back((sequence, job, mark));
+    }
+
+    /// The next lease whose record is durable.
+    pub(crate) fn next_lease(&mut self) -> Option<(JobId, u128)> {
+        let &(_, job, mark) = self.leases.front().filter(|(sequence, ..)| *sequence <= self.durable)?;
+        self.leases.pop_front();
+        Some((job, mark))
+    }
+
+    /// Results are to be acknowledged once all that they brought about is durable. One that made no record of its own
+    /// (a duplicate, say) may be so at once: no later record may ever come.
+    pub(crate) fn wait(&mut self, results: impl Iterator<Item = Unacknowledged>) {
+        assert!(self.gathered.is_none(), "what the results decided is in a record");
+        let last = self.last_sequence();
+        self.results.extend(results.map(|result| (last, result)));
+    }
+
+    /// The next result whose record is durable.
+    pub(crate) fn next_result(&mut self) -> Option<Unacknowledged> {
+        let &(_, result) = self.results.front().filter(|(sequence, _)| *sequence <= self.durable)?;
+        self.results.pop_front();
+        Some(result)
+    }
+}

@@ -1,0 +1,68 @@
+//! The states of a job, and its end.
+
+use starfarm_protocol::ids::JobId;
+use starfarm_protocol::journal::Record;
+use starfarm_protocol::journal::record::Ended;
+use starfarm_protocol::wire::Letting;
+
+use crate::deed::Deeds;
+use crate::farm::Farm;
+use crate::job::{JobState, JobTotals};
+use crate::queues::Class;
+
+impl Farm {
+    /// A job takes a state that is no end; `why` is for a person.
+    pub(crate) fn set_state(&mut self, job: JobId, state: JobState, why: &str, deeds: &mut Deeds) {
+        self.commit(Record::State { job, state, why: why.to_owned() }, deeds);
+    }
+
+    /// Ends a job whose last unit is decided, or whose search has found what it was to find.
+    pub(crate) fn end_if_over(&mut self, id: JobId, now_us: u64, deeds: &mut Deeds) {
+        let job = self.jobs.at(id);
+        if job.state.ended() {
+            return;
+        }
+        if job.units.coverage().is_decided() || job.satisfied() {
+            let failed = job.units.coverage().count(Class::Failed) > 0;
+            let state = if failed { JobState::Failed } else { JobState::Finished };
+            self.end(id, state, now_us, deeds);
+        }
+    }
+
+    /// Ends a job: what is not decided is abandoned, its tasks leave gq, and dq and the nodes as turns have time.
+    /// Results that come all the same still count.
+    pub(crate) fn end(&mut self, id: JobId, state: JobState, now_us: u64, deeds: &mut Deeds) {
+        let withdraw = self.so_far(id, Letting::Kill);
+        self.agenda.ended.push_back(withdraw);
+        let job = self.jobs.at_mut(id);
+        job.withdrawn = Some((withdraw.before, withdraw.letting));
+        let totals = JobTotals { ended_us: Some(now_us), ..job.totals };
+        let computed_by = job.rates.len() as u64 + job.forgotten;
+        let coverage = job.units.coverage();
+        let (done, failed) = (coverage.count(Class::Done), coverage.count(Class::Failed));
+        let abandoned = coverage.undecided().into_iter().map(|at| (at.lo, at.hi)).collect();
+        self.commit(Record::Ended(Ended { job: id, state, done, failed, abandoned, totals }), deeds);
+        if self.config.watch {
+            self.certify(id, computed_by, deeds);
+        }
+        self.work_came();
+    }
+
+    /// Failed units of a job are wanted again.
+    pub(crate) fn reopen(&mut self, job: JobId, units: Vec<(u128, u128)>, deeds: &mut Deeds) {
+        self.unwind_job(job);
+        self.commit(Record::Retried { job, units }, deeds);
+        self.work_came();
+    }
+
+    /// Notes the counters of jobs that run, so that a certificate knows them but for a period's worth.
+    pub(crate) fn record_totals(&mut self, deeds: &mut Deeds) {
+        let running = self.jobs.queued().filter(|job| job.state == JobState::Running);
+        let changed = running.filter(|job| job.totals != job.noted);
+        let noted: Vec<Record> =
+            changed.map(|job| Record::Totals { job: job.facts.job, totals: job.totals }).collect();
+        for record in noted {
+            self.commit(record, deeds);
+        }
+    }
+}

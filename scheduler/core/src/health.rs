@@ -1,0 +1,324 @@
+//! Whether the farm can count on a node: whether it is there, whether it is to get work, and what is held against it.
+
+use starfarm_events::NodeState;
+use starfarm_protocol::ids::{Boot, JobId};
+
+use crate::limits::{PROBE_MAX_US, PROBE_MIN_US};
+
+/// Whether a node is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Presence {
+    /// It has a session, and never said hello.
+    Unknown,
+    /// Its incarnation is heard.
+    Here(Boot),
+    /// Its incarnation is silent: it gets no new tasks.
+    Suspect(Boot),
+    /// Its incarnation was silent for too long: what it had went back.
+    Lost(Boot),
+    /// It said goodbye, or its key was revoked. Its next hello is a new incarnation, even of the same boot.
+    Left {
+        /// The incarnation; none where it never said hello.
+        boot: Option<Boot>,
+        /// Its key was revoked.
+        revoked: bool,
+    },
+}
+
+/// Who wants that a node gets no more work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Drain {
+    /// Nobody.
+    #[default]
+    No,
+    /// Its worker, which wants to leave.
+    Worker,
+    /// A person.
+    Person,
+    /// A person, and its worker as well.
+    Both,
+}
+
+impl Drain {
+    pub(crate) fn by_worker(self) -> bool {
+        matches!(self, Drain::Worker | Drain::Both)
+    }
+
+    pub(crate) fn by_person(self) -> bool {
+        matches!(self, Drain::Person | Drain::Both)
+    }
+
+    fn of(worker: bool, person: bool) -> Self {
+        match (worker, person) {
+            (false, false) => Drain::No,
+            (true, false) => Drain::Worker,
+            (false, true) => Drain::Person,
+            (true, true) => Drain::Both,
+        }
+    }
+}
+
+/// What is held against a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Standing {
+    /// Nothing.
+    #[default]
+    Good,
+    /// Tasks vanished there that it had acknowledged: it gets one now and then, as a probe.
+    Slow(Probe),
+    /// It fails what others pass: likewise.
+    Sick(Probe, Fault),
+    /// Its results differ from those of others: it gets nothing until a person says so.
+    Distrusted,
+}
+
+impl Standing {
+    /// Why it is quarantined, in words; empty where it only let tasks vanish.
+    pub(crate) fn why(self) -> String {
+        match self {
+            Standing::Sick(_, Fault { job, units, in_a_row: true }) => {
+                format!("failed the last {units} units of job {} that it ran, and others pass", job.0)
+            }
+            Standing::Sick(_, Fault { job, units, in_a_row: false }) => {
+                format!("failed {units} units of job {} that others pass", job.0)
+            }
+            Standing::Distrusted => "its results differ from those of others".to_owned(),
+            Standing::Good | Standing::Slow(_) => String::new(),
+        }
+    }
+
+    /// The job whose units it fails.
+    pub(crate) fn sick_of(self) -> Option<JobId> {
+        match self {
+            Standing::Sick(_, fault) => Some(fault.job),
+            _ => None,
+        }
+    }
+
+    /// When a node at power zero is probed.
+    pub(crate) fn probe(self) -> Option<Probe> {
+        match self {
+            Standing::Slow(probe) | Standing::Sick(probe, _) => Some(probe),
+            Standing::Good | Standing::Distrusted => None,
+        }
+    }
+}
+
+/// What a node fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Fault {
+    /// Units of this job.
+    pub(crate) job: JobId,
+    /// So many of them.
+    pub(crate) units: u32,
+    /// They were the last that it ran, in several places; else others passed the very same units.
+    pub(crate) in_a_row: bool,
+}
+
+/// When a node at power zero gets its next task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Probe {
+    /// When it may get it.
+    pub(crate) at_us: u64,
+    /// The pause before that.
+    pub(crate) pause_us: u64,
+}
+
+impl Probe {
+    /// The first one, after the shortest pause.
+    pub(crate) fn first(now_us: u64) -> Self {
+        Self { at_us: now_us + PROBE_MIN_US, pause_us: PROBE_MIN_US }
+    }
+
+    /// It got a task: the next one goes out after a longer pause.
+    pub(crate) fn given(self, now_us: u64) -> Self {
+        let pause_us = self.next_pause_us();
+        Self { at_us: now_us + pause_us, pause_us }
+    }
+
+    /// The pause after the next task.
+    pub(crate) fn next_pause_us(&self) -> u64 {
+        (2 * self.pause_us).min(PROBE_MAX_US)
+    }
+}
+
+/// Whether the farm can count on a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Health {
+    pub(crate) presence: Presence,
+    pub(crate) drain: Drain,
+    pub(crate) standing: Standing,
+    /// It said hello in its newest session. Before that it is told nothing: whether its worker is still the incarnation
+    /// that we know is not known.
+    pub(crate) greeted: bool,
+}
+
+impl Health {
+    pub(crate) const NEW: Health =
+        Health { presence: Presence::Unknown, drain: Drain::No, standing: Standing::Good, greeted: false };
+
+    /// Its state, in one word.
+    pub(crate) fn state(&self) -> NodeState {
+        match self.presence {
+            Presence::Lost(_) | Presence::Left { .. } => NodeState::Lost,
+            Presence::Unknown | Presence::Suspect(_) => NodeState::Suspect,
+            Presence::Here(_) if self.drain != Drain::No => NodeState::Draining,
+            Presence::Here(_) if self.standing != Standing::Good => NodeState::Quarantined,
+            Presence::Here(_) => NodeState::Up,
+        }
+    }
+
+    /// Its incarnation, if it has one that has not left.
+    pub(crate) fn boot(&self) -> Option<Boot> {
+        match self.presence {
+            Presence::Here(boot) | Presence::Suspect(boot) | Presence::Lost(boot) => Some(boot),
+            Presence::Unknown | Presence::Left { .. } => None,
+        }
+    }
+
+    /// The incarnation that was heard last; none where it never said hello, and so is in no record.
+    pub(crate) fn last_boot(&self) -> Option<Boot> {
+        match self.presence {
+            Presence::Left { boot, .. } => boot,
+            _ => self.boot(),
+        }
+    }
+
+    /// It holds nothing that counts.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.state() == NodeState::Lost
+    }
+
+    /// It said hello, and did not leave since nor is it lost.
+    pub(crate) fn is_there(&self) -> bool {
+        self.boot().is_some() && !self.is_lost()
+    }
+
+    /// It can be told something.
+    pub(crate) fn listens(&self) -> bool {
+        self.greeted && !self.is_lost()
+    }
+
+    /// The farm can count on its slots.
+    pub(crate) fn live(&self) -> bool {
+        self.state() == NodeState::Up
+    }
+
+    /// It can be given tasks.
+    pub(crate) fn takes_tasks(&self) -> bool {
+        self.live() && self.greeted
+    }
+
+    /// It gets a task now and then, as a probe.
+    pub(crate) fn is_probation(&self) -> bool {
+        self.greeted && self.state() == NodeState::Quarantined && self.standing != Standing::Distrusted
+    }
+
+    /// It is quarantined for what it failed, and for nothing else.
+    pub(crate) fn is_sick(&self) -> bool {
+        matches!(self.standing, Standing::Sick(..)) && self.state() == NodeState::Quarantined
+    }
+
+    /// It is there, and wanted to take no more work.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.state() == NodeState::Draining
+    }
+
+    /// A person could undo what keeps it from work.
+    pub(crate) fn can_resume(&self) -> bool {
+        self.drain.by_person() || self.standing != Standing::Good
+    }
+
+    /// An incarnation says hello.
+    pub(crate) fn joins(&mut self, boot: Boot) {
+        self.presence = Presence::Here(boot);
+    }
+
+    /// It was silent for a while.
+    pub(crate) fn is_silent(&mut self) {
+        if let Some(boot) = self.boot() {
+            self.presence = Presence::Suspect(boot);
+        }
+    }
+
+    /// It was silent for too long. Where it never said hello there is nothing to come back to.
+    pub(crate) fn vanishes(&mut self) {
+        match self.boot() {
+            Some(boot) => self.presence = Presence::Lost(boot),
+            None => self.leaves(false),
+        }
+    }
+
+    /// It is heard again.
+    pub(crate) fn returns(&mut self) {
+        if let Some(boot) = self.boot() {
+            self.presence = Presence::Here(boot);
+        }
+    }
+
+    /// It leaves, or its key is revoked.
+    pub(crate) fn leaves(&mut self, revoked: bool) {
+        self.presence = Presence::Left { boot: self.last_boot(), revoked };
+    }
+
+    /// Its worker wants to leave, or another incarnation of it does not.
+    pub(crate) fn worker_drains(&mut self, drains: bool) {
+        self.drain = Drain::of(drains, self.drain.by_person());
+    }
+
+    /// A person drains it, or does not any more.
+    pub(crate) fn person_drains(&mut self, drains: bool) {
+        self.drain = Drain::of(self.drain.by_worker(), drains);
+    }
+
+    /// A person trusts it and gives it tasks again.
+    pub(crate) fn resumes(&mut self) {
+        self.person_drains(false);
+        self.standing = Standing::Good;
+    }
+
+    /// Its results differ from those of others.
+    pub(crate) fn loses_trust(&mut self) {
+        self.standing = Standing::Distrusted;
+    }
+
+    /// It did something well: it rises again, unless its results are not trusted.
+    pub(crate) fn rises(&mut self) {
+        if self.standing != Standing::Distrusted {
+            self.standing = Standing::Good;
+        }
+    }
+
+    /// It did nothing for long, or cannot: it sinks to power zero. There it waits for its next probe anew.
+    pub(crate) fn sinks(&mut self, now_us: u64) {
+        let wait = |pause_us| Probe { at_us: now_us + pause_us, pause_us };
+        self.standing = match self.standing {
+            Standing::Good => Standing::Slow(wait(PROBE_MIN_US)),
+            Standing::Slow(probe) => Standing::Slow(wait(probe.pause_us)),
+            Standing::Sick(probe, job) => Standing::Sick(wait(probe.pause_us), job),
+            Standing::Distrusted => Standing::Distrusted,
+        };
+    }
+
+    /// It fails what others pass; false where it was quarantined for such a thing before.
+    pub(crate) fn sickens(&mut self, fault: Fault, now_us: u64) -> bool {
+        let pause_us = self.standing.probe().map_or(PROBE_MIN_US, |probe| probe.pause_us);
+        let (standing, is_news) = match self.standing {
+            Standing::Good | Standing::Slow(_) => {
+                (Standing::Sick(Probe { at_us: now_us + pause_us, pause_us }, fault), true)
+            }
+            Standing::Sick(probe, _) => (Standing::Sick(probe, fault), false),
+            Standing::Distrusted => (Standing::Distrusted, false),
+        };
+        self.standing = standing;
+        is_news
+    }
+
+    /// It got a task. At power zero that is a probe: the next one goes out after a longer pause.
+    pub(crate) fn is_probed(&mut self, now_us: u64) {
+        match &mut self.standing {
+            Standing::Slow(probe) | Standing::Sick(probe, _) => *probe = probe.given(now_us),
+            Standing::Good | Standing::Distrusted => {}
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Heartbeats: what a node lists it holds. What it lists does not age, and what belonged to nobody is its own; what a live
+//! node no longer lists, T_retry after it was seen last, goes back to gq.
+
+use starfarm_events::Event;
+use starfarm_protocol::ids::{Attempt, NodeId};
+use starfarm_protocol::wire::{Heartbeat, Held, Letting, Withdraw};
+
+use crate::deed::Deeds;
+use crate::farm::Farm;
+use crate::queues::{State, TaskId};
+
+impl Farm {
+    /// A heartbeat, or a part of one.
+    pub(crate) fn on_heartbeat(&mut self, id: NodeId, beat: Heartbeat, now_us: u64, deeds: &mut Deeds) {
+        let node = self.nodes.at_mut(id);
+        node.to_tell.answer = Some(beat.number);
+        node.queued_tasks = beat.queued_tasks;
+        let queued = beat.queued_tasks.min(node.queue_tasks_max) as usize;
+        // Where parts are lost no beat may come whole for long. What a part lists changes little from one to the next,
+        // so one of each is as good.
+        if node.beat.0 != beat.parts {
+            node.beat = (beat.parts, Default::default());
+        }
+        node.beat.1.insert(beat.part);
+        let is_whole = node.beat.1.len() == usize::from(beat.parts);
+        if is_whole {
+            node.beat.1.clear();
+        }
+        let drain = node.health().drain;
+        if beat.draining && !drain.by_worker() {
+            // Whoever drained it was told that then.
+            if !drain.by_person() {
+                deeds.event(Event::NodeDraining { node: node.name.clone() });
+            }
+            self.nodes.alter(id, |health| health.worker_drains(true));
+        }
+        if beat.part == 0 {
+            self.note_runs(id, &beat.running, now_us);
+        }
+        beat.held.iter().for_each(|held| self.refresh(id, held, now_us));
+        if is_whole {
+            self.nodes.at_mut(id).taken.clear();
+            self.queues.count_hidden(id, queued + beat.running.len());
+            self.reconnect.settle(id);
+            self.expire(id, now_us, deeds);
+            self.tell_hangs(id, now_us, deeds);
+        }
+        self.nodes.mark(id);
+    }
+
+    /// Attempts that a heartbeat lists do not age; what it lists of ended jobs is withdrawn; what came back
+    /// to gq although the node still holds it is adopted.
+    fn refresh(&mut self, id: NodeId, held: &Held, now_us: u64) {
+        let Some(job) = self.jobs.get(held.job) else {
+            let (letting, before) = (Letting::Kill, Attempt(u64::MAX));
+            return self.withdraw_from(id, Withdraw { job: held.job, letting, before });
+        };
+        let (withdrawn, has_ended) = (job.withdrawn, job.state.ended());
+        let before = withdrawn.map(|(before, _)| before);
+        let is_old = self.queues.seen(id, held.job, held.at(), before, now_us);
+        match withdrawn {
+            Some((before, letting)) if is_old || has_ended => {
+                self.withdraw_from(id, Withdraw { job: held.job, letting, before });
+            }
+            _ if has_ended => {}
+            _ => {
+                if self.reconnect.goes_on() {
+                    self.queues.claim(&mut self.jobs.at_mut(held.job).units, id, held.at(), now_us);
+                }
+                self.adopt(id, held, now_us);
+            }
+        }
+        self.queues.copies_seen(id, held.job, held.at(), now_us);
+    }
+
+    /// Units in gq that this node holds all the same, since it was only thought lost, are its own again.
+    fn adopt(&mut self, id: NodeId, held: &Held, now_us: u64) {
+        let job = self.jobs.at_mut(held.job);
+        for &(_, taken) in self.nodes.at(id).taken.iter().filter(|(job, _)| *job == held.job) {
+            self.queues.adopt(&mut job.units, id, held.at().within(taken), now_us);
+        }
+    }
+
+    /// Attempts that a live node no longer lists, for longer than T_retry, go back to gq.
+    fn expire(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
+        let is_over = |task_id: &TaskId| {
+            let task = self.queues.task(*task_id);
+            // What an ended job leaves goes anyway.
+            let Some(job) = self.jobs.unfinished(task.job) else { return false };
+            let retry_us = self.config.settings.retry_us(job.target_us());
+            matches!(task.state, State::Held { seen_us } if now_us >= seen_us.saturating_add(retry_us))
+        };
+        let expired: Vec<TaskId> = self.queues.ids_at(id).iter().copied().filter(is_over).collect();
+        if expired.is_empty() {
+            return;
+        }
+        for task_id in expired {
+            let (job, at) = (self.queues.task(task_id).job, self.queues.task(task_id).at);
+            self.give_back(task_id, at);
+            let node = self.nodes.at(id).name.clone();
+            deeds.event(Event::TaskExpired { job, lo: at.lo, hi: at.hi, node });
+        }
+        self.nodes.alter(id, |health| health.sinks(now_us));
+    }
+}

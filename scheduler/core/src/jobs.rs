@@ -1,0 +1,209 @@
+//! The jobs that the farm knows, and jq.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use starfarm_protocol::ids::JobId;
+
+use crate::job::{Job, JobState, WorkFacts};
+
+/// All jobs.
+#[derive(Debug, Default)]
+pub(crate) struct Jobs {
+    all: BTreeMap<JobId, Job>,
+    /// jq, with the current job at its front: jobs that have not ended.
+    queue: VecDeque<JobId>,
+    last: u64,
+    open: OpenJobs,
+    /// The scheduler's disk is below its low-water mark.
+    no_room: bool,
+}
+
+/// Jobs in jq that have units to give out, in its order, so that nobody goes through all of jq for one.
+#[derive(Debug, Default)]
+struct OpenJobs {
+    /// These may be given out now.
+    active: VecDeque<JobId>,
+    /// These are paused.
+    paused: Vec<JobId>,
+    /// Nothing has changed in jq since, nor a state, and nothing came back.
+    is_fresh: bool,
+}
+
+impl Jobs {
+    /// The job of a number that somebody else named.
+    pub(crate) fn get(&self, id: JobId) -> Option<&Job> {
+        self.all.get(&id)
+    }
+
+    /// See [`Jobs::get`].
+    pub(crate) fn get_mut(&mut self, id: JobId) -> Option<&mut Job> {
+        self.all.get_mut(&id)
+    }
+
+    /// The job of a number that is known to be one.
+    pub(crate) fn at(&self, id: JobId) -> &Job {
+        self.all.get(&id).expect("the caller's number is a job's")
+    }
+
+    /// See [`Jobs::at`].
+    pub(crate) fn at_mut(&mut self, id: JobId) -> &mut Job {
+        self.all.get_mut(&id).expect("the caller's number is a job's")
+    }
+
+    /// The job, if it has not ended.
+    pub(crate) fn unfinished(&self, id: JobId) -> Option<&Job> {
+        self.get(id).filter(|job| !job.state.ended())
+    }
+
+    /// See [`Jobs::unfinished`].
+    pub(crate) fn unfinished_mut(&mut self, id: JobId) -> Option<&mut Job> {
+        self.get_mut(id).filter(|job| !job.state.ended())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// All jobs, by number.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Job> {
+        self.all.values()
+    }
+
+    /// See [`Jobs::iter`].
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Job> {
+        self.all.values_mut()
+    }
+
+    /// The jobs from number `from` on.
+    pub(crate) fn from(&self, from: JobId) -> impl Iterator<Item = &Job> {
+        self.all.range(from..).map(|(_, job)| job)
+    }
+
+    /// The jobs in jq, in its order.
+    pub(crate) fn queued(&self) -> impl DoubleEndedIterator<Item = &Job> + Clone {
+        self.queue.iter().map(|id| self.at(*id))
+    }
+
+    /// How many jobs are in jq.
+    pub(crate) fn queue_len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// The place of a job in jq; 0 is its head.
+    pub(crate) fn place_of(&self, id: JobId) -> Option<usize> {
+        self.queue.iter().position(|other| *other == id)
+    }
+
+    /// The number of the job that was submitted last, or forgotten since.
+    pub(crate) fn last(&self) -> JobId {
+        JobId(self.last)
+    }
+
+    /// Numbers up to `id` were given.
+    pub(crate) fn given(&mut self, id: JobId) {
+        self.last = self.last.max(id.0);
+    }
+
+    /// A new job, at the tail of jq; false where its number is known.
+    pub(crate) fn insert(&mut self, job: Job) -> bool {
+        let id = job.facts.job;
+        self.given(id);
+        self.queue_up(id);
+        self.all.insert(id, job).is_none()
+    }
+
+    pub(crate) fn remove(&mut self, id: JobId) {
+        let job = self.all.remove(&id).expect("whoever forgets a job has looked it up");
+        assert!(job.state.ended(), "a job that is forgotten has ended");
+    }
+
+    /// A job that goes on, or begins, stands at the tail of jq.
+    pub(crate) fn queue_up(&mut self, id: JobId) {
+        self.queue.push_back(id);
+        self.open.is_fresh = false;
+    }
+
+    /// A job takes this place in jq, or the tail where there are fewer.
+    pub(crate) fn move_to(&mut self, id: JobId, place: usize) {
+        self.leave_queue(id);
+        self.queue.insert(place.min(self.queue.len()), id);
+    }
+
+    /// A job leaves jq.
+    pub(crate) fn leave_queue(&mut self, id: JobId) {
+        self.queue.retain(|other| *other != id);
+        self.open.is_fresh = false;
+    }
+
+    /// Something came to be given out, or a state changed.
+    pub(crate) fn renew(&mut self) {
+        self.open.is_fresh = false;
+    }
+
+    /// Makes the list of open jobs anew, where it is stale. Once a turn: it goes through all of jq.
+    pub(crate) fn renew_open(&mut self) {
+        if std::mem::replace(&mut self.open.is_fresh, true) {
+            return;
+        }
+        let (mut active, mut paused) = (std::mem::take(&mut self.open.active), Vec::new());
+        active.clear();
+        for job in self.queued().filter(|job| job.pending() > 0) {
+            match job.active() {
+                true => active.push_back(job.facts.job),
+                false => paused.push(job.facts.job),
+            }
+        }
+        (self.open.active, self.open.paused) = (active, paused);
+    }
+
+    /// The `at`th of the jobs that may be given out.
+    pub(crate) fn open_at(&self, at: usize) -> Option<JobId> {
+        self.open.active.get(at).copied()
+    }
+
+    /// The jobs that may be given out.
+    pub(crate) fn open(&self) -> impl Iterator<Item = &Job> {
+        self.open.active.iter().map(|id| self.at(*id))
+    }
+
+    /// The first of the jobs that may be given out has nothing to give any more. What comes back makes the list anew.
+    pub(crate) fn close_first(&mut self) {
+        self.open.active.pop_front();
+    }
+
+    /// Jobs in jq that have units to give out or are paused; all of jq where that is not known.
+    pub(crate) fn with_work(&self) -> Box<dyn Iterator<Item = &Job> + '_> {
+        let OpenJobs { active, paused, is_fresh } = &self.open;
+        match is_fresh {
+            false => Box::new(self.queued()),
+            true => Box::new(active.iter().chain(paused).filter_map(|id| self.get(*id))),
+        }
+    }
+
+    /// A job has something to give out, and not only beyond a lease that is on its way to the disk.
+    pub(crate) fn has_work(&mut self) -> bool {
+        let Some(job) = self.open_at(0).and_then(|id| self.get_mut(id)) else { return false };
+        job.lease.note_wait(job.units.coverage());
+        !job.waits_for_lease()
+    }
+
+    /// Whether the scheduler's disk is below its low-water mark; true where it has room again.
+    pub(crate) fn set_room(&mut self, no_room: bool) -> bool {
+        std::mem::replace(&mut self.no_room, no_room) && !no_room
+    }
+
+    /// Units of `job` are given out, if there are any.
+    pub(crate) fn gives_out(&self, job: &Job) -> bool {
+        job.active() && !self.lacks_room(job)
+    }
+
+    /// Units of `job` wait for room on the scheduler's disk.
+    pub(crate) fn lacks_room(&self, job: &Job) -> bool {
+        self.no_room && matches!(job.facts.work, WorkFacts::Command { .. })
+    }
+
+    /// A job that runs stands at the head of jq, and it is another one than `id`.
+    pub(crate) fn another_runs(&self, id: JobId) -> bool {
+        self.queued().next().is_some_and(|first| first.facts.job != id && first.state == JobState::Running)
+    }
+}

@@ -1,0 +1,276 @@
+//! The nodes that the farm knows: their timers, what can be counted on in sum, which of them are to be looked at, and
+//! which had room when they were looked at last.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use starfarm_events::Name;
+use starfarm_protocol::ids::NodeId;
+
+use crate::health::Health;
+use crate::limits::{CREDIT_MAX, CREDIT_MIN};
+use crate::node::Node;
+
+/// How far a node is filled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reach {
+    /// A task a slot.
+    Slots,
+    /// All that its window allows.
+    Window,
+}
+
+/// All nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Nodes {
+    all: BTreeMap<NodeId, Node>,
+    /// The first index that was never given.
+    next: u32,
+    live_slots: u64,
+    live_nodes: u32,
+    /// Nodes that are quarantined for what they failed.
+    sick: BTreeSet<NodeId>,
+    timers: BinaryHeap<Reverse<(u64, NodeId)>>,
+    /// The dirty set: nodes to look at in this turn.
+    dirty: Vec<NodeId>,
+    /// All nodes are in it: each command would else walk through all nodes again.
+    all_dirty: bool,
+    /// Some of the dirty set were forgotten.
+    forgot: bool,
+    /// Nodes that had an idle slot when they were looked at last, and those that had room in their windows: they are
+    /// looked at when something comes to be given out.
+    hungry: [BTreeSet<NodeId>; 2],
+    /// The credit of each node is so many times halved.
+    credit_shift: u32,
+    credit_moved_us: u64,
+}
+
+impl Nodes {
+    /// The node of an index that somebody else named.
+    pub(crate) fn get(&self, id: NodeId) -> Option<&Node> {
+        self.all.get(&id)
+    }
+
+    /// See [`Nodes::get`].
+    pub(crate) fn get_mut(&mut self, id: NodeId) -> Option<&mut Node> {
+        self.all.get_mut(&id)
+    }
+
+    /// The node of an index that is known to be one.
+    pub(crate) fn at(&self, id: NodeId) -> &Node {
+        self.all.get(&id).expect("the caller's index is a node's")
+    }
+
+    /// See [`Nodes::at`].
+    pub(crate) fn at_mut(&mut self, id: NodeId) -> &mut Node {
+        self.all.get_mut(&id).expect("the caller's index is a node's")
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// All nodes, by index.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        self.all.iter().map(|(&id, node)| (id, node))
+    }
+
+    /// See [`Nodes::iter`].
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (NodeId, &mut Node)> {
+        self.all.iter_mut().map(|(&id, node)| (id, node))
+    }
+
+    /// The nodes that can be given tasks.
+    pub(crate) fn taking(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        self.iter().filter(|(_, node)| node.health().takes_tasks())
+    }
+
+    /// The node is there and can be counted on.
+    pub(crate) fn is_live(&self, id: NodeId) -> bool {
+        self.get(id).is_some_and(|node| node.health().live())
+    }
+
+    /// The name of a node; none of one that is forgotten.
+    pub(crate) fn name(&self, id: NodeId) -> Option<Name> {
+        self.get(id).map(|node| node.name.clone())
+    }
+
+    /// Slots of all live nodes.
+    pub(crate) fn live_slots(&self) -> u64 {
+        self.live_slots
+    }
+
+    /// How many live nodes there are.
+    pub(crate) fn live_nodes(&self) -> u32 {
+        self.live_nodes
+    }
+
+    /// The first index that was never given.
+    pub(crate) fn next(&self) -> u32 {
+        self.next
+    }
+
+    /// Indices up to `id` were given.
+    pub(crate) fn given(&mut self, id: NodeId) {
+        self.next = self.next.max(id.0.wrapping_add(1));
+    }
+
+    /// A node is known from now on, if it was not.
+    pub(crate) fn meet(&mut self, id: NodeId, name: &str, now_us: u64) -> &mut Node {
+        self.all.entry(id).or_insert_with(|| Node::new(name.into(), now_us))
+    }
+
+    /// A node is known no more.
+    pub(crate) fn forget(&mut self, id: NodeId) {
+        let node = self.all.remove(&id).expect("whoever forgets a node has looked it up");
+        assert!(node.counted == 0, "a node that is forgotten has gone");
+        for hungry in &mut self.hungry {
+            hungry.remove(&id);
+        }
+        self.sick.remove(&id);
+        self.forgot |= node.is_dirty;
+    }
+
+    /// Changes the health of a node, and counts anew what the farm can count on there: a sum over all nodes would make a
+    /// loss of half of them quadratic. Where most are quarantined since others have gone, some get work again: the
+    /// farm must not stand still for them.
+    pub(crate) fn alter(&mut self, id: NodeId, change: impl FnOnce(&mut Health)) {
+        change(&mut self.at_mut(id).health);
+        self.count(id);
+        while self.sick.len() > self.live_nodes as usize {
+            let pause_us =
+                |id: &NodeId| self.at(*id).health.standing.probe().map_or(0, |probe| probe.pause_us);
+            let sick = self.sick.iter().copied().filter(|id| self.at(*id).health.greeted);
+            let Some(id) = sick.min_by_key(|id| (pause_us(id), *id)) else { return };
+            self.at_mut(id).health.rises();
+            self.count(id);
+            self.mark(id);
+        }
+    }
+
+    /// A node says how many slots it has.
+    pub(crate) fn set_slots(&mut self, id: NodeId, slots: u16) {
+        self.at_mut(id).slots = slots;
+        self.count(id);
+    }
+
+    fn count(&mut self, id: NodeId) {
+        let node = self.at_mut(id);
+        let counted = if node.health.live() { node.slots } else { 0 };
+        let (before, is_sick) = (std::mem::replace(&mut node.counted, counted), node.health.is_sick());
+        self.live_nodes = self.live_nodes + u32::from(counted > 0) - u32::from(before > 0);
+        self.live_slots = self.live_slots + u64::from(counted) - u64::from(before);
+        match is_sick {
+            true => self.sick.insert(id),
+            false => self.sick.remove(&id),
+        };
+    }
+
+    // What to look at.
+
+    /// Looks at a node in this turn.
+    pub(crate) fn mark(&mut self, id: NodeId) {
+        if let Some(node) = self.all.get_mut(&id)
+            && !std::mem::replace(&mut node.is_dirty, true)
+        {
+            self.dirty.push(id);
+        }
+    }
+
+    /// Looks at every node that has joined.
+    pub(crate) fn mark_all(&mut self) {
+        if std::mem::replace(&mut self.all_dirty, true) {
+            return;
+        }
+        for (&id, node) in &mut self.all {
+            if node.health.boot().is_some() && !std::mem::replace(&mut node.is_dirty, true) {
+                self.dirty.push(id);
+            }
+        }
+    }
+
+    /// The nodes to look at. They are in the dirty set until they were looked at.
+    pub(crate) fn take_dirty(&mut self) -> Vec<NodeId> {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        if std::mem::take(&mut self.forgot) {
+            dirty.retain(|id| self.all.contains_key(id));
+        }
+        dirty
+    }
+
+    /// A node is looked at.
+    pub(crate) fn unmark(&mut self, id: NodeId) {
+        self.at_mut(id).is_dirty = false;
+    }
+
+    /// The turn is over: all may be marked anew.
+    pub(crate) fn end_turn(&mut self) {
+        self.all_dirty = false;
+    }
+
+    /// A node was looked at, and had room or not.
+    pub(crate) fn note_room(&mut self, id: NodeId, reach: Reach, has_room: bool) {
+        match has_room {
+            true => self.hungry[reach as usize].insert(id),
+            false => self.hungry[reach as usize].remove(&id),
+        };
+    }
+
+    /// The first node from `from` on that had room.
+    pub(crate) fn hungry_from(&self, from: NodeId, reach: Reach) -> Option<NodeId> {
+        self.hungry[reach as usize].range(from..).next().copied()
+    }
+
+    // Timers.
+
+    /// When the first timer may be due.
+    pub(crate) fn next_timer_us(&self) -> Option<u64> {
+        self.timers.peek().map(|Reverse((at_us, _))| *at_us)
+    }
+
+    /// Sets a node's timer. One that fires early looks again; only an earlier one needs a new entry.
+    pub(crate) fn set_timer(&mut self, id: NodeId, at_us: u64) {
+        let node = self.at_mut(id);
+        if at_us < node.timer_us {
+            node.timer_us = at_us;
+            self.timers.push(Reverse((at_us, id)));
+        }
+    }
+
+    /// The next node whose timer fires.
+    pub(crate) fn next_due(&mut self, now_us: u64) -> Option<NodeId> {
+        while let Some(&Reverse((at_us, id))) = self.timers.peek().filter(|first| first.0.0 <= now_us) {
+            self.timers.pop();
+            if let Some(node) = self.all.get_mut(&id)
+                && node.timer_us == at_us
+            {
+                node.timer_us = u64::MAX;
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    // Credit.
+
+    /// Result datagrams that each node may have under way: all nodes' together fill half of our buffer, which holds
+    /// `receive_datagrams`.
+    pub(crate) fn credit(&self, receive_datagrams: u32) -> u16 {
+        let share = (receive_datagrams / 2 / self.live_nodes.max(1)) >> self.credit_shift;
+        (share.min(u32::from(CREDIT_MAX)) as u16).max(CREDIT_MIN)
+    }
+
+    /// The kernel dropped datagrams because our buffer was full: credits shrink, at most once a round trip.
+    pub(crate) fn shrink_credit(&mut self, now_us: u64) {
+        const ROUND_TRIP_US: u64 = 100_000;
+        if now_us >= self.credit_moved_us + ROUND_TRIP_US {
+            self.credit_moved_us = now_us;
+            self.credit_shift = (self.credit_shift + 1).min(8);
+        }
+    }
+
+    /// A period without drops lets credits grow.
+    pub(crate) fn grow_credit(&mut self) {
+        self.credit_shift = self.credit_shift.saturating_sub(1);
+    }
+}

@@ -1,0 +1,420 @@
+//! The queues: gq, dq and what each node has. This is the only code that changes where a task is, and with it the class
+//! of its units: pending units are in gq, those that are out are in dq, and a task in dq is at one node or at nobody.
+//! Whose turn it is, how large a task is and when one goes back is decided elsewhere.
+
+mod check;
+mod coverage;
+mod decided;
+mod dispatched;
+mod global;
+mod node_list;
+mod offers;
+mod task;
+mod units;
+
+use std::collections::VecDeque;
+
+pub use starfarm_protocol::ids::NodeId;
+use starfarm_protocol::ids::{Attempt, JobId};
+use starfarm_protocol::interval::Interval;
+
+use coverage::Classes;
+pub(crate) use coverage::{Class, Coverage, Piece};
+use dispatched::Dispatched;
+use global::GlobalQueue;
+pub(crate) use global::Size;
+use node_list::NodeLists;
+pub(crate) use task::{NOBODY, State, Task, TaskId};
+pub(crate) use units::JobUnits;
+
+const PENDING: Classes = Classes::of(&[Class::Pending]);
+const OUT: Classes = Classes::of(&[Class::Out]);
+
+/// The queues of tasks.
+#[derive(Debug)]
+pub(crate) struct Queues {
+    gq: GlobalQueue,
+    dq: Dispatched,
+    nodes: NodeLists,
+    /// Tasks that nobody has any more, and that go back to gq as turns have time.
+    back: VecDeque<TaskId>,
+    /// Taken out of gq for a node, and not given yet.
+    taken: Vec<Interval>,
+    /// Tasks that results came for, as they are then, since that was asked.
+    touched: VecDeque<(TaskId, Task)>,
+    next_attempt: Attempt,
+    /// Tasks given out since the start.
+    dispatched: u64,
+}
+
+impl Queues {
+    /// Empty queues. The first task that is given out gets the attempt `next`.
+    pub(crate) fn new(next: Attempt) -> Self {
+        Self {
+            gq: GlobalQueue::default(),
+            dq: Dispatched::default(),
+            nodes: NodeLists::default(),
+            back: VecDeque::new(),
+            taken: Vec::new(),
+            touched: VecDeque::new(),
+            next_attempt: next,
+            dispatched: 0,
+        }
+    }
+
+    // What is where.
+
+    /// Tasks in gq.
+    pub(crate) fn waiting(&self) -> usize {
+        self.gq.len()
+    }
+
+    /// Tasks of `job` in gq.
+    pub(crate) fn waiting_of(&self, job: JobId) -> usize {
+        self.gq.tasks(job)
+    }
+
+    /// Tasks in gq that nodes looked at since the start.
+    #[cfg(test)]
+    pub(crate) fn looks(&self) -> u64 {
+        self.gq.looks
+    }
+
+    /// Tasks in dq.
+    pub(crate) fn out(&self) -> usize {
+        self.dq.len()
+    }
+
+    /// Tasks of `job` in dq, copies left aside.
+    pub(crate) fn out_of(&self, job: JobId) -> usize {
+        self.dq.count_of_job(job)
+    }
+
+    /// How often anything came to dq, left it or was counted.
+    pub(crate) fn changes(&self) -> u64 {
+        self.dq.changes()
+    }
+
+    /// All tasks in dq.
+    pub(crate) fn tasks(&self) -> impl Iterator<Item = &Task> {
+        self.dq.with_ids().map(|(_, task)| task)
+    }
+
+    /// The task of an id that is known to be in dq.
+    pub(crate) fn task(&self, id: TaskId) -> &Task {
+        self.dq.at(id)
+    }
+
+    /// What a task has, if it is still the dispatch `attempt`.
+    pub(crate) fn interval_of(&self, id: TaskId, attempt: Attempt) -> Option<Interval> {
+        self.dq.peek(id).filter(|task| task.attempt == attempt).map(|task| task.at)
+    }
+
+    /// The task of `job` that holds `unit`, copies left aside.
+    pub(crate) fn holding(&self, job: JobId, unit: u128) -> Option<&Task> {
+        self.dq.holding(job, unit).map(|(_, task)| task)
+    }
+
+    /// The tasks of `job` that overlap `at`, in order, copies left aside.
+    pub(crate) fn overlapping(&self, job: JobId, at: Interval) -> Vec<TaskId> {
+        self.dq.overlapping(job, at)
+    }
+
+    /// The copies of tasks of `job` that overlap `at`, in order.
+    pub(crate) fn copies_in(&self, job: JobId, at: Interval) -> Vec<TaskId> {
+        self.dq.copies_in(job, at)
+    }
+
+    /// The tasks of `job`, copies left aside.
+    pub(crate) fn of_job(&self, job: JobId) -> impl Iterator<Item = (TaskId, &Task)> {
+        self.dq.of_job(job).map(|id| (id, self.dq.at(id)))
+    }
+
+    /// The copies of tasks of `job`.
+    pub(crate) fn copies_of(&self, job: JobId) -> impl Iterator<Item = (TaskId, &Task)> {
+        self.dq.copies(job).map(|id| (id, self.dq.at(id)))
+    }
+
+    /// Some task of `job`, copies among them.
+    pub(crate) fn any_of(&self, job: JobId) -> Option<TaskId> {
+        self.dq.copies(job).next().or_else(|| self.dq.of_job(job).next())
+    }
+
+    /// What is out at nobody: leased by an earlier scheduler, or about to go back.
+    pub(crate) fn of_nobody(&self) -> Vec<TaskId> {
+        self.dq.of_nobody()
+    }
+
+    /// The tasks that a node has, in no order.
+    pub(crate) fn tasks_at(&self, node: NodeId) -> impl Iterator<Item = &Task> + Clone {
+        self.nodes.of(node).tasks.iter().map(|&id| self.dq.at(id))
+    }
+
+    /// As [`Queues::tasks_at`], by id.
+    pub(crate) fn ids_at(&self, node: NodeId) -> &[TaskId] {
+        &self.nodes.of(node).tasks
+    }
+
+    /// How many tasks a node has, those that its heartbeats hide among them.
+    pub(crate) fn held(&self, node: NodeId) -> usize {
+        let list = self.nodes.of(node);
+        list.tasks.len() + list.hidden
+    }
+
+    /// A node has more tasks than dq knows of.
+    pub(crate) fn hides_tasks(&self, node: NodeId) -> bool {
+        self.nodes.of(node).hidden > 0
+    }
+
+    /// When a node was given a task last.
+    pub(crate) fn given_us(&self, node: NodeId) -> u64 {
+        self.nodes.of(node).given_us
+    }
+
+    /// What will be given out from now on has this attempt or a later one.
+    pub(crate) fn next_attempt(&self) -> Attempt {
+        self.next_attempt
+    }
+
+    /// Tasks given out since the start.
+    pub(crate) fn dispatched(&self) -> u64 {
+        self.dispatched
+    }
+
+    // From the fresh space to gq, and from there to nodes.
+
+    /// Tasks that end at `ends` are cut from the fresh space into gq; how many.
+    pub(crate) fn cut(&mut self, job: &mut JobUnits, ends: impl Iterator<Item = u128>) -> u64 {
+        let (first, mut tasks) = (job.coverage.cursor(), 0);
+        let mut at = first;
+        for end in ends {
+            self.gq.put(job.job, Interval::new(at, end));
+            (at, tasks) = (end, tasks + 1);
+        }
+        if at > first {
+            job.coverage.cut(at, Class::Pending);
+        }
+        tasks
+    }
+
+    /// Takes the first task of `job` out of gq whose first unit is `wanted`, for [`Queues::give`]. Units that workers died
+    /// of are among them only where `deadly`.
+    pub(crate) fn take(
+        &mut self,
+        job: JobId,
+        size: Size,
+        deadly: bool,
+        wanted: impl FnMut(u128) -> bool,
+    ) -> Option<Interval> {
+        let taken = self.gq.take(job, size, deadly, wanted)?;
+        self.taken.push(taken);
+        Some(taken)
+    }
+
+    /// Gives `node` what was taken for it; how many tasks.
+    pub(crate) fn give(&mut self, job: &mut JobUnits, node: NodeId, now_us: u64) -> usize {
+        let taken = std::mem::take(&mut self.taken);
+        let mut run: Option<Interval> = None;
+        for &at in &taken {
+            self.assign(job, node, at, false, now_us);
+            // Neighbours change their class together.
+            match &mut run {
+                Some(run) if run.hi == at.lo => run.hi = at.hi,
+                _ => self.pending_goes_out(job, run.replace(at)),
+            }
+        }
+        self.pending_goes_out(job, run);
+        let given = taken.len();
+        self.taken = taken;
+        self.taken.clear();
+        given
+    }
+
+    fn pending_goes_out(&mut self, job: &mut JobUnits, at: Option<Interval>) {
+        if let Some(at) = at {
+            job.coverage.change(at, PENDING, Class::Out, &mut Vec::new());
+        }
+    }
+
+    /// Gives `node` a copy of what is out at another.
+    pub(crate) fn give_copy(&mut self, job: &mut JobUnits, node: NodeId, at: Interval, now_us: u64) {
+        assert!(job.coverage.has_in(at, Class::Out), "a copy is of what is out");
+        self.assign(job, node, at, true, now_us);
+    }
+
+    fn assign(&mut self, job: &mut JobUnits, node: NodeId, at: Interval, copy: bool, now_us: u64) {
+        let attempt = self.new_attempt();
+        self.dispatched += 1;
+        self.enter(Task { copy, ..Task::assigned(node, job.job, at, attempt, now_us) });
+    }
+
+    fn new_attempt(&mut self) -> Attempt {
+        let attempt = self.next_attempt;
+        self.next_attempt.0 += 1;
+        attempt
+    }
+
+    /// A task enters dq, and with it the list of its node, its node queue, or what goes back.
+    fn enter(&mut self, task: Task) {
+        let Task { node, attempt, state, since_us, .. } = task;
+        let id = self.dq.put(task);
+        if node == NOBODY {
+            assert!(state != State::Assigned, "nobody is given anything");
+            if state == State::Back {
+                self.back.push_back(id);
+            }
+            return;
+        }
+        assert!(state != State::Back, "what goes back is at nobody");
+        let list = self.nodes.of_mut(node);
+        self.dq.join(id, &mut list.tasks);
+        if state == State::Assigned {
+            list.unsent.push_back((id, attempt));
+            list.given_us = list.given_us.max(since_us);
+        }
+    }
+
+    // Back to gq.
+
+    /// The units of `at` that a task still has out go back to gq; it leaves dq with its last one. How many pieces that
+    /// were. A copy leaves dq at once: the first dispatch goes on.
+    pub(crate) fn give_back(&mut self, job: &mut JobUnits, id: TaskId, at: Interval) -> usize {
+        if self.dq.at(id).copy {
+            self.drop(id);
+            return 0;
+        }
+        let mut pieces = Vec::new();
+        job.coverage.change(at, OUT, Class::Pending, &mut pieces);
+        if !pieces.is_empty() {
+            self.cut_out(job, id, at);
+            pieces.iter().for_each(|piece| self.put_back(job, piece.at));
+        }
+        pieces.len()
+    }
+
+    /// A node has nothing any more that could be sent to it or heard of it; which tasks it has.
+    pub(crate) fn silence(&mut self, node: NodeId) -> Vec<TaskId> {
+        let list = self.nodes.of_mut(node);
+        list.silence();
+        list.tasks.clone()
+    }
+
+    /// An incarnation of a node is gone for good: nobody has its tasks any more. How many these were.
+    pub(crate) fn orphan(&mut self, node: NodeId) -> usize {
+        let list = self.nodes.of_mut(node);
+        list.silence();
+        let tasks = std::mem::take(&mut list.tasks);
+        for &id in &tasks {
+            if self.dq.at(id).copy {
+                // The first dispatch goes on alone.
+                self.dq.remove(id);
+            } else {
+                self.dq.orphan(id);
+                self.back.push_back(id);
+            }
+        }
+        tasks.len()
+    }
+
+    /// The next task that nobody has and that goes back.
+    pub(crate) fn next_back(&mut self) -> Option<TaskId> {
+        while let Some(id) = self.back.pop_front() {
+            // Its units may all be counted by now, or its job over.
+            if self.dq.peek(id).is_some_and(|task| task.state == State::Back) {
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    /// Tasks wait to go back.
+    pub(crate) fn has_back(&self) -> bool {
+        !self.back.is_empty()
+    }
+
+    /// A node is not known any more.
+    pub(crate) fn forget_node(&mut self, node: NodeId) {
+        self.nodes.forget(node);
+    }
+
+    /// A task leaves dq and its node's list.
+    pub(crate) fn drop(&mut self, id: TaskId) -> Task {
+        let task = self.dq.remove(id);
+        if task.node == NOBODY {
+            return task;
+        }
+        let list = self.nodes.of_mut(task.node);
+        self.dq.leave(id, &mut list.tasks);
+        let found = |id: &TaskId| self.dq.at(*id).is_found();
+        if list.hidden > 0 && task.is_found() && !list.tasks.iter().any(found) {
+            // The next heartbeat would say so: until then it gets work at once.
+            list.hidden = 0;
+        }
+        task
+    }
+
+    /// `at` waits in gq; units that workers died of, or that failed, lie there alone.
+    fn put_back(&mut self, job: &JobUnits, at: Interval) {
+        let mut from = at.lo;
+        for (unit, why) in job.alone_in(at) {
+            if from < unit {
+                self.gq.put_back(job.job, Interval::new(from, unit));
+            }
+            self.gq.put_alone(job.job, unit, why);
+            from = unit + 1;
+        }
+        if from < at.hi {
+            self.gq.put_back(job.job, Interval::new(from, at.hi));
+        }
+    }
+
+    /// What has `at`, which is decided, lets go of it before it is sent or run again; copies do so wholly.
+    pub(crate) fn expel(&mut self, job: &JobUnits, at: Interval) {
+        for id in self.dq.overlapping(job.job, at) {
+            self.cut_out(job, id, at);
+        }
+        for id in self.dq.copies_in(job.job, at) {
+            self.drop(id);
+        }
+        self.touched.clear();
+    }
+
+    /// `at` is not out any more by this task: it keeps what lies before, and a second one what lies behind, so that the
+    /// tasks of a job never overlap. With nothing left it leaves dq.
+    fn cut_out(&mut self, job: &JobUnits, id: TaskId, at: Interval) {
+        let task = self.dq.at(id).clone();
+        let head = Interval::new(task.at.lo, at.lo.max(task.at.lo));
+        let tail = Interval::new(at.hi.min(task.at.hi), task.at.hi);
+        let left = |part| job.coverage.count_in(part, Class::Out);
+        match (left(head), left(tail)) {
+            (0, 0) => drop(self.drop(id)),
+            (0, left) => self.dq.narrow(id, tail, left),
+            (left, 0) => self.dq.narrow(id, head, left),
+            (before, left) => {
+                self.dq.narrow(id, head, before);
+                let (attempt, state) = match task.state {
+                    State::Assigned => (self.new_attempt(), State::Assigned),
+                    State::Back => (task.attempt, State::Back),
+                    // Its offer is under way or was heard, and named both halves. Where it is lost, no heartbeat lists
+                    // this half, and it expires.
+                    State::Offered | State::Held { .. } => {
+                        (task.attempt, State::Held { seen_us: task.since_us })
+                    }
+                };
+                self.enter(Task { at: tail, left, attempt, state, ..task });
+            }
+        }
+    }
+
+    /// A task that a result came for since all were asked for, as it was then; it has nothing left where it left dq.
+    pub(crate) fn next_touched(&mut self) -> Option<(TaskId, Task)> {
+        self.touched.pop_front()
+    }
+
+    /// A partial result told of so much computing time for a task.
+    pub(crate) fn spend(&mut self, id: TaskId, duration_us: u64) {
+        let task = self.dq.at_mut(id);
+        // What a worker says is no sum of ours that may overflow.
+        task.spent_us = task.spent_us.saturating_add(duration_us);
+    }
+}

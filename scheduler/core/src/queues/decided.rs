@@ -1,0 +1,121 @@
+//! What records change of a job's units, live and when they are replayed: units are decided, fail, are wanted again or
+//! abandoned, and leave gq and dq as they do.
+
+use starfarm_protocol::ids::JobId;
+use starfarm_protocol::interval::Interval;
+
+use super::coverage::{Class, Classes, OPEN, Piece};
+use super::global::Alone;
+use super::task::{NOBODY, Task, TaskId};
+use super::units::JobUnits;
+use super::{PENDING, Queues};
+
+const FAILED: Classes = Classes::of(&[Class::Failed]);
+const UNDECIDED: Classes = Classes::of(&[Class::Pending, Class::Out]);
+
+impl Queues {
+    /// What an earlier scheduler may have cut is cut, up to `mark`: it waits, or is abandoned where its job has `ended`.
+    pub(crate) fn cut_as_before(&mut self, job: &mut JobUnits, mark: u128, ended: bool) {
+        let fresh = Interval::new(job.coverage.cursor(), mark);
+        if fresh.is_empty() {
+            return;
+        }
+        if ended {
+            return job.coverage.cut(mark, Class::Abandoned);
+        }
+        job.coverage.cut(mark, Class::Pending);
+        self.gq.put_back(job.job, fresh);
+    }
+
+    /// `at` is decided, as far as it was not: `pieces` gets what changed. It leaves gq, or the tasks that hold it.
+    pub(crate) fn decide(&mut self, job: &mut JobUnits, at: Interval, to: Class, pieces: &mut Vec<Piece>) {
+        let first = pieces.len();
+        job.coverage.change(at, OPEN, to, pieces);
+        self.leave(job.job, &pieces[first..]);
+    }
+
+    /// `unit` failed and is tried again: it waits alone, and what had it may still have others out.
+    pub(crate) fn retry(&mut self, job: &mut JobUnits, unit: u128) {
+        let (one, mut pieces) = (Interval::one(unit), Vec::new());
+        self.gq.remove(job.job, one);
+        job.coverage.change(one, OPEN, Class::Pending, &mut pieces);
+        self.leave(job.job, &pieces);
+        for id in self.dq.overlapping(job.job, one) {
+            self.cut_out(job, id, one);
+        }
+        self.gq.put_alone(job.job, unit, Alone::Failed);
+    }
+
+    /// A worker died of `unit`: where it waits it does so alone from now on, and takes nothing with it.
+    pub(crate) fn isolate(&mut self, job: &JobUnits, unit: u128) {
+        if job.coverage.has_in(Interval::one(unit), Class::Pending) {
+            self.gq.remove(job.job, Interval::one(unit));
+            self.gq.put_alone(job.job, unit, Alone::Deadly);
+        }
+    }
+
+    /// Units that had failed wait again. Alone, each: one that fails again takes nothing with it.
+    pub(crate) fn reopen(&mut self, job: &mut JobUnits, at: Interval) {
+        let mut pieces = Vec::new();
+        job.coverage.change(at, FAILED, Class::Pending, &mut pieces);
+        for piece in pieces {
+            // The task that had them may still have others out.
+            for id in self.dq.overlapping(job.job, piece.at) {
+                self.cut_out(job, id, piece.at);
+            }
+            for unit in piece.at.lo..piece.at.hi {
+                self.gq.put_alone(job.job, unit, Alone::Failed);
+            }
+        }
+    }
+
+    /// The job ends: what is not decided is abandoned. Its tasks leave dq as turns have time.
+    pub(crate) fn abandon(&mut self, job: &mut JobUnits) {
+        job.coverage.change_all(UNDECIDED, Class::Abandoned);
+        self.gq.clear(job.job);
+    }
+
+    /// What waits after all records were applied was leased by an earlier scheduler: it is out, at nobody.
+    pub(crate) fn lease_out(&mut self, job: &mut JobUnits, now_us: u64) {
+        let mut pieces = Vec::new();
+        let all = Interval::new(0, job.coverage.cursor());
+        job.coverage.change(all, PENDING, Class::Out, &mut pieces);
+        self.gq.clear(job.job);
+        for piece in pieces {
+            self.enter(Task::found(NOBODY, job.job, piece.at, now_us));
+        }
+    }
+
+    /// Units that are counted leave gq, or the tasks in dq that hold them.
+    fn leave(&mut self, job: JobId, pieces: &[Piece]) {
+        for piece in pieces {
+            match piece.was {
+                Class::Pending => self.gq.remove(job, piece.at),
+                Class::Out => {
+                    let (id, task) = self.dq.holding(job, piece.at.lo).expect("what is out is in a task");
+                    if piece.at.hi <= task.at.hi {
+                        self.count(id, piece.at.units());
+                        continue;
+                    }
+                    for id in self.dq.overlapping(job, piece.at) {
+                        let units = self.dq.at(id).at.within(piece.at).units();
+                        self.count(id, units);
+                    }
+                }
+                Class::Done | Class::Failed | Class::Abandoned => {}
+            }
+        }
+    }
+
+    fn count(&mut self, id: TaskId, units: u128) {
+        let task = match self.dq.count(id, units) {
+            0 => Task { left: 0, ..self.drop(id) },
+            _ => self.dq.at(id).clone(),
+        };
+        // What came for it piece by piece came for all that it was.
+        match self.touched.back_mut().filter(|(last, _)| *last == id) {
+            Some((_, known)) => (known.left, known.spent_us) = (task.left, task.spent_us),
+            None => self.touched.push_back((id, task)),
+        }
+    }
+}

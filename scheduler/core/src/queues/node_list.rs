@@ -1,0 +1,81 @@
+//! What one node has: its tasks of dq, which of them are not sent yet, and which offers it has not acknowledged.
+
+use std::collections::VecDeque;
+
+use starfarm_protocol::ids::{Attempt, NodeId};
+
+use super::task::TaskId;
+
+/// An offer under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Offered {
+    pub(crate) attempt: Attempt,
+    pub(crate) task: TaskId,
+    pub(crate) sent_us: u64,
+    pub(crate) repeated: bool,
+}
+
+/// The tasks of a node.
+#[derive(Debug, Default)]
+pub(super) struct NodeList {
+    /// Tasks of dq that it has, in no order; dq knows the place of each.
+    pub(super) tasks: Vec<TaskId>,
+    /// NodeQueue: given to it, not yet sent.
+    pub(super) unsent: VecDeque<(TaskId, Attempt)>,
+    /// Offers that it has not acknowledged, by attempt.
+    pub(super) offered: VecDeque<Offered>,
+    /// When the latest of the offers left that it has acknowledged.
+    pub(super) landed_sent_us: u64,
+    /// Tasks that it has beyond `tasks`. Heartbeats join neighbours: what a node was found to hold after our start
+    /// is one task here and may be many there.
+    pub(super) hidden: usize,
+    /// When it was given a task last.
+    pub(super) given_us: u64,
+}
+
+/// Of a node that never had a task.
+static NOTHING: NodeList = NodeList {
+    tasks: Vec::new(),
+    unsent: VecDeque::new(),
+    offered: VecDeque::new(),
+    landed_sent_us: 0,
+    hidden: 0,
+    given_us: 0,
+};
+
+impl NodeList {
+    /// Nothing is on its way to the node any more, and what it said of its own count is over.
+    pub(super) fn silence(&mut self) {
+        self.unsent.clear();
+        self.offered.clear();
+        self.hidden = 0;
+    }
+}
+
+/// The lists of all nodes, by index. A node that never had a task has none, and one that has gone leaves a null pointer.
+#[derive(Debug, Default)]
+pub(super) struct NodeLists(Vec<Option<Box<NodeList>>>);
+
+impl NodeLists {
+    pub(super) fn of(&self, id: NodeId) -> &NodeList {
+        self.0.get(id.0 as usize).and_then(Option::as_deref).unwrap_or(&NOTHING)
+    }
+
+    pub(super) fn of_mut(&mut self, id: NodeId) -> &mut NodeList {
+        let at = id.0 as usize;
+        if self.0.len() <= at {
+            self.0.resize_with(at + 1, || None);
+        }
+        self.0[at].get_or_insert_default()
+    }
+
+    pub(super) fn forget(&mut self, id: NodeId) {
+        if let Some(list) = self.0.get_mut(id.0 as usize).and_then(Option::take) {
+            assert!(list.tasks.is_empty(), "what a node has goes back before it is forgotten");
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (NodeId, &NodeList)> {
+        (0..).map(NodeId).zip(&self.0).filter_map(|(id, list)| Some((id, list.as_deref()?)))
+    }
+}

@@ -1,0 +1,158 @@
+//! What is sent to nodes, and what they say that they hold: tasks that are at a node change between assigned, offered and
+//! held, and what belonged to nobody is found at one.
+
+use starfarm_protocol::ids::{Attempt, JobId, NodeId};
+use starfarm_protocol::interval::Interval;
+
+use super::coverage::Class;
+use super::node_list::Offered;
+use super::task::{NOBODY, State, Task};
+use super::units::JobUnits;
+use super::{OUT, PENDING, Queues};
+
+impl Queues {
+    /// How many tasks may be offered to a node of which `room` offers may be under way.
+    pub(crate) fn sendable(&self, node: NodeId, room: usize) -> usize {
+        let list = self.nodes.of(node);
+        list.unsent.len().min(room.saturating_sub(list.offered.len()))
+    }
+
+    /// A node has tasks that are not sent.
+    pub(crate) fn has_unsent(&self, node: NodeId) -> bool {
+        !self.nodes.of(node).unsent.is_empty()
+    }
+
+    /// The next `tasks` of a node's queue are offered to it: `offer` gets each.
+    pub(crate) fn offer(&mut self, node: NodeId, tasks: usize, now_us: u64, mut offer: impl FnMut(&Task)) {
+        let list = self.nodes.of_mut(node);
+        for (id, attempt) in list.unsent.drain(..tasks) {
+            let Some(task) = self.dq.get(id, attempt) else { continue };
+            assert!(task.state == State::Assigned, "what is in a node queue was not offered");
+            task.state = State::Offered;
+            offer(task);
+            list.offered.push_back(Offered { attempt, task: id, sent_us: now_us, repeated: false });
+        }
+    }
+
+    /// A node has acknowledged its offers of attempts `first` to `last`: `landed` gets each.
+    pub(crate) fn acknowledge(
+        &mut self,
+        node: NodeId,
+        (first, last): (Attempt, Attempt),
+        now_us: u64,
+        mut landed: impl FnMut(&Offered),
+    ) {
+        let list = self.nodes.of_mut(node);
+        let start = list.offered.partition_point(|of| of.attempt < first);
+        let end = list.offered.partition_point(|of| of.attempt <= last).max(start);
+        for offered in list.offered.drain(start..end) {
+            list.landed_sent_us = list.landed_sent_us.max(offered.sent_us);
+            landed(&offered);
+            if let Some(task) = self.dq.get(offered.task, offered.attempt) {
+                task.state = State::Held { seen_us: now_us };
+            }
+        }
+    }
+
+    /// When the first of the offers under way to a node left.
+    pub(crate) fn oldest_offer_us(&self, node: NodeId) -> Option<u64> {
+        self.nodes.of(node).offered.front().map(|first| first.sent_us)
+    }
+
+    /// Offers to a node go out again that have waited for `rto_us`, if later ones have overtaken them. Where none has,
+    /// they may be waiting at a busy worker, so only the first `alone` go to ask. `offer` gets each; how many.
+    pub(crate) fn repeat(
+        &mut self,
+        node: NodeId,
+        rto_us: u64,
+        alone: usize,
+        now_us: u64,
+        mut offer: impl FnMut(&Task),
+    ) -> usize {
+        let list = self.nodes.of_mut(node);
+        let mut repeated = 0;
+        list.offered.retain_mut(|offered| {
+            let Some(task) = self.dq.get(offered.task, offered.attempt) else { return false };
+            let overtaken = offered.sent_us < list.landed_sent_us;
+            if now_us >= offered.sent_us + rto_us && (overtaken || repeated < alone) {
+                (offered.sent_us, offered.repeated) = (now_us, true);
+                offer(task);
+                repeated += 1;
+            }
+            true
+        });
+        repeated
+    }
+
+    /// A heartbeat of `node` lists `at`: what of that it has does not age. True where one of these tasks was given out
+    /// before the attempt `before`.
+    pub(crate) fn seen(
+        &mut self,
+        node: NodeId,
+        job: JobId,
+        at: Interval,
+        before: Option<Attempt>,
+        now_us: u64,
+    ) -> bool {
+        let mut is_old = false;
+        for id in self.dq.overlapping(job, at) {
+            let task = self.dq.at_mut(id);
+            if task.node == node {
+                if let State::Held { seen_us } = &mut task.state {
+                    *seen_us = now_us;
+                }
+                is_old |= before.is_some_and(|before| task.attempt < before);
+            }
+        }
+        is_old
+    }
+
+    /// As [`Queues::seen`] for copies.
+    pub(crate) fn copies_seen(&mut self, node: NodeId, job: JobId, at: Interval, now_us: u64) {
+        for id in self.dq.copies_in(job, at) {
+            let task = self.dq.at_mut(id);
+            if let (true, State::Held { seen_us }) = (task.node == node, &mut task.state) {
+                *seen_us = now_us;
+            }
+        }
+    }
+
+    /// Units of `at` that wait in gq are at `node`, which was only thought lost.
+    pub(crate) fn adopt(&mut self, job: &mut JobUnits, node: NodeId, at: Interval, now_us: u64) {
+        let mut pieces = Vec::new();
+        job.coverage.change(at, PENDING, Class::Out, &mut pieces);
+        for piece in pieces {
+            self.gq.remove(job.job, piece.at);
+            self.enter(Task::found(node, job.job, piece.at, now_us));
+        }
+    }
+
+    /// What of `at` was leased by an earlier scheduler and belongs to nobody is at `node`.
+    pub(crate) fn claim(&mut self, job: &mut JobUnits, node: NodeId, at: Interval, now_us: u64) {
+        for id in self.dq.overlapping(job.job, at) {
+            let task = self.dq.at(id);
+            if task.node != NOBODY || task.state == State::Back {
+                continue;
+            }
+            let mut pieces = Vec::new();
+            let at = at.within(task.at);
+            job.coverage.change(at, OUT, Class::Pending, &mut pieces);
+            if pieces.is_empty() {
+                continue;
+            }
+            self.cut_out(job, id, at);
+            for piece in pieces {
+                job.coverage.change(piece.at, PENDING, Class::Out, &mut Vec::new());
+                self.enter(Task::found(node, job.job, piece.at, now_us));
+            }
+        }
+    }
+
+    /// A node said all that it holds, `tasks` by its own count. Where ranges that it was found to hold are among them,
+    /// those hide some of these tasks.
+    pub(crate) fn count_hidden(&mut self, node: NodeId, tasks: usize) {
+        let found = self.tasks_at(node).any(Task::is_found);
+        let list = self.nodes.of_mut(node);
+        list.hidden = if found { tasks.saturating_sub(list.tasks.len()) } else { 0 };
+    }
+}

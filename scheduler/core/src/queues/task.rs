@@ -1,0 +1,83 @@
+//! A task that was given to a node, and where it is.
+
+use starfarm_protocol::ids::{Attempt, JobId, NodeId};
+use starfarm_protocol::interval::Interval;
+pub(crate) use starfarm_protocol::journal::record::NOBODY;
+
+/// Where a task in dq is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// In its node's queue, not yet sent.
+    Assigned,
+    /// Offered; the worker has not acknowledged the offer.
+    Offered,
+    /// The worker has it. At `seen_us` it was acknowledged or last listed in a heartbeat: an attempt that a
+    /// live node no longer lists expires T_retry after that.
+    Held {
+        /// Microseconds of the scheduler's clock.
+        seen_us: u64,
+    },
+    /// Nobody has it any more: it goes back to gq as soon as a turn has time.
+    Back,
+}
+
+/// A task in dq.
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    pub(crate) job: JobId,
+    pub(crate) at: Interval,
+    /// Units that no result has come for.
+    pub(crate) left: u128,
+    /// The node that it was given to.
+    pub(crate) node: NodeId,
+    /// Number of this dispatch.
+    pub(crate) attempt: Attempt,
+    pub(crate) state: State,
+    /// When it was put into dq: the paper's T_dq.
+    pub(crate) since_us: u64,
+    /// Computing time that its partial results told of.
+    pub(crate) spent_us: u64,
+    /// A second dispatch of what another node still computes. Its units are out by the first one's account.
+    pub(crate) copy: bool,
+}
+
+impl Task {
+    /// Attempt of a task that was not offered but found at its node by a heartbeat.
+    pub(crate) const ADOPTED: Attempt = Attempt(0);
+
+    /// A task that `node` was found to hold, wholly out.
+    pub(super) fn found(node: NodeId, job: JobId, at: Interval, now_us: u64) -> Self {
+        Self {
+            job,
+            at,
+            left: at.units(),
+            node,
+            attempt: Self::ADOPTED,
+            state: State::Held { seen_us: now_us },
+            since_us: now_us,
+            spent_us: 0,
+            copy: false,
+        }
+    }
+
+    /// A task that is to be sent to `node`.
+    pub(super) fn assigned(node: NodeId, job: JobId, at: Interval, attempt: Attempt, now_us: u64) -> Self {
+        Self { attempt, state: State::Assigned, ..Self::found(node, job, at, now_us) }
+    }
+
+    /// It was found at its node by a heartbeat, and may be many tasks there.
+    pub(crate) fn is_found(&self) -> bool {
+        self.attempt == Self::ADOPTED
+    }
+
+    /// `unit` of `job` is in it.
+    pub(crate) fn has(&self, job: JobId, unit: u128) -> bool {
+        self.job == job && self.at.contains(unit)
+    }
+}
+
+const _: () = assert!(size_of::<Task>() <= 144, "a task in dq stays small: there may be a million");
+
+/// Index of a task in dq.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct TaskId(pub(super) u32);
