@@ -23,6 +23,7 @@
 //! | `checkpoint` | the next scheduler starts from this state and the records behind it |
 //! | `restart [keeping N]` | the scheduler dies with all that is not durable, but for the next N records; the
 //! next one starts from the records |
+//! | `limits TASKS NODES` | it takes its turns by so many tasks, and knows so many nodes at most |
 //! | `overflow` | the receive buffer dropped datagrams |
 //! | `full`, `room` | the scheduler's disk is below its low-water mark; it has room again |
 //! | `show JOB`, `nodes`, `tasks NODE` | prints a job, the nodes' states, how many tasks a node has |
@@ -205,6 +206,10 @@ impl Bench {
                 self.checkpoint = (self.farm.snapshot(&mut Deeds::default()).1, self.durable);
             }
             "restart" => self.restart(line.named("keeping", 0) as usize),
+            "limits" => {
+                self.config.tasks_a_turn = line.number(1);
+                self.config.nodes_max = line.number(2) as usize;
+            }
             "overflow" => self.farm.on_receive_overflow(self.now_us),
             "full" | "room" => self.farm.on_room(line.words[0] == "full"),
             "lease" => {

@@ -37,6 +37,10 @@ pub fn end(play: &mut Play, seed: u64) {
             return;
         }
         well.iter().for_each(|&id| work(play, id));
+        // Where there was no room for it, it tries again.
+        let known: Vec<u32> = play.bench.farm.nodes(play.bench.now_us).iter().map(|node| node.id.0).collect();
+        let unknown = well.iter().filter(|id| !known.contains(id));
+        unknown.for_each(|&id| play.line(&format!("hello {}", letter(id))));
         let beats: Vec<_> = well
             .iter()
             .map(|&id| format!("{} {}", letter(id), listed(&play.workers.0[&id].intervals())))

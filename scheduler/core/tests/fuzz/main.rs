@@ -26,7 +26,9 @@ use play::{Failure, play};
 use writer::Writer;
 
 /// Stories in the normal run, from seed 1 on.
-const STORIES: u64 = 2_000;
+const STORIES: u64 = 1_500;
+/// So many ways to fail are enough for one run.
+const KINDS_MAX: usize = 4;
 /// Seeds that once failed.
 const FAILED_ONCE: &[u64] = &[];
 
@@ -58,6 +60,9 @@ fn number(name: &str, usual: u64) -> u64 {
 fn judge(seeds: impl Iterator<Item = u64>) {
     let mut kinds: Vec<(String, u64, usize)> = Vec::new();
     for seed in seeds {
+        if kinds.len() == KINDS_MAX {
+            break;
+        }
         let Err(failure) = tell(seed, false).1 else { continue };
         match kinds.iter_mut().find(|(kind, ..)| *kind == failure.kind) {
             Some((.., count)) => *count += 1,
@@ -82,10 +87,4 @@ fn stories_end_well() {
     for seed in seeds {
         std::fs::write(Path::new(&folder).join(format!("{seed}.txt")), tell(seed, true).0).unwrap();
     }
-}
-
-#[test]
-#[ignore = "a soak: `cargo xtask soak stories`"]
-fn a_million_stories_end_well() {
-    judge(1..=number("FUZZ_STORIES", 1_000_000));
 }

@@ -1,7 +1,7 @@
 //! Writes stories. A seed says what a story is about: which lines come often, which nodes fail, which units are bad.
 //! Most lines mean something on the farm as it stands; some are late, stale, or nonsense.
 
-use starfarm_scheduler_core::{Record, WorkFacts};
+use starfarm_scheduler_core::{JobFacts, Record, WorkFacts};
 
 use crate::chance::Chance;
 use crate::ending::{OUTCOMES_MAX, facts, hits, spec, true_hit};
@@ -17,8 +17,8 @@ type Write = fn(&mut Writer, &Play) -> Option<String>;
 const LINES: &[(u64, Write)] = &[
     (8, Writer::submit),
     (10, Writer::join),
-    (24, Writer::ack),
-    (40, Writer::compute),
+    (32, Writer::ack),
+    (48, Writer::compute),
     (10, Writer::beat),
     (12, Writer::pass),
     (10, Writer::live),
@@ -51,8 +51,14 @@ pub struct Writer {
     /// Units of programs fail now and then: one in so many.
     flaky: u64,
     lies: u64,
-    /// Lines before the ending.
-    left: u64,
+    /// Workers die of each such unit; 0: of any.
+    deadly: u128,
+    /// It is about programs of which many fail, and whose fault that is.
+    blames: bool,
+    /// Of the farm, where its turns are short: tasks and nodes.
+    limits: (u64, u64),
+    lines: u64,
+    lines_max: u64,
 }
 
 impl Writer {
@@ -71,19 +77,29 @@ impl Writer {
             bad_units: [0, 0, 2, 7, 20][chance.below(5) as usize],
             flaky: [1_000, 10, 4][chance.below(3) as usize],
             lies: [1_000, 1_000, 30][chance.below(3) as usize],
-            left: chance.within(10, 120),
+            deadly: [0, 3, 10, 50][chance.below(4) as usize],
+            blames: chance.one_in(5),
+            limits: if chance.one_in(3) { (chance.within(1, 12), chance.within(3, 12)) } else { (0, 0) },
+            lines: 0,
+            lines_max: chance.within(10, 120),
             chance,
         }
     }
 
     /// The next line; none where the story is over.
     pub fn next(&mut self, play: &Play) -> Option<String> {
-        self.left = self.left.checked_sub(1)?;
-        if self.submitted == 0 {
-            return self.submit(play);
-        }
-        if play.workers.0.is_empty() {
-            return self.join(play);
+        let line = self.choose(play).filter(|_| self.lines < self.lines_max);
+        self.lines += 1;
+        line
+    }
+
+    fn choose(&mut self, play: &Play) -> Option<String> {
+        match self.lines {
+            0 if self.limits.0 > 0 => return Some(format!("limits {} {}", self.limits.0, self.limits.1)),
+            1 if self.limits.0 > 0 => return Some("restart".into()),
+            _ if self.submitted == 0 => return self.submit(play),
+            _ if play.workers.0.is_empty() => return self.join(play),
+            _ => {}
         }
         loop {
             let at = self.chance.weighed(&self.weights);
@@ -93,11 +109,19 @@ impl Writer {
         }
     }
 
-    fn submit(&mut self, _: &Play) -> Option<String> {
-        if self.submitted == JOBS_MAX || self.submitted > 0 && self.chance.one_in(2) {
+    fn submit(&mut self, play: &Play) -> Option<String> {
+        let waits = play.bench.farm.jobs().iter().any(|job| !job.state.ended());
+        if self.submitted == if waits { JOBS_MAX } else { 2 * JOBS_MAX } || waits && self.chance.one_in(2) {
             return None;
         }
         self.submitted += 1;
+        if self.blames {
+            let (units, size) = (self.chance.within(60, 400), self.chance.within(1, 8));
+            return Some(format!(
+                "submit {units} command retries {} units {size} max-failures never",
+                self.chance.below(3)
+            ));
+        }
         let most = [4, 20, 60, 400][self.chance.below(4) as usize];
         let mut line = format!("submit {}", self.chance.within(1, most));
         match self.chance.below(8) {
@@ -361,13 +385,14 @@ impl Writer {
         let back: Vec<_> = play.workers.0.iter().filter(|(_, worker)| !worker.revoked).collect();
         let (&id, worker) = self.chance.pick(&back)?;
         let mut line = format!("hello {} boot {}", letter(id), worker.boot + 1);
-        if let Some(task) = self.chance.pick(&worker.held)
-            && self.chance.one_in(2)
-        {
-            let last = (task.hi - task.lo).min(1 + u128::from(self.chance.below(2)));
-            let units: Vec<_> =
-                (task.lo..task.lo + last).map(|unit| format!("{}:{unit}", task.job)).collect();
-            line += &format!(" died {}", units.join(","));
+        let held = worker.held.iter().flat_map(|task| (task.lo..task.hi).map(|unit| (task.job, unit)));
+        let is_deadly = |unit: u128| self.deadly == 0 || unit.is_multiple_of(self.deadly);
+        let mut died: Vec<_> =
+            held.filter(|of| is_deadly(of.1)).map(|(job, unit)| format!("{job}:{unit}")).collect();
+        // It takes its tasks in order, so what is deadly for it is so again.
+        died.truncate(self.chance.below(3) as usize);
+        if !died.is_empty() {
+            line += &format!(" died {}", died.join(","));
         }
         Some(line)
     }
@@ -417,10 +442,12 @@ impl Writer {
         Some(if kept == 0 { "restart".into() } else { format!("restart keeping {kept}") })
     }
 
-    fn command_job(&mut self, _: &Play) -> Option<String> {
+    fn command_job(&mut self, play: &Play) -> Option<String> {
         let commands = ["pause", "resume", "front", "switch", "retry", "cancel", "delete"];
-        let command = commands[self.chance.weighed(&[4, 6, 3, 4, 6, 1, 2])];
-        Some(format!("{command} {}", self.job()))
+        let (job, command) = (self.job(), commands[self.chance.weighed(&[4, 6, 3, 4, 6, 1, 2])]);
+        // Poison of other jobs that is wanted again: see `fuzz_found`.
+        let is_command = |facts: &JobFacts| matches!(facts.work, WorkFacts::Command { .. });
+        (command != "retry" || facts(play, job).is_none_or(is_command)).then(|| format!("{command} {job}"))
     }
 
     fn command_node(&mut self, play: &Play) -> Option<String> {
