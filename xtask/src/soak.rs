@@ -60,6 +60,13 @@ const SOAKS: &[Soak] = &[
         cargo: &["run --release -p starfarm-sim -- run tests/scenarios/storm.toml --seeds 1000..1200"],
     },
     Soak {
+        name: "fuzz",
+        why: "a million stories that nobody wrote, told to the scheduler's core; an hour",
+        cargo: &[
+            "test --release -p starfarm-scheduler-core --test fuzz --config env.FUZZ_STORIES=\"1000000\"",
+        ],
+    },
+    Soak {
         name: "memory",
         why: "the scheduler's memory after 10^7 tasks of a job of 10^18 units at 20 % loss; 2 to 4 minutes",
         cargo: &[

@@ -21,6 +21,12 @@ pub fn node(word: &str) -> NodeId {
     NodeId(u32::from(word.as_bytes()[0] - b'a'))
 }
 
+/// What a word says of a unit or an interval, and of which job: `J:WHAT`, or `WHAT` of `job`.
+fn of_job(word: &str, job: u64) -> (JobId, &str) {
+    let (job, what) = word.split_once(':').map_or((job, word), |(job, what)| (parse(job), what));
+    (JobId(job), what)
+}
+
 fn interval(word: &str) -> (u128, u64) {
     let (lo, units) = word.split_once('+').unwrap_or_else(|| panic!("`{word}` is not LO+UNITS"));
     (parse(lo), parse(units))
@@ -64,11 +70,27 @@ impl<'a> Line<'a> {
         self.after(name).map_or(default, parse)
     }
 
-    /// `0+10,20+5`, or `none`.
+    /// `MS`, or `+MS` from now on.
+    pub fn until_us(&self, now_us: u64) -> u64 {
+        match self.word(1).strip_prefix('+') {
+            Some(ms) => now_us + parse::<u64>(ms) * 1_000,
+            None => self.number(1) * 1_000,
+        }
+    }
+
+    /// `0+10,20+5`, or `none`; `2:0+10` is of job 2.
     pub fn held(&self, word: &str) -> Vec<Held> {
-        let job = JobId(self.named("job", 1));
-        let intervals = word.split(',').filter(|word| *word != "none").map(interval);
-        intervals.map(|(lo, units)| Held { job, lo, units }).collect()
+        let words = word.split(',').filter(|word| *word != "none");
+        let held = words.map(|word| of_job(word, self.named("job", 1)));
+        held.map(|(job, what)| (job, interval(what)))
+            .map(|(job, (lo, units))| Held { job, lo, units })
+            .collect()
+    }
+
+    /// The units behind `name`: `3,4`; `2:3` is of job 2.
+    pub fn units(&self, name: &str) -> Vec<(JobId, u128)> {
+        let words = self.after(name).into_iter().flat_map(|words| words.split(','));
+        words.map(|word| of_job(word, 1)).map(|(job, unit)| (job, parse(unit))).collect()
     }
 
     pub fn new_job(&self, spec: ContentHash) -> NewJob {

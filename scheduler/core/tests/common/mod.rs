@@ -1,6 +1,7 @@
 //! A farm on a bench: scripts in, a readable story out. This file carries scripts out; `line` reads their
-//! lines and `print` words what the farm does. No worker, socket or seal is here: a script says what workers
-//! send. Times are milliseconds. After each line the farm takes its turn and all of it is checked.
+//! lines, `print` words what the farm does, and `replay` doubts its records. No worker, socket or seal is here: a
+//! script says what workers send. Times are milliseconds. After each line the farm takes its turn and all of it is
+//! checked.
 //!
 //! | line | means |
 //! | --- | --- |
@@ -15,20 +16,23 @@
 //! | `again NODE` | its last result, byte for byte |
 //! | `beat NODE LO+UNITS,..|none [running UNIT] [queued TASKS] [draining] [job J]`, `feedback NODE UPS DOWNS` | |
 //! | ... `[only PART] [same]` | one datagram of a long heartbeat; of the last one |
-//! | `live MS NODE HELD ...` | the nodes beat every two seconds until then; answers are not printed |
-//! | `at MS`, `stall MS` | time passes; the scheduler does nothing for so long |
+//! | `live [+]MS NODE HELD ...` | the nodes beat every two seconds until then; answers are not printed |
+//! | ... `J:LO+UNITS`, `running J:UNIT`, `died J:UNIT` | of job J, where that is not job 1 |
+//! | `at MS`, `at +MS`, `stall MS` | time passes; the scheduler does nothing for so long |
 //! | `hold`, `durable` | records wait from now on; they are durable, now and from now on |
 //! | `checkpoint` | the next scheduler starts from this state and the records behind it |
 //! | `restart [keeping N]` | the scheduler dies with all that is not durable, but for the next N records; the
 //! next one starts from the records |
+//! | `limits TASKS NODES` | it takes its turns by so many tasks, and knows so many nodes at most |
 //! | `overflow` | the receive buffer dropped datagrams |
 //! | `full`, `room` | the scheduler's disk is below its low-water mark; it has room again |
 //! | `show JOB`, `nodes`, `tasks NODE` | prints a job, the nodes' states, how many tasks a node has |
 //! | `credit NODE`, `lease JOB` | prints how many result datagrams it may have under way; up to where units may go |
 #![allow(dead_code)] // each test file uses some of it
 
-mod line;
-mod print;
+pub mod line;
+pub mod print;
+mod replay;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -42,9 +46,7 @@ use starfarm_protocol::wire::{
     Feedback, Heartbeat, HeartbeatAnswer, Hello, Message, Offer, Outcome, Pace, Packer, ResultEntry, Welcome,
     messages,
 };
-use starfarm_scheduler_core::{
-    Config, Deed, Deeds, Farm, JobCommand, NodeCommand, NodeId, Record, Restoring,
-};
+use starfarm_scheduler_core::{Config, Deed, Deeds, Farm, JobCommand, NodeCommand, NodeId, Record};
 
 use line::Line;
 
@@ -70,8 +72,13 @@ pub struct Bench {
     next_job: u64,
     config: Config,
     /// Every record, and how many of them are durable.
-    records: Vec<Record>,
-    durable: usize,
+    pub records: Vec<Record>,
+    pub durable: usize,
+    /// How many records were replayed last, and what that gave.
+    replayed: (usize, Vec<Record>),
+    /// What nodes were sent since the script went on last.
+    pub sent: Vec<(NodeId, Vec<u8>)>,
+    pub records_printed: bool,
     /// The state at a checkpoint, and how many records went before.
     checkpoint: (Vec<Record>, usize),
     holding: bool,
@@ -130,6 +137,9 @@ impl Bench {
             config,
             records: Vec::new(),
             durable: 0,
+            replayed: (usize::MAX, Vec::new()),
+            sent: Vec::new(),
+            records_printed: false,
             checkpoint: (Vec::new(), 0),
             now_us: 0,
             story: String::new(),
@@ -141,6 +151,7 @@ impl Bench {
 
     /// Carries out the script; the story since the last call comes back.
     pub fn run(&mut self, script: &str) -> String {
+        self.sent.clear();
         for text in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
             self.carry_out(&Line::new(text));
             self.turn();
@@ -180,7 +191,7 @@ impl Bench {
                 self.say(line.node(), |p| p.feedback(&Feedback { speed_ups, slow_downs }));
             }
             "live" => self.live(line),
-            "at" => self.advance(line.number(1) * 1_000),
+            "at" => self.advance(line.until_us(self.now_us)),
             "stall" => {
                 let stalled_us = line.number(1) * 1_000;
                 self.now_us += stalled_us;
@@ -195,6 +206,10 @@ impl Bench {
                 self.checkpoint = (self.farm.snapshot(&mut Deeds::default()).1, self.durable);
             }
             "restart" => self.restart(line.named("keeping", 0) as usize),
+            "limits" => {
+                self.config.tasks_a_turn = line.number(1);
+                self.config.nodes_max = line.number(2) as usize;
+            }
             "overflow" => self.farm.on_receive_overflow(self.now_us),
             "full" | "room" => self.farm.on_room(line.words[0] == "full"),
             "lease" => {
@@ -260,7 +275,7 @@ impl Bench {
             queue_tasks_max: peer.queue,
             known_epoch,
             known_proof: if line.has("genuine") { proofs.of(known_epoch) } else { [0; 16] },
-            died_running: line.after("died").map(|unit| (JobId(1), line::parse(unit))).into_iter().collect(),
+            died_running: line.units("died"),
             ..hello(boot)
         };
         self.farm.on_session(id, line.word(1), now_us);
@@ -307,7 +322,7 @@ impl Bench {
             number: peer.beats,
             draining: line.has("draining"),
             queued_tasks: line.named("queued", 0) as u32,
-            running: line.after("running").map(|unit| (JobId(1), line::parse(unit))).into_iter().collect(),
+            running: line.units("running"),
             held: line.held(line.word(2)),
             ..Heartbeat::default()
         };
@@ -315,14 +330,16 @@ impl Bench {
         packer.heartbeat(&beat);
         let datagrams = packer.finish();
         match line.after("only") {
-            Some(part) => self.hear(id, &datagrams[line::parse::<usize>(part)]),
+            Some(part) => {
+                datagrams.get(line::parse::<usize>(part)).into_iter().for_each(|d| self.hear(id, d))
+            }
             None => datagrams.iter().for_each(|datagram| self.hear(id, datagram)),
         }
     }
 
     /// `live MS NODE HELD ...`: nothing is lost meanwhile, and nothing new is done.
     fn live(&mut self, line: &Line<'_>) {
-        let until_us = line.number(1) * 1_000;
+        let until_us = line.until_us(self.now_us);
         self.answers_printed = false;
         while self.now_us < until_us {
             for pair in line.words[2..].chunks(2) {
@@ -332,6 +349,11 @@ impl Bench {
             self.advance((self.now_us + 2_000_000).min(until_us));
         }
         self.answers_printed = true;
+    }
+
+    /// The incarnation of a node, and how many results that has told.
+    pub fn told(&self, id: NodeId) -> Option<(u64, u64)> {
+        self.peers.get(&id).map(|peer| (peer.boot, peer.results))
     }
 
     fn peer(&mut self, id: NodeId) -> &mut Peer {
@@ -388,26 +410,6 @@ impl Bench {
         }
     }
 
-    fn restored<'a>(&self, records: impl IntoIterator<Item = &'a Record>) -> Farm {
-        let mut restoring = Restoring::new(self.config.clone(), self.now_us);
-        for record in records {
-            let mut body = Vec::new();
-            record.encode(&mut body);
-            let record = Record::decode(record.kind(), &body).expect("what was written can be read");
-            restoring.apply(&record).unwrap_or_else(|why| panic!("{why}: {record:?}, after\n{}", self.story));
-        }
-        restoring.finish(self.records.len() as u64, self.now_us)
-    }
-
-    /// The records alone give the same farm; so do the records of a checkpoint.
-    fn replay_equals_live(&mut self) {
-        let live = self.farm.durable_state();
-        assert_eq!(self.restored(&self.records).durable_state(), live, "after\n{}", self.story);
-        let (sequence, snapshot) = self.farm.snapshot(&mut Deeds::default());
-        assert_eq!(sequence as usize, self.records.len());
-        assert_eq!(self.restored(&snapshot).durable_state(), live, "after\n{}", self.story);
-    }
-
     /// The scheduler's next start has these settings.
     pub fn set(&mut self, settings: Settings) {
         self.config.settings = settings;
@@ -415,6 +417,7 @@ impl Bench {
 
     fn restart(&mut self, keeping: usize) {
         self.records.truncate(self.durable + keeping);
+        self.replayed.0 = usize::MAX;
         self.config.epoch.0 += 1;
         let (state, before) = &self.checkpoint;
         self.farm = self.restored(state.iter().chain(&self.records[*before..]));
@@ -433,6 +436,9 @@ impl Bench {
                 Deed::Send(id, datagrams) => datagrams.iter().for_each(|d| self.note_datagram(id, d)),
                 Deed::Event(event) => self.tell(&event.to_string()),
                 Deed::Record(sequence, record) => {
+                    if self.records_printed {
+                        self.tell(&format!("record {sequence}: {record:?}"));
+                    }
                     self.records.push(record);
                     assert_eq!(sequence as usize, self.records.len(), "sequences have no gap");
                 }
@@ -442,6 +448,7 @@ impl Bench {
     }
 
     fn note_datagram(&mut self, id: NodeId, datagram: &[u8]) {
+        self.sent.push((id, datagram.to_vec()));
         let mut said = Vec::new();
         for message in messages(datagram).map(Result::unwrap) {
             let is_answer = matches!(message, Message::HeartbeatAnswer(_));

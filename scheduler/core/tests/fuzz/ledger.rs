@@ -1,0 +1,255 @@
+//! A model beside the farm: what the records say of each unit, one by one. It shares no code with the core's own
+//! accounting.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use starfarm_protocol::ids::JobId;
+use starfarm_protocol::wire::{Message, messages};
+use starfarm_scheduler_core::{Farm, NodeId, Record, Verdict, Verdicts};
+
+use crate::common::line::{Line, parse};
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Unit {
+    Open,
+    Done,
+    Failed,
+}
+
+#[derive(Debug)]
+struct Job {
+    spec: u8,
+    units: Vec<Unit>,
+    /// Units that some durable record names: decided once, or tried in vain.
+    named: Vec<bool>,
+    hits: BTreeSet<(u128, u32)>,
+    durable_hits: BTreeSet<(u128, u32)>,
+}
+
+/// A result that the farm took, to be acknowledged when it is durable.
+#[derive(Clone, Debug)]
+struct Said {
+    job: u64,
+    spec: u8,
+    units: std::ops::Range<u128>,
+    hits: Vec<(u128, u32)>,
+}
+
+#[derive(Default, Debug)]
+pub struct Ledger {
+    jobs: BTreeMap<u64, Job>,
+    /// Records that were read, and those of them that were durable then.
+    read: usize,
+    durable: usize,
+    /// By node, incarnation and number; and whether its units count.
+    said: BTreeMap<(u32, u64, u64), (Said, bool)>,
+}
+
+impl Ledger {
+    /// The scheduler died: only what was durable is left.
+    pub fn restart(&mut self) {
+        (self.jobs, self.read, self.durable) = (BTreeMap::new(), 0, 0);
+    }
+
+    /// Reads the records that are new.
+    pub fn read(&mut self, records: &[Record], durable: usize) -> Result<(), String> {
+        for record in &records[self.read..] {
+            self.decide(record).map_err(|why| format!("{why}: {record:?}"))?;
+        }
+        for record in &records[self.durable..durable] {
+            self.name(record);
+        }
+        (self.read, self.durable) = (records.len(), durable);
+        Ok(())
+    }
+
+    fn decide(&mut self, record: &Record) -> Result<(), String> {
+        match record {
+            Record::Submitted(facts) => {
+                let units = facts.units as usize;
+                let job = Job {
+                    spec: facts.spec.0[0],
+                    units: vec![Unit::Open; units],
+                    named: vec![false; units],
+                    hits: BTreeSet::new(),
+                    durable_hits: BTreeSet::new(),
+                };
+                if self.jobs.insert(facts.job.0, job).is_some() {
+                    return Err("a job is submitted twice".into());
+                }
+            }
+            Record::Deleted { job } => drop(self.jobs.remove(&job.0)),
+            Record::Done { job, pieces, hits, .. } => {
+                pieces.iter().try_for_each(|&(lo, hi)| self.change(*job, lo..hi, Unit::Open, Unit::Done))?;
+                let known = &mut self.job(*job)?.hits;
+                if let Some(hit) = hits.iter().find(|hit| !known.insert(**hit)) {
+                    return Err(format!("hit {hit:?} is recorded twice"));
+                }
+            }
+            Record::Ran { job, units, .. } => {
+                for (unit, outcome) in units {
+                    let to = if outcome.failed.is_some() { Unit::Failed } else { Unit::Done };
+                    self.change(*job, *unit..unit + 1, Unit::Open, to)?;
+                }
+            }
+            Record::Failed { job, unit, .. } => {
+                self.change(*job, *unit..unit + 1, Unit::Open, Unit::Failed)?
+            }
+            Record::FailedAlike { job, units, .. } => {
+                units.iter().try_for_each(|&(lo, hi)| self.change(*job, lo..hi, Unit::Open, Unit::Failed))?;
+            }
+            Record::Retried { job, units } => {
+                units.iter().try_for_each(|&(lo, hi)| self.change(*job, lo..hi, Unit::Failed, Unit::Open))?;
+            }
+            Record::Ended(ended) => {
+                let job = self.job(ended.job)?;
+                if (ended.done, ended.failed) != (job.count(Unit::Done), job.count(Unit::Failed)) {
+                    return Err("an end with other sums than its units have".into());
+                }
+                let mut left: Vec<bool> = job.units.iter().map(|unit| *unit == Unit::Open).collect();
+                for unit in ended.abandoned.iter().flat_map(|&(lo, hi)| lo..hi) {
+                    if !std::mem::take(&mut left[unit as usize]) {
+                        return Err(format!("unit {unit} is abandoned and decided"));
+                    }
+                }
+                if left.contains(&true) {
+                    return Err("a unit is neither decided nor abandoned".into());
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Units that a durable record is about.
+    fn name(&mut self, record: &Record) {
+        let units: Vec<(u128, u128)> = match record {
+            Record::Done { pieces, .. } => pieces.clone(),
+            Record::Ran { units, .. } => units.iter().map(|(unit, _)| (*unit, unit + 1)).collect(),
+            Record::Failed { unit, .. } | Record::Tried { unit, .. } => vec![(*unit, unit + 1)],
+            Record::FailedAlike { units, .. } => units.clone(),
+            _ => return,
+        };
+        let (Record::Done { job, .. }
+        | Record::Ran { job, .. }
+        | Record::Failed { job, .. }
+        | Record::Tried { job, .. }
+        | Record::FailedAlike { job, .. }) = record
+        else {
+            return;
+        };
+        let Some(job) = self.jobs.get_mut(&job.0) else { return };
+        units.into_iter().flat_map(|(lo, hi)| lo..hi).for_each(|unit| job.named[unit as usize] = true);
+        if let Record::Done { hits, .. } = record {
+            job.durable_hits.extend(hits);
+        }
+    }
+
+    fn job(&mut self, id: JobId) -> Result<&mut Job, String> {
+        self.jobs.get_mut(&id.0).ok_or_else(|| format!("job {} is not there", id.0))
+    }
+
+    fn change(
+        &mut self,
+        id: JobId,
+        units: std::ops::Range<u128>,
+        from: Unit,
+        to: Unit,
+    ) -> Result<(), String> {
+        let job = self.job(id)?;
+        for unit in units {
+            let state = job.units.get_mut(unit as usize).ok_or_else(|| format!("there is no unit {unit}"))?;
+            let was = std::mem::replace(state, to);
+            if was != from {
+                return Err(format!("unit {unit} was {was:?} and becomes {to:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The farm counts as the records do.
+    pub fn agrees(&self, farm: &Farm) -> Result<(), String> {
+        let known: Vec<u64> = farm.jobs().iter().map(|job| job.id.0).collect();
+        if known != Vec::from_iter(self.jobs.keys().copied()) {
+            return Err(format!("the farm knows jobs {known:?}"));
+        }
+        for (id, job) in &self.jobs {
+            let view = farm.job(JobId(*id)).expect("it was among all jobs");
+            let sums = [Unit::Done, Unit::Failed].map(|state| job.count(state));
+            if [view.done, view.failed] != sums {
+                return Err(format!(
+                    "job {id}: done {}, failed {}, by the records {sums:?}",
+                    view.done, view.failed
+                ));
+            }
+            if view.done + view.failed + view.out + view.pending + view.abandoned != view.units {
+                return Err(format!("job {id}: the sums of its units are not all units"));
+            }
+            if farm.hits(JobId(*id)) != Vec::from_iter(job.hits.iter().copied()) {
+                return Err(format!("job {id}: its hits are not those of the records"));
+            }
+            let failed = |(unit, state): (usize, &Unit)| (*state == Unit::Failed).then_some(unit as u128);
+            let failed: Vec<u128> = job.units.iter().enumerate().filter_map(failed).collect();
+            if farm.failed_units(JobId(*id)).iter().map(|(unit, _)| *unit).collect::<Vec<_>>() != failed {
+                return Err(format!("job {id}: its failed units are not those of the records"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A result was told, or once more; `told` is its incarnation and number, `verdicts` are those before and after.
+    pub fn result(&mut self, line: &Line<'_>, told: (u64, u64), verdicts: [Verdicts; 2]) {
+        const COUNTED: [Verdict; 3] = [Verdict::Counted, Verdict::CountedPartly, Verdict::Duplicate];
+        let [before, after] = verdicts;
+        let counted = COUNTED.iter().any(|&verdict| before.count(verdict) < after.count(verdict));
+        let key = (line.node().0, told.0, told.1);
+        if line.verb() == "again" {
+            return self.said.get_mut(&key).into_iter().for_each(|said| said.1 |= counted);
+        }
+        let ((lo, units), job) = (line.interval(2), line.named("job", 1));
+        let hits = line.after("hits").into_iter().flat_map(|hits| hits.split(','));
+        let hits =
+            hits.filter_map(|hit| hit.split_once(':')).map(|(unit, target)| (parse(unit), parse(target)));
+        let (spec, units) = (line.named("spec", job) as u8, lo..lo + u128::from(units));
+        self.said.insert(key, (Said { job, spec, units, hits: hits.collect() }, counted));
+    }
+
+    /// What is acknowledged was told, and is durable. `boot` says which incarnation a node is.
+    pub fn acknowledged(
+        &self,
+        sent: &[(NodeId, Vec<u8>)],
+        boot: impl Fn(NodeId) -> u64,
+    ) -> Result<(), String> {
+        for (id, datagram) in sent {
+            for message in messages(datagram).map(Result::unwrap) {
+                let Message::ResultAck(_, ranges) = message else { continue };
+                for number in ranges.flat_map(|(first, last)| first..=last) {
+                    let key = (id.0, boot(*id), number);
+                    match self.said.get(&key) {
+                        None => return Err(format!("{key:?} is acknowledged and was never told")),
+                        Some((said, true)) => self.is_durable(said)?,
+                        Some((_, false)) => {}
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_durable(&self, said: &Said) -> Result<(), String> {
+        let Some(job) = self.jobs.get(&said.job).filter(|job| job.spec == said.spec) else { return Ok(()) };
+        if let Some(unit) = said.units.clone().find(|unit| !job.named[*unit as usize]) {
+            return Err(format!("acknowledged, but unit {unit} is in no durable record: {said:?}"));
+        }
+        if let Some(hit) = said.hits.iter().find(|hit| !job.durable_hits.contains(hit)) {
+            return Err(format!("acknowledged, but hit {hit:?} is in no durable record: {said:?}"));
+        }
+        Ok(())
+    }
+}
+
+impl Job {
+    fn count(&self, state: Unit) -> u128 {
+        self.units.iter().filter(|unit| **unit == state).count() as u128
+    }
+}

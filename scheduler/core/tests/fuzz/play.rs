@@ -1,0 +1,148 @@
+//! A story that is told to a farm on the bench, line by line, with all that watches it.
+
+use std::cell::RefCell;
+use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+use starfarm_scheduler_core::Deeds;
+
+use crate::common::line::Line;
+use crate::common::{Bench, config};
+use crate::ledger::Ledger;
+use crate::workers::Workers;
+
+pub struct Play {
+    pub bench: Bench,
+    pub workers: Workers,
+    pub lines: Vec<String>,
+    pub transcript: Option<String>,
+    ledger: Ledger,
+}
+
+/// Why a story failed.
+#[derive(Debug)]
+pub struct Failure {
+    /// What was broken, and where that was seen.
+    pub why: String,
+    /// The same without numbers: other stories that fail so tell of the same.
+    pub kind: String,
+    pub lines: Vec<String>,
+}
+
+impl Play {
+    fn new(transcribed: bool) -> Self {
+        let mut bench = Bench::new(config());
+        bench.records_printed = transcribed;
+        Self {
+            bench,
+            workers: Workers::default(),
+            lines: Vec::new(),
+            transcript: transcribed.then(String::new),
+            ledger: Ledger::default(),
+        }
+    }
+
+    /// Carries out a line; panics where anything is broken after it.
+    pub fn line(&mut self, text: &str) {
+        self.lines.push(text.to_owned());
+        let line = Line::new(text);
+        let before = self.bench.farm.status(self.bench.now_us).verdicts;
+        self.workers.said(&line);
+        let story = self.bench.run(text);
+        self.workers.heard(&self.bench.sent);
+        if let Some(transcript) = &mut self.transcript {
+            writeln!(transcript, "> {text}\n{story}= {:016x}", hash(&self.bench.sent)).unwrap();
+        }
+        if matches!(line.verb(), "done" | "ran" | "return" | "refuse" | "again") {
+            let after = self.bench.farm.status(self.bench.now_us).verdicts;
+            let told = self.bench.told(line.node()).expect("it has told something");
+            self.ledger.result(&line, told, [before, after]);
+        }
+        if line.verb() == "restart" {
+            self.ledger.restart();
+        }
+        let ledger = &mut self.ledger;
+        let read = ledger.read(&self.bench.records, self.bench.durable);
+        let agrees = read.and_then(|()| ledger.agrees(&self.bench.farm));
+        let boot = |id| self.bench.told(id).map_or(0, |(boot, _)| boot);
+        let checked = agrees.and_then(|()| ledger.acknowledged(&self.bench.sent, boot));
+        checked.unwrap_or_else(|broken| panic!("{broken}, after\n{story}"));
+    }
+
+    /// How the farm stands, in all words that it has for that.
+    fn shown(&mut self) -> String {
+        let (farm, now_us) = (&mut self.bench.farm, self.bench.now_us);
+        let mut shown = String::new();
+        for job in farm.jobs() {
+            writeln!(shown, "job: {job:?}").unwrap();
+            writeln!(shown, "failed: {:?}", farm.failed_units(job.id)).unwrap();
+        }
+        for node in farm.nodes(now_us) {
+            writeln!(shown, "node: {node:?}").unwrap();
+        }
+        writeln!(shown, "farm: {:?}", farm.status(now_us)).unwrap();
+        for record in farm.snapshot(&mut Deeds::default()).1 {
+            writeln!(shown, "checkpoint: {record:?}").unwrap();
+        }
+        shown
+    }
+}
+
+/// Lets `act` tell a story; its transcript, if it is wanted, and what failed.
+pub fn play(transcribed: bool, act: impl FnOnce(&mut Play)) -> (String, Result<(), Failure>) {
+    let mut play = Play::new(transcribed);
+    let failed = silently(|| act(&mut play)).err();
+    let mut transcript = play.transcript.take().unwrap_or_default();
+    match failed {
+        Some(why) => {
+            writeln!(transcript, "> {}\n{}! {why}", play.lines.last().unwrap(), play.bench.story).unwrap();
+            let kind = kind(&why);
+            (transcript, Err(Failure { why, kind, lines: play.lines }))
+        }
+        None if transcribed => (transcript + &play.shown(), Ok(())),
+        None => (transcript, Ok(())),
+    }
+}
+
+/// The first two lines (where, and what) without numbers and what stands in brackets.
+fn kind(why: &str) -> String {
+    let (mut kind, mut depth) = (String::new(), 0_u32);
+    for c in why.lines().take(2).flat_map(str::chars).filter(|c| !c.is_ascii_digit()) {
+        match c {
+            '[' | '(' | '{' => depth += 1,
+            ']' | ')' | '}' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => kind.push(c),
+            _ => {}
+        }
+    }
+    kind
+}
+
+thread_local! {
+    static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+    static SILENT: RefCell<bool> = const { RefCell::new(false) };
+}
+
+/// What `act` panics with is the answer and is not printed.
+fn silently(act: impl FnOnce()) -> Result<(), String> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| match SILENT.with_borrow(|silent| *silent) {
+            true => PANIC.with_borrow_mut(|said| *said = Some(info.to_string())),
+            false => usual(info),
+        }));
+    });
+    SILENT.set(true);
+    let done = catch_unwind(AssertUnwindSafe(act));
+    SILENT.set(false);
+    done.map_err(|_| PANIC.take().expect("the hook has noted it"))
+}
+
+/// FNV-1a: what was sent, to the byte.
+fn hash(sent: &[(starfarm_scheduler_core::NodeId, Vec<u8>)]) -> u64 {
+    let bytes =
+        sent.iter().flat_map(|(id, datagram)| [id.0 as u8].into_iter().chain(datagram.iter().copied()));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
