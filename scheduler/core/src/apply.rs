@@ -2,7 +2,7 @@
 //! records are applied. What is not in a record (who holds which task, what was measured) is found out anew.
 
 use starfarm_events::Event;
-use starfarm_protocol::ids::{JobId, NodeId};
+use starfarm_protocol::ids::{Attempt, JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::record::{Ended, NodeMark};
@@ -48,6 +48,21 @@ impl Farm {
             }
         }
         self.commits.gather(id, node, pieces, new, deeds);
+    }
+
+    /// As [`Farm::commit`], for units of one result that failed and are tried again.
+    pub(crate) fn commit_tried(
+        &mut self,
+        job: JobId,
+        units: &[u128],
+        attempt: Attempt,
+        node: NodeId,
+        deeds: &mut Deeds,
+    ) {
+        self.try_again(job, units, attempt, node).expect(FITS);
+        for &unit in units {
+            self.commits.push(Record::Tried { job, unit, attempt, node }, deeds);
+        }
     }
 
     /// What follows from a record that is about to be applied is told.
@@ -273,13 +288,7 @@ impl Farm {
     /// A unit is tried again, or a worker died of it.
     fn apply_trial(&mut self, record: &Record) -> Result<(), String> {
         match *record {
-            Record::Tried { job, unit, attempt, node } => {
-                self.reach(job, unit + 1)?;
-                let job = self.jobs.at_mut(job);
-                job.units.deaths.remove(Interval::one(unit));
-                job.units.failures.insert(unit, (attempt, node));
-                self.queues.retry(&mut job.units, unit);
-            }
+            Record::Tried { job, unit, attempt, node } => self.try_again(job, &[unit], attempt, node)?,
             Record::Died { job: id, unit, node, boot } => {
                 self.reach(id, unit + 1)?;
                 let job = self.jobs.at_mut(id);
@@ -299,6 +308,19 @@ impl Farm {
             }
             _ => unreachable!("the caller has looked at its kind"),
         }
+        Ok(())
+    }
+
+    fn try_again(&mut self, id: JobId, units: &[u128], attempt: Attempt, node: NodeId) -> Result<(), String> {
+        for unit in units {
+            self.reach(id, unit + 1)?;
+        }
+        let job = self.jobs.at_mut(id);
+        for &unit in units {
+            job.units.deaths.remove(Interval::one(unit));
+            job.units.failures.insert(unit, (attempt, node));
+        }
+        self.queues.retry(&mut job.units, units);
         Ok(())
     }
 

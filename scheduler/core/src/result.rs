@@ -221,10 +221,8 @@ impl Farm {
             self.commit(Record::Ran { job: job_id, attempt, node: id, units }, deeds);
         }
         if !tried.is_empty() {
+            self.commit_tried(job_id, &tried, attempt, id, deeds);
             self.work_came();
-        }
-        for unit in tried {
-            self.commit(Record::Tried { job: job_id, unit, attempt, node: id }, deeds);
         }
         known.into_iter().for_each(|unit| self.give_found_back(id, job_id, unit));
         counted

@@ -34,16 +34,27 @@ impl Queues {
         self.leave(job.job, &pieces[first..]);
     }
 
-    /// `unit` failed and is tried again: it waits alone, and what had it may still have others out.
-    pub(crate) fn retry(&mut self, job: &mut JobUnits, unit: u128) {
-        let (one, mut pieces) = (Interval::one(unit), Vec::new());
-        self.gq.remove(job.job, one);
-        job.coverage.change(one, OPEN, Class::Pending, &mut pieces);
-        self.leave(job.job, &pieces);
-        for id in self.dq.overlapping(job.job, one) {
-            self.cut_out(job, id, one);
+    /// These units failed and are tried again: they wait alone, and what had them may still have others out.
+    pub(crate) fn retry(&mut self, job: &mut JobUnits, units: &[u128]) {
+        for one in units.iter().copied().map(Interval::one) {
+            let mut pieces = Vec::new();
+            self.gq.remove(job.job, one);
+            job.coverage.change(one, OPEN, Class::Pending, &mut pieces);
+            self.leave(job.job, &pieces);
+            // The units beside it may have been decided just now.
+            if let Some((id, task)) = self.touched.pop_back() {
+                match self.touched.iter_mut().rev().find(|(known, _)| *known == id) {
+                    Some((_, known)) => known.left = task.left,
+                    None => self.touched.push_back((id, task)),
+                }
+            }
         }
-        self.gq.put_alone(job.job, unit, Alone::Failed);
+        for &unit in units {
+            for id in self.dq.overlapping(job.job, Interval::one(unit)) {
+                self.cut_out(job, id, Interval::one(unit));
+            }
+            self.gq.put_alone(job.job, unit, Alone::Failed);
+        }
     }
 
     /// A worker died of `unit`: where it waits it does so alone from now on, and takes nothing with it.
@@ -114,7 +125,7 @@ impl Queues {
         };
         // What came for it piece by piece came for all that it was.
         match self.touched.back_mut().filter(|(last, _)| *last == id) {
-            Some((_, known)) => (known.left, known.spent_us) = (task.left, task.spent_us),
+            Some((_, known)) => known.left = task.left,
             None => self.touched.push_back((id, task)),
         }
     }
