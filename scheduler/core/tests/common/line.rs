@@ -10,6 +10,8 @@ use starfarm_scheduler_core::{MaxFailures, NewJob, NodeId, Place, Sizing, WorkFa
 
 pub struct Line<'a> {
     pub words: Vec<&'a str>,
+    /// The next one belongs to the same turn.
+    pub goes_on: bool,
 }
 
 pub fn parse<T: FromStr<Err: Debug>>(word: &str) -> T {
@@ -34,7 +36,8 @@ fn interval(word: &str) -> (u128, u64) {
 
 impl<'a> Line<'a> {
     pub fn new(text: &'a str) -> Self {
-        Self { words: text.split_whitespace().collect() }
+        let (goes_on, text) = text.strip_prefix("& ").map_or((false, text), |rest| (true, rest));
+        Self { words: text.split_whitespace().collect(), goes_on }
     }
 
     pub fn verb(&self) -> &'a str {

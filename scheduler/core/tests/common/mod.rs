@@ -1,5 +1,5 @@
 //! A farm on a bench: scripts in, a readable story out. This file carries scripts out; `line` reads their
-//! lines, `print` words what the farm does, and `replay` doubts its records. No worker, socket or seal is here: a
+//! lines, `peers` says what its nodes say, `print` words what the farm does, and `replay` doubts its records. No worker, socket or seal is here: a
 //! script says what workers send. Times are milliseconds. After each line the farm takes its turn and all of it is
 //! checked.
 //!
@@ -9,21 +9,23 @@
 //! | ... `[max-failures N/never] [copies] [head/now]` | |
 //! | `cancel/pause/resume/front/switch/delete/retry JOB`, `drain/undrain/forget/revoke NODE` | what users do |
 //! | `join NODE slots K [queue Q]`, `hello NODE [boot B] [died UNIT]`, `session NODE`, `bye NODE`, `able NODE` | |
-//! | ... `[version V] [knows EPOCH genuine/forged]` | what else a hello may say |
+//! | ... `[version V] [knows EPOCH genuine/forged] [receives DATAGRAMS]` | what else a hello may say |
 //! | `ack NODE` | the node acknowledges every offer that it has heard |
 //! | `done/ran/return/refuse NODE LO+UNITS ...` | a result: `hits UNIT:TARGET,..`, `ok,exit3,signal9`, words |
 //! | ... `[job J] [ms DURATION] [spec S] [attempt A] [body HEX]` | what else it may say |
 //! | `again NODE` | its last result, byte for byte |
 //! | `beat NODE LO+UNITS,..|none [running UNIT] [queued TASKS] [draining] [job J]`, `feedback NODE UPS DOWNS` | |
 //! | ... `[only PART] [same]` | one datagram of a long heartbeat; of the last one |
-//! | `live [+]MS NODE HELD ...` | the nodes beat every two seconds until then; answers are not printed |
+//! | `live [+]MS NODE HELD[/UNIT] ...` | the nodes beat every two seconds until then; answers are not printed |
 //! | ... `J:LO+UNITS`, `running J:UNIT`, `died J:UNIT` | of job J, where that is not job 1 |
 //! | `at MS`, `at +MS`, `stall MS` | time passes; the scheduler does nothing for so long |
 //! | `hold`, `durable` | records wait from now on; they are durable, now and from now on |
 //! | `checkpoint` | the next scheduler starts from this state and the records behind it |
 //! | `restart [keeping N]` | the scheduler dies with all that is not durable, but for the next N records; the
 //! next one starts from the records |
-//! | `limits TASKS NODES` | it takes its turns by so many tasks, and knows so many nodes at most |
+//! | `limits TASKS NODES [lost MS]` | the next scheduler takes its turns by so many tasks, knows so many nodes at
+//! most, and waits for a silent one so long |
+//! | `& LINE` | it and the next line are of one turn, and results of one node one datagram |
 //! | `overflow` | the receive buffer dropped datagrams |
 //! | `full`, `room` | the scheduler's disk is below its low-water mark; it has room again |
 //! | `show JOB`, `nodes`, `tasks NODE` | prints a job, the nodes' states, how many tasks a node has |
@@ -31,6 +33,7 @@
 #![allow(dead_code)] // each test file uses some of it
 
 pub mod line;
+mod peers;
 pub mod print;
 mod replay;
 
@@ -38,37 +41,25 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use expect_test::Expect;
-use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
+use starfarm_protocol::ids::{Boot, ContentHash, Epoch, FarmId, JobId};
 use starfarm_protocol::limits::PROTOCOL_VERSION;
 use starfarm_protocol::seal::{EpochProofs, Secret, StaticKey};
 use starfarm_protocol::settings::Settings;
-use starfarm_protocol::wire::{
-    Feedback, Heartbeat, HeartbeatAnswer, Hello, Message, Offer, Outcome, Pace, Packer, ResultEntry, Welcome,
-    messages,
-};
+use starfarm_protocol::wire::{Feedback, HeartbeatAnswer, Hello, Message, Pace, Packer, Welcome, messages};
 use starfarm_scheduler_core::{Config, Deed, Deeds, Farm, JobCommand, NodeCommand, NodeId, Record};
 
 use line::Line;
-
-/// What a node of the script has said and heard.
-#[derive(Default)]
-struct Peer {
-    boot: u64,
-    slots: u16,
-    queue: u32,
-    results: u64,
-    beats: u32,
-    heard: Vec<Offer>,
-    to_ack: Vec<u64>,
-    last_result: Vec<u8>,
-    credit: u16,
-}
+use peers::Peer;
 
 pub struct Bench {
     pub farm: Farm,
     pub now_us: u64,
     pub story: String,
     peers: BTreeMap<NodeId, Peer>,
+    /// Results of a node that wait for its next ones.
+    unsent: Option<(NodeId, Packer)>,
+    /// The next line belongs to the same turn.
+    goes_on: bool,
     next_job: u64,
     config: Config,
     /// Every record, and how many of them are durable.
@@ -144,6 +135,8 @@ impl Bench {
             now_us: 0,
             story: String::new(),
             peers: BTreeMap::new(),
+            unsent: None,
+            goes_on: false,
             holding: false,
             answers_printed: true,
         }
@@ -153,8 +146,13 @@ impl Bench {
     pub fn run(&mut self, script: &str) -> String {
         self.sent.clear();
         for text in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
-            self.carry_out(&Line::new(text));
-            self.turn();
+            let line = Line::new(text);
+            self.goes_on = line.goes_on;
+            self.send_before(&line);
+            self.carry_out(&line);
+            if !line.goes_on {
+                self.turn();
+            }
         }
         std::mem::take(&mut self.story)
     }
@@ -209,6 +207,9 @@ impl Bench {
             "limits" => {
                 self.config.tasks_a_turn = line.number(1);
                 self.config.nodes_max = line.number(2) as usize;
+                let lost_us = self.config.settings.lost_us;
+                self.config.settings.lost_us =
+                    line.after("lost").map_or(lost_us, |ms| line::parse::<u64>(ms) * 1_000);
             }
             "overflow" => self.farm.on_receive_overflow(self.now_us),
             "full" | "room" => self.farm.on_room(line.words[0] == "full"),
@@ -255,109 +256,6 @@ impl Bench {
             let answer = farm.command_node(line.word(1), command, deeds);
             answer.err().map(|why| format!("{command:?}: {why:?}"))
         });
-    }
-
-    /// A new session, and its hello: of a new node, of another incarnation, or of the same.
-    fn greet(&mut self, line: &Line<'_>) {
-        let (id, now_us) = (line.node(), self.now_us);
-        let peer = self.peers.entry(id).or_default();
-        let boot = line.named("boot", peer.boot.max(1));
-        if boot != peer.boot {
-            *peer = Peer { boot, slots: peer.slots, queue: peer.queue, ..Peer::default() };
-        }
-        peer.slots = line.named("slots", u64::from(peer.slots)) as u16;
-        peer.queue = line.named("queue", u64::from(peer.queue.max(8))) as u32;
-        let known_epoch = Epoch(line.named("knows", 0));
-        let proofs = self.config.proofs.as_ref().expect("the bench's farm is sealed");
-        let hello = Hello {
-            version: line.named("version", u64::from(PROTOCOL_VERSION)) as u16,
-            slots: peer.slots,
-            queue_tasks_max: peer.queue,
-            known_epoch,
-            known_proof: if line.has("genuine") { proofs.of(known_epoch) } else { [0; 16] },
-            died_running: line.units("died"),
-            ..hello(boot)
-        };
-        self.farm.on_session(id, line.word(1), now_us);
-        self.say(id, |p| p.hello(&hello));
-    }
-
-    fn acknowledge(&mut self, id: NodeId) {
-        let ranges: Vec<_> = self.peer(id).to_ack.drain(..).map(|attempt| (attempt, attempt)).collect();
-        self.say(id, |p| p.task_ack(&ranges));
-    }
-
-    fn result(&mut self, line: &Line<'_>) {
-        let (id, (lo, units), job) = (line.node(), line.interval(2), JobId(line.named("job", 1)));
-        let (body, peer) = (line.body(), self.peer(id));
-        peer.results += 1;
-        let overlaps = |offer: &&Offer| {
-            offer.job == job && offer.lo < lo + u128::from(units) && lo < offer.lo + u128::from(offer.units)
-        };
-        let heard = peer.heard.iter().rfind(overlaps).map_or(0, |offer| offer.attempt.0);
-        let entry = ResultEntry {
-            job,
-            spec: spec(line.named("spec", job.0)),
-            sequence: peer.results,
-            attempt: Attempt(line.named("attempt", heard)),
-            lo,
-            units,
-            duration_us: line.named("ms", 1_000) * 1_000,
-            outcome: match line.verb() {
-                "return" => Outcome::Returned,
-                "refuse" => Outcome::Refused,
-                _ => Outcome::Done,
-            },
-            body: &body,
-        };
-        peer.last_result = packed(|p| p.result(&entry));
-        let bytes = peer.last_result.clone();
-        self.hear(id, &bytes);
-    }
-
-    fn beat(&mut self, id: NodeId, line: &Line<'_>) {
-        let peer = self.peer(id);
-        peer.beats += u32::from(!line.has("same"));
-        let beat = Heartbeat {
-            number: peer.beats,
-            draining: line.has("draining"),
-            queued_tasks: line.named("queued", 0) as u32,
-            running: line.units("running"),
-            held: line.held(line.word(2)),
-            ..Heartbeat::default()
-        };
-        let mut packer = Packer::new();
-        packer.heartbeat(&beat);
-        let datagrams = packer.finish();
-        match line.after("only") {
-            Some(part) => {
-                datagrams.get(line::parse::<usize>(part)).into_iter().for_each(|d| self.hear(id, d))
-            }
-            None => datagrams.iter().for_each(|datagram| self.hear(id, datagram)),
-        }
-    }
-
-    /// `live MS NODE HELD ...`: nothing is lost meanwhile, and nothing new is done.
-    fn live(&mut self, line: &Line<'_>) {
-        let until_us = line.until_us(self.now_us);
-        self.answers_printed = false;
-        while self.now_us < until_us {
-            for pair in line.words[2..].chunks(2) {
-                self.beat(line::node(pair[0]), &Line::new(&format!("beat {} {}", pair[0], pair[1])));
-                self.turn();
-            }
-            self.advance((self.now_us + 2_000_000).min(until_us));
-        }
-        self.answers_printed = true;
-    }
-
-    /// The incarnation of a node, and how many results that has told.
-    pub fn told(&self, id: NodeId) -> Option<(u64, u64)> {
-        self.peers.get(&id).map(|peer| (peer.boot, peer.results))
-    }
-
-    fn peer(&mut self, id: NodeId) -> &mut Peer {
-        self.peers.get_mut(&id).expect("a script lets a node join first")
     }
 
     fn say(&mut self, id: NodeId, pack: impl FnOnce(&mut Packer)) {

@@ -9,6 +9,16 @@ use starfarm_scheduler_core::{Farm, NodeId, Record, Verdict, Verdicts};
 
 use crate::common::line::{Line, parse};
 
+const COUNTED: [Verdict; 3] = [Verdict::Counted, Verdict::CountedPartly, Verdict::Duplicate];
+const OTHER: [Verdict; 6] = [
+    Verdict::Returned,
+    Verdict::Refused,
+    Verdict::UnknownJob,
+    Verdict::OtherSpecification,
+    Verdict::NeverGiven,
+    Verdict::Malformed,
+];
+
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Unit {
     Open,
@@ -43,6 +53,8 @@ pub struct Ledger {
     durable: usize,
     /// By node, incarnation and number; and whether its units count.
     said: BTreeMap<(u32, u64, u64), (Said, bool)>,
+    /// Those on which there is no verdict yet.
+    unsure: Vec<(u32, u64, u64)>,
 }
 
 impl Ledger {
@@ -197,21 +209,32 @@ impl Ledger {
         Ok(())
     }
 
-    /// A result was told, or once more; `told` is its incarnation and number, `verdicts` are those before and after.
-    pub fn result(&mut self, line: &Line<'_>, told: (u64, u64), verdicts: [Verdicts; 2]) {
-        const COUNTED: [Verdict; 3] = [Verdict::Counted, Verdict::CountedPartly, Verdict::Duplicate];
-        let [before, after] = verdicts;
-        let counted = COUNTED.iter().any(|&verdict| before.count(verdict) < after.count(verdict));
+    /// A result is told, or once more; `told` is its incarnation and number.
+    pub fn told(&mut self, line: &Line<'_>, told: (u64, u64)) {
         let key = (line.node().0, told.0, told.1);
+        self.unsure.push(key);
         if line.verb() == "again" {
-            return self.said.get_mut(&key).into_iter().for_each(|said| said.1 |= counted);
+            return;
         }
         let ((lo, units), job) = (line.interval(2), line.named("job", 1));
         let hits = line.after("hits").into_iter().flat_map(|hits| hits.split(','));
         let hits =
             hits.filter_map(|hit| hit.split_once(':')).map(|(unit, target)| (parse(unit), parse(target)));
         let (spec, units) = (line.named("spec", job) as u8, lo..lo + u128::from(units));
-        self.said.insert(key, (Said { job, spec, units, hits: hits.collect() }, counted));
+        self.said.insert(key, (Said { job, spec, units, hits: hits.collect() }, false));
+    }
+
+    /// What became of the results that were told, by the verdicts before and after.
+    pub fn judged(&mut self, before: Verdicts, after: Verdicts) {
+        let given = |verdict: &Verdict| after.count(*verdict).saturating_sub(before.count(*verdict)) as usize;
+        let [counted, other] = [&COUNTED[..], &OTHER[..]].map(|of| of.iter().map(given).sum::<usize>());
+        // Where some count and others do not nobody says which.
+        if (counted, other) == (self.unsure.len(), 0) {
+            for key in &self.unsure {
+                self.said.entry(*key).and_modify(|said| said.1 = true);
+            }
+        }
+        self.unsure.clear();
     }
 
     /// What is acknowledged was told, and is durable. `boot` says which incarnation a node is.

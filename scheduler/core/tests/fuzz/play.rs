@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
-use starfarm_scheduler_core::Deeds;
+use starfarm_scheduler_core::{Config, Deeds, Verdicts};
 
 use crate::common::line::Line;
 use crate::common::{Bench, config};
@@ -18,6 +18,8 @@ pub struct Play {
     pub lines: Vec<String>,
     pub transcript: Option<String>,
     ledger: Ledger,
+    /// Before the turn at hand.
+    verdicts: Verdicts,
 }
 
 /// Why a story failed.
@@ -32,7 +34,7 @@ pub struct Failure {
 
 impl Play {
     fn new(transcribed: bool) -> Self {
-        let mut bench = Bench::new(config());
+        let mut bench = Bench::new(Config { watch: true, ..config() });
         bench.records_printed = transcribed;
         Self {
             bench,
@@ -40,6 +42,7 @@ impl Play {
             lines: Vec::new(),
             transcript: transcribed.then(String::new),
             ledger: Ledger::default(),
+            verdicts: Verdicts::default(),
         }
     }
 
@@ -47,7 +50,6 @@ impl Play {
     pub fn line(&mut self, text: &str) {
         self.lines.push(text.to_owned());
         let line = Line::new(text);
-        let before = self.bench.farm.status(self.bench.now_us).verdicts;
         self.workers.said(&line);
         let story = self.bench.run(text);
         self.workers.heard(&self.bench.sent);
@@ -55,9 +57,12 @@ impl Play {
             writeln!(transcript, "> {text}\n{story}= {:016x}", hash(&self.bench.sent)).unwrap();
         }
         if matches!(line.verb(), "done" | "ran" | "return" | "refuse" | "again") {
-            let after = self.bench.farm.status(self.bench.now_us).verdicts;
-            let told = self.bench.told(line.node()).expect("it has told something");
-            self.ledger.result(&line, told, [before, after]);
+            self.ledger.told(&line, self.bench.told(line.node()).expect("it has told something"));
+        }
+        if !line.goes_on {
+            let before =
+                std::mem::replace(&mut self.verdicts, self.bench.farm.status(self.bench.now_us).verdicts);
+            self.ledger.judged(before, self.verdicts);
         }
         if line.verb() == "restart" {
             self.ledger.restart();

@@ -57,6 +57,10 @@ pub struct Writer {
     blames: bool,
     /// Of the farm, where its turns are short: tasks and nodes.
     limits: (u64, u64),
+    /// One line in so many is not alone in its turn; 0: none.
+    hurry: u64,
+    /// The last one was not.
+    goes_on: bool,
     lines: u64,
     lines_max: u64,
 }
@@ -80,6 +84,8 @@ impl Writer {
             deadly: [0, 3, 10, 50][chance.below(4) as usize],
             blames: chance.one_in(5),
             limits: if chance.one_in(3) { (chance.within(1, 12), chance.within(3, 12)) } else { (0, 0) },
+            hurry: [0, 0, 6, 2][chance.below(4) as usize],
+            goes_on: false,
             lines: 0,
             lines_max: chance.within(10, 120),
             chance,
@@ -88,14 +94,17 @@ impl Writer {
 
     /// The next line; none where the story is over.
     pub fn next(&mut self, play: &Play) -> Option<String> {
-        let line = self.choose(play).filter(|_| self.lines < self.lines_max);
+        let line = self.choose(play).filter(|_| self.lines < self.lines_max)?;
         self.lines += 1;
-        line
+        let alone = ["at", "live", "stall", "limits", "restart", "checkpoint", "hold", "durable"];
+        let is_alone = alone.iter().any(|verb| line.starts_with(verb));
+        self.goes_on = !is_alone && self.hurry > 0 && self.chance.one_in(self.hurry);
+        Some(if self.goes_on { format!("& {line}") } else { line })
     }
 
     fn choose(&mut self, play: &Play) -> Option<String> {
         match self.lines {
-            0 if self.limits.0 > 0 => return Some(format!("limits {} {}", self.limits.0, self.limits.1)),
+            0 if self.limits.0 > 0 => return Some(self.limited()),
             1 if self.limits.0 > 0 => return Some("restart".into()),
             _ if self.submitted == 0 => return self.submit(play),
             _ if play.workers.0.is_empty() => return self.join(play),
@@ -153,6 +162,15 @@ impl Writer {
         Some(line)
     }
 
+    fn limited(&mut self) -> String {
+        let lost = if self.chance.one_in(2) {
+            String::new()
+        } else {
+            format!(" lost {}", self.chance.within(10, 60) * 1_000)
+        };
+        format!("limits {} {}{lost}", self.limits.0, self.limits.1)
+    }
+
     fn job(&mut self) -> u64 {
         let unknown = self.chance.one_in(20);
         self.chance.within(1, self.submitted + u64::from(unknown))
@@ -170,10 +188,10 @@ impl Writer {
         if known == NODES_MAX || known > 1 && self.chance.one_in(2) {
             return None;
         }
-        let queue = if self.chance.one_in(3) {
-            format!(" queue {}", self.chance.within(1, 20))
-        } else {
-            String::new()
+        let queue = match self.chance.below(6) {
+            0 | 1 => format!(" queue {}", self.chance.within(1, 20)),
+            2 => " queue 200 receives 1".into(),
+            _ => String::new(),
         };
         Some(format!("join {} slots {}{queue}", letter(known), self.chance.within(1, 4)))
     }
@@ -374,9 +392,14 @@ impl Writer {
         for (&id, worker) in play.workers.0.iter().filter(|(_, worker)| !worker.gone) {
             if !self.chance.one_in(8) {
                 beats += &format!(" {} {}", letter(id), self.listing(worker));
+                if let Some(task) = worker.held.first()
+                    && self.chance.one_in(3)
+                {
+                    beats += &format!("/{}:{}", task.job, task.lo);
+                }
             }
         }
-        let (lo, hi) = [(1_000, 6_000), (6_000, 20_000), (20_000, 120_000)][self.chance.weighed(&[5, 4, 1])];
+        let (lo, hi) = [(1_000, 6_000), (6_000, 20_000), (60_000, 400_000)][self.chance.weighed(&[6, 4, 1])];
         (!beats.is_empty()).then(|| format!("live +{}{beats}", self.chance.within(lo, hi)))
     }
 
@@ -421,7 +444,7 @@ impl Writer {
             self.holding = false;
             return Some("durable".into());
         }
-        if self.chance.one_in(3) && play.bench.durable == play.bench.records.len() {
+        if !self.goes_on && self.chance.one_in(3) && play.bench.durable == play.bench.records.len() {
             return Some("checkpoint".into());
         }
         self.holding = true;
