@@ -5,6 +5,7 @@
 
 pub mod admin;
 pub mod bulk;
+pub mod bytes;
 pub mod foreign;
 pub mod ids;
 pub mod job;
