@@ -13,6 +13,7 @@ pub mod join;
 pub mod journal;
 pub mod limits;
 pub mod path;
+pub mod random;
 pub mod rto;
 pub mod seal;
 pub mod settings;

@@ -1,7 +1,7 @@
 //! How the bulk channel does: whether TCP reaches the scheduler that UDP reaches. A firewall that opens 7117/udp alone
 //! lets tasks in and no specification.
 
-use std::net::SocketAddr;
+use core::net::SocketAddr;
 
 /// A channel that has failed for this long is given up for now: who waits for a specification hears why.
 const HOPELESS_US: u64 = 60_000_000;

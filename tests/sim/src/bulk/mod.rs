@@ -3,17 +3,19 @@
 //! firewall. Workers fetch specifications and store outputs, many of them equal. Sockets, seals and disks are no part
 //! of it.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::io;
-use std::rc::Rc;
+mod store;
+mod stream;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use starfarm_protocol::bulk::{
     BrokenOff, CHUNK_BYTES, Client, Deed, Health, IDLE_US, Incoming, Next, PATIENCE_US, Reply, Request,
-    Server, Shelf, Work,
+    Server, Work,
 };
 use starfarm_protocol::ids::ContentHash;
 
+use self::store::Memory;
+use self::stream::{Lane, Stream, send};
 use crate::random::Random;
 use crate::violation::{Broken, Violation, rule};
 
@@ -53,69 +55,6 @@ pub struct Transfers {
     pub restarts: u64,
     /// Streams that were opened.
     pub streams: u64,
-}
-
-/// What the scheduler keeps. Contents are on its disk; what broke off dies with it.
-#[derive(Default, Debug)]
-struct Store {
-    contents: HashMap<ContentHash, Vec<u8>>,
-    broken_off: BrokenOff,
-    full: bool,
-    tally: Transfers,
-}
-
-/// The store as each stream has it.
-#[derive(Clone, Default, Debug)]
-struct Memory(Rc<RefCell<Store>>);
-
-impl Shelf for Memory {
-    fn len(&self, hash: &ContentHash) -> io::Result<Option<u64>> {
-        Ok(self.0.borrow().contents.get(hash).map(|content| content.len() as u64))
-    }
-
-    fn read(&self, hash: &ContentHash, offset: u64, max: usize) -> io::Result<Vec<u8>> {
-        let store = self.0.borrow();
-        let content = store.contents.get(hash).ok_or(io::ErrorKind::NotFound)?;
-        Ok(content.iter().skip(offset as usize).take(max).copied().collect())
-    }
-
-    fn put(&self, content: &[u8]) -> io::Result<()> {
-        self.0.borrow_mut().contents.insert(ContentHash::of(content), content.to_vec());
-        Ok(())
-    }
-
-    fn lack(&self) -> Option<String> {
-        let mut store = self.0.borrow_mut();
-        store.tally.no_room += u64::from(store.full);
-        store.full.then(|| "full".to_owned())
-    }
-
-    fn lament(&self, _: &ContentHash) -> String {
-        "it is not here".to_owned()
-    }
-
-    fn broken_off<R>(&self, change: impl FnOnce(&mut BrokenOff) -> R) -> R {
-        change(&mut self.0.borrow_mut().broken_off)
-    }
-}
-
-/// Records under way in one direction, each with the time it arrives at.
-type Lane = VecDeque<(u64, Vec<u8>)>;
-
-/// A stream.
-#[derive(Debug)]
-struct Stream {
-    worker: usize,
-    up: Lane,
-    down: Lane,
-    /// The scheduler's end, while it is open.
-    server: Option<Server<Memory>>,
-    /// When the scheduler heard anything last.
-    heard_us: u64,
-    /// When each end learns that the other one has closed.
-    ends_us: [u64; 2],
-    /// Nothing gets through any more, and nobody is told.
-    silent: bool,
 }
 
 /// What a worker waits for.
@@ -219,7 +158,7 @@ impl Bulk {
         while self.now_us < END_US {
             self.happen();
             for at in 0..self.streams.len() {
-                self.serve(at);
+                self.serve(at)?;
             }
             for at in 0..WORKERS {
                 self.work(at)?;
@@ -229,7 +168,13 @@ impl Bulk {
         rule(
             self.orders.is_empty() && self.later.is_empty(),
             "every order is settled once the faults stop",
-            || format!("{:?}, {:?}", self.orders, self.workers),
+            || {
+                format!(
+                    "{:?} of {:?}",
+                    self.orders.keys(),
+                    self.workers.iter().map(|worker| worker.doing).collect::<Vec<_>>()
+                )
+            },
         )?;
         let open = self.streams.iter().filter(|stream| stream.server.is_some()).count();
         let held = self.workers.iter().filter(|worker| worker.stream.is_some()).count();
@@ -273,7 +218,13 @@ impl Bulk {
             self.next_order_us = now_us + self.random.wait_us(1e6);
             let content = self.random.below(CONTENTS) as usize;
             let worker = self.random.below(WORKERS as u64) as usize;
-            self.order(Order { worker, content, fetch: content < 2 });
+            let order = Order { worker, content, fetch: content < 2 };
+            if !order.fetch && self.orders.values().all(|other| other.content != content) {
+                // The job that it was stored for was deleted.
+                self.memory.0.borrow_mut().contents.remove(&self.contents[content].0);
+                self.order(Order { worker: (worker + 1) % WORKERS, ..order });
+            }
+            self.order(order);
         }
         if now_us >= self.next_fault_us {
             self.next_fault_us = now_us + self.random.wait_us(2e6);
@@ -314,14 +265,7 @@ impl Bulk {
                 self.shut_us = now_us + 9 * lasts_us;
                 self.streams.iter_mut().for_each(Stream::fall_silent);
             }
-            // Outputs whose jobs were deleted: they are stored anew when they come again.
-            3 => {
-                let kept = |at: usize| at < 2 || self.orders.values().any(|order| order.content == at);
-                for at in (0..self.contents.len()).filter(|at| !kept(*at)) {
-                    self.memory.0.borrow_mut().contents.remove(&self.contents[at].0);
-                }
-            }
-            4 => {
+            3 | 4 => {
                 let which = self.random.below(self.orders.len() as u64) as usize;
                 let ticket = self.orders.keys().nth(which).copied();
                 let dropped = ticket.and_then(|ticket| self.orders.remove(&ticket));
@@ -336,6 +280,7 @@ impl Bulk {
             (0..self.streams.len()).filter(|at| self.streams[*at].server.is_some()).collect();
         let Some(&at) = open.get(self.random.below(open.len() as u64) as usize) else { return };
         let stream = &mut self.streams[at];
+        stream.hurt = true;
         match kind {
             5 => stream.fall_silent(),
             6 | 7 => {
@@ -351,12 +296,12 @@ impl Bulk {
     }
 
     /// The scheduler's end of a stream.
-    fn serve(&mut self, at: usize) {
+    fn serve(&mut self, at: usize) -> Result<(), Broken> {
         let (now_us, stream) = (self.now_us, &mut self.streams[at]);
-        let Some(server) = &mut stream.server else { return };
+        let Some(server) = &mut stream.server else { return Ok(()) };
         let mut over = now_us >= stream.ends_us[1] || now_us >= stream.heard_us + IDLE_US;
         while !over && stream.up.front().is_some_and(|record| record.0 <= now_us) {
-            let Some((_, record)) = stream.up.pop_front() else { return };
+            let (_, record) = stream.up.pop_front().unwrap_or_default();
             stream.heard_us = now_us;
             server.on_record(&record);
             loop {
@@ -368,6 +313,9 @@ impl Bulk {
                     }
                     Next::Listen => break,
                     Next::HangUp => {
+                        rule(stream.hurt, "a scheduler that nothing befell answers", || {
+                            format!("stream {at}")
+                        })?;
                         over = true;
                         break;
                     }
@@ -382,6 +330,7 @@ impl Bulk {
                 stream.ends_us[0] = stream.ends_us[0].min(last_us + 1);
             }
         }
+        Ok(())
     }
 
     /// A worker does what its core wants, until it has to wait.
@@ -405,6 +354,7 @@ impl Bulk {
                     let Some(stream) = stream else { return Err(("it listens to a stream", String::new())) };
                     if stream.down.front().is_some_and(|record| record.0 <= now_us) {
                         let (_, record) = stream.down.pop_front().unwrap_or_default();
+                        stream.used_us = now_us;
                         worker.client.on_record(&record, now_us);
                     } else if now_us >= stream.ends_us[0].min(until_us) {
                         worker.client.on_broken(now_us);
@@ -422,7 +372,7 @@ impl Bulk {
                 deed => self.perform(at, deed)?,
             }
         }
-        Err(("a worker's core does not spin", format!("{:?}", self.workers[at])))
+        Err(("a worker's core does not spin", format!("worker {at}")))
     }
 
     fn perform(&mut self, at: usize, deed: Deed<u64>) -> Result<(), Broken> {
@@ -444,9 +394,16 @@ impl Bulk {
             (Deed::Send(record), Some(stream)) => {
                 let on = matches!(Request::read(&record), Ok(Request::Get { offset, .. }) if goes_on(offset));
                 self.memory.0.borrow_mut().tally.resumed += u64::from(on);
+                stream.used_us = now_us;
                 send(&mut stream.up, stream.silent, record, now_us, &mut self.random);
             }
             (Deed::Close, stream) => {
+                let unused = |stream: &Stream| now_us >= stream.ends_us[0].min(stream.used_us + IDLE_US);
+                rule(
+                    stream.as_ref().is_none_or(|stream| stream.hurt || unused(stream)),
+                    "a worker keeps a stream that nothing befell",
+                    || format!("worker {at}"),
+                )?;
                 if let Some(stream) = stream.filter(|stream| !stream.silent) {
                     let last_us = stream.up.back().map_or(now_us, |record| record.0);
                     stream.ends_us[1] = stream.ends_us[1].min(last_us + 1);
@@ -454,7 +411,10 @@ impl Bulk {
                 worker.stream = None;
             }
             (deed, stream) => {
-                return Err(("one stream, open while it is used", format!("{deed:?} {stream:?}")));
+                return Err((
+                    "one stream, open while it is used",
+                    format!("{deed:?} of worker {at}, {}", stream.is_some()),
+                ));
             }
         }
         Ok(())
@@ -472,7 +432,16 @@ impl Bulk {
             let server = Some(Server::new(self.memory.clone()));
             let (up, down, ends_us) = (Lane::new(), Lane::new(), [u64::MAX; 2]);
             let silent = now_us < self.shut_us;
-            self.streams.push(Stream { worker: at, up, down, server, heard_us: now_us, ends_us, silent });
+            self.streams.push(Stream {
+                up,
+                down,
+                server,
+                ends_us,
+                silent,
+                heard_us: now_us,
+                used_us: now_us,
+                hurt: silent,
+            });
         }
     }
 
@@ -518,30 +487,7 @@ impl Worker {
     }
 }
 
-impl Stream {
-    /// Both ends learn at that time that it is broken; what is under way is lost.
-    fn reset(&mut self, at_us: u64) {
-        self.fall_silent();
-        self.ends_us = self.ends_us.map(|end_us| end_us.min(at_us));
-    }
-
-    fn fall_silent(&mut self) {
-        self.silent = true;
-        self.up.clear();
-        self.down.clear();
-    }
-}
-
 /// A transfer begins in the middle: no content of these ends where a chunk does.
 fn goes_on(offset: u64) -> bool {
     offset > 0 && offset.is_multiple_of(CHUNK_BYTES as u64)
-}
-
-/// A record goes onto its way: 1 MB/s, and a delay by chance.
-fn send(lane: &mut Lane, silent: bool, record: Vec<u8>, now_us: u64, random: &mut Random) {
-    if !silent {
-        let free_us = lane.back().map_or(now_us, |record| record.0);
-        let at_us = free_us.max(now_us + random.below(30_000)) + record.len() as u64;
-        lane.push_back((at_us, record));
-    }
 }
