@@ -83,12 +83,9 @@ pub(crate) fn seconds(seconds: f64) -> String {
     if seconds >= 100.0 * 365.25 * 86_400.0 {
         return "over 100 years".to_owned();
     }
-    let whole = seconds.round() as u64;
-    match whole {
-        0..60 => format!("{whole} s"),
-        60..3_600 => format!("{} min {:02} s", whole / 60, whole % 60),
-        3_600..86_400 => format!("{} h {:02} min", whole / 3_600, whole % 3_600 / 60),
-        _ => format!("{} d {:02} h", whole / 86_400, whole % 86_400 / 3_600),
+    match seconds.round() as u64 {
+        whole @ 0..60 => format!("{whole} s"),
+        whole => starfarm_logs::duration(whole * 1_000_000),
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod admin;
 pub mod bulk;
+pub mod bytes;
 pub mod foreign;
 pub mod ids;
 pub mod interval;
@@ -13,6 +14,7 @@ pub mod join;
 pub mod journal;
 pub mod limits;
 pub mod path;
+pub mod random;
 pub mod rto;
 pub mod seal;
 pub mod settings;

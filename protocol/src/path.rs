@@ -16,6 +16,7 @@
 
 use std::collections::VecDeque;
 
+use crate::bytes::Reader;
 use crate::limits::{DATAGRAM_BYTES_MAX, PLAIN_BYTES_MAX, SEAL_BYTES};
 use crate::wire::MESSAGE_HEAD_BYTES;
 
@@ -240,9 +241,8 @@ impl Path {
 
     /// Takes a piece; the datagram, where it was the last one.
     fn join(&mut self, body: &[u8]) -> Option<Vec<u8>> {
-        let (number, rest) = body.split_first_chunk::<4>()?;
-        let (&[place, pieces], part) = rest.split_first_chunk::<2>()?;
-        let (number, place, pieces) = (u32::from_le_bytes(*number), usize::from(place), usize::from(pieces));
+        let mut rest = Reader(body);
+        let (number, [place, pieces]) = (rest.u32().ok()?, rest.array().ok()?.map(usize::from));
         if pieces > PIECES_MAX || place >= pieces {
             return None;
         }
@@ -254,7 +254,7 @@ impl Path {
             self.open.push_back(Open { number, pieces: vec![None; pieces] });
             self.open.len() - 1
         });
-        self.open[at].pieces[place] = Some(part.to_vec());
+        self.open[at].pieces[place] = Some(rest.0.to_vec());
         if self.open[at].pieces.iter().any(Option::is_none) {
             return None;
         }

@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use starfarm_protocol::random::SplitMix64;
+
 use crate::error::SchedulerError;
 
 /// Bytes of the ballast.
@@ -199,14 +201,10 @@ impl Ballast {
         let mut file: File =
             OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&self.path)?;
         let mut piece = vec![0_u8; 1 << 20];
-        let mut word = 0x9E37_79B9_7F4A_7C15_u64;
+        let mut noise = SplitMix64(0);
         for _ in 0..BALLAST_BYTES / piece.len() as u64 {
             for bytes in piece.as_chunks_mut::<8>().0 {
-                // Marsaglia's xorshift64: nothing that packs well.
-                word ^= word << 13;
-                word ^= word >> 7;
-                word ^= word << 17;
-                *bytes = word.to_le_bytes();
+                *bytes = noise.draw().to_le_bytes();
             }
             file.write_all(&piece)?;
         }

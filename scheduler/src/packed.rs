@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::FallocateFlags;
+use starfarm_protocol::bytes::Reader;
 
 use crate::descriptors::wait_for;
 
@@ -75,17 +76,11 @@ impl Entry {
 
     /// The entry whose header begins `bytes` and is at `at`; `None` where that is no header.
     fn read(at: u64, bytes: &[u8]) -> Option<Self> {
-        let (header, _) = bytes.split_first_chunk::<{ HEADER_BYTES as usize }>()?;
-        let number =
-            |at: usize| header[at..at + 8].iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
-        let crc = number(8) as u32;
-        if header[..8] != *MARKER || crc != crc32c::crc32c(&header[12..56]) {
-            return None;
-        }
-        let mut label = Label::default();
-        label.copy_from_slice(&header[24..56]);
-        let (body_crc, length) = ((number(8) >> 32) as u32, number(16));
-        Some(Self { at, length, label, body_crc, gone: header[GONE_AT as usize] == GONE })
+        let header = bytes.get(..HEADER_BYTES as usize)?;
+        let mut fields = Reader(header.strip_prefix(MARKER)?);
+        let (crc, body_crc, length) = (fields.u32().ok()?, fields.u32().ok()?, fields.u64().ok()?);
+        let (label, gone) = (fields.array().ok()?, header[GONE_AT as usize] == GONE);
+        (crc == crc32c::crc32c(&header[12..56])).then_some(Self { at, length, label, body_crc, gone })
     }
 }
 

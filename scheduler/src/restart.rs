@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
+use starfarm_protocol::bytes::{Malformed, Reader};
 use starfarm_protocol::ids::{Epoch, JobId};
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::frame::Frame;
@@ -168,18 +169,17 @@ pub(crate) fn encode_state(records: &[Record]) -> Vec<u8> {
     state
 }
 
-fn apply_state(restoring: &mut Restoring, mut state: &[u8]) -> Result<(), String> {
-    while !state.is_empty() {
-        let (record, rest) = split_record(state).ok_or("its records cannot be read")?;
+fn apply_state(restoring: &mut Restoring, state: &[u8]) -> Result<(), String> {
+    let mut rest = Reader(state);
+    while !rest.0.is_empty() {
+        let record = next_record(&mut rest).map_err(|_| "its records cannot be read")?;
         restoring.apply(&record)?;
-        state = rest;
     }
     Ok(())
 }
 
-fn split_record(state: &[u8]) -> Option<(Record, &[u8])> {
-    let (length, rest) = state.split_first_chunk()?;
-    let (body, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-    let (&kind, body) = body.split_first()?;
-    Some((Record::decode(kind, body).ok()?, rest))
+fn next_record(rest: &mut Reader<'_>) -> Result<Record, Malformed> {
+    let length = rest.u32()? as usize;
+    let mut body = Reader(rest.bytes(length)?);
+    Record::decode(body.u8()?, body.0)
 }

@@ -9,7 +9,7 @@
 //! | `node`, `event` | the main thread: waits for events, tells the core, does its deeds |
 //! | `sockets`, `sessions` | datagrams; keys |
 //! | `addresses` | where the scheduler may be |
-//! | `bulk`, `health`, `contents` | what is fetched and stored by hash; whether TCP gets through |
+//! | `bulk`, `contents` | what is fetched and stored by hash; whether TCP gets through |
 //! | `slot`, `report`, `run`, `exec` | running tasks |
 //!
 //! Not here: what is worth doing and when (`core`), how bytes are laid out (`starfarm-protocol`).
@@ -23,7 +23,6 @@ mod error;
 mod event;
 pub mod exec;
 mod facts;
-mod health;
 mod node;
 mod options;
 mod report;

@@ -1,6 +1,6 @@
 //! The sealed stream to a scheduler elsewhere, by a join file. The handshake itself is the protocol's.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
@@ -10,10 +10,7 @@ use std::time::Duration;
 use starfarm_protocol::admin::frames::{ADMIN_STREAM, records};
 use starfarm_protocol::ids::Boot;
 use starfarm_protocol::join::JoinFile;
-use starfarm_protocol::seal::stream::{
-    FRAME_HEADER_BYTES, Stream, StreamInitiator, StreamOutcome, frame_bytes,
-};
-use starfarm_protocol::seal::{Introduction, Mode, Role, SealError, StaticKey};
+use starfarm_protocol::seal::{Introduction, Line, Mode, NoLine, Role, StaticKey};
 
 use super::{SILENCE_MAX, Wire, identity};
 use crate::failure::{Exit, Failure};
@@ -25,10 +22,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
 /// A sealed connection.
-pub(super) struct Sealed {
-    socket: TcpStream,
-    stream: Stream,
-}
+pub(super) struct Sealed(Line<TcpStream>);
 
 /// Connects by the join file at `path`; the second value is the address that answered.
 ///
@@ -97,7 +91,7 @@ fn dial(address: &str) -> io::Result<TcpStream> {
 }
 
 fn shake_hands(
-    mut socket: TcpStream,
+    socket: TcpStream,
     address: &str,
     join: &JoinFile,
     key: &StaticKey,
@@ -112,72 +106,39 @@ fn shake_hands(
         boot: Boot(0),
         mode: Mode { stream: true, plain: false },
     };
-    let (initiator, first) =
-        StreamInitiator::start(&who).map_err(|error| Failure::usage(error.to_string()))?;
-    let answer = socket
-        .write_all(&first)
-        .and_then(|()| socket.set_read_timeout(Some(HANDSHAKE_MAX)))
-        .and_then(|()| read_frame(&mut socket));
     let stranger = |why: String| {
         Failure::unreachable(format!(
             "what listens at {address} is not the scheduler of this join file ({why}): if the farm was made \
              anew or is another one, copy its admin.join again"
         ))
     };
-    let answer = answer.map_err(|error| match error.kind() {
-        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => stranger("it hung up".to_owned()),
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => Failure::unreachable(format!(
-            "what listens at {address} does not answer: see whether the scheduler still runs, and try again"
-        )),
-        _ => stranger(error.to_string()),
-    })?;
-    let stream = match initiator.finish(&answer).map_err(|error| stranger(error.to_string()))? {
-        StreamOutcome::Accepted { farm, stream, .. } if farm == join.farm => stream,
-        StreamOutcome::Accepted { .. } => return Err(stranger("another farm with the same key".to_owned())),
-        StreamOutcome::Refused { reason, .. } => return Err(Failure::new(Exit::Refused, reason)),
-    };
-    let mut sealed = Sealed { socket, stream };
-    sealed.send_record(&[ADMIN_STREAM]).map_err(|error| stranger(error.to_string()))?;
-    Ok(sealed)
-}
-
-/// The body of the next frame of the seal.
-fn read_frame(socket: &mut TcpStream) -> io::Result<Vec<u8>> {
-    let mut header = [0; FRAME_HEADER_BYTES];
-    socket.read_exact(&mut header)?;
-    let mut body = vec![0; frame_bytes(header).map_err(invalid)?];
-    socket.read_exact(&mut body)?;
-    Ok(body)
-}
-
-fn invalid(error: SealError) -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, error.to_string())
-}
-
-impl Sealed {
-    fn send_record(&mut self, plain: &[u8]) -> io::Result<()> {
-        let mut frame = Vec::new();
-        self.stream.sealer.seal(plain, &mut frame).map_err(invalid)?;
-        self.socket.write_all(&frame)
-    }
+    socket.set_read_timeout(Some(HANDSHAKE_MAX)).map_err(|error| stranger(error.to_string()))?;
+    let opened = Line::open(socket, &who, join.farm, &[ADMIN_STREAM]);
+    opened.map(Sealed).map_err(|no_line| match no_line {
+        NoLine::Refused(reason) => Failure::new(Exit::Refused, reason),
+        NoLine::Broken(error) => match error.kind() {
+            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => stranger("it hung up".to_owned()),
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => Failure::unreachable(format!(
+                "what listens at {address} does not answer: see whether the scheduler still runs, and try again"
+            )),
+            _ => stranger(error.to_string()),
+        },
+    })
 }
 
 impl AsFd for Sealed {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.0.io().as_fd()
     }
 }
 
 impl Wire for Sealed {
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
-        records(frame).try_for_each(|record| self.send_record(record))
+        records(frame).try_for_each(|record| self.0.send(record))
     }
 
     fn receive(&mut self, patience: Duration) -> io::Result<Vec<u8>> {
-        self.socket.set_read_timeout(Some(patience))?;
-        let body = read_frame(&mut self.socket)?;
-        let mut plain = Vec::new();
-        self.stream.opener.open(&body, &mut plain).map_err(invalid)?;
-        Ok(plain)
+        self.0.io().set_read_timeout(Some(patience))?;
+        self.0.receive().map(<[u8]>::to_vec)
     }
 }

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use starfarm_kernels::{Path, Search, SearchError};
+use starfarm_protocol::random::SplitMix64;
 use starfarm_protocol::spec::Algorithm;
 
 const ALGORITHMS: [(&str, Algorithm); 4] = [
@@ -87,13 +88,6 @@ fn scan_for(search: &Search, time: Duration) -> u128 {
 
 /// Bytes that look like a digest and are nobody's on purpose.
 fn noise(n: u64, bytes: usize) -> Vec<u8> {
-    let mut state = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    std::iter::repeat_with(|| {
-        state ^= state >> 29;
-        state = state.wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        state ^= state >> 32;
-        (state >> 24) as u8
-    })
-    .take(bytes)
-    .collect()
+    let mut random = SplitMix64(n);
+    std::iter::repeat_with(|| random.draw() as u8).take(bytes).collect()
 }

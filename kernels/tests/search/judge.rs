@@ -6,6 +6,7 @@ use md5::Md5;
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use starfarm_kernels::{Hit, Path, Search};
+use starfarm_protocol::random::SplitMix64;
 use starfarm_protocol::spec::Algorithm;
 
 pub(crate) const ALGORITHMS: [Algorithm; 4] =
@@ -62,16 +63,16 @@ pub(crate) fn scan(search: &Search, lo: u128, hi: u128) -> Vec<Hit> {
     hits
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
-pub(crate) struct Chance(pub(crate) u64);
+/// Numbers from a seed.
+pub(crate) struct Chance(SplitMix64);
 
 impl Chance {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(SplitMix64(seed))
+    }
+
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.draw()
     }
 
     /// A number in `0..end`.

@@ -114,7 +114,7 @@ fn check(chance: &mut Chance, case: &Case, count: usize, most: u128) {
 
 #[test]
 fn random_spaces_with_few_and_many_targets() {
-    let mut chance = Chance(1);
+    let mut chance = Chance::new(1);
     for algorithm in ALGORITHMS {
         for count in [1, 2, 8, 9, 500] {
             for _ in 0..8 {
@@ -127,7 +127,7 @@ fn random_spaces_with_few_and_many_targets() {
 
 #[test]
 fn a_hundred_thousand_targets() {
-    let mut chance = Chance(2);
+    let mut chance = Chance::new(2);
     for algorithm in ALGORITHMS {
         let case = Case::random(&mut chance, algorithm);
         check(&mut chance, &case, 100_000, 20_000);
@@ -136,7 +136,7 @@ fn a_hundred_thousand_targets() {
 
 #[test]
 fn intervals_over_many_runs() {
-    let mut chance = Chance(3);
+    let mut chance = Chance::new(3);
     for algorithm in ALGORITHMS {
         // 256 is as long as a run is when the alphabets do not divide it better.
         let positions = [256, 256, 257 - 1, 2].map(|size| chance.alphabet(size)).to_vec();
@@ -148,7 +148,7 @@ fn intervals_over_many_runs() {
 
 #[test]
 fn the_longest_candidates() {
-    let mut chance = Chance(4);
+    let mut chance = Chance::new(4);
     for algorithm in ALGORITHMS {
         let positions = (0..length_max(algorithm)).map(|_| chance.alphabet(2)).collect();
         let case = Case { algorithm, positions, min: length_max(algorithm) - 2 };
@@ -160,7 +160,7 @@ fn the_longest_candidates() {
 
 #[test]
 fn alphabets_of_one_byte_and_of_all() {
-    let mut chance = Chance(5);
+    let mut chance = Chance::new(5);
     for algorithm in ALGORITHMS {
         let lone = Case { algorithm, positions: vec![vec![b'x']; 6], min: 6 };
         assert_eq!(lone.units(), 1);
@@ -176,7 +176,7 @@ fn alphabets_of_one_byte_and_of_all() {
 #[test]
 fn the_last_units_of_a_space_near_the_limit() {
     // 256^15 * 255 candidates: just below 2^128.
-    let mut chance = Chance(6);
+    let mut chance = Chance::new(6);
     for algorithm in ALGORITHMS {
         let mut positions: Vec<Vec<u8>> = vec![(0..=255).collect(); 16];
         positions[0].pop();

@@ -6,7 +6,7 @@ use starfarm_protocol::spec::Algorithm;
 
 /// Lengths 1 to 5 over uneven alphabets, with `count` targets, most of them hit.
 fn search(algorithm: Algorithm, path: Path, count: usize) -> Search {
-    let mut chance = Chance(count as u64);
+    let mut chance = Chance::new(count as u64);
     let positions = [7, 26, 3, 62, 11].map(|size| chance.alphabet(size)).to_vec();
     let units = 7 + 7 * 26 + 7 * 26 * 3 + 7 * 26 * 3 * 62 + 7 * 26 * 3 * 62 * 11;
     let step = units / count as u128;
@@ -20,7 +20,7 @@ fn search(algorithm: Algorithm, path: Path, count: usize) -> Search {
 
 #[test]
 fn any_partition_finds_the_same_hits() {
-    let mut chance = Chance(7);
+    let mut chance = Chance::new(7);
     for path in paths() {
         for algorithm in ALGORITHMS {
             for count in [3, 300] {

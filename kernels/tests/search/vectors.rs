@@ -47,7 +47,7 @@ fn published_digests_are_found() {
 
 #[test]
 fn every_length_is_right() {
-    let mut chance = Chance(11);
+    let mut chance = Chance::new(11);
     for path in paths() {
         for algorithm in ALGORITHMS {
             for length in 1..=length_max(algorithm) {

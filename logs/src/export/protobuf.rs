@@ -1,5 +1,7 @@
 //! As much of the protobuf encoding as a trace needs: <https://protobuf.dev/programming-guides/encoding/>.
 
+use starfarm_protocol::bytes::put;
+
 /// A message in the making.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Message(Vec<u8>);
@@ -8,7 +10,7 @@ impl Message {
     /// A number.
     pub(super) fn number(mut self, field: u32, number: u64) -> Self {
         self.key(field, 0);
-        self.varint(number);
+        put(&mut self.0, number.into());
         self
     }
 
@@ -36,17 +38,13 @@ impl Message {
 
     fn bytes(mut self, field: u32, bytes: &[u8]) -> Self {
         self.key(field, 2);
-        self.varint(bytes.len() as u64);
+        put(&mut self.0, bytes.len() as u128);
         self.0.extend_from_slice(bytes);
         self
     }
 
     fn key(&mut self, field: u32, wire: u32) {
-        self.varint(u64::from(field << 3 | wire));
-    }
-
-    fn varint(&mut self, number: u64) {
-        crate::replay::varint(&mut self.0, number);
+        put(&mut self.0, (field << 3 | wire).into());
     }
 }
 

@@ -36,7 +36,6 @@ pub use nodes::by_number;
 pub(crate) use notes::Notes;
 pub use page::{PAGE_BYTES_MAX, PageError, fill, page};
 pub use report::{EpochLine, Report, Totals};
-pub(crate) use runs::varint;
 pub use series::SERIES;
 pub use shown::Shown;
 pub use state::State;

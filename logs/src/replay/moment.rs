@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use jiff::Timestamp;
+use crate::utc_us;
 
 const SECOND_US: u64 = 1_000_000;
 const DAY_US: u64 = 86_400 * SECOND_US;
@@ -43,10 +43,6 @@ impl FromStr for Moment {
                 .to_owned()
         })
     }
-}
-
-fn utc_us(text: &str) -> Option<u64> {
-    u64::try_from(text.parse::<Timestamp>().ok()?.as_microsecond()).ok()
 }
 
 /// `13:05`, `13:05:30`, `13:05:30.25`.

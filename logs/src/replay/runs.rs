@@ -1,6 +1,8 @@
 //! Runs of results as the report's page reads them: four varints a run, in grains of time. A log with too many of
 //! them is drawn in coarser grains, where neighbours shorter than a grain are one.
 
+use starfarm_protocol::bytes::{Reader, put, put_near};
+
 /// A run of results of a node, one job and one outcome. Times are in grains since the report's begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Run {
@@ -77,10 +79,10 @@ impl Runs {
     }
 
     fn pack(&mut self, run: &Run) {
-        varint(&mut self.bytes, zigzag(run.ended.wrapping_sub(self.ended)));
-        varint(&mut self.bytes, run.ended.saturating_sub(run.begun).max(0) as u64);
-        varint(&mut self.bytes, run.results);
-        varint(&mut self.bytes, run.tag);
+        put_near(&mut self.bytes, i128::from(run.ended.wrapping_sub(self.ended)) as u128, 0);
+        for number in [run.ended.saturating_sub(run.begun).max(0) as u64, run.results, run.tag] {
+            put(&mut self.bytes, number.into());
+        }
         self.ended = run.ended;
     }
 }
@@ -93,44 +95,13 @@ fn joins(one: &Run, other: &Run) -> bool {
 
 /// The runs in packed bytes of ours.
 pub(crate) fn unpack(bytes: &[u8]) -> impl Iterator<Item = Run> {
-    let (mut rest, mut ended) = (bytes, 0_i64);
+    let (mut rest, mut ended) = (Reader(bytes), 0_i64);
     std::iter::from_fn(move || {
-        let step = unzigzag(read_varint(&mut rest)?);
-        ended = ended.wrapping_add(step);
-        let took = read_varint(&mut rest)? as i64;
-        let results = read_varint(&mut rest)?;
-        Some(Run { begun: ended.saturating_sub(took), ended, results, tag: read_varint(&mut rest)? })
+        ended = ended.wrapping_add(rest.near(0).ok()? as i64);
+        let took = rest.small::<u64>().ok()? as i64;
+        let (results, tag) = (rest.small().ok()?, rest.small().ok()?);
+        Some(Run { begun: ended.saturating_sub(took), ended, results, tag })
     })
-}
-
-fn zigzag(number: i64) -> u64 {
-    ((number << 1) ^ (number >> 63)) as u64
-}
-
-fn unzigzag(number: u64) -> i64 {
-    (number >> 1) as i64 ^ -((number & 1) as i64)
-}
-
-/// Appends a number in LEB128.
-pub(crate) fn varint(bytes: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-}
-
-fn read_varint(rest: &mut &[u8]) -> Option<u64> {
-    let mut number = 0_u64;
-    for shift in (0..64).step_by(7) {
-        let (&byte, behind) = rest.split_first()?;
-        *rest = behind;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            return Some(number);
-        }
-    }
-    None
 }
 
 #[cfg(test)]

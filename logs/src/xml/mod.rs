@@ -21,8 +21,8 @@ use starfarm_events::{Event, Snapshot, TEXT_BYTES_MAX};
 pub use error::{Fault, LogError, Place};
 pub use open::{Log, open};
 pub use reader::LogReader;
-pub use utc::Utc;
-pub(crate) use utc::duration;
+pub(crate) use utc::parse as utc_us;
+pub use utc::{Utc, duration};
 pub use validate::{Validation, validate};
 pub use writer::{Limits, LogWriter};
 

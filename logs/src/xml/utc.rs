@@ -18,8 +18,8 @@ impl fmt::Display for Utc {
 /// The last moment that can be shown: near the end of the year 9999.
 pub(super) const LATEST_US: u64 = 253_402_207_200_999_999;
 
-/// A duration in words, with two units.
-pub(crate) fn duration(us: u64) -> String {
+/// A duration in words, with two units: "42.00 s", "3 min 05 s", "2 h 07 min", "3 d 04 h".
+pub fn duration(us: u64) -> String {
     let seconds = us / 1_000_000;
     match seconds {
         0..60 => format!("{:.2} s", us as f64 / 1e6),
@@ -30,7 +30,7 @@ pub(crate) fn duration(us: u64) -> String {
 }
 
 /// The microseconds since 1970 of what [`Utc`] writes, or of any other RFC 3339; none before 1970.
-pub(super) fn parse(text: &str) -> Option<u64> {
+pub(crate) fn parse(text: &str) -> Option<u64> {
     u64::try_from(text.parse::<Timestamp>().ok()?.as_microsecond()).ok()
 }
 

@@ -17,7 +17,7 @@ fn number(random: &mut Random) -> u64 {
         1 => u64::MAX - random.below(3),
         2 => NOON_US + random.below(1_000 * SECOND_US),
         3 => 1 << random.below(64),
-        _ => random.next(),
+        _ => random.draw(),
     }
 }
 
@@ -30,7 +30,7 @@ fn item(random: &mut Random) -> Item {
         1 => return Item::Closed(Closing { at_us, utc_us: number(random), entries: 0 }),
         2 => {
             let mut nodes = vec![crate::farm::node(name)];
-            nodes[0].slots = random.next() as u16;
+            nodes[0].slots = random.draw() as u16;
             (nodes[0].units_done, nodes[0].tasks_done) = (units(random), number(random));
             let (lo, hi) = (units(random), units(random));
             let held = Held { lo, hi, tasks: number(random), offered: number(random), ..held(name, 0, 1, 1) };
@@ -41,7 +41,7 @@ fn item(random: &mut Random) -> Item {
         }
         3 => state(name, NodeState::ALL[random.below(5) as usize]),
         4 => Event::NodeIdle { node: name.into(), reason: IdleReason::ALL[random.below(6) as usize] },
-        5 => Event::NodeJoined { node: name.into(), boot: Boot(random.next()), slots: random.next() as u16 },
+        5 => Event::NodeJoined { node: name.into(), boot: Boot(random.draw()), slots: random.draw() as u16 },
         6 => Event::NodeLost { node: name.into(), tasks: number(random) },
         7 => {
             Event::Sampled(Sample { results_counted: number(random), power_mean: 1e300, ..Sample::default() })

@@ -4,26 +4,11 @@ use starfarm_events::{Event, Held, Job, Node, NodeState, Outcome, Sample, Snapsh
 use starfarm_logs::replay::{Report, Window, replay};
 use starfarm_logs::{Closing, Item, Opening};
 use starfarm_protocol::ids::{Boot, JobId};
+pub(crate) use starfarm_protocol::random::SplitMix64 as Random;
 
 /// 2026-11-21, 12:00 UTC.
 pub(crate) const NOON_US: u64 = 1_795_262_400_000_000;
 pub(crate) const SECOND_US: u64 = 1_000_000;
-
-/// Numbers from a seed (splitmix64, Steele et al. 2014).
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-}
 
 /// Seconds after noon, as the farm's clock.
 pub(crate) fn at(seconds: u64) -> u64 {

@@ -8,7 +8,7 @@ use starfarm_logs::{ELEMENT_BYTES_MAX, Fault, Item, LogError, LogReader, open, v
 use crate::support::{Fill, Folder, Random, events, events_of, notes_of, read, segment, snapshot};
 
 fn good() -> String {
-    let random = &mut Random(3);
+    let random = &mut Random::new(3);
     String::from_utf8(segment(&snapshot(random, Fill::All, 1), &events(random, Fill::All))).unwrap()
 }
 
@@ -24,7 +24,7 @@ fn what_is_no_log_is_called_so() {
     let gzip = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff";
     let garbage: Vec<u8> = (0..20_000)
         .map({
-            let mut random = Random(1);
+            let mut random = Random::new(1);
             move |_| random.next() as u8
         })
         .collect();
@@ -186,7 +186,7 @@ fn changed_bytes_are_read_or_refused() {
     let good = good().into_bytes();
     let mut refused = 0;
     for seed in 0..3_000 {
-        let random = &mut Random(seed);
+        let random = &mut Random::new(seed);
         let mut bytes = good.clone();
         for _ in 0..1 + random.next() % 4 {
             let at = random.next() as usize % bytes.len();

@@ -6,7 +6,7 @@ use starfarm_logs::{Fault, Item, LogReader, NoteKind, validate};
 use crate::support::{Fill, Folder, NOON_US, Random, events, events_of, notes_of, read, segment, snapshot};
 
 fn small() -> (Vec<u8>, Vec<Event>) {
-    let random = &mut Random(5);
+    let random = &mut Random::new(5);
     let happened = events(random, Fill::Chance);
     (segment(&snapshot(random, Fill::Chance, 2), &happened), happened)
 }

@@ -9,7 +9,7 @@ use crate::support::{Fill, Folder, NOON_US, Random, events, events_of, read, seg
 fn every_kind_with_hostile_text_comes_back() {
     let folder = Folder::new();
     for seed in 0..300 {
-        let random = &mut Random(seed);
+        let random = &mut Random::new(seed);
         let fill = [Fill::All, Fill::Least, Fill::Chance][seed as usize % 3];
         let (told, happened) = (snapshot(random, fill, 3), events(random, fill));
         let bytes = segment(&told, &happened);
@@ -50,7 +50,7 @@ fn a_segment_says_where_it_belongs() {
 
 #[test]
 fn an_entry_is_a_line_and_its_text_a_line_of_it() {
-    let happened = events(&mut Random(7), Fill::All);
+    let happened = events(&mut Random::new(7), Fill::All);
     let bytes = segment(&Snapshot::default(), &happened);
     let text = String::from_utf8(bytes).unwrap();
     let expected = 7 + happened.len();

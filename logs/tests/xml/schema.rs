@@ -58,7 +58,7 @@ fn parse_schema() -> Schema {
 
 /// The fields of a kind, and whether each must be there, which `read` tells when it is left out.
 fn fields(kind: &str, names: &[&str], read: impl Fn(&[(&str, String)]) -> bool) -> BTreeMap<String, bool> {
-    let random = &mut Random(1);
+    let random = &mut Random::new(1);
     let all: Vec<_> = names.iter().map(|name| (*name, crate::support::value(kind, name, random))).collect();
     assert!(read(&all), "{kind}: {all:?}");
     let needed =
@@ -124,7 +124,7 @@ fn xmllint_finds_all_that_is_written_valid() {
     for (seed, fill) in
         [(1, Fill::All), (2, Fill::Least), (3, Fill::Chance), (4, Fill::Chance), (5, Fill::All)]
     {
-        let random = &mut Random(seed);
+        let random = &mut Random::new(seed);
         let bytes = segment(&snapshot(random, fill, 3), &events(random, fill));
         let path = folder.file("1-1.xml", bytes);
         let Some(said) = xmllint("xmllint_finds_all_that_is_written_valid", &path) else { return };
@@ -146,7 +146,7 @@ fn without_dropped(text: &str) -> String {
 #[test]
 fn xmllint_and_our_own_check_refuse_the_same() {
     let folder = Folder::new();
-    let random = &mut Random(11);
+    let random = &mut Random::new(11);
     let good =
         String::from_utf8(segment(&snapshot(random, Fill::All, 1), &events(random, Fill::All))).unwrap();
     for (what, from, to) in [

@@ -57,10 +57,10 @@ fn a_segment_is_closed_at_its_age_and_at_its_size_and_none_is_lost() {
 fn a_snapshot_larger_than_a_segment_does_not_close_it() {
     let folder = Folder::new();
     let mut writer = writer(folder.path(), 1, Limits { segment_bytes: 100, ..Limits::default() });
-    let large = snapshot(&mut Random(1), Fill::All, 50);
+    let large = snapshot(&mut Random::new(1), Fill::All, 50);
     writer.begin(NOON_US, NOON_US, 0, &large).unwrap();
     assert!(!writer.wants_snapshot(NOON_US));
-    writer.event(NOON_US, &event("node_facts", &mut Random(1), Fill::All)).unwrap();
+    writer.event(NOON_US, &event("node_facts", &mut Random::new(1), Fill::All)).unwrap();
     assert!(writer.wants_snapshot(NOON_US));
 }
 

@@ -8,24 +8,26 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use starfarm_events::{Event, FormError, Held, Job, Node, Sample, Snapshot};
 use starfarm_logs::{Item, Limits, LogError, LogReader, LogWriter, Note};
 use starfarm_protocol::ids::{Epoch, FarmId};
+use starfarm_protocol::random::SplitMix64;
 
 pub(crate) const FARM: FarmId = FarmId([0xab; 16]);
 /// 2026-11-21, 12:00 UTC.
 pub(crate) const NOON_US: u64 = 1_795_262_400_000_000;
 
-/// Numbers from a seed (splitmix64, Steele et al. 2014).
-pub(crate) struct Random(pub(crate) u64);
+/// Numbers from a seed.
+pub(crate) struct Random(SplitMix64);
 
 impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(SplitMix64(seed))
+    }
+
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.draw()
     }
 
     fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
+        self.0.below(end)
     }
 
     /// As many bits as chance wants, so that small numbers come too.

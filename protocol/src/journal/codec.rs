@@ -1,11 +1,11 @@
 //! Records as bytes and back. The layout of each kind is in `docs/journal.md`; changes are new kinds.
 
-use super::bytes::{Body, put, put_intervals, put_near, put_text};
 use super::record::{Ended, JobTotals, NodeMark, Record};
+use crate::bytes::{Malformed, Reader, put, put_intervals, put_near, put_text};
 use crate::ids::{Attempt, Boot, ContentHash, Epoch, JobId, NodeId};
 use crate::job::{FailedUnit, JobFacts, JobState, MaxFailures, Sizing, WorkFacts};
 use crate::spec::Stop;
-use crate::wire::{CommandUnit, FailReason, Malformed};
+use crate::wire::{CommandUnit, FailReason};
 
 impl Record {
     /// Its kind's number.
@@ -172,7 +172,7 @@ impl Record {
     /// # Errors
     /// No such kind, or a body that is not one.
     pub fn decode(kind: u8, body: &[u8]) -> Result<Self, Malformed> {
-        let mut body = Body(body);
+        let mut body = Reader(body);
         let record = decode(kind, &mut body)?;
         if body.0.is_empty() { Ok(record) } else { Err(Malformed) }
     }
@@ -250,7 +250,7 @@ fn encode_totals(totals: &JobTotals, out: &mut Vec<u8>) {
     );
 }
 
-fn decode(kind: u8, body: &mut Body<'_>) -> Result<Record, Malformed> {
+fn decode(kind: u8, body: &mut Reader<'_>) -> Result<Record, Malformed> {
     Ok(match kind {
         1 => Record::Epoch { epoch: Epoch(body.small()?), at_us: body.small()? },
         2 => Record::Submitted(facts(body)?),
@@ -314,19 +314,19 @@ fn decode(kind: u8, body: &mut Body<'_>) -> Result<Record, Malformed> {
     })
 }
 
-fn job(body: &mut Body<'_>) -> Result<JobId, Malformed> {
+fn job(body: &mut Reader<'_>) -> Result<JobId, Malformed> {
     body.small().map(JobId)
 }
 
-fn node(body: &mut Body<'_>) -> Result<NodeId, Malformed> {
+fn node(body: &mut Reader<'_>) -> Result<NodeId, Malformed> {
     body.small().map(NodeId)
 }
 
-fn state(body: &mut Body<'_>) -> Result<JobState, Malformed> {
+fn state(body: &mut Reader<'_>) -> Result<JobState, Malformed> {
     JobState::ALL.get(body.small::<usize>()?).copied().ok_or(Malformed)
 }
 
-fn facts(body: &mut Body<'_>) -> Result<JobFacts, Malformed> {
+fn facts(body: &mut Reader<'_>) -> Result<JobFacts, Malformed> {
     Ok(JobFacts {
         job: job(body)?,
         spec: ContentHash(body.array()?),
@@ -363,7 +363,7 @@ fn facts(body: &mut Body<'_>) -> Result<JobFacts, Malformed> {
     })
 }
 
-fn done(body: &mut Body<'_>) -> Result<Record, Malformed> {
+fn done(body: &mut Reader<'_>) -> Result<Record, Malformed> {
     let (job, node, pieces) = (job(body)?, node(body)?, body.intervals()?);
     let mut near = pieces.first().map_or(0, |piece| piece.0);
     let hits = body.list(|body| {
@@ -373,7 +373,7 @@ fn done(body: &mut Body<'_>) -> Result<Record, Malformed> {
     Ok(Record::Done { job, node, pieces, hits })
 }
 
-fn ran(body: &mut Body<'_>) -> Result<Record, Malformed> {
+fn ran(body: &mut Reader<'_>) -> Result<Record, Malformed> {
     let (job, attempt, node) = (job(body)?, Attempt(body.small()?), node(body)?);
     let mut near = 0;
     let units = body.list(|body| {
@@ -385,7 +385,7 @@ fn ran(body: &mut Body<'_>) -> Result<Record, Malformed> {
     Ok(Record::Ran { job, attempt, node, units })
 }
 
-fn failed(body: &mut Body<'_>) -> Result<FailedUnit, Malformed> {
+fn failed(body: &mut Reader<'_>) -> Result<FailedUnit, Malformed> {
     let reason = match body.small()? {
         1_u8 => FailReason::Exit,
         2 => FailReason::Signal,
@@ -400,7 +400,7 @@ fn failed(body: &mut Body<'_>) -> Result<FailedUnit, Malformed> {
     Ok(FailedUnit { reason, code, node })
 }
 
-fn totals(body: &mut Body<'_>) -> Result<JobTotals, Malformed> {
+fn totals(body: &mut Reader<'_>) -> Result<JobTotals, Malformed> {
     let time = |at_us: u64| at_us.checked_sub(1);
     let (decomposed_units, duplicate_units) = (body.number()?, body.number()?);
     Ok(JobTotals {

@@ -2,7 +2,6 @@
 //! scheduler writes them, `starfarm audit` and the simulator read them, all by this one description
 //! (`docs/journal.md`).
 
-mod bytes;
 mod codec;
 pub mod frame;
 pub mod record;

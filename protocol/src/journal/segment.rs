@@ -16,6 +16,7 @@
 //! | 64 | 4 | CRC32C of the 64 bytes before |
 //! | 68 | | zeros up to 4096, where the frames begin |
 
+use super::frame::{u32_at, u64_at};
 use crate::ids::FarmId;
 
 /// Bytes of the head: frames begin behind it.
@@ -86,8 +87,7 @@ impl Head {
     /// It is not whole, or of another version.
     pub fn read(bytes: &[u8]) -> Result<Self, HeadError> {
         let fields = bytes.get(..HEAD_BYTES).ok_or(HeadError::Broken)?;
-        let u32_at = |at: usize| fields[at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-        let u64_at = |at: usize| fields[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let (u32_at, u64_at) = (|at| u32_at(fields, at), |at| u64_at(fields, at));
         if !fields.starts_with(MAGIC) || u32_at(64) != crc32c::crc32c(&fields[..64]) {
             return Err(HeadError::Broken);
         }

@@ -10,25 +10,22 @@ use super::session::Session;
 use super::store::KeyStore;
 use super::table::{Opened, SessionTable};
 use crate::ids::{Boot, Epoch, FarmId};
+use crate::random::SplitMix64;
 
-/// Numbers from a seed (splitmix64).
-pub(super) struct Chance(u64);
+/// Numbers from a seed.
+pub(super) struct Chance(SplitMix64);
 
 impl Chance {
     pub(super) fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64(seed))
     }
 
     pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.draw()
     }
 
     pub(super) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
+        self.0.below(end)
     }
 
     pub(super) fn bytes(&mut self, length: usize) -> Vec<u8> {

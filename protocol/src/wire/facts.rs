@@ -1,8 +1,8 @@
 //! What a worker tells of itself beside its tasks: what its machine is, how busy its slots are, how old the
 //! results of a datagram are. Farms run without any of it; people and logs want it.
 
-use super::read::{Malformed, Reader};
 use super::{Packer, kind};
+use crate::bytes::{Malformed, Reader};
 
 /// Bytes of each text in [`Facts`].
 pub const FACT_BYTES_MAX: usize = 128;

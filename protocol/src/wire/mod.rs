@@ -31,10 +31,11 @@ mod results;
 mod write;
 
 pub use facts::{AGE_BYTES, FACT_BYTES_MAX, Facts, LOAD_SLOTS_MAX, Load};
-pub use read::{Ages, Malformed, Message, Offers, Ranges, Results, messages};
+pub use read::{Ages, Message, Offers, Ranges, Results, messages};
 pub use results::{CommandUnit, FailReason, HitEntry, Outputs, Stream};
 pub use write::Packer;
 
+pub use crate::bytes::Malformed;
 use crate::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
 use crate::interval::Interval;
 use crate::seal::EpochProof;

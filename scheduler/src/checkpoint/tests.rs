@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use starfarm_protocol::random::SplitMix64;
+
 use super::*;
 
 /// Panics in sled's own threads.
@@ -50,21 +52,9 @@ fn copy_dir(from: &Path, to: &Path) {
     }
 }
 
-/// SplitMix64: the same seed gives the same bytes.
-struct Seeded(u64);
-
-impl Seeded {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn bytes(&mut self, count: usize) -> Vec<u8> {
-        (0..count).map(|_| self.next() as u8).collect()
-    }
+fn noise(seed: u64, count: usize) -> Vec<u8> {
+    let mut random = SplitMix64(seed);
+    (0..count).map(|_| random.draw() as u8).collect()
 }
 
 fn open(dir: &Path) -> Opened {
@@ -81,7 +71,7 @@ fn states_of_all_sizes_come_back() {
     let mut opened = open(&scratch.dir());
     assert!(opened.saved.is_none() && opened.notes.is_empty());
     for (sequence, length) in [(1, 0), (2, 1), (3, 5 << 20), (4, CHUNK_BYTES), (5, CHUNK_BYTES + 1)] {
-        let state = Seeded(sequence).bytes(length);
+        let state = noise(sequence, length);
         opened.checkpoint.save(sequence, &state).unwrap();
         opened = open(&scratch.dir());
         assert!(opened.notes.is_empty(), "{:?}", opened.notes);
@@ -105,7 +95,7 @@ fn nothing_lies_in_files_that_sled_never_syncs_and_the_rest_takes_little_room() 
     let scratch = Scratch::new();
     let mut opened = open(&scratch.dir());
     for sequence in 1..6 {
-        opened.checkpoint.save(sequence, &Seeded(sequence).bytes(3 << 20)).unwrap();
+        opened.checkpoint.save(sequence, &noise(sequence, 3 << 20)).unwrap();
         let blobs = scratch.dir().join(sequence.to_string()).join("blobs");
         assert_eq!(fs::read_dir(blobs).unwrap().count(), 0);
         let room: u64 = files(&scratch.dir()).iter().map(|path| fs::metadata(path).unwrap().len()).sum();
@@ -116,7 +106,7 @@ fn nothing_lies_in_files_that_sled_never_syncs_and_the_rest_takes_little_room() 
 #[test]
 fn a_save_that_stops_at_any_step_leaves_the_old_state_or_the_new() {
     let scratch = Scratch::new();
-    let states = [1, 2].map(|sequence| Saved { sequence, state: Seeded(sequence).bytes(200_000) });
+    let states = [1, 2].map(|sequence| Saved { sequence, state: noise(sequence, 200_000) });
     let mut checkpoint = open(&scratch.dir()).checkpoint;
     checkpoint.save(1, &states[0].state).unwrap();
     let look = |copy: &Scratch, expected: &Saved| {
@@ -144,7 +134,7 @@ fn a_save_that_stops_at_any_step_leaves_the_old_state_or_the_new() {
 #[test]
 fn reading_leaves_a_checkpoint_as_it_was() {
     let scratch = Scratch::new();
-    open(&scratch.dir()).checkpoint.save(1, &Seeded(1).bytes(50_000)).unwrap();
+    open(&scratch.dir()).checkpoint.save(1, &noise(1, 50_000)).unwrap();
     let contents =
         || files(&scratch.dir()).iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect();
     let before: Vec<_> = contents();
@@ -155,16 +145,16 @@ fn reading_leaves_a_checkpoint_as_it_was() {
 #[test]
 fn a_file_cut_off_anywhere_gives_a_saved_state_or_is_set_aside() {
     let scratch = Scratch::new();
-    let states = [1, 2, 3].map(|sequence| Saved { sequence, state: Seeded(sequence).bytes(100_000) });
+    let states = [1, 2, 3].map(|sequence| Saved { sequence, state: noise(sequence, 100_000) });
     let mut opened = open(&scratch.dir());
     for saved in &states {
         opened.checkpoint.save(saved.sequence, &saved.state).unwrap();
     }
-    let mut chance = Seeded(99);
+    let mut chance = SplitMix64(99);
     for round in 0..60 {
         let copy = scratch.copy();
         let path = &files(&copy.dir())[round % files(&copy.dir()).len()];
-        let length = chance.next() % fs::metadata(path).unwrap().len();
+        let length = chance.draw() % fs::metadata(path).unwrap().len();
         fs::OpenOptions::new().write(true).open(path).unwrap().set_len(length).unwrap();
         check_damaged(&copy, &states, 3, &format!("{} cut to {length}", path.display()));
     }
@@ -173,7 +163,7 @@ fn a_file_cut_off_anywhere_gives_a_saved_state_or_is_set_aside() {
 #[test]
 fn a_flipped_byte_anywhere_gives_the_state_or_sets_it_aside() {
     let scratch = Scratch::new();
-    let states = [1, 2, 3].map(|sequence| Saved { sequence, state: Seeded(sequence).bytes(100_000) });
+    let states = [1, 2, 3].map(|sequence| Saved { sequence, state: noise(sequence, 100_000) });
     let mut opened = open(&scratch.dir());
     for saved in &states {
         opened.checkpoint.save(saved.sequence, &saved.state).unwrap();
@@ -185,7 +175,7 @@ fn a_flipped_byte_anywhere_gives_the_state_or_sets_it_aside() {
         STRAY.fetch_add(u32::from(of_sled), Ordering::Relaxed);
         before(panic);
     }));
-    let mut chance = Seeded(7);
+    let mut chance = SplitMix64(7);
     let (mut kept, mut aside) = (0, 0);
     for round in 0..200 {
         let copy = scratch.copy();
@@ -193,8 +183,8 @@ fn a_flipped_byte_anywhere_gives_the_state_or_sets_it_aside() {
         // The large file most often: it holds the state.
         let path = if round % 4 == 0 { &files[round / 4 % files.len()] } else { &files[0] };
         let mut bytes = fs::read(path).unwrap();
-        let at = (chance.next() % bytes.len() as u64) as usize;
-        bytes[at] ^= 1 << (chance.next() % 8);
+        let at = (chance.draw() % bytes.len() as u64) as usize;
+        bytes[at] ^= 1 << (chance.draw() % 8);
         fs::write(path, bytes).unwrap();
         match check_damaged(&copy, &states, 3, &format!("{} flipped at {at}", path.display())) {
             true => kept += 1,
@@ -238,7 +228,7 @@ fn check_damaged(copy: &Scratch, states: &[Saved], last: u64, what: &str) -> boo
 #[test]
 fn missing_files_are_noticed() {
     let scratch = Scratch::new();
-    let state = Seeded(1).bytes(50_000);
+    let state = noise(1, 50_000);
     open(&scratch.dir()).checkpoint.save(1, &state).unwrap();
     for path in files(&scratch.dir()) {
         let copy = scratch.copy();
@@ -312,7 +302,7 @@ fn a_panic_is_an_error_with_its_words() {
 #[test]
 fn what_sled_takes_for_whole_is_still_judged_by_its_digest() {
     type Harm = fn(&sled::Db);
-    let state = Seeded(1).bytes(3 * CHUNK_BYTES);
+    let state = noise(1, 3 * CHUNK_BYTES);
     let wrong: [(&str, Harm); 6] = [
         ("does not fit its digest", |db| drop(db.insert(1_u32.to_be_bytes(), vec![0; CHUNK_BYTES]).unwrap())),
         ("a piece of the state is missing", |db| drop(db.remove(2_u32.to_be_bytes()).unwrap())),

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use starfarm_protocol::ids::FarmId;
+use starfarm_protocol::random::SplitMix64 as Random;
 
 use super::{Journal, Options};
 
@@ -45,28 +46,11 @@ impl Drop for Scratch {
     }
 }
 
-/// SplitMix64: the same numbers in every run.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-}
-
 /// Kind and body of record `sequence`: the same whenever it is written.
 fn record(sequence: u64) -> (u8, Vec<u8>) {
     let mut random = Random(sequence);
     let length = random.below(120);
-    let body = (0..length).map(|_| random.next() as u8).collect();
+    let body = (0..length).map(|_| random.draw() as u8).collect();
     (1 + (sequence % 60) as u8, body)
 }
 

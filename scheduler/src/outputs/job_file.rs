@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 
+use starfarm_protocol::bytes::{Malformed, Reader};
 use starfarm_protocol::ids::{Attempt, JobId};
 use starfarm_protocol::wire::{CommandUnit, Stream};
 use starfarm_scheduler_core::NodeId;
@@ -347,7 +348,7 @@ impl JobFile {
             let behind = before + label.units;
             let wanted = behind.min(end).saturating_sub(before.max(skip));
             if wanted > 0 {
-                let batch = batch.and_then(|body| read_batch(&body));
+                let batch = batch.and_then(|body| read_batch(&body).ok());
                 match batch.filter(|batch| batch.len() as u64 == label.units) {
                     None => page.damaged += wanted,
                     Some(batch) => {
@@ -415,26 +416,19 @@ fn read_intervals(bytes: &[u8]) -> Vec<(u128, u128)> {
     numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()
 }
 
-fn read_batch(mut bytes: &[u8]) -> Option<Vec<Output>> {
-    let mut outputs = Vec::new();
-    while let Some((length, rest)) = bytes.split_first_chunk() {
-        let (unit, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-        outputs.push(read(unit)?);
-        bytes = rest;
+fn read_batch(bytes: &[u8]) -> Result<Vec<Output>, Malformed> {
+    let (mut rest, mut outputs) = (Reader(bytes), Vec::new());
+    while !rest.0.is_empty() {
+        let length = rest.u32()? as usize;
+        let mut unit = Reader(rest.bytes(length)?);
+        outputs.push(Output {
+            unit: unit.u128()?,
+            attempt: Attempt(unit.u64()?),
+            node: NodeId(unit.u32()?),
+            outcome: CommandUnit::read_all(unit.0)?.pop().ok_or(Malformed)?,
+            superseded: false,
+            run: 1,
+        });
     }
-    Some(outputs)
-}
-
-fn read(bytes: &[u8]) -> Option<Output> {
-    let (unit, bytes) = bytes.split_first_chunk()?;
-    let (attempt, bytes) = bytes.split_first_chunk()?;
-    let (node, bytes) = bytes.split_first_chunk()?;
-    Some(Output {
-        unit: u128::from_le_bytes(*unit),
-        attempt: Attempt(u64::from_le_bytes(*attempt)),
-        node: NodeId(u32::from_le_bytes(*node)),
-        outcome: CommandUnit::read_all(bytes).ok()?.pop()?,
-        superseded: false,
-        run: 1,
-    })
+    Ok(outputs)
 }

@@ -1,26 +1,19 @@
 //! A node's end of the bulk channel, one record at a time, so that a test chooses the order of two of them.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 
 use starfarm_protocol::bulk::{BULK, Chunk, Reply, Request};
 use starfarm_protocol::ids::{Boot, ContentHash};
 use starfarm_protocol::join::JoinFile;
-use starfarm_protocol::seal::handshake::Introduction;
-use starfarm_protocol::seal::stream::{
-    FRAME_HEADER_BYTES, Stream, StreamInitiator, StreamOutcome, frame_bytes,
-};
-use starfarm_protocol::seal::{Mode, StaticKey};
+use starfarm_protocol::seal::{Introduction, Line, Mode, StaticKey};
 
 use crate::patience::GUARD;
 
 /// A connection that has shaken hands.
 #[expect(missing_debug_implementations, reason = "it holds keys")]
-pub struct BulkClient {
-    socket: TcpStream,
-    stream: Stream,
-}
+pub struct BulkClient(Line<TcpStream>);
 
 impl BulkClient {
     /// Joins a farm as a new node and opens the channel.
@@ -39,17 +32,10 @@ impl BulkClient {
             boot: Boot(1),
             mode: Mode::default(),
         };
-        let (initiator, hello) = StreamInitiator::start(&who).expect("the name is a good one");
-        let mut socket = TcpStream::connect(address).unwrap_or_else(|e| panic!("{address}: {e}"));
+        let socket = TcpStream::connect(address).unwrap_or_else(|e| panic!("{address}: {e}"));
         socket.set_read_timeout(Some(GUARD)).expect("a time above 0");
-        socket.write_all(&hello).unwrap_or_else(|e| panic!("{address}: {e}"));
-        let welcome = read_frame(&mut socket).unwrap_or_else(|e| panic!("{name} is not answered: {e}"));
-        let Ok(StreamOutcome::Accepted { stream, .. }) = initiator.finish(&welcome) else {
-            panic!("{name} is not accepted");
-        };
-        let mut client = Self { socket, stream };
-        client.send(&[BULK]);
-        client
+        let line = Line::open(socket, &who, join.farm, &[BULK]);
+        Self(line.unwrap_or_else(|e| panic!("{name} is not accepted: {e}")))
     }
 
     /// Begins to store a content of so many bytes.
@@ -67,24 +53,12 @@ impl BulkClient {
     /// # Errors
     /// It has hung up.
     pub fn reply(&mut self) -> io::Result<String> {
-        let body = read_frame(&mut self.socket)?;
-        let mut record = Vec::new();
-        self.stream.opener.open(&body, &mut record).expect("the scheduler seals what it says");
-        Ok(format!("{:?}", Reply::read(&record).expect("a scheduler says what the protocol has")))
+        let record = self.0.receive()?;
+        Ok(format!("{:?}", Reply::read(record).expect("a scheduler says what the protocol has")))
     }
 
     fn send(&mut self, record: &[u8]) {
-        let mut frame = Vec::new();
-        self.stream.sealer.seal(record, &mut frame).expect("it fits into a record");
         // A scheduler that has hung up is noticed where its reply is read.
-        let _ = self.socket.write_all(&frame);
+        let _ = self.0.send(record);
     }
-}
-
-fn read_frame(socket: &mut TcpStream) -> io::Result<Vec<u8>> {
-    let mut header = [0; FRAME_HEADER_BYTES];
-    socket.read_exact(&mut header)?;
-    let mut body = vec![0; frame_bytes(header).map_err(io::Error::other)?];
-    socket.read_exact(&mut body)?;
-    Ok(body)
 }

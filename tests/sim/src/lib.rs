@@ -5,13 +5,15 @@
 //! A run is a [`Scenario`] and a seed: [`Sim::new`], then [`Sim::run`], which ends with a [`Tally`] or with
 //! the first [`Violation`]. Inside, in the order of a datagram's life: `at_farm`, `network`, `at_worker`,
 //! `slot`; `plan`, `trouble` and `narrow` are the faults, `reign` the scheduler's own; `job` (a ledger), `wiretap` and
-//! `inquest` are the judges.
+//! `inquest` are the judges. Beside it [`transfers`] does the same to the bulk channel: its streams carry contents, not
+//! datagrams.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod agenda;
 mod at_farm;
 mod at_worker;
+mod bulk;
 mod chronicle;
 mod disk;
 mod fault;
@@ -34,6 +36,7 @@ mod trouble;
 mod violation;
 mod wiretap;
 
+pub use bulk::{Transfers, transfers};
 pub use scenario::Scenario;
 pub use sim::Sim;
 pub use tally::{Sizes, Tally};

@@ -1,9 +1,11 @@
-//! Chance by a seed: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). Each purpose draws from a stream of its
+//! Chance by a seed. Each purpose draws from a stream of its
 //! own, so that one more fault does not change what the network does.
+
+use starfarm_protocol::random::SplitMix64;
 
 /// A stream of numbers.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub(crate) struct Random(SplitMix64);
 
 /// A probability as a threshold: one comparison a draw.
 #[derive(Clone, Copy, Debug)]
@@ -19,18 +21,13 @@ impl Chance {
 impl Random {
     /// The stream of `seed` for one purpose.
     pub(crate) fn stream(seed: u64, purpose: u64) -> Self {
-        let mut random = Self(seed.wrapping_mul(0xD134_2543_DE82_EF95) ^ purpose);
-        let start = random.draw();
-        Self(start)
+        let mut random = SplitMix64(seed.wrapping_mul(0xD134_2543_DE82_EF95) ^ purpose);
+        Self(SplitMix64(random.draw()))
     }
 
     /// 64 bits.
     pub(crate) fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.0.draw()
     }
 
     /// A number in 0..bound; 0 where `bound` is 0.

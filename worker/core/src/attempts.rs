@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn behaves_like_a_set_and_keeps_its_ranges_apart() {
-        let mut random = crate::random::Random::new(7);
+        let mut random = starfarm_protocol::random::SplitMix64(7);
         for _ in 0..50 {
             let (mut ours, mut model) = (Attempts::default(), BTreeSet::new());
             for _ in 0..200 {

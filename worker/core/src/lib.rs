@@ -17,7 +17,6 @@ mod link;
 mod load;
 mod outbox;
 mod queue;
-mod random;
 mod scheduler;
 mod slots;
 mod spool;

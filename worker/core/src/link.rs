@@ -1,9 +1,8 @@
 //! The link to the scheduler: when to shake hands, to say hello, to beat. It knows nothing of tasks.
 
+use starfarm_protocol::random::SplitMix64;
 use starfarm_protocol::settings;
 use starfarm_protocol::wire::Pace;
-
-use crate::random::Random;
 
 /// A hello is repeated this often until the welcome.
 const HELLO_US: u64 = 1_000_000;
@@ -35,7 +34,7 @@ pub(crate) struct Link {
     /// Hints are heeded from then on.
     hint_at: u64,
     heard_us: u64,
-    random: Random,
+    random: SplitMix64,
 }
 
 impl Link {
@@ -53,7 +52,7 @@ impl Link {
             unanswered: 0,
             hint_at: 0,
             heard_us: now_us,
-            random: Random::new(seed),
+            random: SplitMix64(seed),
         }
     }
 

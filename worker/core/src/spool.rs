@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use starfarm_protocol::bytes::{Malformed, Reader};
 use starfarm_protocol::ids::{Attempt, ContentHash, JobId};
 use starfarm_protocol::limits::RESULT_BODY_BYTES_MAX;
 use starfarm_protocol::wire::Outcome;
@@ -34,6 +35,12 @@ impl fmt::Display for SpoolError {
 }
 
 impl std::error::Error for SpoolError {}
+
+impl From<Malformed> for SpoolError {
+    fn from(Malformed: Malformed) -> Self {
+        SpoolError::Damaged
+    }
+}
 
 /// The bytes of `results`. Only what was computed is worth keeping: the next incarnation holds no tasks
 /// that it could give back.
@@ -67,48 +74,34 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Kept>, SpoolError> {
     if ContentHash::of(&bytes[..bytes.len() - SEAL_BYTES]).0 != seal {
         return Err(SpoolError::Damaged);
     }
-    let mut fields = Fields(entries);
-    let count = u64::from_le_bytes(fields.array().ok_or(SpoolError::Damaged)?);
-    let results = (0..count).map(|_| entry(&mut fields)).collect::<Option<Vec<_>>>();
-    results.filter(|_| fields.0.is_empty()).ok_or(SpoolError::Damaged)
+    let mut rest = Reader(entries);
+    let count = rest.u64()?;
+    let results = (0..count).map(|_| entry(&mut rest)).collect::<Result<_, _>>()?;
+    if rest.0.is_empty() { Ok(results) } else { Err(SpoolError::Damaged) }
 }
 
-fn entry(fields: &mut Fields<'_>) -> Option<Kept> {
+fn entry(rest: &mut Reader<'_>) -> Result<Kept, Malformed> {
     let kept = Kept {
-        job: JobId(u64::from_le_bytes(fields.array()?)),
-        spec: ContentHash(fields.array()?),
-        attempt: Attempt(u64::from_le_bytes(fields.array()?)),
-        lo: u128::from_le_bytes(fields.array()?),
-        units: u64::from_le_bytes(fields.array()?),
-        duration_us: u64::from_le_bytes(fields.array()?),
-        outcome: match fields.array()? {
-            [0] => Outcome::Done,
-            _ => return None,
+        job: JobId(rest.u64()?),
+        spec: ContentHash(rest.array()?),
+        attempt: Attempt(rest.u64()?),
+        lo: rest.u128()?,
+        units: rest.u64()?,
+        duration_us: rest.u64()?,
+        outcome: match rest.u8()? {
+            0 => Outcome::Done,
+            _ => return Err(Malformed),
         },
         body: {
-            let length = usize::from(u16::from_le_bytes(fields.array()?));
-            fields.bytes(length)?.to_vec()
+            let length = usize::from(rest.u16()?);
+            rest.bytes(length)?.to_vec()
         },
         ended_us: None,
     };
     let sound = kept.body.len() <= RESULT_BODY_BYTES_MAX
         && kept.units > 0
         && kept.lo.checked_add(u128::from(kept.units)).is_some();
-    sound.then_some(kept)
-}
-
-struct Fields<'a>(&'a [u8]);
-
-impl<'a> Fields<'a> {
-    fn bytes(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (bytes, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(bytes)
-    }
-
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.bytes(N)?.try_into().ok()
-    }
+    if sound { Ok(kept) } else { Err(Malformed) }
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! The fake scheduler's end of the bulk channel: one thread for each stream.
 
 use std::collections::HashMap;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use starfarm_protocol::bulk::{BULK, Incoming, Reply, Request, chunks};
 use starfarm_protocol::ids::{ContentHash, Epoch, FarmId};
-use starfarm_protocol::seal::stream::{FRAME_HEADER_BYTES, Stream, StreamReply, answer, frame_bytes};
+use starfarm_protocol::seal::line::read_frame;
+use starfarm_protocol::seal::stream::{Stream, StreamReply, answer};
 use starfarm_protocol::seal::{Mode, Responder, StaticKey};
 
 use super::Shared;
@@ -43,10 +44,8 @@ fn speak(mut socket: TcpStream, shared: &Mutex<Shared>, key: &StaticKey) -> io::
 }
 
 fn frame(socket: &mut TcpStream) -> io::Result<Vec<u8>> {
-    let mut header = [0; FRAME_HEADER_BYTES];
-    socket.read_exact(&mut header)?;
-    let mut body = vec![0; frame_bytes(header).map_err(io::Error::other)?];
-    socket.read_exact(&mut body)?;
+    let mut body = Vec::new();
+    read_frame(socket, &mut body)?;
     Ok(body)
 }
 

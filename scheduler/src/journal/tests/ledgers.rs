@@ -76,7 +76,7 @@ fn life(records: u64, seed: u64) -> Vec<Record> {
             0 => Record::Leased { job, mark: unit + 100 },
             1 => Record::Retried { job, units: vec![(0, 1)] },
             2 => Record::Tried { job, unit, attempt: Attempt(3), node },
-            3 => Record::Node { node, name: format!("n{}", node.0), boot: Boot(random.next()) },
+            3 => Record::Node { node, name: format!("n{}", node.0), boot: Boot(random.draw()) },
             4 => {
                 next[at] += 1;
                 let failed = FailedUnit { reason: FailReason::Poison, code: None, node: None };

@@ -1,12 +1,10 @@
-//! The bulk channel's server side: contents by their hash, both ways. A transfer belongs to its connection alone:
-//! two nodes may well send equal contents at one time.
+//! The bulk channel's server side: each connection has a [`Server`] of its own, which decides; contents and sockets are
+//! here.
 
-use std::collections::HashMap;
 use std::io;
-use std::sync::Mutex;
 use std::time::Duration;
 
-use starfarm_protocol::bulk::{BulkError, CHUNK_BYTES, Chunk, Incoming, Reply, Request};
+use starfarm_protocol::bulk::{BrokenOff, IDLE_US, Next, Server, Shelf};
 use starfarm_protocol::ids::ContentHash;
 use tokio::time::timeout;
 
@@ -14,101 +12,39 @@ use super::Desk;
 use super::channel::Channel;
 use crate::blobs::Blobs;
 
-/// Bytes of transfers that broke off that are kept at most; beyond them all are dropped, and sent from their start.
-const BROKEN_OFF_BYTES_MAX: u64 = 64 << 20;
-
 /// A worker that neither asks nor takes anything for this long is hung up on.
-const IDLE: Duration = Duration::from_secs(30);
+const IDLE: Duration = Duration::from_micros(IDLE_US);
 
-/// What came of transfers whose connections broke, so that they can go on. Whoever goes on with one takes it out.
-#[derive(Default)]
-pub(crate) struct BrokenOff(HashMap<ContentHash, Incoming>);
-
-impl BrokenOff {
-    /// Keeps what came, unless more of the same is here.
-    fn keep(&mut self, incoming: Incoming) {
-        if self.0.values().map(Incoming::offset).sum::<u64>() + incoming.offset() > BROKEN_OFF_BYTES_MAX {
-            self.0.clear();
-        }
-        let before = self.0.get(&incoming.hash()).map_or(0, Incoming::offset);
-        if incoming.offset() > before {
-            self.0.insert(incoming.hash(), incoming);
-        }
-    }
-
-    /// Where a put of `total` bytes goes on.
-    fn take(&mut self, hash: ContentHash, total: u64) -> Incoming {
-        let kept = self.0.remove(&hash).filter(|incoming| incoming.offset() < total);
-        kept.unwrap_or_else(|| Incoming::new(hash))
+impl Desk {
+    fn blobs(&self) -> std::sync::MutexGuard<'_, Blobs> {
+        self.blobs.lock().expect("a panic under the lock ends the process")
     }
 }
 
-/// A content that is on its way in.
-struct Putting {
-    incoming: Incoming,
-    total: u64,
-    /// Another connection brought the start of it.
-    resumed: bool,
-}
-
-/// What one connection stores. Nothing of a transfer under way is seen by another one.
-struct Puts<'a> {
-    blobs: &'a Mutex<Blobs>,
-    broken_off: &'a Mutex<BrokenOff>,
-    now: Option<Putting>,
-}
-
-impl<'a> Puts<'a> {
-    fn new(blobs: &'a Mutex<Blobs>, broken_off: &'a Mutex<BrokenOff>) -> Self {
-        Self { blobs, broken_off, now: None }
+impl Shelf for &Desk {
+    fn len(&self, hash: &ContentHash) -> io::Result<Option<u64>> {
+        self.blobs().len(hash)
     }
 
-    fn begin(&mut self, hash: ContentHash, total: u64) -> Reply<'static> {
-        self.now = None;
-        match self.blobs.lock().expect("a panic under the lock ends the process").len(&hash) {
-            Ok(Some(_)) => return Reply::Have { bytes: total },
-            Ok(None) => {}
-            Err(e) => return Reply::Refused(format!("the scheduler cannot read what it has: {e}")),
-        }
-        let mut broken_off = self.broken_off.lock().expect("a panic under the lock ends the process");
-        let incoming = broken_off.take(hash, total);
-        let bytes = incoming.offset();
-        self.now = Some(Putting { incoming, total, resumed: bytes > 0 });
-        Reply::Have { bytes }
+    fn read(&self, hash: &ContentHash, offset: u64, max: usize) -> io::Result<Vec<u8>> {
+        Ok(self.blobs().read(hash, offset, max)?.unwrap_or_default())
     }
 
-    /// Takes a chunk; a reply where the content is whole. An error breaks the connection.
-    fn take(&mut self, chunk: &Chunk<'_>) -> io::Result<Option<Reply<'static>>> {
-        let mut putting = self.now.take().ok_or_else(|| broken(BulkError::OutOfPlace))?;
-        putting.incoming.take(chunk, putting.total).map_err(broken)?;
-        if putting.incoming.offset() < putting.total {
-            self.now = Some(putting);
-            return Ok(None);
-        }
-        let bytes = match putting.incoming.finish() {
-            Ok(bytes) => bytes,
-            // It is sent again, all of it.
-            Err(e) if putting.resumed => return Err(broken(e)),
-            Err(e) => return Ok(Some(Reply::Refused(e.to_string()))),
-        };
-        Ok(Some(match self.blobs.lock().expect("a panic under the lock ends the process").put(&bytes) {
-            Ok(_) => Reply::Stored,
-            Err(e) if e.kind() == io::ErrorKind::StorageFull => Reply::NoRoom(e.to_string()),
-            Err(e) => Reply::Refused(format!("the scheduler cannot keep it: {e}")),
-        }))
+    fn put(&self, content: &[u8]) -> io::Result<()> {
+        self.blobs().put(content).map(|_| ())
     }
-}
 
-impl Drop for Puts<'_> {
-    fn drop(&mut self) {
-        if let Some(Putting { incoming, .. }) = self.now.take() {
-            self.broken_off.lock().expect("a panic under the lock ends the process").keep(incoming);
-        }
+    fn lack(&self) -> Option<String> {
+        self.low_water.lack()
     }
-}
 
-fn broken(e: BulkError) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, e)
+    fn lament(&self, hash: &ContentHash) -> String {
+        self.blobs().lament(hash)
+    }
+
+    fn broken_off<R>(&self, change: impl FnOnce(&mut BrokenOff) -> R) -> R {
+        change(&mut self.broken_off.lock().expect("a panic under the lock ends the process"))
+    }
 }
 
 /// What is read, unless the other end hangs up or says nothing for so long: it opens another connection when it needs
@@ -121,82 +57,24 @@ async fn within<T>(idle: Duration, read: impl Future<Output = io::Result<T>>) ->
     }
 }
 
-/// Answers one worker until it hangs up or has asked nothing for a while. What is no question, or does not continue
-/// what it said before, breaks the connection: an answer would be taken for that to its next question.
+/// Answers one worker until it hangs up or has asked nothing for a while, or takes nothing.
 pub(crate) async fn serve(desk: &Desk, channel: &mut Channel) -> io::Result<()> {
-    let mut puts = Puts::new(&desk.blobs, &desk.broken_off);
+    let mut server = Server::new(desk);
     loop {
-        let Some(record) = within(IDLE, channel.read_record()).await? else { return Ok(()) };
-        match Request::read(&record) {
-            Ok(Request::Get { hash, offset }) => get(desk, channel, hash, offset).await?,
-            Ok(Request::Put { hash, total }) => {
-                let reply = puts.begin(hash, total);
-                // The worker waits with it, and goes on when there is room.
-                let lack = match reply {
-                    Reply::Have { bytes } if bytes < total => desk.low_water.lack(),
-                    _ => None,
-                };
-                say(channel, &lack.map_or(reply, Reply::NoRoom)).await?;
-            }
-            Ok(Request::Chunk(chunk)) => {
-                if let Some(reply) = puts.take(&chunk)? {
-                    say(channel, &reply).await?;
-                }
-            }
-            Err(e @ BulkError::Crc) => return Err(broken(e)),
-            Err(e) => return say(channel, &Reply::Refused(e.to_string())).await,
+        match server.next() {
+            Next::Say(record) => timeout(IDLE, channel.write_record(&record)).await??,
+            Next::Listen => match within(IDLE, channel.read_record()).await? {
+                Some(record) => server.on_record(&record),
+                None => return Ok(()),
+            },
+            Next::HangUp => return Ok(()),
         }
     }
-}
-
-/// A worker that takes nothing for a while is gone.
-async fn say(channel: &mut Channel, reply: &Reply<'_>) -> io::Result<()> {
-    timeout(IDLE, channel.write_record(&reply.to_bytes())).await?
-}
-
-async fn get(desk: &Desk, channel: &mut Channel, hash: ContentHash, mut offset: u64) -> io::Result<()> {
-    let (total, lament) = {
-        let blobs = desk.blobs.lock().expect("a panic under the lock ends the process");
-        (blobs.len(&hash)?, blobs.lament(&hash))
-    };
-    let Some(total) = total else {
-        return say(channel, &Reply::Refused(lament)).await;
-    };
-    say(channel, &Reply::Found { total }).await?;
-    while offset < total {
-        let bytes = {
-            let blobs = desk.blobs.lock().expect("a panic under the lock ends the process");
-            blobs.read(&hash, offset, CHUNK_BYTES)?.unwrap_or_default()
-        };
-        if bytes.is_empty() {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        say(channel, &Reply::Chunk(Chunk { offset, bytes: &bytes })).await?;
-        offset += bytes.len() as u64;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
-    use starfarm_protocol::bulk::chunks;
-
     use super::*;
-
-    fn stores(name: &str) -> (PathBuf, Mutex<Blobs>, Mutex<BrokenOff>) {
-        let path = std::env::temp_dir().join(format!("starfarm-bulk-{}-{name}", std::process::id()));
-        let _ = std::fs::remove_file(&path);
-        let blobs = Mutex::new(Blobs::open(&path).unwrap().0);
-        (path, blobs, Mutex::default())
-    }
-
-    fn content() -> (Vec<u8>, ContentHash, u64) {
-        let content: Vec<u8> = (0..200_000_u32).map(|i| (i / 7) as u8).collect();
-        let (hash, total) = (ContentHash::of(&content), content.len() as u64);
-        (content, hash, total)
-    }
 
     #[test]
     fn a_connection_that_says_nothing_for_a_while_is_hung_up_on() {
@@ -208,53 +86,5 @@ mod tests {
         assert_eq!(read(IDLE, Ok(7)).unwrap(), Some(7));
         assert_eq!(read(IDLE, Err(io::ErrorKind::UnexpectedEof.into())).unwrap(), None);
         assert!(read(IDLE, Err(io::ErrorKind::ConnectionReset.into())).is_err());
-    }
-
-    #[test]
-    fn equal_contents_of_two_connections_at_one_time_are_both_stored() {
-        let (path, blobs, broken_off) = stores("equal");
-        let (content, hash, total) = content();
-        let mut nodes = [Puts::new(&blobs, &broken_off), Puts::new(&blobs, &broken_off)];
-        for node in &mut nodes {
-            assert_eq!(node.begin(hash, total), Reply::Have { bytes: 0 });
-        }
-        let mut replies = Vec::new();
-        for chunk in chunks(&content, 0) {
-            replies.extend(nodes.iter_mut().map(|node| node.take(&chunk).unwrap()));
-        }
-        let last = replies.len() - 2;
-        assert_eq!(replies[last..], [Some(Reply::Stored), Some(Reply::Stored)]);
-        assert!(replies[..last].iter().all(Option::is_none), "{replies:?}");
-        assert_eq!(blobs.lock().unwrap().len(&hash).unwrap(), Some(total));
-        std::fs::remove_file(path).unwrap();
-    }
-
-    #[test]
-    fn a_transfer_that_broke_off_goes_on_for_one_connection_only() {
-        let (path, blobs, broken_off) = stores("broken");
-        let (content, hash, total) = content();
-        let mut first = Puts::new(&blobs, &broken_off);
-        first.begin(hash, total);
-        chunks(&content, 0).take(2).for_each(|chunk| assert_eq!(first.take(&chunk).unwrap(), None));
-        drop(first);
-        let (mut second, mut third) = (Puts::new(&blobs, &broken_off), Puts::new(&blobs, &broken_off));
-        let half = 2 * CHUNK_BYTES as u64;
-        assert_eq!(second.begin(hash, total), Reply::Have { bytes: half });
-        assert_eq!(third.begin(hash, total), Reply::Have { bytes: 0 });
-        let replies = chunks(&content, half).map(|chunk| second.take(&chunk).unwrap());
-        assert_eq!(replies.last(), Some(Some(Reply::Stored)));
-        std::fs::remove_file(path).unwrap();
-    }
-
-    #[test]
-    fn a_chunk_that_continues_nothing_breaks_the_connection() {
-        let (path, blobs, broken_off) = stores("stray");
-        let (content, hash, total) = content();
-        let mut node = Puts::new(&blobs, &broken_off);
-        let second = chunks(&content, 0).nth(1).unwrap();
-        assert!(node.take(&second).is_err());
-        node.begin(hash, total);
-        assert!(node.take(&second).is_err());
-        std::fs::remove_file(path).unwrap();
     }
 }

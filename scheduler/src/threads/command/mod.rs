@@ -19,7 +19,7 @@ use crossbeam_channel::{Sender, TrySendError};
 use starfarm_events::Event;
 use starfarm_protocol::admin::Response;
 use starfarm_protocol::admin::frames::ADMIN_STREAM;
-use starfarm_protocol::bulk::BULK;
+use starfarm_protocol::bulk::{BULK, BrokenOff};
 use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::seal::{Action, KeyStore, Responder, Role};
 use starfarm_scheduler_core::{Deeds, Farm};
@@ -81,7 +81,7 @@ pub(crate) struct Desk {
     pub(crate) bells: Arc<Bells>,
     pub(crate) addresses: Vec<String>,
     pub(crate) low_water: LowWater,
-    pub(crate) broken_off: Mutex<bulk::BrokenOff>,
+    pub(crate) broken_off: Mutex<BrokenOff>,
     pub(crate) door: Mutex<Door<AbortHandle>>,
     pub(crate) places: Places,
 }

@@ -55,7 +55,7 @@ fn entries(datagram: &[u8]) -> Vec<(u64, u64)> {
 
 #[test]
 fn datagrams_are_as_many_as_flights_whatever_the_mix_of_jobs_and_sizes() {
-    let mut random = crate::random::Random::new(3);
+    let mut random = starfarm_protocol::random::SplitMix64(3);
     for _ in 0..200 {
         let mut outbox = outbox(10_000, 0, 0);
         for n in 0..random.below(200) {
@@ -94,7 +94,7 @@ fn fresh_results_have_no_ages_and_late_ones_have() {
 
 #[test]
 fn a_datagram_stays_one_when_it_is_repeated_and_its_results_have_grown_old() {
-    let mut random = crate::random::Random::new(4);
+    let mut random = starfarm_protocol::random::SplitMix64(4);
     for _ in 0..300 {
         let mut outbox = outbox(10_000, 0, 0);
         let (mut now_us, pace_us) = (0, 1 << random.below(18));
@@ -213,7 +213,7 @@ fn a_new_session_sends_all_that_is_left_anew() {
 
 #[test]
 fn acknowledgements_of_anything_are_survived() {
-    let mut random = crate::random::Random::new(9);
+    let mut random = starfarm_protocol::random::SplitMix64(9);
     for _ in 0..100 {
         let mut outbox = outbox(3, 50, 300);
         for step in 0..60 {

@@ -1,10 +1,13 @@
-//! The smallest parts of a record: variable-length numbers (LEB128), signed ones in zigzag, text, lists of
-//! intervals. Numbers that are near each other take few bytes.
+//! The smallest parts of what is written and read: numbers of a fixed size (little endian) and of any size (LEB128,
+//! signed ones in zigzag), text, lists of intervals. Nothing here trusts its input: no length is believed before it is
+//! checked. What the bytes mean lives where they are read.
 
-use crate::wire::Malformed;
+/// Bytes that do not follow the rules.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Malformed;
 
 /// Appends a number, seven bits a byte, the lowest first.
-pub(crate) fn put(out: &mut Vec<u8>, mut number: u128) {
+pub fn put(out: &mut Vec<u8>, mut number: u128) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -13,19 +16,19 @@ pub(crate) fn put(out: &mut Vec<u8>, mut number: u128) {
 }
 
 /// Appends `number` as its distance from `near`.
-pub(crate) fn put_near(out: &mut Vec<u8>, number: u128, near: u128) {
+pub fn put_near(out: &mut Vec<u8>, number: u128, near: u128) {
     let distance = number.wrapping_sub(near) as i128;
     put(out, ((distance << 1) ^ (distance >> 127)) as u128);
 }
 
 /// Appends text with its length.
-pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
+pub fn put_text(out: &mut Vec<u8>, text: &str) {
     put(out, text.len() as u128);
     out.extend_from_slice(text.as_bytes());
 }
 
 /// Appends intervals; ascending ones that lie close take the least room.
-pub(crate) fn put_intervals(out: &mut Vec<u8>, intervals: &[(u128, u128)]) {
+pub fn put_intervals(out: &mut Vec<u8>, intervals: &[(u128, u128)]) {
     put(out, intervals.len() as u128);
     let mut near = 0;
     for &(lo, hi) in intervals {
@@ -35,24 +38,55 @@ pub(crate) fn put_intervals(out: &mut Vec<u8>, intervals: &[(u128, u128)]) {
     }
 }
 
-/// What is left to read of a body.
-pub(crate) struct Body<'a>(pub(crate) &'a [u8]);
+/// What is left to read. Each read fails with [`Malformed`] where too little is left, or what is there cannot be.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Reader<'a>(pub &'a [u8]);
 
-impl<'a> Body<'a> {
-    pub(crate) fn bytes(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
-        let (head, rest) = self.0.split_at_checked(count).ok_or(Malformed)?;
+impl<'a> Reader<'a> {
+    /// The next `count` bytes.
+    pub fn bytes(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
+        let (bytes, rest) = self.0.split_at_checked(count).ok_or(Malformed)?;
         self.0 = rest;
-        Ok(head)
+        Ok(bytes)
     }
 
-    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        self.bytes(N)?.try_into().map_err(|_| Malformed)
+    /// The next `N` bytes.
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let (array, rest) = self.0.split_first_chunk::<N>().ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(*array)
     }
 
-    pub(crate) fn number(&mut self) -> Result<u128, Malformed> {
+    /// One byte.
+    pub fn u8(&mut self) -> Result<u8, Malformed> {
+        Ok(u8::from_le_bytes(self.array()?))
+    }
+
+    /// Two bytes.
+    pub fn u16(&mut self) -> Result<u16, Malformed> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+
+    /// Four bytes.
+    pub fn u32(&mut self) -> Result<u32, Malformed> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    /// Eight bytes.
+    pub fn u64(&mut self) -> Result<u64, Malformed> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// Sixteen bytes.
+    pub fn u128(&mut self) -> Result<u128, Malformed> {
+        Ok(u128::from_le_bytes(self.array()?))
+    }
+
+    /// A number of [`put`].
+    pub fn number(&mut self) -> Result<u128, Malformed> {
         let (mut number, mut shift) = (0_u128, 0);
         loop {
-            let [byte] = self.array()?;
+            let byte = self.u8()?;
             let bits = u128::from(byte & 0x7F);
             if shift >= 128 || bits << shift >> shift != bits {
                 return Err(Malformed);
@@ -65,23 +99,26 @@ impl<'a> Body<'a> {
         }
     }
 
-    pub(crate) fn near(&mut self, near: u128) -> Result<u128, Malformed> {
+    /// A number of [`put_near`].
+    pub fn near(&mut self, near: u128) -> Result<u128, Malformed> {
         let zigzag = self.number()?;
         let distance = (zigzag >> 1) ^ (zigzag & 1).wrapping_neg();
         Ok(near.wrapping_add(distance))
     }
 
-    /// A number that fits a smaller type.
-    pub(crate) fn small<T: TryFrom<u128>>(&mut self) -> Result<T, Malformed> {
+    /// A number of [`put`] that fits a smaller type.
+    pub fn small<T: TryFrom<u128>>(&mut self) -> Result<T, Malformed> {
         T::try_from(self.number()?).map_err(|_| Malformed)
     }
 
-    pub(crate) fn text(&mut self) -> Result<String, Malformed> {
+    /// Text of [`put_text`].
+    pub fn text(&mut self) -> Result<String, Malformed> {
         let length = self.small()?;
         String::from_utf8(self.bytes(length)?.to_vec()).map_err(|_| Malformed)
     }
 
-    pub(crate) fn intervals(&mut self) -> Result<Vec<(u128, u128)>, Malformed> {
+    /// Intervals of [`put_intervals`]; none is empty.
+    pub fn intervals(&mut self) -> Result<Vec<(u128, u128)>, Malformed> {
         let mut near = 0;
         self.list(|body| {
             let lo = body.near(near)?;
@@ -91,7 +128,7 @@ impl<'a> Body<'a> {
     }
 
     /// A list with its length. Every item takes a byte or more, so the length cannot lie by much.
-    pub(crate) fn list<T>(
+    pub fn list<T>(
         &mut self,
         mut item: impl FnMut(&mut Self) -> Result<T, Malformed>,
     ) -> Result<Vec<T>, Malformed> {
@@ -112,11 +149,11 @@ mod tests {
         let mut out = Vec::new();
         let numbers = [0, 1, 127, 128, 300, u128::from(u64::MAX), 1 << 127, u128::MAX];
         numbers.iter().for_each(|&number| put(&mut out, number));
-        let mut body = Body(&out);
+        let mut body = Reader(&out);
         assert_eq!(numbers.map(|_| body.number().unwrap()), numbers);
         assert!(body.0.is_empty() && body.number().is_err());
-        assert!(Body(&[0xFF; 20]).number().is_err(), "more than 128 bits");
-        assert!(Body(&[0x80; 19]).number().is_err(), "no end");
+        assert!(Reader(&[0xFF; 20]).number().is_err(), "more than 128 bits");
+        assert!(Reader(&[0x80; 19]).number().is_err(), "no end");
     }
 
     #[test]
@@ -124,7 +161,7 @@ mod tests {
         for (number, near) in [(5, 9), (9, 5), (0, u128::MAX), (u128::MAX, 0), (7, 7)] {
             let mut out = Vec::new();
             put_near(&mut out, number, near);
-            assert_eq!(Body(&out).near(near).unwrap(), number);
+            assert_eq!(Reader(&out).near(near).unwrap(), number);
             assert!(out.len() == 1, "{number} near {near} takes {} bytes", out.len());
         }
     }
@@ -135,10 +172,10 @@ mod tests {
             let mut out = vec![1];
             put_near(&mut out, lo, 0);
             put(&mut out, length);
-            Body(&out).intervals()
+            Reader(&out).intervals()
         };
         assert_eq!(read(3, 2).unwrap(), [(3, 5)]);
         assert!(read(3, 0).is_err() && read(u128::MAX, 2).is_err());
-        assert!(Body(&[200, 1, 0]).intervals().is_err(), "a list longer than its bytes");
+        assert!(Reader(&[200, 1, 0]).intervals().is_err(), "a list longer than its bytes");
     }
 }

@@ -1,21 +1,20 @@
 //! How the bulk channel does: whether TCP reaches the scheduler that UDP reaches. A firewall that opens 7117/udp alone
-//! lets tasks in and no specification. Times are arguments; sockets are in `bulk`.
+//! lets tasks in and no specification.
 
-use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use core::net::SocketAddr;
 
 /// A channel that has failed for this long is given up for now: who waits for a specification hears why.
-const HOPELESS: Duration = Duration::from_secs(60);
+const HOPELESS_US: u64 = 60_000_000;
 /// A scheduler that was not heard for this long is away, and no fault of TCP.
-const AWAY: Duration = Duration::from_secs(5);
+const AWAY_US: u64 = 5_000_000;
 
 /// What is known of the channel.
-#[derive(Default)]
-pub(crate) struct Health {
+#[derive(Default, Debug)]
+pub struct Health {
     scheduler: Option<SocketAddr>,
-    heard: Option<Instant>,
+    heard_us: Option<u64>,
     /// Since when every attempt failed while the scheduler was heard, and why the last one did.
-    failing: Option<(Instant, String)>,
+    failing: Option<(u64, String)>,
     /// The person was told that it fails.
     told: bool,
     /// How often it worked again after it was given up.
@@ -25,30 +24,31 @@ pub(crate) struct Health {
 
 impl Health {
     /// Where the scheduler was heard last.
-    pub(crate) fn set_scheduler(&mut self, address: SocketAddr, now: Instant) {
+    pub fn set_scheduler(&mut self, address: SocketAddr, now_us: u64) {
         self.scheduler = Some(address);
-        self.heard = Some(now);
+        self.heard_us = Some(now_us);
     }
 
-    pub(crate) fn scheduler(&self) -> Option<SocketAddr> {
+    /// The same, if it was heard.
+    pub fn scheduler(&self) -> Option<SocketAddr> {
         self.scheduler
     }
 
     /// The scheduler was heard over UDP.
-    pub(crate) fn heard(&mut self, now: Instant) {
-        self.heard = Some(now);
+    pub fn heard(&mut self, now_us: u64) {
+        self.heard_us = Some(now_us);
     }
 
-    /// The channel was tried from `begun` on; why it failed, if it did.
-    pub(crate) fn tried(&mut self, failed: Option<&str>, begun: Instant, now: Instant) {
-        let there = self.heard.is_some_and(|heard| now.saturating_duration_since(heard) < AWAY);
+    /// The channel was tried from `begun_us` on; why it failed, if it did.
+    pub fn tried(&mut self, failed: Option<&str>, begun_us: u64, now_us: u64) {
+        let there = self.heard_us.is_some_and(|heard_us| now_us.saturating_sub(heard_us) < AWAY_US);
         let Some(address) = self.scheduler else { return };
         match failed {
             Some(why) if there => {
-                let since = self.failing.take().map_or(begun, |(since, _)| since);
-                self.failing = Some((since, format!("no TCP connection to {address}: {why}")));
+                let since_us = self.failing.take().map_or(begun_us, |(since_us, _)| since_us);
+                self.failing = Some((since_us, format!("no TCP connection to {address}: {why}")));
                 // One that is just going down refuses connections, and was heard a moment ago.
-                let lasts = now.saturating_duration_since(since) >= AWAY;
+                let lasts = now_us.saturating_sub(since_us) >= AWAY_US;
                 if lasts && !std::mem::replace(&mut self.told, true) {
                     self.news = Some(format!(
                         "no TCP connection to {address} ({why}), though UDP gets through: does a firewall block port \
@@ -59,7 +59,7 @@ impl Health {
             }
             Some(_) => self.failing = None,
             None => {
-                self.recoveries += u32::from(self.hopeless(now).is_some());
+                self.recoveries += u32::from(self.hopeless(now_us).is_some());
                 self.failing = None;
                 if std::mem::take(&mut self.told) {
                     self.news = Some(format!("the TCP connection to {address} works now"));
@@ -69,28 +69,25 @@ impl Health {
     }
 
     /// How often it worked again after it was given up.
-    pub(crate) fn recoveries(&self) -> u32 {
+    pub fn recoveries(&self) -> u32 {
         self.recoveries
     }
 
-    /// Since when and why it fails.
-    fn trouble(&self, now: Instant) -> Option<(Duration, String)> {
-        let (since, why) = self.failing.as_ref()?;
-        Some((now.saturating_duration_since(*since), why.clone()))
-    }
-
     /// Why there is no use in waiting for it.
-    pub(crate) fn hopeless(&self, now: Instant) -> Option<String> {
-        let (failing, why) = self.trouble(now).filter(|(failing, _)| *failing >= HOPELESS)?;
+    pub fn hopeless(&self, now_us: u64) -> Option<String> {
+        let (since_us, why) = self.failing.as_ref()?;
+        let failing_us = now_us.saturating_sub(*since_us);
         let port = self.scheduler.map_or(0, |address| address.port());
-        Some(format!(
-            "{why}, for {} s, so neither specifications nor outputs get through: open port {port}/tcp for this machine",
-            failing.as_secs()
-        ))
+        (failing_us >= HOPELESS_US).then(|| {
+            format!(
+                "{why}, for {} s, so neither specifications nor outputs get through: open port {port}/tcp for this machine",
+                failing_us / 1_000_000
+            )
+        })
     }
 
     /// What a person should read now.
-    pub(crate) fn take_news(&mut self) -> Option<String> {
+    pub fn take_news(&mut self) -> Option<String> {
         self.news.take()
     }
 }
@@ -99,43 +96,43 @@ impl Health {
 mod tests {
     use super::*;
 
-    const AT: fn(u64) -> Duration = Duration::from_secs;
+    const START: u64 = 77;
+    const AT: fn(u64) -> u64 = |second| START + second * 1_000_000;
 
-    fn health() -> (Health, Instant) {
+    fn health() -> Health {
         let mut health = Health::default();
-        let now = Instant::now();
-        health.set_scheduler("10.0.0.1:7117".parse().unwrap(), now);
-        (health, now)
+        health.set_scheduler("10.0.0.1:7117".parse().unwrap(), START);
+        health
     }
 
     #[test]
     fn blocked_tcp_is_told_once_given_up_after_a_minute_and_told_again_when_it_works() {
-        let (mut health, start) = health();
+        let mut health = health();
         for second in (0..70).step_by(10) {
-            health.heard(start + AT(second + 10));
-            health.tried(Some("timed out"), start + AT(second), start + AT(second + 10));
+            health.heard(AT(second + 10));
+            health.tried(Some("timed out"), AT(second), AT(second + 10));
             let news = health.take_news();
             assert_eq!(news.is_some_and(|news| news.contains("7117/tcp")), second == 0);
-            assert_eq!(health.hopeless(start + AT(second + 10)).is_some(), second >= 50);
+            assert_eq!(health.hopeless(AT(second + 10)).is_some(), second >= 50);
         }
-        let why = health.hopeless(start + AT(80)).unwrap();
+        let why = health.hopeless(AT(80)).unwrap();
         assert!(why.contains("no TCP connection to 10.0.0.1:7117: timed out, for 80 s"), "{why}");
-        health.tried(None, start + AT(80), start + AT(80));
+        health.tried(None, AT(80), AT(80));
         assert!(health.take_news().unwrap().contains("works now"));
         assert_eq!(health.recoveries(), 1);
-        assert!(health.trouble(start + AT(80)).is_none() && health.take_news().is_none());
+        assert!(health.failing.is_none() && health.take_news().is_none());
     }
 
     #[test]
     fn a_scheduler_that_is_away_is_no_fault_of_tcp() {
-        let (mut health, start) = health();
+        let mut health = health();
         // It goes down: what it said last was heard a moment ago.
         for second in 0..5 {
-            health.tried(Some("refused"), start + AT(second), start + AT(second));
+            health.tried(Some("refused"), AT(second), AT(second));
         }
         for second in (5..200).step_by(5) {
-            health.tried(Some("refused"), start + AT(second), start + AT(second));
-            assert!(health.trouble(start + AT(second)).is_none());
+            health.tried(Some("refused"), AT(second), AT(second));
+            assert!(health.failing.is_none());
         }
         assert!(health.take_news().is_none());
     }

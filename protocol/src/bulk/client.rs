@@ -1,0 +1,445 @@
+//! The worker's half: one stream, one order after another. An order that breaks off goes on where it was once the
+//! scheduler is back, for as long as it is wanted. What is to be done is asked for with [`Client::next`], and what came
+//! of it told by the `on_...` calls.
+
+use std::collections::VecDeque;
+
+use super::{BulkError, IDLE_US, Incoming, Reply, Request, chunks};
+use crate::ids::ContentHash;
+
+/// How long the scheduler may take to answer before the stream is given up.
+pub const PATIENCE_US: u64 = 10_000_000;
+/// The same for its word on a whole content: a slow link still has much of it on the way.
+const PATIENCE_STORED_US: u64 = 60_000_000;
+/// Wait between two attempts: it doubles from the first ...
+const RETRY_MIN_US: u64 = 100_000;
+/// ... to this.
+const RETRY_MAX_US: u64 = 5_000_000;
+/// Where the scheduler has no room for an output it is asked again after this, one output at a time.
+const NO_ROOM_WAIT_US: u64 = 1_000_000;
+/// How long an output of a task that is to stop may take to get through: what was computed is worth some time, but a
+/// worker that must leave while the scheduler is away cannot wait for ever.
+const TRIMMED_PATIENCE_US: u64 = 5_000_000;
+
+/// What is to be fetched or stored.
+#[derive(Debug)]
+pub enum Work {
+    /// Fetch what is missing of this.
+    Get(Incoming),
+    /// Store this.
+    Put {
+        /// The content's.
+        hash: ContentHash,
+        /// All of it.
+        content: Vec<u8>,
+    },
+}
+
+impl Work {
+    /// How long it goes on after the task that wants it was told to stop.
+    pub fn trimmed_patience_us(&self) -> u64 {
+        match self {
+            Work::Get(_) => 0,
+            Work::Put { .. } => TRIMMED_PATIENCE_US,
+        }
+    }
+
+    fn question(&self) -> Request<'static> {
+        match self {
+            Work::Get(incoming) => Request::Get { hash: incoming.hash(), offset: incoming.offset() },
+            Work::Put { hash, content } => Request::Put { hash: *hash, total: content.len() as u64 },
+        }
+    }
+}
+
+/// What is to be done next.
+#[derive(Debug)]
+pub enum Deed<T> {
+    /// Nothing, until that time, `u64::MAX` being never; or there is an order.
+    Rest(u64),
+    /// Open a stream: [`Client::on_opened`].
+    Connect,
+    /// See whether the open stream is silent, as it must be before a question: [`Client::on_looked`].
+    Look,
+    /// Send a record.
+    Send(Vec<u8>),
+    /// Wait so many microseconds for a record: [`Client::on_record`].
+    Receive(u64),
+    /// Close the stream.
+    Close,
+    /// Tell who gave the order that this came of it: the whole content, fetched or stored; or why not, in words.
+    Settle(T, Result<Vec<u8>, String>),
+}
+
+#[derive(Debug)]
+struct Order<T> {
+    work: Work,
+    ticket: T,
+}
+
+/// How far the stream is with what is asked on it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Closed,
+    /// To be closed.
+    Closing,
+    /// Nothing is asked. Whatever it has to say answers an earlier question, or it was closed by the other end.
+    Open,
+    /// Nothing is asked, and it is silent.
+    Silent,
+    Asked,
+    /// A content of so many bytes comes.
+    Getting(u64),
+    /// From here on the content is to be sent.
+    Putting(u64),
+    /// All of it was sent.
+    Sent,
+}
+
+/// The worker's half. `T` says who gave an order.
+#[derive(Debug)]
+pub struct Client<T> {
+    orders: VecDeque<Order<T>>,
+    /// Those for which the scheduler had no room.
+    waiting: VecDeque<Order<T>>,
+    current: Option<Order<T>>,
+    settled: Option<(T, Result<Vec<u8>, String>)>,
+    /// Whether the channel is to be had at all is to be seen.
+    probing: bool,
+    stage: Stage,
+    /// No attempt before, and the wait after the next one that fails.
+    retry_at_us: u64,
+    retry_us: u64,
+    /// When something happened last.
+    busy_us: u64,
+}
+
+impl<T> Default for Client<T> {
+    fn default() -> Self {
+        Self {
+            orders: VecDeque::new(),
+            waiting: VecDeque::new(),
+            current: None,
+            settled: None,
+            probing: false,
+            stage: Stage::Closed,
+            retry_at_us: 0,
+            retry_us: RETRY_MIN_US,
+            busy_us: 0,
+        }
+    }
+}
+
+/// What a record meant to the order.
+enum Heard {
+    /// There is more to come or to send.
+    More,
+    Settled(Result<Vec<u8>, String>),
+    /// Try again, but let others go first.
+    NoRoom,
+}
+
+impl<T> Client<T> {
+    /// There is something to do.
+    pub fn order(&mut self, work: Work, ticket: T) {
+        self.orders.push_back(Order { work, ticket });
+    }
+
+    /// See whether the channel can be had, before any task needs it, and until it can.
+    pub fn probe(&mut self) {
+        if self.current.is_none() && !self.probing {
+            (self.retry_at_us, self.retry_us) = (0, RETRY_MIN_US);
+        }
+        self.probing = true;
+    }
+
+    /// What is to be done. `wanted` says whether anybody still waits for an order.
+    pub fn next(&mut self, now_us: u64, wanted: impl Fn(&T) -> bool) -> Deed<T> {
+        if let Some((ticket, result)) = self.settled.take() {
+            return Deed::Settle(ticket, result);
+        }
+        if matches!(self.stage, Stage::Closed | Stage::Open | Stage::Silent) {
+            self.take_up(now_us, wanted);
+            if self.current.is_none() && !self.probing {
+                return self.rest(now_us);
+            }
+        }
+        match (self.stage, &self.current) {
+            (Stage::Closing, _) => {
+                self.stage = Stage::Closed;
+                Deed::Close
+            }
+            (Stage::Closed, _) if now_us < self.retry_at_us => Deed::Rest(self.retry_at_us),
+            (Stage::Closed, _) => Deed::Connect,
+            (Stage::Silent, Some(order)) => {
+                self.stage = Stage::Asked;
+                Deed::Send(order.work.question().to_bytes())
+            }
+            (Stage::Putting(offset), Some(Order { work: Work::Put { content, .. }, .. })) => {
+                match chunks(content, offset).next() {
+                    Some(chunk) => {
+                        self.stage = Stage::Putting(offset + chunk.bytes.len() as u64);
+                        Deed::Send(Request::Chunk(chunk).to_bytes())
+                    }
+                    None => {
+                        self.stage = Stage::Sent;
+                        Deed::Receive(PATIENCE_STORED_US)
+                    }
+                }
+            }
+            (Stage::Sent, _) => Deed::Receive(PATIENCE_STORED_US),
+            (Stage::Asked | Stage::Getting(_), _) => Deed::Receive(PATIENCE_US),
+            (Stage::Open | Stage::Silent | Stage::Putting(_), _) => Deed::Look,
+        }
+    }
+
+    /// Sees to it that the current order is one that is wanted, if there is any.
+    fn take_up(&mut self, now_us: u64, wanted: impl Fn(&T) -> bool) {
+        while self.current.as_ref().is_none_or(|order| !wanted(&order.ticket)) {
+            let again = now_us >= self.busy_us + NO_ROOM_WAIT_US;
+            let waited = || if again { self.waiting.pop_front() } else { None };
+            self.current = self.orders.pop_front().or_else(waited);
+            if self.current.is_none() {
+                return;
+            }
+            (self.retry_at_us, self.retry_us) = (0, RETRY_MIN_US);
+        }
+    }
+
+    /// Nothing is to be done.
+    fn rest(&mut self, now_us: u64) -> Deed<T> {
+        let idle_us = self.busy_us + IDLE_US;
+        match self.stage {
+            _ if !self.waiting.is_empty() => Deed::Rest(self.busy_us + NO_ROOM_WAIT_US),
+            Stage::Closed => Deed::Rest(u64::MAX),
+            _ if now_us >= idle_us => {
+                self.stage = Stage::Closed;
+                Deed::Close
+            }
+            _ => {
+                self.stage = Stage::Open;
+                Deed::Rest(idle_us)
+            }
+        }
+    }
+
+    /// The stream is open; or cannot be had now (`None`), or never, and why.
+    pub fn on_opened(&mut self, opened: Result<(), Option<String>>, now_us: u64) {
+        match opened {
+            Ok(()) => self.on_looked(true, now_us),
+            Err(None) => self.on_broken(now_us),
+            Err(Some(why)) => {
+                (self.probing, self.busy_us) = (false, now_us);
+                self.settle(Err(why));
+                self.stage = Stage::Closed;
+            }
+        }
+    }
+
+    /// The open stream is silent, or it is of no more use: another one is opened at once.
+    pub fn on_looked(&mut self, silent: bool, now_us: u64) {
+        self.busy_us = now_us;
+        self.stage = if silent { Stage::Silent } else { Stage::Closing };
+        self.probing &= !silent;
+    }
+
+    /// The stream broke, or nothing came by it for too long.
+    pub fn on_broken(&mut self, now_us: u64) {
+        self.busy_us = now_us;
+        self.stage = Stage::Closing;
+        self.retry_at_us = now_us + self.retry_us;
+        self.retry_us = (self.retry_us * 2).min(RETRY_MAX_US);
+    }
+
+    /// A record came.
+    pub fn on_record(&mut self, record: &[u8], now_us: u64) {
+        self.busy_us = now_us;
+        match self.hear(record) {
+            Ok(Heard::More) => {}
+            Ok(Heard::Settled(result)) => self.settle(result),
+            Ok(Heard::NoRoom) => {
+                self.waiting.extend(self.current.take());
+                self.stage = Stage::Open;
+            }
+            Err(_) => self.on_broken(now_us),
+        }
+    }
+
+    /// A reply that fits no question is an error: the stream has lost count.
+    fn hear(&mut self, record: &[u8]) -> Result<Heard, BulkError> {
+        let work = &mut self.current.as_mut().ok_or(BulkError::OutOfPlace)?.work;
+        match (work, self.stage, Reply::read(record)?) {
+            (_, Stage::Asked | Stage::Getting(_) | Stage::Sent, Reply::Refused(why)) => {
+                return Ok(Heard::Settled(Err(why)));
+            }
+            (Work::Get(incoming), Stage::Asked, Reply::Found { total }) => {
+                self.stage = Stage::Getting(total);
+                return whole(incoming, total);
+            }
+            (Work::Get(incoming), Stage::Getting(total), Reply::Chunk(chunk)) => {
+                incoming.take(&chunk, total)?;
+                return whole(incoming, total);
+            }
+            (Work::Put { content, .. }, Stage::Asked, Reply::Have { bytes }) => {
+                match bytes.cmp(&(content.len() as u64)) {
+                    std::cmp::Ordering::Less => self.stage = Stage::Putting(bytes),
+                    std::cmp::Ordering::Equal => return Ok(Heard::Settled(Ok(std::mem::take(content)))),
+                    std::cmp::Ordering::Greater => return Err(BulkError::OutOfPlace),
+                }
+            }
+            (Work::Put { content, .. }, Stage::Sent, Reply::Stored) => {
+                return Ok(Heard::Settled(Ok(std::mem::take(content))));
+            }
+            (Work::Put { .. }, Stage::Asked | Stage::Sent, Reply::NoRoom(_)) => return Ok(Heard::NoRoom),
+            _ => return Err(BulkError::OutOfPlace),
+        }
+        Ok(Heard::More)
+    }
+
+    fn settle(&mut self, result: Result<Vec<u8>, String>) {
+        self.settled = self.current.take().map(|order| (order.ticket, result));
+        self.stage = Stage::Open;
+    }
+}
+
+/// The content, if all of it came. What does not have its hash is fetched from the start.
+fn whole(incoming: &mut Incoming, total: u64) -> Result<Heard, BulkError> {
+    if incoming.offset() < total {
+        return Ok(Heard::More);
+    }
+    let anew = Incoming::new(incoming.hash());
+    Ok(Heard::Settled(Ok(std::mem::replace(incoming, anew).finish()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WANTED: fn(&u8) -> bool = |_| true;
+    const HASH: ContentHash = ContentHash([7; 32]);
+
+    /// A stream that is open and silent.
+    fn connected(client: &mut Client<u8>, now_us: u64) {
+        assert!(matches!(client.next(now_us, WANTED), Deed::Connect));
+        client.on_opened(Ok(()), now_us);
+    }
+
+    fn get() -> Work {
+        Work::Get(Incoming::new(HASH))
+    }
+
+    fn say(client: &mut Client<u8>, reply: Reply<'_>, now_us: u64) {
+        assert!(matches!(client.next(now_us, WANTED), Deed::Receive(_)));
+        client.on_record(&reply.to_bytes(), now_us);
+    }
+
+    fn sent(deed: Deed<u8>) -> Vec<u8> {
+        match deed {
+            Deed::Send(record) => record,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn waits_between_attempts_double_up_to_five_seconds_and_begin_anew_with_each_order() {
+        let mut client = Client::default();
+        client.order(get(), 1);
+        let (mut now_us, mut waits) = (0, Vec::new());
+        for _ in 0..8 {
+            assert!(matches!(client.next(now_us, WANTED), Deed::Connect));
+            client.on_opened(Err(None), now_us);
+            assert!(matches!(client.next(now_us, WANTED), Deed::Close));
+            let Deed::Rest(until_us) = client.next(now_us, WANTED) else { panic!("it waits") };
+            waits.push((until_us - now_us) / 1_000);
+            now_us = until_us;
+        }
+        assert_eq!(waits, [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
+        client.on_opened(Err(None), now_us);
+        client.order(get(), 2);
+        assert!(matches!(client.next(now_us, WANTED), Deed::Close));
+        assert!(
+            matches!(client.next(now_us, |ticket| *ticket == 2), Deed::Connect),
+            "1 is not wanted any more"
+        );
+    }
+
+    #[test]
+    fn where_there_is_no_room_others_go_first_and_it_is_asked_again_after_a_second() {
+        let mut client = Client::default();
+        client.order(Work::Put { hash: HASH, content: vec![1; 9] }, 1);
+        connected(&mut client, 0);
+        sent(client.next(0, WANTED));
+        say(&mut client, Reply::NoRoom("full".into()), 0);
+        assert!(matches!(client.next(0, WANTED), Deed::Rest(NO_ROOM_WAIT_US)));
+        client.order(get(), 2);
+        assert!(matches!(client.next(5, WANTED), Deed::Look));
+        client.on_looked(true, 5);
+        let question = sent(client.next(5, WANTED));
+        assert!(matches!(Request::read(&question), Ok(Request::Get { .. })));
+        say(&mut client, Reply::Refused("gone".into()), 5);
+        assert!(matches!(client.next(5, WANTED), Deed::Settle(2, Err(_))));
+        assert!(matches!(client.next(6, WANTED), Deed::Rest(_)));
+        assert!(matches!(client.next(NO_ROOM_WAIT_US + 5, WANTED), Deed::Look));
+        client.on_looked(true, NO_ROOM_WAIT_US + 5);
+        let question = sent(client.next(NO_ROOM_WAIT_US + 5, WANTED));
+        assert_eq!(Request::read(&question), Ok(Request::Put { hash: HASH, total: 9 }));
+    }
+
+    #[test]
+    fn a_stream_that_speaks_unasked_or_answers_another_question_is_given_up() {
+        let mut client = Client::default();
+        client.probe();
+        connected(&mut client, 0);
+        assert!(matches!(client.next(0, WANTED), Deed::Rest(IDLE_US)));
+        client.order(get(), 1);
+        assert!(matches!(client.next(1, WANTED), Deed::Look));
+        client.on_looked(false, 1);
+        assert!(matches!(client.next(1, WANTED), Deed::Close));
+        connected(&mut client, 1);
+        sent(client.next(1, WANTED));
+        say(&mut client, Reply::Stored, 1);
+        assert!(matches!(client.next(1, WANTED), Deed::Close));
+        assert!(matches!(client.next(1, WANTED), Deed::Rest(until_us) if until_us == 1 + RETRY_MIN_US));
+    }
+
+    #[test]
+    fn a_stream_on_which_nothing_is_asked_is_closed_and_nothing_more_is_done() {
+        let mut client = Client::default();
+        client.probe();
+        connected(&mut client, 0);
+        assert!(matches!(client.next(0, WANTED), Deed::Rest(IDLE_US)));
+        assert!(matches!(client.next(IDLE_US, WANTED), Deed::Close));
+        assert!(matches!(client.next(IDLE_US, WANTED), Deed::Rest(u64::MAX)));
+    }
+
+    #[test]
+    fn a_probe_goes_on_until_the_channel_is_had_or_refused() {
+        let mut client = Client::default();
+        for opened in [Ok(()), Err(Some("no".into()))] {
+            client.probe();
+            let Deed::Connect = client.next(0, WANTED) else { panic!("it tries") };
+            client.on_opened(Err(None), 0);
+            client.probe();
+            assert!(matches!(client.next(0, WANTED), Deed::Close));
+            assert!(matches!(client.next(0, WANTED), Deed::Rest(RETRY_MIN_US)));
+            assert!(matches!(client.next(RETRY_MIN_US, WANTED), Deed::Connect));
+            client.on_opened(opened, RETRY_MIN_US);
+            assert!(matches!(client.next(RETRY_MIN_US, WANTED), Deed::Rest(_)));
+            client.next(RETRY_MIN_US + IDLE_US, WANTED);
+        }
+    }
+
+    #[test]
+    fn what_does_not_have_its_hash_is_fetched_from_the_start() {
+        let mut client = Client::default();
+        client.order(get(), 1);
+        connected(&mut client, 0);
+        sent(client.next(0, WANTED));
+        say(&mut client, Reply::Found { total: 3 }, 0);
+        say(&mut client, Reply::Chunk(super::super::Chunk { offset: 0, bytes: b"bad" }), 0);
+        assert!(matches!(client.next(0, WANTED), Deed::Close));
+        connected(&mut client, RETRY_MIN_US);
+        let question = sent(client.next(RETRY_MIN_US, WANTED));
+        assert_eq!(Request::read(&question), Ok(Request::Get { hash: HASH, offset: 0 }));
+    }
+}

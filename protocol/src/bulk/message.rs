@@ -1,0 +1,214 @@
+//! The messages and their bytes.
+
+use crc32c::crc32c;
+
+use super::{BulkError, CHUNK_BYTES, CONTENT_BYTES_MAX};
+use crate::bytes::Reader;
+use crate::ids::ContentHash;
+
+/// Longest sentence of a refusal, in bytes.
+const WORDS_BYTES_MAX: usize = 1_000;
+
+/// What a caller asks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Request<'a> {
+    /// Send the content with this hash from `offset` on.
+    Get {
+        /// Which.
+        hash: ContentHash,
+        /// Bytes that the caller has.
+        offset: u64,
+    },
+    /// Store a content; chunks follow.
+    Put {
+        /// Which.
+        hash: ContentHash,
+        /// Its length in bytes.
+        total: u64,
+    },
+    /// A piece of the content that is being put.
+    Chunk(Chunk<'a>),
+}
+
+/// What the scheduler answers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reply<'a> {
+    /// The content is here; chunks follow up to its end.
+    Found {
+        /// Its length in bytes.
+        total: u64,
+    },
+    /// Go on with the put from here. All of `total`: it is stored already, send nothing.
+    Have {
+        /// Bytes that the scheduler has.
+        bytes: u64,
+    },
+    /// A piece of the content that is being fetched.
+    Chunk(Chunk<'a>),
+    /// The content that was put is whole and kept.
+    Stored,
+    /// No; why, for a person.
+    Refused(String),
+    /// There is no room for what is put: try again later. Why, for a person.
+    NoRoom(String),
+}
+
+/// A piece of a content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Chunk<'a> {
+    /// Where it begins.
+    pub offset: u64,
+    /// 1..=[`CHUNK_BYTES`] bytes.
+    pub bytes: &'a [u8],
+}
+
+mod kind {
+    pub(super) const GET: u8 = 1;
+    pub(super) const PUT: u8 = 2;
+    pub(super) const CHUNK: u8 = 3;
+    pub(super) const FOUND: u8 = 17;
+    pub(super) const HAVE: u8 = 18;
+    pub(super) const REPLY_CHUNK: u8 = 19;
+    pub(super) const STORED: u8 = 20;
+    pub(super) const REFUSED: u8 = 21;
+    pub(super) const NO_ROOM: u8 = 22;
+}
+
+impl<'a> Request<'a> {
+    /// The record's bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Get { hash, offset } => record(kind::GET, &[&hash.0, &offset.to_le_bytes()]),
+            Self::Put { hash, total } => record(kind::PUT, &[&hash.0, &total.to_le_bytes()]),
+            Self::Chunk(chunk) => chunk.to_bytes(kind::CHUNK),
+        }
+    }
+
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// [`BulkError::Malformed`], [`BulkError::Crc`], [`BulkError::TooLong`].
+    pub fn read(record: &'a [u8]) -> Result<Self, BulkError> {
+        let mut rest = Reader(record);
+        let request = match rest.u8()? {
+            kind::GET => Self::Get { hash: ContentHash(rest.array()?), offset: rest.u64()? },
+            kind::PUT => Self::Put { hash: ContentHash(rest.array()?), total: length(&mut rest)? },
+            kind::CHUNK => Self::Chunk(Chunk::read(&mut rest)?),
+            _ => return Err(BulkError::Malformed),
+        };
+        if rest.0.is_empty() { Ok(request) } else { Err(BulkError::Malformed) }
+    }
+}
+
+impl<'a> Reply<'a> {
+    /// The record's bytes. A sentence that is too long is cut.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Found { total } => record(kind::FOUND, &[&total.to_le_bytes()]),
+            Self::Have { bytes } => record(kind::HAVE, &[&bytes.to_le_bytes()]),
+            Self::Chunk(chunk) => chunk.to_bytes(kind::REPLY_CHUNK),
+            Self::Stored => record(kind::STORED, &[]),
+            Self::Refused(why) => record(kind::REFUSED, &[cut(why)]),
+            Self::NoRoom(why) => record(kind::NO_ROOM, &[cut(why)]),
+        }
+    }
+
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// [`BulkError::Malformed`], [`BulkError::Crc`], [`BulkError::TooLong`].
+    pub fn read(record: &'a [u8]) -> Result<Self, BulkError> {
+        let mut rest = Reader(record);
+        let reply = match rest.u8()? {
+            kind::FOUND => Self::Found { total: length(&mut rest)? },
+            kind::HAVE => Self::Have { bytes: length(&mut rest)? },
+            kind::REPLY_CHUNK => Self::Chunk(Chunk::read(&mut rest)?),
+            kind::STORED => Self::Stored,
+            kind::REFUSED => Self::Refused(words(&mut rest)),
+            kind::NO_ROOM => Self::NoRoom(words(&mut rest)),
+            _ => return Err(BulkError::Malformed),
+        };
+        if rest.0.is_empty() { Ok(reply) } else { Err(BulkError::Malformed) }
+    }
+}
+
+impl<'a> Chunk<'a> {
+    fn to_bytes(self, kind: u8) -> Vec<u8> {
+        record(kind, &[&self.offset.to_le_bytes(), &crc32c(self.bytes).to_le_bytes(), self.bytes])
+    }
+
+    fn read(rest: &mut Reader<'a>) -> Result<Self, BulkError> {
+        let (offset, crc, bytes) = (rest.u64()?, rest.u32()?, std::mem::take(rest).0);
+        if bytes.is_empty() || bytes.len() > CHUNK_BYTES {
+            return Err(BulkError::Malformed);
+        }
+        if crc32c(bytes) == crc { Ok(Self { offset, bytes }) } else { Err(BulkError::Crc) }
+    }
+}
+
+fn record(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let mut record = Vec::with_capacity(1 + parts.iter().map(|part| part.len()).sum::<usize>());
+    record.push(kind);
+    parts.iter().for_each(|part| record.extend_from_slice(part));
+    record
+}
+
+/// Bytes of a content.
+fn length(rest: &mut Reader<'_>) -> Result<u64, BulkError> {
+    let bytes = rest.u64()?;
+    if bytes <= CONTENT_BYTES_MAX { Ok(bytes) } else { Err(BulkError::TooLong) }
+}
+
+fn cut(words: &str) -> &[u8] {
+    &words.as_bytes()[..words.floor_char_boundary(WORDS_BYTES_MAX)]
+}
+
+fn words(rest: &mut Reader<'_>) -> String {
+    String::from_utf8_lossy(std::mem::take(rest).0).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HASH: ContentHash = ContentHash([7; 32]);
+
+    #[test]
+    fn messages_come_back_as_they_were() {
+        let chunk = Chunk { offset: 5, bytes: b"abc" };
+        for request in [
+            Request::Get { hash: HASH, offset: 9 },
+            Request::Put { hash: HASH, total: 10 },
+            Request::Chunk(chunk),
+        ] {
+            assert_eq!(Request::read(&request.to_bytes()), Ok(request));
+        }
+        for reply in [
+            Reply::Found { total: 1 },
+            Reply::Have { bytes: 2 },
+            Reply::Chunk(chunk),
+            Reply::Stored,
+            Reply::Refused("no content with this hash".into()),
+            Reply::NoRoom("the disk is full".into()),
+        ] {
+            assert_eq!(Reply::read(&reply.to_bytes()), Ok(reply));
+        }
+    }
+
+    #[test]
+    fn what_is_cut_changed_or_too_long_is_refused() {
+        let chunk = Request::Chunk(Chunk { offset: 0, bytes: b"abcdefghij" }).to_bytes();
+        for at in 13..chunk.len() {
+            let mut changed = chunk.clone();
+            changed[at] ^= 4;
+            assert_eq!(Request::read(&changed), Err(BulkError::Crc));
+        }
+        let get = Request::Get { hash: HASH, offset: 9 }.to_bytes();
+        (0..get.len()).for_each(|length| assert!(Request::read(&get[..length]).is_err()));
+        assert!(Reply::read(&[]).is_err() && Reply::read(&[99]).is_err());
+        let long = Request::Put { hash: HASH, total: u64::MAX }.to_bytes();
+        assert_eq!(Request::read(&long), Err(BulkError::TooLong));
+        let empty = Request::Chunk(Chunk { offset: 0, bytes: b"" }).to_bytes();
+        assert_eq!(Request::read(&empty), Err(BulkError::Malformed));
+    }
+}

@@ -1,0 +1,94 @@
+//! The bulk channel: contents fetched and stored by their hash, over a sealed stream
+//! ([`crate::seal::stream`]). The first record of a stream from its caller is one byte, which says what is
+//! spoken: [`BULK`] or [`ADMIN`]. After it each record is one message, all numbers little endian.
+//!
+//! | kind | request | body | answered by |
+//! | --- | --- | --- | --- |
+//! | 1 | get | hash 32, offset u64 | found, then chunks up to the end; or refused |
+//! | 2 | put | hash 32, total u64 | have; or refused, no room |
+//! | 3 | chunk | offset u64, CRC32C u32, bytes | after the last one: stored, refused or no room |
+//!
+//! | kind | reply | body |
+//! | --- | --- | --- |
+//! | 17 | found | total u64 |
+//! | 18 | have | bytes u64: the put goes on from here; all of them: it is stored already |
+//! | 19 | chunk | as above |
+//! | 20 | stored | |
+//! | 21 | refused | UTF-8, why, in words |
+//! | 22 | no room | UTF-8, why: not now; to a put alone, which is to be tried again |
+//!
+//! A transfer that breaks off goes on where it was: a get names an offset, a put is told one. The CRC finds
+//! the chunk that a bad memory or disk has changed, the hash vouches for the whole.
+//!
+//! Both halves live here, what they decide and not what they do it with: no sockets, no files, no clock. `message` has
+//! the bytes, `incoming` a content on its way in, `client` the worker's half and `health` whether TCP gets through for
+//! it, `server` the scheduler's half.
+
+mod client;
+mod health;
+mod incoming;
+mod message;
+mod server;
+
+use std::fmt;
+
+pub use client::{Client, Deed, PATIENCE_US, Work};
+pub use health::Health;
+pub use incoming::{BrokenOff, Incoming, chunks};
+pub use message::{Chunk, Reply, Request};
+pub use server::{Next, Server, Shelf};
+
+use crate::bytes::Malformed;
+
+/// First record of a stream that speaks this protocol.
+pub const BULK: u8 = 1;
+/// First record of a stream that carries admin requests.
+pub const ADMIN: u8 = 2;
+
+/// Bytes of a chunk; the last one of a content is shorter.
+pub const CHUNK_BYTES: usize = 60 * 1024;
+const _: () = assert!(
+    CHUNK_BYTES + 1 + 8 + 4 <= crate::seal::stream::RECORD_PLAIN_MAX,
+    "a chunk's message fits into one record"
+);
+/// Longest content, in bytes. A specification with ten million targets has about 350 MB.
+pub const CONTENT_BYTES_MAX: u64 = 1 << 30;
+/// Either side closes a stream on which nothing was asked for this long.
+pub const IDLE_US: u64 = 30_000_000;
+
+/// Why a message or a content is not believed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BulkError {
+    /// A record that is no message of this protocol.
+    Malformed,
+    /// A chunk does not have the CRC that it says.
+    Crc,
+    /// A chunk does not continue the content, or goes beyond its end.
+    OutOfPlace,
+    /// The whole content does not have the hash that it was asked by.
+    Hash,
+    /// Longer than [`CONTENT_BYTES_MAX`].
+    TooLong,
+}
+
+impl fmt::Display for BulkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            BulkError::Malformed => {
+                "a message of the bulk channel cannot be read: are both sides of one release?"
+            }
+            BulkError::Crc => "a chunk was changed on its way: check the memory and disks of both machines",
+            BulkError::OutOfPlace => "a chunk does not continue its content",
+            BulkError::Hash => "a content does not have the hash it was asked by",
+            BulkError::TooLong => "a content is longer than 1 GiB",
+        })
+    }
+}
+
+impl std::error::Error for BulkError {}
+
+impl From<Malformed> for BulkError {
+    fn from(Malformed: Malformed) -> Self {
+        BulkError::Malformed
+    }
+}
