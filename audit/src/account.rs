@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
-use starfarm_protocol::job::{JobFacts, JobState, WorkFacts};
+use starfarm_protocol::job::{Body, JobFacts, JobState};
 use starfarm_protocol::journal::record::{Ended, JobTotals};
 use starfarm_protocol::spec::Stop;
 
@@ -114,9 +114,9 @@ impl Account {
                 self.wrong(Some((unit, unit.saturating_add(1))), what);
                 continue;
             }
-            match self.facts.work {
-                WorkFacts::Search { targets, .. } if target < targets => self.hits.push((unit, target)),
-                WorkFacts::Search { targets, .. } => {
+            match self.facts.work.body {
+                Body::Hits { targets, .. } if target < targets => self.hits.push((unit, target)),
+                Body::Hits { targets, .. } => {
                     let what = format!("a hit of target {target}, but there are {targets}");
                     self.wrong(Some((unit, unit + 1)), what);
                 }
@@ -202,9 +202,9 @@ impl Account {
         let (failed, abandoned) = (self.tiling.count(Class::Failed), self.tiling.count(Class::Abandoned));
         self.sort_hits();
         let found: BTreeSet<u32> = self.hits.iter().map(|hit| hit.1).collect();
-        let may_end_early = match self.facts.work {
-            WorkFacts::Search { stop: Stop::FirstHit, .. } => !found.is_empty(),
-            WorkFacts::Search { stop: Stop::AllTargets, targets } => found.len() as u64 == u64::from(targets),
+        let may_end_early = match self.facts.work.body {
+            Body::Hits { stop: Stop::FirstHit, .. } => !found.is_empty(),
+            Body::Hits { stop: Stop::AllTargets, targets } => found.len() as u64 == u64::from(targets),
             _ => false,
         };
         match state {

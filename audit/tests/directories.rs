@@ -126,7 +126,7 @@ fn records() -> [Vec<Record>; 3] {
         name: "keys".into(),
         user: "ada".into(),
         units: 30,
-        work: WorkFacts::Nothing,
+        work: WorkFacts::NOTHING,
         sizing: Sizing::Units(5),
         max_failures: MaxFailures::Usual,
         speculative: true,

@@ -13,9 +13,9 @@ use starfarm_protocol::wire::{CommandUnit, FailReason, Outputs, Stream};
 const JOB: JobId = JobId(3);
 const A: NodeId = NodeId(0);
 const B: NodeId = NodeId(1);
-const COMMAND: WorkFacts = WorkFacts::Command { retries: 0 };
-const EVERY_HIT: WorkFacts = WorkFacts::Search { stop: Stop::Never, targets: 2 };
-const FIRST_HIT: WorkFacts = WorkFacts::Search { stop: Stop::FirstHit, targets: 2 };
+const COMMAND: WorkFacts = WorkFacts::command(0);
+const EVERY_HIT: WorkFacts = WorkFacts::search(Stop::Never, 2);
+const FIRST_HIT: WorkFacts = WorkFacts::search(Stop::FirstHit, 2);
 
 fn submitted(units: u128, work: WorkFacts) -> Record {
     Record::Submitted(JobFacts {
@@ -300,7 +300,7 @@ fn abandoned_units_must_be_free_and_have_a_reason() {
     let end = ended(JobState::Finished, 10, 0, &[(10, 20)]);
     broken(&[submitted(20, EVERY_HIT), done.clone(), end.clone()], None, "nothing was found");
     broken(&[submitted(20, FIRST_HIT), done.clone(), end.clone()], None, "nothing was found");
-    let all = WorkFacts::Search { stop: Stop::AllTargets, targets: 2 };
+    let all = WorkFacts::search(Stop::AllTargets, 2);
     broken(&[submitted(20, all), done.clone(), hits(&[(1, 0)]), end.clone()], None, "nothing was found");
     sound(&[submitted(20, all), done.clone(), hits(&[(1, 0), (2, 1)]), end], Verdict::EndedEarly);
     let cancelled = ended(JobState::Cancelled, 10, 0, &[(10, 20)]);

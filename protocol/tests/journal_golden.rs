@@ -60,7 +60,7 @@ fn records() -> Vec<Record> {
         name: "pins".into(),
         user: "ada".into(),
         units: 10_000,
-        work: WorkFacts::Search { stop: Stop::AllTargets, targets: 2 },
+        work: WorkFacts::search(Stop::AllTargets, 2),
         sizing: Sizing::TargetUs(1_000_000),
         max_failures: MaxFailures::Usual,
         speculative: true,

@@ -21,7 +21,7 @@ fn write_journal(folder: &Folder, done: u128) {
         name: "keys".into(),
         user: "ada".into(),
         units: 20,
-        work: WorkFacts::Nothing,
+        work: WorkFacts::NOTHING,
         sizing: Sizing::Units(5),
         max_failures: MaxFailures::Usual,
         speculative: false,

@@ -78,7 +78,7 @@ fn round(tasks: u64) -> Duration {
         user: "bench".into(),
         spec: ContentHash([7; 32]),
         units: u128::from(tasks),
-        work: WorkFacts::Nothing,
+        work: WorkFacts::NOTHING,
         sizing: Sizing::Units(1),
         max_failures: MaxFailures::Usual,
         speculative: false,

@@ -66,7 +66,7 @@ fn main() {
     });
     bench.story("a checkpoint's records, with what each of them died of", |bench| bench.checkpoint());
     bench.story("it is cancelled with all that, 2 s", |bench| bench.cancel(job));
-    bench.submit(4_000, WorkFacts::Nothing, 1);
+    bench.submit(4_000, WorkFacts::NOTHING, 1);
     bench.story("a job's end: 4 000 tasks out, the other nodes idle, 10 s", |bench| {
         bench.run(10 * STEPS_A_BEAT);
     });
@@ -131,7 +131,7 @@ impl Bench {
     /// All nodes get as much as they hold of a job that is larger than that.
     fn fill(&mut self, slots: u16) -> JobId {
         let most = 2 * self.nodes.len() * usize::from(slots);
-        let job = self.submit(50 * most as u128, WorkFacts::Command { retries: 0 }, 1);
+        let job = self.submit(50 * most as u128, WorkFacts::command(0), 1);
         // A node that lacks little is left to lack more first.
         self.story("all windows are filled", |bench| {
             bench.until(|bench| bench.farm.status(bench.now_us).dq >= most - most / 8);
@@ -174,7 +174,7 @@ impl Bench {
     }
 
     fn submit_and_step(&mut self) -> JobId {
-        let id = self.submit(1, WorkFacts::Nothing, 1);
+        let id = self.submit(1, WorkFacts::NOTHING, 1);
         self.run(1);
         id
     }

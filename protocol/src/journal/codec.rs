@@ -3,7 +3,7 @@
 use super::record::{Ended, JobTotals, NodeMark, Record};
 use crate::bytes::{Malformed, Reader, put, put_intervals, put_near, put_text};
 use crate::ids::{Attempt, Boot, ContentHash, Epoch, JobId, NodeId};
-use crate::job::{FailedUnit, JobFacts, JobState, MaxFailures, Sizing, WorkFacts};
+use crate::job::{Body, FailedUnit, JobFacts, JobState, MaxFailures, Sizing, WorkFacts};
 use crate::spec::Stop;
 use crate::wire::{CommandUnit, FailReason};
 
@@ -188,9 +188,9 @@ fn encode_facts(facts: &JobFacts, out: &mut Vec<u8>) {
     put_text(out, &facts.name);
     put_text(out, &facts.user);
     put(out, facts.units);
-    match facts.work {
-        WorkFacts::Nothing => out.push(0),
-        WorkFacts::Search { stop, targets } => {
+    match facts.work.body {
+        Body::Nothing => out.push(0),
+        Body::Hits { stop, targets } => {
             let stop = match stop {
                 Stop::Never => 0,
                 Stop::FirstHit => 1,
@@ -198,7 +198,7 @@ fn encode_facts(facts: &JobFacts, out: &mut Vec<u8>) {
             };
             numbers(out, &[1, stop, u64::from(targets)]);
         }
-        WorkFacts::Command { retries } => numbers(out, &[2, u64::from(retries)]),
+        Body::Outcomes { retries } => numbers(out, &[2, u64::from(retries)]),
     }
     match facts.sizing {
         Sizing::TargetUs(target_us) => numbers(out, &[0, target_us]),
@@ -334,7 +334,7 @@ fn facts(body: &mut Reader<'_>) -> Result<JobFacts, Malformed> {
         user: body.text()?,
         units: body.number()?,
         work: match body.small()? {
-            0_u8 => WorkFacts::Nothing,
+            0_u8 => WorkFacts::NOTHING,
             1 => {
                 let stop = match body.small()? {
                     0_u8 => Stop::Never,
@@ -342,9 +342,9 @@ fn facts(body: &mut Reader<'_>) -> Result<JobFacts, Malformed> {
                     2 => Stop::AllTargets,
                     _ => return Err(Malformed),
                 };
-                WorkFacts::Search { stop, targets: body.small()? }
+                WorkFacts::search(stop, body.small()?)
             }
-            2 => WorkFacts::Command { retries: body.small()? },
+            2 => WorkFacts::command(body.small()?),
             _ => return Err(Malformed),
         },
         sizing: match body.small()? {

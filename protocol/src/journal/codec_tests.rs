@@ -38,17 +38,13 @@ fn one_of_each() -> Vec<Record> {
         speculative: true,
         at_us: 11,
     };
-    let search = WorkFacts::Search { stop: Stop::FirstHit, targets: 12 };
+    let search = WorkFacts::search(Stop::FirstHit, 12);
     let failed = |code, node| FailedUnit { reason: FailReason::Poison, code, node };
     vec![
         Record::Epoch { epoch: Epoch(2), at_us: 1 << 60 },
         Record::Submitted(facts(search, Sizing::TargetUs(1), MaxFailures::Usual)),
-        Record::Submitted(facts(WorkFacts::Nothing, Sizing::Units(1), MaxFailures::Never)),
-        Record::Submitted(facts(
-            WorkFacts::Command { retries: 2 },
-            Sizing::Units(u64::MAX),
-            MaxFailures::Units(3),
-        )),
+        Record::Submitted(facts(WorkFacts::NOTHING, Sizing::Units(1), MaxFailures::Never)),
+        Record::Submitted(facts(WorkFacts::command(2), Sizing::Units(u64::MAX), MaxFailures::Units(3))),
         Record::State { job, state: JobState::Paused, why: "too much failed".into() },
         Record::Moved { job, place: 4 },
         Record::Leased { job, mark: u128::MAX },

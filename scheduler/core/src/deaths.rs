@@ -11,7 +11,7 @@ use starfarm_protocol::wire::{FailReason, Letting};
 use crate::agenda::Dying;
 use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::job::{FailedUnit, Job, WorkFacts};
+use crate::job::{FailedUnit, Job};
 use crate::limits::{DEATH_UNITS_MAX, POISON_DEATHS};
 use crate::queues::{Class, Task};
 
@@ -27,7 +27,7 @@ impl Farm {
         }
         // A node that lived would have been heard by then, so what came later it never got.
         let until_us = node.heard_us + 2 * self.config.settings.heartbeat_us;
-        let is_program = |job: &Job| matches!(job.facts.work, WorkFacts::Command { .. });
+        let is_program = |job: &Job| job.facts.work.programs;
         let may_be = |task: &&Task| {
             task.since_us <= until_us
                 && self.jobs.get(task.job).is_some_and(is_program)

@@ -13,10 +13,7 @@ use crate::job::{Job, JobState};
 use crate::limits::PATIENCE_US;
 use crate::nodes::{Nodes, Reach};
 use crate::queues::Size;
-use crate::refill::{Ideal, whole_units};
-
-/// Room below this share of the window is left to grow, so that tasks travel together.
-const ROOM_SHARE: usize = 8;
+use crate::refill::whole_units;
 
 /// How little a unit should go to a node: the worst first. There is always a node that no other beats, so this
 /// is a preference and never keeps a unit from all of them.
@@ -95,16 +92,6 @@ impl Farm {
             }
         }
         self.nodes.at(id).health().is_there()
-    }
-
-    /// Tasks of `job`, the next of them `ideal`, that node `id` has room for where it may have `most` of all jobs; 0 too
-    /// where there is so little room that it is left to grow.
-    pub(crate) fn room(&self, job: &Job, id: NodeId, ideal: &Ideal, most: usize, now_us: u64) -> usize {
-        let (node, held) = (self.nodes.at(id), self.queues.held(id));
-        let window = node.window(now_us, ideal.us, self.ahead(job, ideal)).tasks.min(most);
-        let room = window.saturating_sub(held);
-        let little = room < window / ROOM_SHARE && held > usize::from(node.slots());
-        if little { 0 } else { room }
     }
 
     /// Up to `room` tasks of a job, of `ideal` units each, go from gq, refilled if need be, to node `id`.

@@ -1,6 +1,6 @@
 //! The body of a result, by the kind of work.
 
-use starfarm_protocol::job::WorkFacts;
+use starfarm_protocol::job::Body;
 use starfarm_protocol::wire::{CommandUnit, HitEntry, ResultEntry};
 
 /// The body of a result that was computed, by the kind of work.
@@ -11,17 +11,17 @@ pub(crate) enum Found {
 }
 
 /// Reads the body; `None` where it does not fit the work and the interval.
-pub(crate) fn read(work: &WorkFacts, entry: &ResultEntry<'_>) -> Option<Found> {
-    match *work {
-        WorkFacts::Search { targets, .. } => {
+pub(crate) fn read(body: Body, entry: &ResultEntry<'_>) -> Option<Found> {
+    match body {
+        Body::Hits { targets, .. } => {
             let hits = HitEntry::read_all(entry.body).ok()?;
             let fits = hits.iter().all(|hit| hit.offset < entry.units && hit.target < targets);
             fits.then_some(Found::Hits(hits))
         }
-        WorkFacts::Command { .. } => {
+        Body::Outcomes { .. } => {
             let units = CommandUnit::read_all(entry.body).ok()?;
             (units.len() as u64 == entry.units).then_some(Found::Ran(units))
         }
-        WorkFacts::Nothing => entry.body.is_empty().then_some(Found::Nothing),
+        Body::Nothing => entry.body.is_empty().then_some(Found::Nothing),
     }
 }

@@ -11,7 +11,7 @@ use crate::agenda::Hung;
 use crate::deed::Deeds;
 use crate::explain::time;
 use crate::farm::Farm;
-use crate::job::{Sizing, WorkFacts};
+use crate::job::Sizing;
 use crate::limits::{HANG_MIN_US, HANG_UNKNOWN_US, HUNG_LOOKS, LAMBDA};
 use crate::node::Run;
 use crate::queues::{Class, Task};
@@ -112,12 +112,12 @@ impl Farm {
             Sizing::Units(units) => all.min(units as f64),
             Sizing::TargetUs(_) => all,
         };
-        let takes_us = match job.facts.work {
-            _ if rate > 0.0 => (units * 1e6 / rate) as u64,
-            // The first tasks are far smaller than what takes the target time.
-            WorkFacts::Search { .. } | WorkFacts::Nothing => job.target_us(),
+        let takes_us = match rate > 0.0 {
+            true => (units * 1e6 / rate) as u64,
             // Its first units may take hours each.
-            WorkFacts::Command { .. } => 0,
+            false if job.facts.work.programs => 0,
+            // The first tasks are far smaller than what takes the target time.
+            false => job.target_us(),
         };
         // So many times what such a task takes: a run that lasts longer hangs, as far as one can tell.
         let times = LAMBDA * self.config.settings.retry_targets;
@@ -147,9 +147,9 @@ impl Farm {
 
     /// What ends a run of that job that hangs.
     pub(crate) fn cure(&self, job: JobId) -> &'static str {
-        match self.jobs.get(job).map(|job| (job.facts.speculative, &job.facts.work)) {
+        match self.jobs.get(job).map(|job| (job.facts.speculative, job.facts.work.programs)) {
             Some((true, _)) => "The next node with room gets a copy of it.",
-            Some((false, WorkFacts::Command { .. })) => {
+            Some((false, true)) => {
                 "A job with `hang_seconds` or `timeout_seconds` ends such a unit; end its process on the machine, and \
                  the unit fails and is tried again as `retries` says."
             }

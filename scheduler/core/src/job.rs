@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_protocol::ids::{Attempt, ContentHash};
 use starfarm_protocol::interval::Interval;
-pub use starfarm_protocol::job::{FailedUnit, JobFacts, JobState, MaxFailures, Sizing, WorkFacts};
+pub use starfarm_protocol::job::{Body, FailedUnit, JobFacts, JobState, MaxFailures, Sizing, WorkFacts};
 pub use starfarm_protocol::journal::record::JobTotals;
 use starfarm_protocol::spec::Stop;
 use starfarm_protocol::wire::Letting;
@@ -18,15 +18,6 @@ use crate::limits::{
 };
 use crate::outcomes::Blame;
 use crate::queues::{Class, JobUnits, NodeId};
-
-/// Units of the first task for a slot of unknown speed: small enough to be over soon.
-pub(crate) fn first_units(work: &WorkFacts) -> u64 {
-    match work {
-        WorkFacts::Search { .. } => 1 << 16,
-        WorkFacts::Command { .. } => 1,
-        WorkFacts::Nothing => 1 << 10,
-    }
-}
 
 /// A job to submit.
 #[derive(Clone, PartialEq, Debug)]
@@ -136,8 +127,8 @@ impl Job {
     pub(crate) fn new(facts: JobFacts) -> Self {
         let units = JobUnits::new(facts.job, facts.units);
         let totals = JobTotals { submitted_us: facts.at_us, ..JobTotals::default() };
-        let missing = match facts.work {
-            WorkFacts::Search { targets, .. } => (0..targets).collect(),
+        let missing = match facts.work.body {
+            Body::Hits { targets, .. } => (0..targets).collect(),
             _ => BTreeSet::new(),
         };
         Self {
@@ -215,7 +206,7 @@ impl Job {
         if !self.state.ended() {
             return false;
         }
-        if let WorkFacts::Search { targets, .. } = self.facts.work {
+        if let Body::Hits { targets, .. } = self.facts.work.body {
             let found = self.targets_found();
             self.missing = (0..targets).filter(|target| !found.contains(target)).collect();
         }
@@ -255,6 +246,12 @@ impl Job {
         fresh + self.units.coverage().count(Class::Abandoned)
     }
 
+    /// Units done, failed, out, waiting and abandoned.
+    pub(crate) fn classes(&self) -> [u128; 5] {
+        let count = |class| self.units.coverage().count(class);
+        [count(Class::Done), count(Class::Failed), count(Class::Out), self.pending(), self.abandoned()]
+    }
+
     /// The job may be given out.
     pub(crate) fn active(&self) -> bool {
         matches!(self.state, JobState::Queued | JobState::Running)
@@ -274,12 +271,12 @@ impl Job {
 
     /// The search has found what it was to find.
     pub(crate) fn satisfied(&self) -> bool {
-        match self.facts.work {
-            WorkFacts::Search { stop: Stop::FirstHit, .. } => !self.hits.is_empty(),
-            WorkFacts::Search { stop: Stop::AllTargets, targets } if self.state.ended() => {
+        match self.facts.work.body {
+            Body::Hits { stop: Stop::FirstHit, .. } => !self.hits.is_empty(),
+            Body::Hits { stop: Stop::AllTargets, targets } if self.state.ended() => {
                 self.targets_found().len() as u64 == u64::from(targets)
             }
-            WorkFacts::Search { stop: Stop::AllTargets, .. } => self.missing.is_empty(),
+            Body::Hits { stop: Stop::AllTargets, .. } => self.missing.is_empty(),
             _ => false,
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use starfarm_protocol::ids::JobId;
 
-use crate::job::{Job, JobState, WorkFacts};
+use crate::job::{Job, JobState};
 
 /// All jobs.
 #[derive(Debug, Default)]
@@ -199,7 +199,7 @@ impl Jobs {
 
     /// Units of `job` wait for room on the scheduler's disk.
     pub(crate) fn lacks_room(&self, job: &Job) -> bool {
-        self.no_room && matches!(job.facts.work, WorkFacts::Command { .. })
+        self.no_room && job.facts.work.programs
     }
 
     /// A job that runs stands at the head of jq, and it is another one than `id`.

@@ -26,6 +26,7 @@ mod hang;
 mod health;
 mod heartbeat;
 mod hello;
+mod idle;
 mod job;
 mod jobs;
 mod lease;
@@ -54,7 +55,9 @@ mod withdraw;
 pub use command::{CommandError, JobCommand, NodeCommand};
 pub use deed::{Deed, Deeds};
 pub use farm::{Config, Farm};
-pub use job::{FailedUnit, JobFacts, JobState, JobTotals, MaxFailures, NewJob, Place, Sizing, WorkFacts};
+pub use job::{
+    Body, FailedUnit, JobFacts, JobState, JobTotals, MaxFailures, NewJob, Place, Sizing, WorkFacts,
+};
 pub use node::NodeTotals;
 pub use queues::NodeId;
 pub use restore::Restoring;

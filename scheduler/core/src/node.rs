@@ -259,6 +259,11 @@ impl Node {
         self.task_us += (spent_us.max(1) as f64 - self.task_us) * weight;
     }
 
+    /// Load of each slot, as its worker told last.
+    pub(crate) fn loads(&self) -> Vec<u64> {
+        self.load.iter().map(|&load| u64::from(load)).collect()
+    }
+
     /// Why it is quarantined, for a person; else empty.
     pub(crate) fn why(&self) -> String {
         self.health.standing.why()

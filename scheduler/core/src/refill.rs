@@ -7,9 +7,12 @@ use starfarm_protocol::journal::Record;
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::job::{Job, Sizing, first_units};
+use crate::job::{Job, Sizing};
 use crate::limits::{GQ_TASKS_MAX, GROWTH_MAX, LEASES_A_COMMIT, PREFETCH_US, TAIL_FLOOR_US, TAIL_SHARE};
 use crate::node::Ahead;
+
+/// Room below this share of the window is left to grow, so that tasks travel together.
+const ROOM_SHARE: usize = 8;
 
 /// What decided the size of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,7 +66,7 @@ impl Farm {
     /// The size that a task of `job` should have on node `id`: what takes the target time there by its
     /// measured rate, less near the job's end.
     pub(crate) fn ideal(&self, job: &Job, id: NodeId) -> Ideal {
-        let first = first_units(&job.facts.work);
+        let first = job.facts.work.first_units;
         let (rate, largest, measured) = match job.rates.get(&id) {
             Some(rate) => (rate.units_per_s, rate.largest, true),
             None => (job.mean_rate, first, false),
@@ -102,6 +105,16 @@ impl Farm {
             false if self.scarce(job) => Ahead::Scarce,
             false => Ahead::Full,
         }
+    }
+
+    /// Tasks of `job`, the next of them `ideal`, that node `id` has room for where it may have `most` of all jobs; 0 too
+    /// where there is so little room that it is left to grow.
+    pub(crate) fn room(&self, job: &Job, id: NodeId, ideal: &Ideal, most: usize, now_us: u64) -> usize {
+        let (node, held) = (self.nodes.at(id), self.queues.held(id));
+        let window = node.window(now_us, ideal.us, self.ahead(job, ideal)).tasks.min(most);
+        let room = window.saturating_sub(held);
+        let little = room < window / ROOM_SHARE && held > usize::from(node.slots());
+        if little { 0 } else { room }
     }
 
     /// Near the end tasks shrink, so that the last ones end together: a share of what is left a slot, but
@@ -166,7 +179,7 @@ impl Farm {
         let facts = &self.jobs.at(id).facts;
         let size = match facts.sizing {
             Sizing::Units(units) => units.max(1),
-            Sizing::TargetUs(_) => first_units(&facts.work),
+            Sizing::TargetUs(_) => facts.work.first_units,
         };
         self.lease(id, u128::from(size), size, deeds);
     }

@@ -14,7 +14,7 @@ use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::found::{self, Found};
 use crate::health::Probe;
-use crate::job::{Job, Refusal, WorkFacts};
+use crate::job::{Body, Job, Refusal};
 use crate::limits::SICK_FAILURES;
 use crate::outcomes::Ran;
 use crate::queues::Class;
@@ -90,7 +90,7 @@ impl Farm {
         if entry.at().hi > job.units.coverage().cursor() {
             return (Verdict::NeverGiven, None);
         }
-        let verdict = match (entry.outcome, found::read(&job.facts.work, entry)) {
+        let verdict = match (entry.outcome, found::read(job.facts.work.body, entry)) {
             (Outcome::Done, Some(found)) => return self.on_done(id, entry, found, now_us, deeds),
             // The worker's word is worthless here; its units go to somebody else.
             (Outcome::Done, None) => Verdict::Malformed,
@@ -232,7 +232,7 @@ impl Farm {
     /// end all the same.
     fn may_try_again(&self, job_id: JobId, run: Ran) -> bool {
         let job = self.jobs.at(job_id);
-        let WorkFacts::Command { retries } = job.facts.work else { return false };
+        let Body::Outcomes { retries } = job.facts.work.body else { return false };
         let is_sick =
             |id: NodeId| self.nodes.get(id).is_some_and(|node| node.health().standing.sick_of().is_some());
         let before = || job.units.failures.of(run.unit).filter(|of| *of != (run.attempt, run.node));

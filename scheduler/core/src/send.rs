@@ -25,7 +25,7 @@ impl Farm {
         self.nodes.shrink_credit(now_us);
     }
 
-    /// Packs what waits for node `id`, if it is worth a datagram, and sets its timer.
+    /// Packs what waits for node `id`, if it is worth a datagram.
     pub(crate) fn flush(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
         let credit = self.nodes.credit(self.config.receive_datagrams);
         let node = self.nodes.at_mut(id);
@@ -64,7 +64,6 @@ impl Farm {
             });
             self.send(id, packer, deeds);
         }
-        self.set_timer(id, now_us);
     }
 
     fn send(&mut self, id: NodeId, mut packer: Packer, deeds: &mut Deeds) {

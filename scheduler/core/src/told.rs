@@ -96,3 +96,13 @@ pub(crate) struct Telemetry {
     /// Nodes that turns looked at since the start.
     pub(crate) looks: u64,
 }
+
+/// Why, if there is anything to say.
+pub(crate) fn said(why: &str) -> Option<String> {
+    (!why.is_empty()).then(|| why.to_owned())
+}
+
+/// To a thousandth: more digits would only make the log longer.
+pub(crate) fn rounded(power: f64) -> f64 {
+    (power * 1e3).round() / 1e3
+}

@@ -29,6 +29,7 @@ impl Farm {
         for &id in &dirty {
             self.nodes.unmark(id);
             self.flush(id, now_us, deeds);
+            self.set_timer(id, now_us);
         }
         self.nodes.end_turn();
         if self.agenda.goes_on {

@@ -6,7 +6,7 @@ use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
 use starfarm_protocol::wire::Facts;
 
 use crate::farm::Farm;
-use crate::job::{FailedUnit, Job, JobState, JobTotals, Sizing, WorkFacts};
+use crate::job::{FailedUnit, Job, JobState, JobTotals, Sizing};
 use crate::node::{Node, NodeTotals};
 use crate::queues::Class;
 use crate::told::{Totals, Traffic, Verdicts};
@@ -149,27 +149,27 @@ impl Farm {
     }
 
     fn job_view(&self, job: &Job) -> JobView {
-        let count = |class| job.units.coverage().count(class);
+        let [done, failed, out, pending, abandoned] = job.classes();
         let name = |id: &NodeId| self.node_name(*id);
         JobView {
             id: job.facts.job,
             name: job.facts.name.clone(),
             user: job.facts.user.clone(),
             spec: job.facts.spec,
-            is_command: matches!(job.facts.work, WorkFacts::Command { .. }),
+            is_command: job.facts.work.programs,
             state: job.state,
             note: match job.note.as_str() {
-                "" if job.active() && job.pending() > 0 && self.jobs.lacks_room(job) => {
+                "" if job.active() && pending > 0 && self.jobs.lacks_room(job) => {
                     "waits for room on the scheduler's disk".to_owned()
                 }
                 note => note.to_owned(),
             },
             units: job.facts.units,
-            done: count(Class::Done),
-            failed: count(Class::Failed),
-            out: count(Class::Out),
-            pending: job.pending(),
-            abandoned: job.abandoned(),
+            done,
+            failed,
+            out,
+            pending,
+            abandoned,
             hits: job.hits.len(),
             rate_per_s: self.speed(job),
             refused_by: job.refused_by.iter().map(|(id, refusal)| (name(id), refusal.why.clone())).collect(),

@@ -4,17 +4,16 @@
 mod certificate;
 mod picture;
 
-use starfarm_events::{Event, IdleReason, Outcome};
+use starfarm_events::{Event, Outcome};
 use starfarm_protocol::ids::NodeId;
 use starfarm_protocol::settings::Settings;
 use starfarm_protocol::wire::ResultEntry;
 
 use crate::deed::{Deed, Deeds};
 use crate::farm::Farm;
-use crate::job::{Job, JobState};
 use crate::node::Node;
-use crate::queues::{Class, Queues};
-use crate::told::Doing;
+use crate::queues::Queues;
+use crate::told::{Doing, rounded, said};
 use crate::verdict::Verdict;
 
 /// Periods between two reports of a node's load, at least ...
@@ -58,14 +57,6 @@ impl Farm {
         }
     }
 
-    fn doing(&self, id: NodeId) -> Doing {
-        match (self.idle_reason(id), self.nodes.get(id)) {
-            (Some(reason), _) => Doing::Idle(reason),
-            (None, Some(node)) if node.health().is_there() => Doing::Busy,
-            (None, _) => Doing::Away,
-        }
-    }
-
     /// Samples, once a period.
     pub(crate) fn watch_period(&mut self, now_us: u64, deeds: &mut Deeds) {
         self.telemetry.periods += 1;
@@ -91,7 +82,7 @@ impl Farm {
     fn tell_figures(&mut self, now_us: u64, deeds: &mut Deeds) {
         deeds.event(Event::Sampled(self.sample(now_us)));
         for job in self.jobs.iter() {
-            let (id, classes) = (job.facts.job, classes(job));
+            let (id, classes) = (job.facts.job, job.classes());
             if self.telemetry.jobs.insert(id, classes) != Some(classes) {
                 let [done, failed, out, pending, abandoned] = classes;
                 let units_per_s = self.speed(job);
@@ -108,38 +99,6 @@ impl Farm {
         }
         let jobs = &self.jobs;
         self.telemetry.jobs.retain(|id, _| jobs.get(*id).is_some());
-    }
-
-    /// Why node `id` has no task; none where it has, or is not there to compute.
-    pub(crate) fn idle_reason(&self, id: NodeId) -> Option<IdleReason> {
-        let node = self.nodes.get(id).filter(|node| node.health().is_there())?;
-        if !self.queues.ids_at(id).is_empty() {
-            return None;
-        }
-        if !node.health().live() {
-            return Some(IdleReason::State);
-        }
-        let mut reason = if self.jobs.queue_len() == 0 { IdleReason::NoJob } else { IdleReason::NothingLeft };
-        for job in self.jobs.with_work() {
-            let found = match job {
-                job if job.pending() == 0 => IdleReason::NothingLeft,
-                job if job.refused_by.contains_key(&id) => IdleReason::Refused,
-                job if job.state == JobState::Paused => IdleReason::Paused,
-                _ => return Some(IdleReason::Waiting),
-            };
-            // What is nearest to work tells most: what a person's word would give it, then what it could do once
-            // it is repaired.
-            let rank = |reason| match reason {
-                IdleReason::Paused => 3,
-                IdleReason::Refused => 2,
-                IdleReason::NothingLeft => 1,
-                _ => 0,
-            };
-            if rank(found) > rank(reason) {
-                reason = found;
-            }
-        }
-        Some(reason)
     }
 
     /// A result came: `given_us` is when its task was given out, where that is known, and `said_us` when it was over, as
@@ -210,20 +169,6 @@ impl Farm {
     }
 }
 
-fn classes(job: &Job) -> [u128; 5] {
-    let count = |class| job.units.coverage().count(class);
-    [count(Class::Done), count(Class::Failed), count(Class::Out), job.pending(), job.abandoned()]
-}
-
-fn said(why: &str) -> Option<String> {
-    (!why.is_empty()).then(|| why.to_owned())
-}
-
-/// Load of each slot, as its worker told last.
-fn loads(node: &Node) -> Vec<u64> {
-    node.load.iter().map(|&load| u64::from(load)).collect()
-}
-
 /// How a node does, where anything changed but its power.
 fn tell_load(id: NodeId, node: &mut Node, queues: &Queues, now_us: u64, deeds: &mut Deeds) {
     if !node.health().is_there() {
@@ -240,18 +185,13 @@ fn tell_load(id: NodeId, node: &mut Node, queues: &Queues, now_us: u64, deeds: &
         tasks,
         queued,
         power: rounded(node.rating.power(now_us)),
-        load: loads(node),
+        load: node.loads(),
         idle_us: node.idle_us,
         tasks_done: node.totals.tasks_done,
         units_done: node.totals.units_done,
         speed_ups: node.totals.speed_ups,
         slow_downs: node.totals.slow_downs,
     });
-}
-
-/// To a thousandth: more digits would only make the log longer.
-fn rounded(power: f64) -> f64 {
-    (power * 1e3).round() / 1e3
 }
 
 /// Unless a person chose another.

@@ -25,7 +25,7 @@ fn all_failed(node_of: impl Fn(u128) -> u32) -> Farm {
         name: "frames".into(),
         user: "ada".into(),
         units: FAILURES,
-        work: WorkFacts::Command { retries: 0 },
+        work: WorkFacts::command(0),
         sizing: Sizing::Units(1),
         max_failures: MaxFailures::Never,
         speculative: false,

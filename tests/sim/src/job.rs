@@ -78,9 +78,9 @@ impl Job {
             spec: ContentHash([place as u8 + 1; 32]),
             units: u128::from(self.model.units),
             work: match self.model.work {
-                WorkModel::Search => WorkFacts::Search { stop, targets },
-                WorkModel::Command => WorkFacts::Command { retries: self.model.retries },
-                WorkModel::Nothing => WorkFacts::Nothing,
+                WorkModel::Search => WorkFacts::search(stop, targets),
+                WorkModel::Command => WorkFacts::command(self.model.retries),
+                WorkModel::Nothing => WorkFacts::NOTHING,
             },
             max_failures: match self.model.bears_the_usual {
                 true => MaxFailures::Usual,

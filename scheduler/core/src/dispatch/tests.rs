@@ -80,7 +80,7 @@ fn a_small_job_among_many_idle_nodes_is_no_walk_through_all_of_them() {
     let mut farm = farm(400, 1);
     let before = farm.telemetry.looks;
     for _ in 0..200 {
-        submit(&mut farm, 1, WorkFacts::Nothing);
+        submit(&mut farm, 1, WorkFacts::NOTHING);
         turn(&mut farm, 2);
         turn(&mut farm, 2);
     }
@@ -95,7 +95,7 @@ fn a_small_job_among_many_idle_nodes_is_no_walk_through_all_of_them() {
 #[test]
 fn idle_nodes_do_not_each_walk_through_the_tasks_at_a_jobs_end() {
     let mut farm = farm(600, 4);
-    submit(&mut farm, 1_000, WorkFacts::Nothing);
+    submit(&mut farm, 1_000, WorkFacts::NOTHING);
     while farm.queues.out() < 1_000 {
         turn(&mut farm, 2);
     }
@@ -111,7 +111,7 @@ fn idle_nodes_do_not_each_walk_through_the_tasks_at_a_jobs_end() {
 #[test]
 fn a_turn_gives_out_no_more_than_a_turns_worth_and_the_next_goes_on() {
     let mut farm = farm(1_000, 32);
-    submit(&mut farm, 1_000_000, WorkFacts::Nothing);
+    submit(&mut farm, 1_000_000, WorkFacts::NOTHING);
     let mut out = 0;
     for _ in 0..40 {
         turn(&mut farm, 2);
@@ -126,7 +126,7 @@ fn a_turn_gives_out_no_more_than_a_turns_worth_and_the_next_goes_on() {
 #[test]
 fn half_of_the_nodes_lost_and_back_is_no_walk_through_all_of_what_they_ran() {
     let mut farm = farm(200, 8);
-    let job = submit(&mut farm, 100_000, WorkFacts::Command { retries: 0 });
+    let job = submit(&mut farm, 100_000, WorkFacts::command(0));
     while farm.queues.out() < 3_200 {
         turn(&mut farm, 2);
     }

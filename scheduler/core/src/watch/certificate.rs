@@ -5,7 +5,6 @@ use std::fmt::Write;
 use starfarm_events::{Event, Word};
 use starfarm_protocol::ids::{ContentHash, JobId};
 
-use super::classes;
 use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::queues::{Class, Coverage};
@@ -14,7 +13,7 @@ impl Farm {
     /// The certificate of a job that has just ended (R8). Its hashes are those that an audit derives.
     pub(crate) fn certify(&self, id: JobId, computed_by: u64, deeds: &mut Deeds) {
         let job = self.jobs.at(id);
-        let [done, failed, _, _, abandoned] = classes(job);
+        let [done, failed, _, _, abandoned] = job.classes();
         let verdict = match (abandoned, failed) {
             (0, 0) => "complete",
             (0, _) => "complete_with_failures",

@@ -4,11 +4,10 @@ use starfarm_events::{Held, Sample, Snapshot};
 
 use starfarm_protocol::ids::NodeId;
 
-use super::{loads, rounded, said};
 use crate::farm::Farm;
 use crate::node::Node;
 use crate::queues::{NOBODY, State};
-use crate::told::Doing;
+use crate::told::{Doing, rounded, said};
 use crate::verdict::Verdict;
 
 impl Farm {
@@ -130,7 +129,7 @@ fn node_picture(node: &mut Node, held: usize, doing: Doing, now_us: u64) -> star
         tasks: held as u64,
         queued: u64::from(node.queued_tasks),
         power: rounded(node.rating.power(now_us)),
-        load: loads(node),
+        load: node.loads(),
         idle_us: node.idle_us,
         tasks_done: node.totals.tasks_done,
         units_done: node.totals.units_done,

@@ -104,11 +104,11 @@ impl<'a> Line<'a> {
                 () if self.has("first-hit") => Stop::FirstHit,
                 () => Stop::AllTargets,
             };
-            WorkFacts::Search { stop, targets }
+            WorkFacts::search(stop, targets)
         } else if self.has("command") {
-            WorkFacts::Command { retries: self.named("retries", 0) as u32 }
+            WorkFacts::command(self.named("retries", 0) as u32)
         } else {
-            WorkFacts::Nothing
+            WorkFacts::NOTHING
         };
         let place = match () {
             () if self.has("head") => Place::Head,

@@ -2,7 +2,7 @@
 //! must end now, whatever happened to them before.
 
 use starfarm_protocol::ids::JobId;
-use starfarm_scheduler_core::{JobFacts, JobState, NodeState, Record, WorkFacts};
+use starfarm_scheduler_core::{Body, JobFacts, JobState, NodeState, Record};
 
 use crate::chance::Chance;
 use crate::common::print;
@@ -91,9 +91,9 @@ fn work(play: &mut Play, id: u32) {
 }
 
 fn computed(play: &mut Play, id: u32, (job, lo, hi): (u64, u128, u128)) {
-    let (letter, spec, work) = (letter(id), spec(play, job), facts(play, job).map(|facts| facts.work));
+    let (letter, spec, work) = (letter(id), spec(play, job), facts(play, job).map(|facts| facts.work.body));
     match work {
-        Some(WorkFacts::Command { .. }) => {
+        Some(Body::Outcomes { .. }) => {
             let mut at = lo;
             while at < hi {
                 let units = OUTCOMES_MAX.min(hi - at);
@@ -102,7 +102,7 @@ fn computed(play: &mut Play, id: u32, (job, lo, hi): (u64, u128, u128)) {
                 at += units;
             }
         }
-        Some(WorkFacts::Search { .. }) => {
+        Some(Body::Hits { .. }) => {
             let hits = hits(lo, hi, true_hit);
             play.line(&format!("done {letter} {lo}+{}{hits} job {job}{spec}", hi - lo));
         }

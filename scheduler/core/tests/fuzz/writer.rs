@@ -1,7 +1,7 @@
 //! Writes stories. A seed says what a story is about: which lines come often, which nodes fail, which units are bad.
 //! Most lines mean something on the farm as it stands; some are late, stale, or nonsense.
 
-use starfarm_scheduler_core::{JobFacts, Record, WorkFacts};
+use starfarm_scheduler_core::{Body, JobFacts, Record};
 
 use crate::chance::Chance;
 use crate::ending::{OUTCOMES_MAX, facts, hits, spec, true_hit};
@@ -221,13 +221,13 @@ impl Writer {
         let spec = spec(play, job);
         let (letter, ms) = (letter(id), [10, 100, 1_000, 8_000, 60_000][self.chance.below(5) as usize]);
         let tail = format!(" job {job}{spec} ms {}", ms + self.chance.below(ms));
-        match facts(play, job).map(|facts| facts.work) {
-            Some(WorkFacts::Command { .. }) => {
+        match facts(play, job).map(|facts| facts.work.body) {
+            Some(Body::Outcomes { .. }) => {
                 let hi = hi.min(lo + OUTCOMES_MAX);
                 let outcomes: Vec<&str> = (lo..hi).map(|unit| self.outcome(id, unit)).collect();
                 format!("ran {letter} {lo}+{} {}{tail}", hi - lo, outcomes.join(","))
             }
-            Some(WorkFacts::Search { .. }) => {
+            Some(Body::Hits { .. }) => {
                 let hits = hits(lo, hi, |unit| true_hit(unit) != self.chance.one_in(self.lies));
                 format!("done {letter} {lo}+{}{hits}{tail}", hi - lo)
             }
@@ -469,7 +469,7 @@ impl Writer {
         let commands = ["pause", "resume", "front", "switch", "retry", "cancel", "delete"];
         let (job, command) = (self.job(), commands[self.chance.weighed(&[4, 6, 3, 4, 6, 1, 2])]);
         // Poison of other jobs that is wanted again: see `fuzz_found`.
-        let is_command = |facts: &JobFacts| matches!(facts.work, WorkFacts::Command { .. });
+        let is_command = |facts: &JobFacts| facts.work.programs;
         (command != "retry" || facts(play, job).is_none_or(is_command)).then(|| format!("{command} {job}"))
     }
 

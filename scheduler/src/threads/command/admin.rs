@@ -139,7 +139,7 @@ async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
     };
     let user = if submit.user.is_empty() { user.to_owned() } else { submit.user };
     // A search may run twice at one time, and nobody notices. A program may have effects beside its output.
-    let speculative = submit.speculative.unwrap_or(matches!(work, core::WorkFacts::Search { .. }));
+    let speculative = submit.speculative.unwrap_or(!work.programs);
     let name = submit.name;
     let new = core::NewJob { name, user, spec, units, work, sizing, max_failures, speculative, place };
     let act =

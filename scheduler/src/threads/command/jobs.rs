@@ -165,7 +165,7 @@ mod tests {
             user: "b".into(),
             spec: ContentHash([1; 32]),
             units: 1,
-            work: core::WorkFacts::Nothing,
+            work: core::WorkFacts::NOTHING,
             sizing: core::Sizing::Units(1),
             max_failures: core::MaxFailures::Usual,
             speculative: false,

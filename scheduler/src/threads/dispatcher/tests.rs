@@ -46,7 +46,7 @@ fn job_and_result() -> (NewJob, Input) {
         user: "ada".into(),
         spec,
         units: 1,
-        work: starfarm_protocol::job::WorkFacts::Nothing,
+        work: starfarm_protocol::job::WorkFacts::NOTHING,
         sizing: Sizing::Units(1),
         max_failures: starfarm_protocol::job::MaxFailures::Usual,
         speculative: false,
