@@ -61,6 +61,8 @@ pub struct Writer {
     hurry: u64,
     /// The last one was not.
     goes_on: bool,
+    /// Who said it.
+    spoke: Option<u32>,
     lines: u64,
     lines_max: u64,
 }
@@ -86,6 +88,7 @@ impl Writer {
             limits: if chance.one_in(3) { (chance.within(1, 12), chance.within(3, 12)) } else { (0, 0) },
             hurry: [0, 0, 6, 2][chance.below(4) as usize],
             goes_on: false,
+            spoke: None,
             lines: 0,
             lines_max: chance.within(10, 120),
             chance,
@@ -179,8 +182,14 @@ impl Writer {
     /// A node that can say something.
     fn node<'a>(&mut self, play: &'a Play) -> Option<(u32, &'a Worker)> {
         let here = play.workers.0.iter().filter(|(_, worker)| !worker.gone);
-        let here: Vec<(u32, &Worker)> = here.map(|(&id, worker)| (id, worker)).collect();
-        self.chance.pick(&here)
+        let mut here: Vec<(u32, &Worker)> = here.map(|(&id, worker)| (id, worker)).collect();
+        if self.goes_on && self.chance.one_in(2) {
+            // More of the same node in this turn.
+            here.retain(|(id, _)| Some(*id) == self.spoke);
+        }
+        let chosen = self.chance.pick(&here);
+        self.spoke = chosen.map(|(id, _)| id);
+        chosen
     }
 
     fn join(&mut self, play: &Play) -> Option<String> {
@@ -399,7 +408,7 @@ impl Writer {
                 }
             }
         }
-        let (lo, hi) = [(1_000, 6_000), (6_000, 20_000), (60_000, 400_000)][self.chance.weighed(&[6, 4, 1])];
+        let (lo, hi) = [(1_000, 6_000), (6_000, 20_000), (60_000, 150_000)][self.chance.weighed(&[8, 4, 1])];
         (!beats.is_empty()).then(|| format!("live +{}{beats}", self.chance.within(lo, hi)))
     }
 
@@ -441,6 +450,10 @@ impl Writer {
 
     fn hold(&mut self, play: &Play) -> Option<String> {
         if self.holding {
+            let waiting = (play.bench.records.len() - play.bench.durable) as u64;
+            if waiting > 1 && !self.chance.one_in(3) {
+                return Some(format!("durable {}", self.chance.within(1, waiting - 1)));
+            }
             self.holding = false;
             return Some("durable".into());
         }
