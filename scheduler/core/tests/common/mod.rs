@@ -217,6 +217,13 @@ impl Bench {
             }
             "overflow" => self.farm.on_receive_overflow(self.now_us),
             "full" | "room" => self.farm.on_room(line.words[0] == "full"),
+            _ => self.show(line),
+        }
+    }
+
+    /// Prints how things stand.
+    fn show(&mut self, line: &Line<'_>) {
+        match line.verb() {
             "lease" => {
                 let lease = print::lease(&self.farm, JobId(line.number(1)));
                 self.tell(&lease);

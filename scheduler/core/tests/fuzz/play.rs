@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
 use starfarm_protocol::wire::{Message, messages};
-use starfarm_scheduler_core::{Config, Deeds, NodeId, Verdicts};
+use starfarm_scheduler_core::{Config, Deeds, NodeId, Record, Verdicts};
 
 use crate::common::line::Line;
 use crate::common::{Bench, config};
@@ -107,6 +107,13 @@ impl Play {
             story.contains("copy of") || !self.bench.sent.iter().any(offers),
             "a node idled, until\n{story}"
         );
+    }
+
+    /// What says of a node how many slots it has is a record behind its own: of those that wait the first `kept` leave
+    /// none alone. See `fuzz_found`.
+    pub fn keeps_whole(&self, kept: usize) -> bool {
+        let last = self.bench.records[..self.bench.durable + kept].last();
+        !matches!(last, Some(Record::Node { .. }))
     }
 
     /// How the farm stands, in all words that it has for that.

@@ -1,7 +1,7 @@
 //! Writes stories. A seed says what a story is about: which lines come often, which nodes fail, which units are bad.
 //! Most lines mean something on the farm as it stands; some are late, stale, or nonsense.
 
-use starfarm_scheduler_core::{JobFacts, Record, WorkFacts};
+use starfarm_scheduler_core::{JobFacts, WorkFacts};
 
 use crate::chance::Chance;
 use crate::ending::{OUTCOMES_MAX, facts, hits, spec, true_hit};
@@ -44,7 +44,7 @@ pub struct Writer {
     weights: Vec<u64>,
     submitted: u64,
     holding: bool,
-    /// Of ten programs so many fail on a node that is sick.
+    /// Most programs fail on these nodes.
     sick: Vec<u32>,
     /// Each such unit fails everywhere; 0: none.
     bad_units: u128,
@@ -450,9 +450,9 @@ impl Writer {
 
     fn hold(&mut self, play: &Play) -> Option<String> {
         if self.holding {
-            let waiting = (play.bench.records.len() - play.bench.durable) as u64;
-            if waiting > 1 && !self.chance.one_in(3) {
-                return Some(format!("durable {}", self.chance.within(1, waiting - 1)));
+            let some = self.chance.below((play.bench.records.len() - play.bench.durable) as u64 + 1) as usize;
+            if !self.chance.one_in(3) && play.keeps_whole(some) {
+                return Some(format!("durable {some}"));
             }
             self.holding = false;
             return Some("durable".into());
@@ -468,10 +468,8 @@ impl Writer {
         if !self.chance.one_in(2) {
             return None;
         }
-        let (durable, records) = (play.bench.durable, &play.bench.records);
-        let kept = self.chance.below((records.len() - durable) as u64 + 1) as usize;
-        // How many slots a node has is in a record behind its own: see `fuzz_found`.
-        if kept > 0 && matches!(records[durable + kept - 1], Record::Node { .. }) {
+        let kept = self.chance.below((play.bench.records.len() - play.bench.durable) as u64 + 1) as usize;
+        if !play.keeps_whole(kept) {
             return None;
         }
         self.holding = false;
