@@ -31,3 +31,18 @@ fn slots_that_a_later_hello_tells_are_on_record() {
 fn slots_whose_record_was_not_durable_are_recorded_when_the_node_is_back() {
     Bench::new(config()).run("hold\n join a slots 1\n restart keeping 1\n hello a");
 }
+
+/// Nodes that seemed to have died of units are back, so that these may go to a node together. One with an idle slot
+/// gets the next of them at the end of the period only: `pardon` marks nobody.
+#[test]
+#[should_panic(expected = "idled")]
+fn a_pardon_is_news_to_nodes_with_an_idle_slot() {
+    let mut bench = Bench::new(config());
+    bench.run(
+        "submit 8 command\n join a slots 2\n join b slots 2\n at +15160\n join c slots 3 queue 200 receives 1
+         join d slots 2\n hello a",
+    );
+    // The farm looks at all its nodes where its disk has room again.
+    let late = bench.run("& full\n room");
+    assert!(!late.contains("offer"), "a node idled, until\n{late}");
+}
