@@ -46,7 +46,7 @@ impl Play {
             lines: Vec::new(),
             transcript: transcribed.then(String::new),
             ledger: Ledger::default(),
-            is_prompt: seed % 4 == 1,
+            is_prompt: seed % 4 == 1 && !transcribed,
             lacks_room: false,
             verdicts: Verdicts::default(),
         }
