@@ -61,7 +61,7 @@ const SOAKS: &[Soak] = &[
     },
     Soak {
         name: "fuzz",
-        why: "a million stories that nobody wrote, told to the scheduler's core; an hour",
+        why: "a million stories that nobody wrote, told to the scheduler's core; two hours",
         cargo: &[
             "test --release -p starfarm-scheduler-core --test fuzz --config env.FUZZ_STORIES=\"1000000\"",
         ],

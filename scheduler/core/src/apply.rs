@@ -100,9 +100,8 @@ impl Farm {
             Record::Conflict { job, lo, hi, node } => {
                 Event::Conflict { job: *job, lo: *lo, hi: *hi, node: name(node) }
             }
-            Record::Joined { node, slots, .. } => {
-                let boot = self.nodes.at(*node).health().boot().expect("the record before named it");
-                Event::NodeJoined { node: name(node), boot, slots: *slots }
+            Record::Node { node, boot, .. } => {
+                Event::NodeJoined { node: name(node), boot: *boot, slots: self.nodes.at(*node).slots() }
             }
             Record::Mark { node: id, mark } => {
                 let node = name(id);

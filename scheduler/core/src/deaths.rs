@@ -80,9 +80,10 @@ impl Farm {
         }
     }
 
-    /// Nothing that this incarnation was running killed it.
+    /// Nothing that this incarnation was running killed it: these units may go out together again.
     pub(crate) fn pardon(&mut self, node: NodeId, boot: Boot, deeds: &mut Deeds) {
         self.commit(Record::Pardoned { node, boot }, deeds);
+        self.work_came();
     }
 
     /// A worker died while it ran `unit`, wherever that is by now. After enough deaths on enough nodes the unit is

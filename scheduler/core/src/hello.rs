@@ -31,13 +31,15 @@ impl Farm {
         let slots = hello.slots.clamp(1, SLOTS_MAX);
         if node.health().boot() != Some(hello.boot) {
             self.on_another_incarnation(id, hello, slots, now_us, deeds);
+        } else if node.slots() != slots {
+            let at_us = node.joined_us;
+            self.commit(Record::Joined { node: id, slots, at_us }, deeds);
         }
         let node = self.nodes.at_mut(id);
         node.running.clear();
         node.queue_tasks_max = hello.queue_tasks_max.clamp(1, NODE_TASKS_MAX);
         node.receive_datagrams_max = hello.receive_datagrams_max.max(1);
         node.rtt = RoundTrip::default();
-        self.nodes.set_slots(id, slots);
         self.nodes.alter(id, |health| health.greeted = true);
         self.nodes.mark(id);
     }
@@ -70,6 +72,8 @@ impl Farm {
             health.rises();
             health.worker_drains(false);
         });
+        // Told with the record of its incarnation, and on record with the next one.
+        self.nodes.set_slots(id, slots);
         // Another incarnation may have what that one lacked.
         self.agenda.renew(id, true);
         self.commit(Record::Node { node: id, name, boot: hello.boot }, deeds);

@@ -65,7 +65,7 @@ impl Restoring {
         for (_, node) in farm.nodes.iter_mut() {
             node.heard_us = now_us;
             if node.slots() == 0 {
-                // Records from before kind 68 say nothing of its joining.
+                // A crash came between its record and the one of its joining, or kind 68 was not known yet.
                 node.joined_us = now_us;
             }
             node.restored = true;
@@ -130,7 +130,9 @@ impl Farm {
             // A session alone leaves no trace.
             let Some(boot) = health.last_boot() else { continue };
             records.push(Record::Node { node, name: known.name.to_string(), boot });
-            records.push(Record::Joined { node, slots: known.slots(), at_us: known.joined_us });
+            if known.slots() > 0 {
+                records.push(Record::Joined { node, slots: known.slots(), at_us: known.joined_us });
+            }
             let gone = match health.presence {
                 Presence::Left { revoked: true, .. } => Some(NodeMark::Revoked),
                 Presence::Left { revoked: false, .. } => Some(NodeMark::Left),

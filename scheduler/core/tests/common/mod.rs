@@ -19,7 +19,7 @@
 //! | `live [+]MS NODE HELD[/UNIT] ...` | the nodes beat every two seconds until then; answers are not printed |
 //! | ... `J:LO+UNITS`, `running J:UNIT`, `died J:UNIT` | of job J, where that is not job 1 |
 //! | `at MS`, `at +MS`, `stall MS` | time passes; the scheduler does nothing for so long |
-//! | `hold`, `durable` | records wait from now on; they are durable, now and from now on |
+//! | `hold`, `durable [N]` | records wait from now on; they are durable, now and from now on, or only the first N |
 //! | `checkpoint` | the next scheduler starts from this state and the records behind it |
 //! | `restart [keeping N]` | the scheduler dies with all that is not durable, but for the next N records; the
 //! next one starts from the records |
@@ -198,6 +198,10 @@ impl Bench {
                 self.advance(now_us);
             }
             "hold" => self.holding = true,
+            "durable" if line.words.len() > 1 => {
+                self.durable = self.records.len().min(self.durable + line.number(1) as usize);
+                self.farm.on_durable(self.durable as u64, self.now_us);
+            }
             "durable" => self.holding = false,
             "checkpoint" => {
                 assert_eq!(self.durable, self.records.len(), "a checkpoint keeps what is durable");
@@ -213,6 +217,13 @@ impl Bench {
             }
             "overflow" => self.farm.on_receive_overflow(self.now_us),
             "full" | "room" => self.farm.on_room(line.words[0] == "full"),
+            _ => self.show(line),
+        }
+    }
+
+    /// Prints how things stand.
+    fn show(&mut self, line: &Line<'_>) {
+        match line.verb() {
             "lease" => {
                 let lease = print::lease(&self.farm, JobId(line.number(1)));
                 self.tell(&lease);

@@ -53,8 +53,8 @@ pub struct Ledger {
     durable: usize,
     /// By node, incarnation and number; and whether its units count.
     said: BTreeMap<(u32, u64, u64), (Said, bool)>,
-    /// Those on which there is no verdict yet.
-    unsure: Vec<(u32, u64, u64)>,
+    /// Those on which there is no verdict yet; none where it is told again: it is acknowledged for the first time's.
+    unsure: Vec<Option<(u32, u64, u64)>>,
 }
 
 impl Ledger {
@@ -212,8 +212,9 @@ impl Ledger {
     /// A result is told, or once more; `told` is its incarnation and number.
     pub fn told(&mut self, line: &Line<'_>, told: (u64, u64)) {
         let key = (line.node().0, told.0, told.1);
-        self.unsure.push(key);
-        if line.verb() == "again" {
+        let again = line.verb() == "again";
+        self.unsure.push((!again).then_some(key));
+        if again {
             return;
         }
         let ((lo, units), job) = (line.interval(2), line.named("job", 1));
@@ -230,7 +231,7 @@ impl Ledger {
         let [counted, other] = [&COUNTED[..], &OTHER[..]].map(|of| of.iter().map(given).sum::<usize>());
         // Where some count and others do not nobody says which.
         if (counted, other) == (self.unsure.len(), 0) {
-            for key in &self.unsure {
+            for key in self.unsure.iter().flatten() {
                 self.said.entry(*key).and_modify(|said| said.1 = true);
             }
         }

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
-use starfarm_scheduler_core::{Config, Deeds, Verdicts};
+use starfarm_protocol::wire::{Message, messages};
+use starfarm_scheduler_core::{Config, Deeds, NodeId, Verdicts};
 
 use crate::common::line::Line;
 use crate::common::{Bench, config};
@@ -18,6 +19,9 @@ pub struct Play {
     pub lines: Vec<String>,
     pub transcript: Option<String>,
     ledger: Ledger,
+    /// Nodes are not to idle: it is asked after each turn.
+    is_prompt: bool,
+    lacks_room: bool,
     /// Before the turn at hand.
     verdicts: Verdicts,
 }
@@ -33,7 +37,7 @@ pub struct Failure {
 }
 
 impl Play {
-    fn new(transcribed: bool) -> Self {
+    fn new(seed: u64, transcribed: bool) -> Self {
         let mut bench = Bench::new(Config { watch: true, ..config() });
         bench.records_printed = transcribed;
         Self {
@@ -42,6 +46,8 @@ impl Play {
             lines: Vec::new(),
             transcript: transcribed.then(String::new),
             ledger: Ledger::default(),
+            is_prompt: seed % 4 == 1 && !transcribed,
+            lacks_room: false,
             verdicts: Verdicts::default(),
         }
     }
@@ -73,6 +79,34 @@ impl Play {
         let boot = |id| self.bench.told(id).map_or(0, |(boot, _)| boot);
         let checked = agrees.and_then(|()| ledger.acknowledged(&self.bench.sent, boot));
         checked.unwrap_or_else(|broken| panic!("{broken}, after\n{story}"));
+        self.lacks_room = match line.verb() {
+            "full" => true,
+            "room" | "restart" => false,
+            _ => self.lacks_room,
+        };
+        if self.is_prompt && !line.goes_on && !self.lacks_room {
+            self.nobody_idles();
+        }
+    }
+
+    /// Nothing waits that a node with an idle slot could have had: with room on the disk again the farm looks at all its
+    /// nodes, and that gives none of them more than a copy.
+    fn nobody_idles(&mut self) {
+        if self.bench.farm.next_deadline_us() == 0 {
+            return; // Its turn had more to do than it could.
+        }
+        let nodes = self.bench.farm.nodes(self.bench.now_us);
+        let idle =
+            |id: NodeId| nodes.iter().any(|node| node.id == id && node.tasks < usize::from(node.slots));
+        let story = self.bench.run("& full\n room");
+        self.workers.heard(&self.bench.sent);
+        let offers = |of: &(NodeId, Vec<u8>)| {
+            messages(&of.1).any(|message| matches!(message, Ok(Message::Offers(_)))) && idle(of.0)
+        };
+        assert!(
+            story.contains("copy of") || !self.bench.sent.iter().any(offers),
+            "a node idled, until\n{story}"
+        );
     }
 
     /// How the farm stands, in all words that it has for that.
@@ -95,8 +129,8 @@ impl Play {
 }
 
 /// Lets `act` tell a story; its transcript, if it is wanted, and what failed.
-pub fn play(transcribed: bool, act: impl FnOnce(&mut Play)) -> (String, Result<(), Failure>) {
-    let mut play = Play::new(transcribed);
+pub fn play(seed: u64, transcribed: bool, act: impl FnOnce(&mut Play)) -> (String, Result<(), Failure>) {
+    let mut play = Play::new(seed, transcribed);
     let failed = silently(|| act(&mut play)).err();
     let mut transcript = play.transcript.take().unwrap_or_default();
     match failed {
@@ -146,7 +180,7 @@ fn silently(act: impl FnOnce()) -> Result<(), String> {
 }
 
 /// FNV-1a: what was sent, to the byte.
-fn hash(sent: &[(starfarm_scheduler_core::NodeId, Vec<u8>)]) -> u64 {
+fn hash(sent: &[(NodeId, Vec<u8>)]) -> u64 {
     let bytes =
         sent.iter().flat_map(|(id, datagram)| [id.0 as u8].into_iter().chain(datagram.iter().copied()));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

@@ -50,8 +50,12 @@ impl Shrinking<'_> {
     }
 }
 
-/// The line without a word, or two that stand together; or with a smaller number.
+/// The line in a turn of its own; or without a word, or two that stand together; or with a smaller number.
 fn shorter(line: &str) -> Vec<String> {
+    if let Some(rest) = line.strip_prefix("& ") {
+        let all = shorter(rest).into_iter().map(|shorter| format!("& {shorter}"));
+        return std::iter::once(rest.to_owned()).chain(all).collect();
+    }
     let words: Vec<&str> = line.split(' ').collect();
     let mut all = Vec::new();
     for size in [2, 1] {

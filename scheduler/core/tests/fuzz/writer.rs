@@ -1,7 +1,7 @@
 //! Writes stories. A seed says what a story is about: which lines come often, which nodes fail, which units are bad.
 //! Most lines mean something on the farm as it stands; some are late, stale, or nonsense.
 
-use starfarm_scheduler_core::{Body, JobFacts, Record};
+use starfarm_scheduler_core::Body;
 
 use crate::chance::Chance;
 use crate::ending::{OUTCOMES_MAX, facts, hits, spec, true_hit};
@@ -44,7 +44,7 @@ pub struct Writer {
     weights: Vec<u64>,
     submitted: u64,
     holding: bool,
-    /// Of ten programs so many fail on a node that is sick.
+    /// Most programs fail on these nodes.
     sick: Vec<u32>,
     /// Each such unit fails everywhere; 0: none.
     bad_units: u128,
@@ -61,6 +61,8 @@ pub struct Writer {
     hurry: u64,
     /// The last one was not.
     goes_on: bool,
+    /// Who said it.
+    spoke: Option<u32>,
     lines: u64,
     lines_max: u64,
 }
@@ -86,6 +88,7 @@ impl Writer {
             limits: if chance.one_in(3) { (chance.within(1, 12), chance.within(3, 12)) } else { (0, 0) },
             hurry: [0, 0, 6, 2][chance.below(4) as usize],
             goes_on: false,
+            spoke: None,
             lines: 0,
             lines_max: chance.within(10, 120),
             chance,
@@ -179,8 +182,14 @@ impl Writer {
     /// A node that can say something.
     fn node<'a>(&mut self, play: &'a Play) -> Option<(u32, &'a Worker)> {
         let here = play.workers.0.iter().filter(|(_, worker)| !worker.gone);
-        let here: Vec<(u32, &Worker)> = here.map(|(&id, worker)| (id, worker)).collect();
-        self.chance.pick(&here)
+        let mut here: Vec<(u32, &Worker)> = here.map(|(&id, worker)| (id, worker)).collect();
+        if self.goes_on && self.chance.one_in(2) {
+            // More of the same node in this turn.
+            here.retain(|(id, _)| Some(*id) == self.spoke);
+        }
+        let chosen = self.chance.pick(&here);
+        self.spoke = chosen.map(|(id, _)| id);
+        chosen
     }
 
     fn join(&mut self, play: &Play) -> Option<String> {
@@ -399,7 +408,7 @@ impl Writer {
                 }
             }
         }
-        let (lo, hi) = [(1_000, 6_000), (6_000, 20_000), (60_000, 400_000)][self.chance.weighed(&[6, 4, 1])];
+        let (lo, hi) = [(1_000, 6_000), (6_000, 20_000), (60_000, 150_000)][self.chance.weighed(&[8, 4, 1])];
         (!beats.is_empty()).then(|| format!("live +{}{beats}", self.chance.within(lo, hi)))
     }
 
@@ -422,7 +431,7 @@ impl Writer {
 
     fn greet(&mut self, play: &Play) -> Option<String> {
         let (id, _) = self.node(play)?;
-        let what = ["", "", "", " version 9", " knows 9 forged"][self.chance.below(5) as usize];
+        let what = ["", "", " slots 3", " version 9", " knows 9 forged"][self.chance.below(5) as usize];
         Some(format!("hello {}{what}", letter(id)))
     }
 
@@ -441,6 +450,10 @@ impl Writer {
 
     fn hold(&mut self, play: &Play) -> Option<String> {
         if self.holding {
+            let some = self.chance.below((play.bench.records.len() - play.bench.durable) as u64 + 1) as usize;
+            if !self.chance.one_in(3) {
+                return Some(format!("durable {some}"));
+            }
             self.holding = false;
             return Some("durable".into());
         }
@@ -455,22 +468,15 @@ impl Writer {
         if !self.chance.one_in(2) {
             return None;
         }
-        let (durable, records) = (play.bench.durable, &play.bench.records);
-        let kept = self.chance.below((records.len() - durable) as u64 + 1) as usize;
-        // How many slots a node has is in a record behind its own: see `fuzz_found`.
-        if kept > 0 && matches!(records[durable + kept - 1], Record::Node { .. }) {
-            return None;
-        }
+        let kept = self.chance.below((play.bench.records.len() - play.bench.durable) as u64 + 1) as usize;
         self.holding = false;
         Some(if kept == 0 { "restart".into() } else { format!("restart keeping {kept}") })
     }
 
-    fn command_job(&mut self, play: &Play) -> Option<String> {
+    fn command_job(&mut self, _: &Play) -> Option<String> {
         let commands = ["pause", "resume", "front", "switch", "retry", "cancel", "delete"];
         let (job, command) = (self.job(), commands[self.chance.weighed(&[4, 6, 3, 4, 6, 1, 2])]);
-        // Poison of other jobs that is wanted again: see `fuzz_found`.
-        let is_command = |facts: &JobFacts| facts.work.programs;
-        (command != "retry" || facts(play, job).is_none_or(is_command)).then(|| format!("{command} {job}"))
+        Some(format!("{command} {job}"))
     }
 
     fn command_node(&mut self, play: &Play) -> Option<String> {

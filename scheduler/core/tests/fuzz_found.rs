@@ -1,0 +1,42 @@
+//! What stories of `fuzz` found: the shortest script of each defect. After each line the bench checks that replay equals
+//! live.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Bench, config};
+
+/// A unit that was poison is wanted again and done: nothing is held against it any more, whatever its job is.
+#[test]
+fn poison_that_is_wanted_again_and_done_is_forgotten() {
+    Bench::new(config()).run(
+        "submit 2 units 1\n join a slots 1\n hello a boot 2 died 0\n hello a boot 3 died 0\n hello a boot 4 died 0
+         retry 1\n ack a\n done a 0+1",
+    );
+}
+
+/// A hello of the same incarnation may tell of other slots.
+#[test]
+fn slots_that_a_later_hello_tells_are_on_record() {
+    Bench::new(config()).run("join a slots 1\n hello a slots 2");
+}
+
+/// A crash may keep a node's record and not the next one, which says how many slots it has.
+#[test]
+fn slots_whose_record_was_not_durable_are_recorded_when_the_node_is_back() {
+    Bench::new(config()).run("hold\n join a slots 1\n restart keeping 1\n hello a");
+}
+
+/// Nodes that seemed to have died of units are back, so that these may go to a node together: one with an idle slot gets
+/// the next of them at once.
+#[test]
+fn a_pardon_is_news_to_nodes_with_an_idle_slot() {
+    let mut bench = Bench::new(config());
+    bench.run(
+        "submit 8 command\n join a slots 2\n join b slots 2\n at +15160\n join c slots 3 queue 200 receives 1
+         join d slots 2\n hello a",
+    );
+    // The farm looks at all its nodes where its disk has room again.
+    let late = bench.run("& full\n room");
+    assert!(!late.contains("offer"), "a node idled, until\n{late}");
+}
