@@ -81,7 +81,7 @@ impl<S: Shelf> Server<S> {
     }
 
     /// What is to be done.
-    pub fn next(&mut self) -> Next {
+    pub fn step(&mut self) -> Next {
         match self.reply.take().map(|reply| reply.to_bytes()).or_else(|| self.chunk()) {
             Some(record) => Next::Say(record),
             None if self.over => Next::HangUp,
@@ -236,7 +236,7 @@ mod tests {
     /// What it says to a request, if anything.
     fn ask(node: &mut Server<&Memory>, request: Request<'_>) -> Next {
         node.on_record(&request.to_bytes());
-        node.next()
+        node.step()
     }
 
     fn say(reply: Reply<'_>) -> Next {
@@ -302,11 +302,11 @@ mod tests {
         damaged[20] ^= 1;
         let mut node = Server::new(&memory);
         node.on_record(&damaged);
-        assert_eq!(node.next(), Next::HangUp);
+        assert_eq!(node.step(), Next::HangUp);
         let mut node = Server::new(&memory);
         node.on_record(b"hello");
-        assert_eq!(node.next(), say(Reply::Refused(BulkError::Malformed.to_string())));
-        assert_eq!(node.next(), Next::HangUp);
+        assert_eq!(node.step(), say(Reply::Refused(BulkError::Malformed.to_string())));
+        assert_eq!(node.step(), Next::HangUp);
     }
 
     #[test]
@@ -318,11 +318,11 @@ mod tests {
         (&memory).put(&content).unwrap();
         assert_eq!(ask(&mut node, Request::Get { hash, offset: 9 }), say(Reply::Found { total }));
         for chunk in chunks(&content, 9) {
-            assert_eq!(node.next(), say(Reply::Chunk(chunk)));
+            assert_eq!(node.step(), say(Reply::Chunk(chunk)));
         }
-        assert_eq!(node.next(), Next::Listen);
+        assert_eq!(node.step(), Next::Listen);
         ask(&mut node, Request::Get { hash, offset: 9 });
         memory.kept.borrow_mut().clear();
-        assert_eq!(node.next(), Next::HangUp);
+        assert_eq!(node.step(), Next::HangUp);
     }
 }

@@ -215,7 +215,7 @@ pub(super) struct Answer {
 
 impl Answer {
     pub(super) fn write(&self) -> [u8; ANSWER_BYTES] {
-        let reason = cut(&self.reason, REASON_BYTES_MAX).as_bytes();
+        let reason = &self.reason.as_bytes()[..self.reason.floor_char_boundary(REASON_BYTES_MAX)];
         let mut bytes = [0; ANSWER_BYTES];
         bytes[0] = self.status;
         bytes[1] = self.role.map_or(0, Role::number);
@@ -242,12 +242,6 @@ impl Answer {
             reason: String::from_utf8_lossy(reason).chars().map(printable).collect(),
         }
     }
-}
-
-/// The longest beginning of `text` that has at most `bytes` bytes and whole characters.
-fn cut(text: &str, bytes: usize) -> &str {
-    let end = (0..=bytes.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
-    &text[..end.unwrap_or(0)]
 }
 
 /// The clear part of a data packet.

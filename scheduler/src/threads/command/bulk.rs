@@ -61,7 +61,7 @@ async fn within<T>(idle: Duration, read: impl Future<Output = io::Result<T>>) ->
 pub(crate) async fn serve(desk: &Desk, channel: &mut Channel) -> io::Result<()> {
     let mut server = Server::new(desk);
     loop {
-        match server.next() {
+        match server.step() {
             Next::Say(record) => timeout(IDLE, channel.write_record(&record)).await??,
             Next::Listen => match within(IDLE, channel.read_record()).await? {
                 Some(record) => server.on_record(&record),

@@ -305,7 +305,7 @@ impl Bulk {
             stream.heard_us = now_us;
             server.on_record(&record);
             loop {
-                match server.next() {
+                match server.step() {
                     Next::Say(record) => {
                         let on = matches!(Reply::read(&record), Ok(Reply::Have { bytes }) if goes_on(bytes));
                         self.memory.0.borrow_mut().tally.resumed += u64::from(on);
