@@ -1,0 +1,77 @@
+//! No circles between the files of a crate: where two files need each other, neither can be read, tested or moved
+//! alone, and a third would have said what they share. Here is what a circle is and how it is told; the modules of
+//! a crate are in `modules`, what their code names in `uses`, which file that leads to in `arrows`, and circles in
+//! a graph in `graph`.
+
+mod arrows;
+mod graph;
+mod modules;
+mod uses;
+
+use super::Problem;
+use super::tree::Tree;
+use arrows::Arrow;
+use modules::Crate;
+
+/// Folders of crates whose circles are told and not yet refused: they are being rewritten.
+const CIRCLES_STILL_ALLOWED: &[&str] = &["scheduler/core"];
+
+/// One problem for each circle in the crates of `tree`.
+pub(super) fn check(tree: &Tree) -> Vec<Problem> {
+    circles(tree)
+        .into_iter()
+        .filter(|(folder, _)| !still_allowed(folder))
+        .map(|(_, problem)| problem)
+        .collect()
+}
+
+/// The circles that `check` leaves alone for now.
+pub(super) fn known(tree: &Tree) -> Vec<Problem> {
+    circles(tree)
+        .into_iter()
+        .filter(|(folder, _)| still_allowed(folder))
+        .map(|(_, problem)| problem)
+        .collect()
+}
+
+fn still_allowed(folder: &str) -> bool {
+    CIRCLES_STILL_ALLOWED.contains(&folder)
+}
+
+/// Each circle with the folder of its crate.
+fn circles(tree: &Tree) -> Vec<(&str, Problem)> {
+    let manifests = tree.files().filter_map(|(path, _)| path.strip_suffix("/Cargo.toml"));
+    let in_crate = |folder| {
+        let crates =
+            modules::ROOTS.iter().filter_map(move |root| Crate::read(tree, &format!("{folder}/{root}")));
+        crates.flat_map(|source| circles_of(&source)).map(move |problem| (folder, problem))
+    };
+    manifests.flat_map(in_crate).collect()
+}
+
+fn circles_of(source: &Crate) -> Vec<Problem> {
+    let arrows = arrows::between_files(source);
+    let edges: Vec<(&str, &str)> =
+        arrows.iter().map(|arrow| (arrow.from.as_str(), arrow.to.as_str())).collect();
+    graph::circles(&edges).iter().map(|files| told(files, &arrows)).collect()
+}
+
+/// A circle as a problem of its first file: its files, and for each an arrow that keeps it in.
+fn told(files: &[&str], arrows: &[Arrow]) -> Problem {
+    let within = |arrow: &&Arrow| files.contains(&arrow.to.as_str());
+    let one_of = |file: &&str| arrows.iter().filter(|arrow| arrow.from == *file).find(within);
+    let lines: Vec<String> = files
+        .iter()
+        .filter_map(one_of)
+        .map(|arrow| format!("\n    {}:{} uses `{}` of {}", arrow.from, arrow.line, arrow.name, arrow.to))
+        .collect();
+    let what = format!(
+        "a circle of {} files: put what they share where both can reach it{}",
+        files.len(),
+        lines.concat()
+    );
+    Problem::at(files[0], 1, what)
+}
+
+#[cfg(test)]
+mod tests;
