@@ -269,7 +269,7 @@ mod tests {
             [3, 5]
         );
         assert_eq!(found(path, "use std::fmt;\nuse core::net::SocketAddr;\nuse std::{io, sync::Arc};"), []);
-        assert_eq!(found("admin/src/jobfile/mod.rs", "use std::fs;"), []);
+        assert_eq!(found("admin/src/jobfile.rs", "use std::fs;"), []);
     }
 
     #[test]

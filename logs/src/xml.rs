@@ -39,7 +39,7 @@ pub const SNAPSHOT_BYTES_MAX: u64 = 256 << 20;
 
 /// The XML schema of a closed segment.
 pub fn schema() -> &'static str {
-    include_str!("../../schema/starfarm-log-1.xsd")
+    include_str!("../schema/starfarm-log-1.xsd")
 }
 
 /// What a segment says of itself.
