@@ -5,9 +5,9 @@ mod identity;
 mod local;
 mod rest;
 mod sealed;
+mod wire;
 
 use std::io::{self, ErrorKind};
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,21 +21,10 @@ use crate::failure::{Exit, Failure};
 use crate::output::say;
 
 pub(crate) use identity::user;
-
-/// A scheduler that says nothing for this long, beyond the time it was asked to wait, has gone.
-const SILENCE_MAX: Duration = Duration::from_secs(60);
+use wire::{SILENCE_MAX, Wire};
 
 /// A scheduler that says nothing for this long is worth a word to who waits for it.
 const UNTOLD_MAX: Duration = Duration::from_secs(3);
-
-/// A connection that carries bytes of frames.
-trait Wire: Send + AsFd {
-    /// Sends a whole frame.
-    fn send(&mut self, frame: &[u8]) -> io::Result<()>;
-
-    /// Waits for more bytes, for at most `patience`; none at the end of the stream.
-    fn receive(&mut self, patience: Duration) -> io::Result<Vec<u8>>;
-}
 
 /// A connection to a scheduler.
 pub(crate) struct Client {

@@ -11,6 +11,7 @@
 
 mod command_line;
 mod error;
+mod input;
 mod lines;
 mod mask;
 mod notes;
@@ -22,7 +23,6 @@ mod task;
 #[cfg(test)]
 mod tests;
 
-use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -34,10 +34,10 @@ use toml::de::DeTable;
 
 pub(crate) use command_line::{CommandOptions, from_command_line};
 pub(crate) use error::JobFileError;
+pub(crate) use input::STDIN;
+use input::content;
 use table::{Section, Source};
-
-/// Seconds that a task should take where the user does not say.
-pub(crate) const TARGET_SECONDS_DEFAULT: f64 = 8.0;
+pub(crate) use task::Sizing;
 
 /// A job as it is submitted.
 #[derive(Clone, PartialEq, Debug)]
@@ -59,34 +59,6 @@ pub(crate) struct JobFile {
     pub(crate) not_here: Option<JobFileError>,
     /// Targets of a search that were given before, and are left out.
     pub(crate) repeated_targets: usize,
-}
-
-/// How large a job's tasks are.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Sizing {
-    /// The farm measures, and makes tasks that take about so many seconds: finite, above 0.
-    TargetSeconds(f64),
-    /// So many units, 1 or more.
-    UnitsPerTask(u64),
-}
-
-impl Default for Sizing {
-    fn default() -> Self {
-        Sizing::TargetSeconds(TARGET_SECONDS_DEFAULT)
-    }
-}
-
-/// The name that stands for standard input, where a file is asked for.
-pub(crate) const STDIN: &str = "-";
-
-/// The content of a file, or of standard input.
-fn content(path: &Path) -> std::io::Result<Vec<u8>> {
-    if path != Path::new(STDIN) {
-        return std::fs::read(path);
-    }
-    let mut bytes = Vec::new();
-    std::io::stdin().lock().read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// Reads the job file at `path`; the paths in it are relative to its folder. `-` is standard input, whose folder is the

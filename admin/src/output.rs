@@ -11,6 +11,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+pub(crate) use table::Style;
 use table::{Cell, Column, Table};
 
 /// The form of what is printed.
@@ -52,20 +53,6 @@ impl When {
             }
         }
     }
-}
-
-/// How text for people is to style.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Style {
-    /// Whether there are colours.
-    pub(crate) color: bool,
-    /// Columns of the terminal that text is to fit on; none where it is no terminal, and all is printed whole.
-    pub(crate) columns: Option<usize>,
-}
-
-impl Style {
-    /// Without colours, and whole.
-    pub(crate) const PLAIN: Self = Self { color: false, columns: None };
 }
 
 /// Columns of the terminal that standard output is, if it is one and knows.

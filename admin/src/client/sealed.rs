@@ -15,7 +15,8 @@ use starfarm_protocol::seal::stream::{
 };
 use starfarm_protocol::seal::{Introduction, Mode, Role, SealError, StaticKey};
 
-use super::{SILENCE_MAX, Wire, identity};
+use super::identity;
+use super::wire::{SILENCE_MAX, Wire};
 use crate::failure::{Exit, Failure};
 use crate::output::say;
 

@@ -130,16 +130,6 @@ fn quarantined(nodes: &[NodeInfo]) -> String {
     .collect()
 }
 
-/// That outputs were cut.
-pub(crate) fn cut(job: &JobInfo) -> Option<String> {
-    let outputs = match job.outputs_cut {
-        0 => return None,
-        1 => "1 output was".to_owned(),
-        outputs => format!("{outputs} outputs were"),
-    };
-    Some(format!("{outputs} longer than output_limit: head and tail were kept"))
-}
-
 /// What befell a job: why it is paused, what failed and where, of what nodes say different things.
 pub(super) fn troubles(job: &JobInfo) -> String {
     let mut text = String::new();
@@ -148,7 +138,7 @@ pub(super) fn troubles(job: &JobInfo) -> String {
         let (state, note) = (human::printable(&job.state), human::printable(&job.note));
         text.push_str(&format!("{state}: {note}{advice}\n"));
     }
-    text.extend(cut(job).map(|words| words + "\n"));
+    text.extend(wait::cut(job).map(|words| words + "\n"));
     for failed in &job.failures {
         let code = failed.exit_code.or(failed.signal).map_or_else(String::new, |code| format!(" {code}"));
         let place =

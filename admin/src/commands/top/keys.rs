@@ -1,10 +1,12 @@
-//! What a key does.
+//! What a key does, and that what is shown stays in sight whatever comes in.
+
+use std::time::Duration;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use starfarm_protocol::admin::{JobVerb, NodeVerb, Request, Subject};
 
-use super::app::{App, Focus, Mode, Plea, View, drain_or_resume, pause_or_resume};
-use super::draw::Layout;
+use super::app::{App, Focus, Input, Mode, Plea, View, drain_or_resume, pause_or_resume};
+use super::layout::Layout;
 use crate::human;
 
 /// The keys and what they do, as the help and the docs say it; whether they change the farm.
@@ -24,8 +26,20 @@ pub(super) const KEYS: [(&str, &str, bool); 12] = [
 ];
 
 impl App {
+    /// Something comes in.
+    pub(super) fn on(&mut self, input: Input, now: Duration) {
+        self.now = now;
+        match input {
+            Input::Key(key) => self.on_key(key),
+            input => {
+                self.take_in(input);
+                self.keep_in_sight();
+            }
+        }
+    }
+
     /// A key was pressed.
-    pub(super) fn on_key(&mut self, key: KeyEvent) {
+    fn on_key(&mut self, key: KeyEvent) {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             if key.code == KeyCode::Char('c') {
                 self.quit();
@@ -153,7 +167,7 @@ impl App {
     }
 
     /// What is open is not scrolled past its end, which moves with what is known of it and with the screen.
-    pub(super) fn keep_in_sight(&mut self) {
+    fn keep_in_sight(&mut self) {
         let last = super::detail::lines(self).len().saturating_sub(usize::from(Layout::of(self).body()));
         if let View::Open(_, top) = &mut self.view {
             *top = (*top).min(last);
