@@ -3,7 +3,8 @@
 
 use starfarm_protocol::spec::HexBytes;
 
-use crate::{Decomposer, SpaceError, ValueError, in_space};
+use crate::decomposer::{Decomposer, in_space};
+use crate::error::{SpaceError, ValueError};
 
 /// The longest string, in bytes. With two characters or more a space is full at 127 positions, so this
 /// only bounds literals and alphabets of one character.
@@ -28,7 +29,9 @@ impl Chars {
     pub fn new(positions: &[HexBytes], min: usize) -> Result<Self, SpaceError> {
         match positions.len() {
             0 => return Err(SpaceError::NoPositions),
-            max if max > POSITIONS_MAX => return Err(SpaceError::TooManyPositions(max)),
+            found if found > POSITIONS_MAX => {
+                return Err(SpaceError::TooManyPositions { found, max: POSITIONS_MAX });
+            }
             max if min == 0 || min > max => return Err(SpaceError::MinLength { min, max }),
             _ => {}
         }

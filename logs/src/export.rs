@@ -5,14 +5,15 @@ mod joblog;
 mod jsonl;
 mod perfetto;
 mod protobuf;
+mod sink;
 
 use std::fmt;
 use std::io::{self, Write};
 
-use starfarm_events::{Form, Value};
-
 use crate::replay::{Notes, ReplayError, from_first_moment, straightened};
 use crate::{Item, LogError};
+
+use sink::Sink;
 
 /// A format to write a log in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,31 +96,4 @@ fn write(
         sink.item(&item)?;
     }
     Ok(notes.told())
-}
-
-/// What writes a format.
-trait Sink {
-    /// Writes what comes of an item.
-    fn item(&mut self, item: &Item) -> io::Result<()>;
-}
-
-/// A value as JSON: what may pass 2^53 is decimal text.
-pub(crate) fn json(value: Value<'_>) -> serde_json::Value {
-    match value {
-        Value::Number(number) => number.into(),
-        Value::Real(real) => real.into(),
-        Value::Flag(flag) => flag.into(),
-        Value::Numbers(numbers) => numbers.into(),
-        Value::Text(text) => text.into(),
-        Value::Units(_) | Value::Hex(_) | Value::Hash(_) => value.to_string().into(),
-    }
-}
-
-/// The fields of a form as a JSON object.
-pub fn json_object(form: &dyn Form) -> serde_json::Map<String, serde_json::Value> {
-    let mut object = serde_json::Map::new();
-    form.each(&mut |name, value| {
-        object.insert(name.to_owned(), json(value));
-    });
-    object
 }

@@ -25,17 +25,20 @@
 //!
 //! What lives elsewhere: the seal around a datagram (`seal`), who may send what (the cores).
 
+mod body;
 mod facts;
 mod read;
 mod results;
 mod write;
 
+pub use body::Malformed;
 pub use facts::{AGE_BYTES, FACT_BYTES_MAX, Facts, LOAD_SLOTS_MAX, Load};
-pub use read::{Ages, Malformed, Message, Offers, Ranges, Results, messages};
+pub use read::{Ages, Message, Offers, Ranges, Results, messages};
 pub use results::{CommandUnit, FailReason, HitEntry, Outputs, Stream};
 pub use write::Packer;
 
 use crate::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
+use crate::limits::{PLAIN_BYTES_MAX, RESULT_BODY_BYTES_MAX};
 use crate::seal::EpochProof;
 
 /// Bytes before each message: kind and length.
@@ -44,6 +47,10 @@ pub const MESSAGE_HEAD_BYTES: usize = 3;
 pub const RESULT_HEAD_BYTES: usize = 8 + 32;
 /// Bytes of a result entry without its body.
 pub const RESULT_ENTRY_BYTES: usize = 8 + 8 + 16 + 8 + 8 + 1 + 2;
+const _: () = assert!(
+    MESSAGE_HEAD_BYTES + RESULT_HEAD_BYTES + RESULT_ENTRY_BYTES + RESULT_BODY_BYTES_MAX <= PLAIN_BYTES_MAX,
+    "one result with the longest body fits into one datagram"
+);
 /// Bytes of an offers message before its first entry: job, specification hash, first attempt.
 pub const OFFER_HEAD_BYTES: usize = 8 + 32 + 8;
 /// Bytes of an offer entry: first unit and number of units.

@@ -1,7 +1,7 @@
 //! What a worker tells of itself beside its tasks: what its machine is, how busy its slots are, how old the
 //! results of a datagram are. Farms run without any of it; people and logs want it.
 
-use super::read::{Malformed, Reader};
+use super::body::{Malformed, Reader};
 use super::{Packer, kind};
 
 /// Bytes of each text in [`Facts`].

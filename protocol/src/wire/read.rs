@@ -1,12 +1,8 @@
 //! Reading messages. Nothing here trusts its input: a datagram that breaks the rules yields
 //! [`Malformed`] and the rest of it is dropped; no length is believed before it is checked.
 
+use super::body::Reader;
 use super::*;
-
-/// A datagram that does not follow the rules. Whoever sent it holds a valid key, so it is a bug or a
-/// traitor; either way the datagram is dropped and counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Malformed;
 
 /// One message out of a datagram. Lists that may be long stay in place and are walked.
 #[derive(Clone, PartialEq, Debug)]
@@ -128,7 +124,7 @@ fn hello(body: &mut Reader<'_>) -> Result<Hello, Malformed> {
         receive_datagrams_max: body.u16()?,
         known_epoch: Epoch(body.u64()?),
         known_proof: body.array()?,
-        died_running: body.units()?,
+        died_running: units(body)?,
     })
 }
 
@@ -139,7 +135,7 @@ fn heartbeat(body: &mut Reader<'_>) -> Result<Heartbeat, Malformed> {
         parts: body.u16()?,
         queued_tasks: body.u32()?,
         draining: body.u8()? != 0,
-        running: body.units()?,
+        running: units(body)?,
         held: Vec::with_capacity(body.0.len() / HELD_BYTES),
     };
     if beat.part >= beat.parts || !body.0.len().is_multiple_of(HELD_BYTES) {
@@ -281,45 +277,7 @@ fn in_space(lo: u128, units: u64) -> Result<(), Malformed> {
     lo.checked_add(u128::from(units)).map(|_| ()).ok_or(Malformed)
 }
 
-/// What is left of a body.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(super) struct Reader<'a>(pub(super) &'a [u8]);
-
-impl<'a> Reader<'a> {
-    pub(super) fn bytes(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
-        let (bytes, rest) = self.0.split_at_checked(length).ok_or(Malformed)?;
-        self.0 = rest;
-        Ok(bytes)
-    }
-
-    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let (array, rest) = self.0.split_first_chunk::<N>().ok_or(Malformed)?;
-        self.0 = rest;
-        Ok(*array)
-    }
-
-    pub(super) fn u8(&mut self) -> Result<u8, Malformed> {
-        Ok(u8::from_le_bytes(self.array()?))
-    }
-
-    pub(super) fn u16(&mut self) -> Result<u16, Malformed> {
-        Ok(u16::from_le_bytes(self.array()?))
-    }
-
-    pub(super) fn u32(&mut self) -> Result<u32, Malformed> {
-        Ok(u32::from_le_bytes(self.array()?))
-    }
-
-    pub(super) fn u64(&mut self) -> Result<u64, Malformed> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
-    pub(super) fn u128(&mut self) -> Result<u128, Malformed> {
-        Ok(u128::from_le_bytes(self.array()?))
-    }
-
-    fn units(&mut self) -> Result<Vec<(JobId, u128)>, Malformed> {
-        let count = self.u8()?;
-        (0..count).map(|_| Ok((JobId(self.u64()?), self.u128()?))).collect()
-    }
+fn units(body: &mut Reader<'_>) -> Result<Vec<(JobId, u128)>, Malformed> {
+    let count = body.u8()?;
+    (0..count).map(|_| Ok((JobId(body.u64()?), body.u128()?))).collect()
 }

@@ -5,7 +5,7 @@
 //! Command unit: `status u8, code i32, duration_us u64`, then stdout and stderr, each `form u8` and either
 //! `length u16, bytes` (form 0) or `hash [32], kept u64, total u64` (form 1: uploaded over the bulk channel).
 
-use super::read::{Malformed, Reader};
+use super::body::{Malformed, Reader};
 use crate::ids::ContentHash;
 
 /// A target was found.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::report::Report;
+use crate::replay::Report;
 
 /// Where an array lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]

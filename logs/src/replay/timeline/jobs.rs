@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use starfarm_events::{Event, Job};
 use starfarm_protocol::ids::JobId;
 
-use crate::export::json_object;
+use crate::json::json_object;
 
 /// Jobs of a report at most; one of them stands for all that there is no room for.
 const JOBS_MAX: usize = 1_000;
