@@ -23,9 +23,9 @@ use starfarm_protocol::seal::Peer;
 use starfarm_scheduler_core::{Deeds, Farm, NodeId};
 use tokio::sync::oneshot;
 
-use self::dispatcher::Outgoing;
 use self::tasks::TaskLines;
 use crate::ring::Ring;
+use crate::store::state::StateDir;
 
 /// Batches that a channel between threads holds.
 pub(crate) const CHANNEL_BATCHES: usize = 256;
@@ -58,6 +58,18 @@ pub(crate) enum Input {
     Event(Box<Event>),
     /// The end.
     Stop,
+}
+
+/// What the sender hears.
+pub(crate) enum Outgoing {
+    /// Datagrams to seal for a node.
+    Datagrams(NodeId, Vec<Vec<u8>>),
+    /// One that is not to be cut, however long it is: what becomes of it is the question.
+    Whole(NodeId, Vec<u8>),
+    /// So large may datagrams for a node be from now on.
+    Size(NodeId, usize),
+    /// With what and where to send to a node from now on.
+    Peer(NodeId, starfarm_protocol::seal::Sealer, std::net::SocketAddr),
 }
 
 /// What a user's request does to the farm; `now_us` is the second argument.
@@ -185,6 +197,21 @@ pub(crate) fn enrolled(peer: &Peer) -> Event {
 pub(crate) fn stop_with(why: &str) -> ! {
     starfarm_net::say(&format!("starfarm scheduler stops: {why}"));
     std::process::exit(STOPPED)
+}
+
+/// Where the state directory is gone, that is why nothing can be written in it, and all of it may be lost.
+pub(super) fn stop_if_gone(state: &StateDir) {
+    if !state.is_there() {
+        stop_gone("the state directory", state);
+    }
+}
+
+fn stop_gone(what: &str, state: &StateDir) -> ! {
+    stop_with(&format!(
+        "{what} {} was deleted or moved away, and what is written now would be lost with it. Put it back, then start the \
+         scheduler again with the same --state",
+        state.path().display()
+    ))
 }
 
 /// Starts a thread. One that panics takes the process with it: no farm that only looks alive.

@@ -1,7 +1,6 @@
 //! The bulk channel's server side: contents by their hash, both ways. A transfer belongs to its connection alone:
 //! two nodes may well send equal contents at one time.
 
-use std::collections::HashMap;
 use std::io;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -10,38 +9,13 @@ use starfarm_protocol::bulk::{BulkError, CHUNK_BYTES, Chunk, Incoming, Reply, Re
 use starfarm_protocol::ids::ContentHash;
 use tokio::time::timeout;
 
-use super::Desk;
+use super::broken_off::BrokenOff;
 use super::channel::Channel;
-use crate::blobs::Blobs;
-
-/// Bytes of transfers that broke off that are kept at most; beyond them all are dropped, and sent from their start.
-const BROKEN_OFF_BYTES_MAX: u64 = 64 << 20;
+use super::desk::Desk;
+use crate::store::blobs::Blobs;
 
 /// A worker that neither asks nor takes anything for this long is hung up on.
 const IDLE: Duration = Duration::from_secs(30);
-
-/// What came of transfers whose connections broke, so that they can go on. Whoever goes on with one takes it out.
-#[derive(Default)]
-pub(crate) struct BrokenOff(HashMap<ContentHash, Incoming>);
-
-impl BrokenOff {
-    /// Keeps what came, unless more of the same is here.
-    fn keep(&mut self, incoming: Incoming) {
-        if self.0.values().map(Incoming::offset).sum::<u64>() + incoming.offset() > BROKEN_OFF_BYTES_MAX {
-            self.0.clear();
-        }
-        let before = self.0.get(&incoming.hash()).map_or(0, Incoming::offset);
-        if incoming.offset() > before {
-            self.0.insert(incoming.hash(), incoming);
-        }
-    }
-
-    /// Where a put of `total` bytes goes on.
-    fn take(&mut self, hash: ContentHash, total: u64) -> Incoming {
-        let kept = self.0.remove(&hash).filter(|incoming| incoming.offset() < total);
-        kept.unwrap_or_else(|| Incoming::new(hash))
-    }
-}
 
 /// A content that is on its way in.
 struct Putting {

@@ -222,10 +222,10 @@ mod tests {
     use starfarm_scheduler_core::NodeId;
 
     use super::*;
-    use crate::blobs::Blobs;
-    use crate::checkpoint::Checkpoint;
-    use crate::outputs::OutputStore;
-    use crate::small_disk::SmallDisk;
+    use crate::store::blobs::Blobs;
+    use crate::store::checkpoint::Checkpoint;
+    use crate::store::outputs::OutputStore;
+    use crate::store::small_disk::SmallDisk;
 
     #[test]
     fn local_disks_pass_and_others_are_refused_by_name() {
@@ -284,7 +284,7 @@ mod tests {
         let mut checkpoint = Checkpoint::open(&at, 0).unwrap().checkpoint;
         let one = blobs.put(&[1; 5_000]).unwrap();
         checkpoint.save(1, &[1; 100_000]).unwrap();
-        let units = crate::outputs::tests::units(1);
+        let units = crate::store::outputs::tests::units(1);
         outputs.append(1, JobId(1), (Attempt(1), NodeId(1)), &units).unwrap();
         disk.fill(0);
         let full = |e: io::Error| assert_eq!(e.kind(), io::ErrorKind::StorageFull);

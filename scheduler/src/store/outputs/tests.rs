@@ -4,7 +4,7 @@ use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::wire::{FailReason, Outputs, Stream};
 
 use super::*;
-use crate::packed::{Found, PackedFile};
+use crate::store::packed::{Found, PackedFile};
 
 const JOB: JobId = JobId(1);
 

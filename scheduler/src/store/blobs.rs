@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use starfarm_protocol::ids::ContentHash;
 
-use crate::packed::{Entry, Found, PackedFile};
+use crate::store::packed::{Entry, Found, PackedFile};
 
 /// Bytes that are hashed at once.
 const PIECE_BYTES: usize = 1 << 20;

@@ -6,6 +6,7 @@
 //! are opened when they are first needed.
 
 mod job_file;
+mod page;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -19,41 +20,11 @@ use starfarm_scheduler_core::{NodeId, Record};
 
 use crate::descriptors::wait_for;
 use job_file::JobFile;
+use page::Access;
+pub(crate) use page::{Output, Page};
 
 /// Files that are open at one time; where it would be more, all are synced and closed.
 const OPEN_MAX: usize = 256;
-
-/// One unit's outcome, as it is kept.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Output {
-    pub(crate) unit: u128,
-    pub(crate) attempt: Attempt,
-    pub(crate) node: NodeId,
-    pub(crate) outcome: CommandUnit,
-    /// The unit failed in this run, and was wanted again after it: another one counts.
-    pub(crate) superseded: bool,
-    /// Which run of the unit it was, from 1 on, of those that came to an end: one that died with its worker or was
-    /// given back is none.
-    pub(crate) run: u64,
-}
-
-/// What a store may do with its files.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Access {
-    /// It keeps them.
-    Kept,
-    /// It looks at what lies there and changes nothing; what the journal has beyond the files stays in memory.
-    AtRest,
-}
-
-/// Some outputs of a job.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub(crate) struct Page {
-    pub(crate) outputs: Vec<Output>,
-    /// So many more lie between them and cannot be read. Where not even their number can, they count as one.
-    pub(crate) damaged: u64,
-    pub(crate) more: bool,
-}
 
 /// Outputs of all jobs.
 #[derive(Debug)]

@@ -31,9 +31,9 @@ use rustix::fs::FlockOperation;
 use starfarm_net::say;
 use starfarm_protocol::ids::ContentHash;
 
-use crate::descriptors::are_scarce;
 use crate::error::SchedulerError;
-use crate::keeper;
+use crate::store::keeper;
+use crate::store::trouble::Trouble;
 
 /// Bytes of a state in one value. What sled writes at once may be a whole leaf of up to 16 values, a few more
 /// while leaves merge, and what is over a quarter of a segment (512 KiB) goes to a file of its own that sled
@@ -158,45 +158,6 @@ impl Checkpoint {
         for old in numbers(&self.dir).unwrap_or_default().into_iter().filter(|&old| old < number) {
             let _ = fs::remove_dir_all(self.dir.join(old.to_string()));
         }
-    }
-}
-
-/// Why sled, or what it holds, cannot be used.
-#[derive(PartialEq, Debug)]
-pub(crate) struct Trouble {
-    pub(crate) words: String,
-    /// The disk has no room.
-    pub(crate) full: bool,
-    /// It is no fault of the disk: the next checkpoint may well be saved.
-    pub(crate) passing: bool,
-}
-
-impl Trouble {
-    /// Of that kind.
-    pub(crate) fn passing(words: String) -> Self {
-        Self { words, full: false, passing: true }
-    }
-}
-
-impl From<sled::Error> for Trouble {
-    fn from(error: sled::Error) -> Self {
-        match error {
-            sled::Error::Io(error) => error.into(),
-            error => error.to_string().as_str().into(),
-        }
-    }
-}
-
-impl From<io::Error> for Trouble {
-    fn from(error: io::Error) -> Self {
-        let full = error.kind() == io::ErrorKind::StorageFull;
-        Self { words: error.to_string(), full, passing: are_scarce(&error) }
-    }
-}
-
-impl From<&str> for Trouble {
-    fn from(words: &str) -> Self {
-        Self { words: words.to_owned(), full: false, passing: false }
     }
 }
 

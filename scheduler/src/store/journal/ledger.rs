@@ -15,9 +15,9 @@ use starfarm_protocol::journal::frame::{Frame, Place, SEAL};
 use starfarm_protocol::journal::segment::{Head, Part};
 
 use super::{JournalError, create, numbers, read_head, segment_path, sync_folder, walk};
-use crate::checkpoint::Trouble;
 use crate::descriptors::wait_for;
-use crate::keeper;
+use crate::store::keeper;
+use crate::store::trouble::Trouble;
 
 /// Closed segments that stay as they are, so that a person finds the last hours record by record.
 const KEPT: usize = 2;

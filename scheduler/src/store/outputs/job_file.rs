@@ -17,8 +17,8 @@ use starfarm_protocol::ids::{Attempt, JobId};
 use starfarm_protocol::wire::{CommandUnit, Stream};
 use starfarm_scheduler_core::NodeId;
 
-use super::{Access, Output, Page};
-use crate::packed::{Entry, Found, Label, PackedFile};
+use super::page::{Access, Output, Page};
+use crate::store::packed::{Entry, Found, Label, PackedFile};
 
 /// Units between two entries of an index in memory.
 const INDEX_UNITS: u64 = 64;
