@@ -20,8 +20,8 @@ mod warden;
 
 pub use cancel::Cancel;
 pub use capture::Captured;
-pub use command::CommandLine;
+pub use command::{CommandLine, Lack};
 pub use family::{Relative, UNIT_VARIABLE, spawn};
-pub use process::{End, Lack, Patience, UnitRun, run, run_noting, run_with};
+pub use process::{End, Patience, UnitRun, run, run_noting, run_with};
 pub use strays::{become_subreaper, reap_strays};
 pub use warden::{Warden, keep_watch};

@@ -2,10 +2,10 @@
 //! worker and shared by its slots.
 
 mod command;
+mod context;
 mod nothing;
 mod search;
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -13,25 +13,16 @@ use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::spec::{JobSpec, Space, Work};
 use starfarm_worker_core::Task;
 
-use crate::board::Board;
 use crate::bulk::Miss;
 use crate::contents::Contents;
 use crate::exec::Cancel;
 use crate::report::Report;
+pub(crate) use context::Context;
 
 /// Prepared specifications that are kept; a worker seldom has tasks of more than two jobs.
 const PREPARED_MAX: usize = 16;
 /// How often a slot looks whether another one has finished preparing.
 const LOOK: Duration = Duration::from_millis(10);
-
-/// What a slot works with.
-pub(crate) struct Desk {
-    pub(crate) slot: u16,
-    pub(crate) board: Arc<Board>,
-    pub(crate) contents: Arc<Contents>,
-    /// Folder for the scratch directories of attempts.
-    pub(crate) scratch: PathBuf,
-}
 
 /// A specification, ready to run.
 enum Program {
@@ -85,14 +76,14 @@ pub(crate) struct Programs {
 impl Programs {
     /// Runs a task to its end, or until `cancel` is raised. What became of it is in the report; the rest
     /// of a task that was not finished is simply not reported.
-    pub(crate) fn run(&self, task: &Task, cancel: &Cancel, desk: &Desk, report: &mut Report) {
-        match self.get(task.spec, cancel, &desk.contents) {
+    pub(crate) fn run(&self, task: &Task, cancel: &Cancel, context: &Context, report: &mut Report) {
+        match self.get(task.spec, cancel, &context.contents) {
             Ok(program) if task.hi() > program.units() => {
                 report.refuse(task, task.lo, "the task lies beyond the end of its job's space");
             }
             Ok(program) => match &*program {
-                Program::Command(command) => command.run(task, cancel, desk, report),
-                Program::Search(search) => search.run(task, cancel, desk, report),
+                Program::Command(command) => command.run(task, cancel, context, report),
+                Program::Search(search) => search.run(task, cancel, context, report),
                 Program::Nothing { .. } => nothing::run(task, report),
             },
             Err(Miss::Refused(why)) => report.refuse(task, task.lo, &why),

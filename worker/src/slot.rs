@@ -13,7 +13,7 @@ use crate::contents::Contents;
 use crate::event::Event;
 use crate::exec::Cancel;
 use crate::report::Report;
-use crate::run::{Desk, Programs};
+use crate::run::{Context, Programs};
 use crate::state::State;
 
 /// Tasks for a slot, and the flag that ends them.
@@ -33,10 +33,10 @@ impl Slot {
     ///
     /// # Errors
     /// Where the system has no thread or file descriptor left.
-    pub(crate) fn start(programs: Arc<Programs>, desk: Desk, report: Report) -> io::Result<Self> {
+    pub(crate) fn start(programs: Arc<Programs>, context: Context, report: Report) -> io::Result<Self> {
         let (bundles, to_do) = bounded(1);
-        let name = format!("slot {}", desk.slot);
-        std::thread::Builder::new().name(name).spawn(move || work(&programs, &desk, report, &to_do))?;
+        let name = format!("slot {}", context.slot);
+        std::thread::Builder::new().name(name).spawn(move || work(&programs, &context, report, &to_do))?;
         Ok(Self { bundles, cancel: Cancel::new()? })
     }
 
@@ -82,17 +82,17 @@ pub(crate) fn start_slots(
     let programs = Arc::new(Programs::default());
     let start = |slot| {
         let (board, contents, scratch) = (Arc::clone(board), Arc::clone(&contents), scratch.clone());
-        let desk = Desk { slot, board, contents, scratch };
-        Slot::start(Arc::clone(&programs), desk, Report::new(slot, inbox.clone()))
+        let context = Context { slot, board, contents, scratch };
+        Slot::start(Arc::clone(&programs), context, Report::new(slot, inbox.clone()))
     };
     (0..count).map(start).collect()
 }
 
-fn work(programs: &Programs, desk: &Desk, mut report: Report, bundles: &Receiver<Bundle>) {
+fn work(programs: &Programs, context: &Context, mut report: Report, bundles: &Receiver<Bundle>) {
     for Bundle { tasks, cancel } in bundles {
         for task in &tasks {
             if !cancel.is_trimmed() {
-                programs.run(task, &cancel, desk, &mut report);
+                programs.run(task, &cancel, context, &mut report);
             }
             report.end(task);
             report.flush_if_due();

@@ -4,37 +4,17 @@
 mod arrows;
 mod circles;
 mod links;
+mod problem;
 mod shape;
 mod text;
 mod tokens;
 mod tree;
 mod words;
 
-use std::fmt;
 use std::path::Path;
 
+use problem::Problem;
 use tree::Tree;
-
-/// A broken rule: where, what is wrong, and what to do.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Problem {
-    file: String,
-    /// Counted from 1.
-    line: usize,
-    what: String,
-}
-
-impl Problem {
-    fn at(file: &str, line: usize, what: impl Into<String>) -> Self {
-        Self { file: file.to_owned(), line, what: what.into() }
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.file, self.line, self.what)
-    }
-}
 
 /// Checks every file of the repository at `root`; the error lists all that is wrong.
 ///

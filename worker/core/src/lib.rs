@@ -12,12 +12,14 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod attempts;
+mod drain;
 mod held;
 mod link;
 mod load;
 mod outbox;
 mod queue;
 mod random;
+mod riders;
 mod scheduler;
 mod slots;
 mod spool;

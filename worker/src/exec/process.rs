@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::cancel::Cancel;
 use super::capture::Captured;
-use super::command::CommandLine;
+use super::command::{CommandLine, Lack};
 use super::ending::Watch;
 use super::family::{self, Relative};
 use super::phase::{Phase, Why};
@@ -62,17 +62,6 @@ pub enum End {
     Cancelled,
     /// It never ran; why, and what to do, in a sentence for the user.
     NotStarted(String, Lack),
-}
-
-/// What is in the way of a program's start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Lack {
-    /// The command line itself: it starts nowhere.
-    Line,
-    /// The program, or its working directory, is not here, or not fit to be started here.
-    Program,
-    /// This machine has no process, memory or file descriptor left.
-    Room,
 }
 
 /// What a program is given beyond its time; each span is at most a year.

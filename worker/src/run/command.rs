@@ -18,7 +18,7 @@ use starfarm_protocol::spec::{CommandWork, OutputLimit};
 use starfarm_protocol::wire::{CommandUnit, FailReason, Outputs, Stream};
 use starfarm_worker_core::Task;
 
-use super::Desk;
+use super::context::Context;
 use crate::bulk::Miss;
 use crate::contents::Contents;
 use crate::exec::{self, Cancel, Captured, CommandLine, End, Lack, Patience, UnitRun};
@@ -70,10 +70,10 @@ impl Command {
         self.space.units()
     }
 
-    pub(super) fn run(&self, task: &Task, cancel: &Cancel, desk: &Desk, report: &mut Report) {
-        let scratch = match Scratch::new(&desk.scratch, task) {
+    pub(super) fn run(&self, task: &Task, cancel: &Cancel, context: &Context, report: &mut Report) {
+        let scratch = match Scratch::new(&context.scratch, task) {
             Ok(scratch) => scratch,
-            Err(error) => return report.refuse(task, task.lo, &no_scratch(desk, &error)),
+            Err(error) => return report.refuse(task, task.lo, &no_scratch(context, &error)),
         };
         let mut pack = Pack::new(task.lo);
         for unit in task.lo..task.hi() {
@@ -82,10 +82,10 @@ impl Command {
             }
             if let Err(error) = scratch.empty() {
                 pack.report(task, report);
-                report.refuse(task, unit, &no_scratch(desk, &error));
+                report.refuse(task, unit, &no_scratch(context, &error));
                 break;
             }
-            let line = match self.line(task, unit, scratch.path(), &desk.contents, cancel) {
+            let line = match self.line(task, unit, scratch.path(), &context.contents, cancel) {
                 Ok(line) => line,
                 Err(Miss::Cancelled) => break,
                 Err(Miss::Refused(why)) => {
@@ -94,20 +94,20 @@ impl Command {
                     break;
                 }
             };
-            desk.board.begin(desk.slot, task.job, unit);
+            context.board.begin(context.slot, task.job, unit);
             // What is done before must not wait for the end of a unit that may take hours.
             let run = exec::run_noting(&line, cancel, Patience::default(), &mut || {
                 pack.report(task, report);
                 report.flush();
             });
-            desk.board.end(desk.slot);
+            context.board.end(context.slot);
             self.learn(&run);
             if let Some(why) = self.refusal(&run.end) {
                 pack.report(task, report);
                 report.refuse(task, unit, why);
                 break;
             }
-            match record(run, self.limit.strict, |bytes| desk.contents.put(bytes, cancel)) {
+            match record(run, self.limit.strict, |bytes| context.contents.put(bytes, cancel)) {
                 Ok(record) => pack.add(&record, task, report),
                 Err(Miss::Cancelled) => break,
                 // A unit is not done without its output.
@@ -280,8 +280,8 @@ impl Pack {
     }
 }
 
-fn no_scratch(desk: &Desk, error: &io::Error) -> String {
-    format!("no scratch directory can be made in {} on this node: {error}", desk.scratch.display())
+fn no_scratch(context: &Context, error: &io::Error) -> String {
+    format!("no scratch directory can be made in {} on this node: {error}", context.scratch.display())
 }
 
 /// A directory of an attempt's own, gone with it.

@@ -9,7 +9,7 @@ use starfarm_protocol::spec::{HexBytes, SearchWork};
 use starfarm_protocol::wire::HitEntry;
 use starfarm_worker_core::Task;
 
-use super::Desk;
+use super::context::Context;
 use crate::exec::Cancel;
 use crate::report::Report;
 
@@ -33,10 +33,10 @@ impl SearchProgram {
         self.0.units()
     }
 
-    pub(super) fn run(&self, task: &Task, cancel: &Cancel, desk: &Desk, report: &mut Report) {
+    pub(super) fn run(&self, task: &Task, cancel: &Cancel, context: &Context, report: &mut Report) {
         let (mut next, mut hits) = (task.lo, Vec::new());
         while next < task.hi() && !cancel.is_trimmed() {
-            desk.board.begin(desk.slot, task.job, next);
+            context.board.begin(context.slot, task.job, next);
             let start = Instant::now();
             let reached = self
                 .0
@@ -50,7 +50,7 @@ impl SearchProgram {
             next = reached;
             report.flush_if_due();
         }
-        desk.board.end(desk.slot);
+        context.board.end(context.slot);
     }
 }
 

@@ -8,7 +8,7 @@ mod graph;
 mod modules;
 mod uses;
 
-use super::Problem;
+use super::problem::Problem;
 use super::tree::Tree;
 use arrows::Arrow;
 use modules::Crate;

@@ -5,7 +5,7 @@ use proc_macro2::Span;
 use syn::visit::{self, Visit};
 use syn::{Block, ImplItemFn, ItemFn, Signature, TraitItemFn};
 
-use super::Problem;
+use super::problem::Problem;
 
 /// Longest function, in lines from its `fn` to its closing brace.
 const FUNCTION_LINES_MAX: usize = 70;

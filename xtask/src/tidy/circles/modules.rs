@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use syn::{Attribute, Item, ItemMod, Meta, Visibility};
+use syn::{Item, ItemMod};
 
 use super::super::tree::Tree;
 use super::uses::{self, Import, Uses};
@@ -70,7 +70,7 @@ impl Crate {
         let id = self.modules.len();
         let uses = uses::of(items);
         self.modules.push(Module { file: path.to_owned(), uses, parent, names: BTreeMap::new() });
-        for item in items.iter().filter(|item| !is_test(uses::attributes(item))) {
+        for item in items.iter().filter(|item| !uses::is_test(uses::attributes(item))) {
             let (name, meaning) = match item {
                 Item::Mod(module) => {
                     let name = module.ident.to_string();
@@ -190,19 +190,4 @@ impl Crate {
         }
         inner == outer
     }
-}
-
-/// Whether what has these attributes is compiled for tests only.
-pub(super) fn is_test(attributes: &[Attribute]) -> bool {
-    let says_test = |attribute: &Attribute| match &attribute.meta {
-        Meta::List(list) => list.path.is_ident("cfg") && list.tokens.to_string() == "test",
-        Meta::Path(path) => path.is_ident("test"),
-        Meta::NameValue(_) => false,
-    };
-    attributes.iter().any(says_test)
-}
-
-/// Whether others see what has this visibility.
-pub(super) fn is_shown(visibility: &Visibility) -> bool {
-    !matches!(visibility, Visibility::Inherited)
 }

@@ -5,10 +5,8 @@ use proc_macro2::{Ident, Spacing, TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 use syn::{
     Attribute, ExprMethodCall, ImplItem, ImplItemFn, Item, ItemImpl, ItemMod, ItemTrait, ItemUse, Macro,
-    Path, Signature, TraitItem, Type, UseTree,
+    Meta, Path, Signature, TraitItem, Type, UseTree, Visibility,
 };
-
-use super::modules::{is_shown, is_test};
 
 /// All that a module names.
 #[derive(Default)]
@@ -93,6 +91,16 @@ pub(super) fn name(item: &Item) -> Option<String> {
         _ => return None,
     };
     Some(name.to_string())
+}
+
+/// Whether what has these attributes is compiled for tests only.
+pub(super) fn is_test(attributes: &[Attribute]) -> bool {
+    let says_test = |attribute: &Attribute| match &attribute.meta {
+        Meta::List(list) => list.path.is_ident("cfg") && list.tokens.to_string() == "test",
+        Meta::Path(path) => path.is_ident("test"),
+        Meta::NameValue(_) => false,
+    };
+    attributes.iter().any(says_test)
 }
 
 #[derive(Default)]
@@ -219,7 +227,7 @@ impl<'ast> Visit<'ast> for Reader {
     fn visit_attribute(&mut self, _: &'ast Attribute) {}
 
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
-        self.import(&item.tree, Vec::new(), is_shown(&item.vis));
+        self.import(&item.tree, Vec::new(), !matches!(item.vis, Visibility::Inherited));
     }
 
     fn visit_item_impl(&mut self, item: &'ast ItemImpl) {
