@@ -4,10 +4,12 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use crate::seat::Reign;
-
 /// Index of a simulated machine.
 pub(crate) type MachineId = u32;
+
+/// Number of a scheduler's process, by its start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Reign(pub(crate) u32);
 
 /// Something that will happen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

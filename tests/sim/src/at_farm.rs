@@ -1,42 +1,16 @@
 //! The scheduler's end: its receive buffer, its turns, what it wants done, and when records are durable.
 
 use starfarm_events::Event;
-use starfarm_protocol::ids::JobId;
-use starfarm_protocol::limits::SEAL_BYTES;
+use starfarm_protocol::ids::{Epoch, JobId};
 use starfarm_scheduler_core::{Deed, NodeId, Record};
 
-use crate::agenda::{Letter, MachineId, Parcel, What};
-use crate::narrow::HEADER_BYTES;
+use crate::agenda::{MachineId, Parcel, Reign, What};
+use crate::chronicle::Chronicle;
 use crate::network::Way;
-use crate::seat::Reign;
 use crate::sim::{SPINS_MAX, Sim};
 use crate::violation::{Broken, rule};
 
 impl Sim {
-    /// A datagram goes onto the network.
-    pub(crate) fn post(&mut self, machine: MachineId, way: Way, (life, reign): (u32, Reign), bytes: Vec<u8>) {
-        self.tally.datagrams[way as usize] += 1;
-        let size = bytes.len() + SEAL_BYTES + HEADER_BYTES;
-        self.tally.bytes[way as usize] += size as u64;
-        self.log.word(self.now_us ^ u64::from(machine) << 48);
-        self.log.bytes(&bytes);
-        if self.paths.swallows(machine, size) {
-            return;
-        }
-        let mut bytes = Some(bytes);
-        let delays = self.network.fate(machine, way);
-        let copies = delays.iter().flatten().count();
-        for (sent, delay_us) in (1..).zip(delays.into_iter().flatten()) {
-            let copy = if sent == copies { bytes.take() } else { bytes.clone() };
-            let parcel = self.agenda.post(Letter { bytes: copy.unwrap_or_default(), life, reign });
-            let what = match way {
-                Way::Up => What::Arrive(machine, parcel),
-                Way::Down => What::Deliver(machine, parcel),
-            };
-            self.agenda.at(self.now_us + delay_us, what);
-        }
-    }
-
     /// The scheduler does nothing before this time.
     fn stalled(&self) -> bool {
         self.now_us < self.farm.stalled_until_us
@@ -278,5 +252,31 @@ impl Sim {
             Some(view) if view.state.ended() => self.jobs[id.0 as usize - 1].ended_well(&view),
             _ => Ok(()),
         }
+    }
+
+    /// What happened in a turn at the scheduler: to the log's hash, to whoever listens, to the log itself. What is
+    /// only for pictures is in the log alone, so that a run is the same whether it is watched or not.
+    fn tell(&mut self, events: &[Event]) -> Result<(), Broken> {
+        for event in events.iter().filter(|event| !event.dense()) {
+            self.log.bytes(event.to_string().as_bytes());
+            if self.verbose {
+                eprintln!("{:>14.6} {event}", self.now_us as f64 / 1e6);
+            }
+        }
+        let now_us = self.farm_us();
+        let Some(dir) = self.scenario.log.as_ref().filter(|_| self.farm.rightful) else { return Ok(()) };
+        let chronicle = match &mut self.chronicle {
+            Some(chronicle) => chronicle,
+            none => none.insert(Chronicle::open(dir.clone(), self.farm.epoch, now_us)?),
+        };
+        chronicle.turn(&mut self.farm, events, now_us)
+    }
+
+    /// A worker has shown the scheduler that a later one has been.
+    fn superseded(&mut self, epoch: Epoch) -> Result<(), Broken> {
+        rule(!self.farm.rightful, "the right scheduler is not superseded", || format!("by {epoch:?}"))?;
+        self.tally.superseded += 1;
+        self.farm.up = false;
+        Ok(())
     }
 }

@@ -4,10 +4,9 @@ use starfarm_protocol::wire::Letting;
 use starfarm_scheduler_core::NodeId;
 use starfarm_worker_core::{Deed, Task};
 
-use crate::agenda::{MachineId, Parcel, What};
+use crate::agenda::{MachineId, Parcel, Reign, What};
 use crate::machine::Process;
 use crate::network::Way;
-use crate::seat::Reign;
 use crate::sim::{SPINS_MAX, Sim};
 use crate::slot::{Report, Slot, Surroundings};
 use crate::violation::{Broken, rule};
@@ -275,6 +274,41 @@ impl Sim {
             let life = self.machines[machine as usize].life;
             self.agenda.at(self.now_us + there_us + back_us, What::Session(machine, life, reign));
         }
+    }
+
+    /// The worker's process dies without a word.
+    pub(crate) fn crash(&mut self, machine: MachineId, down_us: Option<u64>) {
+        if self.machines[machine as usize].process != Process::Down {
+            self.end_process(machine);
+            self.wake_in(machine, down_us);
+        }
+    }
+
+    fn end_process(&mut self, machine: MachineId) {
+        let m = &mut self.machines[machine as usize];
+        m.die(self.now_us);
+        for what in std::mem::take(&mut m.late) {
+            if let What::Deliver(_, parcel) = what {
+                self.agenda.take(parcel);
+            }
+        }
+    }
+
+    pub(crate) fn wake_in(&mut self, machine: MachineId, after_us: Option<u64>) {
+        if let Some(after_us) = after_us {
+            let life = self.machines[machine as usize].life;
+            self.agenda.at(self.now_us.saturating_add(after_us), What::Wake(machine, life));
+        }
+    }
+
+    /// The worker has drained: it keeps what nobody acknowledged, and ends.
+    fn left(&mut self, machine: MachineId) {
+        let m = &mut self.machines[machine as usize];
+        m.spool = m.worker.unacknowledged();
+        let returns_us = m.returns_us;
+        self.end_process(machine);
+        self.machines[machine as usize].died_running.clear();
+        self.wake_in(machine, returns_us);
     }
 }
 

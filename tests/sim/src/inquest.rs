@@ -1,11 +1,15 @@
 //! What must hold when a scheduler has ended: its records say what it said, and its heir knows all that was
 //! promised to workers and users. The journal is gone through by the simulation's own ledgers.
 
+use starfarm_protocol::ids::Epoch;
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::journal::Record;
-use starfarm_scheduler_core::{Deeds, Farm};
+use starfarm_scheduler_core::{Deeds, Farm, Restoring, limits};
 
+use crate::agenda::Reign;
 use crate::disk::Disk;
+use crate::job::Job;
+use crate::seat;
 use crate::sim::Sim;
 use crate::violation::{Broken, rule};
 
@@ -17,6 +21,47 @@ impl Sim {
         let after = (disk.len(), self.farm_us());
         let replayed = self.replay(&[&checkpoint, &disk.records(sequence)], self.farm.number(), after)?;
         self.same("replay equals live", &replayed, &self.farm.farm)
+    }
+
+    /// Checks that cost something, every now and then.
+    pub(crate) fn check_deeply(&mut self) -> Result<(), Broken> {
+        let farm = &self.farm.farm;
+        farm.check_all().map_err(|found| ("state and place agree", found))?;
+        for job in &self.jobs {
+            if let Some(view) = job.id.and_then(|id| farm.job(id)) {
+                job.agrees(&view)?;
+            }
+        }
+        let farm_us = self.farm_us();
+        let status = farm.status(farm_us);
+        let [gq, dq] = &mut self.tally.queues_max;
+        (*gq, *dq) = ((*gq).max(status.gq), (*dq).max(status.dq));
+        for node in self.farm.farm.nodes(farm_us) {
+            let machine = &self.machines[node.id.0 as usize];
+            let window = (machine.group.queue_tasks_max as usize).max(usize::from(machine.group.slots) + 1);
+            // What a node gets back after it was thought lost comes on top of its window.
+            rule(node.tasks <= 2 * window, "a node holds no more than its window", || {
+                format!("node {}: {} tasks, window at most {window}", node.name, node.tasks)
+            })?;
+        }
+        // What came back from nodes comes on top of what refill may cut.
+        let bound = limits::GQ_TASKS_MAX + self.tally.queues_max[1] + self.machines.len();
+        rule(status.gq <= bound, "gq is bounded", || format!("{} tasks, bound {bound}", status.gq))
+    }
+
+    /// The farm that the last of `parts` ends with.
+    pub(crate) fn replay(
+        &self,
+        parts: &[&[Record]],
+        number: (Reign, Epoch),
+        (sequence, now_us): (u64, u64),
+    ) -> Result<Farm, Broken> {
+        let mut restoring = Restoring::new(seat::config(&self.scenario, number), now_us);
+        for record in parts.iter().copied().flatten() {
+            let applied = restoring.apply(record);
+            applied.map_err(|why| ("records can be applied", format!("{why}: {record:?}")))?;
+        }
+        Ok(restoring.finish(sequence, now_us))
     }
 
     /// A checkpoint is due: what it is to hold is compared with what the last one and the records since make.
@@ -44,7 +89,7 @@ impl Sim {
     }
 
     /// A scheduler has started from these records: what was promised must hold.
-    pub(crate) fn inherit(&mut self, records: &[Record]) -> Result<(), Broken> {
+    pub(crate) fn promises_hold(&mut self, records: &[Record]) -> Result<(), Broken> {
         self.farm.farm.check_all().map_err(|found| ("a restored farm is sound", found))?;
         self.reread(records)?;
         for job in &self.jobs {
@@ -57,15 +102,12 @@ impl Sim {
             job.agrees(&view)?;
             job.is_done(&self.farm.farm.done_intervals(id))?;
         }
-        self.jobs_in_order(records)?;
-        self.orders_in_force(records)?;
-        self.count_unfinished();
-        self.orders_again()
+        self.jobs_in_order(records)
     }
 
     /// The ledgers are written anew from the records.
-    pub(crate) fn reread(&mut self, records: &[Record]) -> Result<(), Broken> {
-        self.jobs.iter_mut().for_each(crate::job::Job::forget_records);
+    fn reread(&mut self, records: &[Record]) -> Result<(), Broken> {
+        self.jobs.iter_mut().for_each(Job::forget_records);
         let mut settled = Vec::new();
         for record in records {
             let Some(JobId(id)) = record.job() else { continue };

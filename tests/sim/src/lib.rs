@@ -3,7 +3,7 @@
 //! (sockets, threads, seals, clocks) is never part of it.
 //!
 //! A run is a [`Scenario`] and a seed: [`Sim::new`], then [`Sim::run`], which ends with a [`Tally`] or with
-//! the first [`Violation`]. Inside, in the order of a datagram's life: `at_farm`, `network`, `at_worker`,
+//! the first [`Violation`]. Inside, in the order of a datagram's life: `at_farm`, `mail`, `network`, `at_worker`,
 //! `slot`; `plan`, `trouble` and `narrow` are the faults, `reign` the scheduler's own; `job` (a ledger), `wiretap` and
 //! `inquest` are the judges.
 #![forbid(unsafe_code)]
@@ -19,12 +19,14 @@ mod inquest;
 mod intervals;
 mod job;
 mod machine;
+mod mail;
 mod narrow;
 mod network;
 mod orders;
 mod plan;
 mod random;
 mod reign;
+mod run;
 mod scenario;
 mod seat;
 mod sim;

@@ -5,10 +5,9 @@ use starfarm_protocol::ids::{Boot, Epoch, FarmId, JobId};
 use starfarm_protocol::settings::Settings;
 use starfarm_worker_core::{Config, Known, Worker};
 
-use crate::agenda::What;
+use crate::agenda::{Reign, What};
 use crate::random::Random;
 use crate::scenario::Group;
-use crate::seat::Reign;
 use crate::slot::Slot;
 
 /// The farm that all machines belong to.

@@ -56,6 +56,15 @@ pub(crate) enum Order {
     Node(MachineId, NodeCommand),
 }
 
+/// The orders of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Orders {
+    /// Those that were carried out, and the records that they are in.
+    pub(crate) done: Vec<(u64, Order)>,
+    /// Those that came while no scheduler ran, or were lost with one.
+    pub(crate) again: Vec<Order>,
+}
+
 /// The plan of a run.
 #[derive(Debug)]
 pub(crate) struct Plan {

@@ -5,14 +5,14 @@ use starfarm_protocol::ids::Epoch;
 use starfarm_protocol::journal::Record;
 use starfarm_scheduler_core::{Farm, Restoring};
 
-use crate::agenda::{MachineId, What};
+use crate::agenda::{MachineId, Reign, What};
 use crate::disk::Disk;
 use crate::plan::us;
 use crate::random::Random;
 use crate::scenario::Scenario;
-use crate::seat::{self, BEGINNING_US, Reign, Seat};
+use crate::seat::{self, BEGINNING_US, Seat};
 use crate::sim::Sim;
-use crate::violation::{Broken, rule};
+use crate::violation::Broken;
 
 /// A sleeper that woke up runs so long beside its successor.
 const AWAKE_US: u64 = 60_000_000;
@@ -47,6 +47,14 @@ impl Sim {
         self.turn()
     }
 
+    /// What was promised holds, and who got no answer asks again.
+    fn inherit(&mut self, records: &[Record]) -> Result<(), Broken> {
+        self.promises_hold(records)?;
+        self.orders_in_force(records)?;
+        self.count_unfinished();
+        self.orders_again()
+    }
+
     /// A scheduler starts from a disk: a new epoch is on the disk before anything is sent.
     fn ascend(&mut self, mut disk: Disk, epoch: Epoch) -> Result<(Seat, Vec<Record>), Broken> {
         let reign = Reign(self.reigns.len() as u32);
@@ -76,21 +84,6 @@ impl Sim {
         let farm = self.replay(&[&checkpoint, &records[sequence as usize..]], number, after)?;
         self.same("a checkpoint and the records after it are the records", &farm, &whole)?;
         Ok(if self.fate.below(8) == 0 { whole } else { farm })
-    }
-
-    /// The farm that the last of `parts` ends with.
-    pub(crate) fn replay(
-        &self,
-        parts: &[&[Record]],
-        number: (Reign, Epoch),
-        (sequence, now_us): (u64, u64),
-    ) -> Result<Farm, Broken> {
-        let mut restoring = Restoring::new(seat::config(&self.scenario, number), now_us);
-        for record in parts.iter().copied().flatten() {
-            let applied = restoring.apply(record);
-            applied.map_err(|why| ("records can be applied", format!("{why}: {record:?}")))?;
-        }
-        Ok(restoring.finish(sequence, now_us))
     }
 
     /// Somebody starts a scheduler from an old copy of the state. It gets the address as far as the machines
@@ -140,14 +133,6 @@ impl Sim {
             self.other = None;
             self.astray.fill(false);
         }
-    }
-
-    /// A worker has shown the scheduler that a later one has been.
-    pub(crate) fn superseded(&mut self, epoch: Epoch) -> Result<(), Broken> {
-        rule(!self.farm.rightful, "the right scheduler is not superseded", || format!("by {epoch:?}"))?;
-        self.tally.superseded += 1;
-        self.farm.up = false;
-        Ok(())
     }
 }
 

@@ -7,19 +7,13 @@ use starfarm_protocol::ids::Epoch;
 use starfarm_protocol::seal::{EpochProofs, Secret, StaticKey};
 use starfarm_scheduler_core::{Config, Deeds, Farm};
 
-use crate::agenda::MachineId;
+use crate::agenda::Reign;
 use crate::disk::Disk;
 use crate::machine::FARM;
 use crate::scenario::Scenario;
-use crate::sim::Sim;
-use crate::violation::Broken;
 
 /// Unix time at which the simulated world begins, in microseconds: the farm's clock is large.
 pub(crate) const BEGINNING_US: u64 = 1_700_000_000_000_000;
-
-/// Number of a scheduler's process, by its start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Reign(pub(crate) u32);
 
 /// A scheduler's process.
 #[derive(Debug)]
@@ -106,39 +100,5 @@ pub(crate) fn config(scenario: &Scenario, (reign, epoch): (Reign, Epoch)) -> Con
         watch: scenario.log.is_some(),
         proofs: model.proofs.then(|| EpochProofs::new(&key, FARM, nonce)),
         ..Config::new(FARM, epoch)
-    }
-}
-
-impl Sim {
-    /// The time on the scheduler's clock.
-    pub(crate) fn farm_us(&self) -> u64 {
-        self.now_us + self.farm.ahead_us
-    }
-
-    /// Which scheduler has the address, as the machine sees it, if one runs there.
-    pub(crate) fn reached(&self, machine: MachineId) -> Option<Reign> {
-        let seat = if self.astray[machine as usize] { self.other.as_deref() } else { Some(&self.farm) };
-        seat.filter(|seat| seat.up).map(|seat| seat.reign)
-    }
-
-    /// Something happens to the scheduler of `reign`, if it still runs: it stands in `self.farm` meanwhile.
-    pub(crate) fn at_seat(
-        &mut self,
-        reign: Reign,
-        act: impl FnOnce(&mut Self) -> Result<(), Broken>,
-    ) -> Result<(), Broken> {
-        if self.farm.reign == reign {
-            return if self.farm.up { act(self) } else { Ok(()) };
-        }
-        let Some(mut other) = self.other.take_if(|other| other.reign == reign && other.up) else {
-            return Ok(());
-        };
-        std::mem::swap(&mut self.farm, &mut *other);
-        self.parked = Some(other);
-        let result = act(self);
-        let mut other = self.parked.take().expect("nobody else takes it");
-        std::mem::swap(&mut self.farm, &mut *other);
-        self.other = Some(other).filter(|other| other.up);
-        result
     }
 }

@@ -90,31 +90,6 @@ impl Sim {
         if m.process == Process::Up { self.settle(machine, Vec::new()) } else { Ok(()) }
     }
 
-    /// The worker's process dies without a word.
-    pub(crate) fn crash(&mut self, machine: MachineId, down_us: Option<u64>) {
-        if self.machines[machine as usize].process != Process::Down {
-            self.end_process(machine);
-            self.wake_in(machine, down_us);
-        }
-    }
-
-    fn end_process(&mut self, machine: MachineId) {
-        let m = &mut self.machines[machine as usize];
-        m.die(self.now_us);
-        for what in std::mem::take(&mut m.late) {
-            if let What::Deliver(_, parcel) = what {
-                self.agenda.take(parcel);
-            }
-        }
-    }
-
-    fn wake_in(&mut self, machine: MachineId, after_us: Option<u64>) {
-        if let Some(after_us) = after_us {
-            let life = self.machines[machine as usize].life;
-            self.agenda.at(self.now_us.saturating_add(after_us), What::Wake(machine, life));
-        }
-    }
-
     fn pause(&mut self, machine: MachineId, lasts_us: u64) {
         let m = &mut self.machines[machine as usize];
         if m.process == Process::Up {
@@ -134,16 +109,6 @@ impl Sim {
         m.worker.drain(m.clock_us(self.now_us), &mut deeds);
         self.tally.blows += 1;
         self.settle(machine, deeds)
-    }
-
-    /// The worker has drained: it keeps what nobody acknowledged, and ends.
-    pub(crate) fn left(&mut self, machine: MachineId) {
-        let m = &mut self.machines[machine as usize];
-        m.spool = m.worker.unacknowledged();
-        let returns_us = m.returns_us;
-        self.end_process(machine);
-        self.machines[machine as usize].died_running.clear();
-        self.wake_in(machine, returns_us);
     }
 
     /// A machine that was down boots, one that was paused goes on with what came meanwhile.

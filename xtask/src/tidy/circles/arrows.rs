@@ -24,7 +24,7 @@ pub(super) fn between_files(source: &Crate) -> Vec<Arrow> {
     for (id, module) in source.modules.iter().enumerate() {
         let named = by_name(source, &methods, id, &mut arrows);
         for call in &module.uses.calls {
-            let to = methods.file(source, id, call, &named).filter(|file| *file != module.file);
+            let to = methods.file(id, call, &named).filter(|file| *file != module.file);
             arrows.extend(to.map(|to| arrow(module, call.line, to, &call.name)));
         }
     }
@@ -52,7 +52,8 @@ fn by_name(source: &Crate, methods: &Methods, id: usize, arrows: &mut Vec<Arrow>
         for item in items(source, id, &named.path) {
             arrows.extend(to_item(source, module, named.line, &item));
             let function = named.path.last().filter(|name| **name != item.name);
-            let to = function.and_then(|name| methods.only_file(&item, name)).filter(|to| *to != module.file);
+            let to =
+                function.and_then(|name| methods.only_file(&item, name, id)).filter(|to| *to != module.file);
             arrows.extend(to.map(|to| arrow(module, named.line, to, &named.path.join("::"))));
             all.insert(item);
         }
@@ -74,39 +75,46 @@ fn to_item(source: &Crate, module: &Module, line: usize, item: &ItemId) -> Optio
     (*to != module.file).then(|| arrow(module, line, to, &item.name))
 }
 
-/// The files in which each type gets each of its methods.
+/// Methods by their names: the modules that give them, and whether others may call them.
+type ByName<'a> = BTreeMap<&'a str, BTreeSet<(usize, bool)>>;
+
+/// The methods of each type.
 struct Methods<'a> {
-    files: BTreeMap<ItemId, BTreeMap<&'a str, BTreeSet<&'a str>>>,
+    source: &'a Crate,
+    of: BTreeMap<ItemId, ByName<'a>>,
 }
 
 impl<'a> Methods<'a> {
     fn of(source: &'a Crate) -> Self {
-        let mut files: BTreeMap<ItemId, BTreeMap<&str, BTreeSet<&str>>> = BTreeMap::new();
+        let mut of: BTreeMap<ItemId, ByName<'_>> = BTreeMap::new();
         for (id, module) in source.modules.iter().enumerate() {
             for method in &module.uses.methods {
                 for item in items(source, id, &method.of) {
-                    files.entry(item).or_default().entry(&method.name).or_default().insert(&module.file);
+                    of.entry(item).or_default().entry(&method.name).or_default().insert((id, method.shown));
                 }
             }
         }
-        Self { files }
+        Self { source, of }
     }
 
-    /// The one file that gives `item` the method `name`.
-    fn only_file(&self, item: &ItemId, name: &str) -> Option<&'a str> {
-        only(self.files.get(item)?.get(name)?.iter().copied())
+    /// The one file that gives `item` a method of this name which `module` may call.
+    fn only_file(&self, item: &ItemId, name: &str, module: usize) -> Option<&'a str> {
+        let (giver, shown) = only(self.of.get(item)?.get(name)?.iter().copied())?;
+        let may = shown || self.source.is_below(giver, module);
+        may.then(|| self.source.modules[giver].file.as_str())
     }
 
     /// The one file that `call` leads to. Whose method it is can only be guessed where it is not one of `self`: the
     /// name must be of one type alone, that type must have several files, and the module must name it somewhere.
-    fn file(&self, source: &Crate, module: usize, call: &Call, named: &BTreeSet<ItemId>) -> Option<&'a str> {
+    fn file(&self, module: usize, call: &Call, named: &BTreeSet<ItemId>) -> Option<&'a str> {
         if let Some(of) = &call.of {
-            return items(source, module, of).iter().find_map(|item| self.only_file(item, &call.name));
+            let items = items(self.source, module, of);
+            return items.iter().find_map(|item| self.only_file(item, &call.name, module));
         }
-        let with_it = |item: &&ItemId| self.files[*item].contains_key(call.name.as_str());
-        let item = only(self.files.keys().filter(with_it))?;
-        let all: BTreeSet<&str> = self.files[item].values().flatten().copied().collect();
-        self.only_file(item, &call.name).filter(|_| all.len() > 1 && named.contains(item))
+        let item = only(self.of.iter().filter(|(_, methods)| methods.contains_key(call.name.as_str())))?.0;
+        let givers = self.of[item].values().flatten();
+        let files: BTreeSet<&str> = givers.map(|(id, _)| self.source.modules[*id].file.as_str()).collect();
+        self.only_file(item, &call.name, module).filter(|_| files.len() > 1 && named.contains(item))
     }
 }
 

@@ -123,6 +123,15 @@ fn a_method_of_another_value_is_told_by_its_name_if_only_one_type_has_it() {
 }
 
 #[test]
+fn a_method_that_is_not_shown_is_not_what_another_file_calls() {
+    let one = "use super::two::Two;\nimpl Two { fn first(&self) {} }";
+    let two = "pub struct Two; impl Two { fn second(&self) {} }\nfn f(two: &[u8]) { two.first() }";
+    assert!(found(&[ROOT, ("one.rs", one), ("two.rs", two)]).is_empty());
+    let shown = one.replace("fn", "pub(crate) fn");
+    assert_eq!(found(&[ROOT, ("one.rs", &shown), ("two.rs", two)]).len(), 1);
+}
+
+#[test]
 fn a_module_and_a_function_of_one_name_are_told_apart() {
     let root = ("lib.rs", "mod one; mod two; pub fn two() { one::f() }");
     assert!(

@@ -50,6 +50,8 @@ pub(super) struct Call {
 pub(super) struct Method {
     pub(super) of: Vec<String>,
     pub(super) name: String,
+    /// Whether code outside of its module can call it.
+    pub(super) shown: bool,
 }
 
 /// What the module of these `items` names.
@@ -101,6 +103,10 @@ pub(super) fn is_test(attributes: &[Attribute]) -> bool {
         Meta::NameValue(_) => false,
     };
     attributes.iter().any(says_test)
+}
+
+fn is_shown(visibility: &Visibility) -> bool {
+    !matches!(visibility, Visibility::Inherited)
 }
 
 #[derive(Default)]
@@ -158,8 +164,8 @@ impl Reader {
         self.uses.calls.push(Call { of, name, line });
     }
 
-    fn method(&mut self, of: &[String], signature: &Signature) {
-        self.uses.methods.push(Method { of: of.to_vec(), name: signature.ident.to_string() });
+    fn method(&mut self, of: &[String], signature: &Signature, shown: bool) {
+        self.uses.methods.push(Method { of: of.to_vec(), name: signature.ident.to_string(), shown });
     }
 
     /// The body of a macro: paths and calls as they look, since nobody knows what it will be.
@@ -227,7 +233,7 @@ impl<'ast> Visit<'ast> for Reader {
     fn visit_attribute(&mut self, _: &'ast Attribute) {}
 
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
-        self.import(&item.tree, Vec::new(), !matches!(item.vis, Visibility::Inherited));
+        self.import(&item.tree, Vec::new(), is_shown(&item.vis));
     }
 
     fn visit_item_impl(&mut self, item: &'ast ItemImpl) {
@@ -238,7 +244,7 @@ impl<'ast> Visit<'ast> for Reader {
         if let Some(of) = of.as_ref().filter(|_| item.trait_.is_none()) {
             for inner in &item.items {
                 if let ImplItem::Fn(function) = inner {
-                    self.method(of, &function.sig);
+                    self.method(of, &function.sig, is_shown(&function.vis));
                 }
             }
         }
@@ -250,7 +256,7 @@ impl<'ast> Visit<'ast> for Reader {
     fn visit_item_trait(&mut self, item: &'ast ItemTrait) {
         for inner in &item.items {
             if let TraitItem::Fn(function) = inner {
-                self.method(&[item.ident.to_string()], &function.sig);
+                self.method(&[item.ident.to_string()], &function.sig, true);
             }
         }
         visit::visit_item_trait(self, item);
