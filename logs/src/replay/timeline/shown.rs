@@ -42,11 +42,6 @@ impl Shown {
         }
     }
 
-    /// What a code stands for.
-    pub fn of_code(code: u8) -> Self {
-        Self::all().nth(usize::from(code)).unwrap_or(Self::Unknown)
-    }
-
     /// Its word in a report.
     pub fn word(self) -> String {
         match self {
@@ -96,7 +91,7 @@ mod tests {
     fn codes_are_positions() {
         for (at, shown) in Shown::all().enumerate() {
             assert_eq!(usize::from(shown.code()), at);
-            assert_eq!(Shown::of_code(shown.code()), shown);
+            assert_eq!(Shown::all().nth(usize::from(shown.code())), Some(shown));
         }
         let words: Vec<String> = Shown::all().map(Shown::word).collect();
         assert_eq!(words[..6], ["up", "suspect", "lost", "draining", "quarantined", "idle:no_job"]);
