@@ -12,6 +12,7 @@ use crate::output::{Format, When};
 pub(crate) use events::Events;
 pub(crate) use log::{Export, ExportFormat, Log, Replay};
 pub(crate) use measure::{Bench, Dispatch, Plan};
+pub(crate) use value::name_of;
 use value::{SLOTS_MAX, interval, job_id, job_name, max_failures, positive_seconds, variable};
 
 mod events;
@@ -273,20 +274,6 @@ pub(crate) enum JobStateName {
     Cancelled,
 }
 
-impl JobStateName {
-    /// As the protocol names it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Running => "running",
-            Self::Paused => "paused",
-            Self::Finished => "finished",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
-}
-
 /// A job's number.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct JobArg {
@@ -408,18 +395,6 @@ pub(crate) enum RoleName {
     Operator,
     /// Also governs the keys
     Admin,
-}
-
-impl RoleName {
-    /// As the protocol names it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Worker => "worker",
-            Self::Observer => "observer",
-            Self::Operator => "operator",
-            Self::Admin => "admin",
-        }
-    }
 }
 
 /// `starfarm top`.

@@ -29,10 +29,8 @@ pub enum Format {
 /// Why an export ends before the log does.
 #[derive(Debug)]
 pub enum ExportError {
-    /// The log cannot be read.
-    Log(LogError),
-    /// There is nothing in it, not even the beginning of a segment.
-    Empty,
+    /// The log cannot be read, or there is nothing in it.
+    Log(ReplayError),
     /// What was made of it cannot be written.
     Io(io::Error),
 }
@@ -45,7 +43,7 @@ impl From<io::Error> for ExportError {
 
 impl From<LogError> for ExportError {
     fn from(error: LogError) -> Self {
-        Self::Log(error)
+        Self::Log(error.into())
     }
 }
 
@@ -53,7 +51,6 @@ impl fmt::Display for ExportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Log(error) => write!(f, "{error}"),
-            Self::Empty => write!(f, "{}", ReplayError::Empty),
             Self::Io(error) => write!(f, "{error}"),
         }
     }
@@ -72,10 +69,7 @@ pub fn export(
     out: &mut dyn Write,
 ) -> Result<Vec<String>, ExportError> {
     // Before a word of it is written.
-    let (_, items) = from_first_moment(items).map_err(|error| match error {
-        ReplayError::Log(error) => ExportError::Log(error),
-        _ => ExportError::Empty,
-    })?;
+    let (_, items) = from_first_moment(items).map_err(ExportError::Log)?;
     match format {
         Format::Jsonl => write(items, &mut jsonl::Lines::new(out)),
         Format::Tsv => write(items, &mut joblog::Rows::new(out)?),

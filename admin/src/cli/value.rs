@@ -1,10 +1,16 @@
 //! Single values on the command line: what each may be, and what is said of one that may not.
 
+use clap::ValueEnum;
 use starfarm_protocol::admin::MaxFailuresField;
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::is_job_name;
 
 pub(super) const SLOTS_MAX: i64 = starfarm_protocol::limits::SLOTS_MAX as i64;
+
+/// What the command line calls a choice, and the protocol too.
+pub(crate) fn name_of(choice: &impl ValueEnum) -> String {
+    choice.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
 
 /// Longer times are slips, and would not fit into milliseconds.
 const SECONDS_MAX: f64 = 1e9;

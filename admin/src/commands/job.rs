@@ -4,7 +4,7 @@ use starfarm_protocol::admin::{JobInfo, JobVerb, NodeInfo, Subject};
 use starfarm_protocol::ids::JobId;
 
 use super::{Context, explain, wait};
-use crate::cli::{Job, JobStateName};
+use crate::cli::{Job, JobStateName, name_of};
 use crate::failure::{Exit, Failure};
 use crate::human;
 use crate::output::table::{Cell, Column, facts, left, name, right};
@@ -52,7 +52,7 @@ impl Record for JobInfo {
 /// As the client and the printer; also below.
 pub(crate) fn list(context: &mut Context, states: &[JobStateName]) -> Result<Exit, Failure> {
     let mut jobs = context.connect_or_look()?.jobs(Vec::new())?;
-    jobs.retain(|job| states.is_empty() || states.iter().any(|state| state.name() == job.state));
+    jobs.retain(|job| states.is_empty() || states.iter().any(|state| name_of(state) == job.state));
     context.printer.list(&jobs)?;
     Ok(Exit::Ok)
 }
