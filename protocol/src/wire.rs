@@ -18,7 +18,7 @@
 //! | 34 | offers | scheduler | a task ack |
 //! | 35 | result ack | scheduler | results stop coming |
 //! | 36 | heartbeat answer | scheduler | every heartbeat |
-//! | 37 | withdraw | scheduler | heartbeats stop listing the job |
+//! | 37 | revoke | scheduler | heartbeats stop listing the job |
 //! | 38 | pace | scheduler | hellos stop coming: it goes with each welcome |
 //!
 //! Kinds 64 to 66 are no messages but what carries them: see [`crate::path`].
@@ -73,7 +73,7 @@ pub(crate) mod kind {
     pub(crate) const OFFERS: u8 = 34;
     pub(crate) const RESULT_ACK: u8 = 35;
     pub(crate) const HEARTBEAT_ANSWER: u8 = 36;
-    pub(crate) const WITHDRAW: u8 = 37;
+    pub(crate) const REVOKE: u8 = 37;
     pub(crate) const PACE: u8 = 38;
 }
 
@@ -150,7 +150,7 @@ pub struct Offer {
 pub enum Outcome {
     /// Computed; the body says what was found.
     Done = 0,
-    /// Not computed, given back: trimmed, withdrawn, or the worker leaves.
+    /// Not computed, given back: revoked, or the worker leaves.
     Returned = 1,
     /// The worker cannot run this job; the body is a sentence that says why.
     Refused = 2,
@@ -229,23 +229,23 @@ pub struct HeartbeatAnswer {
     pub epoch: Epoch,
 }
 
-/// How a worker lets go of a job.
+/// How a worker ends what it has of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Letting {
+pub enum Cancel {
     /// Give back what waits; stop what runs at a unit's end.
-    Trim = 0,
+    Graceful = 0,
     /// Give back what waits; end what runs now.
-    Kill = 1,
+    Forced = 1,
 }
 
 /// A job's tasks are not wanted at this worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Withdraw {
+pub struct Revoke {
     /// The job.
     pub job: JobId,
     /// How.
-    pub letting: Letting,
+    pub cancel: Cancel,
     /// Only attempts below this number; a later offer of the same job is wanted again.
     pub before: Attempt,
 }

@@ -15,7 +15,7 @@ use starfarm_protocol::seal::stream::{
     FRAME_HEADER_BYTES, Stream, StreamInitiator, StreamOutcome, frame_bytes,
 };
 
-use crate::exec::Cancel;
+use crate::exec::CancelFlag;
 use crate::health::Health;
 use crate::sessions::Identity;
 
@@ -38,7 +38,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Why a content did not come or go.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Miss {
+pub(crate) enum FetchError {
     /// The task that wanted it is not wanted any more.
     Cancelled,
     /// The scheduler has no such content, or does not take it; why, in words.
@@ -50,12 +50,12 @@ enum Work {
     Probe,
     Get {
         incoming: Incoming,
-        reply: Sender<Result<Vec<u8>, Miss>>,
+        reply: Sender<Result<Vec<u8>, FetchError>>,
     },
     Put {
         hash: ContentHash,
         content: Vec<u8>,
-        reply: Sender<Result<(), Miss>>,
+        reply: Sender<Result<(), FetchError>>,
     },
 }
 
@@ -118,55 +118,55 @@ impl Bulk {
     /// Fetches a content and waits for it, while the task is wanted.
     ///
     /// # Errors
-    /// Each [`Miss`].
-    pub(crate) fn get(&self, hash: ContentHash, cancel: &Cancel) -> Result<Vec<u8>, Miss> {
+    /// Each [`FetchError`].
+    pub(crate) fn get(&self, hash: ContentHash, cancel: &CancelFlag) -> Result<Vec<u8>, FetchError> {
         let (reply, answer) = bounded(1);
         let incoming = Incoming::new(hash);
-        let give_up = || if cancel.is_trimmed() { Some(Miss::Cancelled) } else { self.hopeless() };
+        let give_up = || if cancel.is_raised() { Some(FetchError::Cancelled) } else { self.hopeless() };
         self.order(Work::Get { incoming, reply }, &answer, give_up)
     }
 
-    /// Stores a content and waits until the scheduler has it. A trim ends the waiting only after
+    /// Stores a content and waits until the scheduler has it. A graceful cancel ends the waiting only after
     /// [`TRIMMED_PATIENCE`]: what was computed is worth some time, but a worker that must leave while the
     /// scheduler is away cannot wait for ever, nor can one that TCP no longer reaches. The unit is then computed again.
     ///
     /// # Errors
-    /// Each [`Miss`].
-    pub(crate) fn put(&self, content: Vec<u8>, cancel: &Cancel) -> Result<ContentHash, Miss> {
+    /// Each [`FetchError`].
+    pub(crate) fn put(&self, content: Vec<u8>, cancel: &CancelFlag) -> Result<ContentHash, FetchError> {
         let (reply, answer) = bounded(1);
         let hash = ContentHash::of(&content);
-        let mut trimmed_at = None;
+        let mut raised_at = None;
         let cancelled = || {
             let waited = |since: &mut Instant| since.elapsed() >= TRIMMED_PATIENCE;
-            let over = cancel.is_killed()
-                || cancel.is_trimmed() && waited(trimmed_at.get_or_insert_with(Instant::now));
-            if over { Some(Miss::Cancelled) } else { self.hopeless() }
+            let over = cancel.is_forced()
+                || cancel.is_raised() && waited(raised_at.get_or_insert_with(Instant::now));
+            if over { Some(FetchError::Cancelled) } else { self.hopeless() }
         };
         self.order(Work::Put { hash, content, reply }, &answer, cancelled)?;
         Ok(hash)
     }
 
     /// Why there is no use in waiting. The channel is tried on all the same, or nobody would know when it works again.
-    fn hopeless(&self) -> Option<Miss> {
+    fn hopeless(&self) -> Option<FetchError> {
         let why = lock(&self.health).hopeless(Instant::now())?;
         self.probe();
-        Some(Miss::Refused(why))
+        Some(FetchError::Refused(why))
     }
 
     fn order<T>(
         &self,
         work: Work,
-        answer: &Receiver<Result<T, Miss>>,
-        mut give_up: impl FnMut() -> Option<Miss>,
-    ) -> Result<T, Miss> {
+        answer: &Receiver<Result<T, FetchError>>,
+        mut give_up: impl FnMut() -> Option<FetchError>,
+    ) -> Result<T, FetchError> {
         let wanted = Arc::new(());
         if self.orders.send(Order { work, wanted: Arc::downgrade(&wanted) }).is_err() {
-            return Err(Miss::Cancelled);
+            return Err(FetchError::Cancelled);
         }
         loop {
             match answer.recv_timeout(LOOK) {
                 Ok(result) => return result,
-                Err(RecvTimeoutError::Disconnected) => return Err(Miss::Cancelled),
+                Err(RecvTimeoutError::Disconnected) => return Err(FetchError::Cancelled),
                 Err(RecvTimeoutError::Timeout) => {
                     if let Some(miss) = give_up() {
                         return Err(miss);
@@ -347,10 +347,10 @@ enum Attempt {
 }
 
 /// Answers whoever waits, if anybody does.
-fn settle<T>(reply: &Sender<Result<T, Miss>>, result: Result<T, Trouble>) -> Attempt {
+fn settle<T>(reply: &Sender<Result<T, FetchError>>, result: Result<T, Trouble>) -> Attempt {
     let answer = match result {
         Ok(value) => Ok(value),
-        Err(Trouble::Refused(why)) => Err(Miss::Refused(why)),
+        Err(Trouble::Refused(why)) => Err(FetchError::Refused(why)),
         Err(Trouble::Broken(_)) => return Attempt::Broken,
         Err(Trouble::NoRoom) => return Attempt::NoRoom,
     };
@@ -430,15 +430,15 @@ mod tests {
         bulk.set_scheduler("10.0.0.1:7117".parse().unwrap(), false);
         let now = Instant::now();
         lock(&bulk.health).tried(Some("timed out"), now.checked_sub(Duration::from_secs(70)).unwrap(), now);
-        let cancel = Cancel::new().unwrap();
+        let cancel = CancelFlag::new().unwrap();
         let late = cancel.clone();
         std::thread::spawn(move || {
             std::thread::sleep(Duration::from_secs(20));
-            late.kill();
+            late.raise(starfarm_protocol::wire::Cancel::Forced);
         });
         let missed = bulk.put(vec![1; 1_000], &cancel);
         assert!(
-            matches!(&missed, Err(Miss::Refused(why)) if why.contains("open port 7117/tcp")),
+            matches!(&missed, Err(FetchError::Refused(why)) if why.contains("open port 7117/tcp")),
             "{missed:?}"
         );
         let asked: Vec<Order> = to_do.try_iter().collect();

@@ -18,7 +18,7 @@ mod strays;
 mod tests;
 mod warden;
 
-pub use cancel::Cancel;
+pub use cancel::CancelFlag;
 pub use capture::Captured;
 pub use command::{CommandLine, Lack};
 pub use family::{Relative, UNIT_VARIABLE, spawn};

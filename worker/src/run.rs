@@ -13,9 +13,9 @@ use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::spec::{JobSpec, Space, Work};
 use starfarm_worker_core::Task;
 
-use crate::bulk::Miss;
+use crate::bulk::FetchError;
 use crate::contents::Contents;
-use crate::exec::Cancel;
+use crate::exec::CancelFlag;
 use crate::report::Report;
 pub(crate) use context::Context;
 
@@ -76,7 +76,7 @@ pub(crate) struct Programs {
 impl Programs {
     /// Runs a task to its end, or until `cancel` is raised. What became of it is in the report; the rest
     /// of a task that was not finished is simply not reported.
-    pub(crate) fn run(&self, task: &Task, cancel: &Cancel, context: &Context, report: &mut Report) {
+    pub(crate) fn run(&self, task: &Task, cancel: &CancelFlag, context: &Context, report: &mut Report) {
         match self.get(task.spec, cancel, &context.contents) {
             Ok(program) if task.hi() > program.units() => {
                 report.refuse(task, task.lo, "the task lies beyond the end of its job's space");
@@ -86,25 +86,25 @@ impl Programs {
                 Program::Search(search) => search.run(task, cancel, context, report),
                 Program::Nothing { .. } => nothing::run(task, report),
             },
-            Err(Miss::Refused(why)) => report.refuse(task, task.lo, &why),
-            Err(Miss::Cancelled) => {}
+            Err(FetchError::Refused(why)) => report.refuse(task, task.lo, &why),
+            Err(FetchError::Cancelled) => {}
         }
     }
 
     fn get(
         &self,
         spec: ContentHash,
-        cancel: &Cancel,
+        cancel: &CancelFlag,
         contents: &Arc<Contents>,
-    ) -> Result<Arc<Program>, Miss> {
+    ) -> Result<Arc<Program>, FetchError> {
         loop {
             if let Some(prepared) = self.look_up(&spec) {
-                return prepared.map_err(Miss::Refused);
+                return prepared.map_err(FetchError::Refused);
             }
             let _preparing = match self.preparing.try_lock() {
                 Ok(guard) => guard,
                 Err(TryLockError::Poisoned(error)) => error.into_inner(),
-                Err(TryLockError::WouldBlock) if cancel.is_trimmed() => return Err(Miss::Cancelled),
+                Err(TryLockError::WouldBlock) if cancel.is_raised() => return Err(FetchError::Cancelled),
                 Err(TryLockError::WouldBlock) => {
                     std::thread::sleep(LOOK);
                     continue;

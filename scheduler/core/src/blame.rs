@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use starfarm_events::Event;
 use starfarm_protocol::ids::{Attempt, JobId};
 use starfarm_protocol::journal::record::NodeMark;
-use starfarm_protocol::wire::{FailReason, HitEntry, Letting, Withdraw};
+use starfarm_protocol::wire::{Cancel, FailReason, HitEntry, Revoke};
 
 use crate::coverage::{Class, Piece};
 use crate::deed::Deeds;
@@ -165,7 +165,7 @@ impl Farm {
         let Some(job) = self.jobs.get(&job_id).filter(goes_on) else { return };
         if let Some(why) = job.bears_no_more() {
             self.set_state(job_id, JobState::Paused, &why, deeds);
-            self.withdraw(job_id, Letting::Trim);
+            self.withdraw(job_id, Cancel::Graceful);
         }
     }
 
@@ -202,7 +202,7 @@ impl Farm {
             let before = Attempt(self.next_attempt);
             if let (Some(job), Some(node)) = (self.jobs.get_mut(&job_id), self.nodes.get_mut(&id)) {
                 job.outcomes.entry(id).or_default().doubted = true;
-                node.to_tell.withdraws.push(Withdraw { job: job_id, letting: Letting::Trim, before });
+                node.to_tell.withdraws.push(Revoke { job: job_id, cancel: Cancel::Graceful, before });
             }
         }
         // It may have waited for others to pass something.
@@ -251,7 +251,7 @@ impl Farm {
             node.sink(now_us);
             deeds.event(Event::NodeQuarantined { node: node.name.clone(), why: node.why.clone() });
         }
-        node.to_tell.withdraws.push(Withdraw { job: job_id, letting: Letting::Trim, before });
+        node.to_tell.withdraws.push(Revoke { job: job_id, cancel: Cancel::Graceful, before });
         let its: Vec<(u128, u128)> = job
             .failed
             .iter()

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use starfarm_events::Event;
 use starfarm_protocol::ids::{Attempt, JobId};
 use starfarm_protocol::journal::record::{Ended, NodeMark};
-use starfarm_protocol::wire::{Letting, Withdraw};
+use starfarm_protocol::wire::{Cancel, Revoke};
 
 use crate::coverage::Class;
 use crate::deed::Deeds;
@@ -135,7 +135,7 @@ impl Farm {
             JobCommand::Pause if state == JobState::Paused => {}
             JobCommand::Pause => {
                 self.set_state(id, JobState::Paused, "", deeds);
-                self.withdraw(id, Letting::Trim);
+                self.withdraw(id, Cancel::Graceful);
             }
             JobCommand::Resume if state != JobState::Paused && job.refused_by.is_empty() => {
                 return conflict("is not paused");
@@ -248,7 +248,7 @@ impl Farm {
             self.jq.iter().filter(|&&other| other != id && self.jobs[&other].state == JobState::Running);
         for other in running.copied().collect::<Vec<_>>() {
             self.set_state(other, JobState::Queued, "", deeds);
-            self.withdraw(other, Letting::Trim);
+            self.withdraw(other, Cancel::Graceful);
         }
         self.mark_all();
     }
@@ -279,12 +279,12 @@ impl Farm {
     /// Ends a job: what is not decided is abandoned, its tasks leave gq, and dq and the nodes as turns have time.
     /// Results that come all the same still count.
     pub(crate) fn end(&mut self, id: JobId, state: JobState, now_us: u64, deeds: &mut Deeds) {
-        let withdraw = Withdraw { job: id, letting: Letting::Kill, before: Attempt(self.next_attempt) };
+        let withdraw = Revoke { job: id, cancel: Cancel::Forced, before: Attempt(self.next_attempt) };
         self.unwinding.end(withdraw);
         self.gq.clear(id);
         self.jq.retain(|&other| other != id);
         let job = self.jobs.get_mut(&id).expect("the caller found the job");
-        job.withdrawn = Some((withdraw.before, withdraw.letting));
+        job.withdrawn = Some((withdraw.before, withdraw.cancel));
         let totals = JobTotals { ended_us: Some(now_us), ..job.totals };
         let computed_by = job.rates.len() as u64 + job.forgotten;
         job.take_end(state, totals);
@@ -307,9 +307,9 @@ impl Farm {
 
     /// Tells every node that has tasks of the job to let go of them. With more tasks than nodes it asks the nodes: most
     /// have one of the job as the first that is looked at.
-    pub(crate) fn withdraw(&mut self, id: JobId, letting: Letting) {
+    pub(crate) fn withdraw(&mut self, id: JobId, letting: Cancel) {
         let before = Attempt(self.next_attempt);
-        let withdraw = Withdraw { job: id, letting, before };
+        let withdraw = Revoke { job: id, cancel: letting, before };
         let of_job = |task: &TaskId| self.dq.peek(*task).is_some_and(|task| task.job == id);
         let told: BTreeSet<NodeId> = if self.dq.count_of_job(id) > self.nodes.len() {
             let nodes = self.nodes.iter().filter(|(_, node)| node.tasks.iter().any(of_job));

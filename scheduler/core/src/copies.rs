@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use starfarm_events::Event;
 use starfarm_protocol::ids::{Attempt, JobId};
-use starfarm_protocol::wire::{Letting, Withdraw};
+use starfarm_protocol::wire::{Cancel, Revoke};
 
 use crate::coverage::Class;
 use crate::deed::Deeds;
@@ -179,7 +179,7 @@ impl Farm {
         let before = Attempt(self.next_attempt);
         let Some(node) = self.nodes.get_mut(&id) else { return };
         if !node.tasks.iter().any(|&task| self.dq.at(task).job == job_id) {
-            node.to_tell.withdraws.push(Withdraw { job: job_id, letting: Letting::Kill, before });
+            node.to_tell.withdraws.push(Revoke { job: job_id, cancel: Cancel::Forced, before });
             self.mark(id);
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use starfarm_protocol::ids::{Attempt, Boot, JobId};
-use starfarm_protocol::wire::{FailReason, Letting, Withdraw};
+use starfarm_protocol::wire::{Cancel, FailReason, Revoke};
 
 use crate::coverage::{Class, Classes};
 use crate::deed::Deeds;
@@ -162,7 +162,7 @@ impl Farm {
                 false => self.cut_out(task_id, unit, unit + 1),
             }
             if let Some(node) = self.nodes.get_mut(&id) {
-                node.to_tell.withdraws.push(Withdraw { job: job_id, letting: Letting::Trim, before });
+                node.to_tell.withdraws.push(Revoke { job: job_id, cancel: Cancel::Graceful, before });
                 self.mark(id);
             }
         }

@@ -8,7 +8,7 @@ use starfarm_protocol::ids::{Attempt, Boot, ContentHash};
 pub use starfarm_protocol::job::{FailedUnit, JobFacts, JobState, MaxFailures, Sizing, WorkFacts};
 pub use starfarm_protocol::journal::record::JobTotals;
 use starfarm_protocol::spec::Stop;
-use starfarm_protocol::wire::Letting;
+use starfarm_protocol::wire::Cancel;
 
 use crate::blame::Outcomes;
 use crate::coverage::{Class, Classes, Coverage, Piece};
@@ -128,7 +128,7 @@ pub(crate) struct Job {
     /// A run of it was told to hang.
     pub(crate) hang_told: bool,
     /// Attempts before this number were withdrawn from their nodes, and how.
-    pub(crate) withdrawn: Option<(Attempt, Letting)>,
+    pub(crate) withdrawn: Option<(Attempt, Cancel)>,
     pub(crate) totals: JobTotals,
     /// The counters that the journal has last heard of.
     pub(crate) noted: JobTotals,

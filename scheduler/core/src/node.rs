@@ -8,7 +8,7 @@ pub use starfarm_events::NodeState;
 use starfarm_protocol::ids::{Attempt, Boot, JobId};
 use starfarm_protocol::rto::Rto;
 use starfarm_protocol::settings::Settings;
-use starfarm_protocol::wire::{Facts, Feedback, Withdraw};
+use starfarm_protocol::wire::{Facts, Feedback, Revoke};
 
 use crate::limits::{
     PREFETCH_SCARCE_US, PREFETCH_TASKS_MIN, PREFETCH_US, PROBE_MAX_US, PROBE_MIN_US, RTO_INITIAL_US,
@@ -200,7 +200,7 @@ pub(crate) struct ToTell {
     pub(crate) acks_count: usize,
     /// The oldest acknowledgement waits since then.
     pub(crate) acks_since_us: u64,
-    pub(crate) withdraws: Vec<Withdraw>,
+    pub(crate) withdraws: Vec<Revoke>,
 }
 
 impl ToTell {

@@ -11,7 +11,7 @@ use starfarm_protocol::ids::Attempt;
 use starfarm_protocol::journal::record::NodeMark;
 use starfarm_protocol::limits::{NODE_TASKS_MAX, PROTOCOL_VERSION, RIDE_US, SLOTS_MAX};
 use starfarm_protocol::wire::{
-    Facts, Feedback, Heartbeat, Held, Hello, Letting, Malformed, Message, Withdraw, messages,
+    Cancel, Facts, Feedback, Heartbeat, Held, Hello, Malformed, Message, Revoke, messages,
 };
 
 use crate::coverage::{Class, Classes};
@@ -275,7 +275,7 @@ impl Farm {
         for held in held {
             let (lo, hi) = (held.lo, held.lo.saturating_add(u128::from(held.units)));
             let unwanted = match self.jobs.get(&held.job) {
-                None => Some((Attempt(u64::MAX), Letting::Kill)),
+                None => Some((Attempt(u64::MAX), Cancel::Forced)),
                 Some(job) => job.withdrawn,
             };
             let mut withdrawn = !self.jobs.contains_key(&held.job);
@@ -290,7 +290,7 @@ impl Farm {
             }
             let ended = self.jobs.get(&held.job).is_some_and(|job| job.state.ended());
             if let (true, Some((before, letting))) = (withdrawn || ended, unwanted) {
-                let withdraw = Withdraw { job: held.job, letting, before };
+                let withdraw = Revoke { job: held.job, cancel: letting, before };
                 if let Some(node) = self.nodes.get_mut(&id)
                     && !node.to_tell.withdraws.contains(&withdraw)
                 {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use starfarm_protocol::ids::{Attempt, JobId};
 use starfarm_protocol::journal::record::{Ended, NodeMark};
-use starfarm_protocol::wire::Letting;
+use starfarm_protocol::wire::Cancel;
 
 use crate::coverage::{Class, Classes, Piece};
 use crate::deed::Deeds;
@@ -50,11 +50,11 @@ impl Restoring {
             job.rates.retain(|node, _| farm.nodes.contains_key(node));
             job.forgotten = (before_all - job.rates.len()) as u64;
             if job.state.ended() {
-                job.withdrawn = Some((before, Letting::Kill));
+                job.withdrawn = Some((before, Cancel::Forced));
                 continue;
             }
             if job.state == JobState::Paused {
-                job.withdrawn = Some((before, Letting::Trim));
+                job.withdrawn = Some((before, Cancel::Graceful));
             }
             let cursor = job.coverage.cursor();
             job.coverage.change(0, cursor, PENDING, Class::Out, &mut pieces);

@@ -64,7 +64,7 @@ impl Farm {
                 packer.heartbeat_answer(&HeartbeatAnswer { number, credit, epoch: self.config.epoch });
             }
             packer.result_ack(credit, &tell.acks);
-            tell.withdraws.iter().for_each(|withdraw| packer.withdraw(withdraw));
+            tell.withdraws.iter().for_each(|withdraw| packer.revoke(withdraw));
             self.pack_offers(id, offers, now_us, &mut packer);
             self.send(id, packer, deeds);
         }

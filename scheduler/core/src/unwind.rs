@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use starfarm_protocol::ids::JobId;
-use starfarm_protocol::wire::{Message, Withdraw, messages};
+use starfarm_protocol::wire::{Message, Revoke, messages};
 
 use crate::deed::Deeds;
 use crate::farm::{Config, Farm};
@@ -20,7 +20,7 @@ pub(crate) struct Unwinding {
     /// Tasks that nobody has any more.
     back: VecDeque<TaskId>,
     /// Jobs that have ended and may have tasks in dq, and what their nodes are told.
-    ended: VecDeque<Withdraw>,
+    ended: VecDeque<Revoke>,
     /// Datagrams with the hello of another incarnation, which a turn had no time for.
     hellos: BTreeMap<NodeId, Vec<u8>>,
     /// Tasks taken back since the last turn, and what else costs as much.
@@ -56,7 +56,7 @@ impl Unwinding {
     }
 
     /// The tasks of an ended job are to leave dq.
-    pub(crate) fn end(&mut self, withdraw: Withdraw) {
+    pub(crate) fn end(&mut self, withdraw: Revoke) {
         self.ended.push_back(withdraw);
     }
 
@@ -118,7 +118,7 @@ impl Farm {
     }
 
     /// A task of an ended job leaves dq; false where it has none.
-    fn let_one_go(&mut self, withdraw: Withdraw) -> bool {
+    fn let_one_go(&mut self, withdraw: Revoke) -> bool {
         let Some(task_id) = self.dq.any_of_job(withdraw.job) else { return false };
         let id = self.dq.at(task_id).node;
         self.take_from_node(task_id);

@@ -4,8 +4,8 @@ use starfarm_events::Event;
 use starfarm_protocol::ids::{Epoch, JobId};
 use starfarm_scheduler_core::{Deed, NodeId, Record};
 
-use crate::agenda::{MachineId, Parcel, Reign, What};
-use crate::chronicle::Chronicle;
+use crate::agenda::{Incarnation, MachineId, Parcel, What};
+use crate::farm_log::FarmLog;
 use crate::network::Way;
 use crate::sim::{SPINS_MAX, Sim};
 use crate::violation::{Broken, rule};
@@ -19,7 +19,7 @@ impl Sim {
     /// A datagram comes to where the scheduler should be.
     pub(crate) fn arrive(&mut self, machine: MachineId, parcel: Parcel) -> Result<(), Broken> {
         match self.reached(machine) {
-            Some(reign) => self.at_seat(reign, |sim| sim.enter(machine, parcel)),
+            Some(incarnation) => self.at_seat(incarnation, |sim| sim.enter(machine, parcel)),
             None => {
                 self.agenda.take(parcel);
                 Ok(())
@@ -42,21 +42,26 @@ impl Sim {
         let free_us = self.now_us.max(self.farm.busy_until_us).max(self.farm.stalled_until_us);
         self.farm.buffered += 1;
         self.farm.busy_until_us = free_us + service_us;
-        self.agenda.at(self.farm.busy_until_us, What::Serve(self.farm.reign, machine, parcel));
+        self.agenda.at(self.farm.busy_until_us, What::Serve(self.farm.incarnation, machine, parcel));
         Ok(())
     }
 
     /// A datagram's turn in the receive buffer of a scheduler, which may be gone.
-    pub(crate) fn serve(&mut self, reign: Reign, machine: MachineId, parcel: Parcel) -> Result<(), Broken> {
+    pub(crate) fn serve(
+        &mut self,
+        incarnation: Incarnation,
+        machine: MachineId,
+        parcel: Parcel,
+    ) -> Result<(), Broken> {
         let mut parcel = Some(parcel);
-        self.at_seat(reign, |sim| parcel.take().map_or(Ok(()), |parcel| sim.served(machine, parcel)))?;
+        self.at_seat(incarnation, |sim| parcel.take().map_or(Ok(()), |parcel| sim.served(machine, parcel)))?;
         parcel.into_iter().for_each(|parcel| drop(self.agenda.take(parcel)));
         Ok(())
     }
 
     fn served(&mut self, machine: MachineId, parcel: Parcel) -> Result<(), Broken> {
         if self.stalled() {
-            self.agenda.at(self.farm.stalled_until_us, What::Serve(self.farm.reign, machine, parcel));
+            self.agenda.at(self.farm.stalled_until_us, What::Serve(self.farm.incarnation, machine, parcel));
             return Ok(());
         }
         self.farm.buffered -= 1;
@@ -67,15 +72,16 @@ impl Sim {
     fn hear(&mut self, machine: MachineId, parcel: Parcel) -> Result<(), Broken> {
         let letter = self.agenda.take(parcel);
         // Once a node's next incarnation has a session, the session of the one before is closed.
-        if (letter.life, letter.reign) != (self.farm.sessions[machine as usize], self.farm.reign) {
+        if (letter.life, letter.incarnation) != (self.farm.sessions[machine as usize], self.farm.incarnation)
+        {
             if let Some(delay_us) = self.network.fate(machine, Way::Down)[0] {
-                self.agenda.at(self.now_us + delay_us, What::Hint(machine, letter.life, letter.reign));
+                self.agenda.at(self.now_us + delay_us, What::Hint(machine, letter.life, letter.incarnation));
             }
             return Ok(());
         }
         self.tally.arrived += 1;
         let now_us = self.farm_us();
-        let to = (letter.life, letter.reign);
+        let to = (letter.life, letter.incarnation);
         let Some(bytes) = self.opened(machine, Way::Down, to, letter.bytes, now_us) else { return Ok(()) };
         if self.farm.rightful && self.plan.needs_disk {
             self.wiretap.on_farm_hears(machine, &bytes, &self.jobs);
@@ -116,13 +122,13 @@ impl Sim {
         let at_us = at_us.max(self.now_us + 1);
         if at_us < self.farm.tick_us {
             self.farm.tick_us = at_us;
-            self.agenda.at(at_us, What::FarmTick(self.farm.reign));
+            self.agenda.at(at_us, What::FarmTick(self.farm.incarnation));
         }
     }
 
     pub(crate) fn durable(&mut self, sequence: u64) -> Result<(), Broken> {
         if self.stalled() {
-            self.agenda.at(self.farm.stalled_until_us, What::Durable(self.farm.reign, sequence));
+            self.agenda.at(self.farm.stalled_until_us, What::Durable(self.farm.incarnation, sequence));
             return Ok(());
         }
         while let Some(&(at, job, (lo, hi))) = self.farm.settling.front() {
@@ -155,7 +161,7 @@ impl Sim {
                 disk.begin();
             }
             let delay_us = (self.scenario.farm.durable_ms * 1e3) as u64;
-            self.agenda.at(self.now_us + delay_us, What::Durable(self.farm.reign, self.farm.recorded));
+            self.agenda.at(self.now_us + delay_us, What::Durable(self.farm.incarnation, self.farm.recorded));
         }
     }
 
@@ -181,7 +187,7 @@ impl Sim {
                         if self.farm.rightful {
                             self.wiretap.on_farm_sends(node.0, &bytes, heard, &mut self.jobs)?;
                         }
-                        self.send(node.0, Way::Down, (life, self.farm.reign), bytes);
+                        self.send(node.0, Way::Down, (life, self.farm.incarnation), bytes);
                     }
                 }
                 Deed::Superseded(epoch) => {
@@ -265,11 +271,11 @@ impl Sim {
         }
         let now_us = self.farm_us();
         let Some(dir) = self.scenario.log.as_ref().filter(|_| self.farm.rightful) else { return Ok(()) };
-        let chronicle = match &mut self.chronicle {
-            Some(chronicle) => chronicle,
-            none => none.insert(Chronicle::open(dir.clone(), self.farm.epoch, now_us)?),
+        let farm_log = match &mut self.farm_log {
+            Some(farm_log) => farm_log,
+            none => none.insert(FarmLog::open(dir.clone(), self.farm.epoch, now_us)?),
         };
-        chronicle.turn(&mut self.farm, events, now_us)
+        farm_log.turn(&mut self.farm, events, now_us)
     }
 
     /// A worker has shown the scheduler that a later one has been.

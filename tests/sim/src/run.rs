@@ -4,13 +4,13 @@ use starfarm_protocol::ids::Epoch;
 use starfarm_scheduler_core::{JobState, NodeState};
 
 use crate::agenda::{Agenda, What};
+use crate::epochs;
 use crate::job::Job;
 use crate::machine::{Machine, Process};
 use crate::narrow::Paths;
 use crate::network::Network;
 use crate::plan::{Orders, Plan, us};
 use crate::random::Random;
-use crate::reign;
 use crate::scenario::Scenario;
 use crate::sim::Sim;
 use crate::tally::{LogHash, Tally};
@@ -37,14 +37,14 @@ impl Sim {
             agenda: Agenda::default(),
             network: Network::new(&scenario.network, machines.len(), Random::stream(seed, 2)),
             paths: if plan.has_narrow { Paths::new(machines.len()) } else { Paths::default() },
-            farm: reign::first(scenario, plan.needs_disk, machines.len()),
+            farm: epochs::first(scenario, plan.needs_disk, machines.len()),
             other: None,
             parked: None,
             astray: vec![false; machines.len()],
-            reigns: vec![Epoch(1)],
+            epochs: vec![Epoch(1)],
             answered: 0,
             orders: Orders::default(),
-            fate: reign::fate(seed),
+            fate: epochs::fate(seed),
             wiretap: Wiretap::new(machines.len()),
             unfinished: jobs.len(),
             machines,
@@ -53,7 +53,7 @@ impl Sim {
             planned: 0,
             tally: Tally::default(),
             log: LogHash(seed),
-            chronicle: None,
+            farm_log: None,
             ended_us: 0,
             deeds: Vec::new(),
             reports: Vec::new(),
@@ -103,21 +103,21 @@ impl Sim {
     fn happen(&mut self, what: What) -> Result<(), Broken> {
         match what {
             What::Arrive(machine, parcel) => self.arrive(machine, parcel),
-            What::Serve(reign, machine, parcel) => self.serve(reign, machine, parcel),
+            What::Serve(incarnation, machine, parcel) => self.serve(incarnation, machine, parcel),
             What::Deliver(machine, parcel) => self.deliver(machine, parcel),
-            What::Durable(reign, sequence) => self.at_seat(reign, |sim| sim.durable(sequence)),
-            What::FarmTick(reign) => self.at_seat(reign, Self::farm_tick),
+            What::Durable(incarnation, sequence) => self.at_seat(incarnation, |sim| sim.durable(sequence)),
+            What::FarmTick(incarnation) => self.at_seat(incarnation, Self::farm_tick),
             What::WorkerTick(machine) => self.worker_tick(machine),
             What::Step(machine, slot, step) => self.step(machine, slot, step),
-            What::Session(machine, life, reign) => self.session(machine, life, reign),
-            What::Hint(machine, life, reign) => self.hint(machine, life, reign),
-            What::Reign => self.reign(),
-            What::Dethrone(reign) => {
-                self.dethrone(reign);
+            What::Session(machine, life, incarnation) => self.session(machine, life, incarnation),
+            What::Hint(machine, life, incarnation) => self.hint(machine, life, incarnation),
+            What::Restart => self.restart(),
+            What::EndSecond(incarnation) => {
+                self.end_second(incarnation);
                 Ok(())
             }
             What::Wake(machine, life) => self.wake(machine, life),
-            What::Plan => self.blow(),
+            What::Plan => self.fault(),
             What::Sample => self.sample(),
         }
     }
@@ -178,7 +178,7 @@ impl Sim {
         self.tally.simulated_us = now_us;
         self.tally.log = self.log.0;
         let farm_us = self.farm_us();
-        self.chronicle.as_mut().map_or(Ok(()), |chronicle| chronicle.close(farm_us))?;
+        self.farm_log.as_mut().map_or(Ok(()), |farm_log| farm_log.close(farm_us))?;
         if self.unfinished > 0 {
             self.utilise();
         }

@@ -7,7 +7,7 @@ use starfarm_protocol::ids::Epoch;
 use starfarm_protocol::seal::{EpochProofs, Secret, StaticKey};
 use starfarm_scheduler_core::{Config, Deeds, Farm};
 
-use crate::agenda::Reign;
+use crate::agenda::Incarnation;
 use crate::disk::Disk;
 use crate::machine::FARM;
 use crate::scenario::Scenario;
@@ -18,7 +18,7 @@ pub(crate) const BEGINNING_US: u64 = 1_700_000_000_000_000;
 /// A scheduler's process.
 #[derive(Debug)]
 pub(crate) struct Seat {
-    pub(crate) reign: Reign,
+    pub(crate) incarnation: Incarnation,
     pub(crate) epoch: Epoch,
     /// It runs.
     pub(crate) up: bool,
@@ -56,14 +56,19 @@ pub(crate) struct Seat {
 
 impl Seat {
     /// Which start it is.
-    pub(crate) fn number(&self) -> (Reign, Epoch) {
-        (self.reign, self.epoch)
+    pub(crate) fn number(&self) -> (Incarnation, Epoch) {
+        (self.incarnation, self.epoch)
     }
 
-    pub(crate) fn new(farm: Farm, (reign, epoch): (Reign, Epoch), ahead_us: u64, machines: usize) -> Self {
+    pub(crate) fn new(
+        farm: Farm,
+        (incarnation, epoch): (Incarnation, Epoch),
+        ahead_us: u64,
+        machines: usize,
+    ) -> Self {
         let recorded = farm.last_sequence();
         Self {
-            reign,
+            incarnation,
             epoch,
             up: true,
             rightful: true,
@@ -89,10 +94,10 @@ impl Seat {
 }
 
 /// What the core is told at its start.
-pub(crate) fn config(scenario: &Scenario, (reign, epoch): (Reign, Epoch)) -> Config {
+pub(crate) fn config(scenario: &Scenario, (incarnation, epoch): (Incarnation, Epoch)) -> Config {
     let (model, key) = (&scenario.farm, StaticKey::from_secret(Secret([7; 32])));
     // Two starts of one epoch are told apart.
-    let nonce = u64::from(reign.0).to_le_bytes();
+    let nonce = u64::from(incarnation.0).to_le_bytes();
     Config {
         settings: scenario.settings,
         receive_datagrams: model.receive_datagrams,

@@ -3,8 +3,8 @@
 
 use starfarm_protocol::ids::Epoch;
 
-use crate::agenda::{Agenda, MachineId, Reign};
-use crate::chronicle::Chronicle;
+use crate::agenda::{Agenda, Incarnation, MachineId};
+use crate::farm_log::FarmLog;
 use crate::job::Job;
 use crate::machine::{Machine, Process};
 use crate::narrow::Paths;
@@ -37,7 +37,7 @@ pub struct Sim {
     /// Machines whose datagrams go to the second one.
     pub(crate) astray: Vec<bool>,
     /// The epoch of each scheduler that ever started.
-    pub(crate) reigns: Vec<Epoch>,
+    pub(crate) epochs: Vec<Epoch>,
     /// Records up to this one were durable in the right scheduler: users were answered.
     pub(crate) answered: u64,
     pub(crate) orders: Orders,
@@ -51,7 +51,7 @@ pub struct Sim {
     pub(crate) tally: Tally,
     pub(crate) log: LogHash,
     /// The farm's log, from its first turn on, where one is wanted.
-    pub(crate) chronicle: Option<Chronicle>,
+    pub(crate) farm_log: Option<FarmLog>,
     /// Jobs that have not ended, those to be submitted included.
     pub(crate) unfinished: usize,
     /// When the last job ended.
@@ -90,21 +90,21 @@ impl Sim {
     }
 
     /// Which scheduler has the address, as the machine sees it, if one runs there.
-    pub(crate) fn reached(&self, machine: MachineId) -> Option<Reign> {
+    pub(crate) fn reached(&self, machine: MachineId) -> Option<Incarnation> {
         let seat = if self.astray[machine as usize] { self.other.as_deref() } else { Some(&self.farm) };
-        seat.filter(|seat| seat.up).map(|seat| seat.reign)
+        seat.filter(|seat| seat.up).map(|seat| seat.incarnation)
     }
 
-    /// Something happens to the scheduler of `reign`, if it still runs: it stands in `self.farm` meanwhile.
+    /// Something happens to the scheduler of `incarnation`, if it still runs: it stands in `self.farm` meanwhile.
     pub(crate) fn at_seat(
         &mut self,
-        reign: Reign,
+        incarnation: Incarnation,
         act: impl FnOnce(&mut Self) -> Result<(), Broken>,
     ) -> Result<(), Broken> {
-        if self.farm.reign == reign {
+        if self.farm.incarnation == incarnation {
             return if self.farm.up { act(self) } else { Ok(()) };
         }
-        let Some(mut other) = self.other.take_if(|other| other.reign == reign && other.up) else {
+        let Some(mut other) = self.other.take_if(|other| other.incarnation == incarnation && other.up) else {
             return Ok(());
         };
         std::mem::swap(&mut self.farm, &mut *other);

@@ -3,7 +3,7 @@
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
 use starfarm_protocol::limits::PROTOCOL_VERSION;
 use starfarm_protocol::seal::EpochProof;
-use starfarm_protocol::wire::{Facts, Hello, Load, Offer, Outcome};
+use starfarm_protocol::wire::{Cancel, Facts, Hello, Load, Offer, Outcome};
 
 /// What a worker is told once, at its start.
 #[derive(Clone, Debug)]
@@ -86,19 +86,14 @@ pub enum Deed {
         /// One task or more.
         tasks: Vec<Task>,
     },
-    /// Stop what the slot runs of this job at the next unit's end.
-    Trim {
+    /// Stop what the slot runs of this job: at the next unit's end, or now.
+    Cancel {
         /// Which slot.
         slot: u16,
         /// Of which job.
         job: JobId,
-    },
-    /// Stop what the slot runs of this job now.
-    Kill {
-        /// Which slot.
-        slot: u16,
-        /// Of which job.
-        job: JobId,
+        /// How.
+        how: Cancel,
     },
     /// Make a new session; [`crate::Worker::on_session`] says that it is up.
     Handshake,

@@ -4,8 +4,8 @@
 use starfarm_protocol::ids::{Attempt, Epoch, JobId};
 use starfarm_protocol::limits::{PROTOCOL_VERSION, RESULT_BODY_BYTES_MAX};
 use starfarm_protocol::wire::{
-    Facts, Heartbeat, HeartbeatAnswer, Held, Letting, Message, Outcome, Pace, Packer, Ranges, Welcome,
-    Withdraw, messages,
+    Cancel, Facts, Heartbeat, HeartbeatAnswer, Held, Message, Outcome, Pace, Packer, Ranges, Revoke, Welcome,
+    messages,
 };
 
 use crate::attempts::Attempts;
@@ -110,12 +110,9 @@ impl Worker {
             }
             Message::ResultAck(credit, ranges) if believed => self.on_result_ack(credit, ranges, now_us),
             Message::HeartbeatAnswer(answer) if believed => self.on_heartbeat_answer(&answer, now_us),
-            Message::Withdraw(withdraw) if believed => self.on_withdraw(&withdraw, now_us, deeds),
+            Message::Revoke(revoke) if believed => self.on_revoke(&revoke, now_us, deeds),
             Message::Pace(pace) if believed => self.link.set_pace(pace),
-            Message::ResultAck(..)
-            | Message::HeartbeatAnswer(_)
-            | Message::Withdraw(_)
-            | Message::Pace(_) => {}
+            Message::ResultAck(..) | Message::HeartbeatAnswer(_) | Message::Revoke(_) | Message::Pace(_) => {}
             // Words of a worker, which a scheduler has no business saying. Welcomes are taken before.
             Message::Hello(_)
             | Message::TaskAck(_)
@@ -189,36 +186,33 @@ impl Worker {
         }
     }
 
-    fn on_withdraw(&mut self, withdraw: &Withdraw, now_us: u64, deeds: &mut Vec<Deed>) {
-        let &Withdraw { job, letting, before } = withdraw;
+    fn on_revoke(&mut self, revoke: &Revoke, now_us: u64, deeds: &mut Vec<Deed>) {
+        let &Revoke { job, cancel, before } = revoke;
         let current = self.scheduler.epoch();
-        // Numbers of another epoch say nothing; such tasks are older than any withdrawal of this one.
+        // Numbers of another epoch say nothing; such tasks are older than any revocation of this one.
         let gone = |its_job: JobId, attempt: Attempt, epoch: Epoch| {
             its_job == job && (epoch != current || attempt < before)
         };
-        let back = self.queue.withdraw(|w| gone(w.task.job, w.task.attempt, w.epoch));
+        let back = self.queue.revoke(|w| gone(w.task.job, w.task.attempt, w.epoch));
         self.give_back(back, now_us);
-        self.let_go(letting, gone, deeds);
+        self.let_go(cancel, gone, deeds);
     }
 
     fn let_go(
         &mut self,
-        letting: Letting,
+        cancel: Cancel,
         gone: impl Fn(JobId, Attempt, Epoch) -> bool,
         deeds: &mut Vec<Deed>,
     ) {
         let index = &mut self.index;
-        let told = self.slots.let_go(letting, |task| {
+        let told = self.slots.let_go(cancel, |task| {
             let go = gone(task.job, task.attempt, task.epoch);
             if go && !task.let_go {
                 index.remove(task.job, task.lo, task.units);
             }
             go
         });
-        deeds.extend(told.into_iter().map(|(slot, job)| match letting {
-            Letting::Trim => Deed::Trim { slot, job },
-            Letting::Kill => Deed::Kill { slot, job },
-        }));
+        deeds.extend(told.into_iter().map(|(slot, job)| Deed::Cancel { slot, job, how: cancel }));
     }
 
     /// Reports tasks that never started as returned, neighbours joined.
@@ -313,9 +307,9 @@ impl Worker {
             return;
         }
         self.drain = Some(Drain::default());
-        let back = self.queue.withdraw(|_| true);
+        let back = self.queue.revoke(|_| true);
         self.give_back(back, now_us);
-        self.let_go(Letting::Trim, |_, _, _| true, deeds);
+        self.let_go(Cancel::Graceful, |_, _, _| true, deeds);
         self.link.beat_soon(now_us);
         self.on_tick(now_us, deeds);
     }

@@ -1,4 +1,4 @@
-//! The `search` executor: scans a task's candidates and reports what it found in parts, so that a trim,
+//! The `search` executor: scans a task's candidates and reports what it found in parts, so that a cancel,
 //! or the end of this worker, costs at most a second of work.
 
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use starfarm_protocol::wire::HitEntry;
 use starfarm_worker_core::Task;
 
 use super::context::Context;
-use crate::exec::Cancel;
+use crate::exec::CancelFlag;
 use crate::report::Report;
 
 /// A part is reported at least this often.
@@ -33,14 +33,14 @@ impl SearchProgram {
         self.0.units()
     }
 
-    pub(super) fn run(&self, task: &Task, cancel: &Cancel, context: &Context, report: &mut Report) {
+    pub(super) fn run(&self, task: &Task, cancel: &CancelFlag, context: &Context, report: &mut Report) {
         let (mut next, mut hits) = (task.lo, Vec::new());
-        while next < task.hi() && !cancel.is_trimmed() {
+        while next < task.hi() && !cancel.is_raised() {
             context.board.begin(context.slot, task.job, next);
             let start = Instant::now();
             let reached = self
                 .0
-                .scan(next, task.hi(), &mut hits, &mut |_| !cancel.is_trimmed() && start.elapsed() < PART);
+                .scan(next, task.hi(), &mut hits, &mut |_| !cancel.is_raised() && start.elapsed() < PART);
             for piece in pieces(next, reached, &hits) {
                 let share = u32::try_from(piece.share_of(reached - next)).unwrap_or(1_000);
                 let duration = start.elapsed() * share / 1_000;

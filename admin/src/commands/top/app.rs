@@ -128,12 +128,12 @@ pub(super) enum Mode {
     /// The filter of the focused table is being written.
     Filter,
     /// A command waits for a yes.
-    Confirm(Plea),
+    Confirm(PendingConfirmation),
 }
 
 /// A command, and the question before it.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Plea {
+pub(super) struct PendingConfirmation {
     pub(super) request: Request,
     /// The question up to the name, which may be a long one.
     pub(super) before: String,
@@ -144,7 +144,7 @@ pub(super) struct Plea {
     pub(super) is_final: bool,
 }
 
-impl Plea {
+impl PendingConfirmation {
     /// The question on a screen so wide: of a long name less is shown, of the rest nothing is left out.
     pub(super) fn question(&self, width: usize) -> String {
         let Self { before, name, after, .. } = self;

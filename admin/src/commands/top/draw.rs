@@ -286,7 +286,7 @@ fn event_line(line: &EventLine, paint: Paint) -> Line<'static> {
 fn footer(app: &App, width: usize) -> Vec<Line<'static>> {
     let asks = |words: String| vec![Line::from(Span::styled(words, Modifier::BOLD))];
     match (&app.mode, &app.message) {
-        (Mode::Confirm(plea), _) => asks(plea.question(width)),
+        (Mode::Confirm(pending), _) => asks(pending.question(width)),
         (Mode::Filter, _) => {
             asks(format!("/{}▏ Enter keeps it, Esc clears it", human::printable(app.filter())))
         }

@@ -6,7 +6,7 @@ use starfarm_protocol::ids::JobId;
 use starfarm_protocol::journal::Record;
 use starfarm_scheduler_core::{Deeds, Farm, Restoring, limits};
 
-use crate::agenda::Reign;
+use crate::agenda::Incarnation;
 use crate::disk::Disk;
 use crate::job::Job;
 use crate::seat;
@@ -53,7 +53,7 @@ impl Sim {
     pub(crate) fn replay(
         &self,
         parts: &[&[Record]],
-        number: (Reign, Epoch),
+        number: (Incarnation, Epoch),
         (sequence, now_us): (u64, u64),
     ) -> Result<Farm, Broken> {
         let mut restoring = Restoring::new(seat::config(&self.scenario, number), now_us);

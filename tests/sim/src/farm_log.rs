@@ -14,7 +14,7 @@ use crate::violation::Broken;
 
 /// A log that is being written.
 #[derive(Debug)]
-pub(crate) struct Chronicle {
+pub(crate) struct FarmLog {
     dir: PathBuf,
     writer: LogWriter,
     epoch: Epoch,
@@ -23,7 +23,7 @@ pub(crate) struct Chronicle {
     last_us: u64,
 }
 
-impl Chronicle {
+impl FarmLog {
     pub(crate) fn open(dir: PathBuf, epoch: Epoch, now_us: u64) -> Result<Self, Broken> {
         let writer = LogWriter::open(&dir, FARM, epoch, Limits::default()).map_err(unwritten)?;
         Ok(Self { dir, writer, epoch, began_us: now_us, last_us: now_us })
