@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use starfarm_protocol::admin::MaxFailuresField;
 use starfarm_protocol::ids::JobId;
-use starfarm_protocol::job::is_job_name;
 use starfarm_protocol::spec::OutputLimit;
 
 use crate::output::{Format, When};
@@ -13,10 +12,13 @@ use crate::output::{Format, When};
 pub(crate) use events::Events;
 pub(crate) use log::{Export, ExportFormat, Log, Replay};
 pub(crate) use measure::{Bench, Dispatch, Plan};
+pub(crate) use value::name_of;
+use value::{SLOTS_MAX, interval, job_id, job_name, max_failures, positive_seconds, variable};
 
 mod events;
 mod log;
 mod measure;
+mod value;
 
 /// A fault-tolerant task farm.
 ///
@@ -272,20 +274,6 @@ pub(crate) enum JobStateName {
     Cancelled,
 }
 
-impl JobStateName {
-    /// As the protocol names it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Running => "running",
-            Self::Paused => "paused",
-            Self::Finished => "finished",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
-}
-
 /// A job's number.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct JobArg {
@@ -409,18 +397,6 @@ pub(crate) enum RoleName {
     Admin,
 }
 
-impl RoleName {
-    /// As the protocol names it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Worker => "worker",
-            Self::Observer => "observer",
-            Self::Operator => "operator",
-            Self::Admin => "admin",
-        }
-    }
-}
-
 /// `starfarm top`.
 #[derive(Args, Debug)]
 pub(crate) struct Top {
@@ -441,58 +417,6 @@ pub(crate) struct Audit {
     /// Only this job; repeat it for more
     #[arg(long, value_name = "ID", value_parser = job_id)]
     pub(crate) job: Vec<JobId>,
-}
-
-const SLOTS_MAX: i64 = starfarm_protocol::limits::SLOTS_MAX as i64;
-
-/// Longer times are slips, and would not fit into milliseconds.
-const SECONDS_MAX: f64 = 1e9;
-
-fn positive(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
-        _ => Err("write a number above 0, such as 2.5 or 3e8".to_owned()),
-    }
-}
-
-fn positive_seconds(text: &str) -> Result<f64, String> {
-    match positive(text)? {
-        seconds if seconds <= SECONDS_MAX => Ok(seconds),
-        _ => Err(format!("at most {SECONDS_MAX} seconds")),
-    }
-}
-
-fn interval(text: &str) -> Result<f64, String> {
-    match positive(text) {
-        Ok(seconds) if (0.2..=60.0).contains(&seconds) => Ok(seconds),
-        _ => Err("write a number of seconds from 0.2 to 60".to_owned()),
-    }
-}
-
-fn job_id(text: &str) -> Result<JobId, String> {
-    text.parse().map(JobId).map_err(|_| "a job has a whole number: `starfarm jobs` lists them".to_owned())
-}
-
-fn job_name(text: &str) -> Result<String, String> {
-    match is_job_name(text) {
-        true => Ok(text.to_owned()),
-        false => Err("a job's name is one line of text, not empty".to_owned()),
-    }
-}
-
-fn max_failures(text: &str) -> Result<MaxFailuresField, String> {
-    match text.parse::<u64>() {
-        _ if text == "never" => Ok(MaxFailuresField::NEVER),
-        Ok(units) if units > 0 => Ok(MaxFailuresField::Units(units)),
-        _ => Err("write a number of failed units, 1 or more, or never".to_owned()),
-    }
-}
-
-fn variable(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("write NAME=VALUE".to_owned()),
-    }
 }
 
 #[cfg(test)]

@@ -8,14 +8,22 @@ use starfarm_protocol::job::{Body, JobFacts, JobState};
 use starfarm_protocol::journal::record::{Ended, JobTotals};
 use starfarm_protocol::spec::Stop;
 
-use crate::books::Place;
-use crate::certificate::{Certificate, NodeShare};
-use crate::report::{JobReport, Verdict, Violations};
+use crate::certificate::{Certificate, NodeShare, Verdict};
+use crate::report::{JobReport, Violations};
 use crate::tiling::{Clash, Class, Tiling};
 use crate::time::utc;
 
 /// Hits gathered before doubles are thrown out, at least.
 const HITS_LOOSE_MIN: usize = 64 * 1024;
+
+/// Where a record stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Place {
+    /// Its number, gapless.
+    pub sequence: u64,
+    /// Number of the first record that became durable together with it.
+    pub commit: u64,
+}
 
 /// The last end of a job.
 #[derive(Debug)]

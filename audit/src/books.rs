@@ -5,18 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::journal::Record;
 
-use crate::account::Account;
+use crate::account::{Account, Place};
 use crate::report::{Report, Violations};
 use crate::tiling::Class;
-
-/// Where a record stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Place {
-    /// Its number, gapless.
-    pub sequence: u64,
-    /// Number of the first record that became durable together with it.
-    pub commit: u64,
-}
 
 /// The books of a farm, kept anew from its records.
 #[derive(Debug, Default)]

@@ -5,7 +5,34 @@ use serde::Serialize;
 use serde_json::Value;
 use starfarm_protocol::ids::{ContentHash, JobId};
 
-use crate::report::Verdict;
+/// What the records of a job come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Every unit is done, once.
+    Complete,
+    /// Every unit is done or has failed for good, once.
+    CompleteWithFailures,
+    /// It ended while some units were not wanted any more; the others are decided, once each.
+    EndedEarly,
+    /// Nothing to certify yet.
+    NotEnded,
+    /// The records contradict themselves or what the scheduler said.
+    Broken,
+}
+
+impl Verdict {
+    /// For a person.
+    pub fn words(self) -> &'static str {
+        match self {
+            Verdict::Complete => "complete",
+            Verdict::CompleteWithFailures => "complete with failures",
+            Verdict::EndedEarly => "ended early",
+            Verdict::NotEnded => "not ended: nothing to certify yet",
+            Verdict::Broken => "BROKEN",
+        }
+    }
+}
 
 /// Units of a node.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]

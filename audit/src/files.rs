@@ -13,7 +13,8 @@ use starfarm_protocol::journal::frame::{self, Found, Frame, SEAL};
 use starfarm_protocol::journal::segment::{FORMAT_VERSION, HEAD_BYTES, Head, HeadError, Part};
 use starfarm_protocol::journal::synced;
 
-use crate::books::{Books, Place};
+use crate::account::Place;
+use crate::books::Books;
 use crate::report::Report;
 
 /// A scheduler may move segments to the ledger while they are read: then all is read anew, so often.

@@ -15,7 +15,8 @@ mod report;
 mod tiling;
 mod time;
 
-pub use books::{Books, Place};
-pub use certificate::{Certificate, NodeShare, canonical};
+pub use account::Place;
+pub use books::Books;
+pub use certificate::{Certificate, NodeShare, Verdict, canonical};
 pub use files::{Unreadable, directory};
-pub use report::{JobReport, Report, Verdict, Violation};
+pub use report::{JobReport, Report, Violation};

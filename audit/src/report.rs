@@ -3,7 +3,7 @@
 use serde::Serialize;
 use starfarm_protocol::ids::{ContentHash, JobId};
 
-use crate::certificate::Certificate;
+use crate::certificate::{Certificate, Verdict};
 
 /// Violations of one job that are told in words; more are counted.
 const TOLD_MAX: usize = 20;
@@ -53,35 +53,6 @@ impl Violations {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.told.is_empty() && self.untold == 0
-    }
-}
-
-/// What the records of a job come to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// Every unit is done, once.
-    Complete,
-    /// Every unit is done or has failed for good, once.
-    CompleteWithFailures,
-    /// It ended while some units were not wanted any more; the others are decided, once each.
-    EndedEarly,
-    /// Nothing to certify yet.
-    NotEnded,
-    /// The records contradict themselves or what the scheduler said.
-    Broken,
-}
-
-impl Verdict {
-    /// For a person.
-    pub fn words(self) -> &'static str {
-        match self {
-            Verdict::Complete => "complete",
-            Verdict::CompleteWithFailures => "complete with failures",
-            Verdict::EndedEarly => "ended early",
-            Verdict::NotEnded => "not ended: nothing to certify yet",
-            Verdict::Broken => "BROKEN",
-        }
     }
 }
 

@@ -3,7 +3,8 @@
 
 use starfarm_protocol::spec::HexBytes;
 
-use crate::{Decomposer, SpaceError, ValueError, in_space};
+use crate::decomposer::{Decomposer, in_space};
+use crate::error::{SpaceError, ValueError};
 
 /// The longest string, in bytes. With two characters or more a space is full at 127 positions, so this
 /// only bounds literals and alphabets of one character.
@@ -28,7 +29,9 @@ impl Chars {
     pub fn new(positions: &[HexBytes], min: usize) -> Result<Self, SpaceError> {
         match positions.len() {
             0 => return Err(SpaceError::NoPositions),
-            max if max > POSITIONS_MAX => return Err(SpaceError::TooManyPositions(max)),
+            found if found > POSITIONS_MAX => {
+                return Err(SpaceError::TooManyPositions { found, max: POSITIONS_MAX });
+            }
             max if min == 0 || min > max => return Err(SpaceError::MinLength { min, max }),
             _ => {}
         }
@@ -37,17 +40,6 @@ impl Chars {
         }
         let starts = starts(positions, min).ok_or_else(|| SpaceError::TooLarge(size_in_words(positions)))?;
         Ok(Self { positions: positions.iter().map(|p| p.0.clone()).collect(), min, starts })
-    }
-
-    /// The unit whose value is `text`: the inverse of [`Decomposer::value`]. `None` if no unit's is.
-    pub fn index_of(&self, text: &[u8]) -> Option<u128> {
-        let length = text.len().checked_sub(self.min).filter(|_| text.len() <= self.positions.len())?;
-        let mut within = 0_u128;
-        for (alphabet, byte) in self.positions.iter().zip(text) {
-            let digit = alphabet.iter().position(|candidate| candidate == byte)?;
-            within = within * alphabet.len() as u128 + digit as u128;
-        }
-        Some(self.starts[length] + within)
     }
 }
 
@@ -146,6 +138,17 @@ mod tests {
         expect!["aa aaa aaaa"].assert_eq(&all(&space));
     }
 
+    /// The unit whose value is `text`, worked out the other way round; `None` if no unit's is.
+    fn index_of(space: &Chars, text: &[u8]) -> Option<u128> {
+        let length = text.len().checked_sub(space.min).filter(|_| text.len() <= space.positions.len())?;
+        let mut within = 0_u128;
+        for (alphabet, byte) in space.positions.iter().zip(text) {
+            let digit = alphabet.iter().position(|candidate| candidate == byte)?;
+            within = within * alphabet.len() as u128 + digit as u128;
+        }
+        Some(space.starts[length] + within)
+    }
+
     #[test]
     fn index_of_is_the_inverse_of_value() {
         let letters: Vec<u8> = (b' '..=b'~').collect();
@@ -156,7 +159,7 @@ mod tests {
             let n = space.units();
             let spread = (0..1000).map(|i| n / 1000 * i + i % 7);
             for unit in (0..n.min(300)).chain(spread).chain([n - 1]).filter(|unit| *unit < n) {
-                assert_eq!(space.index_of(&space.value(unit).unwrap()), Some(unit));
+                assert_eq!(index_of(&space, &space.value(unit).unwrap()), Some(unit));
             }
             assert_eq!(space.value(n), Err(ValueError::OutOfSpace));
             assert_eq!(space.value(u128::MAX), Err(ValueError::OutOfSpace));
@@ -166,9 +169,9 @@ mod tests {
     #[test]
     fn a_string_outside_of_the_space_has_no_index() {
         let space = Chars::new(&alphabets(&["ab", "ab", "ab"]), 2).unwrap();
-        assert_eq!(space.index_of(b"aa"), Some(0));
+        assert_eq!(index_of(&space, b"aa"), Some(0));
         for text in [&b"a"[..], b"", b"ax", b"aaaa"] {
-            assert_eq!(space.index_of(text), None, "{text:?}");
+            assert_eq!(index_of(&space, text), None, "{text:?}");
         }
     }
 
@@ -180,7 +183,7 @@ mod tests {
         assert_eq!(space.units(), u128::MAX - 1);
         let last = space.value(u128::MAX - 2).unwrap();
         assert_eq!(last, [b'1'; 127]);
-        assert_eq!(space.index_of(&last), Some(u128::MAX - 2));
+        assert_eq!(index_of(&space, &last), Some(u128::MAX - 2));
         assert!(Chars::new(&alphabets(&["01"; 128]), 128).is_err());
     }
 

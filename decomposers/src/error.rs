@@ -11,8 +11,13 @@ pub enum SpaceError {
     TooLarge(String),
     /// A character space without positions.
     NoPositions,
-    /// A character space with more positions than [`crate::chars::POSITIONS_MAX`].
-    TooManyPositions(usize),
+    /// A character space with too many positions.
+    TooManyPositions {
+        /// The number of positions.
+        found: usize,
+        /// The most that there may be.
+        max: usize,
+    },
     /// The alphabet of this position (counted from 1) has no characters.
     EmptyAlphabet(usize),
     /// The alphabet of this position (counted from 1) holds this byte twice.
@@ -66,10 +71,9 @@ impl fmt::Display for SpaceError {
                  or split it into several jobs"
             ),
             NoPositions => f.write_str("the space has no positions: give at least one character"),
-            TooManyPositions(found) => write!(
+            TooManyPositions { found, max } => write!(
                 f,
-                "the space has {found} positions; a candidate is at most {} bytes long: make it shorter",
-                crate::chars::POSITIONS_MAX
+                "the space has {found} positions; a candidate is at most {max} bytes long: make it shorter"
             ),
             EmptyAlphabet(position) => {
                 write!(f, "the alphabet of position {position} is empty: give at least one character")

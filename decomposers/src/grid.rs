@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use starfarm_protocol::spec::Axis;
 
-use crate::{Decomposer, SpaceError, ValueError, in_space};
+use crate::decomposer::{Decomposer, in_space};
+use crate::error::{SpaceError, ValueError};
 
 /// A cross product; see [`starfarm_protocol::spec::Space::Grid`].
 #[derive(Clone, Debug)]

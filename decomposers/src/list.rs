@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::spec::Chunk;
 
-use crate::{Chunks, Decomposer, SpaceError, ValueError, in_space};
+use crate::decomposer::{Chunks, Decomposer, in_space};
+use crate::error::{SpaceError, ValueError};
 
 /// A list of lines in chunks; see [`Chunk`].
 pub struct List {

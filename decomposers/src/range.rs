@@ -1,6 +1,7 @@
 //! Integers with a step, and frames: a range whose units also know how far along they are.
 
-use crate::{Decomposer, SpaceError, ValueError, in_space};
+use crate::decomposer::{Decomposer, in_space};
+use crate::error::{SpaceError, ValueError};
 
 /// Integers from `from` on, `step` apart, before `to`.
 #[derive(Clone, Copy, Debug)]

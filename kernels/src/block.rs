@@ -1,7 +1,14 @@
 //! Where a candidate's bytes stand in the one 64-byte block that is hashed: byte order, widening, padding
 //! and the length field. What the bytes are is `space`'s business.
 
-use crate::digest::Block;
+/// Words of the longest digest (SHA-256); a shorter one leaves zeros behind its own.
+const DIGEST_WORDS: usize = 8;
+
+/// A digest as words of its algorithm's byte order.
+pub(crate) type Words = [u32; DIGEST_WORDS];
+
+/// A message block of 64 bytes as words of its algorithm's byte order, padding and length included.
+pub(crate) type Block = [u32; 16];
 
 /// Bytes of a block that a message can fill: 64 less the padding's first byte and the 8-byte length.
 const MESSAGE_BYTES_MAX: usize = 55;
@@ -48,8 +55,8 @@ impl Layout {
 }
 
 /// A digest's bytes as words, zeros behind them. `bytes` is a multiple of 4 long, at most 32.
-pub(crate) fn digest_words(layout: Layout, bytes: &[u8]) -> crate::digest::Words {
-    let mut words = [0; crate::digest::DIGEST_WORDS];
+pub(crate) fn digest_words(layout: Layout, bytes: &[u8]) -> Words {
+    let mut words = [0; DIGEST_WORDS];
     for (word, four) in words.iter_mut().zip(bytes.chunks_exact(4)) {
         let four = [four[0], four[1], four[2], four[3]];
         *word = if layout.big_endian { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) };

@@ -1,16 +1,7 @@
 //! What the inner loop asks of an algorithm. The algorithms have a file each.
 
-use crate::block::Layout;
+use crate::block::{Block, Layout, Words};
 use crate::lanes::Lanes;
-
-/// Words of the longest digest (SHA-256); a shorter one leaves zeros behind its own.
-pub(crate) const DIGEST_WORDS: usize = 8;
-
-/// A digest as words of its algorithm's byte order.
-pub(crate) type Words = [u32; DIGEST_WORDS];
-
-/// A message block of 64 bytes as words of its algorithm's byte order, padding and length included.
-pub(crate) type Block = [u32; 16];
 
 /// A digest over one message block, written once for vectors of any width.
 ///

@@ -3,7 +3,7 @@
 //!
 //! The map, outside in:
 //! - `search`: the public face; checks what it is given, cuts a scan into runs.
-//! - `space`: unit index to candidate, and the table that an inner run steps through.
+//! - `space`, `tail`: unit index to candidate, and the table that an inner run steps through.
 //! - `block`: where a candidate's bytes stand in the one message block.
 //! - `targets`: which digests are looked for, and the quick tests before an exact look-up.
 //! - `run`: the inner loop, generic over the algorithm and the code path.
@@ -34,6 +34,7 @@ mod search;
 mod sha1;
 mod sha256;
 mod space;
+mod tail;
 mod targets;
 
 pub use error::SearchError;

@@ -2,7 +2,8 @@
 //! the words have their names back. Orders, constants and the steps themselves are in `ntlm` and `md5`.
 
 use crate::block::Layout;
-use crate::digest::{Block, Digest, Words};
+use crate::block::{Block, Words};
+use crate::digest::Digest;
 use crate::lanes::Lanes;
 
 const STEPS_MAX: usize = 64;

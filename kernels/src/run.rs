@@ -1,9 +1,10 @@
 //! The inner loop: a piece of a run, batch by batch, generic over algorithm and vector. Where the piece
 //! comes from is `space`'s business; which processor features are on is decided by the caller.
 
-use crate::digest::{ALL_WORDS, Block, Digest};
+use crate::block::Block;
+use crate::digest::{ALL_WORDS, Digest};
 use crate::lanes::{LANES_MAX, Lanes};
-use crate::space::Tail;
+use crate::tail::Tail;
 use crate::targets::{Bitmap, FEW_MAX, Targets};
 
 /// Candidates that differ in their tail only.

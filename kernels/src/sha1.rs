@@ -2,7 +2,8 @@
 //! back.
 
 use crate::block::Layout;
-use crate::digest::{Block, Digest, Words};
+use crate::block::{Block, Words};
+use crate::digest::Digest;
 use crate::lanes::Lanes;
 
 /// SHA-1 of a candidate's bytes.

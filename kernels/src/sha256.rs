@@ -2,7 +2,8 @@
 //! names back.
 
 use crate::block::Layout;
-use crate::digest::{Block, Digest, Words};
+use crate::block::{Block, Words};
+use crate::digest::Digest;
 use crate::lanes::Lanes;
 
 /// SHA-256 of a candidate's bytes.

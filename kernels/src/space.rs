@@ -7,15 +7,8 @@
 use std::sync::OnceLock;
 
 use crate::SearchError;
-use crate::block::Layout;
-use crate::digest::Block;
-use crate::lanes::LANES_MAX;
-
-/// Most entries of a tail: 256 KiB for each word that changes, so that the table stays in the second cache
-/// while a run is long enough for its preparation not to count.
-const TAIL_MAX: usize = 1 << 16;
-/// Entries behind a table's end, so that the last batch may load past it.
-const PADDING: usize = LANES_MAX;
+use crate::block::{Block, Layout};
+use crate::tail::Tail;
 
 /// All candidates.
 pub(crate) struct Space {
@@ -37,16 +30,6 @@ struct Length {
     tail: OnceLock<Tail>,
 }
 
-/// The last positions' contribution to the message words.
-pub(crate) struct Tail {
-    /// Number of combinations, 1..=65 536.
-    pub(crate) size: usize,
-    /// Words of the block that differ from one combination to another, ascending.
-    pub(crate) words: Vec<usize>,
-    /// For each of `words`, what each combination adds to it; padded.
-    pub(crate) tables: Vec<Vec<u32>>,
-}
-
 impl Space {
     /// Checks the shape; see [`crate::Search::new`].
     pub(crate) fn new(layout: Layout, positions: &[Vec<u8>], min: usize) -> Result<Space, SearchError> {
@@ -64,7 +47,7 @@ impl Space {
         let mut units = 0u128;
         for length in min..=max {
             let used = &positions[..length];
-            lengths.push(Length { first: units, length, tail_at: tail_start(used), tail: OnceLock::new() });
+            lengths.push(Length { first: units, length, tail_at: Tail::start(used), tail: OnceLock::new() });
             units = product(used).and_then(|n| units.checked_add(n)).ok_or(SearchError::TooManyUnits)?;
         }
         Ok(Space { layout, positions: positions.to_vec(), lengths, units })
@@ -90,29 +73,6 @@ impl Space {
         }
         odometer
     }
-
-    fn tail(&self, length: &Length) -> Tail {
-        let fast = &self.positions[length.tail_at..length.length];
-        let size = fast.iter().map(Vec::len).product();
-        let changing = (length.tail_at..).zip(fast).filter(|(_, alphabet)| alphabet.len() > 1);
-        let mut tail = Tail { size, words: Vec::new(), tables: Vec::new() };
-        let mut turns = size;
-        for (position, alphabet) in changing {
-            let word = self.layout.word_of(position);
-            if tail.words.last() != Some(&word) {
-                tail.words.push(word);
-                tail.tables.push(vec![0; size + PADDING]);
-            }
-            turns /= alphabet.len();
-            let last = tail.tables.len() - 1;
-            for (turn, entries) in tail.tables[last][..size].chunks_mut(turns).enumerate() {
-                let mut block = [0; 16];
-                self.layout.place(&mut block, position, alphabet[turn % alphabet.len()]);
-                entries.iter_mut().for_each(|entry| *entry |= block[word]);
-            }
-        }
-        tail
-    }
 }
 
 /// A run, and the way to the next one.
@@ -131,7 +91,9 @@ impl<'a> Odometer<'a> {
     /// The first run of a length.
     fn at_length(space: &'a Space, index: usize) -> Self {
         let length = &space.lengths[index];
-        let tail = length.tail.get_or_init(|| space.tail(length));
+        let tail = length.tail.get_or_init(|| {
+            Tail::new(space.layout, length.tail_at, &space.positions[length.tail_at..length.length])
+        });
         Odometer { space, index, digits: vec![0; length.tail_at], tail, from: 0 }
     }
 
@@ -178,16 +140,6 @@ fn check_alphabet(position: usize, alphabet: &[u8]) -> Result<(), SearchError> {
     Ok(())
 }
 
-/// Where the tail of candidates over `positions` begins: as early as its size allows.
-fn tail_start(positions: &[Vec<u8>]) -> usize {
-    let mut size = 1;
-    let fits = positions.iter().rev().take_while(|alphabet| {
-        size *= alphabet.len();
-        size <= TAIL_MAX
-    });
-    positions.len() - fits.count()
-}
-
 fn product(positions: &[Vec<u8>]) -> Option<u128> {
     positions.iter().try_fold(1u128, |n, alphabet| n.checked_mul(alphabet.len() as u128))
 }
@@ -200,14 +152,6 @@ mod tests {
 
     fn bytes(block: &Block, length: usize) -> Vec<u8> {
         block.iter().flat_map(|word| word.to_le_bytes()).take(length).collect()
-    }
-
-    #[test]
-    fn the_tail_takes_what_fits() {
-        let alphabet = |n: usize| (0..n).map(|b| b as u8).collect::<Vec<_>>();
-        assert_eq!(tail_start(&[alphabet(26), alphabet(26), alphabet(26), alphabet(26)]), 1);
-        assert_eq!(tail_start(&[alphabet(2), alphabet(256), alphabet(256)]), 1);
-        assert_eq!(tail_start(&[alphabet(256)]), 0);
     }
 
     #[test]

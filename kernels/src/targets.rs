@@ -1,7 +1,8 @@
 //! The digests looked for, and the sieve before them: most candidates are turned away by their key alone,
 //! the rest by an exact look-up. Keys are explained in `digest`.
 
-use crate::digest::{Digest, Words, plain_aim};
+use crate::block::Words;
+use crate::digest::{Digest, plain_aim};
 
 /// Up to so many targets each get a comparison of their own, which allows a different key in each run.
 /// Above, one look into a bitmap costs less.

@@ -1,7 +1,9 @@
 //! The log of a farm: what happened, as XML on the disk, and what can be made of it afterwards.
 
 pub mod export;
+mod json;
 pub mod replay;
 mod xml;
 
+pub use json::json_object;
 pub use xml::*;

@@ -15,14 +15,6 @@ const _: () = assert!(DATAGRAM_BYTES_MAX + 28 <= 1_500, "IPv4 and UDP headers ta
 
 /// Longest body of one result: a datagram that holds nothing but this result must still fit.
 pub const RESULT_BODY_BYTES_MAX: usize = 1_200;
-const _: () = assert!(
-    RESULT_BODY_BYTES_MAX
-        + crate::wire::RESULT_HEAD_BYTES
-        + crate::wire::RESULT_ENTRY_BYTES
-        + crate::wire::MESSAGE_HEAD_BYTES
-        <= PLAIN_BYTES_MAX,
-    "one result with the longest body fits into one datagram"
-);
 /// Output of a unit up to this many bytes rides in its result, stdout and stderr together.
 pub const INLINE_OUTPUT_BYTES_MAX: usize = 512;
 

@@ -104,15 +104,6 @@ pub enum Work {
     Nothing,
 }
 
-impl Work {
-    /// Results attach to single units, so part of a task's result can be used alone (R2).
-    pub fn splittable(&self) -> bool {
-        match self {
-            Work::Command(_) | Work::Search(_) | Work::Nothing => true,
-        }
-    }
-}
-
 /// A program and how to run it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -24,8 +24,8 @@ use starfarm_protocol::spec::{
     Stop, Work,
 };
 use starfarm_protocol::wire::{
-    CommandUnit, Facts, FailReason, Feedback, Heartbeat, HeartbeatAnswer, Held, Hello, HitEntry, Letting,
-    Load, Offer, Outcome, Outputs, Pace, Packer, ResultEntry, Stream, Welcome, Withdraw,
+    Cancel, CommandUnit, Facts, FailReason, Feedback, Heartbeat, HeartbeatAnswer, Held, Hello, HitEntry,
+    Load, Offer, Outcome, Outputs, Pace, Packer, ResultEntry, Revoke, Stream, Welcome,
 };
 use starfarm_protocol::{admin, limits};
 
@@ -118,8 +118,8 @@ fn tasks_come_and_go() {
         }),
     );
     golden("result-ack", &packed(|p| p.result_ack(46, &[(1, 3)])));
-    let withdraw = Withdraw { job: JobId(7), letting: Letting::Trim, before: Attempt(102) };
-    golden("withdraw", &packed(|p| p.withdraw(&withdraw)));
+    let revoke = Revoke { job: JobId(7), cancel: Cancel::Graceful, before: Attempt(102) };
+    golden("revoke", &packed(|p| p.revoke(&revoke)));
     golden("bye", &packed(Packer::bye));
 }
 

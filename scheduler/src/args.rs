@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(long)]
     pub allow_network_file_system: bool,
     /// Take no new job and start no program with less free room than this, in MiB; 0: no such mark
-    #[arg(long, value_name = "MIB", default_value_t = crate::disk::LOW_WATER_MIB)]
+    #[arg(long, value_name = "MIB", default_value_t = crate::store::disk::LOW_WATER_MIB)]
     pub low_water_mib: u64,
     /// Longest time between two checkpoints while anything changes
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
@@ -40,7 +40,7 @@ pub struct Args {
     #[arg(long, hide = true, default_value_t = crate::start::CHECKPOINT_RECORDS)]
     pub checkpoint_records: u64,
     /// Close a segment of the journal at this size: for measuring
-    #[arg(long, hide = true, value_name = "KIB", default_value_t = crate::journal::SEGMENT_BYTES >> 10)]
+    #[arg(long, hide = true, value_name = "KIB", default_value_t = crate::store::journal::SEGMENT_BYTES >> 10)]
     pub journal_segment_kib: u64,
     /// Directory of the XML log [default: log in the state directory]
     #[arg(long, value_name = "DIR", conflicts_with = "no_log")]

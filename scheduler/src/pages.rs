@@ -11,8 +11,8 @@ use starfarm_protocol::spec::{HexBytes, JobSpec, Work};
 use starfarm_scheduler_core as core;
 
 use crate::answers::{code, error, failed_unit, no_job, stream, text_or_hex, whole_job};
-use crate::blobs::Blobs;
-use crate::outputs::{Output, OutputStore, Page};
+use crate::store::blobs::Blobs;
+use crate::store::outputs::{Output, OutputStore, Page};
 
 /// Items of each kind in one page at most.
 const PAGE_MAX: u64 = 1_000;

@@ -9,13 +9,13 @@ use starfarm_protocol::admin::{ErrorCode, Request, Response};
 use starfarm_scheduler_core::{Config, Farm, Restoring};
 
 use crate::answers::{error, job, node};
-use crate::blobs::Blobs;
 use crate::error::SchedulerError;
-use crate::journal;
-use crate::outputs::OutputStore;
 use crate::pages::{self, Asked};
 use crate::restart::apply;
-use crate::state::{look_at_farm, unix_now_us};
+use crate::store::blobs::Blobs;
+use crate::store::journal;
+use crate::store::outputs::OutputStore;
+use crate::store::state::{look_at_farm, unix_now_us};
 
 /// What lies in a state directory, put together.
 #[derive(Debug)]

@@ -10,11 +10,11 @@ use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::frame::Frame;
 use starfarm_scheduler_core::{Config, Farm, Restoring};
 
-use crate::checkpoint::{Checkpoint, Opened, Saved};
 use crate::error::SchedulerError;
-use crate::journal::{self, Journal};
-use crate::outputs::OutputStore;
-use crate::state::StateDir;
+use crate::store::checkpoint::{Checkpoint, Opened, Saved};
+use crate::store::journal::{self, Journal};
+use crate::store::outputs::OutputStore;
+use crate::store::state::StateDir;
 
 /// What a start found.
 pub(crate) struct Restarted {

@@ -15,17 +15,17 @@ use starfarm_protocol::seal::{EpochProofs, KeyStore, Mode, Responder, StaticKey}
 use starfarm_protocol::settings::Given;
 use starfarm_scheduler_core::{Config, Farm};
 
-use crate::blobs::Blobs;
-use crate::checkpoint::{self, Checkpoint};
 use crate::descriptors;
-use crate::disk::{self, Ballast, LowWater};
 use crate::error::SchedulerError;
-use crate::journal::{Journal, SEGMENT_BYTES};
-use crate::outputs::OutputStore;
 pub use crate::restart::Decisions;
 use crate::restart::restart;
 use crate::settings;
-use crate::state::{StateDir, random, unix_now_us};
+use crate::store::blobs::Blobs;
+use crate::store::checkpoint::{self, Checkpoint};
+use crate::store::disk::{self, Ballast, LowWater};
+use crate::store::journal::{Journal, SEGMENT_BYTES};
+use crate::store::outputs::OutputStore;
+use crate::store::state::{StateDir, random, unix_now_us};
 use crate::threads::command::bells::Bells;
 use crate::threads::command::{Desk, Listeners, Places};
 use crate::threads::dispatcher::Links;

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 HELLO, TASK_ACK, RESULTS, FEEDBACK, HEARTBEAT, BYE = range(1, 7)
-WELCOME, OFFERS, RESULT_ACK, HEARTBEAT_ANSWER, WITHDRAW = range(33, 38)
+WELCOME, OFFERS, RESULT_ACK, HEARTBEAT_ANSWER, REVOKE = range(33, 38)
 GET, PUT, CHUNK, FOUND, HAVE, BULK_CHUNK, STORED, BULK_REFUSED = 1, 2, 3, 17, 18, 19, 20, 21
 DONE, RETURNED, REFUSED = range(3)
 ROOM, QUEUE_MAX, KEEP = 1368, 4096, 1 << 20
@@ -596,7 +596,7 @@ class Worker:
                     self.credit = credit
                 if self.welcomed and epoch > self.epoch:
                     self.hello()
-            elif kind == WITHDRAW:
+            elif kind == REVOKE:
                 job, kill, before = unpack("<QBQ", body)
                 self.let_go(lambda t: t.job == job and (t.attempt < before or t.epoch != self.epoch), kill)
 

@@ -11,7 +11,7 @@ use starfarm_protocol::bulk::{BULK, Client, Deed, Health, Incoming, PATIENCE_US,
 use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::seal::{Line, NoLine};
 
-use crate::exec::Cancel;
+use crate::exec::CancelFlag;
 use crate::sessions::Identity;
 
 /// How often a waiting slot looks whether it is still wanted.
@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Why a content did not come or go.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Miss {
+pub(crate) enum FetchError {
     /// The task that wanted it is not wanted any more.
     Cancelled,
     /// The scheduler has no such content, or does not take it; why, in words.
@@ -91,43 +91,43 @@ impl Bulk {
     /// Fetches a content and waits for it, while the task is wanted.
     ///
     /// # Errors
-    /// Each [`Miss`].
-    pub(crate) fn get(&self, hash: ContentHash, cancel: &Cancel) -> Result<Vec<u8>, Miss> {
+    /// Each [`FetchError`].
+    pub(crate) fn get(&self, hash: ContentHash, cancel: &CancelFlag) -> Result<Vec<u8>, FetchError> {
         self.order(Work::Get(Incoming::new(hash)), cancel)
     }
 
     /// Stores a content and waits until the scheduler has it. Where TCP no longer reaches it, the unit is computed again.
     ///
     /// # Errors
-    /// Each [`Miss`].
-    pub(crate) fn put(&self, content: Vec<u8>, cancel: &Cancel) -> Result<ContentHash, Miss> {
+    /// Each [`FetchError`].
+    pub(crate) fn put(&self, content: Vec<u8>, cancel: &CancelFlag) -> Result<ContentHash, FetchError> {
         let hash = ContentHash::of(&content);
         self.order(Work::Put { hash, content }, cancel)?;
         Ok(hash)
     }
 
-    fn order(&self, work: Work, cancel: &Cancel) -> Result<Vec<u8>, Miss> {
+    fn order(&self, work: Work, cancel: &CancelFlag) -> Result<Vec<u8>, FetchError> {
         let (patience_us, mut trimmed_us) = (work.trimmed_patience_us(), None);
         let ((reply, answer), wanted) = (bounded(1), Arc::new(()));
         let ticket = Ticket { reply, wanted: Arc::downgrade(&wanted) };
         if self.wishes.send(Wish::Order(work, ticket)).is_err() {
-            return Err(Miss::Cancelled);
+            return Err(FetchError::Cancelled);
         }
         loop {
             match answer.recv_timeout(LOOK) {
-                Ok(result) => return result.map_err(Miss::Refused),
-                Err(RecvTimeoutError::Disconnected) => return Err(Miss::Cancelled),
+                Ok(result) => return result.map_err(FetchError::Refused),
+                Err(RecvTimeoutError::Disconnected) => return Err(FetchError::Cancelled),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let now_us = us_since(self.start);
-            let trimmed = cancel.is_trimmed() && now_us - *trimmed_us.get_or_insert(now_us) >= patience_us;
-            if trimmed || cancel.is_killed() {
-                return Err(Miss::Cancelled);
+            let trimmed = cancel.is_raised() && now_us - *trimmed_us.get_or_insert(now_us) >= patience_us;
+            if trimmed || cancel.is_forced() {
+                return Err(FetchError::Cancelled);
             }
             if let Some(why) = lock(&self.health).hopeless(now_us) {
                 // The channel is tried on all the same, or nobody would know when it works again.
                 self.probe();
-                return Err(Miss::Refused(why));
+                return Err(FetchError::Refused(why));
             }
         }
     }
@@ -240,15 +240,15 @@ mod tests {
             Bulk { wishes, health, start: Instant::now().checked_sub(Duration::from_secs(70)).unwrap() };
         bulk.set_scheduler("10.0.0.1:7117".parse().unwrap(), false);
         lock(&bulk.health).tried(Some("timed out"), 0, 70_000_000);
-        let cancel = Cancel::new().unwrap();
+        let cancel = CancelFlag::new().unwrap();
         let late = cancel.clone();
         std::thread::spawn(move || {
             std::thread::sleep(Duration::from_secs(20));
-            late.kill();
+            late.raise(starfarm_protocol::wire::Cancel::Forced);
         });
         let missed = bulk.put(vec![1; 1_000], &cancel);
         assert!(
-            matches!(&missed, Err(Miss::Refused(why)) if why.contains("open port 7117/tcp")),
+            matches!(&missed, Err(FetchError::Refused(why)) if why.contains("open port 7117/tcp")),
             "{missed:?}"
         );
         let asked: Vec<Wish> = to_do.try_iter().collect();

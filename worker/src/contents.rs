@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use starfarm_decomposers::Chunks;
 use starfarm_protocol::ids::ContentHash;
 
-use crate::bulk::{Bulk, Miss};
-use crate::exec::Cancel;
+use crate::bulk::{Bulk, FetchError};
+use crate::exec::CancelFlag;
 
 /// Bytes that are kept; the newest content is kept even if it alone is longer.
 const KEPT_BYTES_MAX: usize = 64 << 20;
@@ -27,8 +27,8 @@ impl Contents {
     /// The content with this hash, fetched if it is not here.
     ///
     /// # Errors
-    /// Each [`Miss`].
-    pub(crate) fn get(&self, hash: ContentHash, cancel: &Cancel) -> Result<Arc<[u8]>, Miss> {
+    /// Each [`FetchError`].
+    pub(crate) fn get(&self, hash: ContentHash, cancel: &CancelFlag) -> Result<Arc<[u8]>, FetchError> {
         if let Some(content) = self.lock().look_up(&hash) {
             return Ok(content);
         }
@@ -40,8 +40,8 @@ impl Contents {
     /// Stores a unit's output at the scheduler.
     ///
     /// # Errors
-    /// Each [`Miss`].
-    pub(crate) fn put(&self, content: Vec<u8>, cancel: &Cancel) -> Result<ContentHash, Miss> {
+    /// Each [`FetchError`].
+    pub(crate) fn put(&self, content: Vec<u8>, cancel: &CancelFlag) -> Result<ContentHash, FetchError> {
         self.bulk.put(content, cancel)
     }
 

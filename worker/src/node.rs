@@ -12,6 +12,7 @@ use starfarm_protocol::ids::{Boot, Epoch};
 use starfarm_protocol::limits::NODE_TASKS_MAX;
 use starfarm_protocol::seal::Sealer;
 use starfarm_protocol::settings::Settings;
+use starfarm_protocol::wire::Cancel;
 use starfarm_worker_core::{Config, Deed, Known, Worker};
 
 use crate::addresses::{Addresses, read_join_file};
@@ -183,7 +184,7 @@ impl Node {
     /// reported meanwhile still goes into the spool.
     fn wind_down(&mut self) {
         self.tell(Worker::drain);
-        self.slots.iter().for_each(Slot::kill);
+        self.slots.iter().for_each(|slot| slot.cancel(Cancel::Forced));
         let by = self.stop_by.unwrap_or(Instant::now() + STOP);
         while self.core.idle_slots() < self.slots.len() {
             self.deeds.clear();
@@ -269,7 +270,7 @@ impl Node {
     fn stop_now(&mut self) {
         if self.stop_by.is_none() {
             self.stop_by = Some(Instant::now() + STOP);
-            self.slots.iter().for_each(Slot::kill);
+            self.slots.iter().for_each(|slot| slot.cancel(Cancel::Forced));
         }
     }
 
@@ -331,8 +332,7 @@ impl Node {
                 Deed::Start { slot, tasks } => {
                     self.slots[usize::from(slot)].run(tasks).map_err(|e| no("file descriptor", &e))?;
                 }
-                Deed::Trim { slot, .. } => self.slots[usize::from(slot)].trim(),
-                Deed::Kill { slot, .. } => self.slots[usize::from(slot)].kill(),
+                Deed::Cancel { slot, how, .. } => self.slots[usize::from(slot)].cancel(how),
                 Deed::Handshake => {
                     self.renewing = false;
                     self.mention_at.get_or_insert(Instant::now() + self.mention_wait);

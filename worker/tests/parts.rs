@@ -12,7 +12,7 @@ use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::spec::{
     Algorithm, CommandWork, HexBytes, JobSpec, OutputLimit, SearchWork, Space, Stop, Work,
 };
-use starfarm_protocol::wire::{HitEntry, Letting, Outcome};
+use starfarm_protocol::wire::{Cancel, HitEntry, Outcome};
 
 /// Units of the task that is taken away: of a search far more than it can do, of a command ten.
 const SEARCHED: u64 = 26_u64.pow(8);
@@ -114,9 +114,9 @@ fn hits(fake: &Fake) -> Vec<u128> {
 }
 
 #[test]
-fn a_trimmed_search_reports_what_it_has_searched() {
+fn a_cancelled_search_reports_what_it_has_searched() {
     let (fake, _worker) = searching();
-    fake.withdraw(1, Letting::Trim);
+    fake.revoke(1, Cancel::Graceful);
     assert!(done_of(&fake, SEARCHED) > 0);
     assert_eq!(hits(&fake), [1]);
 }
@@ -124,7 +124,7 @@ fn a_trimmed_search_reports_what_it_has_searched() {
 #[test]
 fn a_killed_search_reports_what_it_has_searched() {
     let (fake, _worker) = searching();
-    fake.withdraw(1, Letting::Kill);
+    fake.revoke(1, Cancel::Forced);
     assert!(done_of(&fake, SEARCHED) > 0);
     assert_eq!(hits(&fake), [1]);
 }
@@ -162,10 +162,10 @@ fn a_unit_that_takes_long_does_not_hold_back_those_before_it() {
 }
 
 #[test]
-fn a_trimmed_command_finishes_its_unit_and_reports_it() {
+fn a_cancelled_command_finishes_its_unit_and_reports_it() {
     let (fake, _worker) = commanding();
-    fake.withdraw(1, Letting::Trim);
-    fake.until("the trim to be heard", |shared| shared.beat.number > shared.withdrawn_at + 1);
+    fake.revoke(1, Cancel::Graceful);
+    fake.until("the cancel to be heard", |shared| shared.beat.number > shared.revoked_at + 1);
     let_the_long_unit_end(&fake);
     assert_eq!(done_of(&fake, COMMANDS), LONG_UNIT + 1);
 }
@@ -173,7 +173,7 @@ fn a_trimmed_command_finishes_its_unit_and_reports_it() {
 #[test]
 fn a_killed_command_reports_the_units_before_the_one_that_ran() {
     let (fake, _worker) = commanding();
-    fake.withdraw(1, Letting::Kill);
+    fake.revoke(1, Cancel::Forced);
     assert_eq!(done_of(&fake, COMMANDS), LONG_UNIT);
 }
 

@@ -11,7 +11,7 @@ use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::spec::{
     Algorithm, Chunk, CommandWork, HexBytes, JobSpec, OutputLimit, SearchWork, Space, Stop, Work,
 };
-use starfarm_protocol::wire::{CommandUnit, FailReason, HitEntry, Letting, Outcome, Stream};
+use starfarm_protocol::wire::{Cancel, CommandUnit, FailReason, HitEntry, Outcome, Stream};
 
 fn range(units: i64) -> Space {
     Space::Range { from: 0, to: units, step: 1 }
@@ -235,7 +235,7 @@ fn a_withdrawal_ends_a_running_program_and_gives_its_units_back() {
     fake.offer(1, spec, 0, 10);
     fake.until("the sleep to run", |shared| shared.beat.running.len() == 1);
     fake.offer(2, nothing, 0, 10);
-    fake.withdraw(1, Letting::Kill);
+    fake.revoke(1, Cancel::Forced);
     fake.until("the units", |shared| shared.results.iter().map(|r| r.units).sum::<u64>() == 20);
     assert_eq!((fake.units(1, Outcome::Returned), fake.units(2, Outcome::Done)), (10, 10));
 }

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, value_parser};
 
-use super::{SLOTS_MAX, positive, positive_seconds};
+use super::value::{SLOTS_MAX, positive, positive_seconds};
 
 const PLAN_EXAMPLES: &str = "\
 Examples, for nodes of 8 slots:

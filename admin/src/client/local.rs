@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
-use super::{SILENCE_MAX, Wire};
+use super::wire::{SILENCE_MAX, Wire};
 use crate::failure::{Exit, Failure};
 
 /// The socket's name in the state directory.

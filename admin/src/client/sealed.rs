@@ -12,7 +12,8 @@ use starfarm_protocol::ids::Boot;
 use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::seal::{Introduction, Line, Mode, NoLine, Role, StaticKey};
 
-use super::{SILENCE_MAX, Wire, identity};
+use super::identity;
+use super::wire::{SILENCE_MAX, Wire};
 use crate::failure::{Exit, Failure};
 use crate::output::say;
 

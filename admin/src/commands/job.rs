@@ -4,7 +4,7 @@ use starfarm_protocol::admin::{JobInfo, JobVerb, NodeInfo, Subject};
 use starfarm_protocol::ids::JobId;
 
 use super::{Context, explain, wait};
-use crate::cli::{Job, JobStateName};
+use crate::cli::{Job, JobStateName, name_of};
 use crate::failure::{Exit, Failure};
 use crate::human;
 use crate::output::table::{Cell, Column, facts, left, name, right};
@@ -52,7 +52,7 @@ impl Record for JobInfo {
 /// As the client and the printer; also below.
 pub(crate) fn list(context: &mut Context, states: &[JobStateName]) -> Result<Exit, Failure> {
     let mut jobs = context.connect_or_look()?.jobs(Vec::new())?;
-    jobs.retain(|job| states.is_empty() || states.iter().any(|state| state.name() == job.state));
+    jobs.retain(|job| states.is_empty() || states.iter().any(|state| name_of(state) == job.state));
     context.printer.list(&jobs)?;
     Ok(Exit::Ok)
 }
@@ -130,16 +130,6 @@ fn quarantined(nodes: &[NodeInfo]) -> String {
     .collect()
 }
 
-/// That outputs were cut.
-pub(crate) fn cut(job: &JobInfo) -> Option<String> {
-    let outputs = match job.outputs_cut {
-        0 => return None,
-        1 => "1 output was".to_owned(),
-        outputs => format!("{outputs} outputs were"),
-    };
-    Some(format!("{outputs} longer than output_limit: head and tail were kept"))
-}
-
 /// What befell a job: why it is paused, what failed and where, of what nodes say different things.
 pub(super) fn troubles(job: &JobInfo) -> String {
     let mut text = String::new();
@@ -148,7 +138,7 @@ pub(super) fn troubles(job: &JobInfo) -> String {
         let (state, note) = (human::printable(&job.state), human::printable(&job.note));
         text.push_str(&format!("{state}: {note}{advice}\n"));
     }
-    text.extend(cut(job).map(|words| words + "\n"));
+    text.extend(wait::cut(job).map(|words| words + "\n"));
     for failed in &job.failures {
         let code = failed.exit_code.or(failed.signal).map_or_else(String::new, |code| format!(" {code}"));
         let place =

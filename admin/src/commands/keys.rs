@@ -10,7 +10,7 @@ use starfarm_protocol::join::JoinFile;
 use zeroize::Zeroizing;
 
 use super::Context;
-use crate::cli::{Key, RoleName};
+use crate::cli::{Key, RoleName, name_of};
 use crate::failure::{Exit, Failure};
 use crate::output::table::{Cell, Column, left};
 use crate::output::{Document, Record, Style, say};
@@ -53,7 +53,7 @@ pub(crate) fn run(context: &mut Context, command: &Key) -> Result<Exit, Failure>
         Key::Add { role, out } => {
             // Before the key is made: nobody could read its secret later.
             let file = out.as_ref().map(|path| create_private(path)).transpose()?;
-            let answer = client.ask(&Request::AddKey { role: role.name().to_owned() })?;
+            let answer = client.ask(&Request::AddKey { role: name_of(role) })?;
             let text = client.expect(answer, |answer| match answer {
                 Response::JoinFile(text) => Some(Zeroizing::new(text)),
                 _ => None,
@@ -82,7 +82,7 @@ fn write_private(path: &Path, mut file: File, text: &str, role: RoleName) -> Res
             "cannot write the join file {shown}: {error}: revoke its key, and add another"
         ))
     })?;
-    say(&format!("{shown} lets the role {} join: it is secret, copy it over a safe channel", role.name()));
+    say(&format!("{shown} lets the role {} join: it is secret, copy it over a safe channel", name_of(&role)));
     Ok(())
 }
 

@@ -27,7 +27,10 @@ use out::File;
 pub(crate) fn run(context: &mut Context, command: &Log) -> Result<Exit, Failure> {
     match command {
         Log::Replay(replay) => self::replay(context, replay)?,
-        Log::Validate(log) => validate::run(context, &log.log)?,
+        Log::Validate(log) => {
+            let report = starfarm_logs::validate(&log.log).map_err(|error| of_log(&error))?;
+            context.printer.document(&validate::Valid(report))?;
+        }
         Log::Export(export) => self::export(context, export)?,
         Log::Schema => context.printer.text(starfarm_logs::schema())?,
     }

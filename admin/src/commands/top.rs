@@ -1,12 +1,13 @@
 //! `starfarm top`: the farm on a screen, looked at again and again. Here is the rim: the terminal, the thread that
-//! reads keys, the thread that asks the scheduler. What the screen holds and what a key does is in `app`, what it
-//! looks like in `draw`; both know neither clock nor socket.
+//! reads keys, the thread that asks the scheduler. What the screen holds is in `app`, what a key does in
+//! `keys`, what it looks like in `draw`; none of them knows clock or socket.
 
 mod app;
 mod columns;
 mod detail;
 mod draw;
 mod keys;
+mod layout;
 mod list;
 mod poll;
 mod screen;

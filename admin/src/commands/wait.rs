@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use starfarm_protocol::admin::JobInfo;
 use starfarm_protocol::ids::JobId;
 
-use super::job::cut;
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::human;
@@ -111,6 +110,16 @@ fn stands_still(job: &JobInfo, commands: bool) -> Option<String> {
     let (node, why) = (&refusal.node, &refusal.why);
     let advice = if commands { format!("; `starfarm job explain {id}` says more") } else { String::new() };
     Some(format!("waits: node {node} cannot run it: {why}{more}{advice}"))
+}
+
+/// That outputs were cut.
+pub(crate) fn cut(job: &JobInfo) -> Option<String> {
+    let outputs = match job.outputs_cut {
+        0 => return None,
+        1 => "1 output was".to_owned(),
+        outputs => format!("{outputs} outputs were"),
+    };
+    Some(format!("{outputs} longer than output_limit: head and tail were kept"))
 }
 
 /// What a person may do about a job that the farm paused.

@@ -45,7 +45,7 @@ fn chunk_length(rest: &[u8]) -> usize {
 
 /// The lines of the file at `path`, or of standard input where that is `-`. The error is a sentence for the user.
 pub(super) fn of_file(path: &Path) -> Result<Lines, String> {
-    let content = super::content(path)
+    let content = super::input::content(path)
         .map_err(|e| format!("cannot read the list `{}`: {e}; check the path", path.display()))?;
     if content.is_empty() {
         return Err(format!("the list `{}` is empty: give it at least one line", path.display()));

@@ -10,7 +10,7 @@ use starfarm_protocol::spec::{
 
 use super::error::JobFileError;
 use super::table::{Item, Kind, Section};
-use super::{Sizing, program, targets};
+use super::{program, targets};
 
 const EXECUTORS: [Kind; 2] = [
     Kind { name: "search", keys: &["algorithm", "targets", "targets_file", "stop"] },
@@ -24,6 +24,24 @@ const COMMON: [&str; 4] = ["target_seconds", "units_per_task", "max_failures", "
 
 /// The longest time that can be asked for, about 31 years: what is longer is a slip.
 pub(super) const SECONDS_MAX: f64 = 1e9;
+
+/// Seconds that a task should take where the user does not say.
+const TARGET_SECONDS_DEFAULT: f64 = 8.0;
+
+/// How large a job's tasks are.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Sizing {
+    /// The farm measures, and makes tasks that take about so many seconds: finite, above 0.
+    TargetSeconds(f64),
+    /// So many units, 1 or more.
+    UnitsPerTask(u64),
+}
+
+impl Default for Sizing {
+    fn default() -> Self {
+        Sizing::TargetSeconds(TARGET_SECONDS_DEFAULT)
+    }
+}
 
 /// What the section says.
 pub(super) struct Task {

@@ -2,7 +2,6 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use super::Style;
 use crate::human::{fitted, printable};
 
 /// Between two columns, and between a name and its value.
@@ -11,6 +10,20 @@ const GAP: &str = "  ";
 const GAP_MIN: &str = " ";
 /// A column of names keeps this width, or its own if it is less.
 const NAME_MIN: usize = 8;
+
+/// How text for people is to style.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Style {
+    /// Whether there are colours.
+    pub(crate) color: bool,
+    /// Columns of the terminal that text is to fit on; none where it is no terminal, and all is printed whole.
+    pub(crate) columns: Option<usize>,
+}
+
+impl Style {
+    /// Without colours, and whole.
+    pub(crate) const PLAIN: Self = Self { color: false, columns: None };
+}
 
 /// What stands in a column, and on which side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

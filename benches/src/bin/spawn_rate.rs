@@ -8,7 +8,7 @@
 //! ```
 
 use starfarm_benches::{THREADS, bare, median, rate};
-use starfarm_worker::exec::{Cancel, CommandLine, End, become_subreaper, run};
+use starfarm_worker::exec::{CancelFlag, CommandLine, End, become_subreaper, run};
 
 const PROGRAM: &str = "true";
 const USAGE: &str = "usage: spawn_rate [PROGRAMS_PER_ROUND [ROUNDS]]";
@@ -20,7 +20,7 @@ fn main() {
     let rounds = counts.get(1).copied().unwrap_or(20);
     become_subreaper().expect("the figure is for a worker that clears strays away");
     let command = CommandLine { program: PROGRAM.into(), output_limit: 65_536, ..CommandLine::default() };
-    let cancel = Cancel::new().expect("a fresh process has a file descriptor to spare");
+    let cancel = CancelFlag::new().expect("a fresh process has a file descriptor to spare");
     let ours = || assert_eq!(run(&command, &cancel).end, End::Exit(0));
     let bare = || assert_eq!(bare::run(PROGRAM), 0);
 

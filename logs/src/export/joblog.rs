@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use starfarm_events::{Event, Outcome};
 
-use super::Sink;
+use super::sink::Sink;
 use crate::Item;
 
 /// Writes rows.

@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use starfarm_events::Form;
 
-use super::{Sink, json};
+use super::sink::Sink;
+use crate::json::json;
 use crate::{Closing, Item, Note, Opening, Utc};
 
 /// Writes JSON lines.

@@ -9,8 +9,8 @@ use std::io::{self, Write};
 
 use starfarm_events::{Event, Name, Node, Sample};
 
-use super::Sink;
 use super::protobuf::Message;
+use super::sink::Sink;
 use crate::Item;
 
 const TRACE_PACKET: u32 = 1;

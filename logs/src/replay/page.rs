@@ -1,5 +1,7 @@
 //! A report as one page of HTML that needs nothing else: the page that `dashboard/` builds, filled with the data.
 
+mod blob;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
@@ -11,10 +13,9 @@ use flate2::write::DeflateEncoder;
 use serde::Serialize;
 use starfarm_events::{JOB_COLOURS, NODE_COLOURS, Outcome, UNIT_COLOURS};
 
-use super::blob::{Blob, Place};
-use super::report::Report;
-use super::series::SERIES;
-use super::shown::Shown;
+use super::timeline::{Report, SERIES, Shown};
+
+use blob::{Blob, Place};
 
 /// The page that `cargo xtask dashboard` makes of the sources in `dashboard/`; a check compares the two.
 const TEMPLATE: &str = include_str!("../../page/report.html");

@@ -1,14 +1,18 @@
 //! The farm's state at a moment: a snapshot, and what happened since.
 
+mod ahead;
+mod held;
+
 use std::collections::BTreeMap;
 
 use starfarm_events::{Event, Held, Job, Name, Node, NodeState, Sample, Snapshot};
 use starfarm_protocol::ids::JobId;
 
-use super::ahead::Ahead;
-use super::held::HeldRuns;
-use super::{Notes, at_us, follows};
+use super::items::{Notes, at_us, follows};
 use crate::{Item, Note, NoteKind, Opening, Utc};
+
+use ahead::Ahead;
+use held::HeldRuns;
 
 /// More nodes or jobs than this are no farm's: what is told of further ones is passed over.
 const KNOWN_MAX: usize = 200_000;

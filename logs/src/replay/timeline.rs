@@ -1,19 +1,39 @@
 //! One pass over a log: each item goes in once, in order, and at the end stands a report. What a log says is taken
 //! as it comes; nothing in it can make this need more memory, or stop it.
 
+mod bins;
+mod changes;
+mod grown;
+mod jobs;
+mod marks;
+mod node;
+mod nodes;
+mod report;
+mod runs;
+mod series;
+mod shown;
+
 use starfarm_events::{Event, Outcome, Sample, Snapshot};
 
-use super::bins::Axis;
-use super::grown::Grown;
-use super::jobs::Jobs;
-use super::marks::Marks;
-use super::node::{TasksOf, sent_back};
-use super::nodes::{NODES_MAX, Nodes, by_number};
-use super::report::{EpochLine, Report, Totals, coarsen, run_bytes};
-use super::runs::Run;
-use super::series::{SERIES, Series};
-use super::{Notes, at_us, follows};
+use super::items::{Notes, at_us, follows};
 use crate::{Item, Note, NoteKind, Opening};
+
+pub use bins::{Axis, BINS_MAX};
+use grown::Grown;
+use jobs::Jobs;
+pub use jobs::{DurationBins, JobLine};
+pub use marks::Mark;
+use marks::Marks;
+pub use node::NodeLine;
+use node::{TasksOf, sent_back};
+pub use nodes::by_number;
+use nodes::{NODES_MAX, Nodes};
+pub use report::{EpochLine, Report, Totals};
+use report::{coarsen, run_bytes};
+use runs::Run;
+pub use series::SERIES;
+use series::Series;
+pub use shown::Shown;
 
 /// Resolution of runs of results, unless there are too many.
 const GRAIN_US: u64 = 1_000;

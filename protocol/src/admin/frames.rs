@@ -93,11 +93,6 @@ impl FrameReader {
         self.held.drain(..FRAME_HEADER_BYTES + length);
         Ok(Some(message))
     }
-
-    /// Bytes held that make no whole frame yet: not 0 at the end of a stream means that it was cut.
-    pub fn held_bytes(&self) -> usize {
-        self.held.len()
-    }
 }
 
 #[cfg(test)]
@@ -120,7 +115,7 @@ mod tests {
                 }
             }
             assert_eq!(found, requests, "in pieces of {piece}");
-            assert_eq!(reader.held_bytes(), 0);
+            assert_eq!(reader.held.len(), 0);
         }
     }
 
@@ -134,7 +129,7 @@ mod tests {
         let mut reader = FrameReader::default();
         reader.push(&frame(&Request::Keys).unwrap()[..7]);
         assert_eq!(reader.next_message::<Request>(), Ok(None));
-        assert_eq!(reader.held_bytes(), 7);
+        assert_eq!(reader.held.len(), 7);
     }
 
     #[test]

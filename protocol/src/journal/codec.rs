@@ -418,5 +418,4 @@ fn totals(body: &mut Reader<'_>) -> Result<JobTotals, Malformed> {
 }
 
 #[cfg(test)]
-#[path = "codec_tests.rs"]
 mod tests;

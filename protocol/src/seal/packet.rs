@@ -1,5 +1,5 @@
 //! The bytes of the packets: where each field stands, read and written. No keys and no rules here; the
-//! table for people stands in `mod.rs`.
+//! table for people stands in `seal.rs`.
 
 use super::error::SealError;
 use super::role::Role;

@@ -197,7 +197,8 @@ impl SessionTable {
     }
 
     /// Sessions whose peer has not proved its join secret yet.
-    pub fn pending_len(&self) -> usize {
+    #[cfg(test)]
+    pub(super) fn pending_len(&self) -> usize {
         self.pending.len()
     }
 

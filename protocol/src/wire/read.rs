@@ -37,7 +37,7 @@ pub enum Message<'a> {
     /// Kind 36.
     HeartbeatAnswer(HeartbeatAnswer),
     /// Kind 37.
-    Withdraw(Withdraw),
+    Revoke(Revoke),
     /// Kind 38.
     Pace(Pace),
 }
@@ -99,11 +99,11 @@ fn next<'a>(rest: &mut Reader<'a>) -> Result<Option<Message<'a>>, Malformed> {
             credit: body.u16()?,
             epoch: Epoch(body.u64()?),
         }),
-        kind::WITHDRAW => Message::Withdraw(Withdraw {
+        kind::REVOKE => Message::Revoke(Revoke {
             job: JobId(body.u64()?),
-            letting: match body.u8()? {
-                0 => Letting::Trim,
-                1 => Letting::Kill,
+            cancel: match body.u8()? {
+                0 => Cancel::Graceful,
+                1 => Cancel::Forced,
                 _ => return Err(Malformed),
             },
             before: Attempt(body.u64()?),

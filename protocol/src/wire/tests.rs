@@ -71,7 +71,7 @@ fn sample() -> Vec<u8> {
         p.offer(&offer(11));
         p.result_ack(8, &[(1, 1)]);
         p.heartbeat_answer(&HeartbeatAnswer { number: 9, credit: 8, epoch: Epoch(2) });
-        p.withdraw(&Withdraw { job: JobId(1), letting: Letting::Kill, before: Attempt(12) });
+        p.revoke(&Revoke { job: JobId(1), cancel: Cancel::Forced, before: Attempt(12) });
         p.facts(&facts());
         p.load(&load());
         p.ages(&[(1, 60_000), (5, 0)]);
@@ -102,7 +102,7 @@ fn every_message_comes_back_as_it_was() {
         read.iter().map(|m| format!("{m:?}").split(['(', ' ']).next().unwrap().to_owned()).collect();
     assert_eq!(
         kinds.join(" "),
-        "Hello TaskAck Results Feedback Heartbeat Welcome Offers ResultAck HeartbeatAnswer Withdraw \
+        "Hello TaskAck Results Feedback Heartbeat Welcome Offers ResultAck HeartbeatAnswer Revoke \
          Facts Load Ages Bye Pace"
     );
     assert_eq!(read[14], Message::Pace(Pace { idle_ms: 1, reconnect_ms: 2, period_ms: 3 }));

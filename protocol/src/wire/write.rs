@@ -224,12 +224,12 @@ impl Packer {
         });
     }
 
-    /// Packs a withdrawal.
-    pub fn withdraw(&mut self, withdraw: &Withdraw) {
-        self.message(kind::WITHDRAW, 8 + 1 + 8, |out| {
-            out.extend_from_slice(&withdraw.job.0.to_le_bytes());
-            out.push(withdraw.letting as u8);
-            out.extend_from_slice(&withdraw.before.0.to_le_bytes());
+    /// Packs a revocation.
+    pub fn revoke(&mut self, revoke: &Revoke) {
+        self.message(kind::REVOKE, 8 + 1 + 8, |out| {
+            out.extend_from_slice(&revoke.job.0.to_le_bytes());
+            out.push(revoke.cancel as u8);
+            out.extend_from_slice(&revoke.before.0.to_le_bytes());
         });
     }
 

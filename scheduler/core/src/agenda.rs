@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use starfarm_protocol::ids::{Attempt, Boot, JobId, NodeId};
-use starfarm_protocol::wire::Withdraw;
+use starfarm_protocol::wire::Revoke;
 
 use crate::limits::{MASS_DEATH_US, MASS_DEATHS, MASS_DEATHS_KEPT};
 use crate::queues::TaskId;
@@ -82,7 +82,7 @@ impl Deaths {
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
     /// Jobs that have ended and may have tasks in dq, and what their nodes are told.
-    pub(crate) ended: VecDeque<Withdraw>,
+    pub(crate) ended: VecDeque<Revoke>,
     /// Datagrams with the hello of another incarnation, which a turn had no time for.
     pub(crate) hellos: BTreeMap<NodeId, Vec<u8>>,
     /// Tasks taken back since the last turn, and what else costs as much.
@@ -115,7 +115,7 @@ impl Agenda {
 
     /// Tasks of the job are still to leave dq.
     pub(crate) fn has_ended(&self, job: JobId) -> bool {
-        self.ended.iter().any(|withdraw| withdraw.job == job)
+        self.ended.iter().any(|revoke| revoke.job == job)
     }
 
     /// Node `id` can do now what it refused, as it says, or since it is `another` incarnation.

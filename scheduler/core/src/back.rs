@@ -5,7 +5,7 @@
 
 use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::interval::Interval;
-use starfarm_protocol::wire::Withdraw;
+use starfarm_protocol::wire::Revoke;
 
 use crate::farm::Farm;
 use crate::queues::{Task, TaskId};
@@ -37,9 +37,9 @@ impl Farm {
             if let Some(id) = self.queues.next_back() {
                 self.agenda.taken += 1;
                 self.give_back(id, self.queues.task(id).at);
-            } else if let Some(&withdraw) = self.agenda.ended.front() {
+            } else if let Some(&revoke) = self.agenda.ended.front() {
                 self.agenda.taken += 1;
-                if !self.let_one_go(withdraw) {
+                if !self.let_one_go(revoke) {
                     self.agenda.ended.pop_front();
                 }
             } else {
@@ -52,17 +52,17 @@ impl Farm {
 
     /// The tasks of an ended job leave dq at once: it is to go on.
     pub(crate) fn unwind_job(&mut self, job: JobId) {
-        if let Some(at) = self.agenda.ended.iter().position(|withdraw| withdraw.job == job) {
-            let withdraw = self.agenda.ended.remove(at).expect("its place was found just now");
-            while self.let_one_go(withdraw) {}
+        if let Some(at) = self.agenda.ended.iter().position(|revoke| revoke.job == job) {
+            let revoke = self.agenda.ended.remove(at).expect("its place was found just now");
+            while self.let_one_go(revoke) {}
         }
     }
 
     /// A task of an ended job leaves dq; false where it has none.
-    fn let_one_go(&mut self, withdraw: Withdraw) -> bool {
-        let Some(id) = self.queues.any_of(withdraw.job) else { return false };
+    fn let_one_go(&mut self, revoke: Revoke) -> bool {
+        let Some(id) = self.queues.any_of(revoke.job) else { return false };
         let task = self.queues.drop(id);
-        self.withdraw_from(task.node, withdraw);
+        self.revoke_from(task.node, revoke);
         true
     }
 

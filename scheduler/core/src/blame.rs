@@ -9,7 +9,7 @@ use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::record::NodeMark;
-use starfarm_protocol::wire::{HitEntry, Letting};
+use starfarm_protocol::wire::{Cancel, HitEntry};
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
@@ -32,7 +32,7 @@ impl Farm {
             && let Some(why) = job.bears_no_more()
         {
             self.set_state(job_id, JobState::Paused, &why, deeds);
-            self.withdraw(job_id, Letting::Trim);
+            self.revoke(job_id, Cancel::Graceful);
         }
     }
 
@@ -57,7 +57,7 @@ impl Farm {
             self.quarantine(id, Fault { job: job_id, units, in_a_row }, now_us, deeds);
         } else if known.streak >= SICK_FAILURES && !known.doubted {
             self.jobs.at_mut(job_id).blame.doubt(id);
-            self.withdraw_from(id, self.so_far(job_id, Letting::Trim));
+            self.revoke_from(id, self.so_far(job_id, Cancel::Graceful));
         }
         // It may have waited for others to pass something.
         self.nodes.mark(id);
@@ -94,9 +94,9 @@ impl Farm {
     /// good was its fault, so others get it; what waits there comes back. What it was given before fails there
     /// as well, and so do probes: of a node that is known to be sick that is no news.
     fn quarantine(&mut self, id: NodeId, fault: Fault, now_us: u64, deeds: &mut Deeds) {
-        let withdraw = self.so_far(fault.job, Letting::Trim);
+        let revoke = self.so_far(fault.job, Cancel::Graceful);
         let job = self.jobs.at_mut(fault.job);
-        job.blame.convict(id, withdraw.before);
+        job.blame.convict(id, revoke.before);
         let its = job.units.failed.iter().filter(|(_, failed)| failed.node == Some(id));
         let its: Vec<(u128, u128)> = its.map(|(at, _)| (at.lo, at.hi)).collect();
         let mut is_news = false;
@@ -105,7 +105,7 @@ impl Farm {
             let node = self.nodes.at(id);
             deeds.event(Event::NodeQuarantined { node: node.name.clone(), why: node.why() });
         }
-        self.withdraw_from(id, withdraw);
+        self.revoke_from(id, revoke);
         if !its.is_empty() {
             self.reopen(fault.job, its, deeds);
         }

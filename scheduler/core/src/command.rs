@@ -5,7 +5,7 @@ use starfarm_events::NodeState;
 use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::record::NodeMark;
-use starfarm_protocol::wire::Letting;
+use starfarm_protocol::wire::Cancel;
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
@@ -118,7 +118,7 @@ impl Farm {
             JobCommand::Pause if state == JobState::Paused => {}
             JobCommand::Pause => {
                 self.set_state(id, JobState::Paused, "", deeds);
-                self.withdraw(id, Letting::Trim);
+                self.revoke(id, Cancel::Graceful);
             }
             JobCommand::Resume if state != JobState::Paused && job.refused_by.is_empty() => {
                 return conflict("is not paused");
@@ -190,7 +190,7 @@ impl Farm {
     fn resume(&mut self, id: JobId, deeds: &mut Deeds) {
         self.forget_blame(id);
         let job = self.jobs.at_mut(id);
-        job.withdrawn = None;
+        job.revoked = None;
         let state = if job.totals.started_us.is_some() { JobState::Running } else { JobState::Queued };
         self.set_state(id, state, "", deeds);
     }
@@ -209,7 +209,7 @@ impl Farm {
         let running = others.filter(|other| other.state == JobState::Running);
         for other in running.map(|other| other.facts.job).collect::<Vec<_>>() {
             self.set_state(other, JobState::Queued, "", deeds);
-            self.withdraw(other, Letting::Trim);
+            self.revoke(other, Cancel::Graceful);
         }
         self.look_at_all();
     }

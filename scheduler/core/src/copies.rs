@@ -5,7 +5,7 @@
 use starfarm_events::Event;
 use starfarm_protocol::ids::{Attempt, JobId, NodeId};
 use starfarm_protocol::interval::Interval;
-use starfarm_protocol::wire::Letting;
+use starfarm_protocol::wire::Cancel;
 
 use crate::agenda::{Candidate, Copying};
 use crate::deed::Deeds;
@@ -124,7 +124,7 @@ impl Farm {
         // None of them need go on with what it still computes of the job, if nothing of that is wanted from it.
         for id in idle {
             if !self.queues.tasks_at(id).any(|task| task.job == job_id) {
-                self.withdraw_from(id, self.so_far(job_id, Letting::Kill));
+                self.revoke_from(id, self.so_far(job_id, Cancel::Forced));
             }
         }
     }

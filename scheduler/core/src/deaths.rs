@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use starfarm_protocol::ids::{Boot, JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::Record;
-use starfarm_protocol::wire::{FailReason, Letting};
+use starfarm_protocol::wire::{Cancel, FailReason};
 
 use crate::agenda::Dying;
 use crate::deed::Deeds;
@@ -113,8 +113,8 @@ impl Farm {
         let failed = FailedUnit { reason: FailReason::Poison, code: None, node: None };
         self.commit(Record::Failed { job: job_id, unit, failed }, deeds);
         self.queues.expel(&self.jobs.at(job_id).units, one);
-        let withdraw = self.so_far(job_id, Letting::Trim);
-        nodes.into_iter().for_each(|id| self.withdraw_from(id, withdraw));
+        let revoke = self.so_far(job_id, Cancel::Graceful);
+        nodes.into_iter().for_each(|id| self.revoke_from(id, revoke));
         self.judge(job_id, now_us, deeds);
         self.end_if_over(job_id, now_us, deeds);
     }

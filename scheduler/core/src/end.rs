@@ -3,7 +3,7 @@
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::record::Ended;
-use starfarm_protocol::wire::Letting;
+use starfarm_protocol::wire::Cancel;
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
@@ -32,10 +32,10 @@ impl Farm {
     /// Ends a job: what is not decided is abandoned, its tasks leave gq, and dq and the nodes as turns have time.
     /// Results that come all the same still count.
     pub(crate) fn end(&mut self, id: JobId, state: JobState, now_us: u64, deeds: &mut Deeds) {
-        let withdraw = self.so_far(id, Letting::Kill);
-        self.agenda.ended.push_back(withdraw);
+        let revoke = self.so_far(id, Cancel::Forced);
+        self.agenda.ended.push_back(revoke);
         let job = self.jobs.at_mut(id);
-        job.withdrawn = Some((withdraw.before, withdraw.letting));
+        job.revoked = Some((revoke.before, revoke.cancel));
         let totals = JobTotals { ended_us: Some(now_us), ..job.totals };
         let computed_by = job.rates.len() as u64 + job.forgotten;
         let coverage = job.units.coverage();

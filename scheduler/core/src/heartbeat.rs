@@ -3,7 +3,7 @@
 
 use starfarm_events::Event;
 use starfarm_protocol::ids::{Attempt, NodeId};
-use starfarm_protocol::wire::{Heartbeat, Held, Letting, Withdraw};
+use starfarm_protocol::wire::{Cancel, Heartbeat, Held, Revoke};
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
@@ -48,19 +48,19 @@ impl Farm {
         self.nodes.mark(id);
     }
 
-    /// Attempts that a heartbeat lists do not age; what it lists of ended jobs is withdrawn; what came back
+    /// Attempts that a heartbeat lists do not age; what it lists of ended jobs is revoked; what came back
     /// to gq although the node still holds it is adopted.
     fn refresh(&mut self, id: NodeId, held: &Held, now_us: u64) {
         let Some(job) = self.jobs.get(held.job) else {
-            let (letting, before) = (Letting::Kill, Attempt(u64::MAX));
-            return self.withdraw_from(id, Withdraw { job: held.job, letting, before });
+            let (cancel, before) = (Cancel::Forced, Attempt(u64::MAX));
+            return self.revoke_from(id, Revoke { job: held.job, cancel, before });
         };
-        let (withdrawn, has_ended) = (job.withdrawn, job.state.ended());
-        let before = withdrawn.map(|(before, _)| before);
+        let (revoked, has_ended) = (job.revoked, job.state.ended());
+        let before = revoked.map(|(before, _)| before);
         let is_old = self.queues.seen(id, held.job, held.at(), before, now_us);
-        match withdrawn {
-            Some((before, letting)) if is_old || has_ended => {
-                self.withdraw_from(id, Withdraw { job: held.job, letting, before });
+        match revoked {
+            Some((before, cancel)) if is_old || has_ended => {
+                self.revoke_from(id, Revoke { job: held.job, cancel, before });
             }
             _ if has_ended => {}
             _ => {

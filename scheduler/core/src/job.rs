@@ -9,7 +9,7 @@ use starfarm_protocol::interval::Interval;
 pub use starfarm_protocol::job::{Body, FailedUnit, JobFacts, JobState, MaxFailures, Sizing, WorkFacts};
 pub use starfarm_protocol::journal::record::JobTotals;
 use starfarm_protocol::spec::Stop;
-use starfarm_protocol::wire::Letting;
+use starfarm_protocol::wire::Cancel;
 
 use crate::health::Probe;
 use crate::lease::Lease;
@@ -105,8 +105,8 @@ pub(crate) struct Job {
     pub(crate) refused_by: BTreeMap<NodeId, Refusal>,
     /// A run of it was told to hang.
     pub(crate) hang_told: bool,
-    /// Attempts before this number were withdrawn from their nodes, and how.
-    pub(crate) withdrawn: Option<(Attempt, Letting)>,
+    /// Attempts before this number were revoked from their nodes, and how.
+    pub(crate) revoked: Option<(Attempt, Cancel)>,
     pub(crate) totals: JobTotals,
     /// The counters that the journal has last heard of.
     pub(crate) noted: JobTotals,
@@ -149,7 +149,7 @@ impl Job {
             conflicts: Vec::new(),
             refused_by: BTreeMap::new(),
             hang_told: false,
-            withdrawn: None,
+            revoked: None,
             totals,
             noted: JobTotals::default(),
         }
@@ -212,7 +212,7 @@ impl Job {
         }
         self.state = JobState::Queued;
         self.totals.ended_us = None;
-        self.withdrawn = None;
+        self.revoked = None;
         true
     }
 

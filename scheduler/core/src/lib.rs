@@ -42,6 +42,7 @@ mod reconnect;
 mod refill;
 mod restore;
 mod result;
+mod revoke;
 mod runs;
 mod send;
 mod speed;
@@ -50,7 +51,6 @@ mod turn;
 mod verdict;
 mod view;
 mod watch;
-mod withdraw;
 
 pub use command::{CommandError, JobCommand, NodeCommand};
 pub use deed::{Deed, Deeds};

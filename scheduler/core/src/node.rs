@@ -8,7 +8,7 @@ use starfarm_protocol::ids::{Boot, JobId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::rto::Rto;
 use starfarm_protocol::settings::Settings;
-use starfarm_protocol::wire::{Facts, Feedback, Withdraw};
+use starfarm_protocol::wire::{Facts, Feedback, Revoke};
 
 use crate::health::{Health, Standing};
 use crate::limits::{PREFETCH_SCARCE_US, PREFETCH_TASKS_MIN, PREFETCH_US, RTO_INITIAL_US};
@@ -132,7 +132,7 @@ pub(crate) struct ToTell {
     pub(crate) acks_count: usize,
     /// The oldest acknowledgement waits since then.
     pub(crate) acks_since_us: u64,
-    pub(crate) withdraws: Vec<Withdraw>,
+    pub(crate) revokes: Vec<Revoke>,
 }
 
 impl ToTell {
@@ -148,10 +148,10 @@ impl ToTell {
         }
     }
 
-    /// Attempts are withdrawn; said once.
-    pub(crate) fn withdraw(&mut self, withdraw: Withdraw) {
-        if !self.withdraws.contains(&withdraw) {
-            self.withdraws.push(withdraw);
+    /// Attempts are revoked; said once.
+    pub(crate) fn revoke(&mut self, revoke: Revoke) {
+        if !self.revokes.contains(&revoke) {
+            self.revokes.push(revoke);
         }
     }
 }

@@ -9,7 +9,7 @@ use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::record::{Ended, NodeMark};
-use starfarm_protocol::wire::Letting;
+use starfarm_protocol::wire::Cancel;
 
 use crate::commits::Commits;
 use crate::deed::Deeds;
@@ -53,11 +53,11 @@ impl Restoring {
             job.lease.settle(mark);
             farm.queues.cut_as_before(&mut job.units, mark, job.state.ended());
             if job.state.ended() {
-                job.withdrawn = Some((before, Letting::Kill));
+                job.revoked = Some((before, Cancel::Forced));
                 continue;
             }
             if job.state == JobState::Paused {
-                job.withdrawn = Some((before, Letting::Trim));
+                job.revoked = Some((before, Cancel::Graceful));
             }
             farm.queues.lease_out(&mut job.units, now_us);
         }

@@ -263,7 +263,7 @@ impl Farm {
                 let at = entry.at().within(task.at);
                 self.give_back(task_id, at);
                 let job = self.jobs.at_mut(entry.job);
-                if job.withdrawn.is_none_or(|(before, _)| before <= entry.attempt) {
+                if job.revoked.is_none_or(|(before, _)| before <= entry.attempt) {
                     job.returned_by(id, at, now_us);
                 }
             }

@@ -35,7 +35,7 @@ impl Farm {
         let acks_due = !tell.acks.is_empty()
             && (tell.acks_count >= ACKS_PROMPT || now_us >= tell.acks_since_us + RIDE_US);
         let speak =
-            offers > 0 || acks_due || tell.welcome || tell.answer.is_some() || !tell.withdraws.is_empty();
+            offers > 0 || acks_due || tell.welcome || tell.answer.is_some() || !tell.revokes.is_empty();
         if speak && (node.health().listens() || node.to_tell.welcome) {
             let mut packer = Packer::new();
             let tell = std::mem::take(&mut node.to_tell);
@@ -54,7 +54,7 @@ impl Farm {
                 packer.heartbeat_answer(&HeartbeatAnswer { number, credit, epoch: self.config.epoch });
             }
             packer.result_ack(credit, &tell.acks);
-            tell.withdraws.iter().for_each(|withdraw| packer.withdraw(withdraw));
+            tell.revokes.iter().for_each(|revoke| packer.revoke(revoke));
             let jobs = &self.jobs;
             self.queues.offer(id, offers, now_us, |task| {
                 // A deleted job may have left it behind; nobody needs to run that.

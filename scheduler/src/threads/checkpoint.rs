@@ -12,13 +12,13 @@ use starfarm_events::Event;
 use starfarm_net::say;
 use starfarm_scheduler_core::Record;
 
-use super::journal::stop_if_gone;
-use super::{Input, stop_with};
-use crate::checkpoint::{Checkpoint, Trouble};
-use crate::journal::Retirer;
-use crate::outputs::OutputStore;
+use super::{Input, stop_if_gone, stop_with};
 use crate::restart;
-use crate::state::StateDir;
+use crate::store::Trouble;
+use crate::store::checkpoint::Checkpoint;
+use crate::store::journal::Retirer;
+use crate::store::outputs::OutputStore;
+use crate::store::state::StateDir;
 
 /// A state of the farm.
 pub(crate) struct Snapshot {
@@ -91,7 +91,7 @@ mod tests {
     use starfarm_scheduler_core::NodeId;
 
     use super::*;
-    use crate::outputs::tests::{Scratch, units};
+    use crate::store::outputs::tests::{Scratch, units};
 
     #[test]
     fn acknowledgements_do_not_wait_for_a_checkpoint_that_syncs_the_outputs() {

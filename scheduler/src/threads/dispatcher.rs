@@ -10,16 +10,16 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
 use starfarm_events::{Event, Snapshot as Picture};
 use starfarm_protocol::admin::Response;
 use starfarm_protocol::ids::Epoch;
-use starfarm_scheduler_core::{Deed, Deeds, Farm, NodeId};
+use starfarm_scheduler_core::{Deed, Deeds, Farm};
 use tokio::sync::oneshot;
 
 use super::checkpoint::Snapshot;
 use super::command::bells::{self, Bells};
 use super::journal::ToJournal;
 use super::log::ToLog;
-use super::{Input, Shared, Told, stop_with};
+use super::{Input, Outgoing, Shared, Told, stop_with};
 use crate::error::SchedulerError;
-use crate::state::StateDir;
+use crate::store::state::StateDir;
 
 #[cfg(test)]
 mod tests;
@@ -35,18 +35,6 @@ const CHECK_ALL_MAX: usize = 20_000;
 
 /// A turn that comes so much later than planned was held up: by the disk, or because the process was stopped.
 const STALLED_US: u64 = 1_000_000;
-
-/// Batches for the sender.
-pub(crate) enum Outgoing {
-    /// Datagrams to seal for a node.
-    Datagrams(NodeId, Vec<Vec<u8>>),
-    /// One that is not to be cut, however long it is: what becomes of it is the question.
-    Whole(NodeId, Vec<u8>),
-    /// So large may datagrams for a node be from now on.
-    Size(NodeId, usize),
-    /// With what and where to send to a node from now on.
-    Peer(NodeId, starfarm_protocol::seal::Sealer, std::net::SocketAddr),
-}
 
 /// Whom the dispatcher talks to.
 pub(crate) struct Links {
@@ -92,8 +80,8 @@ pub(crate) fn run(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
         let tells = shared.tasks.are_wanted(now_us);
         for input in first.into_iter().chain(rest) {
             stop |= matches!(input, Input::Stop);
-            if tells {
-                shared.tasks.came(&farm, &input, now_us);
+            if let (true, Input::Datagrams(batch)) = (tells, &input) {
+                shared.tasks.came(&farm, batch, now_us);
             }
             step(&mut farm, input, now_us, &mut deeds, &mut waiting);
         }

@@ -13,12 +13,12 @@ use starfarm_protocol::wire::{CommandUnit, Stream};
 use starfarm_scheduler_core::Record;
 
 use super::checkpoint::Snapshot;
-use super::{Input, Shared, stop_with};
-use crate::blobs::Blobs;
-use crate::disk::{Ballast, LowWater};
-use crate::journal::Journal;
-use crate::outputs::OutputStore;
-use crate::state::StateDir;
+use super::{Input, Shared, stop_gone, stop_if_gone, stop_with};
+use crate::store::blobs::Blobs;
+use crate::store::disk::{Ballast, LowWater};
+use crate::store::journal::Journal;
+use crate::store::outputs::OutputStore;
+use crate::store::state::StateDir;
 
 /// Records of one commit at most: a commit stays short.
 const COMMIT_RECORDS: usize = 65_536;
@@ -187,21 +187,6 @@ impl JournalThread {
             ))
         })
     }
-}
-
-/// Where the state directory is gone, that is why nothing can be written in it, and all of it may be lost.
-pub(super) fn stop_if_gone(state: &StateDir) {
-    if !state.is_there() {
-        stop_gone("the state directory", state);
-    }
-}
-
-fn stop_gone(what: &str, state: &StateDir) -> ! {
-    stop_with(&format!(
-        "{what} {} was deleted or moved away, and what is written now would be lost with it. Put it back, then start the \
-         scheduler again with the same --state",
-        state.path().display()
-    ))
 }
 
 fn is_uploaded(unit: &CommandUnit) -> bool {

@@ -13,8 +13,8 @@ use starfarm_logs::LogWriter;
 use starfarm_net::say;
 
 use super::{Input, Shared, Told};
-use crate::disk::LowWater;
-use crate::state::unix_now_us;
+use crate::store::disk::LowWater;
+use crate::store::state::unix_now_us;
 
 /// What was written is at the disk's door after this.
 const FLUSH_PERIOD: Duration = Duration::from_secs(1);

@@ -17,9 +17,8 @@ use starfarm_protocol::seal::{
 };
 use starfarm_scheduler_core::NodeId;
 
-use super::dispatcher::Outgoing;
-use super::{Input, Shared, enrolled, stop_with};
-use crate::state::{StateDir, random, unix_now};
+use super::{Input, Outgoing, Shared, enrolled, stop_with};
+use crate::store::state::{StateDir, random, unix_now};
 
 /// How often sessions that have run out are dropped, in microseconds.
 const EXPIRE_US: u64 = 10_000_000;

@@ -7,7 +7,7 @@ use crossbeam_channel::Receiver;
 use starfarm_protocol::path::Cutter;
 use starfarm_scheduler_core::NodeId;
 
-use super::dispatcher::Outgoing;
+use super::Outgoing;
 
 /// Runs until nobody can ask any more.
 pub(crate) fn run(batches: &Receiver<Vec<Outgoing>>, mut sender: starfarm_net::Sender) {

@@ -9,7 +9,6 @@ use starfarm_protocol::ids::JobId;
 use starfarm_protocol::wire::{Message, Outcome, messages};
 use starfarm_scheduler_core::{Deed, Deeds, Farm, NodeId};
 
-use super::Input;
 use crate::ring::Ring;
 
 /// Lines of a second: more nobody reads. What is beyond is counted.
@@ -46,8 +45,7 @@ impl TaskLines {
     }
 
     /// Results among what came in: a line each.
-    pub(crate) fn came(&self, farm: &Farm, input: &Input, now_us: u64) {
-        let Input::Datagrams(batch) = input else { return };
+    pub(crate) fn came(&self, farm: &Farm, batch: &[(NodeId, Vec<u8>)], now_us: u64) {
         for (node, datagram) in batch {
             for message in messages(datagram).map_while(Result::ok) {
                 let Message::Results(results) = message else { continue };
@@ -162,8 +160,8 @@ mod tests {
         };
         packer.result(&result(0, 1_500_000, Outcome::Done));
         packer.result(&result(1, 0, Outcome::Returned));
-        let heard = packer.finish().into_iter().map(|datagram| (NodeId(0), datagram)).collect();
-        lines.came(&farm, &Input::Datagrams(heard), 7);
+        let heard: Vec<_> = packer.finish().into_iter().map(|datagram| (NodeId(0), datagram)).collect();
+        lines.came(&farm, &heard, 7);
         let (told, missed) = texts(lines.page(0, 9, 8));
         assert_eq!(missed, 0);
         assert_eq!(

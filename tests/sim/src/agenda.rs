@@ -4,10 +4,12 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use crate::seat::Reign;
-
 /// Index of a simulated machine.
 pub(crate) type MachineId = u32;
+
+/// Number of a scheduler's process, by its start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Incarnation(pub(crate) u32);
 
 /// Something that will happen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,25 +17,25 @@ pub(crate) enum What {
     /// A datagram reaches the receive buffer of a scheduler.
     Arrive(MachineId, Parcel),
     /// The scheduler takes a datagram out of its receive buffer.
-    Serve(Reign, MachineId, Parcel),
+    Serve(Incarnation, MachineId, Parcel),
     /// A datagram reaches a worker.
     Deliver(MachineId, Parcel),
     /// Records up to this sequence are durable.
-    Durable(Reign, u64),
+    Durable(Incarnation, u64),
     /// The farm's next deadline.
-    FarmTick(Reign),
+    FarmTick(Incarnation),
     /// A worker's next deadline.
     WorkerTick(MachineId),
     /// A slot finishes what it planned: slot, number of the plan.
     Step(MachineId, u16, u32),
     /// A handshake has succeeded, of the worker of that incarnation with that scheduler.
-    Session(MachineId, u32, Reign),
+    Session(MachineId, u32, Incarnation),
     /// A scheduler's hint that it does not know the session of that worker with that other scheduler.
-    Hint(MachineId, u32, Reign),
+    Hint(MachineId, u32, Incarnation),
     /// A scheduler starts, if none runs.
-    Reign,
-    /// The second scheduler of that reign loses the address.
-    Dethrone(Reign),
+    Restart,
+    /// The second scheduler of that incarnation loses the address.
+    EndSecond(Incarnation),
     /// A machine starts its worker anew, or goes on after a pause.
     Wake(MachineId, u32),
     /// The next line of the plan of faults and commands.
@@ -52,7 +54,7 @@ pub(crate) struct Parcel(u32);
 pub(crate) struct Letter {
     pub(crate) bytes: Vec<u8>,
     pub(crate) life: u32,
-    pub(crate) reign: Reign,
+    pub(crate) incarnation: Incarnation,
 }
 
 #[derive(Clone, Copy, Debug)]

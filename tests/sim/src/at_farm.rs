@@ -1,42 +1,16 @@
 //! The scheduler's end: its receive buffer, its turns, what it wants done, and when records are durable.
 
 use starfarm_events::Event;
-use starfarm_protocol::ids::JobId;
-use starfarm_protocol::limits::SEAL_BYTES;
+use starfarm_protocol::ids::{Epoch, JobId};
 use starfarm_scheduler_core::{Deed, NodeId, Record};
 
-use crate::agenda::{Letter, MachineId, Parcel, What};
-use crate::narrow::HEADER_BYTES;
+use crate::agenda::{Incarnation, MachineId, Parcel, What};
+use crate::farm_log::FarmLog;
 use crate::network::Way;
-use crate::seat::Reign;
 use crate::sim::{SPINS_MAX, Sim};
 use crate::violation::{Broken, rule};
 
 impl Sim {
-    /// A datagram goes onto the network.
-    pub(crate) fn post(&mut self, machine: MachineId, way: Way, (life, reign): (u32, Reign), bytes: Vec<u8>) {
-        self.tally.datagrams[way as usize] += 1;
-        let size = bytes.len() + SEAL_BYTES + HEADER_BYTES;
-        self.tally.bytes[way as usize] += size as u64;
-        self.log.word(self.now_us ^ u64::from(machine) << 48);
-        self.log.bytes(&bytes);
-        if self.paths.swallows(machine, size) {
-            return;
-        }
-        let mut bytes = Some(bytes);
-        let delays = self.network.fate(machine, way);
-        let copies = delays.iter().flatten().count();
-        for (sent, delay_us) in (1..).zip(delays.into_iter().flatten()) {
-            let copy = if sent == copies { bytes.take() } else { bytes.clone() };
-            let parcel = self.agenda.post(Letter { bytes: copy.unwrap_or_default(), life, reign });
-            let what = match way {
-                Way::Up => What::Arrive(machine, parcel),
-                Way::Down => What::Deliver(machine, parcel),
-            };
-            self.agenda.at(self.now_us + delay_us, what);
-        }
-    }
-
     /// The scheduler does nothing before this time.
     fn stalled(&self) -> bool {
         self.now_us < self.farm.stalled_until_us
@@ -45,7 +19,7 @@ impl Sim {
     /// A datagram comes to where the scheduler should be.
     pub(crate) fn arrive(&mut self, machine: MachineId, parcel: Parcel) -> Result<(), Broken> {
         match self.reached(machine) {
-            Some(reign) => self.at_seat(reign, |sim| sim.enter(machine, parcel)),
+            Some(incarnation) => self.at_seat(incarnation, |sim| sim.enter(machine, parcel)),
             None => {
                 self.agenda.take(parcel);
                 Ok(())
@@ -68,21 +42,26 @@ impl Sim {
         let free_us = self.now_us.max(self.farm.busy_until_us).max(self.farm.stalled_until_us);
         self.farm.buffered += 1;
         self.farm.busy_until_us = free_us + service_us;
-        self.agenda.at(self.farm.busy_until_us, What::Serve(self.farm.reign, machine, parcel));
+        self.agenda.at(self.farm.busy_until_us, What::Serve(self.farm.incarnation, machine, parcel));
         Ok(())
     }
 
     /// A datagram's turn in the receive buffer of a scheduler, which may be gone.
-    pub(crate) fn serve(&mut self, reign: Reign, machine: MachineId, parcel: Parcel) -> Result<(), Broken> {
+    pub(crate) fn serve(
+        &mut self,
+        incarnation: Incarnation,
+        machine: MachineId,
+        parcel: Parcel,
+    ) -> Result<(), Broken> {
         let mut parcel = Some(parcel);
-        self.at_seat(reign, |sim| parcel.take().map_or(Ok(()), |parcel| sim.served(machine, parcel)))?;
+        self.at_seat(incarnation, |sim| parcel.take().map_or(Ok(()), |parcel| sim.served(machine, parcel)))?;
         parcel.into_iter().for_each(|parcel| drop(self.agenda.take(parcel)));
         Ok(())
     }
 
     fn served(&mut self, machine: MachineId, parcel: Parcel) -> Result<(), Broken> {
         if self.stalled() {
-            self.agenda.at(self.farm.stalled_until_us, What::Serve(self.farm.reign, machine, parcel));
+            self.agenda.at(self.farm.stalled_until_us, What::Serve(self.farm.incarnation, machine, parcel));
             return Ok(());
         }
         self.farm.buffered -= 1;
@@ -93,15 +72,16 @@ impl Sim {
     fn hear(&mut self, machine: MachineId, parcel: Parcel) -> Result<(), Broken> {
         let letter = self.agenda.take(parcel);
         // Once a node's next incarnation has a session, the session of the one before is closed.
-        if (letter.life, letter.reign) != (self.farm.sessions[machine as usize], self.farm.reign) {
+        if (letter.life, letter.incarnation) != (self.farm.sessions[machine as usize], self.farm.incarnation)
+        {
             if let Some(delay_us) = self.network.fate(machine, Way::Down)[0] {
-                self.agenda.at(self.now_us + delay_us, What::Hint(machine, letter.life, letter.reign));
+                self.agenda.at(self.now_us + delay_us, What::Hint(machine, letter.life, letter.incarnation));
             }
             return Ok(());
         }
         self.tally.arrived += 1;
         let now_us = self.farm_us();
-        let to = (letter.life, letter.reign);
+        let to = (letter.life, letter.incarnation);
         let Some(bytes) = self.opened(machine, Way::Down, to, letter.bytes, now_us) else { return Ok(()) };
         if self.farm.rightful && self.plan.needs_disk {
             self.wiretap.on_farm_hears(machine, &bytes, &self.jobs);
@@ -142,13 +122,13 @@ impl Sim {
         let at_us = at_us.max(self.now_us + 1);
         if at_us < self.farm.tick_us {
             self.farm.tick_us = at_us;
-            self.agenda.at(at_us, What::FarmTick(self.farm.reign));
+            self.agenda.at(at_us, What::FarmTick(self.farm.incarnation));
         }
     }
 
     pub(crate) fn durable(&mut self, sequence: u64) -> Result<(), Broken> {
         if self.stalled() {
-            self.agenda.at(self.farm.stalled_until_us, What::Durable(self.farm.reign, sequence));
+            self.agenda.at(self.farm.stalled_until_us, What::Durable(self.farm.incarnation, sequence));
             return Ok(());
         }
         while let Some(&(at, job, (lo, hi))) = self.farm.settling.front() {
@@ -181,7 +161,7 @@ impl Sim {
                 disk.begin();
             }
             let delay_us = (self.scenario.farm.durable_ms * 1e3) as u64;
-            self.agenda.at(self.now_us + delay_us, What::Durable(self.farm.reign, self.farm.recorded));
+            self.agenda.at(self.now_us + delay_us, What::Durable(self.farm.incarnation, self.farm.recorded));
         }
     }
 
@@ -207,7 +187,7 @@ impl Sim {
                         if self.farm.rightful {
                             self.wiretap.on_farm_sends(node.0, &bytes, heard, &mut self.jobs)?;
                         }
-                        self.send(node.0, Way::Down, (life, self.farm.reign), bytes);
+                        self.send(node.0, Way::Down, (life, self.farm.incarnation), bytes);
                     }
                 }
                 Deed::Superseded(epoch) => {
@@ -278,5 +258,31 @@ impl Sim {
             Some(view) if view.state.ended() => self.jobs[id.0 as usize - 1].ended_well(&view),
             _ => Ok(()),
         }
+    }
+
+    /// What happened in a turn at the scheduler: to the log's hash, to whoever listens, to the log itself. What is
+    /// only for pictures is in the log alone, so that a run is the same whether it is watched or not.
+    fn tell(&mut self, events: &[Event]) -> Result<(), Broken> {
+        for event in events.iter().filter(|event| !event.dense()) {
+            self.log.bytes(event.to_string().as_bytes());
+            if self.verbose {
+                eprintln!("{:>14.6} {event}", self.now_us as f64 / 1e6);
+            }
+        }
+        let now_us = self.farm_us();
+        let Some(dir) = self.scenario.log.as_ref().filter(|_| self.farm.rightful) else { return Ok(()) };
+        let farm_log = match &mut self.farm_log {
+            Some(farm_log) => farm_log,
+            none => none.insert(FarmLog::open(dir.clone(), self.farm.epoch, now_us)?),
+        };
+        farm_log.turn(&mut self.farm, events, now_us)
+    }
+
+    /// A worker has shown the scheduler that a later one has been.
+    fn superseded(&mut self, epoch: Epoch) -> Result<(), Broken> {
+        rule(!self.farm.rightful, "the right scheduler is not superseded", || format!("by {epoch:?}"))?;
+        self.tally.superseded += 1;
+        self.farm.up = false;
+        Ok(())
     }
 }

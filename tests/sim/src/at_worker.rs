@@ -1,13 +1,11 @@
 //! A worker's end: what reaches it, what its core wants done, what its slots report.
 
-use starfarm_protocol::wire::Letting;
 use starfarm_scheduler_core::NodeId;
 use starfarm_worker_core::{Deed, Task};
 
-use crate::agenda::{MachineId, Parcel, What};
+use crate::agenda::{Incarnation, MachineId, Parcel, What};
 use crate::machine::Process;
 use crate::network::Way;
-use crate::seat::Reign;
 use crate::sim::{SPINS_MAX, Sim};
 use crate::slot::{Report, Slot, Surroundings};
 use crate::violation::{Broken, rule};
@@ -36,14 +34,14 @@ impl Sim {
         }
         let letter = self.agenda.take(parcel);
         let m = &mut self.machines[machine as usize];
-        let session = m.sessions.iter().find(|session| session.0 == letter.reign);
+        let session = m.sessions.iter().find(|session| session.0 == letter.incarnation);
         let Some(&(_, epoch)) = session.filter(|_| m.process == Process::Up && letter.life == m.life) else {
             return Ok(());
         };
         // What an older scheduler says must have no effect.
         let counts = epoch >= m.known.epoch;
         self.tally.arrived += 1;
-        let (to, clock_us) = ((letter.life, letter.reign), m.clock_us(self.now_us));
+        let (to, clock_us) = ((letter.life, letter.incarnation), m.clock_us(self.now_us));
         let Some(bytes) = self.opened(machine, Way::Up, to, letter.bytes, clock_us) else { return Ok(()) };
         let m = &mut self.machines[machine as usize];
         let mut deeds = std::mem::take(&mut self.deeds);
@@ -68,12 +66,17 @@ impl Sim {
         self.settle(machine, deeds)
     }
 
-    pub(crate) fn session(&mut self, machine: MachineId, life: u32, reign: Reign) -> Result<(), Broken> {
+    pub(crate) fn session(
+        &mut self,
+        machine: MachineId,
+        life: u32,
+        incarnation: Incarnation,
+    ) -> Result<(), Broken> {
         let m = &self.machines[machine as usize];
-        if m.life != life || self.held_up(machine, What::Session(machine, life, reign)) {
+        if m.life != life || self.held_up(machine, What::Session(machine, life, incarnation)) {
             return Ok(());
         }
-        self.at_seat(reign, |sim| {
+        self.at_seat(incarnation, |sim| {
             let now_us = sim.farm_us();
             sim.farm.sessions[machine as usize] = life;
             sim.farm.farm.on_session(NodeId(machine), &format!("n{machine}"), now_us);
@@ -81,7 +84,7 @@ impl Sim {
         })?;
         let mut deeds = std::mem::take(&mut self.deeds);
         let m = &mut self.machines[machine as usize];
-        m.has_session(reign, self.reigns[reign.0 as usize]);
+        m.has_session(incarnation, self.epochs[incarnation.0 as usize]);
         self.paths.session(machine);
         let m = &mut self.machines[machine as usize];
         m.worker.on_session(m.clock_us(self.now_us), &mut deeds);
@@ -89,9 +92,14 @@ impl Sim {
     }
 
     /// Somebody who need not be the scheduler does not know the session.
-    pub(crate) fn hint(&mut self, machine: MachineId, life: u32, reign: Reign) -> Result<(), Broken> {
+    pub(crate) fn hint(
+        &mut self,
+        machine: MachineId,
+        life: u32,
+        incarnation: Incarnation,
+    ) -> Result<(), Broken> {
         let m = &mut self.machines[machine as usize];
-        let doubted = m.sessions.last().is_some_and(|session| session.0 == reign) && m.life == life;
+        let doubted = m.sessions.last().is_some_and(|session| session.0 == incarnation) && m.life == life;
         if !doubted || m.process != Process::Up {
             return Ok(());
         }
@@ -174,20 +182,13 @@ impl Sim {
             Deed::Send(bytes) => {
                 self.wiretap.on_worker_sends(machine, &bytes)?;
                 let m = &self.machines[machine as usize];
-                if let Some(&(reign, _)) = m.sessions.last() {
-                    self.send(machine, Way::Up, (m.life, reign), bytes);
+                if let Some(&(incarnation, _)) = m.sessions.last() {
+                    self.send(machine, Way::Up, (m.life, incarnation), bytes);
                 }
             }
             Deed::Start { slot, tasks } => self.start(machine, slot, tasks, deeds)?,
-            Deed::Trim { slot, job } => {
-                self.on_slot(machine, slot, deeds, |s, around, out| {
-                    s.let_go(job, Letting::Trim, around, out)
-                })?;
-            }
-            Deed::Kill { slot, job } => {
-                self.on_slot(machine, slot, deeds, |s, around, out| {
-                    s.let_go(job, Letting::Kill, around, out)
-                })?;
+            Deed::Cancel { slot, job, how } => {
+                self.on_slot(machine, slot, deeds, |s, around, out| s.let_go(job, how, around, out))?;
             }
             Deed::Handshake => self.shake_hands(machine),
             Deed::Remember(known) => self.machines[machine as usize].known = known,
@@ -269,20 +270,53 @@ impl Sim {
     fn shake_hands(&mut self, machine: MachineId) {
         let there = self.network.fate(machine, Way::Up)[0];
         let back = self.network.fate(machine, Way::Down)[0];
-        let Some(reign) = self.reached(machine) else { return };
-        let asleep = reign == self.farm.reign && self.now_us < self.farm.stalled_until_us;
+        let Some(incarnation) = self.reached(machine) else { return };
+        let asleep = incarnation == self.farm.incarnation && self.now_us < self.farm.stalled_until_us;
         if let (Some(there_us), Some(back_us), false) = (there, back, asleep) {
             let life = self.machines[machine as usize].life;
-            self.agenda.at(self.now_us + there_us + back_us, What::Session(machine, life, reign));
+            self.agenda.at(self.now_us + there_us + back_us, What::Session(machine, life, incarnation));
         }
+    }
+
+    /// The worker's process dies without a word.
+    pub(crate) fn crash(&mut self, machine: MachineId, down_us: Option<u64>) {
+        if self.machines[machine as usize].process != Process::Down {
+            self.end_process(machine);
+            self.wake_in(machine, down_us);
+        }
+    }
+
+    fn end_process(&mut self, machine: MachineId) {
+        let m = &mut self.machines[machine as usize];
+        m.die(self.now_us);
+        for what in std::mem::take(&mut m.late) {
+            if let What::Deliver(_, parcel) = what {
+                self.agenda.take(parcel);
+            }
+        }
+    }
+
+    pub(crate) fn wake_in(&mut self, machine: MachineId, after_us: Option<u64>) {
+        if let Some(after_us) = after_us {
+            let life = self.machines[machine as usize].life;
+            self.agenda.at(self.now_us.saturating_add(after_us), What::Wake(machine, life));
+        }
+    }
+
+    /// The worker has drained: it keeps what nobody acknowledged, and ends.
+    fn left(&mut self, machine: MachineId) {
+        let m = &mut self.machines[machine as usize];
+        m.spool = m.worker.unacknowledged();
+        let returns_us = m.returns_us;
+        self.end_process(machine);
+        self.machines[machine as usize].died_running.clear();
+        self.wake_in(machine, returns_us);
     }
 }
 
 /// Nothing is started, stopped or remembered.
 fn deeds_are_harmless(deeds: &[Deed]) -> bool {
-    !deeds.iter().any(|deed| {
-        matches!(deed, Deed::Start { .. } | Deed::Trim { .. } | Deed::Kill { .. } | Deed::Remember(_))
-    })
+    !deeds.iter().any(|deed| matches!(deed, Deed::Start { .. } | Deed::Cancel { .. } | Deed::Remember(_)))
 }
 
 /// A worker that a unit killed starts anew after this.

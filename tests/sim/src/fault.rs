@@ -44,7 +44,7 @@ pub enum FaultKind {
 /// A fault that comes again and again, at times and machines by chance.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Fault {
+pub struct FaultModel {
     /// What happens.
     pub kind: FaultKind,
     /// First and last machine; all if absent.

@@ -3,10 +3,10 @@
 //! (sockets, threads, seals, clocks) is never part of it.
 //!
 //! A run is a [`Scenario`] and a seed: [`Sim::new`], then [`Sim::run`], which ends with a [`Tally`] or with
-//! the first [`Violation`]. Inside, in the order of a datagram's life: `at_farm`, `network`, `at_worker`,
-//! `slot`; `plan`, `trouble` and `narrow` are the faults, `reign` the scheduler's own; `job` (a ledger), `wiretap` and
-//! `inquest` are the judges. Beside it [`transfers`] does the same to the bulk channel: its streams carry contents, not
-//! datagrams.
+//! the first [`Violation`]. Inside, `sim` is what is true. In the order of a datagram's life: `at_farm`, `mail`,
+//! `network`, `at_worker`, `slot`; `plan`, `trouble` and `narrow` are the faults, `epochs` the scheduler's own; `job`
+//! (a ledger), `wiretap` and `checker` are the judges; `run` is the loop over all of it. Beside it [`transfers`] does the
+//! same to the bulk channel: its streams carry contents, not datagrams.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -14,19 +14,21 @@ mod agenda;
 mod at_farm;
 mod at_worker;
 mod bulk;
-mod chronicle;
+mod checker;
 mod disk;
+mod epochs;
+mod farm_log;
 mod fault;
-mod inquest;
 mod intervals;
 mod job;
 mod machine;
+mod mail;
 mod narrow;
 mod network;
 mod orders;
 mod plan;
 mod random;
-mod reign;
+mod run;
 mod scenario;
 mod seat;
 mod sim;

@@ -5,10 +5,9 @@ use starfarm_protocol::ids::{Boot, Epoch, FarmId, JobId};
 use starfarm_protocol::settings::Settings;
 use starfarm_worker_core::{Config, Known, Worker};
 
-use crate::agenda::What;
+use crate::agenda::{Incarnation, What};
 use crate::random::Random;
 use crate::scenario::Group;
-use crate::seat::Reign;
 use crate::slot::Slot;
 
 /// The farm that all machines belong to.
@@ -39,7 +38,7 @@ pub(crate) struct Machine {
     /// Counts incarnations of the worker.
     pub(crate) life: u32,
     /// The schedulers that this incarnation has a session with, the newest last.
-    pub(crate) sessions: Vec<(Reign, Epoch)>,
+    pub(crate) sessions: Vec<(Incarnation, Epoch)>,
     /// What its clock is ahead of the simulation's.
     pub(crate) ahead_us: u64,
     pub(crate) slots: Vec<Slot>,
@@ -139,9 +138,9 @@ impl Machine {
     }
 
     /// It has a session with another scheduler, or anew with the same. The ones before stay for a while.
-    pub(crate) fn has_session(&mut self, reign: Reign, epoch: Epoch) {
-        self.sessions.retain(|session| session.0 != reign);
-        self.sessions.push((reign, epoch));
+    pub(crate) fn has_session(&mut self, incarnation: Incarnation, epoch: Epoch) {
+        self.sessions.retain(|session| session.0 != incarnation);
+        self.sessions.push((incarnation, epoch));
         if self.sessions.len() > SESSIONS_KEPT {
             self.sessions.remove(0);
         }

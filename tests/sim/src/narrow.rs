@@ -2,12 +2,10 @@
 //! the protocol, as both rims use it. Only where the plan has such a fault: elsewhere probes would change what chance
 //! brings to every seed that is kept.
 
-use starfarm_protocol::path::{Heard, Path};
+use starfarm_protocol::path::Path;
 
 use crate::agenda::MachineId;
 use crate::network::Way;
-use crate::seat::Reign;
-use crate::sim::Sim;
 
 /// Bytes of the headers of IPv4 and UDP.
 pub(crate) const HEADER_BYTES: usize = 20 + 8;
@@ -29,7 +27,7 @@ impl Paths {
         Self { ends: vec![Default::default(); machines], narrow: vec![0; machines] }
     }
 
-    fn end(&mut self, machine: MachineId, way: Way) -> Option<&mut Path> {
+    pub(crate) fn end(&mut self, machine: MachineId, way: Way) -> Option<&mut Path> {
         self.ends.get_mut(machine as usize).map(|ends| &mut ends[way as usize])
     }
 
@@ -55,37 +53,5 @@ impl Paths {
         for way in [Way::Up, Way::Down] {
             self.end(machine, way).into_iter().for_each(Path::ask_again);
         }
-    }
-}
-
-impl Sim {
-    /// Sends a datagram, in pieces where it is too long for what its end knows of the path.
-    pub(crate) fn send(&mut self, machine: MachineId, way: Way, to: (u32, Reign), bytes: Vec<u8>) {
-        let Some(path) = self.paths.end(machine, way) else { return self.post(machine, way, to, bytes) };
-        let mut pieces = Vec::new();
-        path.cut(&bytes, |piece| pieces.push(piece.to_vec()));
-        pieces.into_iter().for_each(|piece| self.post(machine, way, to, piece));
-    }
-
-    /// What was opened at the end that sends by `way`: messages, or nothing but the path's own business. While the
-    /// other end is heard it is asked about the path.
-    pub(crate) fn opened(
-        &mut self,
-        machine: MachineId,
-        way: Way,
-        to: (u32, Reign),
-        bytes: Vec<u8>,
-        now_us: u64,
-    ) -> Option<Vec<u8>> {
-        let Some(path) = self.paths.end(machine, way) else { return Some(bytes) };
-        let (heard, probe) = (path.hear(&bytes, now_us), path.probe(now_us));
-        let (messages, answer) = match heard {
-            Heard::Messages => (Some(bytes), None),
-            Heard::Whole(whole) => (Some(whole), None),
-            Heard::Probe(answer) => (None, Some(answer)),
-            Heard::Nothing => (None, None),
-        };
-        answer.into_iter().chain(probe).for_each(|bytes| self.post(machine, way, to, bytes));
-        messages
     }
 }

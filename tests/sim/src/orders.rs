@@ -10,15 +10,6 @@ use crate::plan::Order;
 use crate::sim::Sim;
 use crate::violation::{Broken, rule};
 
-/// The orders of a run.
-#[derive(Debug, Default)]
-pub(crate) struct Orders {
-    /// Those that were carried out, and the records that they are in.
-    done: Vec<(u64, Order)>,
-    /// Those that came while no scheduler ran, or were lost with one.
-    again: Vec<Order>,
-}
-
 impl Sim {
     /// A user orders something.
     pub(crate) fn order(&mut self, order: Order) -> Result<(), Broken> {

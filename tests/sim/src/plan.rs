@@ -12,7 +12,7 @@ pub(crate) const SLOW_FACTOR: f64 = 50.0;
 
 /// One thing that befalls the farm.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Blow {
+pub(crate) enum Fault {
     /// A machine starts.
     Start(MachineId),
     /// The worker dies; a new one starts after so many microseconds, if ever.
@@ -56,11 +56,20 @@ pub(crate) enum Order {
     Node(MachineId, NodeCommand),
 }
 
+/// The orders of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Orders {
+    /// Those that were carried out, and the records that they are in.
+    pub(crate) done: Vec<(u64, Order)>,
+    /// Those that came while no scheduler ran, or were lost with one.
+    pub(crate) again: Vec<Order>,
+}
+
 /// The plan of a run.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// In order of time.
-    pub(crate) lines: Vec<(u64, Blow)>,
+    pub(crate) lines: Vec<(u64, Fault)>,
     /// From then on nothing befalls the farm any more.
     pub(crate) quiet_us: u64,
     /// Schedulers start from what is on the disk, so there must be one.
@@ -81,12 +90,12 @@ impl Plan {
         let mut machine = 0;
         for group in &scenario.nodes {
             for _ in 0..group.count {
-                plan.add(us(group.start_s) + random.below(1_000_000), Blow::Start(machine));
+                plan.add(us(group.start_s) + random.below(1_000_000), Fault::Start(machine));
                 machine += 1;
             }
         }
         for (place, job) in scenario.jobs.iter().enumerate() {
-            plan.add(us(job.at_s), Blow::Order(Order::Submit(place)));
+            plan.add(us(job.at_s), Fault::Order(Order::Submit(place)));
         }
         for fault in &scenario.faults {
             let [first, last] = fault.nodes.unwrap_or([0, machine - 1]);
@@ -106,9 +115,9 @@ impl Plan {
         plan
     }
 
-    fn add(&mut self, at_us: u64, blow: Blow) {
+    fn add(&mut self, at_us: u64, fault: Fault) {
         self.quiet_us = self.quiet_us.max(at_us);
-        self.lines.push((at_us, blow));
+        self.lines.push((at_us, fault));
     }
 
     /// Kinds that are not joint befall the first of the machines.
@@ -125,40 +134,40 @@ impl Plan {
         self.quiet_us = self.quiet_us.max(at_us.saturating_add(long_us));
         self.needs_disk |= kind.starts_a_scheduler();
         match kind {
-            FaultKind::Crash => self.add(at_us, Blow::Crash(machine, lasts_us)),
-            FaultKind::Leave => self.add(at_us, Blow::Leave(machine, lasts_us)),
-            FaultKind::Pause => self.add(at_us, Blow::Pause(machine, lasts_us.unwrap_or(u64::MAX))),
+            FaultKind::Crash => self.add(at_us, Fault::Crash(machine, lasts_us)),
+            FaultKind::Leave => self.add(at_us, Fault::Leave(machine, lasts_us)),
+            FaultKind::Pause => self.add(at_us, Fault::Pause(machine, lasts_us.unwrap_or(u64::MAX))),
             FaultKind::Partition => self.cut(at_us, machine, [true, true], lasts_us),
             FaultKind::Mute => self.cut(at_us, machine, [true, false], lasts_us),
             FaultKind::Deaf => self.cut(at_us, machine, [false, true], lasts_us),
             FaultKind::Narrow => {
                 self.has_narrow = true;
-                self.add(at_us, Blow::Narrow { machine, begins: true });
+                self.add(at_us, Fault::Narrow { machine, begins: true });
                 if let Some(lasts_us) = lasts_us {
-                    self.add(at_us + lasts_us, Blow::Narrow { machine, begins: false });
+                    self.add(at_us + lasts_us, Fault::Narrow { machine, begins: false });
                 }
             }
             FaultKind::Swizzle => self.swizzle(at_us, machines, long_us, random),
             FaultKind::Slow => {
-                self.add(at_us, Blow::Slow { machine, begins: true });
+                self.add(at_us, Fault::Slow { machine, begins: true });
                 if let Some(lasts_us) = lasts_us {
-                    self.add(at_us + lasts_us, Blow::Slow { machine, begins: false });
+                    self.add(at_us + lasts_us, Fault::Slow { machine, begins: false });
                 }
             }
-            FaultKind::Hang => self.add(at_us, Blow::Hang(machine, lasts_us)),
-            FaultKind::Jump => self.add(at_us, Blow::Jump(machine, long_us)),
-            FaultKind::Stall => self.add(at_us, Blow::Stall(long_us)),
-            FaultKind::SchedulerJump => self.add(at_us, Blow::SchedulerJump(long_us)),
-            FaultKind::SchedulerCrash => self.add(at_us, Blow::SchedulerCrash(long_us)),
-            FaultKind::OldCopy => self.add(at_us, Blow::OldCopy(machines, long_us)),
-            FaultKind::Sleeper => self.add(at_us, Blow::Sleeper(long_us)),
+            FaultKind::Hang => self.add(at_us, Fault::Hang(machine, lasts_us)),
+            FaultKind::Jump => self.add(at_us, Fault::Jump(machine, long_us)),
+            FaultKind::Stall => self.add(at_us, Fault::Stall(long_us)),
+            FaultKind::SchedulerJump => self.add(at_us, Fault::SchedulerJump(long_us)),
+            FaultKind::SchedulerCrash => self.add(at_us, Fault::SchedulerCrash(long_us)),
+            FaultKind::OldCopy => self.add(at_us, Fault::OldCopy(machines, long_us)),
+            FaultKind::Sleeper => self.add(at_us, Fault::Sleeper(long_us)),
         }
     }
 
     fn cut(&mut self, at_us: u64, machine: MachineId, ways: [bool; 2], lasts_us: Option<u64>) {
-        self.add(at_us, Blow::Cut { machine, ways, begins: true });
+        self.add(at_us, Fault::Cut { machine, ways, begins: true });
         if let Some(lasts_us) = lasts_us {
-            self.add(at_us + lasts_us, Blow::Cut { machine, ways, begins: false });
+            self.add(at_us + lasts_us, Fault::Cut { machine, ways, begins: false });
         }
     }
 
@@ -170,7 +179,7 @@ impl Plan {
         for (from_us, begins) in [(at_us, true), (at_us + half_us, false)] {
             random.shuffle(&mut some);
             for (nth, &machine) in (1..).zip(&some) {
-                self.add(from_us + nth * step_us, Blow::Cut { machine, ways: [true, true], begins });
+                self.add(from_us + nth * step_us, Fault::Cut { machine, ways: [true, true], begins });
             }
         }
     }
@@ -186,7 +195,7 @@ impl Plan {
             Deed::Command(command) => match order(command) {
                 Ok(command) => {
                     let place = line.job.unwrap_or(1) as usize - 1;
-                    return self.add(at_us, Blow::Order(Order::Job(place, command)));
+                    return self.add(at_us, Fault::Order(Order::Job(place, command)));
                 }
                 Err(command) => Err(command),
             },
@@ -195,7 +204,7 @@ impl Plan {
             let at_us = at_us + us(line.stagger_s * f64::from(machine - first));
             match kind {
                 Ok(kind) => self.fault(at_us, kind, [machine, machine], line.lasts_s.map(us), random),
-                Err(command) => self.add(at_us, Blow::Order(Order::Node(machine, command))),
+                Err(command) => self.add(at_us, Fault::Order(Order::Node(machine, command))),
             }
         }
     }

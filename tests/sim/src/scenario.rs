@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, de};
 use starfarm_protocol::settings::{Given, Settings};
 use starfarm_scheduler_core::limits::TASKS_A_TURN;
 
-use crate::fault::{Fault, Line};
+use crate::fault::{FaultModel, Line};
 
 /// A whole scenario.
 #[derive(Clone, Debug, Deserialize)]
@@ -44,7 +44,7 @@ pub struct Scenario {
     pub jobs: Vec<JobModel>,
     /// Faults by chance.
     #[serde(default)]
-    pub faults: Vec<Fault>,
+    pub faults: Vec<FaultModel>,
     /// Commands and faults at given times.
     #[serde(default)]
     pub script: Vec<Line>,

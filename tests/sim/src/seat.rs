@@ -7,24 +7,18 @@ use starfarm_protocol::ids::Epoch;
 use starfarm_protocol::seal::{EpochProofs, Secret, StaticKey};
 use starfarm_scheduler_core::{Config, Deeds, Farm};
 
-use crate::agenda::MachineId;
+use crate::agenda::Incarnation;
 use crate::disk::Disk;
 use crate::machine::FARM;
 use crate::scenario::Scenario;
-use crate::sim::Sim;
-use crate::violation::Broken;
 
 /// Unix time at which the simulated world begins, in microseconds: the farm's clock is large.
 pub(crate) const BEGINNING_US: u64 = 1_700_000_000_000_000;
 
-/// Number of a scheduler's process, by its start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Reign(pub(crate) u32);
-
 /// A scheduler's process.
 #[derive(Debug)]
 pub(crate) struct Seat {
-    pub(crate) reign: Reign,
+    pub(crate) incarnation: Incarnation,
     pub(crate) epoch: Epoch,
     /// It runs.
     pub(crate) up: bool,
@@ -62,14 +56,19 @@ pub(crate) struct Seat {
 
 impl Seat {
     /// Which start it is.
-    pub(crate) fn number(&self) -> (Reign, Epoch) {
-        (self.reign, self.epoch)
+    pub(crate) fn number(&self) -> (Incarnation, Epoch) {
+        (self.incarnation, self.epoch)
     }
 
-    pub(crate) fn new(farm: Farm, (reign, epoch): (Reign, Epoch), ahead_us: u64, machines: usize) -> Self {
+    pub(crate) fn new(
+        farm: Farm,
+        (incarnation, epoch): (Incarnation, Epoch),
+        ahead_us: u64,
+        machines: usize,
+    ) -> Self {
         let recorded = farm.last_sequence();
         Self {
-            reign,
+            incarnation,
             epoch,
             up: true,
             rightful: true,
@@ -95,10 +94,10 @@ impl Seat {
 }
 
 /// What the core is told at its start.
-pub(crate) fn config(scenario: &Scenario, (reign, epoch): (Reign, Epoch)) -> Config {
+pub(crate) fn config(scenario: &Scenario, (incarnation, epoch): (Incarnation, Epoch)) -> Config {
     let (model, key) = (&scenario.farm, StaticKey::from_secret(Secret([7; 32])));
     // Two starts of one epoch are told apart.
-    let nonce = u64::from(reign.0).to_le_bytes();
+    let nonce = u64::from(incarnation.0).to_le_bytes();
     Config {
         settings: scenario.settings,
         receive_datagrams: model.receive_datagrams,
@@ -106,39 +105,5 @@ pub(crate) fn config(scenario: &Scenario, (reign, epoch): (Reign, Epoch)) -> Con
         watch: scenario.log.is_some(),
         proofs: model.proofs.then(|| EpochProofs::new(&key, FARM, nonce)),
         ..Config::new(FARM, epoch)
-    }
-}
-
-impl Sim {
-    /// The time on the scheduler's clock.
-    pub(crate) fn farm_us(&self) -> u64 {
-        self.now_us + self.farm.ahead_us
-    }
-
-    /// Which scheduler has the address, as the machine sees it, if one runs there.
-    pub(crate) fn reached(&self, machine: MachineId) -> Option<Reign> {
-        let seat = if self.astray[machine as usize] { self.other.as_deref() } else { Some(&self.farm) };
-        seat.filter(|seat| seat.up).map(|seat| seat.reign)
-    }
-
-    /// Something happens to the scheduler of `reign`, if it still runs: it stands in `self.farm` meanwhile.
-    pub(crate) fn at_seat(
-        &mut self,
-        reign: Reign,
-        act: impl FnOnce(&mut Self) -> Result<(), Broken>,
-    ) -> Result<(), Broken> {
-        if self.farm.reign == reign {
-            return if self.farm.up { act(self) } else { Ok(()) };
-        }
-        let Some(mut other) = self.other.take_if(|other| other.reign == reign && other.up) else {
-            return Ok(());
-        };
-        std::mem::swap(&mut self.farm, &mut *other);
-        self.parked = Some(other);
-        let result = act(self);
-        let mut other = self.parked.take().expect("nobody else takes it");
-        std::mem::swap(&mut self.farm, &mut *other);
-        self.other = Some(other).filter(|other| other.up);
-        result
     }
 }

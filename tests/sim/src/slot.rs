@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use starfarm_protocol::ids::{Attempt, JobId};
 use starfarm_protocol::limits::RESULT_BODY_BYTES_MAX;
-use starfarm_protocol::wire::{Letting, Outcome};
+use starfarm_protocol::wire::{Cancel, Outcome};
 use starfarm_worker_core::{Part, Task};
 
 use crate::job::Job;
@@ -89,7 +89,7 @@ struct Run {
 pub(crate) struct Slot {
     bundle: VecDeque<Task>,
     run: Option<Run>,
-    letting: Vec<JobId>,
+    cancelled: Vec<JobId>,
     /// Number of the step under way; an event of another one is void.
     pub(crate) step: u32,
     /// Computing time so far.
@@ -118,7 +118,7 @@ impl Slot {
         self.run = None;
         self.step = self.step.wrapping_add(1);
         while let Some(task) = self.bundle.pop_front() {
-            if self.letting.contains(&task.job) {
+            if self.cancelled.contains(&task.job) {
                 out.push(Report::End(task.attempt));
                 continue;
             }
@@ -139,7 +139,7 @@ impl Slot {
             });
             return self.plan(around, out);
         }
-        self.letting.clear();
+        self.cancelled.clear();
     }
 
     /// Plans the next step of the running task.
@@ -206,7 +206,7 @@ impl Slot {
                 computed_us: run.computed_us,
             }));
             self.end(around, out);
-        } else if self.letting.contains(&run.task.job) {
+        } else if self.cancelled.contains(&run.task.job) {
             self.end(around, out);
         } else {
             self.plan(around, out);
@@ -269,16 +269,16 @@ impl Slot {
     pub(crate) fn let_go(
         &mut self,
         job: JobId,
-        letting: Letting,
+        cancel: Cancel,
         around: &mut Surroundings<'_>,
         out: &mut Vec<Report>,
     ) {
-        self.letting.push(job);
+        self.cancelled.push(job);
         let Some(run) = self.run.as_ref().filter(|run| run.task.job == job) else { return };
         let work = around.job(job).model.work;
         if work == WorkModel::Command {
             // A running program ends by itself, or is ended and counts for nothing.
-            if letting == Letting::Kill {
+            if cancel == Cancel::Forced {
                 self.end(around, out);
             }
             return;

@@ -89,7 +89,7 @@ pub struct Tally {
     /// Runs that were told to hang.
     pub hangs: u64,
     /// Crashes, pauses, partitions and the like.
-    pub blows: u64,
+    pub faults: u64,
     /// Most tasks in gq and in dq.
     pub queues_max: [usize; 2],
     /// Share of the slots' time that was spent computing.
@@ -107,7 +107,7 @@ pub struct Tally {
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hours = self.simulated_us as f64 / 3.6e9;
-        writeln!(f, "simulated time   {hours:.2} h in {} events, {} blows", self.events, self.blows)?;
+        writeln!(f, "simulated time   {hours:.2} h in {} events, {} faults", self.events, self.faults)?;
         let [up, down] = self.datagrams;
         let [at_farm, at_workers] = self.overflowed;
         writeln!(f, "datagrams        {up} up, {down} down, {} arrived", self.arrived)?;

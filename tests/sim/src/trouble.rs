@@ -3,7 +3,7 @@
 
 use crate::agenda::{MachineId, What};
 use crate::machine::Process;
-use crate::plan::{Blow, SLOW_FACTOR};
+use crate::plan::{Fault, SLOW_FACTOR};
 use crate::sim::Sim;
 use crate::violation::Broken;
 
@@ -16,39 +16,39 @@ impl Sim {
     }
 
     /// The next line of the plan.
-    pub(crate) fn blow(&mut self) -> Result<(), Broken> {
-        let Some(&(_, blow)) = self.plan.lines.get(self.planned) else { return Ok(()) };
+    pub(crate) fn fault(&mut self) -> Result<(), Broken> {
+        let Some(&(_, fault)) = self.plan.lines.get(self.planned) else { return Ok(()) };
         self.planned += 1;
         self.plan_next();
         self.log.word(self.planned as u64);
         if self.verbose {
-            eprintln!("{:>14.6} * {blow:?}", self.now_us as f64 / 1e6);
+            eprintln!("{:>14.6} * {fault:?}", self.now_us as f64 / 1e6);
         }
-        match blow {
-            Blow::Start(machine) => return self.boot(machine),
-            Blow::Order(order) => return self.order(order),
-            Blow::Crash(machine, down_us) => self.crash(machine, down_us),
-            Blow::Pause(machine, lasts_us) => self.pause(machine, lasts_us),
-            Blow::Cut { machine, ways, begins } => self.network.cut(machine, ways, begins),
-            Blow::Narrow { machine, begins } => self.paths.narrow(machine, begins),
-            Blow::Leave(machine, returns_us) => return self.leave(machine, returns_us),
-            Blow::Stall(lasts_us) => {
+        match fault {
+            Fault::Start(machine) => return self.boot(machine),
+            Fault::Order(order) => return self.order(order),
+            Fault::Crash(machine, down_us) => self.crash(machine, down_us),
+            Fault::Pause(machine, lasts_us) => self.pause(machine, lasts_us),
+            Fault::Cut { machine, ways, begins } => self.network.cut(machine, ways, begins),
+            Fault::Narrow { machine, begins } => self.paths.narrow(machine, begins),
+            Fault::Leave(machine, returns_us) => return self.leave(machine, returns_us),
+            Fault::Stall(lasts_us) => {
                 let until_us = self.now_us + lasts_us;
                 self.farm.stalled_until_us = self.farm.stalled_until_us.max(until_us);
             }
-            Blow::Slow { machine, begins } => self.slow(machine, begins),
-            Blow::Hang(machine, lasts_us) => self.hang(machine, lasts_us),
-            Blow::Jump(machine, by_us) => return self.jump(machine, by_us),
-            Blow::SchedulerJump(by_us) => {
+            Fault::Slow { machine, begins } => self.slow(machine, begins),
+            Fault::Hang(machine, lasts_us) => self.hang(machine, lasts_us),
+            Fault::Jump(machine, by_us) => return self.jump(machine, by_us),
+            Fault::SchedulerJump(by_us) => {
                 self.farm.ahead_us += by_us;
                 self.farm.tick_us = self.now_us;
-                self.agenda.at(self.now_us, What::FarmTick(self.farm.reign));
+                self.agenda.at(self.now_us, What::FarmTick(self.farm.incarnation));
             }
-            Blow::SchedulerCrash(down_us) => return self.scheduler_crash(down_us),
-            Blow::OldCopy(machines, lasts_us) => return self.old_copy(machines, lasts_us),
-            Blow::Sleeper(lasts_us) => return self.sleeper(lasts_us),
+            Fault::SchedulerCrash(down_us) => return self.scheduler_crash(down_us),
+            Fault::OldCopy(machines, lasts_us) => return self.old_copy(machines, lasts_us),
+            Fault::Sleeper(lasts_us) => return self.sleeper(lasts_us),
         }
-        self.tally.blows += 1;
+        self.tally.faults += 1;
         Ok(())
     }
 
@@ -86,33 +86,8 @@ impl Sim {
     fn jump(&mut self, machine: MachineId, by_us: u64) -> Result<(), Broken> {
         let m = &mut self.machines[machine as usize];
         m.ahead_us += by_us;
-        self.tally.blows += 1;
+        self.tally.faults += 1;
         if m.process == Process::Up { self.settle(machine, Vec::new()) } else { Ok(()) }
-    }
-
-    /// The worker's process dies without a word.
-    pub(crate) fn crash(&mut self, machine: MachineId, down_us: Option<u64>) {
-        if self.machines[machine as usize].process != Process::Down {
-            self.end_process(machine);
-            self.wake_in(machine, down_us);
-        }
-    }
-
-    fn end_process(&mut self, machine: MachineId) {
-        let m = &mut self.machines[machine as usize];
-        m.die(self.now_us);
-        for what in std::mem::take(&mut m.late) {
-            if let What::Deliver(_, parcel) = what {
-                self.agenda.take(parcel);
-            }
-        }
-    }
-
-    fn wake_in(&mut self, machine: MachineId, after_us: Option<u64>) {
-        if let Some(after_us) = after_us {
-            let life = self.machines[machine as usize].life;
-            self.agenda.at(self.now_us.saturating_add(after_us), What::Wake(machine, life));
-        }
     }
 
     fn pause(&mut self, machine: MachineId, lasts_us: u64) {
@@ -132,18 +107,8 @@ impl Sim {
         m.returns_us = returns_us;
         let mut deeds = Vec::new();
         m.worker.drain(m.clock_us(self.now_us), &mut deeds);
-        self.tally.blows += 1;
+        self.tally.faults += 1;
         self.settle(machine, deeds)
-    }
-
-    /// The worker has drained: it keeps what nobody acknowledged, and ends.
-    pub(crate) fn left(&mut self, machine: MachineId) {
-        let m = &mut self.machines[machine as usize];
-        m.spool = m.worker.unacknowledged();
-        let returns_us = m.returns_us;
-        self.end_process(machine);
-        self.machines[machine as usize].died_running.clear();
-        self.wake_in(machine, returns_us);
     }
 
     /// A machine that was down boots, one that was paused goes on with what came meanwhile.
@@ -164,7 +129,9 @@ impl Sim {
                     match what {
                         What::Deliver(machine, parcel) => self.deliver(machine, parcel)?,
                         What::Step(machine, slot, step) => self.step(machine, slot, step)?,
-                        What::Session(machine, life, reign) => self.session(machine, life, reign)?,
+                        What::Session(machine, life, incarnation) => {
+                            self.session(machine, life, incarnation)?
+                        }
                         _ => {}
                     }
                 }

@@ -12,11 +12,13 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod attempts;
+mod drain;
 mod held;
 mod link;
 mod load;
 mod outbox;
 mod queue;
+mod riders;
 mod scheduler;
 mod slots;
 mod spool;

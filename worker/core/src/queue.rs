@@ -95,7 +95,7 @@ impl Queue {
     }
 
     /// Takes out every task that `gone` names.
-    pub(crate) fn withdraw(&mut self, mut gone: impl FnMut(&Waiting) -> bool) -> Vec<Task> {
+    pub(crate) fn revoke(&mut self, mut gone: impl FnMut(&Waiting) -> bool) -> Vec<Task> {
         let mut out = Vec::new();
         self.waiting.retain(|waiting| {
             let go = gone(waiting);
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(waiting.lasts_us(2), 0);
         waiting.learn(JobId(1), 1, 1_000_000);
         assert_eq!(waiting.lasts_us(2), 500_000_000);
-        waiting.withdraw(|w| w.task.attempt.0 >= 50);
+        waiting.revoke(|w| w.task.attempt.0 >= 50);
         assert_eq!((waiting.len(), waiting.lasts_us(1)), (50, 500_000_000));
         while !waiting.is_empty() {
             waiting.take(1);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use starfarm_protocol::ids::{Attempt, ContentHash, Epoch, JobId};
-use starfarm_protocol::wire::{Held, Letting, Load};
+use starfarm_protocol::wire::{Cancel, Held, Load};
 
 use crate::load::Meter;
 use crate::queue::Waiting;
@@ -62,7 +62,7 @@ struct Slot {
     /// The unit that the rim named as running.
     unit: Option<(JobId, u128)>,
     /// Jobs that the slot was told to let go of in this bundle.
-    letting: Vec<(JobId, Letting)>,
+    cancel: Vec<(JobId, Cancel)>,
 }
 
 /// All slots.
@@ -133,7 +133,7 @@ impl Slots {
         let task = slot.running.remove(at)?;
         slot.unit = None;
         if slot.running.is_empty() {
-            slot.letting.clear();
+            slot.cancel.clear();
             self.idle.push(number);
             self.meter.end(number, now_us);
             self.seen.end(number, now_us);
@@ -183,10 +183,10 @@ impl Slots {
     }
 
     /// Slots that must be told to let go of tasks that `gone` names, with their job. A slot is told once,
-    /// and once more where a kill follows a trim.
+    /// and once more where a forced end follows a graceful one.
     pub(crate) fn let_go(
         &mut self,
-        letting: Letting,
+        cancel: Cancel,
         mut gone: impl FnMut(&Running) -> bool,
     ) -> Vec<(u16, JobId)> {
         let mut told = Vec::new();
@@ -194,11 +194,11 @@ impl Slots {
             for task in slot.running.iter_mut().filter(|task| gone(task)) {
                 task.let_go = true;
                 let known = slot
-                    .letting
+                    .cancel
                     .iter()
-                    .any(|&(job, how)| job == task.job && (how == letting || how == Letting::Kill));
+                    .any(|&(job, how)| job == task.job && (how == cancel || how == Cancel::Forced));
                 if !known {
-                    slot.letting.push((task.job, letting));
+                    slot.cancel.push((task.job, cancel));
                     told.push((number, task.job));
                 }
             }

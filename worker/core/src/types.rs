@@ -1,8 +1,9 @@
 //! What goes into the core and comes out of it, as plain data.
 
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
+use starfarm_protocol::limits::PROTOCOL_VERSION;
 use starfarm_protocol::seal::EpochProof;
-use starfarm_protocol::wire::{Facts, Load, Offer, Outcome};
+use starfarm_protocol::wire::{Cancel, Facts, Hello, Load, Offer, Outcome};
 
 /// What a worker is told once, at its start.
 #[derive(Clone, Debug)]
@@ -27,6 +28,22 @@ pub struct Config {
     pub known: Known,
     /// What the machine is, for people; none where nobody wants to know.
     pub facts: Option<Facts>,
+}
+
+impl Config {
+    /// The first words in a session.
+    pub(crate) fn hello(&self, slots: u16, known: Known) -> Hello {
+        Hello {
+            version: PROTOCOL_VERSION,
+            boot: self.boot,
+            slots,
+            queue_tasks_max: self.queue_tasks_max,
+            receive_datagrams_max: self.receive_datagrams_max,
+            known_epoch: known.epoch,
+            known_proof: known.proof,
+            died_running: self.died_running.clone(),
+        }
+    }
 }
 
 /// How a worker does.
@@ -69,19 +86,14 @@ pub enum Deed {
         /// One task or more.
         tasks: Vec<Task>,
     },
-    /// Stop what the slot runs of this job at the next unit's end.
-    Trim {
+    /// Stop what the slot runs of this job: at the next unit's end, or now.
+    Cancel {
         /// Which slot.
         slot: u16,
         /// Of which job.
         job: JobId,
-    },
-    /// Stop what the slot runs of this job now.
-    Kill {
-        /// Which slot.
-        slot: u16,
-        /// Of which job.
-        job: JobId,
+        /// How.
+        how: Cancel,
     },
     /// Make a new session; [`crate::Worker::on_session`] says that it is up.
     Handshake,
@@ -114,6 +126,18 @@ impl Task {
     /// End of the interval, exclusive.
     pub fn hi(&self) -> u128 {
         self.lo + u128::from(self.units)
+    }
+
+    /// Makes `next` part of this one where it begins at its end; false where it does not. The latest number
+    /// stands for both: what is given back is what was offered up to then.
+    pub(crate) fn join(&mut self, next: &Task) -> bool {
+        let touch = (next.job, next.spec, next.lo) == (self.job, self.spec, self.hi());
+        let joined = self.units.checked_add(next.units).filter(|_| touch);
+        if let Some(units) = joined {
+            self.units = units;
+            self.attempt = self.attempt.max(next.attempt);
+        }
+        joined.is_some()
     }
 }
 

@@ -1,35 +1,24 @@
 //! The worker itself: what is true, and what each event does to it, in the order a task lives. The parts
-//! that can be understood alone have files of their own; what it says is in `worker/say`.
-
-mod say;
+//! that can be understood alone have files of their own.
 
 use starfarm_protocol::ids::{Attempt, Epoch, JobId};
-use starfarm_protocol::limits::{PROTOCOL_VERSION, RESULT_BODY_BYTES_MAX, RIDE_US};
+use starfarm_protocol::limits::{PROTOCOL_VERSION, RESULT_BODY_BYTES_MAX};
 use starfarm_protocol::wire::{
-    Facts, Feedback, HeartbeatAnswer, Letting, Message, Outcome, Pace, Packer, Ranges, Welcome, Withdraw,
+    Cancel, Facts, Heartbeat, HeartbeatAnswer, Held, Message, Outcome, Pace, Packer, Ranges, Revoke, Welcome,
     messages,
 };
 
 use crate::attempts::Attempts;
-use crate::held::Index;
+use crate::drain::Drain;
+use crate::held::{self, Index};
 use crate::link::Link;
 use crate::outbox::{Kept, Outbox};
 use crate::queue::Queue;
+use crate::riders::Riders;
 use crate::scheduler::Scheduler;
 use crate::slots::{Advance, Slots};
 use crate::spool::{self, SpoolError};
 use crate::types::{Config, Counters, Deed, Look, Part, Task};
-
-/// A drained worker waits this long for the last acknowledgements; what is left goes into the spool.
-const DRAIN_ACK_US: u64 = 5_000_000;
-
-/// State of a drain.
-#[derive(Clone, Copy, Debug, Default)]
-struct Drain {
-    /// Set when the last slot has become idle.
-    give_up_at: Option<u64>,
-    done: bool,
-}
 
 /// One computing node. `now_us` never goes backwards.
 #[derive(Clone, Debug)]
@@ -44,17 +33,7 @@ pub struct Worker {
     index: Index,
     /// Attempts of this epoch that were heard.
     seen: Attempts,
-    /// Attempts to acknowledge, and when at the latest.
-    acks: Attempts,
-    ack_at: u64,
-    feedback: Feedback,
-    feedback_sent: Feedback,
-    /// Facts go with the first heartbeat from then on.
-    facts_at: u64,
-    /// When it asked for more last, and how long it waits before it asks again.
-    speed_up_us: u64,
-    speed_up_pause_us: u64,
-    slow_down_at: u64,
+    riders: Riders,
     drain: Option<Drain>,
     /// Times that it became able to run what it refused.
     able_again: u32,
@@ -72,14 +51,7 @@ impl Worker {
             outbox: Outbox::new(),
             index: Index::default(),
             seen: Attempts::default(),
-            acks: Attempts::default(),
-            ack_at: u64::MAX,
-            feedback: Feedback::default(),
-            feedback_sent: Feedback::default(),
-            facts_at: 0,
-            speed_up_us: 0,
-            speed_up_pause_us: 0,
-            slow_down_at: 0,
+            riders: Riders::new(),
             drain: None,
             able_again: 0,
             counters: Counters::default(),
@@ -138,12 +110,9 @@ impl Worker {
             }
             Message::ResultAck(credit, ranges) if believed => self.on_result_ack(credit, ranges, now_us),
             Message::HeartbeatAnswer(answer) if believed => self.on_heartbeat_answer(&answer, now_us),
-            Message::Withdraw(withdraw) if believed => self.on_withdraw(&withdraw, now_us, deeds),
+            Message::Revoke(revoke) if believed => self.on_revoke(&revoke, now_us, deeds),
             Message::Pace(pace) if believed => self.link.set_pace(pace),
-            Message::ResultAck(..)
-            | Message::HeartbeatAnswer(_)
-            | Message::Withdraw(_)
-            | Message::Pace(_) => {}
+            Message::ResultAck(..) | Message::HeartbeatAnswer(_) | Message::Revoke(_) | Message::Pace(_) => {}
             // Words of a worker, which a scheduler has no business saying. Welcomes are taken before.
             Message::Hello(_)
             | Message::TaskAck(_)
@@ -184,13 +153,12 @@ impl Worker {
             self.link.set_pace(Pace::DEFAULT);
             deeds.extend(self.scheduler.believe(welcome).map(Deed::Remember));
             self.seen.clear();
-            self.acks.clear();
-            self.ack_at = u64::MAX;
+            self.riders.forget_attempts();
         }
         self.outbox.set_credit(welcome.credit);
         if self.link.on_welcome(welcome.heartbeat_ms, now_us) || renewed {
             self.outbox.rewind();
-            self.facts_at = now_us;
+            self.riders.tell_facts_soon(now_us);
         }
         true
     }
@@ -201,8 +169,7 @@ impl Worker {
             self.counters.refused_offers += 1;
             return;
         }
-        self.acks.insert(task.attempt.0);
-        self.ack_at = self.ack_at.min(now_us + RIDE_US);
+        self.riders.acknowledge(task.attempt.0, now_us);
         if !self.seen.insert(task.attempt.0) {
             self.counters.repeated_offers += 1;
         } else if self.index.contains(task.job, task.lo, task.units) {
@@ -215,40 +182,37 @@ impl Worker {
         } else {
             self.index.insert(task.job, task.lo, task.units);
             self.queue.push(task, self.scheduler.epoch());
-            self.fed();
+            self.riders.fed();
         }
     }
 
-    fn on_withdraw(&mut self, withdraw: &Withdraw, now_us: u64, deeds: &mut Vec<Deed>) {
-        let &Withdraw { job, letting, before } = withdraw;
+    fn on_revoke(&mut self, revoke: &Revoke, now_us: u64, deeds: &mut Vec<Deed>) {
+        let &Revoke { job, cancel, before } = revoke;
         let current = self.scheduler.epoch();
-        // Numbers of another epoch say nothing; such tasks are older than any withdrawal of this one.
+        // Numbers of another epoch say nothing; such tasks are older than any revocation of this one.
         let gone = |its_job: JobId, attempt: Attempt, epoch: Epoch| {
             its_job == job && (epoch != current || attempt < before)
         };
-        let back = self.queue.withdraw(|w| gone(w.task.job, w.task.attempt, w.epoch));
+        let back = self.queue.revoke(|w| gone(w.task.job, w.task.attempt, w.epoch));
         self.give_back(back, now_us);
-        self.let_go(letting, gone, deeds);
+        self.let_go(cancel, gone, deeds);
     }
 
     fn let_go(
         &mut self,
-        letting: Letting,
+        cancel: Cancel,
         gone: impl Fn(JobId, Attempt, Epoch) -> bool,
         deeds: &mut Vec<Deed>,
     ) {
         let index = &mut self.index;
-        let told = self.slots.let_go(letting, |task| {
+        let told = self.slots.let_go(cancel, |task| {
             let go = gone(task.job, task.attempt, task.epoch);
             if go && !task.let_go {
                 index.remove(task.job, task.lo, task.units);
             }
             go
         });
-        deeds.extend(told.into_iter().map(|(slot, job)| match letting {
-            Letting::Trim => Deed::Trim { slot, job },
-            Letting::Kill => Deed::Kill { slot, job },
-        }));
+        deeds.extend(told.into_iter().map(|(slot, job)| Deed::Cancel { slot, job, how: cancel }));
     }
 
     /// Reports tasks that never started as returned, neighbours joined.
@@ -257,16 +221,7 @@ impl Worker {
         for task in &tasks {
             self.index.remove(task.job, task.lo, task.units);
         }
-        tasks.dedup_by(|next, before| {
-            let touch = (next.job, next.spec, next.lo) == (before.job, before.spec, before.hi());
-            let joined = before.units.checked_add(next.units).filter(|_| touch);
-            if let Some(units) = joined {
-                // The latest number stands for all: what is given back is what was offered up to then.
-                before.units = units;
-                before.attempt = before.attempt.max(next.attempt);
-            }
-            joined.is_some()
-        });
+        tasks.dedup_by(|next, before| before.join(next));
         for Task { job, spec, attempt, lo, units } in tasks {
             let (duration_us, outcome, body, ended_us) = (0, Outcome::Returned, Vec::new(), Some(now_us));
             self.outbox.push(Kept { job, spec, attempt, lo, units, duration_us, outcome, body, ended_us });
@@ -352,9 +307,9 @@ impl Worker {
             return;
         }
         self.drain = Some(Drain::default());
-        let back = self.queue.withdraw(|_| true);
+        let back = self.queue.revoke(|_| true);
         self.give_back(back, now_us);
-        self.let_go(Letting::Trim, |_, _, _| true, deeds);
+        self.let_go(Cancel::Graceful, |_, _, _| true, deeds);
         self.link.beat_soon(now_us);
         self.on_tick(now_us, deeds);
     }
@@ -381,17 +336,71 @@ impl Worker {
         self.weigh_queue(now_us);
     }
 
+    /// What is due leaves, and with it all that rides on datagrams. The totals of the feedback go with each
+    /// heartbeat, so that a lost one does no harm.
+    fn send_due(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
+        let mut packer = Packer::new();
+        if self.link.is_welcomed() {
+            self.outbox.send(now_us, &mut packer);
+        }
+        if self.link.hello_due(now_us) {
+            packer.hello(&self.config.hello(self.slots.count(), self.scheduler.known()));
+        }
+        let idle = self.slots.all_idle() && self.queue.is_empty();
+        let beat = self.link.heartbeat_due(now_us, idle);
+        if beat {
+            self.weigh_queue(now_us);
+        }
+        if beat || self.riders.deadline() <= now_us || !packer.is_empty() {
+            self.riders.pack(&mut packer, beat);
+        }
+        if beat && self.link.is_welcomed() {
+            packer.load(&self.slots.load(now_us));
+            if self.able_again > 0 {
+                packer.able(self.able_again);
+            }
+            self.riders.pack_facts(self.config.facts.as_ref(), &mut packer, now_us);
+        }
+        if beat {
+            packer.heartbeat(&self.heartbeat());
+        }
+        deeds.extend(packer.finish().into_iter().map(Deed::Send));
+    }
+
+    fn heartbeat(&self) -> Heartbeat {
+        Heartbeat {
+            number: self.link.number,
+            queued_tasks: self.queue.len() as u32,
+            draining: self.drain.is_some(),
+            running: self.slots.running_units().collect(),
+            held: self.held(),
+            ..Heartbeat::default()
+        }
+    }
+
+    /// What the worker holds, neighbours joined: waiting, running and not reported, computed and not
+    /// acknowledged.
+    pub fn held(&self) -> Vec<Held> {
+        let waiting = self.queue.iter().map(|task| Held { job: task.job, lo: task.lo, units: task.units });
+        let computed = self.outbox.iter().filter(|result| result.outcome != Outcome::Returned);
+        let computed = computed.map(|result| Held { job: result.job, lo: result.lo, units: result.units });
+        held::join(waiting.chain(self.slots.held()).chain(computed).collect())
+    }
+
+    fn weigh_queue(&mut self, now_us: u64) {
+        if self.drain.is_none() && self.link.is_welcomed() {
+            self.riders.weigh(&self.queue, self.config.queue_tasks_max, self.slots.count(), now_us);
+        }
+    }
+
     fn finish_drain(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
-        let idle = self.slots.all_idle();
-        let Some(drain) = self.drain.as_mut().filter(|drain| idle && !drain.done) else { return };
-        let give_up_at = *drain.give_up_at.get_or_insert(now_us + DRAIN_ACK_US);
-        if !self.outbox.is_empty() && now_us < give_up_at {
+        let (idle, acknowledged) = (self.slots.all_idle(), self.outbox.is_empty());
+        if !self.drain.as_mut().is_some_and(|drain| idle && drain.is_over(acknowledged, now_us)) {
             return;
         }
-        drain.done = true;
         if self.link.has_session() {
             let mut packer = Packer::new();
-            self.pack_riders(&mut packer, false);
+            self.riders.pack(&mut packer, false);
             packer.bye();
             deeds.extend(packer.finish().into_iter().map(Deed::Send));
         }
@@ -402,18 +411,13 @@ impl Worker {
     pub fn next_deadline(&self) -> u64 {
         let mut at = self.link.deadline();
         if self.link.has_session() {
-            at = at.min(self.ack_at);
+            at = at.min(self.riders.deadline());
         }
         if self.link.is_welcomed() {
             at = at.min(self.outbox.deadline());
         }
-        match self.drain {
-            Some(drain) if !drain.done && self.slots.all_idle() => {
-                let wait = if self.outbox.is_empty() { None } else { drain.give_up_at };
-                at.min(wait.unwrap_or(0))
-            }
-            _ => at,
-        }
+        let drain = self.drain.filter(|_| self.slots.all_idle());
+        drain.and_then(|drain| drain.deadline(self.outbox.is_empty())).map_or(at, |end| at.min(end))
     }
 
     /// The computed results that nobody acknowledged, as bytes for the spool.

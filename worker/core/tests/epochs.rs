@@ -22,7 +22,7 @@ fn check(script: &str, expected: Expect) -> Bench {
 fn an_older_scheduler_is_not_obeyed_and_hears_in_each_session_what_is_known() {
     let bench = check(
         "offer 1 0+10\n part 0 1 0+4\n at 10\n session\n welcome epoch 4\n offer 7 50+10\n ack 1 1
-         withdraw 1 kill 99\n answer epoch 4\n at 3000\n session\n welcome epoch 4\n at 20000\n session
+         revoke 1 forced 99\n answer epoch 4\n at 3000\n session\n welcome epoch 4\n at 20000\n session
          welcome epoch 6\n offer 8 70+10\n at 20030",
         expect![[r#"
             0: start on 0: 1=0+10
@@ -48,7 +48,7 @@ fn an_older_scheduler_is_not_obeyed_and_hears_in_each_session_what_is_known() {
 fn words_that_come_late_by_a_session_of_an_earlier_epoch_change_nothing() {
     let bench = check(
         "offer 1 0+10\n offer 2 10+10\n part 0 1 0+4\n at 10\n session\n welcome epoch 6\n at 50\n offer 3 20+10 by 5
-         ack 1 1 by 5\n withdraw 1 kill 99 by 5\n answer epoch 5 by 5\n welcome epoch 5\n at 100\n ack 1 1 by 6\n at 1100",
+         ack 1 1 by 5\n revoke 1 forced 99 by 5\n answer epoch 5 by 5\n welcome epoch 5\n at 100\n ack 1 1 by 6\n at 1100",
         expect![[r#"
             0: start on 0: 1=0+10
             0: send results #1 Done 0+4; ack [(1, 2)]; faster 1 slower 0
@@ -130,7 +130,7 @@ fn a_worker_drains_beside_a_scheduler_that_it_does_not_obey() {
             0: send results #1 Done 0+4; ack [(1, 1)]; faster 1 slower 0
             10: send hello slots 1 knows 5 by 5; faster 1 slower 0; beat 2 waiting 0 holds [1:0+10]
             10: say the scheduler that answers is incarnation 4
-            10: trim 0 job 1
+            10: cancel 0 job 1 graceful
             832: Handshake
             1760: Handshake
             3651: Handshake

@@ -1,5 +1,5 @@
 //! The worker against a model of the scheduler over a bad network: whatever is lost, doubled, delayed,
-//! withdrawn or restarted, every offered unit is reported exactly once for each time it was offered.
+//! revoked or restarted, every offered unit is reported exactly once for each time it was offered.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 mod common;
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use common::{config, packed, spec, welcome};
 use starfarm_protocol::ids::{Attempt, Epoch, JobId};
 use starfarm_protocol::wire::{
-    HeartbeatAnswer, Letting, Message, Offer, Outcome, Packer, ResultEntry, Withdraw, messages,
+    Cancel, HeartbeatAnswer, Message, Offer, Outcome, Packer, ResultEntry, Revoke, messages,
 };
 use starfarm_worker_core::{Deed, Part, Task, Worker};
 
@@ -110,9 +110,9 @@ impl Peer {
             self.offer(lo, units);
         }
         if faults && dice.below(40) == 0 {
-            let letting = if dice.below(2) == 0 { Letting::Trim } else { Letting::Kill };
+            let cancel = if dice.below(2) == 0 { Cancel::Graceful } else { Cancel::Forced };
             let before = Attempt(self.next_attempt + 1 - dice.below(3).min(self.next_attempt));
-            packer.withdraw(&Withdraw { job: JobId(1), letting, before });
+            packer.revoke(&Revoke { job: JobId(1), cancel, before });
         }
         self.unacked.values().take(20).for_each(|offer| packer.offer(offer));
         packer.finish().concat()
@@ -245,9 +245,7 @@ impl World {
                     assert!(slot.tasks.is_empty(), "a slot gets work only when it is idle");
                     *slot = Slot { tasks: tasks.into_iter().map(|t| (t, t.lo)).collect(), stop: false };
                 }
-                Deed::Trim { slot, .. } | Deed::Kill { slot, .. } => {
-                    self.slots[usize::from(slot)].stop = true
-                }
+                Deed::Cancel { slot, .. } => self.slots[usize::from(slot)].stop = true,
                 Deed::Handshake if self.dice.below(3) > 0 || !faults => {
                     self.session = self.peer.epoch;
                     self.tell(Worker::on_session);
@@ -332,7 +330,7 @@ fn random_datagrams_change_nothing_and_never_panic() {
         p.offer(&Offer { job, spec: spec(job), attempt: Attempt(1), lo: 0, units: 1 });
         p.welcome(&welcome(8, 1));
         p.result_ack(8, &[(0, u64::MAX), (5, 5)]);
-        p.withdraw(&Withdraw { job, letting: Letting::Kill, before: Attempt(u64::MAX) });
+        p.revoke(&Revoke { job, cancel: Cancel::Forced, before: Attempt(u64::MAX) });
     });
     let mut deeds = Vec::new();
     worker.on_session(0, &mut deeds);

@@ -141,21 +141,21 @@ fn results_in_flight_never_exceed_the_credit() {
 }
 
 #[test]
-fn a_withdrawn_job_gives_back_what_waits_and_trims_what_runs() {
+fn a_revoked_job_gives_back_what_waits_and_ends_what_runs() {
     check(
         2,
         "offer 1 0+10\n offer 2 10+10\n offer 3 20+10\n offer 4 30+10\n offer 5 50+10\n offer 6 60+10 job 2
-         offer 9 70+10\n at 30\n withdraw 1 trim 9\n at 40\n withdraw 1 trim 9\n withdraw 1 kill 9\n at 50
+         offer 9 70+10\n at 30\n revoke 1 graceful 9\n at 40\n revoke 1 graceful 9\n revoke 1 forced 9\n at 50
          part 0 1 0+3\n end 0 1\n end 1 2\n at 60",
         expect![[r#"
             0: start on 0: 1=0+10
             0: start on 1: 2=10+10
             20: send ack [(1, 6), (9, 9)]; faster 1 slower 0
-            30: trim 0 job 1
-            30: trim 1 job 1
+            30: cancel 0 job 1 graceful
+            30: cancel 1 job 1 graceful
             30: send results #1 Returned 20+20, #2 Returned 50+10
-            40: kill 0 job 1
-            40: kill 1 job 1
+            40: cancel 0 job 1 forced
+            40: cancel 1 job 1 forced
             50: send results #3 Done 0+3
             50: start on 0: 6=60+10
             50: start on 1: 9=70+10
@@ -168,10 +168,10 @@ fn a_withdrawn_job_gives_back_what_waits_and_trims_what_runs() {
 fn an_interval_offered_again_after_its_withdrawal_is_run() {
     check(
         1,
-        "offer 1 0+10\n offer 2 10+10\n withdraw 1 trim 3\n at 30\n offer 3 0+10\n offer 4 10+10\n end 0 1\n at 60",
+        "offer 1 0+10\n offer 2 10+10\n revoke 1 graceful 3\n at 30\n offer 3 0+10\n offer 4 10+10\n end 0 1\n at 60",
         expect![[r#"
             0: start on 0: 1=0+10
-            0: trim 0 job 1
+            0: cancel 0 job 1 graceful
             0: send results #1 Returned 10+10; ack [(1, 2)]; faster 1 slower 0
             30: start on 0: 3=0+10
             30: send results #2 Returned 0+10; ack [(3, 4)]
@@ -180,7 +180,7 @@ fn an_interval_offered_again_after_its_withdrawal_is_run() {
 }
 
 #[test]
-fn a_drained_worker_returns_trims_waits_for_acks_and_says_bye() {
+fn a_drained_worker_returns_ends_waits_for_acks_and_says_bye() {
     check(
         1,
         "offer 1 0+10\n offer 2 10+10\n at 30\n drain\n offer 3 20+10\n at 100\n part 0 1 0+5\n end 0 1\n at 150
@@ -188,7 +188,7 @@ fn a_drained_worker_returns_trims_waits_for_acks_and_says_bye() {
         expect![[r#"
             0: start on 0: 1=0+10
             20: send ack [(1, 2)]; faster 1 slower 0
-            30: trim 0 job 1
+            30: cancel 0 job 1 graceful
             30: send results #1 Returned 10+10; faster 1 slower 0; beat 2 waiting 0 holds [1:0+10] draining
             32: send results #2 Returned 20+10; ack [(3, 3)]
             100: send results #3 Done 0+5
@@ -223,7 +223,7 @@ fn three_unanswered_heartbeats_make_a_new_session_and_everything_is_offered_agai
     check(
         1,
         "offer 1 0+10\n offer 2 10+10\n at 30\n part 0 1 0+10\n end 0 1\n at 5000\n session\n at 5010
-         welcome epoch 2\n at 5100\n offer 1 90+1\n withdraw 1 trim 1\n at 5150",
+         welcome epoch 2\n at 5100\n offer 1 90+1\n revoke 1 graceful 1\n at 5150",
         expect![[r#"
             0: start on 0: 1=0+10
             20: send ack [(1, 2)]; faster 1 slower 0
@@ -240,7 +240,7 @@ fn three_unanswered_heartbeats_make_a_new_session_and_everything_is_offered_agai
             5000: send hello slots 1 knows 1 by 1; faster 5 slower 0; beat 7 waiting 0 holds [1:0+20]
             5010: remember 2
             5010: send ages [(1, 4980000)]; results #1 Done 0+10
-            5100: trim 0 job 1
+            5100: cancel 0 job 1 graceful
             5120: send ack [(1, 1)]
         "#]],
     );

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustix::event::{EventfdFlags, eventfd};
+use starfarm_protocol::wire::Cancel;
 
 const GO_ON: u8 = 0;
-const TRIM: u8 = 1;
-const KILL: u8 = 2;
+const GRACEFUL: u8 = 1;
+const FORCED: u8 = 2;
 
 /// A flag shared by a task's slots and whoever may end the task. It is only ever raised; clones are the
 /// same flag.
 #[derive(Clone, Debug)]
-pub struct Cancel(Arc<Shared>);
+pub struct CancelFlag(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -23,7 +24,7 @@ struct Shared {
     wake: OwnedFd,
 }
 
-impl Cancel {
+impl CancelFlag {
     /// A flag that is not raised.
     ///
     /// # Errors
@@ -33,33 +34,31 @@ impl Cancel {
         Ok(Self(Arc::new(Shared { level: AtomicU8::new(GO_ON), wake })))
     }
 
-    /// Asks to finish the running command and start no other. [`run`](super::run) does not look at it.
-    pub fn trim(&self) {
-        self.0.level.fetch_max(TRIM, Ordering::Release);
-    }
-
-    /// Asks to end the running command now: TERM to its process group, KILL some seconds later. Wakes
-    /// every [`run`](super::run) that waits with this flag.
-    pub fn kill(&self) {
-        if self.0.level.fetch_max(KILL, Ordering::Release) != KILL {
+    /// Asks to start no other command, and to end the running one: gracefully by itself, which
+    /// [`run`](super::run) does not look at; by force with TERM to its process group, KILL some seconds later.
+    /// That wakes every [`run`](super::run) that waits with this flag.
+    pub fn raise(&self, how: Cancel) {
+        let level = if how == Cancel::Forced { FORCED } else { GRACEFUL };
+        let before = self.0.level.fetch_max(level, Ordering::Release);
+        if level == FORCED && before != FORCED {
             // A first write of 1 to a counter of 0 has no way to fail.
             let _ = rustix::io::write(&self.0.wake, &1_u64.to_ne_bytes());
         }
     }
 
-    /// Whether no other command is to be started: after [`trim`](Self::trim) or [`kill`](Self::kill).
-    pub fn is_trimmed(&self) -> bool {
-        self.0.level.load(Ordering::Acquire) >= TRIM
+    /// Whether no other command is to be started.
+    pub fn is_raised(&self) -> bool {
+        self.0.level.load(Ordering::Acquire) >= GRACEFUL
     }
 
     /// Whether the running command is to end now.
-    pub fn is_killed(&self) -> bool {
-        self.0.level.load(Ordering::Acquire) == KILL
+    pub fn is_forced(&self) -> bool {
+        self.0.level.load(Ordering::Acquire) == FORCED
     }
 }
 
-impl AsFd for Cancel {
-    /// Readable from the first [`kill`](Self::kill) on.
+impl AsFd for CancelFlag {
+    /// Readable from the first [`raise`](Self::raise) by force on.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.wake.as_fd()
     }

@@ -9,7 +9,16 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::process::Lack;
+/// What is in the way of a program's start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lack {
+    /// The command line itself: it starts nowhere.
+    Line,
+    /// The program, or its working directory, is not here, or not fit to be started here.
+    Program,
+    /// This machine has no process, memory or file descriptor left.
+    Room,
+}
 
 /// What is run for one unit. No shell is involved: each argument arrives as it stands here.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

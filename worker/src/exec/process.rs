@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::cancel::Cancel;
+use super::cancel::CancelFlag;
 use super::capture::Captured;
-use super::command::CommandLine;
+use super::command::{CommandLine, Lack};
 use super::ending::Watch;
 use super::family::{self, Relative};
 use super::phase::{Phase, Why};
@@ -58,21 +58,10 @@ pub enum End {
     Signal(i32),
     /// Ended by us because its time was over, in whatever way it then ended.
     Timeout,
-    /// Ended by us because its [`Cancel`] was raised, or not even started.
+    /// Ended by us because its [`CancelFlag`] was raised, or not even started.
     Cancelled,
     /// It never ran; why, and what to do, in a sentence for the user.
     NotStarted(String, Lack),
-}
-
-/// What is in the way of a program's start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Lack {
-    /// The command line itself: it starts nowhere.
-    Line,
-    /// The program, or its working directory, is not here, or not fit to be started here.
-    Program,
-    /// This machine has no process, memory or file descriptor left.
-    Room,
 }
 
 /// What a program is given beyond its time; each span is at most a year.
@@ -95,12 +84,12 @@ impl Default for Patience {
 /// After [`become_subreaper`](super::become_subreaper), descendants that left the process group are
 /// ended as well. A process that not even KILL ends (one stuck in the kernel, or one of another user)
 /// keeps this call waiting.
-pub fn run(command: &CommandLine, cancel: &Cancel) -> UnitRun {
+pub fn run(command: &CommandLine, cancel: &CancelFlag) -> UnitRun {
     run_with(command, cancel, Patience::default())
 }
 
 /// [`run`] with other time spans.
-pub fn run_with(command: &CommandLine, cancel: &Cancel, patience: Patience) -> UnitRun {
+pub fn run_with(command: &CommandLine, cancel: &CancelFlag, patience: Patience) -> UnitRun {
     run_noting(command, cancel, patience, &mut || {})
 }
 
@@ -108,12 +97,12 @@ pub fn run_with(command: &CommandLine, cancel: &Cancel, patience: Patience) -> U
 /// until its end should not wait any longer.
 pub fn run_noting(
     command: &CommandLine,
-    cancel: &Cancel,
+    cancel: &CancelFlag,
     patience: Patience,
     lasts: &mut dyn FnMut(),
 ) -> UnitRun {
     let start = Instant::now();
-    if cancel.is_killed() {
+    if cancel.is_forced() {
         return nothing_ran(End::Cancelled, start);
     }
     match once_not_busy(|| Process::start(command), std::thread::sleep) {
@@ -144,7 +133,7 @@ fn attend(
     mut process: Process,
     command: &CommandLine,
     start: Instant,
-    cancel: &Cancel,
+    cancel: &CancelFlag,
     patience: Patience,
     lasts: &mut dyn FnMut(),
 ) -> UnitRun {
@@ -214,7 +203,7 @@ impl Process {
     fn follow(
         &mut self,
         phase: &mut Phase,
-        cancel: &Cancel,
+        cancel: &CancelFlag,
         term_to_kill: Duration,
         note: &mut Option<(Instant, &mut dyn FnMut())>,
     ) {
@@ -305,7 +294,7 @@ mod tests {
         let run = |command: &CommandLine| {
             let mut process = Process::start(command).unwrap();
             process.watch = Watch::by_asking(process.pid);
-            let cancel = Cancel::new().unwrap();
+            let cancel = CancelFlag::new().unwrap();
             attend(process, command, Instant::now(), &cancel, Patience::default(), &mut || {})
         };
         let quiet = run(&shell("exec >&- 2>&-; sleep 0.1; exit 5", None));

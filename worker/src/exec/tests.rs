@@ -9,6 +9,8 @@ use std::sync::{RwLock, RwLockReadGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use starfarm_protocol::wire::Cancel;
+
 use super::*;
 
 static OTHERS: RwLock<()> = RwLock::new(());
@@ -35,7 +37,7 @@ fn sh(script: &str) -> CommandLine {
 }
 
 fn go(command: &CommandLine) -> UnitRun {
-    run_with(command, &Cancel::new().unwrap(), HASTE)
+    run_with(command, &CancelFlag::new().unwrap(), HASTE)
 }
 
 fn text(captured: &Captured) -> String {
@@ -159,13 +161,13 @@ fn a_hanging_program_is_ended_by_its_timeout() {
 /// Runs `script`, which must touch `$READY`, and kills it when it has.
 fn cancelled_when_ready(script: &str, term_to_kill: Duration) -> UnitRun {
     let folder = Folder::new();
-    let cancel = Cancel::new().unwrap();
+    let cancel = CancelFlag::new().unwrap();
     let mut line = sh(script);
     line.env = vec![("READY".into(), folder.path("ready").into())];
     thread::scope(|scope| {
         let slot = scope.spawn(|| run_with(&line, &cancel, Patience { term_to_kill, ..HASTE }));
         eventually("it is ready", || folder.path("ready").exists());
-        cancel.kill();
+        cancel.raise(Cancel::Forced);
         slot.join().unwrap()
     })
 }
@@ -179,7 +181,7 @@ fn a_program_that_is_asked_to_end_may_tidy_up() {
 }
 
 #[test]
-fn a_program_that_ignores_term_is_killed_with_its_group() {
+fn a_program_that_ignores_term_is_forced_with_its_group() {
     let _others = among_others();
     let script = "trap '' TERM; sleep 600 & echo $!; touch $READY; while :; do sleep 600; done";
     let run = cancelled_when_ready(script, HASTE.term_to_kill);
@@ -193,7 +195,7 @@ fn a_program_that_ignores_term_is_killed_with_its_group() {
 fn one_cancel_wakes_every_run_that_waits_with_it() {
     let _others = among_others();
     let folder = Folder::new();
-    let cancel = Cancel::new().unwrap();
+    let cancel = CancelFlag::new().unwrap();
     thread::scope(|scope| {
         let slots: Vec<_> = (0..3)
             .map(|slot| {
@@ -203,8 +205,8 @@ fn one_cancel_wakes_every_run_that_waits_with_it() {
             })
             .collect();
         eventually("all run", || (0..3).all(|slot| folder.path(&slot.to_string()).exists()));
-        cancel.kill();
-        cancel.kill();
+        cancel.raise(Cancel::Forced);
+        cancel.raise(Cancel::Forced);
         slots.into_iter().for_each(|slot| assert_eq!(slot.join().unwrap(), End::Cancelled));
     });
 }
@@ -213,29 +215,29 @@ fn one_cancel_wakes_every_run_that_waits_with_it() {
 fn a_cancelled_task_starts_nothing() {
     let _others = among_others();
     let folder = Folder::new();
-    let cancel = Cancel::new().unwrap();
-    cancel.kill();
+    let cancel = CancelFlag::new().unwrap();
+    cancel.raise(Cancel::Forced);
     let line = sh(&format!("touch {}", folder.path("ran").display()));
     assert_eq!(run(&line, &cancel).end, End::Cancelled);
     assert!(!folder.path("ran").exists());
 }
 
 #[test]
-fn a_trim_lets_the_command_finish() {
+fn a_graceful_cancel_lets_the_command_finish() {
     let _others = among_others();
-    let cancel = Cancel::new().unwrap();
-    assert!(!cancel.is_trimmed());
-    cancel.trim();
-    assert!(cancel.is_trimmed() && !cancel.is_killed());
+    let cancel = CancelFlag::new().unwrap();
+    assert!(!cancel.is_raised());
+    cancel.raise(Cancel::Graceful);
+    assert!(cancel.is_raised() && !cancel.is_forced());
     assert_eq!(run(&sh("sleep 0.1; exit 4"), &cancel).end, End::Exit(4));
-    cancel.kill();
-    cancel.trim();
-    assert!(cancel.is_trimmed() && cancel.is_killed());
+    cancel.raise(Cancel::Forced);
+    cancel.raise(Cancel::Graceful);
+    assert!(cancel.is_raised() && cancel.is_forced());
 }
 
 /// One holds the pipes, the other nothing of ours: neither is waited for, neither stays.
 #[test]
-fn what_a_program_leaves_in_its_group_is_killed() {
+fn what_a_program_leaves_in_its_group_is_forced() {
     let _others = among_others();
     for redirect in ["", ">/dev/null 2>&1"] {
         let pid = stdout_of(&format!("sleep 600 {redirect} & echo $!"));
@@ -375,7 +377,7 @@ fn runs_side_by_side_do_not_mix() {
 fn runs_leave_no_descriptor_open() {
     let _alone = OTHERS.write().unwrap_or_else(|poisoned| poisoned.into_inner());
     become_subreaper().unwrap();
-    let cancel = Cancel::new().unwrap();
+    let cancel = CancelFlag::new().unwrap();
     let open = || fs::read_dir("/proc/self/fd").unwrap().count();
     run(&command("true", &[]), &cancel);
     let before = open();
@@ -399,7 +401,7 @@ fn runs_leave_no_descriptor_open() {
 #[test]
 fn a_program_inherits_none_of_our_descriptors() {
     let _others = among_others();
-    let ours: Vec<Cancel> = (0..20).map(|_| Cancel::new().unwrap()).collect();
+    let ours: Vec<CancelFlag> = (0..20).map(|_| CancelFlag::new().unwrap()).collect();
     let inherited = inheritable_descriptors();
     let listed = stdout_of("echo /proc/$$/fd/*");
     let names = listed.split_whitespace().filter_map(|path| path.rsplit('/').next()?.parse().ok());

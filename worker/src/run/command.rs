@@ -18,10 +18,10 @@ use starfarm_protocol::spec::{CommandWork, OutputLimit};
 use starfarm_protocol::wire::{CommandUnit, FailReason, Outputs, Stream};
 use starfarm_worker_core::Task;
 
-use super::Desk;
-use crate::bulk::Miss;
+use super::context::Context;
+use crate::bulk::FetchError;
 use crate::contents::Contents;
-use crate::exec::{self, Cancel, Captured, CommandLine, End, Lack, Patience, UnitRun};
+use crate::exec::{self, CancelFlag, Captured, CommandLine, End, Lack, Patience, UnitRun};
 use crate::report::{FLUSH, Report};
 
 /// A unit hangs that takes so many times what the others took: lambda x 10, as for a task that the scheduler tells of.
@@ -70,48 +70,48 @@ impl Command {
         self.space.units()
     }
 
-    pub(super) fn run(&self, task: &Task, cancel: &Cancel, desk: &Desk, report: &mut Report) {
-        let scratch = match Scratch::new(&desk.scratch, task) {
+    pub(super) fn run(&self, task: &Task, cancel: &CancelFlag, context: &Context, report: &mut Report) {
+        let scratch = match Scratch::new(&context.scratch, task) {
             Ok(scratch) => scratch,
-            Err(error) => return report.refuse(task, task.lo, &no_scratch(desk, &error)),
+            Err(error) => return report.refuse(task, task.lo, &no_scratch(context, &error)),
         };
         let mut pack = Pack::new(task.lo);
         for unit in task.lo..task.hi() {
-            if cancel.is_trimmed() {
+            if cancel.is_raised() {
                 break;
             }
             if let Err(error) = scratch.empty() {
                 pack.report(task, report);
-                report.refuse(task, unit, &no_scratch(desk, &error));
+                report.refuse(task, unit, &no_scratch(context, &error));
                 break;
             }
-            let line = match self.line(task, unit, scratch.path(), &desk.contents, cancel) {
+            let line = match self.line(task, unit, scratch.path(), &context.contents, cancel) {
                 Ok(line) => line,
-                Err(Miss::Cancelled) => break,
-                Err(Miss::Refused(why)) => {
+                Err(FetchError::Cancelled) => break,
+                Err(FetchError::Refused(why)) => {
                     pack.report(task, report);
                     report.refuse(task, unit, &why);
                     break;
                 }
             };
-            desk.board.begin(desk.slot, task.job, unit);
+            context.board.begin(context.slot, task.job, unit);
             // What is done before must not wait for the end of a unit that may take hours.
             let run = exec::run_noting(&line, cancel, Patience::default(), &mut || {
                 pack.report(task, report);
                 report.flush();
             });
-            desk.board.end(desk.slot);
+            context.board.end(context.slot);
             self.learn(&run);
             if let Some(why) = self.refusal(&run.end) {
                 pack.report(task, report);
                 report.refuse(task, unit, why);
                 break;
             }
-            match record(run, self.limit.strict, |bytes| desk.contents.put(bytes, cancel)) {
+            match record(run, self.limit.strict, |bytes| context.contents.put(bytes, cancel)) {
                 Ok(record) => pack.add(&record, task, report),
-                Err(Miss::Cancelled) => break,
+                Err(FetchError::Cancelled) => break,
                 // A unit is not done without its output.
-                Err(Miss::Refused(why)) => {
+                Err(FetchError::Refused(why)) => {
                     pack.report(task, report);
                     report.refuse(task, unit, &format!("the scheduler does not keep its output: {why}"));
                     break;
@@ -155,13 +155,13 @@ impl Command {
         unit: u128,
         scratch: &Path,
         contents: &Contents,
-        cancel: &Cancel,
-    ) -> Result<CommandLine, Miss> {
+        cancel: &CancelFlag,
+    ) -> Result<CommandLine, FetchError> {
         let text = loop {
             match UnitText::of(&*self.space, unit) {
                 Ok(text) => break text,
                 Err(ValueError::ChunkMissing(hash)) => drop(contents.get(hash, cancel)?),
-                Err(error) => return Err(Miss::Refused(error.to_string())),
+                Err(error) => return Err(FetchError::Refused(error.to_string())),
             }
         };
         let mut env: Vec<(OsString, OsString)> =
@@ -188,8 +188,8 @@ impl Command {
 fn record(
     run: UnitRun,
     strict: bool,
-    put: impl FnMut(Vec<u8>) -> Result<starfarm_protocol::ids::ContentHash, Miss>,
-) -> Result<CommandUnit, Miss> {
+    put: impl FnMut(Vec<u8>) -> Result<starfarm_protocol::ids::ContentHash, FetchError>,
+) -> Result<CommandUnit, FetchError> {
     let duration_us = u64::try_from(run.duration.as_micros()).unwrap_or(u64::MAX);
     let (failed, code) = match run.end {
         End::Exit(0) if strict && (run.stdout.is_cut() || run.stderr.is_cut()) => {
@@ -199,7 +199,7 @@ fn record(
         End::Exit(code) => (Some(FailReason::Exit), code),
         End::Signal(signal) => (Some(FailReason::Signal), signal),
         End::Timeout => (Some(FailReason::Timeout), TIMEOUT_CODE),
-        End::Cancelled => return Err(Miss::Cancelled),
+        End::Cancelled => return Err(FetchError::Cancelled),
         End::NotStarted(why, _) => {
             let why = why.as_bytes()[..why.floor_char_boundary(INLINE_OUTPUT_BYTES_MAX)].to_vec();
             let outputs = Outputs { stdout: Stream::Inline(Vec::new()), stderr: Stream::Inline(why) };
@@ -220,8 +220,8 @@ fn record(
 fn outputs(
     stdout: Captured,
     stderr: Captured,
-    mut put: impl FnMut(Vec<u8>) -> Result<starfarm_protocol::ids::ContentHash, Miss>,
-) -> Result<Outputs, Miss> {
+    mut put: impl FnMut(Vec<u8>) -> Result<starfarm_protocol::ids::ContentHash, FetchError>,
+) -> Result<Outputs, FetchError> {
     let (out, err) = (stdout.bytes.len(), stderr.bytes.len());
     let (out_cut, err_cut) = (stdout.is_cut(), stderr.is_cut());
     let fits = |bytes: usize| bytes <= INLINE_OUTPUT_BYTES_MAX;
@@ -280,8 +280,8 @@ impl Pack {
     }
 }
 
-fn no_scratch(desk: &Desk, error: &io::Error) -> String {
-    format!("no scratch directory can be made in {} on this node: {error}", desk.scratch.display())
+fn no_scratch(context: &Context, error: &io::Error) -> String {
+    format!("no scratch directory can be made in {} on this node: {error}", context.scratch.display())
 }
 
 /// A directory of an attempt's own, gone with it.
@@ -374,7 +374,7 @@ mod tests {
         assert_eq!(said(End::Exit(3)), Ok((Some(FailReason::Exit), 3, 3_000)));
         assert_eq!(said(End::Signal(9)), Ok((Some(FailReason::Signal), 9, 3_000)));
         assert_eq!(said(End::Timeout), Ok((Some(FailReason::Timeout), 124, 3_000)));
-        assert_eq!(said(End::Cancelled), Err(Miss::Cancelled));
+        assert_eq!(said(End::Cancelled), Err(FetchError::Cancelled));
         let lost = unit(End::NotStarted("ä".repeat(400), Lack::Program)).unwrap();
         assert_eq!((lost.failed, lost.code), (Some(FailReason::Exit), -1));
         assert_eq!(lost.outputs.stderr, Stream::Inline("ä".repeat(256).into()));
@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn a_unit_is_not_done_without_its_output() {
-        for miss in [Miss::Refused("the disk is broken".into()), Miss::Cancelled] {
+        for miss in [FetchError::Refused("the disk is broken".into()), FetchError::Cancelled] {
             assert_eq!(record(run(End::Exit(0), 999, 1), false, |_| Err(miss.clone())), Err(miss));
         }
     }

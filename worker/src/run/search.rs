@@ -1,4 +1,4 @@
-//! The `search` executor: scans a task's candidates and reports what it found in parts, so that a trim,
+//! The `search` executor: scans a task's candidates and reports what it found in parts, so that a cancel,
 //! or the end of this worker, costs at most a second of work.
 
 use std::time::{Duration, Instant};
@@ -9,8 +9,8 @@ use starfarm_protocol::spec::{HexBytes, SearchWork};
 use starfarm_protocol::wire::HitEntry;
 use starfarm_worker_core::Task;
 
-use super::Desk;
-use crate::exec::Cancel;
+use super::context::Context;
+use crate::exec::CancelFlag;
 use crate::report::Report;
 
 /// A part is reported at least this often.
@@ -33,14 +33,14 @@ impl SearchProgram {
         self.0.units()
     }
 
-    pub(super) fn run(&self, task: &Task, cancel: &Cancel, desk: &Desk, report: &mut Report) {
+    pub(super) fn run(&self, task: &Task, cancel: &CancelFlag, context: &Context, report: &mut Report) {
         let (mut next, mut hits) = (task.lo, Vec::new());
-        while next < task.hi() && !cancel.is_trimmed() {
-            desk.board.begin(desk.slot, task.job, next);
+        while next < task.hi() && !cancel.is_raised() {
+            context.board.begin(context.slot, task.job, next);
             let start = Instant::now();
             let reached = self
                 .0
-                .scan(next, task.hi(), &mut hits, &mut |_| !cancel.is_trimmed() && start.elapsed() < PART);
+                .scan(next, task.hi(), &mut hits, &mut |_| !cancel.is_raised() && start.elapsed() < PART);
             for piece in pieces(next, reached, &hits) {
                 let share = u32::try_from(piece.share_of(reached - next)).unwrap_or(1_000);
                 let duration = start.elapsed() * share / 1_000;
@@ -50,7 +50,7 @@ impl SearchProgram {
             next = reached;
             report.flush_if_due();
         }
-        desk.board.end(desk.slot);
+        context.board.end(context.slot);
     }
 }
 

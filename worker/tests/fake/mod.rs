@@ -21,7 +21,7 @@ use starfarm_protocol::seal::{
 };
 use starfarm_protocol::spec::JobSpec;
 use starfarm_protocol::wire::{
-    Heartbeat, HeartbeatAnswer, Hello, Letting, Message, Offer, Outcome, Packer, Welcome, Withdraw, messages,
+    Cancel, Heartbeat, HeartbeatAnswer, Hello, Message, Offer, Outcome, Packer, Revoke, Welcome, messages,
 };
 
 /// Nothing in a test may take longer; a hang ends here.
@@ -50,9 +50,9 @@ pub struct Shared {
     pub hellos: Vec<Hello>,
     pub beat: Heartbeat,
     pub byes: u32,
-    pub withdraw: Option<Withdraw>,
+    pub revoke: Option<Revoke>,
     /// The heartbeat that was the last one when that was said first. It is said every 20 ms.
-    pub withdrawn_at: u32,
+    pub revoked_at: u32,
     /// Results are heard and not acknowledged.
     pub deaf: bool,
     pub gets: u32,
@@ -169,10 +169,10 @@ impl Fake {
         shared.offers.insert(attempt, Offer { job: JobId(job), spec, attempt: Attempt(attempt), lo, units });
     }
 
-    pub fn withdraw(&self, job: u64, letting: Letting) {
+    pub fn revoke(&self, job: u64, cancel: Cancel) {
         let mut shared = self.lock();
-        shared.withdrawn_at = shared.beat.number;
-        shared.withdraw = Some(Withdraw { job: JobId(job), letting, before: Attempt(u64::MAX) });
+        shared.revoked_at = shared.beat.number;
+        shared.revoke = Some(Revoke { job: JobId(job), cancel, before: Attempt(u64::MAX) });
     }
 
     /// Waits until `ready`, and fails after a long while.
@@ -326,7 +326,7 @@ impl<'a> Serving<'a> {
         let shared = self.shared.lock().unwrap();
         let mut packer = Packer::new();
         shared.offers.values().take(200).for_each(|offer| packer.offer(offer));
-        shared.withdraw.iter().for_each(|withdraw| packer.withdraw(withdraw));
+        shared.revoke.iter().for_each(|revoke| packer.revoke(revoke));
         drop(shared);
         let words = packer.finish();
         let peers: Vec<_> = self.sealers.keys().copied().collect();

@@ -3,7 +3,7 @@
 
 use toml::{Table, Value};
 
-use super::Problem;
+use super::problem::Problem;
 
 const CORES_AND_BELOW: &[&str] = &[
     "starfarm-protocol",

@@ -1,7 +1,7 @@
 //! Rules over the links of Markdown pages: a relative link leads to a file, and a link to `file.rs#name` to a
 //! function of that name. Links to the outside are not followed.
 
-use super::Problem;
+use super::problem::Problem;
 use super::tokens;
 use super::tree::Tree;
 

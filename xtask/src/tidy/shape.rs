@@ -1,10 +1,11 @@
-//! Rules over the shape of a Rust file: how long its functions are, and that it says what lives in it.
+//! Rules over the shape of a Rust file: what it is called, how long its functions are, and that it says what lives
+//! in it.
 
 use proc_macro2::Span;
 use syn::visit::{self, Visit};
 use syn::{Block, ImplItemFn, ItemFn, Signature, TraitItemFn};
 
-use super::Problem;
+use super::problem::Problem;
 
 /// Longest function, in lines from its `fn` to its closing brace.
 const FUNCTION_LINES_MAX: usize = 70;
@@ -12,6 +13,7 @@ const FUNCTION_LINES_MAX: usize = 70;
 /// All rules over the shape.
 pub(super) fn check(path: &str, text: &str) -> Vec<Problem> {
     let mut problems = Vec::from_iter(module_text(path, text));
+    problems.extend(module_name(path));
     match syn::parse_file(text) {
         Ok(file) => problems.extend(long_functions(path, &file)),
         Err(error) => {
@@ -26,6 +28,13 @@ fn module_text(path: &str, text: &str) -> Option<Problem> {
     let opens_well = text.starts_with("//!");
     (!opens_well)
         .then(|| Problem::at(path, 1, "no `//!` at the top: say what lives in this module and what does not"))
+}
+
+/// A module with others below it is `a.rs` beside `a/`. What integration tests share is not: cargo would take
+/// `tests/a.rs` for a test of its own.
+fn module_name(path: &str) -> Option<Problem> {
+    let in_sources = path.ends_with("/mod.rs") && path.split('/').any(|folder| folder == "src");
+    in_sources.then(|| Problem::at(path, 1, "a `mod.rs`: call it like its folder and put it beside it"))
 }
 
 fn long_functions(path: &str, file: &syn::File) -> Vec<Problem> {
@@ -121,6 +130,13 @@ mod tests {
         assert_eq!(module_text("a.rs", "//! Text.\nfn a() {}\n"), None);
         assert!(module_text("a.rs", "fn a() {}\n").is_some());
         assert!(module_text("a.rs", "// Text.\n").is_some());
+    }
+
+    #[test]
+    fn a_module_is_called_like_its_folder() {
+        let is_wrong = |path: &str| !check(path, "//! Text.\n").is_empty();
+        assert!(is_wrong("logs/src/xml/mod.rs") && is_wrong("tests/e2e/src/power/mod.rs"));
+        assert!(!is_wrong("logs/src/xml.rs") && !is_wrong("worker/tests/fake/mod.rs"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Rules over the plain text of a file, whatever is written in it.
 
-use super::Problem;
+use super::problem::Problem;
 
 /// Longest source file, in lines.
 const LINES_MAX: usize = 500;

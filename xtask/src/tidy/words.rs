@@ -1,7 +1,7 @@
 //! Rules over the words of Rust code: unfinished work, unsafe code, and clocks, threads, sockets and files in
 //! crates that must do without. Tests of those crates may use them: a test knows where it runs.
 
-use super::Problem;
+use super::problem::Problem;
 use super::tokens::{Token, at, find};
 
 /// Folders whose code decides and computes only: time and chance reach it as arguments.
@@ -269,7 +269,7 @@ mod tests {
             [3, 5]
         );
         assert_eq!(found(path, "use std::fmt;\nuse core::net::SocketAddr;\nuse std::{io, sync::Arc};"), []);
-        assert_eq!(found("admin/src/jobfile/mod.rs", "use std::fs;"), []);
+        assert_eq!(found("admin/src/jobfile.rs", "use std::fs;"), []);
     }
 
     #[test]

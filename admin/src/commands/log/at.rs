@@ -185,7 +185,7 @@ fn all<'a, F: Form + 'a>(forms: impl Iterator<Item = &'a F>) -> Vec<Fields<'a>> 
 /// As in the log, but that who said goodbye is gone.
 fn nodes(state: &State) -> Vec<serde_json::Map<String, serde_json::Value>> {
     let fields = |node: &Node| {
-        let mut fields = starfarm_logs::export::json_object(node);
+        let mut fields = starfarm_logs::json_object(node);
         fields.insert("state".to_owned(), State::word(node).into());
         fields
     };
@@ -197,6 +197,6 @@ struct Fields<'a>(&'a dyn Form);
 
 impl Serialize for Fields<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        starfarm_logs::export::json_object(self.0).serialize(serializer)
+        starfarm_logs::json_object(self.0).serialize(serializer)
     }
 }

@@ -1,25 +1,12 @@
 //! `starfarm log validate`.
 
-use std::path::Path;
-
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use starfarm_logs::{Utc, Validation};
 
-use crate::commands::Context;
-use crate::failure::Failure;
 use crate::output::{Document, Style};
 
-/// Checks a log, and prints what it holds.
-///
-/// # Errors
-/// It is not valid; as the printer.
-pub(super) fn run(context: &mut Context, path: &Path) -> Result<(), Failure> {
-    let report = starfarm_logs::validate(path).map_err(|error| super::of_log(&error))?;
-    context.printer.document(&Valid(report))
-}
-
 /// A log that is valid.
-struct Valid(Validation);
+pub(super) struct Valid(pub(super) Validation);
 
 impl Serialize for Valid {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -128,12 +128,12 @@ pub(super) enum Mode {
     /// The filter of the focused table is being written.
     Filter,
     /// A command waits for a yes.
-    Confirm(Plea),
+    Confirm(PendingConfirmation),
 }
 
 /// A command, and the question before it.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Plea {
+pub(super) struct PendingConfirmation {
     pub(super) request: Request,
     /// The question up to the name, which may be a long one.
     pub(super) before: String,
@@ -144,7 +144,7 @@ pub(super) struct Plea {
     pub(super) is_final: bool,
 }
 
-impl Plea {
+impl PendingConfirmation {
     /// The question on a screen so wide: of a long name less is shown, of the rest nothing is left out.
     pub(super) fn question(&self, width: usize) -> String {
         let Self { before, name, after, .. } = self;
@@ -178,7 +178,7 @@ pub(super) struct App {
     /// When it was said.
     said: Duration,
     interval: Duration,
-    now: Duration,
+    pub(super) now: Duration,
     /// When the last picture came.
     seen: Duration,
     /// Why the last look had no answer.
@@ -245,15 +245,10 @@ impl App {
         self.due.map_or(Duration::MAX, |due| due.saturating_sub(now))
     }
 
-    /// Something comes in.
-    pub(super) fn on(&mut self, input: Input, now: Duration) {
-        self.now = now;
+    /// Something comes in that is no key.
+    pub(super) fn take_in(&mut self, input: Input) {
         match input {
-            Input::Key(key) => self.on_key(key),
-            Input::Resize(width, height) => {
-                self.size = (width, height);
-                self.keep_in_sight();
-            }
+            Input::Resize(width, height) => self.size = (width, height),
             Input::Picture(picture) => self.on_picture(*picture),
             Input::Lost(why) => {
                 self.lost = Some(why);
@@ -265,8 +260,8 @@ impl App {
                 }
             }
             Input::Did(done) => self.on_done(done),
-            // These are for the rim, which has the terminal.
-            Input::Clear | Input::Stop | Input::Continued | Input::Gone => {}
+            // The first is for `keys`, the others for the rim, which has the terminal.
+            Input::Key(_) | Input::Clear | Input::Stop | Input::Continued | Input::Gone => {}
         }
     }
 
@@ -336,7 +331,6 @@ impl App {
         {
             self.whole = whole;
         }
-        self.keep_in_sight();
     }
 
     fn take_lines(&mut self, events: Vec<EventLine>, missed: u64) {

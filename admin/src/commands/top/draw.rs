@@ -14,47 +14,13 @@ use super::app::{App, Focus, Mode, View, drain_or_resume, pause_or_resume};
 use super::columns::{Column, Paint, Row, UNIT_SIGNS};
 use super::detail;
 use super::keys::KEYS;
+use super::layout::{FRAME, HEAD, Layout};
 use super::list::List;
 use crate::human;
 use crate::output::table::Align;
 
-/// Lines of the head.
-const HEAD: u16 = 2;
-/// Lines of a table beside its rows: its title and its headings.
-const FRAME: u16 = 2;
 /// Lines that a long message covers at most.
 const FOOTER_MAX: u16 = 4;
-
-/// How many rows each part of the screen has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Layout {
-    pub(super) jobs: u16,
-    pub(super) nodes: u16,
-    pub(super) events: u16,
-    height: u16,
-}
-
-impl Layout {
-    /// The rows go where they are needed: each part gets a third of them if it has so many, and what it leaves goes
-    /// to the nodes, then to the jobs, then to the events.
-    pub(super) fn of(app: &App) -> Self {
-        let height = app.size.1;
-        let rows = height.saturating_sub(HEAD + 2 * FRAME + 1 + 1);
-        let want = |count: usize| u16::try_from(count.max(1)).unwrap_or(u16::MAX);
-        let (jobs, nodes) = (want(app.jobs.len()), want(app.nodes.len()));
-        let mut events = (rows / 4).max(1).min(rows);
-        let left = rows - events;
-        let jobs_rows = jobs.min((left / 2).max(left.saturating_sub(nodes)));
-        let nodes_rows = nodes.min(left - jobs_rows);
-        events += left - jobs_rows - nodes_rows;
-        Self { jobs: jobs_rows, nodes: nodes_rows, events, height }
-    }
-
-    /// Rows of what is shown alone.
-    pub(super) fn body(&self) -> u16 {
-        self.height.saturating_sub(HEAD + 1)
-    }
-}
 
 /// Draws the screen.
 pub(super) fn draw(app: &App, frame: &mut Frame) {
@@ -320,7 +286,7 @@ fn event_line(line: &EventLine, paint: Paint) -> Line<'static> {
 fn footer(app: &App, width: usize) -> Vec<Line<'static>> {
     let asks = |words: String| vec![Line::from(Span::styled(words, Modifier::BOLD))];
     match (&app.mode, &app.message) {
-        (Mode::Confirm(plea), _) => asks(plea.question(width)),
+        (Mode::Confirm(pending), _) => asks(pending.question(width)),
         (Mode::Filter, _) => {
             asks(format!("/{}▏ Enter keeps it, Esc clears it", human::printable(app.filter())))
         }

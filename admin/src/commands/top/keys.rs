@@ -1,10 +1,12 @@
-//! What a key does.
+//! What a key does, and that what is shown stays in sight whatever comes in.
+
+use std::time::Duration;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use starfarm_protocol::admin::{JobVerb, NodeVerb, Request, Subject};
 
-use super::app::{App, Focus, Mode, Plea, View, drain_or_resume, pause_or_resume};
-use super::draw::Layout;
+use super::app::{App, Focus, Input, Mode, PendingConfirmation, View, drain_or_resume, pause_or_resume};
+use super::layout::Layout;
 use crate::human;
 
 /// The keys and what they do, as the help and the docs say it; whether they change the farm.
@@ -24,8 +26,20 @@ pub(super) const KEYS: [(&str, &str, bool); 12] = [
 ];
 
 impl App {
+    /// Something comes in.
+    pub(super) fn on(&mut self, input: Input, now: Duration) {
+        self.now = now;
+        match input {
+            Input::Key(key) => self.on_key(key),
+            input => {
+                self.take_in(input);
+                self.keep_in_sight();
+            }
+        }
+    }
+
     /// A key was pressed.
-    pub(super) fn on_key(&mut self, key: KeyEvent) {
+    fn on_key(&mut self, key: KeyEvent) {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             if key.code == KeyCode::Char('c') {
                 self.quit();
@@ -38,7 +52,7 @@ impl App {
             // Any key closes the help, and does nothing else.
             Mode::Help => {}
             Mode::Filter => self.on_filter_key(key.code),
-            Mode::Confirm(plea) => self.on_answer(plea, key.code),
+            Mode::Confirm(pending) => self.on_answer(pending, key.code),
         }
     }
 
@@ -47,9 +61,9 @@ impl App {
             KeyCode::Char('q') => self.quit(),
             KeyCode::Char('?') => self.mode = Mode::Help,
             KeyCode::Char('r') => self.look_soon(),
-            KeyCode::Char('p') => self.plead_for_pause(),
-            KeyCode::Char('c') => self.plead_for_cancel(),
-            KeyCode::Char('d') => self.plead_for_drain(),
+            KeyCode::Char('p') => self.confirm_pause(),
+            KeyCode::Char('c') => self.confirm_cancel(),
+            KeyCode::Char('d') => self.confirm_drain(),
             KeyCode::Up | KeyCode::Char('k') => self.move_by(-1),
             KeyCode::Down | KeyCode::Char('j') => self.move_by(1),
             KeyCode::PageUp => self.move_by(-self.page()),
@@ -153,7 +167,7 @@ impl App {
     }
 
     /// What is open is not scrolled past its end, which moves with what is known of it and with the screen.
-    pub(super) fn keep_in_sight(&mut self) {
+    fn keep_in_sight(&mut self) {
         let last = super::detail::lines(self).len().saturating_sub(usize::from(Layout::of(self).body()));
         if let View::Open(_, top) = &mut self.view {
             *top = (*top).min(last);
@@ -171,7 +185,7 @@ impl App {
         self.line_at = numbers.get(place).copied().filter(|_| place < last);
     }
 
-    fn plead_for_pause(&mut self) {
+    fn confirm_pause(&mut self) {
         let Some(job) = self.job() else {
             return self.say("p pauses a job: select one in the table of jobs");
         };
@@ -182,10 +196,10 @@ impl App {
         let what = if verb == JobVerb::Pause { "pause" } else { "resume" };
         let request = Request::Job { id, command: verb };
         let before = format!("{what} job {} (", id.0);
-        self.plead(Plea { request, before, name, after: ")? y/n", is_final: false });
+        self.confirm(PendingConfirmation { request, before, name, after: ")? y/n", is_final: false });
     }
 
-    fn plead_for_cancel(&mut self) {
+    fn confirm_cancel(&mut self) {
         let Some(job) = self.job() else {
             return self.say("c cancels a job: select one in the table of jobs");
         };
@@ -195,10 +209,16 @@ impl App {
         }
         let request = Request::Job { id, command: JobVerb::Cancel };
         let before = format!("cancel job {} (", id.0);
-        self.plead(Plea { request, before, name, after: ") for good? type y", is_final: true });
+        self.confirm(PendingConfirmation {
+            request,
+            before,
+            name,
+            after: ") for good? type y",
+            is_final: true,
+        });
     }
 
-    fn plead_for_drain(&mut self) {
+    fn confirm_drain(&mut self) {
         let Some(node) = self.node() else {
             return self.say("d drains a node: select one in the table of nodes");
         };
@@ -207,14 +227,14 @@ impl App {
         let before = format!("{what} node ");
         let shown = human::printable(&name);
         let request = Request::Node { name, command };
-        self.plead(Plea { request, before, name: shown, after: "? y/n", is_final: false });
+        self.confirm(PendingConfirmation { request, before, name: shown, after: "? y/n", is_final: false });
     }
 
-    fn plead(&mut self, plea: Plea) {
+    fn confirm(&mut self, pending: PendingConfirmation) {
         match self.unheard() {
             _ if self.read_only => self.say("read-only: nothing is changed from here"),
             Some(why) => self.say(&why),
-            None => self.mode = Mode::Confirm(plea),
+            None => self.mode = Mode::Confirm(pending),
         }
     }
 
@@ -225,16 +245,16 @@ impl App {
         Some(format!("no answer for {} s: nothing was sent", silent.as_secs()))
     }
 
-    fn on_answer(&mut self, plea: Plea, code: KeyCode) {
+    fn on_answer(&mut self, pending: PendingConfirmation, code: KeyCode) {
         let yes = match code {
             KeyCode::Char('y' | 'Y') => true,
-            KeyCode::Enter => !plea.is_final,
+            KeyCode::Enter => !pending.is_final,
             _ => false,
         };
         match self.unheard() {
             _ if !yes => self.say("left as it is"),
             Some(why) => self.say(&why),
-            None => self.carry_out(plea.request),
+            None => self.carry_out(pending.request),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The farm in the words of the stories: what it says to a node, and how jobs and nodes stand.
 
 use starfarm_protocol::ids::JobId;
-use starfarm_protocol::wire::{Letting, Message, Offer};
+use starfarm_protocol::wire::{Cancel, Message, Offer};
 use starfarm_scheduler_core::{Farm, NodeId, Record};
 
 pub fn name(id: NodeId) -> char {
@@ -23,8 +23,8 @@ pub fn message(message: Message<'_>) -> String {
         }
         Message::ResultAck(_, ranges) => format!("ack results {:?}", ranges.collect::<Vec<_>>()),
         Message::HeartbeatAnswer(answer) => format!("answer {}", answer.number),
-        Message::Withdraw(w) => {
-            let letting = if w.letting == Letting::Kill { "kill" } else { "trim" };
+        Message::Revoke(w) => {
+            let letting = if w.cancel == Cancel::Forced { "kill" } else { "trim" };
             format!("withdraw job {} {letting} before {}", w.job.0, w.before.0)
         }
         Message::Pace(p) => {

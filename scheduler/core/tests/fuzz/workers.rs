@@ -136,9 +136,9 @@ impl Workers {
                             }
                         }
                     }
-                    Message::Withdraw(withdraw) => {
+                    Message::Revoke(revoke) => {
                         let meant =
-                            |task: &&mut Task| task.job == withdraw.job.0 && task.attempt < withdraw.before.0;
+                            |task: &&mut Task| task.job == revoke.job.0 && task.attempt < revoke.before.0;
                         worker.held.iter_mut().filter(meant).for_each(|task| task.let_go = true);
                     }
                     _ => {}

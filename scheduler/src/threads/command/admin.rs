@@ -19,10 +19,11 @@ use starfarm_protocol::spec::JobSpec;
 use starfarm_scheduler_core as core;
 
 use super::channel::Channel;
-use super::{Desk, jobs, results};
+use super::desk::Desk;
+use super::{jobs, results};
 use crate::answers::{self, command_error, error, named_node, no_job};
 use crate::pages;
-use crate::state::new_secret;
+use crate::store::state::new_secret;
 
 /// Characters of a job's name.
 const JOB_NAME_CHARS_MAX: usize = 200;

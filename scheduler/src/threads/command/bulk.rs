@@ -8,9 +8,9 @@ use starfarm_protocol::bulk::{BrokenOff, IDLE_US, Next, Server, Shelf};
 use starfarm_protocol::ids::ContentHash;
 use tokio::time::timeout;
 
-use super::Desk;
 use super::channel::Channel;
-use crate::blobs::Blobs;
+use super::desk::Desk;
+use crate::store::blobs::Blobs;
 
 /// A worker that neither asks nor takes anything for this long is hung up on.
 const IDLE: Duration = Duration::from_micros(IDLE_US);

@@ -10,8 +10,8 @@ use starfarm_protocol::seal::{Peer, SealError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::Desk;
-use crate::state::unix_now;
+use super::desk::Desk;
+use crate::store::state::unix_now;
 use crate::threads::enrolled;
 
 /// A connection.

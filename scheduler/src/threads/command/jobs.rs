@@ -13,8 +13,8 @@ use starfarm_protocol::spec::{JobSpec, Space, Work};
 use starfarm_scheduler_core as core;
 use tokio::time::{Instant, timeout_at};
 
-use super::Desk;
 use super::bells::Bells;
+use super::desk::Desk;
 use crate::answers::{self, command_error, error};
 use crate::pages;
 

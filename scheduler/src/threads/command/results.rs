@@ -5,7 +5,7 @@ use std::sync::Arc;
 use starfarm_protocol::admin::Response;
 use starfarm_protocol::ids::JobId;
 
-use super::Desk;
+use super::desk::Desk;
 use crate::pages::{self, Asked};
 
 /// A page of results.

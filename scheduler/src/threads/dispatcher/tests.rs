@@ -5,7 +5,7 @@ use starfarm_protocol::ids::{Attempt, Boot, ContentHash, FarmId, JobId};
 use starfarm_protocol::limits::PROTOCOL_VERSION;
 use starfarm_protocol::seal::Session;
 use starfarm_protocol::wire::{Hello, Message, Outcome, Packer, ResultEntry, messages};
-use starfarm_scheduler_core::{Config, NewJob, Place, Sizing};
+use starfarm_scheduler_core::{Config, NewJob, NodeId, Place, Sizing};
 
 use super::*;
 

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use starfarm_protocol::bulk::{BrokenOff, Shelf};
 use starfarm_protocol::ids::ContentHash;
 
-use super::Transfers;
+use super::tally::Transfers;
 
 /// What the scheduler keeps. Contents are on its disk; what broke off dies with it.
 #[derive(Default, Debug)]

@@ -1,6 +1,6 @@
 //! A worker on a bench: scripts in, a readable log out. One command a line:
 //! `session`, `welcome [credit N] [epoch N] [farm N]`, `offer ATTEMPT LO+UNITS [job N]`, `part SLOT ATTEMPT LO+UNITS`,
-//! `end SLOT ATTEMPT`, `ack FIRST LAST`, `answer [epoch N]`, `withdraw JOB trim|kill BEFORE`, `drain`, `bytes HEX`,
+//! `end SLOT ATTEMPT`, `ack FIRST LAST`, `answer [epoch N]`, `revoke JOB graceful|forced BEFORE`, `drain`, `bytes HEX`,
 //! `at MS`. What the scheduler says comes by a session with its last welcome's incarnation, or with `by N`.
 #![allow(dead_code)] // each test file uses some of it
 
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId, from_hex};
 use starfarm_protocol::limits::PROTOCOL_VERSION;
 use starfarm_protocol::wire::{
-    HeartbeatAnswer, Letting, Message, Offer, Outcome, Pace, Packer, Welcome, Withdraw, messages,
+    Cancel, HeartbeatAnswer, Message, Offer, Outcome, Pace, Packer, Revoke, Welcome, messages,
 };
 use starfarm_worker_core::{Config, Deed, Known, Part, Worker};
 
@@ -123,10 +123,10 @@ impl Bench {
                 let answer = HeartbeatAnswer { number, credit: 8, epoch };
                 self.worker.on_datagram(&packed(|p| p.heartbeat_answer(&answer)), by, now, &mut deeds);
             }
-            "withdraw" => {
-                let letting = if words[2] == "kill" { Letting::Kill } else { Letting::Trim };
-                let withdraw = Withdraw { job: JobId(number(1)), letting, before: Attempt(number(3)) };
-                self.worker.on_datagram(&packed(|p| p.withdraw(&withdraw)), by, now, &mut deeds);
+            "revoke" => {
+                let cancel = if words[2] == "forced" { Cancel::Forced } else { Cancel::Graceful };
+                let revoke = Revoke { job: JobId(number(1)), cancel, before: Attempt(number(3)) };
+                self.worker.on_datagram(&packed(|p| p.revoke(&revoke)), by, now, &mut deeds);
             }
             "drain" => self.worker.drain(now, &mut deeds),
             "bytes" => self.worker.on_datagram(&from_hex(words[1]).unwrap(), by, now, &mut deeds),
@@ -165,8 +165,10 @@ impl Bench {
                         tasks.iter().map(|t| format!("{}={}+{}", t.attempt.0, t.lo, t.units)).collect();
                     format!("start on {slot}: {}", tasks.join(" "))
                 }
-                Deed::Trim { slot, job } => format!("trim {slot} job {}", job.0),
-                Deed::Kill { slot, job } => format!("kill {slot} job {}", job.0),
+                Deed::Cancel { slot, job, how } => {
+                    let how = if *how == Cancel::Forced { "forced" } else { "graceful" };
+                    format!("cancel {slot} job {} {how}", job.0)
+                }
                 Deed::Remember(known) => format!("remember {}", known.epoch.0),
                 Deed::Say(words) => format!("say {}", words.split(',').next().unwrap()),
                 other => format!("{other:?}"),

@@ -1,0 +1,244 @@
+//! Talking to a scheduler: one request, one answer, over the local socket of a farm on this machine or a
+//! sealed stream to one elsewhere. What is asked is decided by the commands.
+
+mod identity;
+mod local;
+mod rest;
+mod sealed;
+mod wire;
+
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use starfarm_protocol::admin::frames::{FrameReader, frame};
+use starfarm_protocol::admin::{JobInfo, JobVerb, NodeInfo, NodeVerb, Request, Response, StatusInfo};
+use starfarm_protocol::ids::JobId;
+
+use crate::failure::{Exit, Failure};
+use crate::output::say;
+
+pub(crate) use identity::user;
+use wire::{SILENCE_MAX, Wire};
+
+/// A scheduler that says nothing for this long is worth a word to who waits for it.
+const UNTOLD_MAX: Duration = Duration::from_secs(3);
+
+/// A connection to a scheduler.
+pub(crate) struct Client {
+    wire: Box<dyn Wire>,
+    reader: FrameReader,
+    /// Where the scheduler is, for messages.
+    whereabouts: String,
+    /// Whether it says on standard error that it waits.
+    tells: bool,
+}
+
+impl Client {
+    /// Connects to the farm that `--farm` names: a state directory of this machine, or a join file.
+    ///
+    /// # Errors
+    /// [`Exit::Unreachable`] where nobody answers, [`Exit::Refused`] where the caller is not admitted,
+    /// [`Exit::Usage`] where the join file is none.
+    pub(crate) fn connect(farm: &Path) -> Result<Self, Failure> {
+        let (wire, whereabouts): (Box<dyn Wire>, _) = match std::fs::metadata(farm) {
+            Ok(metadata) if metadata.is_dir() => {
+                (Box::new(local::connect(farm)?), farm.join(local::SOCKET).display().to_string())
+            }
+            Ok(_) => {
+                let (wire, address) = sealed::connect(farm)?;
+                (Box::new(wire), address)
+            }
+            Err(error) => {
+                return Err(Failure::unreachable(format!(
+                    "--farm {}: {error}: name the scheduler's state directory, or a copy of its admin.join",
+                    farm.display()
+                )));
+            }
+        };
+        Ok(Self { wire, reader: FrameReader::default(), whereabouts, tells: false })
+    }
+
+    /// The same, to look at jobs and results only: where no scheduler runs in a state directory, what lies there is
+    /// read, and a message says so.
+    ///
+    /// # Errors
+    /// As [`Client::connect`]; [`Exit::Conflict`] where what lies there is damaged.
+    pub(crate) fn connect_or_look(farm: &Path) -> Result<Self, Failure> {
+        let failure = match Self::connect(farm) {
+            Err(failure) if farm.is_dir() && local::nobody_listens(farm) => failure,
+            connected => return connected,
+        };
+        let Some(wire) = rest::connect(farm)? else { return Err(failure) };
+        let whereabouts = farm.display().to_string();
+        say(&format!("no scheduler runs in {whereabouts}: this is what lies there"));
+        Ok(Self { wire: Box::new(wire), reader: FrameReader::default(), whereabouts, tells: false })
+    }
+
+    /// The same, and whoever waits at a terminal or reads a log is told so.
+    pub(crate) fn telling(self) -> Self {
+        Self { tells: true, ..self }
+    }
+
+    /// Asks, and waits for the answer. An answer that is an error becomes a failure.
+    ///
+    /// # Errors
+    /// The scheduler's own, see [`Failure`]'s conversion; [`Exit::Unreachable`] where the connection ends.
+    pub(crate) fn ask(&mut self, request: &Request) -> Result<Response, Failure> {
+        let asked_to_wait = match request {
+            Request::Wait { timeout_ms, .. } => Duration::from_millis(*timeout_ms),
+            _ => Duration::ZERO,
+        };
+        let frame = frame(request).map_err(|error| Failure::usage(error.to_string()))?;
+        // A scheduler that turns the caller away answers and closes without reading: look for its words
+        // even where the request could not be sent.
+        let sent = self.wire.send(&frame);
+        if self.tells && sent.is_ok() && !is_readable(&*self.wire, asked_to_wait + UNTOLD_MAX) {
+            let (silent, max) = (UNTOLD_MAX.as_secs(), SILENCE_MAX.as_secs());
+            let place = &self.whereabouts;
+            say(&format!(
+                "the scheduler at {place} has not answered for {silent} s: waiting for {max} s at most; Ctrl-C ends it"
+            ));
+        }
+        match self.receive(asked_to_wait + SILENCE_MAX) {
+            Ok(Response::Error(error)) => Err(error.into()),
+            Ok(response) => Ok(response),
+            Err(lost) => match sent {
+                Ok(()) => Err(lost),
+                Err(error) => Err(self.lost(&error)),
+            },
+        }
+    }
+
+    fn receive(&mut self, patience: Duration) -> Result<Response, Failure> {
+        loop {
+            match self.reader.next_message::<Response>() {
+                Ok(Some(response)) => return Ok(response),
+                Ok(None) => {}
+                Err(error) => {
+                    return Err(Failure::unreachable(format!(
+                        "cannot understand the scheduler at {}: {error}: install the same version here and \
+                         there",
+                        self.whereabouts
+                    )));
+                }
+            }
+            let bytes = self.wire.receive(patience).map_err(|error| self.lost(&error))?;
+            if bytes.is_empty() {
+                return Err(self.lost(&ErrorKind::UnexpectedEof.into()));
+            }
+            self.reader.push(&bytes);
+        }
+    }
+
+    fn lost(&self, error: &io::Error) -> Failure {
+        let what = match error.kind() {
+            ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
+                "closed the connection".to_owned()
+            }
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => "does not answer".to_owned(),
+            _ => format!("cannot be talked to: {error}"),
+        };
+        Failure::unreachable(format!(
+            "the scheduler at {} {what}: see whether it still runs, and try again",
+            self.whereabouts
+        ))
+    }
+
+    /// An answer that does not belong to the question.
+    fn surprise(&self) -> Failure {
+        Failure::unreachable(format!(
+            "the scheduler at {} answers something else than it was asked: install the same version here \
+             and there",
+            self.whereabouts
+        ))
+    }
+
+    /// Asks for something that is answered with `Done`.
+    ///
+    /// # Errors
+    /// As [`Client::ask`]; also all below.
+    pub(crate) fn command(&mut self, request: &Request) -> Result<(), Failure> {
+        let answer = self.ask(request)?;
+        self.expect(answer, |answer| (answer == Response::Done).then_some(()))
+    }
+
+    /// What `take` finds in an answer, or a failure where it finds nothing.
+    pub(crate) fn expect<T>(
+        &self,
+        answer: Response,
+        take: impl FnOnce(Response) -> Option<T>,
+    ) -> Result<T, Failure> {
+        take(answer).ok_or_else(|| self.surprise())
+    }
+
+    /// All jobs, or those with these numbers.
+    pub(crate) fn jobs(&mut self, ids: Vec<JobId>) -> Result<Vec<JobInfo>, Failure> {
+        let answer = self.ask(&Request::Jobs { ids })?;
+        self.expect(answer, jobs_of)
+    }
+
+    /// One job.
+    pub(crate) fn job(&mut self, id: JobId) -> Result<JobInfo, Failure> {
+        let job = self.jobs(vec![id])?.into_iter().find(|job| job.id == id);
+        job.ok_or_else(|| {
+            Failure::new(Exit::NotFound, format!("no job {}: `starfarm jobs` lists them", id.0))
+        })
+    }
+
+    /// The job when it has ended, or as it is after `timeout`.
+    pub(crate) fn wait(&mut self, id: JobId, timeout: Duration) -> Result<JobInfo, Failure> {
+        let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        let answer = self.ask(&Request::Wait { id, timeout_ms })?;
+        self.expect(answer, |answer| jobs_of(answer)?.into_iter().find(|job| job.id == id))
+    }
+
+    /// Does something to a job.
+    pub(crate) fn job_verb(&mut self, id: JobId, command: JobVerb) -> Result<(), Failure> {
+        self.command(&Request::Job { id, command })
+    }
+
+    /// The farm's figures.
+    pub(crate) fn status(&mut self) -> Result<StatusInfo, Failure> {
+        let answer = self.ask(&Request::Status)?;
+        self.expect(answer, |answer| match answer {
+            Response::Status(status) => Some(status),
+            _ => None,
+        })
+    }
+
+    /// All nodes.
+    pub(crate) fn nodes(&mut self) -> Result<Vec<NodeInfo>, Failure> {
+        let answer = self.ask(&Request::Nodes)?;
+        self.expect(answer, |answer| match answer {
+            Response::Nodes(nodes) => Some(nodes),
+            _ => None,
+        })
+    }
+
+    /// Does something to a node.
+    pub(crate) fn node_verb(&mut self, name: &str, command: NodeVerb) -> Result<(), Failure> {
+        self.command(&Request::Node { name: name.to_owned(), command })
+    }
+}
+
+/// Whether there is something to read, or the stream has ended, before `patience` is over.
+fn is_readable(wire: &dyn Wire, patience: Duration) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(wire.as_fd(), PollFlags::IN)];
+    // What is no time for the system is for ever; after a signal, reading goes on waiting.
+    poll(&mut fds, Timespec::try_from(patience).ok().as_ref()) != Ok(0)
+}
+
+fn jobs_of(answer: Response) -> Option<Vec<JobInfo>> {
+    match answer {
+        Response::Jobs(jobs) => Some(jobs),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,60 @@
+//! What every command gets: the farm that is meant, and where the output goes.
+
+use std::path::{Path, PathBuf};
+
+use crate::cli::Global;
+use crate::client::Client;
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::output::Printer;
+use crate::progress::Show;
+
+/// What every command gets.
+pub(crate) struct Context {
+    /// The farm, if one is named anywhere.
+    pub(crate) farm: Option<PathBuf>,
+    /// Where the data goes.
+    pub(crate) printer: Printer,
+    /// What is shown while something is waited for.
+    pub(crate) progress: Show,
+}
+
+impl Context {
+    pub(super) fn new(global: Global) -> Result<Self, Failure> {
+        let config = Config::read()?;
+        // An empty variable is as good as none.
+        let farm = global.farm.filter(|farm| !farm.as_os_str().is_empty()).or(config.farm);
+        let format = global.output.or(config.output).unwrap_or_default();
+        let progress = if global.no_progress { Show::Nothing } else { Show::Progress };
+        Ok(Self { farm, printer: Printer::to_stdout(format, global.color), progress })
+    }
+
+    /// Connects to the farm; a wait for its scheduler is told.
+    ///
+    /// # Errors
+    /// None is named, or as [`Client::connect`].
+    pub(crate) fn connect(&self) -> Result<Client, Failure> {
+        Ok(Client::connect(self.named_farm()?)?.telling())
+    }
+
+    /// Connects for a look at jobs and results, which a farm at rest has as well.
+    ///
+    /// # Errors
+    /// None is named, or as [`Client::connect_or_look`].
+    pub(crate) fn connect_or_look(&self) -> Result<Client, Failure> {
+        Ok(Client::connect_or_look(self.named_farm()?)?.telling())
+    }
+
+    /// The farm.
+    ///
+    /// # Errors
+    /// None is named.
+    pub(crate) fn named_farm(&self) -> Result<&Path, Failure> {
+        self.farm.as_deref().ok_or_else(|| {
+            Failure::usage(
+                "which farm? Give --farm DIR, the scheduler's state directory on this machine, or --farm FILE, \
+                 a copy of its admin.join; or set STARFARM_FARM",
+            )
+        })
+    }
+}

@@ -1,0 +1,150 @@
+//! What a user submits: a job file (TOML), or the same said on the command line, read into a
+//! [`JobSpec`] with everything checked that can be checked before a farm is asked. Every error names the
+//! file, the line and the column, and says what to do.
+//!
+//! Not here: what the units are (`starfarm-decomposers`), sending the job to a scheduler.
+//!
+//! One file per part: [`table`] reads typed values that know their place, [`space`] and [`task`] read the
+//! two sections, [`mask`], [`lines`], [`targets`] and [`program`] what they are made of.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod command_line;
+mod error;
+mod input;
+mod lines;
+mod mask;
+mod notes;
+mod program;
+mod space;
+mod table;
+mod targets;
+mod task;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use starfarm_decomposers::NoChunks;
+use starfarm_protocol::admin::MaxFailuresField;
+use starfarm_protocol::job::is_job_name;
+use starfarm_protocol::spec::{JobSpec, Space, Work};
+use toml::de::DeTable;
+
+pub(crate) use command_line::{CommandOptions, from_command_line};
+pub(crate) use error::JobFileError;
+pub(crate) use input::STDIN;
+use input::content;
+use table::{Section, Source};
+pub(crate) use task::Sizing;
+
+/// A job as it is submitted.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct JobFile {
+    /// The job's name: for people, need not be unique.
+    pub(crate) name: String,
+    /// The space and the work; what is hashed.
+    pub(crate) spec: JobSpec,
+    /// How large its tasks are.
+    pub(crate) sizing: Sizing,
+    /// How many failed units it bears; none: what the farm thinks right.
+    pub(crate) max_failures: Option<MaxFailuresField>,
+    /// Whether idle nodes get copies of its last tasks; none: what the farm thinks right for its kind.
+    pub(crate) speculative: Option<bool>,
+    /// The chunks of a list, about 64 KiB each, in the order of the specification: to be uploaded before
+    /// the job is submitted. The same content may occur twice.
+    pub(crate) blobs: Vec<Vec<u8>>,
+    /// The program could not be started on this machine. On others it may.
+    pub(crate) not_here: Option<JobFileError>,
+    /// Targets of a search that were given before, and are left out.
+    pub(crate) repeated_targets: usize,
+}
+
+/// Reads the job file at `path`; the paths in it are relative to its folder. `-` is standard input, whose folder is the
+/// present one.
+///
+/// # Errors
+/// The file cannot be read, or anything that [`parse`] finds.
+pub(crate) fn read(path: &Path) -> Result<JobFile, JobFileError> {
+    let stdin = path == Path::new(STDIN);
+    let file_name = if stdin { "standard input".to_owned() } else { path.display().to_string() };
+    let bytes = content(path).map_err(|e| {
+        JobFileError::of_file(&file_name, format!("cannot read the job file: {e}; check the path"))
+    })?;
+    let text = std::str::from_utf8(&bytes).map_err(|e| {
+        let sound = String::from_utf8_lossy(&bytes[..e.valid_up_to()]);
+        let source = Source { file: &file_name, text: &sound };
+        source.error(sound.len(), "this is not UTF-8 text: save the job file as UTF-8")
+    })?;
+    let base = path.parent().unwrap_or(Path::new(""));
+    Ok(parse(text, &file_name, base)?.at_home(base))
+}
+
+impl JobFile {
+    /// Programs for which the user names no folder start where the job was written, on nodes that have that folder.
+    pub(crate) fn at_home(mut self, base: &Path) -> Self {
+        if let Work::Command(command) = &mut self.spec.work
+            && command.cwd.is_none()
+        {
+            command.cwd = task::absolute(base);
+            command.cwd_optional = command.cwd.is_some();
+        }
+        self
+    }
+
+    /// Programs start in this folder, relative to the present one.
+    pub(crate) fn in_folder(&mut self, folder: &Path) {
+        if let Work::Command(command) = &mut self.spec.work {
+            (command.cwd, command.cwd_optional) = (task::absolute(folder), false);
+        }
+    }
+}
+
+/// Reads the text of a job file. `file_name` stands in the errors, and names a job that has no `name`;
+/// paths in the text are relative to `base`.
+///
+/// # Errors
+/// Text that is not TOML, an unknown key, a value that cannot be meant, a file that cannot be read.
+pub(crate) fn parse(text: &str, file_name: &str, base: &Path) -> Result<JobFile, JobFileError> {
+    let source = Source { file: file_name, text };
+    let table = DeTable::parse(text).map_err(|e| {
+        let at = e.span().map_or(text.len(), |span| span.start);
+        source.error(at, format!("this is not TOML: {}", e.message().trim_end()))
+    })?;
+    let root = Section::root(source, table.get_ref());
+    root.only(&["name", "space", "task"])?;
+    let name = read_name(&root)?.unwrap_or_else(|| stem(file_name));
+    let units = space::read(&root.section("space", "what the units are, e.g. kind = \"range\"")?, base)?;
+    let task = root.section("task", "what is done with them, e.g. executor = \"command\"")?;
+    let read = task::read(&task, &names_of(&units.space), base)?;
+    if let (Work::Search(_), false) = (&read.work, matches!(units.space, Space::Chars { .. })) {
+        let executor = task.require("executor", "")?;
+        return Err(executor.error(
+            "`search` tests candidates, so it needs a space of kind = \"chars\": change one of them",
+        ));
+    }
+    let task::Task { work, sizing, max_failures, speculative, not_here, repeated_targets } = read;
+    let spec = JobSpec { space: units.space, work };
+    let blobs = units.blobs;
+    Ok(JobFile { name, spec, sizing, max_failures, speculative, blobs, not_here, repeated_targets })
+}
+
+fn read_name(root: &Section<'_>) -> Result<Option<String>, JobFileError> {
+    let Some(item) = root.get("name") else { return Ok(None) };
+    let name = item.string()?;
+    if !is_job_name(name) {
+        return Err(item.error("a job's name must be one line of text, not empty: change it"));
+    }
+    Ok(Some(name.to_owned()))
+}
+
+fn stem(file_name: &str) -> String {
+    let stem = Path::new(file_name).file_stem().unwrap_or_default().to_string_lossy();
+    if is_job_name(&stem) { stem.into_owned() } else { "job".to_owned() }
+}
+
+/// The names that `space` gives to templates beside `{}` and `{index}`.
+fn names_of(space: &Space) -> Vec<String> {
+    starfarm_decomposers::open(space, Arc::new(NoChunks)).map(|opened| opened.names()).unwrap_or_default()
+}

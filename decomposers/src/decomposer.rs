@@ -1,0 +1,81 @@
+//! What a kind of space is, and where a list finds its chunks. The kinds have a file each.
+
+use std::sync::Arc;
+
+use starfarm_protocol::ids::ContentHash;
+
+use crate::error::ValueError;
+
+/// A space of units 0..N. Implement it to give a farm a kind of space of your own.
+///
+/// The same unit must always have the same value: a task may be computed twice, on two machines.
+pub trait Decomposer: Send + Sync {
+    /// N, the number of units: 1..=2^128 - 1.
+    fn units(&self) -> u128;
+
+    /// The unit's value, what `{}` stands for.
+    ///
+    /// # Errors
+    /// [`ValueError::OutOfSpace`] from N on, the others where a list's chunk is not at hand.
+    fn value(&self, unit: u128) -> Result<Vec<u8>, ValueError>;
+
+    /// Fields that a template knows by name beside `{}` and `{index}`. Every unit has the same names.
+    ///
+    /// # Errors
+    /// As [`Decomposer::value`].
+    fn fields(&self, unit: u128) -> Result<Vec<(String, Vec<u8>)>, ValueError> {
+        in_space(unit, self.units()).map(|()| Vec::new())
+    }
+
+    /// The names of the fields, read from unit 0.
+    fn names(&self) -> Vec<String> {
+        self.fields(0).map(|fields| fields.into_iter().map(|(name, _)| name).collect()).unwrap_or_default()
+    }
+}
+
+/// Where a list's chunks are found.
+pub trait Chunks: Send + Sync {
+    /// The content with this hash, which the implementor has verified; `None` if it is not at hand.
+    fn chunk(&self, hash: &ContentHash) -> Option<Arc<[u8]>>;
+}
+
+/// A store without chunks, for spaces that are not lists.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoChunks;
+
+impl Chunks for NoChunks {
+    fn chunk(&self, _: &ContentHash) -> Option<Arc<[u8]>> {
+        None
+    }
+}
+
+/// The check that opens every `value`.
+pub(crate) fn in_space(unit: u128, units: u128) -> Result<(), ValueError> {
+    if unit < units { Ok(()) } else { Err(ValueError::OutOfSpace) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Squares;
+
+    impl Decomposer for Squares {
+        fn units(&self) -> u128 {
+            10
+        }
+
+        fn value(&self, unit: u128) -> Result<Vec<u8>, ValueError> {
+            in_space(unit, 10).map(|()| (unit * unit).to_string().into_bytes())
+        }
+    }
+
+    #[test]
+    fn a_users_decomposer_needs_two_methods() {
+        let squares: Box<dyn Decomposer> = Box::new(Squares);
+        assert_eq!(squares.value(9).unwrap(), b"81");
+        assert_eq!(squares.fields(9), Ok(vec![]));
+        assert_eq!(squares.fields(10), Err(ValueError::OutOfSpace));
+        assert!(squares.names().is_empty());
+    }
+}

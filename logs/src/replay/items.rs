@@ -1,0 +1,75 @@
+//! The items of a log as every replay takes them: from the first moment on, on one line of time, and with the reader's
+//! notes in few words.
+
+mod clock;
+mod moment;
+mod notes;
+
+use std::fmt;
+
+use crate::{Item, LogError, Opening};
+
+pub(crate) use clock::straightened;
+pub use moment::Moment;
+pub(crate) use notes::Notes;
+
+/// Why a log cannot be replayed.
+#[derive(Debug)]
+pub enum ReplayError {
+    /// It cannot be read.
+    Log(LogError),
+    /// There is nothing in it, not even the beginning of a segment.
+    Empty,
+    /// A moment that the log does not reach, in words.
+    Moment(String),
+}
+
+impl From<LogError> for ReplayError {
+    fn from(error: LogError) -> Self {
+        Self::Log(error)
+    }
+}
+
+impl fmt::Display for ReplayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Log(error) => write!(f, "{error}"),
+            Self::Empty => f.write_str("the log is empty: its scheduler ended before it wrote anything"),
+            Self::Moment(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for ReplayError {}
+
+/// The first moment that the log tells of, and all items again.
+pub(crate) fn from_first_moment(
+    mut items: impl Iterator<Item = Result<Item, LogError>>,
+) -> Result<(u64, impl Iterator<Item = Result<Item, LogError>>), ReplayError> {
+    // Notes may come first; they have no time.
+    let mut read = Vec::new();
+    for item in items.by_ref() {
+        let item = item?;
+        let first_us = at_us(&item);
+        read.push(Ok(item));
+        if let Some(first_us) = first_us {
+            return Ok((first_us, read.into_iter().chain(items)));
+        }
+    }
+    Err(ReplayError::Empty)
+}
+
+/// Whether a segment goes on where another ended: in between, the farm was watched.
+pub(super) fn follows(last: &Opening, next: &Opening) -> bool {
+    last.epoch == next.epoch && last.segment.checked_add(1) == Some(next.segment)
+}
+
+/// The farm's clock at an item.
+pub(super) fn at_us(item: &Item) -> Option<u64> {
+    match item {
+        Item::Opened(opening) => Some(opening.at_us),
+        Item::Snapshot(at_us, _) | Item::Event(at_us, _) => Some(*at_us),
+        Item::Closed(closing) => Some(closing.at_us),
+        Item::Note(_) => None,
+    }
+}

@@ -1,0 +1,268 @@
+//! The messages between scheduler and worker, and their bytes. A datagram, once opened, is a sequence of
+//! messages: `kind u8, length u16, body`. All numbers are little endian. Kinds are append-only; a reader
+//! skips a kind that it does not know. Every message is repeatable: hearing it twice changes nothing.
+//!
+//! | kind | name | from | repeated until |
+//! | --- | --- | --- | --- |
+//! | 1 | hello | worker | a welcome is heard |
+//! | 2 | task ack | worker | offers stop coming |
+//! | 3 | results | worker | a result ack |
+//! | 4 | feedback | worker | never: it carries totals |
+//! | 5 | heartbeat | worker | every period |
+//! | 6 | bye | worker | never: silence says the same later |
+//! | 7 | facts | worker | every minute |
+//! | 8 | load | worker | every heartbeat |
+//! | 9 | ages | worker | with the results that it tells of |
+//! | 10 | able | worker | every heartbeat, once it was said |
+//! | 33 | welcome | scheduler | hellos stop coming |
+//! | 34 | offers | scheduler | a task ack |
+//! | 35 | result ack | scheduler | results stop coming |
+//! | 36 | heartbeat answer | scheduler | every heartbeat |
+//! | 37 | revoke | scheduler | heartbeats stop listing the job |
+//! | 38 | pace | scheduler | hellos stop coming: it goes with each welcome |
+//!
+//! Kinds 64 to 66 are no messages but what carries them: see [`crate::path`].
+//!
+//! What lives elsewhere: the seal around a datagram (`seal`), who may send what (the cores).
+
+mod facts;
+mod read;
+mod results;
+mod write;
+
+pub use facts::{AGE_BYTES, FACT_BYTES_MAX, Facts, LOAD_SLOTS_MAX, Load};
+pub use read::{Ages, Message, Offers, Ranges, Results, messages};
+pub use results::{CommandUnit, FailReason, HitEntry, Outputs, Stream};
+pub use write::Packer;
+
+pub use crate::bytes::Malformed;
+use crate::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
+use crate::interval::Interval;
+use crate::limits::{PLAIN_BYTES_MAX, RESULT_BODY_BYTES_MAX};
+use crate::seal::EpochProof;
+
+/// Bytes before each message: kind and length.
+pub const MESSAGE_HEAD_BYTES: usize = 3;
+/// Bytes of a results message before its first entry: job and specification hash.
+pub const RESULT_HEAD_BYTES: usize = 8 + 32;
+/// Bytes of a result entry without its body.
+pub const RESULT_ENTRY_BYTES: usize = 8 + 8 + 16 + 8 + 8 + 1 + 2;
+const _: () = assert!(
+    MESSAGE_HEAD_BYTES + RESULT_HEAD_BYTES + RESULT_ENTRY_BYTES + RESULT_BODY_BYTES_MAX <= PLAIN_BYTES_MAX,
+    "one result with the longest body fits into one datagram"
+);
+/// Bytes of an offers message before its first entry: job, specification hash, first attempt.
+pub const OFFER_HEAD_BYTES: usize = 8 + 32 + 8;
+/// Bytes of an offer entry: first unit and number of units.
+pub const OFFER_ENTRY_BYTES: usize = 16 + 8;
+/// Bytes of a held interval in a heartbeat.
+pub const HELD_BYTES: usize = 8 + 16 + 8;
+
+pub(crate) mod kind {
+    pub(crate) const HELLO: u8 = 1;
+    pub(crate) const TASK_ACK: u8 = 2;
+    pub(crate) const RESULTS: u8 = 3;
+    pub(crate) const FEEDBACK: u8 = 4;
+    pub(crate) const HEARTBEAT: u8 = 5;
+    pub(crate) const BYE: u8 = 6;
+    pub(crate) const FACTS: u8 = 7;
+    pub(crate) const LOAD: u8 = 8;
+    pub(crate) const AGES: u8 = 9;
+    pub(crate) const ABLE: u8 = 10;
+    pub(crate) const WELCOME: u8 = 33;
+    pub(crate) const OFFERS: u8 = 34;
+    pub(crate) const RESULT_ACK: u8 = 35;
+    pub(crate) const HEARTBEAT_ANSWER: u8 = 36;
+    pub(crate) const REVOKE: u8 = 37;
+    pub(crate) const PACE: u8 = 38;
+}
+
+/// First words of a worker in a new session.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Hello {
+    /// Version of the messages that the worker speaks.
+    pub version: u16,
+    /// The worker's incarnation.
+    pub boot: Boot,
+    /// Compute units of the worker.
+    pub slots: u16,
+    /// Tasks that its queue holds.
+    pub queue_tasks_max: u32,
+    /// Datagrams that its receive buffer holds.
+    pub receive_datagrams_max: u16,
+    /// Highest incarnation of the scheduler that welcomed this worker; 0 where none did. A scheduler of a
+    /// lower one was started from an old copy of its state, or is a sleeper that wakes up.
+    pub known_epoch: Epoch,
+    /// The proof that came with that welcome: without it the number is only a claim.
+    pub known_proof: EpochProof,
+    /// Units that were running when the previous incarnation died without a word.
+    pub died_running: Vec<(JobId, u128)>,
+}
+
+/// The scheduler's answer to a hello.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Welcome {
+    /// Whose workers we are.
+    pub farm: FarmId,
+    /// The scheduler's incarnation.
+    pub epoch: Epoch,
+    /// How often a heartbeat is wanted, in milliseconds.
+    pub heartbeat_ms: u32,
+    /// Result datagrams that may be unacknowledged at one time.
+    pub credit: u16,
+    /// Version of the messages that the scheduler speaks; another one than the hello's ends the talk.
+    pub version: u16,
+    /// The scheduler's own seal on farm and epoch. Nobody else can check it or make one; the worker shows it
+    /// to later incarnations.
+    pub proof: EpochProof,
+}
+
+/// What a worker must know of the farm's settings beside the heartbeat. It stands behind each welcome; a worker that
+/// hears none goes by the defaults.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pace {
+    /// An idle worker that heard nothing for this long takes it that the network is cut, in milliseconds.
+    pub idle_ms: u32,
+    /// Longest pause between two tries to reach the scheduler again, in milliseconds.
+    pub reconnect_ms: u32,
+    /// The farm's period, in milliseconds: a worker that tells people of itself does so once in it.
+    pub period_ms: u32,
+}
+
+/// One task, offered.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Offer {
+    /// The job.
+    pub job: JobId,
+    /// BLAKE3 of the job's specification, by which it is fetched.
+    pub spec: ContentHash,
+    /// Number of this dispatch, unique within the epoch.
+    pub attempt: Attempt,
+    /// First unit.
+    pub lo: u128,
+    /// Number of units, 1 or more.
+    pub units: u64,
+}
+
+/// What became of an interval of a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Outcome {
+    /// Computed; the body says what was found.
+    Done = 0,
+    /// Not computed, given back: revoked, or the worker leaves.
+    Returned = 1,
+    /// The worker cannot run this job; the body is a sentence that says why.
+    Refused = 2,
+}
+
+/// One result. Its identity is (job, specification, lo, units); `attempt` is a diagnostic.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ResultEntry<'a> {
+    /// The job.
+    pub job: JobId,
+    /// BLAKE3 of the job's specification.
+    pub spec: ContentHash,
+    /// Number of this result within the worker's incarnation; what is acknowledged.
+    pub sequence: u64,
+    /// The dispatch that it answers; where several are given back together, the latest of them.
+    pub attempt: Attempt,
+    /// First unit.
+    pub lo: u128,
+    /// Number of units, 1 or more.
+    pub units: u64,
+    /// Computing time, in microseconds.
+    pub duration_us: u64,
+    /// What became of the units.
+    pub outcome: Outcome,
+    /// Hits of a search ([`HitEntry`]), outputs of a command ([`CommandUnit`]), or a sentence.
+    pub body: &'a [u8],
+}
+
+impl ResultEntry<'_> {
+    /// The units that it is about.
+    pub fn at(&self) -> Interval {
+        Interval::from_units(self.lo, self.units)
+    }
+}
+
+/// Running totals of a worker's requests; the scheduler acts on what they grew by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Feedback {
+    /// Times that the queue ran nearly empty.
+    pub speed_ups: u32,
+    /// Times that the queue ran nearly full.
+    pub slow_downs: u32,
+}
+
+/// Units that a worker holds: queued, running, or computed and not yet acknowledged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Held {
+    /// The job.
+    pub job: JobId,
+    /// First unit.
+    pub lo: u128,
+    /// Number of units.
+    pub units: u64,
+}
+
+impl Held {
+    /// The units that it holds.
+    pub fn at(&self) -> Interval {
+        Interval::from_units(self.lo, self.units)
+    }
+}
+
+/// A worker lives, and this is what it holds. A long list goes in several parts.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Heartbeat {
+    /// Counts heartbeats; all parts of one have the same number.
+    pub number: u32,
+    /// This part, from 0.
+    pub part: u16,
+    /// Number of parts, 1 or more.
+    pub parts: u16,
+    /// Tasks waiting in the worker's queue.
+    pub queued_tasks: u32,
+    /// The worker drains: it wants no more tasks.
+    pub draining: bool,
+    /// Units running at this moment, for blame if the worker dies.
+    pub running: Vec<(JobId, u128)>,
+    /// What it holds, neighbours joined.
+    pub held: Vec<Held>,
+}
+
+/// The scheduler heard a heartbeat.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct HeartbeatAnswer {
+    /// Which one.
+    pub number: u32,
+    /// Result datagrams that may be unacknowledged at one time.
+    pub credit: u16,
+    /// The scheduler's incarnation.
+    pub epoch: Epoch,
+}
+
+/// How a worker ends what it has of a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Cancel {
+    /// Give back what waits; stop what runs at a unit's end.
+    Graceful = 0,
+    /// Give back what waits; end what runs now.
+    Forced = 1,
+}
+
+/// A job's tasks are not wanted at this worker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Revoke {
+    /// The job.
+    pub job: JobId,
+    /// How.
+    pub cancel: Cancel,
+    /// Only attempts below this number; a later offer of the same job is wanted again.
+    pub before: Attempt,
+}
+
+#[cfg(test)]
+mod tests;

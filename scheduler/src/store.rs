@@ -1,0 +1,18 @@
+//! What is on the disk, in the state directory: who the farm is, its journal and ledger, its checkpoint, contents and
+//! outputs; and the disk under it. What the records mean is the core's; when something is written, the threads'.
+
+pub(crate) mod blobs;
+pub(crate) mod checkpoint;
+pub(crate) mod disk;
+pub(crate) mod journal;
+mod keeper;
+mod keeper_main;
+pub(crate) mod outputs;
+mod packed;
+#[cfg(test)]
+pub(crate) mod small_disk;
+pub(crate) mod state;
+mod trouble;
+
+pub use keeper_main::keep_if_asked;
+pub(crate) use trouble::Trouble;

@@ -1,0 +1,339 @@
+//! Contents by their hash: job specifications, pieces of lists, long outputs. One packed file with an index in
+//! memory. Who still needs a content is the caller's to know.
+//!
+//! At a start headers alone are read. A content of an earlier start is hashed when it is first asked for; one that
+//! is not what its hash says is treated as absent, so that it can be put again, and named where it is read.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use starfarm_protocol::ids::ContentHash;
+
+use crate::store::packed::{Entry, Found, PackedFile};
+
+/// Bytes that are hashed at once.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// The store.
+#[derive(Debug)]
+pub(crate) struct Blobs {
+    file: PackedFile,
+    index: HashMap<ContentHash, Content>,
+    /// Something was written since the last sync.
+    dirty: bool,
+}
+
+#[derive(Debug)]
+struct Content {
+    entry: Entry,
+    state: Cell<State>,
+    asked: Cell<Instant>,
+}
+
+impl Content {
+    fn new(entry: Entry, state: State, now: Instant) -> Self {
+        Self { entry, state: Cell::new(state), asked: Cell::new(now) }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// Written by an earlier start, not yet looked at.
+    Unread,
+    Whole,
+    Damaged,
+}
+
+impl Blobs {
+    /// Opens the store in the file at `path`, or makes it, and says what a person should know.
+    pub(crate) fn open(path: &Path) -> io::Result<(Self, Vec<String>)> {
+        let mut file = PackedFile::open(path)?;
+        if file.end() == 0 {
+            File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()?;
+        }
+        let Scanned { index, mut notes, torn } = scan(&file, path)?;
+        match torn {
+            Some(0) => {
+                let aside = file.set_aside()?;
+                notes.push(format!(
+                    "{}: nothing in it can be read; it is set aside as {} and may be deleted",
+                    path.display(),
+                    aside.display()
+                ));
+            }
+            Some(from) => {
+                notes.push(format!(
+                    "{}: the last {} bytes were not written to their end; they are cut off",
+                    path.display(),
+                    file.end() - from
+                ));
+                file.cut(from)?;
+            }
+            None => {}
+        }
+        Ok((Self { file, index, dirty: torn.is_some() }, notes))
+    }
+
+    /// The store of a farm that nobody runs; nothing in it is changed.
+    pub(crate) fn look(path: &Path) -> io::Result<Self> {
+        let file = PackedFile::look(path)?;
+        let Scanned { index, .. } = scan(&file, path)?;
+        Ok(Self { file, index, dirty: false })
+    }
+
+    /// Keeps a content; says its hash. One that is there already takes no more room. It is durable after
+    /// a sync of [`Blobs::unsynced`]'s file.
+    pub(crate) fn put(&mut self, content: &[u8]) -> io::Result<ContentHash> {
+        let hash = ContentHash::of(content);
+        if self.whole(&hash)?.is_none() {
+            // Before the write: a part of a write that fails may stand there too.
+            self.dirty = true;
+            let entry = self.file.append(hash.0, content)?;
+            self.index.insert(hash, Content::new(entry, State::Whole, Instant::now()));
+        }
+        Ok(hash)
+    }
+
+    /// The file, where it needs a sync: for the one thread that does so without holding up readers. What was
+    /// put before this call is durable after the file's `sync_data`.
+    pub(crate) fn unsynced(&mut self) -> Option<Arc<File>> {
+        std::mem::take(&mut self.dirty).then(|| self.file.file())
+    }
+
+    /// Bytes of a content; `None` where it is not here, or not whole.
+    pub(crate) fn len(&self, hash: &ContentHash) -> io::Result<Option<u64>> {
+        Ok(self.whole(hash)?.map(|entry| entry.length))
+    }
+
+    /// Up to `max` bytes of a content from `offset`; empty at its end, `None` where it is not here or not whole.
+    pub(crate) fn read(&self, hash: &ContentHash, offset: u64, max: usize) -> io::Result<Option<Vec<u8>>> {
+        self.whole(hash)?.map(|entry| self.file.read(entry, offset, max)).transpose()
+    }
+
+    /// Why a content cannot be had, for a person.
+    pub(crate) fn lament(&self, hash: &ContentHash) -> String {
+        match self.index.get(hash) {
+            Some(content) if content.state.get() == State::Damaged => {
+                format!("content {hash} is damaged on the scheduler's disk: submit its job again")
+            }
+            _ => format!("no content {hash}: its job was deleted, or it was never here"),
+        }
+    }
+
+    /// Removes the contents for which `keep` says no, and gives their room back. It is asked with the time since
+    /// the content was put or looked for, or the store was opened: what nobody names may be named soon, by the job
+    /// it was sent for or the result it belongs to.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&ContentHash, Duration) -> bool) -> io::Result<()> {
+        let (file, now) = (&self.file, Instant::now());
+        let mut outcome = Ok(());
+        self.index.retain(|hash, content| {
+            let idle = now.saturating_duration_since(content.asked.get());
+            if outcome.is_err() || keep(hash, idle) {
+                return true;
+            }
+            outcome = file.remove(&content.entry);
+            outcome.is_err()
+        });
+        outcome?;
+        let end = self.index.values().map(|content| content.entry.end()).max().unwrap_or(0);
+        if end < self.file.end() { self.file.cut(end) } else { Ok(()) }
+    }
+
+    /// A content's entry, if it is here and what its hash says.
+    fn whole(&self, hash: &ContentHash) -> io::Result<Option<&Entry>> {
+        let Some(content) = self.index.get(hash) else { return Ok(None) };
+        content.asked.set(Instant::now());
+        if content.state.get() == State::Unread {
+            let mut hasher = blake3::Hasher::new();
+            let mut offset = 0;
+            while offset < content.entry.length {
+                let piece = self.file.read(&content.entry, offset, PIECE_BYTES)?;
+                hasher.update(&piece);
+                offset += piece.len() as u64;
+            }
+            let right = *hasher.finalize().as_bytes() == hash.0;
+            content.state.set(if right { State::Whole } else { State::Damaged });
+        }
+        Ok((content.state.get() == State::Whole).then_some(&content.entry))
+    }
+}
+
+/// What a scan found.
+struct Scanned {
+    index: HashMap<ContentHash, Content>,
+    notes: Vec<String>,
+    /// From here on nothing can be read.
+    torn: Option<u64>,
+}
+
+fn scan(file: &PackedFile, path: &Path) -> io::Result<Scanned> {
+    let (mut index, mut notes, mut torn) = (HashMap::new(), Vec::new(), None);
+    let now = Instant::now();
+    let mut scan = file.scan(0);
+    while let Some(found) = scan.next()? {
+        match found {
+            Found::Entry(entry) if entry.gone => {}
+            // One that is there twice was damaged where it was first.
+            Found::Entry(entry) => {
+                index.insert(ContentHash(entry.label), Content::new(entry, State::Unread, now));
+            }
+            Found::Damage(from, to) => notes.push(format!(
+                "{}: bytes {from} to {to} are damaged; what was there is lost, the rest is kept",
+                path.display()
+            )),
+            Found::Tail(from) => torn = Some(from),
+        }
+    }
+    Ok(Scanned { index, notes, torn })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn scratch(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("starfarm-blobs-{}-{name}", std::process::id()));
+        let _ = fs::remove_file(&path);
+        path
+    }
+
+    fn open(path: &Path) -> Blobs {
+        let (blobs, notes) = Blobs::open(path).unwrap();
+        assert!(notes.is_empty(), "{notes:?}");
+        blobs
+    }
+
+    #[test]
+    fn contents_come_back_in_pieces_and_are_kept_once() {
+        let path = scratch("pieces");
+        let mut blobs = open(&path);
+        let (one, two) = (blobs.put(b"hello").unwrap(), blobs.put(b"world!").unwrap());
+        let end = blobs.file.end();
+        assert_eq!(blobs.put(b"hello").unwrap(), one);
+        for blobs in [blobs, open(&path)] {
+            assert_eq!(blobs.file.end(), end);
+            assert_eq!(blobs.read(&two, 2, 3).unwrap().unwrap(), b"rld");
+            assert_eq!(blobs.read(&one, 5, 3).unwrap().unwrap(), b"");
+            assert_eq!(blobs.read(&one, 50, 3).unwrap().unwrap(), b"");
+            let unknown = ContentHash([0; 32]);
+            assert!(blobs.read(&unknown, 0, 1).unwrap().is_none());
+            assert_eq!((blobs.len(&two).unwrap(), blobs.len(&unknown).unwrap()), (Some(6), None));
+            assert!(blobs.lament(&unknown).starts_with("no content"), "{}", blobs.lament(&unknown));
+        }
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_sync_is_due_after_a_put_of_something_new_only() {
+        let path = scratch("sync");
+        let mut blobs = open(&path);
+        assert!(blobs.unsynced().is_none());
+        blobs.put(b"one").unwrap();
+        assert!(blobs.unsynced().is_some() && blobs.unsynced().is_none());
+        blobs.put(b"one").unwrap();
+        assert!(blobs.unsynced().is_none());
+        blobs.put(b"two").unwrap();
+        assert!(blobs.unsynced().is_some());
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_torn_tail_is_cut_off_with_a_note() {
+        let path = scratch("torn");
+        let mut blobs = open(&path);
+        let one = blobs.put(b"one").unwrap();
+        let end = blobs.file.end();
+        blobs.put(b"another").unwrap();
+        let bytes = fs::read(&path).unwrap();
+        for length in end + 1..bytes.len() as u64 {
+            fs::write(&path, &bytes[..length as usize]).unwrap();
+            let (blobs, notes) = Blobs::open(&path).unwrap();
+            assert!(notes.len() == 1 && notes[0].contains("cut off"), "{notes:?}");
+            assert_eq!(blobs.read(&one, 0, 9).unwrap().unwrap(), b"one");
+            assert_eq!((blobs.index.len(), fs::metadata(&path).unwrap().len()), (1, end));
+        }
+        fs::write(&path, b"from another program").unwrap();
+        let (_, notes) = Blobs::open(&path).unwrap();
+        let aside = path.with_added_extension("damaged-1");
+        assert!(notes[0].contains("damaged-1"), "{notes:?}");
+        assert_eq!(fs::read(&aside).unwrap(), b"from another program");
+        fs::remove_file(aside).unwrap();
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn damage_is_named_hides_one_content_and_is_mended_by_putting_it_again() {
+        let path = scratch("damage");
+        let contents = [&b"zero"[..], b"one", b"two"];
+        let mut blobs = open(&path);
+        let hashes = contents.map(|content| blobs.put(content).unwrap());
+        let entry = blobs.index[&hashes[1]].entry;
+        let bytes = fs::read(&path).unwrap();
+        for at in entry.at..entry.end() {
+            let mut bytes = bytes.clone();
+            bytes[at as usize] ^= 0x11;
+            fs::write(&path, bytes).unwrap();
+            let (mut blobs, notes) = Blobs::open(&path).unwrap();
+            for other in [0, 2] {
+                assert_eq!(blobs.read(&hashes[other], 0, 9).unwrap().unwrap(), contents[other], "{at}");
+            }
+            // Spare bytes of the header, and the CRC of the body, are not looked at.
+            let harmless = at >= entry.at + 56 && at < entry.body();
+            assert_eq!(blobs.len(&hashes[1]).unwrap().is_some(), harmless, "{at}");
+            if !harmless && at >= entry.body() {
+                assert!(blobs.lament(&hashes[1]).contains("is damaged"), "{}", blobs.lament(&hashes[1]));
+            } else if at < entry.at + 56 {
+                assert!(notes.len() == 1 && notes[0].contains("are damaged"), "{notes:?}");
+            }
+            assert_eq!(blobs.put(b"one").unwrap(), hashes[1]);
+            for blobs in [blobs, Blobs::open(&path).unwrap().0] {
+                assert_eq!(blobs.read(&hashes[1], 0, 9).unwrap().unwrap(), b"one", "{at}");
+            }
+        }
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn what_nobody_needs_gives_its_room_back() {
+        let path = scratch("retain");
+        let mut blobs = open(&path);
+        let hashes: Vec<_> = (0..8_u8).map(|i| blobs.put(&vec![i; 1 << 20]).unwrap()).collect();
+        let blocks = |blobs: &Blobs| rustix::fs::fstat(&*blobs.file.file()).unwrap().st_blocks / 2_048;
+        assert!(blocks(&blobs) >= 8);
+        blobs.retain(|_, idle| idle < Duration::from_secs(3_600)).unwrap();
+        assert_eq!(blobs.index.len(), 8, "all were put just now");
+        let hour = Duration::from_secs(3_600);
+        let old =
+            |blobs: &Blobs| blobs.index.values().for_each(|content| content.asked.set(Instant::now() - hour));
+        old(&blobs);
+        assert!(
+            blobs.len(&hashes[5]).unwrap().is_some() && blobs.put(&vec![1; 1 << 20]).unwrap() == hashes[1]
+        );
+        blobs.retain(|hash, idle| idle < hour / 2 || *hash == hashes[7]).unwrap();
+        assert_eq!(blobs.index.len(), 3, "two were asked for just now");
+        blobs.retain(|hash, _| [hashes[1], hashes[5]].contains(hash)).unwrap();
+        assert!(blocks(&blobs) <= 2, "{} MiB", blocks(&blobs));
+        for mut blobs in [blobs, open(&path)] {
+            for (i, hash) in (0_u8..).zip(&hashes) {
+                let expected = matches!(i, 1 | 5).then(|| vec![i; 9]);
+                assert_eq!(blobs.read(hash, 0, 9).unwrap(), expected);
+            }
+            // One that comes back has a new place.
+            blobs.put(&vec![0; 1 << 20]).unwrap();
+            assert_eq!(blobs.read(&hashes[0], 0, 3).unwrap().unwrap(), [0; 3]);
+        }
+        let mut blobs = open(&path);
+        assert_eq!(blobs.len(&hashes[0]).unwrap(), Some(1 << 20));
+        blobs.retain(|_, _| false).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), 0);
+        fs::remove_file(path).unwrap();
+    }
+}

@@ -1,0 +1,308 @@
+//! The disk under the state directory: what kind it is, how much room it has, and the ballast that is thrown off
+//! when it has none.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use starfarm_protocol::random::SplitMix64;
+
+use crate::error::SchedulerError;
+
+/// Bytes of the ballast.
+pub(crate) const BALLAST_BYTES: u64 = 8 << 20;
+/// Free bytes below which the ballast is thrown off before a write fails.
+const NEARLY_FULL_BYTES: u64 = 4 << 20;
+/// Free MiB below which nothing new is taken in, where nobody says otherwise.
+pub(crate) const LOW_WATER_MIB: u64 = 64;
+
+/// Magic numbers of `statfs` and names: file systems whose disk is elsewhere. From the kernel's `linux/magic.h`,
+/// `fs/` where it is not there, and for GPFS and Lustre from coreutils' `stat`.
+const NETWORK: &[(u32, &str)] = &[
+    (0x6969, "NFS"),
+    (0x517B, "SMB"),
+    (0xFF53_4D42, "CIFS"),
+    (0xFE53_4D42, "SMB2"),
+    (0x0102_1997, "9p"),
+    (0x0BD0_0BD0, "Lustre"),
+    (0x4750_4653, "GPFS"),
+    (0x00C3_6400, "Ceph"),
+    (0x5346_414F, "AFS"),
+    (0x6B41_4653, "AFS"),
+    (0x7375_7245, "Coda"),
+    (0x564C, "NCP"),
+    (0x7461_636F, "OCFS2"),
+    (0x0116_1970, "GFS2"),
+    (0xAAD7_AAEA, "PanFS"),
+    (0x2003_0528, "PVFS2"),
+    (0x1983_0326, "BeeGFS"),
+];
+/// FUSE says only that some program answers.
+const FUSE: u32 = 0x6573_5546;
+/// What is known to keep its files on a disk of this machine, as /proc/self/mountinfo names it.
+const LOCAL_FUSE: &[&str] = &["fuseblk", "fuse.ntfs-3g", "fuse.exfat", "fuse.lklfs", "fuse.fuse-overlayfs"];
+
+/// Refuses a state directory that lies on another machine's disk: what is fsynced there may not be kept, and
+/// locks may not hold. `path` need not be there yet.
+pub(crate) fn refuse_network(path: &Path, allowed: bool) -> Result<(), SchedulerError> {
+    let found = network_kind(path).map_err(|e| {
+        SchedulerError::State(format!("it cannot be said what file system {} is on: {e}", path.display()))
+    })?;
+    judge(path, found.as_deref(), allowed)
+}
+
+fn judge(path: &Path, kind: Option<&str>, allowed: bool) -> Result<(), SchedulerError> {
+    match kind {
+        Some(kind) if !allowed => Err(SchedulerError::State(format!(
+            "{} is on a network file system ({kind}), where neither locks nor what was synced can be relied on: \
+             choose a directory on a local disk, or add --allow-network-file-system",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn network_kind(path: &Path) -> io::Result<Option<String>> {
+    let path = first_there(path)?;
+    // The kernel's number has 32 bits, its type may have more and a sign.
+    let magic = rustix::fs::statfs(&path)?.f_type as u32;
+    if magic == FUSE {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let device = rustix::fs::stat(&path)?.st_dev;
+        let name =
+            mount_type(&mounts, rustix::fs::major(device), rustix::fs::minor(device)).unwrap_or("fuse");
+        return Ok((!LOCAL_FUSE.contains(&name)).then(|| name.to_owned()));
+    }
+    Ok(network_name(magic).map(str::to_owned))
+}
+
+fn network_name(magic: u32) -> Option<&'static str> {
+    NETWORK.iter().find(|&&(number, _)| number == magic).map(|&(_, name)| name)
+}
+
+/// Type of the mount of a device, from the text of /proc/self/mountinfo: behind a lone `-`.
+fn mount_type(mounts: &str, major: u32, minor: u32) -> Option<&str> {
+    let device = format!("{major}:{minor}");
+    let line = mounts.lines().find(|line| line.split(' ').nth(2) == Some(&device))?;
+    line.split(' ').skip_while(|&word| word != "-").nth(1)
+}
+
+/// The path itself, or the first directory above it that is there.
+fn first_there(path: &Path) -> io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    let there = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    Ok(there.to_owned())
+}
+
+/// Bytes that may still be written by us below `path`.
+pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
+    let stat = rustix::fs::statvfs(path)?;
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+/// The mark below which nothing new is taken in, so that what runs can be finished.
+#[derive(Clone, Debug)]
+pub(crate) struct LowWater {
+    dir: PathBuf,
+    mib: u64,
+}
+
+impl LowWater {
+    /// The mark for the disk of `dir`; 0 MiB: none.
+    pub(crate) fn new(dir: &Path, mib: u64) -> Self {
+        Self { dir: dir.to_owned(), mib }
+    }
+
+    /// The mark in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.mib.saturating_mul(1 << 20)
+    }
+
+    /// Why no new job is taken; `None`: it is.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        self.lack().map(|why| format!("{why}: make room, then submit again"))
+    }
+
+    /// How little room there is, where it is too little.
+    pub(crate) fn lack(&self) -> Option<String> {
+        let (dir, mark) = (self.dir.display(), self.mib);
+        match free_bytes(&self.dir) {
+            Ok(free) if free >= self.bytes() => None,
+            Ok(free) => Some(format!(
+                "the disk of {dir} has {} MiB left, below the low-water mark of {mark} MiB",
+                free >> 20
+            )),
+            Err(e) => Some(format!("it cannot be said how much room the disk of {dir} has: {e}")),
+        }
+    }
+}
+
+/// A file that takes room which is needed later: thrown off when the disk is full, so that what runs can be
+/// finished and the state closed.
+#[derive(Debug)]
+pub(crate) struct Ballast {
+    path: PathBuf,
+    low_water: LowWater,
+}
+
+/// What became of the ballast.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tended {
+    /// It is, or is not, there as before.
+    Same,
+    /// It was made: there is room.
+    Made,
+    /// It was thrown off: the disk is nearly full, and a person should hear of it.
+    ThrownOff,
+}
+
+impl Ballast {
+    /// The ballast in state directory `dir`. Nothing is written before [`Ballast::tend`].
+    pub(crate) fn new(dir: &Path, low_water: LowWater) -> Self {
+        Self { path: dir.join("ballast"), low_water }
+    }
+
+    /// Looks at the disk, now and then: makes the ballast where there is room for it above the low-water mark,
+    /// throws it off where the disk is nearly full.
+    pub(crate) fn tend(&self) -> io::Result<Tended> {
+        let free = free_bytes(&self.low_water.dir)?;
+        if self.is_there() {
+            let thrown = free < NEARLY_FULL_BYTES && self.throw_off()?;
+            return Ok(if thrown { Tended::ThrownOff } else { Tended::Same });
+        }
+        if free < self.low_water.bytes().max(NEARLY_FULL_BYTES).saturating_add(BALLAST_BYTES) {
+            return Ok(Tended::Same);
+        }
+        match self.make() {
+            Ok(()) => Ok(Tended::Made),
+            Err(e) => {
+                let _ = self.throw_off();
+                Err(e)
+            }
+        }
+    }
+
+    /// Removes it, as when a write found no room; true where that freed something.
+    pub(crate) fn throw_off(&self) -> io::Result<bool> {
+        match fs::remove_file(&self.path) {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn is_there(&self) -> bool {
+        fs::metadata(&self.path).is_ok_and(|file| file.len() == BALLAST_BYTES)
+    }
+
+    /// Written bytes, no hole; not zeros, which some file systems store as nothing.
+    fn make(&self) -> io::Result<()> {
+        let mut file: File =
+            OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&self.path)?;
+        let mut piece = vec![0_u8; 1 << 20];
+        let mut noise = SplitMix64(0);
+        for _ in 0..BALLAST_BYTES / piece.len() as u64 {
+            for bytes in piece.as_chunks_mut::<8>().0 {
+                *bytes = noise.draw().to_le_bytes();
+            }
+            file.write_all(&piece)?;
+        }
+        file.sync_data()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use starfarm_protocol::ids::{Attempt, JobId};
+    use starfarm_scheduler_core::NodeId;
+
+    use super::*;
+    use crate::store::blobs::Blobs;
+    use crate::store::checkpoint::Checkpoint;
+    use crate::store::outputs::OutputStore;
+    use crate::store::small_disk::SmallDisk;
+
+    #[test]
+    fn local_disks_pass_and_others_are_refused_by_name() {
+        refuse_network(&std::env::temp_dir().join("not/there/yet"), false).unwrap();
+        assert_eq!((network_name(0x6969), network_name(0xEF53)), (Some("NFS"), None));
+        let words = judge(Path::new("/farm"), Some("NFS"), false).unwrap_err().to_string();
+        assert!(words.starts_with("/farm is on a network file system (NFS)"), "{words}");
+        judge(Path::new("/farm"), Some("NFS"), true).unwrap();
+        let mounts =
+            "36 35 0:50 / /mnt/a b rw - fuse.sshfs host: rw\n37 35 8:1 / / rw shared:1 - ext4 /dev/a rw\n";
+        assert_eq!(mount_type(mounts, 0, 50), Some("fuse.sshfs"));
+        assert_eq!(mount_type(mounts, 8, 1), Some("ext4"));
+        assert_eq!(mount_type(mounts, 8, 2), None);
+    }
+
+    #[test]
+    fn below_the_mark_it_is_said_how_much_there_is() {
+        let dir = std::env::temp_dir();
+        assert_eq!(LowWater::new(&dir, 0).refusal(), None);
+        let words = LowWater::new(&dir, u64::MAX).refusal().unwrap();
+        assert!(
+            words.contains("MiB left, below the low-water mark") && words.contains("make room"),
+            "{words}"
+        );
+        assert!(LowWater::new(Path::new("/no/such/place"), 0).refusal().unwrap().contains("cannot be said"));
+    }
+
+    #[test]
+    fn the_ballast_is_thrown_off_when_the_disk_is_full_and_made_again_when_it_is_not() {
+        let Some(disk) = SmallDisk::mount(24, "disk::ballast") else { return };
+        let ballast = Ballast::new(disk.path(), LowWater::new(disk.path(), 14));
+        assert_eq!(ballast.tend().unwrap(), Tended::Made);
+        assert!(free_bytes(disk.path()).unwrap() <= 16 << 20);
+        assert_eq!(ballast.tend().unwrap(), Tended::Same);
+        let filler = disk.fill(NEARLY_FULL_BYTES - 1);
+        assert_eq!(ballast.tend().unwrap(), Tended::ThrownOff);
+        assert!(free_bytes(disk.path()).unwrap() >= BALLAST_BYTES);
+        let file = OpenOptions::new().write(true).open(&filler).unwrap();
+        file.set_len(file.metadata().unwrap().len() - (4 << 20)).unwrap();
+        drop(file);
+        assert_eq!(ballast.tend().unwrap(), Tended::Same, "there is room for it, but only below the mark");
+        fs::remove_file(filler).unwrap();
+        assert_eq!(ballast.tend().unwrap(), Tended::Made);
+        assert!(ballast.throw_off().unwrap() && !ballast.throw_off().unwrap());
+    }
+
+    #[test]
+    fn stores_on_a_full_disk_say_so_and_keep_what_they_had() {
+        let Some(disk) = SmallDisk::mount(24, "disk::full") else { return };
+        let ballast = Ballast::new(disk.path(), LowWater::new(disk.path(), 0));
+        ballast.tend().unwrap();
+        let (blobs_at, outputs_at, at) =
+            (disk.path().join("blobs"), disk.path().join("outputs"), disk.path().join("checkpoint"));
+        let mut blobs = Blobs::open(&blobs_at).unwrap().0;
+        let mut outputs = OutputStore::open(&outputs_at, 0, u64::MAX).unwrap();
+        let mut checkpoint = Checkpoint::open(&at, 0).unwrap().checkpoint;
+        let one = blobs.put(&[1; 5_000]).unwrap();
+        checkpoint.save(1, &[1; 100_000]).unwrap();
+        let units = crate::store::outputs::tests::units(1);
+        outputs.append(1, JobId(1), (Attempt(1), NodeId(1)), &units).unwrap();
+        disk.fill(0);
+        let full = |e: io::Error| assert_eq!(e.kind(), io::ErrorKind::StorageFull);
+        full(blobs.put(&[2; 50_000]).unwrap_err());
+        let many: Vec<_> = (0..5_000).flat_map(|_| units.clone()).collect();
+        full(outputs.append(2, JobId(1), (Attempt(1), NodeId(1)), &many).unwrap_err());
+        let words = checkpoint.save(2, &[2; 1_000_000]).unwrap_err().words;
+        assert!(words.contains("cannot be saved"), "{words}");
+        drop(checkpoint);
+        assert!(ballast.throw_off().unwrap());
+        let two = blobs.put(&[2; 50_000]).unwrap();
+        outputs.append(2, JobId(1), (Attempt(1), NodeId(1)), &units).unwrap();
+        let (blobs, notes) = Blobs::open(&blobs_at).unwrap();
+        assert!(notes.is_empty(), "{notes:?}");
+        let lengths: HashMap<_, _> = [one, two].map(|hash| (hash, blobs.len(&hash).unwrap())).into();
+        assert_eq!((lengths[&one], lengths[&two]), (Some(5_000), Some(50_000)));
+        let mut outputs = OutputStore::open(&outputs_at, 2, u64::MAX).unwrap();
+        assert_eq!(outputs.page(JobId(1), 0, 100).unwrap().outputs.len(), 8);
+        assert!(outputs.take_notes().is_empty());
+        let opened = Checkpoint::open(&at, 0).unwrap();
+        assert!(opened.saved.is_none_or(|saved| saved.state == [1; 100_000]), "{:?}", opened.notes);
+    }
+}

@@ -1,0 +1,219 @@
+//! The ledger: what old segments say, in short. A segment that lies wholly before the last checkpoint is
+//! rewritten: done intervals of a node are joined, what commands wrote is left out (it lies in the outputs),
+//! of leases only the highest mark stays. Who computed what stays for ever. The ledger's segment is durable before
+//! the journal's is deleted.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use starfarm_protocol::ids::{FarmId, JobId, NodeId};
+use starfarm_protocol::job::FailedUnit;
+use starfarm_protocol::journal::Record;
+use starfarm_protocol::journal::frame::{Frame, Place, SEAL};
+use starfarm_protocol::journal::segment::{Head, Part};
+
+use super::{JournalError, create, numbers, read_head, segment_path, sync_folder, walk};
+use crate::descriptors::wait_for;
+use crate::store::keeper;
+use crate::store::trouble::Trouble;
+
+/// Closed segments that stay as they are, so that a person finds the last hours record by record.
+const KEPT: usize = 2;
+
+/// Rewrites old segments. It touches only segments that are sealed, so it may work beside the writer.
+pub(crate) struct Retirer {
+    dir: PathBuf,
+    farm: FarmId,
+    /// Rewrite by a process of its own: see `keeper`.
+    process: bool,
+}
+
+impl Retirer {
+    pub(crate) fn new(dir: PathBuf, farm: FarmId) -> Self {
+        Self { dir, farm, process: false }
+    }
+
+    /// Rewrites by a process of its own from now on: the program of this one must know how
+    /// ([`keep_if_asked`](crate::keep_if_asked)).
+    pub(crate) fn by_process(&mut self) {
+        self.process = true;
+    }
+
+    /// Rewrites the closed segments whose records all lie at or before `sequence`, but for the newest ones.
+    ///
+    /// # Errors
+    /// The disk does not take it, or a segment is damaged; nothing is deleted then.
+    pub(crate) fn retire(&self, sequence: u64) -> Result<(), Trouble> {
+        let all = numbers(&self.dir, Part::Journal)?;
+        let closed = &all[..all.len().saturating_sub(1 + KEPT)];
+        for &number in closed {
+            let next = segment_path(&self.dir, Part::Journal, number + 1);
+            let next = read_head(&next, Part::Journal, number + 1, self.farm).map_err(io::Error::other)?;
+            if next.first > sequence + 1 {
+                break;
+            }
+            if self.process {
+                // One for all of them.
+                return keeper::retire(&self.dir, sequence, self.farm);
+            }
+            self.rewrite(number, next.first - 1, next.chain)?;
+        }
+        Ok(())
+    }
+
+    fn rewrite(&self, number: u64, last: u64, seal: u32) -> io::Result<()> {
+        let path = segment_path(&self.dir, Part::Journal, number);
+        let old = read_head(&path, Part::Journal, number, self.farm).map_err(io::Error::other)?;
+        let bytes = wait_for(|| fs::read(&path))?;
+        let (mut short, mut epoch) = (Short::default(), 0);
+        let start = Place { sequence: old.first - 1, chain: old.chain };
+        let end = walk(&bytes, start, &mut |frame| {
+            epoch = frame.epoch;
+            if frame.is_record() {
+                let record = Record::decode(frame.kind, frame.body);
+                let record =
+                    record.map_err(|_| JournalError(format!("record {} is damaged", frame.sequence)))?;
+                short.add(frame.epoch, record);
+            }
+            Ok(())
+        });
+        let end = end.map_err(io::Error::other)?;
+        if !end.sealed || (end.place.sequence, end.place.chain) != (last, seal) {
+            return Err(io::Error::other(format!("{} is damaged", path.display())));
+        }
+        drop(bytes);
+        let chain = self.chain_before(number)?;
+        let head = Head { part: Part::Ledger, farm: self.farm, number, first: old.first, last, chain, seal };
+        let mut bytes = head.to_bytes();
+        let (mut place, mut body) = (Place { sequence: 0, chain }, Vec::new());
+        for (epoch, record) in short.finish() {
+            body.clear();
+            record.encode(&mut body);
+            let (sequence, kind) = (place.sequence + 1, record.kind());
+            Frame { sequence, commit: 1, epoch, kind, body: &body }.write(&mut place, &mut bytes);
+        }
+        let sequence = place.sequence;
+        Frame { sequence, commit: 1, epoch, kind: SEAL, body: &last.to_le_bytes() }
+            .write(&mut place, &mut bytes);
+        let ledger = segment_path(&self.dir, Part::Ledger, number);
+        if let Some(folder) = ledger.parent() {
+            fs::create_dir_all(folder)?;
+            sync_folder(folder)?;
+        }
+        let mut file = create(&ledger)?;
+        io::Write::write_all(&mut file, &bytes)?;
+        file.sync_all()?;
+        sync_folder(&ledger)?;
+        fs::remove_file(&path)?;
+        sync_folder(&path)
+    }
+
+    /// The seal's CRC of the ledger segment before.
+    fn chain_before(&self, number: u64) -> io::Result<u32> {
+        if number == 1 {
+            return Ok(0);
+        }
+        let path = segment_path(&self.dir, Part::Ledger, number - 1);
+        let head = read_head(&path, Part::Ledger, number - 1, self.farm).map_err(io::Error::other)?;
+        let bytes = wait_for(|| fs::read(&path))?;
+        let start = Place { sequence: 0, chain: head.chain };
+        let end = walk(&bytes, start, &mut |_| Ok(())).map_err(io::Error::other)?;
+        if !end.sealed {
+            return Err(io::Error::other(format!("{} is damaged", path.display())));
+        }
+        Ok(end.place.chain)
+    }
+}
+
+/// Records in short, in an order that gives the same farm and the same proof.
+#[derive(Default)]
+pub(super) struct Short {
+    records: Vec<(u64, Record)>,
+    jobs: BTreeMap<JobId, Gathered>,
+}
+
+/// What was gathered of a job since its last other record.
+#[derive(Default)]
+struct Gathered {
+    epoch: u64,
+    mark: Option<u128>,
+    done: BTreeMap<NodeId, Vec<(u128, u128)>>,
+    hits: BTreeMap<NodeId, Vec<(u128, u32)>>,
+    failed: Vec<(u128, FailedUnit)>,
+}
+
+impl Short {
+    /// The next record.
+    pub(super) fn add(&mut self, epoch: u64, record: Record) {
+        let Some(job) = record.job() else {
+            // A node, an epoch: what it means to a job may depend on what came before.
+            self.flush_all();
+            return self.records.push((epoch, record));
+        };
+        let gathered = self.jobs.entry(job).or_default();
+        gathered.epoch = epoch;
+        match record {
+            Record::Leased { mark, .. } => gathered.mark = gathered.mark.max(Some(mark)),
+            Record::Done { node, pieces, hits, .. } => {
+                gathered.done.entry(node).or_default().extend(pieces);
+                gathered.hits.entry(node).or_default().extend(hits);
+            }
+            Record::Ran { node, units, .. } => {
+                for (unit, outcome) in units {
+                    match outcome.failed {
+                        None => gathered.done.entry(node).or_default().push((unit, unit + 1)),
+                        Some(reason) => {
+                            let (code, node) = (Some(outcome.code), Some(node));
+                            gathered.failed.push((unit, FailedUnit { reason, code, node }));
+                        }
+                    }
+                }
+            }
+            other => {
+                self.flush(job);
+                self.records.push((epoch, other));
+            }
+        }
+    }
+
+    fn flush(&mut self, job: JobId) {
+        let Some(Gathered { epoch, mark, done, mut hits, failed }) = self.jobs.remove(&job) else { return };
+        if let Some(mark) = mark {
+            self.records.push((epoch, Record::Leased { job, mark }));
+        }
+        for (node, pieces) in done {
+            let (pieces, hits) = (joined(pieces), hits.remove(&node).unwrap_or_default());
+            if !pieces.is_empty() || !hits.is_empty() {
+                self.records.push((epoch, Record::Done { job, node, pieces, hits }));
+            }
+        }
+        let failed = failed.into_iter().map(|(unit, failed)| (epoch, Record::Failed { job, unit, failed }));
+        self.records.extend(failed);
+    }
+
+    /// All of them.
+    pub(super) fn finish(mut self) -> Vec<(u64, Record)> {
+        self.flush_all();
+        self.records
+    }
+
+    fn flush_all(&mut self) {
+        let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
+        jobs.into_iter().for_each(|job| self.flush(job));
+    }
+}
+
+/// Intervals in order, neighbours joined. They never overlap: each unit is decided once.
+fn joined(mut pieces: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
+    pieces.sort_unstable();
+    pieces.dedup_by(|next, before| {
+        let touch = before.1 == next.0;
+        if touch {
+            before.1 = next.1;
+        }
+        touch
+    });
+    pieces
+}

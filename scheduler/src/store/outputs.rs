@@ -1,0 +1,207 @@
+//! What units of commands wrote: one packed file per job, never one file per unit. The checkpoint thread writes,
+//! the command thread reads pages.
+//!
+//! A batch is written after the journal has its record, and carries the record's sequence. So a file is never
+//! ahead of the journal, and what a crash took from its end is written again when the journal is replayed. Files
+//! are opened when they are first needed.
+
+mod job_file;
+mod page;
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use starfarm_protocol::ids::{Attempt, JobId};
+use starfarm_protocol::wire::CommandUnit;
+use starfarm_scheduler_core::{NodeId, Record};
+
+use crate::descriptors::wait_for;
+use job_file::JobFile;
+use page::Access;
+pub(crate) use page::{Output, Page};
+
+/// Files that are open at one time; where it would be more, all are synced and closed.
+const OPEN_MAX: usize = 256;
+
+/// Outputs of all jobs.
+#[derive(Debug)]
+pub(crate) struct OutputStore {
+    dir: PathBuf,
+    access: Access,
+    /// The journal gives all records after this one again.
+    replayed_after: u64,
+    written_upto: u64,
+    jobs: HashMap<JobId, JobFile>,
+    /// How many of them have their file open, at most.
+    open: usize,
+    /// A file was made since the directory was synced.
+    made: bool,
+    scratch: Vec<u8>,
+    notes: Vec<String>,
+}
+
+impl OutputStore {
+    /// Opens the store in directory `dir`, or makes it. All records of the journal after `replayed_after` will be
+    /// given again; up to it what [`OutputStore::unsynced`] gave was synced.
+    /// What a batch says of a record after `written_upto`, the journal's last, is cut off: a person gave up the
+    /// journal's end, and its numbers are given again.
+    pub(crate) fn open(dir: &Path, replayed_after: u64, written_upto: u64) -> io::Result<Self> {
+        fs::create_dir_all(dir)?;
+        Ok(Self { replayed_after, written_upto, made: true, ..Self::new(dir, Access::Kept) })
+    }
+
+    /// The store in directory `dir` of a farm that nobody runs. The journal is to give all its records.
+    pub(crate) fn look(dir: &Path) -> Self {
+        Self::new(dir, Access::AtRest)
+    }
+
+    fn new(dir: &Path, access: Access) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            access,
+            replayed_after: u64::MAX,
+            written_upto: u64::MAX,
+            jobs: HashMap::new(),
+            open: 0,
+            made: false,
+            scratch: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Whether such a record says anything of outputs.
+    pub(crate) fn heeds(record: &Record) -> bool {
+        matches!(record, Record::Ran { .. } | Record::Tried { .. } | Record::Retried { .. })
+    }
+
+    /// Keeps what the journal's record `sequence` says of outputs. Records come in their order; one that is here
+    /// already is left out.
+    pub(crate) fn take(&mut self, sequence: u64, record: &Record) -> io::Result<()> {
+        match record {
+            Record::Ran { job, attempt, node, units } => {
+                self.append(sequence, *job, (*attempt, *node), units)
+            }
+            Record::Tried { job, unit, .. } => self.made_job(*job)?.ran_in_vain(sequence, *unit),
+            Record::Retried { job, units } => match self.job(*job, false)? {
+                Some(file) => file.retry(sequence, units),
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    /// Units of `job` of whose output a part was left out.
+    pub(crate) fn cut(&mut self, job: JobId) -> io::Result<u64> {
+        Ok(self.job(job, false)?.map_or(0, |file| file.cut))
+    }
+
+    /// Appends what units of `job` wrote, by the journal's record `sequence`.
+    pub(crate) fn append(
+        &mut self,
+        sequence: u64,
+        job: JobId,
+        of: (Attempt, NodeId),
+        units: &[(u128, CommandUnit)],
+    ) -> io::Result<()> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let written = self.made_job(job).and_then(|file| file.add(sequence, of, units, &mut scratch));
+        self.scratch = scratch;
+        written
+    }
+
+    /// Sequence of the last record of `job` that is here; 0: none is.
+    #[cfg(test)]
+    pub(crate) fn last_sequence(&mut self, job: JobId) -> io::Result<u64> {
+        Ok(self.job(job, false)?.map_or(0, |file| file.last))
+    }
+
+    /// Up to `take` outputs of `job` from the `skip`th on, those that are damaged among them.
+    pub(crate) fn page(&mut self, job: JobId, skip: u64, take: u64) -> io::Result<Page> {
+        self.job(job, false)?.map_or_else(|| Ok(Page::default()), |file| file.page(skip, take))
+    }
+
+    /// What needs a sync so that all that was appended is durable: for the one thread that does so without holding up
+    /// who appends. Due before a checkpoint is saved, since what lies before it is not replayed again.
+    pub(crate) fn unsynced(&mut self) -> io::Result<Vec<Arc<File>>> {
+        let mut files = Vec::new();
+        if self.made {
+            files.push(Arc::new(wait_for(|| File::open(&self.dir))?));
+        }
+        for file in self.jobs.values_mut().filter(|file| file.dirty) {
+            files.push(file.file()?.file());
+        }
+        // Not before all are open: who could not be opened now is due the next time.
+        self.made = false;
+        self.jobs.values_mut().for_each(|file| file.dirty = false);
+        Ok(files)
+    }
+
+    /// Makes all that was appended durable.
+    fn sync_all(&mut self) -> io::Result<()> {
+        self.unsynced()?.iter().try_for_each(|file| file.sync_all())
+    }
+
+    /// Drops the outputs of a job.
+    pub(crate) fn delete(&mut self, job: JobId) -> io::Result<()> {
+        self.jobs.remove(&job);
+        match fs::remove_file(self.path(job)) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// Drops the outputs of all jobs but these.
+    pub(crate) fn retain_only(&mut self, jobs: &HashSet<JobId>) -> io::Result<()> {
+        for entry in wait_for(|| fs::read_dir(&self.dir))? {
+            let name = entry?.file_name();
+            let number = name.to_str().and_then(|name| name.strip_suffix(".outputs")?.parse().ok());
+            if let Some(job) = number.map(JobId).filter(|job| !jobs.contains(job)) {
+                self.delete(job)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a person should know of files that were opened since this was last asked.
+    pub(crate) fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    fn path(&self, job: JobId) -> PathBuf {
+        self.dir.join(format!("{}.outputs", job.0))
+    }
+
+    fn made_job(&mut self, job: JobId) -> io::Result<&mut JobFile> {
+        Ok(self.job(job, true)?.expect("it is made where it is not there"))
+    }
+
+    /// The file of a job; `None` where there is none and none is to be made.
+    fn job(&mut self, job: JobId, make: bool) -> io::Result<Option<&mut JobFile>> {
+        if self.jobs.get(&job).is_none_or(|file| file.file.is_none()) {
+            if self.open >= OPEN_MAX {
+                self.sync_all()?;
+                self.jobs.values_mut().for_each(|file| file.file = None);
+                self.open = 0;
+            }
+            self.open += 1;
+        }
+        if !self.jobs.contains_key(&job) {
+            let path = self.path(job);
+            let there = path.try_exists()?;
+            if !there && !make {
+                return Ok(None);
+            }
+            self.made |= !there;
+            let known = (self.replayed_after, self.written_upto);
+            let file = JobFile::open(job, path, self.access, known, &mut self.notes)?;
+            self.jobs.insert(job, file);
+        }
+        Ok(self.jobs.get_mut(&job))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,228 @@
+//! The threads of the scheduling node, one file each, each the same three beats: wait, step, perform. They
+//! talk over bounded channels in batches; the dispatcher alone owns the farm.
+
+pub(crate) mod checkpoint;
+pub(crate) mod command;
+pub(crate) mod dispatcher;
+pub(crate) mod journal;
+pub(crate) mod log;
+pub(crate) mod result;
+pub(crate) mod sender;
+pub(crate) mod status;
+pub(crate) mod tasks;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use starfarm_events::Event;
+use starfarm_protocol::admin::{NodeInfo, Response};
+use starfarm_protocol::seal::Peer;
+use starfarm_scheduler_core::{Deeds, Farm, NodeId};
+use tokio::sync::oneshot;
+
+use self::tasks::TaskLines;
+use crate::ring::Ring;
+use crate::store::state::StateDir;
+
+/// Batches that a channel between threads holds.
+pub(crate) const CHANNEL_BATCHES: usize = 256;
+
+/// Exit code of a scheduler that had to stop.
+const STOPPED: i32 = 7;
+
+/// What the dispatcher hears.
+pub(crate) enum Input {
+    /// A worker's session is confirmed.
+    Session(NodeId, String),
+    /// What the sender must hear, behind all that the farm has packed so far: a datagram for an incarnation that
+    /// has gone, sealed for the next one, would mean other things there.
+    Outgoing(Vec<Outgoing>),
+    /// Opened datagrams.
+    Datagrams(Vec<(NodeId, Vec<u8>)>),
+    /// A node's key was revoked, its session is gone.
+    Revoked(NodeId),
+    /// The receive buffer overflowed.
+    Overflow,
+    /// More is durable: see [`Shared::durable`].
+    Durable,
+    /// A checkpoint is due.
+    Snapshot,
+    /// The log opens a segment: how does the farm stand?
+    Picture,
+    /// A question or a command of a user.
+    Ask(Question),
+    /// Something that the core does not know of happened: who watches is told.
+    Event(Box<Event>),
+    /// The end.
+    Stop,
+}
+
+/// What the sender hears.
+pub(crate) enum Outgoing {
+    /// Datagrams to seal for a node.
+    Datagrams(NodeId, Vec<Vec<u8>>),
+    /// One that is not to be cut, however long it is: what becomes of it is the question.
+    Whole(NodeId, Vec<u8>),
+    /// So large may datagrams for a node be from now on.
+    Size(NodeId, usize),
+    /// With what and where to send to a node from now on.
+    Peer(NodeId, starfarm_protocol::seal::Sealer, std::net::SocketAddr),
+}
+
+/// What a user's request does to the farm; `now_us` is the second argument.
+pub(crate) type Act = Box<dyn FnOnce(&mut Farm, u64, &mut Deeds) -> Response + Send>;
+
+/// A user's request; answered once all that it changed is durable.
+pub(crate) struct Question {
+    pub(crate) act: Act,
+    pub(crate) reply: oneshot::Sender<Response>,
+}
+
+/// What all threads share: the clock, the word to stop, and counters that people ask for.
+pub(crate) struct Shared {
+    started: Instant,
+    /// The farm's clock at that moment.
+    started_us: u64,
+    stop: AtomicBool,
+    /// Records up to this sequence are durable. Beside the channel, since a journal thread that waited for room
+    /// there would wait for a dispatcher that waits for room in its own.
+    durable: AtomicU64,
+    /// The disk is below its low-water mark.
+    pub(crate) no_room: AtomicBool,
+    /// Datagrams that did not open.
+    pub(crate) refused: AtomicU64,
+    /// Datagrams that the receive buffer had no room for.
+    pub(crate) dropped: AtomicU64,
+    /// Events that there was no room for on the way to the log.
+    pub(crate) unheard: AtomicU64,
+    /// Other events that the log does not have, as far as it knows.
+    pub(crate) unwritten: AtomicU64,
+    /// Bytes of the largest datagram that a node of that name is sent, where its path ever swallowed large ones.
+    pub(crate) sizes: Mutex<HashMap<String, usize>>,
+    /// What happened lately.
+    pub(crate) lines: Mutex<Ring>,
+    /// The same task by task, where somebody asked.
+    pub(crate) tasks: TaskLines,
+}
+
+/// What happened in a turn.
+pub(crate) struct Told {
+    /// When, on the farm's clock.
+    pub(crate) at_us: u64,
+    /// What, in order.
+    pub(crate) events: Vec<Event>,
+}
+
+impl Shared {
+    /// The farm's clock starts at `started_us`.
+    pub(crate) fn new(started_us: u64) -> Arc<Self> {
+        Arc::new(Self {
+            started: Instant::now(),
+            started_us,
+            stop: AtomicBool::new(false),
+            durable: AtomicU64::new(0),
+            no_room: AtomicBool::new(false),
+            refused: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            unheard: AtomicU64::new(0),
+            unwritten: AtomicU64::new(0),
+            sizes: Mutex::default(),
+            lines: Mutex::default(),
+            tasks: TaskLines::default(),
+        })
+    }
+
+    /// The farm's clock: microseconds since 1970 by the wall clock at the start, and monotonic from there.
+    pub(crate) fn now_us(&self) -> u64 {
+        self.started_us + self.started.elapsed().as_micros() as u64
+    }
+
+    pub(crate) fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_durable(&self, sequence: u64) {
+        self.durable.store(sequence, Ordering::Release);
+    }
+
+    /// Events that the log had no room or no disk for: as many as it says.
+    pub(crate) fn unlogged(&self) -> u64 {
+        self.unheard.load(Ordering::Relaxed).saturating_add(self.unwritten.load(Ordering::Relaxed))
+    }
+
+    /// Says of each node how large a datagram it is sent.
+    pub(crate) fn fill_sizes(&self, nodes: &mut [NodeInfo]) {
+        let sizes = self.sizes.lock().expect("a panic under the lock ends the process");
+        for node in nodes {
+            if let Some(&bytes) = sizes.get(&node.name) {
+                node.datagram_bytes = Some(bytes as u32);
+            }
+        }
+    }
+
+    /// Microseconds since the start.
+    pub(crate) fn up_us(&self) -> u64 {
+        self.started.elapsed().as_micros() as u64
+    }
+
+    /// Seconds since the start.
+    pub(crate) fn up_seconds(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// A machine's own key came in with a join key.
+pub(crate) fn enrolled(peer: &Peer) -> Event {
+    let Peer { claim, role, .. } = peer;
+    Event::KeyAdded {
+        key_kind: "enrolled".into(),
+        key: claim.key.to_string(),
+        role: role.name().into(),
+        name: Some(claim.name.clone()),
+    }
+}
+
+/// Ends the process: it cannot keep what it promised, or must not go on.
+pub(crate) fn stop_with(why: &str) -> ! {
+    starfarm_net::say(&format!("starfarm scheduler stops: {why}"));
+    std::process::exit(STOPPED)
+}
+
+/// Where the state directory is gone, that is why nothing can be written in it, and all of it may be lost.
+pub(super) fn stop_if_gone(state: &StateDir) {
+    if !state.is_there() {
+        stop_gone("the state directory", state);
+    }
+}
+
+fn stop_gone(what: &str, state: &StateDir) -> ! {
+    stop_with(&format!(
+        "{what} {} was deleted or moved away, and what is written now would be lost with it. Put it back, then start the \
+         scheduler again with the same --state",
+        state.path().display()
+    ))
+}
+
+/// Starts a thread. One that panics takes the process with it: no farm that only looks alive.
+pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    let guarded = move || {
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
+            std::process::abort();
+        }
+    };
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(guarded)
+        .expect("a machine that has no room for six threads cannot run a farm")
+}

@@ -1,0 +1,134 @@
+//! What a slot does with a task: one file per executor. A specification is fetched and prepared once per
+//! worker and shared by its slots.
+
+mod command;
+mod context;
+mod nothing;
+mod search;
+
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::time::Duration;
+
+use starfarm_protocol::ids::ContentHash;
+use starfarm_protocol::spec::{JobSpec, Space, Work};
+use starfarm_worker_core::Task;
+
+use crate::bulk::FetchError;
+use crate::contents::Contents;
+use crate::exec::CancelFlag;
+use crate::report::Report;
+pub(crate) use context::Context;
+
+/// Prepared specifications that are kept; a worker seldom has tasks of more than two jobs.
+const PREPARED_MAX: usize = 16;
+/// How often a slot looks whether another one has finished preparing.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// A specification, ready to run.
+enum Program {
+    Command(command::Command),
+    Search(search::SearchProgram),
+    Nothing { units: u128 },
+}
+
+impl Program {
+    /// # Errors
+    /// A sentence that says why this worker cannot run the job.
+    fn prepare(bytes: &[u8], contents: &Arc<Contents>) -> Result<Self, String> {
+        let JobSpec { space, work } = JobSpec::from_bytes(bytes)?;
+        let chunks = Arc::clone(contents);
+        match (work, space) {
+            (Work::Search(work), Space::Chars { positions, min }) => {
+                Ok(Self::Search(search::SearchProgram::new(&work, positions, min)?))
+            }
+            (Work::Search(_), _) => Err("a search needs a `chars` space: submit the job anew".to_owned()),
+            (Work::Command(work), space) => {
+                let space = starfarm_decomposers::open(&space, chunks).map_err(|e| e.to_string())?;
+                Ok(Self::Command(command::Command::new(&work, space)?))
+            }
+            (Work::Nothing, space) => {
+                let units = starfarm_decomposers::units(&space).map_err(|e| e.to_string())?;
+                Ok(Self::Nothing { units })
+            }
+        }
+    }
+
+    fn units(&self) -> u128 {
+        match self {
+            Self::Command(command) => command.units(),
+            Self::Search(search) => search.units(),
+            Self::Nothing { units } => *units,
+        }
+    }
+}
+
+type Prepared = Result<Arc<Program>, String>;
+
+/// The prepared specifications of a worker.
+#[derive(Default)]
+pub(crate) struct Programs {
+    /// The newest is last.
+    prepared: Mutex<Vec<(ContentHash, Prepared)>>,
+    /// Held while a specification is prepared: ten million targets should be sorted once, not once a slot.
+    preparing: Mutex<()>,
+}
+
+impl Programs {
+    /// Runs a task to its end, or until `cancel` is raised. What became of it is in the report; the rest
+    /// of a task that was not finished is simply not reported.
+    pub(crate) fn run(&self, task: &Task, cancel: &CancelFlag, context: &Context, report: &mut Report) {
+        match self.get(task.spec, cancel, &context.contents) {
+            Ok(program) if task.hi() > program.units() => {
+                report.refuse(task, task.lo, "the task lies beyond the end of its job's space");
+            }
+            Ok(program) => match &*program {
+                Program::Command(command) => command.run(task, cancel, context, report),
+                Program::Search(search) => search.run(task, cancel, context, report),
+                Program::Nothing { .. } => nothing::run(task, report),
+            },
+            Err(FetchError::Refused(why)) => report.refuse(task, task.lo, &why),
+            Err(FetchError::Cancelled) => {}
+        }
+    }
+
+    fn get(
+        &self,
+        spec: ContentHash,
+        cancel: &CancelFlag,
+        contents: &Arc<Contents>,
+    ) -> Result<Arc<Program>, FetchError> {
+        loop {
+            if let Some(prepared) = self.look_up(&spec) {
+                return prepared.map_err(FetchError::Refused);
+            }
+            let _preparing = match self.preparing.try_lock() {
+                Ok(guard) => guard,
+                Err(TryLockError::Poisoned(error)) => error.into_inner(),
+                Err(TryLockError::WouldBlock) if cancel.is_raised() => return Err(FetchError::Cancelled),
+                Err(TryLockError::WouldBlock) => {
+                    std::thread::sleep(LOOK);
+                    continue;
+                }
+            };
+            // Another slot may have been faster.
+            if self.look_up(&spec).is_none() {
+                let bytes = contents.get(spec, cancel)?;
+                let prepared = Program::prepare(&bytes, contents).map(Arc::new);
+                self.keep(spec, prepared);
+            }
+        }
+    }
+
+    fn look_up(&self, spec: &ContentHash) -> Option<Prepared> {
+        let prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        prepared.iter().rev().find(|(hash, _)| hash == spec).map(|(_, program)| program.clone())
+    }
+
+    fn keep(&self, spec: ContentHash, program: Prepared) {
+        let mut prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        if prepared.len() == PREPARED_MAX {
+            drop(prepared.remove(0));
+        }
+        prepared.push((spec, program));
+    }
+}
