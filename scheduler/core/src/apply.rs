@@ -10,6 +10,7 @@ use starfarm_protocol::wire::{CommandUnit, FailReason, HitEntry};
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
+use crate::health::{Presence, Standing};
 use crate::job::{FailedUnit, Job, Rate};
 use crate::limits::CONFLICTS_KEPT;
 use crate::queues::{Class, Piece};
@@ -351,7 +352,7 @@ impl Farm {
         if let Record::Node { name, boot, .. } = record {
             self.nodes.given(*id);
             self.nodes.meet(*id, name, 0);
-            self.nodes.alter(*id, |health| health.joins(*boot));
+            self.nodes.alter(*id, |health| health.presence = Presence::Here(*boot));
             return self.forget_acquitted(*id);
         }
         // A node that was forgotten may be heard once more before it notices.
@@ -375,9 +376,9 @@ impl Farm {
                 NodeMark::Back => health.returns(),
                 NodeMark::Left => health.leaves(false),
                 NodeMark::Revoked => health.leaves(true),
-                NodeMark::Drained => health.person_drains(true),
+                NodeMark::Drained => health.drain.by_person = true,
                 NodeMark::Resumed => health.resumes(),
-                NodeMark::Distrusted => health.loses_trust(),
+                NodeMark::Distrusted => health.standing = Standing::Distrusted,
                 NodeMark::Forgotten => unreachable!("it was dealt with above"),
             }),
             _ => {}

@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
     use crate::farm::Config;
-    use crate::health::Probe;
+    use crate::health::{Presence, Probe};
     use crate::job::{MaxFailures, NewJob, Place, Refusal, Sizing, WorkFacts};
 
     /// No turn is made, so that nobody gives out what waits.
@@ -129,7 +129,7 @@ mod tests {
         farm.nodes.meet(id, "a", 0);
         farm.nodes.set_slots(id, 1);
         farm.nodes.alter(id, |health| {
-            health.joins(Boot(1));
+            health.presence = Presence::Here(Boot(1));
             health.greeted = true;
         });
         let mut told = |farm: &mut Farm, second: u64| {

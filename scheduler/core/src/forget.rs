@@ -20,7 +20,7 @@ impl Farm {
         }
         let has_gone = |(id, node): &(NodeId, &Node)| {
             let health = node.health();
-            let is_kept = health.drain.by_person() || node.is_distrusted();
+            let is_kept = health.drain.by_person || node.is_distrusted();
             health.is_lost() && !is_kept && !self.reconnect.waits_for(*id)
         };
         let mut gone: Vec<(u64, NodeId)> =

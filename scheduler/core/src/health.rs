@@ -27,35 +27,14 @@ pub(crate) enum Presence {
 
 /// Who wants that a node gets no more work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Drain {
-    /// Nobody.
-    #[default]
-    No,
+pub(crate) struct Drain {
     /// Its worker, which wants to leave.
-    Worker,
-    /// A person.
-    Person,
-    /// A person, and its worker as well.
-    Both,
+    pub(crate) by_worker: bool,
+    pub(crate) by_person: bool,
 }
 
 impl Drain {
-    pub(crate) fn by_worker(self) -> bool {
-        matches!(self, Drain::Worker | Drain::Both)
-    }
-
-    pub(crate) fn by_person(self) -> bool {
-        matches!(self, Drain::Person | Drain::Both)
-    }
-
-    fn of(worker: bool, person: bool) -> Self {
-        match (worker, person) {
-            (false, false) => Drain::No,
-            (true, false) => Drain::Worker,
-            (false, true) => Drain::Person,
-            (true, true) => Drain::Both,
-        }
-    }
+    pub(crate) const NO: Self = Self { by_worker: false, by_person: false };
 }
 
 /// What is held against a node.
@@ -155,14 +134,14 @@ pub(crate) struct Health {
 
 impl Health {
     pub(crate) const NEW: Health =
-        Health { presence: Presence::Unknown, drain: Drain::No, standing: Standing::Good, greeted: false };
+        Health { presence: Presence::Unknown, drain: Drain::NO, standing: Standing::Good, greeted: false };
 
     /// Its state, in one word.
     pub(crate) fn state(&self) -> NodeState {
         match self.presence {
             Presence::Lost(_) | Presence::Left { .. } => NodeState::Lost,
             Presence::Unknown | Presence::Suspect(_) => NodeState::Suspect,
-            Presence::Here(_) if self.drain != Drain::No => NodeState::Draining,
+            Presence::Here(_) if self.drain != Drain::NO => NodeState::Draining,
             Presence::Here(_) if self.standing != Standing::Good => NodeState::Quarantined,
             Presence::Here(_) => NodeState::Up,
         }
@@ -226,12 +205,7 @@ impl Health {
 
     /// A person could undo what keeps it from work.
     pub(crate) fn can_resume(&self) -> bool {
-        self.drain.by_person() || self.standing != Standing::Good
-    }
-
-    /// An incarnation says hello.
-    pub(crate) fn joins(&mut self, boot: Boot) {
-        self.presence = Presence::Here(boot);
+        self.drain.by_person || self.standing != Standing::Good
     }
 
     /// It was silent for a while.
@@ -261,25 +235,10 @@ impl Health {
         self.presence = Presence::Left { boot: self.last_boot(), revoked };
     }
 
-    /// Its worker wants to leave, or another incarnation of it does not.
-    pub(crate) fn worker_drains(&mut self, drains: bool) {
-        self.drain = Drain::of(drains, self.drain.by_person());
-    }
-
-    /// A person drains it, or does not any more.
-    pub(crate) fn person_drains(&mut self, drains: bool) {
-        self.drain = Drain::of(self.drain.by_worker(), drains);
-    }
-
     /// A person trusts it and gives it tasks again.
     pub(crate) fn resumes(&mut self) {
-        self.person_drains(false);
+        self.drain.by_person = false;
         self.standing = Standing::Good;
-    }
-
-    /// Its results differ from those of others.
-    pub(crate) fn loses_trust(&mut self) {
-        self.standing = Standing::Distrusted;
     }
 
     /// It did something well: it rises again, unless its results are not trusted.

@@ -27,12 +27,12 @@ impl Farm {
             node.beat.1.clear();
         }
         let drain = node.health().drain;
-        if beat.draining && !drain.by_worker() {
+        if beat.draining && !drain.by_worker {
             // Whoever drained it was told that then.
-            if !drain.by_person() {
+            if !drain.by_person {
                 deeds.event(Event::NodeDraining { node: node.name.clone() });
             }
-            self.nodes.alter(id, |health| health.worker_drains(true));
+            self.nodes.alter(id, |health| health.drain.by_worker = true);
         }
         if beat.part == 0 {
             self.note_runs(id, &beat.running, now_us);

@@ -70,7 +70,7 @@ impl Farm {
         let name = node.name.to_string();
         self.nodes.alter(id, |health| {
             health.rises();
-            health.worker_drains(false);
+            health.drain.by_worker = false;
         });
         // Told with the record of its incarnation, and on record with the next one.
         self.nodes.set_slots(id, slots);

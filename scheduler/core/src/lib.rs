@@ -48,7 +48,6 @@ mod send;
 mod speed;
 mod told;
 mod turn;
-mod verdict;
 mod view;
 mod watch;
 
@@ -64,6 +63,5 @@ pub use restore::Restoring;
 pub use send::OFFERS_PER_DATAGRAM;
 pub use starfarm_events::NodeState;
 pub use starfarm_protocol::journal::Record;
-pub use told::{Totals, Traffic, Verdicts};
-pub use verdict::Verdict;
+pub use told::{Totals, Traffic, Verdict, Verdicts};
 pub use view::{FarmView, FoundPage, JobView, NodeView};

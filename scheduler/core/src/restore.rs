@@ -3,7 +3,7 @@
 //! that holds it says so, which makes it that node's again; what is left when every node of before has
 //! spoken, or is lost, goes to gq (R5).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::interval::Interval;
@@ -72,11 +72,10 @@ impl Restoring {
             node.rating.rebase(period_us, now_us);
             node.feedback = None;
         }
-        let silent =
-            farm.nodes.iter().filter(|(_, node)| !node.health().is_lost()).map(|(id, _)| id).collect();
-        farm.reconnect.begin(silent, now_us);
-        let silent: Vec<NodeId> = farm.nodes.iter().map(|(id, _)| id).collect();
-        for id in silent.into_iter().filter(|id| farm.reconnect.waits_for(*id)).collect::<Vec<_>>() {
+        let there = farm.nodes.iter().filter(|(_, node)| !node.health().is_lost());
+        let silent: BTreeSet<NodeId> = there.map(|(id, _)| id).collect();
+        farm.reconnect.begin(silent.clone(), now_us);
+        for id in silent {
             farm.nodes.alter(id, |health| health.is_silent());
             farm.set_timer(id, now_us);
         }
@@ -139,7 +138,7 @@ impl Farm {
                 Presence::Lost(_) => Some(NodeMark::Gone),
                 Presence::Unknown | Presence::Here(_) | Presence::Suspect(_) => None,
             };
-            let drained = health.drain.by_person().then_some(NodeMark::Drained);
+            let drained = health.drain.by_person.then_some(NodeMark::Drained);
             let distrusted = known.is_distrusted().then_some(NodeMark::Distrusted);
             let marks = [gone, drained, distrusted].into_iter().flatten();
             records.extend(marks.map(|mark| Record::Mark { node, mark }));

@@ -18,7 +18,7 @@ use crate::job::{Body, Job, Refusal};
 use crate::limits::SICK_FAILURES;
 use crate::outcomes::Ran;
 use crate::queues::Class;
-use crate::verdict::Verdict;
+use crate::told::Verdict;
 
 impl Farm {
     /// Applies the results of one message. `ages` says how long ago they were over: from which sequence on, and

@@ -218,7 +218,7 @@ impl Farm {
             name: node.name.to_string(),
             state: node.health().state(),
             why: node.why(),
-            drained: node.health().drain.by_person(),
+            drained: node.health().drain.by_person,
             slots: node.slots(),
             power: node.rating.power(now_us),
             tasks: queues.held(id),

@@ -13,8 +13,7 @@ use crate::deed::{Deed, Deeds};
 use crate::farm::Farm;
 use crate::node::Node;
 use crate::queues::Queues;
-use crate::told::{Doing, rounded, said};
-use crate::verdict::Verdict;
+use crate::told::{Doing, Verdict, rounded, said};
 
 /// Periods between two reports of a node's load, at least ...
 const LOAD_PERIODS_MIN: usize = 6;

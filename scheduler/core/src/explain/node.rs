@@ -199,7 +199,7 @@ fn unheard(node: &Node, now_us: u64) -> Option<String> {
 fn kept_out(node: &Node, now_us: u64, found: &mut Findings) {
     let name = &node.name;
     if node.health().is_lost() {
-        if node.health().drain.by_person()
+        if node.health().drain.by_person
             && !matches!(node.health().presence, Presence::Left { revoked: true, .. })
         {
             let text = format!(
@@ -209,13 +209,13 @@ fn kept_out(node: &Node, now_us: u64, found: &mut Findings) {
         }
         return;
     }
-    if node.health().drain.by_person() {
+    if node.health().drain.by_person {
         let text = format!(
             "A person drains it: it ends what it has and gets nothing new. `starfarm node resume {name}` undoes that."
         );
         found.decides("drained", "is draining", text);
     }
-    if node.health().drain.by_worker() {
+    if node.health().drain.by_worker {
         let text = "Its worker stops: it ends what it runs and says goodbye. Start the worker again to have it back.";
         found.decides("stopping", "is draining", text.into());
     }
@@ -229,7 +229,7 @@ fn kept_out(node: &Node, now_us: u64, found: &mut Findings) {
         why if why.is_empty() => "let tasks vanish that it had acknowledged".to_owned(),
         why => why,
     };
-    if node.health().drain != Drain::No {
+    if node.health().drain != Drain::NO {
         // Then nothing is given to it as a probe either.
         found.adds("quarantined", format!("It is quarantined too: it {why}."));
         return;

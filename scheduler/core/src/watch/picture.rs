@@ -7,8 +7,7 @@ use starfarm_protocol::ids::NodeId;
 use crate::farm::Farm;
 use crate::node::Node;
 use crate::queues::{NOBODY, State};
-use crate::told::{Doing, rounded, said};
-use crate::verdict::Verdict;
+use crate::told::{Doing, Verdict, rounded, said};
 
 impl Farm {
     /// The farm's figures.
