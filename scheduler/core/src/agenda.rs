@@ -125,6 +125,7 @@ impl Agenda {
 
     /// Something that waits may go to any node at `at_us`.
     pub(crate) fn wake_at(&mut self, at_us: u64) {
+        assert!(at_us > 0, "0 is never");
         self.wake_us = if self.wake_us == 0 { at_us } else { self.wake_us.min(at_us) };
     }
 }

@@ -13,7 +13,7 @@ use crate::farm::Farm;
 use crate::health::{Presence, Standing};
 use crate::job::{FailedUnit, Job, Rate};
 use crate::limits::CONFLICTS_KEPT;
-use crate::queues::{Class, Piece};
+use crate::queues::Class;
 use crate::rating::Rating;
 use crate::reconnect::Periods;
 
@@ -29,17 +29,16 @@ impl Farm {
     }
 
     /// As [`Farm::commit`], for units of a result that nobody decided before, and its hits: they go on record with those
-    /// of the results beside it. `pieces` gets the units.
+    /// of the results beside it. How many units that are.
     pub(crate) fn commit_done(
         &mut self,
         id: JobId,
         node: NodeId,
         at: Interval,
         hits: &[HitEntry],
-        pieces: &mut Vec<Piece>,
         deeds: &mut Deeds,
-    ) {
-        self.decide(id, at, Class::Done, pieces).expect(FITS);
+    ) -> u128 {
+        let counted = self.decide(id, at, Class::Done).expect(FITS);
         let mut new = Vec::new();
         for hit in hits {
             let (unit, target) = (at.lo + u128::from(hit.offset), hit.target);
@@ -48,7 +47,8 @@ impl Farm {
                 deeds.event(Event::Hit { job: id, unit, target });
             }
         }
-        self.commits.gather(id, node, pieces, new, deeds);
+        self.commits.gather(id, node, self.queues.decided(), new, deeds);
+        counted
     }
 
     /// As [`Farm::commit`], for units of one result that failed and are tried again.
@@ -253,23 +253,19 @@ impl Farm {
 
     /// Units that no record decided before are decided.
     fn decide_all(&mut self, id: JobId, at: Interval, to: Class) -> Result<(), String> {
-        let mut pieces = Vec::new();
-        self.decide(id, at, to, &mut pieces)?;
-        let changed: u128 = pieces.iter().map(|piece| piece.at.units()).sum();
-        match changed == at.units() {
+        match self.decide(id, at, to)? == at.units() {
             true => Ok(()),
             false => Err(format!("{at} of job {} is decided twice, or was never leased", id.0)),
         }
     }
 
-    /// Units are decided, as far as they were not: `pieces` gets these.
-    fn decide(&mut self, id: JobId, at: Interval, to: Class, pieces: &mut Vec<Piece>) -> Result<(), String> {
+    /// Units are decided, as far as they were not; how many of them.
+    fn decide(&mut self, id: JobId, at: Interval, to: Class) -> Result<u128, String> {
         self.reach(id, at.hi)?;
         let job = self.jobs.at_mut(id);
-        let first = pieces.len();
-        self.queues.decide(&mut job.units, at, to, pieces);
-        pieces[first..].iter().for_each(|piece| job.acquit(piece.at));
-        Ok(())
+        let pieces = self.queues.decide(&mut job.units, at, to);
+        pieces.iter().for_each(|piece| job.acquit(piece.at));
+        Ok(pieces.iter().map(|piece| piece.at.units()).sum())
     }
 
     /// A record speaks of units up to `hi`: an earlier scheduler may have cut more than this one knows of.

@@ -112,11 +112,13 @@ impl Commits {
 
     /// Records up to `sequence` are durable.
     pub(crate) fn on_durable(&mut self, sequence: u64) {
+        assert!(sequence <= self.last_sequence(), "only what was handed on becomes durable");
         self.durable = self.durable.max(sequence);
     }
 
     /// Units of `job` up to `mark` may be given out once the record of `sequence` is durable.
     pub(crate) fn lease(&mut self, sequence: u64, job: JobId, mark: u128) {
+        assert!(sequence <= self.last_sequence(), "a lease has its record");
         self.leases.push_back((sequence, job, mark));
     }
 

@@ -179,6 +179,7 @@ impl Job {
 
     /// A state that is no end.
     pub(crate) fn take_state(&mut self, state: JobState, why: &str) {
+        assert!(!state.ended() && !self.state.ended(), "an end has a record of its own");
         if self.state == JobState::Paused && state != JobState::Paused {
             self.forgive();
         }
@@ -302,6 +303,7 @@ impl Job {
 
     /// A measured interval moves the rates of its node and of the job.
     pub(crate) fn measured(&mut self, node: NodeId, units: u64, duration_us: u64) {
+        assert!(units > 0, "a result that counts has units");
         let sample = units as f64 * 1e6 / duration_us.max(1) as f64;
         let target_us = self.target_us().max(1) as f64;
         let rate = self.rates.entry(node).or_default();

@@ -115,10 +115,12 @@ impl Jobs {
     pub(crate) fn remove(&mut self, id: JobId) {
         let job = self.all.remove(&id).expect("whoever forgets a job has looked it up");
         assert!(job.state.ended(), "a job that is forgotten has ended");
+        debug_assert!(!self.queue.contains(&id), "and has left jq");
     }
 
     /// A job that goes on, or begins, stands at the tail of jq.
     pub(crate) fn queue_up(&mut self, id: JobId) {
+        debug_assert!(!self.queue.contains(&id), "a job stands in jq once");
         self.queue.push_back(id);
         self.open.is_fresh = false;
     }

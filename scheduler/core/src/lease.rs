@@ -51,6 +51,7 @@ impl Lease {
 
     /// The next mark, where tasks of `size` units are cut up to `wanted` and the last one is near.
     pub(crate) fn next(&mut self, wanted: u128, size: u64, units: u128) -> Option<u128> {
+        assert!(wanted <= units.max(size.into()) && self.mark <= units, "leases end with the job");
         let tasks = |tasks: u128| u128::from(size).saturating_mul(tasks);
         self.ahead = self.ahead.max(tasks(LEASE_TASKS_MIN));
         self.waited |= wanted > self.durable;

@@ -124,6 +124,7 @@ impl Nodes {
     pub(crate) fn forget(&mut self, id: NodeId) {
         let node = self.all.remove(&id).expect("whoever forgets a node has looked it up");
         assert!(node.counted == 0, "a node that is forgotten has gone");
+        assert!(node.health.is_lost() || node.health.boot().is_none(), "and is not heard");
         for hungry in &mut self.hungry {
             hungry.remove(&id);
         }
@@ -158,6 +159,8 @@ impl Nodes {
         let node = self.at_mut(id);
         let counted = if node.health.live() { node.slots } else { 0 };
         let (before, is_sick) = (std::mem::replace(&mut node.counted, counted), node.health.is_sick());
+        assert!(counted == 0 || !is_sick, "a sick node is not counted on");
+        assert!(self.live_slots >= u64::from(before), "the sum has what each node added to it");
         self.live_nodes = self.live_nodes + u32::from(counted > 0) - u32::from(before > 0);
         self.live_slots = self.live_slots + u64::from(counted) - u64::from(before);
         match is_sick {

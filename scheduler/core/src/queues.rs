@@ -42,6 +42,8 @@ pub(crate) struct Queues {
     taken: Vec<Interval>,
     /// Tasks that results came for, as they are then, since that was asked.
     touched: VecDeque<(TaskId, Task)>,
+    /// What the last decision changed.
+    decided: Vec<Piece>,
     next_attempt: Attempt,
     /// Tasks given out since the start.
     dispatched: u64,
@@ -57,6 +59,7 @@ impl Queues {
             back: VecDeque::new(),
             taken: Vec::new(),
             touched: VecDeque::new(),
+            decided: Vec::new(),
             next_attempt: next,
             dispatched: 0,
         }
@@ -303,6 +306,7 @@ impl Queues {
     pub(crate) fn orphan(&mut self, node: NodeId) -> usize {
         let list = self.nodes.of_mut(node);
         list.silence();
+        assert!(list.unsent.is_empty() && list.offered.is_empty(), "nothing is on its way to who is gone");
         let tasks = std::mem::take(&mut list.tasks);
         for &id in &tasks {
             if self.dq.at(id).copy {

@@ -155,6 +155,7 @@ impl Farm {
         });
         let cut = self.queues.cut(&mut job.units, ends.take(tasks.min(GQ_TASKS_MAX)));
         let cut_units = job.units.coverage().cursor() - first;
+        assert!(cut == 0 || first + cut_units <= leased, "nothing is cut beyond what is leased");
         job.totals.decomposed += cut;
         job.totals.decomposed_units += cut_units;
         self.telemetry.totals.decomposed += cut;

@@ -119,20 +119,19 @@ impl Farm {
             job.refused_by.remove(&id);
         }
         let passed_before = job.units.coverage().count(Class::Done) > 0;
-        let mut pieces = Vec::new();
         let counted = match &found {
             Found::Ran(ran) => self.on_ran(id, entry, ran, deeds),
             Found::Hits(_) | Found::Nothing => {
                 let hits = if let Found::Hits(hits) = &found { hits.as_slice() } else { &[] };
-                if job.units.coverage().has_in(at, Class::Done) {
+                if matches!(found, Found::Hits(_)) && job.units.coverage().has_in(at, Class::Done) {
                     self.compare(id, job_id, at, hits, deeds);
                 }
-                self.commit_done(job_id, id, at, hits, &mut pieces, deeds);
-                let counted = pieces.iter().map(|piece| piece.at.units()).sum();
+                let counted = self.commit_done(job_id, id, at, hits, deeds);
                 self.nodes.at_mut(id).totals.units_done += counted;
                 counted
             }
         };
+        assert!(counted <= at.units(), "no unit of a result counts twice");
         let (owners, given_us) = self.leave_tasks(id, entry.duration_us);
         if counted > 0 {
             self.measured(id, entry, &found, counted, passed_before, now_us);

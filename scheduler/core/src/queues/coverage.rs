@@ -175,6 +175,11 @@ impl Coverage {
             self.carve(piece.at);
             self.insert(piece.at, to);
         }
+        self.assert_sum();
+    }
+
+    fn assert_sum(&self) {
+        assert!(self.counts.iter().sum::<u128>() == self.cursor, "each unit that was cut is in one class");
     }
 
     /// As [`Coverage::change`] for all that was cut, in one pass however many segments there are.
@@ -192,6 +197,7 @@ impl Coverage {
             }
         }
         self.segments = joined.into_iter().collect();
+        self.assert_sum();
     }
 
     /// Takes [lo, hi), which lies in one segment, out of that segment.

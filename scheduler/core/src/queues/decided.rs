@@ -27,11 +27,20 @@ impl Queues {
         self.gq.put_back(job.job, fresh);
     }
 
-    /// `at` is decided, as far as it was not: `pieces` gets what changed. It leaves gq, or the tasks that hold it.
-    pub(crate) fn decide(&mut self, job: &mut JobUnits, at: Interval, to: Class, pieces: &mut Vec<Piece>) {
-        let first = pieces.len();
-        job.coverage.change(at, OPEN, to, pieces);
-        self.leave(job.job, &pieces[first..]);
+    /// `at` is decided, as far as it was not: that leaves gq, or the tasks that hold it. What changed comes back, and is
+    /// there until the next decision.
+    pub(crate) fn decide(&mut self, job: &mut JobUnits, at: Interval, to: Class) -> &[Piece] {
+        let mut pieces = std::mem::take(&mut self.decided);
+        pieces.clear();
+        job.coverage.change(at, OPEN, to, &mut pieces);
+        self.leave(job.job, &pieces);
+        self.decided = pieces;
+        &self.decided
+    }
+
+    /// What the last decision changed.
+    pub(crate) fn decided(&self) -> &[Piece] {
+        &self.decided
     }
 
     /// These units failed and are tried again: they wait alone, and what had them may still have others out.

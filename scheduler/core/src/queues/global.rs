@@ -92,10 +92,11 @@ impl GlobalQueue {
     /// `unit` waits alone.
     pub(crate) fn put_alone(&mut self, job: JobId, unit: u128, why: Alone) {
         let queue = self.jobs.entry(job).or_default();
-        match why {
+        let is_new = match why {
             Alone::Failed => queue.alone.insert(unit),
             Alone::Deadly => queue.deadly.insert(unit),
         };
+        assert!(is_new, "unit {unit} waits once");
         queue.units += 1;
         self.tasks += 1;
     }
@@ -111,8 +112,9 @@ impl GlobalQueue {
             self.tasks -= 1;
         }
         if let Some((&before, &end)) = queue.tasks.range(..lo).next_back()
-            && end == lo
+            && end >= lo
         {
+            assert!(end == lo, "what comes back was not here");
             lo = before;
             self.tasks -= 1;
         }
@@ -127,6 +129,10 @@ impl GlobalQueue {
         deadly: bool,
         mut wanted: impl FnMut(u128) -> bool,
     ) -> Option<Interval> {
+        assert!(
+            0 < size.units && size.units <= size.whole,
+            "a task has units, and none is cut off a whole one"
+        );
         let queue = self.jobs.get_mut(&job)?;
         let mut wanted = |unit| {
             self.looks += 1;

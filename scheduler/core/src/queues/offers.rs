@@ -48,6 +48,7 @@ impl Queues {
         for offered in list.offered.drain(start..end) {
             list.landed_sent_us = list.landed_sent_us.max(offered.sent_us);
             landed(&offered);
+            assert!(offered.sent_us <= now_us, "time does not go back");
             if let Some(task) = self.dq.get(offered.task, offered.attempt) {
                 task.state = State::Held { seen_us: now_us };
             }

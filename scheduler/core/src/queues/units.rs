@@ -47,6 +47,9 @@ impl JobUnits {
 
     /// Units ran to their end: nothing is held against them any more.
     pub(crate) fn acquit(&mut self, at: Interval) {
+        if self.deaths.is_empty() && self.failures.is_empty() && self.reopened.is_empty() {
+            return;
+        }
         self.deaths.remove(at);
         self.failures.remove(at);
         self.reopened.remove(at);
