@@ -69,7 +69,11 @@ impl Farm {
                 continue;
             }
             at += 1;
-            if !self.jobs.gives_out(job) || job.is_refused(id, now_us) {
+            if !self.jobs.gives_out(job) {
+                continue;
+            }
+            if let Some(again_us) = job.asked_again_us(id).filter(|at_us| now_us < *at_us) {
+                self.agenda.wake_at(again_us);
                 continue;
             }
             let (mut ideal, doubted) = (self.ideal(job, id), self.doubts(job, id));

@@ -222,9 +222,9 @@ impl Job {
         self.forgiven = self.units.coverage().count(Class::Failed);
     }
 
-    /// Node `id` said that it cannot run the job, and it is not time yet to ask again.
-    pub(crate) fn is_refused(&self, id: NodeId, now_us: u64) -> bool {
-        self.refused_by.get(&id).is_some_and(|refusal| now_us < refusal.probe.at_us)
+    /// When node `id`, which said that it cannot run the job, is asked again.
+    pub(crate) fn asked_again_us(&self, id: NodeId) -> Option<u64> {
+        self.refused_by.get(&id).map(|refusal| refusal.probe.at_us)
     }
 
     /// Units that a node could be given: fresh or in gq.

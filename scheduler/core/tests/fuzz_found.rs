@@ -40,3 +40,12 @@ fn a_pardon_is_news_to_nodes_with_an_idle_slot() {
     let late = bench.run("& full\n room");
     assert!(!late.contains("offer"), "a node idled, until\n{late}");
 }
+
+/// A node that cannot run a job is asked again when the pause is over, and not when the period happens to end.
+#[test]
+fn a_refusal_is_asked_about_again_when_its_pause_is_over() {
+    let mut bench = Bench::new(config());
+    bench.run("at 4000\n submit 2\n join a slots 1\n ack a\n refuse a 0+2 no-python");
+    let story = bench.run("live +9995 a none\n at +10");
+    assert!(story.contains("offer"), "{story}");
+}
