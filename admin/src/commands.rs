@@ -27,9 +27,6 @@ use crate::interrupt;
 pub(crate) use context::Context;
 
 /// Does what the command line says.
-///
-/// # Errors
-/// Why it was not done, with the exit code.
 pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     let mut context = Context::new(cli.global)?;
     if !sees_to_signals(&cli.command) {

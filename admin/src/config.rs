@@ -22,9 +22,6 @@ pub(crate) struct Config {
 
 impl Config {
     /// Reads the user's file; without one, or without a home, nothing is set.
-    ///
-    /// # Errors
-    /// The file is there and cannot be read.
     pub(crate) fn read() -> Result<Self, Failure> {
         match paths::config() {
             Ok(folder) => Self::read_from(&folder.join("config.toml")),

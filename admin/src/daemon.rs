@@ -29,9 +29,6 @@ pub(crate) struct Daemon {
 
 impl Daemon {
     /// Starts this program with `arguments`. What it says is added to the file `log`.
-    ///
-    /// # Errors
-    /// The log cannot be written, or no process can be started.
     pub(crate) fn start<S: AsRef<OsStr>>(arguments: &[S], log: &Path) -> Result<Self, Failure> {
         let start = || {
             let words = OpenOptions::new().create(true).append(true).open(log)?;

@@ -12,9 +12,6 @@ pub(crate) struct Signals(Arc<AtomicU32>);
 
 impl Signals {
     /// Counts from now on, instead of ending.
-    ///
-    /// # Errors
-    /// The system lets no handler be set.
     pub(crate) fn count() -> Result<Self, Failure> {
         let signals = Self::default();
         let counter = Arc::clone(&signals.0);
@@ -39,9 +36,6 @@ impl Signals {
 }
 
 /// Ends the program with code 130 at the first signal.
-///
-/// # Errors
-/// The system lets no handler be set.
 pub(crate) fn end_at_once() -> Result<(), Failure> {
     set_handler(|| std::process::exit(Exit::Interrupted as i32))
 }

@@ -63,9 +63,6 @@ pub(crate) struct JobFile {
 
 /// Reads the job file at `path`; the paths in it are relative to its folder. `-` is standard input, whose folder is the
 /// present one.
-///
-/// # Errors
-/// The file cannot be read, or anything that [`parse`] finds.
 pub(crate) fn read(path: &Path) -> Result<JobFile, JobFileError> {
     let stdin = path == Path::new(STDIN);
     let file_name = if stdin { "standard input".to_owned() } else { path.display().to_string() };
@@ -103,9 +100,6 @@ impl JobFile {
 
 /// Reads the text of a job file. `file_name` stands in the errors, and names a job that has no `name`;
 /// paths in the text are relative to `base`.
-///
-/// # Errors
-/// Text that is not TOML, an unknown key, a value that cannot be meant, a file that cannot be read.
 pub(crate) fn parse(text: &str, file_name: &str, base: &Path) -> Result<JobFile, JobFileError> {
     let source = Source { file: file_name, text };
     let table = DeTable::parse(text).map_err(|e| {

@@ -7,17 +7,11 @@ use std::path::PathBuf;
 use crate::failure::Failure;
 
 /// The folder for what must last and is nobody's document: `$XDG_STATE_HOME/starfarm`.
-///
-/// # Errors
-/// Neither `XDG_STATE_HOME` nor `HOME` is set.
 pub(crate) fn state() -> Result<PathBuf, Failure> {
     folder(&variable, "XDG_STATE_HOME", ".local/state")
 }
 
 /// The folder for settings: `$XDG_CONFIG_HOME/starfarm`.
-///
-/// # Errors
-/// Neither `XDG_CONFIG_HOME` nor `HOME` is set.
 pub(crate) fn config() -> Result<PathBuf, Failure> {
     folder(&variable, "XDG_CONFIG_HOME", ".config")
 }

@@ -14,9 +14,6 @@ use crate::paths;
 
 /// The user's key for `role`, made when it is first needed. A scheduler holds a key to the role that it
 /// enrolled with, so each role has its own: `admin.key`, `operator.key`, `observer.key`.
-///
-/// # Errors
-/// The file cannot be read or made, or holds no key.
 pub(super) fn key(role: Role) -> Result<StaticKey, Failure> {
     key_in(&paths::state()?, &format!("{}.key", role.name()))
 }

@@ -42,9 +42,6 @@ pub(crate) struct Report {
 }
 
 /// Measures and prints.
-///
-/// # Errors
-/// As [`measure`] and the printer.
 pub(crate) fn run(context: &mut Context, dispatch: &Dispatch) -> Result<Exit, Failure> {
     let report = measure(dispatch, &Signals::count()?)?;
     context.printer.document(&report)?;

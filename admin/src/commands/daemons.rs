@@ -8,10 +8,7 @@ use starfarm_net::say;
 use crate::cli::Scheduler;
 use crate::failure::{Exit, Failure};
 
-/// Runs the scheduling node.
-///
-/// # Errors
-/// The scheduler's own, in its words; they are already told here, since its exit codes are its own too.
+/// Runs the scheduling node. Its failures are told here, in its own words, since its exit codes are its own too.
 pub(crate) fn scheduler(scheduler: Scheduler) -> Result<Exit, Failure> {
     if scheduler.parent_pipe {
         end_with_parent();
@@ -21,9 +18,6 @@ pub(crate) fn scheduler(scheduler: Scheduler) -> Result<Exit, Failure> {
 }
 
 /// Runs a computing node.
-///
-/// # Errors
-/// As [`scheduler`].
 pub(crate) fn worker(options: &starfarm_worker::Options) -> Result<Exit, Failure> {
     starfarm_worker::run(options).map_or_else(|error| end(&error, error.exit_code()), |()| Ok(Exit::Ok))
 }

@@ -11,9 +11,6 @@ use crate::cli::{Cli, Shell};
 use crate::failure::{Exit, Failure};
 
 /// Prints a shell's completions.
-///
-/// # Errors
-/// Standard output takes no more.
 pub(crate) fn completions(context: &mut Context, shell: Shell) -> Result<Exit, Failure> {
     let shell = match shell {
         Shell::Bash => clap_complete::Shell::Bash,
@@ -38,9 +35,6 @@ fn offered() -> Command {
 }
 
 /// Prints the page of `starfarm`, or writes a page for each command into `out`.
-///
-/// # Errors
-/// Standard output takes no more, or `out` cannot be written to.
 pub(crate) fn pages(context: &mut Context, out: Option<&Path>) -> Result<Exit, Failure> {
     let mut whole = Cli::command().disable_help_subcommand(true);
     whole.build();

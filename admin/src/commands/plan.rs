@@ -45,9 +45,6 @@ struct Law {
 }
 
 /// Measures and prints.
-///
-/// # Errors
-/// As the measurement and the printer.
 pub(crate) fn run(context: &mut Context, plan: &Plan) -> Result<Exit, Failure> {
     let signals = Signals::count()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -142,22 +139,16 @@ impl Document for Law {
     const NAME: &'static str = "plan";
 
     fn table(&self, style: Style) -> String {
-        let mut table = Table::new(&[
-            left("system"),
-            right("K"),
-            right("T_dispatch"),
-            right("T_target"),
-            right("P_max = T_target / (K * T_dispatch)"),
-        ]);
-        for row in std::iter::once(&self.here).chain(&self.paper) {
-            table.push(vec![
-                Cell::new(&row.system),
-                Cell::new(row.slots.to_string()),
-                Cell::new(format!("{} us", human::count(row.dispatch_us))),
-                Cell::new(human::seconds(row.target_seconds)),
-                Cell::new(human::count(row.nodes_max)),
-            ]);
-        }
+        let table = Table::of(
+            std::iter::once(&self.here).chain(&self.paper),
+            &[
+                left("system", |row| Cell::new(&row.system)),
+                right("K", |row| Cell::new(row.slots.to_string())),
+                right("T_dispatch", |row| Cell::new(format!("{} us", human::count(row.dispatch_us)))),
+                right("T_target", |row| Cell::new(human::seconds(row.target_seconds))),
+                right("P_max = T_target / (K * T_dispatch)", |row| Cell::new(human::count(row.nodes_max))),
+            ],
+        );
         table.render(style) + &self.consequences()
     }
 

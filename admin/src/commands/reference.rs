@@ -28,18 +28,12 @@ const SCHEMAS: [(&str, &str); 17] = [
 ];
 
 /// Prints what a job file may say.
-///
-/// # Errors
-/// Standard output takes no more.
 pub(crate) fn job_file(context: &mut Context) -> Result<Exit, Failure> {
     context.printer.text(JOB_FILE)?;
     Ok(Exit::Ok)
 }
 
 /// Prints the schema `name`, or the names of all.
-///
-/// # Errors
-/// There is no such schema; standard output takes no more.
 pub(crate) fn schema(context: &mut Context, name: Option<&str>) -> Result<Exit, Failure> {
     let Some(name) = name else {
         SCHEMAS.iter().try_for_each(|(name, _)| context.printer.line(name))?;

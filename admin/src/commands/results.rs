@@ -15,9 +15,6 @@ use pages::Pages;
 pub(crate) use pages::Wanted;
 
 /// Prints a job's results.
-///
-/// # Errors
-/// As the client and the printer; also below.
 pub(crate) fn run(context: &mut Context, results: &Results) -> Result<Exit, Failure> {
     let mut client = context.connect_or_look()?;
     let wanted = Wanted { all: results.all, arrival: results.arrival };
@@ -26,9 +23,6 @@ pub(crate) fn run(context: &mut Context, results: &Results) -> Result<Exit, Fail
 }
 
 /// Prints the results of job `id`; where there are none, a message says so.
-///
-/// # Errors
-/// Outputs are missing; the others are printed.
 pub(crate) fn print(
     client: &mut Client,
     id: JobId,

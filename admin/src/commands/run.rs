@@ -31,10 +31,6 @@ use worker::Worker;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs the job, or goes on with an earlier run of it, prints its results, and ends what it started.
-///
-/// # Errors
-/// The job file or the state folder is at fault, the farm does not start, the worker cannot be kept alive;
-/// as the printer.
 pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
     let job = submit::read(&run.job)?;
     job.notes().iter().for_each(|note| say(&format!("note: {note}")));

@@ -91,9 +91,6 @@ pub(crate) fn hash(job: &JobFile) -> ContentHash {
 }
 
 /// Uploads the list, if there is one, and submits the job.
-///
-/// # Errors
-/// As the client.
 pub(crate) fn send(client: &mut Client, job: &JobFile, place: Place) -> Result<JobId, Failure> {
     let mut sent = BTreeSet::new();
     for blob in &job.blobs {
@@ -116,11 +113,10 @@ pub(crate) fn send(client: &mut Client, job: &JobFile, place: Place) -> Result<J
         max_failures: job.max_failures,
         speculative: job.speculative,
     };
-    let answer = client.ask(&Request::Submit(submit))?;
-    client.expect(answer, |answer| match answer {
-        Response::Submitted(id) => Some(id),
-        _ => None,
-    })
+    match client.ask(&Request::Submit(submit))? {
+        Response::Submitted(id) => Ok(id),
+        _ => Err(client.surprise()),
+    }
 }
 
 /// The job that the command line means.

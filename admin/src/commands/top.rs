@@ -32,10 +32,7 @@ const TICK: Duration = Duration::from_millis(250);
 /// Inputs between two pictures, so that a held key does not draw each of its steps.
 const INPUTS_MAX: usize = 64;
 
-/// Shows the farm until a person has seen enough.
-///
-/// # Errors
-/// No terminal, or as the client at the start; a scheduler that goes away later is waited for.
+/// Shows the farm until a person has seen enough. A scheduler that goes away after the start is waited for.
 pub(crate) fn run(context: &Context, top: &Top) -> Result<Exit, Failure> {
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
     if is_dumb || !std::io::stdout().is_terminal() {

@@ -36,10 +36,6 @@ pub(crate) struct CommandOptions {
 /// The job that runs `program` for each integer of `range` ("A..B", B exclusive), each line of the file
 /// `lines`, or each combination of `grid` ("k=v1,v2" each); without any of them once. Paths are relative
 /// to `base`, the user's folder.
-///
-/// # Errors
-/// Two spaces at once, a space or a program that [`super::parse`] would refuse; the error's `file` is the
-/// flag.
 pub(crate) fn from_command_line(
     range: Option<&str>,
     lines: Option<&Path>,

@@ -79,18 +79,12 @@ impl Farm {
     }
 
     /// Whether all processes still run.
-    ///
-    /// # Errors
-    /// One has ended; its last words.
     pub(super) fn check(&mut self) -> Result<(), Failure> {
         check(&mut self.scheduler, "scheduler")?;
         self.workers.iter_mut().try_for_each(|worker| check(worker, "worker"))
     }
 
     /// User and system time that the scheduler's process has used so far.
-    ///
-    /// # Errors
-    /// The system does not tell.
     pub(super) fn scheduler_cpu_seconds(&self) -> Result<f64, Failure> {
         let path = format!("/proc/{}/stat", self.scheduler.id());
         let stat = std::fs::read_to_string(&path).ok();

@@ -30,9 +30,4 @@ impl Document for Valid {
     fn table(&self, _: Style) -> String {
         self.0.to_string()
     }
-
-    /// The exit code says it.
-    fn quiet(&self) -> String {
-        String::new()
-    }
 }

@@ -47,19 +47,17 @@ pub(super) struct OfJob<'a> {
 
 impl Source for OfJob<'_> {
     fn page(&mut self, skip: u64) -> Result<ResultsPage, Failure> {
-        let answer = self.client.ask(&Request::Results { id: self.id, skip, take: PAGE_ITEMS })?;
-        self.client.expect(answer, |answer| match answer {
-            Response::Results(page) => Some(page),
-            _ => None,
-        })
+        match self.client.ask(&Request::Results { id: self.id, skip, take: PAGE_ITEMS })? {
+            Response::Results(page) => Ok(page),
+            _ => Err(self.client.surprise()),
+        }
     }
 
     fn piece(&mut self, hash: ContentHash, offset: u64) -> Result<Vec<u8>, Failure> {
-        let answer = self.client.ask(&Request::Fetch { hash, offset })?;
-        self.client.expect(answer, |answer| match answer {
-            Response::Bytes(bytes) => Some(bytes.0),
-            _ => None,
-        })
+        match self.client.ask(&Request::Fetch { hash, offset })? {
+            Response::Bytes(bytes) => Ok(bytes.0),
+            _ => Err(self.client.surprise()),
+        }
     }
 }
 
@@ -73,9 +71,6 @@ pub(super) struct Pages<'a> {
 
 impl<'a> Pages<'a> {
     /// Asks for the first page.
-    ///
-    /// # Errors
-    /// As the client; also all below.
     pub(super) fn new(source: &'a mut dyn Source, wanted: Wanted) -> Result<Self, Failure> {
         let first = source.page(0)?;
         Ok(Self { source, first, wanted })

@@ -44,9 +44,6 @@ enum Process {
 
 impl Worker {
     /// Starts a worker that joins the farm in `state`.
-    ///
-    /// # Errors
-    /// No process can be started.
     pub(super) fn start(state: &Path, slots: Option<u16>) -> Result<Self, Failure> {
         let arguments = arguments(state, slots);
         let log = state.join("worker.log");
@@ -55,9 +52,6 @@ impl Worker {
     }
 
     /// Starts it again if it has died. `settled` units have an outcome by now.
-    ///
-    /// # Errors
-    /// It ended for a reason that will not go away, or it dies again and again.
     pub(super) fn keep_alive(&mut self, settled: u128) -> Result<(), Failure> {
         match &mut self.process {
             Process::Running(daemon) => {

@@ -53,9 +53,6 @@ impl Chunks for Held {
 }
 
 /// Describes `job`.
-///
-/// # Errors
-/// A space that cannot be opened, which the job file's reader has excluded.
 pub(super) fn describe(job: &JobFile) -> Result<DryRun, Failure> {
     let chunks = job.blobs.iter().map(|blob| (ContentHash::of(blob), Arc::from(blob.as_slice()))).collect();
     let space = open(&job.spec.space, Arc::new(Held(chunks))).map_err(|e| Failure::usage(e.to_string()))?;
