@@ -3,19 +3,18 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
+use clap_complete::Shell;
 use starfarm_protocol::admin::MaxFailuresField;
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::spec::OutputLimit;
 
 use crate::output::{Format, When};
 
-pub(crate) use events::Events;
 pub(crate) use log::{Export, ExportFormat, Log, Replay};
 pub(crate) use measure::{Bench, Dispatch, Plan};
 pub(crate) use value::name_of;
-use value::{SLOTS_MAX, interval, job_id, job_name, max_failures, positive_seconds, variable};
+use value::{SLOTS_MAX, interval, job_id, job_name, max_failures, positive_seconds, shell, variable};
 
-mod events;
 mod log;
 mod measure;
 mod value;
@@ -112,6 +111,7 @@ pub(crate) enum Command {
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
         /// The shell
+        #[arg(value_parser = shell())]
         shell: Shell,
     },
     /// Print the manual page, or write the pages of all commands
@@ -121,14 +121,6 @@ pub(crate) enum Command {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
-}
-
-/// A shell that completions are made for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Shell {
-    Bash,
-    Zsh,
-    Fish,
 }
 
 const COMPLETIONS_EXAMPLES: &str = "\
@@ -395,6 +387,34 @@ pub(crate) enum RoleName {
     Operator,
     /// Also governs the keys
     Admin,
+}
+
+const EVENTS_EXAMPLES: &str = "\
+Examples:
+  starfarm events                      # the last thousand lines
+  starfarm events --follow             # and what comes, until Ctrl-C
+  starfarm events --follow --tasks     # tasks sent and back too, one by one
+  starfarm events --output jsonl --follow --after 120";
+
+/// `starfarm events`.
+#[derive(Args, Debug)]
+#[command(after_help = EVENTS_EXAMPLES)]
+pub(crate) struct Events {
+    /// Go on printing what happens, until Ctrl-C
+    #[arg(long)]
+    pub(crate) follow: bool,
+    /// Tasks that are sent to nodes and come back, too, a line each; at most 200 a second, the rest is counted
+    #[arg(long, requires = "follow")]
+    pub(crate) tasks: bool,
+    /// Only what has a number above this: to go on where an earlier call ended
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 0,
+        hide_default_value = true,
+        allow_negative_numbers = true
+    )]
+    pub(crate) after: u64,
 }
 
 /// `starfarm top`.

@@ -5,7 +5,6 @@ mod identity;
 mod local;
 mod rest;
 mod sealed;
-mod wire;
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -23,7 +22,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::say;
 
 pub(crate) use identity::user;
-use wire::{SILENCE_MAX, Wire};
+use local::{SILENCE_MAX, Wire};
 
 /// A scheduler that says nothing for this long is worth a word to who waits for it.
 const UNTOLD_MAX: Duration = Duration::from_secs(3);

@@ -2,7 +2,7 @@
 //! outlive us. Its standard input is a pipe whose end tells it to stop, so that it stops even if we are
 //! killed. It has a process group of its own: Ctrl-C reaches us alone, and we say when it ends.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -110,6 +110,17 @@ impl Daemon {
             let _ = kill_process(pid, signal);
         }
     }
+}
+
+/// What starts the worker `name` of the farm in `farm`, whose own state is in `own`.
+pub(crate) fn worker_arguments(farm: &Path, own: &Path, name: &str, slots: Option<u16>) -> Vec<OsString> {
+    let join = farm.join("worker.join");
+    let mut arguments: Vec<OsString> = vec!["worker".into(), "--join".into(), join.into(), "--state".into()];
+    arguments.extend([own.into(), "--name".into(), name.into()]);
+    if let Some(slots) = slots {
+        arguments.extend(["--slots".into(), slots.to_string().into()]);
+    }
+    arguments
 }
 
 impl Drop for Daemon {

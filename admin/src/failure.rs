@@ -3,12 +3,14 @@
 
 use std::io;
 
+use serde::Serialize;
 use starfarm_protocol::admin::{Error, ErrorCode};
 
 use crate::output::json;
 
 /// Exit codes. Their numbers are a contract.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub(crate) enum Exit {
     /// It was done.
@@ -31,24 +33,6 @@ pub(crate) enum Exit {
     TimeLimit = 124,
     /// Ctrl-C, or a signal to end.
     Interrupted = 130,
-}
-
-impl Exit {
-    /// In a word, for scripts.
-    fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::UnitsFailed => "units_failed",
-            Self::Usage => "usage",
-            Self::Unreachable => "unreachable",
-            Self::NotFound => "not_found",
-            Self::Refused => "refused",
-            Self::Conflict => "conflict",
-            Self::Paused => "paused",
-            Self::TimeLimit => "time_limit",
-            Self::Interrupted => "interrupted",
-        }
-    }
 }
 
 impl From<Exit> for std::process::ExitCode {
@@ -89,13 +73,13 @@ impl Failure {
 
     /// On one line, as JSON: the schema `error`.
     pub(crate) fn to_json(&self) -> String {
-        #[derive(serde::Serialize)]
+        #[derive(Serialize)]
         struct Body<'a> {
-            code: &'static str,
+            code: Exit,
             exit_code: u8,
             message: &'a str,
         }
-        let body = Body { code: self.exit.word(), exit_code: self.exit as u8, message: &self.message };
+        let body = Body { code: self.exit, exit_code: self.exit as u8, message: &self.message };
         json::compact(&json::Tagged::new("error", &body))
     }
 

@@ -11,7 +11,6 @@
 
 mod command_line;
 mod error;
-mod input;
 mod lines;
 mod mask;
 mod notes;
@@ -32,12 +31,11 @@ use starfarm_protocol::job::is_job_name;
 use starfarm_protocol::spec::{JobSpec, Space, Work};
 use toml::de::DeTable;
 
-pub(crate) use command_line::{CommandOptions, from_command_line};
+pub(crate) use command_line::from_command_line;
 pub(crate) use error::JobFileError;
-pub(crate) use input::STDIN;
-use input::content;
+use lines::{STDIN, content};
 use table::{Section, Source};
-pub(crate) use task::Sizing;
+pub(crate) use task::{Sizing, milliseconds};
 
 /// A job as it is submitted.
 #[derive(Clone, PartialEq, Debug)]

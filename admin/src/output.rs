@@ -92,8 +92,8 @@ pub(crate) trait Document: Serialize {
 
 /// Prints in one format.
 pub(crate) struct Printer {
-    format: Format,
-    style: Style,
+    pub(crate) format: Format,
+    pub(crate) style: Style,
     out: Box<dyn Write>,
 }
 
@@ -107,16 +107,6 @@ impl Printer {
     /// Prints to `out`.
     pub(crate) fn new(format: Format, style: Style, out: Box<dyn Write>) -> Self {
         Self { format, style, out }
-    }
-
-    /// The format.
-    pub(crate) fn format(&self) -> Format {
-        self.format
-    }
-
-    /// How text is to style.
-    pub(crate) fn style(&self) -> Style {
-        self.style
     }
 
     /// Prints a list.

@@ -13,7 +13,7 @@ use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::seal::{Introduction, Line, Mode, NoLine, Role, StaticKey};
 
 use super::identity;
-use super::wire::{SILENCE_MAX, Wire};
+use super::local::{SILENCE_MAX, Wire};
 use crate::failure::{Exit, Failure};
 use crate::output::say;
 

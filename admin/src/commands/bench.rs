@@ -42,10 +42,9 @@ pub(crate) struct Report {
 }
 
 /// Measures and prints.
-pub(crate) fn run(context: &mut Context, dispatch: &Dispatch) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &mut Context, dispatch: &Dispatch) -> Result<(), Failure> {
     let report = measure(dispatch, &Signals::count()?)?;
-    context.printer.document(&report)?;
-    Ok(Exit::Ok)
+    context.printer.document(&report)
 }
 
 /// Starts a farm, gives it the tasks, and ends it.

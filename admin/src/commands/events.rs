@@ -43,13 +43,12 @@ struct Seen {
 }
 
 /// Prints the lines.
-pub(crate) fn run(context: &mut Context, events: &Events) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &mut Context, events: &Events) -> Result<(), Failure> {
     let mut client = context.connect()?;
     warn_of_the_future(&mut client, events.after)?;
     if !events.follow {
         let (lines, _) = client.events(&Request::Events { after: events.after, take: u64::MAX })?;
-        context.printer.list(&lines)?;
-        return Ok(Exit::Ok);
+        return context.printer.list(&lines);
     }
     let mut seen = Seen { epoch: client.status()?.epoch, events: events.after, tasks: None };
     loop {
@@ -133,7 +132,7 @@ fn look(client: &mut Client, seen: &mut Seen, tasks: bool) -> Result<(Vec<EventL
 }
 
 fn print(printer: &mut Printer, line: &EventLine) -> Result<(), Failure> {
-    match printer.format() {
+    match printer.format {
         Format::Table => printer.line(&format!("{}  {}", Utc(line.at_us), human::printable(&line.text))),
         Format::Json | Format::Jsonl => printer.line_of(EventLine::ONE, line),
         Format::Quiet => printer.line(&line.quiet()),

@@ -3,16 +3,15 @@
 use starfarm_protocol::admin::{Explanation, SizeInfo, Subject};
 
 use super::Context;
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::human;
 use crate::output::table::{Cell, Table, facts, left, name, paragraph, right};
 use crate::output::{Document, Style};
 
 /// Asks and prints.
-pub(crate) fn run(context: &mut Context, subject: Subject) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &mut Context, subject: Subject) -> Result<(), Failure> {
     let explanation = context.connect()?.explain(subject)?;
-    context.printer.document(&explanation)?;
-    Ok(Exit::Ok)
+    context.printer.document(&explanation)
 }
 
 impl Document for Explanation {

@@ -32,35 +32,28 @@ impl Record for JobInfo {
 }
 
 /// All jobs, or those in one of `states`.
-pub(crate) fn list(context: &mut Context, states: &[JobStateName]) -> Result<Exit, Failure> {
+pub(crate) fn list(context: &mut Context, states: &[JobStateName]) -> Result<(), Failure> {
     let mut jobs = context.connect_or_look()?.jobs(Vec::new())?;
     jobs.retain(|job| states.is_empty() || states.iter().any(|state| name_of(state) == job.state));
-    context.printer.list(&jobs)?;
-    Ok(Exit::Ok)
+    context.printer.list(&jobs)
 }
 
 /// One job.
 pub(crate) fn run(context: &mut Context, command: &Job) -> Result<Exit, Failure> {
     match command {
-        Job::Show(job) => show(context, job.id),
-        Job::Explain(job) => explain::run(context, Subject::Job(job.id)),
+        Job::Show(job) => show(context, job.id)?,
+        Job::Explain(job) => explain::run(context, Subject::Job(job.id))?,
         Job::Wait { job, timeout, wait_paused } => {
-            let waiting = wait::Waiting {
-                look: wait::Look::ForProgress,
-                show: context.progress,
-                timeout: *timeout,
-                paused: *wait_paused,
-                commands: true,
-            };
-            let job = wait::until_end(&mut context.connect()?, job.id, waiting, |_| Ok(()))?;
+            let mut client = context.connect()?;
+            let job = wait::for_person(&mut client, job.id, context.progress, *timeout, *wait_paused)?;
             context.printer.list(std::slice::from_ref(&job))?;
-            Ok(wait::exit_of(&job))
+            return Ok(wait::exit_of(&job));
         }
-        Job::Cancel(job) => steer(context, job.id, JobVerb::Cancel),
-        Job::Pause(job) => steer(context, job.id, JobVerb::Pause),
-        Job::Resume(job) => steer(context, job.id, JobVerb::Resume),
-        Job::Front(job) => steer(context, job.id, JobVerb::Front),
-        Job::Switch(job) => steer(context, job.id, JobVerb::Switch),
+        Job::Cancel(job) => steer(context, job.id, JobVerb::Cancel)?,
+        Job::Pause(job) => steer(context, job.id, JobVerb::Pause)?,
+        Job::Resume(job) => steer(context, job.id, JobVerb::Resume)?,
+        Job::Front(job) => steer(context, job.id, JobVerb::Front)?,
+        Job::Switch(job) => steer(context, job.id, JobVerb::Switch)?,
         Job::Delete { job, cancel } => {
             if *cancel {
                 let mut client = context.connect()?;
@@ -68,37 +61,36 @@ pub(crate) fn run(context: &mut Context, command: &Job) -> Result<Exit, Failure>
                     client.job_verb(job.id, JobVerb::Cancel)?;
                 }
             }
-            steer(context, job.id, JobVerb::Delete)
+            steer(context, job.id, JobVerb::Delete)?;
         }
-        Job::Retry { failed: _, job } => steer(context, job.id, JobVerb::Retry),
-    }
-}
-
-fn show(context: &mut Context, id: JobId) -> Result<Exit, Failure> {
-    let mut client = context.connect_or_look()?;
-    let job = client.job(id)?;
-    match context.printer.format() {
-        Format::Table => {
-            let text = whole(&job, context.printer.style()) + &quarantined(&client.nodes()?);
-            context.printer.text(&text)?;
-        }
-        _ => context.printer.list(std::slice::from_ref(&job))?,
+        Job::Retry { failed: _, job } => steer(context, job.id, JobVerb::Retry)?,
     }
     Ok(Exit::Ok)
+}
+
+fn show(context: &mut Context, id: JobId) -> Result<(), Failure> {
+    let mut client = context.connect_or_look()?;
+    let job = client.job(id)?;
+    match context.printer.format {
+        Format::Table => {
+            let text = whole(&job, context.printer.style) + &quarantined(&client.nodes()?);
+            context.printer.text(&text)
+        }
+        _ => context.printer.list(&[job]),
+    }
 }
 
 /// Does it, and prints the job as it is then; a script that wants silence gets it.
-fn steer(context: &mut Context, id: JobId, verb: JobVerb) -> Result<Exit, Failure> {
+fn steer(context: &mut Context, id: JobId, verb: JobVerb) -> Result<(), Failure> {
     let mut client = context.connect()?;
     client.job_verb(id, verb)?;
     let is_gone = verb == JobVerb::Delete;
-    match context.printer.format() {
-        Format::Quiet => {}
-        Format::Table if is_gone => {}
-        _ if is_gone => context.printer.list::<JobInfo>(&[])?,
-        _ => context.printer.list(&[client.job(id)?])?,
+    match context.printer.format {
+        Format::Quiet => Ok(()),
+        Format::Table if is_gone => Ok(()),
+        _ if is_gone => context.printer.list::<JobInfo>(&[]),
+        _ => context.printer.list(&[client.job(id)?]),
     }
-    Ok(Exit::Ok)
 }
 
 /// Nodes that get nothing of any job, and why.

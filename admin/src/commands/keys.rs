@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use super::Context;
 use crate::cli::{Key, RoleName, name_of};
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::output::table::{Cell, Column, left};
 use crate::output::{Document, Record, Style, say};
 
@@ -32,7 +32,7 @@ impl Record for KeyInfo {
 }
 
 /// Lists, adds or revokes keys.
-pub(crate) fn run(context: &mut Context, command: &Key) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &mut Context, command: &Key) -> Result<(), Failure> {
     let mut client = context.connect()?;
     match command {
         Key::List => {
@@ -53,7 +53,7 @@ pub(crate) fn run(context: &mut Context, command: &Key) -> Result<Exit, Failure>
         }
         Key::Revoke { key } => client.command(&Request::RevokeKey { key: key.clone() })?,
     }
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 /// Never over a file that is there: it may hold the only copy of another secret.

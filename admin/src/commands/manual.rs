@@ -4,23 +4,18 @@ use std::io;
 use std::path::Path;
 
 use clap::{Arg, ArgAction, Command, CommandFactory};
+use clap_complete::Shell;
 use clap_mangen::Man;
 
 use super::Context;
-use crate::cli::{Cli, Shell};
-use crate::failure::{Exit, Failure};
+use crate::cli::Cli;
+use crate::failure::Failure;
 
 /// Prints a shell's completions.
-pub(crate) fn completions(context: &mut Context, shell: Shell) -> Result<Exit, Failure> {
-    let shell = match shell {
-        Shell::Bash => clap_complete::Shell::Bash,
-        Shell::Zsh => clap_complete::Shell::Zsh,
-        Shell::Fish => clap_complete::Shell::Fish,
-    };
+pub(crate) fn completions(context: &mut Context, shell: Shell) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut offered(), "starfarm", &mut script);
-    context.printer.bytes(&script)?;
-    Ok(Exit::Ok)
+    context.printer.bytes(&script)
 }
 
 /// What Tab offers: what the help shows. Completions know of nothing hidden.
@@ -35,20 +30,18 @@ fn offered() -> Command {
 }
 
 /// Prints the page of `starfarm`, or writes a page for each command into `out`.
-pub(crate) fn pages(context: &mut Context, out: Option<&Path>) -> Result<Exit, Failure> {
+pub(crate) fn pages(context: &mut Context, out: Option<&Path>) -> Result<(), Failure> {
     let mut whole = Cli::command().disable_help_subcommand(true);
     whole.build();
     let Some(out) = out else {
         let mut first = Vec::new();
         // Writing into memory does not fail.
         page(whole).render(&mut first).map_err(|error| Failure::usage(error.to_string()))?;
-        context.printer.bytes(&first)?;
-        return Ok(Exit::Ok);
+        return context.printer.bytes(&first);
     };
     std::fs::create_dir_all(out).and_then(|()| write_pages(whole, out)).map_err(|error| {
         Failure::usage(format!("--out {}: {error}: name a directory of yours", out.display()))
-    })?;
-    Ok(Exit::Ok)
+    })
 }
 
 /// A page for the command and for each below it that is shown.

@@ -39,11 +39,10 @@ impl Record for NodeInfo {
 }
 
 /// All nodes.
-pub(crate) fn list(context: &mut Context) -> Result<Exit, Failure> {
+pub(crate) fn list(context: &mut Context) -> Result<(), Failure> {
     let mut nodes = context.connect()?.nodes()?;
     sort(&mut nodes);
-    context.printer.list(&nodes)?;
-    Ok(Exit::Ok)
+    context.printer.list(&nodes)
 }
 
 /// As people look for them: by name, n2 before n10.
@@ -71,7 +70,7 @@ pub(super) fn memory(node: &NodeInfo) -> Option<String> {
 }
 
 /// One node.
-pub(crate) fn run(context: &mut Context, command: &Node) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &mut Context, command: &Node) -> Result<(), Failure> {
     match command {
         Node::Show(node) => show(context, &node.name),
         Node::Explain(node) => explain::run(context, Subject::Node(node.name.clone())),
@@ -81,27 +80,25 @@ pub(crate) fn run(context: &mut Context, command: &Node) -> Result<Exit, Failure
     }
 }
 
-fn show(context: &mut Context, name: &str) -> Result<Exit, Failure> {
+fn show(context: &mut Context, name: &str) -> Result<(), Failure> {
     let node = named(&mut context.connect()?, name)?;
-    match context.printer.format() {
-        Format::Table => context.printer.text(&whole(&node, context.printer.style()))?,
-        _ => context.printer.list(std::slice::from_ref(&node))?,
+    match context.printer.format {
+        Format::Table => context.printer.text(&whole(&node, context.printer.style)),
+        _ => context.printer.list(&[node]),
     }
-    Ok(Exit::Ok)
 }
 
 /// Does it, and prints the node as it is then; a node that was forgotten leaves an empty list.
-fn steer(context: &mut Context, name: &str, verb: NodeVerb) -> Result<Exit, Failure> {
+fn steer(context: &mut Context, name: &str, verb: NodeVerb) -> Result<(), Failure> {
     let mut client = context.connect()?;
     client.node_verb(name, verb)?;
     let is_gone = verb == NodeVerb::Forget;
-    match context.printer.format() {
-        Format::Quiet => {}
-        Format::Table if is_gone => {}
-        _ if is_gone => context.printer.list::<NodeInfo>(&[])?,
-        _ => context.printer.list(&[named(&mut client, name)?])?,
+    match context.printer.format {
+        Format::Quiet => Ok(()),
+        Format::Table if is_gone => Ok(()),
+        _ if is_gone => context.printer.list::<NodeInfo>(&[]),
+        _ => context.printer.list(&[named(&mut client, name)?]),
     }
-    Ok(Exit::Ok)
 }
 
 fn named(client: &mut Client, name: &str) -> Result<NodeInfo, Failure> {

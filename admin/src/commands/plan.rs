@@ -6,7 +6,7 @@ use starfarm_protocol::settings::Settings;
 
 use super::{Context, bench};
 use crate::cli::{Dispatch, Plan};
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::human;
 use crate::interrupt::Signals;
 use crate::output::table::{Cell, Table, left, right};
@@ -45,7 +45,7 @@ struct Law {
 }
 
 /// Measures and prints.
-pub(crate) fn run(context: &mut Context, plan: &Plan) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &mut Context, plan: &Plan) -> Result<(), Failure> {
     let signals = Signals::count()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let nodes = u16::try_from(cores).unwrap_or(u16::MAX).min(8);
@@ -58,8 +58,7 @@ pub(crate) fn run(context: &mut Context, plan: &Plan) -> Result<Exit, Failure> {
     let report = bench::measure(&dispatch, &signals)?;
     // The workers shared this machine with the scheduler, so this is the worst that a farm will see.
     let law = Law::new(plan, report.seconds / report.tasks as f64, report.tasks);
-    context.printer.document(&law)?;
-    Ok(Exit::Ok)
+    context.printer.document(&law)
 }
 
 /// T_target: as the user gives it, S / C, or P * K * T_dispatch; clap sees to it that one of them is there.

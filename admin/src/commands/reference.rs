@@ -28,16 +28,15 @@ const SCHEMAS: [(&str, &str); 17] = [
 ];
 
 /// Prints what a job file may say.
-pub(crate) fn job_file(context: &mut Context) -> Result<Exit, Failure> {
-    context.printer.text(JOB_FILE)?;
-    Ok(Exit::Ok)
+pub(crate) fn job_file(context: &mut Context) -> Result<(), Failure> {
+    context.printer.text(JOB_FILE)
 }
 
 /// Prints the schema `name`, or the names of all.
-pub(crate) fn schema(context: &mut Context, name: Option<&str>) -> Result<Exit, Failure> {
+pub(crate) fn schema(context: &mut Context, name: Option<&str>) -> Result<(), Failure> {
     let Some(name) = name else {
         SCHEMAS.iter().try_for_each(|(name, _)| context.printer.line(name))?;
-        return Ok(Exit::Ok);
+        return Ok(());
     };
     // As a document or a line names its own: `starfarm/jobs/1`, `starfarm/job/1`.
     let own = name.strip_prefix("starfarm/").and_then(|own| own.split_once('/')).map_or(name, |(own, _)| own);
@@ -46,6 +45,5 @@ pub(crate) fn schema(context: &mut Context, name: Option<&str>) -> Result<Exit, 
         let words = format!("there is no schema `{name}`: `starfarm schema` lists them");
         return Err(Failure::new(Exit::NotFound, words));
     };
-    context.printer.text(schema)?;
-    Ok(Exit::Ok)
+    context.printer.text(schema)
 }

@@ -15,11 +15,11 @@ use pages::Pages;
 pub(crate) use pages::Wanted;
 
 /// Prints a job's results.
-pub(crate) fn run(context: &mut Context, results: &Results) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &mut Context, results: &Results) -> Result<(), Failure> {
     let mut client = context.connect_or_look()?;
     let wanted = Wanted { all: results.all, arrival: results.arrival };
     print(&mut client, results.job.id, wanted, &mut context.printer)?;
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 /// Prints the results of job `id`; where there are none, a message says so.

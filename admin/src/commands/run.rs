@@ -22,8 +22,8 @@ use crate::failure::{Exit, Failure};
 use crate::interrupt::Signals;
 use crate::jobfile::JobFile;
 use crate::output::say;
-use crate::progress::Show;
-use crate::{human, paths};
+use crate::progress::{Show, settled};
+use crate::{config, human};
 use again::Memo;
 use worker::Worker;
 
@@ -84,7 +84,7 @@ fn state_folder(run: &Run, job: &JobFile) -> Result<PathBuf, Failure> {
         Some(folder) => folder.clone(),
         None => {
             let hash = submit::hash(job).to_string();
-            paths::state()?.join("runs").join(&hash[..16])
+            config::state_folder()?.join("runs").join(&hash[..16])
         }
     };
     let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
@@ -120,7 +120,7 @@ impl Farm {
     fn until_end(&mut self, id: JobId, signals: &Signals, show: Show) -> Result<JobInfo, Failure> {
         let worker = &mut self.worker;
         let waiting = wait::Waiting {
-            look: wait::Look::Every(LOOK),
+            look: Some(LOOK),
             show,
             timeout: None,
             paused: false,
@@ -129,6 +129,7 @@ impl Farm {
         };
         wait::until_end(&mut self.client, id, waiting, |job| {
             signals.check()?;
+            // When it grows, the worker gets on.
             worker.keep_alive(settled(job))
         })
     }
@@ -139,12 +140,6 @@ impl Farm {
         drop(client);
         scheduler.stop();
     }
-}
-
-/// Units whose outcome is known: when it grows, the worker gets on.
-fn settled(job: &JobInfo) -> u128 {
-    let number = |text: &str| text.parse::<u128>().unwrap_or(0);
-    number(&job.units_done).saturating_add(number(&job.units_failed))
 }
 
 /// "job finished: 3.09 G of 3.09 G units in 5.2 s, 594 M/s, 6 hits".

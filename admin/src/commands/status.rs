@@ -4,17 +4,16 @@ use starfarm_protocol::admin::StatusInfo;
 use starfarm_protocol::settings::SETTINGS;
 
 use super::{Context, nodes};
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::human;
 use crate::output::table::{Cell, Table, facts, left, name, right};
 use crate::output::{Document, Style};
 
 /// Prints the figures as they are now.
-pub(crate) fn run(context: &mut Context) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &mut Context) -> Result<(), Failure> {
     let mut status = context.connect()?.status()?;
     nodes::sort(&mut status.nodes);
-    context.printer.document(&status)?;
-    Ok(Exit::Ok)
+    context.printer.document(&status)
 }
 
 impl Document for StatusInfo {

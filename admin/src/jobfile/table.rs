@@ -6,7 +6,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::error::{JobFileError, Place};
+use super::error::JobFileError;
 
 /// A file's name and text, to turn byte offsets into places.
 #[derive(Clone, Copy)]
@@ -20,7 +20,11 @@ pub(super) struct Source<'t> {
 impl Source<'_> {
     /// An error at byte `at` of the text.
     pub(super) fn error(&self, at: usize, message: impl Into<String>) -> JobFileError {
-        let place = Some(Place::of(self.text, at));
+        // Past the end of a text, or within a character, is its end.
+        let before = self.text.get(..at).unwrap_or(self.text);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+        let place = Some((line, before[line_start..].chars().count() + 1));
         JobFileError { file: self.file.to_owned(), place, message: message.into() }
     }
 }

@@ -13,7 +13,7 @@ use crate::output::{Format, Printer, Style, json};
 
 /// Prints all pages.
 pub(super) fn all(pages: Pages<'_>, id: JobId, printer: &mut Printer) -> Result<Seen, Failure> {
-    match printer.format() {
+    match printer.format {
         Format::Table => as_table(pages, printer),
         Format::Json => as_json(pages, id, printer),
         Format::Jsonl => as_lines(pages, printer),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, worker_arguments};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Signals;
 use crate::output::say;
@@ -45,7 +45,7 @@ enum Process {
 impl Worker {
     /// Starts a worker that joins the farm in `state`.
     pub(super) fn start(state: &Path, slots: Option<u16>) -> Result<Self, Failure> {
-        let arguments = arguments(state, slots);
+        let arguments = worker_arguments(state, &state.join("worker"), "local", slots);
         let log = state.join("worker.log");
         let process = Process::Running(Daemon::start(&arguments, &log)?);
         Ok(Self { arguments, log, process, patience: Patience::default(), begun: Instant::now() })
@@ -101,22 +101,6 @@ impl Worker {
             }
         }
     }
-}
-
-fn arguments(state: &Path, slots: Option<u16>) -> Vec<OsString> {
-    let mut arguments: Vec<OsString> = vec![
-        "worker".into(),
-        "--join".into(),
-        state.join("worker.join").into(),
-        "--state".into(),
-        state.join("worker").into(),
-        "--name".into(),
-        "local".into(),
-    ];
-    if let Some(slots) = slots {
-        arguments.extend(["--slots".into(), slots.to_string().into()]);
-    }
-    arguments
 }
 
 /// Whether a new worker may fare better: not where this one was refused or wrongly called.

@@ -189,7 +189,7 @@ pub(super) struct App {
     asks: Vec<Ask>,
     /// Oldest first, as they are answered.
     under_way: VecDeque<UnderWay>,
-    quit: bool,
+    pub(super) has_quit: bool,
 }
 
 impl App {
@@ -219,7 +219,7 @@ impl App {
             asked: Duration::ZERO,
             asks: Vec::new(),
             under_way: VecDeque::new(),
-            quit: false,
+            has_quit: false,
         }
     }
 
@@ -374,14 +374,6 @@ impl App {
         let until = self.now + UNSENT_MAX;
         self.under_way.push_back(UnderWay { until, is_sent: false, is_told: false });
         self.asks.push(Ask::Do(request, until));
-    }
-
-    pub(super) fn quit(&mut self) {
-        self.quit = true;
-    }
-
-    pub(super) fn has_quit(&self) -> bool {
-        self.quit
     }
 
     /// How long the scheduler has been silent, where that is worth a word, and why as far as is known.
