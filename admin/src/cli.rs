@@ -129,7 +129,6 @@ Where shells look for them:
   starfarm completions zsh > ~/.zfunc/_starfarm    # with fpath+=~/.zfunc before compinit
   starfarm completions fish > ~/.config/fish/completions/starfarm.fish";
 
-/// `starfarm run`.
 #[derive(Args, Debug)]
 pub(crate) struct Run {
     /// The job file
@@ -166,7 +165,6 @@ Examples:
 /// What says without a job file which units there are.
 const UNITS: [&str; 4] = ["program", "range", "lines", "grid"];
 
-/// `starfarm submit`.
 #[derive(Args, Debug)]
 #[command(after_help = SUBMIT_EXAMPLES)]
 pub(crate) struct Submit {
@@ -274,11 +272,17 @@ pub(crate) struct JobArg {
     pub(crate) id: JobId,
 }
 
-/// `starfarm results`.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Results {
     #[command(flatten)]
     pub(crate) job: JobArg,
+    #[command(flatten)]
+    pub(crate) wanted: Wanted,
+}
+
+/// Which outputs are wanted, and how.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted {
     /// Also the outputs of failed runs before a `job retry`
     #[arg(long)]
     pub(crate) all: bool,
@@ -287,7 +291,6 @@ pub(crate) struct Results {
     pub(crate) arrival: bool,
 }
 
-/// `starfarm job`.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Job {
     /// Show all that is known of a job
@@ -340,7 +343,6 @@ pub(crate) struct NodeArg {
     pub(crate) name: String,
 }
 
-/// `starfarm node`.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Node {
     /// Show all that is known of a node
@@ -355,7 +357,6 @@ pub(crate) enum Node {
     Forget(NodeArg),
 }
 
-/// `starfarm key`.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Key {
     /// List the keys
@@ -396,7 +397,6 @@ Examples:
   starfarm events --follow --tasks     # tasks sent and back too, one by one
   starfarm events --output jsonl --follow --after 120";
 
-/// `starfarm events`.
 #[derive(Args, Debug)]
 #[command(after_help = EVENTS_EXAMPLES)]
 pub(crate) struct Events {
@@ -417,7 +417,6 @@ pub(crate) struct Events {
     pub(crate) after: u64,
 }
 
-/// `starfarm top`.
 #[derive(Args, Debug)]
 pub(crate) struct Top {
     /// Look at the farm so often
@@ -428,7 +427,6 @@ pub(crate) struct Top {
     pub(crate) read_only: bool,
 }
 
-/// `starfarm audit`.
 #[derive(Args, Debug)]
 pub(crate) struct Audit {
     /// The scheduler's state directory; the scheduler may run, have stopped or be broken

@@ -173,7 +173,6 @@ impl Client {
         }
     }
 
-    /// One job.
     pub(crate) fn job(&mut self, id: JobId) -> Result<JobInfo, Failure> {
         let job = self.jobs(vec![id])?.into_iter().find(|job| job.id == id);
         job.ok_or_else(|| {
@@ -190,12 +189,10 @@ impl Client {
         jobs.into_iter().find(|job| job.id == id).ok_or_else(|| self.surprise())
     }
 
-    /// Does something to a job.
     pub(crate) fn job_verb(&mut self, id: JobId, command: JobVerb) -> Result<(), Failure> {
         self.command(&Request::Job { id, command })
     }
 
-    /// The farm's figures.
     pub(crate) fn status(&mut self) -> Result<StatusInfo, Failure> {
         match self.ask(&Request::Status)? {
             Response::Status(status) => Ok(status),
@@ -203,7 +200,6 @@ impl Client {
         }
     }
 
-    /// All nodes.
     pub(crate) fn nodes(&mut self) -> Result<Vec<NodeInfo>, Failure> {
         match self.ask(&Request::Nodes)? {
             Response::Nodes(nodes) => Ok(nodes),
@@ -219,7 +215,6 @@ impl Client {
         }
     }
 
-    /// The scheduler's reasons.
     pub(crate) fn explain(&mut self, subject: Subject) -> Result<Explanation, Failure> {
         match self.ask(&Request::Explain(subject))? {
             Response::Explanation(explanation) => Ok(explanation),
@@ -227,7 +222,6 @@ impl Client {
         }
     }
 
-    /// Does something to a node.
     pub(crate) fn node_verb(&mut self, name: &str, command: NodeVerb) -> Result<(), Failure> {
         self.command(&Request::Node { name: name.to_owned(), command })
     }

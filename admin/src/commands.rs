@@ -10,7 +10,6 @@ mod explain;
 pub(crate) mod job;
 mod keys;
 mod log;
-mod manual;
 mod nodes;
 mod plan;
 pub(crate) mod reference;
@@ -71,8 +70,8 @@ fn carry_out(context: &mut Context, command: Command) -> Result<Exit, Failure> {
         Command::Bench(Bench::Dispatch(dispatch)) => bench::run(context, &dispatch)?,
         Command::JobFile => reference::job_file(context)?,
         Command::Schema { name } => reference::schema(context, name.as_deref())?,
-        Command::Completions { shell } => manual::completions(context, shell)?,
-        Command::Man { out } => manual::pages(context, out.as_deref())?,
+        Command::Completions { shell } => reference::completions(context, shell)?,
+        Command::Man { out } => reference::pages(context, out.as_deref())?,
     }
     Ok(Exit::Ok)
 }

@@ -50,12 +50,10 @@ impl Daemon {
         Ok(Self { child, stdin, log: log.to_owned() })
     }
 
-    /// Its process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// How it ended, if it has.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         // Only a child that is not ours could give an error here.
         self.child.try_wait().ok().flatten()

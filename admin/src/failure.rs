@@ -51,7 +51,6 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// A failure with this exit code and these words.
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into() }
     }
@@ -61,7 +60,6 @@ impl Failure {
         Self::new(Exit::Usage, message)
     }
 
-    /// No scheduler answers.
     pub(crate) fn unreachable(message: impl Into<String>) -> Self {
         Self::new(Exit::Unreachable, message)
     }

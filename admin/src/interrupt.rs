@@ -21,7 +21,6 @@ impl Signals {
         Ok(signals)
     }
 
-    /// How many came.
     pub(crate) fn so_far(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
     }

@@ -44,7 +44,6 @@ pub(crate) struct JobFile {
     pub(crate) name: String,
     /// The space and the work; what is hashed.
     pub(crate) spec: JobSpec,
-    /// How large its tasks are.
     pub(crate) sizing: Sizing,
     /// How many failed units it bears; none: what the farm thinks right.
     pub(crate) max_failures: Option<MaxFailuresField>,

@@ -104,22 +104,19 @@ impl Printer {
         Self::new(format, style, Box::new(BufWriter::new(io::stdout())))
     }
 
-    /// Prints to `out`.
     pub(crate) fn new(format: Format, style: Style, out: Box<dyn Write>) -> Self {
         Self { format, style, out }
     }
 
-    /// Prints a list.
     pub(crate) fn list<R: Record>(&mut self, records: &[R]) -> Result<(), Failure> {
         match self.format {
             Format::Table => self.text(&Table::of(records, R::COLUMNS).render(self.style)),
-            Format::Json => self.text(&json::pretty(&json::Listing { name: R::MANY, records })),
+            Format::Json => self.text(&json::pretty(&json::listing(R::MANY, records))),
             Format::Jsonl => records.iter().try_for_each(|record| self.line_of(R::ONE, record)),
             Format::Quiet => records.iter().try_for_each(|record| self.line(&record.quiet())),
         }
     }
 
-    /// Prints one object.
     pub(crate) fn document<D: Document>(&mut self, document: &D) -> Result<(), Failure> {
         match self.format {
             Format::Table => self.text(&document.table(self.style)),
@@ -137,7 +134,6 @@ impl Printer {
         self.line(&json::compact(&json::Tagged::new(name, object)))
     }
 
-    /// Prints a line.
     pub(crate) fn line(&mut self, line: &str) -> Result<(), Failure> {
         writeln!(self.out, "{line}").map_err(|error| Failure::of_stdout(&error))
     }

@@ -39,7 +39,6 @@ impl Context {
         Ok(Client::connect_or_look(self.named_farm()?)?.telling())
     }
 
-    /// The farm.
     pub(crate) fn named_farm(&self) -> Result<&Path, Failure> {
         self.farm.as_deref().ok_or_else(|| {
             Failure::usage(

@@ -42,7 +42,6 @@ struct Seen {
     tasks: Option<u64>,
 }
 
-/// Prints the lines.
 pub(crate) fn run(context: &mut Context, events: &Events) -> Result<(), Failure> {
     let mut client = context.connect()?;
     warn_of_the_future(&mut client, events.after)?;
@@ -72,14 +71,11 @@ pub(crate) fn run(context: &mut Context, events: &Events) -> Result<(), Failure>
 
 /// Nothing has that number yet: whoever waits for what comes after it would miss all before.
 fn warn_of_the_future(client: &mut Client, after: u64) -> Result<(), Failure> {
-    let newest = match after {
-        0 => return Ok(()),
-        _ => client
-            .events(&Request::Events { after: 0, take: u64::MAX })?
-            .0
-            .last()
-            .map_or(0, |line| line.number),
-    };
+    if after == 0 {
+        return Ok(());
+    }
+    let (lines, _) = client.events(&Request::Events { after: 0, take: u64::MAX })?;
+    let newest = lines.last().map_or(0, |line| line.number);
     if after > newest {
         say(&format!("the newest line is number {newest}: a scheduler numbers anew at each start"));
     }

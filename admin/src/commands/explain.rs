@@ -8,7 +8,6 @@ use crate::human;
 use crate::output::table::{Cell, Table, facts, left, name, paragraph, right};
 use crate::output::{Document, Style};
 
-/// Asks and prints.
 pub(crate) fn run(context: &mut Context, subject: Subject) -> Result<(), Failure> {
     let explanation = context.connect()?.explain(subject)?;
     context.printer.document(&explanation)

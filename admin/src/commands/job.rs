@@ -38,7 +38,6 @@ pub(crate) fn list(context: &mut Context, states: &[JobStateName]) -> Result<(),
     context.printer.list(&jobs)
 }
 
-/// One job.
 pub(crate) fn run(context: &mut Context, command: &Job) -> Result<Exit, Failure> {
     match command {
         Job::Show(job) => show(context, job.id)?,

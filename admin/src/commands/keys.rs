@@ -31,7 +31,6 @@ impl Record for KeyInfo {
     }
 }
 
-/// Lists, adds or revokes keys.
 pub(crate) fn run(context: &mut Context, command: &Key) -> Result<(), Failure> {
     let mut client = context.connect()?;
     match command {
@@ -74,7 +73,6 @@ fn write_private(path: &Path, mut file: File, text: &str, role: RoleName) -> Res
     Ok(())
 }
 
-/// A new join key.
 #[derive(serde::Serialize)]
 struct NewKey<'a> {
     /// What to revoke it by.

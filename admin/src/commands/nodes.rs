@@ -38,7 +38,6 @@ impl Record for NodeInfo {
     }
 }
 
-/// All nodes.
 pub(crate) fn list(context: &mut Context) -> Result<(), Failure> {
     let mut nodes = context.connect()?.nodes()?;
     sort(&mut nodes);
@@ -69,7 +68,6 @@ pub(super) fn memory(node: &NodeInfo) -> Option<String> {
     Some(format!("{:.1} GiB", bytes as f64 / GIB))
 }
 
-/// One node.
 pub(crate) fn run(context: &mut Context, command: &Node) -> Result<(), Failure> {
     match command {
         Node::Show(node) => show(context, &node.name),

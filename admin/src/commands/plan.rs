@@ -44,7 +44,6 @@ struct Law {
     paper: Vec<Row>,
 }
 
-/// Measures and prints.
 pub(crate) fn run(context: &mut Context, plan: &Plan) -> Result<(), Failure> {
     let signals = Signals::count()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

@@ -14,9 +14,8 @@ use starfarm_protocol::admin::JobInfo;
 use starfarm_protocol::ids::JobId;
 use starfarm_scheduler::{Handle, Options};
 
-use super::results::Wanted;
 use super::{Context, results, submit, wait};
-use crate::cli::Run;
+use crate::cli::{Run, Wanted};
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Signals;

@@ -9,7 +9,6 @@ use crate::human;
 use crate::output::table::{Cell, Table, facts, left, name, right};
 use crate::output::{Document, Style};
 
-/// Prints the figures as they are now.
 pub(crate) fn run(context: &mut Context) -> Result<(), Failure> {
     let mut status = context.connect()?.status()?;
     nodes::sort(&mut status.nodes);

@@ -170,7 +170,6 @@ fn with_options(mut job: JobFile, options: &JobOptions) -> Result<JobFile, Failu
     Ok(job)
 }
 
-/// A new job's number.
 #[derive(serde::Serialize)]
 struct Submitted {
     id: JobId,

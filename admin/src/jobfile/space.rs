@@ -74,7 +74,7 @@ fn custom_alphabets(item: &Item<'_>) -> Result<Custom, JobFileError> {
     let table = item.table()?;
     table.only(&["1", "2", "3", "4"])?;
     let mut custom = Custom::default();
-    for (slot, name) in custom.0.iter_mut().zip(["1", "2", "3", "4"]) {
+    for (slot, name) in custom.iter_mut().zip(["1", "2", "3", "4"]) {
         *slot = table.get(name).map(|item| own_alphabet(&item)).transpose()?;
     }
     Ok(custom)

@@ -13,7 +13,6 @@ use super::error::JobFileError;
 pub(super) struct Source<'t> {
     /// As the user named it.
     pub(super) file: &'t str,
-    /// The whole text.
     pub(super) text: &'t str,
 }
 
@@ -31,7 +30,6 @@ impl Source<'_> {
 
 /// A value of `kind` or `executor`, and the keys that go with it.
 pub(super) struct Kind {
-    /// The value.
     pub(super) name: &'static str,
     /// Keys that no other kind has, or that several have each in its own sense.
     pub(super) keys: &'static [&'static str],
@@ -156,7 +154,6 @@ impl<'t> Item<'t> {
         &self.name
     }
 
-    /// An error of this value.
     pub(super) fn error(&self, message: impl Into<String>) -> JobFileError {
         self.source.error(self.span.start, message)
     }
@@ -174,7 +171,6 @@ impl<'t> Item<'t> {
         self.error(format!("`{}` must be {wanted}, this is {} {found}: change it", self.name, article(found)))
     }
 
-    /// The text of a string.
     pub(super) fn string(&self) -> Result<&'t str, JobFileError> {
         self.value.as_str().ok_or_else(|| self.wrong_type("a string in quotes"))
     }
@@ -208,7 +204,6 @@ impl<'t> Item<'t> {
         Err(self.error(format!("`{}` is {seconds}: use a number of seconds above 0, up to {max}", self.name)))
     }
 
-    /// True or false.
     pub(super) fn boolean(&self) -> Result<bool, JobFileError> {
         self.value.as_bool().ok_or_else(|| self.wrong_type("true or false"))
     }
@@ -231,7 +226,6 @@ impl<'t> Item<'t> {
         Ok(array.iter().enumerate().map(element).collect())
     }
 
-    /// The table that this value is.
     pub(super) fn table(&self) -> Result<Section<'t>, JobFileError> {
         let table = self.value.as_table().ok_or_else(|| self.wrong_type("a table"))?;
         Ok(Section { source: self.source, name: self.name.clone(), table, at: self.span.start })

@@ -30,7 +30,6 @@ impl Targets {
     }
 }
 
-/// Reads the array `targets`.
 pub(super) fn of_array(item: &Item<'_>, algorithm: Algorithm) -> Result<Targets, JobFileError> {
     let mut targets = Targets::default();
     for (i, entry) in item.array("a list of digests in hexadecimal")?.iter().enumerate() {

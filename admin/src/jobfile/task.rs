@@ -43,7 +43,6 @@ impl Default for Sizing {
     }
 }
 
-/// What the section says.
 pub(super) struct Task {
     pub(super) work: Work,
     pub(super) sizing: Sizing,

@@ -93,7 +93,6 @@ impl Tone {
     }
 }
 
-/// One cell.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Cell {
     text: String,

@@ -57,7 +57,6 @@ impl File {
         &mut self.out
     }
 
-    /// It cannot be written.
     pub(super) fn failure(&self, error: &io::Error) -> Failure {
         Failure::usage(format!("cannot write {}: {error}", self.path.display()))
     }

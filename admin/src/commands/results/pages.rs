@@ -3,6 +3,7 @@
 use starfarm_protocol::admin::{FailedInfo, HitInfo, OutputInfo, Request, Response, ResultsPage, StreamInfo};
 use starfarm_protocol::ids::{ContentHash, JobId, to_hex};
 
+use crate::cli::Wanted;
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
 
@@ -11,15 +12,6 @@ const PAGE_ITEMS: u64 = 1_000;
 
 /// Outputs that are held to be put in order: more come as they came in, lest a person wait or memory grow with the job.
 const ORDERED_MAX: usize = 100_000;
-
-/// Which outputs are wanted, and how.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wanted {
-    /// Also those of runs that do not count any more.
-    pub(crate) all: bool,
-    /// As they came in, not by unit.
-    pub(crate) arrival: bool,
-}
 
 /// What became of the outputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -11,7 +11,6 @@ use crate::human;
 use crate::output::table::{Cell, Table, left, right};
 use crate::output::{Format, Printer, Style, json};
 
-/// Prints all pages.
 pub(super) fn all(pages: Pages<'_>, id: JobId, printer: &mut Printer) -> Result<Seen, Failure> {
     match printer.format {
         Format::Table => as_table(pages, printer),
@@ -177,9 +176,9 @@ fn push_stream(text: &mut String, stream: &StreamInfo) {
 mod tests {
     use expect_test::{Expect, expect};
 
-    use super::super::pages::Wanted;
     use super::super::pages::testing::Fake;
     use super::*;
+    use crate::cli::Wanted;
     use crate::output::testing::printed;
 
     #[track_caller]

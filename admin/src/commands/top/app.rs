@@ -29,7 +29,6 @@ const UNSENT_MAX: Duration = Duration::from_secs(3);
 /// What comes in.
 #[derive(Debug)]
 pub(super) enum Input {
-    /// A key was pressed.
     Key(KeyEvent),
     /// The terminal has so many columns and lines now.
     Resize(u16, u16),
@@ -406,7 +405,6 @@ impl App {
         self.jobs.all().iter().find(|job| job.id == id)
     }
 
-    /// A node by its name.
     pub(super) fn node_of(&self, name: &str) -> Option<&NodeInfo> {
         self.nodes.all().iter().find(|node| node.name == name)
     }
