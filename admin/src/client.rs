@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use starfarm_protocol::admin::frames::{FrameReader, frame};
 use starfarm_protocol::admin::{
-    EventLine, Explanation, JobInfo, JobVerb, NodeInfo, NodeVerb, Request, Response, StatusInfo, Subject,
+    EventLine, Explanation, JobInfo, JobVerb, NodeInfo, Request, Response, StatusInfo, Subject,
 };
 use starfarm_protocol::ids::JobId;
 
@@ -220,10 +220,6 @@ impl Client {
             Response::Explanation(explanation) => Ok(explanation),
             _ => Err(self.surprise()),
         }
-    }
-
-    pub(crate) fn node_verb(&mut self, name: &str, command: NodeVerb) -> Result<(), Failure> {
-        self.command(&Request::Node { name: name.to_owned(), command })
     }
 }
 

@@ -64,11 +64,6 @@ impl Failure {
         Self::new(Exit::Unreachable, message)
     }
 
-    /// A signal came. The user knows.
-    pub(crate) fn interrupted() -> Self {
-        Self::new(Exit::Interrupted, "")
-    }
-
     /// On one line, as JSON: the schema `error`.
     pub(crate) fn to_json(&self) -> String {
         #[derive(Serialize)]

@@ -30,7 +30,8 @@ impl Signals {
     /// # Errors
     /// [`Exit::Interrupted`] where a signal has come.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        if self.so_far() == 0 { Ok(()) } else { Err(Failure::interrupted()) }
+        // No words: the user knows.
+        if self.so_far() == 0 { Ok(()) } else { Err(Failure::new(Exit::Interrupted, "")) }
     }
 }
 
@@ -52,6 +53,6 @@ mod tests {
         let signals = Signals::default();
         assert_eq!(signals.check(), Ok(()));
         signals.0.fetch_add(1, Ordering::Relaxed);
-        assert_eq!(signals.check(), Err(Failure::interrupted()));
+        assert_eq!(signals.check(), Err(Failure::new(Exit::Interrupted, "")));
     }
 }

@@ -1,7 +1,7 @@
 //! `starfarm nodes` and `starfarm node`.
 
 use starfarm_logs::replay::by_number;
-use starfarm_protocol::admin::{NodeInfo, NodeVerb, Subject};
+use starfarm_protocol::admin::{NodeInfo, NodeVerb, Request, Subject};
 use starfarm_protocol::foreign;
 use starfarm_protocol::limits::DATAGRAM_BYTES_MAX;
 
@@ -89,7 +89,7 @@ fn show(context: &mut Context, name: &str) -> Result<(), Failure> {
 /// Does it, and prints the node as it is then; a node that was forgotten leaves an empty list.
 fn steer(context: &mut Context, name: &str, verb: NodeVerb) -> Result<(), Failure> {
     let mut client = context.connect()?;
-    client.node_verb(name, verb)?;
+    client.command(&Request::Node { name: name.to_owned(), command: verb })?;
     let is_gone = verb == NodeVerb::Forget;
     match context.printer.format {
         Format::Quiet => Ok(()),

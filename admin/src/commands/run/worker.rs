@@ -83,20 +83,19 @@ impl Worker {
 
     /// Lets it finish the running units; a second signal ends it at once.
     pub(super) fn drain(&mut self, signals: &Signals) {
-        if let Process::Running(daemon) = &mut self.process {
-            daemon.ask_to_end();
-            if !daemon.wait_while(|| signals.so_far() < 2) {
-                daemon.end_now();
-            }
-        }
+        self.end_with(|| signals.so_far() < 2);
     }
 
     /// Ends it when there is nothing more to do.
     pub(super) fn end(&mut self) {
+        let deadline = Instant::now() + END_MAX;
+        self.end_with(|| Instant::now() < deadline);
+    }
+
+    fn end_with(&mut self, patience: impl FnMut() -> bool) {
         if let Process::Running(daemon) = &mut self.process {
             daemon.ask_to_end();
-            let deadline = Instant::now() + END_MAX;
-            if !daemon.wait_while(|| Instant::now() < deadline) {
+            if !daemon.wait_while(patience) {
                 daemon.end_now();
             }
         }
