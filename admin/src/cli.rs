@@ -3,19 +3,18 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
+use clap_complete::Shell;
 use starfarm_protocol::admin::MaxFailuresField;
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::spec::OutputLimit;
 
 use crate::output::{Format, When};
 
-pub(crate) use events::Events;
 pub(crate) use log::{Export, ExportFormat, Log, Replay};
 pub(crate) use measure::{Bench, Dispatch, Plan};
 pub(crate) use value::name_of;
-use value::{SLOTS_MAX, interval, job_id, job_name, max_failures, positive_seconds, variable};
+use value::{SLOTS_MAX, interval, job_id, job_name, max_failures, positive_seconds, shell, variable};
 
-mod events;
 mod log;
 mod measure;
 mod value;
@@ -112,6 +111,7 @@ pub(crate) enum Command {
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
         /// The shell
+        #[arg(value_parser = shell())]
         shell: Shell,
     },
     /// Print the manual page, or write the pages of all commands
@@ -123,21 +123,12 @@ pub(crate) enum Command {
     },
 }
 
-/// A shell that completions are made for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Shell {
-    Bash,
-    Zsh,
-    Fish,
-}
-
 const COMPLETIONS_EXAMPLES: &str = "\
 Where shells look for them:
   starfarm completions bash > ~/.local/share/bash-completion/completions/starfarm
   starfarm completions zsh > ~/.zfunc/_starfarm    # with fpath+=~/.zfunc before compinit
   starfarm completions fish > ~/.config/fish/completions/starfarm.fish";
 
-/// `starfarm run`.
 #[derive(Args, Debug)]
 pub(crate) struct Run {
     /// The job file
@@ -174,7 +165,6 @@ Examples:
 /// What says without a job file which units there are.
 const UNITS: [&str; 4] = ["program", "range", "lines", "grid"];
 
-/// `starfarm submit`.
 #[derive(Args, Debug)]
 #[command(after_help = SUBMIT_EXAMPLES)]
 pub(crate) struct Submit {
@@ -282,11 +272,17 @@ pub(crate) struct JobArg {
     pub(crate) id: JobId,
 }
 
-/// `starfarm results`.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Results {
     #[command(flatten)]
     pub(crate) job: JobArg,
+    #[command(flatten)]
+    pub(crate) wanted: Wanted,
+}
+
+/// Which outputs are wanted, and how.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted {
     /// Also the outputs of failed runs before a `job retry`
     #[arg(long)]
     pub(crate) all: bool,
@@ -295,7 +291,6 @@ pub(crate) struct Results {
     pub(crate) arrival: bool,
 }
 
-/// `starfarm job`.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Job {
     /// Show all that is known of a job
@@ -348,7 +343,6 @@ pub(crate) struct NodeArg {
     pub(crate) name: String,
 }
 
-/// `starfarm node`.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Node {
     /// Show all that is known of a node
@@ -363,7 +357,6 @@ pub(crate) enum Node {
     Forget(NodeArg),
 }
 
-/// `starfarm key`.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Key {
     /// List the keys
@@ -397,7 +390,33 @@ pub(crate) enum RoleName {
     Admin,
 }
 
-/// `starfarm top`.
+const EVENTS_EXAMPLES: &str = "\
+Examples:
+  starfarm events                      # the last thousand lines
+  starfarm events --follow             # and what comes, until Ctrl-C
+  starfarm events --follow --tasks     # tasks sent and back too, one by one
+  starfarm events --output jsonl --follow --after 120";
+
+#[derive(Args, Debug)]
+#[command(after_help = EVENTS_EXAMPLES)]
+pub(crate) struct Events {
+    /// Go on printing what happens, until Ctrl-C
+    #[arg(long)]
+    pub(crate) follow: bool,
+    /// Tasks that are sent to nodes and come back, too, a line each; at most 200 a second, the rest is counted
+    #[arg(long, requires = "follow")]
+    pub(crate) tasks: bool,
+    /// Only what has a number above this: to go on where an earlier call ended
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value_t = 0,
+        hide_default_value = true,
+        allow_negative_numbers = true
+    )]
+    pub(crate) after: u64,
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct Top {
     /// Look at the farm so often
@@ -408,7 +427,6 @@ pub(crate) struct Top {
     pub(crate) read_only: bool,
 }
 
-/// `starfarm audit`.
 #[derive(Args, Debug)]
 pub(crate) struct Audit {
     /// The scheduler's state directory; the scheduler may run, have stopped or be broken

@@ -5,7 +5,6 @@ mod identity;
 mod local;
 mod rest;
 mod sealed;
-mod wire;
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -14,14 +13,16 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use starfarm_protocol::admin::frames::{FrameReader, frame};
-use starfarm_protocol::admin::{JobInfo, JobVerb, NodeInfo, NodeVerb, Request, Response, StatusInfo};
+use starfarm_protocol::admin::{
+    EventLine, Explanation, JobInfo, JobVerb, NodeInfo, Request, Response, StatusInfo, Subject,
+};
 use starfarm_protocol::ids::JobId;
 
 use crate::failure::{Exit, Failure};
 use crate::output::say;
 
 pub(crate) use identity::user;
-use wire::{SILENCE_MAX, Wire};
+use local::{SILENCE_MAX, Wire};
 
 /// A scheduler that says nothing for this long is worth a word to who waits for it.
 const UNTOLD_MAX: Duration = Duration::from_secs(3);
@@ -148,7 +149,7 @@ impl Client {
     }
 
     /// An answer that does not belong to the question.
-    fn surprise(&self) -> Failure {
+    pub(crate) fn surprise(&self) -> Failure {
         Failure::unreachable(format!(
             "the scheduler at {} answers something else than it was asked: install the same version here \
              and there",
@@ -157,30 +158,21 @@ impl Client {
     }
 
     /// Asks for something that is answered with `Done`.
-    ///
-    /// # Errors
-    /// As [`Client::ask`]; also all below.
     pub(crate) fn command(&mut self, request: &Request) -> Result<(), Failure> {
-        let answer = self.ask(request)?;
-        self.expect(answer, |answer| (answer == Response::Done).then_some(()))
-    }
-
-    /// What `take` finds in an answer, or a failure where it finds nothing.
-    pub(crate) fn expect<T>(
-        &self,
-        answer: Response,
-        take: impl FnOnce(Response) -> Option<T>,
-    ) -> Result<T, Failure> {
-        take(answer).ok_or_else(|| self.surprise())
+        match self.ask(request)? {
+            Response::Done => Ok(()),
+            _ => Err(self.surprise()),
+        }
     }
 
     /// All jobs, or those with these numbers.
     pub(crate) fn jobs(&mut self, ids: Vec<JobId>) -> Result<Vec<JobInfo>, Failure> {
-        let answer = self.ask(&Request::Jobs { ids })?;
-        self.expect(answer, jobs_of)
+        match self.ask(&Request::Jobs { ids })? {
+            Response::Jobs(jobs) => Ok(jobs),
+            _ => Err(self.surprise()),
+        }
     }
 
-    /// One job.
     pub(crate) fn job(&mut self, id: JobId) -> Result<JobInfo, Failure> {
         let job = self.jobs(vec![id])?.into_iter().find(|job| job.id == id);
         job.ok_or_else(|| {
@@ -191,36 +183,43 @@ impl Client {
     /// The job when it has ended, or as it is after `timeout`.
     pub(crate) fn wait(&mut self, id: JobId, timeout: Duration) -> Result<JobInfo, Failure> {
         let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-        let answer = self.ask(&Request::Wait { id, timeout_ms })?;
-        self.expect(answer, |answer| jobs_of(answer)?.into_iter().find(|job| job.id == id))
+        let Response::Jobs(jobs) = self.ask(&Request::Wait { id, timeout_ms })? else {
+            return Err(self.surprise());
+        };
+        jobs.into_iter().find(|job| job.id == id).ok_or_else(|| self.surprise())
     }
 
-    /// Does something to a job.
     pub(crate) fn job_verb(&mut self, id: JobId, command: JobVerb) -> Result<(), Failure> {
         self.command(&Request::Job { id, command })
     }
 
-    /// The farm's figures.
     pub(crate) fn status(&mut self) -> Result<StatusInfo, Failure> {
-        let answer = self.ask(&Request::Status)?;
-        self.expect(answer, |answer| match answer {
-            Response::Status(status) => Some(status),
-            _ => None,
-        })
+        match self.ask(&Request::Status)? {
+            Response::Status(status) => Ok(status),
+            _ => Err(self.surprise()),
+        }
     }
 
-    /// All nodes.
     pub(crate) fn nodes(&mut self) -> Result<Vec<NodeInfo>, Failure> {
-        let answer = self.ask(&Request::Nodes)?;
-        self.expect(answer, |answer| match answer {
-            Response::Nodes(nodes) => Some(nodes),
-            _ => None,
-        })
+        match self.ask(&Request::Nodes)? {
+            Response::Nodes(nodes) => Ok(nodes),
+            _ => Err(self.surprise()),
+        }
     }
 
-    /// Does something to a node.
-    pub(crate) fn node_verb(&mut self, name: &str, command: NodeVerb) -> Result<(), Failure> {
-        self.command(&Request::Node { name: name.to_owned(), command })
+    /// Event lines after a number, or the tasks' by `Request::TaskEvents`, and how many more there were.
+    pub(crate) fn events(&mut self, request: &Request) -> Result<(Vec<EventLine>, u64), Failure> {
+        match self.ask(request)? {
+            Response::Events { events, missed } => Ok((events, missed)),
+            _ => Err(self.surprise()),
+        }
+    }
+
+    pub(crate) fn explain(&mut self, subject: Subject) -> Result<Explanation, Failure> {
+        match self.ask(&Request::Explain(subject))? {
+            Response::Explanation(explanation) => Ok(explanation),
+            _ => Err(self.surprise()),
+        }
     }
 }
 
@@ -229,13 +228,6 @@ fn is_readable(wire: &dyn Wire, patience: Duration) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(wire.as_fd(), PollFlags::IN)];
     // What is no time for the system is for ever; after a signal, reading goes on waiting.
     poll(&mut fds, Timespec::try_from(patience).ok().as_ref()) != Ok(0)
-}
-
-fn jobs_of(answer: Response) -> Option<Vec<JobInfo>> {
-    match answer {
-        Response::Jobs(jobs) => Some(jobs),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

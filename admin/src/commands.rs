@@ -10,7 +10,6 @@ mod explain;
 pub(crate) mod job;
 mod keys;
 mod log;
-mod manual;
 mod nodes;
 mod plan;
 pub(crate) mod reference;
@@ -27,9 +26,6 @@ use crate::interrupt;
 pub(crate) use context::Context;
 
 /// Does what the command line says.
-///
-/// # Errors
-/// Why it was not done, with the exit code.
 pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     let mut context = Context::new(cli.global)?;
     if !sees_to_signals(&cli.command) {
@@ -55,26 +51,27 @@ fn sees_to_signals(command: &Command) -> bool {
 
 fn carry_out(context: &mut Context, command: Command) -> Result<Exit, Failure> {
     match command {
-        Command::Run(run) => run::run(context, &run),
+        Command::Run(run) => return run::run(context, &run),
+        Command::Submit(submit) => return submit::run(context, &submit),
+        Command::Job(command) => return job::run(context, &command),
+        Command::Audit(audit) => return audit::run(context, &audit),
         Command::Scheduler(scheduler) => daemons::scheduler(*scheduler),
         Command::Worker(options) => daemons::worker(&options),
-        Command::Submit(submit) => submit::run(context, &submit),
-        Command::Jobs { state } => job::list(context, &state),
-        Command::Job(command) => job::run(context, &command),
-        Command::Nodes => nodes::list(context),
-        Command::Node(command) => nodes::run(context, &command),
-        Command::Key(command) => keys::run(context, &command),
-        Command::Results(results) => results::run(context, &results),
-        Command::Status => status::run(context),
-        Command::Events(events) => events::run(context, &events),
-        Command::Top(top) => top::run(context, &top),
-        Command::Audit(audit) => audit::run(context, &audit),
-        Command::Log(log) => log::run(context, &log),
-        Command::Plan(plan) => plan::run(context, &plan),
-        Command::Bench(Bench::Dispatch(dispatch)) => bench::run(context, &dispatch),
-        Command::JobFile => reference::job_file(context),
-        Command::Schema { name } => reference::schema(context, name.as_deref()),
-        Command::Completions { shell } => manual::completions(context, shell),
-        Command::Man { out } => manual::pages(context, out.as_deref()),
+        Command::Jobs { state } => job::list(context, &state)?,
+        Command::Nodes => nodes::list(context)?,
+        Command::Node(command) => nodes::run(context, &command)?,
+        Command::Key(command) => keys::run(context, &command)?,
+        Command::Results(results) => results::run(context, &results)?,
+        Command::Status => status::run(context)?,
+        Command::Events(events) => events::run(context, &events)?,
+        Command::Top(top) => top::run(context, &top)?,
+        Command::Log(log) => log::run(context, &log)?,
+        Command::Plan(plan) => plan::run(context, &plan)?,
+        Command::Bench(Bench::Dispatch(dispatch)) => bench::run(context, &dispatch)?,
+        Command::JobFile => reference::job_file(context)?,
+        Command::Schema { name } => reference::schema(context, name.as_deref())?,
+        Command::Completions { shell } => reference::completions(context, shell)?,
+        Command::Man { out } => reference::pages(context, out.as_deref())?,
     }
+    Ok(Exit::Ok)
 }

@@ -1,6 +1,7 @@
-//! The user's settings file, `$XDG_CONFIG_HOME/starfarm/config.toml`: what holds where neither a flag nor
-//! a variable of the environment says otherwise.
+//! Where this program keeps files of its own, the folders of the XDG base directory specification; and the one that
+//! is the user's: `config.toml` with what holds where neither a flag nor a variable of the environment says otherwise.
 
+use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,6 @@ use serde::Deserialize;
 
 use crate::failure::Failure;
 use crate::output::Format;
-use crate::paths;
 
 /// The keys of the file; all may be left out.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
@@ -22,11 +22,8 @@ pub(crate) struct Config {
 
 impl Config {
     /// Reads the user's file; without one, or without a home, nothing is set.
-    ///
-    /// # Errors
-    /// The file is there and cannot be read.
     pub(crate) fn read() -> Result<Self, Failure> {
-        match paths::config() {
+        match folder(&variable, "XDG_CONFIG_HOME", ".config") {
             Ok(folder) => Self::read_from(&folder.join("config.toml")),
             Err(_) => Ok(Self::default()),
         }
@@ -46,6 +43,28 @@ impl Config {
             Failure::usage(words.trim_end())
         })
     }
+}
+
+/// The folder for what must last and is nobody's document: `$XDG_STATE_HOME/starfarm`.
+pub(crate) fn state_folder() -> Result<PathBuf, Failure> {
+    folder(&variable, "XDG_STATE_HOME", ".local/state")
+}
+
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
+}
+
+/// The specification says that a relative path there is to be ignored.
+fn folder(
+    variable: &dyn Fn(&str) -> Option<OsString>,
+    name: &str,
+    below_home: &str,
+) -> Result<PathBuf, Failure> {
+    let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = absolute(name).or_else(|| absolute("HOME").map(|home| home.join(below_home)));
+    base.map(|base| base.join("starfarm")).ok_or_else(|| {
+        Failure::usage(format!("neither {name} nor HOME names a folder: set one of them to an absolute path"))
+    })
 }
 
 #[cfg(test)]
@@ -72,5 +91,20 @@ mod tests {
         let failure = parsed("slip", "farm = \"/srv/farm\"\nfram = 1\n").unwrap_err();
         assert!(failure.message.contains("line 2") && failure.message.contains("fram"), "{failure:?}");
         assert!(parsed("value", "output = \"xml\"").unwrap_err().message.contains("xml"));
+    }
+
+    fn with(pairs: &[(&str, &str)]) -> Result<PathBuf, Failure> {
+        let find = |name: &str| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into());
+        folder(&find, "XDG_STATE_HOME", ".local/state")
+    }
+
+    #[test]
+    fn the_variable_is_taken_before_the_home() {
+        let (xdg, home) = (("XDG_STATE_HOME", "/x"), ("HOME", "/h"));
+        assert_eq!(with(&[xdg, home]), Ok("/x/starfarm".into()));
+        assert_eq!(with(&[home]), Ok("/h/.local/state/starfarm".into()));
+        assert_eq!(with(&[("XDG_STATE_HOME", "x"), home]), Ok("/h/.local/state/starfarm".into()));
+        assert_eq!(with(&[("XDG_STATE_HOME", ""), home]), Ok("/h/.local/state/starfarm".into()));
+        assert!(with(&[]).unwrap_err().message.contains("XDG_STATE_HOME"));
     }
 }

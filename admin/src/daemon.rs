@@ -2,7 +2,7 @@
 //! outlive us. Its standard input is a pipe whose end tells it to stop, so that it stops even if we are
 //! killed. It has a process group of its own: Ctrl-C reaches us alone, and we say when it ends.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -29,9 +29,6 @@ pub(crate) struct Daemon {
 
 impl Daemon {
     /// Starts this program with `arguments`. What it says is added to the file `log`.
-    ///
-    /// # Errors
-    /// The log cannot be written, or no process can be started.
     pub(crate) fn start<S: AsRef<OsStr>>(arguments: &[S], log: &Path) -> Result<Self, Failure> {
         let start = || {
             let words = OpenOptions::new().create(true).append(true).open(log)?;
@@ -53,12 +50,10 @@ impl Daemon {
         Ok(Self { child, stdin, log: log.to_owned() })
     }
 
-    /// Its process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// How it ended, if it has.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         // Only a child that is not ours could give an error here.
         self.child.try_wait().ok().flatten()
@@ -113,6 +108,17 @@ impl Daemon {
             let _ = kill_process(pid, signal);
         }
     }
+}
+
+/// What starts the worker `name` of the farm in `farm`, whose own state is in `own`.
+pub(crate) fn worker_arguments(farm: &Path, own: &Path, name: &str, slots: Option<u16>) -> Vec<OsString> {
+    let join = farm.join("worker.join");
+    let mut arguments: Vec<OsString> = vec!["worker".into(), "--join".into(), join.into(), "--state".into()];
+    arguments.extend([own.into(), "--name".into(), name.into()]);
+    if let Some(slots) = slots {
+        arguments.extend(["--slots".into(), slots.to_string().into()]);
+    }
+    arguments
 }
 
 impl Drop for Daemon {

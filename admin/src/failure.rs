@@ -3,12 +3,14 @@
 
 use std::io;
 
+use serde::Serialize;
 use starfarm_protocol::admin::{Error, ErrorCode};
 
 use crate::output::json;
 
 /// Exit codes. Their numbers are a contract.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub(crate) enum Exit {
     /// It was done.
@@ -33,24 +35,6 @@ pub(crate) enum Exit {
     Interrupted = 130,
 }
 
-impl Exit {
-    /// In a word, for scripts.
-    fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::UnitsFailed => "units_failed",
-            Self::Usage => "usage",
-            Self::Unreachable => "unreachable",
-            Self::NotFound => "not_found",
-            Self::Refused => "refused",
-            Self::Conflict => "conflict",
-            Self::Paused => "paused",
-            Self::TimeLimit => "time_limit",
-            Self::Interrupted => "interrupted",
-        }
-    }
-}
-
 impl From<Exit> for std::process::ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)
@@ -67,7 +51,6 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// A failure with this exit code and these words.
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into() }
     }
@@ -77,25 +60,19 @@ impl Failure {
         Self::new(Exit::Usage, message)
     }
 
-    /// No scheduler answers.
     pub(crate) fn unreachable(message: impl Into<String>) -> Self {
         Self::new(Exit::Unreachable, message)
     }
 
-    /// A signal came. The user knows.
-    pub(crate) fn interrupted() -> Self {
-        Self::new(Exit::Interrupted, "")
-    }
-
     /// On one line, as JSON: the schema `error`.
     pub(crate) fn to_json(&self) -> String {
-        #[derive(serde::Serialize)]
+        #[derive(Serialize)]
         struct Body<'a> {
-            code: &'static str,
+            code: Exit,
             exit_code: u8,
             message: &'a str,
         }
-        let body = Body { code: self.exit.word(), exit_code: self.exit as u8, message: &self.message };
+        let body = Body { code: self.exit, exit_code: self.exit as u8, message: &self.message };
         json::compact(&json::Tagged::new("error", &body))
     }
 

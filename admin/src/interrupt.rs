@@ -12,9 +12,6 @@ pub(crate) struct Signals(Arc<AtomicU32>);
 
 impl Signals {
     /// Counts from now on, instead of ending.
-    ///
-    /// # Errors
-    /// The system lets no handler be set.
     pub(crate) fn count() -> Result<Self, Failure> {
         let signals = Self::default();
         let counter = Arc::clone(&signals.0);
@@ -24,7 +21,6 @@ impl Signals {
         Ok(signals)
     }
 
-    /// How many came.
     pub(crate) fn so_far(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
     }
@@ -34,14 +30,12 @@ impl Signals {
     /// # Errors
     /// [`Exit::Interrupted`] where a signal has come.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        if self.so_far() == 0 { Ok(()) } else { Err(Failure::interrupted()) }
+        // No words: the user knows.
+        if self.so_far() == 0 { Ok(()) } else { Err(Failure::new(Exit::Interrupted, "")) }
     }
 }
 
 /// Ends the program with code 130 at the first signal.
-///
-/// # Errors
-/// The system lets no handler be set.
 pub(crate) fn end_at_once() -> Result<(), Failure> {
     set_handler(|| std::process::exit(Exit::Interrupted as i32))
 }
@@ -59,6 +53,6 @@ mod tests {
         let signals = Signals::default();
         assert_eq!(signals.check(), Ok(()));
         signals.0.fetch_add(1, Ordering::Relaxed);
-        assert_eq!(signals.check(), Err(Failure::interrupted()));
+        assert_eq!(signals.check(), Err(Failure::new(Exit::Interrupted, "")));
     }
 }

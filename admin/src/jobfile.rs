@@ -11,7 +11,6 @@
 
 mod command_line;
 mod error;
-mod input;
 mod lines;
 mod mask;
 mod notes;
@@ -32,12 +31,11 @@ use starfarm_protocol::job::is_job_name;
 use starfarm_protocol::spec::{JobSpec, Space, Work};
 use toml::de::DeTable;
 
-pub(crate) use command_line::{CommandOptions, from_command_line};
+pub(crate) use command_line::from_command_line;
 pub(crate) use error::JobFileError;
-pub(crate) use input::STDIN;
-use input::content;
+use lines::{STDIN, content};
 use table::{Section, Source};
-pub(crate) use task::Sizing;
+pub(crate) use task::{Sizing, milliseconds};
 
 /// A job as it is submitted.
 #[derive(Clone, PartialEq, Debug)]
@@ -46,7 +44,6 @@ pub(crate) struct JobFile {
     pub(crate) name: String,
     /// The space and the work; what is hashed.
     pub(crate) spec: JobSpec,
-    /// How large its tasks are.
     pub(crate) sizing: Sizing,
     /// How many failed units it bears; none: what the farm thinks right.
     pub(crate) max_failures: Option<MaxFailuresField>,
@@ -63,9 +60,6 @@ pub(crate) struct JobFile {
 
 /// Reads the job file at `path`; the paths in it are relative to its folder. `-` is standard input, whose folder is the
 /// present one.
-///
-/// # Errors
-/// The file cannot be read, or anything that [`parse`] finds.
 pub(crate) fn read(path: &Path) -> Result<JobFile, JobFileError> {
     let stdin = path == Path::new(STDIN);
     let file_name = if stdin { "standard input".to_owned() } else { path.display().to_string() };
@@ -103,9 +97,6 @@ impl JobFile {
 
 /// Reads the text of a job file. `file_name` stands in the errors, and names a job that has no `name`;
 /// paths in the text are relative to `base`.
-///
-/// # Errors
-/// Text that is not TOML, an unknown key, a value that cannot be meant, a file that cannot be read.
 pub(crate) fn parse(text: &str, file_name: &str, base: &Path) -> Result<JobFile, JobFileError> {
     let source = Source { file: file_name, text };
     let table = DeTable::parse(text).map_err(|e| {

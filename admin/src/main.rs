@@ -13,7 +13,6 @@ mod human;
 mod interrupt;
 mod jobfile;
 mod output;
-mod paths;
 mod progress;
 
 use std::process::ExitCode;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 pub(crate) use table::Style;
-use table::{Cell, Column, Table};
+use table::{Column, Table};
 
 /// The form of what is printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, clap::ValueEnum)]
@@ -64,16 +64,13 @@ pub(crate) fn terminal_columns() -> Option<usize> {
 }
 
 /// One thing of a list: a job, a node, a key.
-pub(crate) trait Record: Serialize {
+pub(crate) trait Record: Serialize + Sized + 'static {
     /// Its name in `schema`, when it stands alone on a line.
     const ONE: &'static str;
     /// The list's name in `schema`, and the list's key.
     const MANY: &'static str;
     /// The columns of the table.
-    const COLUMNS: &'static [Column];
-
-    /// A row of the table, a cell for each column.
-    fn cells(&self) -> Vec<Cell>;
+    const COLUMNS: &'static [Column<Self>];
 
     /// What a script wants most.
     fn quiet(&self) -> String;
@@ -87,14 +84,16 @@ pub(crate) trait Document: Serialize {
     /// As a person reads it, of any number of lines.
     fn table(&self, style: Style) -> String;
 
-    /// What a script wants most; nothing for nothing.
-    fn quiet(&self) -> String;
+    /// What a script wants most; nothing where it wants JSON or the exit code.
+    fn quiet(&self) -> String {
+        String::new()
+    }
 }
 
 /// Prints in one format.
 pub(crate) struct Printer {
-    format: Format,
-    style: Style,
+    pub(crate) format: Format,
+    pub(crate) style: Style,
     out: Box<dyn Write>,
 }
 
@@ -105,35 +104,19 @@ impl Printer {
         Self::new(format, style, Box::new(BufWriter::new(io::stdout())))
     }
 
-    /// Prints to `out`.
     pub(crate) fn new(format: Format, style: Style, out: Box<dyn Write>) -> Self {
         Self { format, style, out }
     }
 
-    /// The format.
-    pub(crate) fn format(&self) -> Format {
-        self.format
-    }
-
-    /// How text is to style.
-    pub(crate) fn style(&self) -> Style {
-        self.style
-    }
-
-    /// Prints a list.
-    ///
-    /// # Errors
-    /// Standard output takes no more; also all below.
     pub(crate) fn list<R: Record>(&mut self, records: &[R]) -> Result<(), Failure> {
         match self.format {
-            Format::Table => self.text(&table_of(records).render(self.style)),
-            Format::Json => self.text(&json::pretty(&json::Listing { name: R::MANY, records })),
+            Format::Table => self.text(&Table::of(records, R::COLUMNS).render(self.style)),
+            Format::Json => self.text(&json::pretty(&json::listing(R::MANY, records))),
             Format::Jsonl => records.iter().try_for_each(|record| self.line_of(R::ONE, record)),
             Format::Quiet => records.iter().try_for_each(|record| self.line(&record.quiet())),
         }
     }
 
-    /// Prints one object.
     pub(crate) fn document<D: Document>(&mut self, document: &D) -> Result<(), Failure> {
         match self.format {
             Format::Table => self.text(&document.table(self.style)),
@@ -151,7 +134,6 @@ impl Printer {
         self.line(&json::compact(&json::Tagged::new(name, object)))
     }
 
-    /// Prints a line.
     pub(crate) fn line(&mut self, line: &str) -> Result<(), Failure> {
         writeln!(self.out, "{line}").map_err(|error| Failure::of_stdout(&error))
     }
@@ -175,14 +157,6 @@ impl Printer {
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         self.out.flush().map_err(|error| Failure::of_stdout(&error))
     }
-}
-
-fn table_of<R: Record>(records: &[R]) -> Table {
-    let mut table = Table::new(R::COLUMNS);
-    for record in records {
-        table.push(record.cells());
-    }
-    table
 }
 
 /// A message for the user, on standard error. That nobody may be listening there is no reason to fail.

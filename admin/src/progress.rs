@@ -54,7 +54,7 @@ impl Progress {
         match &self.bar {
             _ if self.show == Show::Nothing => {}
             Some(bar) => {
-                let settled = human::fraction(&settled(job), &job.units_total).unwrap_or(0.0);
+                let settled = human::fraction(&settled(job).to_string(), &job.units_total).unwrap_or(0.0);
                 bar.set_position((settled * STEPS as f64) as u64);
                 bar.set_message(line(job));
             }
@@ -87,14 +87,14 @@ fn bar() -> ProgressBar {
 }
 
 /// Units of which the outcome is known.
-fn settled(job: &JobInfo) -> String {
+pub(crate) fn settled(job: &JobInfo) -> u128 {
     let number = |text: &str| text.parse::<u128>().unwrap_or(0);
-    number(&job.units_done).saturating_add(number(&job.units_failed)).to_string()
+    number(&job.units_done).saturating_add(number(&job.units_failed))
 }
 
 /// "12.3 %, 1.20 M of 10.0 M units, 250 K/s, 35 s left, 2 hits, 1 failed, running".
 fn line(job: &JobInfo) -> String {
-    let settled = settled(job);
+    let settled = settled(job).to_string();
     let mut parts = vec![
         human::share(&settled, &job.units_total),
         format!("{} of {} units", human::units(&settled), human::units(&job.units_total)),

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use starfarm_logs::replay::Moment;
 
-/// `starfarm log`.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Log {
     /// Show what a log tells: in the terminal, as a page, or the farm's state at a moment
@@ -33,7 +32,6 @@ Examples, for a farm whose state directory is farm:
   starfarm log replay farm/log --at +15m
   starfarm log replay farm/log --from 13:00 --to 13:30 --html half-an-hour.html";
 
-/// `starfarm log replay`.
 #[derive(Args, Debug)]
 #[command(after_help = REPLAY_EXAMPLES)]
 pub(crate) struct Replay {
@@ -56,7 +54,6 @@ pub(crate) struct Replay {
     pub(crate) to: Option<Moment>,
 }
 
-/// `starfarm log export`.
 #[derive(Args, Debug)]
 pub(crate) struct Export {
     #[command(flatten)]

@@ -38,14 +38,12 @@ pub(crate) struct Plan {
     pub(crate) tasks: u64,
 }
 
-/// `starfarm bench`.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Bench {
     /// Dispatch tasks that do nothing, with scheduler and workers as processes of their own
     Dispatch(Dispatch),
 }
 
-/// `starfarm bench dispatch`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Dispatch {
     /// How many tasks, of one unit each

@@ -147,6 +147,21 @@ fn what_makes_no_sense_is_a_usage_error() {
     }
 }
 
+#[test]
+fn options_out_of_range() {
+    for (option, words) in [
+        ("--timeout-seconds 0", "write a number above 0"),
+        ("--hang-seconds 1e10", "at most 1000000000 seconds"),
+        ("--target-seconds NaN", "write a number above 0"),
+        ("--units-per-task 0", "0 is not in 1.."),
+    ] {
+        let line = format!("starfarm submit {option} -- true");
+        let error = Cli::try_parse_from(line.split(' ')).expect_err(&line);
+        assert_eq!(error.exit_code(), 2, "{line}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
 /// The examples below a command's help, and those of its subcommands.
 fn examples(command: &ClapCommand, lines: &mut Vec<String>) {
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();

@@ -1,6 +1,8 @@
 //! Single values on the command line: what each may be, and what is said of one that may not.
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap_complete::Shell;
 use starfarm_protocol::admin::MaxFailuresField;
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::is_job_name;
@@ -53,6 +55,11 @@ pub(super) fn max_failures(text: &str) -> Result<MaxFailuresField, String> {
         Ok(units) if units > 0 => Ok(MaxFailuresField::Units(units)),
         _ => Err("write a number of failed units, 1 or more, or never".to_owned()),
     }
+}
+
+/// Shells that completions are made for.
+pub(super) fn shell() -> impl TypedValueParser<Value = Shell> {
+    PossibleValuesParser::new(["bash", "zsh", "fish"]).try_map(|name| name.parse::<Shell>())
 }
 
 pub(super) fn variable(text: &str) -> Result<(String, String), String> {

@@ -9,16 +9,13 @@ use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::seal::{Role, Secret, StaticKey, is_valid_name};
 use zeroize::Zeroizing;
 
+use crate::config;
 use crate::failure::Failure;
-use crate::paths;
 
 /// The user's key for `role`, made when it is first needed. A scheduler holds a key to the role that it
 /// enrolled with, so each role has its own: `admin.key`, `operator.key`, `observer.key`.
-///
-/// # Errors
-/// The file cannot be read or made, or holds no key.
 pub(super) fn key(role: Role) -> Result<StaticKey, Failure> {
-    key_in(&paths::state()?, &format!("{}.key", role.name()))
+    key_in(&config::state_folder()?, &format!("{}.key", role.name()))
 }
 
 fn key_in(folder: &Path, name: &str) -> Result<StaticKey, Failure> {

@@ -1,16 +1,27 @@
-//! The local socket in a scheduler's state directory. The scheduler sees by the peer's credentials who
+//! What a connection to a scheduler is, whatever it goes over; and the local socket in a scheduler's state directory. The scheduler sees by the peer's credentials who
 //! calls, so there is nothing to prove here.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
-use super::wire::{SILENCE_MAX, Wire};
 use crate::failure::{Exit, Failure};
+
+/// A scheduler that says nothing for this long, beyond the time it was asked to wait, has gone.
+pub(super) const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// A connection that carries bytes of frames.
+pub(super) trait Wire: Send + AsFd {
+    /// Sends a whole frame.
+    fn send(&mut self, frame: &[u8]) -> io::Result<()>;
+
+    /// Waits for more bytes, for at most `patience`; none at the end of the stream.
+    fn receive(&mut self, patience: Duration) -> io::Result<Vec<u8>>;
+}
 
 /// The socket's name in the state directory.
 pub(super) const SOCKET: &str = "admin.sock";

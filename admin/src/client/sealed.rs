@@ -13,7 +13,7 @@ use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::seal::{Introduction, Line, Mode, NoLine, Role, StaticKey};
 
 use super::identity;
-use super::wire::{SILENCE_MAX, Wire};
+use super::local::{SILENCE_MAX, Wire};
 use crate::failure::{Exit, Failure};
 use crate::output::say;
 
@@ -26,9 +26,6 @@ const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 pub(super) struct Sealed(Line<TcpStream>);
 
 /// Connects by the join file at `path`; the second value is the address that answered.
-///
-/// # Errors
-/// As [`super::Client::connect`].
 pub(super) fn connect(path: &Path) -> Result<(Sealed, String), Failure> {
     let join = read_join_file(path)?;
     let key = identity::key(join.role)?;

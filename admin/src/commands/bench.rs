@@ -23,12 +23,10 @@ use processes::Farm;
 /// How often the job is looked at. Each look costs the scheduler some microseconds, so: seldom.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What was measured.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Report {
     /// Tasks of one unit each.
     pub(crate) tasks: u64,
-    /// Worker processes.
     pub(crate) nodes: u16,
     /// From the first dispatch to the job's end.
     pub(crate) seconds: f64,
@@ -41,14 +39,9 @@ pub(crate) struct Report {
     pub(crate) log_events_dropped: u64,
 }
 
-/// Measures and prints.
-///
-/// # Errors
-/// As [`measure`] and the printer.
-pub(crate) fn run(context: &mut Context, dispatch: &Dispatch) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &mut Context, dispatch: &Dispatch) -> Result<(), Failure> {
     let report = measure(dispatch, &Signals::count()?)?;
-    context.printer.document(&report)?;
-    Ok(Exit::Ok)
+    context.printer.document(&report)
 }
 
 /// Starts a farm, gives it the tasks, and ends it.

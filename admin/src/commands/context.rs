@@ -30,25 +30,15 @@ impl Context {
     }
 
     /// Connects to the farm; a wait for its scheduler is told.
-    ///
-    /// # Errors
-    /// None is named, or as [`Client::connect`].
     pub(crate) fn connect(&self) -> Result<Client, Failure> {
         Ok(Client::connect(self.named_farm()?)?.telling())
     }
 
     /// Connects for a look at jobs and results, which a farm at rest has as well.
-    ///
-    /// # Errors
-    /// None is named, or as [`Client::connect_or_look`].
     pub(crate) fn connect_or_look(&self) -> Result<Client, Failure> {
         Ok(Client::connect_or_look(self.named_farm()?)?.telling())
     }
 
-    /// The farm.
-    ///
-    /// # Errors
-    /// None is named.
     pub(crate) fn named_farm(&self) -> Result<&Path, Failure> {
         self.farm.as_deref().ok_or_else(|| {
             Failure::usage(

@@ -6,26 +6,18 @@ use rustix::process::{Signal, getpid, kill_process};
 use starfarm_net::say;
 
 use crate::cli::Scheduler;
-use crate::failure::{Exit, Failure};
 
-/// Runs the scheduling node.
-///
-/// # Errors
-/// The scheduler's own, in its words; they are already told here, since its exit codes are its own too.
-pub(crate) fn scheduler(scheduler: Scheduler) -> Result<Exit, Failure> {
+/// Runs the scheduling node. Its failures are told here, in its own words, since its exit codes are its own too.
+pub(crate) fn scheduler(scheduler: Scheduler) {
     if scheduler.parent_pipe {
         end_with_parent();
     }
-    starfarm_scheduler::run(scheduler.args)
-        .map_or_else(|error| end(&error, error.exit_code()), |()| Ok(Exit::Ok))
+    starfarm_scheduler::run(scheduler.args).unwrap_or_else(|error| end(&error, error.exit_code()));
 }
 
 /// Runs a computing node.
-///
-/// # Errors
-/// As [`scheduler`].
-pub(crate) fn worker(options: &starfarm_worker::Options) -> Result<Exit, Failure> {
-    starfarm_worker::run(options).map_or_else(|error| end(&error, error.exit_code()), |()| Ok(Exit::Ok))
+pub(crate) fn worker(options: &starfarm_worker::Options) {
+    starfarm_worker::run(options).unwrap_or_else(|error| end(&error, error.exit_code()));
 }
 
 fn end(error: &dyn std::fmt::Display, code: u8) -> ! {

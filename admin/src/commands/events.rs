@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use starfarm_logs::Utc;
-use starfarm_protocol::admin::{EventLine, Request, Response};
+use starfarm_protocol::admin::{EventLine, Request};
 
 use super::Context;
 use crate::cli::Events;
@@ -21,15 +21,11 @@ const PERIOD: Duration = Duration::from_millis(500);
 impl Record for EventLine {
     const ONE: &'static str = "event";
     const MANY: &'static str = "events";
-    const COLUMNS: &'static [Column] = &[right("number"), left("time"), left("what happened")];
-
-    fn cells(&self) -> Vec<Cell> {
-        vec![
-            Cell::new(self.number.to_string()),
-            Cell::new(Utc(self.at_us).to_string()),
-            Cell::new(human::printable(&self.text)),
-        ]
-    }
+    const COLUMNS: &'static [Column<Self>] = &[
+        right("number", |line| Cell::new(line.number.to_string())),
+        left("time", |line| Cell::new(Utc(line.at_us).to_string())),
+        left("what happened", |line| Cell::new(human::printable(&line.text))),
+    ];
 
     fn quiet(&self) -> String {
         human::printable(&self.text)
@@ -46,17 +42,12 @@ struct Seen {
     tasks: Option<u64>,
 }
 
-/// Prints the lines.
-///
-/// # Errors
-/// As the client and the printer.
-pub(crate) fn run(context: &mut Context, events: &Events) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &mut Context, events: &Events) -> Result<(), Failure> {
     let mut client = context.connect()?;
     warn_of_the_future(&mut client, events.after)?;
     if !events.follow {
-        let (lines, _) = ask(&mut client, &Request::Events { after: events.after, take: u64::MAX })?;
-        context.printer.list(&lines)?;
-        return Ok(Exit::Ok);
+        let (lines, _) = client.events(&Request::Events { after: events.after, take: u64::MAX })?;
+        return context.printer.list(&lines);
     }
     let mut seen = Seen { epoch: client.status()?.epoch, events: events.after, tasks: None };
     loop {
@@ -80,12 +71,11 @@ pub(crate) fn run(context: &mut Context, events: &Events) -> Result<Exit, Failur
 
 /// Nothing has that number yet: whoever waits for what comes after it would miss all before.
 fn warn_of_the_future(client: &mut Client, after: u64) -> Result<(), Failure> {
-    let newest = match after {
-        0 => return Ok(()),
-        _ => {
-            ask(client, &Request::Events { after: 0, take: u64::MAX })?.0.last().map_or(0, |line| line.number)
-        }
-    };
+    if after == 0 {
+        return Ok(());
+    }
+    let (lines, _) = client.events(&Request::Events { after: 0, take: u64::MAX })?;
+    let newest = lines.last().map_or(0, |line| line.number);
     if after > newest {
         say(&format!("the newest line is number {newest}: a scheduler numbers anew at each start"));
     }
@@ -117,7 +107,7 @@ fn again(context: &Context) -> (Client, u64) {
 /// What came since the last look, in order of time, and what a person should know of what is missing.
 fn look(client: &mut Client, seen: &mut Seen, tasks: bool) -> Result<(Vec<EventLine>, Vec<String>), Failure> {
     let mut words = Vec::new();
-    let (mut lines, missed) = ask(client, &Request::Events { after: seen.events, take: u64::MAX })?;
+    let (mut lines, missed) = client.events(&Request::Events { after: seen.events, take: u64::MAX })?;
     // Nobody expects all lines of old by the first look.
     if missed > 0 && seen.events > 0 {
         words.push(format!("{missed} lines between are gone; the log has them: `starfarm log replay`"));
@@ -126,7 +116,7 @@ fn look(client: &mut Client, seen: &mut Seen, tasks: bool) -> Result<(Vec<EventL
     if tasks {
         let take = if seen.tasks.is_some() { u64::MAX } else { 0 };
         let after = seen.tasks.unwrap_or(0);
-        let (more, missed) = ask(client, &Request::TaskEvents { after, take })?;
+        let (more, missed) = client.events(&Request::TaskEvents { after, take })?;
         if missed > 0 && seen.tasks.is_some() {
             words.push(format!("{missed} more tasks were sent and came back than are shown one by one"));
         }
@@ -137,16 +127,8 @@ fn look(client: &mut Client, seen: &mut Seen, tasks: bool) -> Result<(Vec<EventL
     Ok((lines, words))
 }
 
-fn ask(client: &mut Client, request: &Request) -> Result<(Vec<EventLine>, u64), Failure> {
-    let answer = client.ask(request)?;
-    client.expect(answer, |answer| match answer {
-        Response::Events { events, missed } => Some((events, missed)),
-        _ => None,
-    })
-}
-
 fn print(printer: &mut Printer, line: &EventLine) -> Result<(), Failure> {
-    match printer.format() {
+    match printer.format {
         Format::Table => printer.line(&format!("{}  {}", Utc(line.at_us), human::printable(&line.text))),
         Format::Json | Format::Jsonl => printer.line_of(EventLine::ONE, line),
         Format::Quiet => printer.line(&line.quiet()),

@@ -1,26 +1,16 @@
 //! `starfarm job explain` and `starfarm node explain`: the scheduler's own reasons, in its own words.
 
-use starfarm_protocol::admin::{Explanation, Request, Response, SizeInfo, Subject};
+use starfarm_protocol::admin::{Explanation, SizeInfo, Subject};
 
 use super::Context;
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::human;
 use crate::output::table::{Cell, Table, facts, left, name, paragraph, right};
 use crate::output::{Document, Style};
 
-/// Asks and prints.
-///
-/// # Errors
-/// As the client and the printer.
-pub(crate) fn run(context: &mut Context, subject: Subject) -> Result<Exit, Failure> {
-    let mut client = context.connect()?;
-    let answer = client.ask(&Request::Explain(subject))?;
-    let explanation = client.expect(answer, |answer| match answer {
-        Response::Explanation(explanation) => Some(explanation),
-        _ => None,
-    })?;
-    context.printer.document(&explanation)?;
-    Ok(Exit::Ok)
+pub(crate) fn run(context: &mut Context, subject: Subject) -> Result<(), Failure> {
+    let explanation = context.connect()?.explain(subject)?;
+    context.printer.document(&explanation)
 }
 
 impl Document for Explanation {
@@ -48,42 +38,32 @@ impl Document for Explanation {
 }
 
 fn sizes(sizes: &[SizeInfo]) -> Table {
-    let mut table = Table::new(&[
-        right("job"),
-        name("node"),
-        right("size"),
-        left("decided by"),
-        right("units/s"),
-        left("measured"),
-        right("target"),
-        right("makes"),
-        right("growth allows"),
-        right("end allows"),
-        right("whole up to"),
-    ]);
-    let units = |units: &str| Cell::new(human::units(units));
-    let if_any = |some: &Option<String>| Cell::new(some.as_deref().map_or("-".to_owned(), human::units));
-    for size in sizes {
-        let measured = match size.measured {
+    fn measured(size: &SizeInfo) -> &'static str {
+        match size.measured {
             _ if size.units_per_s == 0.0 => "nowhere",
             true => "here",
             false => "elsewhere",
-        };
-        table.push(vec![
-            Cell::new(size.job.0.to_string()),
-            Cell::new(&size.node),
-            units(&size.units),
-            Cell::new(&size.rule),
-            Cell::new(human::count(size.units_per_s)),
-            Cell::new(measured),
-            Cell::new(human::seconds_if_known(size.target_seconds)),
-            if_any(&size.target_units),
-            if_any(&size.growth_units_max),
-            if_any(&size.tail_units_max),
-            units(&size.units_max),
-        ]);
+        }
     }
-    table
+    fn if_any(units: &Option<String>) -> Cell {
+        Cell::new(units.as_deref().map_or("-".to_owned(), human::units))
+    }
+    Table::of(
+        sizes,
+        &[
+            right("job", |size| Cell::new(size.job.0.to_string())),
+            name("node", |size| Cell::new(&size.node)),
+            right("size", |size| Cell::new(human::units(&size.units))),
+            left("decided by", |size| Cell::new(&size.rule)),
+            right("units/s", |size| Cell::new(human::count(size.units_per_s))),
+            left("measured", |size| Cell::new(measured(size))),
+            right("target", |size| Cell::new(human::seconds_if_known(size.target_seconds))),
+            right("makes", |size| if_any(&size.target_units)),
+            right("growth allows", |size| if_any(&size.growth_units_max)),
+            right("end allows", |size| if_any(&size.tail_units_max)),
+            right("whole up to", |size| Cell::new(human::units(&size.units_max))),
+        ],
+    )
 }
 
 #[cfg(test)]

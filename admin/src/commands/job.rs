@@ -8,38 +8,23 @@ use crate::cli::{Job, JobStateName, name_of};
 use crate::failure::{Exit, Failure};
 use crate::human;
 use crate::output::table::{Cell, Column, facts, left, name, right};
-use crate::output::{Document, Format, Record, Style};
+use crate::output::{Format, Record, Style};
 
 impl Record for JobInfo {
     const ONE: &'static str = "job";
     const MANY: &'static str = "jobs";
-    const COLUMNS: &'static [Column] = &[
-        right("id"),
-        name("name"),
-        left("state"),
-        right("done"),
-        right("units"),
-        right("failed"),
-        right("hits"),
-        right("units/s"),
-        right("left"),
-        right("age"),
+    const COLUMNS: &'static [Column<Self>] = &[
+        right("id", |job| Cell::new(job.id.0.to_string())),
+        name("name", |job| Cell::new(&job.name)),
+        left("state", |job| Cell::state(&job.state)),
+        right("done", |job| Cell::new(human::share(&job.units_done, &job.units_total))),
+        right("units", |job| Cell::new(human::units(&job.units_total))),
+        right("failed", |job| Cell::new(human::units(&job.units_failed))),
+        right("hits", |job| Cell::new(human::count(job.hits as f64))),
+        right("units/s", |job| Cell::new(human::count(job.units_per_s))),
+        right("left", |job| Cell::new(human::seconds_if_known(job.eta_seconds))),
+        right("age", |job| Cell::new(human::seconds(job.age_seconds))),
     ];
-
-    fn cells(&self) -> Vec<Cell> {
-        vec![
-            Cell::new(self.id.0.to_string()),
-            Cell::new(&self.name),
-            Cell::state(&self.state),
-            Cell::new(human::share(&self.units_done, &self.units_total)),
-            Cell::new(human::units(&self.units_total)),
-            Cell::new(human::units(&self.units_failed)),
-            Cell::new(human::count(self.hits as f64)),
-            Cell::new(human::count(self.units_per_s)),
-            Cell::new(human::seconds_if_known(self.eta_seconds)),
-            Cell::new(human::seconds(self.age_seconds)),
-        ]
-    }
 
     fn quiet(&self) -> String {
         self.id.0.to_string()
@@ -47,38 +32,27 @@ impl Record for JobInfo {
 }
 
 /// All jobs, or those in one of `states`.
-///
-/// # Errors
-/// As the client and the printer; also below.
-pub(crate) fn list(context: &mut Context, states: &[JobStateName]) -> Result<Exit, Failure> {
+pub(crate) fn list(context: &mut Context, states: &[JobStateName]) -> Result<(), Failure> {
     let mut jobs = context.connect_or_look()?.jobs(Vec::new())?;
     jobs.retain(|job| states.is_empty() || states.iter().any(|state| name_of(state) == job.state));
-    context.printer.list(&jobs)?;
-    Ok(Exit::Ok)
+    context.printer.list(&jobs)
 }
 
-/// One job.
 pub(crate) fn run(context: &mut Context, command: &Job) -> Result<Exit, Failure> {
     match command {
-        Job::Show(job) => show(context, job.id),
-        Job::Explain(job) => explain::run(context, Subject::Job(job.id)),
+        Job::Show(job) => show(context, job.id)?,
+        Job::Explain(job) => explain::run(context, Subject::Job(job.id))?,
         Job::Wait { job, timeout, wait_paused } => {
-            let waiting = wait::Waiting {
-                look: wait::Look::ForProgress,
-                show: context.progress,
-                timeout: *timeout,
-                paused: *wait_paused,
-                commands: true,
-            };
-            let job = wait::until_end(&mut context.connect()?, job.id, waiting, |_| Ok(()))?;
+            let mut client = context.connect()?;
+            let job = wait::for_person(&mut client, job.id, context.progress, *timeout, *wait_paused)?;
             context.printer.list(std::slice::from_ref(&job))?;
-            Ok(wait::exit_of(&job))
+            return Ok(wait::exit_of(&job));
         }
-        Job::Cancel(job) => steer(context, job.id, JobVerb::Cancel),
-        Job::Pause(job) => steer(context, job.id, JobVerb::Pause),
-        Job::Resume(job) => steer(context, job.id, JobVerb::Resume),
-        Job::Front(job) => steer(context, job.id, JobVerb::Front),
-        Job::Switch(job) => steer(context, job.id, JobVerb::Switch),
+        Job::Cancel(job) => steer(context, job.id, JobVerb::Cancel)?,
+        Job::Pause(job) => steer(context, job.id, JobVerb::Pause)?,
+        Job::Resume(job) => steer(context, job.id, JobVerb::Resume)?,
+        Job::Front(job) => steer(context, job.id, JobVerb::Front)?,
+        Job::Switch(job) => steer(context, job.id, JobVerb::Switch)?,
         Job::Delete { job, cancel } => {
             if *cancel {
                 let mut client = context.connect()?;
@@ -86,38 +60,36 @@ pub(crate) fn run(context: &mut Context, command: &Job) -> Result<Exit, Failure>
                     client.job_verb(job.id, JobVerb::Cancel)?;
                 }
             }
-            steer(context, job.id, JobVerb::Delete)
+            steer(context, job.id, JobVerb::Delete)?;
         }
-        Job::Retry { failed: _, job } => steer(context, job.id, JobVerb::Retry),
-    }
-}
-
-fn show(context: &mut Context, id: JobId) -> Result<Exit, Failure> {
-    let mut client = context.connect_or_look()?;
-    let job = client.job(id)?;
-    match context.printer.format() {
-        Format::Table => {
-            context.printer.document(&Whole(&job))?;
-            context.printer.text(&quarantined(&client.nodes()?))?;
-        }
-        _ => context.printer.list(std::slice::from_ref(&job))?,
+        Job::Retry { failed: _, job } => steer(context, job.id, JobVerb::Retry)?,
     }
     Ok(Exit::Ok)
+}
+
+fn show(context: &mut Context, id: JobId) -> Result<(), Failure> {
+    let mut client = context.connect_or_look()?;
+    let job = client.job(id)?;
+    match context.printer.format {
+        Format::Table => {
+            let text = whole(&job, context.printer.style) + &quarantined(&client.nodes()?);
+            context.printer.text(&text)
+        }
+        _ => context.printer.list(&[job]),
+    }
 }
 
 /// Does it, and prints the job as it is then; a script that wants silence gets it.
-fn steer(context: &mut Context, id: JobId, verb: JobVerb) -> Result<Exit, Failure> {
+fn steer(context: &mut Context, id: JobId, verb: JobVerb) -> Result<(), Failure> {
     let mut client = context.connect()?;
     client.job_verb(id, verb)?;
-    if context.printer.format() == Format::Quiet {
-        return Ok(Exit::Ok);
+    let is_gone = verb == JobVerb::Delete;
+    match context.printer.format {
+        Format::Quiet => Ok(()),
+        Format::Table if is_gone => Ok(()),
+        _ if is_gone => context.printer.list::<JobInfo>(&[]),
+        _ => context.printer.list(&[client.job(id)?]),
     }
-    let jobs = if verb == JobVerb::Delete { Vec::new() } else { vec![client.job(id)?] };
-    if verb == JobVerb::Delete && context.printer.format() == Format::Table {
-        return Ok(Exit::Ok);
-    }
-    context.printer.list(&jobs)?;
-    Ok(Exit::Ok)
 }
 
 /// Nodes that get nothing of any job, and why.
@@ -160,55 +132,41 @@ pub(super) fn troubles(job: &JobInfo) -> String {
 }
 
 /// A job with all that is known of it.
-#[derive(serde::Serialize)]
-#[serde(transparent)]
-struct Whole<'a>(&'a JobInfo);
-
-impl Document for Whole<'_> {
-    const NAME: &'static str = <JobInfo as Record>::ONE;
-
-    fn table(&self, style: Style) -> String {
-        let job = self.0;
-        let share_of = |part: &str| {
-            Cell::new(format!("{}  ({})", human::units(part), human::share(part, &job.units_total)))
-        };
-        let mut text = facts(
-            &[
-                ("id", Cell::new(job.id.0.to_string())),
-                ("name", Cell::new(&job.name)),
-                ("state", Cell::state(&job.state)),
-                ("user", Cell::new(&job.user)),
-                ("specification", Cell::new(job.spec.to_string())),
-                ("units", Cell::new(human::units(&job.units_total))),
-                ("  done", share_of(&job.units_done)),
-                ("  failed", share_of(&job.units_failed)),
-                ("  out, at nodes", share_of(&job.units_out)),
-                ("  pending", share_of(&job.units_pending)),
-                ("  abandoned", share_of(&job.units_abandoned)),
-                ("duplicate", Cell::new(human::units(&job.units_duplicate))),
-                ("hits", Cell::new(human::count(job.hits as f64))),
-                ("units per second", Cell::new(human::count(job.units_per_s))),
-                ("left", Cell::new(human::seconds_if_known(job.eta_seconds))),
-                ("age", Cell::new(human::seconds(job.age_seconds))),
-                ("run time", Cell::new(human::seconds_if_known(job.run_seconds))),
-                ("tasks cut", Cell::new(human::count(job.tasks_decomposed as f64))),
-                ("  mean units", Cell::new(human::count(job.task_units_mean))),
-                ("  given out", Cell::new(human::count(job.tasks_dispatched as f64))),
-                ("  resent", Cell::new(human::count(job.tasks_resent as f64))),
-            ],
-            style,
-        );
-        for refusal in &job.refused_by {
-            let (node, why) = (human::printable(&refusal.node), human::printable(&refusal.why));
-            text.push_str(&format!("node {node} cannot run it: {why}\n"));
-        }
-        text.push_str(&troubles(job));
-        text
+fn whole(job: &JobInfo, style: Style) -> String {
+    let share_of =
+        |part: &str| Cell::new(format!("{}  ({})", human::units(part), human::share(part, &job.units_total)));
+    let mut text = facts(
+        &[
+            ("id", Cell::new(job.id.0.to_string())),
+            ("name", Cell::new(&job.name)),
+            ("state", Cell::state(&job.state)),
+            ("user", Cell::new(&job.user)),
+            ("specification", Cell::new(job.spec.to_string())),
+            ("units", Cell::new(human::units(&job.units_total))),
+            ("  done", share_of(&job.units_done)),
+            ("  failed", share_of(&job.units_failed)),
+            ("  out, at nodes", share_of(&job.units_out)),
+            ("  pending", share_of(&job.units_pending)),
+            ("  abandoned", share_of(&job.units_abandoned)),
+            ("duplicate", Cell::new(human::units(&job.units_duplicate))),
+            ("hits", Cell::new(human::count(job.hits as f64))),
+            ("units per second", Cell::new(human::count(job.units_per_s))),
+            ("left", Cell::new(human::seconds_if_known(job.eta_seconds))),
+            ("age", Cell::new(human::seconds(job.age_seconds))),
+            ("run time", Cell::new(human::seconds_if_known(job.run_seconds))),
+            ("tasks cut", Cell::new(human::count(job.tasks_decomposed as f64))),
+            ("  mean units", Cell::new(human::count(job.task_units_mean))),
+            ("  given out", Cell::new(human::count(job.tasks_dispatched as f64))),
+            ("  resent", Cell::new(human::count(job.tasks_resent as f64))),
+        ],
+        style,
+    );
+    for refusal in &job.refused_by {
+        let (node, why) = (human::printable(&refusal.node), human::printable(&refusal.why));
+        text.push_str(&format!("node {node} cannot run it: {why}\n"));
     }
-
-    fn quiet(&self) -> String {
-        Record::quiet(self.0)
-    }
+    text.push_str(&troubles(job));
+    text
 }
 
 #[cfg(test)]
@@ -326,6 +284,6 @@ mod tests {
             5 more have failed: `starfarm results 3` has them all
             conflict: node n3 says of units [5, 9) what others do not
         "#]]
-        .assert_eq(&printed(Format::Table, |printer| printer.document(&Whole(&job))));
+        .assert_eq(&whole(&job, Style::PLAIN));
     }
 }

@@ -11,53 +11,40 @@ use zeroize::Zeroizing;
 
 use super::Context;
 use crate::cli::{Key, RoleName, name_of};
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::output::table::{Cell, Column, left};
 use crate::output::{Document, Record, Style, say};
 
 impl Record for KeyInfo {
     const ONE: &'static str = "key";
     const MANY: &'static str = "keys";
-    const COLUMNS: &'static [Column] = &[left("kind"), left("role"), left("name"), left("state"), left("id")];
-
-    fn cells(&self) -> Vec<Cell> {
-        vec![
-            Cell::new(&self.kind),
-            Cell::new(&self.role),
-            Cell::new(if self.name.is_empty() { "-" } else { &self.name }),
-            Cell::new(if self.revoked { "revoked" } else { "valid" }),
-            Cell::new(&self.id),
-        ]
-    }
+    const COLUMNS: &'static [Column<Self>] = &[
+        left("kind", |key| Cell::new(&key.kind)),
+        left("role", |key| Cell::new(&key.role)),
+        left("name", |key| Cell::new(if key.name.is_empty() { "-" } else { &key.name })),
+        left("state", |key| Cell::new(if key.revoked { "revoked" } else { "valid" })),
+        left("id", |key| Cell::new(&key.id)),
+    ];
 
     fn quiet(&self) -> String {
         self.id.clone()
     }
 }
 
-/// Lists, adds or revokes keys.
-///
-/// # Errors
-/// As the client and the printer; the join file cannot be written.
-pub(crate) fn run(context: &mut Context, command: &Key) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &mut Context, command: &Key) -> Result<(), Failure> {
     let mut client = context.connect()?;
     match command {
         Key::List => {
-            let answer = client.ask(&Request::Keys)?;
-            let keys = client.expect(answer, |answer| match answer {
-                Response::Keys(keys) => Some(keys),
-                _ => None,
-            })?;
+            let Response::Keys(keys) = client.ask(&Request::Keys)? else { return Err(client.surprise()) };
             context.printer.list(&keys)?;
         }
         Key::Add { role, out } => {
             // Before the key is made: nobody could read its secret later.
             let file = out.as_ref().map(|path| create_private(path)).transpose()?;
-            let answer = client.ask(&Request::AddKey { role: name_of(role) })?;
-            let text = client.expect(answer, |answer| match answer {
-                Response::JoinFile(text) => Some(Zeroizing::new(text)),
-                _ => None,
-            })?;
+            let Response::JoinFile(text) = client.ask(&Request::AddKey { role: name_of(role) })? else {
+                return Err(client.surprise());
+            };
+            let text = Zeroizing::new(text);
             match out.as_ref().zip(file) {
                 Some((path, file)) => write_private(path, file, &text, *role)?,
                 None => context.printer.document(&NewKey::new(&text)?)?,
@@ -65,7 +52,7 @@ pub(crate) fn run(context: &mut Context, command: &Key) -> Result<Exit, Failure>
         }
         Key::Revoke { key } => client.command(&Request::RevokeKey { key: key.clone() })?,
     }
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 /// Never over a file that is there: it may hold the only copy of another secret.
@@ -86,7 +73,6 @@ fn write_private(path: &Path, mut file: File, text: &str, role: RoleName) -> Res
     Ok(())
 }
 
-/// A new join key.
 #[derive(serde::Serialize)]
 struct NewKey<'a> {
     /// What to revoke it by.

@@ -4,52 +4,52 @@ mod at;
 mod out;
 mod plot;
 mod text;
-mod validate;
 
-use std::io::Write;
+use std::fmt::Display;
+use std::io;
 use std::path::Path;
 
+use serde::ser::{Serialize, SerializeStruct, Serializer};
 use starfarm_logs::export::{self, ExportError};
-use starfarm_logs::replay::{self, PageError, ReplayError, Report, Window};
-use starfarm_logs::{Item, LogError};
+use starfarm_logs::replay::{self, PageError, Report, Window};
+use starfarm_logs::{Item, LogError, Utc, Validation};
 
 use super::Context;
 use crate::cli::{Export, ExportFormat, Log, Replay};
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::human::printable;
-use crate::output::{Format, say};
+use crate::output::{Document, Format, Style, say};
 use out::File;
 
 /// Does what `starfarm log` is asked for. None of it needs a farm.
 ///
 /// # Errors
 /// [`Exit::Usage`] where the log or what is made of it is at fault; as the printer.
-pub(crate) fn run(context: &mut Context, command: &Log) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &mut Context, command: &Log) -> Result<(), Failure> {
     match command {
         Log::Replay(replay) => self::replay(context, replay)?,
         Log::Validate(log) => {
-            let report = starfarm_logs::validate(&log.log).map_err(|error| of_log(&error))?;
-            context.printer.document(&validate::Valid(report))?;
+            let report = starfarm_logs::validate(&log.log).map_err(at_fault)?;
+            context.printer.document(&Valid(report))?;
         }
         Log::Export(export) => self::export(context, export)?,
         Log::Schema => context.printer.text(starfarm_logs::schema())?,
     }
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 fn replay(context: &mut Context, asked: &Replay) -> Result<(), Failure> {
     let path = &asked.log.log;
     if let Some(moment) = asked.at {
-        let state = replay::state_at(items(path)?, moment).map_err(of_replay)?;
+        let state = replay::state_at(items(path)?, moment).map_err(at_fault)?;
         tell(&state.notes);
         return context.printer.document(&at::At(&state));
     }
     let page = asked.html.as_deref().map(|out| File::create(out, path)).transpose()?;
-    let report =
-        replay::replay(items(path)?, Window { from: asked.from, to: asked.to }).map_err(of_replay)?;
+    let report = replay::replay(items(path)?, Window { from: asked.from, to: asked.to }).map_err(at_fault)?;
     let is_printed = asked.text || page.is_none();
     // What is printed holds them itself.
-    if !is_printed || context.printer.format() == Format::Quiet {
+    if !is_printed || context.printer.format == Format::Quiet {
         tell(&report.notes);
     }
     if is_printed {
@@ -77,30 +77,28 @@ fn export(context: &mut Context, asked: &Export) -> Result<(), Failure> {
         ExportFormat::Tsv => export::Format::Tsv,
         ExportFormat::Perfetto => export::Format::Perfetto,
     };
+    // Why it ends early: the log, or where it goes, which `of_io` knows.
+    let failed = |error, of_io: &dyn Fn(&io::Error) -> Failure| match error {
+        ExportError::Io(error) => of_io(&error),
+        error => at_fault(error),
+    };
     let notes = match &asked.out {
         Some(out) => {
             let mut file = File::create(out, path)?;
-            let notes = export::export(items(path)?, format, file.writer()).map_err(|error| match error {
-                ExportError::Io(error) => file.failure(&error),
-                error => Failure::usage(printable(&error.to_string())),
-            })?;
+            let exported = export::export(items(path)?, format, file.writer());
+            let notes = exported.map_err(|error| failed(error, &|error| file.failure(error)))?;
             file.finish()?;
             notes
         }
-        None => {
-            let out: &mut dyn Write = context.printer.writer();
-            export::export(items(path)?, format, out).map_err(|error| match error {
-                ExportError::Io(error) => Failure::of_stdout(&error),
-                error => Failure::usage(printable(&error.to_string())),
-            })?
-        }
+        None => export::export(items(path)?, format, context.printer.writer())
+            .map_err(|error| failed(error, &Failure::of_stdout))?,
     };
     tell(&notes);
     Ok(())
 }
 
 fn items(path: &Path) -> Result<impl Iterator<Item = Result<Item, LogError>>, Failure> {
-    starfarm_logs::open(path).map_err(|error| of_log(&error))
+    starfarm_logs::open(path).map_err(at_fault)
 }
 
 /// What a reading lacks, and why.
@@ -108,10 +106,33 @@ fn tell(notes: &[String]) {
     notes.iter().for_each(|note| say(&format!("starfarm: {}", printable(note))));
 }
 
-fn of_log(error: &LogError) -> Failure {
+fn at_fault(error: impl Display) -> Failure {
     Failure::usage(printable(&error.to_string()))
 }
 
-fn of_replay(error: ReplayError) -> Failure {
-    Failure::usage(printable(&error.to_string()))
+/// A log that is valid.
+struct Valid(Validation);
+
+impl Serialize for Valid {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(report) = self;
+        let mut object = serializer.serialize_struct("Valid", 8)?;
+        object.serialize_field("from", &Utc(report.from_us).to_string())?;
+        object.serialize_field("to", &Utc(report.to_us).to_string())?;
+        object.serialize_field("epochs", &report.epochs)?;
+        object.serialize_field("segments", &report.segments)?;
+        object.serialize_field("segments_in_use", &report.in_use)?;
+        object.serialize_field("segments_cut", &report.cut)?;
+        object.serialize_field("gaps", &report.gaps)?;
+        object.serialize_field("events", &report.events)?;
+        object.end()
+    }
+}
+
+impl Document for Valid {
+    const NAME: &'static str = "log-validation";
+
+    fn table(&self, _: Style) -> String {
+        self.0.to_string()
+    }
 }

@@ -1,7 +1,7 @@
 //! `starfarm nodes` and `starfarm node`.
 
 use starfarm_logs::replay::by_number;
-use starfarm_protocol::admin::{NodeInfo, NodeVerb, Subject};
+use starfarm_protocol::admin::{NodeInfo, NodeVerb, Request, Subject};
 use starfarm_protocol::foreign;
 use starfarm_protocol::limits::DATAGRAM_BYTES_MAX;
 
@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::human;
 use crate::output::table::{Cell, Column, facts, left, name, right};
-use crate::output::{Document, Format, Record, Style};
+use crate::output::{Format, Record, Style};
 
 /// Bytes.
 const GIB: f64 = (1_u64 << 30) as f64;
@@ -21,46 +21,27 @@ const SLOTS_SHOWN: usize = 8;
 impl Record for NodeInfo {
     const ONE: &'static str = "node";
     const MANY: &'static str = "nodes";
-    const COLUMNS: &'static [Column] = &[
-        name("name"),
-        left("state"),
-        right("slots"),
-        right("load"),
-        right("speed"),
-        right("tasks"),
-        right("done"),
-        right("units"),
-        right("silent"),
+    const COLUMNS: &'static [Column<Self>] = &[
+        name("name", |node| Cell::new(&node.name)),
+        left("state", state),
+        right("slots", |node| Cell::new(node.slots.to_string())),
+        right("load", |node| Cell::new(node.load_mean().map_or_else(|| "-".to_owned(), percent))),
+        right("speed", |node| Cell::new(human::count(node.power))),
+        right("tasks", |node| Cell::new(human::count(node.tasks as f64))),
+        right("done", |node| Cell::new(human::count(node.tasks_done as f64))),
+        right("units", |node| Cell::new(human::units(&node.units_done))),
+        right("silent", |node| Cell::new(human::seconds_if_known(node.silent_seconds))),
     ];
-
-    fn cells(&self) -> Vec<Cell> {
-        vec![
-            Cell::new(&self.name),
-            state(self),
-            Cell::new(self.slots.to_string()),
-            Cell::new(self.load_mean().map_or_else(|| "-".to_owned(), percent)),
-            Cell::new(human::count(self.power)),
-            Cell::new(human::count(self.tasks as f64)),
-            Cell::new(human::count(self.tasks_done as f64)),
-            Cell::new(human::units(&self.units_done)),
-            Cell::new(human::seconds_if_known(self.silent_seconds)),
-        ]
-    }
 
     fn quiet(&self) -> String {
         self.name.clone()
     }
 }
 
-/// All nodes.
-///
-/// # Errors
-/// As the client and the printer; also below.
-pub(crate) fn list(context: &mut Context) -> Result<Exit, Failure> {
+pub(crate) fn list(context: &mut Context) -> Result<(), Failure> {
     let mut nodes = context.connect()?.nodes()?;
     sort(&mut nodes);
-    context.printer.list(&nodes)?;
-    Ok(Exit::Ok)
+    context.printer.list(&nodes)
 }
 
 /// As people look for them: by name, n2 before n10.
@@ -87,8 +68,7 @@ pub(super) fn memory(node: &NodeInfo) -> Option<String> {
     Some(format!("{:.1} GiB", bytes as f64 / GIB))
 }
 
-/// One node.
-pub(crate) fn run(context: &mut Context, command: &Node) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &mut Context, command: &Node) -> Result<(), Failure> {
     match command {
         Node::Show(node) => show(context, &node.name),
         Node::Explain(node) => explain::run(context, Subject::Node(node.name.clone())),
@@ -98,27 +78,25 @@ pub(crate) fn run(context: &mut Context, command: &Node) -> Result<Exit, Failure
     }
 }
 
-fn show(context: &mut Context, name: &str) -> Result<Exit, Failure> {
+fn show(context: &mut Context, name: &str) -> Result<(), Failure> {
     let node = named(&mut context.connect()?, name)?;
-    match context.printer.format() {
-        Format::Table => context.printer.document(&Whole(&node))?,
-        _ => context.printer.list(std::slice::from_ref(&node))?,
+    match context.printer.format {
+        Format::Table => context.printer.text(&whole(&node, context.printer.style)),
+        _ => context.printer.list(&[node]),
     }
-    Ok(Exit::Ok)
 }
 
 /// Does it, and prints the node as it is then; a node that was forgotten leaves an empty list.
-fn steer(context: &mut Context, name: &str, verb: NodeVerb) -> Result<Exit, Failure> {
+fn steer(context: &mut Context, name: &str, verb: NodeVerb) -> Result<(), Failure> {
     let mut client = context.connect()?;
-    client.node_verb(name, verb)?;
+    client.command(&Request::Node { name: name.to_owned(), command: verb })?;
     let is_gone = verb == NodeVerb::Forget;
-    match context.printer.format() {
-        Format::Quiet => {}
-        Format::Table if is_gone => {}
-        _ if is_gone => context.printer.list::<NodeInfo>(&[])?,
-        _ => context.printer.list(&[named(&mut client, name)?])?,
+    match context.printer.format {
+        Format::Quiet => Ok(()),
+        Format::Table if is_gone => Ok(()),
+        _ if is_gone => context.printer.list::<NodeInfo>(&[]),
+        _ => context.printer.list(&[named(&mut client, name)?]),
     }
-    Ok(Exit::Ok)
 }
 
 fn named(client: &mut Client, name: &str) -> Result<NodeInfo, Failure> {
@@ -162,46 +140,33 @@ fn busyness(node: &NodeInfo) -> Vec<(&'static str, Cell)> {
 }
 
 /// A node with all that is known of it.
-#[derive(serde::Serialize)]
-#[serde(transparent)]
-struct Whole<'a>(&'a NodeInfo);
-
-impl Document for Whole<'_> {
-    const NAME: &'static str = <NodeInfo as Record>::ONE;
-
-    fn table(&self, style: Style) -> String {
-        let node = self.0;
-        let number = |count: u64| Cell::new(human::count(count as f64));
-        let mut rows = vec![("name", Cell::new(&node.name)), ("state", state(node))];
-        rows.extend(machine(node));
-        rows.push(("slots", Cell::new(node.slots.to_string())));
-        rows.extend(busyness(node));
-        rows.extend([
-            ("speed", Cell::new(format!("{} standard tasks a period (power)", human::count(node.power)))),
-            ("tasks given to it", number(node.tasks)),
-            ("  in its own queue", number(node.tasks_queued)),
-            ("tasks done", number(node.tasks_done)),
-            ("units done", Cell::new(human::units(&node.units_done))),
-            ("speed-ups", number(node.speed_ups)),
-            ("slow-downs", number(node.slow_downs)),
-            ("offers repeated", number(node.offers_repeated)),
-            ("joined", Cell::new(format!("{} ago", human::seconds(node.joined_seconds)))),
-            ("last heard", Cell::new(human::last_heard(node.silent_seconds))),
-        ]);
-        if let Some(bytes) = node.datagram_bytes.filter(|&bytes| bytes < DATAGRAM_BYTES_MAX as u32) {
-            let words = format!("at most {bytes} bytes: its path swallows larger ones");
-            rows.push(("datagrams", Cell::new(words)));
-        }
-        let mut text = facts(&rows, style);
-        if !node.why.is_empty() {
-            text.push_str(&format!("why: {}\n", human::printable(&node.why)));
-        }
-        text
+fn whole(node: &NodeInfo, style: Style) -> String {
+    let number = |count: u64| Cell::new(human::count(count as f64));
+    let mut rows = vec![("name", Cell::new(&node.name)), ("state", state(node))];
+    rows.extend(machine(node));
+    rows.push(("slots", Cell::new(node.slots.to_string())));
+    rows.extend(busyness(node));
+    rows.extend([
+        ("speed", Cell::new(format!("{} standard tasks a period (power)", human::count(node.power)))),
+        ("tasks given to it", number(node.tasks)),
+        ("  in its own queue", number(node.tasks_queued)),
+        ("tasks done", number(node.tasks_done)),
+        ("units done", Cell::new(human::units(&node.units_done))),
+        ("speed-ups", number(node.speed_ups)),
+        ("slow-downs", number(node.slow_downs)),
+        ("offers repeated", number(node.offers_repeated)),
+        ("joined", Cell::new(format!("{} ago", human::seconds(node.joined_seconds)))),
+        ("last heard", Cell::new(human::last_heard(node.silent_seconds))),
+    ]);
+    if let Some(bytes) = node.datagram_bytes.filter(|&bytes| bytes < DATAGRAM_BYTES_MAX as u32) {
+        let words = format!("at most {bytes} bytes: its path swallows larger ones");
+        rows.push(("datagrams", Cell::new(words)));
     }
-
-    fn quiet(&self) -> String {
-        Record::quiet(self.0)
+    let mut text = facts(&rows, style);
+    if !node.why.is_empty() {
+        text.push_str(&format!("why: {}\n", human::printable(&node.why)));
     }
+    text
 }
 
 #[cfg(test)]
@@ -275,10 +240,7 @@ mod tests {
         assert_eq!(printed(Format::Quiet, |printer| printer.list(&nodes)), "a\nlab-7\n");
         let kept_out = [NodeInfo { drained: true, ..nodes[1].clone() }];
         assert!(printed(Format::Table, |printer| printer.list(&kept_out)).contains("  lost, drained  "));
-        assert!(
-            printed(Format::Table, |printer| printer.document(&Whole(&kept_out[0])))
-                .contains(" lost, drained\n")
-        );
+        assert!(whole(&kept_out[0], Style::PLAIN).contains(" lost, drained\n"));
         let unheard = [NodeInfo { silent_seconds: None, ..node("a") }];
         assert!(printed(Format::Table, |printer| printer.list(&unheard)).ends_with(" -\n"));
         expect![[r#"
@@ -301,7 +263,7 @@ mod tests {
             joined              2 h 01 min ago
             last heard          1 h 06 min ago
         "#]]
-        .assert_eq(&printed(Format::Table, |printer| printer.document(&Whole(&nodes[1]))));
+        .assert_eq(&whole(&nodes[1], Style::PLAIN));
         let sick = NodeInfo {
             why: "failed 9 of 10 units".into(),
             idle_seconds: 200.0,
@@ -309,7 +271,7 @@ mod tests {
             accelerators: Some(String::new()),
             ..node("a")
         };
-        let text = printed(Format::Table, |printer| printer.document(&Whole(&sick)));
+        let text = whole(&sick, Style::PLAIN);
         assert!(
             text.contains("\nload                62 % (100 %, 25 %)\nidle for            3 min"),
             "{text}"

@@ -6,7 +6,7 @@ use starfarm_protocol::settings::Settings;
 
 use super::{Context, bench};
 use crate::cli::{Dispatch, Plan};
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::human;
 use crate::interrupt::Signals;
 use crate::output::table::{Cell, Table, left, right};
@@ -44,11 +44,7 @@ struct Law {
     paper: Vec<Row>,
 }
 
-/// Measures and prints.
-///
-/// # Errors
-/// As the measurement and the printer.
-pub(crate) fn run(context: &mut Context, plan: &Plan) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &mut Context, plan: &Plan) -> Result<(), Failure> {
     let signals = Signals::count()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let nodes = u16::try_from(cores).unwrap_or(u16::MAX).min(8);
@@ -61,8 +57,7 @@ pub(crate) fn run(context: &mut Context, plan: &Plan) -> Result<Exit, Failure> {
     let report = bench::measure(&dispatch, &signals)?;
     // The workers shared this machine with the scheduler, so this is the worst that a farm will see.
     let law = Law::new(plan, report.seconds / report.tasks as f64, report.tasks);
-    context.printer.document(&law)?;
-    Ok(Exit::Ok)
+    context.printer.document(&law)
 }
 
 /// T_target: as the user gives it, S / C, or P * K * T_dispatch; clap sees to it that one of them is there.
@@ -142,22 +137,16 @@ impl Document for Law {
     const NAME: &'static str = "plan";
 
     fn table(&self, style: Style) -> String {
-        let mut table = Table::new(&[
-            left("system"),
-            right("K"),
-            right("T_dispatch"),
-            right("T_target"),
-            right("P_max = T_target / (K * T_dispatch)"),
-        ]);
-        for row in std::iter::once(&self.here).chain(&self.paper) {
-            table.push(vec![
-                Cell::new(&row.system),
-                Cell::new(row.slots.to_string()),
-                Cell::new(format!("{} us", human::count(row.dispatch_us))),
-                Cell::new(human::seconds(row.target_seconds)),
-                Cell::new(human::count(row.nodes_max)),
-            ]);
-        }
+        let table = Table::of(
+            std::iter::once(&self.here).chain(&self.paper),
+            &[
+                left("system", |row| Cell::new(&row.system)),
+                right("K", |row| Cell::new(row.slots.to_string())),
+                right("T_dispatch", |row| Cell::new(format!("{} us", human::count(row.dispatch_us)))),
+                right("T_target", |row| Cell::new(human::seconds(row.target_seconds))),
+                right("P_max = T_target / (K * T_dispatch)", |row| Cell::new(human::count(row.nodes_max))),
+            ],
+        );
         table.render(style) + &self.consequences()
     }
 

@@ -7,28 +7,18 @@ mod show;
 use starfarm_protocol::ids::JobId;
 
 use super::Context;
-use crate::cli::Results;
+use crate::cli::{Results, Wanted};
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::output::{Printer, say};
 use pages::Pages;
-pub(crate) use pages::Wanted;
 
-/// Prints a job's results.
-///
-/// # Errors
-/// As the client and the printer; also below.
-pub(crate) fn run(context: &mut Context, results: &Results) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &mut Context, results: &Results) -> Result<(), Failure> {
     let mut client = context.connect_or_look()?;
-    let wanted = Wanted { all: results.all, arrival: results.arrival };
-    print(&mut client, results.job.id, wanted, &mut context.printer)?;
-    Ok(Exit::Ok)
+    print(&mut client, results.job.id, results.wanted, &mut context.printer)
 }
 
 /// Prints the results of job `id`; where there are none, a message says so.
-///
-/// # Errors
-/// Outputs are missing; the others are printed.
 pub(crate) fn print(
     client: &mut Client,
     id: JobId,

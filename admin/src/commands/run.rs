@@ -14,16 +14,15 @@ use starfarm_protocol::admin::JobInfo;
 use starfarm_protocol::ids::JobId;
 use starfarm_scheduler::{Handle, Options};
 
-use super::results::Wanted;
 use super::{Context, results, submit, wait};
-use crate::cli::Run;
+use crate::cli::{Run, Wanted};
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Signals;
 use crate::jobfile::JobFile;
 use crate::output::say;
-use crate::progress::Show;
-use crate::{human, paths};
+use crate::progress::{Show, settled};
+use crate::{config, human};
 use again::Memo;
 use worker::Worker;
 
@@ -31,10 +30,6 @@ use worker::Worker;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs the job, or goes on with an earlier run of it, prints its results, and ends what it started.
-///
-/// # Errors
-/// The job file or the state folder is at fault, the farm does not start, the worker cannot be kept alive;
-/// as the printer.
 pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
     let job = submit::read(&run.job)?;
     job.notes().iter().for_each(|note| say(&format!("note: {note}")));
@@ -88,7 +83,7 @@ fn state_folder(run: &Run, job: &JobFile) -> Result<PathBuf, Failure> {
         Some(folder) => folder.clone(),
         None => {
             let hash = submit::hash(job).to_string();
-            paths::state()?.join("runs").join(&hash[..16])
+            config::state_folder()?.join("runs").join(&hash[..16])
         }
     };
     let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
@@ -124,7 +119,7 @@ impl Farm {
     fn until_end(&mut self, id: JobId, signals: &Signals, show: Show) -> Result<JobInfo, Failure> {
         let worker = &mut self.worker;
         let waiting = wait::Waiting {
-            look: wait::Look::Every(LOOK),
+            look: Some(LOOK),
             show,
             timeout: None,
             paused: false,
@@ -133,6 +128,7 @@ impl Farm {
         };
         wait::until_end(&mut self.client, id, waiting, |job| {
             signals.check()?;
+            // When it grows, the worker gets on.
             worker.keep_alive(settled(job))
         })
     }
@@ -143,12 +139,6 @@ impl Farm {
         drop(client);
         scheduler.stop();
     }
-}
-
-/// Units whose outcome is known: when it grows, the worker gets on.
-fn settled(job: &JobInfo) -> u128 {
-    let number = |text: &str| text.parse::<u128>().unwrap_or(0);
-    number(&job.units_done).saturating_add(number(&job.units_failed))
 }
 
 /// "job finished: 3.09 G of 3.09 G units in 5.2 s, 594 M/s, 6 hits".

@@ -4,20 +4,15 @@ use starfarm_protocol::admin::StatusInfo;
 use starfarm_protocol::settings::SETTINGS;
 
 use super::{Context, nodes};
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::human;
 use crate::output::table::{Cell, Table, facts, left, name, right};
 use crate::output::{Document, Style};
 
-/// Prints the figures as they are now.
-///
-/// # Errors
-/// As the client and the printer.
-pub(crate) fn run(context: &mut Context) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &mut Context) -> Result<(), Failure> {
     let mut status = context.connect()?.status()?;
     nodes::sort(&mut status.nodes);
-    context.printer.document(&status)?;
-    Ok(Exit::Ok)
+    context.printer.document(&status)
 }
 
 impl Document for StatusInfo {
@@ -33,11 +28,6 @@ impl Document for StatusInfo {
             text.push_str(&format!("note: {}\n", human::printable(note)));
         }
         text
-    }
-
-    /// A script that wants nothing but the exit code asks whether the scheduler answers.
-    fn quiet(&self) -> String {
-        String::new()
     }
 }
 
@@ -87,25 +77,17 @@ fn traffic(status: &StatusInfo, datagrams: u64, bytes: u64) -> Cell {
 }
 
 fn node_table(status: &StatusInfo) -> Table {
-    let mut table = Table::new(&[
-        name("node"),
-        left("state"),
-        right("speed"),
-        right("tasks"),
-        right("speed-ups"),
-        right("slow-downs"),
-    ]);
-    for node in &status.nodes {
-        table.push(vec![
-            Cell::new(&node.name),
-            nodes::state(node),
-            Cell::new(human::count(node.power)),
-            Cell::new(human::count(node.tasks as f64)),
-            Cell::new(human::count(node.speed_ups as f64)),
-            Cell::new(human::count(node.slow_downs as f64)),
-        ]);
-    }
-    table
+    Table::of(
+        &status.nodes,
+        &[
+            name("node", |node| Cell::new(&node.name)),
+            left("state", nodes::state),
+            right("speed", |node| Cell::new(human::count(node.power))),
+            right("tasks", |node| Cell::new(human::count(node.tasks as f64))),
+            right("speed-ups", |node| Cell::new(human::count(node.speed_ups as f64))),
+            right("slow-downs", |node| Cell::new(human::count(node.slow_downs as f64))),
+        ],
+    )
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ mod dry_run;
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Duration;
 
 use starfarm_protocol::admin::{JobInfo, JobVerb, Place, Request, Response};
 use starfarm_protocol::ids::{ContentHash, JobId};
@@ -14,7 +13,7 @@ use super::{Context, wait};
 use crate::cli::{JobOptions, Submit};
 use crate::client::{Client, user};
 use crate::failure::{Exit, Failure};
-use crate::jobfile::{self, CommandOptions, JobFile, JobFileError, Sizing};
+use crate::jobfile::{self, JobFile, Sizing, milliseconds};
 use crate::output::{Document, Format, Style, say};
 
 /// Submits, and waits if asked to.
@@ -36,7 +35,7 @@ pub(crate) fn run(context: &mut Context, submit: &Submit) -> Result<Exit, Failur
         Some(id) => id,
         None => send(&mut client, &job, place(submit))?,
     };
-    if !submit.wait || context.printer.format() == Format::Quiet {
+    if !submit.wait || context.printer.format == Format::Quiet {
         context.printer.document(&Submitted { id })?;
         // A script may read the id while we wait.
         context.printer.flush()?;
@@ -45,15 +44,8 @@ pub(crate) fn run(context: &mut Context, submit: &Submit) -> Result<Exit, Failur
         return Ok(Exit::Ok);
     }
     say(&format!("job {}: waiting for its end; Ctrl-C leaves it to go on", id.0));
-    let waiting = wait::Waiting {
-        look: wait::Look::ForProgress,
-        show: context.progress,
-        timeout: submit.timeout,
-        paused: submit.wait_paused,
-        commands: true,
-    };
-    let job = wait::until_end(&mut client, id, waiting, |_| Ok(()))?;
-    if context.printer.format() != Format::Quiet {
+    let job = wait::for_person(&mut client, id, context.progress, submit.timeout, submit.wait_paused)?;
+    if context.printer.format != Format::Quiet {
         context.printer.list(std::slice::from_ref(&job))?;
     }
     Ok(wait::exit_of(&job))
@@ -91,9 +83,6 @@ pub(crate) fn hash(job: &JobFile) -> ContentHash {
 }
 
 /// Uploads the list, if there is one, and submits the job.
-///
-/// # Errors
-/// As the client.
 pub(crate) fn send(client: &mut Client, job: &JobFile, place: Place) -> Result<JobId, Failure> {
     let mut sent = BTreeSet::new();
     for blob in &job.blobs {
@@ -116,39 +105,24 @@ pub(crate) fn send(client: &mut Client, job: &JobFile, place: Place) -> Result<J
         max_failures: job.max_failures,
         speculative: job.speculative,
     };
-    let answer = client.ask(&Request::Submit(submit))?;
-    client.expect(answer, |answer| match answer {
-        Response::Submitted(id) => Some(id),
-        _ => None,
-    })
+    match client.ask(&Request::Submit(submit))? {
+        Response::Submitted(id) => Ok(id),
+        _ => Err(client.surprise()),
+    }
 }
 
 /// The job that the command line means.
 fn job_of(submit: &Submit) -> Result<JobFile, Failure> {
-    match &submit.job {
-        Some(path) => with_options(read(path)?, &submit.options),
+    let job = match &submit.job {
+        Some(path) => read(path)?,
         None => {
-            let options = CommandOptions {
-                name: submit.options.name.clone(),
-                sizing: sizing(&submit.options),
-                timeout_seconds: submit.options.timeout_seconds,
-                hang_seconds: submit.options.hang_seconds,
-                retries: submit.options.retries.unwrap_or(0),
-                output_limit: submit.options.output_limit,
-                max_failures: submit.options.max_failures,
-                speculative: submit.options.speculative,
-                env: submit.options.env.iter().cloned().collect(),
-            };
             let (range, lines) = (submit.range.as_deref(), submit.lines.as_deref());
             let base = Path::new("");
-            let job = jobfile::from_command_line(range, lines, &submit.grid, &submit.program, base, &options);
-            let mut job = job.map_err(|error| usage(&error))?.at_home(base);
-            if let Some(folder) = &submit.options.cwd {
-                job.in_folder(folder);
-            }
-            Ok(job)
+            let job = jobfile::from_command_line(range, lines, &submit.grid, &submit.program, base);
+            job.map_err(|error| Failure::usage(error.to_string()))?.at_home(base)
         }
-    }
+    };
+    with_options(job, &submit.options)
 }
 
 /// Reads a job file.
@@ -156,16 +130,7 @@ fn job_of(submit: &Submit) -> Result<JobFile, Failure> {
 /// # Errors
 /// [`Exit::Usage`], with file, line and column.
 pub(crate) fn read(path: &Path) -> Result<JobFile, Failure> {
-    jobfile::read(path).map_err(|error| usage(&error))
-}
-
-fn usage(error: &JobFileError) -> Failure {
-    Failure::usage(error.to_string())
-}
-
-fn sizing(options: &JobOptions) -> Option<Sizing> {
-    let seconds = options.target_seconds.map(Sizing::TargetSeconds);
-    seconds.or(options.units_per_task.map(Sizing::UnitsPerTask))
+    jobfile::read(path).map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// A flag takes precedence over the file.
@@ -174,7 +139,8 @@ fn with_options(mut job: JobFile, options: &JobOptions) -> Result<JobFile, Failu
     if let Some(folder) = &options.cwd {
         job.in_folder(folder);
     }
-    job.sizing = sizing(options).unwrap_or(job.sizing);
+    let sizing = options.target_seconds.map(Sizing::TargetSeconds);
+    job.sizing = sizing.or(options.units_per_task.map(Sizing::UnitsPerTask)).unwrap_or(job.sizing);
     job.max_failures = options.max_failures.or(job.max_failures);
     job.speculative = options.speculative.or(job.speculative);
     let for_programs = options.timeout_seconds.or(options.hang_seconds).is_some()
@@ -204,12 +170,6 @@ fn with_options(mut job: JobFile, options: &JobOptions) -> Result<JobFile, Failu
     Ok(job)
 }
 
-/// At least 1, since 0 would end every unit at once.
-fn milliseconds(seconds: f64) -> u64 {
-    u64::try_from(Duration::from_secs_f64(seconds).as_millis()).unwrap_or(u64::MAX).max(1)
-}
-
-/// A new job's number.
 #[derive(serde::Serialize)]
 struct Submitted {
     id: JobId,
@@ -229,9 +189,12 @@ impl Document for Submitted {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
     use starfarm_protocol::admin::MaxFailuresField;
+    use starfarm_protocol::spec::Space;
 
     use super::*;
+    use crate::cli::{Cli, Command};
 
     const SEARCH: &str = "name = \"s\"\n[space]\nkind = \"chars\"\nmask = \"?l\"\n[task]\nexecutor = \"search\"\n\
         algorithm = \"md5\"\ntargets = [\"d41d8cd98f00b204e9800998ecf8427e\"]\nunits_per_task = 3\n";
@@ -262,6 +225,23 @@ mod tests {
             command.env.into_iter().collect::<Vec<_>>(),
             [("A".into(), "1".into()), ("B".into(), "3".into())]
         );
+    }
+
+    #[test]
+    fn options_reach_the_job() {
+        let words = "starfarm submit --name mine --units-per-task 5 --timeout-seconds 1.5 --output-limit strict \
+            --retries 2 --max-failures 3 --speculative true --env A={} -- true";
+        let Command::Submit(submit) = Cli::parse_from(words.split_whitespace()).command else {
+            panic!("{words}")
+        };
+        let job = job_of(&submit).unwrap();
+        assert_eq!((job.name.as_str(), job.sizing), ("mine", Sizing::UnitsPerTask(5)));
+        assert_eq!((job.max_failures, job.speculative), (Some(MaxFailuresField::Units(3)), Some(true)));
+        assert_eq!(job.spec.space, Space::Range { from: 0, to: 1, step: 1 });
+        let Work::Command(command) = job.spec.work else { panic!("a command") };
+        assert_eq!((command.timeout_ms, command.retries), (Some(1500), 2));
+        assert_eq!(command.output_limit, "strict".parse().unwrap());
+        assert_eq!(command.env.into_iter().collect::<Vec<_>>(), [("A".into(), "{}".into())]);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use signal_hook::consts::SIGCONT;
 use super::Context;
 use crate::cli::Top;
 use crate::client::Client;
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::interrupt::Signals;
 use app::{App, Input};
 use screen::Screen;
@@ -32,11 +32,8 @@ const TICK: Duration = Duration::from_millis(250);
 /// Inputs between two pictures, so that a held key does not draw each of its steps.
 const INPUTS_MAX: usize = 64;
 
-/// Shows the farm until a person has seen enough.
-///
-/// # Errors
-/// No terminal, or as the client at the start; a scheduler that goes away later is waited for.
-pub(crate) fn run(context: &Context, top: &Top) -> Result<Exit, Failure> {
+/// Shows the farm until a person has seen enough. A scheduler that goes away after the start is waited for.
+pub(crate) fn run(context: &Context, top: &Top) -> Result<(), Failure> {
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
     if is_dumb || !std::io::stdout().is_terminal() {
         return Err(Failure::usage(
@@ -62,8 +59,8 @@ pub(crate) fn run(context: &Context, top: &Top) -> Result<Exit, Failure> {
     })?;
 
     let interval = Duration::from_secs_f64(top.interval);
-    let mut app = App::new(interval, top.read_only, context.printer.style().color, size);
-    while !app.has_quit() {
+    let mut app = App::new(interval, top.read_only, context.printer.style.color, size);
+    while !app.has_quit {
         signals.check()?;
         for ask in app.tick(start.elapsed()) {
             // The other end lives as long as this process.
@@ -82,7 +79,7 @@ pub(crate) fn run(context: &Context, top: &Top) -> Result<Exit, Failure> {
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 /// What has to do with the terminal is done here, all else by the screen's state.

@@ -11,20 +11,11 @@ use crate::human;
 use crate::output::say;
 use crate::progress::{Progress, Show};
 
-/// How often the job is looked at.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Look {
-    /// As progress is shown.
-    ForProgress,
-    /// So often.
-    Every(Duration),
-}
-
 /// How to wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
-    /// How often the job is looked at.
-    pub(crate) look: Look,
+    /// How often the job is looked at; none: as progress is shown.
+    pub(crate) look: Option<Duration>,
     /// What is shown meanwhile.
     pub(crate) show: Show,
     /// For so many seconds at most.
@@ -33,6 +24,17 @@ pub(crate) struct Waiting {
     pub(crate) paused: bool,
     /// Whether there is a farm that more commands can be given to.
     pub(crate) commands: bool,
+}
+
+/// [`until_end`], for a person who can give the farm other commands meanwhile.
+pub(crate) fn for_person(
+    client: &mut Client,
+    id: JobId,
+    show: Show,
+    timeout: Option<f64>,
+    paused: bool,
+) -> Result<JobInfo, Failure> {
+    until_end(client, id, Waiting { look: None, show, timeout, paused, commands: true }, |_| Ok(()))
 }
 
 /// Waits until the job has ended, or, if that is so wanted, until the farm has paused it; `goes_on` is asked at each
@@ -48,10 +50,7 @@ pub(crate) fn until_end(
 ) -> Result<JobInfo, Failure> {
     let deadline = waiting.timeout.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
     let progress = Progress::new(waiting.show);
-    let period = match waiting.look {
-        Look::ForProgress => progress.period(),
-        Look::Every(period) => period,
-    };
+    let period = waiting.look.unwrap_or_else(|| progress.period());
     // The first look is at the job as it is: it may be paused, and nothing more will happen.
     let (mut told, mut patience) = (None, Duration::ZERO);
     loop {

@@ -1,5 +1,6 @@
-//! Lists in chunks: a file's lines, or the names that a pattern finds.
+//! What a path, or `-` in its place, holds; and lists in chunks: a file's lines, or the names that a pattern finds.
 
+use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{self, Path, PathBuf};
 
@@ -10,17 +11,29 @@ use starfarm_protocol::spec::{Chunk, Space};
 /// this much takes it no longer than a round trip does.
 pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 
-/// A list, cut.
-pub(super) struct Lines {
-    /// The space that says which chunks there are.
+/// The name that stands for standard input, where a file is asked for.
+pub(super) const STDIN: &str = "-";
+
+/// The content of a file, or of standard input.
+pub(super) fn content(path: &Path) -> std::io::Result<Vec<u8>> {
+    if path != Path::new(STDIN) {
+        return std::fs::read(path);
+    }
+    let mut bytes = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The units of a job.
+pub(super) struct Units {
     pub(super) space: Space,
-    /// The chunks themselves.
+    /// The chunks of a list; empty for other kinds.
     pub(super) blobs: Vec<Vec<u8>>,
 }
 
 /// Cuts `content` into chunks. Only `\n` ends a line; the bytes after the last one are a line too, an
 /// empty line is a line.
-pub(super) fn cut(content: &[u8]) -> Lines {
+pub(super) fn cut(content: &[u8]) -> Units {
     let (mut chunks, mut blobs) = (Vec::new(), Vec::new());
     let mut rest = content;
     while !rest.is_empty() {
@@ -34,7 +47,7 @@ pub(super) fn cut(content: &[u8]) -> Lines {
         blobs.push(blob);
         rest = behind;
     }
-    Lines { space: Space::List { chunks }, blobs }
+    Units { space: Space::List { chunks }, blobs }
 }
 
 /// Bytes up to the end of the line in which the chunk is full.
@@ -44,8 +57,8 @@ fn chunk_length(rest: &[u8]) -> usize {
 }
 
 /// The lines of the file at `path`, or of standard input where that is `-`. The error is a sentence for the user.
-pub(super) fn of_file(path: &Path) -> Result<Lines, String> {
-    let content = super::input::content(path)
+pub(super) fn of_file(path: &Path) -> Result<Units, String> {
+    let content = content(path)
         .map_err(|e| format!("cannot read the list `{}`: {e}; check the path", path.display()))?;
     if content.is_empty() {
         return Err(format!("the list `{}` is empty: give it at least one line", path.display()));
@@ -56,7 +69,7 @@ pub(super) fn of_file(path: &Path) -> Result<Lines, String> {
 /// The files that `pattern`, relative to `base`, matches: their absolute paths, since a worker's folder
 /// is another one; sorted by their bytes. Hidden files need a pattern with a dot, as in a shell. The
 /// error is a sentence for the user.
-pub(super) fn of_glob(pattern: &str, base: &Path) -> Result<Lines, String> {
+pub(super) fn of_glob(pattern: &str, base: &Path) -> Result<Units, String> {
     let mut files =
         matches(pattern, base)?.into_iter().map(|file| file.into_os_string().into_vec()).collect::<Vec<_>>();
     files.sort_unstable();
@@ -116,7 +129,7 @@ fn fixed(pattern: &str) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn units(lines: &Lines) -> Vec<u64> {
+    fn units(lines: &Units) -> Vec<u64> {
         let Space::List { chunks } = &lines.space else { panic!("a list") };
         chunks.iter().map(|chunk| chunk.units).collect()
     }

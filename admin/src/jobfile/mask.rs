@@ -9,13 +9,11 @@ use starfarm_protocol::spec::HexBytes;
 pub(super) struct MaskError {
     /// Bytes before the fault.
     pub(super) offset: usize,
-    /// What to do.
     pub(super) message: String,
 }
 
 /// The user's own alphabets, `?1` to `?4`.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Custom(pub(super) [Option<Vec<u8>>; 4]);
+pub(super) type Custom = [Option<Vec<u8>>; 4];
 
 /// The alphabet of every position of `mask`.
 pub(super) fn positions(mask: &str, custom: &Custom) -> Result<Vec<HexBytes>, MaskError> {
@@ -67,7 +65,7 @@ fn class(name: Option<char>, custom: Option<&Custom>) -> Result<Vec<u8>, String>
 }
 
 fn own(digit: char, custom: Option<&Custom>) -> Result<Vec<u8>, String> {
-    let Some(Custom(alphabets)) = custom else {
+    let Some(alphabets) = custom else {
         return Err(format!("`?{digit}` cannot stand inside an alphabet: write its characters out"));
     };
     let number = digit as usize - '1' as usize;
@@ -89,7 +87,7 @@ mod tests {
 
     #[track_caller]
     fn expands(mask: &str, expected: Expect) {
-        let custom = Custom([Some(b"xyz".to_vec()), None, None, None]);
+        let custom = [Some(b"xyz".to_vec()), None, None, None];
         let shown = match positions(mask, &custom) {
             Ok(positions) => {
                 let show = |p: &HexBytes| format!("[{}]", p.0.escape_ascii());

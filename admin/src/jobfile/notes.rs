@@ -15,7 +15,8 @@ impl JobFile {
     pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if let Work::Command(command) = &self.spec.work {
-            placeholders(command, &names_of(&self.spec.space), self.units(), &mut notes);
+            let units = starfarm_decomposers::units(&self.spec.space).unwrap_or(1);
+            placeholders(command, &names_of(&self.spec.space), units, &mut notes);
         }
         if self.repeated_targets > 0 {
             let (left, plural) = (self.repeated_targets, if self.repeated_targets == 1 { "" } else { "s" });
@@ -28,10 +29,6 @@ impl JobFile {
             _ => {}
         }
         notes
-    }
-
-    fn units(&self) -> u128 {
-        starfarm_decomposers::units(&self.spec.space).unwrap_or(1)
     }
 }
 

@@ -17,15 +17,9 @@ pub(super) struct Found {
     pub(super) not_here: Option<String>,
 }
 
-/// `name` as a worker is told it; `search_path` is the content of PATH, `base` the folder that a file is
-/// relative to. A name with a placeholder is left alone, known only when a unit is run: `names` are the
+/// `name` as a worker is told it; `base` is the folder that a file is relative to. A name with a placeholder is left alone, known only when a unit is run: `names` are the
 /// space's own. The error is a sentence for the user.
-pub(super) fn find(
-    name: &str,
-    names: &[String],
-    base: &Path,
-    search_path: Option<&OsStr>,
-) -> Result<Found, String> {
+pub(super) fn find(name: &str, names: &[String], base: &Path) -> Result<Found, String> {
     if name.is_empty() {
         return Err("the program's name is empty: name a program, or give its path".to_owned());
     }
@@ -34,7 +28,8 @@ pub(super) fn find(
         return as_it_is(None);
     }
     let has_folder = name.contains('/');
-    if !has_folder && search_path.is_some_and(|path| on_path(name, path)) {
+    let search_path = std::env::var_os("PATH");
+    if !has_folder && search_path.is_some_and(|path| on_path(name, &path)) {
         return as_it_is(None);
     }
     let file = base.join(name);

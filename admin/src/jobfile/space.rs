@@ -8,7 +8,7 @@ use starfarm_decomposers::{SpaceError, units};
 use starfarm_protocol::spec::{Axis, HexBytes, Space};
 
 use super::error::JobFileError;
-use super::lines;
+use super::lines::{self, Units};
 use super::mask::{self, Custom, MaskError};
 use super::table::{Item, Kind, Section};
 
@@ -19,14 +19,6 @@ const KINDS: [Kind; 5] = [
     Kind { name: "list", keys: &["file", "glob"] },
     Kind { name: "grid", keys: &["grid"] },
 ];
-
-/// The units of a job.
-pub(super) struct Units {
-    /// The space.
-    pub(super) space: Space,
-    /// The chunks of a list; empty for other kinds.
-    pub(super) blobs: Vec<Vec<u8>>,
-}
 
 /// Reads the section and checks that the space can be opened.
 pub(super) fn read(section: &Section<'_>, base: &Path) -> Result<Units, JobFileError> {
@@ -82,7 +74,7 @@ fn custom_alphabets(item: &Item<'_>) -> Result<Custom, JobFileError> {
     let table = item.table()?;
     table.only(&["1", "2", "3", "4"])?;
     let mut custom = Custom::default();
-    for (slot, name) in custom.0.iter_mut().zip(["1", "2", "3", "4"]) {
+    for (slot, name) in custom.iter_mut().zip(["1", "2", "3", "4"]) {
         *slot = table.get(name).map(|item| own_alphabet(&item)).transpose()?;
     }
     Ok(custom)
@@ -156,7 +148,7 @@ fn list(section: &Section<'_>, base: &Path) -> Result<Units, JobFileError> {
         }
     };
     let lines = lines.map_err(|message| item.error(message))?;
-    Ok(Units { space: checked(lines.space, &item)?, blobs: lines.blobs })
+    Ok(Units { space: checked(lines.space, &item)?, ..lines })
 }
 
 fn grid(section: &Section<'_>) -> Result<Space, JobFileError> {

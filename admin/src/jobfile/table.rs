@@ -6,28 +6,30 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::error::{JobFileError, Place};
+use super::error::JobFileError;
 
 /// A file's name and text, to turn byte offsets into places.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'t> {
     /// As the user named it.
     pub(super) file: &'t str,
-    /// The whole text.
     pub(super) text: &'t str,
 }
 
 impl Source<'_> {
     /// An error at byte `at` of the text.
     pub(super) fn error(&self, at: usize, message: impl Into<String>) -> JobFileError {
-        let place = Some(Place::of(self.text, at));
+        // Past the end of a text, or within a character, is its end.
+        let before = self.text.get(..at).unwrap_or(self.text);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+        let place = Some((line, before[line_start..].chars().count() + 1));
         JobFileError { file: self.file.to_owned(), place, message: message.into() }
     }
 }
 
 /// A value of `kind` or `executor`, and the keys that go with it.
 pub(super) struct Kind {
-    /// The value.
     pub(super) name: &'static str,
     /// Keys that no other kind has, or that several have each in its own sense.
     pub(super) keys: &'static [&'static str],
@@ -152,7 +154,6 @@ impl<'t> Item<'t> {
         &self.name
     }
 
-    /// An error of this value.
     pub(super) fn error(&self, message: impl Into<String>) -> JobFileError {
         self.source.error(self.span.start, message)
     }
@@ -170,7 +171,6 @@ impl<'t> Item<'t> {
         self.error(format!("`{}` must be {wanted}, this is {} {found}: change it", self.name, article(found)))
     }
 
-    /// The text of a string.
     pub(super) fn string(&self) -> Result<&'t str, JobFileError> {
         self.value.as_str().ok_or_else(|| self.wrong_type("a string in quotes"))
     }
@@ -204,7 +204,6 @@ impl<'t> Item<'t> {
         Err(self.error(format!("`{}` is {seconds}: use a number of seconds above 0, up to {max}", self.name)))
     }
 
-    /// True or false.
     pub(super) fn boolean(&self) -> Result<bool, JobFileError> {
         self.value.as_bool().ok_or_else(|| self.wrong_type("true or false"))
     }
@@ -227,7 +226,6 @@ impl<'t> Item<'t> {
         Ok(array.iter().enumerate().map(element).collect())
     }
 
-    /// The table that this value is.
     pub(super) fn table(&self) -> Result<Section<'t>, JobFileError> {
         let table = self.value.as_table().ok_or_else(|| self.wrong_type("a table"))?;
         Ok(Section { source: self.source, name: self.name.clone(), table, at: self.span.start })

@@ -7,7 +7,7 @@ use std::path::Path;
 use starfarm_protocol::ids::from_hex;
 use starfarm_protocol::spec::{Algorithm, HexBytes};
 
-use super::error::{JobFileError, Place};
+use super::error::JobFileError;
 use super::table::Item;
 
 /// Digests without repeats, in the order of their first appearance.
@@ -30,7 +30,6 @@ impl Targets {
     }
 }
 
-/// Reads the array `targets`.
 pub(super) fn of_array(item: &Item<'_>, algorithm: Algorithm) -> Result<Targets, JobFileError> {
     let mut targets = Targets::default();
     for (i, entry) in item.array("a list of digests in hexadecimal")?.iter().enumerate() {
@@ -61,7 +60,7 @@ pub(super) fn of_file(item: &Item<'_>, base: &Path, algorithm: Algorithm) -> Res
         }
         let digest = digest(text, algorithm).map_err(|message| {
             let column = line.chars().take_while(|c| c.is_whitespace()).count() + 1;
-            JobFileError { file: file.clone(), place: Some(Place { line: i + 1, column }), message }
+            JobFileError { file: file.clone(), place: Some((i + 1, column)), message }
         })?;
         targets.add(digest);
     }

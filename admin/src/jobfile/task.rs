@@ -43,7 +43,6 @@ impl Default for Sizing {
     }
 }
 
-/// What the section says.
 pub(super) struct Task {
     pub(super) work: Work,
     pub(super) sizing: Sizing,
@@ -153,9 +152,7 @@ fn command(
     let (Some(first), Some(word)) = (line.first_mut(), words.first()) else {
         return Err(item.error("`program` is empty: name a program, e.g. program = [\"echo\", \"{}\"]"));
     };
-    let search_path = std::env::var_os("PATH");
-    let found =
-        program::find(first, names, base, search_path.as_deref()).map_err(|message| word.error(message))?;
+    let found = program::find(first, names, base).map_err(|message| word.error(message))?;
     *first = found.word;
     let not_here = found.not_here.map(|message| word.error(message));
     let cwd = section.get("cwd").map(|item| folder(&item, base)).transpose()?;
@@ -210,7 +207,7 @@ pub(super) fn absolute(folder: &Path) -> Option<String> {
 }
 
 /// Whole milliseconds, at least 1: 0 would end every unit at once.
-pub(super) fn milliseconds(seconds: f64) -> u64 {
+pub(crate) fn milliseconds(seconds: f64) -> u64 {
     (seconds * 1000.0).round().max(1.0) as u64
 }
 

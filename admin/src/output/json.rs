@@ -1,6 +1,8 @@
 //! JSON with a versioned `schema` before all else. The schemas themselves are in `admin/schemas`.
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::collections::BTreeMap;
+
+use serde::Serialize;
 use starfarm_protocol::admin::SCHEMA_VERSION;
 
 /// The value of `schema` for documents of this name.
@@ -9,35 +11,23 @@ pub(crate) fn schema(name: &str) -> String {
 }
 
 /// An object with its `schema`.
-#[derive(serde::Serialize)]
-pub(crate) struct Tagged<'a, T> {
+#[derive(Serialize)]
+pub(crate) struct Tagged<T> {
     schema: String,
     #[serde(flatten)]
-    body: &'a T,
+    body: T,
 }
 
-impl<'a, T: Serialize> Tagged<'a, T> {
+impl<T: Serialize> Tagged<T> {
     /// `body` must be an object.
-    pub(crate) fn new(name: &str, body: &'a T) -> Self {
+    pub(crate) fn new(name: &str, body: T) -> Self {
         Self { schema: schema(name), body }
     }
 }
 
 /// A list with its `schema`, under its own name.
-pub(crate) struct Listing<'a, T> {
-    /// Name of the schema, and key of the list.
-    pub(crate) name: &'static str,
-    /// The list.
-    pub(crate) records: &'a [T],
-}
-
-impl<T: Serialize> Serialize for Listing<'_, T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(2))?;
-        map.serialize_entry("schema", &schema(self.name))?;
-        map.serialize_entry(self.name, self.records)?;
-        map.end()
-    }
+pub(crate) fn listing<'a, T: Serialize>(name: &'a str, records: &'a [T]) -> impl Serialize {
+    Tagged::new(name, BTreeMap::from([(name, records)]))
 }
 
 /// On one line.
@@ -56,7 +46,7 @@ pub(crate) fn pretty<T: Serialize>(value: &T) -> String {
 mod tests {
     use super::*;
 
-    #[derive(serde::Serialize)]
+    #[derive(Serialize)]
     struct Point {
         x: u8,
     }
@@ -65,7 +55,9 @@ mod tests {
     fn the_schema_comes_first() {
         let point = Point { x: 3 };
         assert_eq!(compact(&Tagged::new("point", &point)), r#"{"schema":"starfarm/point/1","x":3}"#);
-        let listing = Listing { name: "points", records: &[point] };
-        assert_eq!(compact(&listing), r#"{"schema":"starfarm/points/1","points":[{"x":3}]}"#);
+        assert_eq!(
+            compact(&listing("points", &[point])),
+            r#"{"schema":"starfarm/points/1","points":[{"x":3}]}"#
+        );
     }
 }

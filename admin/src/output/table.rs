@@ -36,22 +36,26 @@ pub(crate) enum Align {
     Right,
 }
 
-/// A column's heading and side.
-pub(crate) type Column = (&'static str, Align);
+/// A column of a table of `T`.
+pub(crate) struct Column<T> {
+    heading: &'static str,
+    align: Align,
+    pub(crate) cell: fn(&T) -> Cell,
+}
 
 /// A column of words.
-pub(crate) const fn left(heading: &'static str) -> Column {
-    (heading, Align::Left)
+pub(crate) const fn left<T>(heading: &'static str, cell: fn(&T) -> Cell) -> Column<T> {
+    Column { heading, align: Align::Left, cell }
 }
 
 /// A column of names.
-pub(crate) const fn name(heading: &'static str) -> Column {
-    (heading, Align::Name)
+pub(crate) const fn name<T>(heading: &'static str, cell: fn(&T) -> Cell) -> Column<T> {
+    Column { heading, align: Align::Name, cell }
 }
 
 /// A column of numbers.
-pub(crate) const fn right(heading: &'static str) -> Column {
-    (heading, Align::Right)
+pub(crate) const fn right<T>(heading: &'static str, cell: fn(&T) -> Cell) -> Column<T> {
+    Column { heading, align: Align::Right, cell }
 }
 
 /// Meaning of a cell, shown by colour where there is colour; the words always say it too.
@@ -89,7 +93,6 @@ impl Tone {
     }
 }
 
-/// One cell.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Cell {
     text: String,
@@ -122,28 +125,29 @@ impl Cell {
 
 /// Rows under headings.
 pub(crate) struct Table {
-    columns: Vec<Column>,
+    headings: Vec<(&'static str, Align)>,
     rows: Vec<Vec<Cell>>,
 }
 
 impl Table {
-    /// A table without rows.
-    pub(crate) fn new(columns: &[Column]) -> Self {
-        Self { columns: columns.to_vec(), rows: Vec::new() }
+    /// A row for each of `items`.
+    pub(crate) fn of<'a, T: 'a>(items: impl IntoIterator<Item = &'a T>, columns: &[Column<T>]) -> Self {
+        let row = |item| columns.iter().map(|column| (column.cell)(item)).collect();
+        let headings = columns.iter().map(|column| (column.heading, column.align)).collect();
+        Self { headings, rows: items.into_iter().map(row).collect() }
     }
 
-    /// Adds a row, a cell for each column.
-    pub(crate) fn push(&mut self, cells: Vec<Cell>) {
-        debug_assert_eq!(cells.len(), self.columns.len());
-        self.rows.push(cells);
+    /// Whether there is nothing under the headings.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
     }
 
     /// The table as text, a line for each row. On a terminal that is too narrow names give way to `…`; if that is not
     /// enough, each row stands on lines of its own.
     pub(crate) fn render(&self, style: Style) -> String {
-        let headings: Vec<Cell> = self.columns.iter().map(|(heading, _)| Cell::new(heading)).collect();
+        let headings: Vec<Cell> = self.headings.iter().map(|(heading, _)| Cell::new(heading)).collect();
         let lines: Vec<&Vec<Cell>> = std::iter::once(&headings).chain(&self.rows).collect();
-        let mut widths: Vec<usize> = (0..self.columns.len())
+        let mut widths: Vec<usize> = (0..headings.len())
             .map(|column| lines.iter().map(|cells| cells[column].text.width()).max().unwrap_or(0))
             .collect();
         let mut gaps = [GAP, GAP_MIN].into_iter();
@@ -162,7 +166,7 @@ impl Table {
             if widths.iter().sum::<usize>() + gaps <= room {
                 return true;
             }
-            let names = widths.iter_mut().zip(&self.columns).filter(|(_, (_, align))| *align == Align::Name);
+            let names = widths.iter_mut().zip(&self.headings).filter(|(_, (_, align))| *align == Align::Name);
             match names.map(|(width, _)| width).max() {
                 Some(width) if *width > NAME_MIN => *width -= 1,
                 _ => return false,
@@ -172,7 +176,7 @@ impl Table {
 
     fn render_line(&self, cells: &[Cell], widths: &[usize], gap: &str, color: bool) -> String {
         let mut line = String::new();
-        for (at, ((cell, (_, align)), width)) in cells.iter().zip(&self.columns).zip(widths).enumerate() {
+        for (at, ((cell, (_, align)), width)) in cells.iter().zip(&self.headings).zip(widths).enumerate() {
             let cell = Cell { text: fitted(&cell.text, *width), tone: cell.tone };
             let blanks = " ".repeat(width - cell.text.width());
             line.push_str(if at == 0 { "" } else { gap });
@@ -187,7 +191,7 @@ impl Table {
     }
 
     fn render_rows_alone(&self, style: Style) -> String {
-        let names = self.columns.iter().map(|(heading, _)| *heading);
+        let names = self.headings.iter().map(|(heading, _)| *heading);
         let row = |cells: &Vec<Cell>| facts(&names.clone().zip(cells.clone()).collect::<Vec<_>>(), style);
         self.rows.iter().map(row).collect::<Vec<_>>().join("\n")
     }
@@ -237,10 +241,15 @@ mod tests {
     }
 
     fn table() -> Table {
-        let mut table = Table::new(&[left("name"), right("units"), left("state")]);
-        table.push(vec![Cell::new("größe"), Cell::new("12"), Cell::state("running")]);
-        table.push(vec![Cell::new("x\n"), Cell::new("3.00 M"), Cell::state("queued")]);
-        table
+        let rows = [("größe", "12", "running"), ("x\n", "3.00 M", "queued")];
+        Table::of(
+            &rows,
+            &[
+                left("name", |row| Cell::new(row.0)),
+                right("units", |row| Cell::new(row.1)),
+                left("state", |row| Cell::state(row.2)),
+            ],
+        )
     }
 
     #[test]
@@ -262,14 +271,21 @@ mod tests {
 
     #[test]
     fn a_table_without_rows_has_headings() {
-        assert_eq!(Table::new(&[left("a"), right("b")]).render(COLORED), "a  b\n");
+        let table = Table::of(&[], &[left("a", |&()| Cell::new("")), right("b", |&()| Cell::new(""))]);
+        assert_eq!(table.render(COLORED), "a  b\n");
     }
 
     #[test]
     fn on_a_narrow_terminal_names_give_way_and_then_the_gaps() {
-        let mut table = Table::new(&[right("id"), name("name"), left("state")]);
-        table.push(vec![Cell::new("1"), Cell::new("a-name-of-some-length"), Cell::state("running")]);
-        table.push(vec![Cell::new("2"), Cell::new("東京東京東京"), Cell::state("queued")]);
+        let rows = [("1", "a-name-of-some-length", "running"), ("2", "東京東京東京", "queued")];
+        let table = Table::of(
+            &rows,
+            &[
+                right("id", |row| Cell::new(row.0)),
+                name("name", |row| Cell::new(row.1)),
+                left("state", |row| Cell::state(row.2)),
+            ],
+        );
         let whole = table.render(Style::PLAIN);
         assert_eq!(table.render(on(34)), whole);
         expect![[r#"

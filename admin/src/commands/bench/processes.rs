@@ -9,7 +9,7 @@ use rustix::param::clock_ticks_per_second;
 
 use crate::cli::Dispatch;
 use crate::client::Client;
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, worker_arguments};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Signals;
 
@@ -65,7 +65,10 @@ impl Farm {
             }
         })?;
         let start = |number| {
-            let arguments = worker_arguments(&state, &folder.0, dispatch, number);
+            let own = folder.0.join(format!("w{number}"));
+            let mut arguments =
+                worker_arguments(&state, &own, &format!("bench-{number}"), Some(dispatch.slots));
+            arguments.extend(dispatch.no_seal.then(|| "--no-seal".into()));
             Daemon::start(&arguments, &folder.0.join(format!("w{number}.log")))
         };
         let workers = (0..dispatch.nodes).map(start).collect::<Result<_, _>>()?;
@@ -79,18 +82,12 @@ impl Farm {
     }
 
     /// Whether all processes still run.
-    ///
-    /// # Errors
-    /// One has ended; its last words.
     pub(super) fn check(&mut self) -> Result<(), Failure> {
         check(&mut self.scheduler, "scheduler")?;
         self.workers.iter_mut().try_for_each(|worker| check(worker, "worker"))
     }
 
     /// User and system time that the scheduler's process has used so far.
-    ///
-    /// # Errors
-    /// The system does not tell.
     pub(super) fn scheduler_cpu_seconds(&self) -> Result<f64, Failure> {
         let path = format!("/proc/{}/stat", self.scheduler.id());
         let stat = std::fs::read_to_string(&path).ok();
@@ -130,23 +127,6 @@ fn scheduler_arguments(state: &Path, dispatch: &Dispatch) -> Vec<OsString> {
         vec!["scheduler".into(), "--listen".into(), "127.0.0.1:0".into(), "--state".into(), state.into()];
     arguments.extend(dispatch.no_journal.then(|| "--no-journal".into()));
     arguments.extend(dispatch.no_log.then(|| "--no-log".into()));
-    arguments.extend(dispatch.no_seal.then(|| "--no-seal".into()));
-    arguments
-}
-
-fn worker_arguments(state: &Path, folder: &Path, dispatch: &Dispatch, number: u16) -> Vec<OsString> {
-    let own = folder.join(format!("w{number}"));
-    let mut arguments: Vec<OsString> = vec![
-        "worker".into(),
-        "--join".into(),
-        state.join("worker.join").into(),
-        "--state".into(),
-        own.into(),
-        "--name".into(),
-        format!("bench-{number}").into(),
-        "--slots".into(),
-        dispatch.slots.to_string().into(),
-    ];
     arguments.extend(dispatch.no_seal.then(|| "--no-seal".into()));
     arguments
 }

@@ -1,9 +1,10 @@
 //! `starfarm log replay --at`: the farm's state at a moment.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::{Map, Value};
 use starfarm_events::{Form, Node};
-use starfarm_logs::Utc;
 use starfarm_logs::replay::State;
+use starfarm_logs::{Utc, json_object};
 
 use crate::human;
 use crate::output::table::{Cell, Table, facts, left, name, right};
@@ -18,16 +19,13 @@ impl Document for At<'_> {
     fn table(&self, style: Style) -> String {
         let state = self.0;
         let mut text = facts(&figures(state), style);
-        for table in [job_table(state), node_table(state), held_table(state)].into_iter().flatten() {
-            text.push('\n');
-            text.push_str(&table.render(style));
+        for table in [job_table(state), node_table(state), held_table(state)] {
+            if !table.is_empty() {
+                text.push('\n');
+                text.push_str(&table.render(style));
+            }
         }
         text
-    }
-
-    /// A script wants JSON here.
-    fn quiet(&self) -> String {
-        String::new()
     }
 }
 
@@ -64,65 +62,44 @@ fn figures(state: &State) -> Vec<(&'static str, Cell)> {
     ]
 }
 
-fn job_table(state: &State) -> Option<Table> {
-    let mut table = Table::new(&[
-        right("job"),
-        name("name"),
-        left("state"),
-        right("units"),
-        right("done"),
-        right("failed"),
-        right("out"),
-        right("pending"),
-        right("abandoned"),
-        right("hits"),
-    ]);
-    let units = |units: u128| Cell::new(human::count(units as f64));
-    for job in state.jobs.values() {
-        table.push(vec![
-            Cell::new(job.job.0.to_string()),
-            Cell::new(&job.name),
-            Cell::state(&job.state),
-            units(job.units),
-            units(job.done),
-            units(job.failed),
-            units(job.out),
-            units(job.pending),
-            units(job.abandoned),
-            Cell::new(job.hits.to_string()),
-        ]);
+fn job_table(state: &State) -> Table {
+    fn units(units: u128) -> Cell {
+        Cell::new(human::count(units as f64))
     }
-    (!state.jobs.is_empty()).then_some(table)
+    Table::of(
+        state.jobs.values(),
+        &[
+            right("job", |job| Cell::new(job.job.0.to_string())),
+            name("name", |job| Cell::new(&job.name)),
+            left("state", |job| Cell::state(&job.state)),
+            right("units", |job| units(job.units)),
+            right("done", |job| units(job.done)),
+            right("failed", |job| units(job.failed)),
+            right("out", |job| units(job.out)),
+            right("pending", |job| units(job.pending)),
+            right("abandoned", |job| units(job.abandoned)),
+            right("hits", |job| Cell::new(job.hits.to_string())),
+        ],
+    )
 }
 
-fn node_table(state: &State) -> Option<Table> {
-    let mut table = Table::new(&[
-        name("node"),
-        left("state"),
-        left("idle"),
-        right("slots"),
-        right("speed"),
-        right("tasks"),
-        right("queued"),
-        right("load"),
-        right("done"),
-        right("units"),
-    ]);
-    for node in state.nodes.values() {
-        table.push(vec![
-            Cell::new(&node.node),
-            Cell::state(if state.away { "unknown" } else { State::word(node) }),
-            Cell::new(node.idle.map_or("-", |reason| reason.word())),
-            Cell::new(node.slots.to_string()),
-            Cell::new(human::count(node.power)),
-            Cell::new(node.tasks.to_string()),
-            Cell::new(node.queued.to_string()),
-            Cell::new(load(&node.load)),
-            Cell::new(human::count(node.tasks_done as f64)),
-            Cell::new(human::count(node.units_done as f64)),
-        ]);
-    }
-    (!state.nodes.is_empty()).then_some(table)
+fn node_table(state: &State) -> Table {
+    let nodes: Vec<(&Node, bool)> = state.nodes.values().map(|node| (node, state.away)).collect();
+    Table::of(
+        &nodes,
+        &[
+            name("node", |(node, _)| Cell::new(&node.node)),
+            left("state", |(node, away)| Cell::state(if *away { "unknown" } else { State::word(node) })),
+            left("idle", |(node, _)| Cell::new(node.idle.map_or("-", |reason| reason.word()))),
+            right("slots", |(node, _)| Cell::new(node.slots.to_string())),
+            right("speed", |(node, _)| Cell::new(human::count(node.power))),
+            right("tasks", |(node, _)| Cell::new(node.tasks.to_string())),
+            right("queued", |(node, _)| Cell::new(node.queued.to_string())),
+            right("load", |(node, _)| Cell::new(load(&node.load))),
+            right("done", |(node, _)| Cell::new(human::count(node.tasks_done as f64))),
+            right("units", |(node, _)| Cell::new(human::count(node.units_done as f64))),
+        ],
+    )
 }
 
 /// Mean load of all slots; each is told in thousandths.
@@ -134,29 +111,21 @@ fn load(slots: &[u64]) -> String {
     format!("{:.0} %", sum / slots.len() as f64 / 10.0)
 }
 
-fn held_table(state: &State) -> Option<Table> {
-    let mut table = Table::new(&[
-        left("held by"),
-        right("job"),
-        right("from unit"),
-        right("to unit"),
-        right("tasks at least"),
-        right("offered"),
-        right("oldest"),
-    ]);
-    for held in &state.held {
-        let age_us = state.at_us.saturating_sub(held.since_us);
-        table.push(vec![
-            Cell::new(held.node.as_deref().unwrap_or("nobody yet")),
-            Cell::new(held.job.0.to_string()),
-            Cell::new(held.lo.to_string()),
-            Cell::new(held.hi.to_string()),
-            Cell::new(held.tasks.to_string()),
-            Cell::new(held.offered.to_string()),
-            Cell::new(human::seconds(age_us as f64 / 1e6)),
-        ]);
-    }
-    (!state.held.is_empty()).then_some(table)
+fn held_table(state: &State) -> Table {
+    let held: Vec<_> =
+        state.held.iter().map(|held| (held, state.at_us.saturating_sub(held.since_us))).collect();
+    Table::of(
+        &held,
+        &[
+            left("held by", |(held, _)| Cell::new(held.node.as_deref().unwrap_or("nobody yet"))),
+            right("job", |(held, _)| Cell::new(held.job.0.to_string())),
+            right("from unit", |(held, _)| Cell::new(held.lo.to_string())),
+            right("to unit", |(held, _)| Cell::new(held.hi.to_string())),
+            right("tasks at least", |(held, _)| Cell::new(held.tasks.to_string())),
+            right("offered", |(held, _)| Cell::new(held.offered.to_string())),
+            right("oldest", |(_, age_us)| Cell::new(human::seconds(*age_us as f64 / 1e6))),
+        ],
+    )
 }
 
 impl Serialize for At<'_> {
@@ -170,7 +139,7 @@ impl Serialize for At<'_> {
         map.serialize_entry("figures_of", &Utc(state.sample_us).to_string())?;
         map.serialize_entry("complete", &!state.partial)?;
         map.serialize_entry("scheduler_away", &state.away)?;
-        map.serialize_entry("figures", &Fields(&state.sample))?;
+        map.serialize_entry("figures", &json_object(&state.sample))?;
         map.serialize_entry("jobs", &all(state.jobs.values()))?;
         map.serialize_entry("nodes", &nodes(state))?;
         map.serialize_entry("held", &all(state.held.iter()))?;
@@ -178,25 +147,16 @@ impl Serialize for At<'_> {
     }
 }
 
-fn all<'a, F: Form + 'a>(forms: impl Iterator<Item = &'a F>) -> Vec<Fields<'a>> {
-    forms.map(|form| Fields(form)).collect()
+fn all<'a, F: Form + 'a>(forms: impl Iterator<Item = &'a F>) -> Vec<Map<String, Value>> {
+    forms.map(|form| json_object(form)).collect()
 }
 
 /// As in the log, but that who said goodbye is gone.
-fn nodes(state: &State) -> Vec<serde_json::Map<String, serde_json::Value>> {
+fn nodes(state: &State) -> Vec<Map<String, Value>> {
     let fields = |node: &Node| {
-        let mut fields = starfarm_logs::json_object(node);
+        let mut fields = json_object(node);
         fields.insert("state".to_owned(), State::word(node).into());
         fields
     };
     state.nodes.values().map(fields).collect()
-}
-
-/// The fields of a form, named as in the log.
-struct Fields<'a>(&'a dyn Form);
-
-impl Serialize for Fields<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        starfarm_logs::json_object(self.0).serialize(serializer)
-    }
 }

@@ -28,9 +28,6 @@ pub(super) struct File {
 
 impl File {
     /// A file that is made of the log at `log`.
-    ///
-    /// # Errors
-    /// It would take the place of the log or of something that is no file, or it cannot be made.
     pub(super) fn create(path: &Path, log: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         if path == Path::new("-") {
@@ -60,15 +57,11 @@ impl File {
         &mut self.out
     }
 
-    /// It cannot be written.
     pub(super) fn failure(&self, error: &io::Error) -> Failure {
         Failure::usage(format!("cannot write {}: {error}", self.path.display()))
     }
 
     /// Puts it in its place.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub(super) fn finish(mut self) -> Result<(), Failure> {
         let written = self.out.flush().and_then(|()| self.out.get_ref().sync_all());
         written.and_then(|()| fs::rename(&self.draft, &self.path)).map_err(|error| self.failure(&error))

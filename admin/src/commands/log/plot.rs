@@ -36,7 +36,6 @@ pub(super) fn largest(values: &[f32]) -> f32 {
     values.iter().copied().filter(|value| value.is_finite()).fold(0.0, f32::max)
 }
 
-/// Mean of what is known.
 pub(super) fn mean(values: &[f32]) -> Option<f32> {
     let known = values.iter().filter(|value| value.is_finite());
     let (sum, count) =

@@ -11,7 +11,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::plot;
 use crate::human;
-use crate::output::table::{Cell, Table, left, name, right};
+use crate::output::table::{Cell, Column, Table, left, name, right};
 use crate::output::{Document, Style};
 
 /// Nodes, jobs and marks that are shown at most.
@@ -36,22 +36,22 @@ const LINES: [(&str, &str, bool); 10] = [
     ("offers_repeated_per_s", "repeated/s", false),
 ];
 
-/// Of a node's time, in microseconds.
-type Spent = fn(&NodeLine) -> u64;
-
 /// Shares of the time that is known of a node, and whether each has a column in any case. The rest of its time it was
 /// up and had tasks.
-const SHARES: [(&str, bool, Spent); 5] = [
-    ("idle", true, |node| node.idle_us.iter().sum()),
-    ("draining", false, |node| node.draining_us),
-    ("quarantined", false, |node| node.quarantined_us),
-    ("suspect", true, |node| node.suspect_us),
-    ("lost", true, |node| node.lost_us),
+const SHARES: [(bool, Column<NodeLine>); 5] = [
+    (true, right("idle", |node| share(node, node.idle_us.iter().sum()))),
+    (false, right("draining", |node| share(node, node.draining_us))),
+    (false, right("quarantined", |node| share(node, node.quarantined_us))),
+    (true, right("suspect", |node| share(node, node.suspect_us))),
+    (true, right("lost", |node| share(node, node.lost_us))),
 ];
 
 /// A log over time, for so many columns.
+#[derive(Serialize)]
+#[serde(transparent)]
 pub(super) struct Replayed<'a> {
     pub(super) report: &'a Report,
+    #[serde(skip)]
     pub(super) width: usize,
 }
 
@@ -69,11 +69,6 @@ impl Document for Replayed<'_> {
             self.marks(),
         ];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
-    }
-
-    /// A script wants JSON here.
-    fn quiet(&self) -> String {
-        String::new()
     }
 }
 
@@ -104,32 +99,26 @@ impl Replayed<'_> {
     }
 
     fn jobs(&self, style: Style) -> String {
-        let mut table = Table::new(&[
-            right("job"),
-            name("name"),
-            left("state"),
-            right("units"),
-            right("done"),
-            right("failed"),
-            right("hits"),
-            right("took"),
-            left("certificate"),
-        ]);
-        for job in self.shown_jobs() {
-            let took_us = job.started_us.zip(job.ended_us).map(|(from, to)| to.saturating_sub(from));
-            let verdict = job.certificate.as_ref().and_then(|fields| fields.get("verdict")?.as_str());
-            table.push(vec![
-                Cell::new(job.job.to_string()),
-                Cell::new(human::fitted(&human::printable(&job.name), NAME_COLUMNS_MAX)),
-                Cell::state(job.state().unwrap_or("-")),
-                Cell::new(human::units(&job.units)),
-                Cell::new(human::share(&job.done, &job.units)),
-                Cell::new(human::units(&job.failed)),
-                Cell::new(human::count(job.hits as f64)),
-                Cell::new(human::seconds_if_known(took_us.map(|us| us as f64 / 1e6))),
-                Cell::new(verdict.unwrap_or("-").replace('_', " ")),
-            ]);
-        }
+        let table = Table::of(
+            self.shown_jobs(),
+            &[
+                right("job", |job| Cell::new(job.job.to_string())),
+                name("name", |job| short(&job.name)),
+                left("state", |job| Cell::state(job.state().unwrap_or("-"))),
+                right("units", |job| Cell::new(human::units(&job.units))),
+                right("done", |job| Cell::new(human::share(&job.done, &job.units))),
+                right("failed", |job| Cell::new(human::units(&job.failed))),
+                right("hits", |job| Cell::new(human::count(job.hits as f64))),
+                right("took", |job| {
+                    let took_us = job.started_us.zip(job.ended_us).map(|(from, to)| to.saturating_sub(from));
+                    Cell::new(human::seconds_if_known(took_us.map(|us| us as f64 / 1e6)))
+                }),
+                left("certificate", |job| {
+                    let verdict = job.certificate.as_ref().and_then(|fields| fields.get("verdict")?.as_str());
+                    Cell::new(verdict.unwrap_or("-").replace('_', " "))
+                }),
+            ],
+        );
         // A line that stands for many is none of them.
         let jobs = self.report.jobs.iter().filter(|job| job.job > 0).count();
         match jobs {
@@ -221,32 +210,25 @@ impl Replayed<'_> {
             return String::new();
         }
         // Rare states have a column where there is something in it.
-        let shares = SHARES.iter().filter(|(_, always, us)| *always || shown.iter().any(|node| us(node) > 0));
-        let shares: Vec<_> = shares.collect();
-        let mut columns = vec![left("node"), right("slots"), right("results"), right("units")];
-        columns.extend(shares.iter().map(|(name, ..)| right(name)));
-        columns.extend([right("times"), right("resent"), right("feedback")]);
-        let mut table = Table::new(&columns);
-        for node in shown {
-            let (speed_ups, slow_downs) = node.feedback();
-            let mut cells = vec![
-                Cell::new(human::fitted(&human::printable(&node.name), NAME_COLUMNS_MAX)),
-                Cell::new(node.slots.to_string()),
-                Cell::new(human::count(node.results as f64)),
-                Cell::new(human::count(node.units_done() as f64)),
-            ];
-            cells.extend(shares.iter().map(|(.., us)| match us(node) {
-                0 => Cell::new("-"),
-                us => Cell::new(format!("{:.1}%", us as f64 / node.known_us() as f64 * 100.0)),
-            }));
-            cells.extend([
-                Cell::new(node.times_lost.to_string()),
-                Cell::new(human::count(node.resent as f64)),
-                Cell::new(format!("+{speed_ups} -{slow_downs}")),
-            ]);
-            table.push(cells);
-        }
-        table.render(style)
+        let shares = SHARES.into_iter().filter(|(always, share)| {
+            *always || shown.iter().any(|node| (share.cell)(node) != Cell::new("-"))
+        });
+        let mut columns = vec![
+            left("node", |node: &NodeLine| short(&node.name)),
+            right("slots", |node| Cell::new(node.slots.to_string())),
+            right("results", |node| Cell::new(human::count(node.results as f64))),
+            right("units", |node| Cell::new(human::count(node.units_done() as f64))),
+        ];
+        columns.extend(shares.map(|(_, share)| share));
+        columns.extend([
+            right("times", |node: &NodeLine| Cell::new(node.times_lost.to_string())),
+            right("resent", |node| Cell::new(human::count(node.resent as f64))),
+            right("feedback", |node| {
+                let (speed_ups, slow_downs) = node.feedback();
+                Cell::new(format!("+{speed_ups} -{slow_downs}"))
+            }),
+        ]);
+        Table::of(shown, &columns).render(style)
     }
 
     fn durations(&self) -> String {
@@ -303,6 +285,17 @@ impl Replayed<'_> {
     }
 }
 
+fn short(name: &str) -> Cell {
+    Cell::new(human::fitted(&human::printable(name), NAME_COLUMNS_MAX))
+}
+
+fn share(node: &NodeLine, us: u64) -> Cell {
+    match us {
+        0 => Cell::new("-"),
+        us => Cell::new(format!("{:.1}%", us as f64 / node.known_us() as f64 * 100.0)),
+    }
+}
+
 fn counted(count: u64, what: &str) -> String {
     format!("{} {what}{}", human::count(count as f64), if count == 1 { "" } else { "s" })
 }
@@ -311,11 +304,5 @@ fn more(count: u64, shown: u64, what: &str) -> String {
     match count.saturating_sub(shown) {
         0 => String::new(),
         left => format!("and {left} more {what}\n"),
-    }
-}
-
-impl Serialize for Replayed<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.report.serialize(serializer)
     }
 }

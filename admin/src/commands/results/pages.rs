@@ -3,6 +3,7 @@
 use starfarm_protocol::admin::{FailedInfo, HitInfo, OutputInfo, Request, Response, ResultsPage, StreamInfo};
 use starfarm_protocol::ids::{ContentHash, JobId, to_hex};
 
+use crate::cli::Wanted;
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
 
@@ -11,15 +12,6 @@ const PAGE_ITEMS: u64 = 1_000;
 
 /// Outputs that are held to be put in order: more come as they came in, lest a person wait or memory grow with the job.
 const ORDERED_MAX: usize = 100_000;
-
-/// Which outputs are wanted, and how.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wanted {
-    /// Also those of runs that do not count any more.
-    pub(crate) all: bool,
-    /// As they came in, not by unit.
-    pub(crate) arrival: bool,
-}
 
 /// What became of the outputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -47,19 +39,17 @@ pub(super) struct OfJob<'a> {
 
 impl Source for OfJob<'_> {
     fn page(&mut self, skip: u64) -> Result<ResultsPage, Failure> {
-        let answer = self.client.ask(&Request::Results { id: self.id, skip, take: PAGE_ITEMS })?;
-        self.client.expect(answer, |answer| match answer {
-            Response::Results(page) => Some(page),
-            _ => None,
-        })
+        match self.client.ask(&Request::Results { id: self.id, skip, take: PAGE_ITEMS })? {
+            Response::Results(page) => Ok(page),
+            _ => Err(self.client.surprise()),
+        }
     }
 
     fn piece(&mut self, hash: ContentHash, offset: u64) -> Result<Vec<u8>, Failure> {
-        let answer = self.client.ask(&Request::Fetch { hash, offset })?;
-        self.client.expect(answer, |answer| match answer {
-            Response::Bytes(bytes) => Some(bytes.0),
-            _ => None,
-        })
+        match self.client.ask(&Request::Fetch { hash, offset })? {
+            Response::Bytes(bytes) => Ok(bytes.0),
+            _ => Err(self.client.surprise()),
+        }
     }
 }
 
@@ -73,9 +63,6 @@ pub(super) struct Pages<'a> {
 
 impl<'a> Pages<'a> {
     /// Asks for the first page.
-    ///
-    /// # Errors
-    /// As the client; also all below.
     pub(super) fn new(source: &'a mut dyn Source, wanted: Wanted) -> Result<Self, Failure> {
         let first = source.page(0)?;
         Ok(Self { source, first, wanted })

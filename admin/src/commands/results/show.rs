@@ -11,12 +11,8 @@ use crate::human;
 use crate::output::table::{Cell, Table, left, right};
 use crate::output::{Format, Printer, Style, json};
 
-/// Prints all pages.
-///
-/// # Errors
-/// As the source of the pages and the printer; also all below.
 pub(super) fn all(pages: Pages<'_>, id: JobId, printer: &mut Printer) -> Result<Seen, Failure> {
-    match printer.format() {
+    match printer.format {
         Format::Table => as_table(pages, printer),
         Format::Json => as_json(pages, id, printer),
         Format::Jsonl => as_lines(pages, printer),
@@ -106,27 +102,32 @@ fn as_table(mut pages: Pages<'_>, printer: &mut Printer) -> Result<Seen, Failure
 }
 
 fn hits(hits: &[HitInfo]) -> String {
-    let mut table = Table::new(&[left("target"), right("unit"), left("value")]);
-    for hit in hits {
-        let value = match &hit.value_hex {
-            Some(hex) => format!("{} (0x{hex})", hit.value),
-            None => hit.value.clone(),
-        };
-        table.push(vec![Cell::new(&hit.target), Cell::new(&hit.unit), Cell::new(value)]);
+    fn value(hit: &HitInfo) -> Cell {
+        match &hit.value_hex {
+            Some(hex) => Cell::new(format!("{} (0x{hex})", hit.value)),
+            None => Cell::new(&hit.value),
+        }
     }
+    let columns = [
+        left("target", |hit: &HitInfo| Cell::new(&hit.target)),
+        right("unit", |hit| Cell::new(&hit.unit)),
+        left("value", value),
+    ];
     // What was found and what failed is wanted whole.
-    table.render(Style::PLAIN)
+    Table::of(hits, &columns).render(Style::PLAIN)
 }
 
 fn failed(units: &[FailedInfo]) -> String {
-    let mut table = Table::new(&[right("failed unit"), left("reason"), right("code"), left("node")]);
-    for unit in units {
-        let code = unit.exit_code.or(unit.signal).map_or_else(|| "-".to_owned(), |code| code.to_string());
-        let node = unit.node.as_deref().unwrap_or("-");
-        table.push(vec![Cell::new(&unit.unit), Cell::new(&unit.reason), Cell::new(code), Cell::new(node)]);
+    fn code(unit: &FailedInfo) -> Cell {
+        Cell::new(unit.exit_code.or(unit.signal).map_or_else(|| "-".to_owned(), |code| code.to_string()))
     }
-    // What was found and what failed is wanted whole.
-    table.render(Style::PLAIN)
+    let columns = [
+        right("failed unit", |unit: &FailedInfo| Cell::new(&unit.unit)),
+        left("reason", |unit| Cell::new(&unit.reason)),
+        right("code", code),
+        left("node", |unit| Cell::new(unit.node.as_deref().unwrap_or("-"))),
+    ];
+    Table::of(units, &columns).render(Style::PLAIN)
 }
 
 /// A heading, then what the unit wrote, on lines of its own.
@@ -175,9 +176,9 @@ fn push_stream(text: &mut String, stream: &StreamInfo) {
 mod tests {
     use expect_test::{Expect, expect};
 
-    use super::super::pages::Wanted;
     use super::super::pages::testing::Fake;
     use super::*;
+    use crate::cli::Wanted;
     use crate::output::testing::printed;
 
     #[track_caller]

@@ -36,9 +36,6 @@ impl Memo {
     }
 
     /// Notes it in the run's folder.
-    ///
-    /// # Errors
-    /// The folder cannot be written.
     pub(super) fn write(&self, folder: &Path, ended: bool) -> Result<(), Failure> {
         let text =
             serde_json::to_string(&Self { ended, ..self.clone() }).expect("a plain struct is always JSON");
@@ -100,9 +97,6 @@ impl Course {
 }
 
 /// The job to run: one of an earlier run that is not over, or a new one.
-///
-/// # Errors
-/// As the client.
 pub(super) fn job_to_run(client: &mut Client, job: &JobFile, fresh: bool) -> Result<JobId, Failure> {
     let spec = submit::hash(job);
     let known = client.jobs(Vec::new())?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, worker_arguments};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Signals;
 use crate::output::say;
@@ -44,20 +44,14 @@ enum Process {
 
 impl Worker {
     /// Starts a worker that joins the farm in `state`.
-    ///
-    /// # Errors
-    /// No process can be started.
     pub(super) fn start(state: &Path, slots: Option<u16>) -> Result<Self, Failure> {
-        let arguments = arguments(state, slots);
+        let arguments = worker_arguments(state, &state.join("worker"), "local", slots);
         let log = state.join("worker.log");
         let process = Process::Running(Daemon::start(&arguments, &log)?);
         Ok(Self { arguments, log, process, patience: Patience::default(), begun: Instant::now() })
     }
 
     /// Starts it again if it has died. `settled` units have an outcome by now.
-    ///
-    /// # Errors
-    /// It ended for a reason that will not go away, or it dies again and again.
     pub(super) fn keep_alive(&mut self, settled: u128) -> Result<(), Failure> {
         match &mut self.process {
             Process::Running(daemon) => {
@@ -89,40 +83,23 @@ impl Worker {
 
     /// Lets it finish the running units; a second signal ends it at once.
     pub(super) fn drain(&mut self, signals: &Signals) {
-        if let Process::Running(daemon) = &mut self.process {
-            daemon.ask_to_end();
-            if !daemon.wait_while(|| signals.so_far() < 2) {
-                daemon.end_now();
-            }
-        }
+        self.end_with(|| signals.so_far() < 2);
     }
 
     /// Ends it when there is nothing more to do.
     pub(super) fn end(&mut self) {
+        let deadline = Instant::now() + END_MAX;
+        self.end_with(|| Instant::now() < deadline);
+    }
+
+    fn end_with(&mut self, patience: impl FnMut() -> bool) {
         if let Process::Running(daemon) = &mut self.process {
             daemon.ask_to_end();
-            let deadline = Instant::now() + END_MAX;
-            if !daemon.wait_while(|| Instant::now() < deadline) {
+            if !daemon.wait_while(patience) {
                 daemon.end_now();
             }
         }
     }
-}
-
-fn arguments(state: &Path, slots: Option<u16>) -> Vec<OsString> {
-    let mut arguments: Vec<OsString> = vec![
-        "worker".into(),
-        "--join".into(),
-        state.join("worker.join").into(),
-        "--state".into(),
-        state.join("worker").into(),
-        "--name".into(),
-        "local".into(),
-    ];
-    if let Some(slots) = slots {
-        arguments.extend(["--slots".into(), slots.to_string().into()]);
-    }
-    arguments
 }
 
 /// Whether a new worker may fare better: not where this one was refused or wrongly called.

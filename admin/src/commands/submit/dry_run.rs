@@ -31,7 +31,6 @@ pub(super) struct DryRun {
     list_bytes: u64,
 }
 
-/// One unit.
 #[derive(Serialize)]
 struct Sample {
     unit: String,
@@ -52,10 +51,6 @@ impl Chunks for Held {
     }
 }
 
-/// Describes `job`.
-///
-/// # Errors
-/// A space that cannot be opened, which the job file's reader has excluded.
 pub(super) fn describe(job: &JobFile) -> Result<DryRun, Failure> {
     let chunks = job.blobs.iter().map(|blob| (ContentHash::of(blob), Arc::from(blob.as_slice()))).collect();
     let space = open(&job.spec.space, Arc::new(Held(chunks))).map_err(|e| Failure::usage(e.to_string()))?;
@@ -106,9 +101,11 @@ impl Document for DryRun {
     const NAME: &'static str = "dry-run";
 
     fn table(&self, style: Style) -> String {
-        let size = match (self.units_per_task, self.target_seconds) {
-            (Some(units), _) => format!("{} units, {} tasks", human::count(units as f64), tasks(self)),
-            (None, seconds) => format!("about {} each", human::seconds_if_known(seconds)),
+        let size = match (self.units_per_task, &self.tasks) {
+            (Some(units), Some(tasks)) => {
+                format!("{} units, {} tasks", human::count(units as f64), human::units(tasks))
+            }
+            _ => format!("about {} each", human::seconds_if_known(self.target_seconds)),
         };
         let mut pairs = vec![
             ("name", Cell::new(&self.name)),
@@ -127,10 +124,6 @@ impl Document for DryRun {
     fn quiet(&self) -> String {
         self.units_total.clone()
     }
-}
-
-fn tasks(job: &DryRun) -> String {
-    job.tasks.as_deref().map_or_else(|| "-".to_owned(), human::units)
 }
 
 #[cfg(test)]

@@ -29,7 +29,6 @@ const UNSENT_MAX: Duration = Duration::from_secs(3);
 /// What comes in.
 #[derive(Debug)]
 pub(super) enum Input {
-    /// A key was pressed.
     Key(KeyEvent),
     /// The terminal has so many columns and lines now.
     Resize(u16, u16),
@@ -189,7 +188,7 @@ pub(super) struct App {
     asks: Vec<Ask>,
     /// Oldest first, as they are answered.
     under_way: VecDeque<UnderWay>,
-    quit: bool,
+    pub(super) has_quit: bool,
 }
 
 impl App {
@@ -219,7 +218,7 @@ impl App {
             asked: Duration::ZERO,
             asks: Vec::new(),
             under_way: VecDeque::new(),
-            quit: false,
+            has_quit: false,
         }
     }
 
@@ -376,14 +375,6 @@ impl App {
         self.asks.push(Ask::Do(request, until));
     }
 
-    pub(super) fn quit(&mut self) {
-        self.quit = true;
-    }
-
-    pub(super) fn has_quit(&self) -> bool {
-        self.quit
-    }
-
     /// How long the scheduler has been silent, where that is worth a word, and why as far as is known.
     pub(super) fn silence(&self) -> Option<(Duration, Option<&str>)> {
         let silent = self.now.saturating_sub(self.seen);
@@ -414,7 +405,6 @@ impl App {
         self.jobs.all().iter().find(|job| job.id == id)
     }
 
-    /// A node by its name.
     pub(super) fn node_of(&self, name: &str) -> Option<&NodeInfo> {
         self.nodes.all().iter().find(|node| node.name == name)
     }

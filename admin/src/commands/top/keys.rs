@@ -42,7 +42,7 @@ impl App {
     fn on_key(&mut self, key: KeyEvent) {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             if key.code == KeyCode::Char('c') {
-                self.quit();
+                self.has_quit = true;
             }
             return;
         }
@@ -58,11 +58,11 @@ impl App {
 
     fn on_plain_key(&mut self, code: KeyCode) {
         match code {
-            KeyCode::Char('q') => self.quit(),
+            KeyCode::Char('q') => self.has_quit = true,
             KeyCode::Char('?') => self.mode = Mode::Help,
             KeyCode::Char('r') => self.look_soon(),
-            KeyCode::Char('p') => self.confirm_pause(),
-            KeyCode::Char('c') => self.confirm_cancel(),
+            KeyCode::Char('p') => self.confirm_job(false),
+            KeyCode::Char('c') => self.confirm_job(true),
             KeyCode::Char('d') => self.confirm_drain(),
             KeyCode::Up | KeyCode::Char('k') => self.move_by(-1),
             KeyCode::Down | KeyCode::Char('j') => self.move_by(1),
@@ -185,36 +185,26 @@ impl App {
         self.line_at = numbers.get(place).copied().filter(|_| place < last);
     }
 
-    fn confirm_pause(&mut self) {
+    /// Pauses or resumes the job, or cancels it.
+    fn confirm_job(&mut self, is_final: bool) {
         let Some(job) = self.job() else {
-            return self.say("p pauses a job: select one in the table of jobs");
+            let key = if is_final { "c cancels" } else { "p pauses" };
+            return self.say(&format!("{key} a job: select one in the table of jobs"));
         };
         let (id, name) = (job.id, human::printable(&job.name));
-        let Some(verb) = pause_or_resume(job) else {
-            return self.say(&format!("job {} has ended", id.0));
+        let (what, command, after) = match pause_or_resume(job) {
+            None => return self.say(&format!("job {} has ended", id.0)),
+            Some(_) if is_final => ("cancel", JobVerb::Cancel, ") for good? type y"),
+            Some(JobVerb::Pause) => ("pause", JobVerb::Pause, ")? y/n"),
+            Some(verb) => ("resume", verb, ")? y/n"),
         };
-        let what = if verb == JobVerb::Pause { "pause" } else { "resume" };
-        let request = Request::Job { id, command: verb };
         let before = format!("{what} job {} (", id.0);
-        self.confirm(PendingConfirmation { request, before, name, after: ")? y/n", is_final: false });
-    }
-
-    fn confirm_cancel(&mut self) {
-        let Some(job) = self.job() else {
-            return self.say("c cancels a job: select one in the table of jobs");
-        };
-        let (id, name) = (job.id, human::printable(&job.name));
-        if pause_or_resume(job).is_none() {
-            return self.say(&format!("job {} has ended", id.0));
-        }
-        let request = Request::Job { id, command: JobVerb::Cancel };
-        let before = format!("cancel job {} (", id.0);
         self.confirm(PendingConfirmation {
-            request,
+            request: Request::Job { id, command },
             before,
             name,
-            after: ") for good? type y",
-            is_final: true,
+            after,
+            is_final,
         });
     }
 

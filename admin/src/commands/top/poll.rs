@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use starfarm_protocol::admin::{Explanation, Request, Response, Subject};
+use starfarm_protocol::admin::{Request, Subject};
 
 use super::app::{Ask, Input, Look, Picture, Whole, dropped};
 use crate::client::Client;
@@ -64,11 +64,7 @@ fn carry_out(
 fn picture(client: &mut Client, look: &Look) -> Result<Picture, Failure> {
     let status = client.status()?;
     let jobs = client.jobs(Vec::new())?;
-    let answer = client.ask(&Request::Events { after: look.after, take: LINES_MAX })?;
-    let (events, missed) = client.expect(answer, |answer| match answer {
-        Response::Events { events, missed } => Some((events, missed)),
-        _ => None,
-    })?;
+    let (events, missed) = client.events(&Request::Events { after: look.after, take: LINES_MAX })?;
     let whole = look.whole.clone().map(|subject| whole(client, subject)).transpose()?;
     Ok(Picture { status, jobs, events, missed, whole })
 }
@@ -79,16 +75,8 @@ fn whole(client: &mut Client, subject: Subject) -> Result<Whole, Failure> {
         Subject::Job(id) => known(client.job(*id))?,
         Subject::Node(_) => None,
     };
-    let why = known(explain(client, subject.clone()))?;
+    let why = known(client.explain(subject.clone()))?;
     Ok(Whole { subject, job, why })
-}
-
-fn explain(client: &mut Client, subject: Subject) -> Result<Explanation, Failure> {
-    let answer = client.ask(&Request::Explain(subject))?;
-    client.expect(answer, |answer| match answer {
-        Response::Explanation(explanation) => Some(explanation),
-        _ => None,
-    })
 }
 
 fn known<T>(found: Result<T, Failure>) -> Result<Option<T>, Failure> {

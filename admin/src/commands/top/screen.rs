@@ -16,9 +16,6 @@ pub(super) struct Screen(DefaultTerminal);
 
 impl Screen {
     /// Takes the terminal. A panic gives it back too, before its words are printed.
-    ///
-    /// # Errors
-    /// It cannot be had.
     pub(super) fn take() -> Result<Self, Failure> {
         ratatui::try_init().map(Self).map_err(|error| {
             ratatui::restore();
@@ -33,17 +30,11 @@ impl Screen {
     }
 
     /// Draws a picture.
-    ///
-    /// # Errors
-    /// The terminal takes no more.
     pub(super) fn draw(&mut self, draw: impl FnOnce(&mut Frame)) -> Result<(), Failure> {
         self.0.draw(draw).map(drop).map_err(|error| failure(&error))
     }
 
     /// Forgets what the terminal shows, so that the next picture is sent whole.
-    ///
-    /// # Errors
-    /// The terminal takes no more.
     pub(super) fn clear(&mut self) -> Result<(), Failure> {
         // The library's own way asks the terminal where its cursor is, and the thread that reads keys gets the answer.
         self.0.backend_mut().clear().map_err(|error| failure(&error))?;
@@ -53,9 +44,6 @@ impl Screen {
 
     /// Gives the terminal back and stops, with the other programs of the shell's command, until the shell goes on
     /// with it. Where no shell could do that, the system stops nobody.
-    ///
-    /// # Errors
-    /// As [`Screen::take`].
     pub(super) fn stop(&mut self) -> Result<(), Failure> {
         ratatui::restore();
         let stopped = self.0.show_cursor().and_then(|()| Ok(kill_current_process_group(Signal::TSTP)?));
@@ -64,9 +52,6 @@ impl Screen {
     }
 
     /// Takes the terminal once more, whatever others have made of it in the meantime.
-    ///
-    /// # Errors
-    /// As [`Screen::take`].
     pub(super) fn take_again(&mut self) -> Result<(), Failure> {
         // Its settings count as raw until they are given back.
         ratatui::restore();

@@ -1,13 +1,9 @@
 //! Jobs without a file.
 
-use std::collections::BTreeMap;
-
 use expect_test::{Expect, expect};
-use starfarm_protocol::admin::MaxFailuresField;
-use starfarm_protocol::spec::{Space, Work};
 
 use super::*;
-use crate::jobfile::{CommandOptions, Sizing, from_command_line};
+use crate::jobfile::from_command_line;
 
 fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
@@ -26,11 +22,10 @@ struct Flags {
 #[track_caller]
 fn check(all: &[Flags], expected: Expect) {
     let folder = Folder::new().with("words.txt", "one\ntwo\n").with("empty.txt", "");
-    let options = CommandOptions::default();
     let shown = all.iter().map(|flags| {
         let (lines, grid) = (flags.lines.map(Path::new), words(flags.grid));
         let program = words(flags.program.unwrap_or(&["echo", "{}"]));
-        match from_command_line(flags.range, lines, &grid, &program, folder.path(), &options) {
+        match from_command_line(flags.range, lines, &grid, &program, folder.path()) {
             Ok(job) => format!("{}: {:?}, {} blobs\n", job.name, job.spec.space, job.blobs.len()),
             Err(e) => format!("{e}\n"),
         }
@@ -126,42 +121,4 @@ fn bad_flags() {
             the command line: the program `./no-such-program-here` is not a file here: check the path, which is relative to `BASE`
         "#]],
     );
-}
-
-#[test]
-fn options_reach_the_job() {
-    let options = CommandOptions {
-        name: Some("mine".into()),
-        sizing: Some(Sizing::UnitsPerTask(5)),
-        timeout_seconds: Some(1.5),
-        output_limit: Some("strict".parse().unwrap()),
-        hang_seconds: None,
-        retries: 2,
-        max_failures: Some(MaxFailuresField::Units(3)),
-        speculative: Some(true),
-        env: BTreeMap::from([("A".into(), "{}".into())]),
-    };
-    let job = from_command_line(None, None, &[], &words(&["true"]), Path::new(""), &options).unwrap();
-    assert_eq!((job.name.as_str(), job.sizing), ("mine", Sizing::UnitsPerTask(5)));
-    assert_eq!((job.max_failures, job.speculative), (options.max_failures, options.speculative));
-    assert_eq!(job.spec.space, Space::Range { from: 0, to: 1, step: 1 });
-    let Work::Command(command) = job.spec.work else { panic!("a command") };
-    assert_eq!((command.timeout_ms, command.retries, command.env), (Some(1500), 2, options.env));
-}
-
-#[test]
-fn options_out_of_range() {
-    let refused = |options: CommandOptions| {
-        from_command_line(None, None, &[], &words(&["true"]), Path::new(""), &options)
-            .unwrap_err()
-            .to_string()
-    };
-    let timeout = CommandOptions { timeout_seconds: Some(0.0), ..Default::default() };
-    expect!["the time limit: 0 is not a time: use seconds above 0, up to 1000000000"]
-        .assert_eq(&refused(timeout));
-    let sizing = |sizing| CommandOptions { sizing: Some(sizing), ..Default::default() };
-    expect!["the target time: NaN is not a time: use seconds above 0, up to 1000000000"]
-        .assert_eq(&refused(sizing(Sizing::TargetSeconds(f64::NAN))));
-    expect!["the units per task: 0 units are no task: use 1 or more"]
-        .assert_eq(&refused(sizing(Sizing::UnitsPerTask(0))));
 }

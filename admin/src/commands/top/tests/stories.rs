@@ -173,7 +173,7 @@ fn a_filter_works_as_it_is_written() {
     seat.press("n<esc>").shows("JOBS 6");
     seat.press("/nothing is so").shows("JOBS 0 of 6");
     seat.press("<enter>pcq");
-    assert!(seat.app.has_quit(), "no row, no question");
+    assert!(seat.app.has_quit, "no row, no question");
     seat.press("<esc><tab>/lab-1<enter>").shows("NODES 4 of 12  /lab-1");
     seat.shows("JOBS 6");
     seat.press("<tab>/lab-3<enter>").shows("EVENTS 1 of 6  /lab-3");
@@ -331,7 +331,7 @@ fn it_ends() {
     let ends = |input: Input| {
         let mut seat = Seat::new(false, 80, 24);
         seat.hears(input);
-        seat.app.has_quit()
+        seat.app.has_quit
     };
     let key = |letter, modifiers| Input::Key(KeyEvent::new(KeyCode::Char(letter), modifiers));
     assert!(ends(key('q', KeyModifiers::NONE)));
@@ -340,7 +340,7 @@ fn it_ends() {
     // While something is written or asked, a q is a letter.
     let mut seat = Seat::new(false, 80, 24);
     seat.press("/q<enter>cq");
-    assert!(!seat.app.has_quit());
+    assert!(!seat.app.has_quit);
 }
 
 #[test]
