@@ -27,7 +27,7 @@ pub(crate) struct Link {
     heartbeat_at: u64,
     heartbeat_us: u64,
     /// As the scheduler last said; the defaults until it does.
-    pace: Pace,
+    pub(crate) pace: Pace,
     /// Number of the last heartbeat.
     pub(crate) number: u32,
     unanswered: u32,
@@ -92,16 +92,6 @@ impl Link {
         self.tries = 0;
         self.handshake_at = None;
         !std::mem::replace(&mut self.welcomed, true)
-    }
-
-    /// The scheduler said at which pace its farm goes.
-    pub(crate) fn set_pace(&mut self, pace: Pace) {
-        self.pace = pace;
-    }
-
-    /// The farm's pace.
-    pub(crate) fn pace(&self) -> Pace {
-        self.pace
     }
 
     /// The scheduler's incarnation changed under us: introduce ourselves again.
@@ -278,7 +268,7 @@ mod tests {
         let mut link = Link::new(second, 1, 0);
         link.on_session(0);
         link.on_welcome(1_000, 0);
-        link.set_pace(pace);
+        link.pace = pace;
         assert!(link.heartbeat_due(0, true) && link.heartbeat_due(second, true));
         assert_eq!(link.handshake_at, None, "it is silent for a second only");
         assert!(link.heartbeat_due(2 * second, true));
