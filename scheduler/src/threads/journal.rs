@@ -30,13 +30,11 @@ const TEND_PERIOD: Duration = Duration::from_secs(1);
 
 /// What the thread is given, in this order.
 pub(crate) enum ToJournal {
-    /// Records with their sequences.
     Records(Vec<(u64, Record)>),
     /// A state that holds all records before it.
     Snapshot(Snapshot),
 }
 
-/// What the thread works with.
 pub(crate) struct JournalThread {
     pub(crate) journal: Journal,
     /// Off for measuring: then everything counts as durable at once.
@@ -123,7 +121,6 @@ impl JournalThread {
         }
     }
 
-    /// Looks at the disk's free room.
     fn tend(&self) {
         stop_if_gone(&self.state);
         if !self.journal.is_there() {

@@ -13,7 +13,6 @@ const UNANSWERED_MAX: u32 = 3;
 /// One hint is heeded in this time.
 const HINT_US: u64 = 1_000_000;
 
-/// State of the link.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     /// A session exists, perhaps one that nobody answers on any more.
@@ -56,12 +55,10 @@ impl Link {
         }
     }
 
-    /// Datagrams can be sent.
     pub(crate) fn has_session(&self) -> bool {
         self.session
     }
 
-    /// The scheduler knows us in this session.
     pub(crate) fn is_welcomed(&self) -> bool {
         self.welcomed
     }
@@ -77,7 +74,6 @@ impl Link {
         self.heartbeat_at = now_us;
     }
 
-    /// Anything valid was heard.
     pub(crate) fn on_heard(&mut self, now_us: u64) {
         self.heard_us = now_us;
         self.unanswered = 0;
@@ -121,7 +117,6 @@ impl Link {
         }
     }
 
-    /// Beat at the next tick.
     pub(crate) fn beat_soon(&mut self, now_us: u64) {
         if self.session {
             self.heartbeat_at = self.heartbeat_at.min(now_us);
@@ -144,7 +139,6 @@ impl Link {
         longest / 2 + self.random.below(longest / 2)
     }
 
-    /// A hello is due now.
     pub(crate) fn hello_due(&mut self, now_us: u64) -> bool {
         let due = self.session && !self.welcomed && self.hello_at <= now_us;
         if due {
@@ -170,7 +164,6 @@ impl Link {
         true
     }
 
-    /// When something is due.
     pub(crate) fn deadline(&self) -> u64 {
         let beats = if self.session { self.heartbeat_at.min(self.hello_at) } else { u64::MAX };
         beats.min(self.handshake_at.unwrap_or(u64::MAX))

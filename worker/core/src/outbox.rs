@@ -23,7 +23,6 @@ const LATE_US: u64 = 5_000;
 /// is acknowledged only once it is durable.
 const INITIAL_WAIT_US: u64 = 1_000_000;
 
-/// One result, kept.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Kept {
     pub(crate) part: Part,
@@ -74,7 +73,6 @@ impl Ages {
 /// One result datagram that is not wholly acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
-    /// Sequences, inclusive.
     first: u64,
     last: u64,
     unacknowledged: u32,
@@ -84,7 +82,6 @@ struct Flight {
     stale: bool,
 }
 
-/// The unacknowledged results.
 #[derive(Clone, Debug)]
 pub(crate) struct Outbox {
     /// By sequence from `base`; `None` where acknowledged. The first is never `None`.

@@ -32,7 +32,6 @@ impl Running {
     }
 }
 
-/// What a part did to its task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Advance {
     /// It does not continue the attempt on that slot.
@@ -43,7 +42,6 @@ pub(crate) enum Advance {
     Whole(Task),
 }
 
-/// One slot.
 #[derive(Clone, Debug, Default)]
 struct Slot {
     running: VecDeque<Running>,
@@ -53,7 +51,6 @@ struct Slot {
     cancel: Vec<(JobId, Cancel)>,
 }
 
-/// All slots.
 #[derive(Clone, Debug)]
 pub(crate) struct Slots {
     slots: Vec<Slot>,
@@ -95,7 +92,6 @@ impl Slots {
         Some(number)
     }
 
-    /// Moves a task on by a part.
     pub(crate) fn advance(&mut self, number: u16, part: &Part) -> Advance {
         let slot = self.slots.get_mut(usize::from(number));
         let running =
@@ -158,7 +154,6 @@ impl Slots {
         self.seen.report(now_us)
     }
 
-    /// Tasks on slots.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Running> {
         self.slots.iter().flat_map(|slot| &slot.running)
     }

@@ -67,7 +67,6 @@ pub(crate) fn write<'a>(results: impl Iterator<Item = &'a Kept>) -> Vec<u8> {
     out
 }
 
-/// Reads the bytes back.
 pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Kept>, SpoolError> {
     let rest = bytes.strip_prefix(MAGIC).ok_or(SpoolError::Unknown)?;
     let (entries, seal) =

@@ -1,15 +1,16 @@
 //! The segment in use: records are gathered, and a commit writes them at once and syncs. After any failure
 //! nothing is written any more.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use starfarm_protocol::ids::FarmId;
 use starfarm_protocol::journal::frame::{FRAME_BYTES, Frame, MARK, Place, SEAL};
 use starfarm_protocol::journal::segment::{HEAD_BYTES, Head, Part};
+use starfarm_protocol::journal::synced;
 
-use super::synced::Synced;
 use super::{MARGIN_BYTES, Medium, Options, create, segment_path, sync_folder};
 
 /// First step of preallocation; each further one doubles up to ...
@@ -17,7 +18,6 @@ const GROW_MIN_BYTES: u64 = 256 << 10;
 /// ... this.
 const GROW_MAX_BYTES: u64 = 4 << 20;
 
-/// The journal, open for appending.
 pub(crate) struct Journal {
     pub(super) dir: PathBuf,
     pub(super) farm: FarmId,
@@ -47,7 +47,6 @@ impl Journal {
         !path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Sequence of the last record.
     pub(crate) fn last_sequence(&self) -> u64 {
         self.place.sequence
     }
@@ -63,10 +62,6 @@ impl Journal {
         self.retired
     }
 
-    /// Gathers a record for the next commit.
-    ///
-    /// # Errors
-    /// A write or sync failed before.
     pub(crate) fn append(&mut self, epoch: u64, sequence: u64, kind: u8, body: &[u8]) -> io::Result<()> {
         self.usable()?;
         if sequence != self.place.sequence + 1 {
@@ -82,10 +77,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes and syncs what was gathered; returns the last sequence that is durable then.
-    ///
-    /// # Errors
-    /// The disk does not take it. What was gathered counts as not written, and so does all that follows.
+    /// Writes and syncs what was gathered; returns the last sequence that is durable then. Where the disk does not take
+    /// it, what was gathered counts as not written, and so does all that follows.
     pub(crate) fn commit(&mut self) -> io::Result<u64> {
         self.usable()?;
         if !self.gathered.is_empty() {
@@ -109,9 +102,6 @@ impl Journal {
 
     /// Leaves a sign that all before was synced, without a sync of its own: a reader then knows that what is
     /// broken before it is damage.
-    ///
-    /// # Errors
-    /// As for [`Journal::commit`].
     pub(crate) fn mark(&mut self) -> io::Result<()> {
         self.usable()?;
         if !self.gathered.is_empty() || self.end + (2 * FRAME_BYTES) as u64 + MARGIN_BYTES > self.allocated {
@@ -204,4 +194,39 @@ fn write_zeros(medium: &mut dyn Medium, from: u64, to: u64) -> io::Result<()> {
         at += count;
     }
     Ok(())
+}
+
+/// The file `journal/synced`, open for writing: how far the journal was on the disk when it was last written. Its bytes are
+/// described in `protocol::journal::synced`.
+pub(super) struct Synced {
+    farm: FarmId,
+    medium: Box<dyn Medium>,
+}
+
+impl Synced {
+    /// What the file says; 0 where it says nothing.
+    pub(super) fn read(dir: &Path, farm: FarmId) -> u64 {
+        fs::read(synced_path(dir)).ok().and_then(|bytes| synced::read(&bytes, farm)).unwrap_or(0)
+    }
+
+    /// Makes the file, or writes it anew, durably: later writes change no more than its bytes.
+    pub(super) fn create(dir: &Path, farm: FarmId, sequence: u64, options: &Options) -> io::Result<Self> {
+        let path = synced_path(dir);
+        let mut open = OpenOptions::new();
+        let file = open.create(true).truncate(false).write(true).mode(0o600).open(&path)?;
+        let mut medium = (options.medium)(file);
+        medium.write_at(&synced::to_bytes(farm, sequence), 0)?;
+        medium.sync()?;
+        sync_folder(&path)?;
+        Ok(Self { farm, medium })
+    }
+
+    /// Says that all up to `sequence` is on the disk. Not synced: an old word is true as well.
+    pub(super) fn write(&mut self, sequence: u64) -> io::Result<()> {
+        self.medium.write_at(&synced::to_bytes(self.farm, sequence), 0)
+    }
+}
+
+fn synced_path(dir: &Path) -> PathBuf {
+    dir.join("journal").join("synced")
 }
