@@ -1,7 +1,6 @@
 //! Wiring: opens the state directory, binds the sockets, starts the threads. A handle stops them again.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -10,7 +9,6 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use starfarm_logs::{Limits, LogWriter};
 use starfarm_net::say;
-use starfarm_protocol::ids::FarmId;
 use starfarm_protocol::join::is_address;
 use starfarm_protocol::seal::{EpochProofs, KeyStore, Mode, Responder, StaticKey};
 use starfarm_scheduler_core::{Config, Farm};
@@ -57,26 +55,6 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// The address that it listens on.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// The farm.
-    pub fn farm(&self) -> FarmId {
-        self.state.farm
-    }
-
-    /// This incarnation.
-    pub fn epoch(&self) -> u64 {
-        self.state.epoch.0
-    }
-
-    /// The state directory, as an absolute path.
-    pub fn state(&self) -> PathBuf {
-        self.state.path().to_owned()
-    }
-
     /// What a person should know about this start.
     pub fn notes(&self) -> &[String] {
         &self.state.notes
@@ -110,9 +88,8 @@ pub fn run(options: Options) -> Result<(), SchedulerError> {
     });
     heard.map_err(|e| SchedulerError::State(format!("signals cannot be heard: {e}")))?;
     let handle = start(Options { keeper_process: true, ..options })?;
-    let state = handle.state();
-    let state = state.display();
-    let (farm, address, epoch) = (handle.farm(), handle.address(), handle.epoch());
+    let state = handle.state.path().display().to_string();
+    let (farm, address, epoch) = (handle.state.farm, handle.address, handle.state.epoch.0);
     say(&format!("scheduler of farm {farm} listens on {address}, epoch {epoch}"));
     say(&format!("workers: copy {state}/worker.join, then `starfarm worker --join worker.join`"));
     say(&format!("admin commands here: `starfarm --farm {state} status`"));
@@ -177,7 +154,6 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
         }
     }
     let low_water = LowWater::new(state.path(), options.low_water_mib);
-    let ballast = Ballast::new(state.path(), low_water.clone());
     shared.no_room.store(!options.no_journal && low_water.lack().is_some(), Ordering::Relaxed);
     let parts = Parts {
         state: Arc::new(state),
@@ -185,9 +161,10 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
         keys: Arc::new(Mutex::new(keys)),
         outputs: Arc::new(Mutex::new(restarted.outputs)),
         blobs: Arc::new(Mutex::new(blobs)),
+        low_water,
         options,
     };
-    let kept = Kept { journal: restarted.journal, checkpoint: restarted.checkpoint, ballast, low_water };
+    let kept = (restarted.journal, restarted.checkpoint);
     wire(parts, restarted.farm, kept, socket, address, listeners, addresses)
 }
 
@@ -197,15 +174,8 @@ struct Parts {
     keys: Arc<Mutex<KeyStore>>,
     outputs: Arc<Mutex<OutputStore>>,
     blobs: Arc<Mutex<Blobs>>,
-    options: Options,
-}
-
-/// What the journal and checkpoint threads own.
-struct Kept {
-    journal: Journal,
-    checkpoint: Checkpoint,
-    ballast: Ballast,
     low_water: LowWater,
+    options: Options,
 }
 
 impl Parts {
@@ -220,7 +190,7 @@ impl Parts {
 fn wire(
     parts: Parts,
     farm: Farm,
-    kept: Kept,
+    kept: (Journal, Checkpoint),
     socket: UdpSocket,
     address: SocketAddr,
     listeners: Listeners,
@@ -257,13 +227,13 @@ fn wire(
         outputs: Arc::clone(&parts.outputs),
         bells: Arc::clone(&bells),
         addresses,
-        low_water: kept.low_water.clone(),
+        low_water: parts.low_water.clone(),
         broken_off: Mutex::default(),
         door: Mutex::default(),
         places: Places::new(),
     });
     let state = Arc::clone(&parts.state);
-    let (log, logged) = open_log(&parts, kept.low_water.clone(), &to_dispatcher)?;
+    let (log, logged) = open_log(&parts, &to_dispatcher)?.unzip();
     let links =
         Links { inputs, sender: to_sender, journal: to_journal, state, events: to_status, log, bells };
     let shared = Arc::clone(&parts.shared);
@@ -288,12 +258,11 @@ fn wire(
 /// The log and the way to it, where one is wanted.
 fn open_log(
     parts: &Parts,
-    low_water: LowWater,
     dispatcher: &Sender<Input>,
-) -> Result<(Option<Sender<ToLog>>, Option<LogThread>), SchedulerError> {
+) -> Result<Option<(Sender<ToLog>, LogThread)>, SchedulerError> {
     let options = &parts.options;
     if options.no_log {
-        return Ok((None, None));
+        return Ok(None);
     }
     let dir = options.log.clone().unwrap_or_else(|| parts.state.file("log"));
     let limits = Limits {
@@ -309,37 +278,26 @@ fn open_log(
     })?;
     let (to_log, inputs) = bounded(LOG_BATCHES);
     let (dispatcher, shared) = (dispatcher.clone(), Arc::clone(&parts.shared));
-    Ok((
-        Some(to_log),
-        Some(LogThread {
-            writer,
-            dir,
-            inputs,
-            dispatcher,
-            shared,
-            low_water,
-            retry: RETRY_PERIOD,
-            missed: 0,
-        }),
-    ))
+    let (low_water, retry) = (parts.low_water.clone(), RETRY_PERIOD);
+    Ok(Some((to_log, LogThread { writer, dir, inputs, dispatcher, shared, low_water, retry, missed: 0 })))
 }
 
 fn spawn_keepers(
     parts: &Parts,
-    kept: Kept,
+    (journal, mut checkpoint): (Journal, Checkpoint),
     inputs: Receiver<ToJournal>,
     dispatcher: Sender<Input>,
 ) -> [JoinHandle<()>; 2] {
     let (to_checkpoint, snapshots) = bounded(1);
-    let mut retirer = kept.journal.retirer();
+    let mut retirer = journal.retirer();
     let journal = JournalThread {
-        journal: kept.journal,
+        journal,
         keeps: !parts.options.no_journal,
         epoch: parts.state.epoch.0,
         blobs: Arc::clone(&parts.blobs),
         outputs: Arc::clone(&parts.outputs),
-        ballast: kept.ballast,
-        low_water: kept.low_water,
+        ballast: Ballast::new(parts.state.path(), parts.low_water.clone()),
+        low_water: parts.low_water.clone(),
         state: Arc::clone(&parts.state),
         inputs,
         dispatcher: dispatcher.clone(),
@@ -348,8 +306,7 @@ fn spawn_keepers(
         checkpoint_records: parts.options.checkpoint_records,
         checkpoint_period: Duration::from_secs(parts.options.checkpoint_seconds),
     };
-    let (state, outputs, mut checkpoint) =
-        (Arc::clone(&parts.state), Arc::clone(&parts.outputs), kept.checkpoint);
+    let (state, outputs) = (Arc::clone(&parts.state), Arc::clone(&parts.outputs));
     checkpoint.process = parts.options.keeper_process;
     retirer.process = parts.options.keeper_process;
     [

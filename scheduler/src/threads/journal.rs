@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use starfarm_net::say;
 use starfarm_protocol::wire::{CommandUnit, Stream};
 use starfarm_scheduler_core::Record;
@@ -95,9 +95,7 @@ impl JournalThread {
             if let Some(snapshot) = snapshot {
                 (asked, since) = (false, 0);
                 // Where the last one is still being saved, this one is not needed.
-                match self.snapshots.try_send(snapshot) {
-                    Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
-                }
+                drop(self.snapshots.try_send(snapshot));
             }
             let due = since >= self.checkpoint_records
                 || (since > 0 && last_asked.elapsed() >= self.checkpoint_period);

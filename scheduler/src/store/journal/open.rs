@@ -9,10 +9,10 @@ use starfarm_protocol::ids::{Epoch, FarmId};
 use starfarm_protocol::journal::frame::{self, Frame, Place};
 use starfarm_protocol::journal::segment::{HEAD_BYTES, Head, HeadError, Part};
 
-use super::writer::{Synced, new_segment};
+use super::writer::{Last, Synced, new_segment};
 use super::{
-    End, Journal, MARGIN_BYTES, Medium, Options, Retirer, Segment, numbers, read_head, segment_path,
-    sync_folder, walk,
+    End, Journal, MARGIN_BYTES, Options, Retirer, Segment, numbers, read_head, segment_path, sync_folder,
+    walk,
 };
 use crate::error::SchedulerError;
 
@@ -28,14 +28,6 @@ struct Opening<'a> {
     synced: u64,
     /// The last sealed segment: its path, its bytes.
     sealed: Option<(PathBuf, Vec<u8>, End)>,
-}
-
-struct Last {
-    number: u64,
-    end: u64,
-    allocated: u64,
-    place: Place,
-    medium: Box<dyn Medium>,
 }
 
 impl Journal {
@@ -65,27 +57,19 @@ impl Journal {
             }
             opening.notes.push(note);
         }
-        let Last { number, end, allocated, place, medium } = last;
-        let synced = Synced::create(dir, farm, place.sequence, options);
-        let synced = synced.map_err(|e| cannot_write(dir, &e))?;
-        let (dir, options) = (dir.to_owned(), options.clone());
-        let (commit, gathered, failed) = (place.sequence + 1, Vec::new(), None);
-        let epoch = opening.epoch;
+        let sequence = last.place.sequence;
+        let synced = Synced::create(dir, farm, sequence, options).map_err(|e| cannot_write(dir, &e))?;
         let journal = Self {
-            dir,
+            dir: dir.to_owned(),
             farm,
-            options,
-            medium,
-            number,
-            end,
-            allocated,
-            place,
-            commit,
-            gathered,
-            epoch,
+            options: options.clone(),
+            last,
+            commit: sequence + 1,
+            gathered: Vec::new(),
+            epoch: opening.epoch,
             retired,
             synced,
-            failed,
+            failed: None,
         };
         Ok((journal, opening.notes))
     }
