@@ -1,17 +1,18 @@
-//! The daemon's command line, shared by `starfarm scheduler` and `starfarm-scheduler`.
+//! How a scheduler is started: what a person says to `starfarm scheduler` or `starfarm-scheduler`, and what a program that
+//! has one inside adds.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
-use starfarm_net::say;
+use clap::{Args, Command, FromArgMatches};
 
-use crate::{Decisions, Flags, LogOptions, Options, SchedulerError, start};
+use crate::restart::Decisions;
+use crate::settings::Flags;
+use crate::store::{disk, journal};
 
 /// Run the scheduling node until it is told to stop.
-#[derive(clap::Args, Clone, Debug)]
-pub struct Args {
+#[derive(Args, Clone, Debug)]
+pub struct Options {
     /// State directory: keys, join files and the local socket live here
     #[arg(long, value_name = "DIR", env = "STARFARM_STATE")]
     pub state: PathBuf,
@@ -21,26 +22,23 @@ pub struct Args {
     /// Address that the join files name, HOST:PORT; may be repeated. Default: the addresses of this machine
     #[arg(long, value_name = "HOST:PORT")]
     pub advertise: Vec<String>,
-    /// Cut a damaged journal where it can still be read, and give up what lies behind; nothing is deleted
-    #[arg(long)]
-    pub salvage: bool,
-    /// Go on from this directory although workers know a later epoch: it is a copy, and the newer one is gone
-    #[arg(long)]
-    pub take_over: bool,
+    /// What a person decided about a damaged or an old state directory.
+    #[command(flatten)]
+    pub decisions: Decisions,
     /// Keep the state directory on a network file system, which may lose what it said it wrote
     #[arg(long)]
     pub allow_network_file_system: bool,
     /// Take no new job and start no program with less free room than this, in MiB; 0: no such mark
-    #[arg(long, value_name = "MIB", default_value_t = crate::store::disk::LOW_WATER_MIB)]
+    #[arg(long, value_name = "MIB", default_value_t = disk::LOW_WATER_MIB)]
     pub low_water_mib: u64,
     /// Longest time between two checkpoints while anything changes
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub checkpoint_seconds: u64,
     /// Save a checkpoint after so many records in any case: for measuring
-    #[arg(long, hide = true, default_value_t = crate::start::CHECKPOINT_RECORDS)]
+    #[arg(long, hide = true, default_value_t = 1_000_000)]
     pub checkpoint_records: u64,
     /// Close a segment of the journal at this size: for measuring
-    #[arg(long, hide = true, value_name = "KIB", default_value_t = crate::store::journal::SEGMENT_BYTES >> 10)]
+    #[arg(long, hide = true, value_name = "KIB", default_value_t = journal::SEGMENT_BYTES >> 10)]
     pub journal_segment_kib: u64,
     /// Directory of the XML log [default: log in the state directory]
     #[arg(long, value_name = "DIR", conflicts_with = "no_log")]
@@ -69,55 +67,21 @@ pub struct Args {
     /// Do not seal messages: for measuring on loopback only
     #[arg(long, hide = true)]
     pub no_seal: bool,
+    /// Say nothing on standard error.
+    #[arg(skip)]
+    pub quiet: bool,
+    /// Save checkpoints and rewrite old segments by processes of this same program, whose `main` begins with
+    /// [`keep_if_asked`](crate::keep_if_asked). Without it memory grows with each of them.
+    #[arg(skip)]
+    pub keeper_process: bool,
 }
 
-/// Runs the daemon. Ctrl-C and SIGTERM stop it cleanly, a second one at once.
-///
-/// # Errors
-/// The state directory or the address cannot be used.
-pub fn run(args: Args) -> Result<(), SchedulerError> {
-    let log = LogOptions {
-        dir: args.log,
-        segment_mib: args.log_segment_mib,
-        segment_period: Duration::from_secs(args.log_segment_seconds),
-        keep_mib: args.log_keep_mib,
-    };
-    let options = Options {
-        log: (!args.no_log).then_some(log),
-        advertise: args.advertise,
-        seal: !args.no_seal,
-        decisions: Decisions { salvage: args.salvage, take_over: args.take_over },
-        allow_network_file_system: args.allow_network_file_system,
-        low_water_mib: args.low_water_mib,
-        checkpoint_period: Duration::from_secs(args.checkpoint_seconds),
-        checkpoint_records: args.checkpoint_records,
-        keeper_process: true,
-        segment_bytes: args.journal_segment_kib << 10,
-        journal: !args.no_journal,
-        config: args.config,
-        settings: args.settings.0,
-        ..Options::new(args.state, args.listen)
-    };
-    let (stop, stopped) = crossbeam_channel::bounded(1);
-    let signals = AtomicU32::new(0);
-    let heard = ctrlc::set_handler(move || {
-        if signals.fetch_add(1, Ordering::Relaxed) > 0 {
-            std::process::exit(130);
-        }
-        let _ = stop.try_send(());
-    });
-    heard.map_err(|e| SchedulerError::State(format!("signals cannot be heard: {e}")))?;
-    let handle = start(options)?;
-    let state = handle.state();
-    let state = state.display();
-    let (farm, address, epoch) = (handle.farm(), handle.address(), handle.epoch());
-    say(&format!("scheduler of farm {farm} listens on {address}, epoch {epoch}"));
-    say(&format!("workers: copy {state}/worker.join, then `starfarm worker --join worker.join`"));
-    say(&format!("admin commands here: `starfarm --farm {state} status`"));
-    handle.notes().iter().for_each(|note| say(&format!("note: {note}")));
-    // The sender lives in the signal handler, for ever.
-    let _ = stopped.recv();
-    say("stopping; workers keep what they hold");
-    handle.stop();
-    Ok(())
+impl Options {
+    /// The defaults.
+    pub fn new(state: PathBuf, listen: SocketAddr) -> Self {
+        let command = Self::augment_args(Command::new("scheduler"));
+        let matches = command.try_get_matches_from(["scheduler", "--state", "."]);
+        let options = matches.and_then(|matches| Self::from_arg_matches(&matches));
+        Self { state, listen, ..options.expect("nothing but the state directory has to be given") }
+    }
 }

@@ -45,9 +45,6 @@ pub(crate) fn are_scarce(error: &io::Error) -> bool {
 }
 
 /// Does what needs a descriptor, and waits while there is none.
-///
-/// # Errors
-/// Any other one.
 pub(crate) fn wait_for<T>(mut work: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     static SAID: AtomicBool = AtomicBool::new(false);
     loop {

@@ -11,16 +11,14 @@ use starfarm_protocol::ids::Epoch;
 pub enum SchedulerError {
     /// The state directory cannot be used.
     State(String),
-    /// The address cannot be listened on.
-    Listen(String),
-    /// Settings that cannot be.
-    Settings(String),
+    /// The address cannot be listened on, or settings cannot be.
+    Usage(String),
 }
 
 impl SchedulerError {
     /// The address is taken, or not ours.
     pub(crate) fn cannot_listen(protocol: &str, address: SocketAddr, error: &std::io::Error) -> Self {
-        Self::Listen(format!(
+        Self::Usage(format!(
             "cannot listen on {protocol} {address}: {error}; stop what uses the port, or choose another with \
              --listen"
         ))
@@ -43,18 +41,15 @@ impl SchedulerError {
     pub fn exit_code(&self) -> u8 {
         match self {
             SchedulerError::State(_) => 6,
-            SchedulerError::Listen(_) | SchedulerError::Settings(_) => 2,
+            SchedulerError::Usage(_) => 2,
         }
     }
 }
 
 impl fmt::Display for SchedulerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SchedulerError::State(text) | SchedulerError::Listen(text) | SchedulerError::Settings(text) => {
-                f.write_str(text)
-            }
-        }
+        let (SchedulerError::State(text) | SchedulerError::Usage(text)) = self;
+        f.write_str(text)
     }
 }
 

@@ -16,9 +16,10 @@ mod start;
 mod store;
 mod threads;
 
-pub use args::{Args, run};
+pub use args::{Options, Options as Args};
 pub use error::SchedulerError;
 pub use rest::AtRest;
+pub use restart::Decisions;
 pub use settings::Flags;
-pub use start::{Decisions, Handle, LogOptions, Options, start};
+pub use start::{Handle, run, start};
 pub use store::keep_if_asked;

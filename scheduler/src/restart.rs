@@ -16,7 +16,6 @@ use crate::store::journal::{self, Journal};
 use crate::store::outputs::OutputStore;
 use crate::store::state::StateDir;
 
-/// What a start found.
 pub(crate) struct Restarted {
     pub(crate) farm: Farm,
     pub(crate) journal: Journal,
@@ -25,25 +24,24 @@ pub(crate) struct Restarted {
 }
 
 /// What a person decided.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(clap::Args, Clone, Copy, Debug)]
 pub struct Decisions {
-    /// Cut a damaged journal where it can still be read.
+    /// Cut a damaged journal where it can still be read, and give up what lies behind; nothing is deleted
+    #[arg(long)]
     pub salvage: bool,
-    /// Go on above an epoch that workers know and this directory does not.
+    /// Go on from this directory although workers know a later epoch: it is a copy, and the newer one is gone
+    #[arg(long)]
     pub take_over: bool,
 }
 
 /// Opens what is durable and puts the farm together.
-///
-/// # Errors
-/// Something is damaged or does not fit; the sentence says what to do.
 pub(crate) fn restart(
     state: &mut StateDir,
     (decisions, segment_bytes): (Decisions, u64),
     config: impl FnOnce(Epoch) -> Config,
     at_us: u64,
 ) -> Result<Restarted, SchedulerError> {
-    if let (Some(later), false) = (state.superseded(), decisions.take_over) {
+    if let (Some(later), false) = (state.superseded, decisions.take_over) {
         return Err(SchedulerError::superseded(later, state.epoch, state.path()));
     }
     let begun = Instant::now();
@@ -56,7 +54,7 @@ pub(crate) fn restart(
     let (mut journal, notes) = Journal::open(state.path(), state.farm, &options)?;
     state.notes.extend(notes);
     let (mut checkpoint, saved) = open_checkpoint(state, &journal, decisions)?;
-    let known = state.superseded().map_or(0, |later| later.0);
+    let known = state.superseded.map_or(0, |later| later.0);
     let epoch = Epoch(state.epoch.0.max(journal.last_epoch()).max(known) + 1);
     let config = config(epoch);
     let mut restoring = Restoring::new(config.clone(), at_us);
@@ -77,7 +75,11 @@ pub(crate) fn restart(
     let given_again_after = after.max(journal.retired());
     let mut outputs = OutputStore::open(&state.file("outputs"), given_again_after, journal.last_sequence())
         .map_err(outputs_error)?;
-    let replayed = replay(&journal, after, &mut restoring, &mut outputs)?;
+    let mut replayed = 0_u64;
+    journal.replay(after, &mut |framed| {
+        replayed += 1;
+        apply(framed, &mut restoring, &mut outputs, "written")
+    })?;
     // Before anything is sent: a scheduler of this epoch exists.
     let sequence = journal.last_sequence() + 1;
     let mut body = Vec::new();
@@ -123,22 +125,6 @@ fn open_checkpoint(
     let opened = checkpoint.discard("it is ahead of the journal")?;
     state.notes.extend(opened.notes);
     Ok((opened.checkpoint, None))
-}
-
-/// Applies all records after `after`; says how many there were.
-fn replay(
-    journal: &Journal,
-    after: u64,
-    restoring: &mut Restoring,
-    outputs: &mut OutputStore,
-) -> Result<u64, SchedulerError> {
-    let mut replayed = 0;
-    journal.replay(after, &mut |framed| {
-        apply(framed, &mut *restoring, &mut *outputs, "written")?;
-        replayed += 1;
-        Ok(())
-    })?;
-    Ok(replayed)
 }
 
 /// Applies a record of the journal to what it changes; `how` outputs are come at says what may fail.

@@ -11,7 +11,6 @@ const LINES_MAX: usize = 1_000;
 /// Characters of a line: what a worker says of a job may be long.
 const TEXT_CHARS_MAX: usize = 400;
 
-/// The last lines.
 #[derive(Default)]
 pub(crate) struct Ring {
     lines: VecDeque<EventLine>,

@@ -59,9 +59,6 @@ impl clap::FromArgMatches for Flags {
 
 /// The settings in force: `flags`, over the file that a person named or the one in the state directory, over the
 /// defaults.
-///
-/// # Errors
-/// The file cannot be read or is at fault, or values do not fit each other; the sentence says what would.
 pub(crate) fn settle(flags: &Given, named: Option<&Path>, state: &Path) -> Result<Settings, SchedulerError> {
     let usual = state.join(FILE);
     let path = named.unwrap_or(&usual);
@@ -72,10 +69,10 @@ pub(crate) fn settle(flags: &Given, named: Option<&Path>, state: &Path) -> Resul
         Err(_) if named.is_none() && path.symlink_metadata().is_err() => Ok(Given::default()),
         Err(error) => Err(format!("the settings in {} cannot be read: {error}", path.display())),
     };
-    let of_file = of_file.map_err(SchedulerError::Settings)?;
+    let of_file = of_file.map_err(SchedulerError::Usage)?;
     let from =
         if of_file == Given::default() { String::new() } else { format!(" ({} counts)", path.display()) };
-    flags.over(&of_file).settle().map_err(|why| SchedulerError::Settings(format!("{why}{from}")))
+    flags.over(&of_file).settle().map_err(|why| SchedulerError::Usage(format!("{why}{from}")))
 }
 
 fn read(text: &str) -> Result<Given, String> {

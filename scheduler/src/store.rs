@@ -12,7 +12,6 @@ mod packed;
 #[cfg(test)]
 pub(crate) mod small_disk;
 pub(crate) mod state;
-mod trouble;
 
+pub(crate) use keeper::Trouble;
 pub use keeper_main::keep_if_asked;
-pub(crate) use trouble::Trouble;

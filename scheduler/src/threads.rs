@@ -35,34 +35,27 @@ const STOPPED: i32 = 7;
 
 /// What the dispatcher hears.
 pub(crate) enum Input {
-    /// A worker's session is confirmed.
     Session(NodeId, String),
     /// What the sender must hear, behind all that the farm has packed so far: a datagram for an incarnation that
     /// has gone, sealed for the next one, would mean other things there.
     Outgoing(Vec<Outgoing>),
-    /// Opened datagrams.
     Datagrams(Vec<(NodeId, Vec<u8>)>),
     /// A node's key was revoked, its session is gone.
     Revoked(NodeId),
-    /// The receive buffer overflowed.
     Overflow,
     /// More is durable: see [`Shared::durable`].
     Durable,
-    /// A checkpoint is due.
     Snapshot,
     /// The log opens a segment: how does the farm stand?
     Picture,
-    /// A question or a command of a user.
     Ask(Question),
     /// Something that the core does not know of happened: who watches is told.
     Event(Box<Event>),
-    /// The end.
     Stop,
 }
 
 /// What the sender hears.
 pub(crate) enum Outgoing {
-    /// Datagrams to seal for a node.
     Datagrams(NodeId, Vec<Vec<u8>>),
     /// One that is not to be cut, however long it is: what becomes of it is the question.
     Whole(NodeId, Vec<u8>),
@@ -102,7 +95,6 @@ pub(crate) struct Shared {
     pub(crate) unwritten: AtomicU64,
     /// Bytes of the largest datagram that a node of that name is sent, where its path ever swallowed large ones.
     pub(crate) sizes: Mutex<HashMap<String, usize>>,
-    /// What happened lately.
     pub(crate) lines: Mutex<Ring>,
     /// The same task by task, where somebody asked.
     pub(crate) tasks: TaskLines,
@@ -110,14 +102,11 @@ pub(crate) struct Shared {
 
 /// What happened in a turn.
 pub(crate) struct Told {
-    /// When, on the farm's clock.
     pub(crate) at_us: u64,
-    /// What, in order.
     pub(crate) events: Vec<Event>,
 }
 
 impl Shared {
-    /// The farm's clock starts at `started_us`.
     pub(crate) fn new(started_us: u64) -> Arc<Self> {
         Arc::new(Self {
             started: Instant::now(),
@@ -163,12 +152,10 @@ impl Shared {
         }
     }
 
-    /// Microseconds since the start.
     pub(crate) fn up_us(&self) -> u64 {
         self.started.elapsed().as_micros() as u64
     }
 
-    /// Seconds since the start.
     pub(crate) fn up_seconds(&self) -> f64 {
         self.started.elapsed().as_secs_f64()
     }

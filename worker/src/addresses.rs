@@ -11,7 +11,6 @@ use zeroize::Zeroizing;
 use crate::WorkerError;
 use crate::event::Event;
 
-/// The addresses of a worker's scheduler.
 pub(crate) struct Addresses {
     file: PathBuf,
     /// As they stood in the file when it was last good.
@@ -95,10 +94,6 @@ impl Addresses {
     }
 }
 
-/// Reads a join file.
-///
-/// # Errors
-/// [`WorkerError::Usage`].
 pub(crate) fn read_join_file(path: &Path) -> Result<JoinFile, WorkerError> {
     let text = std::fs::read_to_string(path).map(Zeroizing::new).map_err(|error| {
         WorkerError::Usage(format!(

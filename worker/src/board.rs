@@ -16,7 +16,6 @@ const RECORD_BYTES: usize = 32;
 
 type Unit = Option<(JobId, u128)>;
 
-/// The board of all slots.
 pub(crate) struct Board {
     slots: Vec<Mutex<Unit>>,
     file: File,
@@ -24,9 +23,6 @@ pub(crate) struct Board {
 
 impl Board {
     /// Opens the file, and says which units were running when the previous process died.
-    ///
-    /// # Errors
-    /// Where the file cannot be opened or cleared.
     pub(crate) fn open(path: &Path, slots: u16) -> Result<(Self, Vec<(JobId, u128)>), WorkerError> {
         let died = std::fs::read(path).map(|bytes| read_all(&bytes)).unwrap_or_default();
         let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path);
@@ -35,17 +31,14 @@ impl Board {
         Ok((Self { slots, file }, died))
     }
 
-    /// A slot begins a unit.
     pub(crate) fn begin(&self, slot: u16, job: JobId, unit: u128) {
         self.set(slot, Some((job, unit)));
     }
 
-    /// A slot has ended its unit.
     pub(crate) fn end(&self, slot: u16) {
         self.set(slot, None);
     }
 
-    /// The running units, by slot.
     pub(crate) fn running(&self) -> impl Iterator<Item = (u16, JobId, u128)> {
         let units = self.slots.iter().zip(0..);
         units.filter_map(|(unit, slot)| lock(unit).map(|(job, unit)| (slot, job, unit)))

@@ -17,7 +17,6 @@ use crate::sessions::Identity;
 /// How often a waiting slot looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Why a content did not come or go.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum FetchError {
     /// The task that wanted it is not wanted any more.
@@ -26,7 +25,6 @@ pub(crate) enum FetchError {
     Refused(String),
 }
 
-/// Who gave an order.
 struct Ticket {
     reply: Sender<Result<Vec<u8>, String>>,
     /// Gone when nobody waits for the order any more.
@@ -49,9 +47,6 @@ pub(crate) struct Bulk {
 
 impl Bulk {
     /// Starts the thread. It ends when the last clone of this is gone.
-    ///
-    /// # Errors
-    /// Where the system has no thread left.
     pub(crate) fn start(who: Arc<Identity>) -> io::Result<Self> {
         let (wishes, to_do) = unbounded();
         let (health, start) = (Arc::new(Mutex::new(Health::default())), Instant::now());
@@ -73,7 +68,6 @@ impl Bulk {
         let _ = self.wishes.send(Wish::Probe);
     }
 
-    /// The scheduler was heard over UDP.
     pub(crate) fn heard(&self) {
         lock(&self.health).heard(us_since(self.start));
     }
@@ -89,17 +83,11 @@ impl Bulk {
     }
 
     /// Fetches a content and waits for it, while the task is wanted.
-    ///
-    /// # Errors
-    /// Each [`FetchError`].
     pub(crate) fn get(&self, hash: ContentHash, cancel: &CancelFlag) -> Result<Vec<u8>, FetchError> {
         self.order(Work::Get(Incoming::new(hash)), cancel)
     }
 
     /// Stores a content and waits until the scheduler has it. Where TCP no longer reaches it, the unit is computed again.
-    ///
-    /// # Errors
-    /// Each [`FetchError`].
     pub(crate) fn put(&self, content: Vec<u8>, cancel: &CancelFlag) -> Result<ContentHash, FetchError> {
         let hash = ContentHash::of(&content);
         self.order(Work::Put { hash, content }, cancel)?;
@@ -212,7 +200,6 @@ fn receive(line: &mut Line<TcpStream>, patience_us: u64) -> io::Result<&[u8]> {
     line.receive()
 }
 
-/// Nothing waits to be read.
 fn is_silent(socket: &TcpStream) -> bool {
     let peek = socket.set_nonblocking(true).and_then(|()| socket.peek(&mut [0]));
     let silent = peek.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);

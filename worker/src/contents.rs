@@ -13,7 +13,6 @@ use crate::exec::CancelFlag;
 /// Bytes that are kept; the newest content is kept even if it alone is longer.
 const KEPT_BYTES_MAX: usize = 64 << 20;
 
-/// The contents of a worker. All slots share it.
 pub(crate) struct Contents {
     bulk: Bulk,
     kept: Mutex<Kept>,
@@ -25,9 +24,6 @@ impl Contents {
     }
 
     /// The content with this hash, fetched if it is not here.
-    ///
-    /// # Errors
-    /// Each [`FetchError`].
     pub(crate) fn get(&self, hash: ContentHash, cancel: &CancelFlag) -> Result<Arc<[u8]>, FetchError> {
         if let Some(content) = self.lock().look_up(&hash) {
             return Ok(content);
@@ -37,10 +33,6 @@ impl Contents {
         Ok(content)
     }
 
-    /// Stores a unit's output at the scheduler.
-    ///
-    /// # Errors
-    /// Each [`FetchError`].
     pub(crate) fn put(&self, content: Vec<u8>, cancel: &CancelFlag) -> Result<ContentHash, FetchError> {
         self.bulk.put(content, cancel)
     }

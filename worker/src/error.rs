@@ -1,20 +1,18 @@
 //! Why a worker ends, in sentences for the person who started it, and with which exit code.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Why a worker could not start, or had to end.
 #[derive(Debug)]
 pub enum WorkerError {
     /// What the person gave cannot be used: a flag, the join file.
     Usage(String),
-    /// Another worker uses the state directory.
-    InUse(PathBuf),
     /// The scheduler refuses this node: a revoked key, a name held by another, another version.
     Refused(String),
     /// Asked to stop twice: running units were ended.
     Interrupted,
-    /// The state directory cannot be used.
+    /// The state directory cannot be used, or another worker uses it.
     State(String),
     /// The operating system does not give what a worker needs.
     System(String),
@@ -27,7 +25,7 @@ impl WorkerError {
             WorkerError::System(_) => 1,
             WorkerError::Usage(_) => 2,
             WorkerError::Refused(_) => 5,
-            WorkerError::InUse(_) | WorkerError::State(_) => 6,
+            WorkerError::State(_) => 6,
             WorkerError::Interrupted => 130,
         }
     }
@@ -45,12 +43,6 @@ impl fmt::Display for WorkerError {
             | WorkerError::Refused(words)
             | WorkerError::State(words)
             | WorkerError::System(words) => f.write_str(words),
-            WorkerError::InUse(path) => write!(
-                f,
-                "another worker uses the state directory `{}`: stop it, or give this one its own by --state \
-                 or --name",
-                path.display()
-            ),
             WorkerError::Interrupted => f.write_str("stopped at once; running units were ended"),
         }
     }

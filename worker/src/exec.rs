@@ -22,6 +22,6 @@ pub use cancel::CancelFlag;
 pub use capture::Captured;
 pub use command::{CommandLine, Lack};
 pub use family::{Relative, UNIT_VARIABLE, spawn};
-pub use process::{End, Patience, UnitRun, run, run_noting, run_with};
+pub use process::{End, Patience, UnitRun, run, run_noting};
 pub use strays::{become_subreaper, reap_strays};
 pub use warden::{Warden, keep_watch};

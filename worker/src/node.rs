@@ -18,7 +18,7 @@ use starfarm_worker_core::{Config, Deed, Known, Worker};
 use crate::addresses::{Addresses, read_join_file};
 use crate::board::Board;
 use crate::bulk::Bulk;
-use crate::event::{Batch, Event, News};
+use crate::event::{Event, News};
 use crate::exec::Warden;
 use crate::options::cores;
 use crate::sessions::{Heard, Identity, Sessions};
@@ -29,7 +29,6 @@ use crate::{Options, WorkerError, exec, facts, stop, verbose};
 
 /// Messages that may wait for the main thread.
 const INBOX: usize = 4_096;
-/// Messages of one beat.
 const BEAT: usize = 256;
 /// How often sessions are looked after and a missing scheduler is mentioned.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
@@ -42,7 +41,6 @@ const ORPHAN: Duration = Duration::from_secs(5);
 /// Addresses that one handshake tries.
 const ADDRESSES_MAX: usize = 4;
 
-/// A worker's main thread and what it owns.
 pub(crate) struct Node {
     core: Worker,
     who: Arc<Identity>,
@@ -78,7 +76,6 @@ pub(crate) struct Node {
     opened: Vec<u8>,
 }
 
-/// How the main loop goes on.
 enum Next {
     Beat,
     End,
@@ -86,9 +83,6 @@ enum Next {
 
 impl Node {
     /// Reads what is on disk, opens a socket, starts the threads.
-    ///
-    /// # Errors
-    /// Each [`WorkerError`] but `Interrupted`.
     pub(crate) fn start(options: &Options) -> Result<Self, WorkerError> {
         let join = read_join_file(&options.join)?;
         let addresses = Addresses::new(&options.join, &join);
@@ -161,16 +155,11 @@ impl Node {
     }
 
     /// Beats until the worker has drained, is refused or is stopped; then spools what nobody acknowledged.
-    ///
-    /// # Errors
-    /// [`WorkerError::Refused`], [`WorkerError::Interrupted`], [`WorkerError::State`],
-    /// [`WorkerError::System`].
     pub(crate) fn run(mut self) -> Result<(), WorkerError> {
         let end = loop {
             match self.beat() {
                 Ok(Next::Beat) => {}
-                Ok(Next::End) => break Ok(()),
-                Err(error) => break Err(error),
+                end => break end.map(|_| ()),
             }
         };
         if end.is_err() {
@@ -231,11 +220,11 @@ impl Node {
         match event {
             Event::Datagrams(batch) => self.on_datagrams(&batch)?,
             Event::Slot { slot, news } => self.on_news(slot, news),
-            Event::Addresses { found: addresses, unknown } => {
-                if let Some(words) = self.addresses.found(&addresses, &unknown) {
+            Event::Addresses { found, unknown } => {
+                if let Some(words) = self.addresses.found(&found, &unknown) {
                     say(&words);
                 }
-                self.shake_hands(&addresses)?;
+                self.shake_hands(&found)?;
             }
             Event::Stop => self.on_stop(),
             Event::ParentGone => {
@@ -274,10 +263,10 @@ impl Node {
         }
     }
 
-    fn on_datagrams(&mut self, batch: &Batch) -> Result<(), WorkerError> {
+    fn on_datagrams(&mut self, batch: &[(Vec<u8>, SocketAddr)]) -> Result<(), WorkerError> {
         let mut opened = std::mem::take(&mut self.opened);
         let mut result = Ok(());
-        for (datagram, from) in batch.iter() {
+        for &(ref datagram, from) in batch {
             let now_us = self.now_us();
             match self.sessions.hear(&self.who, datagram, from, now_us, &mut opened) {
                 Heard::Message { bytes, epoch } => {
@@ -285,7 +274,7 @@ impl Node {
                     self.tell(|core, now, deeds| core.on_datagram(&opened[..bytes], epoch, now, deeds));
                 }
                 Heard::Probe(answer) => self.send(&answer),
-                Heard::Up { epoch } => self.on_up(epoch, from),
+                Heard::Up(epoch) => self.on_up(epoch, from),
                 Heard::NoSession => self.core.on_no_session(now_us),
                 Heard::Again(initiation) => self.send_clear(from, &initiation),
                 Heard::Refused(why) => result = Err(WorkerError::Refused(why)),
@@ -452,7 +441,6 @@ fn push(sockets: &mut Sockets, sealer: &Sealer, to: SocketAddr, plain: &[u8]) {
     }
 }
 
-/// When this worker started.
 static STARTED: OnceLock<Instant> = OnceLock::new();
 
 /// A line for the person, with the seconds since the start, as the scheduler's have them.

@@ -42,12 +42,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// Slots, at least one.
     pub(crate) fn slots(&self) -> u16 {
         self.slots.unwrap_or_else(|| u16::try_from(cores()).unwrap_or(SLOTS_MAX).min(SLOTS_MAX))
     }
 
-    /// The node's name.
     pub(crate) fn node_name(&self) -> Result<String, WorkerError> {
         let Some(name) = &self.name else { return Ok(host_name()) };
         if is_valid_name(name) {
@@ -59,7 +57,6 @@ impl Options {
         )))
     }
 
-    /// The state directory of the node with this name.
     pub(crate) fn state_dir(&self, name: &str) -> Result<PathBuf, WorkerError> {
         if let Some(dir) = &self.state {
             return Ok(dir.clone());
@@ -75,7 +72,6 @@ impl Options {
     }
 }
 
-/// Cores that this process may use.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -12,7 +12,6 @@ use crate::event::{Event, News};
 /// News wait at most this long for more.
 pub(crate) const FLUSH: Duration = Duration::from_millis(100);
 
-/// The reports of one slot.
 pub(crate) struct Report {
     slot: u16,
     inbox: Sender<Event>,
@@ -53,7 +52,6 @@ impl Report {
         self.news.push(News::Part(Part { job, spec, attempt, lo, units, duration_us, outcome, body }));
     }
 
-    /// The task leaves the slot.
     pub(crate) fn end(&mut self, task: &Task) {
         self.news.push(News::End(task.attempt));
     }
@@ -65,7 +63,6 @@ impl Report {
         }
     }
 
-    /// Sends the news.
     pub(crate) fn flush(&mut self) {
         self.flushed = Instant::now();
         if !self.news.is_empty() {

@@ -19,7 +19,6 @@ const HEARD_US: u64 = 3_000_000;
 /// Sessions that receive: the present one and those that it replaced a moment ago.
 const OPENERS_MAX: usize = 3;
 
-/// Who this worker is.
 pub(crate) struct Identity {
     pub(crate) key: StaticKey,
     pub(crate) join: JoinFile,
@@ -30,7 +29,6 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// How a handshake introduces us.
     pub(crate) fn introduction(&self, stream: bool) -> Introduction<'_> {
         Introduction {
             key: &self.key,
@@ -44,22 +42,14 @@ impl Identity {
     }
 }
 
-/// What a datagram turned out to be.
 pub(crate) enum Heard {
-    /// A message at the front of the buffer.
-    Message {
-        /// Its length.
-        bytes: usize,
-        /// The scheduler's incarnation in the session that sealed it.
-        epoch: Epoch,
-    },
+    /// A message of so many bytes at the front of the buffer, and the scheduler's incarnation in the session that sealed
+    /// it.
+    Message { bytes: usize, epoch: Epoch },
     /// A probe of the path: send this back.
     Probe(Vec<u8>),
-    /// A session is up.
-    Up {
-        /// The scheduler's incarnation.
-        epoch: Epoch,
-    },
+    /// A session with this incarnation of the scheduler is up.
+    Up(Epoch),
     /// The scheduler may not know the present session.
     NoSession,
     /// Send this: the handshake begins again with a cookie.
@@ -75,7 +65,6 @@ struct Handshake {
     with_cookie: bool,
 }
 
-/// All sessions of a worker.
 #[derive(Default)]
 pub(crate) struct Sessions {
     cookie: Option<Cookie>,
@@ -92,9 +81,6 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     /// Begins a handshake and returns the datagram to send.
-    ///
-    /// # Errors
-    /// Where the system has no random numbers.
     pub(crate) fn initiate(&mut self, who: &Identity, now_us: u64) -> Result<Vec<u8>, SealError> {
         let cookie = self.cookie.take().filter(|cookie| cookie.is_fresh(now_us));
         let index = getrandom::u32().map_err(|_| SealError::NoRandomness)?;
@@ -204,7 +190,7 @@ impl Sessions {
                     self.openers.remove(0);
                 }
                 self.openers.push((epoch, session.opener));
-                Heard::Up { epoch }
+                Heard::Up(epoch)
             }
             Some(Ok(Outcome::Accepted(accepted))) => Heard::Refused(format!(
                 "the join file is for the role {}: a worker needs the scheduler's `worker.join`",
@@ -252,7 +238,7 @@ mod tests {
             let datagram = &sessions.initiate(&who, 0).unwrap();
             let reply = responder.answer(&keys, &Request { datagram, source: b"", index, now_us: 0 });
             let Ok(Reply::Accepted { bytes, .. }) = reply else { panic!("not accepted") };
-            assert!(matches!(sessions.hear(&who, &bytes, there, 0, &mut []), Heard::Up { .. }));
+            assert!(matches!(sessions.hear(&who, &bytes, there, 0, &mut []), Heard::Up(_)));
             let mut sealed = [0; 64];
             let length = sessions.current().unwrap().0.seal(b"beat", &mut sealed).unwrap();
             Hints::default().answer(&sealed[..length], 0).unwrap()

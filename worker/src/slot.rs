@@ -17,13 +17,11 @@ use crate::report::Report;
 use crate::run::{Context, Programs};
 use crate::state::State;
 
-/// Tasks for a slot, and the flag that ends them.
 struct Bundle {
     tasks: Vec<Task>,
     cancel: CancelFlag,
 }
 
-/// The main thread's handle on a slot.
 pub(crate) struct Slot {
     bundles: Sender<Bundle>,
     cancel: CancelFlag,
@@ -31,9 +29,6 @@ pub(crate) struct Slot {
 
 impl Slot {
     /// Starts a slot's thread. It ends when the handle is gone.
-    ///
-    /// # Errors
-    /// Where the system has no thread or file descriptor left.
     pub(crate) fn start(programs: Arc<Programs>, context: Context, report: Report) -> io::Result<Self> {
         let (bundles, to_do) = bounded(1);
         let name = format!("slot {}", context.slot);
@@ -42,9 +37,6 @@ impl Slot {
     }
 
     /// Gives the slot, which is idle, a bundle.
-    ///
-    /// # Errors
-    /// Where the system has no file descriptor left for a new flag.
     pub(crate) fn run(&mut self, tasks: Vec<Task>) -> io::Result<()> {
         if self.cancel.is_raised() {
             self.cancel = CancelFlag::new()?;
@@ -54,16 +46,11 @@ impl Slot {
         Ok(())
     }
 
-    /// What the slot runs should stop.
     pub(crate) fn cancel(&self, how: Cancel) {
         self.cancel.raise(how);
     }
 }
 
-/// Starts all slots of a worker.
-///
-/// # Errors
-/// As [`Slot::start`].
 pub(crate) fn start_slots(
     count: u16,
     board: &Arc<Board>,

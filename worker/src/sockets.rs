@@ -7,12 +7,11 @@ use std::time::Duration;
 use crossbeam_channel::Sender as Inbox;
 use starfarm_net::{Receiver, Sender, bind, receive_buffer_datagrams};
 
-use crate::event::{Batch, Event};
+use crate::event::Event;
 
 /// How long a receive waits before it looks whether anybody still listens.
 const WAIT: Duration = Duration::from_millis(500);
 
-/// The sockets of a worker.
 pub(crate) struct Sockets {
     inbox: Inbox<Event>,
     loopback: bool,
@@ -27,9 +26,6 @@ impl Sockets {
     }
 
     /// Datagrams that a receive buffer holds here, for the hello.
-    ///
-    /// # Errors
-    /// Where no UDP socket can be had.
     pub(crate) fn receive_datagrams_max(&self) -> io::Result<u16> {
         let socket =
             bind(any(false, self.loopback), WAIT).or_else(|_| bind(any(true, self.loopback), WAIT))?;
@@ -37,9 +33,6 @@ impl Sockets {
     }
 
     /// The sender that reaches `to`, made with its receiving thread when it is first asked for.
-    ///
-    /// # Errors
-    /// Where the system has no such socket, or no thread.
     pub(crate) fn to(&mut self, to: SocketAddr) -> io::Result<&mut Sender> {
         let slot = if to.is_ipv6() { &mut self.v6 } else { &mut self.v4 };
         if slot.is_none() {
@@ -52,7 +45,6 @@ impl Sockets {
         slot.as_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
-    /// Sends what waits.
     pub(crate) fn flush(&mut self) {
         [&mut self.v4, &mut self.v6].into_iter().flatten().for_each(Sender::flush);
     }
@@ -72,7 +64,10 @@ fn receive(mut receiver: Receiver, inbox: &Inbox<Event>) {
     loop {
         let sent = match receiver.receive() {
             Ok(0) => inbox.send(Event::Nothing),
-            Ok(_) => inbox.send(Event::Datagrams(Batch::of(receiver.datagrams()))),
+            Ok(_) => {
+                let datagrams = receiver.datagrams().map(|(datagram, from)| (datagram.to_vec(), from));
+                inbox.send(Event::Datagrams(datagrams.collect()))
+            }
             Err(_) => {
                 std::thread::sleep(WAIT);
                 inbox.send(Event::Nothing)

@@ -27,9 +27,6 @@ pub(crate) struct State {
 
 impl State {
     /// Makes the directory and the farm's folder if need be, private to the user, and locks it.
-    ///
-    /// # Errors
-    /// [`WorkerError::InUse`], [`WorkerError::State`].
     pub(crate) fn open(dir: &Path, farm: FarmId) -> Result<Self, WorkerError> {
         // Programs are told paths in it, and start in folders of their own.
         let dir = std::path::absolute(dir)
@@ -45,12 +42,14 @@ impl State {
         let lock = lock.map_err(|e| WorkerError::file("cannot open", &path, &e))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { dir, farm, _lock: lock }),
-            Err(Errno::WOULDBLOCK) => Err(WorkerError::InUse(dir)),
+            Err(Errno::WOULDBLOCK) => Err(WorkerError::State(format!(
+                "another worker uses the state directory `{}`: stop it, or give this one its own by --state or --name",
+                dir.display()
+            ))),
             Err(error) => Err(WorkerError::file("cannot lock", &path, &error.into())),
         }
     }
 
-    /// A file or folder of the state directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
@@ -60,10 +59,6 @@ impl State {
         self.farm.join(name)
     }
 
-    /// The node's key, made at the first start.
-    ///
-    /// # Errors
-    /// Where the file cannot be read or written, or does not hold a key.
     pub(crate) fn key(&self) -> Result<StaticKey, WorkerError> {
         let path = self.path("key");
         match std::fs::read_to_string(&path).map(Zeroizing::new) {
@@ -87,18 +82,13 @@ impl State {
         std::fs::read(self.farm_path("spool")).ok()
     }
 
-    /// Keeps the undelivered results for the next incarnation.
-    ///
-    /// # Errors
-    /// Where the file cannot be written; the results are then computed again.
+    /// Keeps the undelivered results for the next incarnation; without that they are computed again.
     pub(crate) fn write_spool(&self, bytes: &[u8]) -> Result<(), WorkerError> {
         self.replace(&self.farm_path("spool"), bytes)
     }
 
-    /// The newest incarnation of the scheduler that was believed, `Known::NONE` where there was none.
-    ///
-    /// # Errors
-    /// A sentence where the file cannot be read. The worker can go on without what it said.
+    /// The newest incarnation of the scheduler that was believed, `Known::NONE` where there was none. The worker can go on
+    /// where the file cannot be read.
     pub(crate) fn known(&self) -> Result<Known, String> {
         let path = self.farm_path("epoch");
         let text = match std::fs::read_to_string(&path) {
@@ -116,10 +106,6 @@ impl State {
         })
     }
 
-    /// Keeps it for the next incarnation.
-    ///
-    /// # Errors
-    /// Where the file cannot be written.
     pub(crate) fn write_known(&self, known: Known) -> Result<(), WorkerError> {
         let text = format!("{} {}\n", known.epoch.0, to_hex(&known.proof));
         self.replace(&self.farm_path("epoch"), text.as_bytes())
@@ -166,7 +152,7 @@ mod tests {
         let dir = TempDir::new();
         let first = State::open(&dir.0, FARM).unwrap();
         let second = State::open(&dir.0, FARM).map(drop).unwrap_err();
-        assert!(matches!(second, WorkerError::InUse(_)), "{second}");
+        assert!(second.to_string().starts_with("another worker uses"), "{second}");
         assert!(second.to_string().contains("another worker"));
         drop(first);
         assert!(State::open(&dir.0, FARM).is_ok());

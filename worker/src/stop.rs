@@ -8,9 +8,6 @@ use crate::WorkerError;
 use crate::event::Event;
 
 /// Turns SIGINT, SIGTERM and SIGHUP into events.
-///
-/// # Errors
-/// Where this process has such a handler already.
 pub(crate) fn on_signals(inbox: Sender<Event>) -> Result<(), WorkerError> {
     ctrlc::set_handler(move || {
         let _ = inbox.send(Event::Stop);
@@ -19,9 +16,6 @@ pub(crate) fn on_signals(inbox: Sender<Event>) -> Result<(), WorkerError> {
 }
 
 /// Turns the end of stdin into an event: the parent has gone, however it went.
-///
-/// # Errors
-/// Where the system has no thread left.
 pub(crate) fn on_parents_end(inbox: Sender<Event>) -> Result<(), WorkerError> {
     let watch = move || {
         let mut stdin = std::io::stdin().lock();

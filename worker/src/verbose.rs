@@ -7,7 +7,6 @@ use starfarm_worker_core::Look;
 /// Slots whose load stands on the line.
 const SLOTS_MAX: usize = 64;
 
-/// The line.
 pub(crate) fn line(facts: Option<&Facts>, look: &Look) -> String {
     let machine = facts.map_or_else(String::new, |facts| {
         let Facts { cpu, cores, memory_bytes, accelerators, .. } = facts;

@@ -9,7 +9,7 @@ use clap::Parser;
 #[command(name = "starfarm-scheduler", version)]
 struct Cli {
     #[command(flatten)]
-    args: starfarm_scheduler::Args,
+    args: starfarm_scheduler::Options,
 }
 
 fn main() -> ExitCode {

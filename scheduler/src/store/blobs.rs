@@ -19,7 +19,6 @@ use crate::store::packed::{Entry, Found, PackedFile};
 /// Bytes that are hashed at once.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The store.
 #[derive(Debug)]
 pub(crate) struct Blobs {
     file: PackedFile,
@@ -163,7 +162,6 @@ impl Blobs {
     }
 }
 
-/// What a scan found.
 struct Scanned {
     index: HashMap<ContentHash, Content>,
     notes: Vec<String>,

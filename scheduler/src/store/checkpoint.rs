@@ -32,8 +32,8 @@ use starfarm_net::say;
 use starfarm_protocol::ids::ContentHash;
 
 use crate::error::SchedulerError;
-use crate::store::keeper;
-use crate::store::trouble::Trouble;
+use crate::store::disk::damaged_name;
+use crate::store::keeper::{self, Trouble};
 
 /// Bytes of a state in one value. What sled writes at once may be a whole leaf of up to 16 values, a few more
 /// while leaves merge, and what is over a quarter of a segment (512 KiB) goes to a file of its own that sled
@@ -46,7 +46,6 @@ const CACHE_BYTES: u64 = 16 << 20;
 const LOCK_TRIES: u32 = 1_000;
 const FORMAT_VERSION: u8 = 1;
 const HEAD_KEY: &[u8] = b"head";
-/// Version, sequence, length, BLAKE3.
 const HEAD_BYTES: usize = 1 + 2 * 8 + 32;
 
 /// A state and the sequence of the last record in it.
@@ -56,7 +55,6 @@ pub(crate) struct Saved {
     pub(crate) state: Vec<u8>,
 }
 
-/// What opening found.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) checkpoint: Checkpoint,
@@ -66,22 +64,18 @@ pub(crate) struct Opened {
     pub(crate) notes: Vec<String>,
 }
 
-/// The place where states are saved.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     dir: PathBuf,
     /// Number of the last one that was here.
     number: u64,
-    /// Save by a process of its own: see `keeper`.
-    process: bool,
+    /// Save by a process of its own: see [`keep_if_asked`](crate::keep_if_asked).
+    pub(crate) process: bool,
 }
 
 impl Checkpoint {
     /// Opens the place `dir`, or makes it, and reads the newest state. A state whose sequence is below `retired`
     /// is of no use: the journal no longer has what follows it record by record.
-    ///
-    /// # Errors
-    /// Nothing can be kept there, or a disk without room does not let the state be read.
     pub(crate) fn open(dir: &Path, retired: u64) -> Result<Opened, SchedulerError> {
         let mut notes = Vec::new();
         if dir.symlink_metadata().is_ok() && !dir.is_dir() {
@@ -115,12 +109,6 @@ impl Checkpoint {
         Ok(Opened { checkpoint, saved: None, notes })
     }
 
-    /// Saves by a process of its own from now on: the program of this one must know how
-    /// ([`keep_if_asked`](crate::keep_if_asked)).
-    pub(crate) fn by_process(&mut self) {
-        self.process = true;
-    }
-
     /// Sets aside what was read, for a reason that the caller found, and opens again.
     pub(crate) fn discard(self, why: &str) -> Result<Opened, SchedulerError> {
         let note = set_aside(&self.dir, &self.dir.join(self.number.to_string()), why)?;
@@ -129,14 +117,16 @@ impl Checkpoint {
         Ok(opened)
     }
 
-    /// Saves `state`, which holds all records up to `sequence`. When this returns it is on the disk.
-    ///
-    /// # Errors
-    /// The disk does not take it, or it cannot be saved just now. What was saved before is still there.
+    /// Saves `state`, which holds all records up to `sequence`. When this returns it is on the disk, or, after an error,
+    /// what was saved before still is.
     pub(crate) fn save(&mut self, sequence: u64, state: &[u8]) -> Result<(), Trouble> {
         let (dir, new) = (&self.dir, self.dir.join("new"));
         let written = guarded(|| {
-            if self.process { keeper::save(&new, sequence, state) } else { write(&new, sequence, state) }?;
+            if self.process {
+                keeper::by_process(keeper::SAVE, sequence, &new, None, state)?;
+            } else {
+                write(&new, sequence, state)?;
+            }
             fs::rename(&new, dir.join((self.number + 1).to_string()))?;
             Ok(File::open(dir)?.sync_all()?)
         });
@@ -332,10 +322,7 @@ fn cannot_keep(dir: &Path, why: &str) -> SchedulerError {
 
 /// Renames `path`, a checkpoint in `dir`, to `DIR.damaged-N`; says so.
 fn set_aside(dir: &Path, path: &Path, why: &str) -> Result<String, SchedulerError> {
-    let aside = (1..)
-        .map(|number: u64| PathBuf::from(format!("{}.damaged-{number}", dir.display())))
-        .find(|path| path.symlink_metadata().is_err())
-        .expect("a directory has fewer than 2^64 entries");
+    let aside = damaged_name(dir);
     let moved = fs::rename(path, &aside).and_then(|()| File::open(parent(dir))?.sync_all());
     let (why, path) = (first_line(why), path.display());
     match moved {

@@ -10,7 +10,6 @@ use starfarm_protocol::random::SplitMix64;
 
 use crate::error::SchedulerError;
 
-/// Bytes of the ballast.
 pub(crate) const BALLAST_BYTES: u64 = 8 << 20;
 /// Free bytes below which the ballast is thrown off before a write fails.
 const NEARLY_FULL_BYTES: u64 = 4 << 20;
@@ -95,6 +94,14 @@ fn first_there(path: &Path) -> io::Result<PathBuf> {
     Ok(there.to_owned())
 }
 
+/// `PATH.damaged-N`, the first that nothing has: where what cannot be read is set aside.
+pub(crate) fn damaged_name(path: &Path) -> PathBuf {
+    (1_u64..)
+        .map(|number| PathBuf::from(format!("{}.damaged-{number}", path.display())))
+        .find(|path| path.symlink_metadata().is_err())
+        .expect("a directory has fewer than 2^64 entries")
+}
+
 /// Bytes that may still be written by us below `path`.
 pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
     let stat = rustix::fs::statvfs(path)?;
@@ -114,7 +121,6 @@ impl LowWater {
         Self { dir: dir.to_owned(), mib }
     }
 
-    /// The mark in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.mib.saturating_mul(1 << 20)
     }
@@ -146,7 +152,6 @@ pub(crate) struct Ballast {
     low_water: LowWater,
 }
 
-/// What became of the ballast.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Tended {
     /// It is, or is not, there as before.

@@ -2,17 +2,14 @@
 //! `ledger/NNNNNNNN.led`, the older ones in short. What a byte means is described in `protocol::journal` and
 //! `docs/journal.md`; here is how files are made, read at a start, written and let go.
 //!
-//! `open` finds the end and judges what is broken, `writer` appends, `synced` remembers how far all is on the
-//! disk, `ledger` rewrites old segments.
+//! `open` finds the end and judges what is broken, `writer` appends and remembers how far all is on the disk, `ledger` rewrites old segments.
 
 mod ledger;
 mod open;
-mod synced;
 #[cfg(test)]
 mod tests;
 mod writer;
 
-use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -72,29 +69,11 @@ impl Medium for File {
     }
 }
 
-/// Why a journal cannot be used; a sentence for a person.
-#[derive(Debug)]
-pub(crate) struct JournalError(pub(crate) String);
-
-impl fmt::Display for JournalError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for JournalError {}
-
-impl From<JournalError> for SchedulerError {
-    fn from(error: JournalError) -> Self {
-        SchedulerError::State(error.0)
-    }
-}
-
 /// A segment's file.
 #[derive(Clone, Debug)]
 struct Segment {
     path: PathBuf,
-    head: Head,
+    number: u64,
 }
 
 /// Where the frames of a segment end, and with what.
@@ -116,8 +95,8 @@ struct End {
 fn walk(
     bytes: &[u8],
     start: Place,
-    each: &mut dyn FnMut(&Frame<'_>) -> Result<(), JournalError>,
-) -> Result<End, JournalError> {
+    each: &mut dyn FnMut(&Frame<'_>) -> Result<(), SchedulerError>,
+) -> Result<End, SchedulerError> {
     let (at, place) = (HEAD_BYTES, start);
     let mut end = End { at, commit_at: at, place, epoch: 0, sealed: false, broken: None };
     let mut commit = 0;
@@ -183,11 +162,11 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 }
 
 /// Reads the head of a segment and checks that it is the one that belongs there.
-fn read_head(path: &Path, part: Part, number: u64, farm: FarmId) -> Result<Head, JournalError> {
+fn read_head(path: &Path, part: Part, number: u64, farm: FarmId) -> Result<Head, SchedulerError> {
     let mut block = vec![0; HEAD_BYTES];
     let read = wait_for(|| File::open(path)).and_then(|file| file.read_exact_at(&mut block, 0));
     let refuse = |what: String| {
-        Err(JournalError(format!(
+        Err(SchedulerError::State(format!(
             "{}: {what}. Restore the state directory from a copy{}",
             path.display(),
             if part == Part::Journal { ", or let --salvage cut the journal before it" } else { "" }

@@ -5,14 +5,12 @@
 //! The process is this same program, so that nothing else need be installed. It gets what it is to do as arguments, a
 //! state on standard input, and says on standard error why it could not: see `keeper_main`.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use starfarm_protocol::ids::FarmId;
-
-use crate::store::trouble::Trouble;
+use crate::descriptors::are_scarce;
 
 /// First argument of a process that saves a checkpoint.
 pub(super) const SAVE: &str = "save-checkpoint";
@@ -27,23 +25,47 @@ pub(super) const PASSING: u8 = 3;
 /// Bytes of its words that are listened to.
 const WORDS_BYTES_MAX: u64 = 4_096;
 
-/// Writes a database that holds `state` in the new directory `dir`, durably, by a process of its own.
-///
-/// # Errors
-/// The disk does not take it, or, `passing`, no process could be had for it this time.
-pub(crate) fn save(dir: &Path, sequence: u64, state: &[u8]) -> Result<(), Trouble> {
-    by_process(SAVE, sequence, dir, None, state)
+/// Why the disk, or sled and what it holds, cannot be used.
+#[derive(PartialEq, Debug)]
+pub(crate) struct Trouble {
+    pub(crate) words: String,
+    /// The disk has no room.
+    pub(crate) full: bool,
+    /// It is no fault of the disk: the next checkpoint may well be saved.
+    pub(crate) passing: bool,
 }
 
-/// Rewrites the segments in `dir` that [`Retirer::retire`] would, by a process of its own.
-///
-/// # Errors
-/// A segment is damaged, the disk does not take it, or, `passing`, no process could be had for it this time.
-pub(crate) fn retire(dir: &Path, sequence: u64, farm: FarmId) -> Result<(), Trouble> {
-    by_process(RETIRE, sequence, dir, Some(farm.to_string()), &[])
+impl Trouble {
+    pub(crate) fn passing(words: String) -> Self {
+        Self { words, full: false, passing: true }
+    }
 }
 
-fn by_process(
+impl From<sled::Error> for Trouble {
+    fn from(error: sled::Error) -> Self {
+        match error {
+            sled::Error::Io(error) => error.into(),
+            error => error.to_string().as_str().into(),
+        }
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        let full = error.kind() == io::ErrorKind::StorageFull;
+        Self { words: error.to_string(), full, passing: are_scarce(&error) }
+    }
+}
+
+impl From<&str> for Trouble {
+    fn from(words: &str) -> Self {
+        Self { words: words.to_owned(), full: false, passing: false }
+    }
+}
+
+/// Does `work` in `dir` by a process of its own: it writes a database that holds the state `input`, durably, or rewrites the
+/// segments that [`Retirer::retire`](super::journal::Retirer::retire) would.
+pub(super) fn by_process(
     work: &str,
     sequence: u64,
     dir: &Path,

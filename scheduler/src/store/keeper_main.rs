@@ -10,8 +10,7 @@ use starfarm_protocol::ids::FarmId;
 
 use crate::store::checkpoint;
 use crate::store::journal::Retirer;
-use crate::store::keeper::{FULL, PASSING, RETIRE, SAVE};
-use crate::store::trouble::Trouble;
+use crate::store::keeper::{FULL, PASSING, RETIRE, SAVE, Trouble};
 
 /// For the first line of a `main` whose scheduler has [`keeper_process`](crate::Options::keeper_process): where this
 /// process was started to save a checkpoint or to rewrite old segments, does so and says with what code to end.
@@ -32,7 +31,6 @@ pub fn keep_if_asked() -> Option<ExitCode> {
     })
 }
 
-/// In the process.
 fn keep(work: &OsStr, arguments: &[OsString]) -> Result<(), Trouble> {
     let [parent, sequence, dir, rest @ ..] = arguments else { return Err("arguments are missing".into()) };
     let number = |text: &OsString| text.to_str().and_then(|text| text.parse().ok());

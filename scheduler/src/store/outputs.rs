@@ -6,7 +6,6 @@
 //! are opened when they are first needed.
 
 mod job_file;
-mod page;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -19,14 +18,12 @@ use starfarm_protocol::wire::CommandUnit;
 use starfarm_scheduler_core::{NodeId, Record};
 
 use crate::descriptors::wait_for;
-use job_file::JobFile;
-use page::Access;
-pub(crate) use page::{Output, Page};
+use job_file::{Access, JobFile};
+pub(crate) use job_file::{Output, Page};
 
 /// Files that are open at one time; where it would be more, all are synced and closed.
 const OPEN_MAX: usize = 256;
 
-/// Outputs of all jobs.
 #[derive(Debug)]
 pub(crate) struct OutputStore {
     dir: PathBuf,
@@ -139,12 +136,10 @@ impl OutputStore {
         Ok(files)
     }
 
-    /// Makes all that was appended durable.
     fn sync_all(&mut self) -> io::Result<()> {
         self.unsynced()?.iter().try_for_each(|file| file.sync_all())
     }
 
-    /// Drops the outputs of a job.
     pub(crate) fn delete(&mut self, job: JobId) -> io::Result<()> {
         self.jobs.remove(&job);
         match fs::remove_file(self.path(job)) {
@@ -153,7 +148,6 @@ impl OutputStore {
         }
     }
 
-    /// Drops the outputs of all jobs but these.
     pub(crate) fn retain_only(&mut self, jobs: &HashSet<JobId>) -> io::Result<()> {
         for entry in wait_for(|| fs::read_dir(&self.dir))? {
             let name = entry?.file_name();

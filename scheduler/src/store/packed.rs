@@ -26,8 +26,8 @@ use rustix::fs::FallocateFlags;
 use starfarm_protocol::bytes::Reader;
 
 use crate::descriptors::wait_for;
+use crate::store::disk::damaged_name;
 
-/// Bytes of a header.
 pub(crate) const HEADER_BYTES: u64 = 64;
 const MARKER: &[u8; 8] = b"starpk01";
 const GONE_AT: u64 = 56;
@@ -42,9 +42,7 @@ pub(crate) type Label = [u8; 32];
 /// Where an entry lies and what it says of itself. Its body is not checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
-    /// Offset of its header.
     pub(crate) at: u64,
-    /// Bytes of its body.
     pub(crate) length: u64,
     pub(crate) label: Label,
     body_crc: u32,
@@ -53,7 +51,6 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Offset of its body.
     pub(crate) fn body(&self) -> u64 {
         self.at + HEADER_BYTES
     }
@@ -84,7 +81,6 @@ impl Entry {
     }
 }
 
-/// What a scan came upon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Found {
     Entry(Entry),
@@ -94,7 +90,6 @@ pub(crate) enum Found {
     Tail(u64),
 }
 
-/// An open packed file.
 #[derive(Debug)]
 pub(crate) struct PackedFile {
     file: Arc<File>,
@@ -107,19 +102,19 @@ impl PackedFile {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let options = options.create(true).truncate(false).read(true).write(true).mode(0o600);
-        let file = wait_for(|| options.open(path))?;
-        let end = file.metadata()?.len();
-        Ok(Self { file: Arc::new(file), path: path.to_owned(), end })
+        Self::with(wait_for(|| options.open(path))?, path)
     }
 
     /// Opens the file at `path`, which must be there, for looking: it cannot be changed.
     pub(crate) fn look(path: &Path) -> io::Result<Self> {
-        let file = wait_for(|| File::open(path))?;
+        Self::with(wait_for(|| File::open(path))?, path)
+    }
+
+    fn with(file: File, path: &Path) -> io::Result<Self> {
         let end = file.metadata()?.len();
         Ok(Self { file: Arc::new(file), path: path.to_owned(), end })
     }
 
-    /// Bytes of the file.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
@@ -149,7 +144,6 @@ impl PackedFile {
         Scan { window: Window::new(&self.file, self.end), at }
     }
 
-    /// Reads from an entry's body.
     pub(crate) fn read(&self, entry: &Entry, offset: u64, max: usize) -> io::Result<Vec<u8>> {
         let offset = offset.min(entry.length);
         let mut bytes = vec![0; (entry.length - offset).min(max as u64) as usize];
@@ -163,7 +157,6 @@ impl PackedFile {
         Ok((crc32c::crc32c(&bytes) == entry.body_crc).then_some(bytes))
     }
 
-    /// Drops all from offset `at` on.
     pub(crate) fn cut(&mut self, at: u64) -> io::Result<()> {
         self.file.set_len(at)?;
         self.end = at;
@@ -185,18 +178,13 @@ impl PackedFile {
 
     /// Renames a file of which nothing can be read, and begins a new one. Returns the new name of the old.
     pub(crate) fn set_aside(&mut self) -> io::Result<PathBuf> {
-        let path = self.path.display();
-        let aside = (1..)
-            .map(|number: u64| PathBuf::from(format!("{path}.damaged-{number}")))
-            .find(|path| path.symlink_metadata().is_err())
-            .expect("a directory has fewer than 2^64 entries");
+        let aside = damaged_name(&self.path);
         fs::rename(&self.path, &aside)?;
         *self = Self::open(&self.path)?;
         Ok(aside)
     }
 }
 
-/// Goes through a packed file.
 pub(crate) struct Scan<'a> {
     window: Window<'a>,
     at: u64,

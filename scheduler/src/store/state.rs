@@ -44,20 +44,18 @@ struct FarmFile {
     superseded: Option<Epoch>,
 }
 
-/// An open state directory.
 pub(crate) struct StateDir {
     path: PathBuf,
     /// Closing it lets go of the lock.
     lock: File,
-    /// The farm.
     pub(crate) farm: FarmId,
     /// The epoch: this start's once [`StateDir::raise_epoch`] has put it on disk.
     pub(crate) epoch: Epoch,
-    /// Our private key.
     pub(crate) key: StaticKey,
     /// The file `enrolments`, open for more; `None` before the keys were written.
     enrolments: Mutex<Option<File>>,
-    superseded: Mutex<Option<Epoch>>,
+    /// A later epoch of this farm that workers know of.
+    pub(crate) superseded: Option<Epoch>,
     started_unix: u64,
     /// What a person should know about this start.
     pub(crate) notes: Vec<String>,
@@ -87,7 +85,6 @@ impl StateDir {
         let keys = load_keys(path, new)?;
         let path = fs::canonicalize(path).map_err(|e| fail("cannot resolve the directory", e))?;
         let FarmFile { farm, epoch, started_unix, superseded, .. } = file;
-        let superseded = Mutex::new(superseded);
         let enrolments = Mutex::new(None);
         let state = Self { path, lock, farm, epoch, key, enrolments, superseded, started_unix, notes };
         if new {
@@ -110,7 +107,6 @@ impl StateDir {
         }
     }
 
-    /// A file in it.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
@@ -120,13 +116,8 @@ impl StateDir {
     pub(crate) fn raise_epoch(&mut self, epoch: Epoch) -> Result<(), SchedulerError> {
         self.epoch = epoch;
         self.started_unix = unix_now();
-        *self.superseded.lock().expect("a panic under the lock ends the process") = None;
+        self.superseded = None;
         self.save(None)
-    }
-
-    /// A later epoch of this farm that workers know of.
-    pub(crate) fn superseded(&self) -> Option<Epoch> {
-        *self.superseded.lock().expect("a panic under the lock ends the process")
     }
 
     /// Notes durably that a later epoch exists: this directory is not started again by mistake.
@@ -139,7 +130,6 @@ impl StateDir {
         save(&self.path, &FarmFile { version, farm, epoch, started_unix, superseded })
     }
 
-    /// Writes the keys, all of them.
     pub(crate) fn save_keys(&self, keys: &KeyStore) -> Result<(), SchedulerError> {
         replace(&self.file("keys.json"), keys.to_json().as_bytes())?;
         let path = self.file("enrolments");
@@ -187,19 +177,16 @@ impl StateDir {
         self.save_keys(keys)
     }
 
-    /// Text of a join file.
     pub(crate) fn join_text(&self, secret: Secret, role: Role, addresses: &[String]) -> String {
         let join = JoinFile::new(self.farm, addresses.to_vec(), self.key.public(), secret, role);
         join.to_text().as_str().to_owned()
     }
 }
 
-/// A fresh join secret.
 pub(crate) fn new_secret() -> Result<Secret, SchedulerError> {
     random().map(Secret)
 }
 
-/// Random bytes from the system.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], SchedulerError> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes)

@@ -20,11 +20,8 @@ use crate::store::journal::Retirer;
 use crate::store::outputs::OutputStore;
 use crate::store::state::StateDir;
 
-/// A state of the farm.
 pub(crate) struct Snapshot {
-    /// The last record in it.
     pub(crate) sequence: u64,
-    /// What gives it again.
     pub(crate) records: Vec<Record>,
 }
 

@@ -60,7 +60,6 @@ impl Listeners {
     }
 }
 
-/// Runs until the process stops.
 pub(crate) fn run(desk: Arc<Desk>, listeners: Listeners) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a machine that gives no epoll cannot run a farm");

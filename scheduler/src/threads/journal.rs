@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use starfarm_net::say;
 use starfarm_protocol::wire::{CommandUnit, Stream};
 use starfarm_scheduler_core::Record;
@@ -30,13 +30,11 @@ const TEND_PERIOD: Duration = Duration::from_secs(1);
 
 /// What the thread is given, in this order.
 pub(crate) enum ToJournal {
-    /// Records with their sequences.
     Records(Vec<(u64, Record)>),
     /// A state that holds all records before it.
     Snapshot(Snapshot),
 }
 
-/// What the thread works with.
 pub(crate) struct JournalThread {
     pub(crate) journal: Journal,
     /// Off for measuring: then everything counts as durable at once.
@@ -97,9 +95,7 @@ impl JournalThread {
             if let Some(snapshot) = snapshot {
                 (asked, since) = (false, 0);
                 // Where the last one is still being saved, this one is not needed.
-                match self.snapshots.try_send(snapshot) {
-                    Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
-                }
+                drop(self.snapshots.try_send(snapshot));
             }
             let due = since >= self.checkpoint_records
                 || (since > 0 && last_asked.elapsed() >= self.checkpoint_period);
@@ -123,7 +119,6 @@ impl JournalThread {
         }
     }
 
-    /// Looks at the disk's free room.
     fn tend(&self) {
         stop_if_gone(&self.state);
         if !self.journal.is_there() {

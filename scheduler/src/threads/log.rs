@@ -25,13 +25,11 @@ pub(crate) const RETRY_PERIOD: Duration = Duration::from_secs(10);
 
 /// What the log hears.
 pub(crate) enum ToLog {
-    /// What happened.
     Events(Arc<Told>),
     /// How the farm stands, to open a segment with.
     Picture(u64, Box<Snapshot>),
 }
 
-/// The log.
 pub(crate) struct LogThread {
     pub(crate) writer: LogWriter,
     pub(crate) dir: PathBuf,
@@ -45,7 +43,6 @@ pub(crate) struct LogThread {
     pub(crate) missed: u64,
 }
 
-/// Whether the log can be written.
 enum Health {
     Well,
     /// Not before this moment.

@@ -23,7 +23,6 @@ use crate::store::state::{StateDir, random, unix_now};
 /// How often sessions that have run out are dropped, in microseconds.
 const EXPIRE_US: u64 = 10_000_000;
 
-/// A known worker.
 struct Known {
     node: NodeId,
     address: SocketAddr,
@@ -46,14 +45,14 @@ struct News {
 
 /// The thread's state.
 pub(crate) struct ResultThread {
-    pub(crate) state: Arc<StateDir>,
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) keys: Arc<Mutex<KeyStore>>,
-    pub(crate) responder: Responder,
-    pub(crate) dispatcher: Sender<Input>,
+    state: Arc<StateDir>,
+    shared: Arc<Shared>,
+    keys: Arc<Mutex<KeyStore>>,
+    responder: Responder,
+    dispatcher: Sender<Input>,
     /// Keys whose sessions are to end.
-    pub(crate) revoked: Receiver<PublicKey>,
-    pub(crate) sessions: SessionTable,
+    revoked: Receiver<PublicKey>,
+    sessions: SessionTable,
     hints: Hints,
     nodes: HashMap<PublicKey, Known>,
     indexes: Indexes,
@@ -80,6 +79,7 @@ impl Indexes {
 }
 
 impl ResultThread {
+    /// `known` are the nodes of earlier epochs, `next` is the first index that was never given.
     pub(crate) fn new(
         state: Arc<StateDir>,
         shared: Arc<Shared>,
@@ -87,16 +87,12 @@ impl ResultThread {
         responder: Responder,
         dispatcher: Sender<Input>,
         revoked: Receiver<PublicKey>,
+        (known, next): (Vec<(NodeId, String)>, NodeId),
     ) -> Self {
         let (sessions, hints, nodes) = (SessionTable::default(), Hints::default(), HashMap::new());
-        let indexes = Indexes { before: HashMap::new(), next: NodeId(0) };
-        Self { state, shared, keys, responder, dispatcher, revoked, sessions, hints, nodes, indexes }
-    }
-
-    /// With the nodes of earlier epochs, and the first index that was never given.
-    pub(crate) fn knowing(self, (known, next): (Vec<(NodeId, String)>, NodeId)) -> Self {
         let before = known.into_iter().map(|(node, name)| (name, node)).collect();
-        Self { indexes: Indexes { before, next }, ..self }
+        let indexes = Indexes { before, next };
+        Self { state, shared, keys, responder, dispatcher, revoked, sessions, hints, nodes, indexes }
     }
 
     /// Runs until the process stops.
@@ -205,18 +201,12 @@ impl ResultThread {
         let moved = known.address != from;
         known.address = from;
         let fresh = opened.confirmed.and_then(|confirmed| confirmed.sealer);
-        let sealer = match fresh {
-            Some(sealer) => {
-                let name = opened.peer.claim.name.clone();
-                news.sessions.push(Input::Session(node, name));
-                Some(sealer)
-            }
-            None if moved => self.sessions.sealer(&key).cloned(),
-            None => None,
-        };
-        if let Some(sealer) = sealer {
-            news.peers.push(Outgoing::Peer(node, sealer, from));
+        if fresh.is_some() {
+            news.sessions.push(Input::Session(node, opened.peer.claim.name.clone()));
         }
+        let moved_with = || self.sessions.sealer(&key).filter(|_| moved).cloned();
+        let sealer = fresh.or_else(moved_with);
+        news.peers.extend(sealer.map(|sealer| Outgoing::Peer(node, sealer, from)));
         self.travelled(&opened.peer.claim, &plain[..opened.bytes], now_us, (batch, news));
     }
 

@@ -3,7 +3,6 @@
 /// It waits this long for the last acknowledgements; what is left goes into the spool.
 const ACK_US: u64 = 5_000_000;
 
-/// A drain under way.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Drain {
     /// Set when the last slot has become idle.

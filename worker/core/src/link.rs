@@ -13,7 +13,6 @@ const UNANSWERED_MAX: u32 = 3;
 /// One hint is heeded in this time.
 const HINT_US: u64 = 1_000_000;
 
-/// State of the link.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     /// A session exists, perhaps one that nobody answers on any more.
@@ -27,7 +26,7 @@ pub(crate) struct Link {
     heartbeat_at: u64,
     heartbeat_us: u64,
     /// As the scheduler last said; the defaults until it does.
-    pace: Pace,
+    pub(crate) pace: Pace,
     /// Number of the last heartbeat.
     pub(crate) number: u32,
     unanswered: u32,
@@ -56,12 +55,10 @@ impl Link {
         }
     }
 
-    /// Datagrams can be sent.
     pub(crate) fn has_session(&self) -> bool {
         self.session
     }
 
-    /// The scheduler knows us in this session.
     pub(crate) fn is_welcomed(&self) -> bool {
         self.welcomed
     }
@@ -77,7 +74,6 @@ impl Link {
         self.heartbeat_at = now_us;
     }
 
-    /// Anything valid was heard.
     pub(crate) fn on_heard(&mut self, now_us: u64) {
         self.heard_us = now_us;
         self.unanswered = 0;
@@ -92,16 +88,6 @@ impl Link {
         self.tries = 0;
         self.handshake_at = None;
         !std::mem::replace(&mut self.welcomed, true)
-    }
-
-    /// The scheduler said at which pace its farm goes.
-    pub(crate) fn set_pace(&mut self, pace: Pace) {
-        self.pace = pace;
-    }
-
-    /// The farm's pace.
-    pub(crate) fn pace(&self) -> Pace {
-        self.pace
     }
 
     /// The scheduler's incarnation changed under us: introduce ourselves again.
@@ -131,7 +117,6 @@ impl Link {
         }
     }
 
-    /// Beat at the next tick.
     pub(crate) fn beat_soon(&mut self, now_us: u64) {
         if self.session {
             self.heartbeat_at = self.heartbeat_at.min(now_us);
@@ -154,7 +139,6 @@ impl Link {
         longest / 2 + self.random.below(longest / 2)
     }
 
-    /// A hello is due now.
     pub(crate) fn hello_due(&mut self, now_us: u64) -> bool {
         let due = self.session && !self.welcomed && self.hello_at <= now_us;
         if due {
@@ -180,7 +164,6 @@ impl Link {
         true
     }
 
-    /// When something is due.
     pub(crate) fn deadline(&self) -> u64 {
         let beats = if self.session { self.heartbeat_at.min(self.hello_at) } else { u64::MAX };
         beats.min(self.handshake_at.unwrap_or(u64::MAX))
@@ -278,7 +261,7 @@ mod tests {
         let mut link = Link::new(second, 1, 0);
         link.on_session(0);
         link.on_welcome(1_000, 0);
-        link.set_pace(pace);
+        link.pace = pace;
         assert!(link.heartbeat_due(0, true) && link.heartbeat_due(second, true));
         assert_eq!(link.handshake_at, None, "it is silent for a second only");
         assert!(link.heartbeat_due(2 * second, true));

@@ -6,7 +6,6 @@ use starfarm_protocol::wire::{LOAD_SLOTS_MAX, Load};
 /// Busy all the time.
 const BUSY: u64 = 1_000;
 
-/// One slot since the last report.
 #[derive(Clone, Copy, Debug, Default)]
 struct Usage {
     busy_us: u64,
@@ -14,7 +13,6 @@ struct Usage {
     since_us: Option<u64>,
 }
 
-/// Watches the slots.
 #[derive(Clone, Debug)]
 pub(crate) struct Meter {
     /// When the last report was made, or the worker began.
@@ -29,13 +27,11 @@ impl Meter {
         Self { from_us: now_us, slots: vec![Usage::default(); usize::from(slots)], idle_us: Some(now_us) }
     }
 
-    /// A slot begins to run something.
     pub(crate) fn begin(&mut self, slot: u16, now_us: u64) {
         self.slots[usize::from(slot)].since_us.get_or_insert(now_us);
         self.idle_us = None;
     }
 
-    /// A slot has nothing to run any more.
     pub(crate) fn end(&mut self, slot: u16, now_us: u64) {
         let slot = &mut self.slots[usize::from(slot)];
         if let Some(since_us) = slot.since_us.take() {
@@ -46,7 +42,6 @@ impl Meter {
         }
     }
 
-    /// The load since the last report.
     pub(crate) fn report(&mut self, now_us: u64) -> Load {
         let period_us = now_us.saturating_sub(std::mem::replace(&mut self.from_us, now_us)).max(1);
         let load = |slot: &mut Usage| {

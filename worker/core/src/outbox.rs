@@ -3,13 +3,13 @@
 
 use std::collections::VecDeque;
 
-use starfarm_protocol::ids::{Attempt, ContentHash, JobId};
-use starfarm_protocol::limits::PLAIN_BYTES_MAX;
-use starfarm_protocol::limits::RESULT_BODY_BYTES_MAX;
+use starfarm_protocol::limits::{PLAIN_BYTES_MAX, RESULT_BODY_BYTES_MAX};
 use starfarm_protocol::rto::Rto;
 use starfarm_protocol::wire::{
-    AGE_BYTES, MESSAGE_HEAD_BYTES, Outcome, Packer, RESULT_ENTRY_BYTES, RESULT_HEAD_BYTES, ResultEntry,
+    AGE_BYTES, MESSAGE_HEAD_BYTES, Packer, RESULT_ENTRY_BYTES, RESULT_HEAD_BYTES, ResultEntry,
 };
+
+use crate::types::Part;
 
 /// A result waits this long for company, counted from the last flush. So a lone result leaves at once, and
 /// a stream of them fills its datagrams.
@@ -23,38 +23,21 @@ const LATE_US: u64 = 5_000;
 /// is acknowledged only once it is durable.
 const INITIAL_WAIT_US: u64 = 1_000_000;
 
-/// One result, kept.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Kept {
-    pub(crate) job: JobId,
-    pub(crate) spec: ContentHash,
-    pub(crate) attempt: Attempt,
-    pub(crate) lo: u128,
-    pub(crate) units: u64,
-    pub(crate) duration_us: u64,
-    pub(crate) outcome: Outcome,
-    pub(crate) body: Vec<u8>,
+    pub(crate) part: Part,
     /// When it was over; none for one of an earlier incarnation, whose clock is gone.
     pub(crate) ended_us: Option<u64>,
 }
 
 impl Kept {
     fn bytes(&self) -> usize {
-        RESULT_ENTRY_BYTES + self.body.len()
+        RESULT_ENTRY_BYTES + self.part.body.len()
     }
 
     fn pack(&self, sequence: u64, packer: &mut Packer) {
-        packer.result(&ResultEntry {
-            job: self.job,
-            spec: self.spec,
-            sequence,
-            attempt: self.attempt,
-            lo: self.lo,
-            units: self.units,
-            duration_us: self.duration_us,
-            outcome: self.outcome,
-            body: &self.body,
-        });
+        let Part { job, spec, attempt, lo, units, duration_us, outcome, ref body } = self.part;
+        packer.result(&ResultEntry { job, spec, sequence, attempt, lo, units, duration_us, outcome, body });
     }
 }
 
@@ -90,7 +73,6 @@ impl Ages {
 /// One result datagram that is not wholly acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
-    /// Sequences, inclusive.
     first: u64,
     last: u64,
     unacknowledged: u32,
@@ -100,7 +82,6 @@ struct Flight {
     stale: bool,
 }
 
-/// The unacknowledged results.
 #[derive(Clone, Debug)]
 pub(crate) struct Outbox {
     /// By sequence from `base`; `None` where acknowledged. The first is never `None`.
@@ -256,12 +237,13 @@ impl Outbox {
         let from = (self.unsent - self.base) as usize;
         for (result, sequence) in self.kept.range(from..).zip(self.unsent..) {
             let Some(result) = result else { continue };
-            let head = if group == Some((result.job, result.spec)) { 0 } else { HEAD_BYTES };
+            let of = Some((result.part.job, result.part.spec));
+            let head = if group == of { 0 } else { HEAD_BYTES };
             used += ages.see(sequence, result) + head + result.bytes();
             if used > NEW_BYTES_MAX {
                 break;
             }
-            group = Some((result.job, result.spec));
+            group = of;
             self.unsent_bytes -= result.bytes();
             flight.unacknowledged += 1;
             flight.last = sequence;

@@ -37,7 +37,6 @@ impl Pace {
     }
 }
 
-/// The waiting tasks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
     waiting: VecDeque<Waiting>,
@@ -94,7 +93,6 @@ impl Queue {
         }
     }
 
-    /// Takes out every task that `gone` names.
     pub(crate) fn revoke(&mut self, mut gone: impl FnMut(&Waiting) -> bool) -> Vec<Task> {
         let mut out = Vec::new();
         self.waiting.retain(|waiting| {
@@ -108,7 +106,6 @@ impl Queue {
         out
     }
 
-    /// Learns how long `units` of a job took.
     pub(crate) fn learn(&mut self, job: JobId, units: u64, duration_us: u64) {
         let sample = u128::from(duration_us) * PS_PER_US / u128::from(units.max(1));
         let sample = u64::try_from(sample).unwrap_or(u64::MAX);

@@ -17,7 +17,6 @@ const FACTS_US: u64 = 60_000_000;
 /// A queue that lasts longer than this is too long: twice the prefetch of 60 s (DESIGN, section 6).
 const QUEUE_LASTS_MAX_US: u64 = 2 * 60_000_000;
 
-/// What waits for a datagram.
 #[derive(Clone, Debug)]
 pub(crate) struct Riders {
     /// Attempts to acknowledge, and when at the latest.
@@ -52,7 +51,6 @@ impl Riders {
         self.ack_at
     }
 
-    /// The attempt is here.
     pub(crate) fn acknowledge(&mut self, attempt: u64, now_us: u64) {
         self.acks.insert(attempt);
         self.ack_at = self.ack_at.min(now_us + RIDE_US);

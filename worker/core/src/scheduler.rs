@@ -19,7 +19,6 @@ pub(crate) struct Scheduler {
     told: Option<(FarmId, Epoch)>,
 }
 
-/// Why a welcome is not accepted.
 pub(crate) struct Objection {
     /// For a person; `None` where he has heard it.
     pub(crate) words: Option<String>,
@@ -35,7 +34,6 @@ impl Scheduler {
         self.epoch
     }
 
-    /// What every hello tells.
     pub(crate) fn known(&self) -> Known {
         self.known
     }

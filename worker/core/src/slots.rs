@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use starfarm_protocol::ids::{Attempt, ContentHash, Epoch, JobId};
+use starfarm_protocol::ids::{Attempt, Epoch, JobId};
 use starfarm_protocol::wire::{Cancel, Held, Load};
 
 use crate::load::Meter;
@@ -12,13 +12,9 @@ use crate::types::{Part, Task};
 /// A task on a slot: running, or next in its bundle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Running {
-    pub(crate) job: JobId,
-    pub(crate) spec: ContentHash,
-    pub(crate) attempt: Attempt,
+    /// As offered; the index knows the task by its interval.
+    pub(crate) task: Task,
     pub(crate) epoch: Epoch,
-    /// The interval as offered; the index knows the task by it.
-    pub(crate) lo: u128,
-    pub(crate) units: u64,
     /// First unit that is not reported yet.
     pub(crate) next: u128,
     /// All of it is reported, or its rest will come back: the same interval offered anew is wanted.
@@ -26,18 +22,16 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    fn new(waiting: &Waiting) -> Self {
-        let Waiting { task: Task { job, spec, attempt, lo, units }, epoch } = *waiting;
-        Self { job, spec, attempt, epoch, lo, units, next: lo, let_go: false }
+    fn new(&Waiting { task, epoch }: &Waiting) -> Self {
+        Self { task, epoch, next: task.lo, let_go: false }
     }
 
-    /// Units not reported yet; never more than `units`.
+    /// Units not reported yet; never more than the task has.
     pub(crate) fn rest(&self) -> u64 {
-        self.units - (self.next - self.lo) as u64
+        (self.task.hi() - self.next) as u64
     }
 }
 
-/// What a part did to its task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Advance {
     /// It does not continue the attempt on that slot.
@@ -45,17 +39,9 @@ pub(crate) enum Advance {
     /// It continues it.
     On,
     /// Now all of the task is reported, though its end was not heard yet.
-    Whole {
-        /// Its job.
-        job: JobId,
-        /// Its first unit.
-        lo: u128,
-        /// Its units.
-        units: u64,
-    },
+    Whole(Task),
 }
 
-/// One slot.
 #[derive(Clone, Debug, Default)]
 struct Slot {
     running: VecDeque<Running>,
@@ -65,7 +51,6 @@ struct Slot {
     cancel: Vec<(JobId, Cancel)>,
 }
 
-/// All slots.
 #[derive(Clone, Debug)]
 pub(crate) struct Slots {
     slots: Vec<Slot>,
@@ -107,21 +92,19 @@ impl Slots {
         Some(number)
     }
 
-    /// Moves a task on by a part.
     pub(crate) fn advance(&mut self, number: u16, part: &Part) -> Advance {
         let slot = self.slots.get_mut(usize::from(number));
-        let task = slot.and_then(|slot| slot.running.iter_mut().find(|task| task.attempt == part.attempt));
-        let Some(task) = task else { return Advance::Stray };
-        let fits = (part.job, part.spec, part.lo) == (task.job, task.spec, task.next)
-            && (1..=task.rest()).contains(&part.units);
+        let running =
+            slot.and_then(|slot| slot.running.iter_mut().find(|on| on.task.attempt == part.attempt));
+        let Some(running) = running else { return Advance::Stray };
+        let fits = (part.job, part.spec, part.lo) == (running.task.job, running.task.spec, running.next)
+            && (1..=running.rest()).contains(&part.units);
         if !fits {
             return Advance::Stray;
         }
-        task.next += u128::from(part.units);
-        match task.rest() {
-            0 if !std::mem::replace(&mut task.let_go, true) => {
-                Advance::Whole { job: task.job, lo: task.lo, units: task.units }
-            }
+        running.next += u128::from(part.units);
+        match running.rest() {
+            0 if !std::mem::replace(&mut running.let_go, true) => Advance::Whole(running.task),
             _ => Advance::On,
         }
     }
@@ -129,8 +112,8 @@ impl Slots {
     /// Ends a task. The slot becomes idle with the last one of its bundle.
     pub(crate) fn end(&mut self, number: u16, attempt: Attempt, now_us: u64) -> Option<Running> {
         let slot = self.slots.get_mut(usize::from(number))?;
-        let at = slot.running.iter().position(|task| task.attempt == attempt)?;
-        let task = slot.running.remove(at)?;
+        let at = slot.running.iter().position(|running| running.task.attempt == attempt)?;
+        let ended = slot.running.remove(at)?;
         slot.unit = None;
         if slot.running.is_empty() {
             slot.cancel.clear();
@@ -138,7 +121,7 @@ impl Slots {
             self.meter.end(number, now_us);
             self.seen.end(number, now_us);
         }
-        Some(task)
+        Some(ended)
     }
 
     /// No slot runs a unit, as far as is known: those that do are named next.
@@ -149,7 +132,7 @@ impl Slots {
     /// Notes which unit a slot runs. A name that comes after its task's end is too late to matter.
     pub(crate) fn name_unit(&mut self, number: u16, job: JobId, unit: u128) {
         if let Some(slot) = self.slots.get_mut(usize::from(number))
-            && slot.running.iter().any(|task| task.job == job)
+            && slot.running.iter().any(|running| running.task.job == job)
         {
             slot.unit = Some((job, unit));
         }
@@ -171,14 +154,13 @@ impl Slots {
         self.seen.report(now_us)
     }
 
-    /// Tasks on slots.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Running> {
         self.slots.iter().flat_map(|slot| &slot.running)
     }
 
     /// What of the tasks on slots is not reported yet.
     pub(crate) fn held(&self) -> impl Iterator<Item = Held> {
-        let rest = |task: &Running| Held { job: task.job, lo: task.next, units: task.rest() };
+        let rest = |on: &Running| Held { job: on.task.job, lo: on.next, units: on.rest() };
         self.iter().map(rest).filter(|held| held.units > 0)
     }
 
@@ -191,15 +173,13 @@ impl Slots {
     ) -> Vec<(u16, JobId)> {
         let mut told = Vec::new();
         for (number, slot) in (0_u16..).zip(&mut self.slots) {
-            for task in slot.running.iter_mut().filter(|task| gone(task)) {
-                task.let_go = true;
-                let known = slot
-                    .cancel
-                    .iter()
-                    .any(|&(job, how)| job == task.job && (how == cancel || how == Cancel::Forced));
-                if !known {
-                    slot.cancel.push((task.job, cancel));
-                    told.push((number, task.job));
+            for running in slot.running.iter_mut().filter(|running| gone(running)) {
+                running.let_go = true;
+                let job = running.task.job;
+                let knows = |&(of, how)| of == job && (how == cancel || how == Cancel::Forced);
+                if !slot.cancel.iter().any(knows) {
+                    slot.cancel.push((job, cancel));
+                    told.push((number, job));
                 }
             }
         }

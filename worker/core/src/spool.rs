@@ -12,6 +12,7 @@ use starfarm_protocol::limits::RESULT_BODY_BYTES_MAX;
 use starfarm_protocol::wire::Outcome;
 
 use crate::outbox::Kept;
+use crate::types::Part;
 
 const MAGIC: &[u8; 8] = b"SFSPOOL1";
 const SEAL_BYTES: usize = 32;
@@ -48,7 +49,7 @@ pub(crate) fn write<'a>(results: impl Iterator<Item = &'a Kept>) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     out.extend_from_slice(&[0; 8]);
     let mut count = 0_u64;
-    for result in results.filter(|result| result.outcome == Outcome::Done) {
+    for result in results.map(|kept| &kept.part).filter(|part| part.outcome == Outcome::Done) {
         count += 1;
         out.extend_from_slice(&result.job.0.to_le_bytes());
         out.extend_from_slice(&result.spec.0);
@@ -66,7 +67,6 @@ pub(crate) fn write<'a>(results: impl Iterator<Item = &'a Kept>) -> Vec<u8> {
     out
 }
 
-/// Reads the bytes back.
 pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Kept>, SpoolError> {
     let rest = bytes.strip_prefix(MAGIC).ok_or(SpoolError::Unknown)?;
     let (entries, seal) =
@@ -81,7 +81,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Kept>, SpoolError> {
 }
 
 fn entry(rest: &mut Reader<'_>) -> Result<Kept, Malformed> {
-    let kept = Kept {
+    let part = Part {
         job: JobId(rest.u64()?),
         spec: ContentHash(rest.array()?),
         attempt: Attempt(rest.u64()?),
@@ -96,12 +96,11 @@ fn entry(rest: &mut Reader<'_>) -> Result<Kept, Malformed> {
             let length = usize::from(rest.u16()?);
             rest.bytes(length)?.to_vec()
         },
-        ended_us: None,
     };
-    let sound = kept.body.len() <= RESULT_BODY_BYTES_MAX
-        && kept.units > 0
-        && kept.lo.checked_add(u128::from(kept.units)).is_some();
-    if sound { Ok(kept) } else { Err(Malformed) }
+    let sound = part.body.len() <= RESULT_BODY_BYTES_MAX
+        && part.units > 0
+        && part.lo.checked_add(u128::from(part.units)).is_some();
+    if sound { Ok(Kept { part, ended_us: None }) } else { Err(Malformed) }
 }
 
 #[cfg(test)]
@@ -109,7 +108,7 @@ mod tests {
     use super::*;
 
     fn kept(n: u8, outcome: Outcome) -> Kept {
-        Kept {
+        let part = Part {
             job: JobId(1),
             spec: ContentHash([n; 32]),
             attempt: Attempt(2),
@@ -118,8 +117,8 @@ mod tests {
             duration_us: 4,
             outcome,
             body: vec![n; usize::from(n)],
-            ended_us: None,
-        }
+        };
+        Kept { part, ended_us: None }
     }
 
     #[test]

@@ -31,7 +31,6 @@ pub struct Config {
 }
 
 impl Config {
-    /// The first words in a session.
     pub(crate) fn hello(&self, slots: u16, known: Known) -> Hello {
         Hello {
             version: PROTOCOL_VERSION,

@@ -16,7 +16,7 @@ use crate::outbox::{Kept, Outbox};
 use crate::queue::Queue;
 use crate::riders::Riders;
 use crate::scheduler::Scheduler;
-use crate::slots::{Advance, Slots};
+use crate::slots::{Advance, Running, Slots};
 use crate::spool::{self, SpoolError};
 use crate::types::{Config, Counters, Deed, Look, Part, Task};
 
@@ -111,7 +111,7 @@ impl Worker {
             Message::ResultAck(credit, ranges) if believed => self.on_result_ack(credit, ranges, now_us),
             Message::HeartbeatAnswer(answer) if believed => self.on_heartbeat_answer(&answer, now_us),
             Message::Revoke(revoke) if believed => self.on_revoke(&revoke, now_us, deeds),
-            Message::Pace(pace) if believed => self.link.set_pace(pace),
+            Message::Pace(pace) if believed => self.link.pace = pace,
             Message::ResultAck(..) | Message::HeartbeatAnswer(_) | Message::Revoke(_) | Message::Pace(_) => {}
             // Words of a worker, which a scheduler has no business saying. Welcomes are taken before.
             Message::Hello(_)
@@ -150,7 +150,7 @@ impl Worker {
         let renewed = welcome.epoch != self.scheduler.epoch();
         if renewed {
             // Another incarnation numbers its attempts anew, and may name no pace.
-            self.link.set_pace(Pace::DEFAULT);
+            self.link.pace = Pace::DEFAULT;
             deeds.extend(self.scheduler.believe(welcome).map(Deed::Remember));
             self.seen.clear();
             self.riders.forget_attempts();
@@ -205,9 +205,9 @@ impl Worker {
         deeds: &mut Vec<Deed>,
     ) {
         let index = &mut self.index;
-        let told = self.slots.let_go(cancel, |task| {
-            let go = gone(task.job, task.attempt, task.epoch);
-            if go && !task.let_go {
+        let told = self.slots.let_go(cancel, |&Running { task, epoch, let_go, .. }| {
+            let go = gone(task.job, task.attempt, epoch);
+            if go && !let_go {
                 index.remove(task.job, task.lo, task.units);
             }
             go
@@ -222,10 +222,13 @@ impl Worker {
             self.index.remove(task.job, task.lo, task.units);
         }
         tasks.dedup_by(|next, before| before.join(next));
-        for Task { job, spec, attempt, lo, units } in tasks {
-            let (duration_us, outcome, body, ended_us) = (0, Outcome::Returned, Vec::new(), Some(now_us));
-            self.outbox.push(Kept { job, spec, attempt, lo, units, duration_us, outcome, body, ended_us });
-        }
+        tasks.into_iter().for_each(|task| self.return_unrun(task, now_us));
+    }
+
+    fn return_unrun(&mut self, Task { job, spec, attempt, lo, units }: Task, now_us: u64) {
+        let (duration_us, outcome, body) = (0, Outcome::Returned, Vec::new());
+        let part = Part { job, spec, attempt, lo, units, duration_us, outcome, body };
+        self.outbox.push(Kept { part, ended_us: Some(now_us) });
     }
 
     fn on_result_ack(&mut self, credit: u16, ranges: Ranges<'_>, now_us: u64) {
@@ -256,29 +259,26 @@ impl Worker {
             }
             Advance::On => {}
             // A retry may be offered before the slot says that it has ended.
-            Advance::Whole { job, lo, units } => self.index.remove(job, lo, units),
+            Advance::Whole(task) => self.index.remove(task.job, task.lo, task.units),
         }
-        let Part { job, spec, attempt, lo, units, duration_us, outcome, body } = part;
-        if outcome == Outcome::Done {
-            self.queue.learn(job, units, duration_us);
+        if part.outcome == Outcome::Done {
+            self.queue.learn(part.job, part.units, part.duration_us);
         }
-        let ended_us = Some(now_us);
-        self.outbox.push(Kept { job, spec, attempt, lo, units, duration_us, outcome, body, ended_us });
+        self.outbox.push(Kept { part, ended_us: Some(now_us) });
     }
 
     /// A task left its slot. What no part reported goes back.
     pub fn on_task_end(&mut self, slot: u16, attempt: Attempt, now_us: u64, deeds: &mut Vec<Deed>) {
-        let Some(task) = self.slots.end(slot, attempt, now_us) else {
+        let Some(ended) = self.slots.end(slot, attempt, now_us) else {
             self.counters.stray_parts += 1;
             return;
         };
-        if !task.let_go {
+        let task = ended.task;
+        if !ended.let_go {
             self.index.remove(task.job, task.lo, task.units);
         }
-        if task.rest() > 0 {
-            let (duration_us, outcome, body, ended_us) = (0, Outcome::Returned, Vec::new(), Some(now_us));
-            let (job, spec, lo, units) = (task.job, task.spec, task.next, task.rest());
-            self.outbox.push(Kept { job, spec, attempt, lo, units, duration_us, outcome, body, ended_us });
+        if ended.rest() > 0 {
+            self.return_unrun(Task { lo: ended.next, units: ended.rest(), ..task }, now_us);
         }
         self.settle(now_us, deeds);
     }
@@ -382,8 +382,9 @@ impl Worker {
     /// acknowledged.
     pub fn held(&self) -> Vec<Held> {
         let waiting = self.queue.iter().map(|task| Held { job: task.job, lo: task.lo, units: task.units });
-        let computed = self.outbox.iter().filter(|result| result.outcome != Outcome::Returned);
-        let computed = computed.map(|result| Held { job: result.job, lo: result.lo, units: result.units });
+        let computed = self.outbox.iter().map(|kept| &kept.part);
+        let computed = computed.filter(|part| part.outcome != Outcome::Returned);
+        let computed = computed.map(|part| Held { job: part.job, lo: part.lo, units: part.units });
         held::join(waiting.chain(self.slots.held()).chain(computed).collect())
     }
 
@@ -474,7 +475,7 @@ impl Worker {
 
     /// The pace of the farm, as its scheduler last said.
     pub fn pace(&self) -> Pace {
-        self.link.pace()
+        self.link.pace
     }
 
     /// [`Worker::drain`] was called.

@@ -35,7 +35,6 @@ impl Keep {
         Self { head: Vec::new(), head_max: limit - tail_max, tail: Ring::new(tail_max), total: 0 }
     }
 
-    /// Takes the stream's next bytes.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let room = self.head_max - self.head.len();
@@ -44,7 +43,6 @@ impl Keep {
         self.tail.push(to_tail);
     }
 
-    /// The stream has ended.
     pub(super) fn finish(self) -> Captured {
         let mut bytes = self.head;
         bytes.extend_from_slice(&self.tail.in_order());

@@ -88,7 +88,6 @@ fn owned() -> MutexGuard<'static, BTreeMap<u64, Option<u32>>> {
     OWNED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether `pid` is a child with an owner.
 pub(super) fn is_owned(pid: u32) -> bool {
     owned().values().any(|&owned| owned == Some(pid))
 }

@@ -12,7 +12,6 @@ pub(super) enum Why {
     Cancelled,
 }
 
-/// How far it has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     /// It may run, until then.
@@ -38,7 +37,6 @@ impl Phase {
         matches!(self, Self::Runs { .. })
     }
 
-    /// Why the program was ended, if it was.
     pub(super) fn why(self) -> Option<Why> {
         match self {
             Self::Runs { .. } => None,

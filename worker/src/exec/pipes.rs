@@ -13,7 +13,6 @@ use super::capture::{Captured, Keep};
 /// Bytes per read: what a pipe holds by default, so that one read empties it.
 const READ_BYTES: usize = 64 * 1024;
 
-/// One output stream of a program.
 #[derive(Debug)]
 pub(super) struct Stream {
     /// Closed at the end of the stream.
@@ -26,7 +25,6 @@ impl Stream {
         Self { pipe, kept: Keep::new(limit) }
     }
 
-    /// Whether more may come.
     pub(super) fn is_open(&self) -> bool {
         self.pipe.is_some()
     }

@@ -27,14 +27,7 @@ const LONG: Duration = Duration::from_millis(100);
 
 /// A program that somebody has open for writing cannot be started: a copy that is not finished, or a process that was
 /// forked meanwhile and has not started its own program yet. Both are over soon: it is tried again after each of these.
-const BUSY_WAITS: [Duration; 6] = [
-    Duration::from_millis(5),
-    Duration::from_millis(10),
-    Duration::from_millis(20),
-    Duration::from_millis(40),
-    Duration::from_millis(80),
-    Duration::from_millis(160),
-];
+const BUSY_WAITS_MS: [u64; 6] = [5, 10, 20, 40, 80, 160];
 
 /// What became of a unit's program.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -85,15 +78,10 @@ impl Default for Patience {
 /// ended as well. A process that not even KILL ends (one stuck in the kernel, or one of another user)
 /// keeps this call waiting.
 pub fn run(command: &CommandLine, cancel: &CancelFlag) -> UnitRun {
-    run_with(command, cancel, Patience::default())
+    run_noting(command, cancel, Patience::default(), &mut || {})
 }
 
-/// [`run`] with other time spans.
-pub fn run_with(command: &CommandLine, cancel: &CancelFlag, patience: Patience) -> UnitRun {
-    run_noting(command, cancel, patience, &mut || {})
-}
-
-/// [`run_with`], that calls `lasts` once if the program still runs after 0.1 s: what the caller has put off
+/// [`run`] with other time spans, that calls `lasts` once if the program still runs after 0.1 s: what the caller has put off
 /// until its end should not wait any longer.
 pub fn run_noting(
     command: &CommandLine,
@@ -119,7 +107,7 @@ pub(super) fn once_not_busy<T>(
     mut start: impl FnMut() -> io::Result<T>,
     mut wait: impl FnMut(Duration),
 ) -> io::Result<T> {
-    for pause in BUSY_WAITS {
+    for pause in BUSY_WAITS_MS.map(Duration::from_millis) {
         match start() {
             Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => wait(pause),
             outcome => return outcome,
@@ -128,7 +116,6 @@ pub(super) fn once_not_busy<T>(
     start()
 }
 
-/// Sees a started program through.
 fn attend(
     mut process: Process,
     command: &CommandLine,

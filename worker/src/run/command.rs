@@ -31,7 +31,6 @@ const TIMEOUT_CODE: i32 = 124;
 /// Exit code in the record of a unit whose program could not be started.
 const NOT_STARTED_CODE: i32 = -1;
 
-/// A prepared command.
 pub(super) struct Command {
     space: Box<dyn Decomposer>,
     program: Template,
@@ -85,7 +84,7 @@ impl Command {
                 report.refuse(task, unit, &no_scratch(context, &error));
                 break;
             }
-            let line = match self.line(task, unit, scratch.path(), &context.contents, cancel) {
+            let line = match self.line(task, unit, &scratch.0, &context.contents, cancel) {
                 Ok(line) => line,
                 Err(FetchError::Cancelled) => break,
                 Err(FetchError::Refused(why)) => {
@@ -292,10 +291,6 @@ impl Scratch {
         let path = folder.join(format!("{}-{}-{}", task.job.0, task.attempt.0, task.lo));
         std::fs::create_dir_all(&path)?;
         Ok(Self(path))
-    }
-
-    fn path(&self) -> &Path {
-        &self.0
     }
 
     /// What the unit before left in it goes; mostly that is nothing.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crate::board::Board;
 use crate::contents::Contents;
 
-/// What a slot works with.
 pub(crate) struct Context {
     pub(crate) slot: u16,
     pub(crate) board: Arc<Board>,

@@ -19,7 +19,6 @@ const PART: Duration = Duration::from_secs(1);
 const PART_HITS_MAX: usize = 90;
 const _: () = assert!(PART_HITS_MAX * HitEntry::BYTES <= RESULT_BODY_BYTES_MAX, "a part's hits fit its body");
 
-/// A prepared search.
 pub(super) struct SearchProgram(Search);
 
 impl SearchProgram {
@@ -42,8 +41,8 @@ impl SearchProgram {
                 .0
                 .scan(next, task.hi(), &mut hits, &mut |_| !cancel.is_raised() && start.elapsed() < PART);
             for piece in pieces(next, reached, &hits) {
-                let share = u32::try_from(piece.share_of(reached - next)).unwrap_or(1_000);
-                let duration = start.elapsed() * share / 1_000;
+                let thousandths = u128::from(piece.units) * 1_000 / (reached - next);
+                let duration = start.elapsed() * u32::try_from(thousandths).unwrap_or(1_000) / 1_000;
                 report.done(task, piece.lo, piece.units, duration, piece.body);
             }
             hits.clear();
@@ -54,18 +53,10 @@ impl SearchProgram {
     }
 }
 
-/// A part in the making.
 struct Piece {
     lo: u128,
     units: u64,
     body: Vec<u8>,
-}
-
-impl Piece {
-    /// Which share of `units` it is, in thousandths.
-    fn share_of(&self, units: u128) -> u128 {
-        u128::from(self.units) * 1_000 / units.max(1)
-    }
 }
 
 /// Cuts [lo, hi) so that no part has too many hits. `hits` are in the order of their units. A task has

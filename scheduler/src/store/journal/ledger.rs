@@ -14,10 +14,10 @@ use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::frame::{Frame, Place, SEAL};
 use starfarm_protocol::journal::segment::{Head, Part};
 
-use super::{JournalError, create, numbers, read_head, segment_path, sync_folder, walk};
+use super::{create, numbers, read_head, segment_path, sync_folder, walk};
 use crate::descriptors::wait_for;
-use crate::store::keeper;
-use crate::store::trouble::Trouble;
+use crate::error::SchedulerError;
+use crate::store::keeper::{self, Trouble};
 
 /// Closed segments that stay as they are, so that a person finds the last hours record by record.
 const KEPT: usize = 2;
@@ -26,8 +26,8 @@ const KEPT: usize = 2;
 pub(crate) struct Retirer {
     dir: PathBuf,
     farm: FarmId,
-    /// Rewrite by a process of its own: see `keeper`.
-    process: bool,
+    /// Rewrite by a process of its own: see [`keep_if_asked`](crate::keep_if_asked).
+    pub(crate) process: bool,
 }
 
 impl Retirer {
@@ -35,16 +35,8 @@ impl Retirer {
         Self { dir, farm, process: false }
     }
 
-    /// Rewrites by a process of its own from now on: the program of this one must know how
-    /// ([`keep_if_asked`](crate::keep_if_asked)).
-    pub(crate) fn by_process(&mut self) {
-        self.process = true;
-    }
-
-    /// Rewrites the closed segments whose records all lie at or before `sequence`, but for the newest ones.
-    ///
-    /// # Errors
-    /// The disk does not take it, or a segment is damaged; nothing is deleted then.
+    /// Rewrites the closed segments whose records all lie at or before `sequence`, but for the newest ones. Nothing is
+    /// deleted where the disk does not take it, or a segment is damaged.
     pub(crate) fn retire(&self, sequence: u64) -> Result<(), Trouble> {
         let all = numbers(&self.dir, Part::Journal)?;
         let closed = &all[..all.len().saturating_sub(1 + KEPT)];
@@ -56,7 +48,13 @@ impl Retirer {
             }
             if self.process {
                 // One for all of them.
-                return keeper::retire(&self.dir, sequence, self.farm);
+                return keeper::by_process(
+                    keeper::RETIRE,
+                    sequence,
+                    &self.dir,
+                    Some(self.farm.to_string()),
+                    &[],
+                );
             }
             self.rewrite(number, next.first - 1, next.chain)?;
         }
@@ -73,8 +71,8 @@ impl Retirer {
             epoch = frame.epoch;
             if frame.is_record() {
                 let record = Record::decode(frame.kind, frame.body);
-                let record =
-                    record.map_err(|_| JournalError(format!("record {} is damaged", frame.sequence)))?;
+                let damaged = |_| SchedulerError::State(format!("record {} is damaged", frame.sequence));
+                let record = record.map_err(damaged)?;
                 short.add(frame.epoch, record);
             }
             Ok(())
@@ -145,7 +143,6 @@ struct Gathered {
 }
 
 impl Short {
-    /// The next record.
     pub(super) fn add(&mut self, epoch: u64, record: Record) {
         let Some(job) = record.job() else {
             // A node, an epoch: what it means to a job may depend on what came before.
@@ -193,7 +190,6 @@ impl Short {
         self.records.extend(failed);
     }
 
-    /// All of them.
     pub(super) fn finish(mut self) -> Vec<(u64, Record)> {
         self.flush_all();
         self.records

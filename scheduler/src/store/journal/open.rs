@@ -9,14 +9,13 @@ use starfarm_protocol::ids::{Epoch, FarmId};
 use starfarm_protocol::journal::frame::{self, Frame, Place};
 use starfarm_protocol::journal::segment::{HEAD_BYTES, Head, HeadError, Part};
 
-use super::synced::Synced;
-use super::writer::new_segment;
+use super::writer::{Last, Synced, new_segment};
 use super::{
-    End, Journal, JournalError, MARGIN_BYTES, Medium, Options, Retirer, Segment, numbers, read_head,
-    segment_path, sync_folder, walk,
+    End, Journal, MARGIN_BYTES, Options, Retirer, Segment, numbers, read_head, segment_path, sync_folder,
+    walk,
 };
+use crate::error::SchedulerError;
 
-/// The journal while it is being opened.
 struct Opening<'a> {
     dir: &'a Path,
     farm: FarmId,
@@ -31,26 +30,14 @@ struct Opening<'a> {
     sealed: Option<(PathBuf, Vec<u8>, End)>,
 }
 
-/// The segment that will be written to.
-struct Last {
-    number: u64,
-    end: u64,
-    allocated: u64,
-    place: Place,
-    medium: Box<dyn Medium>,
-}
-
 impl Journal {
     /// Opens the journal of `farm` in the state directory `dir`, or makes it. What a person should know comes
     /// back beside it.
-    ///
-    /// # Errors
-    /// It is damaged, incomplete or of another farm; the sentence says what to do.
     pub(crate) fn open(
         dir: &Path,
         farm: FarmId,
         options: &Options,
-    ) -> Result<(Self, Vec<String>), JournalError> {
+    ) -> Result<(Self, Vec<String>), SchedulerError> {
         let synced = Synced::read(dir, farm);
         let (notes, sealed) = (Vec::new(), None);
         let mut opening = Opening { dir, farm, options, notes, epoch: 0, first: 1, synced, sealed };
@@ -64,46 +51,35 @@ impl Journal {
                 options.expected_epoch
             );
             if !options.salvage {
-                return Err(JournalError(format!(
+                return Err(SchedulerError::State(format!(
                     "{note}. Restore the directory from a copy, or give up what is missing with --salvage"
                 )));
             }
             opening.notes.push(note);
         }
-        let Last { number, end, allocated, place, medium } = last;
-        let synced = Synced::create(dir, farm, place.sequence, options);
-        let synced = synced.map_err(|e| cannot_write(dir, &e))?;
-        let (dir, options) = (dir.to_owned(), options.clone());
-        let (commit, gathered, failed) = (place.sequence + 1, Vec::new(), None);
-        let epoch = opening.epoch;
+        let sequence = last.place.sequence;
+        let synced = Synced::create(dir, farm, sequence, options).map_err(|e| cannot_write(dir, &e))?;
         let journal = Self {
-            dir,
+            dir: dir.to_owned(),
             farm,
-            options,
-            medium,
-            number,
-            end,
-            allocated,
-            place,
-            commit,
-            gathered,
-            epoch,
+            options: options.clone(),
+            last,
+            commit: sequence + 1,
+            gathered: Vec::new(),
+            epoch: opening.epoch,
             retired,
             synced,
-            failed,
+            failed: None,
         };
         Ok((journal, opening.notes))
     }
 
     /// Gives all records after `after` in order; see [`replay`].
-    ///
-    /// # Errors
-    /// See there.
     pub(crate) fn replay(
         &self,
         after: u64,
         each: &mut dyn FnMut(&Frame<'_>) -> Result<(), String>,
-    ) -> Result<(), JournalError> {
+    ) -> Result<(), SchedulerError> {
         replay(&self.dir, self.farm, after, each).map(|_| ())
     }
 
@@ -115,15 +91,12 @@ impl Journal {
 
 /// Gives all records after `after` in order; `after` is 0 or not below [`Journal::retired`]. Those of the
 /// ledger come in short, with numbers that do not count. Says which was the last. Nothing is written.
-///
-/// # Errors
-/// A file cannot be read or is damaged, or `each` refuses a record.
 pub(crate) fn replay(
     dir: &Path,
     farm: FarmId,
     after: u64,
     each: &mut dyn FnMut(&Frame<'_>) -> Result<(), String>,
-) -> Result<u64, JournalError> {
+) -> Result<u64, SchedulerError> {
     let unreadable = |e: io::Error| cannot_read(dir, &e);
     // Asked anew, for segments may have been retired since the journal was opened.
     let ledger = numbers(dir, Part::Ledger).map_err(unreadable)?;
@@ -147,13 +120,14 @@ pub(crate) fn replay(
         let head = read_head(&path, Part::Journal, number, farm)?;
         if head.first != last + 1 {
             let what = format!("{}: it does not follow record {last}; start again", path.display());
-            return Err(JournalError(what));
+            return Err(SchedulerError::State(what));
         }
         let bytes = fs::read(&path).map_err(|e| cannot_read(&path, &e))?;
         let start = Place { sequence: head.first - 1, chain: head.chain };
         let end = walk(&bytes, start, &mut |frame| {
             if frame.is_record() && frame.sequence > after {
-                return each(frame).map_err(|why| JournalError(format!("{}: {why}", path.display())));
+                return each(frame)
+                    .map_err(|why| SchedulerError::State(format!("{}: {why}", path.display())));
             }
             Ok(())
         })?;
@@ -164,26 +138,23 @@ pub(crate) fn replay(
 
 /// The same for a journal that nobody has open, all of it: it must reach as far as it once was on the disk, and be there
 /// at all where a scheduler was ever started.
-///
-/// # Errors
-/// As above; its end is damaged or gone.
 pub(crate) fn replay_at_rest(
     dir: &Path,
     (farm, epoch): (FarmId, Epoch),
     each: &mut dyn FnMut(&Frame<'_>) -> Result<(), String>,
-) -> Result<u64, JournalError> {
+) -> Result<u64, SchedulerError> {
     // Asked before: who starts meanwhile only goes further.
     let synced = Synced::read(dir, farm);
     let last = replay(dir, farm, 0, each)?;
     if last == 0 && epoch > Epoch(0) {
-        return Err(JournalError(format!(
+        return Err(SchedulerError::State(format!(
             "{}: farm.json knows of epoch {}, and there is no journal. Restore the directory from a copy",
             dir.display(),
             epoch.0
         )));
     }
     if last < synced {
-        return Err(JournalError(format!(
+        return Err(SchedulerError::State(format!(
             "{}: records {} to {synced} of the journal cannot be read. `starfarm audit` says where it is damaged; restore \
              the directory from a copy",
             dir.display(),
@@ -201,14 +172,14 @@ fn read_whole(
     farm: FarmId,
     chain: Option<u32>,
     each: &mut dyn FnMut(&Frame<'_>) -> Result<(), String>,
-) -> Result<u32, JournalError> {
+) -> Result<u32, SchedulerError> {
     let path = segment_path(dir, Part::Ledger, number);
     let head = read_head(&path, Part::Ledger, number, farm)?;
     let bytes = fs::read(&path).map_err(|e| cannot_read(&path, &e))?;
     let start = Place { sequence: 0, chain: head.chain };
     let whole = walk(&bytes, start, &mut |_| Ok(()))?;
     if chain.is_some_and(|chain| chain != head.chain) || !whole.sealed {
-        return Err(JournalError(format!(
+        return Err(SchedulerError::State(format!(
             "{}: {}, at byte {}. Restore the state directory from a copy",
             path.display(),
             whole.broken.unwrap_or("this segment is not whole, or does not follow the one before"),
@@ -217,7 +188,7 @@ fn read_whole(
     }
     walk(&bytes, start, &mut |frame| {
         if frame.is_record() {
-            return each(frame).map_err(|why| JournalError(format!("{}: {why}", path.display())));
+            return each(frame).map_err(|why| SchedulerError::State(format!("{}: {why}", path.display())));
         }
         Ok(())
     })?;
@@ -227,7 +198,7 @@ fn read_whole(
 impl Opening<'_> {
     /// Where the journal's first segment must begin, its number, and the last record that is in the ledger
     /// alone.
-    fn after_ledger(&mut self) -> Result<(Place, u64), JournalError> {
+    fn after_ledger(&mut self) -> Result<(Place, u64), SchedulerError> {
         let journal = self.numbers(Part::Journal)?;
         let mut ledger = self.numbers(Part::Ledger)?;
         if let Some(&number) = ledger.last().filter(|number| journal.contains(number)) {
@@ -241,7 +212,7 @@ impl Opening<'_> {
             }
         }
         if let Some(missing) = (1..).zip(&ledger).find(|(expected, number)| expected != *number) {
-            return Err(JournalError(format!(
+            return Err(SchedulerError::State(format!(
                 "{}: it is missing. Restore the state directory from a copy",
                 segment_path(self.dir, Part::Ledger, missing.0).display()
             )));
@@ -254,7 +225,7 @@ impl Opening<'_> {
     }
 
     /// Walks all segments of the journal; the last one comes back, open.
-    fn segments(&mut self, mut place: Place) -> Result<Last, JournalError> {
+    fn segments(&mut self, mut place: Place) -> Result<Last, SchedulerError> {
         let mut all = self.numbers(Part::Journal)?;
         all.retain(|number| {
             let belongs = *number >= self.first;
@@ -271,7 +242,7 @@ impl Opening<'_> {
             return self.begin(1, place);
         }
         for (at, number) in (self.first..).enumerate() {
-            let path = segment_path(self.dir, Part::Journal, number);
+            let segment = Segment { path: segment_path(self.dir, Part::Journal, number), number };
             let is_last = at + 1 == all.len();
             if all.get(at) != Some(&number) {
                 let why = match at {
@@ -279,22 +250,17 @@ impl Opening<'_> {
                     _ if at < all.len() => "it is missing",
                     _ => "it is missing: one more was begun",
                 };
-                return self.damaged(&Segment { path, head: self.head(number, place) }, None, why, place);
+                return self.damaged(&segment, None, why, place);
             }
-            let head = match read_head(&path, Part::Journal, number, self.farm) {
-                Ok(head) if (head.first, head.chain) == (place.sequence + 1, place.chain) => Ok(head),
-                Ok(_) => Err("this segment does not follow the one before".to_owned()),
+            let why = match read_head(&segment.path, Part::Journal, number, self.farm) {
+                Ok(head) if (head.first, head.chain) == (place.sequence + 1, place.chain) => None,
+                Ok(_) => Some("this segment does not follow the one before".to_owned()),
                 Err(_) if is_last && is_new => return self.begin(1, place),
-                Err(JournalError(why)) => Err(why),
+                Err(error) => Some(error.to_string()),
             };
-            let head = match head {
-                Ok(head) => head,
-                Err(why) => {
-                    let segment = Segment { path, head: self.head(number, place) };
-                    return self.damaged(&segment, None, &why, place);
-                }
-            };
-            let segment = Segment { path, head };
+            if let Some(why) = why {
+                return self.damaged(&segment, None, &why, place);
+            }
             let bytes = fs::read(&segment.path).map_err(|e| cannot_read(&segment.path, &e))?;
             let end = walk(&bytes, place, &mut |_| Ok(()))?;
             self.epoch = self.epoch.max(end.epoch);
@@ -318,7 +284,7 @@ impl Opening<'_> {
     }
 
     /// A segment that was made and never used, since a crash came before the one in use was sealed.
-    fn is_leftover(&self, later: &[u64], number: u64, place: Place) -> Result<bool, JournalError> {
+    fn is_leftover(&self, later: &[u64], number: u64, place: Place) -> Result<bool, SchedulerError> {
         let [next] = *later else { return Ok(false) };
         let path = segment_path(self.dir, Part::Journal, next);
         let bytes = fs::read(&path).map_err(|e| cannot_read(&path, &e))?;
@@ -338,7 +304,7 @@ impl Opening<'_> {
         bytes: &[u8],
         end: End,
         leftover: Option<PathBuf>,
-    ) -> Result<Last, JournalError> {
+    ) -> Result<Last, SchedulerError> {
         let written = frame::written(bytes).max(end.at);
         let damage = if ((bytes.len() - written) as u64) < MARGIN_BYTES {
             Some("the file is shorter than it was made: its end was cut off".to_owned())
@@ -370,7 +336,7 @@ impl Opening<'_> {
     /// Writes the last commit of a segment again, and zeros behind it, and syncs. What was read may be in the
     /// system's memory alone: the scheduler was killed before its sync ended, or that sync failed, after which
     /// the system takes the pages for clean. What is replayed must be on the disk.
-    fn settle(&self, segment: &Segment, bytes: &[u8], end: End, length: u64) -> Result<Last, JournalError> {
+    fn settle(&self, segment: &Segment, bytes: &[u8], end: End, length: u64) -> Result<Last, SchedulerError> {
         let file = OpenOptions::new().read(true).write(true).open(&segment.path);
         let file = file.map_err(|e| cannot_write(&segment.path, &e))?;
         let mut medium = (self.options.medium)(file);
@@ -378,13 +344,12 @@ impl Opening<'_> {
         tail.resize(length as usize - end.commit_at, 0);
         let written = medium.write_at(&tail, end.commit_at as u64).and_then(|()| medium.sync());
         written.and_then(|()| sync_folder(&segment.path)).map_err(|e| cannot_write(&segment.path, &e))?;
-        let number = segment.head.number;
-        Ok(Last { number, end: end.at as u64, allocated: length, place: end.place, medium })
+        Ok(Last { number: segment.number, end: end.at as u64, allocated: length, place: end.place, medium })
     }
 
     /// The same for the segment before, where the one in use has no frame yet: its seal may be the last that
     /// was written.
-    fn settle_sealed(&mut self, end: End) -> Result<(), JournalError> {
+    fn settle_sealed(&mut self, end: End) -> Result<(), SchedulerError> {
         let Some((path, bytes, sealed)) = self.sealed.take().filter(|_| end.at == HEAD_BYTES) else {
             return Ok(());
         };
@@ -403,7 +368,7 @@ impl Opening<'_> {
         readable: Option<(&[u8], End)>,
         why: &str,
         place: Place,
-    ) -> Result<Last, JournalError> {
+    ) -> Result<Last, SchedulerError> {
         let at = readable.map_or(0, |(_, end)| end.at);
         let what = format!(
             "{}: {why}, at byte {at}; the last good record is {}",
@@ -411,7 +376,7 @@ impl Opening<'_> {
             place.sequence
         );
         if !self.options.salvage {
-            return Err(JournalError(format!(
+            return Err(SchedulerError::State(format!(
                 "{what}. The journal is damaged, and acknowledged results may lie behind that place. Restore the \
                  state directory from a copy, or give up what lies behind it with --salvage"
             )));
@@ -423,7 +388,7 @@ impl Opening<'_> {
             self.notes.push(format!("{} is kept as {}", segment.path.display(), aside.display()));
         }
         // From the last one down, so that after a crash on the way the same is found damaged again.
-        let number = segment.head.number + u64::from(readable.is_some());
+        let number = segment.number + u64::from(readable.is_some());
         for number in self.numbers(Part::Journal)?.into_iter().rev().filter(|later| *later >= number) {
             let path = segment_path(self.dir, Part::Journal, number);
             let aside = free_name(&path);
@@ -433,21 +398,17 @@ impl Opening<'_> {
         }
         self.notes.push(format!("{what}; the journal is cut there"));
         self.synced = self.synced.min(place.sequence);
-        let Some((bytes, end)) = readable else { return self.begin(segment.head.number, place) };
+        let Some((bytes, end)) = readable else { return self.begin(segment.number, place) };
         self.settle(segment, bytes, end, (bytes.len() as u64).max(end.at as u64 + 2 * MARGIN_BYTES))
     }
 
-    fn numbers(&self, part: Part) -> Result<Vec<u64>, JournalError> {
+    fn numbers(&self, part: Part) -> Result<Vec<u64>, SchedulerError> {
         numbers(self.dir, part).map_err(|e| cannot_read(self.dir, &e))
     }
 
-    fn head(&self, number: u64, place: Place) -> Head {
+    fn begin(&mut self, number: u64, place: Place) -> Result<Last, SchedulerError> {
         let (part, farm, first, chain) = (Part::Journal, self.farm, place.sequence + 1, place.chain);
-        Head { part, farm, number, first, last: 0, chain, seal: 0 }
-    }
-
-    fn begin(&mut self, number: u64, place: Place) -> Result<Last, JournalError> {
-        let head = self.head(number, place);
+        let head = Head { part, farm, number, first, last: 0, chain, seal: 0 };
         let path = segment_path(self.dir, Part::Journal, number);
         let made = new_segment(self.dir, &head, self.options);
         let (medium, allocated) = made.map_err(|e| cannot_write(&path, &e))?;
@@ -466,10 +427,13 @@ fn free_name(path: &Path) -> PathBuf {
     aside
 }
 
-fn cannot_read(path: &Path, error: &io::Error) -> JournalError {
-    JournalError(format!("{}: cannot be read: {error}", path.display()))
+fn cannot_read(path: &Path, error: &io::Error) -> SchedulerError {
+    SchedulerError::State(format!("{}: cannot be read: {error}", path.display()))
 }
 
-fn cannot_write(path: &Path, error: &io::Error) -> JournalError {
-    JournalError(format!("{}: cannot be written: {error}; make room or repair the disk", path.display()))
+fn cannot_write(path: &Path, error: &io::Error) -> SchedulerError {
+    SchedulerError::State(format!(
+        "{}: cannot be written: {error}; make room or repair the disk",
+        path.display()
+    ))
 }

@@ -1,15 +1,16 @@
 //! The segment in use: records are gathered, and a commit writes them at once and syncs. After any failure
 //! nothing is written any more.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use starfarm_protocol::ids::FarmId;
 use starfarm_protocol::journal::frame::{FRAME_BYTES, Frame, MARK, Place, SEAL};
 use starfarm_protocol::journal::segment::{HEAD_BYTES, Head, Part};
+use starfarm_protocol::journal::synced;
 
-use super::synced::Synced;
 use super::{MARGIN_BYTES, Medium, Options, create, segment_path, sync_folder};
 
 /// First step of preallocation; each further one doubles up to ...
@@ -17,18 +18,22 @@ const GROW_MIN_BYTES: u64 = 256 << 10;
 /// ... this.
 const GROW_MAX_BYTES: u64 = 4 << 20;
 
-/// The journal, open for appending.
-pub(crate) struct Journal {
-    pub(super) dir: PathBuf,
-    pub(super) farm: FarmId,
-    pub(super) options: Options,
-    pub(super) medium: Box<dyn Medium>,
+/// The segment that is written to.
+pub(super) struct Last {
     pub(super) number: u64,
     /// Where the next frame goes.
     pub(super) end: u64,
     /// Bytes of the file; zeros from `end` on.
     pub(super) allocated: u64,
     pub(super) place: Place,
+    pub(super) medium: Box<dyn Medium>,
+}
+
+pub(crate) struct Journal {
+    pub(super) dir: PathBuf,
+    pub(super) farm: FarmId,
+    pub(super) options: Options,
+    pub(super) last: Last,
     /// First sequence of the commit that is gathered.
     pub(super) commit: u64,
     pub(super) gathered: Vec<u8>,
@@ -43,13 +48,12 @@ pub(crate) struct Journal {
 impl Journal {
     /// Whether the segment that is written is still where it was made: else nobody will read it.
     pub(crate) fn is_there(&self) -> bool {
-        let path = segment_path(&self.dir, Part::Journal, self.number);
+        let path = segment_path(&self.dir, Part::Journal, self.last.number);
         !path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Sequence of the last record.
     pub(crate) fn last_sequence(&self) -> u64 {
-        self.place.sequence
+        self.last.place.sequence
     }
 
     /// Highest epoch that wrote here; 0 in a new journal.
@@ -63,14 +67,10 @@ impl Journal {
         self.retired
     }
 
-    /// Gathers a record for the next commit.
-    ///
-    /// # Errors
-    /// A write or sync failed before.
     pub(crate) fn append(&mut self, epoch: u64, sequence: u64, kind: u8, body: &[u8]) -> io::Result<()> {
         self.usable()?;
-        if sequence != self.place.sequence + 1 {
-            let last = self.place.sequence;
+        if sequence != self.last.place.sequence + 1 {
+            let last = self.last.place.sequence;
             return Err(io::Error::other(format!("record {sequence} does not follow {last}: this is a bug")));
         }
         if self.gathered.is_empty() {
@@ -78,89 +78,85 @@ impl Journal {
         }
         self.epoch = self.epoch.max(epoch);
         let frame = Frame { sequence, commit: self.commit, epoch, kind, body };
-        frame.write(&mut self.place, &mut self.gathered);
+        frame.write(&mut self.last.place, &mut self.gathered);
         Ok(())
     }
 
-    /// Writes and syncs what was gathered; returns the last sequence that is durable then.
-    ///
-    /// # Errors
-    /// The disk does not take it. What was gathered counts as not written, and so does all that follows.
+    /// Writes and syncs what was gathered; returns the last sequence that is durable then. Where the disk does not take
+    /// it, what was gathered counts as not written, and so does all that follows.
     pub(crate) fn commit(&mut self) -> io::Result<u64> {
         self.usable()?;
         if !self.gathered.is_empty() {
             let outcome = self.write();
             self.noted(outcome)?;
         }
-        Ok(self.place.sequence)
+        Ok(self.last.place.sequence)
     }
 
     fn write(&mut self) -> io::Result<()> {
         // Room for a mark and a seal, too.
-        self.allocate(self.end + self.gathered.len() as u64 + 4 * FRAME_BYTES as u64)?;
-        self.medium.write_at(&self.gathered, self.end)?;
-        self.medium.sync()?;
-        self.synced.write(self.place.sequence)?;
-        self.end += self.gathered.len() as u64;
+        self.allocate(self.last.end + self.gathered.len() as u64 + 4 * FRAME_BYTES as u64)?;
+        self.last.medium.write_at(&self.gathered, self.last.end)?;
+        self.last.medium.sync()?;
+        self.synced.write(self.last.place.sequence)?;
+        self.last.end += self.gathered.len() as u64;
         self.gathered.clear();
         self.gathered.shrink_to(1 << 20);
-        if self.end >= self.options.segment_bytes { self.rotate() } else { Ok(()) }
+        if self.last.end >= self.options.segment_bytes { self.rotate() } else { Ok(()) }
     }
 
     /// Leaves a sign that all before was synced, without a sync of its own: a reader then knows that what is
     /// broken before it is damage.
-    ///
-    /// # Errors
-    /// As for [`Journal::commit`].
     pub(crate) fn mark(&mut self) -> io::Result<()> {
         self.usable()?;
-        if !self.gathered.is_empty() || self.end + (2 * FRAME_BYTES) as u64 + MARGIN_BYTES > self.allocated {
+        if !self.gathered.is_empty()
+            || self.last.end + (2 * FRAME_BYTES) as u64 + MARGIN_BYTES > self.last.allocated
+        {
             return Ok(());
         }
-        let (sequence, mut bytes) = (self.place.sequence, Vec::new());
+        let (sequence, mut bytes) = (self.last.place.sequence, Vec::new());
         let mark = Frame { sequence, commit: sequence + 1, epoch: self.epoch, kind: MARK, body: &[] };
-        mark.write(&mut self.place, &mut bytes);
-        let outcome = self.medium.write_at(&bytes, self.end);
+        mark.write(&mut self.last.place, &mut bytes);
+        let outcome = self.last.medium.write_at(&bytes, self.last.end);
         self.noted(outcome)?;
-        self.end += bytes.len() as u64;
+        self.last.end += bytes.len() as u64;
         Ok(())
     }
 
     /// Sees to it that `end` and the margin behind it are zeros on the disk.
     fn allocate(&mut self, end: u64) -> io::Result<()> {
         let wanted = end + MARGIN_BYTES;
-        if wanted <= self.allocated {
+        if wanted <= self.last.allocated {
             return Ok(());
         }
-        let step = (self.allocated).clamp(GROW_MIN_BYTES, GROW_MAX_BYTES);
-        let to = wanted.max(self.allocated + step);
+        let step = (self.last.allocated).clamp(GROW_MIN_BYTES, GROW_MAX_BYTES);
+        let to = wanted.max(self.last.allocated + step);
         // Zeros that are written: what fallocate promises still changes the file's extents at each sync.
-        write_zeros(&mut *self.medium, self.allocated, to)?;
-        self.medium.sync()?;
-        self.allocated = to;
+        write_zeros(&mut *self.last.medium, self.last.allocated, to)?;
+        self.last.medium.sync()?;
+        self.last.allocated = to;
         Ok(())
     }
 
     /// The next segment is made and durable, then this one is sealed.
     fn rotate(&mut self) -> io::Result<()> {
-        let (sequence, mut seal, mut place) = (self.place.sequence, Vec::new(), self.place);
+        let (sequence, mut seal, mut place) = (self.last.place.sequence, Vec::new(), self.last.place);
         let (commit, epoch) = (sequence + 1, self.epoch);
-        let number = (self.number + 1).to_le_bytes();
+        let number = (self.last.number + 1).to_le_bytes();
         Frame { sequence, commit, epoch, kind: SEAL, body: &number }.write(&mut place, &mut seal);
         let head = Head {
             part: Part::Journal,
             farm: self.farm,
-            number: self.number + 1,
+            number: self.last.number + 1,
             first: sequence + 1,
             last: 0,
             chain: place.chain,
             seal: 0,
         };
         let (medium, allocated) = new_segment(&self.dir, &head, &self.options)?;
-        self.medium.write_at(&seal, self.end)?;
-        self.medium.sync()?;
-        (self.medium, self.allocated, self.end) = (medium, allocated, HEAD_BYTES as u64);
-        (self.number, self.place) = (self.number + 1, place);
+        self.last.medium.write_at(&seal, self.last.end)?;
+        self.last.medium.sync()?;
+        self.last = Last { number: head.number, end: HEAD_BYTES as u64, allocated, place, medium };
         Ok(())
     }
 
@@ -204,4 +200,39 @@ fn write_zeros(medium: &mut dyn Medium, from: u64, to: u64) -> io::Result<()> {
         at += count;
     }
     Ok(())
+}
+
+/// The file `journal/synced`, open for writing: how far the journal was on the disk when it was last written. Its bytes are
+/// described in `protocol::journal::synced`.
+pub(super) struct Synced {
+    farm: FarmId,
+    medium: Box<dyn Medium>,
+}
+
+impl Synced {
+    /// What the file says; 0 where it says nothing.
+    pub(super) fn read(dir: &Path, farm: FarmId) -> u64 {
+        fs::read(synced_path(dir)).ok().and_then(|bytes| synced::read(&bytes, farm)).unwrap_or(0)
+    }
+
+    /// Makes the file, or writes it anew, durably: later writes change no more than its bytes.
+    pub(super) fn create(dir: &Path, farm: FarmId, sequence: u64, options: &Options) -> io::Result<Self> {
+        let path = synced_path(dir);
+        let mut open = OpenOptions::new();
+        let file = open.create(true).truncate(false).write(true).mode(0o600).open(&path)?;
+        let mut medium = (options.medium)(file);
+        medium.write_at(&synced::to_bytes(farm, sequence), 0)?;
+        medium.sync()?;
+        sync_folder(&path)?;
+        Ok(Self { farm, medium })
+    }
+
+    /// Says that all up to `sequence` is on the disk. Not synced: an old word is true as well.
+    pub(super) fn write(&mut self, sequence: u64) -> io::Result<()> {
+        self.medium.write_at(&synced::to_bytes(self.farm, sequence), 0)
+    }
+}
+
+fn synced_path(dir: &Path) -> PathBuf {
+    dir.join("journal").join("synced")
 }

@@ -18,11 +18,40 @@ use starfarm_protocol::ids::{Attempt, JobId};
 use starfarm_protocol::wire::{CommandUnit, Stream};
 use starfarm_scheduler_core::NodeId;
 
-use super::page::{Access, Output, Page};
 use crate::store::packed::{Entry, Found, Label, PackedFile};
 
 /// Units between two entries of an index in memory.
 const INDEX_UNITS: u64 = 64;
+
+/// One unit's outcome, as it is kept.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Output {
+    pub(crate) unit: u128,
+    pub(crate) attempt: Attempt,
+    pub(crate) node: NodeId,
+    pub(crate) outcome: CommandUnit,
+    /// The unit failed in this run, and was wanted again after it: another one counts.
+    pub(crate) superseded: bool,
+    /// Which run of the unit it was, from 1 on, of those that came to an end: one that died with its worker or was
+    /// given back is none.
+    pub(crate) run: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    /// It keeps them.
+    Kept,
+    /// It looks at what lies there and changes nothing; what the journal has beyond the files stays in memory.
+    AtRest,
+}
+
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Page {
+    pub(crate) outputs: Vec<Output>,
+    /// So many more lie between them and cannot be read. Where not even their number can, they count as one.
+    pub(crate) damaged: u64,
+    pub(crate) more: bool,
+}
 
 #[derive(Debug)]
 pub(super) struct JobFile {
@@ -62,7 +91,6 @@ struct Batch {
     job: u64,
 }
 
-/// What a batch holds.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Kind {
     #[default]

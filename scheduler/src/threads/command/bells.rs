@@ -14,7 +14,6 @@ pub(crate) struct Bells {
     jobs: Mutex<HashMap<JobId, watch::Sender<()>>>,
 }
 
-/// The bell of one who waits.
 pub(crate) struct Bell {
     bells: Arc<Bells>,
     job: JobId,
@@ -28,13 +27,11 @@ impl Bells {
         Bell { bells: Arc::clone(self), job, rung }
     }
 
-    /// The states of these jobs changed.
     pub(crate) fn ring(&self, changed: impl IntoIterator<Item = JobId>) {
         let jobs = self.jobs();
         changed.into_iter().filter_map(|job| jobs.get(&job)).for_each(|bell| bell.send_replace(()));
     }
 
-    /// Jobs that somebody waits for.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.jobs().len()

@@ -14,7 +14,6 @@ use super::desk::Desk;
 use crate::store::state::unix_now;
 use crate::threads::enrolled;
 
-/// A connection.
 pub(crate) enum Channel {
     Local(UnixStream),
     Sealed { socket: TcpStream, stream: Box<Stream> },
@@ -71,7 +70,6 @@ impl Channel {
         Ok((Channel::Sealed { socket, stream: Box::new(stream) }, peer, first))
     }
 
-    /// The next record of a sealed stream.
     pub(crate) async fn read_record(&mut self) -> io::Result<Vec<u8>> {
         let Channel::Sealed { socket, stream, .. } = self else {
             return Err(io::ErrorKind::Unsupported.into());
@@ -82,7 +80,6 @@ impl Channel {
         Ok(plain)
     }
 
-    /// Sends one record on a sealed stream.
     pub(crate) async fn write_record(&mut self, plain: &[u8]) -> io::Result<()> {
         let Channel::Sealed { socket, stream, .. } = self else {
             return Err(io::ErrorKind::Unsupported.into());
@@ -117,7 +114,6 @@ impl Channel {
         }
     }
 
-    /// Sends an admin message.
     pub(crate) async fn write_message<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
         let frame = frame(message).map_err(|e| io::Error::other(e.to_string()))?;
         if let Channel::Local(socket) = self {

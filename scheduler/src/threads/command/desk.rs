@@ -45,7 +45,6 @@ impl Places {
     }
 }
 
-/// What every connection can reach.
 pub(crate) struct Desk {
     pub(crate) state: Arc<StateDir>,
     pub(crate) shared: Arc<Shared>,
@@ -53,11 +52,9 @@ pub(crate) struct Desk {
     pub(crate) responder: Mutex<Responder>,
     pub(crate) dispatcher: Sender<Input>,
     pub(crate) revoked: Sender<PublicKey>,
-    /// Rung when a key is revoked.
     pub(crate) revocations: tokio::sync::Notify,
     pub(crate) blobs: Arc<Mutex<Blobs>>,
     pub(crate) outputs: Arc<Mutex<OutputStore>>,
-    /// For who waits for a job's end.
     pub(crate) bells: Arc<Bells>,
     pub(crate) addresses: Vec<String>,
     pub(crate) low_water: LowWater,
@@ -92,18 +89,12 @@ impl Desk {
     /// Asks the dispatcher; the answer comes once all that was changed is durable.
     pub(crate) async fn ask(&self, act: Act) -> Response {
         let (reply, answer) = oneshot::channel();
-        let question = Input::Ask(Question { act, reply });
+        let mut question = Input::Ask(Question { act, reply });
         // A full channel must not block the runtime's only thread.
-        let mut waiting = question;
-        loop {
-            match self.dispatcher.try_send(waiting) {
-                Ok(()) => break,
-                Err(crossbeam_channel::TrySendError::Disconnected(_)) => return stopping(),
-                Err(crossbeam_channel::TrySendError::Full(back)) => {
-                    waiting = back;
-                    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-                }
-            }
+        while let Err(error) = self.dispatcher.try_send(question) {
+            let TrySendError::Full(back) = error else { return stopping() };
+            question = back;
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }
         answer.await.unwrap_or_else(|_| stopping())
     }

@@ -28,11 +28,9 @@ struct Waiting<H> {
 /// What becomes of somebody who knocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Knock<H> {
-    /// There is room.
     Wait,
     /// There is room once this one is gone.
     Instead(H),
-    /// There is none.
     Full,
 }
 
@@ -60,13 +58,11 @@ impl<H> Door<H> {
         }
     }
 
-    /// A number for somebody who was let wait.
     pub(crate) fn number(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
-    /// Notes somebody who waits.
     pub(crate) fn wait(&mut self, number: u64, from: IpAddr, handle: H, now: Instant) {
         self.waiting.push(Waiting { number, from: network(from), since: now, handle });
     }

@@ -8,7 +8,6 @@ use starfarm_protocol::ids::JobId;
 use super::desk::Desk;
 use crate::pages::{self, Asked};
 
-/// A page of results.
 pub(crate) async fn page(desk: &Arc<Desk>, id: JobId, skip: u64, take: u64) -> Response {
     let asked = Asked::new(id, skip, take);
     let found = match desk.find(move |farm| pages::find(farm, asked)).await {

@@ -1,12 +1,13 @@
 //! Numbering, packing, credit and repetition, each alone.
 
+use starfarm_protocol::ids::{Attempt, ContentHash, JobId};
 use starfarm_protocol::limits::RESULT_BODY_BYTES_MAX;
-use starfarm_protocol::wire::{Message, messages};
+use starfarm_protocol::wire::{Message, Outcome, messages};
 
 use super::*;
 
 fn result(n: u64, body: usize) -> Kept {
-    Kept {
+    let part = Part {
         job: JobId(1),
         spec: ContentHash([7; 32]),
         attempt: Attempt(n),
@@ -15,8 +16,8 @@ fn result(n: u64, body: usize) -> Kept {
         duration_us: 1,
         outcome: Outcome::Done,
         body: vec![1; body],
-        ended_us: None,
-    }
+    };
+    Kept { part, ended_us: None }
 }
 
 /// An outbox with that credit and that many results.
@@ -61,9 +62,9 @@ fn datagrams_are_as_many_as_flights_whatever_the_mix_of_jobs_and_sizes() {
         for n in 0..random.below(200) {
             let mut one = result(n, random.below(RESULT_BODY_BYTES_MAX as u64 + 1) as usize);
             if random.below(2) == 0 {
-                one.body.clear();
+                one.part.body.clear();
             }
-            one.job = JobId(random.below(3) / 2);
+            one.part.job = JobId(random.below(3) / 2);
             outbox.push(one);
         }
         let datagrams = sent(&mut outbox, 0);
