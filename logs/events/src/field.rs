@@ -63,6 +63,14 @@ pub trait Field: Sized {
     fn value(&self) -> Option<Value<'_>>;
     /// From its text, or from its absence.
     fn read(text: Option<&str>) -> Option<Self>;
+    /// The node that it names.
+    fn node(&self) -> Option<&Name> {
+        None
+    }
+    /// The job that it names.
+    fn job(&self) -> Option<JobId> {
+        None
+    }
 }
 
 /// Where a reader looks up a field's text by its name.
@@ -203,6 +211,9 @@ impl Field for Name {
     fn read(text: Option<&str>) -> Option<Self> {
         within(text).map(Arc::from)
     }
+    fn node(&self) -> Option<&Name> {
+        Some(self)
+    }
 }
 
 impl Field for Word {
@@ -229,6 +240,9 @@ impl Field for JobId {
     }
     fn read(text: Option<&str>) -> Option<Self> {
         digits(text?).map(JobId)
+    }
+    fn job(&self) -> Option<JobId> {
+        Some(*self)
     }
 }
 
@@ -260,6 +274,9 @@ impl<T: Field> Field for Option<T> {
             None => Some(None),
             some => T::read(some).map(Some),
         }
+    }
+    fn node(&self) -> Option<&Name> {
+        self.as_ref().and_then(Field::node)
     }
 }
 
@@ -297,6 +314,7 @@ macro_rules! form {
     ($(#[$doc:meta])* $name:ident = $kind:literal { $($(#[$fdoc:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Debug)]
+        #[allow(missing_docs, reason = "most fields are what their names say")]
         pub struct $name { $($(#[$fdoc])* pub $field: $type,)* }
 
         impl $name {
