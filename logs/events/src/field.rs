@@ -95,18 +95,12 @@ pub trait Form {
 
 /// Why a value cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the variants say what their fields are")]
 pub enum FormError {
     /// No such kind.
     Kind(String),
-    /// A field is absent or makes no sense.
-    Field {
-        /// The kind.
-        kind: &'static str,
-        /// The field.
-        field: &'static str,
-        /// Its text, where there is one.
-        text: Option<String>,
-    },
+    /// A field of a kind is absent, or its text makes no sense.
+    Field { kind: &'static str, field: &'static str, text: Option<String> },
 }
 
 impl fmt::Display for FormError {

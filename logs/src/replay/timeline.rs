@@ -45,7 +45,7 @@ const CELLS_MAX: usize = 1 << 20;
 const EPOCHS_MAX: usize = 2_000;
 
 /// A log on its way to a report.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Timeline {
     axis: Axis,
     end_us: Option<u64>,
@@ -84,31 +84,7 @@ pub(super) struct Timeline {
 impl Timeline {
     /// A picture of a log from a moment on, to its end or to `end_us`.
     pub(super) fn new(from_us: u64, end_us: Option<u64>) -> Self {
-        Self {
-            axis: Axis::new(from_us),
-            end_us,
-            now_us: 0,
-            last_us: 0,
-            told_us: None,
-            opening: None,
-            first: 1,
-            is_closed: false,
-            is_partial: false,
-            is_unsure: false,
-            is_cut: false,
-            is_over: false,
-            epochs: Vec::new(),
-            series: Series::default(),
-            nodes: Nodes::default(),
-            jobs: Jobs::default(),
-            marks: Marks::default(),
-            notes: Notes::default(),
-            missing: 0,
-            grain_us: GRAIN_US,
-            results: 0,
-            resent: Grown::default(),
-            run_bytes: 0,
-        }
+        Self { axis: Axis::new(from_us), end_us, first: 1, grain_us: GRAIN_US, ..Self::default() }
     }
 
     /// The latest moment that the log tells of.

@@ -216,7 +216,7 @@ impl<R: BufRead> LogReader<R> {
         let (Some(at_us), true) = (part.at_us, part.sampled) else {
             return self.skip("`snapshot` lacks its time or its `sample`".to_owned());
         };
-        self.sensible(part.snapshot.held.iter().try_for_each(sense::of_held))?;
+        part.snapshot.held.iter().try_for_each(sense::of_held).or_else(|what| self.mind(what))?;
         self.stage = self.stage.max(Stage::Told);
         self.whole = self.source.offset();
         self.time(at_us)?;
@@ -243,7 +243,7 @@ impl<R: BufRead> LogReader<R> {
                     if self.strict {
                         let fields = Event::KINDS.iter().find(|(kind, _)| *kind == name);
                         self.check(true, fields.map_or(&[], |(_, fields)| fields), attributes)?;
-                        self.sensible(sense::of_event(&event, at_us))?;
+                        sense::of_event(&event, at_us).or_else(|what| self.mind(what))?;
                     }
                     self.time(at_us)?;
                     self.entries += 1;
@@ -299,9 +299,7 @@ impl<R: BufRead> LogReader<R> {
         }
         if entries != self.entries {
             let what = format!("the segment should hold {entries} events and holds {}", self.entries);
-            if self.strict {
-                return Err(self.source.error(Fault::Invalid(what)));
-            }
+            self.mind(&*what)?;
             self.note(NoteKind::Missing, what);
         }
         self.whole = self.source.offset();
@@ -342,8 +340,8 @@ impl<R: BufRead> LogReader<R> {
             } else {
                 "the end of this file is lost, or it was copied while its scheduler wrote it"
             };
-            if self.strict && !self.in_use {
-                return Err(self.source.error(Fault::Invalid(format!("{what}: {why}"))));
+            if !self.in_use {
+                self.mind(format!("{what}: {why}"))?;
             }
             self.note(NoteKind::Cut, format!("{what}: {why}; all before this is read"));
         }
@@ -354,23 +352,15 @@ impl<R: BufRead> LogReader<R> {
 
     /// An entry cannot be understood: it is passed over.
     fn skip(&mut self, what: String) -> Result<(), LogError> {
-        if self.strict {
-            return Err(self.source.error(Fault::Invalid(what)));
-        }
+        self.mind(&*what)?;
         self.skipped += 1;
         self.first_skipped.get_or_insert_with(|| (self.source.place(), what));
         Ok(())
     }
 
     /// Something is not as the schema wants it, and makes no difference to a reading.
-    fn mind(&mut self, what: &str) -> Result<(), LogError> {
-        if self.strict { Err(self.source.error(Fault::Invalid(what.to_owned()))) } else { Ok(()) }
-    }
-
-    /// In a validation, an entry means something that can be.
-    fn sensible(&self, sense: Result<(), String>) -> Result<(), LogError> {
-        let Err(what) = sense else { return Ok(()) };
-        if self.strict { Err(self.source.error(Fault::Invalid(what))) } else { Ok(()) }
+    fn mind(&self, what: impl Into<String>) -> Result<(), LogError> {
+        if self.strict { Err(self.source.error(Fault::Invalid(what.into()))) } else { Ok(()) }
     }
 
     /// An entry has this time.
@@ -378,9 +368,7 @@ impl<R: BufRead> LogReader<R> {
         let before = self.last_at_us.replace(at_us).filter(|before| *before > at_us);
         let Some(before) = before else { return Ok(()) };
         let what = format!("time goes back by {:.6} s here", (before - at_us) as f64 / 1e6);
-        if self.strict {
-            return Err(self.source.error(Fault::Invalid(what)));
-        }
+        self.mind(&*what)?;
         self.times_back += 1;
         if self.times_back == 1 {
             self.note(NoteKind::TimeBack, what);
