@@ -25,8 +25,6 @@ pub enum Value<'a> {
     Units(u128),
     /// A measured value; finite.
     Real(f64),
-    /// Yes or no.
-    Flag(bool),
     /// Text of any kind, control characters included.
     Text(&'a str),
     /// Small numbers, parted by blanks where text is.
@@ -43,7 +41,6 @@ impl fmt::Display for Value<'_> {
             Value::Number(number) => write!(f, "{number}"),
             Value::Units(units) => write!(f, "{units}"),
             Value::Real(real) => write!(f, "{real}"),
-            Value::Flag(flag) => write!(f, "{flag}"),
             Value::Text(text) => f.write_str(text),
             Value::Numbers(numbers) => {
                 for (at, number) in numbers.iter().enumerate() {
@@ -172,15 +169,6 @@ impl Field for f64 {
         let is_plain = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         let real: f64 = (is_plain(whole) && is_plain(part)).then(|| text.parse().ok())??;
         real.is_finite().then_some(real)
-    }
-}
-
-impl Field for bool {
-    fn value(&self) -> Option<Value<'_>> {
-        Some(Value::Flag(*self))
-    }
-    fn read(text: Option<&str>) -> Option<Self> {
-        text?.parse().ok()
     }
 }
 

@@ -82,7 +82,7 @@ impl State {
 
     /// Nothing that the log tells further on can change it.
     pub(super) fn is_settled(&self) -> bool {
-        self.is_over && self.ahead.is_done()
+        self.is_over && self.ahead.done
     }
 
     /// The word for a node's state: of one that said goodbye `gone`, as in a picture.

@@ -52,7 +52,7 @@ pub(super) struct Timeline {
     /// The farm's clock, as far as the log was read.
     now_us: u64,
     /// The latest moment that the log tells of, wanted or not.
-    last_us: u64,
+    pub(super) last_us: u64,
     /// Since when the farm was watched without a gap.
     told_us: Option<u64>,
     opening: Option<Opening>,
@@ -64,8 +64,8 @@ pub(super) struct Timeline {
     is_unsure: bool,
     /// The last segment breaks off.
     is_cut: bool,
-    /// The end of the window was passed.
-    is_over: bool,
+    /// The end of the window was passed: nothing more is wanted.
+    pub(super) is_over: bool,
     epochs: Vec<EpochLine>,
     series: Series,
     nodes: Nodes,
@@ -85,16 +85,6 @@ impl Timeline {
     /// A picture of a log from a moment on, to its end or to `end_us`.
     pub(super) fn new(from_us: u64, end_us: Option<u64>) -> Self {
         Self { axis: Axis::new(from_us), end_us, first: 1, grain_us: GRAIN_US, ..Self::default() }
-    }
-
-    /// The latest moment that the log tells of.
-    pub(super) fn last_us(&self) -> u64 {
-        self.last_us
-    }
-
-    /// The end of the window was passed: nothing more is wanted.
-    pub(super) fn is_over(&self) -> bool {
-        self.is_over
     }
 
     /// Takes the next item.

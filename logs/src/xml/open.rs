@@ -126,7 +126,7 @@ impl Iterator for Log {
                 return Some(Ok(Item::Note(note)));
             }
             let outcome =
-                match self.reader.as_mut().map(|reader| (reader.next(), reader.last_at_us(), reader.saved)) {
+                match self.reader.as_mut().map(|reader| (reader.next(), reader.last_at_us, reader.saved)) {
                     Some((Some(Ok(item)), ..)) => self.check(&item).map(|()| Some(item)),
                     Some((Some(Err(e)), ..)) => Err(e),
                     Some((None, last_at_us, saved)) => {

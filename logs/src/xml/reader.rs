@@ -4,10 +4,9 @@
 use std::collections::VecDeque;
 use std::io::BufRead;
 
-use starfarm_events::{Event, Fields, FormError, Held, Job, Node, Sample, Snapshot, TEXT_BYTES_MAX};
+use starfarm_events::{Event, Field, Fields, FormError, Held, Job, Node, Sample, Snapshot, TEXT_BYTES_MAX};
 
 use super::error::{Fault, LogError, Place};
-use super::folder::digits;
 use super::source::{Attribute, Attributes, Element, Source, Token};
 use super::text::backslashes_are_ours;
 use super::{
@@ -29,7 +28,8 @@ pub struct LogReader<R> {
     strict: bool,
     /// What a file that ends early lacks is to be expected: its scheduler may run.
     in_use: bool,
-    last_at_us: Option<u64>,
+    /// The time of the last entry.
+    pub(super) last_at_us: Option<u64>,
     times_back: u64,
     skipped: u64,
     first_skipped: Option<(Place, String)>,
@@ -112,11 +112,6 @@ impl<R: BufRead> LogReader<R> {
     pub(super) fn after(mut self, at_us: Option<u64>, saved: Option<(u64, u64)>) -> Self {
         (self.last_at_us, self.saved) = (at_us, saved);
         self
-    }
-
-    /// The time of the last entry.
-    pub(super) fn last_at_us(&self) -> Option<u64> {
-        self.last_at_us
     }
 
     /// One token further.
@@ -286,7 +281,7 @@ impl<R: BufRead> LogReader<R> {
     fn closed(&mut self, at_us: u64, attributes: &Attributes<'_>) -> Result<(), LogError> {
         self.check(true, CLOSING, attributes)?;
         let utc_us = attributes.text("utc").and_then(utc::parse);
-        let entries = attributes.text("entries").and_then(digits);
+        let entries = u64::read(attributes.text("entries"));
         let (Some(utc_us), Some(entries)) = (utc_us, entries) else {
             return self.mind("a field of `closed` is absent or makes no sense");
         };
@@ -435,13 +430,13 @@ impl<R: BufRead> Iterator for LogReader<R> {
 
 /// When an entry is of; none where it does not say, or no calendar has such a moment.
 fn moment(attributes: &Attributes<'_>) -> Option<u64> {
-    attributes.text("at").and_then(digits).filter(|at_us| *at_us <= utc::LATEST_US)
+    u64::read(attributes.text("at")).filter(|at_us| *at_us <= utc::LATEST_US)
 }
 
 /// What the root says; or the name of the field that is wrong.
 fn opening(attributes: &Attributes<'_>) -> Result<Opening, &'static str> {
     let text = |name| attributes.text(name).filter(|text| text.len() <= TEXT_BYTES_MAX).ok_or(name);
-    let number = |name: &'static str| digits(text(name)?).ok_or(name);
+    let number = |name: &'static str| u64::read(Some(text(name)?)).ok_or(name);
     Ok(Opening {
         version: VERSION,
         farm: text("farm")?.to_owned(),
