@@ -103,16 +103,6 @@ impl Lanes for u32 {
     }
 }
 
-/// Each of `words` in all lanes.
-#[inline(always)]
-pub(crate) fn splat_all<V: Lanes, const WORDS: usize>(words: &[u32; WORDS]) -> [V; WORDS] {
-    let mut vectors = [V::splat(0); WORDS];
-    for (vector, word) in vectors.iter_mut().zip(words) {
-        *vector = V::splat(*word);
-    }
-    vectors
-}
-
 /// `SETS` independent vectors as one. A step of a digest waits for the step before it, so one vector
 /// leaves most of the processor idle; several in turn hide that latency.
 #[derive(Clone, Copy)]

@@ -3,7 +3,7 @@
 
 use crate::block::{Block, Layout, Words};
 use crate::digest::Digest;
-use crate::lanes::{Lanes, splat_all};
+use crate::lanes::Lanes;
 
 const STEPS_MAX: usize = 64;
 const INITIAL: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
@@ -59,7 +59,7 @@ impl<F: Family> Digest for F {
     }
     #[inline(always)]
     fn key<V: Lanes>(run: &Run<V>) -> V {
-        let mut state = splat_all(&INITIAL);
+        let mut state = initial::<V>();
         state = round::<F, V, 0>(state, &run.schedule[..16]);
         state = round::<F, V, 1>(state, &run.schedule[16..32]);
         let first = 16 * (F::ROUNDS - 1);
@@ -150,4 +150,9 @@ fn step<F: Family, V: Lanes, const ROUND: usize>(a: V, b: V, c: V, d: V, added: 
     // `a` and `added` are ready early, the mix is not: this order keeps the chain short.
     let turned = a.add(added).add(F::mix::<V, ROUND>(b, c, d)).rotate_left(turn);
     if F::ADDS_B { turned.add(b) } else { turned }
+}
+
+#[inline(always)]
+fn initial<V: Lanes>() -> [V; 4] {
+    [V::splat(INITIAL[0]), V::splat(INITIAL[1]), V::splat(INITIAL[2]), V::splat(INITIAL[3])]
 }

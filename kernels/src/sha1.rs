@@ -3,7 +3,7 @@
 
 use crate::block::{Block, Layout, Words};
 use crate::digest::Digest;
-use crate::lanes::{Lanes, splat_all};
+use crate::lanes::Lanes;
 
 /// SHA-1 of a candidate's bytes.
 pub(crate) struct Sha1;
@@ -18,7 +18,11 @@ impl Digest for Sha1 {
 
     #[inline(always)]
     fn start<V: Lanes>(block: &Block, _varying: &[usize]) -> [V; 16] {
-        splat_all(block)
+        let mut message = [V::splat(0); 16];
+        for (slot, word) in message.iter_mut().zip(block) {
+            *slot = V::splat(*word);
+        }
+        message
     }
     #[inline(always)]
     fn set<V: Lanes>(run: &mut [V; 16], word: usize, values: V) {
@@ -45,7 +49,10 @@ impl Digest for Sha1 {
 /// The state after 80 steps, the initial words not yet added.
 #[inline(always)]
 fn compress<V: Lanes>(mut message: [V; 16]) -> [V; 5] {
-    let mut state = splat_all(&INITIAL);
+    let mut state = [V::splat(0); 5];
+    for (word, initial) in state.iter_mut().zip(INITIAL) {
+        *word = V::splat(initial);
+    }
     for first in [0, 5, 10, 15] {
         state = group::<V, 0>(state, &mut message, first);
     }

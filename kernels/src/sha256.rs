@@ -3,7 +3,7 @@
 
 use crate::block::{Block, Layout, Words};
 use crate::digest::Digest;
-use crate::lanes::{Lanes, splat_all};
+use crate::lanes::Lanes;
 
 /// SHA-256 of a candidate's bytes.
 pub(crate) struct Sha256;
@@ -33,7 +33,11 @@ impl Digest for Sha256 {
 
     #[inline(always)]
     fn start<V: Lanes>(block: &Block, _varying: &[usize]) -> [V; 16] {
-        splat_all(block)
+        let mut message = [V::splat(0); 16];
+        for (slot, word) in message.iter_mut().zip(block) {
+            *slot = V::splat(*word);
+        }
+        message
     }
     #[inline(always)]
     fn set<V: Lanes>(run: &mut [V; 16], word: usize, values: V) {
@@ -59,7 +63,10 @@ impl Digest for Sha256 {
 /// The state after 64 steps, the initial words not yet added.
 #[inline(always)]
 fn compress<V: Lanes>(mut message: [V; 16]) -> [V; 8] {
-    let mut state = splat_all(&INITIAL);
+    let mut state = [V::splat(0); 8];
+    for (word, initial) in state.iter_mut().zip(INITIAL) {
+        *word = V::splat(initial);
+    }
     state = group::<V, 0>(state, &message, 0);
     state = group::<V, 8>(state, &message, 8);
     for first in [16, 32] {
