@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
+use starfarm_protocol::ids::{ContentHash, NodeId};
 use starfarm_protocol::job::{Body, JobFacts, JobState};
 use starfarm_protocol::journal::record::{Ended, JobTotals};
 use starfarm_protocol::spec::Stop;
@@ -52,7 +52,8 @@ pub(crate) struct Account {
     first_epoch: usize,
     /// Where a unit was decided last.
     decided: Place,
-    violations: Violations,
+    /// What is wrong.
+    pub(crate) violations: Violations,
 }
 
 impl Account {
@@ -285,11 +286,6 @@ impl Account {
         }
     }
 
-    /// What is wrong.
-    pub(crate) fn take_violations(&mut self) -> Violations {
-        std::mem::take(&mut self.violations)
-    }
-
     /// The job as its records tell. `broken` says that something is wrong with it.
     pub(crate) fn report(
         &self,
@@ -384,10 +380,5 @@ impl Account {
             let _ = writeln!(text, "{unit} {target}");
         }
         ContentHash::of(text.as_bytes())
-    }
-
-    /// Its number.
-    pub(crate) fn id(&self) -> JobId {
-        self.facts.job
     }
 }

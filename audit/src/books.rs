@@ -46,9 +46,9 @@ impl Books {
             Record::Node { node, name, .. } => drop(self.nodes.insert(*node, name.clone())),
             Record::Submitted(facts) => {
                 let account = Account::open(facts.clone(), self.epochs.len(), place);
-                if let Some(mut before) = self.accounts.insert(facts.job, account) {
+                if let Some(before) = self.accounts.insert(facts.job, account) {
                     self.violations.of_job(facts.job, None, "it was submitted twice".to_owned());
-                    self.keep_violations(&mut before);
+                    self.violations.join(before.violations);
                 }
             }
             Record::Deleted { job } => self.delete(*job),
@@ -102,13 +102,7 @@ impl Books {
             self.violations.of_job(id, None, "it was deleted before it had ended".to_owned());
         }
         account.close(&self.nodes, Place::default());
-        self.keep_violations(&mut account);
-    }
-
-    fn keep_violations(&mut self, account: &mut Account) {
-        let Violations { told, untold } = account.take_violations();
-        told.into_iter().for_each(|violation| self.violations.push_always(violation));
-        self.violations.untold += untold;
+        self.violations.join(account.violations);
     }
 
     /// Something is wrong with the journal itself.
@@ -134,15 +128,12 @@ impl Books {
     /// No more records follow: what they come to. `farm` is the farm's identity.
     pub fn close(mut self, farm: &str) -> Report {
         let mut jobs = Vec::with_capacity(self.accounts.len());
-        for (_, mut account) in std::mem::take(&mut self.accounts) {
+        for (id, mut account) in std::mem::take(&mut self.accounts) {
             account.close(&self.nodes, self.last_work);
-            let id = account.id();
-            let violations = account.take_violations();
             let known = self.violations.told.iter().any(|violation| violation.job == Some(id));
-            let broken = known || !violations.is_empty();
+            let broken = known || !account.violations.is_empty();
             jobs.push(account.report(farm, &self.epochs, &self.nodes, broken));
-            violations.told.into_iter().for_each(|violation| self.violations.push_always(violation));
-            self.violations.untold += violations.untold;
+            self.violations.join(account.violations);
         }
         if self.deleted > 0 {
             self.notes.push(format!("{} deleted jobs are in the records and not certified", self.deleted));

@@ -37,9 +37,10 @@ impl Violations {
         }
     }
 
-    /// One that was told elsewhere already.
-    pub(crate) fn push_always(&mut self, violation: Violation) {
-        self.told.push(violation);
+    /// Those of a job: they were chosen there already.
+    pub(crate) fn join(&mut self, of_job: Self) {
+        self.told.extend(of_job.told);
+        self.untold += of_job.untold;
     }
 
     pub(crate) fn of_journal(&mut self, what: String) {
@@ -56,24 +57,19 @@ impl Violations {
     }
 }
 
-/// A job, as its records tell.
+/// A job, as its records tell. Units are in decimal.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[allow(missing_docs, reason = "most fields are what their names say")]
 pub struct JobReport {
-    /// Its number.
     pub id: JobId,
-    /// The user's name for it.
     pub name: String,
     /// queued, running, paused, finished, failed or cancelled.
     pub state: &'static str,
     /// What its records come to.
     pub verdict: Verdict,
-    /// Decimal.
     pub units_total: String,
-    /// Decimal.
     pub units_done: String,
-    /// Decimal.
     pub units_failed: String,
-    /// Decimal.
     pub units_abandoned: String,
     /// Different hits.
     pub hits: u64,

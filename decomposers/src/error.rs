@@ -6,47 +6,26 @@ use starfarm_protocol::ids::ContentHash;
 
 /// Why a space cannot be opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "fields are named as in the specification")]
 pub enum SpaceError {
     /// More than 2^128 - 1 units. The text says how large the space is, in words.
     TooLarge(String),
     /// A character space without positions.
     NoPositions,
     /// A character space with too many positions.
-    TooManyPositions {
-        /// The number of positions.
-        found: usize,
-        /// The most that there may be.
-        max: usize,
-    },
+    TooManyPositions { found: usize, max: usize },
     /// The alphabet of this position (counted from 1) has no characters.
     EmptyAlphabet(usize),
     /// The alphabet of this position (counted from 1) holds this byte twice.
     RepeatedByte(usize, u8),
-    /// The shortest length is 0 or above the number of positions.
-    MinLength {
-        /// The shortest length asked for.
-        min: usize,
-        /// The number of positions, which is the longest length.
-        max: usize,
-    },
+    /// The shortest length is 0 or above the number of positions, `max`.
+    MinLength { min: usize, max: usize },
     /// A range whose step is 0.
     StepZero,
     /// A range without integers.
-    EmptyRange {
-        /// First integer.
-        from: i64,
-        /// End, exclusive.
-        to: i64,
-        /// Distance of neighbours.
-        step: i64,
-    },
+    EmptyRange { from: i64, to: i64, step: i64 },
     /// Frames whose last comes before the first.
-    NoFrames {
-        /// First frame.
-        first: i64,
-        /// Last frame, inclusive.
-        last: i64,
-    },
+    NoFrames { first: i64, last: i64 },
     /// A list without entries.
     EmptyList,
     /// The chunk of a list with this number (counted from 0) has no lines.

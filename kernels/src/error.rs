@@ -7,43 +7,22 @@ use crate::Path;
 /// What is wrong with the arguments of [`crate::Search::new`] or [`crate::Search::with_path`]. Positions
 /// and targets are counted from 0 in the fields, from 1 in the message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the variants say what their fields are")]
 pub enum SearchError {
-    /// There is no position, or the shortest length is 0 or above the number of positions.
-    Lengths {
-        /// The shortest length asked for.
-        min: usize,
-        /// The number of positions, which is the longest length.
-        max: usize,
-    },
-    /// The longest candidate does not fit into one block of the algorithm.
-    TooLong {
-        /// The longest length asked for, in bytes.
-        length: usize,
-        /// The longest that the algorithm takes here, in bytes.
-        limit: usize,
-    },
+    /// There is no position, or the shortest length is 0 or above the number of positions, `max`.
+    Lengths { min: usize, max: usize },
+    /// The longest candidate does not fit into one block of the algorithm; lengths in bytes.
+    TooLong { length: usize, limit: usize },
     /// A position's alphabet is empty or names a byte twice.
-    Alphabet {
-        /// Which position.
-        position: usize,
-        /// The byte that is there twice; none where the alphabet is empty.
-        repeated: Option<u8>,
-    },
+    Alphabet { position: usize, repeated: Option<u8> },
     /// The space has more than 2^128 - 1 candidates.
     TooManyUnits,
     /// There is nothing to look for.
     NoTargets,
     /// More targets than 2^32 - 1.
     TooManyTargets,
-    /// A target is not as long as the algorithm's digest.
-    TargetLength {
-        /// Which target.
-        target: usize,
-        /// Its length in bytes.
-        length: usize,
-        /// The length of a digest in bytes.
-        expected: usize,
-    },
+    /// A target is not as long as the algorithm's digest; lengths in bytes.
+    TargetLength { target: usize, length: usize, expected: usize },
     /// This processor lacks what the code path needs.
     NoPath(Path),
 }
@@ -67,12 +46,9 @@ impl fmt::Display for SearchError {
                 "the alphabet of position {} has the byte 0x{byte:02x} twice: name each byte once",
                 position + 1
             ),
-            SearchError::TooManyUnits => {
-                write!(
-                    f,
-                    "the space has more than 2^128 - 1 candidates: shorten the mask or cut it into jobs"
-                )
-            }
+            SearchError::TooManyUnits => f.write_str(
+                "the space has more than 2^128 - 1 candidates: shorten the mask or cut it into jobs",
+            ),
             SearchError::NoTargets => write!(f, "there is no target: give at least one digest to look for"),
             SearchError::TooManyTargets => {
                 write!(f, "there are more than 2^32 - 1 targets: cut them into several jobs")

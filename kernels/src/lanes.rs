@@ -1,5 +1,5 @@
-//! A vector of 32-bit words, as the algorithms see it. The vectors of a processor live in `avx512` and
-//! `avx2`; here are the one-word vector and the bundle of several vectors.
+//! A vector of 32-bit words, as the algorithms see it. The vectors of a processor live in `avx`;
+//! here are the one-word vector and the bundle of several vectors.
 //!
 //! Everything is `#[inline(always)]`: the code must melt into the one function that switches the
 //! processor's features on, or each addition would become a call.
@@ -108,12 +108,27 @@ impl Lanes for u32 {
 #[derive(Clone, Copy)]
 pub(crate) struct Wide<T, const SETS: usize>([T; SETS]);
 
+/// Methods that do to the vectors of two bundles, pair by pair, what they do to two vectors.
+macro_rules! pairwise {
+    ($($method:ident)*) => {$(
+        #[inline(always)]
+        fn $method(mut self, other: Self) -> Self {
+            for (a, b) in self.0.iter_mut().zip(&other.0) {
+                *a = a.$method(*b);
+            }
+            self
+        }
+    )*};
+}
+
 impl<T: Lanes, const SETS: usize> Lanes for Wide<T, SETS> {
     const LANES: usize = {
         let lanes = SETS * T::LANES;
         assert!(lanes <= LANES_MAX);
         lanes
     };
+
+    pairwise!(add xor and or);
 
     #[inline(always)]
     fn splat(word: u32) -> Self {
@@ -134,34 +149,6 @@ impl<T: Lanes, const SETS: usize> Lanes for Wide<T, SETS> {
         for (set, part) in self.0.iter().zip(to.chunks_exact_mut(T::LANES)) {
             set.store(part);
         }
-    }
-    #[inline(always)]
-    fn add(mut self, other: Self) -> Self {
-        for (a, b) in self.0.iter_mut().zip(&other.0) {
-            *a = a.add(*b);
-        }
-        self
-    }
-    #[inline(always)]
-    fn xor(mut self, other: Self) -> Self {
-        for (a, b) in self.0.iter_mut().zip(&other.0) {
-            *a = a.xor(*b);
-        }
-        self
-    }
-    #[inline(always)]
-    fn and(mut self, other: Self) -> Self {
-        for (a, b) in self.0.iter_mut().zip(&other.0) {
-            *a = a.and(*b);
-        }
-        self
-    }
-    #[inline(always)]
-    fn or(mut self, other: Self) -> Self {
-        for (a, b) in self.0.iter_mut().zip(&other.0) {
-            *a = a.or(*b);
-        }
-        self
     }
     #[inline(always)]
     fn not(mut self) -> Self {

@@ -8,18 +8,16 @@
 //! - `targets`: which digests are looked for, and the quick tests before an exact look-up.
 //! - `run`: the inner loop, generic over the algorithm and the code path.
 //! - `digest`, `md`, `md5`, `ntlm`, `sha1`, `sha256`: the algorithms, each written once over `lanes`.
-//! - `lanes`, `path`, `avx512`, `avx2`, `portable`: a vector of 32-bit words, and who provides it.
+//! - `lanes`, `path`, `avx`, `portable`: a vector of 32-bit words, and who provides it.
 //!
 //! Not here: job files, hexadecimal, turning hits back into strings (`decomposers` does), threads and time.
 //! This is for digests that one is entitled to audit.
 
-// `unsafe` stands in `avx512` and `avx2` alone; the workspace denies it elsewhere.
+// `unsafe` stands in `avx` alone; the workspace denies it elsewhere.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 #[cfg(target_arch = "x86_64")]
-mod avx2;
-#[cfg(target_arch = "x86_64")]
-mod avx512;
+mod avx;
 mod block;
 mod digest;
 mod error;

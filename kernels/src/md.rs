@@ -1,8 +1,7 @@
 //! What MD4 and MD5 share: rounds of sixteen steps over four words, in groups of four steps after which
 //! the words have their names back. Orders, constants and the steps themselves are in `ntlm` and `md5`.
 
-use crate::block::Layout;
-use crate::block::{Block, Words};
+use crate::block::{Block, Layout, Words};
 use crate::digest::Digest;
 use crate::lanes::Lanes;
 
@@ -45,21 +44,64 @@ impl<F: Family> Digest for F {
 
     #[inline(always)]
     fn start<V: Lanes>(block: &Block, varying: &[usize]) -> Run<V> {
-        start::<F, V>(block, varying)
+        let mut schedule = [V::splat(0); STEPS_MAX];
+        for (step, slot) in schedule[..16 * F::ROUNDS].iter_mut().enumerate() {
+            *slot = V::splat(block[usize::from(F::ORDER[step])].wrapping_add(F::CONSTANTS[step]));
+        }
+        Run { schedule, last_groups: (key_step::<F>(varying) - 16 * (F::ROUNDS - 1)) / 4 }
     }
     #[inline(always)]
     fn set<V: Lanes>(run: &mut Run<V>, word: usize, values: V) {
-        set::<F, V>(run, &F::USES[word], values);
+        for step in &F::USES[word][..F::ROUNDS] {
+            let step = usize::from(*step) % STEPS_MAX;
+            run.schedule[step] = values.add(V::splat(F::CONSTANTS[step]));
+        }
     }
     #[inline(always)]
     fn key<V: Lanes>(run: &Run<V>) -> V {
-        key::<F, V>(run)
+        let mut state = initial::<V>();
+        state = round::<F, V, 0>(state, &run.schedule[..16]);
+        state = round::<F, V, 1>(state, &run.schedule[16..32]);
+        let first = 16 * (F::ROUNDS - 1);
+        let last = &run.schedule[first..first + 16];
+        let (groups, rest) = last.split_at(4 * (run.last_groups & 3));
+        if F::ROUNDS == 4 {
+            state = round::<F, V, 2>(state, &run.schedule[32..48]);
+            state = round::<F, V, 3>(state, groups);
+            let [a, b, c, d] = state;
+            step::<F, V, 3>(a, b, c, d, rest[0], F::TURNS[3][0])
+        } else {
+            state = round::<F, V, 2>(state, groups);
+            let [a, b, c, d] = state;
+            step::<F, V, 2>(a, b, c, d, rest[0], F::TURNS[2][0])
+        }
     }
     fn aim(block: &Block, varying: &[usize], digest: &Words) -> u32 {
-        aim::<F>(block, varying, digest)
+        // Takes the steps after the key's back.
+        let [mut a, mut b, mut c, mut d] = [0, 1, 2, 3].map(|i| digest[i].wrapping_sub(INITIAL[i]));
+        for step in (key_step::<F>(varying) + 1..16 * F::ROUNDS).rev() {
+            let turn = F::TURNS[step / 16][step % 4];
+            let added = block[usize::from(F::ORDER[step])].wrapping_add(F::CONSTANTS[step]);
+            let turned = if F::ADDS_B { b.wrapping_sub(c) } else { b }.rotate_right(turn);
+            let before = turned.wrapping_sub(F::mix_word(step / 16, c, d, a)).wrapping_sub(added);
+            (a, b, c, d) = (before, c, d, a);
+        }
+        b
     }
     fn digest(block: &Block) -> Words {
-        digest::<F>(block)
+        let schedule = Self::start::<u32>(block, &[]).schedule;
+        let mut state = INITIAL;
+        state = round::<F, u32, 0>(state, &schedule[..16]);
+        state = round::<F, u32, 1>(state, &schedule[16..32]);
+        state = round::<F, u32, 2>(state, &schedule[32..48]);
+        if F::ROUNDS == 4 {
+            state = round::<F, u32, 3>(state, &schedule[48..]);
+        }
+        let mut words = [0; 8];
+        for i in 0..4 {
+            words[i] = state[i].wrapping_add(INITIAL[i]);
+        }
+        words
     }
 }
 
@@ -78,25 +120,6 @@ fn key_step<F: Family>(varying: &[usize]) -> usize {
     last_use.unwrap_or(16 * F::ROUNDS - 1) & !3
 }
 
-/// See [`crate::digest::Digest::start`].
-#[inline(always)]
-pub(crate) fn start<F: Family, V: Lanes>(block: &Block, varying: &[usize]) -> Run<V> {
-    let mut schedule = [V::splat(0); STEPS_MAX];
-    for (step, slot) in schedule[..16 * F::ROUNDS].iter_mut().enumerate() {
-        *slot = V::splat(block[usize::from(F::ORDER[step])].wrapping_add(F::CONSTANTS[step]));
-    }
-    Run { schedule, last_groups: (key_step::<F>(varying) - 16 * (F::ROUNDS - 1)) / 4 }
-}
-
-/// See [`crate::digest::Digest::set`].
-#[inline(always)]
-pub(crate) fn set<F: Family, V: Lanes>(run: &mut Run<V>, steps: &[u8; 4], values: V) {
-    for step in &steps[..F::ROUNDS] {
-        let step = usize::from(*step) % STEPS_MAX;
-        run.schedule[step] = values.add(V::splat(F::CONSTANTS[step]));
-    }
-}
-
 /// For each message word the step of each round that uses it.
 const fn uses(order: &[u8; STEPS_MAX], rounds: usize) -> [[u8; 4]; 16] {
     let mut uses = [[0; 4]; 16];
@@ -106,57 +129,6 @@ const fn uses(order: &[u8; STEPS_MAX], rounds: usize) -> [[u8; 4]; 16] {
         step += 1;
     }
     uses
-}
-
-/// See [`crate::digest::Digest::key`].
-#[inline(always)]
-pub(crate) fn key<F: Family, V: Lanes>(run: &Run<V>) -> V {
-    let mut state = initial::<V>();
-    state = round::<F, V, 0>(state, &run.schedule[..16]);
-    state = round::<F, V, 1>(state, &run.schedule[16..32]);
-    let first = 16 * (F::ROUNDS - 1);
-    let last = &run.schedule[first..first + 16];
-    let (groups, rest) = last.split_at(4 * (run.last_groups & 3));
-    if F::ROUNDS == 4 {
-        state = round::<F, V, 2>(state, &run.schedule[32..48]);
-        state = round::<F, V, 3>(state, groups);
-        let [a, b, c, d] = state;
-        step::<F, V, 3>(a, b, c, d, rest[0], F::TURNS[3][0])
-    } else {
-        state = round::<F, V, 2>(state, groups);
-        let [a, b, c, d] = state;
-        step::<F, V, 2>(a, b, c, d, rest[0], F::TURNS[2][0])
-    }
-}
-
-/// See [`crate::digest::Digest::digest`].
-pub(crate) fn digest<F: Family>(block: &Block) -> Words {
-    let schedule = start::<F, u32>(block, &[]).schedule;
-    let mut state = INITIAL;
-    state = round::<F, u32, 0>(state, &schedule[..16]);
-    state = round::<F, u32, 1>(state, &schedule[16..32]);
-    state = round::<F, u32, 2>(state, &schedule[32..48]);
-    if F::ROUNDS == 4 {
-        state = round::<F, u32, 3>(state, &schedule[48..]);
-    }
-    let mut words = [0; 8];
-    for i in 0..4 {
-        words[i] = state[i].wrapping_add(INITIAL[i]);
-    }
-    words
-}
-
-/// See [`crate::digest::Digest::aim`]: takes the steps after the key's back.
-pub(crate) fn aim<F: Family>(block: &Block, varying: &[usize], digest: &Words) -> u32 {
-    let [mut a, mut b, mut c, mut d] = [0, 1, 2, 3].map(|i| digest[i].wrapping_sub(INITIAL[i]));
-    for step in (key_step::<F>(varying) + 1..16 * F::ROUNDS).rev() {
-        let turn = F::TURNS[step / 16][step % 4];
-        let added = block[usize::from(F::ORDER[step])].wrapping_add(F::CONSTANTS[step]);
-        let turned = if F::ADDS_B { b.wrapping_sub(c) } else { b }.rotate_right(turn);
-        let before = turned.wrapping_sub(F::mix_word(step / 16, c, d, a)).wrapping_sub(added);
-        (a, b, c, d) = (before, c, d, a);
-    }
-    b
 }
 
 #[inline(always)]

@@ -2,10 +2,10 @@
 
 use starfarm_protocol::spec::Algorithm;
 
+#[cfg(target_arch = "x86_64")]
+use crate::avx;
 use crate::portable;
 use crate::run::Runner;
-#[cfg(target_arch = "x86_64")]
-use crate::{avx2, avx512};
 
 /// A way to do the same computation. All of them find the same hits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,9 +45,9 @@ impl Path {
     pub(crate) fn runner(self, algorithm: Algorithm) -> Option<Runner> {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Path::Avx512 => avx512::runner(algorithm),
+            Path::Avx512 => avx::avx512(algorithm),
             #[cfg(target_arch = "x86_64")]
-            Path::Avx2 => avx2::runner(algorithm),
+            Path::Avx2 => avx::avx2(algorithm),
             #[cfg(not(target_arch = "x86_64"))]
             Path::Avx512 | Path::Avx2 => None,
             Path::Portable => Some(portable::runner(algorithm)),

@@ -47,7 +47,7 @@ fn scan_few<D: Digest, V: Lanes>(piece: &Piece<'_>, found: &mut Vec<Found>) {
     let words = &piece.tail.words;
     let mut run = D::start::<V>(&piece.block, words);
     let mut aims = [V::splat(0); FEW_MAX];
-    let digests = piece.targets.digests();
+    let digests = &piece.targets.digests;
     for (aim, digest) in aims.iter_mut().zip(digests) {
         *aim = V::splat(D::aim(&piece.block, words, digest));
     }

@@ -4,7 +4,7 @@
 use starfarm_protocol::spec::Algorithm;
 
 use crate::SearchError;
-use crate::block::{Layout, digest_words};
+use crate::block::digest_words;
 use crate::digest::Digest;
 use crate::md5::Md5;
 use crate::ntlm::Ntlm;
@@ -51,9 +51,13 @@ impl Search {
         min: usize,
         targets: &[Vec<u8>],
     ) -> Result<Search, SearchError> {
-        let layout = layout(algorithm);
-        let space = Space::new(layout, positions, min)?;
-        let targets = check_targets(algorithm, targets)?;
+        let prepare = match algorithm {
+            Algorithm::Md5 => prepare::<Md5>,
+            Algorithm::Sha1 => prepare::<Sha1>,
+            Algorithm::Sha256 => prepare::<Sha256>,
+            Algorithm::Ntlm => prepare::<Ntlm>,
+        };
+        let (space, targets) = prepare(algorithm, positions, min, targets)?;
         let path = Path::best();
         let runner = path.runner(algorithm).ok_or(SearchError::NoPath(path))?;
         Ok(Search { algorithm, space, targets, path, runner, chunk: chunk_units(algorithm, path) })
@@ -124,16 +128,13 @@ impl Search {
     }
 }
 
-fn layout(algorithm: Algorithm) -> Layout {
-    match algorithm {
-        Algorithm::Md5 => Md5::LAYOUT,
-        Algorithm::Sha1 => Sha1::LAYOUT,
-        Algorithm::Sha256 => Sha256::LAYOUT,
-        Algorithm::Ntlm => Ntlm::LAYOUT,
-    }
-}
-
-fn check_targets(algorithm: Algorithm, targets: &[Vec<u8>]) -> Result<Targets, SearchError> {
+fn prepare<D: Digest>(
+    algorithm: Algorithm,
+    positions: &[Vec<u8>],
+    min: usize,
+    targets: &[Vec<u8>],
+) -> Result<(Space, Targets), SearchError> {
+    let space = Space::new(D::LAYOUT, positions, min)?;
     let expected = algorithm.digest_bytes();
     if let Some((target, digest)) = targets.iter().enumerate().find(|(_, digest)| digest.len() != expected) {
         return Err(SearchError::TargetLength { target, length: digest.len(), expected });
@@ -144,13 +145,8 @@ fn check_targets(algorithm: Algorithm, targets: &[Vec<u8>]) -> Result<Targets, S
     if u32::try_from(targets.len()).is_err() {
         return Err(SearchError::TooManyTargets);
     }
-    let digests: Vec<_> = targets.iter().map(|digest| digest_words(layout(algorithm), digest)).collect();
-    Ok(match algorithm {
-        Algorithm::Md5 => Targets::new::<Md5>(&digests),
-        Algorithm::Sha1 => Targets::new::<Sha1>(&digests),
-        Algorithm::Sha256 => Targets::new::<Sha256>(&digests),
-        Algorithm::Ntlm => Targets::new::<Ntlm>(&digests),
-    })
+    let digests: Vec<_> = targets.iter().map(|digest| digest_words(D::LAYOUT, digest)).collect();
+    Ok((space, Targets::new::<D>(&digests)))
 }
 
 /// Candidates between two questions to `keep_going`: 2^20 where a core does some 300 million in a second,

@@ -1,8 +1,7 @@
 //! SHA-256 (FIPS 180-4), one block, in groups of eight steps after which the state's words have their
 //! names back.
 
-use crate::block::Layout;
-use crate::block::{Block, Words};
+use crate::block::{Block, Layout, Words};
 use crate::digest::Digest;
 use crate::lanes::Lanes;
 

@@ -15,7 +15,7 @@ const BITS_LOG2: std::ops::RangeInclusive<u32> = 17..=29;
 /// The targets in the order of their keys.
 pub(crate) struct Targets {
     keys: Vec<u32>,
-    digests: Vec<Words>,
+    pub(crate) digests: Vec<Words>,
     /// The caller's index of each.
     order: Vec<u32>,
     /// For each value of a key's leading bits where its keys begin; one more entry at the end.
@@ -51,11 +51,6 @@ impl Targets {
     /// The sieve for many targets; none where they are few and each is compared on its own.
     pub(crate) fn bitmap(&self) -> Option<&Bitmap> {
         self.bitmap.as_ref()
-    }
-
-    /// The digests, in the order of their keys.
-    pub(crate) fn digests(&self) -> &[Words] {
-        &self.digests
     }
 
     /// Some target has this plain key.

@@ -41,12 +41,6 @@ impl From<io::Error> for ExportError {
     }
 }
 
-impl From<LogError> for ExportError {
-    fn from(error: LogError) -> Self {
-        Self::Log(error.into())
-    }
-}
-
 impl fmt::Display for ExportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -83,7 +77,7 @@ fn write(
 ) -> Result<Vec<String>, ExportError> {
     let mut notes = Notes::default();
     for item in items {
-        let item = item?;
+        let item = item.map_err(|error| ExportError::Log(error.into()))?;
         if let Item::Note(note) = &item {
             notes.add(note);
         }

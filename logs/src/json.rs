@@ -7,7 +7,6 @@ pub(crate) fn json(value: Value<'_>) -> serde_json::Value {
     match value {
         Value::Number(number) => number.into(),
         Value::Real(real) => real.into(),
-        Value::Flag(flag) => flag.into(),
         Value::Numbers(numbers) => numbers.into(),
         Value::Text(text) => text.into(),
         Value::Units(_) | Value::Hex(_) | Value::Hash(_) => value.to_string().into(),

@@ -45,12 +45,12 @@ pub fn replay(
     let mut timeline = Timeline::new(begin.max(first_us), end);
     for item in items {
         timeline.feed(&item?);
-        if timeline.is_over() {
+        if timeline.is_over {
             break;
         }
     }
-    if timeline.last_us() < begin || end.is_some_and(|end| end <= first_us) {
-        return Err(beside("the window", first_us, timeline.last_us()));
+    if timeline.last_us < begin || end.is_some_and(|end| end <= first_us) {
+        return Err(beside("the window", first_us, timeline.last_us));
     }
     Ok(timeline.finish())
 }

@@ -1,4 +1,5 @@
 //! Socket addresses, to and from the kernel's form.
+#![allow(unsafe_code)]
 
 use std::mem::{size_of, zeroed};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -11,14 +12,12 @@ pub(crate) fn to_std(storage: &sockaddr_storage) -> Option<SocketAddr> {
         AF_INET => {
             // SAFETY: the family says that the storage holds a sockaddr_in, which is smaller and no more
             // strictly aligned.
-            #[allow(unsafe_code)]
             let v4 = unsafe { &*std::ptr::from_ref(storage).cast::<sockaddr_in>() };
             let ip = Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes());
             Some(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
         }
         AF_INET6 => {
             // SAFETY: as above, with sockaddr_in6.
-            #[allow(unsafe_code)]
             let v6 = unsafe { &*std::ptr::from_ref(storage).cast::<sockaddr_in6>() };
             let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
             let port = u16::from_be(v6.sin6_port);
@@ -31,12 +30,10 @@ pub(crate) fn to_std(storage: &sockaddr_storage) -> Option<SocketAddr> {
 /// The kernel's form of an address, and its length.
 pub(crate) fn to_kernel(address: SocketAddr) -> (sockaddr_storage, socklen_t) {
     // SAFETY: all zeros is a valid sockaddr_storage.
-    #[allow(unsafe_code)]
     let mut storage: sockaddr_storage = unsafe { zeroed() };
     let length = match address {
         SocketAddr::V4(v4) => {
             // SAFETY: the storage is larger than a sockaddr_in and aligned for every address.
-            #[allow(unsafe_code)]
             let out = unsafe { &mut *std::ptr::from_mut(&mut storage).cast::<sockaddr_in>() };
             out.sin_family = AF_INET as libc::sa_family_t;
             out.sin_port = v4.port().to_be();
@@ -45,7 +42,6 @@ pub(crate) fn to_kernel(address: SocketAddr) -> (sockaddr_storage, socklen_t) {
         }
         SocketAddr::V6(v6) => {
             // SAFETY: as above, with sockaddr_in6.
-            #[allow(unsafe_code)]
             let out = unsafe { &mut *std::ptr::from_mut(&mut storage).cast::<sockaddr_in6>() };
             out.sin6_family = AF_INET6 as libc::sa_family_t;
             out.sin6_port = v6.port().to_be();

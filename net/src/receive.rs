@@ -1,4 +1,5 @@
 //! Receiving up to a batch of datagrams by one recvmmsg.
+#![allow(unsafe_code)]
 
 use std::io;
 use std::mem::zeroed;
@@ -26,7 +27,6 @@ impl Receiver {
     /// Receives on `socket`.
     pub fn new(socket: UdpSocket) -> Self {
         // SAFETY: all zeros is a valid sockaddr_storage.
-        #[allow(unsafe_code)]
         let name: libc::sockaddr_storage = unsafe { zeroed() };
         Self {
             socket,
@@ -46,7 +46,6 @@ impl Receiver {
     pub fn receive(&mut self) -> io::Result<usize> {
         self.received = 0;
         // SAFETY: all zeros is a valid mmsghdr and a valid iovec: null pointers with length 0.
-        #[allow(unsafe_code)]
         let (mut headers, mut parts): ([libc::mmsghdr; BATCH], [libc::iovec; BATCH]) =
             unsafe { (zeroed(), zeroed()) };
         for (i, (header, part)) in headers.iter_mut().zip(&mut parts).enumerate() {
@@ -61,7 +60,6 @@ impl Receiver {
         }
         // SAFETY: every pointer in the headers is to a buffer of `self` or of this frame that outlives the
         // call, with its true length.
-        #[allow(unsafe_code)]
         let count = unsafe {
             libc::recvmmsg(
                 self.socket.as_raw_fd(),
@@ -106,7 +104,6 @@ impl Receiver {
 fn overflow(header: &libc::msghdr) -> Option<u32> {
     // SAFETY: the kernel has filled the header's control buffer and its length; the CMSG functions stay
     // within both, and the data of an SO_RXQ_OVFL message is a u32, read without alignment.
-    #[allow(unsafe_code)]
     unsafe {
         let mut message = libc::CMSG_FIRSTHDR(header);
         while !message.is_null() {

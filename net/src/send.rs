@@ -1,4 +1,5 @@
 //! Sending up to a batch of datagrams by one sendmmsg.
+#![allow(unsafe_code)]
 
 use std::io;
 use std::mem::zeroed;
@@ -59,7 +60,6 @@ impl Sender {
 
     fn send(&mut self, first: usize) -> io::Result<usize> {
         // SAFETY: all zeros is a valid mmsghdr and a valid iovec: null pointers with length 0.
-        #[allow(unsafe_code)]
         let (mut headers, mut parts): ([libc::mmsghdr; BATCH], [libc::iovec; BATCH]) =
             unsafe { (zeroed(), zeroed()) };
         let waiting = first..self.waiting;
@@ -74,7 +74,6 @@ impl Sender {
         }
         // SAFETY: every pointer in the headers is to a buffer of `self` or of this frame that outlives the
         // call, with its true length.
-        #[allow(unsafe_code)]
         let sent = unsafe { libc::sendmmsg(self.socket.as_raw_fd(), headers.as_mut_ptr(), count as _, 0) };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
     }

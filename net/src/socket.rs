@@ -2,13 +2,15 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
+use rustix::net::sockopt;
+
 /// Receive buffer that we ask for, in bytes; the kernel gives up to `net.core.rmem_max`.
-const RECEIVE_BUFFER_BYTES: libc::c_int = 4 << 20;
+const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 /// What the kernel charges a datagram of our full size for, in bytes (measured: 4 MiB hold 3 640).
-const DATAGRAM_CHARGE_BYTES: u32 = 2_304;
+const DATAGRAM_CHARGE_BYTES: usize = 2_304;
 
 /// Binds a UDP socket. A receive on it waits at most `wait` at a time.
 ///
@@ -17,66 +19,43 @@ const DATAGRAM_CHARGE_BYTES: u32 = 2_304;
 pub fn bind(address: SocketAddr, wait: Duration) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(address)?;
     // A small buffer is slow, not wrong: credits follow what the kernel gave.
-    let _ = set(&socket, libc::SO_RCVBUF, RECEIVE_BUFFER_BYTES);
-    let _ = set(&socket, libc::SO_SNDBUF, RECEIVE_BUFFER_BYTES);
-    set(&socket, libc::SO_RXQ_OVFL, 1)?;
+    let _ = sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_BYTES);
+    let _ = sockopt::set_socket_send_buffer_size(&socket, RECEIVE_BUFFER_BYTES);
+    count_overflow(&socket)?;
     socket.set_read_timeout(Some(wait))?;
     Ok(socket)
 }
 
 /// Datagrams of our full size that the socket's receive buffer holds, 1 or more.
 pub fn receive_buffer_datagrams(socket: &UdpSocket) -> u32 {
-    let mut bytes: libc::c_int = 0;
-    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the descriptor is open, and both pointers are to live values of the sizes that are named.
-    #[allow(unsafe_code)]
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_RCVBUF,
-            std::ptr::from_mut(&mut bytes).cast(),
-            &raw mut length,
-        )
-    };
-    let bytes = if result == 0 { bytes.unsigned_abs() } else { 0 };
-    (bytes / DATAGRAM_CHARGE_BYTES).max(1)
+    let bytes = sockopt::socket_recv_buffer_size(socket).unwrap_or(0);
+    u32::try_from(bytes / DATAGRAM_CHARGE_BYTES).unwrap_or(u32::MAX).max(1)
 }
 
 /// Has the system look after a TCP connection: one whose other end is silent is asked after 15 s, and broken when
 /// nothing was heard for 30 s. So half of a connection does not stay for ever.
-pub fn keep_alive(socket: &impl AsRawFd) {
-    let ours = [
-        (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
-        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 15),
-        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, 5),
-        (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3),
-        (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, 30_000),
+pub fn keep_alive(socket: &impl AsFd) {
+    // A system that does not take one keeps its own.
+    let _ = [
+        sockopt::set_socket_keepalive(socket, true),
+        sockopt::set_tcp_keepidle(socket, Duration::from_secs(15)),
+        sockopt::set_tcp_keepintvl(socket, Duration::from_secs(5)),
+        sockopt::set_tcp_keepcnt(socket, 3),
+        sockopt::set_tcp_user_timeout(socket, 30_000),
     ];
-    for (level, option, value) in ours {
-        // A system that does not take one keeps its own.
-        let _ = set_at(socket, level, option, value);
-    }
 }
 
-fn set(socket: &UdpSocket, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    set_at(socket, libc::SOL_SOCKET, option, value)
-}
-
-fn set_at(
-    socket: &impl AsRawFd,
-    level: libc::c_int,
-    option: libc::c_int,
-    value: libc::c_int,
-) -> io::Result<()> {
+/// Has the system tell with each datagram how many the socket's buffer had no room for; rustix does not know that one.
+fn count_overflow(socket: &UdpSocket) -> io::Result<()> {
+    let yes: libc::c_int = 1;
     // SAFETY: the descriptor is open, and the pointer is to a live int of the size that is named.
     #[allow(unsafe_code)]
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
-            level,
-            option,
-            std::ptr::from_ref(&value).cast(),
+            libc::SOL_SOCKET,
+            libc::SO_RXQ_OVFL,
+            std::ptr::from_ref(&yes).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,
         )
     };

@@ -2,16 +2,17 @@
 
 use starfarm_protocol::ids::{Boot, ContentHash, JobId};
 
-use crate::field::{Fields, Form, FormError, Name, Value, Word};
+use crate::field::{Field, Fields, Form, FormError, Name, Value, Word};
 use crate::state::{IdleReason, NodeState, Outcome};
 use crate::status::Sample;
 
 macro_rules! events {
     ($($(#[$doc:meta])* $variant:ident = $kind:literal {
-        $($(#[$fdoc:meta])* $field:ident: $type:ty,)*
+        $($(#[$fdoc:meta])* $field:ident: $type:ty),* $(,)?
     })*; $($(#[$wdoc:meta])* $wrap:ident($inner:ty))*) => {
-        /// Something happened. Nodes go by name, jobs by number.
+        /// Something happened. Nodes go by name, jobs by number; units are those of [lo, hi).
         #[derive(Clone, PartialEq, Debug)]
+        #[allow(missing_docs, reason = "most fields are what their names say")]
         pub enum Event {
             $($(#[$doc])* $variant { $($(#[$fdoc])* $field: $type,)* },)*
             $($(#[$wdoc])* $wrap($inner),)*
@@ -35,6 +36,22 @@ macro_rules! events {
                     _ => Err(FormError::Kind(kind.to_owned())),
                 }
             }
+
+            /// The node that it is about.
+            pub fn node(&self) -> Option<&Name> {
+                match self {
+                    $(Self::$variant { $($field,)* } => [$(Field::node($field)),*].into_iter().flatten().next(),)*
+                    $(Self::$wrap(_) => None,)*
+                }
+            }
+
+            /// The job that it is about.
+            pub fn job(&self) -> Option<JobId> {
+                match self {
+                    $(Self::$variant { $($field,)* } => [$(Field::job($field)),*].into_iter().flatten().next(),)*
+                    $(Self::$wrap(_) => None,)*
+                }
+            }
         }
 
         impl Form for Event {
@@ -45,7 +62,7 @@ macro_rules! events {
             fn each<'a>(&'a self, show: &mut dyn FnMut(&'static str, Value<'a>)) {
                 match self {
                     $(Self::$variant { $($field,)* } => {
-                        $(if let Some(value) = crate::field::Field::value($field) {
+                        $(if let Some(value) = Field::value($field) {
                             show(stringify!($field), value);
                         })*
                     })*
@@ -58,54 +75,22 @@ macro_rules! events {
 
 events! {
     /// A worker said hello.
-    NodeJoined = "node_joined" {
-        /// Node.
-        node: Name,
-        /// Incarnation.
-        boot: Boot,
-        /// Its slots.
-        slots: u16,
-    }
+    NodeJoined = "node_joined" { node: Name, boot: Boot, slots: u16 }
     /// A node told what it is made of.
     NodeFacts = "node_facts" {
-        /// Node.
-        node: Name,
-        /// Host name and operating system.
-        system: String,
-        /// Model of its processor.
-        cpu: String,
-        /// Cores that it may use.
-        cores: u32,
-        /// Bytes of memory.
-        memory_bytes: u64,
+        node: Name, system: String, cpu: String, cores: u32, memory_bytes: u64,
         /// Model and number of its accelerators; empty for none.
         accelerators: String,
     }
     /// A node's state changed. Pictures go by this alone.
-    NodeState = "node_state" {
-        /// Node.
-        node: Name,
-        /// Its state from now on.
-        state: NodeState,
-        /// Why it is quarantined.
-        why: Option<String>,
-    }
+    NodeState = "node_state" { node: Name, state: NodeState, why: Option<String> }
     /// A node has nothing to do.
-    NodeIdle = "node_idle" {
-        /// Node.
-        node: Name,
-        /// Why.
-        reason: IdleReason,
-    }
+    NodeIdle = "node_idle" { node: Name, reason: IdleReason }
     /// A node that had nothing to do has tasks again.
-    NodeBusy = "node_busy" {
-        /// Node.
-        node: Name,
-    }
+    NodeBusy = "node_busy" { node: Name }
     /// How a node does, where anything changed: every sixth period, which is a minute by default, on a large farm every
     /// sixtieth at most.
     NodeLoad = "node_load" {
-        /// Node.
         node: Name,
         /// Tasks of dq that it has.
         tasks: u64,
@@ -117,155 +102,72 @@ events! {
         load: Vec<u64>,
         /// How long no slot has run anything.
         idle_us: u64,
-        /// Tasks that it finished.
-        tasks_done: u64,
-        /// Units counted from it.
-        units_done: u128,
-        /// Speed-ups heard.
-        speed_ups: u64,
-        /// Slow-downs heard.
-        slow_downs: u64,
+        tasks_done: u64, units_done: u128, speed_ups: u64, slow_downs: u64,
     }
     /// A node was not heard for a while; it gets no new tasks.
-    NodeSuspect = "node_suspect" {
-        /// Node.
-        node: Name,
-    }
+    NodeSuspect = "node_suspect" { node: Name }
     /// A node was not heard for long; its tasks went back to gq.
-    NodeLost = "node_lost" {
-        /// Node.
-        node: Name,
-        /// Tasks that went back.
-        tasks: u64,
-    }
+    NodeLost = "node_lost" { node: Name, tasks: u64 }
     /// A suspect or lost node is heard again.
-    NodeBack = "node_back" {
-        /// Node.
-        node: Name,
-    }
+    NodeBack = "node_back" { node: Name }
     /// A node takes no new tasks, by command or because its worker stops.
-    NodeDraining = "node_draining" {
-        /// Node.
-        node: Name,
-    }
+    NodeDraining = "node_draining" { node: Name }
     /// A person lifted a drain or a quarantine.
-    NodeResumed = "node_resumed" {
-        /// Node.
-        node: Name,
-    }
+    NodeResumed = "node_resumed" { node: Name }
     /// A worker said goodbye.
-    NodeLeft = "node_left" {
-        /// Node.
-        node: Name,
-    }
+    NodeLeft = "node_left" { node: Name }
     /// A person dropped a lost node from the list.
-    NodeForgotten = "node_forgotten" {
-        /// Node.
-        node: Name,
-    }
+    NodeForgotten = "node_forgotten" { node: Name }
     /// A node cannot run a job.
-    NodeRefused = "node_refused" {
-        /// Node.
-        node: Name,
-        /// Job.
-        job: JobId,
-        /// Why, in the worker's words.
-        why: String,
-    }
+    NodeRefused = "node_refused" { node: Name, job: JobId, why: String }
     /// A node fails what others pass: it gets a task now and then.
-    NodeQuarantined = "node_quarantined" {
-        /// Node.
-        node: Name,
-        /// What it did.
-        why: String,
-    }
+    NodeQuarantined = "node_quarantined" { node: Name, why: String }
     /// A node speaks another version of the protocol.
-    VersionSkew = "version_skew" {
-        /// Node.
-        node: Name,
-        /// Its version.
-        version: u16,
-    }
+    VersionSkew = "version_skew" { node: Name, version: u16 }
     /// A worker knows of a later incarnation of the scheduler.
-    Superseded = "superseded" {
-        /// Node.
-        node: Name,
-        /// The later epoch.
-        epoch: u64,
-    }
+    Superseded = "superseded" { node: Name, epoch: u64 }
     /// A job came into jq.
-    JobSubmitted = "job_submitted" {
-        /// Job.
-        job: JobId,
-        /// The user's name for it.
-        name: String,
-        /// Who submitted it.
-        user: String,
-        /// Hash of its specification.
-        spec: ContentHash,
-        /// Its units.
-        units: u128,
-    }
+    JobSubmitted = "job_submitted" { job: JobId, name: String, user: String, spec: ContentHash, units: u128 }
     /// A job changed its state.
     JobState = "job_state" {
-        /// Job.
-        job: JobId,
-        /// The state's word.
-        state: Word,
+        job: JobId, state: Word,
         /// Why, where the farm did it.
         why: Option<String>,
     }
     /// A person moved a job in jq.
     JobMoved = "job_moved" {
-        /// Job.
         job: JobId,
         /// Its place there from now on, counted from 1.
         place: u64,
     }
     /// How a job does: with each sample, where anything changed.
     JobProgress = "job_progress" {
-        /// Job.
-        job: JobId,
-        /// Units done.
-        done: u128,
-        /// Units failed for good.
-        failed: u128,
+        job: JobId, done: u128, failed: u128,
         /// Units at nodes.
         out: u128,
-        /// Units that wait.
         pending: u128,
         /// Units that nobody wants any more.
         abandoned: u128,
-        /// Units per second of all live slots.
         units_per_s: f64,
     }
     /// A job has ended: its completion certificate, as its scheduler sees it.
     Certificate = "certificate" {
-        /// Job.
         job: JobId,
         /// complete, complete_with_failures or ended_early.
         verdict: Word,
-        /// Its last state.
-        state: Word,
-        /// Hash of its specification.
-        spec: ContentHash,
-        /// N.
-        units: u128,
+        state: Word, spec: ContentHash, units: u128,
         /// Units done, once each.
         done: u128,
-        /// Units failed for good.
         failed: u128,
         /// Units that nobody wants any more.
         abandoned: u128,
         /// Hash of the intervals, as in the audit's certificate.
         intervals_hash: ContentHash,
-        /// Hits.
         hits: u64,
         /// Hash of the hits, as in the audit's certificate.
         hits_hash: ContentHash,
         /// Units of results that had been counted before.
         duplicate: u128,
-        /// Tasks given out.
         dispatched: u64,
         /// Tasks that went back to gq.
         resent: u64,
@@ -281,17 +183,9 @@ events! {
     /// Results of a node for units that lie side by side, of one job, with one outcome. Sums of small ones:
     /// a second's work may be one of these.
     Tasks = "tasks" {
-        /// Node.
-        node: Name,
-        /// Job.
-        job: JobId,
-        /// First unit.
-        lo: u128,
-        /// End, exclusive.
-        hi: u128,
+        node: Name, job: JobId, lo: u128, hi: u128,
         /// Results: one a task, but for tasks that came in parts.
         results: u64,
-        /// What became of them.
         outcome: Outcome,
         /// When the first of them was given out; none where that is not known any more.
         given_us: Option<u64>,
@@ -303,62 +197,25 @@ events! {
         busy_us: u64,
     }
     /// Offers were repeated because no acknowledgement came.
-    OffersRepeated = "offers_repeated" {
-        /// Node.
-        node: Name,
-        /// Tasks.
-        tasks: u64,
-    }
+    OffersRepeated = "offers_repeated" { node: Name, tasks: u64 }
     /// A task that its node no longer lists went back to gq.
-    TaskExpired = "task_expired" {
-        /// Job.
-        job: JobId,
-        /// First unit.
-        lo: u128,
-        /// End, exclusive.
-        hi: u128,
-        /// Node.
-        node: Name,
-    }
+    TaskExpired = "task_expired" { job: JobId, lo: u128, hi: u128, node: Name }
     /// A slot has run one unit for far longer than its task takes: it hangs, as far as one can tell.
     RunHangs = "run_hangs" {
-        /// Node.
-        node: Name,
-        /// Job.
-        job: JobId,
+        node: Name, job: JobId,
         /// The unit that it runs, or of a search the first that it did not report.
         unit: u128,
-        /// For so long.
         for_us: u64,
         /// What such a task takes there; 0 where no unit of the job has ended yet.
         usual_us: u64,
     }
     /// A node got a copy of what another still computes.
-    TaskCopied = "task_copied" {
-        /// Job.
-        job: JobId,
-        /// First unit.
-        lo: u128,
-        /// End, exclusive.
-        hi: u128,
-        /// Node that got it.
-        node: Name,
-    }
+    TaskCopied = "task_copied" { job: JobId, lo: u128, hi: u128, node: Name }
     /// A target was found.
-    Hit = "hit" {
-        /// Job.
-        job: JobId,
-        /// Unit.
-        unit: u128,
-        /// Index of the target.
-        target: u32,
-    }
+    Hit = "hit" { job: JobId, unit: u128, target: u32 }
     /// A unit failed for good.
     UnitFailed = "unit_failed" {
-        /// Job.
-        job: JobId,
-        /// Unit.
-        unit: u128,
+        job: JobId, unit: u128,
         /// exit, signal, timeout, poison or output.
         reason: Word,
         /// The node that it failed on last; absent for poison.
@@ -368,12 +225,7 @@ events! {
     }
     /// A result says something else than what was counted; its node is not trusted any more.
     Conflict = "conflict" {
-        /// Job.
-        job: JobId,
-        /// First unit.
-        lo: u128,
-        /// End, exclusive.
-        hi: u128,
+        job: JobId, lo: u128, hi: u128,
         /// Node whose result came second.
         node: Name,
     }
@@ -383,7 +235,6 @@ events! {
         key_kind: Word,
         /// The key's id, or the public key itself.
         key: String,
-        /// What it may do.
         role: Word,
         /// The machine's name, where it is one's own.
         name: Option<String>,
@@ -393,34 +244,19 @@ events! {
         /// The key, or the name that a person gave for it.
         key: String,
     }
-    /// A checkpoint was saved.
-    Checkpointed = "checkpointed" {
-        /// The last record in it.
-        record: u64,
-        /// Its size.
-        bytes: u64,
-        /// How long that took.
-        took_us: u64,
-    }
+    /// A checkpoint was saved; `record` is the last one in it.
+    Checkpointed = "checkpointed" { record: u64, bytes: u64, took_us: u64 }
     /// The scheduler was held up: by its disk, or because its machine or process slept.
-    Stalled = "stalled" {
-        /// For so long.
-        for_us: u64,
-    }
+    Stalled = "stalled" { for_us: u64 }
     /// Units of a job wait although a node that could run them has an idle slot: a fault of the scheduler.
     Standstill = "standstill" {
-        /// Job.
         job: JobId,
         /// A node that could run them.
         node: Name,
-        /// For so long.
         for_us: u64,
     }
     /// Watching was slower than what happened, or the disk was full: so many events are missing here.
-    EventsDropped = "events_dropped" {
-        /// How many.
-        events: u64,
-    }
+    EventsDropped = "events_dropped" { events: u64 }
     ;
     /// The farm's figures, every 10 s.
     Sampled(Sample)
@@ -442,37 +278,5 @@ impl Event {
                 | Event::Checkpointed { .. }
                 | Event::Sampled(_)
         )
-    }
-
-    /// The node that it is about.
-    pub fn node(&self) -> Option<&Name> {
-        match self {
-            Event::NodeJoined { node, .. }
-            | Event::NodeFacts { node, .. }
-            | Event::NodeState { node, .. }
-            | Event::NodeIdle { node, .. }
-            | Event::NodeBusy { node }
-            | Event::NodeLoad { node, .. }
-            | Event::NodeSuspect { node }
-            | Event::NodeLost { node, .. }
-            | Event::NodeBack { node }
-            | Event::NodeDraining { node }
-            | Event::NodeResumed { node }
-            | Event::NodeLeft { node }
-            | Event::NodeForgotten { node }
-            | Event::NodeRefused { node, .. }
-            | Event::NodeQuarantined { node, .. }
-            | Event::VersionSkew { node, .. }
-            | Event::Superseded { node, .. }
-            | Event::Tasks { node, .. }
-            | Event::OffersRepeated { node, .. }
-            | Event::TaskExpired { node, .. }
-            | Event::TaskCopied { node, .. }
-            | Event::Standstill { node, .. }
-            | Event::RunHangs { node, .. }
-            | Event::Conflict { node, .. } => Some(node),
-            Event::UnitFailed { node, .. } => node.as_ref(),
-            _ => None,
-        }
     }
 }

@@ -25,8 +25,6 @@ pub enum Value<'a> {
     Units(u128),
     /// A measured value; finite.
     Real(f64),
-    /// Yes or no.
-    Flag(bool),
     /// Text of any kind, control characters included.
     Text(&'a str),
     /// Small numbers, parted by blanks where text is.
@@ -43,7 +41,6 @@ impl fmt::Display for Value<'_> {
             Value::Number(number) => write!(f, "{number}"),
             Value::Units(units) => write!(f, "{units}"),
             Value::Real(real) => write!(f, "{real}"),
-            Value::Flag(flag) => write!(f, "{flag}"),
             Value::Text(text) => f.write_str(text),
             Value::Numbers(numbers) => {
                 for (at, number) in numbers.iter().enumerate() {
@@ -63,6 +60,14 @@ pub trait Field: Sized {
     fn value(&self) -> Option<Value<'_>>;
     /// From its text, or from its absence.
     fn read(text: Option<&str>) -> Option<Self>;
+    /// The node that it names.
+    fn node(&self) -> Option<&Name> {
+        None
+    }
+    /// The job that it names.
+    fn job(&self) -> Option<JobId> {
+        None
+    }
 }
 
 /// Where a reader looks up a field's text by its name.
@@ -87,18 +92,12 @@ pub trait Form {
 
 /// Why a value cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the variants say what their fields are")]
 pub enum FormError {
     /// No such kind.
     Kind(String),
-    /// A field is absent or makes no sense.
-    Field {
-        /// The kind.
-        kind: &'static str,
-        /// The field.
-        field: &'static str,
-        /// Its text, where there is one.
-        text: Option<String>,
-    },
+    /// A field of a kind is absent, or its text makes no sense.
+    Field { kind: &'static str, field: &'static str, text: Option<String> },
 }
 
 impl fmt::Display for FormError {
@@ -173,15 +172,6 @@ impl Field for f64 {
     }
 }
 
-impl Field for bool {
-    fn value(&self) -> Option<Value<'_>> {
-        Some(Value::Flag(*self))
-    }
-    fn read(text: Option<&str>) -> Option<Self> {
-        text?.parse().ok()
-    }
-}
-
 /// Text that is not too long: what keeps it needs no more memory than for a log of ours.
 fn within(text: Option<&str>) -> Option<&str> {
     text.filter(|text| text.len() <= TEXT_BYTES_MAX)
@@ -202,6 +192,9 @@ impl Field for Name {
     }
     fn read(text: Option<&str>) -> Option<Self> {
         within(text).map(Arc::from)
+    }
+    fn node(&self) -> Option<&Name> {
+        Some(self)
     }
 }
 
@@ -229,6 +222,9 @@ impl Field for JobId {
     }
     fn read(text: Option<&str>) -> Option<Self> {
         digits(text?).map(JobId)
+    }
+    fn job(&self) -> Option<JobId> {
+        Some(*self)
     }
 }
 
@@ -260,6 +256,9 @@ impl<T: Field> Field for Option<T> {
             None => Some(None),
             some => T::read(some).map(Some),
         }
+    }
+    fn node(&self) -> Option<&Name> {
+        self.as_ref().and_then(Field::node)
     }
 }
 
@@ -297,6 +296,7 @@ macro_rules! form {
     ($(#[$doc:meta])* $name:ident = $kind:literal { $($(#[$fdoc:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Debug)]
+        #[allow(missing_docs, reason = "most fields are what their names say")]
         pub struct $name { $($(#[$fdoc])* pub $field: $type,)* }
 
         impl $name {

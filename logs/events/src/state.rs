@@ -4,8 +4,10 @@ use crate::field::words;
 
 words! {
     /// State of a node. The words are the same in JSON, XML, tables, pictures and docs.
+    #[derive(Default)]
     NodeState {
         /// Heard lately.
+        #[default]
         Up = "up",
         /// Not heard for a while: no new tasks.
         Suspect = "suspect",

@@ -1,7 +1,7 @@
 //! How a farm stands at a moment: what a log's segment opens with, and what its samples say. Times are
 //! microseconds of the farm's clock: since 1970 by the wall clock at the scheduler's start, monotonic from there.
 
-use starfarm_protocol::ids::{Boot, JobId};
+use starfarm_protocol::ids::{Boot, ContentHash, JobId};
 
 use crate::field::{Name, Word, form};
 use crate::state::{IdleReason, NodeState};
@@ -10,33 +10,16 @@ form! {
     /// The farm's figures of a moment. Counters grow from the scheduler's start on.
     #[derive(Default)]
     Sample = "sample" {
-        /// Tasks in gq.
-        gq: u64,
-        /// Tasks in dq.
-        dq: u64,
-        /// Unfinished jobs in jq.
-        jq: u64,
+        gq: u64, dq: u64, jq: u64,
         /// Age of the oldest task in dq.
         dq_oldest_us: u64,
-        /// Nodes that are up.
         nodes_up: u64,
         /// Nodes that are known and neither lost nor gone.
         nodes: u64,
-        /// Slots of the nodes that are up.
         slots: u64,
         /// Mean power of the nodes that are up: standard tasks a period.
         power_mean: f64,
-        /// Speed-ups heard.
-        speed_ups: u64,
-        /// Slow-downs heard.
-        slow_downs: u64,
-        /// Tasks that went back to gq.
-        resent: u64,
-        /// Offers repeated.
-        offers_repeated: u64,
-        /// Tasks cut.
-        decomposed: u64,
-        /// Units in these.
+        speed_ups: u64, slow_downs: u64, resent: u64, offers_repeated: u64, decomposed: u64,
         decomposed_units: u128,
         /// Tasks given out, to a node or as a copy.
         dispatched: u64,
@@ -61,22 +44,16 @@ form! {
 
 form! {
     /// A node.
+    #[derive(Default)]
     Node = "node" {
-        /// Its name.
-        node: Name,
-        /// Its state.
-        state: NodeState,
-        /// Why it is quarantined.
-        why: Option<String>,
+        node: Name, state: NodeState, why: Option<String>,
         /// Why it is idle; none while it has tasks.
         idle: Option<IdleReason>,
-        /// Its incarnation.
         boot: Option<Boot>,
         /// When this incarnation joined.
         joined_us: u64,
         /// When it was last heard; none where this incarnation of the scheduler has not heard it.
         heard_us: Option<u64>,
-        /// Its slots.
         slots: u16,
         /// Tasks of dq that it has.
         tasks: u64,
@@ -88,25 +65,10 @@ form! {
         load: Vec<u64>,
         /// How long no slot has run anything.
         idle_us: u64,
-        /// Tasks that it finished.
-        tasks_done: u64,
-        /// Units counted from it.
-        units_done: u128,
-        /// Speed-ups heard.
-        speed_ups: u64,
-        /// Slow-downs heard.
-        slow_downs: u64,
-        /// Offers repeated.
-        offers_repeated: u64,
+        tasks_done: u64, units_done: u128, speed_ups: u64, slow_downs: u64, offers_repeated: u64,
         /// Host name and operating system, where it told.
         system: Option<String>,
-        /// Model of its processor.
-        cpu: Option<String>,
-        /// Cores.
-        cores: Option<u32>,
-        /// Bytes of memory.
-        memory_bytes: Option<u64>,
-        /// Accelerators.
+        cpu: Option<String>, cores: Option<u32>, memory_bytes: Option<u64>,
         accelerators: Option<String>,
     }
 }
@@ -114,44 +76,20 @@ form! {
 form! {
     /// A job.
     Job = "job" {
-        /// Its number.
-        job: JobId,
-        /// The user's name for it.
-        name: String,
-        /// Who submitted it.
-        user: String,
-        /// Hash of its specification.
-        spec: Option<starfarm_protocol::ids::ContentHash>,
-        /// Its state.
+        job: JobId, name: String, user: String, spec: Option<ContentHash>,
         state: Word,
         /// Why it is in that state, where the farm put it there.
         why: Option<String>,
-        /// N.
-        units: u128,
-        /// Units done.
-        done: u128,
-        /// Units failed for good.
-        failed: u128,
+        units: u128, done: u128, failed: u128,
         /// Units at nodes.
         out: u128,
-        /// Units that wait.
         pending: u128,
         /// Units that nobody wants any more.
         abandoned: u128,
-        /// Hits.
-        hits: u64,
-        /// Units per second of all live slots.
-        units_per_s: f64,
-        /// When it was submitted.
-        submitted_us: u64,
+        hits: u64, units_per_s: f64, submitted_us: u64,
         /// When its first task was given out.
         started_us: Option<u64>,
-        /// When it ended.
-        ended_us: Option<u64>,
-        /// Tasks given out.
-        dispatched: u64,
-        /// Tasks that went back to gq.
-        resent: u64,
+        ended_us: Option<u64>, dispatched: u64, resent: u64,
     }
 }
 
@@ -160,14 +98,7 @@ form! {
     Held = "held" {
         /// The node; none after a restart, until its worker has told.
         node: Option<Name>,
-        /// The job.
-        job: JobId,
-        /// First unit.
-        lo: u128,
-        /// End, exclusive.
-        hi: u128,
-        /// Tasks.
-        tasks: u64,
+        job: JobId, lo: u128, hi: u128, tasks: u64,
         /// When the oldest of them was given out.
         since_us: u64,
         /// Of these, not acknowledged by the worker yet.

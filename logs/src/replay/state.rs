@@ -82,7 +82,7 @@ impl State {
 
     /// Nothing that the log tells further on can change it.
     pub(super) fn is_settled(&self) -> bool {
-        self.is_over && self.ahead.is_done()
+        self.is_over && self.ahead.done
     }
 
     /// The word for a node's state: of one that said goodbye `gone`, as in a picture.
@@ -162,7 +162,8 @@ impl State {
             if self.nodes.len() >= KNOWN_MAX {
                 return None;
             }
-            self.nodes.insert(name.clone(), new_node(name, at_us));
+            let (node, joined_us, heard_us) = (name.clone(), at_us, Some(at_us));
+            self.nodes.insert(name.clone(), Node { node, joined_us, heard_us, ..Node::default() });
         }
         self.nodes.get_mut(name)
     }
@@ -262,34 +263,6 @@ fn node_event(node: &mut Node, event: &Event) {
             node.offers_repeated = node.offers_repeated.saturating_add(*tasks);
         }
         _ => {}
-    }
-}
-
-fn new_node(name: &Name, at_us: u64) -> Node {
-    Node {
-        node: name.clone(),
-        state: NodeState::Up,
-        why: None,
-        idle: None,
-        boot: None,
-        joined_us: at_us,
-        heard_us: Some(at_us),
-        slots: 0,
-        tasks: 0,
-        queued: 0,
-        power: 0.0,
-        load: Vec::new(),
-        idle_us: 0,
-        tasks_done: 0,
-        units_done: 0,
-        speed_ups: 0,
-        slow_downs: 0,
-        offers_repeated: 0,
-        system: None,
-        cpu: None,
-        cores: None,
-        memory_bytes: None,
-        accelerators: None,
     }
 }
 

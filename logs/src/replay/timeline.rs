@@ -45,14 +45,14 @@ const CELLS_MAX: usize = 1 << 20;
 const EPOCHS_MAX: usize = 2_000;
 
 /// A log on its way to a report.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Timeline {
     axis: Axis,
     end_us: Option<u64>,
     /// The farm's clock, as far as the log was read.
     now_us: u64,
     /// The latest moment that the log tells of, wanted or not.
-    last_us: u64,
+    pub(super) last_us: u64,
     /// Since when the farm was watched without a gap.
     told_us: Option<u64>,
     opening: Option<Opening>,
@@ -64,8 +64,8 @@ pub(super) struct Timeline {
     is_unsure: bool,
     /// The last segment breaks off.
     is_cut: bool,
-    /// The end of the window was passed.
-    is_over: bool,
+    /// The end of the window was passed: nothing more is wanted.
+    pub(super) is_over: bool,
     epochs: Vec<EpochLine>,
     series: Series,
     nodes: Nodes,
@@ -84,41 +84,7 @@ pub(super) struct Timeline {
 impl Timeline {
     /// A picture of a log from a moment on, to its end or to `end_us`.
     pub(super) fn new(from_us: u64, end_us: Option<u64>) -> Self {
-        Self {
-            axis: Axis::new(from_us),
-            end_us,
-            now_us: 0,
-            last_us: 0,
-            told_us: None,
-            opening: None,
-            first: 1,
-            is_closed: false,
-            is_partial: false,
-            is_unsure: false,
-            is_cut: false,
-            is_over: false,
-            epochs: Vec::new(),
-            series: Series::default(),
-            nodes: Nodes::default(),
-            jobs: Jobs::default(),
-            marks: Marks::default(),
-            notes: Notes::default(),
-            missing: 0,
-            grain_us: GRAIN_US,
-            results: 0,
-            resent: Grown::default(),
-            run_bytes: 0,
-        }
-    }
-
-    /// The latest moment that the log tells of.
-    pub(super) fn last_us(&self) -> u64 {
-        self.last_us
-    }
-
-    /// The end of the window was passed: nothing more is wanted.
-    pub(super) fn is_over(&self) -> bool {
-        self.is_over
+        Self { axis: Axis::new(from_us), end_us, first: 1, grain_us: GRAIN_US, ..Self::default() }
     }
 
     /// Takes the next item.

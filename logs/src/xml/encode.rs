@@ -1,10 +1,8 @@
 //! Entries as bytes: one a line.
 
-use std::fmt::{self, Display, Write as _};
+use std::fmt::{Display, Write as _};
 use std::io::{self, Write};
 
-use quick_xml::Writer;
-use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, Event as Xml};
 use starfarm_events::{Form, Snapshot, Value};
 
 use super::text::escape;
@@ -12,49 +10,43 @@ use super::utc::Utc;
 use super::{Closing, NAMESPACE, Opening};
 
 /// Writes a segment's XML to `W`.
+#[derive(Debug)]
 pub(super) struct Encoder<W> {
-    xml: Writer<W>,
-    /// The inside of a tag, while it is put together.
-    tag: String,
+    to: W,
+    /// The line that is put together.
+    line: String,
     /// Bytes written.
     pub(super) bytes: u64,
 }
 
-impl<W> fmt::Debug for Encoder<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Encoder").field("bytes", &self.bytes).finish_non_exhaustive()
-    }
-}
-
 impl<W: Write> Encoder<W> {
     pub(super) fn new(to: W) -> Self {
-        Self { xml: Writer::new(to), tag: String::new(), bytes: 0 }
+        Self { to, line: String::new(), bytes: 0 }
     }
 
     pub(super) fn get_mut(&mut self) -> &mut W {
-        self.xml.get_mut()
+        &mut self.to
     }
 
     pub(super) fn open(&mut self, opening: &Opening) -> io::Result<()> {
-        self.xml.write_event(Xml::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
-        self.end_of_line()?;
+        self.write("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n")?;
         self.begin("log");
         self.put("xmlns", NAMESPACE);
         self.put("version", opening.version);
-        attribute(&mut self.tag, "farm", Value::Text(&opening.farm));
+        attribute(&mut self.line, "farm", Value::Text(&opening.farm));
         self.put("epoch", opening.epoch);
         self.put("segment", opening.segment);
-        attribute(&mut self.tag, "program", Value::Text(&opening.program));
+        attribute(&mut self.line, "program", Value::Text(&opening.program));
         self.put("at", opening.at_us);
         self.put("utc", Utc(opening.utc_us));
         self.put("mono_us", opening.mono_us);
-        self.start("log")
+        self.write(">\n")
     }
 
     pub(super) fn snapshot(&mut self, at_us: u64, snapshot: &Snapshot) -> io::Result<()> {
         self.begin("snapshot");
         self.put("at", at_us);
-        self.start("snapshot")?;
+        self.write(">\n")?;
         self.entry(None, &snapshot.sample)?;
         snapshot.nodes.iter().try_for_each(|node| self.entry(None, node))?;
         snapshot.jobs.iter().try_for_each(|job| self.entry(None, job))?;
@@ -68,9 +60,9 @@ impl<W: Write> Encoder<W> {
         if let Some(at_us) = at_us {
             self.put("at", at_us);
         }
-        let tag = &mut self.tag;
-        form.each(&mut |name, value| attribute(tag, name, value));
-        self.empty(form.kind())
+        let line = &mut self.line;
+        form.each(&mut |name, value| attribute(line, name, value));
+        self.write("/>\n")
     }
 
     /// The log was on its way to the disk at this moment.
@@ -78,7 +70,7 @@ impl<W: Write> Encoder<W> {
         self.begin("saved");
         self.put("at", at_us);
         self.put("utc", Utc(utc_us));
-        self.empty("saved")
+        self.write("/>\n")
     }
 
     /// The last entry, and the end of the document; `cut` where somebody else than its writer closes it.
@@ -90,55 +82,45 @@ impl<W: Write> Encoder<W> {
         if cut {
             self.put("cut", true);
         }
-        self.empty("closed")?;
+        self.write("/>\n")?;
         self.end("log")
     }
 
     fn begin(&mut self, name: &str) {
-        self.tag.clear();
-        self.tag.push_str(name);
+        self.line.push('<');
+        self.line.push_str(name);
     }
 
     /// An attribute that needs no escaping.
     fn put(&mut self, name: &str, value: impl Display) {
         // A String takes all.
-        let _ = write!(self.tag, " {name}=\"{value}\"");
-    }
-
-    fn start(&mut self, name: &str) -> io::Result<()> {
-        self.xml.write_event(Xml::Start(BytesStart::from_content(&*self.tag, name.len())))?;
-        self.bytes += self.tag.len() as u64 + 2;
-        self.end_of_line()
-    }
-
-    fn empty(&mut self, name: &str) -> io::Result<()> {
-        self.xml.write_event(Xml::Empty(BytesStart::from_content(&*self.tag, name.len())))?;
-        self.bytes += self.tag.len() as u64 + 3;
-        self.end_of_line()
+        let _ = write!(self.line, " {name}=\"{value}\"");
     }
 
     pub(super) fn end(&mut self, name: &str) -> io::Result<()> {
-        self.xml.write_event(Xml::End(BytesEnd::new(name)))?;
-        self.bytes += name.len() as u64 + 3;
-        self.end_of_line()
+        self.write(&format!("</{name}>\n"))
     }
 
-    fn end_of_line(&mut self) -> io::Result<()> {
-        self.bytes += 1;
-        self.xml.get_mut().write_all(b"\n")
+    /// Writes the line at hand and what ends it.
+    fn write(&mut self, end: &str) -> io::Result<()> {
+        self.line.push_str(end);
+        let written = self.to.write_all(self.line.as_bytes());
+        self.bytes += self.line.len() as u64;
+        self.line.clear();
+        written
     }
 }
 
-fn attribute(tag: &mut String, name: &str, value: Value<'_>) {
-    tag.push(' ');
-    tag.push_str(name);
-    tag.push_str("=\"");
+fn attribute(line: &mut String, name: &str, value: Value<'_>) {
+    line.push(' ');
+    line.push_str(name);
+    line.push_str("=\"");
     match value {
-        Value::Text(text) => escape(text, tag),
+        Value::Text(text) => escape(text, line),
         plain => {
             // A String takes all.
-            let _ = write!(tag, "{plain}");
+            let _ = write!(line, "{plain}");
         }
     }
-    tag.push('"');
+    line.push('"');
 }

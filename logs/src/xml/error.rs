@@ -44,6 +44,7 @@ impl std::error::Error for LogError {}
 
 /// What is wrong with a log.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "the variants say what their fields are")]
 pub enum Fault {
     /// The file cannot be read.
     Io(io::Error),
@@ -51,13 +52,8 @@ pub enum Fault {
     NoSegments,
     /// Not a log of starfarm at all.
     NotALog,
-    /// Another format: its namespace and its version.
-    Version {
-        /// Its namespace.
-        namespace: String,
-        /// Its version.
-        version: String,
-    },
+    /// Another format.
+    Version { namespace: String, version: String },
     /// Its bytes stand for characters otherwise than in UTF-8.
     Encoding(String),
     /// It declares a document type.
@@ -72,13 +68,8 @@ pub enum Fault {
     SnapshotTooLarge,
     /// It is not well-formed.
     Malformed(String),
-    /// A segment of another farm in the same folder.
-    OtherFarm {
-        /// The farm of this segment.
-        found: String,
-        /// The farm of those before.
-        before: String,
-    },
+    /// A segment of another farm than those before it in the same folder.
+    OtherFarm { found: String, before: String },
     /// It breaks the schema; only a validation minds.
     Invalid(String),
 }

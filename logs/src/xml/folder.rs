@@ -4,6 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use starfarm_events::Field;
+
 /// What a segment's file is called behind its numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Standing {
@@ -46,13 +48,8 @@ impl Segment {
         let (numbers, suffix) = path.file_name()?.to_str()?.split_once('.')?;
         let (epoch, number) = numbers.split_once('-')?;
         let standing = Standing::ALL.iter().find(|(_, ours)| *ours == suffix)?.0;
-        Some(Self { epoch: digits(epoch)?, number: digits(number)?, standing, path })
+        Some(Self { epoch: u64::read(Some(epoch))?, number: u64::read(Some(number))?, standing, path })
     }
-}
-
-/// A number of digits alone.
-pub(super) fn digits(text: &str) -> Option<u64> {
-    text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// All segments in `dir`, in order.

@@ -58,7 +58,10 @@ fn finish(segment: &Segment) -> io::Result<Accounted> {
             Err(e) => match e.fault {
                 Fault::Io(e) => return Err(e),
                 // No file of ours any more: somebody may still want to look at it.
-                _ => return set_aside(segment),
+                _ => {
+                    fs::rename(&segment.path, segment.to(Standing::Damaged).path)?;
+                    return Ok(Accounted::default());
+                }
             },
         }
     }
@@ -67,7 +70,7 @@ fn finish(segment: &Segment) -> io::Result<Accounted> {
         fs::remove_file(&segment.path)?;
         return Ok(Accounted::default());
     }
-    let (whole, entries, at_us) = (reader.whole, reader.entries, reader.last_at_us().unwrap_or_default());
+    let (whole, entries, at_us) = (reader.whole, reader.entries, reader.last_at_us.unwrap_or_default());
     let (saved_at_us, saved_utc_us) = reader.saved.unwrap_or_default();
     let utc_us = saved_utc_us.saturating_add(at_us.saturating_sub(saved_at_us));
     file.set_len(whole)?;
@@ -83,9 +86,4 @@ fn finish(segment: &Segment) -> io::Result<Accounted> {
     fs::rename(&segment.path, segment.to(Standing::Closed).path)?;
     folder::sync(segment.path.parent().unwrap_or(Path::new(".")))?;
     Ok(accounted)
-}
-
-fn set_aside(segment: &Segment) -> io::Result<Accounted> {
-    fs::rename(&segment.path, segment.to(Standing::Damaged).path)?;
-    Ok(Accounted::default())
 }

@@ -89,25 +89,18 @@ impl Log {
 
     fn check(&mut self, item: &Item) -> Result<(), LogError> {
         let Item::Opened(opening) = item else { return Ok(()) };
-        match &self.farm {
-            Some(farm) if *farm != opening.farm => {
-                let file = self.before.as_ref().map_or(Path::new(""), |segment| &segment.path);
-                let (found, before) = (opening.farm.clone(), farm.clone());
-                Err(whole(file, Fault::OtherFarm { found, before }))
+        let fault = match self.farm.get_or_insert_with(|| opening.farm.clone()) {
+            farm if *farm != opening.farm => {
+                Fault::OtherFarm { found: opening.farm.clone(), before: farm.clone() }
             }
-            _ if self.strict && !self.is_named(opening) => {
-                let what = format!(
-                    "it is segment {} of epoch {}, and its name says otherwise",
-                    opening.segment, opening.epoch
-                );
-                let file = self.before.as_ref().map_or(Path::new(""), |segment| &segment.path);
-                Err(whole(file, Fault::Invalid(what)))
-            }
-            _ => {
-                self.farm = Some(opening.farm.clone());
-                Ok(())
-            }
-        }
+            _ if self.strict && !self.is_named(opening) => Fault::Invalid(format!(
+                "it is segment {} of epoch {}, and its name says otherwise",
+                opening.segment, opening.epoch
+            )),
+            _ => return Ok(()),
+        };
+        let file = self.before.as_ref().map_or(Path::new(""), |segment| &segment.path);
+        Err(whole(file, fault))
     }
 
     /// Whether the file at hand, where it has a segment's name, has that of its segment.
@@ -133,7 +126,7 @@ impl Iterator for Log {
                 return Some(Ok(Item::Note(note)));
             }
             let outcome =
-                match self.reader.as_mut().map(|reader| (reader.next(), reader.last_at_us(), reader.saved)) {
+                match self.reader.as_mut().map(|reader| (reader.next(), reader.last_at_us, reader.saved)) {
                     Some((Some(Ok(item)), ..)) => self.check(&item).map(|()| Some(item)),
                     Some((Some(Err(e)), ..)) => Err(e),
                     Some((None, last_at_us, saved)) => {

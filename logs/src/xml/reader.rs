@@ -4,10 +4,9 @@
 use std::collections::VecDeque;
 use std::io::BufRead;
 
-use starfarm_events::{Event, Fields, FormError, Held, Job, Node, Sample, Snapshot, TEXT_BYTES_MAX};
+use starfarm_events::{Event, Field, Fields, FormError, Held, Job, Node, Sample, Snapshot, TEXT_BYTES_MAX};
 
 use super::error::{Fault, LogError, Place};
-use super::folder::digits;
 use super::source::{Attribute, Attributes, Element, Source, Token};
 use super::text::backslashes_are_ours;
 use super::{
@@ -29,7 +28,8 @@ pub struct LogReader<R> {
     strict: bool,
     /// What a file that ends early lacks is to be expected: its scheduler may run.
     in_use: bool,
-    last_at_us: Option<u64>,
+    /// The time of the last entry.
+    pub(super) last_at_us: Option<u64>,
     times_back: u64,
     skipped: u64,
     first_skipped: Option<(Place, String)>,
@@ -112,11 +112,6 @@ impl<R: BufRead> LogReader<R> {
     pub(super) fn after(mut self, at_us: Option<u64>, saved: Option<(u64, u64)>) -> Self {
         (self.last_at_us, self.saved) = (at_us, saved);
         self
-    }
-
-    /// The time of the last entry.
-    pub(super) fn last_at_us(&self) -> Option<u64> {
-        self.last_at_us
     }
 
     /// One token further.
@@ -216,7 +211,7 @@ impl<R: BufRead> LogReader<R> {
         let (Some(at_us), true) = (part.at_us, part.sampled) else {
             return self.skip("`snapshot` lacks its time or its `sample`".to_owned());
         };
-        self.sensible(part.snapshot.held.iter().try_for_each(sense::of_held))?;
+        part.snapshot.held.iter().try_for_each(sense::of_held).or_else(|what| self.mind(what))?;
         self.stage = self.stage.max(Stage::Told);
         self.whole = self.source.offset();
         self.time(at_us)?;
@@ -243,7 +238,7 @@ impl<R: BufRead> LogReader<R> {
                     if self.strict {
                         let fields = Event::KINDS.iter().find(|(kind, _)| *kind == name);
                         self.check(true, fields.map_or(&[], |(_, fields)| fields), attributes)?;
-                        self.sensible(sense::of_event(&event, at_us))?;
+                        sense::of_event(&event, at_us).or_else(|what| self.mind(what))?;
                     }
                     self.time(at_us)?;
                     self.entries += 1;
@@ -286,7 +281,7 @@ impl<R: BufRead> LogReader<R> {
     fn closed(&mut self, at_us: u64, attributes: &Attributes<'_>) -> Result<(), LogError> {
         self.check(true, CLOSING, attributes)?;
         let utc_us = attributes.text("utc").and_then(utc::parse);
-        let entries = attributes.text("entries").and_then(digits);
+        let entries = u64::read(attributes.text("entries"));
         let (Some(utc_us), Some(entries)) = (utc_us, entries) else {
             return self.mind("a field of `closed` is absent or makes no sense");
         };
@@ -299,9 +294,7 @@ impl<R: BufRead> LogReader<R> {
         }
         if entries != self.entries {
             let what = format!("the segment should hold {entries} events and holds {}", self.entries);
-            if self.strict {
-                return Err(self.source.error(Fault::Invalid(what)));
-            }
+            self.mind(&*what)?;
             self.note(NoteKind::Missing, what);
         }
         self.whole = self.source.offset();
@@ -342,8 +335,8 @@ impl<R: BufRead> LogReader<R> {
             } else {
                 "the end of this file is lost, or it was copied while its scheduler wrote it"
             };
-            if self.strict && !self.in_use {
-                return Err(self.source.error(Fault::Invalid(format!("{what}: {why}"))));
+            if !self.in_use {
+                self.mind(format!("{what}: {why}"))?;
             }
             self.note(NoteKind::Cut, format!("{what}: {why}; all before this is read"));
         }
@@ -354,23 +347,15 @@ impl<R: BufRead> LogReader<R> {
 
     /// An entry cannot be understood: it is passed over.
     fn skip(&mut self, what: String) -> Result<(), LogError> {
-        if self.strict {
-            return Err(self.source.error(Fault::Invalid(what)));
-        }
+        self.mind(&*what)?;
         self.skipped += 1;
         self.first_skipped.get_or_insert_with(|| (self.source.place(), what));
         Ok(())
     }
 
     /// Something is not as the schema wants it, and makes no difference to a reading.
-    fn mind(&mut self, what: &str) -> Result<(), LogError> {
-        if self.strict { Err(self.source.error(Fault::Invalid(what.to_owned()))) } else { Ok(()) }
-    }
-
-    /// In a validation, an entry means something that can be.
-    fn sensible(&self, sense: Result<(), String>) -> Result<(), LogError> {
-        let Err(what) = sense else { return Ok(()) };
-        if self.strict { Err(self.source.error(Fault::Invalid(what))) } else { Ok(()) }
+    fn mind(&self, what: impl Into<String>) -> Result<(), LogError> {
+        if self.strict { Err(self.source.error(Fault::Invalid(what.into()))) } else { Ok(()) }
     }
 
     /// An entry has this time.
@@ -378,9 +363,7 @@ impl<R: BufRead> LogReader<R> {
         let before = self.last_at_us.replace(at_us).filter(|before| *before > at_us);
         let Some(before) = before else { return Ok(()) };
         let what = format!("time goes back by {:.6} s here", (before - at_us) as f64 / 1e6);
-        if self.strict {
-            return Err(self.source.error(Fault::Invalid(what)));
-        }
+        self.mind(&*what)?;
         self.times_back += 1;
         if self.times_back == 1 {
             self.note(NoteKind::TimeBack, what);
@@ -447,13 +430,13 @@ impl<R: BufRead> Iterator for LogReader<R> {
 
 /// When an entry is of; none where it does not say, or no calendar has such a moment.
 fn moment(attributes: &Attributes<'_>) -> Option<u64> {
-    attributes.text("at").and_then(digits).filter(|at_us| *at_us <= utc::LATEST_US)
+    u64::read(attributes.text("at")).filter(|at_us| *at_us <= utc::LATEST_US)
 }
 
 /// What the root says; or the name of the field that is wrong.
 fn opening(attributes: &Attributes<'_>) -> Result<Opening, &'static str> {
     let text = |name| attributes.text(name).filter(|text| text.len() <= TEXT_BYTES_MAX).ok_or(name);
-    let number = |name: &'static str| digits(text(name)?).ok_or(name);
+    let number = |name: &'static str| u64::read(Some(text(name)?)).ok_or(name);
     Ok(Opening {
         version: VERSION,
         farm: text("farm")?.to_owned(),

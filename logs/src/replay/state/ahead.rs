@@ -21,17 +21,12 @@ struct Found {
 /// Looks behind a moment.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Ahead {
-    /// All that can be known is.
-    done: bool,
+    /// All that can be known is: nothing more can come to light.
+    pub(super) done: bool,
     found: Vec<Found>,
 }
 
 impl Ahead {
-    /// Nothing more can come to light.
-    pub(super) fn is_done(&self) -> bool {
-        self.done
-    }
-
     /// Takes the next item behind the moment `end_us`.
     pub(super) fn feed(&mut self, item: &Item, end_us: u64) {
         if self.done {

@@ -15,6 +15,12 @@ pub struct Axis {
     pub width_us: u64,
 }
 
+impl Default for Axis {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
 impl Axis {
     /// Narrow bins from a moment on.
     pub(crate) fn new(from_us: u64) -> Self {

@@ -98,28 +98,21 @@ impl Serialize for DurationBins {
 
 /// A job over the whole of a report.
 #[derive(Clone, Debug, Default, Serialize)]
+#[allow(missing_docs, reason = "most fields are those of the event model")]
 pub struct JobLine {
     /// Its number; 0 stands for all that there was no room for.
     pub job: u64,
-    /// The user's name for it.
     pub name: String,
-    /// Who submitted it.
     pub user: String,
     /// N, in decimal, as all units.
     pub units: String,
-    /// Units done.
     pub done: String,
-    /// Units failed for good.
     pub failed: String,
-    /// Units that nobody wants any more.
     pub abandoned: String,
-    /// Hits.
     pub hits: u64,
-    /// When it was submitted.
     pub submitted_us: u64,
     /// When its first task was given out.
     pub started_us: Option<u64>,
-    /// When it ended.
     pub ended_us: Option<u64>,
     /// The states that it went through; times ascend.
     pub states: Vec<(u64, String)>,

@@ -63,7 +63,7 @@ impl Marks {
             at_us,
             kind: event.kind(),
             node: event.node().map(|name| (**name).to_owned()),
-            job: job(event),
+            job: event.job().map(|job| job.0),
             text: cut(event.to_string()),
             is_telling: is_telling(event),
         });
@@ -130,24 +130,6 @@ fn is_telling(event: &Event) -> bool {
         | Event::Conflict { .. } => true,
         Event::JobState { state, .. } => matches!(&**state, "finished" | "failed" | "cancelled"),
         _ => false,
-    }
-}
-
-fn job(event: &Event) -> Option<u64> {
-    match event {
-        Event::NodeRefused { job, .. }
-        | Event::JobSubmitted { job, .. }
-        | Event::JobState { job, .. }
-        | Event::Certificate { job, .. }
-        | Event::TaskExpired { job, .. }
-        | Event::TaskCopied { job, .. }
-        | Event::RunHangs { job, .. }
-        | Event::JobMoved { job, .. }
-        | Event::Hit { job, .. }
-        | Event::UnitFailed { job, .. }
-        | Event::Standstill { job, .. }
-        | Event::Conflict { job, .. } => Some(job.0),
-        _ => None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use starfarm_events::{Event, IdleReason, Name, Node, NodeState, Outcome};
 
@@ -14,22 +15,17 @@ use super::shown::Shown;
 /// Longest text about a node's machine, in characters.
 const FACT_CHARS_MAX: usize = 120;
 
-/// A node over the whole of a report.
-#[derive(Clone, Debug)]
+/// A node over the whole of a report. What `_us` ends is how long it was in that state.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs, reason = "most fields are those of the event model")]
 pub struct NodeLine {
-    /// Its name.
     pub name: Name,
     /// Its slots: the largest number that it had.
     pub slots: u16,
-    /// Host name and operating system.
     pub system: Option<String>,
-    /// Model of its processor.
     pub cpu: Option<String>,
-    /// Cores.
     pub cores: Option<u32>,
-    /// Bytes of memory.
     pub memory_bytes: Option<u64>,
-    /// Accelerators.
     pub accelerators: Option<String>,
     /// When it joined first, as far as the log tells.
     pub joined_us: u64,
@@ -39,19 +35,13 @@ pub struct NodeLine {
     pub busy_us: u64,
     /// The time that its slots had for that: while it was up, suspect or draining.
     pub slots_us: u64,
-    /// How long it was up.
     pub up_us: u64,
-    /// Of this, how long it was idle, by reason in the order of [`IdleReason::ALL`].
+    /// Of `up_us`, how long it was idle, by reason in the order of [`IdleReason::ALL`].
     pub idle_us: [u64; IdleReason::ALL.len()],
-    /// How long it was suspect.
     pub suspect_us: u64,
-    /// How long it was draining.
     pub draining_us: u64,
-    /// How long it was quarantined.
     pub quarantined_us: u64,
-    /// How long it was lost.
     pub lost_us: u64,
-    /// How often it was lost.
     pub times_lost: u64,
     /// Tasks that went back to gq from it: lost with it, expired, or given back.
     pub resent: u64,
@@ -77,42 +67,8 @@ pub struct NodeLine {
 
 impl NodeLine {
     pub(super) fn new(name: Name, from_us: u64) -> Self {
-        Self {
-            name,
-            slots: 0,
-            system: None,
-            cpu: None,
-            cores: None,
-            memory_bytes: None,
-            accelerators: None,
-            joined_us: from_us,
-            results: 0,
-            busy_us: 0,
-            slots_us: 0,
-            up_us: 0,
-            idle_us: [0; IdleReason::ALL.len()],
-            suspect_us: 0,
-            draining_us: 0,
-            quarantined_us: 0,
-            lost_us: 0,
-            times_lost: 0,
-            resent: 0,
-            runs: Runs::default(),
-            tasks: Grown::default(),
-            units: Grown::default(),
-            speed_ups: Grown::default(),
-            slow_downs: Grown::default(),
-            changes: Changes::default(),
-            state: NodeState::Up,
-            idle: None,
-            left: false,
-            shown: Shown::Gone,
-            since_us: from_us,
-            worst: vec![Shown::Gone; BINS_MAX],
-            busy: vec![0.0; BINS_MAX],
-            room: vec![0.0; BINS_MAX],
-            slots_now: 0,
-        }
+        let (worst, busy, room) = (vec![Shown::Gone; BINS_MAX], vec![0.0; BINS_MAX], vec![0.0; BINS_MAX]);
+        Self { name, joined_us: from_us, since_us: from_us, worst, busy, room, ..Self::default() }
     }
 
     /// Tasks that it finished.
@@ -377,62 +333,34 @@ pub(crate) struct TasksOf {
 
 impl Serialize for NodeLine {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Line<'a> {
-            node: &'a str,
-            slots: u16,
-            system: &'a Option<String>,
-            cpu: &'a Option<String>,
-            cores: Option<u32>,
-            memory_bytes: Option<u64>,
-            accelerators: &'a Option<String>,
-            joined_us: u64,
-            results: u64,
-            tasks_done: u64,
-            units_done: String,
-            busy_us: u64,
-            slots_us: u64,
-            utilisation: f64,
-            known_us: u64,
-            up_us: u64,
-            idle_us: BTreeMap<&'static str, u64>,
-            suspect_us: u64,
-            draining_us: u64,
-            quarantined_us: u64,
-            lost_us: u64,
-            times_lost: u64,
-            resent: u64,
-            speed_ups: u64,
-            slow_downs: u64,
-        }
         let (speed_ups, slow_downs) = self.feedback();
-        Line {
-            node: &self.name,
-            slots: self.slots,
-            system: &self.system,
-            cpu: &self.cpu,
-            cores: self.cores,
-            memory_bytes: self.memory_bytes,
-            accelerators: &self.accelerators,
-            joined_us: self.joined_us,
-            results: self.results,
-            tasks_done: self.tasks_done(),
-            units_done: self.units_done().to_string(),
-            busy_us: self.busy_us,
-            slots_us: self.slots_us,
-            utilisation: self.utilisation(),
-            known_us: self.known_us(),
-            up_us: self.up_us,
-            idle_us: IdleReason::ALL.iter().map(|reason| reason.word()).zip(self.idle_us).collect(),
-            suspect_us: self.suspect_us,
-            draining_us: self.draining_us,
-            quarantined_us: self.quarantined_us,
-            lost_us: self.lost_us,
-            times_lost: self.times_lost,
-            resent: self.resent,
-            speed_ups,
-            slow_downs,
-        }
-        .serialize(serializer)
+        let idle_us = IdleReason::ALL.iter().map(|reason| reason.word()).zip(self.idle_us);
+        let mut line = serializer.serialize_map(None)?;
+        line.serialize_entry("node", &*self.name)?;
+        line.serialize_entry("slots", &self.slots)?;
+        line.serialize_entry("system", &self.system)?;
+        line.serialize_entry("cpu", &self.cpu)?;
+        line.serialize_entry("cores", &self.cores)?;
+        line.serialize_entry("memory_bytes", &self.memory_bytes)?;
+        line.serialize_entry("accelerators", &self.accelerators)?;
+        line.serialize_entry("joined_us", &self.joined_us)?;
+        line.serialize_entry("results", &self.results)?;
+        line.serialize_entry("tasks_done", &self.tasks_done())?;
+        line.serialize_entry("units_done", &self.units_done().to_string())?;
+        line.serialize_entry("busy_us", &self.busy_us)?;
+        line.serialize_entry("slots_us", &self.slots_us)?;
+        line.serialize_entry("utilisation", &self.utilisation())?;
+        line.serialize_entry("known_us", &self.known_us())?;
+        line.serialize_entry("up_us", &self.up_us)?;
+        line.serialize_entry("idle_us", &idle_us.collect::<BTreeMap<_, _>>())?;
+        line.serialize_entry("suspect_us", &self.suspect_us)?;
+        line.serialize_entry("draining_us", &self.draining_us)?;
+        line.serialize_entry("quarantined_us", &self.quarantined_us)?;
+        line.serialize_entry("lost_us", &self.lost_us)?;
+        line.serialize_entry("times_lost", &self.times_lost)?;
+        line.serialize_entry("resent", &self.resent)?;
+        line.serialize_entry("speed_ups", &speed_ups)?;
+        line.serialize_entry("slow_downs", &slow_downs)?;
+        line.end()
     }
 }

@@ -3,13 +3,14 @@
 use starfarm_events::{IdleReason, NodeState};
 
 /// What is shown of a node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Shown {
     /// Its state; of a node that is up, also that it has tasks.
     State(NodeState),
     /// It is up and has no task.
     Idle(IdleReason),
     /// It is not in the farm.
+    #[default]
     Gone,
     /// Nobody looked: the scheduler was away, or the log is cut.
     Unknown,
