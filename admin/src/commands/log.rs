@@ -24,7 +24,7 @@ use out::File;
 /// Does what `starfarm log` is asked for. None of it needs a farm.
 ///
 /// # Errors
-/// [`Exit::Usage`] where the log or what is made of it is at fault; as the printer.
+/// `Exit::Usage` where the log or what is made of it is at fault; as the printer.
 pub(crate) fn run(context: &mut Context, command: &Log) -> Result<(), Failure> {
     match command {
         Log::Replay(replay) => self::replay(context, replay)?,
