@@ -149,7 +149,7 @@ pub(crate) struct Run {
 #[derive(Args, Debug)]
 pub(crate) struct Scheduler {
     #[command(flatten)]
-    pub(crate) args: starfarm_scheduler::Args,
+    pub(crate) args: starfarm_scheduler::Options,
     /// Stop when standard input ends: whoever started this has gone
     #[arg(long, hide = true)]
     pub(crate) parent_pipe: bool,

@@ -16,7 +16,7 @@ mod start;
 mod store;
 mod threads;
 
-pub use args::{Options, Options as Args};
+pub use args::Options;
 pub use error::SchedulerError;
 pub use rest::AtRest;
 pub use restart::Decisions;

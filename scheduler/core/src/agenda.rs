@@ -101,8 +101,8 @@ pub(crate) struct Agenda {
     pub(crate) goes_on: bool,
     /// When the period is over.
     pub(crate) period_us: u64,
-    /// When something that waits for another node may go to any; 0 where nothing does.
-    pub(crate) wake_us: u64,
+    /// When something that waits for another node may go to any; none where nothing does.
+    pub(crate) wake_us: Option<u64>,
     /// There is no room for more nodes, and none that could make it: when to look again.
     pub(crate) crowded_us: u64,
 }
@@ -125,7 +125,6 @@ impl Agenda {
 
     /// Something that waits may go to any node at `at_us`.
     pub(crate) fn wake_at(&mut self, at_us: u64) {
-        assert!(at_us > 0, "0 is never");
-        self.wake_us = if self.wake_us == 0 { at_us } else { self.wake_us.min(at_us) };
+        self.wake_us = Some(self.wake_us.map_or(at_us, |before| before.min(at_us)));
     }
 }

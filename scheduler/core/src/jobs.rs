@@ -184,7 +184,8 @@ impl Jobs {
 
     /// A job has something to give out, and not only beyond a lease that is on its way to the disk.
     pub(crate) fn has_work(&mut self) -> bool {
-        let Some(job) = self.open_at(0).and_then(|id| self.get_mut(id)) else { return false };
+        let Some(first) = self.open_at(0) else { return false };
+        let job = self.at_mut(first);
         job.lease.note_wait(job.units.coverage());
         !job.waits_for_lease()
     }

@@ -231,7 +231,9 @@ impl Farm {
     /// end all the same.
     fn may_try_again(&self, job_id: JobId, run: Ran) -> bool {
         let job = self.jobs.at(job_id);
-        let Body::Outcomes { retries } = job.facts.work.body else { return false };
+        let Body::Outcomes { retries } = job.facts.work.body else {
+            unreachable!("its body was read as outcomes");
+        };
         let is_sick =
             |id: NodeId| self.nodes.get(id).is_some_and(|node| node.health().standing.sick_of().is_some());
         let before = || job.units.failures.of(run.unit).filter(|of| *of != (run.attempt, run.node));

@@ -80,8 +80,7 @@ impl Farm {
         if self.agenda.goes_on || self.takes_more_back() {
             return 0;
         }
-        let wake_us = Some(self.agenda.wake_us).filter(|&at_us| at_us > 0);
-        let others = [self.reconnect.release_us(), wake_us, self.nodes.next_timer_us()];
+        let others = [self.reconnect.release_us(), self.agenda.wake_us, self.nodes.next_timer_us()];
         others.into_iter().flatten().fold(self.agenda.period_us, u64::min)
     }
 
@@ -95,8 +94,7 @@ impl Farm {
         if self.reconnect.take_release(now_us) {
             self.release_leases();
         }
-        if self.agenda.wake_us > 0 && now_us >= self.agenda.wake_us {
-            self.agenda.wake_us = 0;
+        if self.agenda.wake_us.take_if(|at_us| now_us >= *at_us).is_some() {
             self.work_came();
         }
         if now_us >= self.agenda.period_us {

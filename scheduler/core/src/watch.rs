@@ -38,7 +38,7 @@ impl Farm {
             let Some(node) = self.nodes.get(id).filter(known) else { continue };
             let (state, why) = (node.health().state(), node.why());
             let doing = self.doing(id);
-            let Some(node) = self.nodes.get_mut(id) else { continue };
+            let node = self.nodes.at_mut(id);
             let name = || node.name.clone();
             if node.told.state.replace(state) != Some(state) || node.told.why != why {
                 deeds.event(Event::NodeState { node: name(), state, why: said(&why) });
@@ -122,7 +122,7 @@ impl Farm {
             // Nothing that the farm knows.
             Verdict::UnknownJob | Verdict::OtherSpecification | Verdict::NeverGiven => return,
         };
-        let Some(node) = self.nodes.get(id) else { return };
+        let node = self.nodes.at(id);
         let (lo, hi) = (entry.at().lo, entry.at().hi);
         // Nothing is over before it was given out, or its job submitted, whatever a worker says.
         let submitted_us = || self.jobs.get(entry.job).map_or(now_us, |job| job.totals.submitted_us);

@@ -134,7 +134,7 @@ impl Farm {
                 format!("{more} more cannot run it: `starfarm job show {}` lists them.", id.0),
             );
         }
-        let Some(place) = self.jobs.place_of(id) else { return };
+        let place = self.jobs.place_of(id).expect("a job that has not ended is in jq");
         let first: Vec<Option<JobId>> = able.iter().map(|&node| self.goes_first(node, place)).collect();
         if let Some(Some(before)) = first.first().copied()
             && first.iter().all(Option::is_some)

@@ -69,21 +69,19 @@ fn resume(play: &mut Play) {
     }
 }
 
+/// A task that its node gives back.
+pub fn returned(play: &Play, id: u32, task: &Task) -> String {
+    let Task { job, lo, hi, attempt, .. } = *task;
+    format!("return {} {lo}+{} job {job}{} attempt {attempt}", letter(id), hi - lo, spec(play, job))
+}
+
 /// A node that is well acknowledges what it was offered, and computes all that it holds.
 fn work(play: &mut Play, id: u32) {
     play.line(&format!("ack {}", letter(id)));
     let worker = &play.workers.0[&id];
     let (let_go, wanted): (Vec<Task>, Vec<Task>) = worker.held.iter().partition(|task| task.let_go);
     for task in let_go {
-        play.line(&format!(
-            "return {} {}+{} job {}{} attempt {}",
-            letter(id),
-            task.lo,
-            task.hi - task.lo,
-            task.job,
-            spec(play, task.job),
-            task.attempt
-        ));
+        play.line(&returned(play, id, &task));
     }
     for (job, lo, hi) in joined(wanted.iter().map(|task| (task.job, task.lo, task.hi)).collect()) {
         computed(play, id, (job, lo, hi));

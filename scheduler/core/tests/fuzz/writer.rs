@@ -4,7 +4,7 @@
 use starfarm_scheduler_core::Body;
 
 use crate::chance::Chance;
-use crate::ending::{OUTCOMES_MAX, facts, hits, spec, true_hit};
+use crate::ending::{OUTCOMES_MAX, facts, hits, returned, spec, true_hit};
 use crate::play::Play;
 use crate::workers::{Task, Worker, letter, listed};
 
@@ -257,15 +257,7 @@ impl Writer {
         let (id, worker) = self.node(play)?;
         let task = self.chance.pick(&worker.held)?;
         if task.let_go && !self.chance.one_in(3) {
-            return Some(format!(
-                "return {} {}+{} job {}{} attempt {}",
-                letter(id),
-                task.lo,
-                task.hi - task.lo,
-                task.job,
-                spec(play, task.job),
-                task.attempt
-            ));
+            return Some(returned(play, id, &task));
         }
         let (lo, hi) = match self.chance.one_in(6) {
             // Several tasks that are neighbours in one result.
