@@ -2,18 +2,21 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
+use clap::{Args, Parser, Subcommand, value_parser};
 use clap_complete::Shell;
-use starfarm_protocol::admin::MaxFailuresField;
 use starfarm_protocol::ids::JobId;
+use starfarm_protocol::job::{JobState, MaxFailures, Sizing};
+use starfarm_protocol::seal::Role;
 use starfarm_protocol::spec::OutputLimit;
 
 use crate::output::{Format, When};
 
 pub(crate) use log::{Export, ExportFormat, Log, Replay};
 pub(crate) use measure::{Bench, Dispatch, Plan};
-pub(crate) use value::name_of;
-use value::{SLOTS_MAX, interval, job_id, job_name, max_failures, positive_seconds, shell, variable};
+use value::{
+    SLOTS_MAX, interval, job_id, job_name, job_state, positive_seconds, role, shell, target, units_per_task,
+    variable,
+};
 
 mod log;
 mod measure;
@@ -66,8 +69,8 @@ pub(crate) enum Command {
     /// List the jobs
     Jobs {
         /// Only those in this state; several with commas between
-        #[arg(long, value_enum, value_name = "STATE", value_delimiter = ',')]
-        state: Vec<JobStateName>,
+        #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = job_state())]
+        state: Vec<JobState>,
     },
     /// Show or steer one job
     #[command(subcommand)]
@@ -228,40 +231,23 @@ pub(crate) struct JobOptions {
     #[arg(long, value_name = "BYTES|strict|strict:BYTES")]
     pub(crate) output_limit: Option<OutputLimit>,
     /// Pause when so many units have failed for good, or never [default: when nearly all fail]
-    #[arg(long, value_name = "COUNT|never", value_parser = max_failures)]
-    pub(crate) max_failures: Option<MaxFailuresField>,
+    #[arg(long, value_name = "COUNT|never")]
+    pub(crate) max_failures: Option<MaxFailures>,
     /// Whether idle nodes get copies of the last tasks [default: true for a search, false for programs]
     #[arg(long, value_name = "BOOL")]
     pub(crate) speculative: Option<bool>,
     /// Seconds that a task should take
-    #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
-    pub(crate) target_seconds: Option<f64>,
+    #[arg(long, value_name = "SECONDS", value_parser = target)]
+    pub(crate) target_seconds: Option<Sizing>,
     /// Units of a task, instead of a time
-    #[arg(long, value_name = "COUNT", conflicts_with = "target_seconds", value_parser = value_parser!(u64).range(1..))]
-    pub(crate) units_per_task: Option<u64>,
+    #[arg(long, value_name = "COUNT", conflicts_with = "target_seconds", value_parser = units_per_task)]
+    pub(crate) units_per_task: Option<Sizing>,
     /// Directory that programs start in; a node without it refuses the job [default: the job file's, where a node has it]
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
     /// Add a variable to the programs' environment
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub(crate) env: Vec<(String, String)>,
-}
-
-/// The state of a job, as `starfarm jobs` prints it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum JobStateName {
-    /// Waits in the queue
-    Queued,
-    /// Tasks of it are, or were, given out
-    Running,
-    /// Gives out nothing until it is resumed
-    Paused,
-    /// All units are done
-    Finished,
-    /// Some units have failed for good
-    Failed,
-    /// Ended by command
-    Cancelled,
 }
 
 /// A job's number.
@@ -364,8 +350,8 @@ pub(crate) enum Key {
     /// Make a join key and print its join file, which is secret
     Add {
         /// What those who join with it may do
-        #[arg(long, value_enum, default_value = "worker")]
-        role: RoleName,
+        #[arg(long, default_value = "worker", value_parser = role())]
+        role: Role,
         /// Write the join file here, readable by you alone, instead of printing it
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
@@ -375,19 +361,6 @@ pub(crate) enum Key {
         /// A node's name, a public key, or a join key's id
         key: String,
     },
-}
-
-/// What a key is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum RoleName {
-    /// Computes
-    Worker,
-    /// Looks at jobs, nodes and results
-    Observer,
-    /// Also submits and steers
-    Operator,
-    /// Also governs the keys
-    Admin,
 }
 
 const EVENTS_EXAMPLES: &str = "\

@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use starfarm_protocol::admin::frames::{FrameReader, frame};
 use starfarm_protocol::admin::{
-    EventLine, Explanation, JobInfo, JobVerb, NodeInfo, Request, Response, StatusInfo, Subject,
+    EventLine, Explanation, JobCommand, JobInfo, NodeInfo, Request, Response, StatusInfo, Subject,
 };
 use starfarm_protocol::ids::JobId;
 
@@ -189,7 +189,7 @@ impl Client {
         jobs.into_iter().find(|job| job.id == id).ok_or_else(|| self.surprise())
     }
 
-    pub(crate) fn job_verb(&mut self, id: JobId, command: JobVerb) -> Result<(), Failure> {
+    pub(crate) fn job_verb(&mut self, id: JobId, command: JobCommand) -> Result<(), Failure> {
         self.command(&Request::Job { id, command })
     }
 

@@ -1,6 +1,7 @@
 //! Numbers, durations and foreign text as a person reads them in a terminal. JSON never passes here.
 
 use starfarm_protocol::foreign::escaped;
+use starfarm_protocol::units::Units;
 use unicode_width::UnicodeWidthStr;
 
 /// A count with three digits and K, M, G, T, P, E (powers of 1000), exact below 10 000.
@@ -44,28 +45,26 @@ pub(crate) fn shell(path: &std::path::Path) -> String {
     }
 }
 
-/// A decimal number of the protocol, such as `units_total`, as a count; as it is if it is none.
-pub(crate) fn units(decimal: &str) -> String {
-    decimal.parse::<f64>().map_or_else(|_| printable(decimal), count)
+/// A number of units as a count.
+pub(crate) fn units(units: Units) -> String {
+    count(units.0 as f64)
 }
 
-/// How much of `total` `part` is, both decimal: "42.1 %"; a dash for what is not known.
-pub(crate) fn share(part: &str, total: &str) -> String {
+/// How much of `total` `part` is: "42.1 %".
+pub(crate) fn share(part: Units, total: Units) -> String {
     match fraction(part, total) {
         // Rounding up to 100 % would say that all is done when it is not.
-        Some(share) if share < 1.0 => format!("{:.1} %", (share * 1000.0).floor() / 10.0),
-        Some(_) => "100 %".to_owned(),
-        None => "-".to_owned(),
+        share if share < 1.0 => format!("{:.1} %", (share * 1000.0).floor() / 10.0),
+        _ => "100 %".to_owned(),
     }
 }
 
-/// `part` of `total`, both decimal: 0 to 1.
-pub(crate) fn fraction(part: &str, total: &str) -> Option<f64> {
-    let (part, total) = (part.parse::<u128>().ok()?, total.parse::<u128>().ok()?);
+/// `part` of `total`: 0 to 1.
+pub(crate) fn fraction(part: Units, total: Units) -> f64 {
     // Equal numbers give exactly 1, and unequal ones never do, however large they are.
     match part >= total {
-        true => Some(1.0),
-        false => Some((part as f64 / total as f64).min(1.0 - f64::EPSILON)),
+        true => 1.0,
+        false => (part.0 as f64 / total.0 as f64).min(1.0 - f64::EPSILON),
     }
 }
 
@@ -178,18 +177,16 @@ mod tests {
         ] {
             assert_eq!(count(number), text, "{number}");
         }
-        assert_eq!(units("12345678901234567890"), "12.3 E");
-        assert_eq!(units("many\u{1b}"), "many\\u{1b}");
+        assert_eq!(units(Units(12_345_678_901_234_567_890)), "12.3 E");
     }
 
     #[test]
     fn a_share_is_whole_only_when_all_is_done() {
-        assert_eq!(share("0", "10"), "0.0 %");
-        assert_eq!(share("9999999", "10000000"), "99.9 %");
-        let (almost, all) = ((u128::MAX - 1).to_string(), u128::MAX.to_string());
-        assert_eq!(share(&almost, &all), "99.9 %");
-        assert_eq!(share(&all, &all), "100 %");
-        assert_eq!(share("", "10"), "-");
+        let share = |part, total| share(Units(part), Units(total));
+        assert_eq!(share(0, 10), "0.0 %");
+        assert_eq!(share(9_999_999, 10_000_000), "99.9 %");
+        assert_eq!(share(u128::MAX - 1, u128::MAX), "99.9 %");
+        assert_eq!(share(u128::MAX, u128::MAX), "100 %");
     }
 
     #[test]

@@ -26,8 +26,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use starfarm_decomposers::NoChunks;
-use starfarm_protocol::admin::MaxFailuresField;
 use starfarm_protocol::job::is_job_name;
+use starfarm_protocol::job::{MaxFailures, Sizing};
 use starfarm_protocol::spec::{JobSpec, Space, Work};
 use toml::de::DeTable;
 
@@ -35,7 +35,7 @@ pub(crate) use command_line::from_command_line;
 pub(crate) use error::JobFileError;
 use lines::{STDIN, content};
 use table::{Section, Source};
-pub(crate) use task::{Sizing, milliseconds};
+pub(crate) use task::milliseconds;
 
 /// A job as it is submitted.
 #[derive(Clone, PartialEq, Debug)]
@@ -46,7 +46,7 @@ pub(crate) struct JobFile {
     pub(crate) spec: JobSpec,
     pub(crate) sizing: Sizing,
     /// How many failed units it bears; none: what the farm thinks right.
-    pub(crate) max_failures: Option<MaxFailuresField>,
+    pub(crate) max_failures: MaxFailures,
     /// Whether idle nodes get copies of its last tasks; none: what the farm thinks right for its kind.
     pub(crate) speculative: Option<bool>,
     /// The chunks of a list, about 64 KiB each, in the order of the specification: to be uploaded before

@@ -1,6 +1,8 @@
 //! Progress of one job on standard error: a bar with rate and remaining time on a terminal, else a line
 //! every few seconds.
 
+use starfarm_protocol::job::JobState;
+use starfarm_protocol::units::Units;
 use std::cell::Cell;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -54,7 +56,7 @@ impl Progress {
         match &self.bar {
             _ if self.show == Show::Nothing => {}
             Some(bar) => {
-                let settled = human::fraction(&settled(job).to_string(), &job.units_total).unwrap_or(0.0);
+                let settled = human::fraction(settled(job), job.units_total);
                 bar.set_position((settled * STEPS as f64) as u64);
                 bar.set_message(line(job));
             }
@@ -87,17 +89,16 @@ fn bar() -> ProgressBar {
 }
 
 /// Units of which the outcome is known.
-pub(crate) fn settled(job: &JobInfo) -> u128 {
-    let number = |text: &str| text.parse::<u128>().unwrap_or(0);
-    number(&job.units_done).saturating_add(number(&job.units_failed))
+pub(crate) fn settled(job: &JobInfo) -> Units {
+    Units(job.units_done.0.saturating_add(job.units_failed.0))
 }
 
 /// "12.3 %, 1.20 M of 10.0 M units, 250 K/s, 35 s left, 2 hits, 1 failed, running".
 fn line(job: &JobInfo) -> String {
-    let settled = settled(job).to_string();
+    let settled = settled(job);
     let mut parts = vec![
-        human::share(&settled, &job.units_total),
-        format!("{} of {} units", human::units(&settled), human::units(&job.units_total)),
+        human::share(settled, job.units_total),
+        format!("{} of {} units", human::units(settled), human::units(job.units_total)),
     ];
     if job.units_per_s > 0.0 {
         parts.push(format!("{}/s", human::count(job.units_per_s)));
@@ -108,11 +109,11 @@ fn line(job: &JobInfo) -> String {
     if job.hits > 0 {
         parts.push(format!("{} hits", job.hits));
     }
-    if job.units_failed != "0" {
-        parts.push(format!("{} failed", human::units(&job.units_failed)));
+    if job.units_failed != 0 {
+        parts.push(format!("{} failed", human::units(job.units_failed)));
     }
-    if job.state != "running" {
-        parts.push(human::printable(&job.state));
+    if job.state != JobState::Running {
+        parts.push(job.state.to_string());
     }
     parts.join(", ")
 }
@@ -124,15 +125,14 @@ mod tests {
 
     #[test]
     fn a_line_says_what_is_known() {
-        let new =
-            JobInfo { state: "queued".into(), units_done: "0".into(), units_total: "10".into(), ..job(1) };
-        let new = JobInfo { units_per_s: 0.0, eta_seconds: None, hits: 0, units_failed: "0".into(), ..new };
+        let new = JobInfo { state: JobState::Queued, units_done: Units(0), units_total: Units(10), ..job(1) };
+        let new = JobInfo { units_per_s: 0.0, eta_seconds: None, hits: 0, units_failed: Units(0), ..new };
         assert_eq!(line(&new), "0.0 %, 0 of 10 units, queued");
         let busy = JobInfo {
-            state: "running".into(),
-            units_done: "3000000".into(),
-            units_failed: "10".into(),
-            units_total: "10000000".into(),
+            state: JobState::Running,
+            units_done: Units(3_000_000),
+            units_failed: Units(10),
+            units_total: Units(10_000_000),
             units_per_s: 250_000.0,
             eta_seconds: Some(28.0),
             hits: 2,

@@ -7,8 +7,10 @@ use starfarm_protocol::ids::{ContentHash, NodeId};
 use starfarm_protocol::job::{Body, JobFacts, JobState};
 use starfarm_protocol::journal::record::{Ended, JobTotals};
 use starfarm_protocol::spec::Stop;
+use starfarm_protocol::state::Completion;
+use starfarm_protocol::units::Units;
 
-use crate::certificate::{Certificate, NodeShare, Verdict};
+use crate::certificate::{Certificate, NodeShare};
 use crate::report::{JobReport, Violations};
 use crate::tiling::{Clash, Class, Tiling};
 use crate::time::utc;
@@ -297,21 +299,21 @@ impl Account {
         let count = |class| self.tiling.count(class);
         let (failed, abandoned) = (count(Class::Failed), count(Class::Abandoned));
         let verdict = match &self.end {
-            _ if broken => Verdict::Broken,
-            None => Verdict::NotEnded,
-            Some(_) if abandoned > 0 => Verdict::EndedEarly,
-            Some(_) if failed > 0 => Verdict::CompleteWithFailures,
-            Some(_) => Verdict::Complete,
+            _ if broken => Completion::Broken,
+            None => Completion::NotEnded,
+            Some(_) if abandoned > 0 => Completion::EndedEarly,
+            Some(_) if failed > 0 => Completion::CompleteWithFailures,
+            Some(_) => Completion::Complete,
         };
         let mut report = JobReport {
             id: self.facts.job,
             name: self.facts.name.clone(),
-            state: self.state.word(),
+            state: self.state,
             verdict,
-            units_total: self.facts.units.to_string(),
-            units_done: count(Class::Done).to_string(),
-            units_failed: failed.to_string(),
-            units_abandoned: abandoned.to_string(),
+            units_total: Units(self.facts.units),
+            units_done: Units(count(Class::Done)),
+            units_failed: Units(failed),
+            units_abandoned: Units(abandoned),
             hits: self.hits.len() as u64,
             certificate: None,
             certificate_hash: None,
@@ -336,7 +338,7 @@ impl Account {
         for (node, units) in &self.by_node {
             *shares.entry(nodes.get(node).map_or("", String::as_str)).or_default() += units;
         }
-        let share = |(name, units): (&str, u128)| NodeShare { name: name.into(), units: units.to_string() };
+        let share = |(name, units): (&str, u128)| NodeShare { name: name.into(), units: Units(units) };
         let totals = &end.totals;
         Certificate {
             farm: farm.to_owned(),
@@ -346,14 +348,14 @@ impl Account {
             spec: self.facts.spec,
             verdict: report.verdict,
             state: report.state,
-            units_total: report.units_total.clone(),
-            units_done: report.units_done.clone(),
-            units_failed: report.units_failed.clone(),
-            units_abandoned: report.units_abandoned.clone(),
+            units_total: report.units_total,
+            units_done: report.units_done,
+            units_failed: report.units_failed,
+            units_abandoned: report.units_abandoned,
             intervals_hash: self.intervals_hash(),
             hits: report.hits,
             hits_hash: self.hits_hash(),
-            units_duplicate: totals.duplicate_units.to_string(),
+            units_duplicate: Units(totals.duplicate_units),
             tasks_dispatched: totals.dispatched,
             tasks_resent: totals.resent,
             tasks_copied: totals.copies,

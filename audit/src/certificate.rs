@@ -4,43 +4,17 @@
 use serde::Serialize;
 use serde_json::Value;
 use starfarm_protocol::ids::{ContentHash, JobId};
-
-/// What the records of a job come to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// Every unit is done, once.
-    Complete,
-    /// Every unit is done or has failed for good, once.
-    CompleteWithFailures,
-    /// It ended while some units were not wanted any more; the others are decided, once each.
-    EndedEarly,
-    /// Nothing to certify yet.
-    NotEnded,
-    /// The records contradict themselves or what the scheduler said.
-    Broken,
-}
-
-impl Verdict {
-    /// For a person.
-    pub fn words(self) -> &'static str {
-        match self {
-            Verdict::Complete => "complete",
-            Verdict::CompleteWithFailures => "complete with failures",
-            Verdict::EndedEarly => "ended early",
-            Verdict::NotEnded => "not ended: nothing to certify yet",
-            Verdict::Broken => "BROKEN",
-        }
-    }
-}
+use starfarm_protocol::job::JobState;
+use starfarm_protocol::state::Completion;
+use starfarm_protocol::units::Units;
 
 /// Units of a node.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct NodeShare {
     /// Its name.
     pub name: String,
-    /// Units that count as done by it, decimal.
-    pub units: String,
+    /// Units that count as done by it.
+    pub units: Units,
 }
 
 /// The certificate. Numbers of units are decimal strings, so that no reader rounds them; nothing in it
@@ -57,18 +31,18 @@ pub struct Certificate {
     pub user: String,
     /// BLAKE3 of its specification.
     pub spec: ContentHash,
-    /// complete, complete_with_failures or ended_early.
-    pub verdict: Verdict,
-    /// finished, failed or cancelled.
-    pub state: &'static str,
+    /// What its records come to.
+    pub verdict: Completion,
+    /// The state that it ended in.
+    pub state: JobState,
     /// N.
-    pub units_total: String,
+    pub units_total: Units,
     /// Done, once each.
-    pub units_done: String,
+    pub units_done: Units,
     /// Failed for good.
-    pub units_failed: String,
+    pub units_failed: Units,
     /// Not wanted any more.
-    pub units_abandoned: String,
+    pub units_abandoned: Units,
     /// BLAKE3 of the intervals: a line `done LO HI`, `failed LO HI` or `abandoned LO HI` for each, ascending,
     /// joined where they touch.
     pub intervals_hash: ContentHash,
@@ -77,7 +51,7 @@ pub struct Certificate {
     /// BLAKE3 of the hits: a line `UNIT TARGET` for each, ascending.
     pub hits_hash: ContentHash,
     /// Units of results that were counted before, as its scheduler counted them.
-    pub units_duplicate: String,
+    pub units_duplicate: Units,
     /// Tasks given out, as its scheduler counted them.
     pub tasks_dispatched: u64,
     /// Tasks that went back to the queue, as its scheduler counted them.

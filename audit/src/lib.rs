@@ -17,6 +17,6 @@ mod time;
 
 pub use account::Place;
 pub use books::Books;
-pub use certificate::{Certificate, NodeShare, Verdict, canonical};
+pub use certificate::{Certificate, NodeShare, canonical};
 pub use files::{Unreadable, directory};
 pub use report::{JobReport, Report, Violation};

@@ -2,8 +2,11 @@
 
 use serde::Serialize;
 use starfarm_protocol::ids::{ContentHash, JobId};
+use starfarm_protocol::job::JobState;
+use starfarm_protocol::state::Completion;
+use starfarm_protocol::units::Units;
 
-use crate::certificate::{Certificate, Verdict};
+use crate::certificate::Certificate;
 
 /// Violations of one job that are told in words; more are counted.
 const TOLD_MAX: usize = 20;
@@ -13,10 +16,10 @@ const TOLD_MAX: usize = 20;
 pub struct Violation {
     /// The job it is about; none where it is about the journal as a whole.
     pub job: Option<JobId>,
-    /// First unit it is about, decimal.
-    pub lo: Option<String>,
-    /// End of the units it is about, exclusive, decimal.
-    pub hi: Option<String>,
+    /// First unit it is about.
+    pub lo: Option<Units>,
+    /// End of the units it is about, exclusive.
+    pub hi: Option<Units>,
     /// What is wrong.
     pub what: String,
 }
@@ -48,7 +51,7 @@ impl Violations {
     }
 
     pub(crate) fn of_job(&mut self, job: JobId, units: Option<(u128, u128)>, what: String) {
-        let (lo, hi) = units.map(|(lo, hi)| (lo.to_string(), hi.to_string())).unzip();
+        let (lo, hi) = units.map(|(lo, hi)| (Units(lo), Units(hi))).unzip();
         self.push(Violation { job: Some(job), lo, hi, what });
     }
 
@@ -57,20 +60,19 @@ impl Violations {
     }
 }
 
-/// A job, as its records tell. Units are in decimal.
+/// A job, as its records tell.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[allow(missing_docs, reason = "most fields are what their names say")]
 pub struct JobReport {
     pub id: JobId,
     pub name: String,
-    /// queued, running, paused, finished, failed or cancelled.
-    pub state: &'static str,
+    pub state: JobState,
     /// What its records come to.
-    pub verdict: Verdict,
-    pub units_total: String,
-    pub units_done: String,
-    pub units_failed: String,
-    pub units_abandoned: String,
+    pub verdict: Completion,
+    pub units_total: Units,
+    pub units_done: Units,
+    pub units_failed: Units,
+    pub units_abandoned: Units,
     /// Different hits.
     pub hits: u64,
     /// Where the job has ended and nothing is wrong with it.
@@ -120,7 +122,7 @@ impl Report {
         }
         self.jobs.retain(|job| ids.contains(&job.id));
         self.violations.retain(|violation| violation.job.is_none_or(|job| ids.contains(&job)));
-        let broken = self.jobs.iter().any(|job| job.verdict == Verdict::Broken);
+        let broken = self.jobs.iter().any(|job| job.verdict == Completion::Broken);
         self.holds = self.violations.is_empty() && !broken;
         Ok(self)
     }

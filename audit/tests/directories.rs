@@ -4,13 +4,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use starfarm_audit::{Report, Verdict, directory};
+use starfarm_audit::{Report, directory};
 use starfarm_protocol::ids::{Boot, ContentHash, Epoch, FarmId, JobId, NodeId};
 use starfarm_protocol::job::{JobFacts, JobState, MaxFailures, Sizing, WorkFacts};
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::frame::{FRAME_BYTES, Frame, MARK, Place, SEAL};
 use starfarm_protocol::journal::record::{Ended, JobTotals};
 use starfarm_protocol::journal::segment::{HEAD_BYTES, Head, Part};
+use starfarm_protocol::state::Completion;
+use starfarm_protocol::units::Units;
 
 const FARM: FarmId = FarmId([9; 16]);
 const ZEROS: usize = 64 * 1024;
@@ -186,7 +188,7 @@ fn a_whole_journal_and_each_split_with_the_ledger_say_the_same() {
     let state = State::new();
     written(&state);
     let whole = state.sound();
-    assert_eq!((whole.jobs[0].verdict, whole.records, whole.last_sequence), (Verdict::Complete, 8, 8));
+    assert_eq!((whole.jobs[0].verdict, whole.records, whole.last_sequence), (Completion::Complete, 8, 8));
     assert_eq!((whole.farm.as_str(), whole.epoch), (FARM.to_string().as_str(), 1));
     for count in 1..=3 {
         let state = State::new();
@@ -331,7 +333,7 @@ fn a_write_that_was_cut_short_is_a_note_and_hides_nothing_that_was_acknowledged(
         report.notes
     );
     let job = &report.jobs[0];
-    assert_eq!((job.verdict, job.units_done.as_str()), (Verdict::NotEnded, "20"));
+    assert_eq!((job.verdict, job.units_done), (Completion::NotEnded, Units(20)));
 }
 
 #[test]
@@ -373,7 +375,7 @@ fn a_ledger_segment_that_is_not_finished_is_no_fault_as_long_as_the_journal_has_
     moved(&state, 2);
     change(&state.ledger(2), |bytes| bytes[HEAD_BYTES + 60..].fill(0));
     let report = state.sound();
-    assert!(report.notes[0].contains("not finished") && report.jobs[0].verdict == Verdict::Complete);
+    assert!(report.notes[0].contains("not finished") && report.jobs[0].verdict == Completion::Complete);
     std::fs::remove_file(state.journal(1)).unwrap();
     assert_eq!(state.sound().jobs, report.jobs, "the first is in the ledger");
     std::fs::remove_file(state.journal(2)).unwrap();
@@ -390,7 +392,7 @@ fn a_segment_that_was_just_made_is_no_fault() {
     writer.write(&state.journal(1));
     for bytes in [Vec::new(), vec![0; 100], vec![0; HEAD_BYTES + ZEROS]] {
         std::fs::write(state.journal(2), bytes).unwrap();
-        assert_eq!(state.sound().jobs[0].verdict, Verdict::Complete);
+        assert_eq!(state.sound().jobs[0].verdict, Completion::Complete);
     }
     // In use, although nothing says that it follows.
     writer.begin(9, 0, 0);

@@ -2,12 +2,14 @@
 //! nothing wrong, however odd.
 #![allow(clippy::unwrap_used)]
 
-use starfarm_audit::{Books, Place, Report, Verdict};
+use starfarm_audit::{Books, Place, Report};
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, JobId, NodeId};
 use starfarm_protocol::job::{FailedUnit, JobFacts, JobState, MaxFailures, Sizing, WorkFacts};
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::record::{Ended, JobTotals};
 use starfarm_protocol::spec::Stop;
+use starfarm_protocol::state::Completion;
+use starfarm_protocol::units::Units;
 use starfarm_protocol::wire::{CommandUnit, FailReason, Outputs, Stream};
 
 const JOB: JobId = JobId(3);
@@ -101,23 +103,23 @@ fn broken(records: &[Record], units: Option<(u128, u128)>, what: &str) {
     let report = audit(records);
     assert!(!report.holds, "{what}");
     let [violation] = &report.violations[..] else { panic!("{what}: {:#?}", report.violations) };
-    let (lo, hi) = units.map(|(lo, hi)| (lo.to_string(), hi.to_string())).unzip();
+    let (lo, hi) = units.map(|(lo, hi)| (Units(lo), Units(hi))).unzip();
     assert_eq!((violation.job, &violation.lo, &violation.hi), (Some(JOB), &lo, &hi), "{violation:?}");
     assert!(violation.what.contains(what), "{violation:?}");
     for job in &report.jobs {
-        assert_eq!((job.verdict, &job.certificate), (Verdict::Broken, &None));
+        assert_eq!((job.verdict, &job.certificate), (Completion::Broken, &None));
     }
 }
 
 #[track_caller]
-fn sound(records: &[Record], verdict: Verdict) -> Report {
+fn sound(records: &[Record], verdict: Completion) -> Report {
     let report = audit(records);
     assert!(report.holds, "{:#?}", report.violations);
     assert_eq!(report.jobs[0].verdict, verdict);
     let certified = report.jobs[0].certificate.as_ref().map(starfarm_audit::Certificate::hash);
     assert_eq!(
         (certified.is_some(), certified),
-        (verdict != Verdict::NotEnded, report.jobs[0].certificate_hash)
+        (verdict != Completion::NotEnded, report.jobs[0].certificate_hash)
     );
     report
 }
@@ -131,12 +133,11 @@ fn a_job_that_is_done_is_certified_with_all_that_is_known() {
         hits(&[(3, 1), (3, 0), (3, 1)]),
         ended(JobState::Finished, 20, 0, &[]),
     ];
-    let report = sound(&records, Verdict::Complete);
+    let report = sound(&records, Completion::Complete);
     let certificate = report.jobs[0].certificate.clone().unwrap();
-    assert_eq!((certificate.hits, certificate.units_done.as_str()), (2, "20"));
-    let nodes: Vec<_> =
-        certificate.nodes.iter().map(|node| (node.name.as_str(), node.units.as_str())).collect();
-    assert_eq!(nodes, [("a", "10"), ("b", "10")]);
+    assert_eq!((certificate.hits, certificate.units_done), (2, Units(20)));
+    let nodes: Vec<_> = certificate.nodes.iter().map(|node| (node.name.as_str(), node.units.0)).collect();
+    assert_eq!(nodes, [("a", 10), ("b", 10)]);
     assert_eq!(certificate.epochs, [1]);
     assert_eq!(certificate.submitted, "2023-11-14T22:13:20.000000Z");
     assert_eq!(certificate.ended.as_deref(), Some("2023-11-14T22:13:29.500000Z"));
@@ -149,9 +150,9 @@ fn a_job_that_is_done_is_certified_with_all_that_is_known() {
         done(A, &[(15, 20)]),
         ended(JobState::Finished, 20, 0, &[]),
     ];
-    assert_eq!(sound(&joined, Verdict::Complete).jobs, report.jobs);
+    assert_eq!(sound(&joined, Completion::Complete).jobs, report.jobs);
     let other = [submitted(20, EVERY_HIT), done(A, &[(0, 20)]), ended(JobState::Finished, 20, 0, &[])];
-    assert_ne!(sound(&other, Verdict::Complete).jobs[0].certificate_hash, report.jobs[0].certificate_hash);
+    assert_ne!(sound(&other, Completion::Complete).jobs[0].certificate_hash, report.jobs[0].certificate_hash);
 }
 
 #[test]
@@ -216,8 +217,8 @@ fn a_unit_that_was_decided_and_never_leased() {
     broken(&with(5, &[done(A, &[(0, 20)]), leased(20)], end(0)), Some((5, 20)), "up to 5");
     broken(&with(21, &[done(A, &[(0, 20)])], end(0)), Some((20, 21)), "leased outside of the space");
     // A mark never falls: a smaller one says nothing new.
-    sound(&with(20, &[leased(5), done(A, &[(0, 20)])], end(0)), Verdict::Complete);
-    sound(&with(5, &[done(A, &[(0, 5)]), leased(20), done(B, &[(5, 20)])], end(0)), Verdict::Complete);
+    sound(&with(20, &[leased(5), done(A, &[(0, 20)])], end(0)), Completion::Complete);
+    sound(&with(5, &[done(A, &[(0, 5)]), leased(20), done(B, &[(5, 20)])], end(0)), Completion::Complete);
 }
 
 #[test]
@@ -255,9 +256,9 @@ fn an_end_that_is_missing() {
     let decided = [submitted(20, EVERY_HIT), leased(20), done(A, &[(0, 20)])];
     broken(&[&decided[..], &[leased(20)]].concat(), Some((0, 20)), "no end of the job");
     // The scheduler may have died before it wrote the end, or have just come back.
-    sound(&decided, Verdict::NotEnded);
+    sound(&decided, Completion::NotEnded);
     let back = Record::Epoch { epoch: Epoch(2), at_us: 9 };
-    sound(&[&decided[..], &[back]].concat(), Verdict::NotEnded);
+    sound(&[&decided[..], &[back]].concat(), Completion::NotEnded);
     broken(&[submitted(20, EVERY_HIT), Record::Deleted { job: JOB }], None, "before it had ended");
     let state = Record::State { job: JOB, state: JobState::Finished, why: String::new() };
     broken(&[submitted(20, EVERY_HIT), state], None, "without an end");
@@ -273,10 +274,10 @@ fn a_count_after_the_end() {
     ];
     let after = |record: Record| [&early[..], &[record]].concat();
     // Late results of what was abandoned still count, and so do late hits.
-    let late = sound(&after(done(B, &[(7, 12)])), Verdict::EndedEarly);
-    assert_eq!((late.jobs[0].units_done.as_str(), late.jobs[0].units_abandoned.as_str()), ("10", "10"));
-    sound(&after(done(B, &[(5, 20)])), Verdict::Complete);
-    sound(&after(hits(&[(19, 1)])), Verdict::EndedEarly);
+    let late = sound(&after(done(B, &[(7, 12)])), Completion::EndedEarly);
+    assert_eq!((late.jobs[0].units_done.0, late.jobs[0].units_abandoned.0), (10, 10));
+    sound(&after(done(B, &[(5, 20)])), Completion::Complete);
+    sound(&after(hits(&[(19, 1)])), Completion::EndedEarly);
     broken(&after(done(B, &[(4, 7)])), Some((4, 5)), "counted twice");
     broken(&after(ended(JobState::Finished, 5, 0, &[(5, 20)])), None, "second time");
     let state = Record::State { job: JOB, state: JobState::Running, why: String::new() };
@@ -302,9 +303,9 @@ fn abandoned_units_must_be_free_and_have_a_reason() {
     broken(&[submitted(20, FIRST_HIT), done.clone(), end.clone()], None, "nothing was found");
     let all = WorkFacts::search(Stop::AllTargets, 2);
     broken(&[submitted(20, all), done.clone(), hits(&[(1, 0)]), end.clone()], None, "nothing was found");
-    sound(&[submitted(20, all), done.clone(), hits(&[(1, 0), (2, 1)]), end], Verdict::EndedEarly);
+    sound(&[submitted(20, all), done.clone(), hits(&[(1, 0), (2, 1)]), end], Completion::EndedEarly);
     let cancelled = ended(JobState::Cancelled, 10, 0, &[(10, 20)]);
-    sound(&[submitted(20, COMMAND), done, cancelled], Verdict::EndedEarly);
+    sound(&[submitted(20, COMMAND), done, cancelled], Completion::EndedEarly);
 }
 
 #[test]
@@ -317,12 +318,12 @@ fn failed_units_are_tried_again_only_if_they_failed() {
         poison(5),
         ended(JobState::Failed, 3, 3, &[]),
     ];
-    sound(&first, Verdict::CompleteWithFailures);
+    sound(&first, Completion::CompleteWithFailures);
     let retried = |units: &[(u128, u128)]| Record::Retried { job: JOB, units: units.to_vec() };
     let again = [&first[..], &[retried(&[(1, 2), (3, 4), (5, 6)])]].concat();
-    assert_eq!(sound(&again, Verdict::NotEnded).jobs[0].units_failed, "0");
+    assert_eq!(sound(&again, Completion::NotEnded).jobs[0].units_failed, 0);
     let rest = [ran(&[(1, None), (3, None), (5, None)]), ended(JobState::Finished, 6, 0, &[])];
-    sound(&[&again[..], &rest].concat(), Verdict::Complete);
+    sound(&[&again[..], &rest].concat(), Completion::Complete);
     broken(&[&first[..], &[retried(&[(1, 3)])]].concat(), Some((2, 3)), "had not failed before");
     let twice = [
         &again[..],
@@ -347,8 +348,8 @@ fn strangers() {
 #[test]
 fn a_job_that_runs_is_listed_and_a_deleted_one_is_not() {
     let running = Record::State { job: JOB, state: JobState::Running, why: String::new() };
-    let report = sound(&[submitted(20, EVERY_HIT), running, done(A, &[(0, 5)])], Verdict::NotEnded);
-    assert_eq!((report.jobs[0].state, report.jobs[0].units_done.as_str()), ("running", "5"));
+    let report = sound(&[submitted(20, EVERY_HIT), running, done(A, &[(0, 5)])], Completion::NotEnded);
+    assert_eq!((report.jobs[0].state, report.jobs[0].units_done.0), (JobState::Running, 5));
     let end = ended(JobState::Finished, 20, 0, &[]);
     let report = audit(&[submitted(20, EVERY_HIT), done(A, &[(0, 20)]), end, Record::Deleted { job: JOB }]);
     assert!(report.holds && report.jobs.is_empty() && report.notes[0].contains("1 deleted"), "{report:?}");
@@ -364,7 +365,7 @@ fn the_largest_job() {
         hits(&[(units - 1, 0)]),
         ended(JobState::Finished, units, 0, &[]),
     ];
-    assert_eq!(sound(&records, Verdict::Complete).jobs[0].units_done, units.to_string());
+    assert_eq!(sound(&records, Completion::Complete).jobs[0].units_done, units);
 }
 
 #[test]

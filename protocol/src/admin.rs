@@ -1,6 +1,6 @@
 //! What an admin command asks and what the scheduler answers: JSON values, one request and one answer at a
-//! time, over the local socket or the sealed TCP channel. Units are decimal strings, since they may pass
-//! 2^53; everything else that counts is a number. The command line prints these very values as JSON.
+//! time, over the local socket or the sealed TCP channel. Units are decimal strings; everything else that counts is a
+//! number. The command line prints these very values as JSON.
 
 pub mod explain;
 pub mod frames;
@@ -11,6 +11,11 @@ mod status;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{ContentHash, JobId};
+use crate::job::{JobState, MaxFailures, Sizing};
+use crate::seal::Role;
+use crate::units::Units;
+use crate::wire::FailReason;
+use crate::word::words;
 pub use explain::{Explanation, Fact, Reason, SizeInfo, Subject};
 pub use lines::EventLine;
 pub use node::{NetworkInfo, NodeInfo};
@@ -41,7 +46,7 @@ pub enum Request {
         /// Which.
         id: JobId,
         /// What.
-        command: JobVerb,
+        command: JobCommand,
     },
     /// Answered when the job has ended, when it is paused and was not at first, or with the job as it is after
     /// `timeout_ms`.
@@ -58,7 +63,7 @@ pub enum Request {
         /// Its name.
         name: String,
         /// What.
-        command: NodeVerb,
+        command: NodeCommand,
     },
     /// A page of results.
     Results {
@@ -93,8 +98,8 @@ pub enum Request {
     Keys,
     /// A new join key; answered with a join file's text.
     AddKey {
-        /// Role of those who enrol with it: worker, observer, operator or admin.
-        role: String,
+        /// Role of those who enrol with it.
+        role: Role,
     },
     /// A key or a join key is not welcome any more.
     RevokeKey {
@@ -113,25 +118,32 @@ pub enum Request {
 /// What a user does to a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the words are those of the command line")]
-pub enum JobVerb {
+pub enum JobCommand {
+    /// End it; keep what is done.
     Cancel,
+    /// Give out nothing more of it; running tasks stop at a unit's end.
     Pause,
+    /// Go on.
     Resume,
+    /// Put it at the head of jq: it is next.
     Front,
+    /// Run it at once; the running job goes to the head of jq.
     Switch,
+    /// Forget it. It must have ended.
     Delete,
-    /// `retry --failed`: failed units are wanted again.
+    /// What failed is wanted again.
     Retry,
 }
 
 /// What a user does to a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the words are those of the command line")]
-pub enum NodeVerb {
+pub enum NodeCommand {
+    /// No new tasks; what it has is finished.
     Drain,
+    /// Tasks again.
     Resume,
+    /// Drop it from the list. It must be lost.
     Forget,
 }
 
@@ -142,9 +154,9 @@ pub enum Place {
     /// The tail.
     #[default]
     Tail,
-    /// The head.
+    /// The head: it is next.
     Front,
-    /// At once.
+    /// At once: the running job goes to the head of jq.
     Now,
 }
 
@@ -158,42 +170,18 @@ pub struct Submit {
     pub user: String,
     /// The specification, as [`crate::spec::JobSpec::to_bytes`] writes it.
     pub spec: String,
-    /// Computing time of a task, in seconds; or
-    pub target_seconds: Option<f64>,
-    /// units of a task.
-    pub units_per_task: Option<u64>,
+    /// How large its tasks are.
+    #[serde(default)]
+    pub sizing: Sizing,
     /// Where in jq.
     pub place: Place,
-    /// How many failed units it bears; none: it pauses when nearly all fail.
+    /// How many failed units it bears.
     #[serde(default)]
-    pub max_failures: Option<MaxFailuresField>,
+    pub max_failures: MaxFailures,
     /// Near its end idle nodes get copies of what others still compute; none: yes for a search, no for
     /// commands.
     #[serde(default)]
     pub speculative: Option<bool>,
-}
-
-/// How many failed units a job bears before it pauses: a number of 1 or more, or "never".
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum MaxFailuresField {
-    /// It pauses at so many.
-    Units(u64),
-    /// It never pauses.
-    Word(NeverWord),
-}
-
-impl MaxFailuresField {
-    /// It never pauses.
-    pub const NEVER: Self = Self::Word(NeverWord::Never);
-}
-
-/// The word "never".
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NeverWord {
-    /// It.
-    Never,
 }
 
 /// An answer.
@@ -263,24 +251,24 @@ pub struct JobInfo {
     pub name: String,
     /// Who submitted it.
     pub user: String,
-    /// queued, running, paused, finished, failed or cancelled.
-    pub state: String,
+    /// Its state.
+    pub state: JobState,
     /// BLAKE3 of its specification.
     pub spec: ContentHash,
-    /// Decimal.
-    pub units_total: String,
-    /// Decimal.
-    pub units_done: String,
-    /// Decimal.
-    pub units_failed: String,
-    /// At nodes. Decimal.
-    pub units_out: String,
-    /// Waiting. Decimal.
-    pub units_pending: String,
-    /// Not wanted any more. Decimal.
-    pub units_abandoned: String,
-    /// Counted before when they came. Decimal.
-    pub units_duplicate: String,
+    /// Units of the job.
+    pub units_total: Units,
+    /// Units done.
+    pub units_done: Units,
+    /// Units failed for good.
+    pub units_failed: Units,
+    /// Units at nodes.
+    pub units_out: Units,
+    /// Units that wait, cut or not.
+    pub units_pending: Units,
+    /// Units that nobody wants any more.
+    pub units_abandoned: Units,
+    /// Units that had been counted before when they came.
+    pub units_duplicate: Units,
     /// Hits found.
     pub hits: u64,
     /// Mean measured speed of all live slots.
@@ -291,6 +279,15 @@ pub struct JobInfo {
     pub age_seconds: f64,
     /// Seconds from its first task to its end, or to now.
     pub run_seconds: Option<f64>,
+    /// When it was submitted, on the farm's clock: microseconds since 1970.
+    #[serde(default)]
+    pub submitted_us: u64,
+    /// When its first task was given out.
+    #[serde(default)]
+    pub started_us: Option<u64>,
+    /// When it ended.
+    #[serde(default)]
+    pub ended_us: Option<u64>,
     /// Tasks cut from its space.
     pub tasks_decomposed: u64,
     /// Mean units of these.
@@ -299,6 +296,9 @@ pub struct JobInfo {
     pub tasks_dispatched: u64,
     /// Tasks that went back to gq.
     pub tasks_resent: u64,
+    /// Copies of tasks given to idle nodes near its end.
+    #[serde(default)]
+    pub tasks_copied: u64,
     /// Nodes that cannot run it, and why.
     pub refused_by: Vec<Refusal>,
     /// Why it is paused, where the farm paused it; else empty.
@@ -315,10 +315,10 @@ pub struct JobInfo {
 /// Two nodes said different things of the same units.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ConflictInfo {
-    /// First unit. Decimal.
-    pub lo: String,
-    /// End, exclusive. Decimal.
-    pub hi: String,
+    /// First unit.
+    pub lo: Units,
+    /// End, exclusive.
+    pub hi: Units,
     /// The node whose result came second.
     pub node: String,
 }
@@ -354,8 +354,8 @@ pub struct ResultsPage {
 /// A hit.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct HitInfo {
-    /// Decimal.
-    pub unit: String,
+    /// Which.
+    pub unit: Units,
     /// The candidate; U+FFFD stands for what is not UTF-8.
     pub value: String,
     /// The candidate's bytes, where it is not UTF-8.
@@ -368,10 +368,10 @@ pub struct HitInfo {
 /// A unit that failed for good.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct FailedInfo {
-    /// Decimal.
-    pub unit: String,
-    /// exit, signal, timeout, poison or output.
-    pub reason: String,
+    /// Which.
+    pub unit: Units,
+    /// Why.
+    pub reason: FailReason,
     /// The exit code; none where it has none.
     pub exit_code: Option<i32>,
     /// The signal that ended it.
@@ -384,8 +384,8 @@ pub struct FailedInfo {
 /// What a unit of a command wrote.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct OutputInfo {
-    /// Decimal.
-    pub unit: String,
+    /// Which.
+    pub unit: Units,
     /// The dispatch that counted, as `STARFARM_ATTEMPT` said: a number of its own among all of the farm.
     pub attempt: u64,
     /// Which run of the unit this was, from 1 on: runs that failed came before it. One that died with its worker or was
@@ -394,9 +394,9 @@ pub struct OutputInfo {
     pub run: u64,
     /// Node that ran it.
     pub node: String,
-    /// Why the unit failed for good in this run: the words of [`FailedInfo::reason`].
+    /// Why the unit failed for good in this run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub failed: Option<String>,
+    pub failed: Option<FailReason>,
     /// A run before the one that counts: the unit failed in it, and was tried again by a person's command.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub superseded: bool,
@@ -435,17 +435,27 @@ pub struct StreamInfo {
     pub cut_at: Option<u64>,
 }
 
+words! {
+    /// What a key is.
+    KeyKind {
+        /// That of a machine or a person that has enrolled.
+        Enrolled => "enrolled",
+        /// One to enrol with.
+        Join => "join",
+    }
+}
+
 /// A key.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct KeyInfo {
-    /// `enrolled` or `join`.
-    pub kind: String,
+    /// What it is.
+    pub kind: KeyKind,
     /// The public key, or the join key's id.
     pub id: String,
     /// The node's or person's name; empty for a join key.
     pub name: String,
-    /// worker, observer, operator or admin.
-    pub role: String,
+    /// What it is for.
+    pub role: Role,
     /// It is not welcome any more.
     pub revoked: bool,
 }

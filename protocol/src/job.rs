@@ -1,51 +1,35 @@
 //! What is true of every job whatever its kind: its state, how its tasks are sized, what it is told to do
 //! when units fail. Shared by the scheduler, its journal and whoever reads that.
 
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
 use crate::ids::{ContentHash, JobId, NodeId};
 use crate::spec::{JobSpec, Stop, Work};
 use crate::wire::FailReason;
+use crate::word::words;
 
-/// State of a job. The words are the same in JSON, tables and docs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum JobState {
-    /// Waits in jq; no task was ever given out, or it was switched away from.
-    Queued = 0,
-    /// Tasks of it are given out.
-    Running = 1,
-    /// Gives out nothing until it is resumed.
-    Paused = 2,
-    /// Ended, no unit failed; what was not wanted any more is abandoned.
-    Finished = 3,
-    /// Ended, and units failed.
-    Failed = 4,
-    /// Ended by command.
-    Cancelled = 5,
+words! {
+    /// State of a job.
+    JobState {
+        /// Waits in jq; no task was ever given out, or it was switched away from.
+        Queued = 0 => "queued",
+        /// Tasks of it are given out.
+        Running = 1 => "running",
+        /// Gives out nothing until it is resumed.
+        Paused = 2 => "paused",
+        /// Ended, no unit failed; what was not wanted any more is abandoned.
+        Finished = 3 => "finished",
+        /// Ended, and units failed.
+        Failed = 4 => "failed",
+        /// Ended by command.
+        Cancelled = 5 => "cancelled",
+    }
 }
 
 impl JobState {
-    /// All states, in the order of their numbers.
-    pub const ALL: [JobState; 6] = [
-        JobState::Queued,
-        JobState::Running,
-        JobState::Paused,
-        JobState::Finished,
-        JobState::Failed,
-        JobState::Cancelled,
-    ];
-
-    /// The word.
-    pub fn word(self) -> &'static str {
-        match self {
-            JobState::Queued => "queued",
-            JobState::Running => "running",
-            JobState::Paused => "paused",
-            JobState::Finished => "finished",
-            JobState::Failed => "failed",
-            JobState::Cancelled => "cancelled",
-        }
-    }
-
     /// The job is over.
     pub fn ended(self) -> bool {
         matches!(self, JobState::Finished | JobState::Failed | JobState::Cancelled)
@@ -53,16 +37,92 @@ impl JobState {
 }
 
 /// How large a job's tasks are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "SizingField", into = "SizingField")]
 pub enum Sizing {
-    /// As large as takes this long on the slot, in microseconds.
+    /// As large as takes this long on the slot, in microseconds: [`TARGET_SECONDS`].
     TargetUs(u64),
-    /// This many units, whatever it takes.
+    /// This many units, 1 or more, whatever it takes.
     Units(u64),
 }
 
+/// Computing time that one task should take where the user does not say.
+pub const TARGET_US: u64 = 8_000_000;
+/// Computing time that a task may be made for, in seconds.
+pub const TARGET_SECONDS: RangeInclusive<f64> = 0.001..=86_400.0;
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SizingField {
+    TargetSeconds(f64),
+    UnitsPerTask(u64),
+}
+
+impl Sizing {
+    /// Tasks that take so long.
+    ///
+    /// # Errors
+    /// It is not among [`TARGET_SECONDS`].
+    pub fn target(seconds: f64) -> Result<Self, String> {
+        match TARGET_SECONDS.contains(&seconds) {
+            true => Ok(Self::TargetUs((seconds * 1e6).round() as u64)),
+            false => Err(format!(
+                "target_seconds is {} to {}, not {seconds}",
+                TARGET_SECONDS.start(),
+                TARGET_SECONDS.end()
+            )),
+        }
+    }
+
+    /// Tasks of so many units.
+    ///
+    /// # Errors
+    /// There are none.
+    pub fn units(units: u64) -> Result<Self, String> {
+        match units {
+            0 => Err("units_per_task is 1 or more".to_owned()),
+            units => Ok(Self::Units(units)),
+        }
+    }
+
+    /// The computing time of a task, in seconds; none with a fixed number of units.
+    pub fn target_seconds(self) -> Option<f64> {
+        match self {
+            Self::TargetUs(target_us) => Some(target_us as f64 / 1e6),
+            Self::Units(_) => None,
+        }
+    }
+}
+
+impl Default for Sizing {
+    fn default() -> Self {
+        Self::TargetUs(TARGET_US)
+    }
+}
+
+impl TryFrom<SizingField> for Sizing {
+    type Error = String;
+
+    fn try_from(field: SizingField) -> Result<Self, String> {
+        match field {
+            SizingField::TargetSeconds(seconds) => Self::target(seconds),
+            SizingField::UnitsPerTask(units) => Self::units(units),
+        }
+    }
+}
+
+impl From<Sizing> for SizingField {
+    fn from(sizing: Sizing) -> Self {
+        match sizing {
+            Sizing::TargetUs(target_us) => Self::TargetSeconds(target_us as f64 / 1e6),
+            Sizing::Units(units) => Self::UnitsPerTask(units),
+        }
+    }
+}
+
 /// How many failed units a job bears before it pauses and waits for a person.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(try_from = "MaxFailuresField", into = "MaxFailuresField")]
 pub enum MaxFailures {
     /// It pauses when all of its first 20 decided units, or more than half of 100 or more, failed.
     #[default]
@@ -71,6 +131,59 @@ pub enum MaxFailures {
     Units(u64),
     /// It never pauses.
     Never,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum MaxFailuresField {
+    Usual(()),
+    Units(u64),
+    Word(String),
+}
+
+impl MaxFailures {
+    const RANGE: &str = "max_failures is a number of failed units, 1 or more, or \"never\"";
+
+    /// At so many.
+    ///
+    /// # Errors
+    /// There are none.
+    pub fn units(units: u64) -> Result<Self, String> {
+        if units == 0 { Err(Self::RANGE.to_owned()) } else { Ok(Self::Units(units)) }
+    }
+}
+
+impl FromStr for MaxFailures {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "never" => Ok(Self::Never),
+            _ => Self::units(text.parse().map_err(|_| Self::RANGE)?),
+        }
+    }
+}
+
+impl TryFrom<MaxFailuresField> for MaxFailures {
+    type Error = String;
+
+    fn try_from(field: MaxFailuresField) -> Result<Self, String> {
+        match field {
+            MaxFailuresField::Usual(()) => Ok(Self::Usual),
+            MaxFailuresField::Units(units) => Self::units(units),
+            MaxFailuresField::Word(word) => word.parse(),
+        }
+    }
+}
+
+impl From<MaxFailures> for MaxFailuresField {
+    fn from(bears: MaxFailures) -> Self {
+        match bears {
+            MaxFailures::Usual => Self::Usual(()),
+            MaxFailures::Units(units) => Self::Units(units),
+            MaxFailures::Never => Self::Word("never".to_owned()),
+        }
+    }
 }
 
 /// What the results of a job's units carry.

@@ -19,4 +19,7 @@ pub mod rto;
 pub mod seal;
 pub mod settings;
 pub mod spec;
+pub mod state;
+pub mod units;
 pub mod wire;
+mod word;

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use starfarm_decomposers::{NoChunks, open};
-use starfarm_protocol::admin::{ErrorCode, FailedInfo, HitInfo, OutputInfo, Response, ResultsPage};
+use starfarm_protocol::admin::{ErrorCode, HitInfo, OutputInfo, Response, ResultsPage};
 use starfarm_protocol::ids::{ContentHash, JobId, to_hex};
 use starfarm_protocol::spec::{HexBytes, JobSpec, Work};
+use starfarm_protocol::units::Units;
 use starfarm_scheduler_core as core;
 
-use crate::answers::{code, error, failed_unit, no_job, stream, text_or_hex, whole_job};
+use crate::answers::{error, no_job, stream, text_or_hex};
 use crate::store::blobs::Blobs;
 use crate::store::outputs::{Output, OutputStore, Page};
 
@@ -34,27 +35,13 @@ impl Asked {
     }
 }
 
-/// What the farm knows of a job's results.
-pub(crate) struct Found {
-    spec: ContentHash,
-    hits: Vec<(u128, u32)>,
-    failed: Vec<FailedInfo>,
-    more: bool,
-    /// Units of a command that are done.
-    ran: u64,
-}
-
 /// Nodes that are named somewhere, with their names.
 pub(crate) type Names = BTreeMap<core::NodeId, String>;
 
 /// Finds what the farm knows of a job's results.
-pub(crate) fn find(farm: &core::Farm, asked: Asked) -> Result<Found, Response> {
+pub(crate) fn find(farm: &core::Farm, asked: Asked) -> Result<core::FoundPage, Response> {
     let Asked { id, skip, take } = asked;
-    let Some(job) = farm.job(id) else { return Err(no_job(id)) };
-    let core::FoundPage { hits, failed, more } = farm.found_page(id, skip as usize, take as usize);
-    let failed = failed.iter().map(|(unit, why)| failed_unit(*unit, why, farm)).collect();
-    let ran = if job.is_command { u64::try_from(job.done).unwrap_or(u64::MAX) } else { 0 };
-    Ok(Found { spec: job.spec, hits, failed, more, ran })
+    farm.found_page(id, skip as usize, take as usize).ok_or_else(|| no_job(id))
 }
 
 /// Outputs of the page. They are read after the farm was asked: what it counts is there by then.
@@ -77,8 +64,8 @@ pub(crate) fn names(farm: &core::Farm, ids: BTreeSet<core::NodeId>) -> Names {
 }
 
 /// A page of results.
-pub(crate) fn page(found: Found, outputs: Page, nodes: &Names, blobs: &Mutex<Blobs>) -> Response {
-    let Found { spec, hits, failed, more, ran } = found;
+pub(crate) fn page(found: core::FoundPage, outputs: Page, nodes: &Names, blobs: &Mutex<Blobs>) -> Response {
+    let core::FoundPage { spec, hits, failed, outcomes, more } = found;
     let hits = match named(blobs, &spec, &hits) {
         Ok(hits) => hits,
         Err(message) => return error(ErrorCode::Conflict, message),
@@ -88,20 +75,23 @@ pub(crate) fn page(found: Found, outputs: Page, nodes: &Names, blobs: &Mutex<Blo
         failed,
         outputs: outputs.outputs.iter().map(|output| info(output, nodes)).collect(),
         outputs_damaged: outputs.damaged,
-        outputs_of_done: ran,
+        outputs_of_done: u64::try_from(outcomes).unwrap_or(u64::MAX),
         more: outputs.more || more,
     })
 }
 
 fn info(output: &Output, nodes: &Names) -> OutputInfo {
     let outcome = &output.outcome;
-    let (exit_code, signal) = code(outcome.failed, Some(outcome.code));
+    let (exit_code, signal) = match outcome.failed {
+        Some(reason) => reason.ended_by(Some(outcome.code)),
+        None => (Some(outcome.code), None),
+    };
     OutputInfo {
-        unit: output.unit.to_string(),
+        unit: Units(output.unit),
         attempt: output.attempt.0,
         run: output.run,
         node: nodes.get(&output.node).cloned().unwrap_or_default(),
-        failed: outcome.failed.map(|reason| reason.word().to_owned()),
+        failed: outcome.failed,
         superseded: output.superseded,
         exit_code,
         signal,
@@ -129,16 +119,16 @@ fn named(blobs: &Mutex<Blobs>, spec: &ContentHash, hits: &[(u128, u32)]) -> Resu
     let name = |&(unit, target): &(u128, u32)| {
         let (value, value_hex) = text_or_hex(&space.value(unit).map_err(|e| e.to_string())?);
         let target = search.targets.get(target as usize).map_or_else(String::new, |digest| to_hex(&digest.0));
-        Ok(HitInfo { unit: unit.to_string(), value, value_hex, target })
+        Ok(HitInfo { unit: Units(unit), value, value_hex, target })
     };
     hits.iter().map(name).collect()
 }
 
 /// The jobs with these numbers, each with what befell it.
 pub(crate) fn jobs(farm: &core::Farm, ids: &[JobId], now_us: u64) -> Response {
-    let asked = ids.iter().map(|&id| farm.job(id).ok_or(id));
+    let asked = ids.iter().map(|&id| farm.job(id, now_us).ok_or(id));
     match asked.collect::<Result<Vec<_>, _>>() {
-        Ok(jobs) => Response::Jobs(jobs.iter().map(|job| whole_job(farm, job, now_us)).collect()),
+        Ok(jobs) => Response::Jobs(jobs),
         Err(missing) => no_job(missing),
     }
 }

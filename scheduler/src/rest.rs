@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use starfarm_protocol::admin::{ErrorCode, Request, Response};
 use starfarm_scheduler_core::{Config, Farm, Restoring};
 
-use crate::answers::{error, job, node};
+use crate::answers::error;
 use crate::error::SchedulerError;
 use crate::pages::{self, Asked};
 use crate::restart::apply;
@@ -47,15 +47,13 @@ impl AtRest {
     pub fn answer(&mut self, request: &Request) -> Response {
         let now_us = unix_now_us();
         match request {
-            Request::Jobs { ids } if ids.is_empty() => {
-                Response::Jobs(self.farm.jobs().iter().map(|of| job(of, now_us)).collect())
-            }
+            Request::Jobs { ids } if ids.is_empty() => Response::Jobs(self.farm.jobs(now_us)),
             Request::Jobs { ids } => {
                 let mut response = pages::jobs(&self.farm, ids, now_us);
                 pages::fill_cut(&mut response, &self.outputs);
                 response
             }
-            Request::Nodes => Response::Nodes(self.farm.nodes(now_us).iter().map(node).collect()),
+            Request::Nodes => Response::Nodes(self.farm.nodes(now_us)),
             Request::Results { id, skip, take } => {
                 self.results(Asked::new(*id, *skip, *take)).unwrap_or_else(|response| response)
             }

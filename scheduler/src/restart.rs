@@ -89,15 +89,15 @@ pub(crate) fn restart(
     raised.map_err(|e| SchedulerError::State(format!("the journal cannot be written: {e}; make room")))?;
     state.raise_epoch(epoch)?;
     let farm = restoring.finish(sequence, at_us);
+    let jobs = farm.jobs(at_us).iter().map(|job| job.id).collect::<HashSet<JobId>>();
     if epoch.0 > 1 {
         state.notes.push(format!(
             "epoch {}: {} jobs, {replayed} records after the checkpoint, in {:.3} s",
             epoch.0,
-            farm.jobs().len(),
+            jobs.len(),
             begun.elapsed().as_secs_f64()
         ));
     }
-    let jobs = farm.jobs().iter().map(|job| job.id).collect::<HashSet<JobId>>();
     outputs.retain_only(&jobs).map_err(outputs_error)?;
     state.notes.extend(outputs.take_notes());
     Ok(Restarted { farm, journal, checkpoint, outputs })

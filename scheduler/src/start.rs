@@ -144,7 +144,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     let io = |e: std::io::Error| SchedulerError::State(format!("the state directory cannot be used: {e}"));
     let (blobs, notes) = Blobs::open(&state.file("blobs")).map_err(io)?;
     state.notes.extend(notes);
-    for job in restarted.farm.jobs().iter().filter(|job| !job.state.ended()) {
+    for job in restarted.farm.jobs(shared.now_us()).iter().filter(|job| !job.state.ended()) {
         if blobs.len(&job.spec).map_err(io)?.is_none() {
             state.notes.push(format!(
                 "the specification of job {} is gone or damaged, so no worker can go on with it: cancel it, then \

@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use starfarm_events::Event;
-use starfarm_protocol::admin::{NodeInfo, Response};
+use starfarm_protocol::admin::{KeyKind, NodeInfo, Response};
 use starfarm_protocol::seal::Peer;
 use starfarm_scheduler_core::{Deeds, Farm, NodeId};
 use tokio::sync::oneshot;
@@ -173,9 +173,9 @@ impl Shared {
 pub(crate) fn enrolled(peer: &Peer) -> Event {
     let Peer { claim, role, .. } = peer;
     Event::KeyAdded {
-        key_kind: "enrolled".into(),
+        key_kind: KeyKind::Enrolled,
         key: claim.key.to_string(),
-        role: role.name().into(),
+        role: *role,
         name: Some(claim.name.clone()),
     }
 }

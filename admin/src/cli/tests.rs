@@ -153,7 +153,8 @@ fn options_out_of_range() {
         ("--timeout-seconds 0", "write a number above 0"),
         ("--hang-seconds 1e10", "at most 1000000000 seconds"),
         ("--target-seconds NaN", "write a number above 0"),
-        ("--units-per-task 0", "0 is not in 1.."),
+        ("--target-seconds 0.0001", "target_seconds is 0.001 to 86400"),
+        ("--units-per-task 0", "units_per_task is 1 or more"),
     ] {
         let line = format!("starfarm submit {option} -- true");
         let error = Cli::try_parse_from(line.split(' ')).expect_err(&line);

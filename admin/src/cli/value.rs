@@ -1,18 +1,12 @@
 //! Single values on the command line: what each may be, and what is said of one that may not.
 
-use clap::ValueEnum;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap_complete::Shell;
-use starfarm_protocol::admin::MaxFailuresField;
 use starfarm_protocol::ids::JobId;
-use starfarm_protocol::job::is_job_name;
+use starfarm_protocol::job::{JobState, Sizing, is_job_name};
+use starfarm_protocol::seal::Role;
 
 pub(super) const SLOTS_MAX: i64 = starfarm_protocol::limits::SLOTS_MAX as i64;
-
-/// What the command line calls a choice, and the protocol too.
-pub(crate) fn name_of(choice: &impl ValueEnum) -> String {
-    choice.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-}
 
 /// Longer times are slips, and would not fit into milliseconds.
 const SECONDS_MAX: f64 = 1e9;
@@ -49,12 +43,43 @@ pub(super) fn job_name(text: &str) -> Result<String, String> {
     }
 }
 
-pub(super) fn max_failures(text: &str) -> Result<MaxFailuresField, String> {
-    match text.parse::<u64>() {
-        _ if text == "never" => Ok(MaxFailuresField::NEVER),
-        Ok(units) if units > 0 => Ok(MaxFailuresField::Units(units)),
-        _ => Err("write a number of failed units, 1 or more, or never".to_owned()),
-    }
+pub(super) fn target(text: &str) -> Result<Sizing, String> {
+    Sizing::target(positive(text)?)
+}
+
+pub(super) fn units_per_task(text: &str) -> Result<Sizing, String> {
+    Sizing::units(text.parse().map_err(|_| "write a number of units, 1 or more".to_owned())?)
+}
+
+/// One of `all`, by its word; help says what each means.
+fn choice<T: Copy + Send + Sync + 'static>(
+    all: &'static [T],
+    word: fn(T) -> &'static str,
+    help: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let values = all.iter().map(|&of| PossibleValue::new(word(of)).help(help(of)));
+    let chosen = move |chosen: String| *all.iter().find(|of| word(**of) == chosen).expect("it is possible");
+    PossibleValuesParser::new(values).map(chosen)
+}
+
+pub(super) fn job_state() -> impl TypedValueParser<Value = JobState> {
+    choice(JobState::ALL, JobState::word, |state| match state {
+        JobState::Queued => "Waits in the queue",
+        JobState::Running => "Tasks of it are, or were, given out",
+        JobState::Paused => "Gives out nothing until it is resumed",
+        JobState::Finished => "All units are done",
+        JobState::Failed => "Some units have failed for good",
+        JobState::Cancelled => "Ended by command",
+    })
+}
+
+pub(super) fn role() -> impl TypedValueParser<Value = Role> {
+    choice(Role::ALL, Role::word, |role| match role {
+        Role::Worker => "Computes",
+        Role::Observer => "Looks at jobs, nodes and results",
+        Role::Operator => "Also submits and steers",
+        Role::Admin => "Also governs the keys",
+    })
 }
 
 /// Shells that completions are made for.

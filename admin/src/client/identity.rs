@@ -15,7 +15,7 @@ use crate::failure::Failure;
 /// The user's key for `role`, made when it is first needed. A scheduler holds a key to the role that it
 /// enrolled with, so each role has its own: `admin.key`, `operator.key`, `observer.key`.
 pub(super) fn key(role: Role) -> Result<StaticKey, Failure> {
-    key_in(&config::state_folder()?, &format!("{}.key", role.name()))
+    key_in(&config::state_folder()?, &format!("{}.key", role))
 }
 
 fn key_in(folder: &Path, name: &str) -> Result<StaticKey, Failure> {

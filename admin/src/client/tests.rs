@@ -27,7 +27,7 @@ fn questions_and_answers_take_turns() {
         }
     });
     let mut client = Client::connect(folder.path()).unwrap();
-    assert_eq!(client.job_verb(JobId(1), JobVerb::Pause), Ok(()));
+    assert_eq!(client.job_verb(JobId(1), JobCommand::Pause), Ok(()));
     assert_eq!(client.job(JobId(1)).unwrap_err().exit, Exit::NotFound);
     server.join().unwrap();
 }
@@ -40,7 +40,7 @@ fn an_error_is_a_failure_with_its_words() {
         let error = Error { code: ErrorCode::Conflict, message: "it has ended".into() };
         socket.write_all(&frame(&Response::Error(error)).unwrap()).unwrap();
     });
-    let failure = Client::connect(folder.path()).unwrap().job_verb(JobId(1), JobVerb::Pause).unwrap_err();
+    let failure = Client::connect(folder.path()).unwrap().job_verb(JobId(1), JobCommand::Pause).unwrap_err();
     assert_eq!(failure, Failure::new(Exit::Conflict, "it has ended"));
     server.join().unwrap();
 }

@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use starfarm_audit::{Certificate, JobReport, Report, Verdict, Violation, directory};
+use starfarm_audit::{Certificate, JobReport, Report, Violation, directory};
+use starfarm_protocol::state::Completion;
 
 use super::Context;
 use crate::cli::Audit;
@@ -84,7 +85,7 @@ fn violation_text(violation: &Violation) -> String {
 }
 
 fn job_text(job: &JobReport, style: Style) -> String {
-    let mut text = format!("job {} {}: {}\n", job.id.0, printable(&job.name), job.verdict.words());
+    let mut text = format!("job {} {}: {}\n", job.id.0, printable(&job.name), in_words(job.verdict));
     let pairs = match (&job.certificate, &job.certificate_hash) {
         (Some(certificate), Some(hash)) => certified(certificate, &hash.to_string()),
         _ => counts(job),
@@ -94,13 +95,23 @@ fn job_text(job: &JobReport, style: Style) -> String {
     text
 }
 
+fn in_words(completion: Completion) -> &'static str {
+    match completion {
+        Completion::Complete => "complete",
+        Completion::CompleteWithFailures => "complete with failures",
+        Completion::EndedEarly => "ended early",
+        Completion::NotEnded => "not ended: nothing to certify yet",
+        Completion::Broken => "BROKEN",
+    }
+}
+
 fn counts(job: &JobReport) -> Vec<(&'static str, String)> {
     vec![
-        ("state", job.state.to_owned()),
-        ("units", job.units_total.clone()),
-        ("  done", job.units_done.clone()),
-        ("  failed", job.units_failed.clone()),
-        ("  abandoned", job.units_abandoned.clone()),
+        ("state", job.state.to_string()),
+        ("units", job.units_total.to_string()),
+        ("  done", job.units_done.to_string()),
+        ("  failed", job.units_failed.to_string()),
+        ("  abandoned", job.units_abandoned.to_string()),
         ("hits", job.hits.to_string()),
     ]
 }
@@ -111,15 +122,15 @@ fn certified(certificate: &Certificate, hash: &str) -> Vec<(&'static str, String
     let mut pairs = vec![
         ("certificate", hash.to_owned()),
         ("specification", certificate.spec.to_string()),
-        ("state", certificate.state.to_owned()),
+        ("state", certificate.state.to_string()),
         ("user", certificate.user.clone()),
-        ("units", certificate.units_total.clone()),
-        ("  done", certificate.units_done.clone()),
-        ("  failed", certificate.units_failed.clone()),
-        ("  abandoned", certificate.units_abandoned.clone()),
+        ("units", certificate.units_total.to_string()),
+        ("  done", certificate.units_done.to_string()),
+        ("  failed", certificate.units_failed.to_string()),
+        ("  abandoned", certificate.units_abandoned.to_string()),
         ("intervals", certificate.intervals_hash.to_string()),
         ("hits", certificate.hits.to_string()),
-        ("units duplicate", certificate.units_duplicate.clone()),
+        ("units duplicate", certificate.units_duplicate.to_string()),
         ("tasks given out", certificate.tasks_dispatched.to_string()),
         ("  resent", certificate.tasks_resent.to_string()),
         ("  copies", certificate.tasks_copied.to_string()),
@@ -133,7 +144,7 @@ fn certified(certificate: &Certificate, hash: &str) -> Vec<(&'static str, String
         ("started", time(&certificate.started)),
         ("ended", time(&certificate.ended)),
     ]);
-    debug_assert!(certificate.verdict != Verdict::Broken);
+    debug_assert!(certificate.verdict != Completion::Broken);
     pairs
 }
 
@@ -142,6 +153,8 @@ mod tests {
     use expect_test::expect;
     use starfarm_audit::NodeShare;
     use starfarm_protocol::ids::{ContentHash, JobId};
+    use starfarm_protocol::job::JobState;
+    use starfarm_protocol::units::Units;
 
     use super::*;
     use crate::output::Format;
@@ -155,22 +168,22 @@ mod tests {
             name: "keys".into(),
             user: "ada".into(),
             spec: hash,
-            verdict: Verdict::CompleteWithFailures,
-            state: "failed",
-            units_total: "30".into(),
-            units_done: "28".into(),
-            units_failed: "2".into(),
-            units_abandoned: "0".into(),
+            verdict: Completion::CompleteWithFailures,
+            state: JobState::Failed,
+            units_total: Units(30),
+            units_done: Units(28),
+            units_failed: Units(2),
+            units_abandoned: Units(0),
             intervals_hash: hash,
             hits: 1,
             hits_hash: hash,
-            units_duplicate: "5".into(),
+            units_duplicate: Units(5),
             tasks_dispatched: 8,
             tasks_resent: 2,
             tasks_copied: 1,
             conflicts: 0,
             epochs: vec![1, 4],
-            nodes: ["a", "b"].map(|name| NodeShare { name: name.into(), units: "14".into() }).into(),
+            nodes: ["a", "b"].map(|name| NodeShare { name: name.into(), units: Units(14) }).into(),
             submitted: "2026-11-21T10:00:00.000000Z".into(),
             started: Some("2026-11-21T10:00:01.000000Z".into()),
             ended: Some("2026-11-21T10:00:09.000000Z".into()),
@@ -181,12 +194,12 @@ mod tests {
         let certified = JobReport {
             id: JobId(3),
             name: "keys".into(),
-            state: "failed",
-            verdict: Verdict::CompleteWithFailures,
-            units_total: "30".into(),
-            units_done: "28".into(),
-            units_failed: "2".into(),
-            units_abandoned: "0".into(),
+            state: JobState::Failed,
+            verdict: Completion::CompleteWithFailures,
+            units_total: Units(30),
+            units_done: Units(28),
+            units_failed: Units(2),
+            units_abandoned: Units(0),
             hits: 1,
             certificate: Some(certificate()),
             certificate_hash: Some(ContentHash([1; 32])),
@@ -194,17 +207,13 @@ mod tests {
         let (certificate, certificate_hash) = (None, None);
         let broken = JobReport {
             id: JobId(4),
-            verdict: Verdict::Broken,
+            verdict: Completion::Broken,
             certificate,
             certificate_hash,
             ..certified.clone()
         };
-        let gap = Violation {
-            job: Some(JobId(4)),
-            lo: Some("5".into()),
-            hi: Some("8".into()),
-            what: "a gap".into(),
-        };
+        let gap =
+            Violation { job: Some(JobId(4)), lo: Some(Units(5)), hi: Some(Units(8)), what: "a gap".into() };
         let cut = Violation { job: None, lo: None, hi: None, what: "the chain is cut".into() };
         let report = Report {
             farm: "09".repeat(16),

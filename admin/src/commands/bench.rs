@@ -3,6 +3,8 @@
 
 mod processes;
 
+use starfarm_protocol::job::MaxFailures;
+use starfarm_protocol::job::Sizing;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -14,7 +16,7 @@ use crate::cli::Dispatch;
 use crate::failure::{Exit, Failure};
 use crate::human;
 use crate::interrupt::Signals;
-use crate::jobfile::{JobFile, Sizing};
+use crate::jobfile::JobFile;
 use crate::output::table::{Cell, facts};
 use crate::output::{Document, Style};
 use crate::progress::{Progress, Show};
@@ -58,7 +60,7 @@ pub(crate) fn measure(dispatch: &Dispatch, signals: &Signals) -> Result<Report, 
         signals.check()?;
         farm.check()?;
         let job = farm.client.job(id)?;
-        if wait::has_ended(&job) {
+        if job.state.ended() {
             break job;
         }
         progress.show(&job);
@@ -75,8 +77,8 @@ fn job(tasks: u64) -> JobFile {
     JobFile {
         name: "bench dispatch".to_owned(),
         spec: JobSpec { space, work: Work::Nothing },
-        sizing: Sizing::UnitsPerTask(1),
-        max_failures: None,
+        sizing: Sizing::Units(1),
+        max_failures: MaxFailures::Usual,
         speculative: None,
         blobs: Vec::new(),
         not_here: None,
@@ -90,7 +92,7 @@ fn report(
     cpu_seconds: f64,
     log_events_dropped: u64,
 ) -> Result<Report, Failure> {
-    let all_done = wait::exit_of(job) == Exit::Ok && job.units_done == dispatch.tasks.to_string();
+    let all_done = wait::exit_of(job) == Exit::Ok && job.units_done == u128::from(dispatch.tasks);
     let seconds = job.run_seconds.filter(|seconds| *seconds > 0.0 && all_done).ok_or_else(|| {
         Failure::new(
             Exit::UnitsFailed,
@@ -137,6 +139,8 @@ impl Document for Report {
 mod tests {
     use super::*;
     use crate::commands::job::testing::job as some_job;
+    use starfarm_protocol::job::JobState;
+    use starfarm_protocol::units::Units;
 
     fn dispatch(tasks: u64) -> Dispatch {
         Dispatch { tasks, nodes: 2, slots: 1, no_seal: false, no_journal: false, no_log: false }
@@ -145,8 +149,8 @@ mod tests {
     #[test]
     fn figures_are_for_each_task() {
         let ended = JobInfo {
-            state: "finished".into(),
-            units_done: "1000000".into(),
+            state: JobState::Finished,
+            units_done: Units(1_000_000),
             run_seconds: Some(2.0),
             ..some_job(1)
         };
@@ -158,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_job_that_lost_tasks_is_no_measurement() {
-        let short = JobInfo { state: "finished".into(), units_done: "9".into(), ..some_job(1) };
+        let short = JobInfo { state: JobState::Finished, units_done: Units(9), ..some_job(1) };
         assert_eq!(report(&dispatch(10), &short, 1.0, 0).unwrap_err().exit, Exit::UnitsFailed);
     }
 }

@@ -1,6 +1,7 @@
 //! `starfarm job explain` and `starfarm node explain`: the scheduler's own reasons, in its own words.
 
 use starfarm_protocol::admin::{Explanation, SizeInfo, Subject};
+use starfarm_protocol::units::Units;
 
 use super::Context;
 use crate::failure::Failure;
@@ -45,23 +46,23 @@ fn sizes(sizes: &[SizeInfo]) -> Table {
             false => "elsewhere",
         }
     }
-    fn if_any(units: &Option<String>) -> Cell {
-        Cell::new(units.as_deref().map_or("-".to_owned(), human::units))
+    fn if_any(units: Option<Units>) -> Cell {
+        Cell::new(units.map_or("-".to_owned(), human::units))
     }
     Table::of(
         sizes,
         &[
             right("job", |size| Cell::new(size.job.0.to_string())),
             name("node", |size| Cell::new(&size.node)),
-            right("size", |size| Cell::new(human::units(&size.units))),
+            right("size", |size| Cell::new(human::units(size.units))),
             left("decided by", |size| Cell::new(&size.rule)),
             right("units/s", |size| Cell::new(human::count(size.units_per_s))),
             left("measured", |size| Cell::new(measured(size))),
             right("target", |size| Cell::new(human::seconds_if_known(size.target_seconds))),
-            right("makes", |size| if_any(&size.target_units)),
-            right("growth allows", |size| if_any(&size.growth_units_max)),
-            right("end allows", |size| if_any(&size.tail_units_max)),
-            right("whole up to", |size| Cell::new(human::units(&size.units_max))),
+            right("makes", |size| if_any(size.target_units)),
+            right("growth allows", |size| if_any(size.growth_units_max)),
+            right("end allows", |size| if_any(size.tail_units_max)),
+            right("whole up to", |size| Cell::new(human::units(size.units_max))),
         ],
     )
 }
@@ -80,26 +81,26 @@ mod tests {
         let size = SizeInfo {
             job: JobId(3),
             node: "lab-7".into(),
-            units: "524288".into(),
+            units: Units(524288),
             rule: "target".into(),
             units_per_s: 65_536.0,
             measured: true,
             target_seconds: Some(8.0),
-            target_units: Some("524288".into()),
-            growth_units_max: Some("1048576".into()),
-            tail_units_max: Some("24279104".into()),
-            units_max: "1572864".into(),
+            target_units: Some(Units(524288)),
+            growth_units_max: Some(Units(1048576)),
+            tail_units_max: Some(Units(24279104)),
+            units_max: Units(1572864),
         };
         let strange = SizeInfo {
             node: "new".into(),
-            units: "10".into(),
+            units: Units(10),
             rule: "fixed".into(),
             measured: false,
             target_seconds: None,
             target_units: None,
             growth_units_max: None,
             tail_units_max: None,
-            units_max: "30".into(),
+            units_max: Units(30),
             ..size.clone()
         };
         Explanation {

@@ -1,10 +1,11 @@
 //! `starfarm jobs` and `starfarm job`.
 
-use starfarm_protocol::admin::{JobInfo, JobVerb, NodeInfo, Subject};
+use starfarm_protocol::admin::{JobCommand, JobInfo, NodeInfo, Subject};
 use starfarm_protocol::ids::JobId;
+use starfarm_protocol::job::JobState;
 
 use super::{Context, explain, wait};
-use crate::cli::{Job, JobStateName, name_of};
+use crate::cli::Job;
 use crate::failure::{Exit, Failure};
 use crate::human;
 use crate::output::table::{Cell, Column, facts, left, name, right};
@@ -16,10 +17,10 @@ impl Record for JobInfo {
     const COLUMNS: &'static [Column<Self>] = &[
         right("id", |job| Cell::new(job.id.0.to_string())),
         name("name", |job| Cell::new(&job.name)),
-        left("state", |job| Cell::state(&job.state)),
-        right("done", |job| Cell::new(human::share(&job.units_done, &job.units_total))),
-        right("units", |job| Cell::new(human::units(&job.units_total))),
-        right("failed", |job| Cell::new(human::units(&job.units_failed))),
+        left("state", |job| Cell::state(job.state.word())),
+        right("done", |job| Cell::new(human::share(job.units_done, job.units_total))),
+        right("units", |job| Cell::new(human::units(job.units_total))),
+        right("failed", |job| Cell::new(human::units(job.units_failed))),
         right("hits", |job| Cell::new(human::count(job.hits as f64))),
         right("units/s", |job| Cell::new(human::count(job.units_per_s))),
         right("left", |job| Cell::new(human::seconds_if_known(job.eta_seconds))),
@@ -32,9 +33,9 @@ impl Record for JobInfo {
 }
 
 /// All jobs, or those in one of `states`.
-pub(crate) fn list(context: &mut Context, states: &[JobStateName]) -> Result<(), Failure> {
+pub(crate) fn list(context: &mut Context, states: &[JobState]) -> Result<(), Failure> {
     let mut jobs = context.connect_or_look()?.jobs(Vec::new())?;
-    jobs.retain(|job| states.is_empty() || states.iter().any(|state| name_of(state) == job.state));
+    jobs.retain(|job| states.is_empty() || states.contains(&job.state));
     context.printer.list(&jobs)
 }
 
@@ -48,21 +49,21 @@ pub(crate) fn run(context: &mut Context, command: &Job) -> Result<Exit, Failure>
             context.printer.list(std::slice::from_ref(&job))?;
             return Ok(wait::exit_of(&job));
         }
-        Job::Cancel(job) => steer(context, job.id, JobVerb::Cancel)?,
-        Job::Pause(job) => steer(context, job.id, JobVerb::Pause)?,
-        Job::Resume(job) => steer(context, job.id, JobVerb::Resume)?,
-        Job::Front(job) => steer(context, job.id, JobVerb::Front)?,
-        Job::Switch(job) => steer(context, job.id, JobVerb::Switch)?,
+        Job::Cancel(job) => steer(context, job.id, JobCommand::Cancel)?,
+        Job::Pause(job) => steer(context, job.id, JobCommand::Pause)?,
+        Job::Resume(job) => steer(context, job.id, JobCommand::Resume)?,
+        Job::Front(job) => steer(context, job.id, JobCommand::Front)?,
+        Job::Switch(job) => steer(context, job.id, JobCommand::Switch)?,
         Job::Delete { job, cancel } => {
             if *cancel {
                 let mut client = context.connect()?;
-                if !wait::has_ended(&client.job(job.id)?) {
-                    client.job_verb(job.id, JobVerb::Cancel)?;
+                if !client.job(job.id)?.state.ended() {
+                    client.job_verb(job.id, JobCommand::Cancel)?;
                 }
             }
-            steer(context, job.id, JobVerb::Delete)?;
+            steer(context, job.id, JobCommand::Delete)?;
         }
-        Job::Retry { failed: _, job } => steer(context, job.id, JobVerb::Retry)?,
+        Job::Retry { failed: _, job } => steer(context, job.id, JobCommand::Retry)?,
     }
     Ok(Exit::Ok)
 }
@@ -80,10 +81,10 @@ fn show(context: &mut Context, id: JobId) -> Result<(), Failure> {
 }
 
 /// Does it, and prints the job as it is then; a script that wants silence gets it.
-fn steer(context: &mut Context, id: JobId, verb: JobVerb) -> Result<(), Failure> {
+fn steer(context: &mut Context, id: JobId, verb: JobCommand) -> Result<(), Failure> {
     let mut client = context.connect()?;
     client.job_verb(id, verb)?;
-    let is_gone = verb == JobVerb::Delete;
+    let is_gone = verb == JobCommand::Delete;
     match context.printer.format {
         Format::Quiet => Ok(()),
         Format::Table if is_gone => Ok(()),
@@ -96,8 +97,8 @@ fn steer(context: &mut Context, id: JobId, verb: JobVerb) -> Result<(), Failure>
 fn quarantined(nodes: &[NodeInfo]) -> String {
     let sick = nodes.iter().filter(|node| !node.why.is_empty());
     sick.map(|node| {
-        let (name, state, why) = (&node.name, &node.state, &node.why);
-        format!("node {} is {}: {}\n", human::printable(name), human::printable(state), human::printable(why))
+        let (name, state, why) = (&node.name, node.state, &node.why);
+        format!("node {} is {state}: {}\n", human::printable(name), human::printable(why))
     })
     .collect()
 }
@@ -106,8 +107,8 @@ fn quarantined(nodes: &[NodeInfo]) -> String {
 pub(super) fn troubles(job: &JobInfo) -> String {
     let mut text = String::new();
     if !job.note.is_empty() {
-        let advice = if job.state == "paused" { wait::paused_advice(job.id) } else { String::new() };
-        let (state, note) = (human::printable(&job.state), human::printable(&job.note));
+        let advice = if job.state == JobState::Paused { wait::paused_advice(job.id) } else { String::new() };
+        let (state, note) = (job.state, human::printable(&job.note));
         text.push_str(&format!("{state}: {note}{advice}\n"));
     }
     text.extend(wait::cut(job).map(|words| words + "\n"));
@@ -117,8 +118,7 @@ pub(super) fn troubles(job: &JobInfo) -> String {
             failed.node.as_ref().map_or_else(String::new, |node| format!(" on {}", human::printable(node)));
         text.push_str(&format!("unit {} failed: {}{code}{place}\n", failed.unit, failed.reason));
     }
-    let failed = job.units_failed.parse::<u128>().unwrap_or(0);
-    let untold = failed.saturating_sub(job.failures.len() as u128);
+    let untold = job.units_failed.0.saturating_sub(job.failures.len() as u128);
     if untold > 0 && !job.failures.is_empty() {
         let id = job.id.0;
         text.push_str(&format!("{untold} more have failed: `starfarm results {id}` has them all\n"));
@@ -134,21 +134,21 @@ pub(super) fn troubles(job: &JobInfo) -> String {
 /// A job with all that is known of it.
 fn whole(job: &JobInfo, style: Style) -> String {
     let share_of =
-        |part: &str| Cell::new(format!("{}  ({})", human::units(part), human::share(part, &job.units_total)));
+        |part| Cell::new(format!("{}  ({})", human::units(part), human::share(part, job.units_total)));
     let mut text = facts(
         &[
             ("id", Cell::new(job.id.0.to_string())),
             ("name", Cell::new(&job.name)),
-            ("state", Cell::state(&job.state)),
+            ("state", Cell::state(job.state.word())),
             ("user", Cell::new(&job.user)),
             ("specification", Cell::new(job.spec.to_string())),
-            ("units", Cell::new(human::units(&job.units_total))),
-            ("  done", share_of(&job.units_done)),
-            ("  failed", share_of(&job.units_failed)),
-            ("  out, at nodes", share_of(&job.units_out)),
-            ("  pending", share_of(&job.units_pending)),
-            ("  abandoned", share_of(&job.units_abandoned)),
-            ("duplicate", Cell::new(human::units(&job.units_duplicate))),
+            ("units", Cell::new(human::units(job.units_total))),
+            ("  done", share_of(job.units_done)),
+            ("  failed", share_of(job.units_failed)),
+            ("  out, at nodes", share_of(job.units_out)),
+            ("  pending", share_of(job.units_pending)),
+            ("  abandoned", share_of(job.units_abandoned)),
+            ("duplicate", Cell::new(human::units(job.units_duplicate))),
             ("hits", Cell::new(human::count(job.hits as f64))),
             ("units per second", Cell::new(human::count(job.units_per_s))),
             ("left", Cell::new(human::seconds_if_known(job.eta_seconds))),
@@ -174,6 +174,7 @@ pub(crate) mod testing {
     //! A job to test with.
 
     use starfarm_protocol::ids::ContentHash;
+    use starfarm_protocol::units::Units;
 
     use super::*;
 
@@ -182,24 +183,28 @@ pub(crate) mod testing {
             id: JobId(id),
             name: "keys".into(),
             user: "ada".into(),
-            state: "running".into(),
+            state: JobState::Running,
             spec: ContentHash([7; 32]),
-            units_total: "3089157760".into(),
-            units_done: "1200000000".into(),
-            units_failed: "0".into(),
-            units_out: "89157760".into(),
-            units_pending: "1800000000".into(),
-            units_abandoned: "0".into(),
-            units_duplicate: "0".into(),
+            units_total: Units(3_089_157_760),
+            units_done: Units(1_200_000_000),
+            units_failed: Units(0),
+            units_out: Units(89_157_760),
+            units_pending: Units(1_800_000_000),
+            units_abandoned: Units(0),
+            units_duplicate: Units(0),
             hits: 2,
             units_per_s: 5.4e8,
             eta_seconds: Some(3.5),
             age_seconds: 4.25,
             run_seconds: Some(2.25),
+            submitted_us: 1_000_000,
+            started_us: Some(3_000_000),
+            ended_us: None,
             tasks_decomposed: 40,
             task_units_mean: 3.2e7,
             tasks_dispatched: 39,
             tasks_resent: 0,
+            tasks_copied: 0,
             refused_by: Vec::new(),
             note: String::new(),
             outputs_cut: 0,
@@ -213,6 +218,8 @@ pub(crate) mod testing {
 mod tests {
     use expect_test::expect;
     use starfarm_protocol::admin::{ConflictInfo, FailedInfo, Refusal};
+    use starfarm_protocol::units::Units;
+    use starfarm_protocol::wire::FailReason;
 
     use super::testing::job;
     use super::*;
@@ -220,7 +227,7 @@ mod tests {
 
     #[test]
     fn jobs_in_each_format() {
-        let late = JobInfo { eta_seconds: None, state: "paused".into(), name: "a\tb".into(), ..job(12) };
+        let late = JobInfo { eta_seconds: None, state: JobState::Paused, name: "a\tb".into(), ..job(12) };
         let jobs = [job(3), late];
         expect![[r#"
             id  name  state      done   units  failed  hits  units/s   left     age
@@ -239,19 +246,22 @@ mod tests {
     #[test]
     fn a_whole_job() {
         let refused = Refusal { node: "n1".into(), why: "no program".into() };
-        let failed = |unit: &str, reason: &str, exit_code, node: Option<&str>| FailedInfo {
-            unit: unit.into(),
-            reason: reason.into(),
+        let failed = |unit, reason, exit_code, node: Option<&str>| FailedInfo {
+            unit: Units(unit),
+            reason,
             exit_code,
             signal: None,
             node: node.map(str::to_owned),
         };
-        let conflict = ConflictInfo { lo: "5".into(), hi: "9".into(), node: "n3".into() };
+        let conflict = ConflictInfo { lo: Units(5), hi: Units(9), node: "n3".into() };
         let job = JobInfo {
             refused_by: vec![refused],
-            units_failed: "7".into(),
+            units_failed: Units(7),
             note: "more than half of its units fail".into(),
-            failures: vec![failed("4", "exit", Some(2), Some("n2")), failed("6", "poison", None, None)],
+            failures: vec![
+                failed(4, FailReason::Exit, Some(2), Some("n2")),
+                failed(6, FailReason::Poison, None, None),
+            ],
             conflicts: vec![conflict],
             ..job(3)
         };

@@ -7,10 +7,11 @@ use std::path::Path;
 
 use starfarm_protocol::admin::{KeyInfo, Request, Response};
 use starfarm_protocol::join::JoinFile;
+use starfarm_protocol::seal::Role;
 use zeroize::Zeroizing;
 
 use super::Context;
-use crate::cli::{Key, RoleName, name_of};
+use crate::cli::Key;
 use crate::failure::Failure;
 use crate::output::table::{Cell, Column, left};
 use crate::output::{Document, Record, Style, say};
@@ -19,8 +20,8 @@ impl Record for KeyInfo {
     const ONE: &'static str = "key";
     const MANY: &'static str = "keys";
     const COLUMNS: &'static [Column<Self>] = &[
-        left("kind", |key| Cell::new(&key.kind)),
-        left("role", |key| Cell::new(&key.role)),
+        left("kind", |key| Cell::new(key.kind.word())),
+        left("role", |key| Cell::new(key.role.word())),
         left("name", |key| Cell::new(if key.name.is_empty() { "-" } else { &key.name })),
         left("state", |key| Cell::new(if key.revoked { "revoked" } else { "valid" })),
         left("id", |key| Cell::new(&key.id)),
@@ -41,7 +42,7 @@ pub(crate) fn run(context: &mut Context, command: &Key) -> Result<(), Failure> {
         Key::Add { role, out } => {
             // Before the key is made: nobody could read its secret later.
             let file = out.as_ref().map(|path| create_private(path)).transpose()?;
-            let Response::JoinFile(text) = client.ask(&Request::AddKey { role: name_of(role) })? else {
+            let Response::JoinFile(text) = client.ask(&Request::AddKey { role: *role })? else {
                 return Err(client.surprise());
             };
             let text = Zeroizing::new(text);
@@ -62,14 +63,14 @@ fn create_private(path: &Path) -> Result<File, Failure> {
     })
 }
 
-fn write_private(path: &Path, mut file: File, text: &str, role: RoleName) -> Result<(), Failure> {
+fn write_private(path: &Path, mut file: File, text: &str, role: Role) -> Result<(), Failure> {
     let shown = path.display();
     file.write_all(text.as_bytes()).map_err(|error| {
         Failure::usage(format!(
             "cannot write the join file {shown}: {error}: revoke its key, and add another"
         ))
     })?;
-    say(&format!("{shown} lets the role {} join: it is secret, copy it over a safe channel", name_of(&role)));
+    say(&format!("{shown} lets the role {} join: it is secret, copy it over a safe channel", role));
     Ok(())
 }
 
@@ -105,6 +106,7 @@ impl Document for NewKey<'_> {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
+    use starfarm_protocol::admin::KeyKind;
 
     use super::*;
     use crate::output::Format;
@@ -113,14 +115,14 @@ mod tests {
     #[test]
     fn keys_as_a_table() {
         let join = KeyInfo {
-            kind: "join".into(),
+            kind: KeyKind::Join,
             id: "0011223344556677".into(),
             name: String::new(),
-            role: "worker".into(),
+            role: Role::Worker,
             revoked: true,
         };
         let enrolled =
-            KeyInfo { kind: "enrolled".into(), name: "lab-7".into(), revoked: false, ..join.clone() };
+            KeyInfo { kind: KeyKind::Enrolled, name: "lab-7".into(), revoked: false, ..join.clone() };
         expect![[r#"
             kind      role    name   state    id
             join      worker  -      revoked  0011223344556677
@@ -132,7 +134,7 @@ mod tests {
     #[test]
     fn a_join_file_is_never_written_over_another() {
         let path = std::env::temp_dir().join(format!("starfarm-join-{}", std::process::id()));
-        write_private(&path, create_private(&path).unwrap(), "one", RoleName::Worker).unwrap();
+        write_private(&path, create_private(&path).unwrap(), "one", Role::Worker).unwrap();
         let failure = create_private(&path).unwrap_err();
         assert!(failure.message.contains("choose another name"), "{failure:?}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one");

@@ -1,9 +1,10 @@
 //! `starfarm nodes` and `starfarm node`.
 
 use starfarm_logs::replay::by_number;
-use starfarm_protocol::admin::{NodeInfo, NodeVerb, Request, Subject};
+use starfarm_protocol::admin::{NodeCommand, NodeInfo, Request, Subject};
 use starfarm_protocol::foreign;
 use starfarm_protocol::limits::DATAGRAM_BYTES_MAX;
+use starfarm_protocol::state::NodeState;
 
 use super::{Context, explain};
 use crate::cli::Node;
@@ -29,7 +30,7 @@ impl Record for NodeInfo {
         right("speed", |node| Cell::new(human::count(node.power))),
         right("tasks", |node| Cell::new(human::count(node.tasks as f64))),
         right("done", |node| Cell::new(human::count(node.tasks_done as f64))),
-        right("units", |node| Cell::new(human::units(&node.units_done))),
+        right("units", |node| Cell::new(human::units(node.units_done))),
         right("silent", |node| Cell::new(human::seconds_if_known(node.silent_seconds))),
     ];
 
@@ -51,15 +52,15 @@ pub(super) fn sort(nodes: &mut [NodeInfo]) {
 
 /// The state in words. That a person drains a node is seen in its state, but not while it is lost or in quarantine.
 pub(super) fn state_words(node: &NodeInfo) -> String {
-    match node.state.as_str() {
-        "lost" | "quarantined" if node.drained => format!("{}, drained", node.state),
-        state => state.to_owned(),
+    match node.state {
+        NodeState::Lost | NodeState::Quarantined if node.drained => format!("{}, drained", node.state),
+        state => state.to_string(),
     }
 }
 
 /// The state in words, and in its colour.
 pub(super) fn state(node: &NodeInfo) -> Cell {
-    Cell::state(&node.state).in_words(state_words(node))
+    Cell::state(node.state.word()).in_words(state_words(node))
 }
 
 /// Memory that it may use; none where that is not known.
@@ -72,9 +73,9 @@ pub(crate) fn run(context: &mut Context, command: &Node) -> Result<(), Failure> 
     match command {
         Node::Show(node) => show(context, &node.name),
         Node::Explain(node) => explain::run(context, Subject::Node(node.name.clone())),
-        Node::Drain(node) => steer(context, &node.name, NodeVerb::Drain),
-        Node::Resume(node) => steer(context, &node.name, NodeVerb::Resume),
-        Node::Forget(node) => steer(context, &node.name, NodeVerb::Forget),
+        Node::Drain(node) => steer(context, &node.name, NodeCommand::Drain),
+        Node::Resume(node) => steer(context, &node.name, NodeCommand::Resume),
+        Node::Forget(node) => steer(context, &node.name, NodeCommand::Forget),
     }
 }
 
@@ -87,10 +88,10 @@ fn show(context: &mut Context, name: &str) -> Result<(), Failure> {
 }
 
 /// Does it, and prints the node as it is then; a node that was forgotten leaves an empty list.
-fn steer(context: &mut Context, name: &str, verb: NodeVerb) -> Result<(), Failure> {
+fn steer(context: &mut Context, name: &str, verb: NodeCommand) -> Result<(), Failure> {
     let mut client = context.connect()?;
     client.command(&Request::Node { name: name.to_owned(), command: verb })?;
-    let is_gone = verb == NodeVerb::Forget;
+    let is_gone = verb == NodeCommand::Forget;
     match context.printer.format {
         Format::Quiet => Ok(()),
         Format::Table if is_gone => Ok(()),
@@ -151,7 +152,7 @@ fn whole(node: &NodeInfo, style: Style) -> String {
         ("tasks given to it", number(node.tasks)),
         ("  in its own queue", number(node.tasks_queued)),
         ("tasks done", number(node.tasks_done)),
-        ("units done", Cell::new(human::units(&node.units_done))),
+        ("units done", Cell::new(human::units(node.units_done))),
         ("speed-ups", number(node.speed_ups)),
         ("slow-downs", number(node.slow_downs)),
         ("offers repeated", number(node.offers_repeated)),
@@ -174,11 +175,14 @@ pub(crate) mod testing {
     //! A node to test with.
 
     use super::*;
+    use starfarm_protocol::ids::NodeId;
+    use starfarm_protocol::units::Units;
 
     pub(crate) fn node(name: &str) -> NodeInfo {
         NodeInfo {
+            id: NodeId(7),
             name: name.into(),
-            state: "up".into(),
+            state: NodeState::Up,
             why: String::new(),
             drained: false,
             slots: 2,
@@ -186,7 +190,7 @@ pub(crate) mod testing {
             tasks: 3,
             tasks_queued: 1,
             tasks_done: 40,
-            units_done: "1200000000".into(),
+            units_done: Units(1_200_000_000),
             speed_ups: 7,
             slow_downs: 1,
             offers_repeated: 0,
@@ -229,7 +233,7 @@ mod tests {
     #[test]
     fn nodes_in_each_format() {
         let lost =
-            NodeInfo { state: "lost".into(), silent_seconds: Some(4_000.0), load: vec![], ..node("lab-7") };
+            NodeInfo { state: NodeState::Lost, silent_seconds: Some(4_000.0), load: vec![], ..node("lab-7") };
         let nodes = [node("a"), lost];
         expect![[r#"
             name   state  slots  load  speed  tasks  done   units      silent

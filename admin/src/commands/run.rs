@@ -4,6 +4,7 @@
 mod again;
 mod worker;
 
+use starfarm_protocol::units::Units;
 use std::fs::DirBuilder;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::DirBuilderExt;
@@ -60,7 +61,7 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
         farm.worker.drain(&signals);
         say("what is done is kept: run the job again to go on");
     }
-    if ended.as_ref().is_ok_and(wait::has_ended) {
+    if ended.as_ref().is_ok_and(|job| job.state.ended()) {
         memo.write(&state, true)?;
     }
     if ended.as_ref().map_or_else(|failure| failure.exit == Exit::Interrupted, |_| true) {
@@ -129,7 +130,7 @@ impl Farm {
         wait::until_end(&mut self.client, id, waiting, |job| {
             signals.check()?;
             // When it grows, the worker gets on.
-            worker.keep_alive(settled(job))
+            worker.keep_alive(settled(job).0)
         })
     }
 
@@ -146,22 +147,22 @@ fn summary(job: &JobInfo) -> String {
     let seconds = job.run_seconds.unwrap_or(0.0);
     let mut text = format!(
         "job {}: {} of {} units done in {}",
-        human::printable(&job.state),
-        human::units(&job.units_done),
-        human::units(&job.units_total),
+        job.state,
+        human::units(job.units_done),
+        human::units(job.units_total),
         human::seconds(seconds)
     );
-    let rate = job.units_done.parse::<f64>().unwrap_or(0.0) / seconds;
+    let rate = job.units_done.0 as f64 / seconds;
     if rate.is_finite() {
         text.push_str(&format!(", {}/s", human::count(rate)));
     }
-    for (number, what) in [(job.hits.to_string(), "hits"), (job.units_failed.clone(), "failed")] {
-        if number != "0" {
-            text.push_str(&format!(", {} {what}", human::units(&number)));
+    for (number, what) in [(Units(job.hits.into()), "hits"), (job.units_failed, "failed")] {
+        if number != 0 {
+            text.push_str(&format!(", {} {what}", human::units(number)));
         }
     }
-    if job.units_abandoned != "0" {
-        text.push_str(&format!(", {} not needed any more", human::units(&job.units_abandoned)));
+    if job.units_abandoned != 0 {
+        text.push_str(&format!(", {} not needed any more", human::units(job.units_abandoned)));
     }
     text
 }
@@ -170,13 +171,14 @@ fn summary(job: &JobInfo) -> String {
 mod tests {
     use super::*;
     use crate::commands::job::testing::job;
+    use starfarm_protocol::job::JobState;
 
     #[test]
     fn a_summary_says_what_there_is() {
         let ended = JobInfo {
-            state: "finished".into(),
-            units_done: "3000000000".into(),
-            units_abandoned: "89157760".into(),
+            state: JobState::Finished,
+            units_done: Units(3_000_000_000),
+            units_abandoned: Units(89_157_760),
             run_seconds: Some(6.0),
             hits: 6,
             ..job(1)
@@ -186,9 +188,9 @@ mod tests {
             "job finished: 3.00 G of 3.09 G units done in 6 s, 500 M/s, 6 hits, 89.2 M not needed any more"
         );
         let none = JobInfo {
-            state: "cancelled".into(),
-            units_done: "0".into(),
-            units_failed: "2".into(),
+            state: JobState::Cancelled,
+            units_done: Units(0),
+            units_failed: Units(2),
             hits: 0,
             run_seconds: None,
             ..job(1)

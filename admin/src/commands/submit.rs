@@ -2,10 +2,11 @@
 
 mod dry_run;
 
+use starfarm_protocol::job::JobState;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use starfarm_protocol::admin::{JobInfo, JobVerb, Place, Request, Response};
+use starfarm_protocol::admin::{JobCommand, JobInfo, Place, Request, Response};
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::spec::{HexBytes, Work};
 
@@ -13,7 +14,7 @@ use super::{Context, wait};
 use crate::cli::{JobOptions, Submit};
 use crate::client::{Client, user};
 use crate::failure::{Exit, Failure};
-use crate::jobfile::{self, JobFile, Sizing, milliseconds};
+use crate::jobfile::{self, JobFile, milliseconds};
 use crate::output::{Document, Format, Style, say};
 
 /// Submits, and waits if asked to.
@@ -62,17 +63,17 @@ fn place(submit: &Submit) -> Place {
 /// The number of the same job, unfinished, if the farm has one. It goes on, and takes its new place.
 fn resumed(client: &mut Client, job: &JobFile, place: Place) -> Result<Option<JobId>, Failure> {
     let spec = hash(job);
-    let same = |known: &JobInfo| known.spec == spec && known.name == job.name && !wait::has_ended(known);
+    let same = |known: &JobInfo| known.spec == spec && known.name == job.name && !known.state.ended();
     let Some(known) = client.jobs(Vec::new())?.into_iter().find(same) else { return Ok(None) };
     let id = known.id;
     say(&format!("job {} is the same and has not ended: it goes on", id.0));
-    if known.state == "paused" {
-        client.job_verb(id, JobVerb::Resume)?;
+    if known.state == JobState::Paused {
+        client.job_verb(id, JobCommand::Resume)?;
     }
     match place {
         Place::Tail => {}
-        Place::Front => client.job_verb(id, JobVerb::Front)?,
-        Place::Now => client.job_verb(id, JobVerb::Switch)?,
+        Place::Front => client.job_verb(id, JobCommand::Front)?,
+        Place::Now => client.job_verb(id, JobCommand::Switch)?,
     }
     Ok(Some(id))
 }
@@ -91,16 +92,11 @@ pub(crate) fn send(client: &mut Client, job: &JobFile, place: Place) -> Result<J
         }
     }
     let spec = String::from_utf8(job.spec.to_bytes()).expect("a specification is written as JSON");
-    let (target_seconds, units_per_task) = match job.sizing {
-        Sizing::TargetSeconds(seconds) => (Some(seconds), None),
-        Sizing::UnitsPerTask(units) => (None, Some(units)),
-    };
     let submit = starfarm_protocol::admin::Submit {
         name: job.name.clone(),
         user: user(),
         spec,
-        target_seconds,
-        units_per_task,
+        sizing: job.sizing,
         place,
         max_failures: job.max_failures,
         speculative: job.speculative,
@@ -139,9 +135,8 @@ fn with_options(mut job: JobFile, options: &JobOptions) -> Result<JobFile, Failu
     if let Some(folder) = &options.cwd {
         job.in_folder(folder);
     }
-    let sizing = options.target_seconds.map(Sizing::TargetSeconds);
-    job.sizing = sizing.or(options.units_per_task.map(Sizing::UnitsPerTask)).unwrap_or(job.sizing);
-    job.max_failures = options.max_failures.or(job.max_failures);
+    job.sizing = options.target_seconds.or(options.units_per_task).unwrap_or(job.sizing);
+    job.max_failures = options.max_failures.unwrap_or(job.max_failures);
     job.speculative = options.speculative.or(job.speculative);
     let for_programs = options.timeout_seconds.or(options.hang_seconds).is_some()
         || options.retries.is_some()
@@ -190,7 +185,8 @@ impl Document for Submitted {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use starfarm_protocol::admin::MaxFailuresField;
+    use starfarm_protocol::job::MaxFailures;
+    use starfarm_protocol::job::Sizing;
     use starfarm_protocol::spec::Space;
 
     use super::*;
@@ -209,16 +205,16 @@ mod tests {
     fn flags_take_precedence_over_the_file() {
         let options = JobOptions {
             name: Some("n".into()),
-            target_seconds: Some(2.5),
+            target_seconds: Sizing::target(2.5).ok(),
             timeout_seconds: Some(0.0001),
-            max_failures: Some(MaxFailuresField::NEVER),
+            max_failures: Some(MaxFailures::Never),
             speculative: Some(true),
             env: vec![("B".into(), "3".into())],
             ..JobOptions::default()
         };
         let job = with_options(parsed(COMMAND), &options).unwrap();
-        assert_eq!((job.name.as_str(), job.sizing), ("n", Sizing::TargetSeconds(2.5)));
-        assert_eq!((job.max_failures, job.speculative), (Some(MaxFailuresField::NEVER), Some(true)));
+        assert_eq!((job.name.as_str(), job.sizing), ("n", Sizing::TargetUs(2_500_000)));
+        assert_eq!((job.max_failures, job.speculative), (MaxFailures::Never, Some(true)));
         let Work::Command(command) = job.spec.work else { panic!("a command") };
         assert_eq!((command.timeout_ms, command.retries), (Some(1), 2));
         assert_eq!(
@@ -235,8 +231,8 @@ mod tests {
             panic!("{words}")
         };
         let job = job_of(&submit).unwrap();
-        assert_eq!((job.name.as_str(), job.sizing), ("mine", Sizing::UnitsPerTask(5)));
-        assert_eq!((job.max_failures, job.speculative), (Some(MaxFailuresField::Units(3)), Some(true)));
+        assert_eq!((job.name.as_str(), job.sizing), ("mine", Sizing::Units(5)));
+        assert_eq!((job.max_failures, job.speculative), (MaxFailures::Units(3), Some(true)));
         assert_eq!(job.spec.space, Space::Range { from: 0, to: 1, step: 1 });
         let Work::Command(command) = job.spec.work else { panic!("a command") };
         assert_eq!((command.timeout_ms, command.retries), (Some(1500), 2));
@@ -255,7 +251,7 @@ mod tests {
     fn a_search_has_no_retries() {
         let options = JobOptions { retries: Some(1), ..JobOptions::default() };
         assert_eq!(with_options(parsed(SEARCH), &options).unwrap_err().exit, Exit::Usage);
-        let options = JobOptions { units_per_task: Some(9), ..JobOptions::default() };
-        assert_eq!(with_options(parsed(SEARCH), &options).unwrap().sizing, Sizing::UnitsPerTask(9));
+        let options = JobOptions { units_per_task: Some(Sizing::Units(9)), ..JobOptions::default() };
+        assert_eq!(with_options(parsed(SEARCH), &options).unwrap().sizing, Sizing::Units(9));
     }
 }

@@ -1,5 +1,6 @@
 //! Waiting for a job's end, with progress on standard error.
 
+use starfarm_protocol::job::JobState;
 use std::time::{Duration, Instant};
 
 use starfarm_protocol::admin::JobInfo;
@@ -58,7 +59,7 @@ pub(crate) fn until_end(
         // The scheduler answers at once when the job ends, so a long look costs no time there.
         let job = client.wait(id, left.unwrap_or(Duration::MAX).min(patience))?;
         patience = period;
-        if has_ended(&job) {
+        if job.state.ended() {
             progress.end();
             if let Some(words) = cut(&job) {
                 say(&format!("job {}: {words}", id.0));
@@ -86,7 +87,7 @@ pub(crate) fn until_end(
 
 /// The farm paused it since too much of it failed. A pause by a person has no note.
 fn is_paused_by_farm(job: &JobInfo) -> bool {
-    job.state == "paused" && !job.note.is_empty()
+    job.state == JobState::Paused && !job.note.is_empty()
 }
 
 /// Why nothing of the job gets on until a person does something; with `commands`, also by which ones.
@@ -96,10 +97,10 @@ fn stands_still(job: &JobInfo, commands: bool) -> Option<String> {
         let advice = if commands { paused_advice(job.id) } else { String::new() };
         return Some(format!("is paused: {}{advice}", job.note));
     }
-    if !job.note.is_empty() && job.state != "paused" {
+    if !job.note.is_empty() && job.state != JobState::Paused {
         return Some(job.note.clone());
     }
-    let waits = job.units_out == "0" && job.units_pending != "0";
+    let waits = job.units_out == 0 && job.units_pending != 0;
     let refusal = job.refused_by.first().filter(|_| waits)?;
     let more = match job.refused_by.len() {
         1 => String::new(),
@@ -126,16 +127,11 @@ pub(crate) fn paused_advice(id: JobId) -> String {
     format!(": see `starfarm results {}`, then resume or cancel it", id.0)
 }
 
-/// Whether nothing more will happen to the job.
-pub(crate) fn has_ended(job: &JobInfo) -> bool {
-    matches!(job.state.as_str(), "finished" | "failed" | "cancelled")
-}
-
 /// The exit code that a job calls for which has ended or was paused by the farm.
 pub(crate) fn exit_of(job: &JobInfo) -> Exit {
-    match job.state.as_str() {
-        "paused" => Exit::Paused,
-        "finished" if job.units_failed == "0" => Exit::Ok,
+    match job.state {
+        JobState::Paused => Exit::Paused,
+        JobState::Finished if job.units_failed == 0 => Exit::Ok,
         _ => Exit::UnitsFailed,
     }
 }
@@ -144,26 +140,27 @@ pub(crate) fn exit_of(job: &JobInfo) -> Exit {
 mod tests {
     use super::*;
     use crate::commands::job::testing::job;
+    use starfarm_protocol::units::Units;
 
     #[test]
     fn only_a_finished_job_without_failed_units_is_a_success() {
         for (state, failed, ended, exit) in [
-            ("finished", "0", true, Exit::Ok),
-            ("finished", "2", true, Exit::UnitsFailed),
-            ("failed", "1", true, Exit::UnitsFailed),
-            ("cancelled", "0", true, Exit::UnitsFailed),
-            ("paused", "0", false, Exit::Paused),
-            ("running", "0", false, Exit::UnitsFailed),
+            (JobState::Finished, 0, true, Exit::Ok),
+            (JobState::Finished, 2, true, Exit::UnitsFailed),
+            (JobState::Failed, 1, true, Exit::UnitsFailed),
+            (JobState::Cancelled, 0, true, Exit::UnitsFailed),
+            (JobState::Paused, 0, false, Exit::Paused),
+            (JobState::Running, 0, false, Exit::UnitsFailed),
         ] {
-            let job = JobInfo { state: state.into(), units_failed: failed.into(), ..job(1) };
-            assert_eq!((has_ended(&job), exit_of(&job)), (ended, exit), "{state}");
+            let job = JobInfo { state, units_failed: Units(failed), ..job(1) };
+            assert_eq!((job.state.ended(), exit_of(&job)), (ended, exit), "{state}");
         }
     }
 
     #[test]
     fn whoever_waits_hears_once_why_a_job_stands_still() {
         use starfarm_protocol::admin::Refusal;
-        let by_farm = JobInfo { state: "paused".into(), note: "5 units failed".into(), ..job(3) };
+        let by_farm = JobInfo { state: JobState::Paused, note: "5 units failed".into(), ..job(3) };
         assert_eq!(
             stands_still(&by_farm, true).unwrap(),
             "is paused: 5 units failed: see `starfarm results 3`, then resume or cancel it"
@@ -181,7 +178,7 @@ mod tests {
         let refusal = |node: &str| Refusal { node: node.into(), why: "no `render`".into() };
         let runs = JobInfo { refused_by: vec![refusal("a"), refusal("b")], ..job(3) };
         assert_eq!(stands_still(&runs, true), None, "others have some of it");
-        let waits = JobInfo { units_out: "0".into(), ..runs };
+        let waits = JobInfo { units_out: Units(0), ..runs };
         assert_eq!(
             stands_still(&waits, true).unwrap(),
             "waits: node a cannot run it: no `render`, and another node refuses it; `starfarm job explain 3` says more"

@@ -1,5 +1,6 @@
 //! A job said on the command line: `submit --range 0..100 -- PROGRAM ARGS {}`.
 
+use starfarm_protocol::job::MaxFailures;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -56,7 +57,7 @@ pub(crate) fn from_command_line(
         name: stem(first),
         spec: JobSpec { space, work },
         sizing: Sizing::default(),
-        max_failures: None,
+        max_failures: MaxFailures::Usual,
         speculative: None,
         blobs,
         not_here: found.not_here.map(at_fault),

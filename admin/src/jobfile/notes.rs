@@ -6,7 +6,7 @@ use starfarm_protocol::spec::{CommandWork, Work};
 use super::{JobFile, Sizing, names_of};
 
 /// Giving out a task costs microseconds, and its way to the worker a round trip: a shorter task is mostly that.
-const SHORT_TASK_SECONDS: f64 = 0.01;
+const SHORT_TASK_US: u64 = 10_000;
 /// What programs are told of their unit without a placeholder.
 const UNIT_VARIABLE: &str = "STARFARM_UNIT_INDEX";
 
@@ -23,8 +23,9 @@ impl JobFile {
             notes.push(format!("{left} repeated target{plural} left out: each is looked for once"));
         }
         match self.sizing {
-            Sizing::TargetSeconds(seconds) if seconds < SHORT_TASK_SECONDS => notes.push(format!(
-                "tasks of {seconds} s (`target_seconds`) take longer to give out than to compute; 8 is usual"
+            Sizing::TargetUs(us) if us < SHORT_TASK_US => notes.push(format!(
+                "tasks of {} s (`target_seconds`) take longer to give out than to compute; 8 is usual",
+                us as f64 / 1e6
             )),
             _ => {}
         }
@@ -153,12 +154,12 @@ mod tests {
 
     #[test]
     fn a_task_of_no_time_and_a_target_given_twice_are_told() {
-        let task = "executor = \"command\"\nprogram = [\"true\", \"{}\"]\ntarget_seconds = 1e-9";
+        let task = "executor = \"command\"\nprogram = [\"true\", \"{}\"]\ntarget_seconds = 0.001";
         noted(
             GRID,
             task,
             expect![[r#"
-            tasks of 0.000000001 s (`target_seconds`) take longer to give out than to compute; 8 is usual
+            tasks of 0.001 s (`target_seconds`) take longer to give out than to compute; 8 is usual
         "#]],
         );
         let digest = "d41d8cd98f00b204e9800998ecf8427e";

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{self, Path};
 
-use starfarm_protocol::admin::MaxFailuresField;
+use starfarm_protocol::job::{MaxFailures, Sizing};
 use starfarm_protocol::spec::{
     Algorithm, CommandWork, OUTPUT_LIMIT_MAX, OutputLimit, SearchWork, Stop, Work,
 };
@@ -25,28 +25,10 @@ const COMMON: [&str; 4] = ["target_seconds", "units_per_task", "max_failures", "
 /// The longest time that can be asked for, about 31 years: what is longer is a slip.
 pub(super) const SECONDS_MAX: f64 = 1e9;
 
-/// Seconds that a task should take where the user does not say.
-const TARGET_SECONDS_DEFAULT: f64 = 8.0;
-
-/// How large a job's tasks are.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Sizing {
-    /// The farm measures, and makes tasks that take about so many seconds: finite, above 0.
-    TargetSeconds(f64),
-    /// So many units, 1 or more.
-    UnitsPerTask(u64),
-}
-
-impl Default for Sizing {
-    fn default() -> Self {
-        Sizing::TargetSeconds(TARGET_SECONDS_DEFAULT)
-    }
-}
-
 pub(super) struct Task {
     pub(super) work: Work,
     pub(super) sizing: Sizing,
-    pub(super) max_failures: Option<MaxFailuresField>,
+    pub(super) max_failures: MaxFailures,
     pub(super) speculative: Option<bool>,
     pub(super) not_here: Option<JobFileError>,
     pub(super) repeated_targets: usize,
@@ -69,29 +51,28 @@ pub(super) fn read(section: &Section<'_>, names: &[String], base: &Path) -> Resu
         not_here,
         repeated_targets,
         sizing: sizing(section)?,
-        max_failures: section.get("max_failures").map(|item| max_failures(&item)).transpose()?,
+        max_failures: section
+            .get("max_failures")
+            .map_or(Ok(MaxFailures::Usual), |item| max_failures(&item))?,
         speculative: section.get("speculative").map(|item| item.boolean()).transpose()?,
     })
 }
 
-fn max_failures(item: &Item<'_>) -> Result<MaxFailuresField, JobFileError> {
-    if let Ok(word) = item.string() {
-        return match word {
-            "never" => Ok(MaxFailuresField::NEVER),
-            _ => Err(item.error(format!(
-                "`max_failures` \"{word}\" is not known: write \"never\", or a number of failed units without \
-                 quotes"
-            ))),
-        };
+fn max_failures(item: &Item<'_>) -> Result<MaxFailures, JobFileError> {
+    match item.string() {
+        Ok("never") => Ok(MaxFailures::Never),
+        Ok(word) => Err(item.error(format!(
+            "`max_failures` \"{word}\" is not known: write \"never\", or a number of failed units without quotes"
+        ))),
+        Err(_) => item.integer_within(1, i64::MAX as u64).map(MaxFailures::Units),
     }
-    item.integer_within(1, i64::MAX as u64).map(MaxFailuresField::Units)
 }
 
 fn sizing(section: &Section<'_>) -> Result<Sizing, JobFileError> {
     match (section.get("target_seconds"), section.get("units_per_task")) {
         (None, None) => Ok(Sizing::default()),
-        (Some(seconds), None) => Ok(Sizing::TargetSeconds(seconds.seconds(SECONDS_MAX)?)),
-        (None, Some(units)) => Ok(Sizing::UnitsPerTask(units.integer_within(1, i64::MAX as u64)?)),
+        (Some(seconds), None) => Sizing::target(seconds.seconds(SECONDS_MAX)?).map_err(|e| seconds.error(e)),
+        (None, Some(units)) => Ok(Sizing::Units(units.integer_within(1, i64::MAX as u64)?)),
         (Some(_), Some(units)) => Err(units.error(
             "a task's size follows either `target_seconds` or `units_per_task`, not both: remove one",
         )),

@@ -1,5 +1,10 @@
 //! A scheduler that gives made-up answers over a real socket.
 
+use starfarm_protocol::admin::KeyKind;
+use starfarm_protocol::job::JobState;
+use starfarm_protocol::state::NodeState;
+use starfarm_protocol::units::Units;
+use starfarm_protocol::wire::FailReason;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::{Sender, channel};
@@ -10,7 +15,7 @@ use starfarm_protocol::admin::{
     NodeInfo, OutputInfo, Reason, Refusal, Request, Response, ResultsPage, SizeInfo, StatusInfo, StreamInfo,
     Subject,
 };
-use starfarm_protocol::ids::{ContentHash, FarmId, JobId, PublicKey};
+use starfarm_protocol::ids::{ContentHash, FarmId, JobId, NodeId, PublicKey};
 use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::seal::{Role, Secret};
 use starfarm_protocol::spec::HexBytes;
@@ -87,45 +92,50 @@ fn answer(request: &Request) -> Response {
 
 fn job(id: u64) -> JobInfo {
     let (state, failed) = match id {
-        2 => ("finished", "0"),
-        3 => ("failed", "1"),
-        7 => ("paused", "2"),
-        _ => ("running", "0"),
+        2 => (JobState::Finished, 0),
+        3 => (JobState::Failed, 1),
+        7 => (JobState::Paused, 2),
+        _ => (JobState::Running, 0),
     };
     JobInfo {
         id: JobId(id),
         name: "keys".into(),
         user: "ada".into(),
-        state: state.into(),
+        state,
         spec: ContentHash([7; 32]),
-        units_total: u128::MAX.to_string(),
-        units_done: "12".into(),
-        units_failed: failed.into(),
-        units_out: "3".into(),
-        units_pending: "4".into(),
-        units_abandoned: "0".into(),
-        units_duplicate: "0".into(),
+        units_total: Units(u128::MAX),
+        units_done: Units(12),
+        units_failed: Units(failed),
+        units_out: Units(3),
+        units_pending: Units(4),
+        units_abandoned: Units(0),
+        units_duplicate: Units(0),
         hits: 2,
         units_per_s: 5.4e8,
-        eta_seconds: (state == "running").then_some(3.5),
+        eta_seconds: (state == JobState::Running).then_some(3.5),
         age_seconds: 4.25,
         run_seconds: Some(2.0),
+        submitted_us: 1_000_000,
+        started_us: Some(3_250_000),
+        ended_us: None,
         tasks_decomposed: 40,
         task_units_mean: 3.2e7,
         tasks_dispatched: 39,
         tasks_resent: 0,
+        tasks_copied: 0,
         refused_by: vec![Refusal { node: "lab-8".into(), why: "no such program".into() }],
-        note: if state == "paused" { "2 units failed".into() } else { String::new() },
+        note: if state == JobState::Paused { "2 units failed".into() } else { String::new() },
         outputs_cut: 2,
         failures: vec![failed_unit()],
-        conflicts: vec![ConflictInfo { lo: "5".into(), hi: "9".into(), node: "lab-8".into() }],
+        conflicts: vec![ConflictInfo { lo: Units(5), hi: Units(9), node: "lab-8".into() }],
     }
 }
 
 fn node(name: &str) -> NodeInfo {
     NodeInfo {
+        id: NodeId(7),
         name: name.into(),
-        state: "up".into(),
+        state: NodeState::Up,
         why: "it fails what others pass".into(),
         drained: false,
         slots: 2,
@@ -133,7 +143,7 @@ fn node(name: &str) -> NodeInfo {
         tasks: 3,
         tasks_queued: 1,
         tasks_done: 40,
-        units_done: "1200000000".into(),
+        units_done: Units(1_200_000_000),
         speed_ups: 7,
         slow_downs: 1,
         offers_repeated: 0,
@@ -195,15 +205,15 @@ fn explanation() -> Explanation {
     let size = SizeInfo {
         job: JobId(1),
         node: "lab-7".into(),
-        units: "524288".into(),
+        units: Units(524_288),
         rule: "target".into(),
         units_per_s: 65_536.0,
         measured: true,
         target_seconds: Some(8.0),
-        target_units: Some("524288".into()),
-        growth_units_max: Some("1048576".into()),
-        tail_units_max: Some("24279104".into()),
-        units_max: "1572864".into(),
+        target_units: Some(Units(524_288)),
+        growth_units_max: Some(Units(1_048_576)),
+        tail_units_max: Some(Units(24_279_104)),
+        units_max: Units(1_572_864),
     };
     let fixed = SizeInfo {
         target_seconds: None,
@@ -222,14 +232,14 @@ fn explanation() -> Explanation {
 }
 
 fn keys() -> Vec<KeyInfo> {
-    let key = |kind: &str, id: String, name: &str| KeyInfo {
-        kind: kind.into(),
+    let key = |kind, id: String, name: &str| KeyInfo {
+        kind,
         id,
         name: name.into(),
-        role: "worker".into(),
+        role: Role::Worker,
         revoked: false,
     };
-    vec![key("join", "00".repeat(8), ""), key("enrolled", "11".repeat(32), "lab-7")]
+    vec![key(KeyKind::Join, "00".repeat(8), ""), key(KeyKind::Enrolled, "11".repeat(32), "lab-7")]
 }
 
 fn join_file() -> String {
@@ -245,8 +255,8 @@ pub(crate) fn long_output() -> Vec<u8> {
 
 fn failed_unit() -> FailedInfo {
     FailedInfo {
-        unit: "8".into(),
-        reason: "timeout".into(),
+        unit: Units(8),
+        reason: FailReason::Timeout,
         exit_code: None,
         signal: None,
         node: Some("lab-7".into()),
@@ -255,14 +265,14 @@ fn failed_unit() -> FailedInfo {
 
 /// Two pages.
 fn results(skip: u64) -> ResultsPage {
-    let hit = |unit: &str, value: &str, value_hex: Option<&str>| HitInfo {
-        unit: unit.into(),
+    let hit = |unit, value: &str, value_hex: Option<&str>| HitInfo {
+        unit: Units(unit),
         value: value.into(),
         value_hex: value_hex.map(str::to_owned),
         target: "00ff".into(),
     };
     if skip > 0 {
-        return ResultsPage { hits: vec![hit("9", "\u{fffd}", Some("ff"))], ..ResultsPage::default() };
+        return ResultsPage { hits: vec![hit(9, "\u{fffd}", Some("ff"))], ..ResultsPage::default() };
     }
     let text = |text: &str| StreamInfo {
         text: text.into(),
@@ -281,14 +291,14 @@ fn results(skip: u64) -> ResultsPage {
         ..text("")
     };
     ResultsPage {
-        hits: vec![hit("7", "word", None)],
+        hits: vec![hit(7, "word", None)],
         failed: vec![failed_unit()],
         outputs: vec![OutputInfo {
-            unit: "3".into(),
+            unit: Units(3),
             attempt: 17,
             run: 2,
             node: "lab-7".into(),
-            failed: Some("signal".into()),
+            failed: Some(FailReason::Signal),
             superseded: false,
             exit_code: None,
             signal: Some(11),

@@ -1,6 +1,7 @@
 //! `starfarm log`, as a user or a script sees it, over logs that the real writer wrote. What a replay finds is
 //! tested where it is found.
 
+use starfarm_protocol::job::JobState;
 use std::fs;
 use std::io::Read;
 use std::path::PathBuf;
@@ -52,7 +53,7 @@ fn picture() -> Snapshot {
         name: "keys".into(),
         user: "ada".into(),
         spec: None,
-        state: "running".into(),
+        state: JobState::Running,
         why: None,
         units: 1_000,
         done: 0,

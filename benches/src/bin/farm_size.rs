@@ -134,7 +134,7 @@ impl Bench {
         let job = self.submit(50 * most as u128, WorkFacts::command(0), 1);
         // A node that lacks little is left to lack more first.
         self.story("all windows are filled", |bench| {
-            bench.until(|bench| bench.farm.status(bench.now_us).dq >= most - most / 8);
+            bench.until(|bench| bench.farm.tasks()[1] >= most - most / 8);
         });
         job
     }

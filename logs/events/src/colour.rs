@@ -64,8 +64,8 @@ pub fn colour(word: &str) -> Option<Colour> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::NodeState;
     use starfarm_protocol::job::JobState;
+    use starfarm_protocol::state::NodeState;
 
     #[test]
     fn every_state_has_a_colour_and_a_word_has_one_only() {

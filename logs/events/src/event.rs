@@ -1,10 +1,51 @@
 //! One enum of what can happen on a farm, and its form. Its one-line text is in `text`.
 
+use starfarm_protocol::admin::KeyKind;
 use starfarm_protocol::ids::{Boot, ContentHash, JobId};
+use starfarm_protocol::job::JobState;
+use starfarm_protocol::seal::Role;
+use starfarm_protocol::state::{Completion, IdleReason, NodeState, Outcome};
+use starfarm_protocol::wire::FailReason;
 
-use crate::field::{Field, Fields, Form, FormError, Name, Value, Word};
-use crate::state::{IdleReason, NodeState, Outcome};
+use crate::field::{Field, Fields, Form, FormError, Name, Value};
+
 use crate::status::Sample;
+
+/// What became of a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum JobChange {
+    /// It is in that state.
+    To(JobState),
+    /// A person had it forgotten.
+    Deleted,
+}
+
+impl JobChange {
+    const DELETED: &str = "deleted";
+
+    /// The word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::To(state) => state.word(),
+            Self::Deleted => Self::DELETED,
+        }
+    }
+}
+
+impl serde::Serialize for JobChange {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
+}
+
+impl Field for JobChange {
+    fn value(&self) -> Option<Value<'_>> {
+        Some(Value::Text(self.word()))
+    }
+    fn read(text: Option<&str>) -> Option<Self> {
+        if text == Some(Self::DELETED) { Some(Self::Deleted) } else { Field::read(text).map(Self::To) }
+    }
+}
 
 macro_rules! events {
     ($($(#[$doc:meta])* $variant:ident = $kind:literal {
@@ -130,7 +171,7 @@ events! {
     JobSubmitted = "job_submitted" { job: JobId, name: String, user: String, spec: ContentHash, units: u128 }
     /// A job changed its state.
     JobState = "job_state" {
-        job: JobId, state: Word,
+        job: JobId, state: JobChange,
         /// Why, where the farm did it.
         why: Option<String>,
     }
@@ -153,9 +194,8 @@ events! {
     /// A job has ended: its completion certificate, as its scheduler sees it.
     Certificate = "certificate" {
         job: JobId,
-        /// complete, complete_with_failures or ended_early.
-        verdict: Word,
-        state: Word, spec: ContentHash, units: u128,
+        verdict: Completion,
+        state: JobState, spec: ContentHash, units: u128,
         /// Units done, once each.
         done: u128,
         failed: u128,
@@ -216,8 +256,7 @@ events! {
     /// A unit failed for good.
     UnitFailed = "unit_failed" {
         job: JobId, unit: u128,
-        /// exit, signal, timeout, poison or output.
-        reason: Word,
+        reason: FailReason,
         /// The node that it failed on last; absent for poison.
         node: Option<Name>,
         /// Exit code or signal, where there is one and it is not negative.
@@ -231,11 +270,10 @@ events! {
     }
     /// A key may join from now on: one that a person added, or that of a machine that came with it.
     KeyAdded = "key_added" {
-        /// `join`, or `enrolled` for a machine's own.
-        key_kind: Word,
+        key_kind: KeyKind,
         /// The key's id, or the public key itself.
         key: String,
-        role: Word,
+        role: Role,
         /// The machine's name, where it is one's own.
         name: Option<String>,
     }

@@ -1,11 +1,15 @@
 //! Named fields: the one form in which values of the model are written and read.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use starfarm_protocol::admin::KeyKind;
 use starfarm_protocol::ids::{Boot, ContentHash, JobId};
+use starfarm_protocol::job::JobState;
+use starfarm_protocol::seal::Role;
+use starfarm_protocol::state::{Completion, IdleReason, NodeState, Outcome};
+use starfarm_protocol::wire::FailReason;
 
 /// Text of a field has at most so many bytes: what is longer is cut when it is written, and makes no sense when it
 /// is read. Names are 64 bytes at most anyway.
@@ -13,8 +17,6 @@ pub const TEXT_BYTES_MAX: usize = 512;
 
 /// A node's name, shared by all that tells of the node.
 pub type Name = Arc<str>;
-/// A word of ours, or one that was read.
-pub type Word = Cow<'static, str>;
 
 /// A field's value. Numbers that may pass 2^53 are [`Value::Units`]: decimal text wherever JSON is.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -198,14 +200,19 @@ impl Field for Name {
     }
 }
 
-impl Field for Word {
-    fn value(&self) -> Option<Value<'_>> {
-        Some(Value::Text(self))
-    }
-    fn read(text: Option<&str>) -> Option<Self> {
-        within(text).map(|text| Cow::Owned(text.to_owned()))
-    }
+macro_rules! of_words {
+    ($($type:ty)*) => {$(
+        impl Field for $type {
+            fn value(&self) -> Option<Value<'_>> {
+                Some(Value::Text(self.word()))
+            }
+            fn read(text: Option<&str>) -> Option<Self> {
+                Self::from_word(text?)
+            }
+        }
+    )*};
 }
+of_words!(NodeState IdleReason Outcome JobState FailReason Role KeyKind Completion);
 
 impl Field for Vec<u64> {
     fn value(&self) -> Option<Value<'_>> {
@@ -261,35 +268,6 @@ impl<T: Field> Field for Option<T> {
         self.as_ref().and_then(Field::node)
     }
 }
-
-/// Declares an enum of unit variants with words of their own.
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        pub enum $name { $($(#[$vdoc])* $variant,)* }
-
-        impl $name {
-            /// All of them, in order.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
-
-            /// The word.
-            pub fn word(self) -> &'static str {
-                match self { $(Self::$variant => $word,)* }
-            }
-        }
-
-        impl $crate::field::Field for $name {
-            fn value(&self) -> Option<$crate::field::Value<'_>> {
-                Some($crate::field::Value::Text(self.word()))
-            }
-            fn read(text: Option<&str>) -> Option<Self> {
-                match text? { $($word => Some(Self::$variant),)* _ => None }
-            }
-        }
-    };
-}
-pub(crate) use words;
 
 /// Declares a struct whose fields have a form.
 macro_rules! form {

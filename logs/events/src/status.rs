@@ -2,9 +2,10 @@
 //! microseconds of the farm's clock: since 1970 by the wall clock at the scheduler's start, monotonic from there.
 
 use starfarm_protocol::ids::{Boot, ContentHash, JobId};
+use starfarm_protocol::job::JobState;
+use starfarm_protocol::state::{IdleReason, NodeState};
 
-use crate::field::{Name, Word, form};
-use crate::state::{IdleReason, NodeState};
+use crate::field::{Name, form};
 
 form! {
     /// The farm's figures of a moment. Counters grow from the scheduler's start on.
@@ -77,7 +78,7 @@ form! {
     /// A job.
     Job = "job" {
         job: JobId, name: String, user: String, spec: Option<ContentHash>,
-        state: Word,
+        state: JobState,
         /// Why it is in that state, where the farm put it there.
         why: Option<String>,
         units: u128, done: u128, failed: u128,

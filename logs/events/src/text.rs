@@ -72,7 +72,7 @@ impl fmt::Display for Event {
             Event::JobSubmitted { job, units, .. } => {
                 write!(f, "job {} submitted: {}", job.0, counted(*units, "unit"))
             }
-            Event::JobState { job, state, .. } => write!(f, "job {} {state}", job.0),
+            Event::JobState { job, state, .. } => write!(f, "job {} {}", job.0, state.word()),
             Event::Certificate { job, verdict, done, units, .. } => {
                 write!(f, "job {} is {verdict}: {done} of {} done, once each", job.0, counted(*units, "unit"))
             }

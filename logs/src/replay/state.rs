@@ -5,8 +5,9 @@ mod held;
 
 use std::collections::BTreeMap;
 
-use starfarm_events::{Event, Held, Job, Name, Node, NodeState, Sample, Snapshot};
+use starfarm_events::{Event, Held, Job, JobChange, Name, Node, NodeState, Sample, Snapshot};
 use starfarm_protocol::ids::JobId;
+use starfarm_protocol::job::JobState;
 
 use super::items::{Notes, at_us, follows};
 use crate::{Item, Note, NoteKind, Opening, Utc};
@@ -178,17 +179,16 @@ impl State {
             self.jobs.insert(*job, new);
         }
         match event {
-            Event::JobState { job, state, .. } if state == "deleted" => {
+            Event::JobState { job, state: JobChange::Deleted, .. } => {
                 self.jobs.remove(job);
             }
-            Event::JobState { job: id, state, why } => {
+            Event::JobState { job: id, state: JobChange::To(state), why } => {
                 let Some(job) = self.jobs.get_mut(id) else { return };
-                (job.state, job.why) = (state.clone(), why.clone());
-                match &**state {
-                    "running" => job.started_us = job.started_us.or(Some(at_us)),
-                    "finished" | "failed" | "cancelled" => job.ended_us = Some(at_us),
-                    _ => job.ended_us = None,
+                (job.state, job.why) = (*state, why.clone());
+                if *state == JobState::Running {
+                    job.started_us = job.started_us.or(Some(at_us));
                 }
+                job.ended_us = state.ended().then_some(at_us);
             }
             Event::JobProgress { job: id, done, failed, out, pending, abandoned, units_per_s } => {
                 let Some(job) = self.jobs.get_mut(id) else { return };
@@ -272,7 +272,7 @@ fn new_job(id: JobId, at_us: u64) -> Job {
         name: String::new(),
         user: String::new(),
         spec: None,
-        state: "queued".into(),
+        state: JobState::Queued,
         why: None,
         units: 0,
         done: 0,

@@ -1,10 +1,12 @@
 //! Logs that nobody's farm would write: no panic, no more memory than for any other.
 
+use starfarm_events::JobChange;
 use starfarm_events::{Event, Held, IdleReason, NodeState, Outcome, Sample, Snapshot};
 use starfarm_logs::export::{self, Format, export};
 use starfarm_logs::replay::{BINS_MAX, Moment, PAGE_BYTES_MAX, Window, fill, replay, state_at};
 use starfarm_logs::{Closing, Item};
 use starfarm_protocol::ids::{Boot, JobId};
+use starfarm_protocol::job::JobState;
 
 use crate::farm::*;
 
@@ -174,7 +176,7 @@ fn of_very_many_jobs_the_latest_keep_their_results() {
         other => other,
     };
     let jobs = (2..=20_001).flat_map(|id| {
-        let state = Event::JobState { job: JobId(id), state: "finished".into(), why: None };
+        let state = Event::JobState { job: JobId(id), state: JobChange::To(JobState::Finished), why: None };
         [event(3, tasks_of(id)), event(3, state)]
     });
     let items: Vec<Item> = [opened(1, 1, 0), snapshot(0, &["a"])].into_iter().chain(jobs).collect();

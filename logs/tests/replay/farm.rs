@@ -4,6 +4,7 @@ use starfarm_events::{Event, Held, Job, Node, NodeState, Outcome, Sample, Snapsh
 use starfarm_logs::replay::{Report, Window, replay};
 use starfarm_logs::{Closing, Item, Opening};
 use starfarm_protocol::ids::{Boot, JobId};
+use starfarm_protocol::job::JobState;
 pub(crate) use starfarm_protocol::random::SplitMix64 as Random;
 
 /// 2026-11-21, 12:00 UTC.
@@ -78,7 +79,7 @@ pub(crate) fn job(id: u64) -> Job {
         name: "keys".into(),
         user: "ada".into(),
         spec: None,
-        state: "running".into(),
+        state: JobState::Running,
         why: None,
         units: 1_000,
         done: 100,

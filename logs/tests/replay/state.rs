@@ -1,5 +1,7 @@
 //! The farm's state at a moment of its log.
 
+use starfarm_events::JobChange;
+use starfarm_protocol::job::JobState;
 use std::collections::BTreeSet;
 
 use starfarm_events::{Event, Held, IdleReason, Node, NodeState, Snapshot};
@@ -38,7 +40,14 @@ fn a_moment_between_a_snapshot_and_what_came_then() {
                 units_per_s: 5.0,
             },
         ),
-        event(40, Event::JobState { job: JobId(1), state: "paused".into(), why: Some("ada said so".into()) }),
+        event(
+            40,
+            Event::JobState {
+                job: JobId(1),
+                state: JobChange::To(JobState::Paused),
+                why: Some("ada said so".into()),
+            },
+        ),
         closed(50),
     ]);
     let exact = state_of(&items, 0);
@@ -49,9 +58,13 @@ fn a_moment_between_a_snapshot_and_what_came_then() {
     let later = state_of(&items, 35);
     assert_eq!(later.nodes["b"].state, NodeState::Lost);
     assert!(later.held.iter().all(|held| held.node.as_deref() == Some("a")));
-    assert_eq!((later.jobs[&JobId(1)].done, &*later.jobs[&JobId(1)].state), (120, "running"));
+    assert_eq!((later.jobs[&JobId(1)].done, later.jobs[&JobId(1)].state), (120, JobState::Running));
     let end = state_of(&items, 3_600);
-    assert_eq!((end.at_us, &*end.jobs[&JobId(1)].state), (at(50), "paused"), "a log ends where it ends");
+    assert_eq!(
+        (end.at_us, end.jobs[&JobId(1)].state),
+        (at(50), JobState::Paused),
+        "a log ends where it ends"
+    );
     let before = state_at(items.into_iter().map(Ok), Moment::OfDay(60 * SECOND_US)).unwrap_err();
     assert!(matches!(&before, ReplayError::Moment(what) if what.contains("begins at 2026-11-21T12:00:00")));
 }

@@ -1,9 +1,11 @@
 //! What a report says of a farm over time.
 
+use starfarm_events::JobChange;
 use starfarm_events::{Event, IdleReason, NodeState, Outcome, Sample, Snapshot};
 use starfarm_logs::replay::{Moment, ReplayError, Shown, Window, replay};
 use starfarm_logs::{Item, Note, NoteKind, Place};
 use starfarm_protocol::ids::{Boot, JobId};
+use starfarm_protocol::job::JobState;
 
 use crate::farm::*;
 
@@ -297,20 +299,20 @@ fn a_job_is_followed_to_its_certificate() {
                 units: 1 << 70,
             },
         ),
-        event(6, Event::JobState { job: JobId(3), state: "running".into(), why: None }),
+        event(6, Event::JobState { job: JobId(3), state: JobChange::To(JobState::Running), why: None }),
         event(7, Event::Hit { job: JobId(3), unit: 5, target: 0 }),
-        event(8, Event::JobState { job: JobId(3), state: "paused".into(), why: None }),
-        event(9, Event::JobState { job: JobId(3), state: "running".into(), why: None }),
-        event(20, Event::JobState { job: JobId(3), state: "finished".into(), why: None }),
+        event(8, Event::JobState { job: JobId(3), state: JobChange::To(JobState::Paused), why: None }),
+        event(9, Event::JobState { job: JobId(3), state: JobChange::To(JobState::Running), why: None }),
+        event(20, Event::JobState { job: JobId(3), state: JobChange::To(JobState::Finished), why: None }),
         closed(30),
     ];
     let job = &replayed(&items, Window::default()).jobs[0];
-    let states: Vec<(u64, &str)> = job.states.iter().map(|(at_us, state)| (*at_us, state.as_str())).collect();
+    let states: Vec<(u64, &str)> = job.states.iter().map(|(at_us, state)| (*at_us, state.word())).collect();
     let words =
         [(at(5), "queued"), (at(6), "running"), (at(8), "paused"), (at(9), "running"), (at(20), "finished")];
     assert_eq!(states, words);
     assert_eq!((job.started_us, job.ended_us, job.hits), (Some(at(6)), Some(at(20)), 1));
-    assert_eq!((job.units.as_str(), job.name.as_str()), ("1180591620717411303424", "sweep"));
+    assert_eq!((job.units.0, job.name.as_str()), (1 << 70, "sweep"));
 }
 
 #[test]

@@ -8,8 +8,13 @@ use std::process::Command;
 
 use quick_xml::Reader;
 use quick_xml::events::Event as Xml;
-use starfarm_events::{Event, Held, IdleReason, Job, Node, NodeState, Outcome, Sample, Snapshot};
+use starfarm_events::{Event, Held, IdleReason, Job, JobChange, Node, NodeState, Outcome, Sample, Snapshot};
 use starfarm_logs::{schema, validate};
+use starfarm_protocol::admin::KeyKind;
+use starfarm_protocol::job::JobState;
+use starfarm_protocol::seal::Role;
+use starfarm_protocol::state::Completion;
+use starfarm_protocol::wire::FailReason;
 
 use crate::support::{Fill, Folder, Random, events, segment, snapshot};
 
@@ -91,6 +96,13 @@ fn the_schema_has_the_words_of_the_model() {
     assert!(words["node_state"].iter().eq(NodeState::ALL.iter().map(|word| word.word())));
     assert!(words["idle_reason"].iter().eq(IdleReason::ALL.iter().map(|word| word.word())));
     assert!(words["outcome"].iter().eq(Outcome::ALL.iter().map(|word| word.word())));
+    assert!(words["job_state"].iter().eq(JobState::ALL.iter().map(|word| word.word())));
+    let changes = JobState::ALL.iter().map(|state| JobChange::To(*state)).chain([JobChange::Deleted]);
+    assert!(words["job_change"].iter().eq(changes.map(JobChange::word)));
+    assert!(words["completion"].iter().eq(Completion::ALL.iter().map(|word| word.word())));
+    assert!(words["fail_reason"].iter().eq(FailReason::ALL.iter().map(|word| word.word())));
+    assert!(words["key_kind"].iter().eq(KeyKind::ALL.iter().map(|word| word.word())));
+    assert!(words["role"].iter().eq(Role::ALL.iter().map(|word| word.word())));
 }
 
 /// What xmllint says of a file; none without it.

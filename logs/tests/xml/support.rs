@@ -112,7 +112,12 @@ fn fields<T>(
 pub(crate) fn value(kind: &str, name: &str, random: &mut Random) -> String {
     match name {
         "state" if kind.starts_with("node") => "quarantined".to_owned(),
+        "state" => "paused".to_owned(),
         "reason" if kind == "node_idle" => "nothing_left".to_owned(),
+        "reason" => "timeout".to_owned(),
+        "verdict" => "ended_early".to_owned(),
+        "key_kind" => "join".to_owned(),
+        "role" => "observer".to_owned(),
         "idle" => "no_job".to_owned(),
         "outcome" => "partly".to_owned(),
         "boot" => format!("{:016x}", random.next()),
@@ -130,8 +135,7 @@ pub(crate) fn value(kind: &str, name: &str, random: &mut Random) -> String {
         | "decomposed_units" | "duplicate" => (u128::from(random.number(64)) << random.below(65)).to_string(),
         "version" | "target" | "cores" | "code" => random.number(16).to_string(),
         "slots" if kind != Sample::KIND => random.number(16).to_string(),
-        "key" | "key_kind" | "role" | "node" | "name" | "user" | "why" | "system" | "cpu"
-        | "accelerators" | "verdict" | "state" | "reason" => random.text(),
+        "key" | "node" | "name" | "user" | "why" | "system" | "cpu" | "accelerators" => random.text(),
         _ => random.number(64).to_string(),
     }
 }

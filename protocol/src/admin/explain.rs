@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::JobId;
+use crate::units::Units;
 
 /// What is to be explained.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -55,8 +56,8 @@ pub struct SizeInfo {
     pub job: JobId,
     /// The node.
     pub node: String,
-    /// Units of the task. Decimal.
-    pub units: String,
+    /// Units of the task.
+    pub units: Units,
     /// What decided: `fixed`, `first`, `target`, `growth` or `tail`.
     pub rule: String,
     /// Measured units per second of a slot there, or the mean of the other nodes; 0 where nothing was measured.
@@ -65,12 +66,12 @@ pub struct SizeInfo {
     pub measured: bool,
     /// Computing time that a task should take; none with fixed units.
     pub target_seconds: Option<f64>,
-    /// Units that take so long at that speed; none where there is no speed or no target. Decimal.
-    pub target_units: Option<String>,
-    /// Sizes grow by steps: no larger than this yet; likewise. Decimal.
-    pub growth_units_max: Option<String>,
-    /// Near the end tasks shrink: no larger than this; none with fixed units. Decimal.
-    pub tail_units_max: Option<String>,
-    /// A task that lies in gq already is given whole up to this size, else cut. Decimal.
-    pub units_max: String,
+    /// Units that take so long at that speed; none where there is no speed or no target.
+    pub target_units: Option<Units>,
+    /// Sizes grow by steps: no larger than this yet; likewise.
+    pub growth_units_max: Option<Units>,
+    /// Near the end tasks shrink: no larger than this; none with fixed units.
+    pub tail_units_max: Option<Units>,
+    /// A task that lies in gq already is given whole up to this size, else cut.
+    pub units_max: Units,
 }

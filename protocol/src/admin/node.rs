@@ -2,13 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::NodeId;
+use crate::state::NodeState;
+use crate::units::Units;
+
 /// A node.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct NodeInfo {
+    /// Its number in its farm, never given twice.
+    pub id: NodeId,
     /// Its name.
     pub name: String,
-    /// up, suspect, lost, draining or quarantined.
-    pub state: String,
+    /// Its state.
+    pub state: NodeState,
     /// Why it is quarantined; else empty.
     pub why: String,
     /// A person drains it, whatever its state: lost, it gets nothing either once it is back.
@@ -24,8 +30,8 @@ pub struct NodeInfo {
     pub tasks_queued: u64,
     /// Tasks that it finished.
     pub tasks_done: u64,
-    /// Units counted from it. Decimal.
-    pub units_done: String,
+    /// Units counted from it.
+    pub units_done: Units,
     /// Speed-ups heard.
     pub speed_ups: u64,
     /// Slow-downs heard.

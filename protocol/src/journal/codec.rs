@@ -323,7 +323,7 @@ fn node(body: &mut Reader<'_>) -> Result<NodeId, Malformed> {
 }
 
 fn state(body: &mut Reader<'_>) -> Result<JobState, Malformed> {
-    JobState::ALL.get(body.small::<usize>()?).copied().ok_or(Malformed)
+    JobState::from_number(body.small()?).ok_or(Malformed)
 }
 
 fn facts(body: &mut Reader<'_>) -> Result<JobFacts, Malformed> {
@@ -386,14 +386,7 @@ fn ran(body: &mut Reader<'_>) -> Result<Record, Malformed> {
 }
 
 fn failed(body: &mut Reader<'_>) -> Result<FailedUnit, Malformed> {
-    let reason = match body.small()? {
-        1_u8 => FailReason::Exit,
-        2 => FailReason::Signal,
-        3 => FailReason::Timeout,
-        4 => FailReason::Poison,
-        5 => FailReason::Output,
-        _ => return Err(Malformed),
-    };
+    let reason = FailReason::from_number(body.small()?).ok_or(Malformed)?;
     let one_less = |number: u64| number.checked_sub(1).map(|number| number as u32);
     let code = one_less(body.small()?).map(u32::cast_signed);
     let node = one_less(body.small()?).map(NodeId);

@@ -84,7 +84,7 @@ impl Refusal {
             Self::RoleMismatch => format!(
                 "this key is enrolled as {}, the join file is for another role: keep one state directory \
                  for each role",
-                about.enrolled_as.map_or("another role", Role::name)
+                about.enrolled_as.map_or("another role", Role::word)
             ),
             Self::SealMismatch => "the scheduler and this program must both run sealed, or both with the \
                  seal off (which works on loopback only): start both the same way"

@@ -1,21 +1,20 @@
 //! Who may do what. A role comes from the join key a peer enrolled with, never from what the peer says.
 //! Which message asks for which action is decided where messages are handled.
 
-use serde::{Deserialize, Serialize};
+use crate::word::words;
 
-/// What a key is for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[repr(u8)]
-pub enum Role {
-    /// Computes: takes tasks, returns results. It can see and steer nothing.
-    Worker = 1,
-    /// Looks: status, jobs, results.
-    Observer = 2,
-    /// Looks and steers: submits, cancels, drains.
-    Operator = 3,
-    /// Everything but computing, keys included.
-    Admin = 4,
+words! {
+    /// What a key is for.
+    Role {
+        /// Computes: takes tasks, returns results. It can see and steer nothing.
+        Worker = 1 => "worker",
+        /// Looks: status, jobs, results.
+        Observer = 2 => "observer",
+        /// Looks and steers: submits, cancels, drains.
+        Operator = 3 => "operator",
+        /// Everything but computing, keys included.
+        Admin = 4 => "admin",
+    }
 }
 
 /// A class of requests.
@@ -32,26 +31,9 @@ pub enum Action {
 }
 
 impl Role {
-    const ALL: [Self; 4] = [Self::Worker, Self::Observer, Self::Operator, Self::Admin];
-
     /// The number on the wire; append only.
     pub fn number(self) -> u8 {
         self as u8
-    }
-
-    /// The role of a number; `None` for one that this version does not know.
-    pub fn from_number(number: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|role| role.number() == number)
-    }
-
-    /// The name in files and messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Worker => "worker",
-            Self::Observer => "observer",
-            Self::Operator => "operator",
-            Self::Admin => "admin",
-        }
     }
 
     /// Whether a peer of this role may do `action`.
@@ -62,12 +44,6 @@ impl Role {
             Self::Operator => matches!(action, Action::Watch | Action::Steer),
             Self::Admin => matches!(action, Action::Watch | Action::Steer | Action::Govern),
         }
-    }
-}
-
-impl std::fmt::Display for Role {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
     }
 }
 
@@ -90,13 +66,12 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_names_are_pinned() {
-        assert_eq!(Role::ALL.map(Role::number), [1, 2, 3, 4]);
+    fn numbers_are_pinned() {
+        assert_eq!(Role::ALL.iter().map(|role| role.number()).collect::<Vec<_>>(), [1, 2, 3, 4]);
         assert_eq!(Role::from_number(0), None);
         assert_eq!(Role::from_number(5), None);
-        for role in Role::ALL {
+        for &role in Role::ALL {
             assert_eq!(Role::from_number(role.number()), Some(role));
-            assert_eq!(serde_json::to_string(&role).unwrap(), format!("\"{}\"", role.name()));
         }
     }
 }

@@ -7,6 +7,7 @@
 
 use crate::bytes::{Malformed, Reader};
 use crate::ids::ContentHash;
+use crate::word::words;
 
 /// A target was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,31 +39,30 @@ impl HitEntry {
     }
 }
 
-/// Why a unit failed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum FailReason {
-    /// The program ended with an exit code other than 0, or could not be started.
-    Exit = 1,
-    /// A signal ended the program.
-    Signal = 2,
-    /// The program ran longer than `timeout_seconds`.
-    Timeout = 3,
-    /// The unit kills its workers. Decided by the scheduler; it never travels.
-    Poison = 4,
-    /// The program wrote more than `output_limit`, which is strict.
-    Output = 5,
+words! {
+    /// Why a unit failed.
+    FailReason {
+        /// The program ended with an exit code other than 0, or could not be started.
+        Exit = 1 => "exit",
+        /// A signal ended the program.
+        Signal = 2 => "signal",
+        /// The program ran longer than `timeout_seconds`.
+        Timeout = 3 => "timeout",
+        /// The unit kills its workers. Decided by the scheduler; it never travels.
+        Poison = 4 => "poison",
+        /// The program wrote more than `output_limit`, which is strict.
+        Output = 5 => "output",
+    }
 }
 
 impl FailReason {
-    /// The word in JSON and tables.
-    pub fn word(self) -> &'static str {
+    /// The exit code and the signal of a program that failed so with `code`.
+    pub fn ended_by(self, code: Option<i32>) -> (Option<i32>, Option<i32>) {
         match self {
-            FailReason::Exit => "exit",
-            FailReason::Signal => "signal",
-            FailReason::Timeout => "timeout",
-            FailReason::Poison => "poison",
-            FailReason::Output => "output",
+            FailReason::Signal => (None, code),
+            // The code of a program that was ended by us tells nothing about the program.
+            FailReason::Timeout => (None, None),
+            FailReason::Exit | FailReason::Poison | FailReason::Output => (code, None),
         }
     }
 }
@@ -142,11 +142,10 @@ impl CommandUnit {
 fn read_unit(rest: &mut Reader<'_>) -> Result<CommandUnit, Malformed> {
     let failed = match rest.u8()? {
         0 => None,
-        1 => Some(FailReason::Exit),
-        2 => Some(FailReason::Signal),
-        3 => Some(FailReason::Timeout),
-        5 => Some(FailReason::Output),
-        _ => return Err(Malformed),
+        number => match FailReason::from_number(number) {
+            None | Some(FailReason::Poison) => return Err(Malformed),
+            known => known,
+        },
     };
     let code = i32::from_le_bytes(rest.array()?);
     let duration_us = rest.u64()?;

@@ -1,7 +1,7 @@
 //! The one way in which anything durable changes. Live, a stage decides and commits a record; after a restart the same
 //! records are applied. What is not in a record (who holds which task, what was measured) is found out anew.
 
-use starfarm_events::Event;
+use starfarm_events::{Event, JobChange};
 use starfarm_protocol::ids::{Attempt, JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::Record;
@@ -11,11 +11,12 @@ use starfarm_protocol::wire::{CommandUnit, FailReason, HitEntry};
 use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::health::{Presence, Standing};
-use crate::job::{FailedUnit, Job, Rate};
+use crate::job::{FailedUnit, Job, JobState, Rate};
 use crate::limits::CONFLICTS_KEPT;
 use crate::queues::Class;
 use crate::rating::Rating;
 use crate::reconnect::Periods;
+use crate::told::said;
 
 /// What cannot be, since it is decided from what was decided before.
 const FITS: &str = "what is decided here fits what was decided before";
@@ -69,11 +70,7 @@ impl Farm {
     /// What follows from a record that is about to be applied is told.
     fn tell(&self, record: &Record, deeds: &mut Deeds) {
         let name = |id: &NodeId| self.nodes.at(*id).name.clone();
-        let state = |job: JobId, word: &'static str, why: Option<String>| Event::JobState {
-            job,
-            state: word.into(),
-            why,
-        };
+        let state = |job: JobId, state| Event::JobState { job, state: JobChange::To(state), why: None };
         let event = match record {
             Record::Submitted(facts) => Event::JobSubmitted {
                 job: facts.job,
@@ -83,11 +80,11 @@ impl Farm {
                 units: facts.units,
             },
             Record::State { job, state: to, why } => {
-                state(*job, to.word(), (!why.is_empty()).then(|| why.clone()))
+                Event::JobState { job: *job, state: JobChange::To(*to), why: said(why) }
             }
-            Record::Ended(ended) => state(ended.job, ended.state.word(), None),
-            Record::Deleted { job } => state(*job, "deleted", None),
-            Record::Retried { job, .. } if self.jobs.at(*job).state.ended() => state(*job, "queued", None),
+            Record::Ended(ended) => state(ended.job, ended.state),
+            Record::Deleted { job } => Event::JobState { job: *job, state: JobChange::Deleted, why: None },
+            Record::Retried { job, .. } if self.jobs.at(*job).state.ended() => state(*job, JobState::Queued),
             &Record::Moved { job, place } => Event::JobMoved { job, place: u64::from(place) + 1 },
             Record::Ran { job, units, node, .. } => {
                 for (unit, ran) in units {
@@ -134,7 +131,7 @@ impl Farm {
         Event::UnitFailed {
             job,
             unit,
-            reason: failed.reason.word().into(),
+            reason: failed.reason,
             node: failed.node.and_then(|id| self.nodes.name(id)),
             code: failed.code.filter(|_| ended).and_then(|code| u32::try_from(code).ok()),
         }

@@ -107,7 +107,9 @@ mod tests {
     use super::*;
     use crate::farm::Config;
     use crate::health::{Presence, Probe};
-    use crate::job::{MaxFailures, NewJob, Place, Refusal, Sizing, WorkFacts};
+    use starfarm_protocol::admin::Place;
+
+    use crate::job::{MaxFailures, NewJob, Refusal, Sizing, WorkFacts};
 
     /// No turn is made, so that nobody gives out what waits.
     #[test]

@@ -2,6 +2,7 @@
 //! durable.
 
 use starfarm_events::NodeState;
+use starfarm_protocol::admin::{JobCommand, NodeCommand, Place};
 use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::record::NodeMark;
@@ -9,7 +10,7 @@ use starfarm_protocol::wire::Cancel;
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::job::{JobFacts, JobState, NewJob, Place};
+use crate::job::{JobFacts, JobState, NewJob};
 use crate::limits::JOBS_MAX;
 use crate::nodes::Reach;
 
@@ -20,36 +21,6 @@ pub enum CommandError {
     NotFound,
     /// It does not fit the state that the job or node is in; the sentence says which.
     Conflict(String),
-}
-
-/// What a user does to a job.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum JobCommand {
-    /// End it; keep what is done.
-    Cancel,
-    /// Give out nothing more of it; running tasks stop at a unit's end.
-    Pause,
-    /// Go on.
-    Resume,
-    /// Put it at the head of jq: it is next.
-    Front,
-    /// Run it at once; the running job goes to the head of jq.
-    Switch,
-    /// Forget it. It must have ended.
-    Delete,
-    /// What failed is wanted again.
-    Retry,
-}
-
-/// What a user does to a node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NodeCommand {
-    /// No new tasks; what it has is finished.
-    Drain,
-    /// Tasks again.
-    Resume,
-    /// Drop it from the list. It must be lost.
-    Forget,
 }
 
 impl Farm {
@@ -74,7 +45,7 @@ impl Farm {
         }
         match place {
             Place::Tail => self.work_came(),
-            Place::Head => self.put_front(job, deeds),
+            Place::Front => self.put_front(job, deeds),
             Place::Now => self.switch_to(job, deeds),
         }
         Ok(job)

@@ -9,6 +9,7 @@ use std::fmt::Display;
 
 use starfarm_protocol::admin::{Explanation, Fact, Reason, SizeInfo};
 use starfarm_protocol::ids::{JobId, NodeId};
+use starfarm_protocol::units::Units;
 
 use crate::farm::Farm;
 use crate::job::{Job, Sizing};
@@ -97,7 +98,7 @@ impl Farm {
         SizeInfo {
             job: job.facts.job,
             node: self.name(id),
-            units: units.to_string(),
+            units: Units(units.into()),
             rule: rule.to_owned(),
             units_per_s,
             measured,
@@ -105,10 +106,10 @@ impl Farm {
                 Sizing::TargetUs(target_us) => Some(target_us as f64 / 1e6),
                 Sizing::Units(_) => None,
             },
-            target_units: (target > 0).then(|| target.to_string()),
-            growth_units_max: (grown > 0).then(|| grown.to_string()),
-            tail_units_max: (tail < u64::MAX).then(|| tail.to_string()),
-            units_max: whole_units(job, units).to_string(),
+            target_units: (target > 0).then(|| Units(target.into())),
+            growth_units_max: (grown > 0).then(|| Units(grown.into())),
+            tail_units_max: (tail < u64::MAX).then(|| Units(tail.into())),
+            units_max: Units(whole_units(job, units).into()),
         }
     }
 }

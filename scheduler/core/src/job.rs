@@ -4,18 +4,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use starfarm_protocol::admin::Place;
 use starfarm_protocol::ids::{Attempt, ContentHash};
 use starfarm_protocol::interval::Interval;
-pub use starfarm_protocol::job::{Body, FailedUnit, JobFacts, JobState, MaxFailures, Sizing, WorkFacts};
+pub use starfarm_protocol::job::{
+    Body, FailedUnit, JobFacts, JobState, MaxFailures, Sizing, TARGET_US, WorkFacts,
+};
 pub use starfarm_protocol::journal::record::JobTotals;
 use starfarm_protocol::spec::Stop;
 use starfarm_protocol::wire::Cancel;
 
 use crate::health::Probe;
 use crate::lease::Lease;
-use crate::limits::{
-    FIRST_FAILURES_MAX, HALF_FAILURES_OF, RETURN_PAUSE_MAX_US, RETURN_PAUSE_MIN_US, TARGET_US,
-};
+use crate::limits::{FIRST_FAILURES_MAX, HALF_FAILURES_OF, RETURN_PAUSE_MAX_US, RETURN_PAUSE_MIN_US};
 use crate::outcomes::Blame;
 use crate::queues::{Class, JobUnits, NodeId};
 
@@ -40,18 +41,6 @@ pub struct NewJob {
     pub speculative: bool,
     /// Where in jq it goes.
     pub place: Place,
-}
-
-/// Where in jq a job goes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Place {
-    /// The tail.
-    #[default]
-    Tail,
-    /// The head: it is next.
-    Head,
-    /// At once: the running job goes to the head of jq.
-    Now,
 }
 
 /// What one node does of one job.

@@ -51,17 +51,17 @@ mod turn;
 mod view;
 mod watch;
 
-pub use command::{CommandError, JobCommand, NodeCommand};
+pub use command::CommandError;
 pub use deed::{Deed, Deeds};
 pub use farm::{Config, Farm};
 pub use job::{
-    Body, FailedUnit, JobFacts, JobState, JobTotals, MaxFailures, NewJob, Place, Sizing, WorkFacts,
+    Body, FailedUnit, JobFacts, JobState, JobTotals, MaxFailures, NewJob, Sizing, TARGET_US, WorkFacts,
 };
-pub use node::NodeTotals;
 pub use queues::NodeId;
 pub use restore::Restoring;
 pub use send::OFFERS_PER_DATAGRAM;
-pub use starfarm_events::NodeState;
+pub use starfarm_protocol::admin::{JobCommand, NodeCommand, Place};
 pub use starfarm_protocol::journal::Record;
-pub use told::{Totals, Traffic, Verdict, Verdicts};
-pub use view::{FarmView, FoundPage, JobView, NodeView};
+pub use starfarm_protocol::state::NodeState;
+pub use told::{Verdict, Verdicts};
+pub use view::FoundPage;

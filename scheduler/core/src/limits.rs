@@ -7,8 +7,6 @@ use starfarm_protocol::wire::AGE_BYTES;
 
 /// Periods that a rating looks back over (the paper: 640 s).
 pub const RATING_PERIODS: usize = 64;
-/// Computing time that one task should take where the user does not say.
-pub const TARGET_US: u64 = 8_000_000;
 /// Least T_retry / T_target that a person may set.
 const RETRY_TARGETS_MIN: u64 = 4;
 /// What runs for less than this is not said to hang, however short its task: machines sleep and swap.

@@ -99,19 +99,19 @@ pub(crate) struct Node {
 
 /// Counters of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct NodeTotals {
+pub(crate) struct NodeTotals {
     /// Tasks whose last unit it computed.
-    pub tasks_done: u64,
+    pub(crate) tasks_done: u64,
     /// Units that were counted from it.
-    pub units_done: u128,
+    pub(crate) units_done: u128,
     /// Offers repeated.
-    pub offers_repeated: u64,
+    pub(crate) offers_repeated: u64,
     /// Datagrams that broke the rules.
-    pub malformed: u64,
+    pub(crate) malformed: u64,
     /// Speed-ups heard.
-    pub speed_ups: u64,
+    pub(crate) speed_ups: u64,
     /// Slow-downs heard.
-    pub slow_downs: u64,
+    pub(crate) slow_downs: u64,
 }
 
 /// A unit that a slot runs.

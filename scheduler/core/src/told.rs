@@ -27,11 +27,11 @@ pub(crate) enum Doing {
 
 /// What went over the network in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Traffic {
+pub(crate) struct Traffic {
     /// Datagrams.
-    pub datagrams: u64,
+    pub(crate) datagrams: u64,
     /// Bytes in these, seal included, IP and UDP headers not.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Traffic {
@@ -88,17 +88,17 @@ impl Verdicts {
 
 /// Counters of the farm, since its scheduler's start.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Totals {
+pub(crate) struct Totals {
     /// Tasks, or pieces of one, that went back to gq.
-    pub resent: u64,
+    pub(crate) resent: u64,
     /// Offers repeated.
-    pub offers_repeated: u64,
+    pub(crate) offers_repeated: u64,
     /// Tasks cut from a job's space.
-    pub decomposed: u64,
+    pub(crate) decomposed: u64,
     /// Units in these.
-    pub decomposed_units: u128,
+    pub(crate) decomposed_units: u128,
     /// Speed-ups and slow-downs of the running period and of the one before.
-    pub feedback: [(u64, u64); 2],
+    pub(crate) feedback: [(u64, u64); 2],
 }
 
 /// Figures of the farm that nothing is decided by.

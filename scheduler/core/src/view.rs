@@ -1,136 +1,63 @@
-//! Questions about the farm, answered as plain values. Nothing here changes anything, but for ratings,
-//! which age when they are looked at.
+//! Questions about the farm, answered as the values that admin commands print. Nothing here changes anything, but for
+//! ratings, which age when they are looked at.
 
-use starfarm_events::NodeState;
+use starfarm_events::Sample;
+use starfarm_protocol::admin::{
+    ConflictInfo, FailedInfo, JobInfo, NetworkInfo, NodeInfo, Refusal, StatusInfo,
+};
 use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
-use starfarm_protocol::wire::Facts;
+use starfarm_protocol::limits::DATAGRAM_BYTES_MAX;
+use starfarm_protocol::settings::SETTINGS;
+use starfarm_protocol::units::Units;
 
 use crate::farm::Farm;
-use crate::job::{FailedUnit, Job, JobState, JobTotals, Sizing};
-use crate::node::{Node, NodeTotals};
-use crate::queues::Class;
-use crate::told::{Totals, Traffic, Verdicts};
+use crate::job::{Body, FailedUnit, Job};
+use crate::node::Node;
+use crate::queues::{Class, Queues};
+use crate::told::{Totals, Verdict, Verdicts};
 
-/// A job, seen from outside.
-#[derive(Clone, PartialEq, Debug)]
-pub struct JobView {
-    /// Its number.
-    pub id: JobId,
-    /// The user's name for it.
-    pub name: String,
-    /// Who submitted it.
-    pub user: String,
-    /// BLAKE3 of its specification.
-    pub spec: ContentHash,
-    /// Its units are programs.
-    pub is_command: bool,
-    /// Its state.
-    pub state: JobState,
-    /// Why it is in that state; empty where a person or its own end put it there.
-    pub note: String,
-    /// N.
-    pub units: u128,
-    /// Units done.
-    pub done: u128,
-    /// Units failed for good.
-    pub failed: u128,
-    /// Units at nodes.
-    pub out: u128,
-    /// Units that wait, cut or not.
-    pub pending: u128,
-    /// Units that nobody wants any more.
-    pub abandoned: u128,
-    /// Hits found.
-    pub hits: usize,
-    /// Units per second of all live slots, by the mean of measured durations.
-    pub rate_per_s: f64,
-    /// Nodes that cannot run it, and why.
-    pub refused_by: Vec<(String, String)>,
-    /// Intervals that were computed twice with different results, and whose result came second.
-    pub conflicts: Vec<(u128, u128, String)>,
-    /// Counters.
-    pub totals: JobTotals,
-}
-
-/// A node, seen from outside.
-#[derive(Clone, PartialEq, Debug)]
-pub struct NodeView {
-    /// Its index.
-    pub id: NodeId,
-    /// Its name.
-    pub name: String,
-    /// Its state.
-    pub state: NodeState,
-    /// Why it is quarantined, else empty.
-    pub why: String,
-    /// A person drains it, whatever its state.
-    pub drained: bool,
-    /// Its slots.
-    pub slots: u16,
-    /// Standard tasks a period of 10 s, over the last 64 periods.
-    pub power: f64,
-    /// Tasks in dq that it has.
-    pub tasks: usize,
-    /// Tasks in its own queue, by its last heartbeat.
-    pub queued_tasks: u32,
-    /// Load of each slot in thousandths, of many slots the mean, by its last heartbeat; empty where it is lost
-    /// or did not tell.
-    pub load: Vec<u16>,
-    /// Microseconds that no slot had run anything, by its last heartbeat.
-    pub idle_us: u64,
-    /// Microseconds since it was heard; none where this incarnation of the scheduler has not heard it.
-    pub silent_us: Option<u64>,
-    /// Microseconds since this incarnation of it joined.
-    pub joined_us: u64,
-    /// What its machine is, where it told.
-    pub facts: Option<Facts>,
-    /// Counters.
-    pub totals: NodeTotals,
-}
+/// Failed units that come with a job. All of them are in its results.
+const FAILURES_SHOWN: usize = 20;
 
 /// A page of what a job found.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct FoundPage {
+    /// BLAKE3 of the job's specification.
+    pub spec: ContentHash,
     /// Unit and target, by unit.
     pub hits: Vec<(u128, u32)>,
     /// Units that failed for good, by unit.
-    pub failed: Vec<(u128, FailedUnit)>,
+    pub failed: Vec<FailedInfo>,
+    /// Units that are done and left an outcome each.
+    pub outcomes: u128,
     /// Another page follows.
     pub more: bool,
 }
 
-/// The farm, seen from outside: the paper's online figures.
-#[derive(Clone, PartialEq, Debug)]
-pub struct FarmView {
-    /// Tasks in gq.
-    pub gq: usize,
-    /// Tasks in dq.
-    pub dq: usize,
-    /// Age of the oldest task in dq, in microseconds.
-    pub dq_oldest_us: u64,
-    /// Target computing time of a task of the current job; none with fixed units or without a job.
-    pub target_us: Option<u64>,
-    /// Jobs in jq.
-    pub jq: usize,
-    /// The scheduler's incarnation.
-    pub epoch: u64,
-    /// Counters.
-    pub totals: Totals,
-    /// Verdicts on results.
-    pub verdicts: Verdicts,
-    /// Datagrams of workers and to them since the start.
-    pub traffic: [Traffic; 2],
-}
-
 impl Farm {
-    /// All jobs, by number.
-    pub fn jobs(&self) -> Vec<JobView> {
-        self.jobs.iter().map(|job| self.job_view(job)).collect()
+    /// All jobs, by number, in short: without what befell single units.
+    pub fn jobs(&self, now_us: u64) -> Vec<JobInfo> {
+        self.jobs.iter().map(|job| self.job_info(job, now_us)).collect()
     }
 
-    /// Up to `take` jobs from number `from` on, by number.
-    pub fn jobs_from(&self, from: JobId, take: usize) -> Vec<JobView> {
-        self.jobs.from(from).take(take).map(|job| self.job_view(job)).collect()
+    /// Up to `take` jobs from number `from` on, by number, in short.
+    pub fn jobs_from(&self, from: JobId, take: usize, now_us: u64) -> Vec<JobInfo> {
+        self.jobs.from(from).take(take).map(|job| self.job_info(job, now_us)).collect()
+    }
+
+    /// One job, with what befell it.
+    pub fn job(&self, id: JobId, now_us: u64) -> Option<JobInfo> {
+        let job = self.jobs.get(id)?;
+        let conflicts = job.conflicts.iter().map(|(at, node)| ConflictInfo {
+            lo: Units(at.lo),
+            hi: Units(at.hi),
+            node: self.node_name(*node),
+        });
+        Some(JobInfo {
+            failures: self.failures(job, 0, FAILURES_SHOWN),
+            conflicts: conflicts.collect(),
+            ..self.job_info(job, now_us)
+        })
     }
 
     /// What all jobs are made from: BLAKE3 of their specifications.
@@ -143,44 +70,67 @@ impl Farm {
         self.nodes.get(id).map_or_else(String::new, |node| node.name.to_string())
     }
 
-    /// One job.
-    pub fn job(&self, id: JobId) -> Option<JobView> {
-        self.jobs.get(id).map(|job| self.job_view(job))
-    }
-
-    fn job_view(&self, job: &Job) -> JobView {
+    fn job_info(&self, job: &Job, now_us: u64) -> JobInfo {
         let [done, failed, out, pending, abandoned] = job.classes();
-        let name = |id: &NodeId| self.node_name(*id);
-        JobView {
+        let totals = &job.totals;
+        let (rate, end_us) = (self.speed(job), totals.ended_us.unwrap_or(now_us));
+        let refused = |(id, refusal): (&NodeId, &crate::job::Refusal)| Refusal {
+            node: self.node_name(*id),
+            why: refusal.why.clone(),
+        };
+        JobInfo {
             id: job.facts.job,
             name: job.facts.name.clone(),
             user: job.facts.user.clone(),
-            spec: job.facts.spec,
-            is_command: job.facts.work.programs,
             state: job.state,
+            spec: job.facts.spec,
+            units_total: Units(job.facts.units),
+            units_done: Units(done),
+            units_failed: Units(failed),
+            units_out: Units(out),
+            units_pending: Units(pending),
+            units_abandoned: Units(abandoned),
+            units_duplicate: Units(totals.duplicate_units),
+            hits: job.hits.len() as u64,
+            units_per_s: rate,
+            eta_seconds: (rate > 0.0).then(|| (pending + out) as f64 / rate),
+            age_seconds: seconds(now_us.saturating_sub(totals.submitted_us)),
+            run_seconds: totals.started_us.map(|started_us| seconds(end_us.saturating_sub(started_us))),
+            submitted_us: totals.submitted_us,
+            started_us: totals.started_us,
+            ended_us: totals.ended_us,
+            tasks_decomposed: totals.decomposed,
+            task_units_mean: mean(totals.decomposed_units, totals.decomposed),
+            tasks_dispatched: totals.dispatched,
+            tasks_resent: totals.resent,
+            tasks_copied: totals.copies,
+            refused_by: job.refused_by.iter().map(refused).collect(),
             note: match job.note.as_str() {
                 "" if job.active() && pending > 0 && self.jobs.lacks_room(job) => {
                     "waits for room on the scheduler's disk".to_owned()
                 }
                 note => note.to_owned(),
             },
-            units: job.facts.units,
-            done,
-            failed,
-            out,
-            pending,
-            abandoned,
-            hits: job.hits.len(),
-            rate_per_s: self.speed(job),
-            refused_by: job.refused_by.iter().map(|(id, refusal)| (name(id), refusal.why.clone())).collect(),
-            conflicts: job.conflicts.iter().map(|(at, id)| (at.lo, at.hi, name(id))).collect(),
-            totals: job.totals,
+            outputs_cut: 0,
+            failures: Vec::new(),
+            conflicts: Vec::new(),
         }
     }
 
     /// Units per second of all live slots. Nothing of an ended or paused job is computed, however fast it would go.
     pub(crate) fn speed(&self, job: &Job) -> f64 {
         if job.active() { job.mean_rate * self.nodes.live_slots() as f64 } else { 0.0 }
+    }
+
+    fn failures(&self, job: &Job, skip: usize, take: usize) -> Vec<FailedInfo> {
+        let failed = job.units.failed.page(skip, take).into_iter();
+        failed
+            .map(|(unit, FailedUnit { reason, code, node })| {
+                let (exit_code, signal) = reason.ended_by(code);
+                let node = node.map(|node| self.node_name(node));
+                FailedInfo { unit: Units(unit), reason, exit_code, signal, node }
+            })
+            .collect()
     }
 
     /// Hits of a job: unit and target, by unit.
@@ -194,14 +144,17 @@ impl Farm {
     }
 
     /// Up to `take` hits and failed units of a job from the `skip`th of each on, and whether more follow.
-    pub fn found_page(&self, id: JobId, skip: usize, take: usize) -> FoundPage {
-        let Some(job) = self.jobs.get(id) else { return FoundPage::default() };
+    pub fn found_page(&self, id: JobId, skip: usize, take: usize) -> Option<FoundPage> {
+        let job = self.jobs.get(id)?;
         let end = skip.saturating_add(take);
-        FoundPage {
+        let has_outcomes = matches!(job.facts.work.body, Body::Outcomes { .. });
+        Some(FoundPage {
+            spec: job.facts.spec,
             hits: job.hits.iter().skip(skip).take(take).copied().collect(),
-            failed: job.units.failed.page(skip, take),
+            failed: self.failures(job, skip, take),
+            outcomes: if has_outcomes { job.units.coverage().count(Class::Done) } else { 0 },
             more: job.hits.len() > end || job.units.failed.units() > end as u128,
-        }
+        })
     }
 
     /// Intervals that are done, in order.
@@ -211,53 +164,143 @@ impl Farm {
     }
 
     /// All nodes, by index.
-    pub fn nodes(&mut self, now_us: u64) -> Vec<NodeView> {
+    pub fn nodes(&mut self, now_us: u64) -> Vec<NodeInfo> {
         let queues = &self.queues;
-        let view = |(id, node): (NodeId, &mut Node)| NodeView {
-            id,
-            name: node.name.to_string(),
-            state: node.health().state(),
-            why: node.why(),
-            drained: node.health().drain.by_person,
-            slots: node.slots(),
-            power: node.rating.power(now_us),
-            tasks: queues.held(id),
-            queued_tasks: node.queued_tasks,
-            load: node.load.clone(),
-            idle_us: node.idle_us,
-            silent_us: (!node.restored).then(|| now_us.saturating_sub(node.heard_us)),
-            joined_us: now_us.saturating_sub(node.joined_us),
-            facts: node.facts.clone(),
-            totals: node.totals,
-        };
-        self.nodes.iter_mut().map(view).collect()
+        self.nodes.iter_mut().map(|(id, node)| node_info(id, node, queues, now_us)).collect()
     }
 
-    /// The paper's online figures.
-    pub fn status(&self, now_us: u64) -> FarmView {
-        FarmView {
-            gq: self.queues.waiting(),
-            dq: self.queues.out(),
+    /// The farm's figures.
+    pub fn sample(&mut self, now_us: u64) -> Sample {
+        let live = self.nodes.iter_mut().filter(|(_, node)| node.health().live());
+        let (power, up) =
+            live.fold((0.0, 0_u64), |(sum, up), (_, node)| (sum + node.rating.power(now_us), up + 1));
+        Sample {
+            gq: self.queues.waiting() as u64,
+            dq: self.queues.out() as u64,
+            jq: self.jobs.queue_len() as u64,
             dq_oldest_us: self.oldest_us(now_us),
-            target_us: self.jobs.queued().next().and_then(|job| match job.facts.sizing {
-                Sizing::TargetUs(target_us) => Some(target_us),
-                Sizing::Units(_) => None,
-            }),
-            jq: self.jobs.queue_len(),
-            epoch: self.config.epoch.0,
-            totals: self.telemetry.totals,
-            verdicts: self.telemetry.verdicts,
-            traffic: self.telemetry.traffic,
+            nodes_up: up,
+            nodes: self.nodes.iter().filter(|(_, node)| node.health().is_there()).count() as u64,
+            slots: self.nodes.live_slots(),
+            power_mean: power / up.max(1) as f64,
+            speed_ups: self.telemetry.feedback.0,
+            slow_downs: self.telemetry.feedback.1,
+            resent: self.telemetry.totals.resent,
+            offers_repeated: self.telemetry.totals.offers_repeated,
+            decomposed: self.telemetry.totals.decomposed,
+            decomposed_units: self.telemetry.totals.decomposed_units,
+            dispatched: self.queues.dispatched(),
+            results_counted: self.telemetry.verdicts.count(Verdict::Counted)
+                + self.telemetry.verdicts.count(Verdict::CountedPartly),
+            results_duplicate: self.telemetry.verdicts.count(Verdict::Duplicate),
+            datagrams_dropped: self.telemetry.datagrams.0,
+            datagrams_refused: self.telemetry.datagrams.1,
+            datagrams_in: Some(self.telemetry.traffic[0].datagrams),
+            bytes_in: Some(self.telemetry.traffic[0].bytes),
+            datagrams_out: Some(self.telemetry.traffic[1].datagrams),
+            bytes_out: Some(self.telemetry.traffic[1].bytes),
         }
     }
 
     /// Age of the oldest task in dq.
-    pub(crate) fn oldest_us(&self, now_us: u64) -> u64 {
+    fn oldest_us(&self, now_us: u64) -> u64 {
         self.queues.tasks().map(|task| now_us.saturating_sub(task.since_us)).max().unwrap_or(0)
+    }
+
+    /// The paper's online figures. What the core does not know is for the caller to fill in: how long it runs, datagrams
+    /// and events dropped, notes, and how large a datagram each node is sent.
+    pub fn status(&mut self, now_us: u64) -> StatusInfo {
+        let (sample, nodes) = (self.sample(now_us), self.nodes(now_us));
+        let [received, sent] = self.telemetry.traffic;
+        let Totals { feedback, decomposed, decomposed_units, .. } = self.telemetry.totals;
+        StatusInfo {
+            farm: self.config.farm.to_string(),
+            epoch: self.config.epoch.0,
+            up_seconds: 0.0,
+            gq: sample.gq,
+            dq: sample.dq,
+            jq: sample.jq,
+            resent: sample.resent,
+            offers_repeated: sample.offers_repeated,
+            dq_oldest_seconds: seconds(sample.dq_oldest_us),
+            granularity_seconds: self.jobs.queued().next().and_then(|job| job.facts.sizing.target_seconds()),
+            tasks_decomposed: decomposed,
+            task_units_mean: mean(decomposed_units, decomposed),
+            speed_ups: feedback[1].0,
+            slow_downs: feedback[1].1,
+            power_mean: sample.power_mean,
+            results_counted: sample.results_counted,
+            results_duplicate: sample.results_duplicate,
+            datagrams_dropped: 0,
+            datagrams_refused: 0,
+            network: NetworkInfo {
+                datagrams_in: received.datagrams,
+                bytes_in: received.bytes,
+                datagrams_out: sent.datagrams,
+                bytes_out: sent.bytes,
+            },
+            log_events_dropped: 0,
+            stderr_lines_dropped: 0,
+            settings: SETTINGS
+                .iter()
+                .zip(self.config.settings.values())
+                .map(|(of, value)| (of.key.to_owned(), value))
+                .collect(),
+            notes: Vec::new(),
+            nodes,
+        }
+    }
+
+    /// Tasks in gq and in dq.
+    pub fn tasks(&self) -> [usize; 2] {
+        [self.queues.waiting(), self.queues.out()]
+    }
+
+    /// How often each verdict was given on a result.
+    pub fn verdicts(&self) -> Verdicts {
+        self.telemetry.verdicts
     }
 
     /// The job has ended, or never was.
     pub fn has_ended(&self, id: JobId) -> bool {
         self.jobs.unfinished(id).is_none()
     }
+}
+
+fn node_info(id: NodeId, node: &mut Node, queues: &Queues, now_us: u64) -> NodeInfo {
+    let facts = node.facts.as_ref();
+    NodeInfo {
+        id,
+        name: node.name.to_string(),
+        state: node.health().state(),
+        why: node.why(),
+        drained: node.health().drain.by_person,
+        slots: node.slots(),
+        power: node.rating.power(now_us),
+        tasks: queues.held(id) as u64,
+        tasks_queued: node.queued_tasks.into(),
+        tasks_done: node.totals.tasks_done,
+        units_done: Units(node.totals.units_done),
+        speed_ups: node.totals.speed_ups,
+        slow_downs: node.totals.slow_downs,
+        offers_repeated: node.totals.offers_repeated,
+        silent_seconds: (!node.restored).then(|| seconds(now_us.saturating_sub(node.heard_us))),
+        joined_seconds: seconds(now_us.saturating_sub(node.joined_us)),
+        load: node.load.clone(),
+        idle_seconds: seconds(node.idle_us),
+        datagram_bytes: Some(DATAGRAM_BYTES_MAX as u32),
+        system: facts.map(|facts| facts.system.clone()),
+        cpu: facts.map(|facts| facts.cpu.clone()),
+        cores: facts.map(|facts| facts.cores),
+        memory_bytes: facts.map(|facts| facts.memory_bytes),
+        accelerators: facts.map(|facts| facts.accelerators.clone()),
+    }
+}
+
+fn seconds(us: u64) -> f64 {
+    us as f64 / 1e6
+}
+
+fn mean(units: u128, tasks: u64) -> f64 {
+    units as f64 / tasks.max(1) as f64
 }

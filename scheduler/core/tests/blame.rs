@@ -382,7 +382,7 @@ fn a_job_pauses_when_more_than_half_of_a_hundred_units_fail() {
     bench.run(&format!("ran a 50+50 {}\n ack a", outcomes(25, 50)));
     let half = bench.run("nodes");
     bench.run("ran a 100+1 exit1");
-    let (paused, job) = (bench.run("at 100"), bench.farm.jobs().remove(0));
+    let (paused, job) = (bench.run("at 100"), bench.farm.jobs(0).remove(0));
     expect![[r#"
         0: a up
         paused since 51 of 101 units failed"#]]
@@ -396,8 +396,8 @@ fn a_job_that_bears_everything_never_pauses() {
     for lo in (0..160).step_by(20) {
         bench.run(&format!("ran a {lo}+20 {}\n ack a", outcomes(20, 20)));
     }
-    let job = bench.farm.jobs().remove(0);
-    assert_eq!((job.state.word(), job.failed, job.note.as_str()), ("running", 160, ""));
+    let job = bench.farm.jobs(0).remove(0);
+    assert_eq!((job.state.word(), job.units_failed.0, job.note.as_str()), ("running", 160, ""));
 }
 
 #[test]

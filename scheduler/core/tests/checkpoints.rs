@@ -83,7 +83,7 @@ fn units_that_are_wanted_again_are_intervals_in_a_checkpoint_too() {
     // It ends in its first turn, and a person wants all of it again.
     let mut deeds = Deeds::default();
     farm.turn(2, &mut deeds);
-    assert_eq!(farm.job(JobId(1)).unwrap().state, JobState::Failed);
+    assert_eq!(farm.job(JobId(1), 0).unwrap().state, JobState::Failed);
     farm.command_job(JobId(1), starfarm_scheduler_core::JobCommand::Retry, 3, &mut deeds).unwrap();
     let (records, bytes) = checkpoint(&mut farm);
     assert!(records.len() < 20 && bytes < 1_000, "{} records, {bytes} bytes", records.len());

@@ -8,7 +8,7 @@ use starfarm_protocol::ids::JobId;
 
 /// Units a second of all slots, as users are told.
 fn speed(bench: &Bench) -> f64 {
-    bench.farm.job(JobId(1)).unwrap().rate_per_s
+    bench.farm.job(JobId(1), 0).unwrap().units_per_s
 }
 
 #[test]

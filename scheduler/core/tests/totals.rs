@@ -4,12 +4,13 @@
 mod common;
 
 use common::{Bench, config};
+use starfarm_protocol::admin::NodeInfo;
 use starfarm_protocol::ids::Boot;
 use starfarm_protocol::wire::{Load, Packer};
-use starfarm_scheduler_core::{NodeId, NodeView, Record, Restoring};
+use starfarm_scheduler_core::{NodeId, Record, Restoring};
 
 /// The first node after a script.
-fn first(script: &str) -> NodeView {
+fn first(script: &str) -> NodeInfo {
     let mut bench = Bench::new(config());
     bench.run(script);
     bench.farm.nodes(bench.now_us).remove(0)
@@ -20,12 +21,12 @@ fn first(script: &str) -> NodeView {
 fn a_node_keeps_its_slots_and_the_time_of_its_joining_over_a_restart() {
     let told = |script: &str| {
         let node = first(&format!("at 5000\n join a slots 4\n at 7000\n {script}\n at 9000"));
-        (node.slots, node.joined_us)
+        (node.slots, node.joined_seconds)
     };
-    assert_eq!(told("restart"), (4, 4_000_000));
-    assert_eq!(told("checkpoint\n restart"), (4, 4_000_000));
-    assert_eq!(told("restart\n session a\n hello a"), (4, 4_000_000));
-    assert_eq!(told("restart\n session a\n hello a boot 2"), (4, 2_000_000));
+    assert_eq!(told("restart"), (4, 4.0));
+    assert_eq!(told("checkpoint\n restart"), (4, 4.0));
+    assert_eq!(told("restart\n session a\n hello a"), (4, 4.0));
+    assert_eq!(told("restart\n session a\n hello a boot 2"), (4, 2.0));
 }
 
 /// The records do not say when a node was heard, so no time is made up.
@@ -34,13 +35,13 @@ fn a_node_that_this_scheduler_has_not_heard_was_silent_for_an_unknown_time() {
     let told = |script: &str| {
         let mut bench = Bench::new(config());
         bench.run(&format!("join a slots 4\n at 7000\n {script}\n at 9000"));
-        let silent_us = bench.farm.nodes(bench.now_us).remove(0).silent_us;
-        (silent_us, bench.farm.picture(bench.now_us).nodes.remove(0).heard_us)
+        let silent_seconds = bench.farm.nodes(bench.now_us).remove(0).silent_seconds;
+        (silent_seconds, bench.farm.picture(bench.now_us).nodes.remove(0).heard_us)
     };
-    assert_eq!(told(""), (Some(9_000_000), Some(0)));
+    assert_eq!(told(""), (Some(9.0), Some(0)));
     assert_eq!(told("restart"), (None, None));
     assert_eq!(told("bye a\n restart"), (None, None));
-    assert_eq!(told("restart\n session a\n hello a"), (Some(2_000_000), Some(7_000_000)));
+    assert_eq!(told("restart\n session a\n hello a"), (Some(2.0), Some(7_000_000)));
 }
 
 #[test]
@@ -48,7 +49,7 @@ fn records_of_nodes_from_before_these_had_slots_are_read() {
     let mut restoring = Restoring::new(config(), 0);
     restoring.apply(&Record::Node { node: NodeId(0), name: "a".into(), boot: Boot(1) }).unwrap();
     let node = restoring.finish(1, 9_000_000).nodes(10_000_000).remove(0);
-    assert_eq!((node.slots, node.joined_us), (0, 1_000_000));
+    assert_eq!((node.slots, node.joined_seconds), (0, 1.0));
 }
 
 #[test]
@@ -59,18 +60,15 @@ fn who_was_first_with_a_copy_has_done_a_task() {
          join b slots 1\n ack b\n done b 10+10\n done b 20+10\n beat a 0+10\n at 20\n show 1
          live 2100 a 0+10 b none\n ack b\n done b 0+10",
     );
-    let done: Vec<_> = bench.farm.nodes(bench.now_us).iter().map(|node| node.totals.tasks_done).collect();
+    let done: Vec<_> = bench.farm.nodes(bench.now_us).iter().map(|node| node.tasks_done).collect();
     assert_eq!(done, [0, 3]);
 }
 
 #[test]
 fn a_unit_that_failed_and_is_tried_again_is_not_counted_yet() {
     let joined = "submit 10 command retries 3 units 2\n join a slots 1\n ack a\n ran a 0+2 ok,exit1";
-    assert_eq!(first(joined).totals.units_done, 1);
-    assert_eq!(
-        first(&format!("{joined}\n ack a\n return a 2+2\n ack a\n ran a 1+1 ok")).totals.units_done,
-        2
-    );
+    assert_eq!(first(joined).units_done, 1);
+    assert_eq!(first(&format!("{joined}\n ack a\n return a 2+2\n ack a\n ran a 1+1 ok")).units_done, 2);
 }
 
 /// A lost node seemed to have a full queue and busy slots for ever.

@@ -53,7 +53,7 @@ fn hello() -> Vec<u8> {
 }
 
 fn resent(bench: &Bench) -> u64 {
-    bench.farm.job(JobId(1)).unwrap().totals.resent
+    bench.farm.job(JobId(1), 0).unwrap().tasks_resent
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn what_nodes_had_that_start_again_in_one_turn_goes_back_over_many() {
     for node in 'a'..='j' {
         bench.run(&format!("join {node} slots 4\n ack {node}"));
     }
-    let had = bench.farm.status(0).dq as u64;
+    let had = bench.farm.tasks()[1] as u64;
     assert!(had >= 80, "{had} tasks at ten nodes");
     // The bench makes a turn after each line: what was taken back there is less than each of these nodes had.
     for node in 'a'..='j' {
@@ -87,7 +87,7 @@ fn hellos_of_one_turn_that_it_has_no_time_for_are_heard_in_the_next_ones() {
     for node in 'a'..='j' {
         bench.run(&format!("join {node} slots 4 queue 8\n ack {node}"));
     }
-    let had = bench.farm.status(0).dq as u64;
+    let had = bench.farm.tasks()[1] as u64;
     for node in 0..10 {
         bench.farm.on_session(NodeId(node), "", 0);
         bench.hear(NodeId(node), &hello());
@@ -96,7 +96,7 @@ fn hellos_of_one_turn_that_it_has_no_time_for_are_heard_in_the_next_ones() {
     }
     let names = |bench: &mut Bench| bench.farm.nodes(0).iter().filter(|node| node.tasks > 0).count();
     assert_eq!(names(&mut bench), 8, "two were heard");
-    let before = bench.farm.status(0).dq;
+    let before = bench.farm.tasks()[1];
     assert_eq!(before as u64, had);
     turns(&mut bench, |_| ());
     assert_eq!(resent(&bench), had);
@@ -109,30 +109,34 @@ fn a_cancelled_job_leaves_dq_over_many_turns_and_the_next_job_gets_all_its_nodes
     for node in 'a'..='j' {
         bench.run(&format!("join {node} slots 4 queue 8\n ack {node}"));
     }
-    let had = bench.farm.status(0).dq;
+    let had = bench.farm.tasks()[1];
     let mut deeds = Deeds::default();
     bench.farm.command_job(JobId(1), JobCommand::Cancel, 0, &mut deeds).unwrap();
     bench.farm.check_all().unwrap();
-    let job = bench.farm.job(JobId(1)).unwrap();
-    assert_eq!((job.state, job.out, job.abandoned), (JobState::Cancelled, 0, 1_000), "it is over at once");
-    assert_eq!(bench.farm.status(0).dq, had, "its tasks leave dq in turns");
+    let job = bench.farm.job(JobId(1), 0).unwrap();
+    assert_eq!(
+        (job.state, job.units_out.0, job.units_abandoned.0),
+        (JobState::Cancelled, 0, 1_000),
+        "it is over at once"
+    );
+    assert_eq!(bench.farm.tasks()[1], had, "its tasks leave dq in turns");
     let mut told = 0;
     for _ in 0..had as u64 / TAKEN_A_TURN {
-        let before = bench.farm.status(0).dq;
+        let before = bench.farm.tasks()[1];
         let mut deeds = Deeds::default();
         bench.farm.on_durable(bench.farm.last_sequence(), 0);
         bench.farm.turn(0, &mut deeds);
         bench.farm.check_all().unwrap();
-        let after = bench.farm.status(0).dq;
+        let after = bench.farm.tasks()[1];
         // Those that it took are given again, of the next job.
         assert!(before.saturating_sub(after) <= TAKEN_A_TURN as usize, "{before} tasks, then {after}");
         told += deeds.0.iter().filter(|deed| matches!(deed, Deed::Send(..))).count();
     }
     assert!(told >= 10, "each of ten nodes is told to let go");
     turns(&mut bench, |_| ());
-    let job = bench.farm.job(JobId(2)).unwrap();
+    let job = bench.farm.job(JobId(2), 0).unwrap();
     assert_eq!(
-        (job.out, bench.farm.status(0).dq as u128),
+        (job.units_out.0, bench.farm.tasks()[1] as u128),
         (80, 80),
         "all that is at nodes is of the next job"
     );
@@ -142,9 +146,9 @@ fn a_cancelled_job_leaves_dq_over_many_turns_and_the_next_job_gets_all_its_nodes
 fn a_job_that_is_deleted_while_its_tasks_leave_is_gone_with_them() {
     let mut bench = bench();
     bench.run("submit 100 units 1\n join a slots 8 queue 16\n ack a\n cancel 1\n delete 1");
-    assert!(bench.farm.status(0).dq > 0, "some are left");
+    assert!(bench.farm.tasks()[1] > 0, "some are left");
     turns(&mut bench, |_| ());
-    assert_eq!(bench.farm.status(0).dq, 0);
+    assert_eq!(bench.farm.tasks()[1], 0);
 }
 
 #[test]
@@ -155,7 +159,7 @@ fn a_node_that_is_lost_while_tasks_of_an_ended_job_leave_it_takes_nothing_back()
     bench.farm.on_revoked(NodeId(0), &mut Deeds::default());
     bench.farm.check_all().unwrap();
     turns(&mut bench, |_| ());
-    assert_eq!((bench.farm.status(0).dq, resent(&bench)), (0, 0));
+    assert_eq!((bench.farm.tasks()[1], resent(&bench)), (0, 0));
 }
 
 #[test]
@@ -185,6 +189,6 @@ fn jobs_that_were_queued_while_nobody_idled_need_no_commit_each_when_their_turn_
     for job in 2..22 {
         bench.run(&format!("ack a\n done a 0+1 job {job}"));
     }
-    let done = bench.farm.jobs().iter().filter(|job| job.state == JobState::Finished).count();
+    let done = bench.farm.jobs(0).iter().filter(|job| job.state == JobState::Finished).count();
     assert_eq!(done, 21);
 }

@@ -5,6 +5,7 @@
 mod common;
 
 use common::{Bench, config};
+use starfarm_protocol::admin::Refusal;
 use starfarm_scheduler_core::Verdict;
 
 const ALL: [Verdict; 9] = [
@@ -32,7 +33,7 @@ fn check(script: &str, expected: Verdict) -> Bench {
     let (before, result) = script.rsplit_once('\n').unwrap_or(("", script));
     bench.run(before);
     bench.run(&format!("at {}", bench.now_us / 1_000 + 100));
-    let counts = |bench: &Bench| ALL.map(|v| bench.farm.status(bench.now_us).verdicts.count(v));
+    let counts = |bench: &Bench| ALL.map(|v| bench.farm.verdicts().count(v));
     let earlier = counts(&bench);
     let sequence = 1 + before.lines().filter(|line| is_result_of_a(line.trim())).count();
     let story = bench.run(&format!("{result}\n at {}", bench.now_us / 1_000 + 50));
@@ -52,14 +53,14 @@ fn is_result_of_a(line: &str) -> bool {
 
 /// done, out, duplicate units of job 1.
 fn books(bench: &Bench) -> (u128, u128, u128) {
-    let job = bench.farm.jobs().remove(0);
-    (job.done, job.out, job.totals.duplicate_units)
+    let job = bench.farm.jobs(0).remove(0);
+    (job.units_done.0, job.units_out.0, job.units_duplicate.0)
 }
 
 #[test]
 fn a_result_whose_units_are_all_new_is_counted() {
     let bench = check("done a 0+10", Verdict::Counted);
-    assert_eq!(Vec::from_iter(bench.farm.done_intervals(bench.farm.jobs()[0].id)), [(0, 10)]);
+    assert_eq!(Vec::from_iter(bench.farm.done_intervals(bench.farm.jobs(0)[0].id)), [(0, 10)]);
 }
 
 #[test]
@@ -78,13 +79,16 @@ fn a_result_whose_units_were_all_counted_is_a_duplicate() {
 fn units_given_back_wait_again_or_are_out_anew() {
     let bench = check("return a 5+5", Verdict::Returned);
     assert_eq!(books(&bench).0, 0);
-    assert_eq!(bench.farm.jobs()[0].totals.resent, 1);
+    assert_eq!(bench.farm.jobs(0)[0].tasks_resent, 1);
 }
 
 #[test]
 fn a_node_that_refuses_a_job_gets_nothing_of_it_again() {
     let mut bench = check("refuse a 0+20 no-such-program", Verdict::Refused);
-    assert_eq!(bench.farm.jobs()[0].refused_by, [("a".to_owned(), "no-such-program".to_owned())]);
+    assert_eq!(
+        bench.farm.jobs(0)[0].refused_by,
+        [Refusal { node: "a".into(), why: "no-such-program".into() }]
+    );
     assert_eq!(bench.run("at 1000\n tasks a"), "1000: a has 0 tasks\n");
 }
 
@@ -114,13 +118,13 @@ fn a_result_beyond_what_was_ever_cut_changes_nothing() {
 #[test]
 fn a_hit_on_a_target_that_the_job_does_not_have_is_malformed_and_its_units_go_back() {
     let bench = check("done a 0+10 hits 3:8", Verdict::Malformed);
-    assert_eq!((books(&bench).0, bench.farm.jobs()[0].hits), (0, 0));
-    assert_eq!(bench.farm.jobs()[0].totals.resent, 1);
+    assert_eq!((books(&bench).0, bench.farm.jobs(0)[0].hits), (0, 0));
+    assert_eq!(bench.farm.jobs(0)[0].tasks_resent, 1);
 }
 
 #[test]
 fn a_hit_outside_its_interval_is_malformed() {
-    assert_eq!(check("done a 0+10 hits 10:1", Verdict::Malformed).farm.jobs()[0].hits, 0);
+    assert_eq!(check("done a 0+10 hits 10:1", Verdict::Malformed).farm.jobs(0)[0].hits, 0);
 }
 
 #[test]

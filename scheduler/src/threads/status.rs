@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use starfarm_events::Event;
+use starfarm_events::{Event, NodeState};
 use starfarm_protocol::admin::Response;
 use starfarm_scheduler_core::{Deeds, Farm};
 use tokio::sync::oneshot;
 
 use super::{Input, Question, Shared, Told};
-use crate::answers;
 
 /// Hits that have a line each ...
 const HITS_SHOWN: u32 = 10;
@@ -102,11 +101,10 @@ fn say(shared: &Shared, line: &str) {
 /// The paper's online figures in a line; `None` where nothing goes on.
 fn figures(dispatcher: &Sender<Input>) -> Option<String> {
     let (reply, answer) = oneshot::channel();
-    let act =
-        Box::new(|farm: &mut Farm, now_us, _: &mut Deeds| Response::Status(answers::status(farm, now_us)));
+    let act = Box::new(|farm: &mut Farm, now_us, _: &mut Deeds| Response::Status(farm.status(now_us)));
     dispatcher.send(Input::Ask(Question { act, reply })).ok()?;
     let Response::Status(status) = answer.blocking_recv().ok()? else { return None };
-    let up = status.nodes.iter().filter(|node| node.state == "up").count();
+    let up = status.nodes.iter().filter(|node| node.state == NodeState::Up).count();
     (status.jq > 0 || status.dq > 0).then(|| {
         format!(
             "nodes up {up}, power mean {:.2}, granularity {}, speed-ups {}, slow-downs {}, gq {}, dq {}, jq {}, resent {}, \

@@ -254,7 +254,7 @@ impl Sim {
     /// A job has ended, or does not end after all.
     fn ended(&mut self, id: JobId) -> Result<(), Broken> {
         self.count_unfinished();
-        match self.farm.farm.job(id) {
+        match self.farm.farm.job(id, self.farm_us()) {
             Some(view) if view.state.ended() => self.jobs[id.0 as usize - 1].ended_well(&view),
             _ => Ok(()),
         }

@@ -25,28 +25,27 @@ impl Sim {
 
     /// Checks that cost something, every now and then.
     pub(crate) fn check_deeply(&mut self) -> Result<(), Broken> {
-        let farm = &self.farm.farm;
+        let (farm, farm_us) = (&self.farm.farm, self.farm_us());
         farm.check_all().map_err(|found| ("state and place agree", found))?;
         for job in &self.jobs {
-            if let Some(view) = job.id.and_then(|id| farm.job(id)) {
+            if let Some(view) = job.id.and_then(|id| farm.job(id, farm_us)) {
                 job.agrees(&view)?;
             }
         }
-        let farm_us = self.farm_us();
-        let status = farm.status(farm_us);
-        let [gq, dq] = &mut self.tally.queues_max;
-        (*gq, *dq) = ((*gq).max(status.gq), (*dq).max(status.dq));
+        let [gq, dq] = farm.tasks();
+        let most = &mut self.tally.queues_max;
+        *most = [most[0].max(gq), most[1].max(dq)];
         for node in self.farm.farm.nodes(farm_us) {
             let machine = &self.machines[node.id.0 as usize];
             let window = (machine.group.queue_tasks_max as usize).max(usize::from(machine.group.slots) + 1);
             // What a node gets back after it was thought lost comes on top of its window.
-            rule(node.tasks <= 2 * window, "a node holds no more than its window", || {
+            rule(node.tasks <= 2 * window as u64, "a node holds no more than its window", || {
                 format!("node {}: {} tasks, window at most {window}", node.name, node.tasks)
             })?;
         }
         // What came back from nodes comes on top of what refill may cut.
         let bound = limits::GQ_TASKS_MAX + self.tally.queues_max[1] + self.machines.len();
-        rule(status.gq <= bound, "gq is bounded", || format!("{} tasks, bound {bound}", status.gq))
+        rule(gq <= bound, "gq is bounded", || format!("{gq} tasks, bound {bound}"))
     }
 
     /// The farm that the last of `parts` ends with.
@@ -94,7 +93,7 @@ impl Sim {
         self.reread(records)?;
         for job in &self.jobs {
             job.keeps_promises()?;
-            let view = job.id.and_then(|id| self.farm.farm.job(id));
+            let view = job.id.and_then(|id| self.farm.farm.job(id, self.farm_us()));
             rule(view.is_some() == job.id.is_some(), "a restored farm has its jobs", || {
                 format!("{:?}", job.id)
             })?;

@@ -4,13 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use starfarm_protocol::admin::JobInfo;
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::journal::record::Ended;
 use starfarm_protocol::spec::Stop;
 use starfarm_protocol::wire::{CommandUnit, FailReason, HitEntry, Outputs, Stream};
-use starfarm_scheduler_core::{
-    JobState, JobView, MaxFailures, NewJob, Place, Record, Sizing, WorkFacts, limits,
-};
+use starfarm_scheduler_core::{JobState, MaxFailures, NewJob, Place, Record, Sizing, TARGET_US, WorkFacts};
 
 use crate::intervals::Intervals;
 use crate::random::Random;
@@ -89,7 +88,7 @@ impl Job {
             speculative: self.model.work == WorkModel::Search,
             sizing: match (self.model.units_per_task, self.model.target_s) {
                 (Some(units), _) => Sizing::Units(units),
-                (None, target_s) => Sizing::TargetUs(target_s.map_or(limits::TARGET_US, crate::plan::us)),
+                (None, target_s) => Sizing::TargetUs(target_s.map_or(TARGET_US, crate::plan::us)),
             },
             place: if self.model.now { Place::Now } else { Place::Tail },
         }
@@ -99,7 +98,7 @@ impl Job {
     pub(crate) fn target_us(&self) -> Option<u64> {
         match (self.model.units_per_task, self.model.target_s) {
             (Some(_), _) => None,
-            (None, target_s) => Some(target_s.map_or(limits::TARGET_US, crate::plan::us)),
+            (None, target_s) => Some(target_s.map_or(TARGET_US, crate::plan::us)),
         }
     }
 
@@ -270,29 +269,34 @@ impl Job {
     }
 
     /// What the farm says of the job is what the ledger says.
-    pub(crate) fn agrees(&self, view: &JobView) -> Result<(), Broken> {
-        rule(view.done == self.done.units(), "every unit is counted once", || {
-            format!("{} units counted as done, the records say {}", view.done, self.done.units())
+    pub(crate) fn agrees(&self, view: &JobInfo) -> Result<(), Broken> {
+        rule(view.units_done == self.done.units(), "every unit is counted once", || {
+            format!("{} units counted as done, the records say {}", view.units_done, self.done.units())
         })?;
-        rule(view.failed == self.failed.len() as u128, "every failed unit is counted once", || {
-            format!("{} units counted as failed, the records say {}", view.failed, self.failed.len())
+        rule(view.units_failed == self.failed.len() as u128, "every failed unit is counted once", || {
+            format!("{} units counted as failed, the records say {}", view.units_failed, self.failed.len())
         })?;
-        rule(view.hits == self.hits.len(), "hits and records agree", || {
+        rule(view.hits == self.hits.len() as u64, "hits and records agree", || {
             format!("{} hits, the records say {}", view.hits, self.hits.len())
         })?;
-        let sum = view.done + view.failed + view.out + view.pending + view.abandoned;
-        rule(sum == view.units, "conservation", || format!("{sum} of {} units: {view:?}", view.units))
+        let decided = view.units_done.0 + view.units_failed.0 + view.units_abandoned.0;
+        let sum = decided + view.units_out.0 + view.units_pending.0;
+        rule(view.units_total == sum, "conservation", || {
+            format!("{sum} of {} units: {view:?}", view.units_total)
+        })
     }
 
     /// What holds of a job that has ended.
-    pub(crate) fn ended_well(&self, view: &JobView) -> Result<(), Broken> {
+    pub(crate) fn ended_well(&self, view: &JobInfo) -> Result<(), Broken> {
         self.agrees(view)?;
-        let decided = view.done + view.failed + view.abandoned;
-        rule(decided == view.units, "conservation at the end", || format!("{decided} of {}", view.units))?;
+        let decided = view.units_done.0 + view.units_failed.0 + view.units_abandoned.0;
+        rule(view.units_total == decided, "conservation at the end", || {
+            format!("{decided} of {}", view.units_total)
+        })?;
         let whole =
             matches!(view.state, JobState::Finished | JobState::Failed) && !self.model.stop_at_last_hit;
         if whole {
-            rule(view.abandoned == 0, "a finished job is whole", || format!("{view:?}"))?;
+            rule(view.units_abandoned == 0, "a finished job is whole", || format!("{view:?}"))?;
             rule(self.hits.len() == self.planted.len(), "every planted hit is found", || {
                 format!("{} of {}", self.hits.len(), self.planted.len())
             })?;

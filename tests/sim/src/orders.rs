@@ -90,7 +90,7 @@ impl Sim {
         }
         for (place, last) in jobs {
             let job = &self.jobs[place];
-            let state = job.id.and_then(|id| self.farm.farm.job(id)).map(|view| view.state);
+            let state = job.id.and_then(|id| self.farm.farm.job(id, self.farm_us())).map(|view| view.state);
             let holds = match (last, state) {
                 (JobCommand::Delete, state) => state.is_none(),
                 (JobCommand::Cancel, state) => state == Some(JobState::Cancelled),

@@ -139,10 +139,8 @@ impl Sim {
 
     /// Everything has ended and nothing befalls the farm any more.
     fn at_rest(&mut self) -> Result<(), Broken> {
-        let status = self.farm.farm.status(self.farm_us());
-        rule(status.gq + status.dq == 0, "at rest no task is left", || {
-            format!("gq {}, dq {}", status.gq, status.dq)
-        })?;
+        let [gq, dq] = self.farm.farm.tasks();
+        rule(gq + dq == 0, "at rest no task is left", || format!("gq {gq}, dq {dq}"))?;
         for (number, machine) in self.machines.iter().enumerate() {
             if machine.process != Process::Up || self.network.is_cut(number as u32) {
                 continue;
@@ -159,16 +157,17 @@ impl Sim {
     }
 
     fn stuck(&self) -> String {
-        let status = self.farm.farm.status(self.farm_us());
-        let unfinished = self.farm.farm.jobs().into_iter().filter(|job| !job.state.ended());
+        let [gq, dq] = self.farm.farm.tasks();
+        let unfinished = self.farm.farm.jobs(self.farm_us()).into_iter().filter(|job| !job.state.ended());
         let jobs: Vec<_> = unfinished
             .map(|j| {
                 let state = j.state.word();
-                let (done, failed, out, pending) = (j.done, j.failed, j.out, j.pending);
+                let (done, failed, out, pending) =
+                    (j.units_done, j.units_failed, j.units_out, j.units_pending);
                 format!("job {} {state}: {done} done, {failed} failed, {out} out, {pending} pending", j.id.0)
             })
             .collect();
-        format!("gq {}, dq {}; {}", status.gq, status.dq, jobs.join("; "))
+        format!("gq {gq}, dq {dq}; {}", jobs.join("; "))
     }
 
     fn finish(&mut self) -> Result<(), Broken> {
@@ -193,12 +192,12 @@ impl Sim {
             let broken = totals.malformed + totals.stray_parts;
             rule(broken == 0, "no worker saw nonsense", || format!("{totals:?}"))?;
         }
-        let totals = self.farm.farm.status(self.farm_us()).totals;
-        (self.tally.resent, self.tally.offers_repeated) = (totals.resent, totals.offers_repeated);
-        for job in self.farm.farm.jobs() {
-            self.tally.dispatched += job.totals.dispatched;
-            self.tally.duplicate_units += job.totals.duplicate_units;
-            self.tally.copies += job.totals.copies;
+        let status = self.farm.farm.status(farm_us);
+        (self.tally.resent, self.tally.offers_repeated) = (status.resent, status.offers_repeated);
+        for job in self.farm.farm.jobs(farm_us) {
+            self.tally.dispatched += job.tasks_dispatched;
+            self.tally.duplicate_units += job.units_duplicate.0;
+            self.tally.copies += job.tasks_copied;
         }
         self.came_out()
     }

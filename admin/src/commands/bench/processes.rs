@@ -1,6 +1,7 @@
 //! A farm of processes for a measurement: one scheduler, some workers, a folder. All are gone when the
 //! value is, however it goes.
 
+use starfarm_protocol::state::NodeState;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -75,7 +76,7 @@ impl Farm {
         let mut farm = Self { client, workers, scheduler, _folder: folder };
         ready(signals, || {
             farm.check()?;
-            let up = farm.client.nodes()?.iter().filter(|node| node.state == "up").count();
+            let up = farm.client.nodes()?.iter().filter(|node| node.state == NodeState::Up).count();
             Ok((up == usize::from(dispatch.nodes)).then_some(()))
         })?;
         Ok(farm)

@@ -71,7 +71,7 @@ fn job_table(state: &State) -> Table {
         &[
             right("job", |job| Cell::new(job.job.0.to_string())),
             name("name", |job| Cell::new(&job.name)),
-            left("state", |job| Cell::state(&job.state)),
+            left("state", |job| Cell::state(job.state.word())),
             right("units", |job| units(job.units)),
             right("done", |job| units(job.done)),
             right("failed", |job| units(job.failed)),

@@ -1,5 +1,6 @@
 //! `starfarm log replay --text`: a whole log on a page or two of a terminal.
 
+use starfarm_events::JobChange;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -104,10 +105,10 @@ impl Replayed<'_> {
             &[
                 right("job", |job| Cell::new(job.job.to_string())),
                 name("name", |job| short(&job.name)),
-                left("state", |job| Cell::state(job.state().unwrap_or("-"))),
-                right("units", |job| Cell::new(human::units(&job.units))),
-                right("done", |job| Cell::new(human::share(&job.done, &job.units))),
-                right("failed", |job| Cell::new(human::units(&job.failed))),
+                left("state", |job| Cell::state(job.state().map_or("-", JobChange::word))),
+                right("units", |job| Cell::new(human::units(job.units))),
+                right("done", |job| Cell::new(human::share(job.done, job.units))),
+                right("failed", |job| Cell::new(human::units(job.failed))),
                 right("hits", |job| Cell::new(human::count(job.hits as f64))),
                 right("took", |job| {
                     let took_us = job.started_us.zip(job.ended_us).map(|(from, to)| to.saturating_sub(from));

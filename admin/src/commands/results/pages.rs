@@ -123,7 +123,7 @@ impl<'a> Pages<'a> {
             },
         )?;
         // Runs of one unit stay in their order.
-        held.sort_by_key(|output| output.unit.parse::<u128>().unwrap_or(u128::MAX));
+        held.sort_by_key(|output| output.unit);
         held.into_iter().try_for_each(|output| show(self.source, output))?;
         seen.missing += damaged.max(self.first.outputs_of_done.saturating_sub(done));
         Ok(seen)
@@ -189,6 +189,8 @@ pub(super) mod testing {
     //! A made-up job with as many results of each kind as a test wants.
 
     use super::*;
+    use starfarm_protocol::units::Units;
+    use starfarm_protocol::wire::FailReason;
 
     /// A job of `hits`, `failed` and `outputs` results, `cap` of each kind a page.
     #[derive(Default)]
@@ -226,7 +228,7 @@ pub(super) mod testing {
                 ..empty.clone()
             });
             OutputInfo {
-                unit: unit.to_string(),
+                unit: Units(unit.into()),
                 attempt: unit + 100,
                 run: 1,
                 node: "n1".into(),
@@ -247,14 +249,14 @@ pub(super) mod testing {
             self.asked += 1;
             let window = |total: u64| skip.min(total)..(skip + self.cap).min(total);
             let hit = |unit: u64| HitInfo {
-                unit: unit.to_string(),
+                unit: Units(unit.into()),
                 value: format!("word{unit}"),
                 value_hex: None,
                 target: "00ff".into(),
             };
             let failed = |unit: u64| FailedInfo {
-                unit: unit.to_string(),
-                reason: "exit".into(),
+                unit: Units(unit.into()),
+                reason: FailReason::Exit,
                 exit_code: Some(3),
                 signal: None,
                 node: Some("n1".into()),
@@ -285,8 +287,9 @@ pub(super) mod testing {
 mod tests {
     use super::testing::Fake;
     use super::*;
+    use starfarm_protocol::units::Units;
 
-    fn walked(fake: &mut Fake) -> [Vec<String>; 3] {
+    fn walked(fake: &mut Fake) -> [Vec<Units>; 3] {
         let [mut hits, mut failed, mut outputs] = [vec![], vec![], vec![]];
         let mut pages = Pages::new(fake, Wanted::default()).unwrap();
         let add_hits = |page: Vec<HitInfo>| {
@@ -312,7 +315,7 @@ mod tests {
         for hits in 0..6 {
             for failed in 0..6 {
                 for outputs in 0..6 {
-                    let numbers = |count: u64| (0..count).map(|unit| unit.to_string()).collect::<Vec<_>>();
+                    let numbers = |count: u64| (0..count).map(|unit| Units(unit.into())).collect::<Vec<_>>();
                     let mut fake = Fake::new(hits, failed, outputs);
                     assert_eq!(walked(&mut fake), [hits, failed, outputs].map(numbers));
                 }
@@ -356,7 +359,7 @@ mod tests {
             let mut fake = Fake { backwards: true, superseded: vec![1, 3], ..Fake::new(0, 0, 5) };
             let mut units = Vec::new();
             let see = |output: OutputInfo| {
-                units.push(output.unit);
+                units.push(output.unit.to_string());
                 Ok(())
             };
             assert_eq!(Pages::new(&mut fake, wanted).unwrap().outputs(see).unwrap(), Seen::default());

@@ -1,5 +1,6 @@
 //! Results in each format. JSON is one object whose lists are written item by item, a line each.
 
+use starfarm_protocol::wire::FailReason;
 use std::fmt::Write;
 
 use starfarm_protocol::admin::{FailedInfo, HitInfo, OutputInfo, StreamInfo};
@@ -110,7 +111,7 @@ fn hits(hits: &[HitInfo]) -> String {
     }
     let columns = [
         left("target", |hit: &HitInfo| Cell::new(&hit.target)),
-        right("unit", |hit| Cell::new(&hit.unit)),
+        right("unit", |hit| Cell::new(hit.unit.to_string())),
         left("value", value),
     ];
     // What was found and what failed is wanted whole.
@@ -122,8 +123,8 @@ fn failed(units: &[FailedInfo]) -> String {
         Cell::new(unit.exit_code.or(unit.signal).map_or_else(|| "-".to_owned(), |code| code.to_string()))
     }
     let columns = [
-        right("failed unit", |unit: &FailedInfo| Cell::new(&unit.unit)),
-        left("reason", |unit| Cell::new(&unit.reason)),
+        right("failed unit", |unit: &FailedInfo| Cell::new(unit.unit.to_string())),
+        left("reason", |unit| Cell::new(unit.reason.word())),
         right("code", code),
         left("node", |unit| Cell::new(unit.node.as_deref().unwrap_or("-"))),
     ];
@@ -133,10 +134,10 @@ fn failed(units: &[FailedInfo]) -> String {
 /// A heading, then what the unit wrote, on lines of its own.
 fn one_output(output: &OutputInfo) -> String {
     let (node, time) = (human::printable(&output.node), human::seconds(output.seconds));
-    let end = match (output.exit_code, output.signal, output.failed.as_deref()) {
+    let end = match (output.exit_code, output.signal, output.failed) {
         (_, Some(signal), _) => format!("ended by signal {signal}"),
         (Some(code), _, _) => format!("exit code {code}"),
-        (None, None, failed) => human::printable(failed.unwrap_or("ended")),
+        (None, None, failed) => failed.map_or("ended", FailReason::word).to_owned(),
     };
     let run = match (output.run, output.superseded) {
         (0, true) => ", an earlier run".to_owned(),
@@ -144,7 +145,7 @@ fn one_output(output: &OutputInfo) -> String {
         (run @ 2.., false) => format!(", run {run}"),
         (0 | 1, false) => String::new(),
     };
-    let mut text = format!("== unit {}{run}: {end} after {time} on {node}\n", human::printable(&output.unit));
+    let mut text = format!("== unit {}{run}: {end} after {time} on {node}\n", output.unit);
     push_stream(&mut text, &output.stdout);
     if output.stderr.total > 0 {
         text.push_str("-- standard error:\n");

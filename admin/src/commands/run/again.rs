@@ -1,15 +1,16 @@
 //! A run of a job that may have been run before in this folder: which job to go on with, and what to say
 //! about it.
 
+use starfarm_protocol::job::JobState;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use starfarm_protocol::admin::{JobInfo, JobVerb, Place};
+use starfarm_protocol::admin::{JobCommand, JobInfo, Place};
 use starfarm_protocol::ids::{ContentHash, JobId};
 
 use crate::client::Client;
-use crate::commands::{submit, wait};
+use crate::commands::submit;
 use crate::failure::{Exit, Failure};
 use crate::human;
 use crate::jobfile::JobFile;
@@ -64,30 +65,31 @@ struct Course {
     /// An unfinished job of this specification that is not wanted.
     cancel: Vec<JobId>,
     /// The job to go on with, and what it needs to be told.
-    go_on: Option<(JobId, Option<JobVerb>)>,
+    go_on: Option<(JobId, Option<JobCommand>)>,
     /// Ended jobs that make room for a new one.
     delete: Vec<JobId>,
 }
 
 impl Course {
     fn of(known: &[JobInfo], spec: ContentHash, fresh: bool) -> Self {
-        let open = |job: &&JobInfo| !wait::has_ended(job);
+        let open = |job: &&JobInfo| !job.state.ended();
         let of_spec = |job: &&JobInfo| job.spec == spec;
-        let pause = known.iter().filter(open).filter(|job| job.spec != spec && job.state != "paused");
+        let pause = known.iter().filter(open).filter(|job| job.spec != spec && job.state != JobState::Paused);
         let mut course = Self { pause: pause.map(|job| job.id).collect(), ..Self::default() };
         let unfinished = known.iter().filter(of_spec).filter(open);
         if fresh {
             course.cancel = unfinished.map(|job| job.id).collect();
         } else {
             let last = known.iter().filter(of_spec).max_by_key(|job| job.id);
-            let failed = last.filter(|job| job.state == "failed").map(|job| (job.id, Some(JobVerb::Retry)));
-            let resume = |job: &JobInfo| (job.state == "paused").then_some(JobVerb::Resume);
+            let failed =
+                last.filter(|job| job.state == JobState::Failed).map(|job| (job.id, Some(JobCommand::Retry)));
+            let resume = |job: &JobInfo| (job.state == JobState::Paused).then_some(JobCommand::Resume);
             course.go_on = unfinished.map(|job| (job.id, resume(job))).next().or(failed);
         }
         if course.go_on.is_none() {
             // The results of the last run stay until the next one has them.
             let mut ended: Vec<JobId> =
-                known.iter().filter(of_spec).filter(|job| wait::has_ended(job)).map(|job| job.id).collect();
+                known.iter().filter(of_spec).filter(|job| job.state.ended()).map(|job| job.id).collect();
             ended.sort_unstable();
             ended.pop();
             course.delete = ended;
@@ -102,14 +104,14 @@ pub(super) fn job_to_run(client: &mut Client, job: &JobFile, fresh: bool) -> Res
     let known = client.jobs(Vec::new())?;
     let course = Course::of(&known, spec, fresh);
     for id in course.pause {
-        client.job_verb(id, JobVerb::Pause)?;
+        client.job_verb(id, JobCommand::Pause)?;
         say(&format!(
             "job {} of an earlier run here is another one, or its inputs have changed since: it stays, paused",
             id.0
         ));
     }
     for id in course.cancel {
-        client.job_verb(id, JobVerb::Cancel)?;
+        client.job_verb(id, JobCommand::Cancel)?;
         say(&format!("job {} of an earlier run is cancelled: this run starts anew", id.0));
     }
     if let Some((id, verb)) = course.go_on {
@@ -126,24 +128,24 @@ pub(super) fn job_to_run(client: &mut Client, job: &JobFile, fresh: bool) -> Res
             Err(failure) => return Err(failure),
         }
     }
-    if let Some(last) = known.iter().rfind(|job| job.spec == spec && wait::has_ended(job)) {
+    if let Some(last) = known.iter().rfind(|job| job.spec == spec && job.state.ended()) {
         say(&format!("job {} of an earlier run has ended ({}): this run starts anew", last.id.0, last.state));
     }
     let id = submit::send(client, job, Place::Tail)?;
     for id in course.delete {
-        client.job_verb(id, JobVerb::Delete)?;
+        client.job_verb(id, JobCommand::Delete)?;
     }
     Ok(id)
 }
 
-fn going_on(job: &JobInfo, verb: Option<JobVerb>) -> String {
-    let (id, failed) = (job.id.0, human::units(&job.units_failed));
-    if verb == Some(JobVerb::Retry) {
+fn going_on(job: &JobInfo, verb: Option<JobCommand>) -> String {
+    let (id, failed) = (job.id.0, human::units(job.units_failed));
+    if verb == Some(JobCommand::Retry) {
         return format!(
             "job {id} has ended, failed units: {failed}; they are tried again, --fresh starts anew"
         );
     }
-    let (done, total) = (human::units(&job.units_done), human::units(&job.units_total));
+    let (done, total) = (human::units(job.units_done), human::units(job.units_total));
     format!("going on with job {id}: {done} of {total} units are done; --fresh starts anew")
 }
 
@@ -154,20 +156,24 @@ mod tests {
 
     const SPEC: ContentHash = ContentHash([7; 32]);
 
-    fn known(id: u64, spec: u8, state: &str) -> JobInfo {
-        JobInfo { spec: ContentHash([spec; 32]), state: state.into(), ..job(id) }
+    fn known(id: u64, spec: u8, state: JobState) -> JobInfo {
+        JobInfo { spec: ContentHash([spec; 32]), state, ..job(id) }
     }
 
     #[test]
     fn the_first_run_of_a_job() {
         assert_eq!(Course::of(&[], SPEC, false), Course::default());
-        assert_eq!(Course::of(&[known(1, 8, "finished")], SPEC, false), Course::default());
+        assert_eq!(Course::of(&[known(1, 8, JobState::Finished)], SPEC, false), Course::default());
     }
 
     #[test]
     fn an_unfinished_job_goes_on() {
-        for (state, verb) in [("running", None), ("queued", None), ("paused", Some(JobVerb::Resume))] {
-            let jobs = [known(1, 7, "finished"), known(2, 7, state)];
+        for (state, verb) in [
+            (JobState::Running, None),
+            (JobState::Queued, None),
+            (JobState::Paused, Some(JobCommand::Resume)),
+        ] {
+            let jobs = [known(1, 7, JobState::Finished), known(2, 7, state)];
             let go_on = Some((JobId(2), verb));
             assert_eq!(Course::of(&jobs, SPEC, false), Course { go_on, ..Course::default() });
             let cancel = vec![JobId(2)];
@@ -177,13 +183,13 @@ mod tests {
 
     #[test]
     fn failed_units_are_tried_again_and_what_has_finished_starts_anew() {
-        let go_on = Some((JobId(2), Some(JobVerb::Retry)));
-        let jobs = [known(1, 7, "finished"), known(2, 7, "failed")];
+        let go_on = Some((JobId(2), Some(JobCommand::Retry)));
+        let jobs = [known(1, 7, JobState::Finished), known(2, 7, JobState::Failed)];
         assert_eq!(Course::of(&jobs, SPEC, false), Course { go_on, ..Course::default() });
         let delete = vec![JobId(1)];
         assert_eq!(Course::of(&jobs, SPEC, true), Course { delete: delete.clone(), ..Course::default() });
-        for state in ["finished", "cancelled"] {
-            let jobs = [known(1, 7, "failed"), known(2, 7, state), known(3, 8, "failed")];
+        for state in [JobState::Finished, JobState::Cancelled] {
+            let jobs = [known(1, 7, JobState::Failed), known(2, 7, state), known(3, 8, JobState::Failed)];
             assert_eq!(
                 Course::of(&jobs, SPEC, false),
                 Course { delete: delete.clone(), ..Course::default() }
@@ -193,7 +199,8 @@ mod tests {
 
     #[test]
     fn a_job_with_other_inputs_stays_and_is_paused() {
-        let jobs = [known(1, 8, "running"), known(2, 8, "paused"), known(3, 7, "running")];
+        let jobs =
+            [known(1, 8, JobState::Running), known(2, 8, JobState::Paused), known(3, 7, JobState::Running)];
         let (pause, go_on) = (vec![JobId(1)], Some((JobId(3), None)));
         assert_eq!(Course::of(&jobs, SPEC, false), Course { pause, go_on, ..Course::default() });
     }

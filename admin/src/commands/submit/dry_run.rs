@@ -1,5 +1,7 @@
 //! `submit --dry-run`: what would be submitted, without a farm.
 
+use starfarm_protocol::job::Sizing;
+use starfarm_protocol::units::Units;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -11,7 +13,7 @@ use starfarm_protocol::spec::Work;
 
 use crate::failure::Failure;
 use crate::human;
-use crate::jobfile::{JobFile, Sizing};
+use crate::jobfile::JobFile;
 use crate::output::table::{Cell, facts};
 use crate::output::{Document, Style};
 
@@ -19,13 +21,13 @@ use crate::output::{Document, Style};
 #[derive(Serialize)]
 pub(super) struct DryRun {
     name: String,
-    units_total: String,
+    units_total: Units,
     first: Sample,
     last: Sample,
     target_seconds: Option<f64>,
     units_per_task: Option<u64>,
     /// Tasks of that size; none where the farm decides.
-    tasks: Option<String>,
+    tasks: Option<Units>,
     spec: ContentHash,
     spec_bytes: u64,
     list_bytes: u64,
@@ -33,7 +35,7 @@ pub(super) struct DryRun {
 
 #[derive(Serialize)]
 struct Sample {
-    unit: String,
+    unit: Units,
     value: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     value_hex: Option<String>,
@@ -55,19 +57,19 @@ pub(super) fn describe(job: &JobFile) -> Result<DryRun, Failure> {
     let chunks = job.blobs.iter().map(|blob| (ContentHash::of(blob), Arc::from(blob.as_slice()))).collect();
     let space = open(&job.spec.space, Arc::new(Held(chunks))).map_err(|e| Failure::usage(e.to_string()))?;
     let units = space.units();
-    let (target_seconds, units_per_task) = match job.sizing {
-        Sizing::TargetSeconds(seconds) => (Some(seconds), None),
-        Sizing::UnitsPerTask(units) => (None, Some(units)),
+    let units_per_task = match job.sizing {
+        Sizing::TargetUs(_) => None,
+        Sizing::Units(units) => Some(units),
     };
     let spec = job.spec.to_bytes();
     Ok(DryRun {
         name: job.name.clone(),
-        units_total: units.to_string(),
+        units_total: Units(units),
         first: sample(&*space, 0, &job.spec.work)?,
         last: sample(&*space, units - 1, &job.spec.work)?,
-        target_seconds,
+        target_seconds: job.sizing.target_seconds(),
         units_per_task,
-        tasks: units_per_task.map(|size| units.div_ceil(u128::from(size)).to_string()),
+        tasks: units_per_task.map(|size| Units(units.div_ceil(u128::from(size)))),
         spec: ContentHash::of(&spec),
         spec_bytes: spec.len() as u64,
         list_bytes: job.blobs.iter().map(|blob| blob.len() as u64).sum(),
@@ -85,7 +87,7 @@ fn sample(space: &dyn Decomposer, unit: u128, work: &Work) -> Result<Sample, Fai
     };
     let value_hex = std::str::from_utf8(&text.value).is_err().then(|| to_hex(&text.value));
     let value = String::from_utf8_lossy(&text.value).into_owned();
-    Ok(Sample { unit: unit.to_string(), value, value_hex, program })
+    Ok(Sample { unit: Units(unit), value, value_hex, program })
 }
 
 impl Sample {
@@ -101,7 +103,7 @@ impl Document for DryRun {
     const NAME: &'static str = "dry-run";
 
     fn table(&self, style: Style) -> String {
-        let size = match (self.units_per_task, &self.tasks) {
+        let size = match (self.units_per_task, self.tasks) {
             (Some(units), Some(tasks)) => {
                 format!("{} units, {} tasks", human::count(units as f64), human::units(tasks))
             }
@@ -109,7 +111,7 @@ impl Document for DryRun {
         };
         let mut pairs = vec![
             ("name", Cell::new(&self.name)),
-            ("units", Cell::new(format!("{}  ({})", human::units(&self.units_total), self.units_total))),
+            ("units", Cell::new(format!("{}  ({})", human::units(self.units_total), self.units_total))),
             ("first", Cell::new(self.first.show())),
             ("last", Cell::new(self.last.show())),
             ("tasks", Cell::new(size)),
@@ -122,7 +124,7 @@ impl Document for DryRun {
     }
 
     fn quiet(&self) -> String {
-        self.units_total.clone()
+        self.units_total.to_string()
     }
 }
 

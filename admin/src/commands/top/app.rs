@@ -1,12 +1,14 @@
 //! What the screen holds: the last picture of the farm, what is selected, what is open. Keys, answers and the time
 //! come in, asks go out. Nothing here waits, and nothing here draws.
 
+use starfarm_protocol::job::JobState;
+use starfarm_protocol::state::NodeState;
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use ratatui::crossterm::event::KeyEvent;
 use starfarm_protocol::admin::{
-    EventLine, Explanation, JobInfo, JobVerb, NodeInfo, NodeVerb, Request, StatusInfo, Subject,
+    EventLine, Explanation, JobCommand, JobInfo, NodeCommand, NodeInfo, Request, StatusInfo, Subject,
 };
 use starfarm_protocol::ids::JobId;
 use unicode_width::UnicodeWidthStr;
@@ -418,20 +420,20 @@ impl App {
 }
 
 /// `pause` or `resume` of a job; none for one that has ended.
-pub(super) fn pause_or_resume(job: &JobInfo) -> Option<JobVerb> {
-    match job.state.as_str() {
-        "paused" => Some(JobVerb::Resume),
-        "queued" | "running" => Some(JobVerb::Pause),
-        _ => None,
+pub(super) fn pause_or_resume(job: &JobInfo) -> Option<JobCommand> {
+    match job.state {
+        JobState::Paused => Some(JobCommand::Resume),
+        JobState::Queued | JobState::Running => Some(JobCommand::Pause),
+        JobState::Finished | JobState::Failed | JobState::Cancelled => None,
     }
 }
 
 /// `drain` or `resume` of a node.
-pub(super) fn drain_or_resume(node: &NodeInfo) -> NodeVerb {
-    match node.state.as_str() {
+pub(super) fn drain_or_resume(node: &NodeInfo) -> NodeCommand {
+    match node.state {
         // A lost one keeps it in mind that a person drains it.
-        _ if node.drained => NodeVerb::Resume,
-        "draining" | "quarantined" => NodeVerb::Resume,
-        _ => NodeVerb::Drain,
+        _ if node.drained => NodeCommand::Resume,
+        NodeState::Draining | NodeState::Quarantined => NodeCommand::Resume,
+        NodeState::Up | NodeState::Suspect | NodeState::Lost => NodeCommand::Drain,
     }
 }

@@ -1,5 +1,7 @@
 //! The columns of both tables: what stands in them, from which width of the screen on, and how they sort.
 
+use starfarm_protocol::job::JobState;
+use starfarm_protocol::state::NodeState;
 use std::cmp::Ordering;
 
 use ratatui::style::{Color, Style};
@@ -112,17 +114,17 @@ pub(super) const JOBS: &[Column<JobInfo>] = &[
     },
     Column {
         is_first_order: true,
-        ..words("state", 9, |job: &JobInfo, paint, _| word(&job.state, paint)).sorts(by_state_of_job)
+        ..words("state", 9, |job: &JobInfo, paint, _| word(job.state.word(), paint)).sorts(by_state_of_job)
     },
     Column { stretches: true, ..words("units", 7, |job: &JobInfo, paint, width| bar(job, paint, width)) },
-    number("done", 6, |job: &JobInfo, _, _| human::share(&job.units_done, &job.units_total).into())
+    number("done", 6, |job: &JobInfo, _, _| human::share(job.units_done, job.units_total).into())
         .sorts(|a, b| share(b).total_cmp(&share(a))),
-    number("failed", 7, |job: &JobInfo, _, _| human::units(&job.units_failed).into())
-        .sorts(|a, b| large(&b.units_failed).total_cmp(&large(&a.units_failed)))
+    number("failed", 7, |job: &JobInfo, _, _| human::units(job.units_failed).into())
+        .sorts(|a, b| b.units_failed.cmp(&a.units_failed))
         .from(72),
     number("hits", 7, |job: &JobInfo, _, _| count(job.hits)).sorts(|a, b| b.hits.cmp(&a.hits)).from(100),
-    number("of", 7, |job: &JobInfo, _, _| human::units(&job.units_total).into())
-        .sorts(|a, b| large(&b.units_total).total_cmp(&large(&a.units_total)))
+    number("of", 7, |job: &JobInfo, _, _| human::units(job.units_total).into())
+        .sorts(|a, b| b.units_total.cmp(&a.units_total))
         .from(100),
     number("units/s", 8, |job: &JobInfo, _, _| human::count(job.units_per_s).into())
         .sorts(|a, b| b.units_per_s.total_cmp(&a.units_per_s)),
@@ -154,8 +156,8 @@ pub(super) const NODES: &[Column<NodeInfo>] = &[
     number("done", 7, |node: &NodeInfo, _, _| count(node.tasks_done))
         .sorts(|a, b| b.tasks_done.cmp(&a.tasks_done))
         .from(72),
-    number("units", 7, |node: &NodeInfo, _, _| human::units(&node.units_done).into())
-        .sorts(|a, b| large(&b.units_done).total_cmp(&large(&a.units_done)))
+    number("units", 7, |node: &NodeInfo, _, _| human::units(node.units_done).into())
+        .sorts(|a, b| b.units_done.cmp(&a.units_done))
         .from(100),
     number("faster", 7, |node: &NodeInfo, _, _| count(node.speed_ups))
         .sorts(|a, b| b.speed_ups.cmp(&a.speed_ups))
@@ -173,7 +175,7 @@ fn word(word: &str, paint: Paint) -> Line<'static> {
 
 /// A node's state in words, and in its colour.
 pub(super) fn state(node: &NodeInfo, paint: Paint) -> Line<'static> {
-    Span::styled(human::printable(&nodes::state_words(node)), paint.word(&node.state)).into()
+    Span::styled(human::printable(&nodes::state_words(node)), paint.word(node.state.word())).into()
 }
 
 fn count(count: u64) -> Line<'static> {
@@ -194,13 +196,8 @@ fn longest(node: &NodeInfo) -> f64 {
     node.silent_seconds.unwrap_or(f64::INFINITY)
 }
 
-/// A decimal number that may be very large.
-fn large(decimal: &str) -> f64 {
-    decimal.parse().unwrap_or(0.0)
-}
-
 fn share(job: &JobInfo) -> f64 {
-    human::fraction(&job.units_done, &job.units_total).unwrap_or(0.0)
+    human::fraction(job.units_done, job.units_total)
 }
 
 fn eta(job: &JobInfo) -> f64 {
@@ -209,32 +206,31 @@ fn eta(job: &JobInfo) -> f64 {
 
 /// What lives first, in the order in which it came; then what has ended, the latest first.
 fn by_state_of_job(a: &JobInfo, b: &JobInfo) -> Ordering {
-    let rank = |job: &JobInfo| match job.state.as_str() {
-        "running" => 0,
-        "paused" => 1,
-        "queued" => 2,
-        _ => 3,
+    let rank = |job: &JobInfo| match job.state {
+        JobState::Running => 0,
+        JobState::Paused => 1,
+        JobState::Queued => 2,
+        JobState::Finished | JobState::Failed | JobState::Cancelled => 3,
     };
     rank(a).cmp(&rank(b)).then_with(|| if rank(a) < 3 { a.id.cmp(&b.id) } else { b.id.cmp(&a.id) })
 }
 
 /// What needs a person first.
 fn by_state_of_node(a: &NodeInfo, b: &NodeInfo) -> Ordering {
-    let rank = |node: &NodeInfo| match node.state.as_str() {
-        "quarantined" => 0,
-        "suspect" => 1,
-        "lost" => 2,
-        "draining" => 3,
-        _ => 4,
+    let rank = |node: &NodeInfo| match node.state {
+        NodeState::Quarantined => 0,
+        NodeState::Suspect => 1,
+        NodeState::Lost => 2,
+        NodeState::Draining => 3,
+        NodeState::Up => 4,
     };
     rank(a).cmp(&rank(b))
 }
 
 /// A job's units as a stacked bar: the parts in the order and colours of the model, each with its own sign.
 pub(super) fn bar(job: &JobInfo, paint: Paint, width: u16) -> Line<'static> {
-    let parts =
-        [&job.units_done, &job.units_failed, &job.units_out, &job.units_pending, &job.units_abandoned];
-    let parts = parts.map(|units| large(units));
+    let parts = [job.units_done, job.units_failed, job.units_out, job.units_pending, job.units_abandoned];
+    let parts = parts.map(|units| units.0 as f64);
     let cells = shares(parts, width);
     let spans = cells.iter().zip(UNIT_SIGNS).zip(UNIT_COLOURS).filter(|((cells, _), _)| **cells > 0);
     let span = |((cells, sign), colour): ((&u16, char), starfarm_events::Colour)| {

@@ -4,6 +4,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use starfarm_events::UNIT_COLOURS;
 use starfarm_protocol::admin::{Explanation, JobInfo, NodeInfo, SizeInfo, Subject};
+use starfarm_protocol::state::NodeState;
 
 use super::app::{App, View, Whole};
 use super::columns::{Paint, UNIT_SIGNS, bar, load_bar};
@@ -77,24 +78,23 @@ fn heading(words: &'static str) -> [Line<'static>; 2] {
 fn of_job(job: &JobInfo, paint: Paint, width: u16) -> Vec<Line<'static>> {
     let mut lines = vec![
         fact("job", format!("{}  {}", job.id.0, job.name)),
-        styled("state", &job.state, paint.word(&job.state)),
+        styled("state", job.state.word(), paint.word(job.state.word())),
         fact("user", &job.user),
         fact("specification", job.spec.to_string()),
         bar(job, paint, width),
     ];
-    let parts =
-        [&job.units_done, &job.units_failed, &job.units_out, &job.units_pending, &job.units_abandoned];
+    let parts = [job.units_done, job.units_failed, job.units_out, job.units_pending, job.units_abandoned];
     let names = ["done", "failed", "out, at nodes", "pending", "abandoned"];
-    for (((part, name), sign), colour) in parts.iter().zip(names).zip(UNIT_SIGNS).zip(UNIT_COLOURS) {
-        let value = format!("{}  ({})", units(part), share(part, &job.units_total));
+    for (((part, name), sign), colour) in parts.into_iter().zip(names).zip(UNIT_SIGNS).zip(UNIT_COLOURS) {
+        let value = format!("{}  ({})", units(part), share(part, job.units_total));
         let mut line = fact(&format!("  {name}"), value);
         line.spans[0] = Span::raw(format!(" {name:width$}  ", width = NAME_WIDTH - 2));
         line.spans.insert(0, Span::styled(sign.to_string(), paint.word(colour.word)));
         lines.push(line);
     }
     lines.extend([
-        fact("units", units(&job.units_total)),
-        fact("duplicate", units(&job.units_duplicate)),
+        fact("units", units(job.units_total)),
+        fact("duplicate", units(job.units_duplicate)),
         fact("hits", count(job.hits as f64)),
         fact("units per second", count(job.units_per_s)),
         fact("left", seconds_if_known(job.eta_seconds)),
@@ -113,11 +113,9 @@ fn of_job(job: &JobInfo, paint: Paint, width: u16) -> Vec<Line<'static>> {
 
 /// What the job's certificate says, in words.
 fn certificate(job: &JobInfo) -> String {
-    let number = |decimal: &str| decimal.parse::<u128>().unwrap_or(0);
-    let (done, failed, total) =
-        (number(&job.units_done), number(&job.units_failed), number(&job.units_total));
-    let verdict = match job.state.as_str() {
-        "queued" | "running" | "paused" => return "when it has ended".to_owned(),
+    let (done, failed, total) = (job.units_done.0, job.units_failed.0, job.units_total.0);
+    let verdict = match job.state {
+        state if !state.ended() => return "when it has ended".to_owned(),
         _ if done == total => "complete",
         _ if done + failed == total => "complete, with failures",
         _ => "ended early",
@@ -128,7 +126,7 @@ fn certificate(job: &JobInfo) -> String {
 fn of_node(node: &NodeInfo, paint: Paint, width: u16) -> Vec<Line<'static>> {
     let number = |number: u64| count(number as f64);
     let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
-    let state = styled("state", nodes::state_words(node), paint.word(&node.state));
+    let state = styled("state", nodes::state_words(node), paint.word(node.state.word()));
     let mut lines = vec![fact("node", &node.name), state];
     if !node.why.is_empty() {
         lines.push(fact("quarantined for", &node.why));
@@ -140,7 +138,7 @@ fn of_node(node: &NodeInfo, paint: Paint, width: u16) -> Vec<Line<'static>> {
     };
     // What a lost node does now is not known, and one that computes does not idle.
     let idle = match node.idle_seconds {
-        idle if idle > 0.0 && node.state != "lost" => format!(", idle for {}", seconds(idle)),
+        idle if idle > 0.0 && node.state != NodeState::Lost => format!(", idle for {}", seconds(idle)),
         _ => String::new(),
     };
     let cores = node.cores.map_or_else(|| "-".to_owned(), |cores| cores.to_string());
@@ -158,7 +156,7 @@ fn of_node(node: &NodeInfo, paint: Paint, width: u16) -> Vec<Line<'static>> {
         fact("tasks held", format!("{}, {} of them in its own queue", node.tasks, node.tasks_queued)),
         fact("speed", format!("{} standard tasks a period (power)", count(node.power))),
         fact("tasks done", number(node.tasks_done)),
-        fact("units done", units(&node.units_done)),
+        fact("units done", units(node.units_done)),
         fact("speed-ups", number(node.speed_ups)),
         fact("slow-downs", number(node.slow_downs)),
         fact("offers repeated", number(node.offers_repeated)),
@@ -212,12 +210,12 @@ fn size(size: &SizeInfo) -> Line<'static> {
         true => format!("{per_s} units/s of a slot, measured there"),
         false => format!("{per_s} units/s of a slot, measured elsewhere"),
     };
-    let plural = if size.units == "1" { "" } else { "s" };
+    let plural = if size.units == 1 { "" } else { "s" };
     format!(
         "job {} on {}: {} unit{plural} by rule `{}`, {speed}",
         size.job.0,
         printable(&size.node),
-        units(&size.units),
+        units(size.units),
         printable(&size.rule),
     )
     .into()

@@ -7,7 +7,8 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Widget};
-use starfarm_protocol::admin::{EventLine, JobVerb, NodeVerb, Subject};
+use starfarm_protocol::admin::{EventLine, JobCommand, NodeCommand, Subject};
+use starfarm_protocol::state::NodeState;
 use unicode_width::UnicodeWidthStr;
 
 use super::app::{App, Focus, Mode, View, drain_or_resume, pause_or_resume};
@@ -66,7 +67,7 @@ fn head(app: &App) -> [Line<'static>; 2] {
         }
         (None, None) => Line::from(bold("starfarm")),
         (None, Some(status)) => {
-            let up = app.nodes.all().iter().filter(|node| node.state == "up");
+            let up = app.nodes.all().iter().filter(|node| node.state == NodeState::Up);
             let (nodes, slots) =
                 up.fold((0, 0), |(nodes, slots), node| (nodes + 1, slots + u64::from(node.slots)));
             let name = "starfarm ";
@@ -307,12 +308,12 @@ fn footer(app: &App, width: usize) -> Vec<Line<'static>> {
 fn hints(app: &App) -> Line<'static> {
     // What would be refused is not offered.
     let of_job: &[&str] = match app.job().and_then(pause_or_resume) {
-        Some(JobVerb::Resume) => &["p resume", "c cancel"],
+        Some(JobCommand::Resume) => &["p resume", "c cancel"],
         Some(_) => &["p pause", "c cancel"],
         None => &[],
     };
     let of_node: &[&str] = match app.node().map(drain_or_resume) {
-        Some(NodeVerb::Resume) => &["d resume"],
+        Some(NodeCommand::Resume) => &["d resume"],
         Some(_) => &["d drain"],
         None => &[],
     };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use starfarm_protocol::admin::{JobVerb, NodeVerb, Request, Subject};
+use starfarm_protocol::admin::{JobCommand, NodeCommand, Request, Subject};
 
 use super::app::{App, Focus, Input, Mode, PendingConfirmation, View, drain_or_resume, pause_or_resume};
 use super::layout::Layout;
@@ -194,8 +194,8 @@ impl App {
         let (id, name) = (job.id, human::printable(&job.name));
         let (what, command, after) = match pause_or_resume(job) {
             None => return self.say(&format!("job {} has ended", id.0)),
-            Some(_) if is_final => ("cancel", JobVerb::Cancel, ") for good? type y"),
-            Some(JobVerb::Pause) => ("pause", JobVerb::Pause, ")? y/n"),
+            Some(_) if is_final => ("cancel", JobCommand::Cancel, ") for good? type y"),
+            Some(JobCommand::Pause) => ("pause", JobCommand::Pause, ")? y/n"),
             Some(verb) => ("resume", verb, ")? y/n"),
         };
         let before = format!("{what} job {} (", id.0);
@@ -213,7 +213,7 @@ impl App {
             return self.say("d drains a node: select one in the table of nodes");
         };
         let (name, command) = (node.name.clone(), drain_or_resume(node));
-        let what = if command == NodeVerb::Drain { "drain" } else { "resume" };
+        let what = if command == NodeCommand::Drain { "drain" } else { "resume" };
         let before = format!("{what} node ");
         let shown = human::printable(&name);
         let request = Request::Node { name, command };

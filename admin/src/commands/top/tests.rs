@@ -4,6 +4,9 @@ mod commands;
 mod screens;
 mod stories;
 
+use starfarm_protocol::job::JobState;
+use starfarm_protocol::state::NodeState;
+use starfarm_protocol::units::Units;
 use std::time::Duration;
 
 use ratatui::Terminal;
@@ -149,25 +152,25 @@ fn status(epoch: u64) -> StatusInfo {
 }
 
 fn jobs() -> Vec<JobInfo> {
-    let units = |id, name: &str, state: &str, units: [u64; 5]| JobInfo {
+    let units = |id, name: &str, state, units: [u128; 5]| JobInfo {
         name: name.into(),
-        state: state.into(),
-        units_total: units.iter().sum::<u64>().to_string(),
-        units_done: units[0].to_string(),
-        units_failed: units[1].to_string(),
-        units_out: units[2].to_string(),
-        units_pending: units[3].to_string(),
-        units_abandoned: units[4].to_string(),
+        state,
+        units_total: Units(units.iter().sum()),
+        units_done: Units(units[0]),
+        units_failed: Units(units[1]),
+        units_out: Units(units[2]),
+        units_pending: Units(units[3]),
+        units_abandoned: Units(units[4]),
         ..job(id)
     };
     let rest = |job: JobInfo| JobInfo { units_per_s: 0.0, eta_seconds: None, ..job };
     vec![
-        rest(units(1, "old", "finished", [500, 0, 0, 0, 0])),
-        rest(units(2, "broken", "failed", [300, 200, 0, 0, 0])),
-        rest(units(3, "given-up", "cancelled", [100, 0, 0, 0, 400])),
-        units(4, "keys", "running", [1_200_000_000, 3, 89_157_757, 1_800_000_000, 0]),
-        rest(units(5, "tea\u{7}time", "paused", [10, 0, 0, 990, 0])),
-        rest(units(6, "next", "queued", [0, 0, 0, 1_000, 0])),
+        rest(units(1, "old", JobState::Finished, [500, 0, 0, 0, 0])),
+        rest(units(2, "broken", JobState::Failed, [300, 200, 0, 0, 0])),
+        rest(units(3, "given-up", JobState::Cancelled, [100, 0, 0, 0, 400])),
+        units(4, "keys", JobState::Running, [1_200_000_000, 3, 89_157_757, 1_800_000_000, 0]),
+        rest(units(5, "tea\u{7}time", JobState::Paused, [10, 0, 0, 990, 0])),
+        rest(units(6, "next", JobState::Queued, [0, 0, 0, 1_000, 0])),
     ]
 }
 
@@ -177,14 +180,14 @@ fn nodes() -> Vec<NodeInfo> {
         node.load = vec![1_000 - 90 * at as u16, 1_000];
         node.tasks = at as u64;
     }
-    let state = |node: &mut NodeInfo, state: &str, silent_seconds| {
-        node.state = state.into();
+    let state = |node: &mut NodeInfo, state, silent_seconds| {
+        node.state = state;
         node.silent_seconds = Some(silent_seconds);
     };
-    state(&mut nodes[2], "lost", 4_000.0);
-    state(&mut nodes[5], "suspect", 7.3);
-    state(&mut nodes[8], "draining", 0.1);
-    state(&mut nodes[9], "quarantined", 0.1);
+    state(&mut nodes[2], NodeState::Lost, 4_000.0);
+    state(&mut nodes[5], NodeState::Suspect, 7.3);
+    state(&mut nodes[8], NodeState::Draining, 0.1);
+    state(&mut nodes[9], NodeState::Quarantined, 0.1);
     nodes[9].why = "it fails what others pass".into();
     nodes[2].load = Vec::new();
     nodes

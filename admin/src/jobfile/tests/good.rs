@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use expect_test::{Expect, expect};
 use starfarm_decomposers::{Decomposer, NoChunks, open};
-use starfarm_protocol::admin::MaxFailuresField;
 use starfarm_protocol::ids::ContentHash;
+use starfarm_protocol::job::MaxFailures;
 use starfarm_protocol::spec::{Chunk, JobSpec, Space, Stop, Work};
 
 use super::*;
@@ -56,10 +56,10 @@ fn the_example_of_the_contract() {
                         },
                     ),
                 },
-                sizing: TargetSeconds(
-                    8.0,
+                sizing: TargetUs(
+                    8000000,
                 ),
-                max_failures: None,
+                max_failures: Usual,
                 speculative: None,
                 blobs: [],
                 not_here: None,
@@ -215,13 +215,11 @@ fn a_command_with_everything() {
                         },
                     ),
                 },
-                sizing: UnitsPerTask(
+                sizing: Units(
                     1000,
                 ),
-                max_failures: Some(
-                    Units(
-                        50,
-                    ),
+                max_failures: Units(
+                    50,
                 ),
                 speculative: Some(
                     true,
@@ -246,12 +244,12 @@ fn times_are_rounded_to_milliseconds_but_never_to_none() {
 #[test]
 fn what_is_not_said_has_a_default() {
     let job = parsed(&format!("{RANGE}executor = \"command\"\nprogram = [\"true\"]\n")).unwrap();
-    assert_eq!((job.name.as_str(), job.sizing), ("demo", Sizing::TargetSeconds(8.0)));
+    assert_eq!((job.name.as_str(), job.sizing), ("demo", Sizing::TargetUs(8_000_000)));
     let Work::Command(command) = job.spec.work else { panic!("a command") };
     assert_eq!((command.timeout_ms, command.retries, command.env.len()), (None, 0, 0));
-    assert_eq!((job.max_failures, job.speculative), (None, None));
+    assert_eq!((job.max_failures, job.speculative), (MaxFailures::Usual, None));
     let text = format!("{RANGE}executor = \"command\"\nprogram = [\"true\"]\nmax_failures = \"never\"\n");
-    assert_eq!(parsed(&text).unwrap().max_failures, Some(MaxFailuresField::NEVER));
+    assert_eq!(parsed(&text).unwrap().max_failures, MaxFailures::Never);
     let job = parsed(&format!("[space]\nkind = \"chars\"\nmask = \"a\"{SEARCH}")).unwrap();
     let Work::Search(search) = job.spec.work else { panic!("a search") };
     assert_eq!(search.stop, Stop::AllTargets);

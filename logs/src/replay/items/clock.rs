@@ -4,8 +4,9 @@
 
 use std::collections::HashMap;
 
-use starfarm_events::{Event, Job, Name, Snapshot};
+use starfarm_events::{Event, Job, JobChange, Name, Snapshot};
 use starfarm_protocol::ids::JobId;
+use starfarm_protocol::job::JobState;
 
 use crate::{Item, LogError, Note, NoteKind, Opening, Place, duration};
 
@@ -178,15 +179,15 @@ impl Clock {
             Event::JobSubmitted { job, .. } => {
                 self.remember(*job, |moved| moved.submitted = Some(later_us));
             }
-            Event::JobState { job, state, .. } => match &**state {
-                "running" => self.remember(*job, |moved| {
+            Event::JobState { job, state, .. } => match state {
+                JobChange::To(JobState::Running) => self.remember(*job, |moved| {
                     moved.started.get_or_insert(later_us);
                 }),
-                "finished" | "failed" | "cancelled" => {
+                JobChange::To(state) if state.ended() => {
                     self.remember(*job, |moved| moved.ended = Some(later_us));
                 }
-                "deleted" => drop(self.jobs.remove(job)),
-                _ => {}
+                JobChange::To(_) => {}
+                JobChange::Deleted => drop(self.jobs.remove(job)),
             },
             _ => {}
         }

@@ -4,8 +4,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use serde::{Serialize, Serializer};
-use starfarm_events::{Event, Job};
+use starfarm_events::{Event, Job, JobChange};
 use starfarm_protocol::ids::JobId;
+use starfarm_protocol::job::JobState;
+use starfarm_protocol::units::Units;
 
 use crate::json::json_object;
 
@@ -17,8 +19,6 @@ const FOLLOWED_MAX: usize = 16_000;
 const STATES_MAX: usize = 64;
 /// Longest name of a job or a user, in characters.
 const NAME_CHARS_MAX: usize = 120;
-/// Longest word for a state, in characters.
-const STATE_CHARS_MAX: usize = 16;
 
 /// Bins of durations for each power of two.
 const FINE: usize = 4;
@@ -104,18 +104,18 @@ pub struct JobLine {
     pub job: u64,
     pub name: String,
     pub user: String,
-    /// N, in decimal, as all units.
-    pub units: String,
-    pub done: String,
-    pub failed: String,
-    pub abandoned: String,
+    /// N.
+    pub units: Units,
+    pub done: Units,
+    pub failed: Units,
+    pub abandoned: Units,
     pub hits: u64,
     pub submitted_us: u64,
     /// When its first task was given out.
     pub started_us: Option<u64>,
     pub ended_us: Option<u64>,
     /// The states that it went through; times ascend.
-    pub states: Vec<(u64, String)>,
+    pub states: Vec<(u64, JobChange)>,
     /// Results, without those that gave units back.
     pub results: u64,
     /// How long these took.
@@ -128,58 +128,47 @@ pub struct JobLine {
 
 impl JobLine {
     fn new(id: JobId, at_us: u64) -> Self {
-        let none = || "0".to_owned();
-        Self {
-            job: id.0,
-            units: none(),
-            done: none(),
-            failed: none(),
-            abandoned: none(),
-            submitted_us: at_us,
-            ..Self::default()
-        }
+        Self { job: id.0, submitted_us: at_us, ..Self::default() }
     }
 
-    /// Its last state's word; none where the log does not say.
-    pub fn state(&self) -> Option<&str> {
-        self.states.last().map(|(_, state)| state.as_str())
+    /// Its last state; none where the log does not say.
+    pub fn state(&self) -> Option<JobChange> {
+        self.states.last().map(|(_, state)| *state)
     }
 
     /// How much there is to say of it: a job that runs or went wrong says most.
     pub fn telling(&self) -> u8 {
         match self.state() {
-            Some("finished" | "deleted") | None => 0,
-            Some("cancelled") => 1,
-            Some("failed") => 2,
-            Some(_) => 3,
+            Some(JobChange::To(JobState::Finished) | JobChange::Deleted) | None => 0,
+            Some(JobChange::To(JobState::Cancelled)) => 1,
+            Some(JobChange::To(JobState::Failed)) => 2,
+            Some(JobChange::To(JobState::Queued | JobState::Running | JobState::Paused)) => 3,
         }
     }
 
-    fn enter(&mut self, at_us: u64, state: &str) {
-        if self.state() == Some(state) {
+    fn enter(&mut self, at_us: u64, change: JobChange) {
+        if self.state() == Some(change) {
             return;
         }
-        match state {
-            "finished" | "failed" | "cancelled" => self.ended_us = Some(at_us),
-            "deleted" => {}
+        if let JobChange::To(state) = change {
             // A job may go on after its end.
-            _ => self.ended_us = None,
-        }
-        if state == "running" {
-            self.started_us.get_or_insert(at_us);
+            self.ended_us = state.ended().then_some(at_us);
+            if state == JobState::Running {
+                self.started_us.get_or_insert(at_us);
+            }
         }
         // The last state is always kept.
         self.states.truncate(STATES_MAX - 1);
         let at_us = self.states.last().map_or(at_us, |(before_us, _)| at_us.max(*before_us));
-        self.states.push((at_us, short(state, STATE_CHARS_MAX)));
+        self.states.push((at_us, change));
     }
 
     fn picture(&mut self, at_us: u64, job: &Job) {
         (self.name, self.user) = (short(&job.name, NAME_CHARS_MAX), short(&job.user, NAME_CHARS_MAX));
-        (self.units, self.done) = (job.units.to_string(), job.done.to_string());
-        (self.failed, self.abandoned) = (job.failed.to_string(), job.abandoned.to_string());
+        (self.units, self.done) = (Units(job.units), Units(job.done));
+        (self.failed, self.abandoned) = (Units(job.failed), Units(job.abandoned));
         (self.hits, self.submitted_us) = (job.hits, job.submitted_us);
-        self.enter(job.ended_us.unwrap_or(at_us), &job.state);
+        self.enter(job.ended_us.unwrap_or(at_us), JobChange::To(job.state));
         self.started_us = job.started_us.or(self.started_us);
         self.ended_us = job.ended_us;
     }
@@ -273,19 +262,19 @@ impl Jobs {
         match event {
             Event::JobSubmitted { name, user, units, .. } => {
                 (line.name, line.user) = (short(name, NAME_CHARS_MAX), short(user, NAME_CHARS_MAX));
-                line.units = units.to_string();
+                line.units = Units(*units);
                 line.submitted_us = at_us;
-                line.enter(at_us, "queued");
+                line.enter(at_us, JobChange::To(JobState::Queued));
             }
-            Event::JobState { state, .. } => line.enter(at_us, state),
+            Event::JobState { state, .. } => line.enter(at_us, *state),
             Event::JobProgress { done, failed, abandoned, .. } => {
-                (line.done, line.failed) = (done.to_string(), failed.to_string());
-                line.abandoned = abandoned.to_string();
+                (line.done, line.failed) = (Units(*done), Units(*failed));
+                line.abandoned = Units(*abandoned);
             }
             Event::Hit { .. } => line.hits = line.hits.saturating_add(1),
             Event::Certificate { units, done, failed, abandoned, hits, .. } => {
-                (line.units, line.done) = (units.to_string(), done.to_string());
-                (line.failed, line.abandoned) = (failed.to_string(), abandoned.to_string());
+                (line.units, line.done) = (Units(*units), Units(*done));
+                (line.failed, line.abandoned) = (Units(*failed), Units(*abandoned));
                 line.hits = *hits;
                 line.certificate = Some(json_object(event));
             }
@@ -340,15 +329,15 @@ mod tests {
     #[test]
     fn a_job_that_goes_on_after_its_end_has_not_ended() {
         let mut line = JobLine::new(JobId(1), 5);
-        for (at_us, state) in [(10, "running"), (20, "failed"), (30, "running")] {
-            line.enter(at_us, state);
+        for (at_us, state) in [(10, JobState::Running), (20, JobState::Failed), (30, JobState::Running)] {
+            line.enter(at_us, JobChange::To(state));
         }
         assert_eq!((line.started_us, line.ended_us), (Some(10), None));
-        line.enter(40, "finished");
-        line.enter(50, "deleted");
+        line.enter(40, JobChange::To(JobState::Finished));
+        line.enter(50, JobChange::Deleted);
         assert_eq!(line.ended_us, Some(40), "it is deleted long after its end");
-        line.enter(45, "a state of a later version");
-        assert_eq!(line.states.last(), Some(&(50, "a state of a lat".to_owned())), "times ascend");
+        line.enter(45, JobChange::To(JobState::Queued));
+        assert_eq!(line.states.last(), Some(&(50, JobChange::To(JobState::Queued))), "times ascend");
     }
 
     #[test]
@@ -356,8 +345,8 @@ mod tests {
         let mut jobs = Jobs::default();
         let mut places = None;
         for id in 1..=100_000 {
-            let state = if id == 7 { "failed" } else { "finished" };
-            jobs.event(id, &Event::JobState { job: JobId(id), state: state.into(), why: None });
+            let state = JobChange::To(if id == 7 { JobState::Failed } else { JobState::Finished });
+            jobs.event(id, &Event::JobState { job: JobId(id), state, why: None });
             jobs.get(JobId(id), id).1.results = 1;
             assert!(jobs.all.len() < FOLLOWED_MAX);
             if jobs.is_crowded() {

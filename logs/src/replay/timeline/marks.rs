@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use starfarm_events::{Event, Form};
+use starfarm_events::{Event, Form, JobChange};
 
 /// Marks of a report at most.
 pub(crate) const MARKS_MAX: usize = 2_000;
@@ -128,7 +128,7 @@ fn is_telling(event: &Event) -> bool {
         | Event::EventsDropped { .. }
         | Event::Standstill { .. }
         | Event::Conflict { .. } => true,
-        Event::JobState { state, .. } => matches!(&**state, "finished" | "failed" | "cancelled"),
+        Event::JobState { state: JobChange::To(state), .. } => state.ended(),
         _ => false,
     }
 }

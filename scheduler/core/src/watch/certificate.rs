@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use starfarm_events::{Event, Word};
+use starfarm_events::Event;
 use starfarm_protocol::ids::{ContentHash, JobId};
+use starfarm_protocol::state::Completion;
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
@@ -15,9 +16,9 @@ impl Farm {
         let job = self.jobs.at(id);
         let [done, failed, _, _, abandoned] = job.classes();
         let verdict = match (abandoned, failed) {
-            (0, 0) => "complete",
-            (0, _) => "complete_with_failures",
-            _ => "ended_early",
+            (0, 0) => Completion::Complete,
+            (0, _) => Completion::CompleteWithFailures,
+            _ => Completion::EndedEarly,
         };
         let mut hits = String::new();
         for (unit, target) in &job.hits {
@@ -25,8 +26,8 @@ impl Farm {
         }
         deeds.event(Event::Certificate {
             job: id,
-            verdict: Word::Borrowed(verdict),
-            state: Word::Borrowed(job.state.word()),
+            verdict,
+            state: job.state,
             spec: job.facts.spec,
             units: job.facts.units,
             done,

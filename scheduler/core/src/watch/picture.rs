@@ -1,72 +1,39 @@
-//! The whole farm at one moment: its figures, and what a segment of the log opens with.
+//! The whole farm at one moment: what a segment of the log opens with.
 
-use starfarm_events::{Held, Sample, Snapshot};
+use starfarm_events::{Held, Snapshot};
 
 use starfarm_protocol::ids::NodeId;
 
 use crate::farm::Farm;
 use crate::node::Node;
 use crate::queues::{NOBODY, State};
-use crate::told::{Doing, Verdict, rounded, said};
+use crate::told::{Doing, rounded, said};
 
 impl Farm {
-    /// The farm's figures.
-    pub fn sample(&mut self, now_us: u64) -> Sample {
-        let live = self.nodes.iter_mut().filter(|(_, node)| node.health().live());
-        let (power, up) =
-            live.fold((0.0, 0_u64), |(sum, up), (_, node)| (sum + node.rating.power(now_us), up + 1));
-        Sample {
-            gq: self.queues.waiting() as u64,
-            dq: self.queues.out() as u64,
-            jq: self.jobs.queue_len() as u64,
-            dq_oldest_us: self.oldest_us(now_us),
-            nodes_up: up,
-            nodes: self.nodes.iter().filter(|(_, node)| node.health().is_there()).count() as u64,
-            slots: self.nodes.live_slots(),
-            power_mean: power / up.max(1) as f64,
-            speed_ups: self.telemetry.feedback.0,
-            slow_downs: self.telemetry.feedback.1,
-            resent: self.telemetry.totals.resent,
-            offers_repeated: self.telemetry.totals.offers_repeated,
-            decomposed: self.telemetry.totals.decomposed,
-            decomposed_units: self.telemetry.totals.decomposed_units,
-            dispatched: self.queues.dispatched(),
-            results_counted: self.telemetry.verdicts.count(Verdict::Counted)
-                + self.telemetry.verdicts.count(Verdict::CountedPartly),
-            results_duplicate: self.telemetry.verdicts.count(Verdict::Duplicate),
-            datagrams_dropped: self.telemetry.datagrams.0,
-            datagrams_refused: self.telemetry.datagrams.1,
-            datagrams_in: Some(self.telemetry.traffic[0].datagrams),
-            bytes_in: Some(self.telemetry.traffic[0].bytes),
-            datagrams_out: Some(self.telemetry.traffic[1].datagrams),
-            bytes_out: Some(self.telemetry.traffic[1].bytes),
-        }
-    }
-
     /// The whole farm, as a segment of the log opens with it. Of each node's state only what changes from here on is
     /// told again.
     pub fn picture(&mut self, now_us: u64) -> Snapshot {
         let sample = self.sample(now_us);
-        let jobs = self.jobs().into_iter().map(|view| starfarm_events::Job {
-            job: view.id,
-            name: view.name,
-            user: view.user,
-            spec: Some(view.spec),
-            state: view.state.word().into(),
-            why: said(&view.note),
-            units: view.units,
-            done: view.done,
-            failed: view.failed,
-            out: view.out,
-            pending: view.pending,
-            abandoned: view.abandoned,
-            hits: view.hits as u64,
-            units_per_s: view.rate_per_s,
-            submitted_us: view.totals.submitted_us,
-            started_us: view.totals.started_us,
-            ended_us: view.totals.ended_us,
-            dispatched: view.totals.dispatched,
-            resent: view.totals.resent,
+        let jobs = self.jobs(now_us).into_iter().map(|job| starfarm_events::Job {
+            job: job.id,
+            name: job.name,
+            user: job.user,
+            spec: Some(job.spec),
+            state: job.state,
+            why: said(&job.note),
+            units: job.units_total.0,
+            done: job.units_done.0,
+            failed: job.units_failed.0,
+            out: job.units_out.0,
+            pending: job.units_pending.0,
+            abandoned: job.units_abandoned.0,
+            hits: job.hits,
+            units_per_s: job.units_per_s,
+            submitted_us: job.submitted_us,
+            started_us: job.started_us,
+            ended_us: job.ended_us,
+            dispatched: job.tasks_dispatched,
+            resent: job.tasks_resent,
         });
         let jobs = jobs.collect();
         let doing: Vec<Doing> = self.nodes.iter().map(|(id, _)| self.doing(id)).collect();

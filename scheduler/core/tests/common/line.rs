@@ -111,7 +111,7 @@ impl<'a> Line<'a> {
             WorkFacts::NOTHING
         };
         let place = match () {
-            () if self.has("head") => Place::Head,
+            () if self.has("head") => Place::Front,
             () if self.has("now") => Place::Now,
             () => Place::Tail,
         };

@@ -1,5 +1,6 @@
 //! The farm in the words of the stories: what it says to a node, and how jobs and nodes stand.
 
+use starfarm_protocol::admin::{ConflictInfo, Refusal};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::wire::{Cancel, Message, Offer};
 use starfarm_scheduler_core::{Farm, NodeId, Record};
@@ -36,20 +37,20 @@ pub fn message(message: Message<'_>) -> String {
 
 /// A job in one line. What is zero or empty is left out, but for the three counts that always matter.
 pub fn job(farm: &Farm, id: JobId) -> String {
-    let Some(job) = farm.job(id) else { return format!("job {} is unknown", id.0) };
+    let Some(job) = farm.job(id, 0) else { return format!("job {} is unknown", id.0) };
     let mut line = format!(
         "job {} is {}: done {}, out {}, waiting {}",
         id.0,
         job.state.word(),
-        job.done,
-        job.out,
-        job.pending
+        job.units_done,
+        job.units_out,
+        job.units_pending
     );
     let counts = [
-        ("abandoned", job.abandoned),
-        ("duplicate", job.totals.duplicate_units),
-        ("resent tasks", u128::from(job.totals.resent)),
-        ("copies", u128::from(job.totals.copies)),
+        ("abandoned", job.units_abandoned.0),
+        ("duplicate", job.units_duplicate.0),
+        ("resent tasks", u128::from(job.tasks_resent)),
+        ("copies", u128::from(job.tasks_copied)),
     ];
     for (what, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
         line += &format!(", {what} {count}");
@@ -62,10 +63,10 @@ pub fn job(farm: &Farm, id: JobId) -> String {
         let code = failed.code.map_or(String::new(), |code| format!(" {code}"));
         line += &format!(", unit {unit} failed by {}{code}", failed.reason.word());
     }
-    for (node, why) in job.refused_by {
+    for Refusal { node, why } in job.refused_by {
         line += &format!(", refused by {node}: {why}");
     }
-    for (lo, hi, node) in job.conflicts {
+    for ConflictInfo { lo, hi, node } in job.conflicts {
         line += &format!(", conflict with {node} in [{lo}, {hi})");
     }
     if !job.note.is_empty() {

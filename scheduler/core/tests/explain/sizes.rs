@@ -1,5 +1,6 @@
 //! Why a task has the size that it has.
 
+use starfarm_protocol::units::Units;
 use std::fmt::Write;
 
 use expect_test::{Expect, expect};
@@ -8,8 +9,8 @@ use starfarm_protocol::ids::JobId;
 use super::common::{Bench, config};
 use super::explained;
 
-fn or_none(units: &Option<String>) -> &str {
-    units.as_deref().unwrap_or("none")
+fn or_none(units: Option<Units>) -> String {
+    units.map_or("none".to_owned(), |units| units.to_string())
 }
 
 /// How the size of the next task was chosen: a line for each job and node.
@@ -26,9 +27,9 @@ fn check_sizes(script: &str, subject: &str, expected: Expect) {
             size.units_per_s,
             if size.measured { " there" } else { "" },
             size.target_seconds,
-            or_none(&size.target_units),
-            or_none(&size.growth_units_max),
-            or_none(&size.tail_units_max),
+            or_none(size.target_units),
+            or_none(size.growth_units_max),
+            or_none(size.tail_units_max),
             size.units_max
         )
         .unwrap();

@@ -33,7 +33,7 @@ pub fn end(play: &mut Play, seed: u64) {
     well.iter().filter(|id| **id != fresh).for_each(|&id| play.line(&format!("hello {}", letter(id))));
     for round in 0..ROUNDS {
         resume(play);
-        if play.bench.farm.jobs().iter().all(|job| job.state.ended()) {
+        if play.bench.farm.jobs(0).iter().all(|job| job.state.ended()) {
             return;
         }
         well.iter().for_each(|&id| work(play, id));
@@ -49,7 +49,7 @@ pub fn end(play: &mut Play, seed: u64) {
         play.line(&format!("live +{ms} {}", beats.join(" ")));
     }
     let left: Vec<JobId> =
-        play.bench.farm.jobs().iter().filter(|job| !job.state.ended()).map(|job| job.id).collect();
+        play.bench.farm.jobs(0).iter().filter(|job| !job.state.ended()).map(|job| job.id).collect();
     let left: Vec<String> = left.iter().map(|&id| print::job(&play.bench.farm, id)).collect();
     let nodes = print::nodes(&mut play.bench.farm, play.bench.now_us);
     panic!("a job does not end\n{}\n{nodes}", left.join("\n"));
@@ -57,7 +57,7 @@ pub fn end(play: &mut Play, seed: u64) {
 
 /// Jobs that a person or too many failures paused go on.
 fn resume(play: &mut Play) {
-    for job in play.bench.farm.jobs() {
+    for job in play.bench.farm.jobs(0) {
         if job.state == JobState::Paused {
             play.line(&format!("resume {}", job.id.0));
         }

@@ -181,20 +181,21 @@ impl Ledger {
 
     /// The farm counts as the records do.
     pub fn agrees(&self, farm: &Farm) -> Result<(), String> {
-        let known: Vec<u64> = farm.jobs().iter().map(|job| job.id.0).collect();
+        let known: Vec<u64> = farm.jobs(0).iter().map(|job| job.id.0).collect();
         if known != Vec::from_iter(self.jobs.keys().copied()) {
             return Err(format!("the farm knows jobs {known:?}"));
         }
         for (id, job) in &self.jobs {
-            let view = farm.job(JobId(*id)).expect("it was among all jobs");
+            let view = farm.job(JobId(*id), 0).expect("it was among all jobs");
             let sums = [Unit::Done, Unit::Failed].map(|state| job.count(state));
-            if [view.done, view.failed] != sums {
+            if [view.units_done.0, view.units_failed.0] != sums {
                 return Err(format!(
                     "job {id}: done {}, failed {}, by the records {sums:?}",
-                    view.done, view.failed
+                    view.units_done, view.units_failed
                 ));
             }
-            if view.done + view.failed + view.out + view.pending + view.abandoned != view.units {
+            let decided = view.units_done.0 + view.units_failed.0 + view.units_abandoned.0;
+            if view.units_total != decided + view.units_out.0 + view.units_pending.0 {
                 return Err(format!("job {id}: the sums of its units are not all units"));
             }
             if farm.hits(JobId(*id)) != Vec::from_iter(job.hits.iter().copied()) {

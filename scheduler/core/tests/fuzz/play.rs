@@ -66,8 +66,7 @@ impl Play {
             self.ledger.told(&line, self.bench.told(line.node()).expect("it has told something"));
         }
         if !line.goes_on {
-            let before =
-                std::mem::replace(&mut self.verdicts, self.bench.farm.status(self.bench.now_us).verdicts);
+            let before = std::mem::replace(&mut self.verdicts, self.bench.farm.verdicts());
             self.ledger.judged(before, self.verdicts);
         }
         if line.verb() == "restart" {
@@ -96,8 +95,7 @@ impl Play {
             return; // Its turn had more to do than it could.
         }
         let nodes = self.bench.farm.nodes(self.bench.now_us);
-        let idle =
-            |id: NodeId| nodes.iter().any(|node| node.id == id && node.tasks < usize::from(node.slots));
+        let idle = |id: NodeId| nodes.iter().any(|node| node.id == id && node.tasks < u64::from(node.slots));
         let story = self.bench.run("& full\n room");
         self.workers.heard(&self.bench.sent);
         let offers = |of: &(NodeId, Vec<u8>)| {
@@ -113,7 +111,7 @@ impl Play {
     fn shown(&mut self) -> String {
         let (farm, now_us) = (&mut self.bench.farm, self.bench.now_us);
         let mut shown = String::new();
-        for job in farm.jobs() {
+        for job in farm.jobs(now_us) {
             writeln!(shown, "job: {job:?}").unwrap();
             writeln!(shown, "failed: {:?}", farm.failed_units(job.id)).unwrap();
         }

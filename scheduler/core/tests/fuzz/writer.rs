@@ -122,7 +122,7 @@ impl Writer {
     }
 
     fn submit(&mut self, play: &Play) -> Option<String> {
-        let waits = play.bench.farm.jobs().iter().any(|job| !job.state.ended());
+        let waits = play.bench.farm.jobs(0).iter().any(|job| !job.state.ended());
         if self.submitted == if waits { JOBS_MAX } else { 2 * JOBS_MAX } || waits && self.chance.one_in(2) {
             return None;
         }

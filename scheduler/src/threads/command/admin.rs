@@ -9,7 +9,7 @@ use std::time::Duration;
 use starfarm_events::Event;
 use starfarm_protocol::admin::frames::FrameReader;
 use starfarm_protocol::admin::{
-    ErrorCode, KeyInfo, MaxFailuresField, NeverWord, NodeVerb, Place, Request, Response, Subject, Submit,
+    ErrorCode, KeyInfo, KeyKind, NodeCommand, Request, Response, Subject, Submit,
 };
 use starfarm_protocol::foreign;
 use starfarm_protocol::ids::{ContentHash, JoinKeyId, PublicKey};
@@ -21,7 +21,7 @@ use starfarm_scheduler_core as core;
 use super::channel::Channel;
 use super::desk::Desk;
 use super::{jobs, results};
-use crate::answers::{self, command_error, error, named_node, no_job};
+use crate::answers::{command_error, error, named_node, no_job};
 use crate::pages;
 use crate::store::state::new_secret;
 
@@ -75,9 +75,8 @@ async fn answer(desk: &Arc<Desk>, request: Request, user: &str) -> Response {
         Request::Job { id, command } => jobs::command(desk, id, command).await,
         Request::Wait { id, timeout_ms } => jobs::wait(desk, id, Duration::from_millis(timeout_ms)).await,
         Request::Nodes => {
-            let act = |farm: &mut core::Farm, now_us, _: &mut core::Deeds| {
-                Response::Nodes(farm.nodes(now_us).iter().map(answers::node).collect())
-            };
+            let act =
+                |farm: &mut core::Farm, now_us, _: &mut core::Deeds| Response::Nodes(farm.nodes(now_us));
             let mut response = desk.ask(Box::new(act)).await;
             if let Response::Nodes(nodes) = &mut response {
                 desk.shared.fill_sizes(nodes);
@@ -94,7 +93,7 @@ async fn answer(desk: &Arc<Desk>, request: Request, user: &str) -> Response {
         }
         Request::TaskEvents { after, take } => desk.shared.tasks.page(after, take, desk.shared.now_us()),
         Request::Keys => keys(desk),
-        Request::AddKey { role } => add_key(desk, &role),
+        Request::AddKey { role } => add_key(desk, role),
         Request::RevokeKey { key } => revoke_key(desk, &key),
         Request::Fetch { hash, offset } => pages::fetch(&desk.blobs, &hash, offset),
     }
@@ -125,23 +124,14 @@ async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
         Ok(checked) => checked,
         Err(e) => return error(ErrorCode::Usage, e),
     };
-    let (sizing, max_failures) = match (sizing(&submit), max_failures(&submit)) {
-        (Ok(sizing), Ok(max_failures)) => (sizing, max_failures),
-        (Err(response), _) | (_, Err(response)) => return response,
-    };
     let spec = match keep(desk, bytes) {
         Ok(hash) => hash,
         Err(response) => return response,
     };
-    let place = match submit.place {
-        Place::Tail => core::Place::Tail,
-        Place::Front => core::Place::Head,
-        Place::Now => core::Place::Now,
-    };
     let user = if submit.user.is_empty() { user.to_owned() } else { submit.user };
     // A search may run twice at one time, and nobody notices. A program may have effects beside its output.
     let speculative = submit.speculative.unwrap_or(!work.programs);
-    let name = submit.name;
+    let Submit { name, sizing, max_failures, place, .. } = submit;
     let new = core::NewJob { name, user, spec, units, work, sizing, max_failures, speculative, place };
     let act =
         move |farm: &mut core::Farm, now_us, deeds: &mut core::Deeds| match farm.submit(new, now_us, deeds) {
@@ -151,37 +141,7 @@ async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
     desk.ask(Box::new(act)).await
 }
 
-fn sizing(submit: &Submit) -> Result<core::Sizing, Response> {
-    match (submit.target_seconds, submit.units_per_task) {
-        (None, Some(units)) if units > 0 => Ok(core::Sizing::Units(units)),
-        (Some(seconds), None) if (0.001..=86_400.0).contains(&seconds) => {
-            Ok(core::Sizing::TargetUs((seconds * 1e6) as u64))
-        }
-        (None, None) => Ok(core::Sizing::TargetUs(core::limits::TARGET_US)),
-        _ => Err(error(
-            ErrorCode::Usage,
-            "a task's size is either target_seconds, 0.001 to 86400, or units_per_task, 1 or more",
-        )),
-    }
-}
-
-fn max_failures(submit: &Submit) -> Result<core::MaxFailures, Response> {
-    match submit.max_failures {
-        None => Ok(core::MaxFailures::Usual),
-        Some(MaxFailuresField::Word(NeverWord::Never)) => Ok(core::MaxFailures::Never),
-        Some(MaxFailuresField::Units(0)) => {
-            Err(error(ErrorCode::Usage, "max_failures is a number of failed units, 1 or more, or \"never\""))
-        }
-        Some(MaxFailuresField::Units(units)) => Ok(core::MaxFailures::Units(units)),
-    }
-}
-
-async fn node_command(desk: &Desk, name: String, verb: NodeVerb) -> Response {
-    let command = match verb {
-        NodeVerb::Drain => core::NodeCommand::Drain,
-        NodeVerb::Resume => core::NodeCommand::Resume,
-        NodeVerb::Forget => core::NodeCommand::Forget,
-    };
+async fn node_command(desk: &Desk, name: String, command: NodeCommand) -> Response {
     let act = move |farm: &mut core::Farm, _, deeds: &mut core::Deeds| match farm
         .command_node(&name, command, deeds)
     {
@@ -203,12 +163,10 @@ async fn explain(desk: &Desk, subject: Subject) -> Response {
 }
 
 async fn status(desk: &Arc<Desk>) -> Response {
-    let act =
-        |farm: &mut core::Farm, now_us, _: &mut core::Deeds| Response::Status(answers::status(farm, now_us));
+    let act = |farm: &mut core::Farm, now_us, _: &mut core::Deeds| Response::Status(farm.status(now_us));
     let mut response = desk.ask(Box::new(act)).await;
     if let Response::Status(status) = &mut response {
         desk.shared.fill_sizes(&mut status.nodes);
-        status.farm = desk.state.farm.to_string();
         status.up_seconds = desk.shared.up_seconds();
         status.datagrams_dropped = desk.shared.dropped.load(Ordering::Relaxed);
         status.log_events_dropped = desk.shared.unlogged();
@@ -225,35 +183,28 @@ async fn status(desk: &Arc<Desk>) -> Response {
 fn keys(desk: &Desk) -> Response {
     let keys = desk.keys.lock().expect("a panic under the lock ends the process");
     let join = keys.join_keys().map(|(id, key)| KeyInfo {
-        kind: "join".into(),
+        kind: KeyKind::Join,
         id: id.to_string(),
         name: String::new(),
-        role: key.role.name().into(),
+        role: key.role,
         revoked: key.revoked,
     });
     let enrolled = keys.keys().map(|(id, key)| KeyInfo {
-        kind: "enrolled".into(),
+        kind: KeyKind::Enrolled,
         id: id.to_string(),
         name: key.name.clone(),
-        role: key.role.name().into(),
+        role: key.role,
         revoked: key.revoked,
     });
     Response::Keys(join.chain(enrolled).collect())
 }
 
-fn add_key(desk: &Desk, role: &str) -> Response {
-    let roles = [Role::Worker, Role::Observer, Role::Operator, Role::Admin];
-    let Some(role) = roles.into_iter().find(|known| known.name() == role) else {
-        let message =
-            format!("no role `{}`: choose worker, observer, operator or admin", foreign::name(role));
-        return error(ErrorCode::Usage, message);
-    };
+fn add_key(desk: &Desk, role: Role) -> Response {
     let made = new_secret().and_then(|secret| {
         let mut keys = desk.keys.lock().expect("a panic under the lock ends the process");
         let id = keys.add_join_key(secret.clone(), role);
         desk.state.save_keys(&keys)?;
-        let (key_kind, key, role_name) = ("join".into(), id.to_string(), role.name().into());
-        desk.tell(Event::KeyAdded { key_kind, key, role: role_name, name: None });
+        desk.tell(Event::KeyAdded { key_kind: KeyKind::Join, key: id.to_string(), role, name: None });
         Ok(desk.state.join_text(secret, role, &desk.addresses))
     });
     made.map_or_else(|e| error(ErrorCode::Conflict, e.to_string()), Response::JoinFile)

@@ -7,15 +7,16 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use starfarm_protocol::admin::{ErrorCode, JobInfo, JobVerb, Response};
+use starfarm_protocol::admin::{ErrorCode, JobCommand, JobInfo, Response};
 use starfarm_protocol::ids::JobId;
+use starfarm_protocol::job::JobState;
 use starfarm_protocol::spec::{JobSpec, Space, Work};
 use starfarm_scheduler_core as core;
 use tokio::time::{Instant, timeout_at};
 
 use super::bells::Bells;
 use super::desk::Desk;
-use crate::answers::{self, command_error, error};
+use crate::answers::{command_error, error};
 use crate::pages;
 
 /// Contents that nobody needs stay for so long after they were last named.
@@ -28,8 +29,7 @@ pub(crate) async fn all(desk: &Desk) -> Response {
     let (mut all, mut from) = (Vec::new(), JobId(0));
     loop {
         let act = move |farm: &mut core::Farm, now_us, _: &mut core::Deeds| {
-            let page = farm.jobs_from(from, JOBS_A_QUESTION);
-            Response::Jobs(page.iter().map(|job| answers::job(job, now_us)).collect())
+            Response::Jobs(farm.jobs_from(from, JOBS_A_QUESTION, now_us))
         };
         let page = match desk.ask(Box::new(act)).await {
             Response::Jobs(page) => page,
@@ -60,16 +60,7 @@ async fn job(desk: &Desk, id: JobId) -> Result<JobInfo, Response> {
 }
 
 /// Does something to a job.
-pub(crate) async fn command(desk: &Desk, id: JobId, verb: JobVerb) -> Response {
-    let command = match verb {
-        JobVerb::Cancel => core::JobCommand::Cancel,
-        JobVerb::Pause => core::JobCommand::Pause,
-        JobVerb::Resume => core::JobCommand::Resume,
-        JobVerb::Front => core::JobCommand::Front,
-        JobVerb::Switch => core::JobCommand::Switch,
-        JobVerb::Delete => core::JobCommand::Delete,
-        JobVerb::Retry => core::JobCommand::Retry,
-    };
+pub(crate) async fn command(desk: &Desk, id: JobId, command: JobCommand) -> Response {
     let act = move |farm: &mut core::Farm, now_us, deeds: &mut core::Deeds| match farm
         .command_job(id, command, now_us, deeds)
     {
@@ -78,7 +69,7 @@ pub(crate) async fn command(desk: &Desk, id: JobId, verb: JobVerb) -> Response {
     };
     let response = desk.ask(Box::new(act)).await;
     if response == Response::Done
-        && verb == JobVerb::Delete
+        && command == JobCommand::Delete
         && let Err(e) = give_room_back(desk, id).await
     {
         return error(ErrorCode::Conflict, format!("the files of job {} cannot be deleted: {e}", id.0));
@@ -129,8 +120,7 @@ where
             Ok(info) => info,
             Err(response) => return response,
         };
-        let paused = info.state == "paused";
-        let ended = matches!(info.state.as_str(), "finished" | "failed" | "cancelled");
+        let (paused, ended) = (info.state == JobState::Paused, info.state.ended());
         // Whoever waits on while it is paused is not answered again and again.
         let news = ended || paused && before == Some(false);
         before = Some(paused);
@@ -156,7 +146,7 @@ mod tests {
         }
     }
 
-    fn info(id: u64, state: &str) -> JobInfo {
+    fn info(id: u64, state: JobState) -> JobInfo {
         let farm =
             core::Config::new(starfarm_protocol::ids::FarmId([1; 16]), starfarm_protocol::ids::Epoch(1));
         let (mut farm, mut deeds) = (core::Farm::new(farm, 0), core::Deeds::default());
@@ -172,8 +162,8 @@ mod tests {
             place: core::Place::Tail,
         };
         let made = farm.submit(new, 0, &mut deeds).expect("the farm takes a job");
-        let info = answers::whole_job(&farm, &farm.job(made).expect("it was submitted"), 0);
-        JobInfo { id: JobId(id), state: state.into(), ..info }
+        let info = farm.job(made, 0).expect("it was submitted");
+        JobInfo { id: JobId(id), state, ..info }
     }
 
     fn on_one_thread(test: impl Future<Output = ()>) {
@@ -192,7 +182,8 @@ mod tests {
                     let (bells, asked, ended) = (Arc::clone(&bells), Rc::clone(&asked), Rc::clone(&ended));
                     let look = move || {
                         asked.set(asked.get() + 1);
-                        let state = if ended.borrow().contains(&id) { "finished" } else { "running" };
+                        let state =
+                            if ended.borrow().contains(&id) { JobState::Finished } else { JobState::Running };
                         std::future::ready(Ok(info(id, state)))
                     };
                     let hour = Duration::from_secs(3_600);
@@ -217,7 +208,7 @@ mod tests {
     fn who_waits_hears_that_the_job_was_paused_meanwhile_and_not_that_it_was_before() {
         on_one_thread(async {
             let bells = Arc::new(Bells::default());
-            let state = Rc::new(Cell::new("running"));
+            let state = Rc::new(Cell::new(JobState::Running));
             let wait = || {
                 let (bells, state) = (Arc::clone(&bells), Rc::clone(&state));
                 let look = move || std::future::ready(Ok(info(1, state.get())));
@@ -226,7 +217,7 @@ mod tests {
             };
             let first = wait();
             settle().await;
-            state.set("paused");
+            state.set(JobState::Paused);
             bells.ring([JobId(1)]);
             settle().await;
             assert!(first.is_finished(), "it is news");
@@ -235,7 +226,7 @@ mod tests {
             bells.ring([JobId(1)]);
             settle().await;
             assert!(!second.is_finished(), "it is none");
-            for next in ["running", "paused"] {
+            for next in [JobState::Running, JobState::Paused] {
                 state.set(next);
                 bells.ring([JobId(1)]);
                 settle().await;

@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use std::time::Instant;
 
 use starfarm_protocol::admin::frames::{FrameReader, frame};
-use starfarm_protocol::admin::{JobVerb, Request, Response};
+use starfarm_protocol::admin::{JobCommand, Request, Response};
 
 use super::*;
 use crate::client::Client;
@@ -14,7 +14,7 @@ use crate::commands::top::app::dropped;
 use crate::commands::top::poll;
 
 fn pause_4() -> Request {
-    Request::Job { id: JobId(4), command: JobVerb::Pause }
+    Request::Job { id: JobId(4), command: JobCommand::Pause }
 }
 
 #[test]

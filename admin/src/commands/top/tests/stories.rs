@@ -1,6 +1,8 @@
 //! What keys and answers lead to.
 
-use starfarm_protocol::admin::{JobVerb, NodeVerb, Request, SizeInfo};
+use starfarm_protocol::admin::{JobCommand, NodeCommand, Request, SizeInfo};
+use starfarm_protocol::job::JobState;
+use starfarm_protocol::units::Units;
 
 use super::*;
 use crate::commands::top::app::Look;
@@ -10,7 +12,7 @@ fn look(after: u64, whole: Option<Subject>) -> Vec<Ask> {
     vec![Ask::Look(Look { after, whole })]
 }
 
-fn job_verb(id: u64, command: JobVerb) -> Vec<Ask> {
+fn job_verb(id: u64, command: JobCommand) -> Vec<Ask> {
     vec![Ask::Do(Request::Job { id: JobId(id), command }, SECOND * 3)]
 }
 
@@ -34,12 +36,12 @@ fn a_job_is_paused_with_a_confirmation_and_resumed() {
     seat.press("x").shows("left as it is");
     assert_eq!(seat.asks(), []);
     seat.press("py");
-    assert_eq!(seat.asks(), job_verb(4, JobVerb::Pause));
+    assert_eq!(seat.asks(), job_verb(4, JobCommand::Pause));
     seat.hears(Input::Did(Ok(())));
     seat.shows("done");
     assert_eq!(seat.asks(), look(6, None), "what changed is seen at once");
     seat.press("<down>p<enter>");
-    assert_eq!(seat.asks(), job_verb(5, JobVerb::Resume));
+    assert_eq!(seat.asks(), job_verb(5, JobCommand::Resume));
     seat.hears(Input::Did(Err(Failure::new(Exit::Conflict, "job 5 has just ended"))));
     seat.shows("job 5 has just ended");
 }
@@ -49,7 +51,7 @@ fn a_role_that_may_only_look_on_is_refused_once() {
     let mut seat = Seat::new(false, 80, 24);
     seat.shows("p pause");
     seat.press("py");
-    assert_eq!(seat.asks(), job_verb(4, JobVerb::Pause));
+    assert_eq!(seat.asks(), job_verb(4, JobCommand::Pause));
     seat.press("c");
     seat.hears(Input::Did(Err(Failure::new(Exit::Refused, "the role observer may not do that"))));
     seat.shows("read-only now: the role observer may not do that");
@@ -74,10 +76,10 @@ fn one_load_for_all_slots_is_not_that_of_the_first() {
 
 #[test]
 fn where_the_speed_was_measured_is_told_as_job_explain_does() {
-    let size = |units: &str, units_per_s, measured| SizeInfo {
+    let size = |units, units_per_s, measured| SizeInfo {
         job: JobId(4),
         node: "lab-1".into(),
-        units: units.into(),
+        units: Units(units),
         rule: "first".into(),
         units_per_s,
         measured,
@@ -85,11 +87,11 @@ fn where_the_speed_was_measured_is_told_as_job_explain_does() {
         target_units: None,
         growth_units_max: None,
         tail_units_max: None,
-        units_max: "9".into(),
+        units_max: Units(9),
     };
     let mut known = whole(job_4());
     let why = known.why.as_mut().unwrap();
-    why.sizes = vec![size("1", 0.0, false), size("2", 3.0, false), size("4", 5.0, true)];
+    why.sizes = vec![size(1, 0.0, false), size(2, 3.0, false), size(4, 5.0, true)];
     let mut seat = Seat::new(false, 80, 60);
     seat.press("<enter>");
     seat.sees(Picture { whole: Some(known), ..picture() });
@@ -133,7 +135,7 @@ fn a_cancel_wants_a_y_and_nothing_else() {
     seat.press("c<esc>");
     assert_eq!(seat.asks(), []);
     seat.press("cy");
-    assert_eq!(seat.asks(), job_verb(4, JobVerb::Cancel));
+    assert_eq!(seat.asks(), job_verb(4, JobCommand::Cancel));
     seat.press("<end>c").shows("job 1 has ended");
     seat.press("p").shows("job 1 has ended");
     assert_eq!(seat.asks(), []);
@@ -147,9 +149,9 @@ fn a_node_is_drained_and_resumed() {
     let verb = |name: &str, command| vec![Ask::Do(Request::Node { name: name.into(), command }, SECOND * 3)];
     seat.press("d").shows("drain node lab-1? y/n");
     seat.press("y");
-    assert_eq!(seat.asks(), verb("lab-1", NodeVerb::Drain));
+    assert_eq!(seat.asks(), verb("lab-1", NodeCommand::Drain));
     seat.press("<down><down><down>dy");
-    assert_eq!(seat.asks(), verb("lab-4", NodeVerb::Resume), "it drains already");
+    assert_eq!(seat.asks(), verb("lab-4", NodeCommand::Resume), "it drains already");
 }
 
 #[test]
@@ -187,7 +189,7 @@ fn what_is_selected_stays_so_while_rows_move() {
     seat.press("<down><down>");
     assert_eq!(seat.app.job().unwrap().id, JobId(6));
     let mut jobs = jobs();
-    jobs[5].state = "running".into();
+    jobs[5].state = JobState::Running;
     seat.sees(Picture { jobs: jobs.clone(), ..picture() });
     assert_eq!((seat.app.job().unwrap().id, seat.app.jobs.place()), (JobId(6), 1));
     jobs.remove(5);

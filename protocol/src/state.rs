@@ -1,6 +1,6 @@
-//! Words for the state of a node, for why it is idle, and for what became of a result.
+//! Words for the state of a node, for why it is idle, for what became of a result, and for what became of a job.
 
-use crate::field::words;
+use crate::word::words;
 
 words! {
     /// State of a node. The words are the same in JSON, XML, tables, pictures and docs.
@@ -8,15 +8,15 @@ words! {
     NodeState {
         /// Heard lately.
         #[default]
-        Up = "up",
+        Up => "up",
         /// Not heard for a while: no new tasks.
-        Suspect = "suspect",
+        Suspect => "suspect",
         /// Not heard for long, or it said goodbye: it holds nothing.
-        Lost = "lost",
+        Lost => "lost",
         /// No new tasks, by command or because its worker stops.
-        Draining = "draining",
+        Draining => "draining",
         /// At power zero: one probe task at a time, with pauses.
-        Quarantined = "quarantined",
+        Quarantined => "quarantined",
     }
 }
 
@@ -24,17 +24,17 @@ words! {
     /// Why a node that could compute has no task.
     IdleReason {
         /// There is no unfinished job.
-        NoJob = "no_job",
+        NoJob => "no_job",
         /// Every job that it could work for is paused.
-        Paused = "paused",
+        Paused => "paused",
         /// It refused every job that has something to give.
-        Refused = "refused",
+        Refused => "refused",
         /// Everything is given out: others compute the rest.
-        NothingLeft = "nothing_left",
+        NothingLeft => "nothing_left",
         /// It gets no new tasks in the state that it is in.
-        State = "state",
+        State => "state",
         /// It could have one, and will in a moment: a lease or a datagram is on its way.
-        Waiting = "waiting",
+        Waiting => "waiting",
     }
 }
 
@@ -42,14 +42,30 @@ words! {
     /// What became of a result.
     Outcome {
         /// Every unit of it counts.
-        Counted = "counted",
+        Counted => "counted",
         /// Some of its units had been counted before.
-        Partly = "partly",
+        Partly => "partly",
         /// All of its units had been counted before.
-        Duplicate = "duplicate",
+        Duplicate => "duplicate",
         /// Units were given back, not computed.
-        Returned = "returned",
+        Returned => "returned",
         /// The node cannot run the job, or said what makes no sense.
-        Refused = "refused",
+        Refused => "refused",
+    }
+}
+
+words! {
+    /// What the records of a job come to, as its certificate says.
+    Completion {
+        /// Every unit is done, once.
+        Complete => "complete",
+        /// Every unit is done or has failed for good, once.
+        CompleteWithFailures => "complete_with_failures",
+        /// It ended while some units were not wanted any more; the others are decided, once each.
+        EndedEarly => "ended_early",
+        /// Nothing to certify yet.
+        NotEnded => "not_ended",
+        /// The records contradict themselves or what the scheduler said.
+        Broken => "broken",
     }
 }

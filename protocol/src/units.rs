@@ -1,0 +1,58 @@
+//! A number of units, or the number of one, as JSON has it: decimal digits in a string, since it may pass 2^53.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A number of units.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Units(pub u128);
+
+impl From<u128> for Units {
+    fn from(units: u128) -> Self {
+        Self(units)
+    }
+}
+
+impl PartialEq<u128> for Units {
+    fn eq(&self, other: &u128) -> bool {
+        self.0 == *other
+    }
+}
+
+impl fmt::Display for Units {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Serialize for Units {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Units {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        text.parse()
+            .map(Self)
+            .map_err(|_| serde::de::Error::custom(format_args!("`{text}` is no number of units")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_decimal_text_in_json() {
+        let all = Units(u128::MAX);
+        let json = serde_json::to_string(&all).unwrap();
+        assert_eq!(json, format!("\"{}\"", u128::MAX));
+        assert_eq!(serde_json::from_str::<Units>(&json).unwrap(), all);
+        for wrong in ["1", "\"\"", "\"-1\"", "\"1e3\"", "\"340282366920938463463374607431768211456\""] {
+            assert!(serde_json::from_str::<Units>(wrong).is_err(), "{wrong}");
+        }
+    }
+}
