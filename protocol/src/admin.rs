@@ -11,7 +11,7 @@ mod status;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{ContentHash, JobId};
-pub use explain::{Explanation, Fact, Reason, SizeInfo, Subject};
+pub use explain::{Explanation, Fact, FactValue, Reason, Rule, SizeInfo, Subject};
 pub use lines::EventLine;
 pub use node::{NetworkInfo, NodeInfo};
 pub use status::StatusInfo;

@@ -1,12 +1,15 @@
 //! What is true of every job whatever its kind: its state, how its tasks are sized, what it is told to do
 //! when units fail. Shared by the scheduler, its journal and whoever reads that.
 
+use serde::{Deserialize, Serialize};
+
 use crate::ids::{ContentHash, JobId, NodeId};
 use crate::spec::{JobSpec, Stop, Work};
 use crate::wire::FailReason;
 
 /// State of a job. The words are the same in JSON, tables and docs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum JobState {
     /// Waits in jq; no task was ever given out, or it was switched away from.

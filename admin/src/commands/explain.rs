@@ -1,19 +1,24 @@
-//! `starfarm job explain` and `starfarm node explain`: the scheduler's own reasons, in its own words.
+//! `starfarm job explain` and `starfarm node explain`: the scheduler's reasons, in sentences.
 
-use starfarm_protocol::admin::{Explanation, SizeInfo, Subject};
+mod job;
+mod node;
+mod said;
+
+use starfarm_protocol::admin::{SizeInfo, Subject};
 
 use super::Context;
 use crate::failure::Failure;
 use crate::human;
 use crate::output::table::{Cell, Table, facts, left, name, paragraph, right};
 use crate::output::{Document, Style};
+pub(crate) use said::Said;
 
 pub(crate) fn run(context: &mut Context, subject: Subject) -> Result<(), Failure> {
     let explanation = context.connect()?.explain(subject)?;
-    context.printer.document(&explanation)
+    context.printer.document(&Said::from(explanation))
 }
 
-impl Document for Explanation {
+impl Document for Said {
     const NAME: &'static str = "explanation";
 
     fn table(&self, style: Style) -> String {
@@ -54,7 +59,7 @@ fn sizes(sizes: &[SizeInfo]) -> Table {
             right("job", |size| Cell::new(size.job.0.to_string())),
             name("node", |size| Cell::new(&size.node)),
             right("size", |size| Cell::new(human::units(&size.units))),
-            left("decided by", |size| Cell::new(&size.rule)),
+            left("decided by", |size| Cell::new(size.rule.word())),
             right("units/s", |size| Cell::new(human::count(size.units_per_s))),
             left("measured", |size| Cell::new(measured(size))),
             right("target", |size| Cell::new(human::seconds_if_known(size.target_seconds))),

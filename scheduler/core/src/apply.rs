@@ -83,7 +83,7 @@ impl Farm {
                 units: facts.units,
             },
             Record::State { job, state: to, why } => {
-                state(*job, to.word(), (!why.is_empty()).then(|| why.clone()))
+                state(*job, to.word(), why.as_ref().map(ToString::to_string))
             }
             Record::Ended(ended) => state(ended.job, ended.state.word(), None),
             Record::Deleted { job } => state(*job, "deleted", None),
@@ -154,7 +154,7 @@ impl Farm {
                 }
             }
             Record::State { job, state, why } => {
-                self.known(*job)?.take_state(*state, why);
+                self.known(*job)?.take_state(*state, why.clone());
                 self.jobs.renew();
             }
             Record::Moved { job, place } => {

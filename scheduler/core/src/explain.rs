@@ -1,61 +1,73 @@
-//! Why: why a job waits, why its tasks have the size that they have, why a node idles or is kept out. Answers
-//! are plain sentences with the numbers that decided; sizes and windows come from the functions that decide,
-//! so what is told is what is done. Nothing here changes anything.
+//! Why: why a job waits, why its tasks have the size that they have, why a node idles or is kept out. Answers are the
+//! reasons with the numbers that decided, and no sentences: the command line makes these. Sizes and windows come from
+//! the functions that decide, so what is told is what is done. Nothing here changes anything.
 
 mod job;
 mod node;
 
-use std::fmt::Display;
-
-use starfarm_protocol::admin::{Explanation, Fact, Reason, SizeInfo};
+use starfarm_protocol::admin::explain::UnitReason;
+use starfarm_protocol::admin::{Explanation, Fact, FactValue, Reason, SizeInfo, Subject};
 use starfarm_protocol::ids::{JobId, NodeId};
+use starfarm_protocol::reason::Units;
 
 use crate::farm::Farm;
 use crate::job::{Job, Sizing};
 use crate::node::Node;
-use crate::refill::{Ideal, Rule, whole_units};
+use crate::refill::{Ideal, whole_units};
 
 /// How many of a kind are named; the rest are counted.
 const NAMED: usize = 3;
 /// Nodes whose sizes are told.
 const SIZES: usize = 10;
-/// Why programs wait where the disk has no room.
-const NO_DISK: &str = "The scheduler's disk is below its low-water mark, so no program is started: what it writes could \
-                       not be kept. Searches go on. Make room; it goes on by itself.";
 
 /// What is found out about a job or a node.
 #[derive(Default)]
 struct Findings {
-    /// What the subject does or waits for, as an end to `Job 3 ...`.
-    verdict: Option<String>,
     reasons: Vec<Reason>,
+    /// Place of the first reason that decides.
+    verdict: Option<usize>,
     facts: Vec<Fact>,
 }
 
 impl Findings {
     /// A reason. The first one that decides is the verdict.
-    fn decides(&mut self, code: &str, verdict: &str, text: String) {
-        self.verdict.get_or_insert_with(|| verdict.to_owned());
-        self.adds(code, text);
+    fn decides(&mut self, reason: Reason) {
+        self.verdict.get_or_insert(self.reasons.len());
+        self.adds(reason);
     }
 
     /// A reason that plays a part.
-    fn adds(&mut self, code: &str, text: String) {
-        self.reasons.push(Reason { code: code.to_owned(), text });
+    fn adds(&mut self, reason: Reason) {
+        self.reasons.push(reason);
     }
 
-    fn fact(&mut self, name: &str, value: impl Display) {
-        self.facts.push(Fact { name: name.to_owned(), value: value.to_string() });
+    fn fact(&mut self, name: &str, value: FactValue) {
+        self.facts.push(Fact { name: name.to_owned(), value });
     }
 
-    fn explanation(self, subject: String, sizes: Vec<SizeInfo>) -> Explanation {
-        let mut verdict = format!("{subject} {}.", self.verdict.unwrap_or_default());
-        verdict[..1].make_ascii_uppercase();
-        Explanation { subject, verdict, reasons: self.reasons, sizes, facts: self.facts }
+    fn count(&mut self, name: &str, count: impl TryInto<u128>) {
+        let count = count.try_into().unwrap_or(u128::MAX);
+        self.fact(name, FactValue::Count(Units(count)));
+    }
+
+    fn explanation(self, subject: &Subject, sizes: Vec<SizeInfo>) -> Explanation {
+        let verdict =
+            self.verdict.expect("a job waits, runs or has ended; a node is kept out, works or idles");
+        let Self { reasons, facts, .. } = self;
+        Explanation { subject: subject.clone(), reasons, verdict, sizes, facts }
     }
 }
 
 impl Farm {
+    /// Why a job or a node is as it is; none where there is no such job or node.
+    pub fn explain(&self, subject: &Subject, now_us: u64) -> Option<Explanation> {
+        let (found, sizes) = match subject {
+            Subject::Job(id) => self.explain_job(*id, now_us)?,
+            Subject::Node(name) => self.explain_node(name, now_us)?,
+        };
+        Some(found.explanation(subject, sizes))
+    }
+
     /// The first job in jq before place `end` that has something for node `id`: its slots go there.
     fn goes_first(&self, id: NodeId, end: usize) -> Option<JobId> {
         let has_some =
@@ -69,36 +81,28 @@ impl Farm {
         self.nodes.taking()
     }
 
-    fn name(&self, id: NodeId) -> String {
-        self.nodes.get(id).map_or_else(|| "(forgotten)".to_owned(), |node| node.name.to_string())
-    }
-
-    fn names(&self, ids: impl IntoIterator<Item = NodeId>) -> String {
-        let mut ids: Vec<NodeId> = ids.into_iter().collect();
-        ids.sort_unstable();
-        ids.dedup();
-        let mut names: Vec<String> = ids.iter().take(NAMED).map(|&id| self.name(id)).collect();
-        if ids.len() > NAMED {
-            names.push(format!("{} more", ids.len() - NAMED));
-        }
-        names.join(", ")
+    /// What node `id` was told to run for too long.
+    fn hung_on(&self, id: NodeId, now_us: u64) -> impl Iterator<Item = (JobId, UnitReason)> {
+        let node = self.nodes.at(id);
+        let told = node.runs.iter().filter(|(_, run)| run.told);
+        told.filter_map(move |(&(job, unit), run)| {
+            let usual_us = self.usual(id, job, unit)?.takes_us;
+            let facts = &self.jobs.at(job).facts;
+            let (copies, program) = (facts.speculative, facts.work.programs);
+            let (node, for_us) = (node.name.to_string(), now_us.saturating_sub(run.since_us));
+            let unit = Units(unit);
+            Some((job, UnitReason::Hangs { job, unit, node, for_us, usual_us, copies, program }))
+        })
     }
 
     /// The size of the next task of `job` on node `id`, as it would be decided now.
     fn size(&self, job: &Job, id: NodeId) -> SizeInfo {
         let Ideal { units, rule, units_per_s, measured, target, grown, tail, .. } = self.ideal(job, id);
-        let rule = match rule {
-            Rule::Fixed => "fixed",
-            Rule::First => "first",
-            Rule::Target => "target",
-            Rule::Growth => "growth",
-            Rule::Tail => "tail",
-        };
         SizeInfo {
             job: job.facts.job,
-            node: self.name(id),
+            node: self.node_name(id),
             units: units.to_string(),
-            rule: rule.to_owned(),
+            rule,
             units_per_s,
             measured,
             target_seconds: match job.facts.sizing {
@@ -111,29 +115,4 @@ impl Farm {
             units_max: whole_units(job, units).to_string(),
         }
     }
-}
-
-/// A time that has passed or is to pass.
-pub(crate) fn time(us: u64) -> String {
-    match us / 1_000_000 {
-        _ if us < 100_000 => format!("{} ms", us / 1_000),
-        0..10 => format!("{:.1} s", us as f64 / 1e6),
-        seconds @ 10..120 => format!("{seconds} s"),
-        seconds @ 120..7_200 => format!("{} min", seconds / 60),
-        seconds @ 7_200..172_800 => format!("{} h", seconds / 3_600),
-        seconds => format!("{} days", seconds / 86_400),
-    }
-}
-
-/// When something that is to happen at `at_us` does.
-fn due(at_us: u64, now_us: u64) -> String {
-    match at_us.saturating_sub(now_us) {
-        0 => "at once".to_owned(),
-        us => format!("in {}", time(us)),
-    }
-}
-
-/// `1 unit`, `2 units`.
-fn counted<N: Display + PartialEq + From<u8>>(number: N, what: &str) -> String {
-    if number == N::from(1) { format!("{number} {what}") } else { format!("{number} {what}s") }
 }

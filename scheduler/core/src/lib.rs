@@ -51,7 +51,7 @@ mod turn;
 mod view;
 mod watch;
 
-pub use command::{CommandError, JobCommand, NodeCommand};
+pub use command::{CommandError, Conflict, JobCommand, NodeCommand};
 pub use deed::{Deed, Deeds};
 pub use farm::{Config, Farm};
 pub use job::{

@@ -3,6 +3,7 @@
 
 use starfarm_events::NodeState;
 use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
+use starfarm_protocol::reason::HoldReason;
 use starfarm_protocol::wire::Facts;
 
 use crate::farm::Farm;
@@ -26,8 +27,8 @@ pub struct JobView {
     pub is_command: bool,
     /// Its state.
     pub state: JobState,
-    /// Why it is in that state; empty where a person or its own end put it there.
-    pub note: String,
+    /// What it waits for; none where a person or its own end put it in its state.
+    pub note: Option<HoldReason>,
     /// N.
     pub units: u128,
     /// Units done.
@@ -158,11 +159,9 @@ impl Farm {
             spec: job.facts.spec,
             is_command: job.facts.work.programs,
             state: job.state,
-            note: match job.note.as_str() {
-                "" if job.active() && pending > 0 && self.jobs.lacks_room(job) => {
-                    "waits for room on the scheduler's disk".to_owned()
-                }
-                note => note.to_owned(),
+            note: match &job.paused_for {
+                None if job.active() && pending > 0 && self.jobs.lacks_room(job) => Some(HoldReason::NoDisk),
+                reason => reason.clone(),
             },
             units: job.facts.units,
             done,
@@ -217,7 +216,7 @@ impl Farm {
             id,
             name: node.name.to_string(),
             state: node.health().state(),
-            why: node.why(),
+            why: node.why().map_or_else(String::new, |why| why.to_string()),
             drained: node.health().drain.by_person,
             slots: node.slots(),
             power: node.rating.power(now_us),

@@ -386,7 +386,7 @@ fn a_job_pauses_when_more_than_half_of_a_hundred_units_fail() {
     expect![[r#"
         0: a up
         paused since 51 of 101 units failed"#]]
-    .assert_eq(&format!("{half}{paused}{} since {}", job.state.word(), job.note));
+    .assert_eq(&format!("{half}{paused}{} since {}", job.state.word(), job.note.unwrap()));
 }
 
 #[test]
@@ -397,7 +397,7 @@ fn a_job_that_bears_everything_never_pauses() {
         bench.run(&format!("ran a {lo}+20 {}\n ack a", outcomes(20, 20)));
     }
     let job = bench.farm.jobs().remove(0);
-    assert_eq!((job.state.word(), job.failed, job.note.as_str()), ("running", 160, ""));
+    assert_eq!((job.state.word(), job.failed, job.note), ("running", 160, None));
 }
 
 #[test]

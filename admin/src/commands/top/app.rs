@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use ratatui::crossterm::event::KeyEvent;
 use starfarm_protocol::admin::{
-    EventLine, Explanation, JobInfo, JobVerb, NodeInfo, NodeVerb, Request, StatusInfo, Subject,
+    EventLine, JobInfo, JobVerb, NodeInfo, NodeVerb, Request, StatusInfo, Subject,
 };
 use starfarm_protocol::ids::JobId;
 use unicode_width::UnicodeWidthStr;
 
 use super::columns::{JOBS, NODES};
 use super::list::List;
+use crate::commands::explain::Said;
 use crate::failure::{Exit, Failure};
 use crate::human;
 
@@ -100,7 +101,7 @@ pub(super) struct Picture {
 pub(super) struct Whole {
     pub(super) subject: Subject,
     pub(super) job: Option<JobInfo>,
-    pub(super) why: Option<Explanation>,
+    pub(super) why: Option<Said>,
 }
 
 /// One of the tables.

@@ -7,7 +7,7 @@ use starfarm_protocol::ids::NodeId;
 use crate::farm::Farm;
 use crate::node::Node;
 use crate::queues::{NOBODY, State};
-use crate::told::{Doing, Verdict, rounded, said};
+use crate::told::{Doing, Verdict, rounded};
 
 impl Farm {
     /// The farm's figures.
@@ -53,7 +53,7 @@ impl Farm {
             user: view.user,
             spec: Some(view.spec),
             state: view.state.word().into(),
-            why: said(&view.note),
+            why: view.note.map(|note| note.to_string()),
             units: view.units,
             done: view.done,
             failed: view.failed,
@@ -119,7 +119,7 @@ fn node_picture(node: &mut Node, held: usize, doing: Doing, now_us: u64) -> star
     starfarm_events::Node {
         node: node.name.clone(),
         state: node.health().state(),
-        why: said(&node.why()),
+        why: node.why().map(|why| why.to_string()),
         idle,
         boot: node.health().boot(),
         joined_us: node.joined_us,

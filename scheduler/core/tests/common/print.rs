@@ -68,8 +68,8 @@ pub fn job(farm: &Farm, id: JobId) -> String {
     for (lo, hi, node) in job.conflicts {
         line += &format!(", conflict with {node} in [{lo}, {hi})");
     }
-    if !job.note.is_empty() {
-        line += &format!(", since {}", job.note);
+    if let Some(note) = job.note {
+        line += &format!(", since {note}");
     }
     line
 }

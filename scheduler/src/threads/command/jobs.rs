@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use starfarm_protocol::admin::{ErrorCode, JobInfo, JobVerb, Response};
+use starfarm_protocol::admin::{ErrorCode, JobInfo, JobVerb, Response, Subject};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::spec::{JobSpec, Space, Work};
 use starfarm_scheduler_core as core;
@@ -74,7 +74,7 @@ pub(crate) async fn command(desk: &Desk, id: JobId, verb: JobVerb) -> Response {
         .command_job(id, command, now_us, deeds)
     {
         Ok(()) => Response::Done,
-        Err(e) => command_error(e, &format!("job {}: `starfarm jobs` lists them", id.0)),
+        Err(e) => command_error(e, &Subject::Job(id)),
     };
     let response = desk.ask(Box::new(act)).await;
     if response == Response::Done
