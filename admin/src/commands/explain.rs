@@ -73,20 +73,23 @@ fn sizes(sizes: &[SizeInfo]) -> Table {
 
 #[cfg(test)]
 mod tests {
+    mod sentences;
+
     use expect_test::expect;
-    use starfarm_protocol::admin::{Fact, Reason};
+    use starfarm_protocol::admin::explain::JobReason;
+    use starfarm_protocol::admin::{Explanation, Fact, FactValue, Reason, Rule};
     use starfarm_protocol::ids::JobId;
 
     use super::*;
     use crate::output::Format;
     use crate::output::testing::printed;
 
-    fn explanation() -> Explanation {
+    fn explanation() -> Said {
         let size = SizeInfo {
             job: JobId(3),
             node: "lab-7".into(),
             units: "524288".into(),
-            rule: "target".into(),
+            rule: Rule::Target,
             units_per_s: 65_536.0,
             measured: true,
             target_seconds: Some(8.0),
@@ -98,7 +101,7 @@ mod tests {
         let strange = SizeInfo {
             node: "new".into(),
             units: "10".into(),
-            rule: "fixed".into(),
+            rule: Rule::Fixed,
             measured: false,
             target_seconds: None,
             target_units: None,
@@ -107,23 +110,26 @@ mod tests {
             units_max: "30".into(),
             ..size.clone()
         };
-        Explanation {
-            subject: "job 3".into(),
-            verdict: "Job 3 waits behind job 1.".into(),
-            reasons: vec![Reason { code: "behind".into(), text: "It is number 2 of 2 in jq\u{1b}.".into() }],
+        let refused =
+            JobReason::Refused { node: "a".into(), why: "no python\u{1b}".into(), again_us: 10_000_000 };
+        Said::from(Explanation {
+            subject: Subject::Job(JobId(3)),
+            reasons: vec![Reason::Job(JobReason::RefusedByAll), Reason::Job(refused)],
+            verdict: 0,
             sizes: vec![size, strange],
             facts: vec![
-                Fact { name: "state".into(), value: "queued".into() },
-                Fact { name: "place_in_jq".into(), value: "2 of 2".into() },
+                Fact { name: "state".into(), value: FactValue::Word("queued".into()) },
+                Fact { name: "place_in_jq".into(), value: FactValue::Place(2, 2) },
             ],
-        }
+        })
     }
 
     #[test]
     fn an_explanation_in_each_format() {
         expect![[r#"
-            Job 3 waits behind job 1.
-            - It is number 2 of 2 in jq\u{1b}.
+            Job 3 waits for a node that can run it.
+            - Every node that takes tasks has refused it; their words are below.
+            - Node a cannot run it: no python\u{1b}. It is asked again in 10 s; `starfarm job resume 3` asks at once.
 
             size of the next task, in units:
             job  node    size  decided by  units/s  measured   target  makes  growth allows  end allows  whole up to
@@ -137,12 +143,12 @@ mod tests {
         let json = printed(Format::Jsonl, |printer| printer.document(&explanation()));
         assert!(json.starts_with("{\"schema\":\"starfarm/explanation/1\",\"subject\":\"job 3\","), "{json}");
         let quiet = printed(Format::Quiet, |printer| printer.document(&explanation()));
-        assert_eq!(quiet, "Job 3 waits behind job 1.\n");
+        assert_eq!(quiet, "Job 3 waits for a node that can run it.\n");
     }
 
     #[test]
     fn what_has_no_next_task_has_no_table_of_sizes() {
-        let explanation = Explanation { sizes: Vec::new(), ..explanation() };
+        let explanation = Said { sizes: Vec::new(), ..explanation() };
         let text = printed(Format::Table, |printer| printer.document(&explanation));
         assert!(!text.contains("size of"), "{text}");
     }

@@ -1,6 +1,6 @@
 //! What keys and answers lead to.
 
-use starfarm_protocol::admin::{JobVerb, NodeVerb, Request, SizeInfo};
+use starfarm_protocol::admin::{JobVerb, NodeVerb, Request, Rule, SizeInfo};
 
 use super::*;
 use crate::commands::top::app::Look;
@@ -78,7 +78,7 @@ fn where_the_speed_was_measured_is_told_as_job_explain_does() {
         job: JobId(4),
         node: "lab-1".into(),
         units: units.into(),
-        rule: "first".into(),
+        rule: Rule::First,
         units_per_s,
         measured,
         target_seconds: None,
@@ -248,7 +248,7 @@ fn long_words_go_on_in_the_next_line_and_are_scrolled_to() {
     let mut known = whole(job_4());
     let why = known.why.as_mut().unwrap();
     why.verdict = "It waits, since all of the nodes that could compute it hold as much as they may.".into();
-    why.reasons = vec![Reason { code: "made_up".into(), text: "many words ".repeat(20) + "at lab-3's end" }];
+    why.reasons[0].text = "many words ".repeat(20) + "at lab-3's end";
     seat.sees(Picture { whole: Some(known), ..picture() });
     let indent = " ".repeat(19);
     let why = "why                It waits, since all of the nodes that could compute it hold";
