@@ -3,6 +3,7 @@
 mod job;
 mod node;
 mod said;
+mod words;
 
 use starfarm_protocol::admin::{SizeInfo, Subject};
 
@@ -128,8 +129,8 @@ mod tests {
     fn an_explanation_in_each_format() {
         expect![[r#"
             Job 3 waits for a node that can run it.
-            - Every node that takes tasks has refused it; their words are below.
-            - Node a cannot run it: no python\u{1b}. It is asked again in 10 s; `starfarm job resume 3` asks at once.
+            - Every node that takes tasks has refused it; their reasons are below.
+            - Node a cannot run it: no python\u{1b}. It is asked again in 10 s, or at once after `starfarm job resume 3`.
 
             size of the next task, in units:
             job  node    size  decided by  units/s  measured   target  makes  growth allows  end allows  whole up to

@@ -8,7 +8,7 @@ use starfarm_protocol::ids::JobId;
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::reason::Units;
 
-use super::said::{Head, due, name, time};
+use super::words::{Head, due, name, time};
 
 pub(super) fn head(reason: &JobReason) -> Head<'static> {
     match reason {
@@ -40,16 +40,16 @@ pub(super) fn text(reason: &JobReason, id: &str) -> String {
         ),
         JobReason::Restart { units, release_us } => format!(
             "The scheduler was restarted: {} may be at nodes that have not reported yet. Units that no node reports go \
-             back to gq {}, or once all nodes known before the restart have sent a full heartbeat.",
+             back to gq {}, or as soon as all nodes known before the restart have sent a full heartbeat.",
             counted(units.0, "unit"),
             due(*release_us)
         ),
         JobReason::NoNode { states, probed } => no_node(states, *probed),
         JobReason::RefusedByAll => {
-            "Every node that takes tasks has refused it; their words are below.".to_owned()
+            "Every node that takes tasks has refused it; their reasons are below.".to_owned()
         }
         JobReason::Refused { node, why, again_us } => format!(
-            "Node {} cannot run it: {why}. It is asked again {}; `starfarm job resume {id}` asks at once.",
+            "Node {} cannot run it: {why}. It is asked again {}, or at once after `starfarm job resume {id}`.",
             name(node),
             due(*again_us)
         ),
@@ -74,10 +74,10 @@ pub(super) fn text(reason: &JobReason, id: &str) -> String {
                 Some(true) => " Idle nodes get copies of late tasks.",
                 Some(false) => " Idle nodes get no copies: it was submitted without `--speculative true`.",
             };
-            format!("All that is left, {}, is at nodes.{copies}", counted(units.0, "unit"))
+            format!("All remaining units ({}) are at nodes.{copies}", units.0)
         }
         JobReason::Runs { nodes, taking } => {
-            format!("Nodes that have tasks of it: {nodes}. Nodes that can be given tasks: {taking}.")
+            format!("Nodes with tasks of it: {nodes}. Nodes that take tasks: {taking}.")
         }
         JobReason::Ended { ago_us, of, done, failed, abandoned, .. } => format!(
             "It ended{}: {} of {} done, {} failed, {} abandoned.",
@@ -141,15 +141,15 @@ pub(super) fn place(reason: &PlaceReason) -> String {
             format!("Node {node} has had units {units} for {}, {offer}{copy}.", time(*for_us))
         }
         PlaceReason::MoreAtNodes { tasks } => {
-            format!("Nodes have {}, none of them older.", counted(*tasks, "more task"))
+            format!("Nodes have {}; none is older.", counted(*tasks, "more task"))
         }
         PlaceReason::Unclaimed { lo, hi } => {
             let units = Interval::new(lo.0, hi.0);
-            format!("No node has reported units {units} yet, which were given out before the restart.")
+            format!("Units {units} were given out before the restart, and no node has reported them yet.")
         }
         PlaceReason::MoreUnclaimed { ranges, units } => {
             let (ranges, units) = (counted(*ranges, "more range"), counted(units.0, "unit"));
-            format!("Nor has a node reported {ranges}, {units}.")
+            format!("The same holds for {ranges} with {units}.")
         }
     }
 }
@@ -174,8 +174,8 @@ pub(super) fn unit(reason: &UnitReason) -> String {
             let cure = match (copies, program) {
                 (true, _) => "The next node with room gets a copy of it.",
                 (false, true) => {
-                    "A job with `hang_seconds` or `timeout_seconds` ends such a unit; end its process on the machine, \
-                     and the unit fails and is tried again as `retries` says."
+                    "A job with `hang_seconds` or `timeout_seconds` ends such a unit by itself. To end this one, \
+                     kill its process on the machine: it fails and is tried again as `retries` says."
                 }
                 (false, false) => {
                     "The job allows no copies: restart the worker, and the unit goes to another node."

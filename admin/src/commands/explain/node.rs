@@ -3,11 +3,9 @@
 use starfarm_events::counted;
 use starfarm_protocol::admin::explain::{AheadInfo, NodeReason, OfferReason, Silence, WorkReason};
 use starfarm_protocol::interval::Interval;
+use starfarm_protocol::reason::QuarantineReason;
 
-use super::said::{Head, due, time};
-
-/// What helps where a node is not heard.
-const LOOK: &str = "See whether its machine, its network and its worker are up";
+use super::words::{Head, due, time};
 
 pub(super) fn head(reason: &NodeReason) -> Head<'static> {
     let (code, verdict) = match reason {
@@ -15,7 +13,7 @@ pub(super) fn head(reason: &NodeReason) -> Head<'static> {
         NodeReason::Left { .. } => ("left", "has left"),
         NodeReason::Lost { .. } => ("lost", "is lost"),
         NodeReason::NoHello { again: false } => ("no_hello", "has not joined yet"),
-        NodeReason::NoHello { again: true } => ("no_hello", "comes back"),
+        NodeReason::NoHello { again: true } => ("no_hello", "is coming back"),
         NodeReason::Suspect { .. } => ("suspect", "is suspect"),
         NodeReason::Drained { .. } => ("drained", "is draining"),
         NodeReason::Stopping => ("stopping", "is draining"),
@@ -30,30 +28,32 @@ pub(super) fn head(reason: &NodeReason) -> Head<'static> {
 pub(super) fn text(reason: &NodeReason, name: &str) -> String {
     match reason {
         NodeReason::Revoked => format!(
-            "What it had went back to gq, and it cannot come back with that key. To have its machine back, move the \
+            "Its tasks went back to gq, and it cannot come back with that key. To have its machine back, move the \
              worker's state directory away and start it with a valid join file; `starfarm node forget {name}` drops \
              this node from the list."
         ),
-        NodeReason::Left { silence } => {
-            let said = match silence {
+        NodeReason::Left { silence } => format!(
+            "Its worker said goodbye {}. Start it again, or drop it from the list with `starfarm node forget {name}`.",
+            match silence {
                 Silence::For(us) => format!("{} ago", time(*us)),
                 Silence::SinceBefore(us) => format!("before this scheduler started {} ago", time(*us)),
+            }
+        ),
+        NodeReason::Lost { silence, lost_us, units } => {
+            let lost = match silence {
+                Silence::For(_) => format!(
+                    " A node is lost after {}. {} went back to gq.",
+                    time(*lost_us),
+                    counted(units.0, "unit")
+                ),
+                Silence::SinceBefore(_) => String::new(),
             };
             format!(
-                "Its worker said goodbye {said}. Start it again, or drop it from the list with `starfarm node forget \
-                 {name}`."
+                "{}{lost} See whether its machine, its network and its worker are up; `starfarm node forget {name}` drops \
+                 it from the list.",
+                silent(*silence)
             )
         }
-        NodeReason::Lost { silence: Silence::SinceBefore(us), .. } => {
-            format!("{} {LOOK}; `starfarm node forget {name}` drops it from the list.", unheard(*us))
-        }
-        NodeReason::Lost { silence: Silence::For(us), lost_us, units } => format!(
-            "It was not heard for {}; after {} a node is lost. {} went back to gq. {LOOK}; `starfarm node forget {name}` \
-             drops it from the list.",
-            time(*us),
-            time(*lost_us),
-            counted(units.0, "unit")
-        ),
         NodeReason::NoHello { again: false } => {
             "It has opened a session and not said hello yet, or its worker speaks \
                                                  another version: install the same version here and there."
@@ -64,24 +64,20 @@ pub(super) fn text(reason: &NodeReason, name: &str) -> String {
                                                 hello in it, in this version of the protocol."
                 .to_owned()
         }
-        NodeReason::Suspect { silence: Silence::SinceBefore(us), lost_us, .. } => {
-            format!("{} After {} it is lost.", unheard(*us), time(*lost_us))
-        }
-        NodeReason::Suspect { silence: Silence::For(us), suspect_us, lost_us, tasks } => format!(
-            "It was not heard for {}; after {} a node gets no new tasks, after {} it is lost and its tasks, {tasks} now, \
-             go back to gq.",
-            time(*us),
+        NodeReason::Suspect { silence, suspect_us, lost_us, tasks } => format!(
+            "{} After {} a node gets no new tasks; after {} it is lost, and its tasks go back to gq ({tasks} now).",
+            silent(*silence),
             time(*suspect_us),
             time(*lost_us)
         ),
         NodeReason::Drained { lost: true } => format!(
-            "A person drained it as well: once it is back it gets nothing until `starfarm node resume {name}`."
+            "A person also drained it: when it is back it gets nothing until `starfarm node resume {name}`."
         ),
         NodeReason::Drained { lost: false } => format!(
-            "A person drains it: it ends its tasks and gets no new ones. `starfarm node resume {name}` undoes that."
+            "A person drained it: it finishes its tasks and gets no new ones. `starfarm node resume {name}` undoes that."
         ),
         NodeReason::Stopping => {
-            "Its worker stops: it ends its running tasks and says goodbye. Start the worker again \
+            "Its worker is stopping: it finishes its running tasks and says goodbye. Start the worker again \
                                  to have it back."
                 .to_owned()
         }
@@ -89,21 +85,7 @@ pub(super) fn text(reason: &NodeReason, name: &str) -> String {
             "It gets nothing: its results differ from those of others. Test its machine, then `starfarm node resume \
              {name}`."
         ),
-        NodeReason::Quarantined { why, probe } => {
-            let why = match why {
-                Some(why) => why.to_string(),
-                None => "let tasks vanish that it had acknowledged".to_owned(),
-            };
-            match probe {
-                None => format!("It is quarantined too: it {why}."),
-                Some((in_us, pause_us)) => format!(
-                    "It {why}. It gets one task at a time as a probe, the next one {}, the one after that no sooner than \
-                     {} later; a probe that passes brings it back, or `starfarm node resume {name}`.",
-                    due(*in_us),
-                    time(*pause_us)
-                ),
-            }
-        }
+        NodeReason::Quarantined { why, probe } => quarantined(*why, *probe, name),
         NodeReason::Conflict { job, lo, hi } => {
             format!(
                 "Its results for units {} of job {} differ from those of others.",
@@ -114,8 +96,29 @@ pub(super) fn text(reason: &NodeReason, name: &str) -> String {
     }
 }
 
-fn unheard(started_us: u64) -> String {
-    format!("It was not heard since before this scheduler started {} ago.", time(started_us))
+fn silent(silence: Silence) -> String {
+    match silence {
+        Silence::For(us) => format!("It has been silent for {}.", time(us)),
+        Silence::SinceBefore(us) => {
+            format!("It has not been heard since before this scheduler started {} ago.", time(us))
+        }
+    }
+}
+
+fn quarantined(why: Option<QuarantineReason>, probe: Option<(u64, u64)>, name: &str) -> String {
+    let why = match why {
+        Some(why) => why.to_string(),
+        None => "lost tasks that it had acknowledged".to_owned(),
+    };
+    match probe {
+        None => format!("It is also quarantined: it {why}."),
+        Some((in_us, pause_us)) => format!(
+            "It {why}. It gets one task at a time as a probe, the next one {}, the one after that no sooner than {} \
+             later; a probe that passes brings it back, or `starfarm node resume {name}`.",
+            due(in_us),
+            time(pause_us)
+        ),
+    }
 }
 
 pub(super) fn work_head(reason: &WorkReason) -> Head<'static> {
@@ -160,15 +163,15 @@ pub(super) fn work(reason: &WorkReason) -> String {
                 steps => format!("slow-downs take {} away", -steps),
             };
             format!(
-                "It has {} and may hold {tasks}: {a_slot} a slot for {} ({ahead}), {steps}; its own queue takes {queue}.",
+                "It has {} and may hold {tasks}: {a_slot} for each of {} ({ahead}), {steps}; its own queue takes {queue}.",
                 counted(*held, "task"),
                 counted(*slots, "slot")
             )
         }
         WorkReason::NoJob => "There is no unfinished job. `starfarm submit` adds one.".to_owned(),
         WorkReason::Paused => "The jobs that it could work on are paused.".to_owned(),
-        WorkReason::Refused => "It cannot run the jobs that have work to give.".to_owned(),
-        WorkReason::NothingLeft => "All that is left is at other nodes.".to_owned(),
+        WorkReason::Refused => "It cannot run the jobs that have work.".to_owned(),
+        WorkReason::NothingLeft => "All remaining units are at other nodes.".to_owned(),
         WorkReason::Waiting => "There is work for it.".to_owned(),
     }
 }
@@ -192,7 +195,7 @@ pub(super) fn offer(job: u64, reason: &OfferReason) -> String {
             format!("Job {job} is paused{why}. `starfarm job resume {job}` lets it go on.")
         }
         OfferReason::Refused { why, again_us } => format!(
-            "It cannot run job {job}: {why}. It is asked again {}; `starfarm job resume {job}` asks at once.",
+            "It cannot run job {job}: {why}. It is asked again {}, or at once after `starfarm job resume {job}`.",
             due(*again_us)
         ),
         OfferReason::AllOut { units, copies } => {
@@ -204,8 +207,8 @@ pub(super) fn offer(job: u64, reason: &OfferReason) -> String {
             format!("{last}; {copies}.")
         }
         OfferReason::Doubted => format!(
-            "The last units of job {job} that it ran failed, while others pass: it gets one unit at a time, of other \
-             places, until one passes."
+            "The last units of job {job} that it ran failed, while others pass: it gets one unit at a time, from \
+             other parts of the job, until one passes."
         ),
         OfferReason::Lease => {
             format!("More of job {job} can be given out once its record is on the scheduler's disk.")

@@ -1,13 +1,11 @@
 //! An explanation as it is printed, reasons and facts in words. The words of each reason stand in `job` and `node`.
 
-use std::borrow::Cow;
-
 use serde::Serialize;
 use starfarm_protocol::admin::explain::Silence;
 use starfarm_protocol::admin::{Explanation, Fact, FactValue, Reason, SizeInfo, Subject};
 
+use super::words::{Head, time};
 use super::{job, node};
-use crate::human::seconds;
 
 /// An explanation in words.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -39,9 +37,6 @@ pub(crate) struct SaidFact {
     /// With its unit.
     pub(crate) value: String,
 }
-
-/// A reason's code, and the verdict where it decides: the end of a sentence that begins with the subject.
-pub(super) type Head<'a> = (&'a str, Cow<'static, str>);
 
 impl From<Explanation> for Said {
     fn from(why: Explanation) -> Self {
@@ -100,19 +95,4 @@ fn value_text(value: FactValue) -> String {
             format!("not since before this scheduler started, {} ago", time(us))
         }
     }
-}
-
-/// A time that has passed or is to pass.
-pub(super) fn time(us: u64) -> String {
-    seconds(us as f64 / 1e6)
-}
-
-/// When something happens that is due in so long.
-pub(super) fn due(us: u64) -> String {
-    if us == 0 { "at once".to_owned() } else { format!("in {}", time(us)) }
-}
-
-/// The name of a node; one that is forgotten has none.
-pub(super) fn name(name: &str) -> &str {
-    if name.is_empty() { "(forgotten)" } else { name }
 }

@@ -11,7 +11,7 @@ use starfarm_protocol::interval::Interval;
 use starfarm_protocol::limits::NODE_TASKS_MAX;
 use starfarm_protocol::reason::Units;
 
-use super::{Findings, NAMED, SIZES};
+use super::findings::{Findings, NAMED, SIZES};
 use crate::farm::Farm;
 use crate::job::{Job, JobState, Sizing};
 use crate::limits::POISON_DEATHS;

@@ -9,7 +9,7 @@ use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::reason::Units;
 
-use super::{Findings, NAMED, SIZES};
+use super::findings::{Findings, NAMED, SIZES};
 use crate::farm::Farm;
 use crate::health::{Drain, Presence, Standing};
 use crate::job::{Job, JobState};
