@@ -67,7 +67,26 @@ fn a_job_waits_for_nodes() {
         JobReason::RefusedByMore { nodes: 1 },
         JobReason::NoRoom { tasks: 2 },
     ];
-    of_job(reasons.map(Reason::Job), expect![[""]]);
+    of_job(reasons.map(Reason::Job), expect![[r#"
+        paused: Job 3 is paused.
+            A person paused it. `starfarm job resume 3` lets it go on.
+        paused: Job 3 is paused.
+            The farm paused it: 12 units failed, and max_failures is 10. `starfarm results 3` shows the failed units, `starfarm job resume 3` lets it go on, `starfarm job cancel 3` ends it.
+        restart: Job 3 waits for nodes to reconnect after the restart.
+            The scheduler was restarted: 1 unit may be at nodes that have not reported yet. Units that no node reports go back to gq in 13 s, or as soon as all nodes known before the restart have sent a full heartbeat.
+        no_node: Job 3 waits for a node.
+            No worker has joined: start one with `starfarm worker --join FILE`.
+        no_node: Job 3 waits for a node.
+            No node takes tasks: 1 draining, 2 without a hello, 1 quarantined. A quarantined node gets a task now and then, as a probe. `starfarm node explain NAME` says why; `starfarm worker --join FILE` starts another.
+        refused_by_all: Job 3 waits for a node that can run it.
+            Every node that takes tasks has refused it; their reasons are below.
+        refused: -
+            Node a cannot run it: no python. It is asked again in 10 s, or at once after `starfarm job resume 3`.
+        refused: -
+            1 more node cannot run it: `starfarm job show 3` lists them.
+        no_room: Job 3 waits for room at nodes.
+            The nodes that could take it have no room: they hold 2 tasks of other jobs. It is its turn as these end; `starfarm job switch 3` runs it at once.
+    "#]]);
 }
 
 #[test]
@@ -103,7 +122,34 @@ fn a_job_waits_for_others_or_runs() {
         ended(Some(seconds(200))),
         JobReason::FailedUnits,
     ];
-    of_job(reasons.map(Reason::Job).into_iter().chain([Reason::NoDisk]), expect![[""]]);
+    of_job(reasons.map(Reason::Job).into_iter().chain([Reason::NoDisk]), expect![[r#"
+        behind: Job 3 waits behind job 1.
+            It is number 4 of 5 in jq: 1 unit of job 1 goes first. `starfarm job front 3` makes it the next, `starfarm job switch 3` runs it at once.
+        behind: Job 3 waits behind job 1.
+            It is number 4 of 5 in jq: 20 units of job 1 go first. `starfarm job front 3` makes it the next, `starfarm job switch 3` runs it at once.
+        behind: Job 3 waits behind job 1.
+            It is number 4 of 5 in jq: 1 unit of job 1 and 1 unit of 2 other jobs go first. `starfarm job front 3` makes it the next, `starfarm job switch 3` runs it at once.
+        lease: Job 3 waits for the scheduler's disk.
+            It may be given out up to unit 1610; the record that allows units up to 4820 is on its way to the disk.
+        all_out: Job 3 waits for its last tasks at nodes.
+            All remaining units (50) are at nodes.
+        all_out: Job 3 waits for its last tasks at nodes.
+            All remaining units (50) are at nodes. Idle nodes get copies of late tasks.
+        all_out: Job 3 waits for its last tasks at nodes.
+            All remaining units (50) are at nodes. Idle nodes get no copies: it was submitted without `--speculative true`.
+        runs: Job 3 gets nodes in a moment.
+            Nodes with tasks of it: 0. Nodes that take tasks: 2.
+        runs: Job 3 runs.
+            Nodes with tasks of it: 1. Nodes that take tasks: 2.
+        ended: Job 3 has ended (failed).
+            It ended: 340282366920938463463374607431768211452 of 340282366920938463463374607431768211455 units done, 1 failed, 2 abandoned.
+        ended: Job 3 has ended (failed).
+            It ended 3 min 20 s ago: 340282366920938463463374607431768211452 of 340282366920938463463374607431768211455 units done, 1 failed, 2 abandoned.
+        failed_units: -
+            `starfarm results 3` shows the failed units, `starfarm job retry --failed 3` tries them again.
+        no_disk: Job 3 waits for room on the scheduler's disk.
+            The scheduler's disk is below its low-water mark, so no program is started: what it writes could not be kept. Searches go on. Make room, and programs start again by themselves.
+    "#]]);
 }
 
 #[test]
@@ -127,19 +173,19 @@ fn where_a_jobs_tasks_are() {
     of_job(
         reasons.map(Reason::Place),
         expect![[r#"
-        at_node: -
-            Node a has had units [0, 10) for 4.5 s, not sent yet.
-        at_node: -
-            Node (forgotten) has had units [0, 10) for 4.5 s, sent and not acknowledged yet.
-        at_node: -
-            Node a has had units [0, 10) for 4.5 s, last confirmed 1.5 s ago; node b got a copy 26 s ago.
-        at_node: -
-            Nodes have 1 more task, none of them older.
-        at_node: -
-            No node has reported units [0, 340282366920938463463374607431768211455) yet, which were given out before the restart.
-        at_node: -
-            Nor has a node reported 2 more ranges, 930 units.
-    "#]],
+            at_node: -
+                Node a has had units [0, 10) for 4.5 s, not sent yet.
+            at_node: -
+                Node (forgotten) has had units [0, 10) for 4.5 s, sent and not acknowledged yet.
+            at_node: -
+                Node a has had units [0, 10) for 4.5 s, last confirmed 1.5 s ago; node b got a copy 26 s ago.
+            at_node: -
+                Nodes have 1 more task; none is older.
+            at_node: -
+                Units [0, 340282366920938463463374607431768211455) were given out before the restart, and no node has reported them yet.
+            at_node: -
+                The same holds for 2 more ranges with 930 units.
+        "#]],
     );
 }
 
@@ -166,19 +212,19 @@ fn what_befell_units() {
     of_job(
         reasons.map(Reason::Unit),
         expect![[r#"
-        hangs: -
-            Unit 10 of job 3 has run on node a for 2 min 05 s, and such a task takes about 4 s there: it seems to hang. The next node with room gets a copy of it.
-        hangs: -
-            Unit 10 of job 3 has run on node a for 2 min 05 s, and no unit of the job has ended yet: it seems to hang. A job with `hang_seconds` or `timeout_seconds` ends such a unit; end its process on the machine, and the unit fails and is tried again as `retries` says.
-        hangs: -
-            Unit 10 of job 3 has run on node a for 2 min 05 s, and such a task takes about 4 s there: it seems to hang. The job allows no copies: restart the worker, and the unit goes to another node.
-        suspect_unit: -
-            Unit 2 was running, or may have been, when workers died: 1 time (on a). It is tried alone, on other nodes first; after 3 deaths it is given up as poison.
-        tried_again: -
-            Unit 1 failed 7 times (on a, (forgotten), c, 2 more) and is tried again.
-        tried_again: -
-            The same holds for 1 other unit.
-    "#]],
+            hangs: -
+                Unit 10 of job 3 has run on node a for 2 min 05 s, and such a task takes about 4 s there: it seems to hang. The next node with room gets a copy of it.
+            hangs: -
+                Unit 10 of job 3 has run on node a for 2 min 05 s, and no unit of the job has ended yet: it seems to hang. A job with `hang_seconds` or `timeout_seconds` ends such a unit by itself. To end this one, kill its process on the machine: it fails and is tried again as `retries` says.
+            hangs: -
+                Unit 10 of job 3 has run on node a for 2 min 05 s, and such a task takes about 4 s there: it seems to hang. The job allows no copies: restart the worker, and the unit goes to another node.
+            suspect_unit: -
+                Unit 2 was running, or may have been, when workers died: 1 time (on a). It is tried alone, on other nodes first; after 3 deaths it is given up as poison.
+            tried_again: -
+                Unit 1 failed 7 times (on a, (forgotten), c, 2 more) and is tried again.
+            tried_again: -
+                The same holds for 1 other unit.
+        "#]],
     );
 }
 
@@ -210,41 +256,41 @@ fn a_node_is_kept_out() {
     of_node(
         reasons.map(Reason::KeptOut),
         expect![[r#"
-        revoked: Node lab-7 is out: its key was revoked.
-            What it had went back to gq, and it cannot come back with that key. To have its machine back, move the worker's state directory away and start it with a valid join file; `starfarm node forget lab-7` drops this node from the list.
-        left: Node lab-7 has left.
-            Its worker said goodbye 7 s ago. Start it again, or drop it from the list with `starfarm node forget lab-7`.
-        left: Node lab-7 has left.
-            Its worker said goodbye before this scheduler started 1 min 01 s ago. Start it again, or drop it from the list with `starfarm node forget lab-7`.
-        lost: Node lab-7 is lost.
-            It was not heard for 7 s; after 15 s a node is lost. 1 unit went back to gq. See whether its machine, its network and its worker are up; `starfarm node forget lab-7` drops it from the list.
-        lost: Node lab-7 is lost.
-            It was not heard since before this scheduler started 1 min 01 s ago. See whether its machine, its network and its worker are up; `starfarm node forget lab-7` drops it from the list.
-        no_hello: Node lab-7 has not joined yet.
-            It has opened a session and not said hello yet, or its worker speaks another version: install the same version here and there.
-        no_hello: Node lab-7 comes back.
-            It has opened a new session; it gets tasks once its worker has said hello in it, in this version of the protocol.
-        suspect: Node lab-7 is suspect.
-            It was not heard for 7 s; after 5 s a node gets no new tasks, after 15 s it is lost and its tasks, 2 now, go back to gq.
-        suspect: Node lab-7 is suspect.
-            It was not heard since before this scheduler started 1 min 01 s ago. After 15 s it is lost.
-        drained: Node lab-7 is draining.
-            A person drains it: it ends its tasks and gets no new ones. `starfarm node resume lab-7` undoes that.
-        drained: Node lab-7 is draining.
-            A person drained it as well: once it is back it gets nothing until `starfarm node resume lab-7`.
-        stopping: Node lab-7 is draining.
-            Its worker stops: it ends its running tasks and says goodbye. Start the worker again to have it back.
-        distrusted: Node lab-7 is quarantined.
-            It gets nothing: its results differ from those of others. Test its machine, then `starfarm node resume lab-7`.
-        quarantined: Node lab-7 is quarantined.
-            It let tasks vanish that it had acknowledged. It gets one task at a time as a probe, the next one in 6 s, the one after that no sooner than 20 s later; a probe that passes brings it back, or `starfarm node resume lab-7`.
-        quarantined: Node lab-7 is quarantined.
-            It failed the last 7 units of job 3 that it ran, and others pass. It gets one task at a time as a probe, the next one at once, the one after that no sooner than 20 s later; a probe that passes brings it back, or `starfarm node resume lab-7`.
-        quarantined: Node lab-7 is quarantined.
-            It is quarantined too: it failed 7 units of job 3 that others pass.
-        conflict: -
-            Its results for units [0, 10) of job 3 differ from those of others.
-    "#]],
+            revoked: Node lab-7 is out: its key was revoked.
+                Its tasks went back to gq, and it cannot come back with that key. To have its machine back, move the worker's state directory away and start it with a valid join file; `starfarm node forget lab-7` drops this node from the list.
+            left: Node lab-7 has left.
+                Its worker said goodbye 7 s ago. Start it again, or drop it from the list with `starfarm node forget lab-7`.
+            left: Node lab-7 has left.
+                Its worker said goodbye before this scheduler started 1 min 01 s ago. Start it again, or drop it from the list with `starfarm node forget lab-7`.
+            lost: Node lab-7 is lost.
+                It has been silent for 7 s. A node is lost after 15 s. 1 unit went back to gq. See whether its machine, its network and its worker are up; `starfarm node forget lab-7` drops it from the list.
+            lost: Node lab-7 is lost.
+                It has not been heard since before this scheduler started 1 min 01 s ago. See whether its machine, its network and its worker are up; `starfarm node forget lab-7` drops it from the list.
+            no_hello: Node lab-7 has not joined yet.
+                It has opened a session and not said hello yet, or its worker speaks another version: install the same version here and there.
+            no_hello: Node lab-7 is coming back.
+                It has opened a new session; it gets tasks once its worker has said hello in it, in this version of the protocol.
+            suspect: Node lab-7 is suspect.
+                It has been silent for 7 s. After 5 s a node gets no new tasks; after 15 s it is lost, and its tasks go back to gq (2 now).
+            suspect: Node lab-7 is suspect.
+                It has not been heard since before this scheduler started 1 min 01 s ago. After 5 s a node gets no new tasks; after 15 s it is lost, and its tasks go back to gq (0 now).
+            drained: Node lab-7 is draining.
+                A person drained it: it finishes its tasks and gets no new ones. `starfarm node resume lab-7` undoes that.
+            drained: Node lab-7 is draining.
+                A person also drained it: when it is back it gets nothing until `starfarm node resume lab-7`.
+            stopping: Node lab-7 is draining.
+                Its worker is stopping: it finishes its running tasks and says goodbye. Start the worker again to have it back.
+            distrusted: Node lab-7 is quarantined.
+                It gets nothing: its results differ from those of others. Test its machine, then `starfarm node resume lab-7`.
+            quarantined: Node lab-7 is quarantined.
+                It lost tasks that it had acknowledged. It gets one task at a time as a probe, the next one in 6 s, the one after that no sooner than 20 s later; a probe that passes brings it back, or `starfarm node resume lab-7`.
+            quarantined: Node lab-7 is quarantined.
+                It failed the last 7 units of job 3 that it ran, and others pass. It gets one task at a time as a probe, the next one at once, the one after that no sooner than 20 s later; a probe that passes brings it back, or `starfarm node resume lab-7`.
+            quarantined: Node lab-7 is quarantined.
+                It is also quarantined: it failed 7 units of job 3 that others pass.
+            conflict: -
+                Its results for units [0, 10) of job 3 differ from those of others.
+        "#]],
     );
 }
 
@@ -283,33 +329,33 @@ fn a_node_works_or_idles() {
     of_node(
         reasons.map(Reason::Work).into_iter().chain([Reason::NoDisk]),
         expect![[r#"
-        busy: Node lab-7 works.
-            It has 40 tasks of job 3, 400 units; the oldest for 1.5 s.
-        busy: Node lab-7 works.
-            It has 1 range of job 3, 1 unit; the oldest for 1.5 s.
-        running: -
-            Its last heartbeat said that it runs unit 40 of job 3.
-        running: -
-            Its last heartbeat said that it runs unit 40 of job 3, unit 0 of job 4 and 3 more.
-        window: -
-            It has 1 task and may hold 40: 15 a slot for 1 slot (the duration of its tasks is still being learnt), speed-ups and slow-downs change nothing; its own queue takes 100.
-        window: -
-            It has 1 task and may hold 40: 15 a slot for 2 slots (little is left of job 3, so 5 s of work ahead), speed-ups add 10; its own queue takes 100.
-        window: -
-            It has 1 task and may hold 40: 15 a slot for 2 slots (1 min 00 s of work ahead), slow-downs take 6 away; its own queue takes 100.
-        no_job: Node lab-7 idles: there is no job.
-            There is no unfinished job. `starfarm submit` adds one.
-        paused: Node lab-7 idles: jobs are paused.
-            The jobs that it could work on are paused.
-        refused: Node lab-7 idles: it refused the jobs.
-            It cannot run the jobs that have work to give.
-        nothing_left: Node lab-7 idles: nothing is left to give.
-            All that is left is at other nodes.
-        waiting: Node lab-7 gets a task in a moment.
-            There is work for it.
-        no_disk: Node lab-7 idles: the scheduler's disk has no room.
-            The scheduler's disk is below its low-water mark, so no program is started: what it writes could not be kept. Searches go on. Make room, and programs start again by themselves.
-    "#]],
+            busy: Node lab-7 works.
+                It has 40 tasks of job 3, 400 units; the oldest for 1.5 s.
+            busy: Node lab-7 works.
+                It has 1 range of job 3, 1 unit; the oldest for 1.5 s.
+            running: -
+                Its last heartbeat said that it runs unit 40 of job 3.
+            running: -
+                Its last heartbeat said that it runs unit 40 of job 3, unit 0 of job 4 and 3 more.
+            window: -
+                It has 1 task and may hold 40: 15 for each of 1 slot (the duration of its tasks is still being learnt), speed-ups and slow-downs change nothing; its own queue takes 100.
+            window: -
+                It has 1 task and may hold 40: 15 for each of 2 slots (little is left of job 3, so 5 s of work ahead), speed-ups add 10; its own queue takes 100.
+            window: -
+                It has 1 task and may hold 40: 15 for each of 2 slots (1 min 00 s of work ahead), slow-downs take 6 away; its own queue takes 100.
+            no_job: Node lab-7 idles: there is no job.
+                There is no unfinished job. `starfarm submit` adds one.
+            paused: Node lab-7 idles: jobs are paused.
+                The jobs that it could work on are paused.
+            refused: Node lab-7 idles: it refused the jobs.
+                It cannot run the jobs that have work.
+            nothing_left: Node lab-7 idles: nothing is left to give.
+                All remaining units are at other nodes.
+            waiting: Node lab-7 gets a task in a moment.
+                There is work for it.
+            no_disk: Node lab-7 idles: the scheduler's disk has no room.
+                The scheduler's disk is below its low-water mark, so no program is started: what it writes could not be kept. Searches go on. Make room, and programs start again by themselves.
+        "#]],
     );
 }
 
@@ -329,25 +375,25 @@ fn a_job_has_nothing_for_a_node() {
     of_node(
         reasons.map(|reason| Reason::Offer(JOB, reason)),
         expect![[r#"
-        job_paused: -
-            Job 3 is paused. `starfarm job resume 3` lets it go on.
-        job_paused: -
-            Job 3 is paused: 12 units failed, and max_failures is 10. `starfarm job resume 3` lets it go on.
-        job_refused: -
-            It cannot run job 3: no python. It is asked again at once; `starfarm job resume 3` asks at once.
-        job_all_out: -
-            The last unit of job 3 is at another node; the job allows no copies.
-        job_all_out: -
-            The last 10 units of job 3 are at other nodes; it gets a copy of a late one.
-        job_doubted: -
-            The last units of job 3 that it ran failed, while others pass: it gets one unit at a time, of other places, until one passes.
-        job_lease: -
-            More of job 3 can be given out once its record is on the scheduler's disk.
-        job_waits: -
-            1 unit of job 3 waits.
-        job_waits: -
-            2 units of job 3 wait.
-    "#]],
+            job_paused: -
+                Job 3 is paused. `starfarm job resume 3` lets it go on.
+            job_paused: -
+                Job 3 is paused: 12 units failed, and max_failures is 10. `starfarm job resume 3` lets it go on.
+            job_refused: -
+                It cannot run job 3: no python. It is asked again at once, or at once after `starfarm job resume 3`.
+            job_all_out: -
+                The last unit of job 3 is at another node; the job allows no copies.
+            job_all_out: -
+                The last 10 units of job 3 are at other nodes; it gets a copy of a late one.
+            job_doubted: -
+                The last units of job 3 that it ran failed, while others pass: it gets one unit at a time, from other parts of the job, until one passes.
+            job_lease: -
+                More of job 3 can be given out once its record is on the scheduler's disk.
+            job_waits: -
+                1 unit of job 3 waits.
+            job_waits: -
+                2 units of job 3 wait.
+        "#]],
     );
 }
 
