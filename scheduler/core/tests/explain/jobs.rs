@@ -237,6 +237,23 @@ fn a_node_on_which_a_unit_failed_twice_is_named_once() {
 }
 
 #[test]
+fn of_many_units_that_failed_the_first_are_named_and_the_others_counted() {
+    check(
+        "submit 10 command retries 3 units 5\n join a slots 1\n ack a\n ran a 0+5 exit1,exit1,exit1,exit1,exit1
+         pause 1\n return a 5+5",
+        "job 1",
+        expect![[r#"
+            * Job(Paused { why: None })
+            - Place(AtNode { node: "a", lo: Units(0), hi: Units(1), for_us: 0, offer: Offered, copy: None })
+            - Unit(TriedAgain { unit: Units(0), times: 1, on: ["a"], more: 0 })
+            - Unit(TriedAgain { unit: Units(1), times: 1, on: ["a"], more: 0 })
+            - Unit(TriedAgain { unit: Units(2), times: 1, on: ["a"], more: 0 })
+            - Unit(Others { code: "tried_again", units: 2 })
+        "#]],
+    );
+}
+
+#[test]
 fn a_job_that_has_ended() {
     check(
         "submit 4 command units 2\n join a slots 1\n ack a\n ran a 0+2 ok,ok\n ran a 2+2 ok,exit3\n at 200000",

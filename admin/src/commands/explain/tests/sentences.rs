@@ -67,7 +67,9 @@ fn a_job_waits_for_nodes() {
         JobReason::RefusedByMore { nodes: 1 },
         JobReason::NoRoom { tasks: 2 },
     ];
-    of_job(reasons.map(Reason::Job), expect![[r#"
+    of_job(
+        reasons.map(Reason::Job),
+        expect![[r#"
         paused: Job 3 is paused.
             A person paused it. `starfarm job resume 3` lets it go on.
         paused: Job 3 is paused.
@@ -86,7 +88,8 @@ fn a_job_waits_for_nodes() {
             1 more node cannot run it: `starfarm job show 3` lists them.
         no_room: Job 3 waits for room at nodes.
             The nodes that could take it have no room: they hold 2 tasks of other jobs. It is its turn as these end; `starfarm job switch 3` runs it at once.
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -122,7 +125,9 @@ fn a_job_waits_for_others_or_runs() {
         ended(Some(seconds(200))),
         JobReason::FailedUnits,
     ];
-    of_job(reasons.map(Reason::Job).into_iter().chain([Reason::NoDisk]), expect![[r#"
+    of_job(
+        reasons.map(Reason::Job).into_iter().chain([Reason::NoDisk]),
+        expect![[r#"
         behind: Job 3 waits behind job 1.
             It is number 4 of 5 in jq: 1 unit of job 1 goes first. `starfarm job front 3` makes it the next, `starfarm job switch 3` runs it at once.
         behind: Job 3 waits behind job 1.
@@ -149,7 +154,8 @@ fn a_job_waits_for_others_or_runs() {
             `starfarm results 3` shows the failed units, `starfarm job retry --failed 3` tries them again.
         no_disk: Job 3 waits for room on the scheduler's disk.
             The scheduler's disk is below its low-water mark, so no program is started: what it writes could not be kept. Searches go on. Make room, and programs start again by themselves.
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
