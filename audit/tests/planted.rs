@@ -260,7 +260,7 @@ fn an_end_that_is_missing() {
     let back = Record::Epoch { epoch: Epoch(2), at_us: 9 };
     sound(&[&decided[..], &[back]].concat(), Completion::NotEnded);
     broken(&[submitted(20, EVERY_HIT), Record::Deleted { job: JOB }], None, "before it had ended");
-    let state = Record::State { job: JOB, state: JobState::Finished, why: String::new() };
+    let state = Record::State { job: JOB, state: JobState::Finished, why: None };
     broken(&[submitted(20, EVERY_HIT), state], None, "without an end");
 }
 
@@ -280,7 +280,7 @@ fn a_count_after_the_end() {
     sound(&after(hits(&[(19, 1)])), Completion::EndedEarly);
     broken(&after(done(B, &[(4, 7)])), Some((4, 5)), "counted twice");
     broken(&after(ended(JobState::Finished, 5, 0, &[(5, 20)])), None, "second time");
-    let state = Record::State { job: JOB, state: JobState::Running, why: String::new() };
+    let state = Record::State { job: JOB, state: JobState::Running, why: None };
     broken(&after(state), None, "after its end");
     let gap = [
         submitted(20, EVERY_HIT),
@@ -347,7 +347,7 @@ fn strangers() {
 
 #[test]
 fn a_job_that_runs_is_listed_and_a_deleted_one_is_not() {
-    let running = Record::State { job: JOB, state: JobState::Running, why: String::new() };
+    let running = Record::State { job: JOB, state: JobState::Running, why: None };
     let report = sound(&[submitted(20, EVERY_HIT), running, done(A, &[(0, 5)])], Completion::NotEnded);
     assert_eq!((report.jobs[0].state, report.jobs[0].units_done.0), (JobState::Running, 5));
     let end = ended(JobState::Finished, 20, 0, &[]);

@@ -16,7 +16,7 @@ use crate::seal::Role;
 use crate::units::Units;
 use crate::wire::FailReason;
 use crate::word::words;
-pub use explain::{Explanation, Fact, Reason, SizeInfo, Subject};
+pub use explain::{Explanation, Fact, FactValue, Reason, Rule, SizeInfo, Subject};
 pub use lines::EventLine;
 pub use node::{NetworkInfo, NodeInfo};
 pub use status::StatusInfo;

@@ -15,6 +15,7 @@ pub mod journal;
 pub mod limits;
 pub mod path;
 pub mod random;
+pub mod reason;
 pub mod rto;
 pub mod seal;
 pub mod settings;

@@ -72,7 +72,7 @@ fn records() -> Vec<Record> {
     vec![
         Record::Epoch { epoch: Epoch(3), at_us: 1_700_000_000_000_000 },
         Record::Submitted(facts),
-        Record::State { job, state: JobState::Paused, why: "failures".into() },
+        Record::State { job, state: JobState::Paused, why: Some("failures".to_owned().into()) },
         Record::Moved { job, place: 0 },
         Record::Leased { job, mark: 4_096 },
         Record::Done { job, node, pieces: vec![(100, 200), (300, 301)], hits: vec![(150, 1)] },

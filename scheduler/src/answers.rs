@@ -1,10 +1,11 @@
 //! What admin commands are answered beside the core's own views: streams, and why something was not carried out.
 
-use starfarm_protocol::admin::{Error, ErrorCode, Response, StreamInfo};
+use starfarm_protocol::admin::{Error, ErrorCode, Response, StreamInfo, Subject};
 use starfarm_protocol::foreign;
 use starfarm_protocol::ids::{JobId, to_hex};
 use starfarm_protocol::wire::Stream;
-use starfarm_scheduler_core::CommandError;
+use starfarm_scheduler_core::limits::JOBS_MAX;
+use starfarm_scheduler_core::{CommandError, Conflict};
 
 /// What was written to a stream.
 pub(crate) fn stream(stream: &Stream) -> StreamInfo {
@@ -38,20 +39,45 @@ pub(crate) fn error(code: ErrorCode, message: impl Into<String>) -> Response {
 
 /// No job has that number.
 pub(crate) fn no_job(id: JobId) -> Response {
-    error(ErrorCode::NotFound, format!("no job {}: `starfarm jobs` lists them", id.0))
+    command_error(CommandError::NotFound, &Subject::Job(id))
 }
 
-/// A node for `command_error`, by the name that somebody gave.
-pub(crate) fn named_node(name: &str) -> String {
-    format!("node {}: `starfarm nodes` lists them", foreign::name(name))
-}
-
-/// Why a command was not carried out; `what` names the job or node.
-pub(crate) fn command_error(e: CommandError, what: &str) -> Response {
+/// Why a command on a job or node was not carried out.
+pub(crate) fn command_error(e: CommandError, subject: &Subject) -> Response {
+    // The name is as somebody gave it.
+    let (name, list) = match subject {
+        Subject::Job(id) => (format!("job {}", id.0), "jobs"),
+        Subject::Node(name) => (format!("node {}", foreign::name(name)), "nodes"),
+    };
     match e {
-        CommandError::NotFound => error(ErrorCode::NotFound, format!("no {what}")),
-        CommandError::Conflict(message) => error(ErrorCode::Conflict, message),
+        CommandError::NotFound => {
+            error(ErrorCode::NotFound, format!("no {name}: `starfarm {list}` lists them"))
+        }
+        CommandError::Conflict(why) => conflict(why, &name),
     }
+}
+
+/// Why a command on what is called `name` does not fit.
+pub(crate) fn conflict(why: Conflict, name: &str) -> Response {
+    let message = match why {
+        Conflict::NoUnit => "a job has at least one unit".to_owned(),
+        Conflict::TooManyJobs => {
+            format!("the farm knows {JOBS_MAX} jobs: delete ended ones with `starfarm job delete ID`")
+        }
+        Conflict::NotEnded => {
+            format!("{name} has not ended: `starfarm job delete --cancel` cancels it first")
+        }
+        Conflict::Ended(state) => format!("{name} has ended ({})", state.word()),
+        Conflict::EndedForGood(state) => format!("{name} has ended ({}): submit it again", state.word()),
+        Conflict::NoFailedUnit => format!("{name} has no failed unit"),
+        Conflict::NotPaused => format!("{name} is not paused"),
+        Conflict::Paused => format!("{name} is paused: resume it first"),
+        Conflict::WorkerStops => {
+            format!("{name} is draining because its worker stops: start the worker again to have it back")
+        }
+        Conflict::NotLost(state) => format!("{name} is {}: only a lost node can be forgotten", state.word()),
+    };
+    error(ErrorCode::Conflict, message)
 }
 
 #[cfg(test)]
@@ -61,7 +87,7 @@ mod tests {
     #[test]
     fn a_name_that_nobody_has_is_said_again_tamed_and_cut() {
         let name = format!("w\u{1b}[2J\u{202e}{}", "x".repeat(1_000_000));
-        let Response::Error(e) = command_error(CommandError::NotFound, &named_node(&name)) else {
+        let Response::Error(e) = command_error(CommandError::NotFound, &Subject::Node(name)) else {
             panic!("no error");
         };
         let shown = format!("w\\u{{1b}}[2J\\u{{202e}}{}…", "x".repeat(74));

@@ -1,6 +1,11 @@
-//! `starfarm job explain` and `starfarm node explain`: the scheduler's own reasons, in its own words.
+//! `starfarm job explain` and `starfarm node explain`: the scheduler's reasons, in sentences.
 
-use starfarm_protocol::admin::{Explanation, SizeInfo, Subject};
+mod job;
+mod node;
+mod said;
+mod words;
+
+use starfarm_protocol::admin::{SizeInfo, Subject};
 use starfarm_protocol::units::Units;
 
 use super::Context;
@@ -8,13 +13,14 @@ use crate::failure::Failure;
 use crate::human;
 use crate::output::table::{Cell, Table, facts, left, name, paragraph, right};
 use crate::output::{Document, Style};
+pub(crate) use said::Said;
 
 pub(crate) fn run(context: &mut Context, subject: Subject) -> Result<(), Failure> {
     let explanation = context.connect()?.explain(subject)?;
-    context.printer.document(&explanation)
+    context.printer.document(&Said::from(explanation))
 }
 
-impl Document for Explanation {
+impl Document for Said {
     const NAME: &'static str = "explanation";
 
     fn table(&self, style: Style) -> String {
@@ -55,7 +61,7 @@ fn sizes(sizes: &[SizeInfo]) -> Table {
             right("job", |size| Cell::new(size.job.0.to_string())),
             name("node", |size| Cell::new(&size.node)),
             right("size", |size| Cell::new(human::units(size.units))),
-            left("decided by", |size| Cell::new(&size.rule)),
+            left("decided by", |size| Cell::new(size.rule.word())),
             right("units/s", |size| Cell::new(human::count(size.units_per_s))),
             left("measured", |size| Cell::new(measured(size))),
             right("target", |size| Cell::new(human::seconds_if_known(size.target_seconds))),
@@ -69,20 +75,23 @@ fn sizes(sizes: &[SizeInfo]) -> Table {
 
 #[cfg(test)]
 mod tests {
+    mod sentences;
+
     use expect_test::expect;
-    use starfarm_protocol::admin::{Fact, Reason};
+    use starfarm_protocol::admin::explain::JobReason;
+    use starfarm_protocol::admin::{Explanation, Fact, FactValue, Reason, Rule};
     use starfarm_protocol::ids::JobId;
 
     use super::*;
     use crate::output::Format;
     use crate::output::testing::printed;
 
-    fn explanation() -> Explanation {
+    fn explanation() -> Said {
         let size = SizeInfo {
             job: JobId(3),
             node: "lab-7".into(),
             units: Units(524288),
-            rule: "target".into(),
+            rule: Rule::Target,
             units_per_s: 65_536.0,
             measured: true,
             target_seconds: Some(8.0),
@@ -94,7 +103,7 @@ mod tests {
         let strange = SizeInfo {
             node: "new".into(),
             units: Units(10),
-            rule: "fixed".into(),
+            rule: Rule::Fixed,
             measured: false,
             target_seconds: None,
             target_units: None,
@@ -103,23 +112,26 @@ mod tests {
             units_max: Units(30),
             ..size.clone()
         };
-        Explanation {
-            subject: "job 3".into(),
-            verdict: "Job 3 waits behind job 1.".into(),
-            reasons: vec![Reason { code: "behind".into(), text: "It is number 2 of 2 in jq\u{1b}.".into() }],
+        let refused =
+            JobReason::Refused { node: "a".into(), why: "no python\u{1b}".into(), again_us: 10_000_000 };
+        Said::from(Explanation {
+            subject: Subject::Job(JobId(3)),
+            reasons: vec![Reason::Job(JobReason::RefusedByAll), Reason::Job(refused)],
+            verdict: 0,
             sizes: vec![size, strange],
             facts: vec![
-                Fact { name: "state".into(), value: "queued".into() },
-                Fact { name: "place_in_jq".into(), value: "2 of 2".into() },
+                Fact { name: "state".into(), value: FactValue::Word("queued".into()) },
+                Fact { name: "place_in_jq".into(), value: FactValue::Place(2, 2) },
             ],
-        }
+        })
     }
 
     #[test]
     fn an_explanation_in_each_format() {
         expect![[r#"
-            Job 3 waits behind job 1.
-            - It is number 2 of 2 in jq\u{1b}.
+            Job 3 waits for a node that can run it.
+            - Every node that takes tasks has refused it; their reasons are below.
+            - Node a cannot run it: no python\u{1b}. It is asked again in 10 s, or at once after `starfarm job resume 3`.
 
             size of the next task, in units:
             job  node    size  decided by  units/s  measured   target  makes  growth allows  end allows  whole up to
@@ -133,12 +145,12 @@ mod tests {
         let json = printed(Format::Jsonl, |printer| printer.document(&explanation()));
         assert!(json.starts_with("{\"schema\":\"starfarm/explanation/1\",\"subject\":\"job 3\","), "{json}");
         let quiet = printed(Format::Quiet, |printer| printer.document(&explanation()));
-        assert_eq!(quiet, "Job 3 waits behind job 1.\n");
+        assert_eq!(quiet, "Job 3 waits for a node that can run it.\n");
     }
 
     #[test]
     fn what_has_no_next_task_has_no_table_of_sizes() {
-        let explanation = Explanation { sizes: Vec::new(), ..explanation() };
+        let explanation = Said { sizes: Vec::new(), ..explanation() };
         let text = printed(Format::Table, |printer| printer.document(&explanation));
         assert!(!text.contains("size of"), "{text}");
     }

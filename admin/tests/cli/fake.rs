@@ -9,11 +9,12 @@ use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::{Sender, channel};
 
+use starfarm_protocol::admin::explain::JobReason;
 use starfarm_protocol::admin::frames::{FrameReader, frame};
 use starfarm_protocol::admin::{
-    ConflictInfo, Error, ErrorCode, EventLine, Explanation, Fact, FailedInfo, HitInfo, JobInfo, KeyInfo,
-    NodeInfo, OutputInfo, Reason, Refusal, Request, Response, ResultsPage, SizeInfo, StatusInfo, StreamInfo,
-    Subject,
+    ConflictInfo, Error, ErrorCode, EventLine, Explanation, Fact, FactValue, FailedInfo, HitInfo, JobInfo,
+    KeyInfo, NodeInfo, OutputInfo, Reason, Refusal, Request, Response, ResultsPage, Rule, SizeInfo,
+    StatusInfo, StreamInfo, Subject,
 };
 use starfarm_protocol::ids::{ContentHash, FarmId, JobId, NodeId, PublicKey};
 use starfarm_protocol::join::JoinFile;
@@ -206,7 +207,7 @@ fn explanation() -> Explanation {
         job: JobId(1),
         node: "lab-7".into(),
         units: Units(524_288),
-        rule: "target".into(),
+        rule: Rule::Target,
         units_per_s: 65_536.0,
         measured: true,
         target_seconds: Some(8.0),
@@ -223,11 +224,14 @@ fn explanation() -> Explanation {
         ..size.clone()
     };
     Explanation {
-        subject: "job 1".into(),
-        verdict: "Job 1 waits for a node.".into(),
-        reasons: vec![Reason { code: "no_node".into(), text: "No worker has joined.".into() }],
+        subject: Subject::Job(JobId(1)),
+        reasons: vec![
+            Reason::Job(JobReason::NoNode { states: [("lost".into(), 2)].into(), probed: false }),
+            Reason::NoDisk,
+        ],
+        verdict: 0,
         sizes: vec![size, fixed],
-        facts: vec![Fact { name: "state".into(), value: "queued".into() }],
+        facts: vec![Fact { name: "state".into(), value: FactValue::Word("queued".into()) }],
     }
 }
 

@@ -1,9 +1,13 @@
-//! Why something waits, idles or got this size: a question about one job or node, and the scheduler's answer in
-//! plain sentences, with the numbers that decided.
+//! Why something waits, idles or got this size: a question about one job or node, and what the scheduler found out, as
+//! data. The command line makes the sentences.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::JobId;
+use crate::job::JobState;
+use crate::reason::{HoldReason, QuarantineReason};
 use crate::units::Units;
 
 /// What is to be explained.
@@ -19,12 +23,12 @@ pub enum Subject {
 /// Why a job or a node is as it is.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Explanation {
-    /// `job 3` or `node lab-7`.
-    pub subject: String,
-    /// The answer, in one sentence.
-    pub verdict: String,
+    /// What was asked about.
+    pub subject: Subject,
     /// All that plays a part, what matters most first.
     pub reasons: Vec<Reason>,
+    /// Place in `reasons` of the one that decides, from 0 on.
+    pub verdict: usize,
     /// Size of the next task, for each node of the job or each job of the node.
     pub sizes: Vec<SizeInfo>,
     /// What else is true of it.
@@ -33,11 +37,190 @@ pub struct Explanation {
 
 /// Something that plays a part.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Reason {
-    /// A word for it, always the same: `paused`, `behind`, `refused` ...
-    pub code: String,
-    /// A sentence with its numbers, and the command that helps, where one does.
-    pub text: String,
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// Why the job waits, or that it does not.
+    Job(JobReason),
+    /// Where something of the job is.
+    Place(PlaceReason),
+    /// What befell units of the job, or of a job on the node.
+    Unit(UnitReason),
+    /// Why the node is kept out.
+    KeptOut(NodeReason),
+    /// What the node does.
+    Work(WorkReason),
+    /// What this job has for the node.
+    Offer(JobId, OfferReason),
+    /// Programs wait: the scheduler's disk has no room for what they write.
+    NoDisk,
+}
+
+/// Why a job waits.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "a reason's own line says what its numbers are")]
+pub enum JobReason {
+    /// The farm paused it, and why; or a person did.
+    Paused { why: Option<HoldReason> },
+    /// `units` may be at nodes known before the restart; in `release_us` those that no node reports go back to gq.
+    Restart { units: Units, release_us: u64 },
+    /// No node takes tasks: how many there are, by state (`left` and `no_hello` too), and whether one gets probes.
+    NoNode { states: BTreeMap<String, u64>, probed: bool },
+    /// All nodes that take tasks have refused it.
+    RefusedByAll,
+    /// `node` refused it in these words, and is asked again in `again_us`.
+    Refused { node: String, why: String, again_us: u64 },
+    /// So many more nodes refused it.
+    RefusedByMore { nodes: u64 },
+    /// It is number `place` of `of` in jq. Before it go `units` of `job` and `other_units` of `other_jobs`.
+    Behind { place: u64, of: u64, job: JobId, units: Units, other_jobs: u64, other_units: Units },
+    /// Nodes that could take it hold all that they may, with `tasks` of other jobs.
+    NoRoom { tasks: u64 },
+    /// It may be given out up to unit `durable`; a record on its way to the disk moves that to `mark`.
+    Lease { durable: Units, mark: Units },
+    /// The `units` that are left are at nodes. Idle nodes get copies of late ones or not; none where it is paused.
+    AllOut { units: Units, copies: Option<bool> },
+    /// So many nodes have tasks of it, and so many take tasks.
+    Runs { nodes: u64, taking: u64 },
+    /// It has ended, with so many units in each class, and `ago_us` if that is known.
+    Ended { state: JobState, ago_us: Option<u64>, of: Units, done: Units, failed: Units, abandoned: Units },
+    /// Units failed for good.
+    FailedUnits,
+}
+
+/// Where something of a job is.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "a reason's own line says what its numbers are")]
+pub enum PlaceReason {
+    /// `node` has had the units from `lo` up to `hi` for `for_us`. Another one may have a copy since `copy.1` microseconds.
+    AtNode { node: String, lo: Units, hi: Units, for_us: u64, offer: OfferState, copy: Option<(String, u64)> },
+    /// So many more tasks are at nodes, none of them older.
+    MoreAtNodes { tasks: u64 },
+    /// No node has reported the units from `lo` up to `hi` since the restart.
+    Unclaimed { lo: Units, hi: Units },
+    /// Nor `units` in so many more ranges.
+    MoreUnclaimed { ranges: u64, units: Units },
+}
+
+/// What is known of a task that a node has.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OfferState {
+    /// It was not sent yet.
+    Assigned,
+    /// It was sent, and is not acknowledged yet.
+    Offered,
+    /// The node confirmed it so many microseconds ago.
+    Held(u64),
+}
+
+/// What befell units that are not given up.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "a reason's own line says what its numbers are")]
+pub enum UnitReason {
+    /// A unit has run for `for_us` where such a task takes `usual_us`, 0 where that is not known. Its job allows copies or
+    /// not, and its units are programs or not.
+    Hangs { job: JobId, unit: Units, node: String, for_us: u64, usual_us: u64, copies: bool, program: bool },
+    /// A unit may have been running when workers died, so many `times`, on these nodes and `more`; at `most` it is poison.
+    SuspectUnit { unit: Units, times: u64, on: Vec<String>, more: u64, most: u64 },
+    /// A unit failed so many `times`, on these nodes and `more`, and is tried again.
+    TriedAgain { unit: Units, times: u64, on: Vec<String>, more: u64 },
+    /// So many other units are like the last one, whose reason has that code.
+    Others { code: String, units: u64 },
+}
+
+/// Why a node is kept out.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "a reason's own line says what its numbers are")]
+pub enum NodeReason {
+    /// Its key was revoked.
+    Revoked,
+    /// Its worker said goodbye.
+    Left { silence: Silence },
+    /// It was silent for more than `lost_us`; `units` of it went back to gq.
+    Lost { silence: Silence, lost_us: u64, units: Units },
+    /// It opened its first session, or another one, and has not said hello in it.
+    NoHello { again: bool },
+    /// It was silent for more than `suspect_us`; after `lost_us` it is lost with its tasks.
+    Suspect { silence: Silence, suspect_us: u64, lost_us: u64, tasks: u64 },
+    /// A person drains it; it may be lost as well.
+    Drained { lost: bool },
+    /// Its worker stops.
+    Stopping,
+    /// Its results differ from those of others.
+    Distrusted,
+    /// It gets a probe in `probe.0` microseconds and another one no sooner than `probe.1` later, unless it is drained as
+    /// well. No `why`: it let tasks vanish.
+    Quarantined { why: Option<QuarantineReason>, probe: Option<(u64, u64)> },
+    /// It said of the units from `lo` up to `hi` what others did not.
+    Conflict { job: JobId, lo: Units, hi: Units },
+}
+
+/// For how long a node was not heard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Silence {
+    /// For so many microseconds.
+    For(u64),
+    /// Since before the scheduler's start so many microseconds ago.
+    SinceBefore(u64),
+}
+
+/// What a node does.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "a reason's own line says what its numbers are")]
+pub enum WorkReason {
+    /// It has `tasks` of a job, or `ranges` of units that a heartbeat joined, the oldest for `for_us`.
+    Busy { job: JobId, tasks: u64, ranges: bool, units: Units, for_us: u64 },
+    /// Its last heartbeat named these units as running, and so many more.
+    Running { units: Vec<(JobId, Units)>, more: u64 },
+    /// It has `held` tasks and may hold `tasks`: `a_slot` for each slot, changed by `steps`; its own queue takes `queue`.
+    Window { held: u64, tasks: u64, a_slot: u64, slots: u16, ahead: AheadInfo, steps: i64, queue: u32 },
+    /// It idles: there is no unfinished job.
+    NoJob,
+    /// It idles: jobs are paused.
+    Paused,
+    /// It idles: it refused the jobs.
+    Refused,
+    /// It idles: all that is left is at others.
+    NothingLeft,
+    /// It gets a task in a moment.
+    Waiting,
+}
+
+/// How much work a node is to have ahead.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AheadInfo {
+    /// The least: how long its tasks take is still being learnt.
+    Learning,
+    /// So many microseconds: little of this job is left.
+    Scarce(JobId, u64),
+    /// So many microseconds.
+    Full(u64),
+}
+
+/// What a job has for a node that idles.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "a reason's own line says what its numbers are")]
+pub enum OfferReason {
+    /// Nothing while it is paused.
+    Paused { why: Option<HoldReason> },
+    /// The node refused it in these words, and is asked again in `again_us`.
+    Refused { why: String, again_us: u64 },
+    /// The last `units` are at others; the node gets a copy of a late one, or not.
+    AllOut { units: Units, copies: bool },
+    /// The node failed its last units of it, and gets one at a time.
+    Doubted,
+    /// More once a record is on the disk.
+    Lease,
+    /// So many units wait.
+    Waits { units: Units },
 }
 
 /// Something that is true.
@@ -45,8 +228,55 @@ pub struct Reason {
 pub struct Fact {
     /// Its name, always the same.
     pub name: String,
-    /// Its value, with its unit.
-    pub value: String,
+    /// Its value.
+    pub value: FactValue,
+}
+
+/// The value of a fact.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FactValue {
+    /// A state.
+    Word(String),
+    /// A count.
+    Count(Units),
+    /// A place, and of how many.
+    Place(u64, u64),
+    /// A time in microseconds.
+    Lasts(u64),
+    /// So many microseconds ago.
+    Ago(u64),
+    /// When it was heard last.
+    Silence(Silence),
+}
+
+/// What decided the size of a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    /// The user named the units.
+    Fixed,
+    /// Nothing was measured yet: a small first task tells.
+    First,
+    /// The target time.
+    Target,
+    /// Sizes grow by steps.
+    Growth,
+    /// Little is left of the job.
+    Tail,
+}
+
+impl Rule {
+    /// The word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Rule::Fixed => "fixed",
+            Rule::First => "first",
+            Rule::Target => "target",
+            Rule::Growth => "growth",
+            Rule::Tail => "tail",
+        }
+    }
 }
 
 /// The size of the next task of a job on a node, and what it was chosen from.
@@ -58,8 +288,8 @@ pub struct SizeInfo {
     pub node: String,
     /// Units of the task.
     pub units: Units,
-    /// What decided: `fixed`, `first`, `target`, `growth` or `tail`.
-    pub rule: String,
+    /// What decided.
+    pub rule: Rule,
     /// Measured units per second of a slot there, or the mean of the other nodes; 0 where nothing was measured.
     pub units_per_s: f64,
     /// That speed was measured on this node.

@@ -75,7 +75,7 @@ impl Record {
             Record::Submitted(facts) => encode_facts(facts, out),
             Record::State { job, state, why } => {
                 numbers(out, &[job.0, *state as u64]);
-                put_text(out, why);
+                put_text(out, &why.as_ref().map_or_else(String::new, |why| why.to_string()));
             }
             Record::Moved { job, place } => numbers(out, &[job.0, u64::from(*place)]),
             Record::Leased { job, mark } => {
@@ -254,7 +254,10 @@ fn decode(kind: u8, body: &mut Reader<'_>) -> Result<Record, Malformed> {
     Ok(match kind {
         1 => Record::Epoch { epoch: Epoch(body.small()?), at_us: body.small()? },
         2 => Record::Submitted(facts(body)?),
-        3 => Record::State { job: job(body)?, state: state(body)?, why: body.text()? },
+        3 => {
+            let (job, state, why) = (job(body)?, state(body)?, body.text()?);
+            Record::State { job, state, why: (!why.is_empty()).then(|| why.into()) }
+        }
         4 => Record::Moved { job: job(body)?, place: body.small()? },
         5 => Record::Leased { job: job(body)?, mark: body.number()? },
         6 => done(body)?,

@@ -5,6 +5,7 @@
 
 use crate::ids::{Attempt, Boot, Epoch, JobId, NodeId};
 use crate::job::{FailedUnit, JobFacts, JobState};
+use crate::reason::HoldReason;
 use crate::wire::CommandUnit;
 
 /// A change.
@@ -25,8 +26,8 @@ pub enum Record {
         job: JobId,
         /// Queued, running or paused.
         state: JobState,
-        /// Why, for a person; empty where a person did it.
-        why: String,
+        /// Why; none where a person did it. The record holds the words.
+        why: Option<HoldReason>,
     },
     /// Kind 4. A job takes another place in jq.
     Moved {

@@ -16,7 +16,6 @@ use crate::limits::CONFLICTS_KEPT;
 use crate::queues::Class;
 use crate::rating::Rating;
 use crate::reconnect::Periods;
-use crate::told::said;
 
 /// What cannot be, since it is decided from what was decided before.
 const FITS: &str = "what is decided here fits what was decided before";
@@ -80,7 +79,8 @@ impl Farm {
                 units: facts.units,
             },
             Record::State { job, state: to, why } => {
-                Event::JobState { job: *job, state: JobChange::To(*to), why: said(why) }
+                let why = why.as_ref().map(ToString::to_string);
+                Event::JobState { job: *job, state: JobChange::To(*to), why }
             }
             Record::Ended(ended) => state(ended.job, ended.state),
             Record::Deleted { job } => Event::JobState { job: *job, state: JobChange::Deleted, why: None },
@@ -151,7 +151,7 @@ impl Farm {
                 }
             }
             Record::State { job, state, why } => {
-                self.known(*job)?.take_state(*state, why);
+                self.known(*job)?.take_state(*state, why.clone());
                 self.jobs.renew();
             }
             Record::Moved { job, place } => {

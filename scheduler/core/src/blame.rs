@@ -9,11 +9,11 @@ use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::record::NodeMark;
+use starfarm_protocol::reason::{Fault, QuarantineReason};
 use starfarm_protocol::wire::{Cancel, HitEntry};
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::health::Fault;
 use crate::job::{Job, JobState};
 use crate::limits::SICK_FAILURES;
 use crate::queues::Class;
@@ -31,7 +31,7 @@ impl Farm {
             && !job.units.coverage().is_decided()
             && let Some(why) = job.bears_no_more()
         {
-            self.set_state(job_id, JobState::Paused, &why, deeds);
+            self.set_state(job_id, JobState::Paused, Some(why), deeds);
             self.revoke(job_id, Cancel::Graceful);
         }
     }
@@ -103,7 +103,8 @@ impl Farm {
         self.nodes.alter(id, |health| is_news = health.sickens(fault, now_us));
         if is_news {
             let node = self.nodes.at(id);
-            deeds.event(Event::NodeQuarantined { node: node.name.clone(), why: node.why() });
+            let why = QuarantineReason::Fails(fault).to_string();
+            deeds.event(Event::NodeQuarantined { node: node.name.clone(), why });
         }
         self.revoke_from(id, revoke);
         if !its.is_empty() {

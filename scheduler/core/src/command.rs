@@ -19,20 +19,49 @@ use crate::nodes::Reach;
 pub enum CommandError {
     /// No job or node of that name.
     NotFound,
-    /// It does not fit the state that the job or node is in; the sentence says which.
-    Conflict(String),
+    /// It does not fit the state of things.
+    Conflict(Conflict),
+}
+
+/// How a command does not fit the state of things.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Conflict {
+    /// A job to submit has no unit.
+    NoUnit,
+    /// The farm knows [`JOBS_MAX`] jobs.
+    TooManyJobs,
+    /// The job to delete has not ended.
+    NotEnded,
+    /// The job to change has ended so.
+    Ended(JobState),
+    /// The job to retry has ended so, by more than its failed units.
+    EndedForGood(JobState),
+    /// The job to retry has no failed unit.
+    NoFailedUnit,
+    /// The job to resume is not paused.
+    NotPaused,
+    /// The job to switch to is paused.
+    Paused,
+    /// The node to resume is draining since its worker stops.
+    WorkerStops,
+    /// The node to forget is not lost but in this state.
+    NotLost(NodeState),
+}
+
+impl From<Conflict> for CommandError {
+    fn from(conflict: Conflict) -> Self {
+        Self::Conflict(conflict)
+    }
 }
 
 impl Farm {
     /// Adds a job.
-    pub fn submit(&mut self, new: NewJob, now_us: u64, deeds: &mut Deeds) -> Result<JobId, CommandError> {
+    pub fn submit(&mut self, new: NewJob, now_us: u64, deeds: &mut Deeds) -> Result<JobId, Conflict> {
         if new.units == 0 {
-            return Err(CommandError::Conflict("a job has at least one unit".into()));
+            return Err(Conflict::NoUnit);
         }
         if self.jobs.len() >= JOBS_MAX {
-            return Err(CommandError::Conflict(format!(
-                "the farm knows {JOBS_MAX} jobs; delete ended ones with `starfarm job delete ID`"
-            )));
+            return Err(Conflict::TooManyJobs);
         }
         let job = JobId(self.jobs.last().0 + 1);
         let NewJob { name, user, spec, units, work, sizing, max_failures, speculative, place } = new;
@@ -61,21 +90,18 @@ impl Farm {
     ) -> Result<(), CommandError> {
         let job = self.jobs.get(id).ok_or(CommandError::NotFound)?;
         let state = job.state;
-        let conflict = |why: &str| Err(CommandError::Conflict(format!("job {} {why}", id.0)));
         match command {
-            JobCommand::Delete if !state.ended() => {
-                return conflict("has not ended: `starfarm job delete --cancel` cancels it first");
-            }
+            JobCommand::Delete if !state.ended() => return Err(Conflict::NotEnded.into()),
             JobCommand::Delete => {
                 self.commit(Record::Deleted { job: id }, deeds);
             }
             JobCommand::Retry => {
                 let units = job.units.failed.intervals();
                 if units.is_empty() {
-                    return conflict("has no failed unit");
+                    return Err(Conflict::NoFailedUnit.into());
                 }
                 if state.ended() && (state != JobState::Failed || job.satisfied()) {
-                    return conflict(&format!("has ended ({}): submit it again", state.word()));
+                    return Err(Conflict::EndedForGood(state).into());
                 }
                 self.reopen(id, units.into_iter().map(|at| (at.lo, at.hi)).collect(), deeds);
                 self.forget_blame(id);
@@ -84,15 +110,15 @@ impl Farm {
                     self.resume(id, deeds);
                 }
             }
-            _ if state.ended() => return conflict(&format!("has ended ({})", state.word())),
+            _ if state.ended() => return Err(Conflict::Ended(state).into()),
             JobCommand::Cancel => self.end(id, JobState::Cancelled, now_us, deeds),
             JobCommand::Pause if state == JobState::Paused => {}
             JobCommand::Pause => {
-                self.set_state(id, JobState::Paused, "", deeds);
+                self.set_state(id, JobState::Paused, None, deeds);
                 self.revoke(id, Cancel::Graceful);
             }
             JobCommand::Resume if state != JobState::Paused && job.refused_by.is_empty() => {
-                return conflict("is not paused");
+                return Err(Conflict::NotPaused.into());
             }
             JobCommand::Resume => {
                 // Whoever resumes it has given the nodes what they lacked.
@@ -102,9 +128,7 @@ impl Farm {
                 }
             }
             JobCommand::Front => self.put_front(id, deeds),
-            JobCommand::Switch if state == JobState::Paused => {
-                return conflict("is paused: resume it first");
-            }
+            JobCommand::Switch if state == JobState::Paused => return Err(Conflict::Paused.into()),
             JobCommand::Switch => self.switch_to(id, deeds),
         }
         self.look_at_all();
@@ -132,19 +156,14 @@ impl Farm {
         let mark = match command {
             NodeCommand::Drain => NodeMark::Drained,
             NodeCommand::Resume if health.is_draining() && !health.can_resume() => {
-                return Err(CommandError::Conflict(format!(
-                    "node {name} is draining since its worker stops: start the worker again to have it back"
-                )));
+                return Err(Conflict::WorkerStops.into());
             }
             NodeCommand::Resume => {
                 self.jobs.iter_mut().for_each(|job| job.returned.retain(|_, back| back.node != id));
                 NodeMark::Resumed
             }
             NodeCommand::Forget if health.state() != NodeState::Lost => {
-                return Err(CommandError::Conflict(format!(
-                    "node {name} is {}: only a lost node can be forgotten",
-                    health.state().word()
-                )));
+                return Err(Conflict::NotLost(health.state()).into());
             }
             NodeCommand::Forget => {
                 self.forget(&[id], deeds);
@@ -163,7 +182,7 @@ impl Farm {
         let job = self.jobs.at_mut(id);
         job.revoked = None;
         let state = if job.totals.started_us.is_some() { JobState::Running } else { JobState::Queued };
-        self.set_state(id, state, "", deeds);
+        self.set_state(id, state, None, deeds);
     }
 
     /// Behind the job that runs now, before all others.
@@ -179,7 +198,7 @@ impl Farm {
         let others = self.jobs.queued().filter(|other| other.facts.job != job);
         let running = others.filter(|other| other.state == JobState::Running);
         for other in running.map(|other| other.facts.job).collect::<Vec<_>>() {
-            self.set_state(other, JobState::Queued, "", deeds);
+            self.set_state(other, JobState::Queued, None, deeds);
             self.revoke(other, Cancel::Graceful);
         }
         self.look_at_all();

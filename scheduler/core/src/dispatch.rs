@@ -137,7 +137,7 @@ impl Farm {
             self.nodes.alter(id, |health| health.is_probed(now_us));
         }
         if is_first {
-            self.set_state(job_id, JobState::Running, "", deeds);
+            self.set_state(job_id, JobState::Running, None, deeds);
             self.record_totals(deeds);
         }
     }

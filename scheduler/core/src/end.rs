@@ -3,6 +3,7 @@
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::record::Ended;
+use starfarm_protocol::reason::HoldReason;
 use starfarm_protocol::wire::Cancel;
 
 use crate::deed::Deeds;
@@ -11,9 +12,15 @@ use crate::job::{JobState, JobTotals};
 use crate::queues::Class;
 
 impl Farm {
-    /// A job takes a state that is no end; `why` is for a person.
-    pub(crate) fn set_state(&mut self, job: JobId, state: JobState, why: &str, deeds: &mut Deeds) {
-        self.commit(Record::State { job, state, why: why.to_owned() }, deeds);
+    /// A job takes a state that is no end; `why` is none where a person wants it so.
+    pub(crate) fn set_state(
+        &mut self,
+        job: JobId,
+        state: JobState,
+        why: Option<HoldReason>,
+        deeds: &mut Deeds,
+    ) {
+        self.commit(Record::State { job, state, why }, deeds);
     }
 
     /// Ends a job whose last unit is decided, or whose search has found what it was to find.

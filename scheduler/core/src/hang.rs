@@ -9,7 +9,6 @@ use starfarm_protocol::limits::NODE_TASKS_MAX;
 
 use crate::agenda::Hung;
 use crate::deed::Deeds;
-use crate::explain::time;
 use crate::farm::Farm;
 use crate::job::Sizing;
 use crate::limits::{HANG_MIN_US, HANG_UNKNOWN_US, HUNG_LOOKS, LAMBDA};
@@ -18,9 +17,9 @@ use crate::queues::{Class, Task};
 
 /// What such a task takes, and how long a run of it must last to be told to hang, in microseconds.
 #[derive(Clone, Copy)]
-struct Usual {
+pub(crate) struct Usual {
     /// 0 where nobody knows.
-    takes_us: u64,
+    pub(crate) takes_us: u64,
     told_after_us: u64,
 }
 
@@ -101,7 +100,7 @@ impl Farm {
     }
 
     /// How long the task of that unit takes on node `id` by what was learnt; none where the node has no such task.
-    fn usual(&self, id: NodeId, job_id: JobId, unit: u128) -> Option<Usual> {
+    pub(crate) fn usual(&self, id: NodeId, job_id: JobId, unit: u128) -> Option<Usual> {
         let job = self.jobs.get(job_id)?;
         let rate = job.rate_on(id);
         let task: &Task = self.queues.tasks_at(id).find(|task| task.has(job_id, unit))?;
@@ -123,37 +122,5 @@ impl Farm {
         let times = LAMBDA * self.config.settings.retry_targets;
         let told_after_us = if takes_us == 0 { HANG_UNKNOWN_US } else { takes_us.saturating_mul(times) };
         Some(Usual { takes_us, told_after_us })
-    }
-
-    /// What node `id` was told to run for too long: job, unit, and that in words.
-    pub(crate) fn hung_on(&self, id: NodeId, now_us: u64) -> Vec<(JobId, u128, String)> {
-        let node = self.nodes.at(id);
-        let told = node.runs.iter().filter(|(_, run)| run.told);
-        let text = |(&(job, unit), run): (&(JobId, u128), &Run)| {
-            let usual = match self.usual(id, job, unit)?.takes_us {
-                0 => "no unit of the job has ended yet".to_owned(),
-                takes_us => format!("such a task takes about {} there", time(takes_us)),
-            };
-            let for_us = now_us.saturating_sub(run.since_us);
-            let text = format!(
-                "has run on node {} for {}, and {usual}: it hangs, as it seems.",
-                node.name,
-                time(for_us)
-            );
-            Some((job, unit, text))
-        };
-        told.filter_map(text).collect()
-    }
-
-    /// What ends a run of that job that hangs.
-    pub(crate) fn cure(&self, job: JobId) -> &'static str {
-        match self.jobs.get(job).map(|job| (job.facts.speculative, job.facts.work.programs)) {
-            Some((true, _)) => "The next node with room gets a copy of it.",
-            Some((false, true)) => {
-                "A job with `hang_seconds` or `timeout_seconds` ends such a unit; end its process on the machine, and \
-                 the unit fails and is tried again as `retries` says."
-            }
-            _ => "The job allows no copies: start the worker anew, and the unit goes to another node.",
-        }
     }
 }

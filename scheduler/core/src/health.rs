@@ -2,6 +2,7 @@
 
 use starfarm_events::NodeState;
 use starfarm_protocol::ids::{Boot, JobId};
+use starfarm_protocol::reason::{Fault, QuarantineReason};
 
 use crate::limits::{PROBE_MAX_US, PROBE_MIN_US};
 
@@ -52,17 +53,12 @@ pub(crate) enum Standing {
 }
 
 impl Standing {
-    /// Why it is quarantined, in words; empty where it only let tasks vanish.
-    pub(crate) fn why(self) -> String {
+    /// Why it is quarantined; none where it only let tasks vanish.
+    pub(crate) fn why(self) -> Option<QuarantineReason> {
         match self {
-            Standing::Sick(_, Fault { job, units, in_a_row: true }) => {
-                format!("failed the last {units} units of job {} that it ran, and others pass", job.0)
-            }
-            Standing::Sick(_, Fault { job, units, in_a_row: false }) => {
-                format!("failed {units} units of job {} that others pass", job.0)
-            }
-            Standing::Distrusted => "its results differ from those of others".to_owned(),
-            Standing::Good | Standing::Slow(_) => String::new(),
+            Standing::Sick(_, fault) => Some(QuarantineReason::Fails(fault)),
+            Standing::Distrusted => Some(QuarantineReason::Differs),
+            Standing::Good | Standing::Slow(_) => None,
         }
     }
 
@@ -81,17 +77,6 @@ impl Standing {
             Standing::Good | Standing::Distrusted => None,
         }
     }
-}
-
-/// What a node fails.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Fault {
-    /// Units of this job.
-    pub(crate) job: JobId,
-    /// So many of them.
-    pub(crate) units: u32,
-    /// They were the last that it ran, in several places; else others passed the very same units.
-    pub(crate) in_a_row: bool,
 }
 
 /// When a node at power zero gets its next task.

@@ -11,7 +11,9 @@ pub use starfarm_protocol::job::{
     Body, FailedUnit, JobFacts, JobState, MaxFailures, Sizing, TARGET_US, WorkFacts,
 };
 pub use starfarm_protocol::journal::record::JobTotals;
+use starfarm_protocol::reason::HoldReason;
 use starfarm_protocol::spec::Stop;
+use starfarm_protocol::units::Units;
 use starfarm_protocol::wire::Cancel;
 
 use crate::health::Probe;
@@ -68,8 +70,8 @@ pub(crate) struct Returned {
 pub(crate) struct Job {
     pub(crate) facts: JobFacts,
     pub(crate) state: JobState,
-    /// Why it is in that state, for a person; mostly empty.
-    pub(crate) note: String,
+    /// Why the farm paused it; none where a person did, or it is not paused.
+    pub(crate) paused_for: Option<HoldReason>,
     /// What became of its units.
     pub(crate) units: JobUnits,
     pub(crate) lease: Lease,
@@ -123,7 +125,7 @@ impl Job {
         Self {
             facts,
             state: JobState::Queued,
-            note: String::new(),
+            paused_for: None,
             units,
             lease: Lease::default(),
             rates: BTreeMap::new(),
@@ -167,13 +169,13 @@ impl Job {
     }
 
     /// A state that is no end.
-    pub(crate) fn take_state(&mut self, state: JobState, why: &str) {
+    pub(crate) fn take_state(&mut self, state: JobState, why: Option<HoldReason>) {
         assert!(!state.ended() && !self.state.ended(), "an end has a record of its own");
         if self.state == JobState::Paused && state != JobState::Paused {
             self.forgive();
         }
         self.state = state;
-        why.clone_into(&mut self.note);
+        self.paused_for = why;
     }
 
     /// The end. What is kept of single units is what they came to: intervals, hits and failures, for `results` and for
@@ -181,7 +183,7 @@ impl Job {
     pub(crate) fn take_end(&mut self, state: JobState, totals: JobTotals) {
         assert!(state.ended() && !self.state.ended(), "a job ends once");
         (self.state, self.totals) = (state, totals);
-        self.note.clear();
+        self.paused_for = None;
         self.units.forget_trials();
         (self.returned, self.denied) = Default::default();
         self.blame.clear();
@@ -307,25 +309,23 @@ impl Job {
 }
 
 impl Job {
-    /// So much failed that it should wait for a person; the sentence says how much.
-    pub(crate) fn bears_no_more(&self) -> Option<String> {
+    /// So much failed that it should wait for a person.
+    pub(crate) fn bears_no_more(&self) -> Option<HoldReason> {
         let coverage = self.units.coverage();
         let (done, all_failed) = (coverage.count(Class::Done), coverage.count(Class::Failed));
         let failed = all_failed.saturating_sub(self.forgiven);
-        let why = match self.facts.max_failures {
-            MaxFailures::Never => return None,
-            MaxFailures::Units(most) if failed >= u128::from(most) => {
-                format!("{failed} units failed, and max_failures is {most}")
+        match self.facts.max_failures {
+            MaxFailures::Units(max) if failed >= u128::from(max) => {
+                Some(HoldReason::MaxFailures { failed: Units(failed), max })
             }
             MaxFailures::Usual if done == 0 && failed >= FIRST_FAILURES_MAX => {
-                format!("all of the first {all_failed} units failed")
+                Some(HoldReason::FirstFailed(Units(all_failed)))
             }
             MaxFailures::Usual if done + failed >= HALF_FAILURES_OF && failed > done => {
-                format!("{failed} of {} units failed", done + failed)
+                Some(HoldReason::MostFailed { failed: Units(failed), decided: Units(done + failed) })
             }
-            _ => return None,
-        };
-        Some(why)
+            MaxFailures::Never | MaxFailures::Units(_) | MaxFailures::Usual => None,
+        }
     }
 }
 

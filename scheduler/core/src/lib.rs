@@ -51,7 +51,7 @@ mod turn;
 mod view;
 mod watch;
 
-pub use command::CommandError;
+pub use command::{CommandError, Conflict};
 pub use deed::{Deed, Deeds};
 pub use farm::{Config, Farm};
 pub use job::{

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use starfarm_events::Name;
 use starfarm_protocol::ids::{Boot, JobId};
 use starfarm_protocol::interval::Interval;
+use starfarm_protocol::reason::QuarantineReason;
 use starfarm_protocol::rto::Rto;
 use starfarm_protocol::settings::Settings;
 use starfarm_protocol::wire::{Facts, Feedback, Revoke};
@@ -264,8 +265,8 @@ impl Node {
         self.load.iter().map(|&load| u64::from(load)).collect()
     }
 
-    /// Why it is quarantined, for a person; else empty.
-    pub(crate) fn why(&self) -> String {
+    /// Why it is quarantined; none where it is not, or only let tasks vanish.
+    pub(crate) fn why(&self) -> Option<QuarantineReason> {
         self.health.standing.why()
     }
 

@@ -2,6 +2,7 @@
 //! space into gq. Tasks are cut when a node has room for them, not long before: a size chosen early is
 //! chosen from old news.
 
+use starfarm_protocol::admin::Rule;
 use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::journal::Record;
 
@@ -13,21 +14,6 @@ use crate::node::Ahead;
 
 /// Room below this share of the window is left to grow, so that tasks travel together.
 const ROOM_SHARE: usize = 8;
-
-/// What decided the size of a task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Rule {
-    /// The user named the units.
-    Fixed,
-    /// Nothing was measured yet: a small first task tells.
-    First,
-    /// The target time.
-    Target,
-    /// Sizes grow by steps.
-    Growth,
-    /// Little is left of the job.
-    Tail,
-}
 
 /// Size of the next task on a node.
 #[derive(Clone, Copy, Debug)]

@@ -176,8 +176,8 @@ impl Job {
             let (done, failed) = (coverage.count(Class::Done), coverage.count(Class::Failed));
             let (state, totals, abandoned) = (self.state, self.totals, Vec::new());
             records.push(Record::Ended(Ended { job, state, done, failed, abandoned, totals }));
-        } else if self.state != JobState::Queued || !self.note.is_empty() {
-            records.push(Record::State { job, state: self.state, why: self.note.clone() });
+        } else if self.state != JobState::Queued || self.paused_for.is_some() {
+            records.push(Record::State { job, state: self.state, why: self.paused_for.clone() });
         }
     }
 
@@ -202,7 +202,7 @@ impl Job {
         before.records(job, records);
         if forgiven > 0 {
             for state in [JobState::Paused, JobState::Queued] {
-                records.push(Record::State { job, state, why: String::new() });
+                records.push(Record::State { job, state, why: None });
             }
         }
         if !self.units.reopened.is_empty() {

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use starfarm_events::{IdleReason, NodeState};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::limits::SEAL_BYTES;
+use starfarm_protocol::reason::QuarantineReason;
 
 /// What was told of a node last.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     pub(crate) state: Option<NodeState>,
-    pub(crate) why: String,
+    pub(crate) why: Option<QuarantineReason>,
     pub(crate) doing: Doing,
     pub(crate) load: Option<(u64, u64, u64, Vec<u16>)>,
 }
@@ -122,11 +123,6 @@ pub(crate) struct Telemetry {
     pub(crate) still: BTreeMap<JobId, (u64, bool)>,
     /// Nodes that turns looked at since the start.
     pub(crate) looks: u64,
-}
-
-/// Why, if there is anything to say.
-pub(crate) fn said(why: &str) -> Option<String> {
-    (!why.is_empty()).then(|| why.to_owned())
 }
 
 /// To a thousandth: more digits would only make the log longer.

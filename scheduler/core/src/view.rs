@@ -7,6 +7,7 @@ use starfarm_protocol::admin::{
 };
 use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
 use starfarm_protocol::limits::DATAGRAM_BYTES_MAX;
+use starfarm_protocol::reason::HoldReason;
 use starfarm_protocol::settings::SETTINGS;
 use starfarm_protocol::units::Units;
 
@@ -105,11 +106,11 @@ impl Farm {
             tasks_resent: totals.resent,
             tasks_copied: totals.copies,
             refused_by: job.refused_by.iter().map(refused).collect(),
-            note: match job.note.as_str() {
-                "" if job.active() && pending > 0 && self.jobs.lacks_room(job) => {
-                    "waits for room on the scheduler's disk".to_owned()
+            note: match &job.paused_for {
+                None if job.active() && pending > 0 && self.jobs.lacks_room(job) => {
+                    HoldReason::NoDisk.to_string()
                 }
-                note => note.to_owned(),
+                reason => reason.as_ref().map_or_else(String::new, ToString::to_string),
             },
             outputs_cut: 0,
             failures: Vec::new(),
@@ -273,7 +274,7 @@ fn node_info(id: NodeId, node: &mut Node, queues: &Queues, now_us: u64) -> NodeI
         id,
         name: node.name.to_string(),
         state: node.health().state(),
-        why: node.why(),
+        why: node.why().map_or_else(String::new, |why| why.to_string()),
         drained: node.health().drain.by_person,
         slots: node.slots(),
         power: node.rating.power(now_us),

@@ -13,7 +13,7 @@ use crate::deed::{Deed, Deeds};
 use crate::farm::Farm;
 use crate::node::Node;
 use crate::queues::Queues;
-use crate::told::{Doing, Verdict, rounded, said};
+use crate::told::{Doing, Verdict, rounded};
 
 /// Periods between two reports of a node's load, at least ...
 const LOAD_PERIODS_MIN: usize = 6;
@@ -41,7 +41,7 @@ impl Farm {
             let node = self.nodes.at_mut(id);
             let name = || node.name.clone();
             if node.told.state.replace(state) != Some(state) || node.told.why != why {
-                deeds.event(Event::NodeState { node: name(), state, why: said(&why) });
+                deeds.event(Event::NodeState { node: name(), state, why: why.map(|why| why.to_string()) });
                 node.told.why = why;
             }
             if node.told.doing != doing {

@@ -211,7 +211,7 @@ fn failed_units_of_an_ended_job_are_wanted_again_and_it_ends_once_more() {
             0: job 1 is running: done 2, out 1, waiting 0
             0: job 1 finished
             0: job 1 is finished: done 3, out 0, waiting 0
-            0: Retry: Conflict("job 1 has no failed unit")
+            0: Retry: Conflict(NoFailedUnit)
         "#]],
     );
 }
@@ -262,10 +262,10 @@ fn nothing_is_retried_of_a_job_that_was_cancelled_or_has_found_all() {
         "show 1\n retry 1\n done a 0+20 job 2 hits 3:0\n retry 2",
         expect![[r#"
             0: job 1 is cancelled: done 0, out 0, waiting 0, abandoned 19, unit 0 failed by exit 1
-            0: Retry: Conflict("job 1 has ended (cancelled): submit it again")
+            0: Retry: Conflict(EndedForGood(Cancelled))
             0: hit in job 2: unit 3, target 0
             0: job 2 finished
-            0: Retry: Conflict("job 2 has no failed unit")
+            0: Retry: Conflict(NoFailedUnit)
         "#]],
     );
 }

@@ -21,7 +21,7 @@ fn pause_withdraws_what_is_out_and_what_is_done_stays() {
             1000: job 1 running
             1000: to a: offer job 1: 3=6+10 4=16+4
             1000: job 1 is running: done 6, out 14, waiting 20, resent tasks 2
-            1000: Resume: Conflict("job 1 is not paused")
+            1000: Resume: Conflict(NotPaused)
         "#]],
     );
 }
@@ -37,7 +37,7 @@ fn cancel_withdraws_and_a_result_that_comes_all_the_same_counts() {
             0: job 1 is cancelled: done 10, out 0, waiting 0, abandoned 30
             0: to a: answer 1; ack results [(2, 2)]; withdraw job 1 kill before 4
             0: job 1 is cancelled: done 13, out 0, waiting 0, abandoned 27
-            0: Pause: Conflict("job 1 has ended (cancelled)")
+            0: Pause: Conflict(Ended(Cancelled))
             0: job 1 deleted
             0: to a: answer 2; withdraw job 1 kill before 18446744073709551615
             0: job 1 is unknown
@@ -149,7 +149,7 @@ fn a_job_that_all_nodes_refused_goes_on_where_a_person_resumes_it() {
             0: job 1 is running: done 0, out 0, waiting 40, resent tasks 2, refused by a: no-program
             0: to a: ack results [(1, 2)]; offer job 1: 3=0+10 4=10+10
             0: job 1 is running: done 0, out 20, waiting 20, resent tasks 2
-            0: Resume: Conflict("job 1 is not paused")
+            0: Resume: Conflict(NotPaused)
         "#]],
     );
 }
@@ -205,7 +205,7 @@ fn a_drained_node_finishes_what_it_has_and_gets_nothing_new() {
          nodes\n bye a\n nodes\n show 1\n forget a\n nodes",
         expect![[r#"
             0: node a draining
-            0: Forget: Conflict("node a is draining: only a lost node can be forgotten")
+            0: Forget: Conflict(NotLost(Draining))
             0: a has 0 tasks
             0: a draining
             0: node a resumed

@@ -6,6 +6,8 @@ mod common;
 
 use common::{Bench, config};
 use expect_test::{Expect, expect};
+use starfarm_protocol::admin::explain::NodeReason;
+use starfarm_protocol::admin::{Reason, Subject};
 use starfarm_protocol::settings::{Given, Settings};
 
 fn settings(given: &[(&str, f64)]) -> Settings {
@@ -119,8 +121,10 @@ fn a_start_with_a_shorter_silence_waits_for_old_workers_as_long_as_they_were_tol
     bench.run("submit 20 units 10\n join a slots 1\n join b slots 1\n ack a\n ack b\n at 1000");
     bench.set(Settings::DEFAULT);
     bench.run("restart\n at 50000");
-    let explanation = bench.farm.explain_node("a", bench.now_us).unwrap();
-    assert!(explanation.reasons[0].text.contains("After 7 min it is lost"), "{explanation:?}");
+    let explanation = bench.farm.explain(&Subject::Node("a".into()), bench.now_us).unwrap();
+    let of_450_s =
+        |reason: &Reason| matches!(reason, Reason::KeptOut(NodeReason::Suspect { lost_us: 450_000_000, .. }));
+    assert!(of_450_s(&explanation.reasons[0]), "{explanation:?}");
     let story = bench.run(
         "restart\n at 100000\n show 1\n restart\n at 200000\n hello a\n beat a 0+10\n at 549000\n beat a 0+10\n at 551000
          beat a 0+10\n show 1\n at 552000\n restart\n at 566000\n at 568000",

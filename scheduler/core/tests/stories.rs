@@ -425,7 +425,7 @@ fn a_drained_node_whose_worker_stops_is_told_once_and_one_that_stops_itself_cann
             0: node a draining
             0: to a: answer 1
             0: node a resumed
-            0: Resume: Conflict("node a is draining since its worker stops: start the worker again to have it back")
+            0: Resume: Conflict(WorkerStops)
             0: node a left
             0: node a joined: 1 slot, boot 0000000000000002
             0: to a: welcome epoch 1

@@ -73,7 +73,7 @@ fn a_key_that_is_revoked_before_its_node_was_heard_again_gives_back_what_the_nod
     farm.cli(&["key", "revoke", "w2"]).exits(0);
     until("all of it is with the other, or waits", || {
         let text = farm.cli(&["job", "explain", &id]).exits(0).stdout.clone();
-        !text.contains("may be at nodes that have not said so yet")
+        !text.contains("may be at nodes that have not reported yet")
     });
     farm.until_node("w2", "lost");
 }

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use ratatui::crossterm::event::KeyEvent;
 use starfarm_protocol::admin::{
-    EventLine, Explanation, JobCommand, JobInfo, NodeCommand, NodeInfo, Request, StatusInfo, Subject,
+    EventLine, JobCommand, JobInfo, NodeCommand, NodeInfo, Request, StatusInfo, Subject,
 };
 use starfarm_protocol::ids::JobId;
 use unicode_width::UnicodeWidthStr;
 
 use super::columns::{JOBS, NODES};
 use super::list::List;
+use crate::commands::explain::Said;
 use crate::failure::{Exit, Failure};
 use crate::human;
 
@@ -102,7 +103,7 @@ pub(super) struct Picture {
 pub(super) struct Whole {
     pub(super) subject: Subject,
     pub(super) job: Option<JobInfo>,
-    pub(super) why: Option<Explanation>,
+    pub(super) why: Option<Said>,
 }
 
 /// One of the tables.

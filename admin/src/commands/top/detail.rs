@@ -3,11 +3,12 @@
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use starfarm_events::UNIT_COLOURS;
-use starfarm_protocol::admin::{Explanation, JobInfo, NodeInfo, SizeInfo, Subject};
+use starfarm_protocol::admin::{JobInfo, NodeInfo, SizeInfo, Subject};
 use starfarm_protocol::state::NodeState;
 
 use super::app::{App, View, Whole};
 use super::columns::{Paint, UNIT_SIGNS, bar, load_bar};
+use crate::commands::explain::Said;
 use crate::commands::job::troubles;
 use crate::commands::nodes;
 use crate::human::{count, last_heard, printable, seconds, seconds_if_known, share, units};
@@ -185,7 +186,7 @@ fn loads(node: &NodeInfo, paint: Paint, width: u16) -> Vec<Line<'static>> {
     }
 }
 
-fn reasons(why: &Explanation) -> Vec<Line<'static>> {
+fn reasons(why: &Said) -> Vec<Line<'static>> {
     let mut lines = heading("Why").to_vec();
     lines.extend(
         why.reasons
@@ -216,7 +217,7 @@ fn size(size: &SizeInfo) -> Line<'static> {
         size.job.0,
         printable(&size.node),
         units(size.units),
-        printable(&size.rule),
+        size.rule.word(),
     )
     .into()
 }

@@ -8,6 +8,7 @@ use starfarm_protocol::admin::{Request, Subject};
 
 use super::app::{Ask, Input, Look, Picture, Whole, dropped};
 use crate::client::Client;
+use crate::commands::explain::Said;
 use crate::failure::{Exit, Failure};
 
 /// Event lines of one look: more than a screen holds.
@@ -75,7 +76,7 @@ fn whole(client: &mut Client, subject: Subject) -> Result<Whole, Failure> {
         Subject::Job(id) => known(client.job(*id))?,
         Subject::Node(_) => None,
     };
-    let why = known(client.explain(subject.clone()))?;
+    let why = known(client.explain(subject.clone()))?.map(Said::from);
     Ok(Whole { subject, job, why })
 }
 

@@ -17,6 +17,7 @@ use starfarm_protocol::ids::JobId;
 
 use super::app::{App, Ask, Input, Picture, Whole};
 use super::draw::draw;
+use crate::commands::explain::Said;
 use crate::commands::job::testing::job;
 use crate::commands::nodes::testing::node;
 
@@ -211,14 +212,15 @@ fn whole(subject: Subject) -> Whole {
         Subject::Job(id) => jobs().into_iter().find(|job| job.id == *id),
         Subject::Node(_) => None,
     };
-    let reason = Reason { code: "made_up".into(), text: "It is made up.".into() };
     let why = Explanation {
-        subject: "it".into(),
-        verdict: "It is as it should be.".into(),
-        reasons: vec![reason],
+        subject: subject.clone(),
+        reasons: vec![Reason::NoDisk],
+        verdict: 0,
         sizes: Vec::new(),
         facts: Vec::new(),
     };
+    let mut why = Said { verdict: "It is as it should be.".into(), ..Said::from(why) };
+    why.reasons[0].text = "It is made up.".into();
     Whole { subject, job, why: Some(why) }
 }
 

@@ -45,7 +45,7 @@ fn one_of_each() -> Vec<Record> {
         Record::Submitted(facts(search, Sizing::TargetUs(1), MaxFailures::Usual)),
         Record::Submitted(facts(WorkFacts::NOTHING, Sizing::Units(1), MaxFailures::Never)),
         Record::Submitted(facts(WorkFacts::command(2), Sizing::Units(u64::MAX), MaxFailures::Units(3))),
-        Record::State { job, state: JobState::Paused, why: "too much failed".into() },
+        Record::State { job, state: JobState::Paused, why: Some("too much failed".to_owned().into()) },
         Record::Moved { job, place: 4 },
         Record::Leased { job, mark: u128::MAX },
         Record::Done {

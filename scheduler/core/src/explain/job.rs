@@ -4,12 +4,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_events::NodeState;
-use starfarm_protocol::admin::{Explanation, SizeInfo};
+use starfarm_protocol::admin::explain::{JobReason, OfferState, PlaceReason, UnitReason};
+use starfarm_protocol::admin::{FactValue, Reason, SizeInfo};
 use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::limits::NODE_TASKS_MAX;
+use starfarm_protocol::units::Units;
 
-use super::{Findings, NAMED, NO_DISK, SIZES, counted, due, time};
+use super::findings::{Findings, NAMED, SIZES};
 use crate::farm::Farm;
 use crate::job::{Job, JobState, Sizing};
 use crate::limits::POISON_DEATHS;
@@ -18,7 +20,7 @@ use crate::queues::{Class, NOBODY, State, Task};
 
 impl Farm {
     /// Why job `id` waits or runs as it does; none where there is no such job.
-    pub fn explain_job(&self, id: JobId, now_us: u64) -> Option<Explanation> {
+    pub(super) fn explain_job(&self, id: JobId, now_us: u64) -> Option<(Findings, Vec<SizeInfo>)> {
         let job = self.jobs.get(id)?;
         let mut found = Findings::default();
         let (copies, tasks): (Vec<&Task>, Vec<&Task>) = self
@@ -34,75 +36,48 @@ impl Farm {
             self.what_befell_it(job, now_us, &mut found);
         }
         self.job_facts(job, unclaimed(tasks.iter().copied()), &mut found);
-        found.fact("tasks_in_dq", tasks.len() + copies.len());
-        Some(found.explanation(format!("job {}", id.0), self.job_sizes(job)))
+        found.count("tasks_in_dq", tasks.len() + copies.len());
+        Some((found, self.job_sizes(job)))
     }
 
     fn why_it_waits(&self, job: &Job, tasks: &[&Task], now_us: u64, found: &mut Findings) {
-        let id = job.facts.job.0;
         if job.state == JobState::Paused {
-            let text = match job.note.as_str() {
-                "" => format!("A person paused it. `starfarm job resume {id}` lets it go on."),
-                note => format!(
-                    "The farm paused it: {note}. `starfarm results {id}` shows what failed, `starfarm job resume {id}` \
-                     lets it go on, `starfarm job cancel {id}` ends it."
-                ),
-            };
-            found.decides("paused", "is paused", text);
+            found.decides(Reason::Job(JobReason::Paused { why: job.paused_for.clone() }));
         }
         let (pending, unclaimed) = (job.pending(), unclaimed(tasks.iter().copied()));
         if unclaimed > 0 {
-            let text = format!(
-                "The scheduler started again: {} may be at nodes that have not said so yet. What none of them \
-                 has goes back to gq in {}, or once all nodes of before have spoken.",
-                counted(unclaimed, "unit"),
-                time(self.reconnect.release_us().unwrap_or(now_us).saturating_sub(now_us))
-            );
+            let release_us = self.reconnect.release_us().map_or(0, |at_us| at_us.saturating_sub(now_us));
+            let restart = Reason::Job(JobReason::Restart { units: Units(unclaimed), release_us });
             match pending {
-                0 => found.decides("restart", "waits for the nodes of before the scheduler's start", text),
-                _ => found.adds("restart", text),
+                0 => found.decides(restart),
+                _ => found.adds(restart),
             }
         }
-        if pending > 0 && job.active() && self.jobs.lacks_room(job) {
-            found.decides("no_disk", "waits for room on the scheduler's disk", NO_DISK.into());
-        }
         if pending > 0 && job.active() {
+            if self.jobs.lacks_room(job) {
+                found.decides(Reason::NoDisk);
+            }
             self.who_takes_it(job, now_us, found);
         }
         if job.waits_for_lease() {
-            let text = format!(
-                "It may be given out up to unit {}; the record that allows more, up to unit {}, is on its way to the disk.",
-                job.lease.durable(),
-                job.lease.mark()
-            );
+            let (durable, mark) = (Units(job.lease.durable()), Units(job.lease.mark()));
+            let lease = Reason::Job(JobReason::Lease { durable, mark });
             match tasks {
-                [] => found.decides("lease", "waits for the scheduler's disk", text),
+                [] => found.decides(lease),
                 // Nodes have work meanwhile: that is what leases are ahead for.
-                _ => found.adds("lease", text),
+                _ => found.adds(lease),
             }
         }
         let out = job.units.coverage().count(Class::Out);
         if pending == 0 && out > 0 && unclaimed == 0 {
-            let copies = match job.facts.speculative {
-                _ if !job.active() => "",
-                true => " Nodes that idle get copies of what is late.",
-                false => {
-                    " Nodes that idle get no copies of it: it was submitted without `--speculative true`."
-                }
-            };
-            let text = format!("All that is left, {}, is given out.{copies}", counted(out, "unit"));
-            found.decides("all_out", "waits for what is at nodes", text);
+            let copies = job.active().then_some(job.facts.speculative);
+            found.decides(Reason::Job(JobReason::AllOut { units: Units(out), copies }));
         }
-        let at: BTreeSet<NodeId> =
-            tasks.iter().map(|task| task.node).filter(|node| *node != NOBODY).collect();
-        let verdict = if at.is_empty() { "gets nodes in a moment" } else { "runs" };
         if found.verdict.is_none() {
-            let text = format!(
-                "Nodes that have tasks of it: {}. Nodes that can be given tasks: {}.",
-                at.len(),
-                self.taking().count()
-            );
-            found.decides("runs", verdict, text);
+            let at: BTreeSet<NodeId> =
+                tasks.iter().map(|task| task.node).filter(|node| *node != NOBODY).collect();
+            let (nodes, taking) = (at.len() as u64, self.taking().count() as u64);
+            found.decides(Reason::Job(JobReason::Runs { nodes, taking }));
         }
     }
 
@@ -112,43 +87,25 @@ impl Farm {
         let able: Vec<NodeId> =
             self.taking().map(|(node, _)| node).filter(|node| !job.refused_by.contains_key(node)).collect();
         if self.taking().next().is_none() {
-            found.decides("no_node", "waits for a node", self.nobody());
+            found.decides(self.nobody());
         } else if able.is_empty() {
-            let text = "Each node that is up has said that it cannot run it; their words are below.";
-            found.decides("refused_by_all", "waits for a node that can run it", text.into());
+            found.decides(Reason::Job(JobReason::RefusedByAll));
         }
         for (&node, refusal) in job.refused_by.iter().take(NAMED) {
-            let text = format!(
-                "Node {} cannot run it: {}. It is asked again {}, by `starfarm job resume {}` at once.",
-                self.name(node),
-                refusal.why,
-                due(refusal.probe.at_us, now_us),
-                id.0
-            );
-            found.adds("refused", text);
+            let (node, why) = (self.node_name(node), refusal.why.clone());
+            let again_us = refusal.probe.at_us.saturating_sub(now_us);
+            found.adds(Reason::Job(JobReason::Refused { node, why, again_us }));
         }
         if job.refused_by.len() > NAMED {
-            let more = job.refused_by.len() - NAMED;
-            found.adds(
-                "refused",
-                format!("{more} more cannot run it: `starfarm job show {}` lists them.", id.0),
-            );
+            let nodes = (job.refused_by.len() - NAMED) as u64;
+            found.adds(Reason::Job(JobReason::RefusedByMore { nodes }));
         }
         let place = self.jobs.place_of(id).expect("a job that has not ended is in jq");
         let first: Vec<Option<JobId>> = able.iter().map(|&node| self.goes_first(node, place)).collect();
         if let Some(Some(before)) = first.first().copied()
             && first.iter().all(Option::is_some)
         {
-            let text = format!(
-                "It is number {} of {} in jq, and {} first. `starfarm job front {}` makes it the next, \
-                 `starfarm job switch {}` runs it at once.",
-                place + 1,
-                self.jobs.queue_len(),
-                self.ahead_of_it(before, place, &able),
-                id.0,
-                id.0
-            );
-            found.decides("behind", &format!("waits behind job {}", before.0), text);
+            found.decides(self.behind(before, place, &able));
         }
         let free = able.iter().zip(&first).filter(|(_, before)| before.is_none()).map(|(&node, _)| node);
         self.no_room(job, free, now_us, found);
@@ -156,174 +113,128 @@ impl Farm {
 
     /// The nodes whose turn it is for this job have all that they may have, of others too.
     fn no_room(&self, job: &Job, free: impl Iterator<Item = NodeId>, now_us: u64, found: &mut Findings) {
-        let free: Vec<(NodeId, &Node)> = free.filter_map(|id| Some((id, self.nodes.get(id)?))).collect();
-        let room = |&(id, _): &(NodeId, &Node)| {
-            self.room(job, id, &self.ideal(job, id), NODE_TASKS_MAX as usize, now_us)
-        };
-        let tasks = free.iter().flat_map(|(id, _)| self.queues.tasks_at(*id));
+        let free: Vec<NodeId> = free.collect();
+        let room = |id| self.room(job, id, &self.ideal(job, id), NODE_TASKS_MAX as usize, now_us);
+        let tasks = free.iter().flat_map(|&id| self.queues.tasks_at(id));
         let others = tasks.filter(|task| task.job != job.facts.job).count();
         if others > 0
             && job.units.coverage().count(Class::Out) == 0
-            && free.iter().all(|node| room(node) == 0)
+            && free.iter().all(|&node| room(node) == 0)
         {
-            let text = format!(
-                "Nodes that could be given some of it hold all that they may, with {} of other jobs. It is its turn \
-                 as these end; `starfarm job switch {}` runs it at once.",
-                counted(others as u64, "task"),
-                job.facts.job.0
-            );
-            found.decides("no_room", "waits for room at nodes", text);
+            found.decides(Reason::Job(JobReason::NoRoom { tasks: others as u64 }));
         }
     }
 
-    /// That the units of job `before` go, and those of the others ahead of place `place` in jq that nodes of `able`
+    /// The units of job `before` go first, and those of the others ahead of place `place` in jq that nodes of `able`
     /// can take.
-    fn ahead_of_it(&self, before: JobId, place: usize, able: &[NodeId]) -> String {
-        let units = self.jobs.get(before).map_or(0, Job::pending);
-        let first = format!("{} of job {}", counted(units, "unit"), before.0);
+    fn behind(&self, before: JobId, place: usize, able: &[NodeId]) -> Reason {
         let waits = |job: &&Job| job.active() && job.pending() > 0 && job.facts.job != before;
         let taken = |job: &&Job| able.iter().any(|node| !job.refused_by.contains_key(node));
         let jobs = self.jobs.queued().take(place);
         let others: Vec<u128> = jobs.filter(waits).filter(taken).map(Job::pending).collect();
-        match others.len() {
-            0 => format!("{first} {}", if units == 1 { "goes" } else { "go" }),
-            jobs => format!(
-                "{first} and {} of {} go",
-                counted(others.iter().sum::<u128>(), "unit"),
-                counted(jobs as u64, "other job")
-            ),
-        }
+        Reason::Job(JobReason::Behind {
+            place: place as u64 + 1,
+            of: self.jobs.queue_len() as u64,
+            job: before,
+            units: Units(self.jobs.at(before).pending()),
+            other_jobs: others.len() as u64,
+            other_units: Units(others.iter().fold(0, |sum, units| sum.saturating_add(*units))),
+        })
     }
 
     /// Why no node can be given anything, but for a probe.
-    fn nobody(&self) -> String {
+    fn nobody(&self) -> Reason {
         // One that is up and cannot be given anything has a session in which it has not said hello.
         let word = |node: &Node| match node.health().state() {
-            NodeState::Up => "without a hello",
+            NodeState::Up => "no_hello",
             NodeState::Lost if node.health().boot().is_none() => "left",
             state => state.word(),
         };
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        self.nodes.iter().for_each(|(_, node)| *counts.entry(word(node)).or_default() += 1);
+        let mut states: BTreeMap<String, u64> = BTreeMap::new();
+        self.nodes.iter().for_each(|(_, node)| *states.entry(word(node).to_owned()).or_default() += 1);
         let probed = self.nodes.iter().any(|(_, node)| node.health().is_probation());
-        let probed =
-            if probed { " One that is quarantined gets a task now and then, as a probe." } else { "" };
-        let states: Vec<String> = counts.iter().map(|(word, count)| format!("{count} {word}")).collect();
-        match states.is_empty() {
-            true => "No worker has joined: start one with `starfarm worker --join FILE`.".into(),
-            false => format!(
-                "No node takes tasks: {}.{probed} `starfarm node explain NAME` says why; `starfarm worker --join \
-                 FILE` starts another.",
-                states.join(", ")
-            ),
-        }
+        Reason::Job(JobReason::NoNode { states, probed })
     }
 
     /// The oldest of what is at nodes.
     fn where_it_is(&self, mut tasks: Vec<&Task>, copies: &[&Task], now_us: u64, found: &mut Findings) {
         tasks.sort_unstable_by_key(|task| (task.since_us, task.at.lo));
         for task in tasks.iter().take(NAMED) {
-            let age = time(now_us.saturating_sub(task.since_us));
-            let units = format!("units {}", task.at);
-            let text = match task.node {
-                NOBODY => format!(
-                    "No node has said yet that it has {units}, given out before the scheduler's start."
-                ),
-                node => {
-                    let confirmed = self.confirmed(task, copies, now_us);
-                    format!("Node {} has had {units} for {age}, {confirmed}.", self.name(node))
-                }
-            };
-            found.adds("at_node", text);
+            let (lo, hi) = (Units(task.at.lo), Units(task.at.hi));
+            found.adds(Reason::Place(match task.node {
+                NOBODY => PlaceReason::Unclaimed { lo, hi },
+                node => PlaceReason::AtNode {
+                    node: self.node_name(node),
+                    lo,
+                    hi,
+                    for_us: now_us.saturating_sub(task.since_us),
+                    offer: match task.state {
+                        State::Assigned => OfferState::Assigned,
+                        State::Offered => OfferState::Offered,
+                        State::Held { seen_us } => OfferState::Held(now_us.saturating_sub(seen_us)),
+                        State::Back => unreachable!("what goes back was left out"),
+                    },
+                    copy: copies
+                        .iter()
+                        .find(|copy| copy.at.overlaps(task.at))
+                        .map(|copy| (self.node_name(copy.node), now_us.saturating_sub(copy.since_us))),
+                },
+            }));
         }
         let rest = tasks.get(NAMED..).unwrap_or_default();
         let (unclaimed, more): (Vec<&Task>, Vec<&Task>) = rest.iter().partition(|task| task.node == NOBODY);
         if !unclaimed.is_empty() {
-            let units = unclaimed.iter().map(|task| task.left).sum::<u128>();
-            let text = format!(
-                "Nor has one said so of {}, {}.",
-                counted(unclaimed.len() as u64, "more range"),
-                counted(units, "unit")
-            );
-            found.adds("at_node", text);
+            let units = Units(unclaimed.iter().map(|task| task.left).sum());
+            found.adds(Reason::Place(PlaceReason::MoreUnclaimed { ranges: unclaimed.len() as u64, units }));
         }
         if !more.is_empty() {
-            let more = counted(more.len() as u64, "more task");
-            found.adds("at_node", format!("Nodes have {more}, none of them older."));
+            found.adds(Reason::Place(PlaceReason::MoreAtNodes { tasks: more.len() as u64 }));
         }
-    }
-
-    /// What is known of a task at a node.
-    fn confirmed(&self, task: &Task, copies: &[&Task], now_us: u64) -> String {
-        let mut text = match task.state {
-            State::Assigned => "not sent yet".to_owned(),
-            State::Offered => "sent and not acknowledged yet".to_owned(),
-            State::Back => "about to go back".to_owned(),
-            State::Held { seen_us } => {
-                format!("last confirmed {} ago", time(now_us.saturating_sub(seen_us)))
-            }
-        };
-        let same = |copy: &&&Task| copy.at.overlaps(task.at);
-        if let Some(copy) = copies.iter().find(same) {
-            let age = time(now_us.saturating_sub(copy.since_us));
-            text += &format!("; node {} got a copy {age} ago", self.name(copy.node));
-        }
-        text
     }
 
     /// Units that failed or killed workers, and are not given up.
     fn what_befell_it(&self, job: &Job, now_us: u64, found: &mut Findings) {
+        let all = Interval::new(0, u128::MAX);
         let hung = self.nodes.iter().flat_map(|(id, _)| self.hung_on(id, now_us));
-        let hung: Vec<_> = hung.filter(|(of, ..)| *of == job.facts.job).collect();
-        for (of, unit, text) in hung.iter().take(NAMED) {
-            found.adds("hangs", format!("Unit {unit} {text} {}", self.cure(*of)));
-        }
-        if hung.len() > NAMED {
-            let more = counted((hung.len() - NAMED) as u64, "other unit");
-            found.adds("hangs", format!("So it is with {more}."));
-        }
-        for unit in job.units.deaths.units(Interval::new(0, u128::MAX)).take(NAMED) {
-            let text = format!(
-                "Unit {unit} was running, or may have been, when workers died: {} (on {}). It is tried alone, on other nodes first; \
-                 after {POISON_DEATHS} deaths it is given up as poison.",
-                counted(job.units.deaths.of(unit).count() as u64, "time"),
-                self.names(job.units.deaths.of(unit).map(|death| death.0))
-            );
-            found.adds("suspect_unit", text);
-        }
-        for unit in job.units.failures.units(Interval::new(0, u128::MAX)).take(NAMED) {
-            let text = format!(
-                "Unit {unit} failed {} (on {}) and is tried again.",
-                counted(job.units.failures.of(unit).count() as u64, "time"),
-                self.names(job.units.failures.of(unit).map(|run| run.1))
-            );
-            found.adds("tried_again", text);
-        }
-        let suspects = job.units.deaths.units(Interval::new(0, u128::MAX)).count();
-        let tried_again = job.units.failures.units(Interval::new(0, u128::MAX)).count();
-        for (code, units) in [("suspect_unit", suspects), ("tried_again", tried_again)] {
-            if units > NAMED {
-                found.adds(code, format!("So it is with {}.", counted((units - NAMED) as u64, "other unit")));
-            }
-        }
+        let hung = hung.filter(|(of, _)| *of == job.facts.job).map(|(_, reason)| reason);
+        let (deaths, failures) = (&job.units.deaths, &job.units.failures);
+        let suspects = deaths.units(all).map(|unit| {
+            let (on, more) = self.names(deaths.of(unit).map(|death| death.0));
+            let (times, most) = (deaths.of(unit).count() as u64, POISON_DEATHS as u64);
+            UnitReason::SuspectUnit { unit: Units(unit), times, on, more, most }
+        });
+        let tried_again = failures.units(all).map(|unit| {
+            let (on, more) = self.names(failures.of(unit).map(|run| run.1));
+            UnitReason::TriedAgain { unit: Units(unit), times: failures.of(unit).count() as u64, on, more }
+        });
+        some_of("hangs", hung, found);
+        some_of("suspect_unit", suspects, found);
+        some_of("tried_again", tried_again, found);
+    }
+
+    /// The first of these nodes, and how many more there are.
+    fn names(&self, ids: impl Iterator<Item = NodeId>) -> (Vec<String>, u64) {
+        let ids: BTreeSet<NodeId> = ids.collect();
+        let names = ids.iter().take(NAMED).map(|&id| self.node_name(id)).collect();
+        (names, ids.len().saturating_sub(NAMED) as u64)
     }
 
     fn job_facts(&self, job: &Job, unclaimed: u128, found: &mut Findings) {
         let id = job.facts.job;
-        found.fact("state", job.state.word());
+        found.fact("state", FactValue::Word(job.state.word().to_owned()));
         if let Some(place) = self.jobs.place_of(id) {
-            found.fact("place_in_jq", format!("{} of {}", place + 1, self.jobs.queue_len()));
+            found.fact("place_in_jq", FactValue::Place(place as u64 + 1, self.jobs.queue_len() as u64));
         }
         match job.facts.sizing {
-            Sizing::TargetUs(target_us) => found.fact("target", time(target_us)),
-            Sizing::Units(units) => found.fact("units_per_task", units),
+            Sizing::TargetUs(target_us) => found.fact("target", FactValue::Lasts(target_us)),
+            Sizing::Units(units) => found.count("units_per_task", units),
         }
-        found.fact("units_waiting", job.pending());
-        found.fact("units_at_nodes", job.units.coverage().count(Class::Out).saturating_sub(unclaimed));
+        found.count("units_waiting", job.pending());
+        found.count("units_at_nodes", job.units.coverage().count(Class::Out).saturating_sub(unclaimed));
         if unclaimed > 0 {
-            found.fact("units_unclaimed", unclaimed);
+            found.count("units_unclaimed", unclaimed);
         }
-        found.fact("tasks_in_gq", self.queues.waiting_of(id));
+        found.count("tasks_in_gq", self.queues.waiting_of(id));
     }
 
     /// Sizes on the largest of the nodes that could be given some of it.
@@ -337,30 +248,32 @@ impl Farm {
     }
 }
 
+/// The first units of one kind, and how many more there are.
+fn some_of(code: &str, reasons: impl Iterator<Item = UnitReason>, found: &mut Findings) {
+    let mut reasons = reasons.map(Reason::Unit);
+    reasons.by_ref().take(NAMED).for_each(|reason| found.adds(reason));
+    let units = reasons.count() as u64;
+    if units > 0 {
+        found.adds(Reason::Unit(UnitReason::Others { code: code.to_owned(), units }));
+    }
+}
+
 /// Units that were leased before the scheduler's start, and that no node has said to hold.
 fn unclaimed<'a>(tasks: impl Iterator<Item = &'a Task>) -> u128 {
     tasks.filter(|task| task.node == NOBODY).map(|task| task.left).sum()
 }
 
 fn ended(job: &Job, now_us: u64, found: &mut Findings) {
-    let id = job.facts.job.0;
-    let ago = job
-        .totals
-        .ended_us
-        .map_or_else(String::new, |ended_us| format!(" {} ago", time(now_us.saturating_sub(ended_us))));
-    let count = |class| job.units.coverage().count(class);
-    let text = format!(
-        "It ended{ago}: {} of {} done, {} failed, {} abandoned.",
-        count(Class::Done),
-        counted(job.facts.units, "unit"),
-        count(Class::Failed),
-        job.abandoned()
-    );
-    found.decides("ended", &format!("has ended ({})", job.state.word()), text);
+    let count = |class| Units(job.units.coverage().count(class));
+    found.decides(Reason::Job(JobReason::Ended {
+        state: job.state,
+        ago_us: job.totals.ended_us.map(|ended_us| now_us.saturating_sub(ended_us)),
+        of: Units(job.facts.units),
+        done: count(Class::Done),
+        failed: count(Class::Failed),
+        abandoned: Units(job.abandoned()),
+    }));
     if job.state == JobState::Failed && !job.units.failed.is_empty() {
-        let text = format!(
-            "`starfarm results {id}` shows what failed, `starfarm job retry --failed {id}` tries it again."
-        );
-        found.adds("failed_units", text);
+        found.adds(Reason::Job(JobReason::FailedUnits));
     }
 }

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use starfarm_events::IdleReason;
-use starfarm_protocol::admin::Explanation;
+use starfarm_protocol::admin::explain::{AheadInfo, NodeReason, OfferReason, Silence, WorkReason};
+use starfarm_protocol::admin::{FactValue, Reason, SizeInfo};
 use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::interval::Interval;
+use starfarm_protocol::units::Units;
 
-use super::{Findings, NAMED, NO_DISK, SIZES, counted, due, time};
+use super::findings::{Findings, NAMED, SIZES};
 use crate::farm::Farm;
-use crate::health::{Drain, Presence};
+use crate::health::{Drain, Presence, Standing};
 use crate::job::{Job, JobState};
 use crate::limits::{PREFETCH_SCARCE_US, PREFETCH_US};
 use crate::node::{Ahead, Node};
@@ -17,34 +19,43 @@ use crate::queues::Class;
 
 impl Farm {
     /// Why the node of that name idles, works or is kept out; none where there is none of that name.
-    pub fn explain_node(&self, name: &str, now_us: u64) -> Option<Explanation> {
+    pub(super) fn explain_node(&self, name: &str, now_us: u64) -> Option<(Findings, Vec<SizeInfo>)> {
         let (id, node) = self.nodes.iter().find(|(_, node)| *node.name == *name)?;
         let mut found = Findings::default();
-        self.silence((id, node), now_us, &mut found);
+        if let Some(reason) = self.silence((id, node), now_us) {
+            found.decides(Reason::KeptOut(reason));
+        }
         kept_out(node, now_us, &mut found);
         self.work(id, node, now_us, &mut found);
-        for (job, unit, text) in self.hung_on(id, now_us).iter().take(NAMED) {
-            found.adds("hangs", format!("Unit {unit} of job {} {text} {}", job.0, self.cure(*job)));
+        for (_, hangs) in self.hung_on(id, now_us).take(NAMED) {
+            found.adds(Reason::Unit(hangs));
         }
         for (job, at) in self.conflicts_of(id).take(NAMED) {
-            let text = format!("Of units {at} of job {} it said what others did not.", job.0);
-            found.adds("conflict", text);
+            let (lo, hi) = (Units(at.lo), Units(at.hi));
+            found.adds(Reason::KeptOut(NodeReason::Conflict { job, lo, hi }));
         }
         let jobs: Vec<&Job> = self.jobs.queued().collect();
         let gives =
             |job: &&&Job| self.jobs.gives_out(job) && job.pending() > 0 && !job.refused_by.contains_key(&id);
         if node.health().live() {
             if let Some(job) = jobs.iter().find(gives) {
-                self.window_of(id, node, job, now_us, &mut found);
+                found.adds(Reason::Work(self.window_of(id, node, job, now_us)));
             }
             if let Some(reason) = self.idle_reason(id) {
                 match reason {
                     IdleReason::Waiting if !jobs.iter().any(|job| gives(&job)) => {
-                        found.decides("no_disk", "idles: the scheduler's disk has no room", NO_DISK.into());
+                        found.decides(Reason::NoDisk);
                     }
-                    reason => idle(reason, &mut found),
+                    IdleReason::Waiting => found.decides(Reason::Work(WorkReason::Waiting)),
+                    IdleReason::NoJob => found.decides(Reason::Work(WorkReason::NoJob)),
+                    IdleReason::Paused => found.decides(Reason::Work(WorkReason::Paused)),
+                    IdleReason::Refused => found.decides(Reason::Work(WorkReason::Refused)),
+                    IdleReason::NothingLeft => found.decides(Reason::Work(WorkReason::NothingLeft)),
+                    // `silence` and `kept_out` have said it.
+                    IdleReason::State => {}
                 }
-                jobs.iter().take(SIZES).for_each(|job| nothing_of(id, job, now_us, &mut found));
+                let offers = jobs.iter().take(SIZES).map(|job| (job.facts.job, offer(id, job, now_us)));
+                offers.for_each(|(job, offer)| found.adds(Reason::Offer(job, offer)));
             }
         }
         node_facts(node, self.queues.held(id), now_us, &mut found);
@@ -52,65 +63,24 @@ impl Farm {
             true => jobs.iter().filter(gives).take(SIZES).map(|job| self.size(job, id)).collect(),
             false => Vec::new(),
         };
-        Some(found.explanation(format!("node {name}"), sizes))
+        Some((found, sizes))
     }
 
-    /// It was not heard.
-    fn silence(&self, (id, node): (NodeId, &Node), now_us: u64, found: &mut Findings) {
-        let silent = time(now_us.saturating_sub(node.heard_us));
-        let (suspect, lost) = (time(self.config.settings.suspect_us), time(self.lost_us(id)));
-        let name = &node.name;
-        let unheard = unheard(node, now_us);
-        if matches!(node.health().presence, Presence::Left { revoked: true, .. }) {
-            let text = format!(
-                "What it had went back to gq, and it cannot come back with that key. To have its machine back move the \
-                 worker's state directory away and start it with a valid join file; `starfarm node forget {name}` \
-                 drops this one from the list."
-            );
-            found.decides("revoked", "is out: its key was revoked", text);
-        } else if node.health().is_lost() && node.health().boot().is_none() {
-            let said = match &unheard {
-                Some(unheard) => format!("Its worker said goodbye. It was not heard {unheard}."),
-                None => format!("Its worker said goodbye {silent} ago."),
-            };
-            let text = format!(
-                "{said} Start it again, or drop it from the list with `starfarm node forget {name}`."
-            );
-            found.decides("left", "has left", text);
-        } else if let Some(unheard) = unheard.as_ref().filter(|_| node.health().is_lost()) {
-            let text = format!(
-                "It was not heard {unheard}. See whether its machine, its network and its worker are up; \
-                 `starfarm node forget {name}` drops it from the list."
-            );
-            found.decides("lost", "is lost", text);
-        } else if node.health().is_lost() {
-            let text = format!(
-                "Nothing was heard of it for {silent}; after {lost} a node is lost. {} went back to gq. See whether \
-                 its machine, its network and its worker are up; `starfarm node forget {name}` drops it from the list.",
-                counted(node.units_taken, "unit")
-            );
-            found.decides("lost", "is lost", text);
-        } else if node.health().boot().is_none() {
-            let text = "It has opened a session and not said hello yet, or its worker speaks another version: \
-                        install the same version here and there.";
-            found.decides("no_hello", "has not joined yet", text.into());
-        } else if let Some(unheard) =
-            unheard.filter(|_| matches!(node.health().presence, Presence::Suspect(_)))
-        {
-            let text = format!("It was not heard {unheard}. After {lost} it is lost.");
-            found.decides("suspect", "is suspect", text);
-        } else if matches!(node.health().presence, Presence::Suspect(_)) {
-            let text = format!(
-                "Nothing was heard of it for {silent}; after {suspect} a node gets no new tasks, after {lost} it is \
-                 lost and what it has, {}, goes back to gq.",
-                counted(self.queues.held(id) as u64, "task")
-            );
-            found.decides("suspect", "is suspect", text);
-        } else if !node.health().greeted {
-            let text = "It has opened a new session; it gets tasks once its worker has said hello in it, in this \
-                        version of the protocol.";
-            found.decides("no_hello", "comes back", text.into());
-        }
+    /// It was not heard, if so.
+    fn silence(&self, (id, node): (NodeId, &Node), now_us: u64) -> Option<NodeReason> {
+        let (suspect_us, lost_us) = (self.config.settings.suspect_us, self.lost_us(id));
+        let (health, silence) = (node.health(), silence_of(node, now_us));
+        Some(match health.presence {
+            Presence::Left { revoked: true, .. } => NodeReason::Revoked,
+            Presence::Left { .. } => NodeReason::Left { silence },
+            Presence::Lost(_) => NodeReason::Lost { silence, lost_us, units: Units(node.units_taken) },
+            Presence::Unknown => NodeReason::NoHello { again: false },
+            Presence::Suspect(_) => {
+                NodeReason::Suspect { silence, suspect_us, lost_us, tasks: self.queues.held(id) as u64 }
+            }
+            Presence::Here(_) if !health.greeted => NodeReason::NoHello { again: true },
+            Presence::Here(_) => return None,
+        })
     }
 
     /// What it has.
@@ -120,28 +90,19 @@ impl Farm {
             let of = jobs.entry(task.job).or_insert((0, 0, u64::MAX));
             *of = (of.0 + 1, of.1 + task.left, of.2.min(task.since_us));
         }
-        for (job, (tasks, units, since_us)) in jobs.iter().take(NAMED) {
-            // What its heartbeats join is known by its units only.
-            let what = if self.queues.hides_tasks(id) { "range" } else { "task" };
-            let text = format!(
-                "It has {} of job {}, {}; the oldest for {}.",
-                counted(*tasks, what),
-                job.0,
-                counted(*units, "unit"),
-                time(now_us.saturating_sub(*since_us))
-            );
-            found.decides("busy", "works", text);
+        // What its heartbeats join is known by its units only.
+        let ranges = self.queues.hides_tasks(id);
+        for (&job, &(tasks, units, since_us)) in jobs.iter().take(NAMED) {
+            let (units, for_us) = (Units(units), now_us.saturating_sub(since_us));
+            found.decides(Reason::Work(WorkReason::Busy { job, tasks, ranges, units, for_us }));
         }
         // What came back since its last heartbeat runs no more.
         let has = |&&(job, unit): &&(JobId, u128)| self.queues.tasks_at(id).any(|task| task.has(job, unit));
         let running: Vec<_> = node.running.iter().filter(has).collect();
         if !running.is_empty() && !node.health().is_lost() {
-            let unit = |(job, unit): &&(JobId, u128)| format!("unit {unit} of job {}", job.0);
-            let units: Vec<String> = running.iter().take(NAMED).map(unit).collect();
-            let more = running.len().saturating_sub(NAMED);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            found
-                .adds("running", format!("Its last heartbeat said that it runs {}{more}.", units.join(", ")));
+            let units = running.iter().take(NAMED).map(|&&(job, unit)| (job, Units(unit))).collect();
+            let more = running.len().saturating_sub(NAMED) as u64;
+            found.adds(Reason::Work(WorkReason::Running { units, more }));
         }
     }
 
@@ -155,163 +116,82 @@ impl Farm {
     }
 
     /// How many tasks it may hold, by what decides that.
-    fn window_of(&self, id: NodeId, node: &Node, job: &Job, now_us: u64, found: &mut Findings) {
+    fn window_of(&self, id: NodeId, node: &Node, job: &Job, now_us: u64) -> WorkReason {
         let ideal = self.ideal(job, id);
         let ahead = self.ahead(job, &ideal);
         let window = node.window(now_us, ideal.us, ahead);
-        let why = match ahead {
-            _ if ideal.us == 0.0 => "what its tasks take is not known yet".to_owned(),
-            Ahead::Least => "what its tasks take is still being learnt".to_owned(),
-            Ahead::Scarce => {
-                format!(
-                    "little is left of job {}, so {} of work ahead",
-                    job.facts.job.0,
-                    time(PREFETCH_SCARCE_US)
-                )
-            }
-            Ahead::Full => format!("{} of work ahead", time(PREFETCH_US)),
-        };
-        let steps = match window.steps {
-            0 => "speed-ups and slow-downs move that by nothing".to_owned(),
-            steps @ 1.. => format!("speed-ups add {steps}"),
-            steps => format!("slow-downs take {} away", -steps),
-        };
-        let text = format!(
-            "It has {} and may hold {}: {} a slot for {} ({why}), {steps}; its own queue takes {}.",
-            counted(self.queues.held(id) as u64, "task"),
-            window.tasks,
-            window.a_slot,
-            counted(node.slots(), "slot"),
-            node.queue_tasks_max
-        );
-        found.adds("window", text);
+        WorkReason::Window {
+            held: self.queues.held(id) as u64,
+            tasks: window.tasks as u64,
+            a_slot: window.a_slot,
+            slots: node.slots(),
+            ahead: match ahead {
+                Ahead::Least => AheadInfo::Learning,
+                Ahead::Scarce => AheadInfo::Scarce(job.facts.job, PREFETCH_SCARCE_US),
+                Ahead::Full => AheadInfo::Full(PREFETCH_US),
+            },
+            steps: window.steps,
+            queue: node.queue_tasks_max,
+        }
     }
 }
 
-/// Since when a node was not heard that this scheduler knows only from its records. These do not say when it was
-/// heard last, so that its silence is counted from the start.
-fn unheard(node: &Node, now_us: u64) -> Option<String> {
-    let started = time(now_us.saturating_sub(node.heard_us));
-    node.restored.then(|| format!("since before this scheduler started, {started} ago"))
+/// Since when it was not heard. Records do not say when a node was heard last: the silence of one that this scheduler
+/// knows from there only is counted from the start.
+fn silence_of(node: &Node, now_us: u64) -> Silence {
+    let us = now_us.saturating_sub(node.heard_us);
+    if node.restored { Silence::SinceBefore(us) } else { Silence::For(us) }
 }
 
 /// It is up and gets nothing, or little.
 fn kept_out(node: &Node, now_us: u64, found: &mut Findings) {
-    let name = &node.name;
-    if node.health().is_lost() {
-        if node.health().drain.by_person
-            && !matches!(node.health().presence, Presence::Left { revoked: true, .. })
-        {
-            let text = format!(
-                "A person drained it as well: once it is back it gets nothing until `starfarm node resume {name}`."
-            );
-            found.adds("drained", text);
-        }
+    let health = node.health();
+    let lost = health.is_lost();
+    if health.drain.by_person && !matches!(health.presence, Presence::Left { revoked: true, .. }) {
+        found.decides(Reason::KeptOut(NodeReason::Drained { lost }));
+    }
+    if lost {
         return;
     }
-    if node.health().drain.by_person {
-        let text = format!(
-            "A person drains it: it ends what it has and gets nothing new. `starfarm node resume {name}` undoes that."
-        );
-        found.decides("drained", "is draining", text);
+    if health.drain.by_worker {
+        found.decides(Reason::KeptOut(NodeReason::Stopping));
     }
-    if node.health().drain.by_worker {
-        let text = "Its worker stops: it ends what it runs and says goodbye. Start the worker again to have it back.";
-        found.decides("stopping", "is draining", text.into());
+    if health.standing == Standing::Distrusted {
+        found.decides(Reason::KeptOut(NodeReason::Distrusted));
     }
-    if node.is_distrusted() {
-        let why = node.why();
-        let text = format!("It gets nothing: {why}. Test its machine, then `starfarm node resume {name}`.");
-        found.decides("distrusted", "is quarantined", text);
-    }
-    let Some(probe) = node.health().standing.probe() else { return };
-    let why = match node.why() {
-        why if why.is_empty() => "let tasks vanish that it had acknowledged".to_owned(),
-        why => why,
-    };
-    if node.health().drain != Drain::NO {
-        // Then nothing is given to it as a probe either.
-        found.adds("quarantined", format!("It is quarantined too: it {why}."));
-        return;
-    }
-    let next = due(probe.at_us, now_us);
-    let text = format!(
-        "It {why}. It gets one task at a time as a probe, the next one {next}, the one after that no sooner than {} \
-         later; one that passes brings it back, or `starfarm node resume {name}`.",
-        time(probe.next_pause_us())
-    );
-    found.decides("quarantined", "is quarantined", text);
+    let Some(probe) = health.standing.probe() else { return };
+    // One that is drained is given nothing as a probe either.
+    let probe = (probe.at_us.saturating_sub(now_us), probe.next_pause_us());
+    let probe = (health.drain == Drain::NO).then_some(probe);
+    found.decides(Reason::KeptOut(NodeReason::Quarantined { why: node.why(), probe }));
 }
 
-fn idle(reason: IdleReason, found: &mut Findings) {
-    let (code, verdict, text) = match reason {
-        IdleReason::NoJob => {
-            ("no_job", "idles: there is no job", "There is no unfinished job. `starfarm submit` adds one.")
-        }
-        IdleReason::Paused => ("paused", "idles: jobs are paused", "What it could work for is paused."),
-        IdleReason::Refused => {
-            ("refused", "idles: it refused the jobs", "It cannot run what has work to give.")
-        }
-        IdleReason::NothingLeft => {
-            ("nothing_left", "idles: nothing is left to give", "All that is left is given out to others.")
-        }
-        // `silence` and `kept_out` have said it.
-        IdleReason::State => return,
-        IdleReason::Waiting => ("waiting", "gets a task in a moment", "There is work for it."),
-    };
-    found.decides(code, verdict, text.into());
-}
-
-/// What job `job` has for node `id`.
-fn nothing_of(id: NodeId, job: &Job, now_us: u64, found: &mut Findings) {
-    let number = job.facts.job.0;
+/// What `job` has for node `id`.
+fn offer(id: NodeId, job: &Job, now_us: u64) -> OfferReason {
     if job.state == JobState::Paused {
-        let note = if job.note.is_empty() { String::new() } else { format!(" since {}", job.note) };
-        let text = format!("Job {number} is paused{note}. `starfarm job resume {number}` lets it go on.");
-        found.adds("job_paused", text);
+        OfferReason::Paused { why: job.paused_for.clone() }
     } else if let Some(refusal) = job.refused_by.get(&id) {
-        let text = format!(
-            "It cannot run job {number}: {}. It is asked again {}; after a repair `starfarm job resume {number}` does so \
-             at once.",
-            refusal.why,
-            due(refusal.probe.at_us, now_us)
-        );
-        found.adds("job_refused", text);
+        let again_us = refusal.probe.at_us.saturating_sub(now_us);
+        OfferReason::Refused { why: refusal.why.clone(), again_us }
     } else if job.pending() == 0 {
-        let last = match job.units.coverage().count(Class::Out) {
-            1 => "unit is at another node".to_owned(),
-            out => format!("{out} units are at other nodes"),
-        };
-        let copies = match job.facts.speculative {
-            true => "it gets a copy of one that is late",
-            false => "the job allows no copies",
-        };
-        found.adds("job_all_out", format!("Of job {number} the last {last}; {copies}."));
+        let units = Units(job.units.coverage().count(Class::Out));
+        OfferReason::AllOut { units, copies: job.facts.speculative }
     } else if job.blame.of(id).doubted {
-        let text = format!(
-            "The last units of job {number} that it ran failed, while others pass: it gets one unit at a time, of other \
-             places, until one passes."
-        );
-        found.adds("job_doubted", text);
+        OfferReason::Doubted
     } else if job.waits_for_lease() {
-        let text = format!("Of job {number} more can be given out once the scheduler's disk has its record.");
-        found.adds("job_lease", text);
+        OfferReason::Lease
     } else {
-        let text = format!("Of job {number} {} wait.", counted(job.pending(), "unit"));
-        found.adds("job_waits", text);
+        OfferReason::Waits { units: Units(job.pending()) }
     }
 }
 
 fn node_facts(node: &Node, held: usize, now_us: u64, found: &mut Findings) {
-    found.fact("state", node.health().state().word());
-    found.fact("slots", node.slots());
-    found.fact("tasks_in_dq", held);
-    found.fact("tasks_in_its_queue", node.queued_tasks);
-    match unheard(node, now_us) {
-        Some(unheard) => found.fact("heard", format!("not {unheard}")),
-        None => found.fact("heard", format!("{} ago", time(now_us.saturating_sub(node.heard_us)))),
-    }
+    found.fact("state", FactValue::Word(node.health().state().word().to_owned()));
+    found.count("slots", node.slots());
+    found.count("tasks_in_dq", held);
+    found.count("tasks_in_its_queue", node.queued_tasks);
+    found.fact("heard", FactValue::Silence(silence_of(node, now_us)));
     if node.health().boot().is_some() {
-        found.fact("joined", format!("{} ago", time(now_us.saturating_sub(node.joined_us))));
+        found.fact("joined", FactValue::Ago(now_us.saturating_sub(node.joined_us)));
     }
 }

@@ -7,7 +7,7 @@ use starfarm_protocol::ids::NodeId;
 use crate::farm::Farm;
 use crate::node::Node;
 use crate::queues::{NOBODY, State};
-use crate::told::{Doing, rounded, said};
+use crate::told::{Doing, rounded};
 
 impl Farm {
     /// The whole farm, as a segment of the log opens with it. Of each node's state only what changes from here on is
@@ -20,7 +20,7 @@ impl Farm {
             user: job.user,
             spec: Some(job.spec),
             state: job.state,
-            why: said(&job.note),
+            why: (!job.note.is_empty()).then_some(job.note),
             units: job.units_total.0,
             done: job.units_done.0,
             failed: job.units_failed.0,
@@ -86,7 +86,7 @@ fn node_picture(node: &mut Node, held: usize, doing: Doing, now_us: u64) -> star
     starfarm_events::Node {
         node: node.name.clone(),
         state: node.health().state(),
-        why: said(&node.why()),
+        why: node.why().map(|why| why.to_string()),
         idle,
         boot: node.health().boot(),
         joined_us: node.joined_us,

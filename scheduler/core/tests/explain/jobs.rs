@@ -2,11 +2,12 @@
 
 use expect_test::expect;
 
+use starfarm_protocol::admin::Subject;
 use starfarm_protocol::ids::JobId;
 use starfarm_scheduler_core::NodeId;
 
 use super::common::{Bench, config};
-use super::{check, explained};
+use super::{check, told};
 
 #[test]
 fn a_job_without_workers() {
@@ -14,9 +15,8 @@ fn a_job_without_workers() {
         "submit 100 units 10",
         "job 1",
         expect![[r#"
-        Job 1 waits for a node.
-        no_node: No worker has joined: start one with `starfarm worker --join FILE`.
-    "#]],
+            * Job(NoNode { states: {}, probed: false })
+        "#]],
     );
 }
 
@@ -26,8 +26,7 @@ fn a_job_whose_workers_are_lost_or_drained() {
         "join a slots 1\n join b slots 1\n drain b\n at 20000\n beat b none\n submit 100 units 10",
         "job 1",
         expect![[r#"
-            Job 1 waits for a node.
-            no_node: No node takes tasks: 1 draining, 1 lost. `starfarm node explain NAME` says why; `starfarm worker --join FILE` starts another.
+            * Job(NoNode { states: {"draining": 1, "lost": 1}, probed: false })
         "#]],
     );
 }
@@ -38,9 +37,8 @@ fn a_job_behind_another() {
         "join a slots 1\n submit 1000 units 10\n submit 500 units 10\n submit 70 units 10",
         "job 3",
         expect![[r#"
-        Job 3 waits behind job 1.
-        behind: It is number 3 of 3 in jq, and 980 units of job 1 and 500 units of 1 other job go first. `starfarm job front 3` makes it the next, `starfarm job switch 3` runs it at once.
-    "#]],
+            * Job(Behind { place: 3, of: 3, job: JobId(1), units: Units(980), other_jobs: 1, other_units: Units(500) })
+        "#]],
     );
 }
 
@@ -51,9 +49,8 @@ fn what_goes_before_a_job_is_what_nodes_can_take() {
          pause 1\n resume 1\n refuse a 0+10 no-avx\n submit 20 units 10",
         "job 4",
         expect![[r#"
-        Job 4 waits behind job 2.
-        behind: It is number 4 of 5 in jq, and 40 units of job 2 go first. `starfarm job front 4` makes it the next, `starfarm job switch 4` runs it at once.
-    "#]],
+            * Job(Behind { place: 4, of: 5, job: JobId(2), units: Units(40), other_jobs: 0, other_units: Units(0) })
+        "#]],
     );
 }
 
@@ -63,9 +60,8 @@ fn a_job_whose_turn_has_come_on_the_nodes_that_the_first_cannot_use_is_not_behin
         "submit 40 units 10\n submit 40 units 10\n join a slots 1\n refuse a 0+10 no-avx",
         "job 2",
         expect![[r#"
-            Job 2 runs.
-            runs: Nodes that have tasks of it: 1. Nodes that can be given tasks: 1.
-            at_node: Node a has had units [0, 10) for 0 ms, sent and not acknowledged yet.
+            * Job(Runs { nodes: 1, taking: 1 })
+            - Place(AtNode { node: "a", lo: Units(0), hi: Units(10), for_us: 0, offer: Offered, copy: None })
         "#]],
     );
 }
@@ -76,8 +72,7 @@ fn a_job_that_a_person_paused() {
         "submit 100 units 10\n join a slots 1\n ack a\n pause 1\n return a 0+20",
         "job 1",
         expect![[r#"
-            Job 1 is paused.
-            paused: A person paused it. `starfarm job resume 1` lets it go on.
+            * Job(Paused { why: None })
         "#]],
     );
 }
@@ -88,8 +83,7 @@ fn a_job_that_the_farm_paused() {
         "submit 100 command units 5 max-failures 2\n join a slots 1\n ack a\n ran a 0+2 exit1,exit1\n return a 2+8",
         "job 1",
         expect![[r#"
-            Job 1 is paused.
-            paused: The farm paused it: 2 units failed, and max_failures is 2. `starfarm results 1` shows what failed, `starfarm job resume 1` lets it go on, `starfarm job cancel 1` ends it.
+            * Job(Paused { why: Some(MaxFailures { failed: Units(2), max: 2 }) })
         "#]],
     );
 }
@@ -100,18 +94,16 @@ fn programs_that_wait_for_room_on_the_schedulers_disk() {
         "full\n submit 20 command units 1\n join a slots 1",
         "job 1",
         expect![[r#"
-        Job 1 waits for room on the scheduler's disk.
-        no_disk: The scheduler's disk is below its low-water mark, so no program is started: what it writes could not be kept. Searches go on. Make room; it goes on by itself.
-    "#]],
+            * NoDisk
+        "#]],
     );
     check(
         "full\n submit 20 command units 1\n join a slots 1",
         "node a",
         expect![[r#"
-        Node a idles: the scheduler's disk has no room.
-        no_disk: The scheduler's disk is below its low-water mark, so no program is started: what it writes could not be kept. Searches go on. Make room; it goes on by itself.
-        job_waits: Of job 1 20 units wait.
-    "#]],
+            * NoDisk
+            - Offer(JobId(1), Waits { units: Units(20) })
+        "#]],
     );
 }
 
@@ -121,12 +113,11 @@ fn a_job_that_everybody_refused() {
         "submit 100 units 10\n join a slots 1\n join b slots 1\n refuse a 0+10 no-python\n refuse b 20+10 no-disk",
         "job 1",
         expect![[r#"
-            Job 1 waits for a node that can run it.
-            refused_by_all: Each node that is up has said that it cannot run it; their words are below.
-            refused: Node a cannot run it: no-python. It is asked again in 10 s, by `starfarm job resume 1` at once.
-            refused: Node b cannot run it: no-disk. It is asked again in 10 s, by `starfarm job resume 1` at once.
-            at_node: Node a has had units [10, 20) for 0 ms, sent and not acknowledged yet.
-            at_node: Node b has had units [30, 40) for 0 ms, sent and not acknowledged yet.
+            * Job(RefusedByAll)
+            - Job(Refused { node: "a", why: "no-python", again_us: 10000000 })
+            - Job(Refused { node: "b", why: "no-disk", again_us: 10000000 })
+            - Place(AtNode { node: "a", lo: Units(10), hi: Units(20), for_us: 0, offer: Offered, copy: None })
+            - Place(AtNode { node: "b", lo: Units(30), hi: Units(40), for_us: 0, offer: Offered, copy: None })
         "#]],
     );
 }
@@ -137,9 +128,8 @@ fn a_job_whose_lease_is_on_its_way_to_the_disk() {
         "join a slots 1\n hold\n submit 1000 units 10",
         "job 1",
         expect![[r#"
-        Job 1 waits for the scheduler's disk.
-        lease: It may be given out up to unit 0; the record that allows more, up to unit 1000, is on its way to the disk.
-    "#]],
+            * Job(Lease { durable: Units(0), mark: Units(1000) })
+        "#]],
     );
 }
 
@@ -150,12 +140,11 @@ fn a_job_that_is_out_at_nodes() {
          at 4500",
         "job 1",
         expect![[r#"
-            Job 1 waits for what is at nodes.
-            all_out: All that is left, 50 units, is given out. Nodes that idle get copies of what is late.
-            at_node: Node a has had units [0, 10) for 4.5 s, last confirmed 1.5 s ago.
-            at_node: Node a has had units [10, 20) for 4.5 s, last confirmed 1.5 s ago.
-            at_node: Node a has had units [20, 30) for 4.5 s, last confirmed 1.5 s ago.
-            at_node: Nodes have 2 more tasks, none of them older.
+            * Job(AllOut { units: Units(50), copies: Some(true) })
+            - Place(AtNode { node: "a", lo: Units(0), hi: Units(10), for_us: 4500000, offer: Held(1500000), copy: None })
+            - Place(AtNode { node: "a", lo: Units(10), hi: Units(20), for_us: 4500000, offer: Held(1500000), copy: None })
+            - Place(AtNode { node: "a", lo: Units(20), hi: Units(30), for_us: 4500000, offer: Held(1500000), copy: None })
+            - Place(MoreAtNodes { tasks: 2 })
         "#]],
     );
 }
@@ -167,10 +156,9 @@ fn an_old_task_that_has_a_copy() {
          join b slots 1\n live 30000 a 20+20 b none",
         "job 1",
         expect![[r#"
-            Job 1 waits for what is at nodes.
-            all_out: All that is left, 20 units, is given out. Nodes that idle get copies of what is late.
-            at_node: Node a has had units [20, 30) for 30 s, last confirmed 2.0 s ago; node b got a copy 26 s ago.
-            at_node: Node a has had units [30, 40) for 30 s, sent and not acknowledged yet.
+            * Job(AllOut { units: Units(20), copies: Some(true) })
+            - Place(AtNode { node: "a", lo: Units(20), hi: Units(30), for_us: 30000000, offer: Held(2000000), copy: Some(("b", 26000000)) })
+            - Place(AtNode { node: "a", lo: Units(30), hi: Units(40), for_us: 30000000, offer: Offered, copy: None })
         "#]],
     );
 }
@@ -181,9 +169,8 @@ fn a_job_of_before_a_restart() {
         "join a slots 1\n submit 100 units 10\n ack a\n restart\n at 2000",
         "job 1",
         expect![[r#"
-            Job 1 waits for the nodes of before the scheduler's start.
-            restart: The scheduler started again: 100 units may be at nodes that have not said so yet. What none of them has goes back to gq in 13 s, or once all nodes of before have spoken.
-            at_node: No node has said yet that it has units [0, 100), given out before the scheduler's start.
+            * Job(Restart { units: Units(100), release_us: 13000000 })
+            - Place(Unclaimed { lo: Units(0), hi: Units(100) })
         "#]],
     );
 }
@@ -197,24 +184,22 @@ fn what_no_node_has_claimed_after_a_restart_is_at_no_node() {
         restarted,
         "job 1",
         expect![[r#"
-            Job 1 waits for the nodes of before the scheduler's start.
-            restart: The scheduler started again: 960 units may be at nodes that have not said so yet. What none of them has goes back to gq in 15 s, or once all nodes of before have spoken.
-            at_node: No node has said yet that it has units [0, 10), given out before the scheduler's start.
-            at_node: No node has said yet that it has units [20, 30), given out before the scheduler's start.
-            at_node: No node has said yet that it has units [40, 50), given out before the scheduler's start.
-            at_node: Nor has one said so of 2 more ranges, 930 units.
+            * Job(Restart { units: Units(960), release_us: 15000000 })
+            - Place(Unclaimed { lo: Units(0), hi: Units(10) })
+            - Place(Unclaimed { lo: Units(20), hi: Units(30) })
+            - Place(Unclaimed { lo: Units(40), hi: Units(50) })
+            - Place(MoreUnclaimed { ranges: 2, units: Units(930) })
         "#]],
     );
     check(
         &format!("{restarted}\n at 10\n beat a 20+10,40+10,60+10,80+10,90+10"),
         "job 1",
         expect![[r#"
-            Job 1 waits for the nodes of before the scheduler's start.
-            restart: The scheduler started again: 910 units may be at nodes that have not said so yet. What none of them has goes back to gq in 14 s, or once all nodes of before have spoken.
-            at_node: No node has said yet that it has units [0, 10), given out before the scheduler's start.
-            at_node: No node has said yet that it has units [100, 1000), given out before the scheduler's start.
-            at_node: Node a has had units [20, 30) for 0 ms, last confirmed 0 ms ago.
-            at_node: Nodes have 4 more tasks, none of them older.
+            * Job(Restart { units: Units(910), release_us: 14990000 })
+            - Place(Unclaimed { lo: Units(0), hi: Units(10) })
+            - Place(Unclaimed { lo: Units(100), hi: Units(1000) })
+            - Place(AtNode { node: "a", lo: Units(20), hi: Units(30), for_us: 0, offer: Held(0), copy: None })
+            - Place(MoreAtNodes { tasks: 4 })
         "#]],
     );
 }
@@ -226,27 +211,46 @@ fn units_that_killed_workers_or_failed() {
          beat a 0+1,2+3 running 2\n hello a boot 2 died 2\n ack a",
         "job 1",
         expect![[r#"
-            Job 1 runs.
-            runs: Nodes that have tasks of it: 2. Nodes that can be given tasks: 2.
-            at_node: Node a has had units [0, 1) for 0 ms, last confirmed 0 ms ago.
-            at_node: Node b has had units [1, 2) for 0 ms, sent and not acknowledged yet.
-            at_node: Node b has had units [2, 3) for 0 ms, sent and not acknowledged yet.
-            at_node: Nodes have 1 more task, none of them older.
-            suspect_unit: Unit 2 was running, or may have been, when workers died: 1 time (on a). It is tried alone, on other nodes first; after 3 deaths it is given up as poison.
-            tried_again: Unit 1 failed 1 time (on a) and is tried again.
+            * Job(Runs { nodes: 2, taking: 2 })
+            - Place(AtNode { node: "a", lo: Units(0), hi: Units(1), for_us: 0, offer: Held(0), copy: None })
+            - Place(AtNode { node: "b", lo: Units(1), hi: Units(2), for_us: 0, offer: Offered, copy: None })
+            - Place(AtNode { node: "b", lo: Units(2), hi: Units(3), for_us: 0, offer: Offered, copy: None })
+            - Place(MoreAtNodes { tasks: 1 })
+            - Unit(SuspectUnit { unit: Units(2), times: 1, on: ["a"], more: 0, most: 3 })
+            - Unit(TriedAgain { unit: Units(1), times: 1, on: ["a"], more: 0 })
         "#]],
     );
 }
 
 #[test]
 fn a_node_on_which_a_unit_failed_twice_is_named_once() {
-    let explanation = explained(
+    check(
         "submit 1 command retries 9 units 1\n join a slots 1\n join b slots 1\n ack a\n ran a 0+1 exit1\n at 20000
          ack b\n ran b 0+1 exit1\n at 40000\n ack a\n ran a 0+1 exit1",
         "job 1",
+        expect![[r#"
+            * Job(AllOut { units: Units(1), copies: Some(false) })
+            - Place(AtNode { node: "a", lo: Units(0), hi: Units(1), for_us: 0, offer: Offered, copy: None })
+            - Unit(TriedAgain { unit: Units(0), times: 3, on: ["a", "b"], more: 0 })
+        "#]],
     );
-    let again = explanation.reasons.iter().find(|reason| reason.code == "tried_again").unwrap();
-    assert_eq!(again.text, "Unit 0 failed 3 times (on a, b) and is tried again.");
+}
+
+#[test]
+fn of_many_units_that_failed_the_first_are_named_and_the_others_counted() {
+    check(
+        "submit 10 command retries 3 units 5\n join a slots 1\n ack a\n ran a 0+5 exit1,exit1,exit1,exit1,exit1
+         pause 1\n return a 5+5",
+        "job 1",
+        expect![[r#"
+            * Job(Paused { why: None })
+            - Place(AtNode { node: "a", lo: Units(0), hi: Units(1), for_us: 0, offer: Offered, copy: None })
+            - Unit(TriedAgain { unit: Units(0), times: 1, on: ["a"], more: 0 })
+            - Unit(TriedAgain { unit: Units(1), times: 1, on: ["a"], more: 0 })
+            - Unit(TriedAgain { unit: Units(2), times: 1, on: ["a"], more: 0 })
+            - Unit(Others { code: "tried_again", units: 2 })
+        "#]],
+    );
 }
 
 #[test]
@@ -255,9 +259,8 @@ fn a_job_that_has_ended() {
         "submit 4 command units 2\n join a slots 1\n ack a\n ran a 0+2 ok,ok\n ran a 2+2 ok,exit3\n at 200000",
         "job 1",
         expect![[r#"
-            Job 1 has ended (failed).
-            ended: It ended 3 min ago: 3 of 4 units done, 1 failed, 0 abandoned.
-            failed_units: `starfarm results 1` shows what failed, `starfarm job retry --failed 1` tries it again.
+            * Job(Ended { state: Failed, ago_us: Some(200000000), of: Units(4), done: Units(3), failed: Units(1), abandoned: Units(0) })
+            - Job(FailedUnits)
         "#]],
     );
 }
@@ -270,12 +273,11 @@ fn a_job_of_before_a_restart_that_has_more_to_give_runs() {
          beat a none\n at 2010",
         "job 1",
         expect![[r#"
-            Job 1 runs.
-            restart: The scheduler started again: 1610 units may be at nodes that have not said so yet. What none of them has goes back to gq in 12 s, or once all nodes of before have spoken.
-            runs: Nodes that have tasks of it: 1. Nodes that can be given tasks: 1.
-            at_node: No node has said yet that it has units [0, 1610), given out before the scheduler's start.
-            at_node: Node a has had units [1610, 1620) for 10 ms, sent and not acknowledged yet.
-            at_node: Node a has had units [1620, 1630) for 10 ms, sent and not acknowledged yet.
+            - Job(Restart { units: Units(1610), release_us: 12990000 })
+            * Job(Runs { nodes: 1, taking: 1 })
+            - Place(Unclaimed { lo: Units(0), hi: Units(1610) })
+            - Place(AtNode { node: "a", lo: Units(1610), hi: Units(1620), for_us: 10000, offer: Offered, copy: None })
+            - Place(AtNode { node: "a", lo: Units(1620), hi: Units(1630), for_us: 10000, offer: Offered, copy: None })
         "#]],
     );
 }
@@ -286,11 +288,10 @@ fn a_paused_job_makes_no_copies() {
         "submit 10 units 10 copies\n join a slots 1\n ack a\n pause 1",
         "job 1",
         expect![[r#"
-        Job 1 is paused.
-        paused: A person paused it. `starfarm job resume 1` lets it go on.
-        all_out: All that is left, 10 units, is given out.
-        at_node: Node a has had units [0, 10) for 0 ms, last confirmed 0 ms ago.
-    "#]],
+            * Job(Paused { why: None })
+            - Job(AllOut { units: Units(10), copies: None })
+            - Place(AtNode { node: "a", lo: Units(0), hi: Units(10), for_us: 0, offer: Held(0), copy: None })
+        "#]],
     );
 }
 
@@ -300,9 +301,8 @@ fn a_job_whose_turn_has_come_waits_until_nodes_have_room() {
         "submit 20 units 10\n submit 50 units 10\n join a slots 1\n ack a",
         "job 2",
         expect![[r#"
-        Job 2 waits for room at nodes.
-        no_room: Nodes that could be given some of it hold all that they may, with 2 tasks of other jobs. It is its turn as these end; `starfarm job switch 2` runs it at once.
-    "#]],
+            * Job(NoRoom { tasks: 2 })
+        "#]],
     );
 }
 
@@ -312,9 +312,8 @@ fn a_job_whose_nodes_are_all_quarantined() {
         "submit 100 units 10\n join a slots 1\n ack a\n live 81000 a none",
         "job 1",
         expect![[r#"
-        Job 1 waits for a node.
-        no_node: No node takes tasks: 1 quarantined. One that is quarantined gets a task now and then, as a probe. `starfarm node explain NAME` says why; `starfarm worker --join FILE` starts another.
-    "#]],
+            * Job(NoNode { states: {"quarantined": 1}, probed: true })
+        "#]],
     );
 }
 
@@ -323,9 +322,13 @@ fn a_job_whose_nodes_have_not_said_hello_again() {
     let mut bench = Bench::new(config());
     bench.run("join a slots 1\n submit 100 units 10\n return a 0+20");
     bench.farm.on_session(NodeId(0), "a", bench.now_us);
-    let reasons = bench.farm.explain_job(JobId(1), bench.now_us).unwrap().reasons;
-    let said = reasons.iter().find(|reason| reason.code == "no_node").unwrap();
-    assert!(said.text.starts_with("No node takes tasks: 1 without a hello. "), "{}", said.text);
+    let explanation = bench.farm.explain(&Subject::Job(JobId(1)), bench.now_us).unwrap();
+    expect![[r#"
+        * Job(NoNode { states: {"no_hello": 1}, probed: false })
+        - Place(AtNode { node: "a", lo: Units(20), hi: Units(30), for_us: 0, offer: Offered, copy: None })
+        - Place(AtNode { node: "a", lo: Units(30), hi: Units(40), for_us: 0, offer: Offered, copy: None })
+    "#]]
+    .assert_eq(&told(&explanation));
 }
 
 /// A lease is on its way most of the time where tasks are many: nodes work meanwhile.
@@ -335,13 +338,12 @@ fn a_lease_that_is_on_its_way_while_nodes_work_is_not_waited_for() {
         "submit 100000 units 10\n join a slots 1\n ack a\n hold\n join b slots 200",
         "job 1",
         expect![[r#"
-            Job 1 runs.
-            lease: It may be given out up to unit 1610; the record that allows more, up to unit 4820, is on its way to the disk.
-            runs: Nodes that have tasks of it: 2. Nodes that can be given tasks: 2.
-            at_node: Node a has had units [0, 10) for 0 ms, last confirmed 0 ms ago.
-            at_node: Node a has had units [10, 20) for 0 ms, last confirmed 0 ms ago.
-            at_node: Node b has had units [20, 30) for 0 ms, sent and not acknowledged yet.
-            at_node: Nodes have 158 more tasks, none of them older.
+            - Job(Lease { durable: Units(1610), mark: Units(4820) })
+            * Job(Runs { nodes: 2, taking: 2 })
+            - Place(AtNode { node: "a", lo: Units(0), hi: Units(10), for_us: 0, offer: Held(0), copy: None })
+            - Place(AtNode { node: "a", lo: Units(10), hi: Units(20), for_us: 0, offer: Held(0), copy: None })
+            - Place(AtNode { node: "b", lo: Units(20), hi: Units(30), for_us: 0, offer: Offered, copy: None })
+            - Place(MoreAtNodes { tasks: 158 })
         "#]],
     );
 }
@@ -352,8 +354,7 @@ fn a_job_whose_workers_have_all_left() {
         "join a slots 1\n bye a\n submit 10",
         "job 1",
         expect![[r#"
-            Job 1 waits for a node.
-            no_node: No node takes tasks: 1 left. `starfarm node explain NAME` says why; `starfarm worker --join FILE` starts another.
+            * Job(NoNode { states: {"left": 1}, probed: false })
         "#]],
     );
 }
@@ -365,8 +366,7 @@ fn a_paused_job_that_has_units_waits_for_a_person_alone() {
         "join a slots 1\n submit 1000 units 10\n submit 50 units 10\n pause 2",
         "job 2",
         expect![[r#"
-            Job 2 is paused.
-            paused: A person paused it. `starfarm job resume 2` lets it go on.
+            * Job(Paused { why: None })
         "#]],
     );
 }
@@ -377,8 +377,7 @@ fn a_unit_that_goes_first_is_one() {
         "join a slots 1\n submit 21 units 10\n submit 50 units 10",
         "job 2",
         expect![[r#"
-            Job 2 waits behind job 1.
-            behind: It is number 2 of 2 in jq, and 1 unit of job 1 goes first. `starfarm job front 2` makes it the next, `starfarm job switch 2` runs it at once.
+            * Job(Behind { place: 2, of: 2, job: JobId(1), units: Units(1), other_jobs: 0, other_units: Units(0) })
         "#]],
     );
 }

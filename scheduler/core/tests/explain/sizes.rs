@@ -4,6 +4,7 @@ use starfarm_protocol::units::Units;
 use std::fmt::Write;
 
 use expect_test::{Expect, expect};
+use starfarm_protocol::admin::Subject;
 use starfarm_protocol::ids::JobId;
 
 use super::common::{Bench, config};
@@ -23,7 +24,7 @@ fn check_sizes(script: &str, subject: &str, expected: Expect) {
             size.job.0,
             size.node,
             size.units,
-            size.rule,
+            size.rule.word(),
             size.units_per_s,
             if size.measured { " there" } else { "" },
             size.target_seconds,
@@ -89,7 +90,7 @@ fn the_size_that_is_told_is_the_size_that_is_given() {
     let mut bench = Bench::new(config());
     bench.run("submit 100000000 search 1 never\n join a slots 1 queue 8\n ack a\n done a 0+65536 ms 1000");
     bench.run("pause 1\n return a 65536+65536\n resume 1");
-    let explanation = bench.farm.explain_job(JobId(1), bench.now_us).unwrap();
+    let explanation = bench.farm.explain(&Subject::Job(JobId(1)), bench.now_us).unwrap();
     let story = bench.run("ack a\n done a 65536+65536 ms 1000");
     let told = &explanation.sizes[0].units;
     assert!(story.contains(&format!("+{told}")), "{told} units: {story}");

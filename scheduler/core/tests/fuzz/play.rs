@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
+use starfarm_protocol::admin::Subject;
 use starfarm_protocol::wire::{Message, messages};
 use starfarm_scheduler_core::{Config, Deeds, NodeId, Verdicts};
 
@@ -78,6 +79,7 @@ impl Play {
         let boot = |id| self.bench.told(id).map_or(0, |(boot, _)| boot);
         let checked = agrees.and_then(|()| ledger.acknowledged(&self.bench.sent, boot));
         checked.unwrap_or_else(|broken| panic!("{broken}, after\n{story}"));
+        self.all_is_explained();
         self.lacks_room = match line.verb() {
             "full" => true,
             "room" | "restart" => false,
@@ -85,6 +87,17 @@ impl Play {
         };
         if self.is_prompt && !line.goes_on && !self.lacks_room {
             self.nobody_idles();
+        }
+    }
+
+    /// Of each job and each node something can be said, and one reason decides.
+    fn all_is_explained(&mut self) {
+        let (farm, now_us) = (&mut self.bench.farm, self.bench.now_us);
+        let jobs = farm.jobs(now_us).into_iter().map(|job| Subject::Job(job.id));
+        let nodes: Vec<_> = farm.nodes(now_us).into_iter().map(|node| Subject::Node(node.name)).collect();
+        for subject in jobs.chain(nodes) {
+            let why = farm.explain(&subject, now_us).expect("it was named by the farm itself");
+            assert!(why.verdict < why.reasons.len(), "{why:?}");
         }
     }
 

@@ -21,7 +21,7 @@ use starfarm_scheduler_core as core;
 use super::channel::Channel;
 use super::desk::Desk;
 use super::{jobs, results};
-use crate::answers::{command_error, error, named_node, no_job};
+use crate::answers::{command_error, conflict, error};
 use crate::pages;
 use crate::store::state::new_secret;
 
@@ -136,7 +136,7 @@ async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
     let act =
         move |farm: &mut core::Farm, now_us, deeds: &mut core::Deeds| match farm.submit(new, now_us, deeds) {
             Ok(id) => Response::Submitted(id),
-            Err(e) => command_error(e, "job"),
+            Err(why) => conflict(why, "the job"),
         };
     desk.ask(Box::new(act)).await
 }
@@ -146,18 +146,16 @@ async fn node_command(desk: &Desk, name: String, command: NodeCommand) -> Respon
         .command_node(&name, command, deeds)
     {
         Ok(_) => Response::Done,
-        Err(e) => command_error(e, &named_node(&name)),
+        Err(e) => command_error(e, &Subject::Node(name)),
     };
     desk.ask(Box::new(act)).await
 }
 
 async fn explain(desk: &Desk, subject: Subject) -> Response {
-    let act = move |farm: &mut core::Farm, now_us, _: &mut core::Deeds| match &subject {
-        Subject::Job(id) => farm.explain_job(*id, now_us).map_or_else(|| no_job(*id), Response::Explanation),
-        Subject::Node(name) => farm.explain_node(name, now_us).map_or_else(
-            || command_error(core::CommandError::NotFound, &named_node(name)),
-            Response::Explanation,
-        ),
+    let act = move |farm: &mut core::Farm, now_us, _: &mut core::Deeds| {
+        let explained = farm.explain(&subject, now_us);
+        let missing = || command_error(core::CommandError::NotFound, &subject);
+        explained.map_or_else(missing, Response::Explanation)
     };
     desk.ask(Box::new(act)).await
 }

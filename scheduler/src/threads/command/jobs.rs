@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use starfarm_protocol::admin::{ErrorCode, JobCommand, JobInfo, Response};
+use starfarm_protocol::admin::{ErrorCode, JobCommand, JobInfo, Response, Subject};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::JobState;
 use starfarm_protocol::spec::{JobSpec, Space, Work};
@@ -65,7 +65,7 @@ pub(crate) async fn command(desk: &Desk, id: JobId, command: JobCommand) -> Resp
         .command_job(id, command, now_us, deeds)
     {
         Ok(()) => Response::Done,
-        Err(e) => command_error(e, &format!("job {}: `starfarm jobs` lists them", id.0)),
+        Err(e) => command_error(e, &Subject::Job(id)),
     };
     let response = desk.ask(Box::new(act)).await;
     if response == Response::Done

@@ -1,6 +1,6 @@
 //! What keys and answers lead to.
 
-use starfarm_protocol::admin::{JobCommand, NodeCommand, Request, SizeInfo};
+use starfarm_protocol::admin::{JobCommand, NodeCommand, Request, Rule, SizeInfo};
 use starfarm_protocol::job::JobState;
 use starfarm_protocol::units::Units;
 
@@ -80,7 +80,7 @@ fn where_the_speed_was_measured_is_told_as_job_explain_does() {
         job: JobId(4),
         node: "lab-1".into(),
         units: Units(units),
-        rule: "first".into(),
+        rule: Rule::First,
         units_per_s,
         measured,
         target_seconds: None,
@@ -250,7 +250,7 @@ fn long_words_go_on_in_the_next_line_and_are_scrolled_to() {
     let mut known = whole(job_4());
     let why = known.why.as_mut().unwrap();
     why.verdict = "It waits, since all of the nodes that could compute it hold as much as they may.".into();
-    why.reasons = vec![Reason { code: "made_up".into(), text: "many words ".repeat(20) + "at lab-3's end" }];
+    why.reasons[0].text = "many words ".repeat(20) + "at lab-3's end";
     seat.sees(Picture { whole: Some(known), ..picture() });
     let indent = " ".repeat(19);
     let why = "why                It waits, since all of the nodes that could compute it hold";

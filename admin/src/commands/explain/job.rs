@@ -1,0 +1,212 @@
+//! Why a job waits, where its tasks are and what befell its units, in sentences.
+
+use std::collections::BTreeMap;
+
+use starfarm_events::counted;
+use starfarm_protocol::admin::explain::{JobReason, OfferState, PlaceReason, UnitReason};
+use starfarm_protocol::ids::JobId;
+use starfarm_protocol::interval::Interval;
+use starfarm_protocol::units::Units;
+
+use super::words::{Head, due, name, time};
+
+pub(super) fn head(reason: &JobReason) -> Head<'static> {
+    match reason {
+        JobReason::Paused { .. } => ("paused", "is paused".into()),
+        JobReason::Restart { .. } => ("restart", "waits for nodes to reconnect after the restart".into()),
+        JobReason::NoNode { .. } => ("no_node", "waits for a node".into()),
+        JobReason::RefusedByAll => ("refused_by_all", "waits for a node that can run it".into()),
+        JobReason::Refused { .. } | JobReason::RefusedByMore { .. } => ("refused", "".into()),
+        JobReason::Behind { job, .. } => ("behind", format!("waits behind job {}", job.0).into()),
+        JobReason::NoRoom { .. } => ("no_room", "waits for room at nodes".into()),
+        JobReason::Lease { .. } => ("lease", "waits for the scheduler's disk".into()),
+        JobReason::AllOut { .. } => ("all_out", "waits for its last tasks at nodes".into()),
+        JobReason::Runs { nodes: 0, .. } => ("runs", "gets nodes in a moment".into()),
+        JobReason::Runs { .. } => ("runs", "runs".into()),
+        JobReason::Ended { state, .. } => ("ended", format!("has ended ({})", state.word()).into()),
+        JobReason::FailedUnits => ("failed_units", "".into()),
+    }
+}
+
+/// A sentence about job `id`.
+pub(super) fn text(reason: &JobReason, id: &str) -> String {
+    match reason {
+        JobReason::Paused { why: None } => {
+            format!("A person paused it. `starfarm job resume {id}` lets it go on.")
+        }
+        JobReason::Paused { why: Some(why) } => format!(
+            "The farm paused it: {why}. `starfarm results {id}` shows the failed units, `starfarm job resume {id}` lets \
+             it go on, `starfarm job cancel {id}` ends it."
+        ),
+        JobReason::Restart { units, release_us } => format!(
+            "The scheduler was restarted: {} may be at nodes that have not reported yet. Units that no node reports go \
+             back to gq {}, or as soon as all nodes known before the restart have sent a full heartbeat.",
+            counted(units.0, "unit"),
+            due(*release_us)
+        ),
+        JobReason::NoNode { states, probed } => no_node(states, *probed),
+        JobReason::RefusedByAll => {
+            "Every node that takes tasks has refused it; their reasons are below.".to_owned()
+        }
+        JobReason::Refused { node, why, again_us } => format!(
+            "Node {} cannot run it: {why}. It is asked again {}, or at once after `starfarm job resume {id}`.",
+            name(node),
+            due(*again_us)
+        ),
+        JobReason::RefusedByMore { nodes } => {
+            format!("{} cannot run it: `starfarm job show {id}` lists them.", counted(*nodes, "more node"))
+        }
+        JobReason::Behind { place, of, job, units, other_jobs, other_units } => {
+            behind((*place, *of), (*job, *units), (*other_jobs, *other_units), id)
+        }
+        JobReason::NoRoom { tasks } => format!(
+            "The nodes that could take it have no room: they hold {} of other jobs. It is its turn as these end; \
+             `starfarm job switch {id}` runs it at once.",
+            counted(*tasks, "task")
+        ),
+        JobReason::Lease { durable, mark } => format!(
+            "It may be given out up to unit {}; the record that allows units up to {} is on its way to the disk.",
+            durable.0, mark.0
+        ),
+        JobReason::AllOut { units, copies } => {
+            let copies = match copies {
+                None => "",
+                Some(true) => " Idle nodes get copies of late tasks.",
+                Some(false) => " Idle nodes get no copies: it was submitted without `--speculative true`.",
+            };
+            format!("All remaining units ({}) are at nodes.{copies}", units.0)
+        }
+        JobReason::Runs { nodes, taking } => {
+            format!("Nodes with tasks of it: {nodes}. Nodes that take tasks: {taking}.")
+        }
+        JobReason::Ended { ago_us, of, done, failed, abandoned, .. } => format!(
+            "It ended{}: {} of {} done, {} failed, {} abandoned.",
+            ago_us.map_or_else(String::new, |us| format!(" {} ago", time(us))),
+            done.0,
+            counted(of.0, "unit"),
+            failed.0,
+            abandoned.0
+        ),
+        JobReason::FailedUnits => format!(
+            "`starfarm results {id}` shows the failed units, `starfarm job retry --failed {id}` tries them again."
+        ),
+    }
+}
+
+/// What goes before job `id`.
+fn behind(place: (u64, u64), first: (JobId, Units), others: (u64, Units), id: &str) -> String {
+    let ((place, of), (job, units), (jobs, other_units)) = (place, first, others);
+    let others = match jobs {
+        0 => String::new(),
+        _ => format!(" and {} of {}", counted(other_units.0, "unit"), counted(jobs, "other job")),
+    };
+    let go = if units.0 == 1 && jobs == 0 { "goes" } else { "go" };
+    format!(
+        "It is number {place} of {of} in jq: {} of job {}{others} {go} first. `starfarm job front {id}` makes it the next, \
+         `starfarm job switch {id}` runs it at once.",
+        counted(units.0, "unit"),
+        job.0
+    )
+}
+
+/// How many nodes there are in each state, none of which takes tasks.
+fn no_node(states: &BTreeMap<String, u64>, probed: bool) -> String {
+    if states.is_empty() {
+        return "No worker has joined: start one with `starfarm worker --join FILE`.".to_owned();
+    }
+    let probed = if probed { " A quarantined node gets a task now and then, as a probe." } else { "" };
+    let word = |state| if state == "no_hello" { "without a hello" } else { state };
+    let states: Vec<_> =
+        states.iter().map(|(state, nodes)| format!("{nodes} {}", word(state.as_str()))).collect();
+    format!(
+        "No node takes tasks: {}.{probed} `starfarm node explain NAME` says why; `starfarm worker --join FILE` starts \
+         another.",
+        states.join(", ")
+    )
+}
+
+/// Where something of a job is.
+pub(super) fn place(reason: &PlaceReason) -> String {
+    match reason {
+        PlaceReason::AtNode { node, lo, hi, for_us, offer, copy } => {
+            let (node, units) = (name(node), Interval::new(lo.0, hi.0));
+            let offer = match offer {
+                OfferState::Assigned => "not sent yet".to_owned(),
+                OfferState::Offered => "sent and not acknowledged yet".to_owned(),
+                OfferState::Held(us) => format!("last confirmed {} ago", time(*us)),
+            };
+            let copy = copy.as_ref().map_or_else(String::new, |(node, us)| {
+                format!("; node {} got a copy {} ago", name(node), time(*us))
+            });
+            format!("Node {node} has had units {units} for {}, {offer}{copy}.", time(*for_us))
+        }
+        PlaceReason::MoreAtNodes { tasks } => {
+            format!("Nodes have {}; none is older.", counted(*tasks, "more task"))
+        }
+        PlaceReason::Unclaimed { lo, hi } => {
+            let units = Interval::new(lo.0, hi.0);
+            format!("Units {units} were given out before the restart, and no node has reported them yet.")
+        }
+        PlaceReason::MoreUnclaimed { ranges, units } => {
+            let (ranges, units) = (counted(*ranges, "more range"), counted(units.0, "unit"));
+            format!("The same holds for {ranges} with {units}.")
+        }
+    }
+}
+
+pub(super) fn unit_code(reason: &UnitReason) -> &str {
+    match reason {
+        UnitReason::Hangs { .. } => "hangs",
+        UnitReason::SuspectUnit { .. } => "suspect_unit",
+        UnitReason::TriedAgain { .. } => "tried_again",
+        UnitReason::Others { code, .. } => code,
+    }
+}
+
+/// What befell units.
+pub(super) fn unit(reason: &UnitReason) -> String {
+    match reason {
+        UnitReason::Hangs { job, unit, node, for_us, usual_us, copies, program } => {
+            let usual = match usual_us {
+                0 => "no unit of the job has ended yet".to_owned(),
+                us => format!("such a task takes about {} there", time(*us)),
+            };
+            let cure = match (copies, program) {
+                (true, _) => "The next node with room gets a copy of it.",
+                (false, true) => {
+                    "A job with `hang_seconds` or `timeout_seconds` ends such a unit by itself. To end this one, \
+                     kill its process on the machine: it fails and is tried again as `retries` says."
+                }
+                (false, false) => {
+                    "The job allows no copies: restart the worker, and the unit goes to another node."
+                }
+            };
+            let (unit, job, for_) = (unit.0, job.0, time(*for_us));
+            format!(
+                "Unit {unit} of job {job} has run on node {node} for {for_}, and {usual}: it seems to hang. {cure}"
+            )
+        }
+        UnitReason::SuspectUnit { unit, times, on, more, most } => format!(
+            "Unit {} was running, or may have been, when workers died: {} (on {}). It is tried alone, on other nodes \
+             first; after {most} deaths it is given up as poison.",
+            unit.0,
+            counted(*times, "time"),
+            names(on, *more)
+        ),
+        UnitReason::TriedAgain { unit, times, on, more } => {
+            format!(
+                "Unit {} failed {} (on {}) and is tried again.",
+                unit.0,
+                counted(*times, "time"),
+                names(on, *more)
+            )
+        }
+        UnitReason::Others { units, .. } => format!("The same holds for {}.", counted(*units, "other unit")),
+    }
+}
+
+fn names(nodes: &[String], more: u64) -> String {
+    let more = (more > 0).then(|| format!("{more} more"));
+    let names = nodes.iter().map(|node| name(node).to_owned()).chain(more);
+    names.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,123 @@
+//! Why the farm holds back a job or a node, with the numbers that decided. Records and events carry the line of words
+//! that each of these is displayed as; nothing is decided by the words.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::JobId;
+use crate::units::Units;
+
+/// Why the farm holds up a job: but for the last one it paused it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HoldReason {
+    /// It bears `max` failed units at most.
+    MaxFailures {
+        /// So many failed.
+        failed: Units,
+        /// As it was submitted.
+        max: u64,
+    },
+    /// All of so many first units failed.
+    FirstFailed(Units),
+    /// More than half of its units failed.
+    MostFailed {
+        /// So many failed.
+        failed: Units,
+        /// Of so many that were decided.
+        decided: Units,
+    },
+    /// In the words of a record that another version wrote.
+    Words(String),
+    /// It is not paused: its programs wait until the scheduler's disk has room for what they write.
+    NoDisk,
+}
+
+impl fmt::Display for HoldReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MaxFailures { failed, max } => {
+                write!(f, "{} units failed, and max_failures is {max}", failed.0)
+            }
+            Self::FirstFailed(units) => write!(f, "all of the first {} units failed", units.0),
+            Self::MostFailed { failed, decided } => write!(f, "{} of {} units failed", failed.0, decided.0),
+            Self::Words(words) => f.write_str(words),
+            Self::NoDisk => f.write_str("waits for room on the scheduler's disk"),
+        }
+    }
+}
+
+impl From<String> for HoldReason {
+    /// The reason that a record's words stand for.
+    fn from(words: String) -> Self {
+        let numbers = words.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok());
+        let mut numbers = numbers.chain([0, 0]).map(Units);
+        let known = numbers.next().zip(numbers.next()).and_then(|(failed, second)| {
+            let max = u64::try_from(second.0).unwrap_or(u64::MAX);
+            [
+                Self::MaxFailures { failed, max },
+                Self::FirstFailed(failed),
+                Self::MostFailed { failed, decided: second },
+            ]
+            .into_iter()
+            .find(|reason| reason.to_string() == words)
+        });
+        known.unwrap_or(Self::Words(words))
+    }
+}
+
+/// Why a node is quarantined, unless it only let tasks vanish.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuarantineReason {
+    /// It fails what others pass.
+    Fails(Fault),
+    /// Its results differ from those of others.
+    Differs,
+}
+
+/// What a node fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Fault {
+    /// Units of this job.
+    pub job: JobId,
+    /// So many of them.
+    pub units: u32,
+    /// They were the last that it ran, in several places; else others passed the very same units.
+    pub in_a_row: bool,
+}
+
+impl fmt::Display for QuarantineReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fails(Fault { job, units, in_a_row: true }) => {
+                write!(f, "failed the last {units} units of job {} that it ran, and others pass", job.0)
+            }
+            Self::Fails(Fault { job, units, in_a_row: false }) => {
+                write!(f, "failed {units} units of job {} that others pass", job.0)
+            }
+            Self::Differs => f.write_str("its results differ from those of others"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_a_record_are_the_reason_again() {
+        let reasons = [
+            HoldReason::MaxFailures { failed: Units(12), max: 10 },
+            HoldReason::FirstFailed(Units(20)),
+            HoldReason::MostFailed { failed: Units(u128::MAX), decided: Units(u128::MAX) },
+        ];
+        for reason in reasons {
+            assert_eq!(HoldReason::from(reason.to_string()), reason);
+        }
+        for words in ["", "its disk is full", "12 units failed, and max_failures is 36893488147419103232"] {
+            assert_eq!(HoldReason::from(words.to_owned()), HoldReason::Words(words.to_owned()));
+        }
+    }
+}

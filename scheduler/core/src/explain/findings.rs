@@ -1,0 +1,104 @@
+//! What is found out about a job or a node, and what both kinds of questions ask.
+
+use starfarm_protocol::admin::explain::UnitReason;
+use starfarm_protocol::admin::{Explanation, Fact, FactValue, Reason, SizeInfo, Subject};
+use starfarm_protocol::ids::{JobId, NodeId};
+use starfarm_protocol::units::Units;
+
+use crate::farm::Farm;
+use crate::job::{Job, Sizing};
+use crate::node::Node;
+use crate::refill::{Ideal, whole_units};
+
+/// How many of a kind are named; the rest are counted.
+pub(super) const NAMED: usize = 3;
+/// Nodes whose sizes are told.
+pub(super) const SIZES: usize = 10;
+
+/// What is found out about a job or a node.
+#[derive(Default)]
+pub(super) struct Findings {
+    reasons: Vec<Reason>,
+    /// Place of the first reason that decides.
+    pub(super) verdict: Option<usize>,
+    facts: Vec<Fact>,
+}
+
+impl Findings {
+    /// A reason. The first one that decides is the verdict.
+    pub(super) fn decides(&mut self, reason: Reason) {
+        self.verdict.get_or_insert(self.reasons.len());
+        self.adds(reason);
+    }
+
+    /// A reason that plays a part.
+    pub(super) fn adds(&mut self, reason: Reason) {
+        self.reasons.push(reason);
+    }
+
+    pub(super) fn fact(&mut self, name: &str, value: FactValue) {
+        self.facts.push(Fact { name: name.to_owned(), value });
+    }
+
+    pub(super) fn count(&mut self, name: &str, count: impl TryInto<u128>) {
+        let count = count.try_into().unwrap_or(u128::MAX);
+        self.fact(name, FactValue::Count(Units(count)));
+    }
+
+    pub(super) fn explanation(self, subject: &Subject, sizes: Vec<SizeInfo>) -> Explanation {
+        let verdict =
+            self.verdict.expect("a job waits, runs or has ended; a node is kept out, works or idles");
+        let Self { reasons, facts, .. } = self;
+        Explanation { subject: subject.clone(), reasons, verdict, sizes, facts }
+    }
+}
+
+impl Farm {
+    /// The first job in jq before place `end` that has something for node `id`: its slots go there.
+    pub(super) fn goes_first(&self, id: NodeId, end: usize) -> Option<JobId> {
+        let has_some =
+            |job: &&Job| self.jobs.gives_out(job) && job.pending() > 0 && !job.refused_by.contains_key(&id);
+        let jobs = self.jobs.queued().take(end);
+        jobs.filter(has_some).map(|job| job.facts.job).next()
+    }
+
+    /// Nodes that can be given tasks.
+    pub(super) fn taking(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        self.nodes.taking()
+    }
+
+    /// What node `id` was told to run for too long.
+    pub(super) fn hung_on(&self, id: NodeId, now_us: u64) -> impl Iterator<Item = (JobId, UnitReason)> {
+        let node = self.nodes.at(id);
+        let told = node.runs.iter().filter(|(_, run)| run.told);
+        told.filter_map(move |(&(job, unit), run)| {
+            let usual_us = self.usual(id, job, unit)?.takes_us;
+            let facts = &self.jobs.at(job).facts;
+            let (copies, program) = (facts.speculative, facts.work.programs);
+            let (node, for_us) = (node.name.to_string(), now_us.saturating_sub(run.since_us));
+            let unit = Units(unit);
+            Some((job, UnitReason::Hangs { job, unit, node, for_us, usual_us, copies, program }))
+        })
+    }
+
+    /// The size of the next task of `job` on node `id`, as it would be decided now.
+    pub(super) fn size(&self, job: &Job, id: NodeId) -> SizeInfo {
+        let Ideal { units, rule, units_per_s, measured, target, grown, tail, .. } = self.ideal(job, id);
+        SizeInfo {
+            job: job.facts.job,
+            node: self.node_name(id),
+            units: Units(units.into()),
+            rule,
+            units_per_s,
+            measured,
+            target_seconds: match job.facts.sizing {
+                Sizing::TargetUs(target_us) => Some(target_us as f64 / 1e6),
+                Sizing::Units(_) => None,
+            },
+            target_units: (target > 0).then(|| Units(target.into())),
+            growth_units_max: (grown > 0).then(|| Units(grown.into())),
+            tail_units_max: (tail < u64::MAX).then(|| Units(tail.into())),
+            units_max: Units(whole_units(job, units).into()),
+        }
+    }
+}
