@@ -46,6 +46,12 @@ pub(crate) struct Bulk {
 }
 
 impl Bulk {
+    /// Nothing comes of its orders.
+    #[cfg(test)]
+    pub(crate) fn without_thread() -> Self {
+        Self { wishes: unbounded().0, health: Arc::default(), start: Instant::now() }
+    }
+
     /// Starts the thread. It ends when the last clone of this is gone.
     pub(crate) fn start(who: Arc<Identity>) -> io::Result<Self> {
         let (wishes, to_do) = unbounded();

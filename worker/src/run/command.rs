@@ -8,17 +8,18 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use starfarm_decomposers::template::{Template, UnitText};
-use starfarm_decomposers::{Decomposer, ValueError};
+use starfarm_decomposers::{Chunks, Decomposer, ValueError};
 use starfarm_protocol::limits::{INLINE_OUTPUT_BYTES_MAX, RESULT_BODY_BYTES_MAX};
-use starfarm_protocol::spec::{CommandWork, OutputLimit};
+use starfarm_protocol::spec::{CommandWork, OutputLimit, Space};
 use starfarm_protocol::wire::{CommandUnit, FailReason, Outputs, Stream};
 use starfarm_worker_core::Task;
 
-use super::context::Context;
+use super::executor::{Context, Executor};
 use crate::bulk::FetchError;
 use crate::contents::Contents;
 use crate::exec::{self, CancelFlag, Captured, CommandLine, End, Lack, Patience, UnitRun};
@@ -49,7 +50,8 @@ pub(super) struct Command {
 }
 
 impl Command {
-    pub(super) fn new(work: &CommandWork, space: Box<dyn Decomposer>) -> Result<Self, String> {
+    pub(super) fn new(work: &CommandWork, space: &Space, chunks: Arc<dyn Chunks>) -> Result<Self, String> {
+        let space = starfarm_decomposers::open(space, chunks).map_err(|e| e.to_string())?;
         let names = space.names();
         let mut words = work.program.iter().map(|word| Template::parse(word, &names));
         let program: Template = words.next().ok_or("the job names no program: submit it anew")?;
@@ -63,61 +65,6 @@ impl Command {
         let (limit, passed) = (work.output_limit, Default::default());
         let (cwd, cwd_optional) = (work.cwd.as_ref().map(PathBuf::from), work.cwd_optional);
         Ok(Self { space, program, args, env, timeout, cwd, cwd_optional, one_program, limit, hang, passed })
-    }
-
-    pub(super) fn units(&self) -> u128 {
-        self.space.units()
-    }
-
-    pub(super) fn run(&self, task: &Task, cancel: &CancelFlag, context: &Context, report: &mut Report) {
-        let scratch = match Scratch::new(&context.scratch, task) {
-            Ok(scratch) => scratch,
-            Err(error) => return report.refuse(task, task.lo, &no_scratch(context, &error)),
-        };
-        let mut pack = Pack::new(task.lo);
-        for unit in task.lo..task.hi() {
-            if cancel.is_raised() {
-                break;
-            }
-            if let Err(error) = scratch.empty() {
-                pack.report(task, report);
-                report.refuse(task, unit, &no_scratch(context, &error));
-                break;
-            }
-            let line = match self.line(task, unit, &scratch.0, &context.contents, cancel) {
-                Ok(line) => line,
-                Err(FetchError::Cancelled) => break,
-                Err(FetchError::Refused(why)) => {
-                    pack.report(task, report);
-                    report.refuse(task, unit, &why);
-                    break;
-                }
-            };
-            context.board.begin(context.slot, task.job, unit);
-            // What is done before must not wait for the end of a unit that may take hours.
-            let run = exec::run_noting(&line, cancel, Patience::default(), &mut || {
-                pack.report(task, report);
-                report.flush();
-            });
-            context.board.end(context.slot);
-            self.learn(&run);
-            if let Some(why) = self.refusal(&run.end) {
-                pack.report(task, report);
-                report.refuse(task, unit, why);
-                break;
-            }
-            match record(run, self.limit.strict, |bytes| context.contents.put(bytes, cancel)) {
-                Ok(record) => pack.add(&record, task, report),
-                Err(FetchError::Cancelled) => break,
-                // A unit is not done without its output.
-                Err(FetchError::Refused(why)) => {
-                    pack.report(task, report);
-                    report.refuse(task, unit, &format!("the scheduler does not keep its output: {why}"));
-                    break;
-                }
-            }
-        }
-        pack.report(task, report);
     }
 
     /// Why this node cannot run the job, where the end of a unit's run shows that it is not the unit's fault.
@@ -179,6 +126,63 @@ impl Command {
             timeout: self.time_limit(),
             output_limit: self.limit.bytes,
         })
+    }
+}
+
+impl Executor for Command {
+    fn units(&self) -> u128 {
+        self.space.units()
+    }
+
+    fn run(&self, task: &Task, cancel: &CancelFlag, context: &Context, report: &mut Report) {
+        let scratch = match Scratch::new(&context.scratch, task) {
+            Ok(scratch) => scratch,
+            Err(error) => return report.refuse(task, task.lo, &no_scratch(context, &error)),
+        };
+        let mut pack = Pack::new(task.lo);
+        for unit in task.lo..task.hi() {
+            if cancel.is_raised() {
+                break;
+            }
+            if let Err(error) = scratch.empty() {
+                pack.report(task, report);
+                report.refuse(task, unit, &no_scratch(context, &error));
+                break;
+            }
+            let line = match self.line(task, unit, &scratch.0, &context.contents, cancel) {
+                Ok(line) => line,
+                Err(FetchError::Cancelled) => break,
+                Err(FetchError::Refused(why)) => {
+                    pack.report(task, report);
+                    report.refuse(task, unit, &why);
+                    break;
+                }
+            };
+            context.board.begin(context.slot, task.job, unit);
+            // What is done before must not wait for the end of a unit that may take hours.
+            let run = exec::run_noting(&line, cancel, Patience::default(), &mut || {
+                pack.report(task, report);
+                report.flush();
+            });
+            context.board.end(context.slot);
+            self.learn(&run);
+            if let Some(why) = self.refusal(&run.end) {
+                pack.report(task, report);
+                report.refuse(task, unit, why);
+                break;
+            }
+            match record(run, self.limit.strict, |bytes| context.contents.put(bytes, cancel)) {
+                Ok(record) => pack.add(&record, task, report),
+                Err(FetchError::Cancelled) => break,
+                // A unit is not done without its output.
+                Err(FetchError::Refused(why)) => {
+                    pack.report(task, report);
+                    report.refuse(task, unit, &format!("the scheduler does not keep its output: {why}"));
+                    break;
+                }
+            }
+        }
+        pack.report(task, report);
     }
 }
 
@@ -320,13 +324,9 @@ impl Drop for Scratch {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
+    use super::*;
     use starfarm_decomposers::NoChunks;
     use starfarm_protocol::ids::ContentHash;
-    use starfarm_protocol::spec::Space;
-
-    use super::*;
 
     fn captured(bytes: usize) -> Captured {
         Captured { bytes: vec![b'x'; bytes], total: bytes as u64 }
@@ -411,9 +411,10 @@ mod tests {
             cwd: None,
             cwd_optional: false,
         };
-        let space =
-            || starfarm_decomposers::open(&Space::Frames { first: 1, last: 9 }, Arc::new(NoChunks)).unwrap();
-        let command = |timeout_ms, hang_ms| Command::new(&work(timeout_ms, hang_ms), space()).unwrap();
+        let space = Space::Frames { first: 1, last: 9 };
+        let command = |timeout_ms, hang_ms| {
+            Command::new(&work(timeout_ms, hang_ms), &space, Arc::new(NoChunks)).unwrap()
+        };
         let ms = |ms| Some(Duration::from_millis(ms));
         assert_eq!(command(None, None).time_limit(), None);
         assert_eq!(command(Some(50), Some(20)).time_limit(), ms(20), "nothing was learnt: the key alone");
