@@ -309,6 +309,27 @@ fn the_page_shows_each_kind_of_specification_as_it_is_written() {
     assert!(page.contains(&hash), "the hash of the second one, {hash}, is not in docs/protocol.md");
 }
 
+/// What is added to the page is read and written as it stands there, and no executor is left out.
+#[test]
+fn the_page_shows_what_each_executor_is_given() {
+    let page = page();
+    let blocks = page.split("```json\n").filter_map(|rest| rest.split("\n```").next());
+    let shown: Vec<&str> = blocks.filter(|block| block.starts_with("{\"space\"")).collect();
+    for spec in &shown {
+        let read = JobSpec::from_bytes(spec.as_bytes()).unwrap();
+        assert_eq!(String::from_utf8(read.to_bytes()).unwrap(), *spec);
+    }
+    // Which there are says the error about one that is none.
+    let error = serde_json::from_str::<Work>("\"none\"").unwrap_err().to_string();
+    let names: Vec<&str> = error.split('`').skip(3).step_by(2).collect();
+    assert!(names.contains(&"command") && names.contains(&"nothing"), "{error}");
+    for name in names {
+        let forms = [format!("\"work\":\"{name}\""), format!("\"work\":{{\"{name}\":")];
+        let is_shown = shown.iter().any(|spec| forms.iter().any(|form| spec.contains(form)));
+        assert!(is_shown, "docs/protocol.md shows no specification with the work `{name}`");
+    }
+}
+
 #[test]
 fn the_page_shows_a_join_file_that_can_be_read() {
     let page = page();

@@ -108,10 +108,15 @@ mod tests {
 
     #[test]
     fn a_user_reads_of_each_key_of_each_executor() {
+        let page = include_str!("../../../docs/jobs.md");
         for Executor { kind, help, .. } in EXECUTORS {
+            let title = format!("### `[task]` with `executor = \"{}\"`\n", kind.name);
+            let (_, section) = page.split_once(&title).expect("docs/jobs.md has a section for it");
+            let section = section.split("\n### ").next().unwrap_or_default();
             assert!(help.starts_with(&format!("[task] executor = \"{}\": ", kind.name)), "{help}");
             for key in kind.keys {
                 assert!(help.lines().any(|line| line.starts_with(&format!("    {key} = "))), "{key}: {help}");
+                assert!(section.contains(&format!("\n| `{key}` |")), "{key}: docs/jobs.md: {section}");
             }
         }
     }
