@@ -8,9 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::ContentHash;
 pub use crate::ids::HexBytes;
-pub use work::{
-    Algorithm, Body, CommandWork, OUTPUT_LIMIT_MAX, OutputLimit, SearchWork, Stop, Work, WorkFacts,
-};
+pub use work::*;
 
 /// What a job is: which units there are, and what is done with each.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
