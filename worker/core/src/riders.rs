@@ -1,6 +1,7 @@
 //! What rides on a worker's datagrams beside its results: which tasks it has, whether it wants more of them or fewer,
 //! and what its machine is. When a datagram leaves is decided in `worker`.
 
+use starfarm_protocol::ids::Attempt;
 use starfarm_protocol::limits::RIDE_US;
 use starfarm_protocol::wire::{Facts, Feedback, Packer};
 
@@ -19,11 +20,15 @@ const QUEUE_LASTS_MAX_US: u64 = 2 * 60_000_000;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Riders {
+    /// Attempts of this epoch that were heard.
+    heard: Attempts,
     /// Attempts to acknowledge, and when at the latest.
     acks: Attempts,
     ack_at: u64,
     feedback: Feedback,
     feedback_sent: Feedback,
+    /// Times that the worker became able to run what it refused.
+    able_again: u32,
     /// Facts go with the first heartbeat from then on.
     facts_at: u64,
     /// When it asked for more last, and how long it waits before it asks again.
@@ -35,10 +40,12 @@ pub(crate) struct Riders {
 impl Riders {
     pub(crate) fn new() -> Self {
         Self {
+            heard: Attempts::default(),
             acks: Attempts::default(),
             ack_at: u64::MAX,
             feedback: Feedback::default(),
             feedback_sent: Feedback::default(),
+            able_again: 0,
             facts_at: 0,
             speed_up_us: 0,
             speed_up_pause_us: 0,
@@ -51,15 +58,26 @@ impl Riders {
         self.ack_at
     }
 
-    pub(crate) fn acknowledge(&mut self, attempt: u64, now_us: u64) {
-        self.acks.insert(attempt);
+    pub(crate) fn has_heard(&self, attempt: Attempt) -> bool {
+        self.heard.contains(attempt.0)
+    }
+
+    /// An offer came, which is to be acknowledged; false where it came before.
+    pub(crate) fn hear(&mut self, attempt: Attempt, now_us: u64) -> bool {
+        self.acks.insert(attempt.0);
         self.ack_at = self.ack_at.min(now_us + RIDE_US);
+        self.heard.insert(attempt.0)
     }
 
     /// Another incarnation of the scheduler numbers its attempts anew.
     pub(crate) fn forget_attempts(&mut self) {
+        self.heard.clear();
         self.acks.clear();
         self.ack_at = u64::MAX;
+    }
+
+    pub(crate) fn able_again(&mut self, times: u32) {
+        self.able_again = times;
     }
 
     /// Who listens now may know nothing of this machine.
@@ -80,8 +98,11 @@ impl Riders {
         }
     }
 
-    /// What the machine is, if it is time to tell it again.
-    pub(crate) fn pack_facts(&mut self, facts: Option<&Facts>, packer: &mut Packer, now_us: u64) {
+    /// What the machine can do again, and what it is if it is time to tell that again.
+    pub(crate) fn pack_machine(&mut self, facts: Option<&Facts>, packer: &mut Packer, now_us: u64) {
+        if self.able_again > 0 {
+            packer.able(self.able_again);
+        }
         if let Some(facts) = facts.filter(|_| self.facts_at <= now_us) {
             packer.facts(facts);
             self.facts_at = now_us + FACTS_US;
