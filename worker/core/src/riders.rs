@@ -66,6 +66,7 @@ impl Riders {
     pub(crate) fn hear(&mut self, attempt: Attempt, now_us: u64) -> bool {
         self.acks.insert(attempt.0);
         self.ack_at = self.ack_at.min(now_us + RIDE_US);
+        self.check();
         self.heard.insert(attempt.0)
     }
 
@@ -74,6 +75,7 @@ impl Riders {
         self.heard.clear();
         self.acks.clear();
         self.ack_at = u64::MAX;
+        self.check();
     }
 
     pub(crate) fn able_again(&mut self, times: u32) {
@@ -92,10 +94,16 @@ impl Riders {
             packer.task_ack(&self.acks.take());
         }
         self.ack_at = u64::MAX;
+        self.check();
         if beat || self.feedback != self.feedback_sent {
             packer.feedback(&self.feedback);
             self.feedback_sent = self.feedback;
         }
+    }
+
+    /// An acknowledgement leaves in time, and no datagram for none.
+    fn check(&self) {
+        assert_eq!(self.acks.is_empty(), self.ack_at == u64::MAX, "acknowledgements have a time");
     }
 
     /// What the machine can do again, and what it is if it is time to tell that again.

@@ -124,7 +124,7 @@ pub struct Task {
 impl Task {
     /// End of the interval, exclusive.
     pub fn hi(&self) -> u128 {
-        self.lo + u128::from(self.units)
+        self.lo.checked_add(u128::from(self.units)).expect("the codec lets no other interval in")
     }
 
     /// Makes `next` part of this one where it begins at its end; false where it does not. The latest number
@@ -133,6 +133,7 @@ impl Task {
         let touch = (next.job, next.spec, next.lo) == (self.job, self.spec, self.hi());
         let joined = self.units.checked_add(next.units).filter(|_| touch);
         if let Some(units) = joined {
+            assert!(units > next.units, "both have units");
             self.units = units;
             self.attempt = self.attempt.max(next.attempt);
         }

@@ -134,6 +134,10 @@ impl Worker {
             )));
             return true;
         }
+        // What comes late, after the session was given up, could not be answered. The next session brings another one.
+        if !self.link.has_session() {
+            return false;
+        }
         let renewed = welcome.epoch != self.scheduler.epoch();
         if renewed {
             // Another incarnation numbers its attempts anew, and may name no pace.
@@ -273,11 +277,13 @@ impl Worker {
             self.send_due(now_us, deeds);
         }
         self.finish_drain(now_us, deeds);
+        assert!(self.next_deadline() > now_us, "a tick does all that is due, or the rim turns for ever");
     }
 
     /// After an event: idle slots start what waits, and the queue's length is judged.
     fn settle(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
         while let Some((slot, tasks)) = self.tasks.start(now_us) {
+            assert!(!tasks.is_empty(), "a slot is started for a task");
             deeds.push(Deed::Start { slot, tasks });
         }
         self.weigh_queue(now_us);
