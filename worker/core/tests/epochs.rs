@@ -82,6 +82,17 @@ fn a_welcome_that_comes_late_while_no_session_is_there_waits_for_the_next_one() 
 }
 
 #[test]
+fn attempts_of_an_earlier_epoch_are_not_acknowledged_to_the_next_one() {
+    check(
+        "at 10\n offer 7 0+10\n welcome epoch 6\n at 60",
+        expect![[r#"
+        10: start on 0: 7=0+10
+        10: remember 6
+    "#]],
+    );
+}
+
+#[test]
 fn an_answer_that_names_an_older_epoch_does_not_move_the_credit() {
     check(
         "welcome epoch 5 credit 0\n answer epoch 4 by 5\n offer 1 0+10\n part 0 1 0+4\n at 900\n answer epoch 5\n at 990",
