@@ -6,7 +6,7 @@ mod executor;
 mod nothing;
 mod search;
 
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 
 use starfarm_protocol::ids::ContentHash;
@@ -75,7 +75,7 @@ impl Programs {
             }
             let _preparing = match self.preparing.try_lock() {
                 Ok(guard) => guard,
-                Err(TryLockError::Poisoned(error)) => error.into_inner(),
+                Err(TryLockError::Poisoned(_)) => unreachable!("a panic ends the process"),
                 Err(TryLockError::WouldBlock) if cancel.is_raised() => return Err(FetchError::Cancelled),
                 Err(TryLockError::WouldBlock) => {
                     std::thread::sleep(LOOK);
@@ -91,12 +91,12 @@ impl Programs {
     }
 
     fn look_up(&self, spec: &ContentHash) -> Option<Prepared> {
-        let prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        let prepared = self.prepared.lock().expect("a panic ends the process");
         prepared.iter().rev().find(|(hash, _)| hash == spec).map(|(_, program)| program.clone())
     }
 
     fn keep(&self, spec: ContentHash, program: Prepared) {
-        let mut prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut prepared = self.prepared.lock().expect("a panic ends the process");
         if prepared.len() == PREPARED_MAX {
             drop(prepared.remove(0));
         }

@@ -23,6 +23,17 @@ fn interval(task: &Task) -> (JobId, u128, u64) {
     (task.job, task.lo, task.units)
 }
 
+/// Makes `next` part of `task` where it begins at its end; false where it does not. The latest number stands for
+/// both: what is given back is what was offered up to then.
+fn join(task: &mut Task, next: &Task) -> bool {
+    let touch = (next.job, next.spec, next.lo) == (task.job, task.spec, task.hi());
+    let joined = task.units.checked_add(next.units).filter(|_| touch);
+    if let Some(units) = joined {
+        (task.units, task.attempt) = (units, task.attempt.max(next.attempt));
+    }
+    joined.is_some()
+}
+
 impl Tasks {
     pub(crate) fn new(slots: u16, now_us: u64) -> Self {
         Self { queue: Queue::default(), slots: Slots::new(slots, now_us), index: BTreeSet::new() }
@@ -68,7 +79,7 @@ impl Tasks {
         back.iter().for_each(|task| self.forget(task));
         self.check();
         back.sort_unstable_by_key(|task| (task.job, task.lo));
-        back.dedup_by(|next, before| before.join(next));
+        back.dedup_by(|next, before| join(before, next));
         back
     }
 

@@ -90,7 +90,7 @@ impl Worker {
                     match offer {
                         // They come again.
                         Ok(_) if !believed => self.counters.refused_offers += 1,
-                        Ok(offer) => self.on_offer(offer.into(), now_us),
+                        Ok(offer) => self.on_offer(offer, now_us),
                         Err(_) => self.counters.malformed += 1,
                     }
                 }

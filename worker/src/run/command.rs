@@ -67,6 +67,37 @@ impl Command {
         Ok(Self { space, program, args, env, timeout, cwd, cwd_optional, one_program, limit, hang, passed })
     }
 
+    /// Runs a unit, with what it needs fetched before and what it wrote stored after. It is refused where this node
+    /// cannot run it, whatever unit it is. `lasts` is called once if it takes long.
+    fn run_unit(
+        &self,
+        task: &Task,
+        unit: u128,
+        scratch: &Scratch,
+        cancel: &CancelFlag,
+        context: &Context,
+        lasts: &mut dyn FnMut(),
+    ) -> Result<CommandUnit, FetchError> {
+        scratch.empty().map_err(|error| FetchError::Refused(no_scratch(context, &error)))?;
+        let line = self.line(task, unit, &scratch.0, &context.contents, cancel)?;
+        context.board.begin(context.slot, task.job, unit);
+        let run = exec::run_noting(&line, cancel, Patience::default(), lasts);
+        context.board.end(context.slot);
+        self.learn(&run);
+        if let Some(why) = self.refusal(&run.end) {
+            return Err(FetchError::Refused(why.to_owned()));
+        }
+        record(run, self.limit.strict, |bytes| context.contents.put(bytes, cancel)).map_err(|error| {
+            match error {
+                // A unit is not done without its output.
+                FetchError::Refused(why) => {
+                    FetchError::Refused(format!("the scheduler does not keep its output: {why}"))
+                }
+                FetchError::Cancelled => FetchError::Cancelled,
+            }
+        })
+    }
+
     /// Why this node cannot run the job, where the end of a unit's run shows that it is not the unit's fault.
     fn refusal<'a>(&self, end: &'a End) -> Option<&'a str> {
         match end {
@@ -144,41 +175,17 @@ impl Executor for Command {
             if cancel.is_raised() {
                 break;
             }
-            if let Err(error) = scratch.empty() {
-                pack.report(task, report);
-                report.refuse(task, unit, &no_scratch(context, &error));
-                break;
-            }
-            let line = match self.line(task, unit, &scratch.0, &context.contents, cancel) {
-                Ok(line) => line,
-                Err(FetchError::Cancelled) => break,
-                Err(FetchError::Refused(why)) => {
-                    pack.report(task, report);
-                    report.refuse(task, unit, &why);
-                    break;
-                }
-            };
-            context.board.begin(context.slot, task.job, unit);
             // What is done before must not wait for the end of a unit that may take hours.
-            let run = exec::run_noting(&line, cancel, Patience::default(), &mut || {
+            let lasts = &mut || {
                 pack.report(task, report);
                 report.flush();
-            });
-            context.board.end(context.slot);
-            self.learn(&run);
-            if let Some(why) = self.refusal(&run.end) {
-                pack.report(task, report);
-                report.refuse(task, unit, why);
-                break;
-            }
-            match record(run, self.limit.strict, |bytes| context.contents.put(bytes, cancel)) {
+            };
+            match self.run_unit(task, unit, &scratch, cancel, context, lasts) {
                 Ok(record) => pack.add(&record, task, report),
                 Err(FetchError::Cancelled) => break,
-                // A unit is not done without its output.
                 Err(FetchError::Refused(why)) => {
                     pack.report(task, report);
-                    report.refuse(task, unit, &format!("the scheduler does not keep its output: {why}"));
-                    break;
+                    return report.refuse(task, unit, &why);
                 }
             }
         }
@@ -189,7 +196,7 @@ impl Executor for Command {
 /// The record of a unit's run; none where it was cancelled, or its output cannot be delivered: the unit then goes
 /// back.
 fn record(
-    run: UnitRun,
+    mut run: UnitRun,
     strict: bool,
     put: impl FnMut(Vec<u8>) -> Result<starfarm_protocol::ids::ContentHash, FetchError>,
 ) -> Result<CommandUnit, FetchError> {
@@ -204,14 +211,10 @@ fn record(
         End::Timeout => (Some(FailReason::Timeout), TIMEOUT_CODE),
         End::Cancelled => return Err(FetchError::Cancelled),
         End::NotStarted(why, _) => {
-            let why = why.as_bytes()[..why.floor_char_boundary(INLINE_OUTPUT_BYTES_MAX)].to_vec();
-            let outputs = Outputs { stdout: Stream::Inline(Vec::new()), stderr: Stream::Inline(why) };
-            return Ok(CommandUnit {
-                failed: Some(FailReason::Exit),
-                code: NOT_STARTED_CODE,
-                duration_us,
-                outputs,
-            });
+            let bytes = why.as_bytes()[..why.floor_char_boundary(INLINE_OUTPUT_BYTES_MAX)].to_vec();
+            run.stdout = Captured::default();
+            run.stderr = Captured { total: bytes.len() as u64, bytes };
+            (Some(FailReason::Exit), NOT_STARTED_CODE)
         }
     };
     let outputs = outputs(run.stdout, run.stderr, put)?;
