@@ -18,13 +18,13 @@ const FACTS_US: u64 = 60_000_000;
 /// A queue that lasts longer than this is too long: twice the prefetch of 60 s (DESIGN, section 6).
 const QUEUE_LASTS_MAX_US: u64 = 2 * 60_000_000;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Riders {
     /// Attempts of this epoch that were heard.
     heard: Attempts,
     /// Attempts to acknowledge, and when at the latest.
     acks: Attempts,
-    ack_at: u64,
+    ack_at: Option<u64>,
     feedback: Feedback,
     feedback_sent: Feedback,
     /// Times that the worker became able to run what it refused.
@@ -38,24 +38,9 @@ pub(crate) struct Riders {
 }
 
 impl Riders {
-    pub(crate) fn new() -> Self {
-        Self {
-            heard: Attempts::default(),
-            acks: Attempts::default(),
-            ack_at: u64::MAX,
-            feedback: Feedback::default(),
-            feedback_sent: Feedback::default(),
-            able_again: 0,
-            facts_at: 0,
-            speed_up_us: 0,
-            speed_up_pause_us: 0,
-            slow_down_at: 0,
-        }
-    }
-
     /// When a datagram must leave, whatever else is due.
     pub(crate) fn deadline(&self) -> u64 {
-        self.ack_at
+        self.ack_at.unwrap_or(u64::MAX)
     }
 
     pub(crate) fn has_heard(&self, attempt: Attempt) -> bool {
@@ -65,7 +50,7 @@ impl Riders {
     /// An offer came, which is to be acknowledged; false where it came before.
     pub(crate) fn hear(&mut self, attempt: Attempt, now_us: u64) -> bool {
         self.acks.insert(attempt.0);
-        self.ack_at = self.ack_at.min(now_us + RIDE_US);
+        self.ack_at.get_or_insert(now_us + RIDE_US);
         self.check();
         self.heard.insert(attempt.0)
     }
@@ -74,7 +59,7 @@ impl Riders {
     pub(crate) fn forget_attempts(&mut self) {
         self.heard.clear();
         self.acks.clear();
-        self.ack_at = u64::MAX;
+        self.ack_at = None;
         self.check();
     }
 
@@ -93,7 +78,7 @@ impl Riders {
         if !self.acks.is_empty() {
             packer.task_ack(&self.acks.take());
         }
-        self.ack_at = u64::MAX;
+        self.ack_at = None;
         self.check();
         if beat || self.feedback != self.feedback_sent {
             packer.feedback(&self.feedback);
@@ -103,7 +88,7 @@ impl Riders {
 
     /// An acknowledgement leaves in time, and no datagram for none.
     fn check(&self) {
-        assert_eq!(self.acks.is_empty(), self.ack_at == u64::MAX, "acknowledgements have a time");
+        assert_eq!(self.acks.is_empty(), self.ack_at.is_none(), "acknowledgements have a time");
     }
 
     /// What the machine can do again, and what it is if it is time to tell that again.

@@ -1,5 +1,6 @@
-//! The worker itself: what is true, and what each event does to it, in the order a task lives. The parts
-//! that can be understood alone have files of their own.
+//! The worker itself: what each event does to it, in the order a task lives. What is true stands in rooms with private
+//! state, which assert that it holds together: `tasks` what waits and runs, `outbox` what is computed, `link` and
+//! `scheduler` whom it works for, `riders` what is to be said.
 
 use starfarm_protocol::ids::{Attempt, Epoch, JobId};
 use starfarm_protocol::limits::{PROTOCOL_VERSION, RESULT_BODY_BYTES_MAX};
@@ -39,7 +40,7 @@ impl Worker {
             link: Link::new(config.heartbeat_us, config.seed, now_us),
             tasks: Tasks::new(config.slots, now_us),
             outbox: Outbox::new(),
-            riders: Riders::new(),
+            riders: Riders::default(),
             drain: None,
             counters: Counters::default(),
             config,
