@@ -102,7 +102,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Bench(Bench),
     /// Print what a job file may say
-    #[command(long_about = crate::commands::reference::JOB_FILE)]
+    #[command(long_about = crate::commands::reference::job_file_text())]
     JobFile,
     /// Print the JSON schema of what `--output json` prints, or the names of all
     Schema {

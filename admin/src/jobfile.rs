@@ -35,7 +35,7 @@ pub(crate) use command_line::from_command_line;
 pub(crate) use error::JobFileError;
 use lines::{STDIN, content};
 use table::{Section, Source};
-pub(crate) use task::milliseconds;
+pub(crate) use task::{help, milliseconds};
 
 /// A job as it is submitted.
 #[derive(Clone, PartialEq, Debug)]
@@ -108,13 +108,7 @@ pub(crate) fn parse(text: &str, file_name: &str, base: &Path) -> Result<JobFile,
     let name = read_name(&root)?.unwrap_or_else(|| stem(file_name));
     let units = space::read(&root.section("space", "what the units are, e.g. kind = \"range\"")?, base)?;
     let task = root.section("task", "what is done with them, e.g. executor = \"command\"")?;
-    let read = task::read(&task, &names_of(&units.space), base)?;
-    if let (Work::Search(_), false) = (&read.work, matches!(units.space, Space::Chars { .. })) {
-        let executor = task.require("executor", "")?;
-        return Err(executor.error(
-            "`search` tests candidates, so it needs a space of kind = \"chars\": change one of them",
-        ));
-    }
+    let read = task::read(&task, &units.space, &names_of(&units.space), base)?;
     let task::Task { work, sizing, max_failures, speculative, not_here, repeated_targets } = read;
     let spec = JobSpec { space: units.space, work };
     let blobs = units.blobs;

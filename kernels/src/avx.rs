@@ -21,7 +21,7 @@ macro_rules! path {
     (
         $(#[$doc:meta])* $runner:ident, $vector:ident($register:ty), $feature:tt: $lanes:literal lanes,
         side by side: $md:literal $sha1:literal $sha256:literal,
-        $splat:ident $load:ident $store:ident $add:ident $xor:ident $and:ident $or:ident $shift_right:ident
+        $splat:ident $load:ident $store:ident $shift_right:ident, $($pairwise:ident: $instruction:ident)*
         { $($rest:tt)* }
     ) => {
         $(#[$doc])*
@@ -66,22 +66,12 @@ macro_rules! path {
                 // SAFETY: as in `featured!`; the slice has room for what is written, and no alignment is asked.
                 unsafe { $store(to.cast(), self.0) }
             }
-            #[inline(always)]
-            fn add(self, other: Self) -> Self {
-                featured!($vector($add(self.0, other.0)))
-            }
-            #[inline(always)]
-            fn xor(self, other: Self) -> Self {
-                featured!($vector($xor(self.0, other.0)))
-            }
-            #[inline(always)]
-            fn and(self, other: Self) -> Self {
-                featured!($vector($and(self.0, other.0)))
-            }
-            #[inline(always)]
-            fn or(self, other: Self) -> Self {
-                featured!($vector($or(self.0, other.0)))
-            }
+            $(
+                #[inline(always)]
+                fn $pairwise(self, other: Self) -> Self {
+                    featured!($vector($instruction(self.0, other.0)))
+                }
+            )*
             #[inline(always)]
             fn not(self) -> Self {
                 self.xor(Self::splat(!0))
@@ -106,8 +96,8 @@ macro_rules! featured {
 path! {
     /// The inner loop for an algorithm; none where the processor has no AVX-512. It has 32 registers.
     avx512, Zmm(__m512i), "avx512f": 16 lanes, side by side: 6 4 3,
-    _mm512_set1_epi32 _mm512_loadu_si512 _mm512_storeu_si512 _mm512_add_epi32 _mm512_xor_si512 _mm512_and_si512
-    _mm512_or_si512 _mm512_srlv_epi32
+    _mm512_set1_epi32 _mm512_loadu_si512 _mm512_storeu_si512 _mm512_srlv_epi32,
+    add: _mm512_add_epi32 xor: _mm512_xor_si512 and: _mm512_and_si512 or: _mm512_or_si512
     {
         #[inline(always)]
         fn rotate_left(self, bits: u32) -> Self {
@@ -123,8 +113,8 @@ path! {
 path! {
     /// The inner loop for an algorithm; none where the processor has no AVX2. It has 16 registers.
     avx2, Ymm(__m256i), "avx2": 8 lanes, side by side: 4 2 2,
-    _mm256_set1_epi32 _mm256_loadu_si256 _mm256_storeu_si256 _mm256_add_epi32 _mm256_xor_si256 _mm256_and_si256
-    _mm256_or_si256 _mm256_srlv_epi32
+    _mm256_set1_epi32 _mm256_loadu_si256 _mm256_storeu_si256 _mm256_srlv_epi32,
+    add: _mm256_add_epi32 xor: _mm256_xor_si256 and: _mm256_and_si256 or: _mm256_or_si256
     {
         #[inline(always)]
         fn rotate_left(self, bits: u32) -> Self {

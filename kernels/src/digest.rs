@@ -38,3 +38,22 @@ pub(crate) const ALL_WORDS: [usize; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11,
 pub(crate) fn plain_aim<D: Digest>(digest: &Words) -> u32 {
     D::aim(&[0; 16], &ALL_WORDS, digest)
 }
+
+/// The block with each word in all lanes: how both SHAs begin a run.
+#[inline(always)]
+pub(crate) fn spread<V: Lanes, const WORDS: usize>(words: &[u32; WORDS]) -> [V; WORDS] {
+    let mut spread = [V::splat(0); WORDS];
+    for (lanes, word) in spread.iter_mut().zip(words) {
+        *lanes = V::splat(*word);
+    }
+    spread
+}
+
+/// The digest out of the last state: the initial words are added.
+pub(crate) fn finish<const WORDS: usize>(state: [u32; WORDS], initial: [u32; WORDS]) -> Words {
+    let mut words = [0; 8];
+    for (word, (state, initial)) in words.iter_mut().zip(state.into_iter().zip(initial)) {
+        *word = state.wrapping_add(initial);
+    }
+    words
+}

@@ -108,13 +108,22 @@ impl Lanes for u32 {
 #[derive(Clone, Copy)]
 pub(crate) struct Wide<T, const SETS: usize>([T; SETS]);
 
-/// Methods that do to the vectors of two bundles, pair by pair, what they do to two vectors.
-macro_rules! pairwise {
+/// Methods that do to the vectors of a bundle, or of two pair by pair, what they do to vectors.
+macro_rules! each {
     ($($method:ident)*) => {$(
         #[inline(always)]
         fn $method(mut self, other: Self) -> Self {
             for (a, b) in self.0.iter_mut().zip(&other.0) {
                 *a = a.$method(*b);
+            }
+            self
+        }
+    )*};
+    ($($method:ident($($bits:ident)?))*) => {$(
+        #[inline(always)]
+        fn $method(mut self $(, $bits: u32)?) -> Self {
+            for a in &mut self.0 {
+                *a = a.$method($($bits)?);
             }
             self
         }
@@ -128,7 +137,8 @@ impl<T: Lanes, const SETS: usize> Lanes for Wide<T, SETS> {
         lanes
     };
 
-    pairwise!(add xor and or);
+    each!(add xor and or);
+    each!(not() rotate_left(bits) shift_right(bits));
 
     #[inline(always)]
     fn splat(word: u32) -> Self {
@@ -149,27 +159,6 @@ impl<T: Lanes, const SETS: usize> Lanes for Wide<T, SETS> {
         for (set, part) in self.0.iter().zip(to.chunks_exact_mut(T::LANES)) {
             set.store(part);
         }
-    }
-    #[inline(always)]
-    fn not(mut self) -> Self {
-        for a in &mut self.0 {
-            *a = a.not();
-        }
-        self
-    }
-    #[inline(always)]
-    fn rotate_left(mut self, bits: u32) -> Self {
-        for a in &mut self.0 {
-            *a = a.rotate_left(bits);
-        }
-        self
-    }
-    #[inline(always)]
-    fn shift_right(mut self, bits: u32) -> Self {
-        for a in &mut self.0 {
-            *a = a.shift_right(bits);
-        }
-        self
     }
     #[inline(always)]
     fn matches(self, other: Self) -> u32 {

@@ -2,7 +2,7 @@
 //! the words have their names back. Orders, constants and the steps themselves are in `ntlm` and `md5`.
 
 use crate::block::{Block, Layout, Words};
-use crate::digest::Digest;
+use crate::digest::{Digest, finish, spread};
 use crate::lanes::Lanes;
 
 const STEPS_MAX: usize = 64;
@@ -59,7 +59,7 @@ impl<F: Family> Digest for F {
     }
     #[inline(always)]
     fn key<V: Lanes>(run: &Run<V>) -> V {
-        let mut state = initial::<V>();
+        let mut state = spread(&INITIAL);
         state = round::<F, V, 0>(state, &run.schedule[..16]);
         state = round::<F, V, 1>(state, &run.schedule[16..32]);
         let first = 16 * (F::ROUNDS - 1);
@@ -97,11 +97,7 @@ impl<F: Family> Digest for F {
         if F::ROUNDS == 4 {
             state = round::<F, u32, 3>(state, &schedule[48..]);
         }
-        let mut words = [0; 8];
-        for i in 0..4 {
-            words[i] = state[i].wrapping_add(INITIAL[i]);
-        }
-        words
+        finish(state, INITIAL)
     }
 }
 
@@ -150,9 +146,4 @@ fn step<F: Family, V: Lanes, const ROUND: usize>(a: V, b: V, c: V, d: V, added: 
     // `a` and `added` are ready early, the mix is not: this order keeps the chain short.
     let turned = a.add(added).add(F::mix::<V, ROUND>(b, c, d)).rotate_left(turn);
     if F::ADDS_B { turned.add(b) } else { turned }
-}
-
-#[inline(always)]
-fn initial<V: Lanes>() -> [V; 4] {
-    [V::splat(INITIAL[0]), V::splat(INITIAL[1]), V::splat(INITIAL[2]), V::splat(INITIAL[3])]
 }

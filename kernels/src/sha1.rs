@@ -2,7 +2,7 @@
 //! back.
 
 use crate::block::{Block, Layout, Words};
-use crate::digest::Digest;
+use crate::digest::{Digest, finish, spread};
 use crate::lanes::Lanes;
 
 /// SHA-1 of a candidate's bytes.
@@ -18,11 +18,7 @@ impl Digest for Sha1 {
 
     #[inline(always)]
     fn start<V: Lanes>(block: &Block, _varying: &[usize]) -> [V; 16] {
-        let mut message = [V::splat(0); 16];
-        for (slot, word) in message.iter_mut().zip(block) {
-            *slot = V::splat(*word);
-        }
-        message
+        spread(block)
     }
     #[inline(always)]
     fn set<V: Lanes>(run: &mut [V; 16], word: usize, values: V) {
@@ -37,22 +33,14 @@ impl Digest for Sha1 {
         digest[4].wrapping_sub(INITIAL[4])
     }
     fn digest(block: &Block) -> Words {
-        let state = compress::<u32>(*block);
-        let mut words = [0; 8];
-        for i in 0..5 {
-            words[i] = state[i].wrapping_add(INITIAL[i]);
-        }
-        words
+        finish(compress::<u32>(*block), INITIAL)
     }
 }
 
 /// The state after 80 steps, the initial words not yet added.
 #[inline(always)]
 fn compress<V: Lanes>(mut message: [V; 16]) -> [V; 5] {
-    let mut state = [V::splat(0); 5];
-    for (word, initial) in state.iter_mut().zip(INITIAL) {
-        *word = V::splat(initial);
-    }
+    let mut state = spread(&INITIAL);
     for first in [0, 5, 10, 15] {
         state = group::<V, 0>(state, &mut message, first);
     }

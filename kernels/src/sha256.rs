@@ -2,7 +2,7 @@
 //! names back.
 
 use crate::block::{Block, Layout, Words};
-use crate::digest::Digest;
+use crate::digest::{Digest, finish, spread};
 use crate::lanes::Lanes;
 
 /// SHA-256 of a candidate's bytes.
@@ -33,11 +33,7 @@ impl Digest for Sha256 {
 
     #[inline(always)]
     fn start<V: Lanes>(block: &Block, _varying: &[usize]) -> [V; 16] {
-        let mut message = [V::splat(0); 16];
-        for (slot, word) in message.iter_mut().zip(block) {
-            *slot = V::splat(*word);
-        }
-        message
+        spread(block)
     }
     #[inline(always)]
     fn set<V: Lanes>(run: &mut [V; 16], word: usize, values: V) {
@@ -52,21 +48,14 @@ impl Digest for Sha256 {
         digest[7].wrapping_sub(INITIAL[7])
     }
     fn digest(block: &Block) -> Words {
-        let mut words = compress::<u32>(*block);
-        for (word, initial) in words.iter_mut().zip(INITIAL) {
-            *word = word.wrapping_add(initial);
-        }
-        words
+        finish(compress::<u32>(*block), INITIAL)
     }
 }
 
 /// The state after 64 steps, the initial words not yet added.
 #[inline(always)]
 fn compress<V: Lanes>(mut message: [V; 16]) -> [V; 8] {
-    let mut state = [V::splat(0); 8];
-    for (word, initial) in state.iter_mut().zip(INITIAL) {
-        *word = V::splat(initial);
-    }
+    let mut state = spread(&INITIAL);
     state = group::<V, 0>(state, &message, 0);
     state = group::<V, 8>(state, &message, 8);
     for first in [16, 32] {

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{ContentHash, JobId, NodeId};
-use crate::spec::{JobSpec, Stop, Work};
+pub use crate::spec::{Body, WorkFacts};
 use crate::wire::FailReason;
 use crate::word::words;
 
@@ -182,60 +182,6 @@ impl From<MaxFailures> for MaxFailuresField {
             MaxFailures::Usual => Self::Usual(()),
             MaxFailures::Units(units) => Self::Units(units),
             MaxFailures::Never => Self::Word("never".to_owned()),
-        }
-    }
-}
-
-/// What the results of a job's units carry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Body {
-    /// Nothing.
-    Nothing,
-    /// Hits: the units are looked through for targets. Whoever looks through a unit finds the same.
-    Hits {
-        /// When to end early.
-        stop: Stop,
-        /// Targets.
-        targets: u32,
-    },
-    /// An outcome of each unit.
-    Outcomes {
-        /// Times that a failed unit is run again.
-        retries: u32,
-    },
-}
-
-/// The facts about the work that the scheduler decides by: it knows no executor by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct WorkFacts {
-    /// What results carry.
-    pub body: Body,
-    /// Units of the first task for a slot of unknown speed, 1 or more: small enough to be over soon.
-    pub first_units: u64,
-    /// Units are programs: each may take hours, write what the scheduler keeps, and bring down its machine.
-    pub programs: bool,
-}
-
-impl WorkFacts {
-    /// Nothing comes back.
-    pub const NOTHING: Self = Self { body: Body::Nothing, first_units: 1 << 10, programs: false };
-
-    /// A search for `targets` targets.
-    pub const fn search(stop: Stop, targets: u32) -> Self {
-        Self { body: Body::Hits { stop, targets }, first_units: 1 << 16, programs: false }
-    }
-
-    /// A program for each unit, run again up to `retries` times.
-    pub const fn command(retries: u32) -> Self {
-        Self { body: Body::Outcomes { retries }, first_units: 1, programs: true }
-    }
-
-    /// The facts in a specification.
-    pub fn of(spec: &JobSpec) -> Self {
-        match &spec.work {
-            Work::Search(search) => Self::search(search.stop, search.targets.len() as u32),
-            Work::Command(command) => Self::command(command.retries),
-            Work::Nothing => Self::NOTHING,
         }
     }
 }

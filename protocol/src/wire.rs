@@ -130,7 +130,7 @@ pub struct Pace {
 }
 
 /// One task, offered.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offer {
     /// The job.
     pub job: JobId,
@@ -140,8 +140,15 @@ pub struct Offer {
     pub attempt: Attempt,
     /// First unit.
     pub lo: u128,
-    /// Number of units, 1 or more.
+    /// Number of units, 1 or more; `lo + units` does not overflow.
     pub units: u64,
+}
+
+impl Offer {
+    /// End of the interval, exclusive.
+    pub fn hi(&self) -> u128 {
+        self.lo.checked_add(u128::from(self.units)).expect("the codec lets no other interval in")
+    }
 }
 
 /// What became of an interval of a task.

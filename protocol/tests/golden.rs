@@ -19,10 +19,6 @@ use starfarm_protocol::seal::{
     EpochProofs, Hints, KeyStore, Mode, Reply, Request, Responder, Role, Secret, SessionTable, StaticKey,
     stream,
 };
-use starfarm_protocol::spec::{
-    Algorithm, Axis, Chunk as ListChunk, CommandWork, HexBytes, JobSpec, OutputLimit, SearchWork, Space,
-    Stop, Work,
-};
 use starfarm_protocol::wire::{
     Cancel, CommandUnit, Facts, FailReason, Feedback, Heartbeat, HeartbeatAnswer, Held, Hello, HitEntry,
     Load, Offer, Outcome, Outputs, Pace, Packer, ResultEntry, Revoke, Stream, Welcome,
@@ -252,61 +248,6 @@ fn contents_and_admin_requests_travel() {
     golden("bulk-chunk", &bulk::Request::Chunk(Chunk { offset: 0, bytes: b"hi\n" }).to_bytes());
     golden("bulk-found", &bulk::Reply::Found { total: 3 }.to_bytes());
     golden("admin-status", &admin::frames::frame(&admin::Request::Status).unwrap());
-}
-
-fn specifications() -> Vec<JobSpec> {
-    let hex = |bytes: &[u8]| HexBytes(bytes.to_vec());
-    let command = |program: &[&str], timeout_ms, retries| {
-        let env = [("MODE".to_owned(), "fast".to_owned())].into();
-        let program = program.iter().map(|word| (*word).to_owned()).collect();
-        Work::Command(CommandWork {
-            program,
-            env,
-            timeout_ms,
-            hang_ms: None,
-            retries,
-            output_limit: OutputLimit::default(),
-            cwd: None,
-            cwd_optional: false,
-        })
-    };
-    let targets = vec![hex(&[0; 16]), hex(&[0xff; 16])];
-    let axis = |name: &str, values: &[&str]| Axis {
-        name: name.into(),
-        values: values.iter().map(|value| (*value).to_owned()).collect(),
-    };
-    vec![
-        JobSpec {
-            space: Space::Chars { positions: vec![hex(b"abc"), hex(b"01")], min: 1 },
-            work: Work::Search(SearchWork { algorithm: Algorithm::Md5, targets, stop: Stop::AllTargets }),
-        },
-        JobSpec { space: Space::Range { from: 0, to: 100, step: 1 }, work: Work::Nothing },
-        JobSpec {
-            space: Space::Frames { first: 1, last: 250 },
-            work: command(&["render", "--frame", "{}", "--at", "{clock}"], Some(600_000), 2),
-        },
-        JobSpec {
-            space: Space::List { chunks: vec![ListChunk { hash: ContentHash::of(b"hi\n"), units: 1 }] },
-            work: command(&["convert", "{}"], None, 0),
-        },
-        JobSpec {
-            space: Space::Grid { axes: vec![axis("size", &["1", "2"]), axis("mode", &["a", "b", "c"])] },
-            work: command(&["sweep", "{size}", "{mode}"], None, 0),
-        },
-    ]
-}
-
-#[test]
-fn the_page_shows_each_kind_of_specification_as_it_is_written() {
-    let page = page();
-    for spec in specifications() {
-        let bytes = spec.to_bytes();
-        let text = String::from_utf8(bytes.clone()).unwrap();
-        assert!(page.contains(&format!("\n{text}\n")), "not in docs/protocol.md: {text}");
-        assert_eq!(JobSpec::from_bytes(&bytes), Ok(spec));
-    }
-    let hash = ContentHash::of(&specifications()[1].to_bytes()).to_string();
-    assert!(page.contains(&hash), "the hash of the second one, {hash}, is not in docs/protocol.md");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use starfarm_protocol::ids::JobId;
 
@@ -41,19 +41,16 @@ impl Board {
 
     pub(crate) fn running(&self) -> impl Iterator<Item = (u16, JobId, u128)> {
         let units = self.slots.iter().zip(0..);
-        units.filter_map(|(unit, slot)| lock(unit).map(|(job, unit)| (slot, job, unit)))
+        units.filter_map(|(unit, slot)| {
+            unit.lock().expect("a panic ends the process").map(|(job, unit)| (slot, job, unit))
+        })
     }
 
     fn set(&self, slot: u16, unit: Unit) {
-        *lock(&self.slots[usize::from(slot)]) = unit;
+        *self.slots[usize::from(slot)].lock().expect("a panic ends the process") = unit;
         // A disk that takes no 32 bytes will be noticed elsewhere; here it costs no more than the blame.
         let _ = self.file.write_at(&record(unit), u64::from(slot) * RECORD_BYTES as u64);
     }
-}
-
-/// A lock whose value is whole after each statement, so that a panic elsewhere cannot have broken it.
-fn lock(unit: &Mutex<Unit>) -> MutexGuard<'_, Unit> {
-    unit.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn record(unit: Unit) -> [u8; RECORD_BYTES] {

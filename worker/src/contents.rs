@@ -2,7 +2,7 @@
 //! of lists. Fetching itself is in `bulk`.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use starfarm_decomposers::Chunks;
 use starfarm_protocol::ids::ContentHash;
@@ -38,7 +38,7 @@ impl Contents {
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().expect("a panic ends the process")
     }
 }
 
@@ -76,11 +76,11 @@ impl Kept {
             self.bytes -= before.len();
         }
         while self.bytes > self.bytes_max && self.contents.len() > 1 {
-            let Some(oldest) = self.contents.iter().min_by_key(|(_, (asked, _))| *asked) else { break };
-            let oldest = *oldest.0;
-            if let Some((_, content)) = self.contents.remove(&oldest) {
-                self.bytes -= content.len();
-            }
+            let (oldest, (_, content)) =
+                self.contents.iter().min_by_key(|(_, (asked, _))| *asked).expect("there are two or more");
+            let (oldest, bytes) = (*oldest, content.len());
+            self.contents.remove(&oldest);
+            self.bytes -= bytes;
         }
     }
 }

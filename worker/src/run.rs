@@ -2,64 +2,44 @@
 //! worker and shared by its slots.
 
 mod command;
-mod context;
+mod executor;
+mod nothing;
 mod search;
 
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 
 use starfarm_protocol::ids::ContentHash;
-use starfarm_protocol::spec::{JobSpec, Space, Work};
+use starfarm_protocol::spec::{JobSpec, Work};
 use starfarm_worker_core::Task;
 
 use crate::bulk::FetchError;
 use crate::contents::Contents;
 use crate::exec::CancelFlag;
 use crate::report::Report;
-pub(crate) use context::Context;
+use command::Command;
+pub(crate) use executor::Context;
+use executor::Executor;
+use nothing::Nothing;
+use search::Search;
 
 /// Prepared specifications that are kept; a worker seldom has tasks of more than two jobs.
 const PREPARED_MAX: usize = 16;
 /// How often a slot looks whether another one has finished preparing.
 const LOOK: Duration = Duration::from_millis(10);
 
-enum Program {
-    Command(command::Command),
-    Search(search::SearchProgram),
-    Nothing { units: u128 },
+/// Prepares a specification, or says why this worker cannot run the job.
+fn prepare(bytes: &[u8], contents: &Arc<Contents>) -> Prepared {
+    let JobSpec { space, work } = JobSpec::from_bytes(bytes)?;
+    let chunks = Arc::clone(contents);
+    Ok(match work {
+        Work::Command(work) => Arc::new(Command::new(&work, &space, chunks)?),
+        Work::Search(work) => Arc::new(Search::new(&work, space)?),
+        Work::Nothing => Arc::new(Nothing::new(&space)?),
+    })
 }
 
-impl Program {
-    /// Prepares it, or says why this worker cannot run the job.
-    fn prepare(bytes: &[u8], contents: &Arc<Contents>) -> Result<Self, String> {
-        let JobSpec { space, work } = JobSpec::from_bytes(bytes)?;
-        let chunks = Arc::clone(contents);
-        match (work, space) {
-            (Work::Search(work), Space::Chars { positions, min }) => {
-                Ok(Self::Search(search::SearchProgram::new(&work, positions, min)?))
-            }
-            (Work::Search(_), _) => Err("a search needs a `chars` space: submit the job anew".to_owned()),
-            (Work::Command(work), space) => {
-                let space = starfarm_decomposers::open(&space, chunks).map_err(|e| e.to_string())?;
-                Ok(Self::Command(command::Command::new(&work, space)?))
-            }
-            (Work::Nothing, space) => {
-                let units = starfarm_decomposers::units(&space).map_err(|e| e.to_string())?;
-                Ok(Self::Nothing { units })
-            }
-        }
-    }
-
-    fn units(&self) -> u128 {
-        match self {
-            Self::Command(command) => command.units(),
-            Self::Search(search) => search.units(),
-            Self::Nothing { units } => *units,
-        }
-    }
-}
-
-type Prepared = Result<Arc<Program>, String>;
+type Prepared = Result<Arc<dyn Executor>, String>;
 
 #[derive(Default)]
 pub(crate) struct Programs {
@@ -77,12 +57,7 @@ impl Programs {
             Ok(program) if task.hi() > program.units() => {
                 report.refuse(task, task.lo, "the task lies beyond the end of its job's space");
             }
-            Ok(program) => match &*program {
-                Program::Command(command) => command.run(task, cancel, context, report),
-                Program::Search(search) => search.run(task, cancel, context, report),
-                // By which `starfarm bench dispatch` measures everything else.
-                Program::Nothing { .. } => report.done(task, task.lo, task.units, Duration::ZERO, Vec::new()),
-            },
+            Ok(program) => program.run(task, cancel, context, report),
             Err(FetchError::Refused(why)) => report.refuse(task, task.lo, &why),
             Err(FetchError::Cancelled) => {}
         }
@@ -93,14 +68,14 @@ impl Programs {
         spec: ContentHash,
         cancel: &CancelFlag,
         contents: &Arc<Contents>,
-    ) -> Result<Arc<Program>, FetchError> {
+    ) -> Result<Arc<dyn Executor>, FetchError> {
         loop {
             if let Some(prepared) = self.look_up(&spec) {
                 return prepared.map_err(FetchError::Refused);
             }
             let _preparing = match self.preparing.try_lock() {
                 Ok(guard) => guard,
-                Err(TryLockError::Poisoned(error)) => error.into_inner(),
+                Err(TryLockError::Poisoned(_)) => unreachable!("a panic ends the process"),
                 Err(TryLockError::WouldBlock) if cancel.is_raised() => return Err(FetchError::Cancelled),
                 Err(TryLockError::WouldBlock) => {
                     std::thread::sleep(LOOK);
@@ -110,19 +85,18 @@ impl Programs {
             // Another slot may have been faster.
             if self.look_up(&spec).is_none() {
                 let bytes = contents.get(spec, cancel)?;
-                let prepared = Program::prepare(&bytes, contents).map(Arc::new);
-                self.keep(spec, prepared);
+                self.keep(spec, prepare(&bytes, contents));
             }
         }
     }
 
     fn look_up(&self, spec: &ContentHash) -> Option<Prepared> {
-        let prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        let prepared = self.prepared.lock().expect("a panic ends the process");
         prepared.iter().rev().find(|(hash, _)| hash == spec).map(|(_, program)| program.clone())
     }
 
     fn keep(&self, spec: ContentHash, program: Prepared) {
-        let mut prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut prepared = self.prepared.lock().expect("a panic ends the process");
         if prepared.len() == PREPARED_MAX {
             drop(prepared.remove(0));
         }

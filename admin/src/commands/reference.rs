@@ -13,7 +13,9 @@ use crate::cli::Cli;
 use crate::failure::{Exit, Failure};
 
 /// What a job file may say, for a terminal. `docs/jobs.md` says the same at length.
-pub(crate) const JOB_FILE: &str = include_str!("reference/job-file.txt");
+pub(crate) fn job_file_text() -> String {
+    include_str!("reference/job-file.txt").replace("{executors}\n", &crate::jobfile::help())
+}
 
 /// The schemas by name. What is printed on one line keeps to that of the list that it would stand in.
 const SCHEMAS: [(&str, &str); 17] = [
@@ -37,7 +39,7 @@ const SCHEMAS: [(&str, &str); 17] = [
 ];
 
 pub(crate) fn job_file(context: &mut Context) -> Result<(), Failure> {
-    context.printer.text(JOB_FILE)
+    context.printer.text(&job_file_text())
 }
 
 /// Prints the schema `name`, or the names of all.

@@ -155,12 +155,12 @@ fn with_options(mut job: JobFile, options: &JobOptions) -> Result<JobFile, Failu
             command.output_limit = options.output_limit.unwrap_or(command.output_limit);
             command.env.extend(options.env.iter().cloned());
         }
-        Work::Search(_) | Work::Nothing if for_programs => {
+        _ if for_programs => {
             return Err(Failure::usage(
                 "this job runs no program: leave --timeout-seconds, --hang-seconds, --retries, --output-limit, --cwd and --env out",
             ));
         }
-        Work::Search(_) | Work::Nothing => {}
+        _ => {}
     }
     Ok(job)
 }

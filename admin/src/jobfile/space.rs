@@ -22,7 +22,7 @@ const KINDS: [Kind; 5] = [
 
 /// Reads the section and checks that the space can be opened.
 pub(super) fn read(section: &Section<'_>, base: &Path) -> Result<Units, JobFileError> {
-    let space = match section.select("kind", &KINDS, &[])?.name {
+    let space = match KINDS[section.select("kind", &KINDS, &[])?].name {
         "chars" => chars(section)?,
         "range" => range(section)?,
         "frames" => frames(section)?,

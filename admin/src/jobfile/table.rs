@@ -29,6 +29,7 @@ impl Source<'_> {
 }
 
 /// A value of `kind` or `executor`, and the keys that go with it.
+#[derive(Clone, Copy)]
 pub(super) struct Kind {
     pub(super) name: &'static str,
     /// Keys that no other kind has, or that several have each in its own sense.
@@ -104,21 +105,21 @@ impl<'t> Section<'t> {
         }
     }
 
-    /// Reads `selector`, one of `kinds` by name, and refuses the keys that do not go with it.
-    pub(super) fn select<'k>(
+    /// Reads `selector`, one of `kinds` by name, and refuses the keys that do not go with it. Returns which one it is.
+    pub(super) fn select(
         &self,
         selector: &'static str,
-        kinds: &'k [Kind],
+        kinds: &[Kind],
         common: &[&'static str],
-    ) -> Result<&'k Kind, JobFileError> {
+    ) -> Result<usize, JobFileError> {
         let names = kinds.iter().map(|kind| format!("\"{}\"", kind.name)).collect::<Vec<_>>().join(", ");
         let item = self.require(selector, &format!("{selector} = one of {names}"))?;
         let chosen = item.string()?;
-        let kind = kinds
+        let at = kinds
             .iter()
-            .find(|kind| kind.name == chosen)
+            .position(|kind| kind.name == chosen)
             .ok_or_else(|| item.error(format!("{selector} \"{chosen}\" is not known: use one of {names}")))?;
-        let known = [&[selector], kind.keys, common].concat();
+        let known = [&[selector], kinds[at].keys, common].concat();
         for key in self.table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
             let name = key.get_ref().as_ref();
             if let Some(other) = kinds.iter().find(|other| other.keys.contains(&name)) {
@@ -132,7 +133,7 @@ impl<'t> Section<'t> {
             }
         }
         self.only(&known)?;
-        Ok(kind)
+        Ok(at)
     }
 
     fn key_error<K>(&self, key: &Spanned<K>, message: String) -> JobFileError {

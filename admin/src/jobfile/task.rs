@@ -1,29 +1,24 @@
-//! The section `[task]`: what is done with the units, and how large the tasks are.
+//! The section `[task]`: what is done with the units, by executors with a file each, and how large the tasks are.
 
-use std::collections::BTreeMap;
-use std::path::{self, Path};
+mod command;
+mod executor;
+mod search;
+
+use std::path::Path;
 
 use starfarm_protocol::job::{MaxFailures, Sizing};
-use starfarm_protocol::spec::{
-    Algorithm, CommandWork, OUTPUT_LIMIT_MAX, OutputLimit, SearchWork, Stop, Work,
-};
+use starfarm_protocol::spec::{Space, Work};
 
 use super::error::JobFileError;
-use super::table::{Item, Kind, Section};
-use super::{program, targets};
+use super::table::{Item, Section};
+pub(super) use command::absolute;
+pub(crate) use executor::milliseconds;
+use executor::{Executor, Read, SECONDS_MAX, Surroundings};
 
-const EXECUTORS: [Kind; 2] = [
-    Kind { name: "search", keys: &["algorithm", "targets", "targets_file", "stop"] },
-    Kind {
-        name: "command",
-        keys: &["program", "cwd", "env", "timeout_seconds", "hang_seconds", "retries", "output_limit"],
-    },
-];
+/// All executors, in the order in which a user reads of them.
+const EXECUTORS: [Executor; 2] = [command::EXECUTOR, search::EXECUTOR];
 /// Keys of every executor.
 const COMMON: [&str; 4] = ["target_seconds", "units_per_task", "max_failures", "speculative"];
-
-/// The longest time that can be asked for, about 31 years: what is longer is a slip.
-pub(super) const SECONDS_MAX: f64 = 1e9;
 
 pub(super) struct Task {
     pub(super) work: Work,
@@ -34,18 +29,27 @@ pub(super) struct Task {
     pub(super) repeated_targets: usize,
 }
 
-/// Reads the section. `names` are the space's own, which a program may be given.
-pub(super) fn read(section: &Section<'_>, names: &[String], base: &Path) -> Result<Task, JobFileError> {
-    let (work, not_here, repeated_targets) = match section.select("executor", &EXECUTORS, &COMMON)?.name {
-        "search" => {
-            let (work, repeated) = search(section, base)?;
-            (Work::Search(work), None, repeated)
-        }
-        _ => {
-            let (work, not_here) = command(section, names, base)?;
-            (Work::Command(work), not_here, 0)
-        }
-    };
+/// Their words, as an error lists them.
+#[cfg(test)]
+pub(super) fn words() -> String {
+    EXECUTORS.map(|executor| format!("\"{}\"", executor.kind.name)).join(", ")
+}
+
+/// What the keys of the executors mean, for a terminal.
+pub(crate) fn help() -> String {
+    EXECUTORS.map(|executor| executor.help).concat()
+}
+
+/// Reads the section. `names` are the space's own.
+pub(super) fn read(
+    section: &Section<'_>,
+    space: &Space,
+    names: &[String],
+    base: &Path,
+) -> Result<Task, JobFileError> {
+    let chosen = section.select("executor", &EXECUTORS.map(|executor| executor.kind), &COMMON)?;
+    let read = (EXECUTORS[chosen].read)(section, &Surroundings { space, names, base })?;
+    let Read { work, not_here, repeated_targets } = read;
     Ok(Task {
         work,
         not_here,
@@ -79,141 +83,22 @@ fn sizing(section: &Section<'_>) -> Result<Sizing, JobFileError> {
     }
 }
 
-/// The search, and how many of its targets were given before.
-fn search(section: &Section<'_>, base: &Path) -> Result<(SearchWork, usize), JobFileError> {
-    let algorithm = choice(
-        &section.require("algorithm", "the kind of digest, e.g. algorithm = \"md5\"")?,
-        &[
-            ("md5", Algorithm::Md5),
-            ("sha1", Algorithm::Sha1),
-            ("sha256", Algorithm::Sha256),
-            ("ntlm", Algorithm::Ntlm),
-        ],
-    )?;
-    let targets = match (section.get("targets"), section.get("targets_file")) {
-        (Some(list), None) => targets::of_array(&list, algorithm)?,
-        (None, Some(file)) => targets::of_file(&file, base, algorithm)?,
-        (Some(_), Some(file)) => {
-            return Err(file.error("a search has either `targets` or `targets_file`, not both: remove one"));
-        }
-        (None, None) => {
-            return Err(section.error(
-                "a search needs `targets` or `targets_file`: add targets = [\"...\"] with digests in \
-                 hexadecimal, or targets_file = \"digests.txt\"",
-            ));
-        }
-    };
-    let stop = section.get("stop").map(|item| {
-        choice(
-            &item,
-            &[("never", Stop::Never), ("first-hit", Stop::FirstHit), ("all-targets", Stop::AllTargets)],
-        )
-    });
-    let stop = stop.transpose()?.unwrap_or_default();
-    Ok((SearchWork { algorithm, targets: targets.list, stop }, targets.repeated))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn choice<T: Copy>(item: &Item<'_>, choices: &[(&str, T)]) -> Result<T, JobFileError> {
-    let chosen = item.string()?;
-    choices.iter().find(|(name, _)| *name == chosen).map(|(_, value)| *value).ok_or_else(|| {
-        let names = choices.iter().map(|(name, _)| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
-        item.error(format!("`{}` \"{chosen}\" is not known: use one of {names}", item.name()))
-    })
-}
-
-fn command(
-    section: &Section<'_>,
-    names: &[String],
-    base: &Path,
-) -> Result<(CommandWork, Option<JobFileError>), JobFileError> {
-    let item =
-        section.require("program", "the program and its arguments, e.g. program = [\"echo\", \"{}\"]")?;
-    let words = item.array("a list of strings, the program and its arguments")?;
-    let mut line = words.iter().map(text).collect::<Result<Vec<_>, _>>()?;
-    let (Some(first), Some(word)) = (line.first_mut(), words.first()) else {
-        return Err(item.error("`program` is empty: name a program, e.g. program = [\"echo\", \"{}\"]"));
-    };
-    let found = program::find(first, names, base).map_err(|message| word.error(message))?;
-    *first = found.word;
-    let not_here = found.not_here.map(|message| word.error(message));
-    let cwd = section.get("cwd").map(|item| folder(&item, base)).transpose()?;
-    let missing = |item: Item<'_>| {
-        let path = cwd.as_ref().filter(|path| !Path::new(path).is_dir())?;
-        Some(item.error(format!("the directory `{path}` is not here")))
-    };
-    let not_here = not_here.or(section.get("cwd").and_then(missing));
-    let timeout = section.get("timeout_seconds").map(|item| item.seconds(SECONDS_MAX)).transpose()?;
-    let hang = section.get("hang_seconds").map(|item| item.seconds(SECONDS_MAX)).transpose()?;
-    let retries = section.get("retries").map(|item| item.integer_within(0, u64::from(u32::MAX)));
-    let work = CommandWork {
-        program: line,
-        env: section.get("env").map(|item| environment(&item)).transpose()?.unwrap_or_default(),
-        timeout_ms: timeout.map(milliseconds),
-        hang_ms: hang.map(milliseconds),
-        retries: retries.transpose()?.unwrap_or(0) as u32,
-        output_limit: section
-            .get("output_limit")
-            .map(|item| output_limit(&item))
-            .transpose()?
-            .unwrap_or_default(),
-        cwd,
-        cwd_optional: false,
-    };
-    Ok((work, not_here))
-}
-
-fn output_limit(item: &Item<'_>) -> Result<OutputLimit, JobFileError> {
-    match item.string() {
-        Ok(text) => text.parse().map_err(|words| item.error(format!("`output_limit` \"{text}\": {words}"))),
-        Err(_) => {
-            let bytes = item.integer_within(1, OUTPUT_LIMIT_MAX)?;
-            Ok(OutputLimit { bytes, ..OutputLimit::default() })
+    #[test]
+    fn a_user_reads_of_each_key_of_each_executor() {
+        let page = include_str!("../../../docs/jobs.md");
+        for Executor { kind, help, .. } in EXECUTORS {
+            let title = format!("### `[task]` with `executor = \"{}\"`\n", kind.name);
+            let (_, section) = page.split_once(&title).expect("docs/jobs.md has a section for it");
+            let section = section.split("\n### ").next().unwrap_or_default();
+            assert!(help.starts_with(&format!("[task] executor = \"{}\": ", kind.name)), "{help}");
+            for key in kind.keys {
+                assert!(help.lines().any(|line| line.starts_with(&format!("    {key} = "))), "{key}: {help}");
+                assert!(section.contains(&format!("\n| `{key}` |")), "{key}: docs/jobs.md: {section}");
+            }
         }
     }
-}
-
-/// The directory that programs start in: absolute, since a worker's own is another one.
-fn folder(item: &Item<'_>, base: &Path) -> Result<String, JobFileError> {
-    let name = text(item)?;
-    if name.is_empty() {
-        return Err(item.error("`cwd` is empty: name a directory, or remove the key"));
-    }
-    absolute(&base.join(name)).ok_or_else(|| item.error("the directory's path is not UTF-8: use another one"))
-}
-
-/// The absolute form of a folder, if it is UTF-8; the present one where `folder` is empty.
-pub(super) fn absolute(folder: &Path) -> Option<String> {
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    path::absolute(folder).ok()?.into_os_string().into_string().ok()
-}
-
-/// Whole milliseconds, at least 1: 0 would end every unit at once.
-pub(crate) fn milliseconds(seconds: f64) -> u64 {
-    (seconds * 1000.0).round().max(1.0) as u64
-}
-
-fn environment(item: &Item<'_>) -> Result<BTreeMap<String, String>, JobFileError> {
-    let mut variables = BTreeMap::new();
-    for item in item.table()?.items() {
-        let name = item.name();
-        if name.is_empty() || name.contains(['=', '\0']) {
-            return Err(
-                item.error(format!("{name:?} cannot name a variable: it must not be empty or contain `=`"))
-            );
-        }
-        variables.insert(name.to_owned(), text(&item)?);
-    }
-    Ok(variables)
-}
-
-/// A string that the operating system can take as an argument or a variable.
-fn text(item: &Item<'_>) -> Result<String, JobFileError> {
-    let text = item.string()?;
-    if text.contains('\0') {
-        return Err(item.error(format!(
-            "`{}` holds a NUL character, which no program can be given: remove it",
-            item.name()
-        )));
-    }
-    Ok(text.to_owned())
 }

@@ -39,6 +39,9 @@ impl Attempts {
             (false, true) => self.ranges[after].0 = attempt,
             (false, false) => self.ranges.insert(after, (attempt, attempt)),
         }
+        let around = after.saturating_sub(1)..self.ranges.len().min(after + 2);
+        let apart = self.ranges.range(around).is_sorted_by(|a, b| a.1 + 1 < b.0);
+        assert!(apart, "ranges are sorted, and those that touch are one");
         if self.ranges.len() > RANGES_MAX {
             self.ranges.pop_front();
         }

@@ -16,6 +16,7 @@ impl Drain {
         let give_up_at = *self.give_up_at.get_or_insert(now_us + ACK_US);
         let over = !self.done && (acknowledged || now_us >= give_up_at);
         self.done |= over;
+        debug_assert!(self.done || now_us < give_up_at, "nobody is waited for after that");
         over
     }
 

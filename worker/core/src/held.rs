@@ -1,56 +1,6 @@
-//! Intervals that the worker holds: an index that knows a task offered twice, and the joined list that
-//! goes into a heartbeat.
+//! Intervals that the worker holds, as the joined list that goes into a heartbeat.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
-use starfarm_protocol::ids::JobId;
 use starfarm_protocol::wire::Held;
-
-/// Intervals by job and first unit. It is only looked up, never walked, so no order depends on the hash.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Index(HashMap<(u64, u128), u64, BuildHasherDefault<Mix>>);
-
-impl Index {
-    pub(crate) fn insert(&mut self, job: JobId, lo: u128, units: u64) {
-        self.0.insert((job.0, lo), units);
-    }
-
-    /// Takes the interval out, if exactly this one is there.
-    pub(crate) fn remove(&mut self, job: JobId, lo: u128, units: u64) {
-        if self.contains(job, lo, units) {
-            self.0.remove(&(job.0, lo));
-        }
-    }
-
-    pub(crate) fn contains(&self, job: JobId, lo: u128, units: u64) -> bool {
-        self.0.get(&(job.0, lo)) == Some(&units)
-    }
-}
-
-/// A cheap hash over whole words. The keys come from a scheduler whose key we pinned, so nobody who could
-/// choose colliding ones gains anything that he has not already.
-#[derive(Default)]
-struct Mix(u64);
-
-impl Hasher for Mix {
-    fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 32)
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(29) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    }
-
-    fn write_u128(&mut self, words: u128) {
-        self.write_u64(words as u64);
-        self.write_u64((words >> 64) as u64);
-    }
-}
 
 /// Sorts intervals by job and first unit, and joins those that touch or overlap.
 pub(crate) fn join(mut held: Vec<Held>) -> Vec<Held> {
@@ -69,11 +19,14 @@ pub(crate) fn join(mut held: Vec<Held>) -> Vec<Held> {
             _ => false,
         }
     });
+    debug_assert!(held.is_sorted_by(|a, b| (a.job, a.lo) < (b.job, b.lo)), "no two begin at one unit");
     held
 }
 
 #[cfg(test)]
 mod tests {
+    use starfarm_protocol::ids::JobId;
+
     use super::*;
 
     fn held(job: u64, lo: u128, units: u64) -> Held {
@@ -100,17 +53,5 @@ mod tests {
         assert_eq!(join(apart.clone()), apart);
         let end = vec![held(1, u128::MAX - 2, 1), held(1, u128::MAX - 1, 1)];
         assert_eq!(join(end), [held(1, u128::MAX - 2, 2)]);
-    }
-
-    #[test]
-    fn the_index_knows_exact_intervals_only() {
-        let mut index = Index::default();
-        index.insert(JobId(1), 5, 10);
-        assert!(index.contains(JobId(1), 5, 10));
-        assert!(!index.contains(JobId(1), 5, 9) && !index.contains(JobId(2), 5, 10));
-        index.remove(JobId(1), 5, 9);
-        assert!(index.contains(JobId(1), 5, 10));
-        index.remove(JobId(1), 5, 10);
-        assert!(!index.contains(JobId(1), 5, 10));
     }
 }

@@ -22,6 +22,7 @@ mod riders;
 mod scheduler;
 mod slots;
 mod spool;
+mod tasks;
 mod types;
 mod worker;
 

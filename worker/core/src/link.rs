@@ -72,6 +72,7 @@ impl Link {
         self.heard_us = now_us;
         self.hello_at = now_us;
         self.heartbeat_at = now_us;
+        debug_assert!(self.deadline() <= now_us, "a new session begins at once");
     }
 
     pub(crate) fn on_heard(&mut self, now_us: u64) {
@@ -81,6 +82,7 @@ impl Link {
 
     /// The scheduler welcomed us; true the first time in this session.
     pub(crate) fn on_welcome(&mut self, heartbeat_ms: u32, now_us: u64) -> bool {
+        assert!(self.session, "who is welcomed has a session to speak in");
         self.heartbeat_us = settings::heartbeat_us(heartbeat_ms);
         // The next one was planned at another pace, which may be too slow for this farm.
         self.heartbeat_at = self.heartbeat_at.min(now_us + self.heartbeat_us);
@@ -106,6 +108,7 @@ impl Link {
         if self.handshake_at.is_none() {
             self.handshake_at = Some(now_us + self.back_off_us());
         }
+        assert!(self.handshake_at.is_some(), "without a session one is looked for");
     }
 
     /// The scheduler may have forgotten this session: a handshake is due now, whatever the back-off says. The
@@ -131,6 +134,7 @@ impl Link {
         }
         self.handshake_at = Some(now_us + self.back_off_us());
         self.tries = self.tries.saturating_add(1);
+        assert!(self.handshake_at > Some(now_us), "handshakes pause between each other");
         true
     }
 
@@ -161,6 +165,7 @@ impl Link {
         self.unanswered = self.unanswered.saturating_add(1);
         // From now, not from the plan: a paused process must not catch up with a burst.
         self.heartbeat_at = now_us + self.heartbeat_us;
+        assert!(self.heartbeat_at > now_us, "a heartbeat's period is more than nothing");
         true
     }
 

@@ -28,15 +28,15 @@ impl Meter {
     }
 
     pub(crate) fn begin(&mut self, slot: u16, now_us: u64) {
-        self.slots[usize::from(slot)].since_us.get_or_insert(now_us);
+        let before = self.slots[usize::from(slot)].since_us.replace(now_us);
+        assert_eq!(before, None, "a slot that begins is not busy");
         self.idle_us = None;
     }
 
     pub(crate) fn end(&mut self, slot: u16, now_us: u64) {
         let slot = &mut self.slots[usize::from(slot)];
-        if let Some(since_us) = slot.since_us.take() {
-            slot.busy_us += now_us.saturating_sub(since_us);
-        }
+        let since_us = slot.since_us.take().expect("a slot that ends has begun");
+        slot.busy_us += now_us.saturating_sub(since_us);
         if self.slots.iter().all(|slot| slot.since_us.is_none()) {
             self.idle_us = Some(now_us);
         }
@@ -106,6 +106,7 @@ mod tests {
         meter.report(10);
         assert_eq!(meter.report(10).slots, [0]);
         meter.end(0, 10);
+        meter.begin(0, 10);
         meter.end(0, 10);
         assert_eq!(meter.report(10), Load { idle_us: 0, slots: vec![0] });
     }

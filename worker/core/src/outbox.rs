@@ -128,9 +128,12 @@ impl Outbox {
 
     /// Keeps a result under the next sequence.
     pub(crate) fn push(&mut self, result: Kept) {
+        assert!(result.part.body.len() <= RESULT_BODY_BYTES_MAX, "a longer one fits no datagram");
+        assert!(result.part.units > 0, "a result is of units");
         self.unsent_bytes += result.bytes();
         self.live += 1;
         self.kept.push_back(Some(result));
+        self.check();
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -157,12 +160,12 @@ impl Outbox {
         self.flush_at = 0;
         self.unsent = self.base;
         self.unsent_bytes = self.iter().map(Kept::bytes).sum();
+        self.check();
     }
 
     /// Drops the results of the sequences `first..=last`; what is not here is ignored.
     pub(crate) fn acknowledge(&mut self, first: u64, last: u64, now_us: u64) {
-        let end = self.base + self.kept.len() as u64;
-        let (first, last) = (first.max(self.base), last.min(end - 1));
+        let (first, last) = (first.max(self.base), last.min(self.end() - 1));
         let mut at = self.flights.partition_point(|flight| flight.last < first);
         let mut landed = false;
         for sequence in first..=last {
@@ -193,6 +196,27 @@ impl Outbox {
             self.base += 1;
         }
         self.unsent = self.unsent.max(self.base);
+        self.check();
+    }
+
+    /// What is kept is on its way, in one flight each, or waits to be sent; and the sums say so.
+    fn check(&self) {
+        assert_eq!(self.live == 0, self.kept.is_empty(), "the first that is kept is not acknowledged");
+        assert!((self.base..=self.end()).contains(&self.unsent), "only what is kept is sent");
+        assert!(self.live > 0 || self.flights.is_empty(), "a flight carries what is not acknowledged");
+        assert!(self.live > 0 || self.unsent_bytes == 0, "an empty outbox sends nothing");
+        debug_assert!(self.flights.iter().is_sorted_by(|a, b| a.last < b.first), "no result flies twice");
+        debug_assert!(self.flights.iter().all(|flight| flight.unacknowledged > 0), "a flight has landed");
+        debug_assert!(self.flights.back().is_none_or(|flight| flight.last < self.unsent), "flights are sent");
+        let waits = || self.kept.range((self.unsent - self.base) as usize..).flatten();
+        debug_assert_eq!(waits().map(Kept::bytes).sum::<usize>(), self.unsent_bytes, "bytes to be sent");
+        let flies: usize = self.flights.iter().map(|flight| flight.unacknowledged as usize).sum();
+        debug_assert_eq!(flies + waits().count(), self.live, "each result flies or waits");
+    }
+
+    /// The sequence behind the last one.
+    fn end(&self) -> u64 {
+        self.base + self.kept.len() as u64
     }
 
     /// When [`Outbox::send`] has something to do.
@@ -215,11 +239,13 @@ impl Outbox {
             && (all || self.unsent_bytes >= PLAIN_BYTES_MAX)
         {
             self.launch(now_us, packer);
-            debug_assert!(packer.datagrams() > 0);
+            assert!(packer.datagrams() > 0, "a flight is a datagram");
         }
         if now_us >= self.resend_at {
             self.resend(now_us, packer);
         }
+        assert!(self.deadline() > now_us, "all that was due has left");
+        self.check();
     }
 
     /// Fills one datagram with new results. It mirrors the packer's arithmetic: whether the next result
@@ -244,10 +270,12 @@ impl Outbox {
                 break;
             }
             group = of;
-            self.unsent_bytes -= result.bytes();
+            let rest = self.unsent_bytes.checked_sub(result.bytes());
+            self.unsent_bytes = rest.expect("each result's bytes were counted when it came");
             flight.unacknowledged += 1;
             flight.last = sequence;
         }
+        assert!(flight.unacknowledged > 0, "a datagram has room for any result");
         self.unsent = flight.last + 1;
         self.sent_below = self.sent_below.max(self.unsent);
         self.flush_at = now_us + FLUSH_US;

@@ -57,8 +57,10 @@ impl Queue {
     }
 
     pub(crate) fn push(&mut self, task: Task, epoch: Epoch) {
+        assert!(task.units > 0, "a task without units is malformed, and is not offered to the core");
         self.waiting.push_back(Waiting { task, epoch });
         self.pace_of(task.job).waiting_units += u128::from(task.units);
+        self.check();
     }
 
     /// Takes what the next idle slot should run, given that `idle` slots want work.
@@ -81,6 +83,7 @@ impl Queue {
             self.forget_waiting(&next.task);
             bundle.push(next);
         }
+        self.check();
         bundle
     }
 
@@ -103,6 +106,7 @@ impl Queue {
             !go
         });
         out.iter().for_each(|task| self.forget_waiting(task));
+        self.check();
         out
     }
 
@@ -136,9 +140,17 @@ impl Queue {
     }
 
     fn forget_waiting(&mut self, task: &Task) {
-        if let Some(pace) = self.paces.get_mut(&task.job) {
-            pace.waiting_units -= u128::from(task.units);
-        }
+        let pace = self.paces.get_mut(&task.job).expect("a job of which something waits has a pace");
+        let units = pace.waiting_units.checked_sub(u128::from(task.units));
+        pace.waiting_units = units.expect("no more units leave the queue than came");
+    }
+
+    /// The sums of the jobs are those of the queue.
+    fn check(&self) {
+        let of_jobs = || self.paces.values().map(|pace| pace.waiting_units).sum::<u128>();
+        let waiting = || self.iter().map(|task| u128::from(task.units)).sum::<u128>();
+        assert!(!self.waiting.is_empty() || of_jobs() == 0, "an empty queue has no units");
+        debug_assert_eq!(of_jobs(), waiting(), "units of jobs are units of tasks that wait");
     }
 }
 

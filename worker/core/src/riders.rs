@@ -1,6 +1,7 @@
 //! What rides on a worker's datagrams beside its results: which tasks it has, whether it wants more of them or fewer,
 //! and what its machine is. When a datagram leaves is decided in `worker`.
 
+use starfarm_protocol::ids::Attempt;
 use starfarm_protocol::limits::RIDE_US;
 use starfarm_protocol::wire::{Facts, Feedback, Packer};
 
@@ -17,13 +18,17 @@ const FACTS_US: u64 = 60_000_000;
 /// A queue that lasts longer than this is too long: twice the prefetch of 60 s (DESIGN, section 6).
 const QUEUE_LASTS_MAX_US: u64 = 2 * 60_000_000;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Riders {
+    /// Attempts of this epoch that were heard.
+    heard: Attempts,
     /// Attempts to acknowledge, and when at the latest.
     acks: Attempts,
-    ack_at: u64,
+    ack_at: Option<u64>,
     feedback: Feedback,
     feedback_sent: Feedback,
+    /// Times that the worker became able to run what it refused.
+    able_again: u32,
     /// Facts go with the first heartbeat from then on.
     facts_at: u64,
     /// When it asked for more last, and how long it waits before it asks again.
@@ -33,33 +38,33 @@ pub(crate) struct Riders {
 }
 
 impl Riders {
-    pub(crate) fn new() -> Self {
-        Self {
-            acks: Attempts::default(),
-            ack_at: u64::MAX,
-            feedback: Feedback::default(),
-            feedback_sent: Feedback::default(),
-            facts_at: 0,
-            speed_up_us: 0,
-            speed_up_pause_us: 0,
-            slow_down_at: 0,
-        }
-    }
-
     /// When a datagram must leave, whatever else is due.
     pub(crate) fn deadline(&self) -> u64 {
-        self.ack_at
+        self.ack_at.unwrap_or(u64::MAX)
     }
 
-    pub(crate) fn acknowledge(&mut self, attempt: u64, now_us: u64) {
-        self.acks.insert(attempt);
-        self.ack_at = self.ack_at.min(now_us + RIDE_US);
+    pub(crate) fn has_heard(&self, attempt: Attempt) -> bool {
+        self.heard.contains(attempt.0)
+    }
+
+    /// An offer came, which is to be acknowledged; false where it came before.
+    pub(crate) fn hear(&mut self, attempt: Attempt, now_us: u64) -> bool {
+        self.acks.insert(attempt.0);
+        self.ack_at.get_or_insert(now_us + RIDE_US);
+        self.check();
+        self.heard.insert(attempt.0)
     }
 
     /// Another incarnation of the scheduler numbers its attempts anew.
     pub(crate) fn forget_attempts(&mut self) {
+        self.heard.clear();
         self.acks.clear();
-        self.ack_at = u64::MAX;
+        self.ack_at = None;
+        self.check();
+    }
+
+    pub(crate) fn able_again(&mut self, times: u32) {
+        self.able_again = times;
     }
 
     /// Who listens now may know nothing of this machine.
@@ -73,15 +78,24 @@ impl Riders {
         if !self.acks.is_empty() {
             packer.task_ack(&self.acks.take());
         }
-        self.ack_at = u64::MAX;
+        self.ack_at = None;
+        self.check();
         if beat || self.feedback != self.feedback_sent {
             packer.feedback(&self.feedback);
             self.feedback_sent = self.feedback;
         }
     }
 
-    /// What the machine is, if it is time to tell it again.
-    pub(crate) fn pack_facts(&mut self, facts: Option<&Facts>, packer: &mut Packer, now_us: u64) {
+    /// An acknowledgement leaves in time, and no datagram for none.
+    fn check(&self) {
+        assert_eq!(self.acks.is_empty(), self.ack_at.is_none(), "acknowledgements have a time");
+    }
+
+    /// What the machine can do again, and what it is if it is time to tell that again.
+    pub(crate) fn pack_machine(&mut self, facts: Option<&Facts>, packer: &mut Packer, now_us: u64) {
+        if self.able_again > 0 {
+            packer.able(self.able_again);
+        }
         if let Some(facts) = facts.filter(|_| self.facts_at <= now_us) {
             packer.facts(facts);
             self.facts_at = now_us + FACTS_US;

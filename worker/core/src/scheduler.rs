@@ -75,6 +75,8 @@ impl Scheduler {
     /// Obeys the welcome's incarnation from now on. What must outlive this process comes back, where it is
     /// new.
     pub(crate) fn believe(&mut self, welcome: &Welcome) -> Option<Known> {
+        assert_eq!(welcome.farm, self.farm, "no other farm is worked for");
+        assert!(!self.is_older(welcome.epoch), "an older incarnation was objected to");
         self.epoch = welcome.epoch;
         self.told = None;
         let known = Known { epoch: welcome.epoch, proof: welcome.proof };

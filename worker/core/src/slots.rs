@@ -28,7 +28,8 @@ impl Running {
 
     /// Units not reported yet; never more than the task has.
     pub(crate) fn rest(&self) -> u64 {
-        (self.task.hi() - self.next) as u64
+        let rest = self.task.hi().checked_sub(self.next).expect("no part reaches beyond its task");
+        u64::try_from(rest).expect("a task has fewer than 2^64 units")
     }
 }
 
@@ -56,6 +57,8 @@ pub(crate) struct Slots {
     slots: Vec<Slot>,
     /// Idle slots; the next one to use is last.
     idle: Vec<u16>,
+    /// Tasks on slots that are not let go.
+    wanted: usize,
     /// For the scheduler.
     meter: Meter,
     /// For who reads the worker's own lines.
@@ -67,7 +70,7 @@ impl Slots {
         let count = count.max(1);
         let slots = vec![Slot::default(); usize::from(count)];
         let meter = Meter::new(count, now_us);
-        Self { slots, idle: (0..count).rev().collect(), seen: meter.clone(), meter }
+        Self { slots, idle: (0..count).rev().collect(), wanted: 0, seen: meter.clone(), meter }
     }
 
     pub(crate) fn count(&self) -> u16 {
@@ -82,14 +85,23 @@ impl Slots {
         self.idle.len() == self.slots.len()
     }
 
-    /// Gives a bundle to an idle slot, if there is one.
-    pub(crate) fn start(&mut self, bundle: &[Waiting], now_us: u64) -> Option<u16> {
-        let number = self.idle.pop()?;
+    /// Tasks on slots whose rest will be reported.
+    pub(crate) fn wanted(&self) -> usize {
+        self.wanted
+    }
+
+    /// Gives a bundle to an idle slot, which there must be.
+    pub(crate) fn start(&mut self, bundle: &[Waiting], now_us: u64) -> u16 {
+        let number = self.idle.pop().expect("a bundle is made for an idle slot");
+        assert!(!bundle.is_empty(), "a slot that is given nothing never becomes idle again");
         self.meter.begin(number, now_us);
         self.seen.begin(number, now_us);
         let slot = &mut self.slots[usize::from(number)];
+        assert!(slot.running.is_empty() && slot.cancel.is_empty(), "an idle slot has no task");
         slot.running.extend(bundle.iter().map(Running::new));
-        Some(number)
+        self.wanted += bundle.len();
+        self.check();
+        number
     }
 
     pub(crate) fn advance(&mut self, number: u16, part: &Part) -> Advance {
@@ -103,17 +115,19 @@ impl Slots {
             return Advance::Stray;
         }
         running.next += u128::from(part.units);
-        match running.rest() {
-            0 if !std::mem::replace(&mut running.let_go, true) => Advance::Whole(running.task),
-            _ => Advance::On,
+        if running.rest() > 0 || std::mem::replace(&mut running.let_go, true) {
+            return Advance::On;
         }
+        self.wanted -= 1;
+        Advance::Whole(running.task)
     }
 
     /// Ends a task. The slot becomes idle with the last one of its bundle.
     pub(crate) fn end(&mut self, number: u16, attempt: Attempt, now_us: u64) -> Option<Running> {
         let slot = self.slots.get_mut(usize::from(number))?;
         let at = slot.running.iter().position(|running| running.task.attempt == attempt)?;
-        let ended = slot.running.remove(at)?;
+        let ended = slot.running.remove(at).expect("it was found there");
+        self.wanted -= usize::from(!ended.let_go);
         slot.unit = None;
         if slot.running.is_empty() {
             slot.cancel.clear();
@@ -121,7 +135,18 @@ impl Slots {
             self.meter.end(number, now_us);
             self.seen.end(number, now_us);
         }
+        self.check();
         Some(ended)
+    }
+
+    /// A slot is idle, or has tasks; no more are wanted than there are.
+    fn check(&self) {
+        let is_idle = |&number: &u16| self.slots[usize::from(number)].running.is_empty();
+        assert!(self.idle.last().is_none_or(is_idle), "the slot to be used next has no task");
+        let idle = self.slots.iter().filter(|slot| slot.running.is_empty()).count();
+        debug_assert_eq!(idle, self.idle.len(), "a slot is in the list while it has no task");
+        let wanted = self.iter().filter(|running| !running.let_go).count();
+        debug_assert_eq!(wanted, self.wanted, "wanted tasks are counted as they come and go");
     }
 
     /// No slot runs a unit, as far as is known: those that do are named next.
@@ -164,17 +189,19 @@ impl Slots {
         self.iter().map(rest).filter(|held| held.units > 0)
     }
 
-    /// Slots that must be told to let go of tasks that `gone` names, with their job. A slot is told once,
-    /// and once more where a forced end follows a graceful one.
+    /// Lets go of the tasks that `gone` names: which were wanted, and the slots that must be told, with their job. A
+    /// slot is told once, and once more where a forced end follows a graceful one.
     pub(crate) fn let_go(
         &mut self,
         cancel: Cancel,
-        mut gone: impl FnMut(&Running) -> bool,
-    ) -> Vec<(u16, JobId)> {
-        let mut told = Vec::new();
+        gone: impl Fn(&Running) -> bool,
+    ) -> (Vec<Task>, Vec<(u16, JobId)>) {
+        let (mut freed, mut told) = (Vec::new(), Vec::new());
         for (number, slot) in (0_u16..).zip(&mut self.slots) {
             for running in slot.running.iter_mut().filter(|running| gone(running)) {
-                running.let_go = true;
+                if !std::mem::replace(&mut running.let_go, true) {
+                    freed.push(running.task);
+                }
                 let job = running.task.job;
                 let knows = |&(of, how)| of == job && (how == cancel || how == Cancel::Forced);
                 if !slot.cancel.iter().any(knows) {
@@ -183,6 +210,8 @@ impl Slots {
                 }
             }
         }
-        told
+        self.wanted -= freed.len();
+        self.check();
+        (freed, told)
     }
 }

@@ -58,12 +58,14 @@ pub(crate) fn write<'a>(results: impl Iterator<Item = &'a Kept>) -> Vec<u8> {
         out.extend_from_slice(&result.units.to_le_bytes());
         out.extend_from_slice(&result.duration_us.to_le_bytes());
         out.push(result.outcome as u8);
-        out.extend_from_slice(&(result.body.len() as u16).to_le_bytes());
+        let length = u16::try_from(result.body.len()).expect("a body fits a datagram");
+        out.extend_from_slice(&length.to_le_bytes());
         out.extend_from_slice(&result.body);
     }
     out[8..16].copy_from_slice(&count.to_le_bytes());
     let seal = ContentHash::of(&out);
     out.extend_from_slice(&seal.0);
+    debug_assert!(read(&out).is_ok_and(|back| back.len() as u64 == count), "a spool can be read back");
     out
 }
 

@@ -106,46 +106,8 @@ pub enum Deed {
     Drained,
 }
 
-/// An interval of a job's units, to run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Task {
-    /// The job.
-    pub job: JobId,
-    /// BLAKE3 of the job's specification.
-    pub spec: ContentHash,
-    /// The dispatch that brought it.
-    pub attempt: Attempt,
-    /// First unit.
-    pub lo: u128,
-    /// Number of units, 1 or more; `lo + units` does not overflow.
-    pub units: u64,
-}
-
-impl Task {
-    /// End of the interval, exclusive.
-    pub fn hi(&self) -> u128 {
-        self.lo + u128::from(self.units)
-    }
-
-    /// Makes `next` part of this one where it begins at its end; false where it does not. The latest number
-    /// stands for both: what is given back is what was offered up to then.
-    pub(crate) fn join(&mut self, next: &Task) -> bool {
-        let touch = (next.job, next.spec, next.lo) == (self.job, self.spec, self.hi());
-        let joined = self.units.checked_add(next.units).filter(|_| touch);
-        if let Some(units) = joined {
-            self.units = units;
-            self.attempt = self.attempt.max(next.attempt);
-        }
-        joined.is_some()
-    }
-}
-
-impl From<Offer> for Task {
-    fn from(offer: Offer) -> Self {
-        let Offer { job, spec, attempt, lo, units } = offer;
-        Task { job, spec, attempt, lo, units }
-    }
-}
+/// An interval of a job's units, to run: what was offered.
+pub type Task = Offer;
 
 /// Some units of a running task, done or refused. Parts of a task come in unit order, without a gap.
 #[derive(Clone, PartialEq, Debug)]

@@ -1,5 +1,6 @@
-//! The worker itself: what is true, and what each event does to it, in the order a task lives. The parts
-//! that can be understood alone have files of their own.
+//! The worker itself: what each event does to it, in the order a task lives. What is true stands in rooms with private
+//! state, which assert that it holds together: `tasks` what waits and runs, `outbox` what is computed, `link` and
+//! `scheduler` whom it works for, `riders` what is to be said.
 
 use starfarm_protocol::ids::{Attempt, Epoch, JobId};
 use starfarm_protocol::limits::{PROTOCOL_VERSION, RESULT_BODY_BYTES_MAX};
@@ -8,16 +9,14 @@ use starfarm_protocol::wire::{
     messages,
 };
 
-use crate::attempts::Attempts;
 use crate::drain::Drain;
-use crate::held::{self, Index};
+use crate::held;
 use crate::link::Link;
 use crate::outbox::{Kept, Outbox};
-use crate::queue::Queue;
 use crate::riders::Riders;
 use crate::scheduler::Scheduler;
-use crate::slots::{Advance, Running, Slots};
 use crate::spool::{self, SpoolError};
+use crate::tasks::Tasks;
 use crate::types::{Config, Counters, Deed, Look, Part, Task};
 
 /// One computing node. `now_us` never goes backwards.
@@ -26,17 +25,10 @@ pub struct Worker {
     config: Config,
     scheduler: Scheduler,
     link: Link,
-    queue: Queue,
-    slots: Slots,
+    tasks: Tasks,
     outbox: Outbox,
-    /// Tasks in the queue and on slots, as offered.
-    index: Index,
-    /// Attempts of this epoch that were heard.
-    seen: Attempts,
     riders: Riders,
     drain: Option<Drain>,
-    /// Times that it became able to run what it refused.
-    able_again: u32,
     counters: Counters,
 }
 
@@ -46,14 +38,10 @@ impl Worker {
         Self {
             scheduler: Scheduler::new(config.farm, config.known),
             link: Link::new(config.heartbeat_us, config.seed, now_us),
-            queue: Queue::default(),
-            slots: Slots::new(config.slots, now_us),
+            tasks: Tasks::new(config.slots, now_us),
             outbox: Outbox::new(),
-            index: Index::default(),
-            seen: Attempts::default(),
-            riders: Riders::new(),
+            riders: Riders::default(),
             drain: None,
-            able_again: 0,
             counters: Counters::default(),
             config,
         }
@@ -103,7 +91,7 @@ impl Worker {
                     match offer {
                         // They come again.
                         Ok(_) if !believed => self.counters.refused_offers += 1,
-                        Ok(offer) => self.on_offer(offer.into(), now_us),
+                        Ok(offer) => self.on_offer(offer, now_us),
                         Err(_) => self.counters.malformed += 1,
                     }
                 }
@@ -147,12 +135,15 @@ impl Worker {
             )));
             return true;
         }
+        // What comes late, after the session was given up, could not be answered. The next session brings another one.
+        if !self.link.has_session() {
+            return false;
+        }
         let renewed = welcome.epoch != self.scheduler.epoch();
         if renewed {
             // Another incarnation numbers its attempts anew, and may name no pace.
             self.link.pace = Pace::DEFAULT;
             deeds.extend(self.scheduler.believe(welcome).map(Deed::Remember));
-            self.seen.clear();
             self.riders.forget_attempts();
         }
         self.outbox.set_credit(welcome.credit);
@@ -164,25 +155,19 @@ impl Worker {
     }
 
     fn on_offer(&mut self, task: Task, now_us: u64) {
-        let full = self.queue.len() >= self.config.queue_tasks_max as usize;
-        if full && !self.seen.contains(task.attempt.0) {
+        let full = self.tasks.queue().len() >= self.config.queue_tasks_max as usize;
+        if full && !self.riders.has_heard(task.attempt) {
             self.counters.refused_offers += 1;
-            return;
-        }
-        self.riders.acknowledge(task.attempt.0, now_us);
-        if !self.seen.insert(task.attempt.0) {
+        } else if !self.riders.hear(task.attempt, now_us) {
             self.counters.repeated_offers += 1;
-        } else if self.index.contains(task.job, task.lo, task.units) {
+        } else if self.drain.is_some() && !self.tasks.has(&task) {
+            self.return_unrun(task, now_us);
+        } else if self.tasks.take(task, self.scheduler.epoch()) {
+            self.riders.fed();
+        } else {
             // The scheduler thought it lost and gives it out anew: it is the same work. What was computed
             // and is not acknowledged yet is another matter, for the unit may have failed and be retried.
             self.counters.repeated_offers += 1;
-            self.queue.renumber(&task, self.scheduler.epoch());
-        } else if self.drain.is_some() {
-            self.give_back(vec![task], now_us);
-        } else {
-            self.index.insert(task.job, task.lo, task.units);
-            self.queue.push(task, self.scheduler.epoch());
-            self.riders.fed();
         }
     }
 
@@ -193,36 +178,20 @@ impl Worker {
         let gone = |its_job: JobId, attempt: Attempt, epoch: Epoch| {
             its_job == job && (epoch != current || attempt < before)
         };
-        let back = self.queue.revoke(|w| gone(w.task.job, w.task.attempt, w.epoch));
-        self.give_back(back, now_us);
-        self.let_go(cancel, gone, deeds);
+        self.withdraw(cancel, gone, now_us, deeds);
     }
 
-    fn let_go(
+    /// What waits is reported as returned, what runs is let go of.
+    fn withdraw(
         &mut self,
         cancel: Cancel,
         gone: impl Fn(JobId, Attempt, Epoch) -> bool,
+        now_us: u64,
         deeds: &mut Vec<Deed>,
     ) {
-        let index = &mut self.index;
-        let told = self.slots.let_go(cancel, |&Running { task, epoch, let_go, .. }| {
-            let go = gone(task.job, task.attempt, epoch);
-            if go && !let_go {
-                index.remove(task.job, task.lo, task.units);
-            }
-            go
-        });
-        deeds.extend(told.into_iter().map(|(slot, job)| Deed::Cancel { slot, job, how: cancel }));
-    }
-
-    /// Reports tasks that never started as returned, neighbours joined.
-    fn give_back(&mut self, mut tasks: Vec<Task>, now_us: u64) {
-        tasks.sort_unstable_by_key(|task| (task.job, task.lo));
-        for task in &tasks {
-            self.index.remove(task.job, task.lo, task.units);
-        }
-        tasks.dedup_by(|next, before| before.join(next));
-        tasks.into_iter().for_each(|task| self.return_unrun(task, now_us));
+        self.tasks.take_back(&gone).into_iter().for_each(|task| self.return_unrun(task, now_us));
+        let told = self.tasks.let_go(cancel, gone).into_iter();
+        deeds.extend(told.map(|(slot, job)| Deed::Cancel { slot, job, how: cancel }));
     }
 
     fn return_unrun(&mut self, Task { job, spec, attempt, lo, units }: Task, now_us: u64) {
@@ -251,34 +220,21 @@ impl Worker {
 
     /// Some units of a running task are done. The result leaves at one of the next ticks.
     pub fn on_part(&mut self, slot: u16, part: Part, now_us: u64, _deeds: &mut Vec<Deed>) {
-        let short = part.body.len() <= RESULT_BODY_BYTES_MAX;
-        match if short { self.slots.advance(slot, &part) } else { Advance::Stray } {
-            Advance::Stray => {
-                self.counters.stray_parts += 1;
-                return;
-            }
-            Advance::On => {}
-            // A retry may be offered before the slot says that it has ended.
-            Advance::Whole(task) => self.index.remove(task.job, task.lo, task.units),
+        if part.body.len() <= RESULT_BODY_BYTES_MAX && self.tasks.advance(slot, &part) {
+            self.outbox.push(Kept { part, ended_us: Some(now_us) });
+        } else {
+            self.counters.stray_parts += 1;
         }
-        if part.outcome == Outcome::Done {
-            self.queue.learn(part.job, part.units, part.duration_us);
-        }
-        self.outbox.push(Kept { part, ended_us: Some(now_us) });
     }
 
     /// A task left its slot. What no part reported goes back.
     pub fn on_task_end(&mut self, slot: u16, attempt: Attempt, now_us: u64, deeds: &mut Vec<Deed>) {
-        let Some(ended) = self.slots.end(slot, attempt, now_us) else {
+        let Some(ended) = self.tasks.end(slot, attempt, now_us) else {
             self.counters.stray_parts += 1;
             return;
         };
-        let task = ended.task;
-        if !ended.let_go {
-            self.index.remove(task.job, task.lo, task.units);
-        }
         if ended.rest() > 0 {
-            self.return_unrun(Task { lo: ended.next, units: ended.rest(), ..task }, now_us);
+            self.return_unrun(Task { lo: ended.next, units: ended.rest(), ..ended.task }, now_us);
         }
         self.settle(now_us, deeds);
     }
@@ -286,17 +242,17 @@ impl Worker {
     /// How often it became possible again to fetch specifications: jobs that were refused for want of them can be run
     /// now, and heartbeats say so.
     pub fn on_bulk_opened(&mut self, times: u32) {
-        self.able_again = times;
+        self.riders.able_again(times);
     }
 
     /// No slot runs a unit but those that [`Worker::on_running`] names next.
     pub fn on_none_running(&mut self) {
-        self.slots.unname_units();
+        self.tasks.slots_mut().unname_units();
     }
 
     /// A slot begins a unit; heartbeats name it, so that a unit which kills its worker can be blamed.
     pub fn on_running(&mut self, slot: u16, job: JobId, unit: u128) {
-        self.slots.name_unit(slot, job, unit);
+        self.tasks.slots_mut().name_unit(slot, job, unit);
     }
 
     /// The person or the operating system asks us to leave: what waits goes back, what runs stops at the
@@ -307,9 +263,7 @@ impl Worker {
             return;
         }
         self.drain = Some(Drain::default());
-        let back = self.queue.revoke(|_| true);
-        self.give_back(back, now_us);
-        self.let_go(Cancel::Graceful, |_, _, _| true, deeds);
+        self.withdraw(Cancel::Graceful, |_, _, _| true, now_us, deeds);
         self.link.beat_soon(now_us);
         self.on_tick(now_us, deeds);
     }
@@ -324,14 +278,14 @@ impl Worker {
             self.send_due(now_us, deeds);
         }
         self.finish_drain(now_us, deeds);
+        assert!(self.next_deadline() > now_us, "a tick does all that is due, or the rim turns for ever");
     }
 
     /// After an event: idle slots start what waits, and the queue's length is judged.
     fn settle(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
-        while self.slots.idle() > 0 && !self.queue.is_empty() {
-            let bundle = self.queue.take(self.slots.idle());
-            let Some(slot) = self.slots.start(&bundle, now_us) else { break };
-            deeds.push(Deed::Start { slot, tasks: bundle.into_iter().map(|waiting| waiting.task).collect() });
+        while let Some((slot, tasks)) = self.tasks.start(now_us) {
+            assert!(!tasks.is_empty(), "a slot is started for a task");
+            deeds.push(Deed::Start { slot, tasks });
         }
         self.weigh_queue(now_us);
     }
@@ -344,10 +298,9 @@ impl Worker {
             self.outbox.send(now_us, &mut packer);
         }
         if self.link.hello_due(now_us) {
-            packer.hello(&self.config.hello(self.slots.count(), self.scheduler.known()));
+            packer.hello(&self.config.hello(self.tasks.slots().count(), self.scheduler.known()));
         }
-        let idle = self.slots.all_idle() && self.queue.is_empty();
-        let beat = self.link.heartbeat_due(now_us, idle);
+        let beat = self.link.heartbeat_due(now_us, self.tasks.is_idle());
         if beat {
             self.weigh_queue(now_us);
         }
@@ -355,11 +308,8 @@ impl Worker {
             self.riders.pack(&mut packer, beat);
         }
         if beat && self.link.is_welcomed() {
-            packer.load(&self.slots.load(now_us));
-            if self.able_again > 0 {
-                packer.able(self.able_again);
-            }
-            self.riders.pack_facts(self.config.facts.as_ref(), &mut packer, now_us);
+            packer.load(&self.tasks.slots_mut().load(now_us));
+            self.riders.pack_machine(self.config.facts.as_ref(), &mut packer, now_us);
         }
         if beat {
             packer.heartbeat(&self.heartbeat());
@@ -370,9 +320,9 @@ impl Worker {
     fn heartbeat(&self) -> Heartbeat {
         Heartbeat {
             number: self.link.number,
-            queued_tasks: self.queue.len() as u32,
+            queued_tasks: self.tasks.queue().len() as u32,
             draining: self.drain.is_some(),
-            running: self.slots.running_units().collect(),
+            running: self.tasks.slots().running_units().collect(),
             held: self.held(),
             ..Heartbeat::default()
         }
@@ -381,21 +331,21 @@ impl Worker {
     /// What the worker holds, neighbours joined: waiting, running and not reported, computed and not
     /// acknowledged.
     pub fn held(&self) -> Vec<Held> {
-        let waiting = self.queue.iter().map(|task| Held { job: task.job, lo: task.lo, units: task.units });
         let computed = self.outbox.iter().map(|kept| &kept.part);
         let computed = computed.filter(|part| part.outcome != Outcome::Returned);
         let computed = computed.map(|part| Held { job: part.job, lo: part.lo, units: part.units });
-        held::join(waiting.chain(self.slots.held()).chain(computed).collect())
+        held::join(self.tasks.held().chain(computed).collect())
     }
 
     fn weigh_queue(&mut self, now_us: u64) {
         if self.drain.is_none() && self.link.is_welcomed() {
-            self.riders.weigh(&self.queue, self.config.queue_tasks_max, self.slots.count(), now_us);
+            let (queue, slots) = (self.tasks.queue(), self.tasks.slots().count());
+            self.riders.weigh(queue, self.config.queue_tasks_max, slots, now_us);
         }
     }
 
     fn finish_drain(&mut self, now_us: u64, deeds: &mut Vec<Deed>) {
-        let (idle, acknowledged) = (self.slots.all_idle(), self.outbox.is_empty());
+        let (idle, acknowledged) = (self.tasks.slots().all_idle(), self.outbox.is_empty());
         if !self.drain.as_mut().is_some_and(|drain| idle && drain.is_over(acknowledged, now_us)) {
             return;
         }
@@ -417,7 +367,7 @@ impl Worker {
         if self.link.is_welcomed() {
             at = at.min(self.outbox.deadline());
         }
-        let drain = self.drain.filter(|_| self.slots.all_idle());
+        let drain = self.drain.filter(|_| self.tasks.slots().all_idle());
         drain.and_then(|drain| drain.deadline(self.outbox.is_empty())).map_or(at, |end| at.min(end))
     }
 
@@ -440,12 +390,12 @@ impl Worker {
 
     /// Tasks that wait.
     pub fn queued_tasks(&self) -> usize {
-        self.queue.len()
+        self.tasks.queue().len()
     }
 
     /// Slots without a task.
     pub fn idle_slots(&self) -> usize {
-        self.slots.idle()
+        self.tasks.slots().idle()
     }
 
     /// Results, of any outcome, that are not acknowledged.
@@ -461,10 +411,10 @@ impl Worker {
     /// How the worker does since this was asked last.
     pub fn look(&mut self, now_us: u64) -> Look {
         Look {
-            queued_tasks: self.queue.len(),
-            running_tasks: self.slots.iter().count(),
+            queued_tasks: self.tasks.queue().len(),
+            running_tasks: self.tasks.slots().iter().count(),
             unacknowledged_results: self.outbox.len(),
-            load: self.slots.load_seen(now_us),
+            load: self.tasks.slots_mut().load_seen(now_us),
         }
     }
 

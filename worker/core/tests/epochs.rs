@@ -62,6 +62,36 @@ fn words_that_come_late_by_a_session_of_an_earlier_epoch_change_nothing() {
     assert!(bench.worker.is_welcomed(), "a late word ends no trust in the present session");
 }
 
+/// It was believed without a session to answer in: results were due, nothing could send them, and the rim turned for ever.
+#[test]
+fn a_welcome_that_comes_late_while_no_session_is_there_waits_for_the_next_one() {
+    check(
+        "offer 1 0+10\n part 0 1 0+4\n at 10\n session\n welcome epoch 4\n welcome epoch 5\n at 500
+         at 3000\n session\n welcome epoch 5\n at 3010",
+        expect![[r#"
+            0: start on 0: 1=0+10
+            0: send results #1 Done 0+4; ack [(1, 1)]; faster 1 slower 0
+            10: send hello slots 1 knows 5 by 5; faster 1 slower 0; beat 2 waiting 0 holds [1:0+10]
+            10: say the scheduler that answers is incarnation 4
+            832: Handshake
+            1760: Handshake
+            3000: send hello slots 1 knows 5 by 5; faster 1 slower 0; beat 3 waiting 0 holds [1:0+10]
+            3000: send ages [(1, 3000000)]; results #1 Done 0+4; faster 2 slower 0
+        "#]],
+    );
+}
+
+#[test]
+fn attempts_of_an_earlier_epoch_are_not_acknowledged_to_the_next_one() {
+    check(
+        "at 10\n offer 7 0+10\n welcome epoch 6\n at 60",
+        expect![[r#"
+        10: start on 0: 7=0+10
+        10: remember 6
+    "#]],
+    );
+}
+
 #[test]
 fn an_answer_that_names_an_older_epoch_does_not_move_the_credit() {
     check(

@@ -165,6 +165,21 @@ fn a_revoked_job_gives_back_what_waits_and_ends_what_runs() {
 }
 
 #[test]
+fn a_task_that_ends_early_goes_back_and_is_run_when_it_is_offered_again() {
+    check(
+        1,
+        "offer 1 0+10\n part 0 1 0+4\n end 0 1\n at 40\n offer 2 0+10\n at 80",
+        expect![[r#"
+            0: start on 0: 1=0+10
+            0: send results #1 Done 0+4; ack [(1, 1)]; faster 1 slower 0
+            2: send results #2 Returned 4+6
+            40: start on 0: 2=0+10
+            60: send ack [(2, 2)]
+        "#]],
+    );
+}
+
+#[test]
 fn an_interval_offered_again_after_its_withdrawal_is_run() {
     check(
         1,

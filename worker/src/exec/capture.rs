@@ -1,6 +1,8 @@
 //! What is kept of one output stream: all of it, or its head and its tail. Pure; the pipes are read in
 //! `pipes`.
 
+use std::collections::VecDeque;
+
 /// What a program wrote to one stream.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Captured {
@@ -18,12 +20,14 @@ impl Captured {
     }
 }
 
-/// A stream as it comes in. Memory: at most the limit plus what `Vec` rounds up to.
+/// A stream as it comes in. Memory: at most the limit plus what the buffers round up to.
 #[derive(Debug)]
 pub(super) struct Keep {
     head: Vec<u8>,
     head_max: usize,
-    tail: Ring,
+    /// The last bytes of what is not in the head.
+    tail: VecDeque<u8>,
+    tail_max: usize,
     total: u64,
 }
 
@@ -32,7 +36,7 @@ impl Keep {
     pub(super) fn new(limit: u64) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let tail_max = limit / 2;
-        Self { head: Vec::new(), head_max: limit - tail_max, tail: Ring::new(tail_max), total: 0 }
+        Self { head: Vec::new(), head_max: limit - tail_max, tail: VecDeque::new(), tail_max, total: 0 }
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
@@ -40,47 +44,16 @@ impl Keep {
         let room = self.head_max - self.head.len();
         let (to_head, to_tail) = bytes.split_at(bytes.len().min(room));
         self.head.extend_from_slice(to_head);
-        self.tail.push(to_tail);
+        let to_tail = &to_tail[to_tail.len().saturating_sub(self.tail_max)..];
+        let excess = (self.tail.len() + to_tail.len()).saturating_sub(self.tail_max);
+        self.tail.drain(..excess);
+        self.tail.extend(to_tail);
     }
 
     pub(super) fn finish(self) -> Captured {
         let mut bytes = self.head;
-        bytes.extend_from_slice(&self.tail.in_order());
+        bytes.extend(self.tail);
         Captured { bytes, total: self.total }
-    }
-}
-
-/// The last `max` bytes of what was pushed.
-#[derive(Debug)]
-struct Ring {
-    bytes: Vec<u8>,
-    max: usize,
-    /// Where the oldest byte is; 0 until the ring is full.
-    oldest: usize,
-}
-
-impl Ring {
-    fn new(max: usize) -> Self {
-        Self { bytes: Vec::new(), max, oldest: 0 }
-    }
-
-    fn push(&mut self, bytes: &[u8]) {
-        if self.max == 0 {
-            return;
-        }
-        let bytes = &bytes[bytes.len().saturating_sub(self.max)..];
-        let room = self.max - self.bytes.len();
-        let (fill, replace) = bytes.split_at(bytes.len().min(room));
-        self.bytes.extend_from_slice(fill);
-        let (to_end, from_start) = replace.split_at(replace.len().min(self.max - self.oldest));
-        self.bytes[self.oldest..][..to_end.len()].copy_from_slice(to_end);
-        self.bytes[..from_start.len()].copy_from_slice(from_start);
-        self.oldest = (self.oldest + replace.len()) % self.max;
-    }
-
-    fn in_order(mut self) -> Vec<u8> {
-        self.bytes.rotate_left(self.oldest);
-        self.bytes
     }
 }
 

@@ -67,7 +67,8 @@ pub(super) fn wait<const N: usize>(
 ) -> [PollFlags; N] {
     let mut polled: Vec<PollFd<'_>> =
         fds.iter().flatten().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
-    let timeout = until.map(|at| timespec(at.saturating_duration_since(Instant::now())));
+    // A wait that is too long to be told is one for ever.
+    let timeout = until.and_then(|at| Timespec::try_from(at.saturating_duration_since(Instant::now())).ok());
     if let Err(error) = poll(&mut polled, timeout.as_ref())
         && error != Errno::INTR
     {
@@ -77,9 +78,4 @@ pub(super) fn wait<const N: usize>(
     }
     let mut ready = polled.iter().map(PollFd::revents);
     fds.map(|fd| fd.and_then(|_| ready.next()).unwrap_or(PollFlags::empty()))
-}
-
-fn timespec(wait: Duration) -> Timespec {
-    let seconds = wait.as_secs().min(u64::from(u32::MAX)) as i64;
-    Timespec { tv_sec: seconds, tv_nsec: i64::from(wait.subsec_nanos()) }
 }

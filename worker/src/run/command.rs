@@ -8,17 +8,18 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use starfarm_decomposers::template::{Template, UnitText};
-use starfarm_decomposers::{Decomposer, ValueError};
+use starfarm_decomposers::{Chunks, Decomposer, ValueError};
 use starfarm_protocol::limits::{INLINE_OUTPUT_BYTES_MAX, RESULT_BODY_BYTES_MAX};
-use starfarm_protocol::spec::{CommandWork, OutputLimit};
+use starfarm_protocol::spec::{CommandWork, OutputLimit, Space};
 use starfarm_protocol::wire::{CommandUnit, FailReason, Outputs, Stream};
 use starfarm_worker_core::Task;
 
-use super::context::Context;
+use super::executor::{Context, Executor};
 use crate::bulk::FetchError;
 use crate::contents::Contents;
 use crate::exec::{self, CancelFlag, Captured, CommandLine, End, Lack, Patience, UnitRun};
@@ -49,7 +50,8 @@ pub(super) struct Command {
 }
 
 impl Command {
-    pub(super) fn new(work: &CommandWork, space: Box<dyn Decomposer>) -> Result<Self, String> {
+    pub(super) fn new(work: &CommandWork, space: &Space, chunks: Arc<dyn Chunks>) -> Result<Self, String> {
+        let space = starfarm_decomposers::open(space, chunks).map_err(|e| e.to_string())?;
         let names = space.names();
         let mut words = work.program.iter().map(|word| Template::parse(word, &names));
         let program: Template = words.next().ok_or("the job names no program: submit it anew")?;
@@ -65,59 +67,35 @@ impl Command {
         Ok(Self { space, program, args, env, timeout, cwd, cwd_optional, one_program, limit, hang, passed })
     }
 
-    pub(super) fn units(&self) -> u128 {
-        self.space.units()
-    }
-
-    pub(super) fn run(&self, task: &Task, cancel: &CancelFlag, context: &Context, report: &mut Report) {
-        let scratch = match Scratch::new(&context.scratch, task) {
-            Ok(scratch) => scratch,
-            Err(error) => return report.refuse(task, task.lo, &no_scratch(context, &error)),
-        };
-        let mut pack = Pack::new(task.lo);
-        for unit in task.lo..task.hi() {
-            if cancel.is_raised() {
-                break;
-            }
-            if let Err(error) = scratch.empty() {
-                pack.report(task, report);
-                report.refuse(task, unit, &no_scratch(context, &error));
-                break;
-            }
-            let line = match self.line(task, unit, &scratch.0, &context.contents, cancel) {
-                Ok(line) => line,
-                Err(FetchError::Cancelled) => break,
-                Err(FetchError::Refused(why)) => {
-                    pack.report(task, report);
-                    report.refuse(task, unit, &why);
-                    break;
-                }
-            };
-            context.board.begin(context.slot, task.job, unit);
-            // What is done before must not wait for the end of a unit that may take hours.
-            let run = exec::run_noting(&line, cancel, Patience::default(), &mut || {
-                pack.report(task, report);
-                report.flush();
-            });
-            context.board.end(context.slot);
-            self.learn(&run);
-            if let Some(why) = self.refusal(&run.end) {
-                pack.report(task, report);
-                report.refuse(task, unit, why);
-                break;
-            }
-            match record(run, self.limit.strict, |bytes| context.contents.put(bytes, cancel)) {
-                Ok(record) => pack.add(&record, task, report),
-                Err(FetchError::Cancelled) => break,
-                // A unit is not done without its output.
-                Err(FetchError::Refused(why)) => {
-                    pack.report(task, report);
-                    report.refuse(task, unit, &format!("the scheduler does not keep its output: {why}"));
-                    break;
-                }
-            }
+    /// Runs a unit, with what it needs fetched before and what it wrote stored after. It is refused where this node
+    /// cannot run it, whatever unit it is. `lasts` is called once if it takes long.
+    fn run_unit(
+        &self,
+        task: &Task,
+        unit: u128,
+        scratch: &Scratch,
+        cancel: &CancelFlag,
+        context: &Context,
+        lasts: &mut dyn FnMut(),
+    ) -> Result<CommandUnit, FetchError> {
+        scratch.empty().map_err(|error| FetchError::Refused(no_scratch(context, &error)))?;
+        let line = self.line(task, unit, &scratch.0, &context.contents, cancel)?;
+        context.board.begin(context.slot, task.job, unit);
+        let run = exec::run_noting(&line, cancel, Patience::default(), lasts);
+        context.board.end(context.slot);
+        self.learn(&run);
+        if let Some(why) = self.refusal(&run.end) {
+            return Err(FetchError::Refused(why.to_owned()));
         }
-        pack.report(task, report);
+        record(run, self.limit.strict, |bytes| context.contents.put(bytes, cancel)).map_err(|error| {
+            match error {
+                // A unit is not done without its output.
+                FetchError::Refused(why) => {
+                    FetchError::Refused(format!("the scheduler does not keep its output: {why}"))
+                }
+                FetchError::Cancelled => FetchError::Cancelled,
+            }
+        })
     }
 
     /// Why this node cannot run the job, where the end of a unit's run shows that it is not the unit's fault.
@@ -182,10 +160,43 @@ impl Command {
     }
 }
 
+impl Executor for Command {
+    fn units(&self) -> u128 {
+        self.space.units()
+    }
+
+    fn run(&self, task: &Task, cancel: &CancelFlag, context: &Context, report: &mut Report) {
+        let scratch = match Scratch::new(&context.scratch, task) {
+            Ok(scratch) => scratch,
+            Err(error) => return report.refuse(task, task.lo, &no_scratch(context, &error)),
+        };
+        let mut pack = Pack::new(task.lo);
+        for unit in task.lo..task.hi() {
+            if cancel.is_raised() {
+                break;
+            }
+            // What is done before must not wait for the end of a unit that may take hours.
+            let lasts = &mut || {
+                pack.report(task, report);
+                report.flush();
+            };
+            match self.run_unit(task, unit, &scratch, cancel, context, lasts) {
+                Ok(record) => pack.add(&record, task, report),
+                Err(FetchError::Cancelled) => break,
+                Err(FetchError::Refused(why)) => {
+                    pack.report(task, report);
+                    return report.refuse(task, unit, &why);
+                }
+            }
+        }
+        pack.report(task, report);
+    }
+}
+
 /// The record of a unit's run; none where it was cancelled, or its output cannot be delivered: the unit then goes
 /// back.
 fn record(
-    run: UnitRun,
+    mut run: UnitRun,
     strict: bool,
     put: impl FnMut(Vec<u8>) -> Result<starfarm_protocol::ids::ContentHash, FetchError>,
 ) -> Result<CommandUnit, FetchError> {
@@ -200,14 +211,10 @@ fn record(
         End::Timeout => (Some(FailReason::Timeout), TIMEOUT_CODE),
         End::Cancelled => return Err(FetchError::Cancelled),
         End::NotStarted(why, _) => {
-            let why = why.as_bytes()[..why.floor_char_boundary(INLINE_OUTPUT_BYTES_MAX)].to_vec();
-            let outputs = Outputs { stdout: Stream::Inline(Vec::new()), stderr: Stream::Inline(why) };
-            return Ok(CommandUnit {
-                failed: Some(FailReason::Exit),
-                code: NOT_STARTED_CODE,
-                duration_us,
-                outputs,
-            });
+            let bytes = why.as_bytes()[..why.floor_char_boundary(INLINE_OUTPUT_BYTES_MAX)].to_vec();
+            run.stdout = Captured::default();
+            run.stderr = Captured { total: bytes.len() as u64, bytes };
+            (Some(FailReason::Exit), NOT_STARTED_CODE)
         }
     };
     let outputs = outputs(run.stdout, run.stderr, put)?;
@@ -320,13 +327,9 @@ impl Drop for Scratch {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
+    use super::*;
     use starfarm_decomposers::NoChunks;
     use starfarm_protocol::ids::ContentHash;
-    use starfarm_protocol::spec::Space;
-
-    use super::*;
 
     fn captured(bytes: usize) -> Captured {
         Captured { bytes: vec![b'x'; bytes], total: bytes as u64 }
@@ -411,9 +414,10 @@ mod tests {
             cwd: None,
             cwd_optional: false,
         };
-        let space =
-            || starfarm_decomposers::open(&Space::Frames { first: 1, last: 9 }, Arc::new(NoChunks)).unwrap();
-        let command = |timeout_ms, hang_ms| Command::new(&work(timeout_ms, hang_ms), space()).unwrap();
+        let space = Space::Frames { first: 1, last: 9 };
+        let command = |timeout_ms, hang_ms| {
+            Command::new(&work(timeout_ms, hang_ms), &space, Arc::new(NoChunks)).unwrap()
+        };
         let ms = |ms| Some(Duration::from_millis(ms));
         assert_eq!(command(None, None).time_limit(), None);
         assert_eq!(command(Some(50), Some(20)).time_limit(), ms(20), "nothing was learnt: the key alone");

@@ -3,13 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use starfarm_kernels::{Hit, Search};
+use starfarm_kernels::{Hit, Search as Kernel};
 use starfarm_protocol::limits::RESULT_BODY_BYTES_MAX;
-use starfarm_protocol::spec::{HexBytes, SearchWork};
+use starfarm_protocol::spec::{SearchWork, Space};
 use starfarm_protocol::wire::HitEntry;
 use starfarm_worker_core::Task;
 
-use super::context::Context;
+use super::executor::{Context, Executor};
 use crate::exec::CancelFlag;
 use crate::report::Report;
 
@@ -19,20 +19,25 @@ const PART: Duration = Duration::from_secs(1);
 const PART_HITS_MAX: usize = 90;
 const _: () = assert!(PART_HITS_MAX * HitEntry::BYTES <= RESULT_BODY_BYTES_MAX, "a part's hits fit its body");
 
-pub(super) struct SearchProgram(Search);
+pub(super) struct Search(Kernel);
 
-impl SearchProgram {
-    pub(super) fn new(work: &SearchWork, positions: Vec<HexBytes>, min: usize) -> Result<Self, String> {
+impl Search {
+    pub(super) fn new(work: &SearchWork, space: Space) -> Result<Self, String> {
+        let Space::Chars { positions, min } = space else {
+            return Err("a search needs a `chars` space: submit the job anew".to_owned());
+        };
         let positions: Vec<_> = positions.into_iter().map(|position| position.0).collect();
         let targets: Vec<_> = work.targets.iter().map(|target| target.0.clone()).collect();
-        Search::new(work.algorithm, &positions, min, &targets).map(Self).map_err(|e| e.to_string())
+        Kernel::new(work.algorithm, &positions, min, &targets).map(Self).map_err(|e| e.to_string())
     }
+}
 
-    pub(super) fn units(&self) -> u128 {
+impl Executor for Search {
+    fn units(&self) -> u128 {
         self.0.units()
     }
 
-    pub(super) fn run(&self, task: &Task, cancel: &CancelFlag, context: &Context, report: &mut Report) {
+    fn run(&self, task: &Task, cancel: &CancelFlag, context: &Context, report: &mut Report) {
         let (mut next, mut hits) = (task.lo, Vec::new());
         while next < task.hi() && !cancel.is_raised() {
             context.board.begin(context.slot, task.job, next);

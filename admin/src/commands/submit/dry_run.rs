@@ -83,7 +83,7 @@ fn sample(space: &dyn Decomposer, unit: u128, work: &Work) -> Result<Sample, Fai
         |word: &String| String::from_utf8_lossy(&Template::parse(word, &names).fill(&text)).into_owned();
     let program = match work {
         Work::Command(command) => Some(command.program.iter().map(filled).collect()),
-        Work::Search(_) | Work::Nothing => None,
+        _ => None,
     };
     let value_hex = std::str::from_utf8(&text.value).is_err().then(|| to_hex(&text.value));
     let value = String::from_utf8_lossy(&text.value).into_owned();

@@ -50,7 +50,7 @@ fn missing_sections_and_keys() {
             demo.toml:1:1: [space] needs `grid`: add a table of lists, e.g. grid = { size = [1, 2], mode = ["a", "b"] }
             demo.toml:1:1: a space of characters needs `mask` or `alphabet`: add mask = "?l?l?d", or alphabet = "abc" with min = 1 and max = 6
             demo.toml:1:1: [space] needs `max`: add the longest length, e.g. max = 6
-            demo.toml:5:1: [task] needs `executor`: add executor = one of "search", "command"
+            demo.toml:5:1: [task] needs `executor`: add executor = one of EXECUTORS
             demo.toml:5:1: [task] needs `program`: add the program and its arguments, e.g. program = ["echo", "{}"]
             demo.toml:4:1: [task] needs `algorithm`: add the kind of digest, e.g. algorithm = "md5"
             demo.toml:4:1: a search needs `targets` or `targets_file`: add targets = ["..."] with digests in hexadecimal, or targets_file = "digests.txt"
@@ -76,7 +76,7 @@ fn unknown_keys() {
             demo.toml:8:1: unknown key `shell` in [task]: remove it, or use one of executor, program, cwd, env, timeout_seconds, hang_seconds, retries, output_limit, target_seconds, units_per_task, max_failures, speculative
             demo.toml:4:15: unknown key `5` in [alphabets]: remove it, or use one of 1, 2, 3, 4
             demo.toml:2:8: kind "rang" is not known: use one of "chars", "range", "frames", "list", "grid"
-            demo.toml:6:12: executor "opencl" is not known: use one of "search", "command"
+            demo.toml:6:12: executor "opencl" is not known: use one of EXECUTORS
         "#]],
     );
 }

@@ -111,7 +111,7 @@ async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
     let bytes = submit.spec.as_bytes();
     let checked = JobSpec::from_bytes(bytes).and_then(|spec| {
         let units = starfarm_decomposers::units(&spec.space).map_err(|e| e.to_string())?;
-        Ok((core::WorkFacts::of(&spec), units))
+        Ok((spec.work.facts(), units))
     });
     if submit.name.chars().count() > JOB_NAME_CHARS_MAX {
         let message = format!("a job's name has at most {JOB_NAME_CHARS_MAX} characters: shorten it");

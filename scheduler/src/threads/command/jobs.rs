@@ -10,7 +10,7 @@ use std::time::Duration;
 use starfarm_protocol::admin::{ErrorCode, JobCommand, JobInfo, Response, Subject};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::JobState;
-use starfarm_protocol::spec::{JobSpec, Space, Work};
+use starfarm_protocol::spec::{JobSpec, Space};
 use starfarm_scheduler_core as core;
 use tokio::time::{Instant, timeout_at};
 
@@ -90,7 +90,8 @@ async fn give_room_back(desk: &Desk, id: JobId) -> io::Result<()> {
         let Some(bytes) = blobs.read(&spec, 0, usize::MAX)? else { continue };
         match JobSpec::from_bytes(&bytes) {
             // What it wrote may be named by any content.
-            Ok(JobSpec { work: Work::Command(_), .. }) | Err(_) => return Ok(()),
+            Ok(JobSpec { work, .. }) if work.facts().programs => return Ok(()),
+            Err(_) => return Ok(()),
             Ok(JobSpec { space: Space::List { chunks, .. }, .. }) => {
                 needed.extend(chunks.iter().map(|chunk| chunk.hash));
             }

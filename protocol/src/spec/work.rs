@@ -1,0 +1,201 @@
+//! What is done with a unit: each executor's work as it stands in a specification, and the facts about it that
+//! the scheduler decides by. A new executor begins here: `docs/new-executor.md`.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::HexBytes;
+
+/// What is done with a unit.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum Work {
+    /// A program is run.
+    Command(CommandWork),
+    /// The candidate is hashed and compared.
+    Search(SearchWork),
+    /// Nothing is done: what `starfarm bench dispatch` measures with.
+    Nothing,
+}
+
+impl Work {
+    /// What the scheduler must know of it.
+    pub fn facts(&self) -> WorkFacts {
+        match self {
+            Work::Command(command) => WorkFacts::command(command.retries),
+            Work::Search(search) => WorkFacts::search(search.stop, search.targets.len() as u32),
+            Work::Nothing => WorkFacts::NOTHING,
+        }
+    }
+}
+
+/// What the results of a job's units carry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Body {
+    /// Nothing.
+    Nothing,
+    /// Hits: the units are looked through for targets. Whoever looks through a unit finds the same.
+    Hits {
+        /// When to end early.
+        stop: Stop,
+        /// Targets.
+        targets: u32,
+    },
+    /// An outcome of each unit.
+    Outcomes {
+        /// Times that a failed unit is run again.
+        retries: u32,
+    },
+}
+
+/// The facts about the work that the scheduler decides by: it knows no executor by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WorkFacts {
+    /// What results carry.
+    pub body: Body,
+    /// Units of the first task for a slot of unknown speed, 1 or more: small enough to be over soon.
+    pub first_units: u64,
+    /// Units are programs: each may take hours, write what the scheduler keeps, and bring down its machine.
+    pub programs: bool,
+}
+
+impl WorkFacts {
+    /// Nothing comes back.
+    pub const NOTHING: Self = Self { body: Body::Nothing, first_units: 1 << 10, programs: false };
+
+    /// A search for `targets` targets.
+    pub const fn search(stop: Stop, targets: u32) -> Self {
+        Self { body: Body::Hits { stop, targets }, first_units: 1 << 16, programs: false }
+    }
+
+    /// A program for each unit, run again up to `retries` times.
+    pub const fn command(retries: u32) -> Self {
+        Self { body: Body::Outcomes { retries }, first_units: 1, programs: true }
+    }
+}
+
+/// A program and how to run it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommandWork {
+    /// The program, then its arguments; never a shell. `{}`, `{index}` and the space's names are filled in.
+    pub program: Vec<String>,
+    /// Added to the worker's environment; values are filled in likewise.
+    pub env: BTreeMap<String, String>,
+    /// A unit that runs longer is ended, in milliseconds.
+    pub timeout_ms: Option<u64>,
+    /// A unit that runs for so many milliseconds, and for 30 times as long as units of the job have taken on its node,
+    /// hangs and is ended likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hang_ms: Option<u64>,
+    /// A unit that fails is run again up to this many times.
+    pub retries: u32,
+    /// How much of what a unit writes is kept.
+    #[serde(skip_serializing_if = "OutputLimit::is_usual", default)]
+    pub output_limit: OutputLimit,
+    /// The folder that programs start in, an absolute path; without it the worker's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// A node without that folder starts them in its own, instead of refusing the job.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cwd_optional: bool,
+}
+
+/// How much is kept of each of a unit's two output streams. Of what writes more the head and the tail are kept, half
+/// of the limit each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutputLimit {
+    /// Bytes, 1 to [`OUTPUT_LIMIT_MAX`].
+    pub bytes: u64,
+    /// A unit that writes more has failed.
+    pub strict: bool,
+}
+
+/// Longest output that can be kept, in bytes: a worker has it in memory.
+pub const OUTPUT_LIMIT_MAX: u64 = crate::bulk::CONTENT_BYTES_MAX;
+
+impl Default for OutputLimit {
+    fn default() -> Self {
+        Self { bytes: 1 << 20, strict: false }
+    }
+}
+
+impl OutputLimit {
+    fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl FromStr for OutputLimit {
+    type Err = String;
+
+    /// "BYTES", "strict", or "strict:BYTES".
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (strict, bytes) = match text.strip_prefix("strict") {
+            Some("") => return Ok(Self { strict: true, ..Self::default() }),
+            Some(rest) => (true, rest.strip_prefix(':')),
+            None => (false, Some(text)),
+        };
+        let bytes = bytes.and_then(|bytes| bytes.parse().ok());
+        match bytes.filter(|bytes| (1..=OUTPUT_LIMIT_MAX).contains(bytes)) {
+            Some(bytes) => Ok(Self { bytes, strict }),
+            None => Err(format!(
+                "write a number of bytes, 1 to {OUTPUT_LIMIT_MAX}, or strict, or strict:BYTES; with strict a unit that \
+                 writes more has failed"
+            )),
+        }
+    }
+}
+
+/// A search for preimages.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SearchWork {
+    /// Which digest.
+    pub algorithm: Algorithm,
+    /// The digests looked for, without repeats.
+    pub targets: Vec<HexBytes>,
+    /// When to end early.
+    pub stop: Stop,
+}
+
+/// A digest that `search` knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Algorithm {
+    /// RFC 1321.
+    Md5,
+    /// FIPS 180-4.
+    Sha1,
+    /// FIPS 180-4.
+    Sha256,
+    /// MD4 (RFC 1320) over the bytes widened to 16 bits, little endian.
+    Ntlm,
+}
+
+impl Algorithm {
+    /// Bytes of a digest.
+    pub fn digest_bytes(self) -> usize {
+        match self {
+            Algorithm::Md5 | Algorithm::Ntlm => 16,
+            Algorithm::Sha1 => 20,
+            Algorithm::Sha256 => 32,
+        }
+    }
+}
+
+/// When a search ends before its space does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stop {
+    /// Never: the whole space is searched.
+    Never,
+    /// At the first hit.
+    FirstHit,
+    /// When every target has been found.
+    #[default]
+    AllTargets,
+}

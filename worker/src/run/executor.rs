@@ -1,0 +1,60 @@
+//! What an executor is to a slot, and what every executor has at hand.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use starfarm_worker_core::Task;
+
+use crate::board::Board;
+use crate::contents::Contents;
+use crate::exec::CancelFlag;
+use crate::report::Report;
+
+/// A job's specification, prepared to be run. The slots of a worker share it.
+pub(crate) trait Executor: Send + Sync {
+    /// Units of the job's space: a task ends there at the latest.
+    fn units(&self) -> u128;
+
+    /// Runs a task, which lies within the space, to its end, or until `cancel` is raised. What became of its units goes
+    /// to `report`, in their order; those not reported go back. The board is told of each unit as it begins.
+    fn run(&self, task: &Task, cancel: &CancelFlag, context: &Context, report: &mut Report);
+}
+
+pub(crate) struct Context {
+    pub(crate) slot: u16,
+    pub(crate) board: Arc<Board>,
+    pub(crate) contents: Arc<Contents>,
+    /// Folder for the scratch directories of attempts.
+    pub(crate) scratch: PathBuf,
+}
+
+#[cfg(test)]
+pub(super) mod testing {
+    use starfarm_protocol::ids::{Attempt, ContentHash, JobId};
+    use starfarm_worker_core::Part;
+
+    use super::*;
+    use crate::bulk::Bulk;
+    use crate::event::{Event, News};
+    use crate::testing::TempDir;
+
+    /// What the executor reports of a task of `units` units from `lo` on, at a worker that nothing can be fetched for.
+    pub(in crate::run) fn parts(executor: &dyn Executor, lo: u128, units: u64) -> Vec<Part> {
+        let dir = TempDir::new();
+        let board = Arc::new(Board::open(&dir.0.join("running"), 1).unwrap().0);
+        let contents = Arc::new(Contents::new(Bulk::without_thread()));
+        let context = Context { slot: 0, board, contents, scratch: dir.0.join("scratch") };
+        let (to_inbox, inbox) = crossbeam_channel::unbounded();
+        let mut report = Report::new(0, to_inbox);
+        let task = Task { job: JobId(1), spec: ContentHash([1; 32]), attempt: Attempt(1), lo, units };
+        assert!(task.hi() <= executor.units(), "no slot is given a task beyond the end");
+        executor.run(&task, &CancelFlag::new().unwrap(), &context, &mut report);
+        report.flush();
+        assert_eq!(context.board.running().count(), 0, "the board is told of the last unit's end");
+        let news = inbox.try_iter().flat_map(|event| match event {
+            Event::Slot { news, .. } => news,
+            _ => Vec::new(),
+        });
+        news.filter_map(|item| if let News::Part(part) = item { Some(part) } else { None }).collect()
+    }
+}
