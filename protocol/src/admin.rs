@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{ContentHash, JobId};
 use crate::job::{JobState, MaxFailures, Sizing};
+use crate::journal::record::JobTotals;
 use crate::seal::Role;
 use crate::units::Units;
 use crate::wire::FailReason;
@@ -267,8 +268,6 @@ pub struct JobInfo {
     pub units_pending: Units,
     /// Units that nobody wants any more.
     pub units_abandoned: Units,
-    /// Units that had been counted before when they came.
-    pub units_duplicate: Units,
     /// Hits found.
     pub hits: u64,
     /// Mean measured speed of all live slots.
@@ -279,26 +278,11 @@ pub struct JobInfo {
     pub age_seconds: f64,
     /// Seconds from its first task to its end, or to now.
     pub run_seconds: Option<f64>,
-    /// When it was submitted, on the farm's clock: microseconds since 1970.
-    #[serde(default)]
-    pub submitted_us: u64,
-    /// When its first task was given out.
-    #[serde(default)]
-    pub started_us: Option<u64>,
-    /// When it ended.
-    #[serde(default)]
-    pub ended_us: Option<u64>,
-    /// Tasks cut from its space.
-    pub tasks_decomposed: u64,
-    /// Mean units of these.
+    /// Its counters and times.
+    #[serde(flatten)]
+    pub totals: JobTotals,
+    /// Mean units of the tasks cut from its space.
     pub task_units_mean: f64,
-    /// Tasks given out.
-    pub tasks_dispatched: u64,
-    /// Tasks that went back to gq.
-    pub tasks_resent: u64,
-    /// Copies of tasks given to idle nodes near its end.
-    #[serde(default)]
-    pub tasks_copied: u64,
     /// Nodes that cannot run it, and why.
     pub refused_by: Vec<Refusal>,
     /// Why it is paused, where the farm paused it; else empty.

@@ -41,6 +41,27 @@ impl<'de> Deserialize<'de> for Units {
     }
 }
 
+/// For `#[serde(with)]`: a bare number of units in the same form.
+pub mod decimal {
+    use super::{Deserialize, Deserializer, Serialize, Serializer, Units};
+
+    /// Writes it as [`Units`] are.
+    ///
+    /// # Errors
+    /// As the serializer.
+    pub fn serialize<S: Serializer>(units: &u128, serializer: S) -> Result<S::Ok, S::Error> {
+        Units(*units).serialize(serializer)
+    }
+
+    /// Reads it as [`Units`] are.
+    ///
+    /// # Errors
+    /// As the deserializer, and where it is no such text.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u128, D::Error> {
+        Units::deserialize(deserializer).map(|units| units.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 use starfarm_protocol::admin::{JobCommand, JobInfo, NodeInfo, Subject};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::JobState;
+use starfarm_protocol::units::Units;
 
 use super::{Context, explain, wait};
 use crate::cli::Job;
@@ -148,16 +149,16 @@ fn whole(job: &JobInfo, style: Style) -> String {
             ("  out, at nodes", share_of(job.units_out)),
             ("  pending", share_of(job.units_pending)),
             ("  abandoned", share_of(job.units_abandoned)),
-            ("duplicate", Cell::new(human::units(job.units_duplicate))),
+            ("duplicate", Cell::new(human::units(Units(job.totals.duplicate_units)))),
             ("hits", Cell::new(human::count(job.hits as f64))),
             ("units per second", Cell::new(human::count(job.units_per_s))),
             ("left", Cell::new(human::seconds_if_known(job.eta_seconds))),
             ("age", Cell::new(human::seconds(job.age_seconds))),
             ("run time", Cell::new(human::seconds_if_known(job.run_seconds))),
-            ("tasks cut", Cell::new(human::count(job.tasks_decomposed as f64))),
+            ("tasks cut", Cell::new(human::count(job.totals.decomposed as f64))),
             ("  mean units", Cell::new(human::count(job.task_units_mean))),
-            ("  given out", Cell::new(human::count(job.tasks_dispatched as f64))),
-            ("  resent", Cell::new(human::count(job.tasks_resent as f64))),
+            ("  given out", Cell::new(human::count(job.totals.dispatched as f64))),
+            ("  resent", Cell::new(human::count(job.totals.resent as f64))),
         ],
         style,
     );
@@ -174,7 +175,7 @@ pub(crate) mod testing {
     //! A job to test with.
 
     use starfarm_protocol::ids::ContentHash;
-    use starfarm_protocol::units::Units;
+    use starfarm_protocol::journal::record::JobTotals;
 
     use super::*;
 
@@ -191,20 +192,19 @@ pub(crate) mod testing {
             units_out: Units(89_157_760),
             units_pending: Units(1_800_000_000),
             units_abandoned: Units(0),
-            units_duplicate: Units(0),
             hits: 2,
             units_per_s: 5.4e8,
             eta_seconds: Some(3.5),
             age_seconds: 4.25,
             run_seconds: Some(2.25),
-            submitted_us: 1_000_000,
-            started_us: Some(3_000_000),
-            ended_us: None,
-            tasks_decomposed: 40,
+            totals: JobTotals {
+                decomposed: 40,
+                dispatched: 39,
+                submitted_us: 1_000_000,
+                started_us: Some(3_000_000),
+                ..JobTotals::default()
+            },
             task_units_mean: 3.2e7,
-            tasks_dispatched: 39,
-            tasks_resent: 0,
-            tasks_copied: 0,
             refused_by: Vec::new(),
             note: String::new(),
             outputs_cut: 0,

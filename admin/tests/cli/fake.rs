@@ -18,6 +18,7 @@ use starfarm_protocol::admin::{
 };
 use starfarm_protocol::ids::{ContentHash, FarmId, JobId, NodeId, PublicKey};
 use starfarm_protocol::join::JoinFile;
+use starfarm_protocol::journal::record::JobTotals;
 use starfarm_protocol::seal::{Role, Secret};
 use starfarm_protocol::spec::HexBytes;
 
@@ -110,20 +111,19 @@ fn job(id: u64) -> JobInfo {
         units_out: Units(3),
         units_pending: Units(4),
         units_abandoned: Units(0),
-        units_duplicate: Units(0),
         hits: 2,
         units_per_s: 5.4e8,
         eta_seconds: (state == JobState::Running).then_some(3.5),
         age_seconds: 4.25,
         run_seconds: Some(2.0),
-        submitted_us: 1_000_000,
-        started_us: Some(3_250_000),
-        ended_us: None,
-        tasks_decomposed: 40,
+        totals: JobTotals {
+            decomposed: 40,
+            dispatched: 39,
+            submitted_us: 1_000_000,
+            started_us: Some(3_250_000),
+            ..JobTotals::default()
+        },
         task_units_mean: 3.2e7,
-        tasks_dispatched: 39,
-        tasks_resent: 0,
-        tasks_copied: 0,
         refused_by: vec![Refusal { node: "lab-8".into(), why: "no such program".into() }],
         note: if state == JobState::Paused { "2 units failed".into() } else { String::new() },
         outputs_cut: 2,

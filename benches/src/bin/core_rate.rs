@@ -107,6 +107,6 @@ fn round(tasks: u64) -> Duration {
         }
     }
     let view = farm.job(job, 0).expect("the job was not deleted");
-    assert_eq!((view.units_done.0, view.tasks_dispatched), (u128::from(tasks), tasks), "each task once");
+    assert_eq!((view.units_done.0, view.totals.dispatched), (u128::from(tasks), tasks), "each task once");
     spent
 }

@@ -3,9 +3,12 @@
 //! goes by. Kinds are append-only. Kinds from 64 on are for checkpoints first of all: they save time, and
 //! nothing that counts is lost without them.
 
+use serde::{Deserialize, Serialize};
+
 use crate::ids::{Attempt, Boot, Epoch, JobId, NodeId};
 use crate::job::{FailedUnit, JobFacts, JobState};
 use crate::reason::HoldReason;
+use crate::units::decimal;
 use crate::wire::CommandUnit;
 
 /// A change.
@@ -224,22 +227,30 @@ pub struct Ended {
     pub totals: JobTotals,
 }
 
-/// Counters of a job, for its certificate and for status. Times are on the farm's clock, in microseconds.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+/// Counters of a job: in its records, in its certificate, and under these names in JSON. Times are on the farm's clock:
+/// microseconds since 1970.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct JobTotals {
     /// Tasks cut from the space.
+    #[serde(rename = "tasks_decomposed")]
     pub decomposed: u64,
     /// Units in these.
+    #[serde(rename = "units_decomposed", with = "decimal")]
     pub decomposed_units: u128,
     /// Tasks given out, again or for the first time, copies too.
+    #[serde(rename = "tasks_dispatched")]
     pub dispatched: u64,
     /// Units of results that were counted before.
+    #[serde(rename = "units_duplicate", with = "decimal")]
     pub duplicate_units: u128,
     /// Tasks that went back to gq.
+    #[serde(rename = "tasks_resent")]
     pub resent: u64,
     /// Copies of tasks given to idle nodes near the end.
+    #[serde(rename = "tasks_copied")]
     pub copies: u64,
     /// Results that differ from what was counted.
+    #[serde(rename = "results_conflicting")]
     pub conflicts: u64,
     /// When it was submitted.
     pub submitted_us: u64,

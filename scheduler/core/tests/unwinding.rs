@@ -53,7 +53,7 @@ fn hello() -> Vec<u8> {
 }
 
 fn resent(bench: &Bench) -> u64 {
-    bench.farm.job(JobId(1), 0).unwrap().tasks_resent
+    bench.farm.job(JobId(1), 0).unwrap().totals.resent
 }
 
 #[test]

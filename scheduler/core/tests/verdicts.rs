@@ -54,7 +54,7 @@ fn is_result_of_a(line: &str) -> bool {
 /// done, out, duplicate units of job 1.
 fn books(bench: &Bench) -> (u128, u128, u128) {
     let job = bench.farm.jobs(0).remove(0);
-    (job.units_done.0, job.units_out.0, job.units_duplicate.0)
+    (job.units_done.0, job.units_out.0, job.totals.duplicate_units)
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_result_whose_units_were_all_counted_is_a_duplicate() {
 fn units_given_back_wait_again_or_are_out_anew() {
     let bench = check("return a 5+5", Verdict::Returned);
     assert_eq!(books(&bench).0, 0);
-    assert_eq!(bench.farm.jobs(0)[0].tasks_resent, 1);
+    assert_eq!(bench.farm.jobs(0)[0].totals.resent, 1);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_result_beyond_what_was_ever_cut_changes_nothing() {
 fn a_hit_on_a_target_that_the_job_does_not_have_is_malformed_and_its_units_go_back() {
     let bench = check("done a 0+10 hits 3:8", Verdict::Malformed);
     assert_eq!((books(&bench).0, bench.farm.jobs(0)[0].hits), (0, 0));
-    assert_eq!(bench.farm.jobs(0)[0].tasks_resent, 1);
+    assert_eq!(bench.farm.jobs(0)[0].totals.resent, 1);
 }
 
 #[test]

@@ -195,9 +195,9 @@ impl Sim {
         let status = self.farm.farm.status(farm_us);
         (self.tally.resent, self.tally.offers_repeated) = (status.resent, status.offers_repeated);
         for job in self.farm.farm.jobs(farm_us) {
-            self.tally.dispatched += job.tasks_dispatched;
-            self.tally.duplicate_units += job.units_duplicate.0;
-            self.tally.copies += job.tasks_copied;
+            self.tally.dispatched += job.totals.dispatched;
+            self.tally.duplicate_units += job.totals.duplicate_units;
+            self.tally.copies += job.totals.copies;
         }
         self.came_out()
     }

@@ -5,6 +5,7 @@ use ratatui::text::{Line, Span};
 use starfarm_events::UNIT_COLOURS;
 use starfarm_protocol::admin::{JobInfo, NodeInfo, SizeInfo, Subject};
 use starfarm_protocol::state::NodeState;
+use starfarm_protocol::units::Units;
 
 use super::app::{App, View, Whole};
 use super::columns::{Paint, UNIT_SIGNS, bar, load_bar};
@@ -95,14 +96,14 @@ fn of_job(job: &JobInfo, paint: Paint, width: u16) -> Vec<Line<'static>> {
     }
     lines.extend([
         fact("units", units(job.units_total)),
-        fact("duplicate", units(job.units_duplicate)),
+        fact("duplicate", units(Units(job.totals.duplicate_units))),
         fact("hits", count(job.hits as f64)),
         fact("units per second", count(job.units_per_s)),
         fact("left", seconds_if_known(job.eta_seconds)),
         fact("age", seconds(job.age_seconds)),
         fact("run time", seconds_if_known(job.run_seconds)),
-        fact("tasks cut", format!("{}, {} units each", job.tasks_decomposed, count(job.task_units_mean))),
-        fact("tasks given out", format!("{}, {} resent", job.tasks_dispatched, job.tasks_resent)),
+        fact("tasks cut", format!("{}, {} units each", job.totals.decomposed, count(job.task_units_mean))),
+        fact("tasks given out", format!("{}, {} resent", job.totals.dispatched, job.totals.resent)),
         fact("certificate", certificate(job)),
     ]);
     for refusal in &job.refused_by {

@@ -29,11 +29,11 @@ impl Farm {
             abandoned: job.units_abandoned.0,
             hits: job.hits,
             units_per_s: job.units_per_s,
-            submitted_us: job.submitted_us,
-            started_us: job.started_us,
-            ended_us: job.ended_us,
-            dispatched: job.tasks_dispatched,
-            resent: job.tasks_resent,
+            submitted_us: job.totals.submitted_us,
+            started_us: job.totals.started_us,
+            ended_us: job.totals.ended_us,
+            dispatched: job.totals.dispatched,
+            resent: job.totals.resent,
         });
         let jobs = jobs.collect();
         let doing: Vec<Doing> = self.nodes.iter().map(|(id, _)| self.doing(id)).collect();

@@ -48,9 +48,9 @@ pub fn job(farm: &Farm, id: JobId) -> String {
     );
     let counts = [
         ("abandoned", job.units_abandoned.0),
-        ("duplicate", job.units_duplicate.0),
-        ("resent tasks", u128::from(job.tasks_resent)),
-        ("copies", u128::from(job.tasks_copied)),
+        ("duplicate", job.totals.duplicate_units),
+        ("resent tasks", u128::from(job.totals.resent)),
+        ("copies", u128::from(job.totals.copies)),
     ];
     for (what, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
         line += &format!(", {what} {count}");
