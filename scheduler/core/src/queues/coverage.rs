@@ -157,23 +157,30 @@ impl Coverage {
     /// Every unit of [lo, hi) whose class is in `from` changes to `to`; `pieces` gets what changed, in
     /// order. Units beyond the cursor are left alone.
     pub(super) fn change(&mut self, at: Interval, from: Classes, to: Class, pieces: &mut Vec<Piece>) {
-        let Interval { lo, hi } = at;
-        if lo >= hi {
-            return;
-        }
-        let first = pieces.len();
-        let start = self.segments.range(..=lo).next_back().map_or(lo, |(&at, _)| at);
-        for (&at, segment) in self.segments.range(start..hi) {
-            if segment.hi > lo && segment.class != to && from.has(segment.class) {
-                let at = Interval::new(at.max(lo), segment.hi.min(hi));
-                pieces.push(Piece { at, was: segment.class });
+        let Interval { mut lo, hi } = at;
+        while lo < hi
+            && let Some((&start, segment)) = self.segments.range_mut(..=lo).next_back()
+            && lo < segment.hi
+        {
+            let Segment { hi: end, class: was } = *segment;
+            let at = Interval::new(lo, end.min(hi));
+            lo = at.hi;
+            if was == to || !from.has(was) {
+                continue;
             }
-        }
-        for piece in &pieces[first..] {
-            self.counts[piece.was as usize] -= piece.at.units();
-            self.counts[to as usize] += piece.at.units();
-            self.carve(piece.at);
-            self.insert(piece.at, to);
+            pieces.push(Piece { at, was });
+            self.counts[was as usize] -= at.units();
+            self.counts[to as usize] += at.units();
+            // What lies before and behind it stays what it was.
+            if start < at.lo {
+                segment.hi = at.lo;
+            } else {
+                self.segments.remove(&start);
+            }
+            if at.hi < end {
+                self.segments.insert(at.hi, Segment { hi: end, class: was });
+            }
+            self.insert(at, to);
         }
         self.assert_sum();
     }
@@ -198,21 +205,6 @@ impl Coverage {
         }
         self.segments = joined.into_iter().collect();
         self.assert_sum();
-    }
-
-    /// Takes [lo, hi), which lies in one segment, out of that segment.
-    fn carve(&mut self, Interval { lo, hi }: Interval) {
-        let (&at, segment) =
-            self.segments.range_mut(..=lo).next_back().expect("a piece was found in a segment");
-        let (end, class) = (segment.hi, segment.class);
-        if at == lo {
-            self.segments.remove(&at);
-        } else {
-            segment.hi = lo;
-        }
-        if hi < end {
-            self.segments.insert(hi, Segment { hi: end, class });
-        }
     }
 
     /// Puts [lo, hi), which no segment covers, in; joins neighbours of the same class.
