@@ -197,14 +197,9 @@ impl Nodes {
         if std::mem::replace(&mut self.all_dirty, true) {
             return;
         }
-        for (id, node) in (0..).map(NodeId).zip(&mut self.all) {
-            if let Some(node) = node
-                && node.health.boot().is_some()
-                && !std::mem::replace(&mut node.is_dirty, true)
-            {
-                self.dirty.push(id);
-            }
-        }
+        let joined = self.iter().filter(|(_, node)| node.health.boot().is_some());
+        let joined: Vec<NodeId> = joined.map(|(id, _)| id).collect();
+        joined.into_iter().for_each(|id| self.mark(id));
     }
 
     /// The nodes to look at. They are in the dirty set until they were looked at.
