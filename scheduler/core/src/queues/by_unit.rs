@@ -80,3 +80,51 @@ impl<T: Copy> ByUnit<T> {
         self.leaves.values().flatten().map(|of| of.1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agrees_with_a_plain_map_in_whatever_order_units_come_and_go() {
+        let mut random = 3_u64;
+        let mut draw = |n: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            u128::from((random >> 33) % n)
+        };
+        for story in 0..40 {
+            let (mut map, mut model, mut next) = (ByUnit::default(), BTreeMap::new(), 0);
+            // More come than go at first; in order, at any place, or both.
+            for step in 0..1_200 {
+                if draw(if step < 800 { 4 } else { 2 }) > 0 {
+                    let in_order = story % 3 == 0 || story % 3 == 1 && draw(2) == 0;
+                    let unit = if in_order { next } else { draw(2_000) };
+                    next = next.max(unit) + 1;
+                    if model.insert(unit, step).is_none() {
+                        map.insert(unit, step);
+                    } else {
+                        map.remove(unit);
+                        map.insert(unit, step);
+                    }
+                } else if let Some((&unit, _)) = model.range(draw(2_000)..).next() {
+                    model.remove(&unit);
+                    map.remove(unit);
+                }
+                let (lo, units) = (draw(2_000), draw(300));
+                assert_eq!(map.up_to(lo), model.range(..=lo).next_back().map(|of| *of.1));
+                assert!(map.within(lo, lo + units).eq(model.range(lo..lo + units).map(|of| *of.1)));
+                assert_eq!((map.len(), map.is_empty()), (model.len(), model.is_empty()));
+                assert!(map.leaves.values().all(|leaf| (1..=LEAF).contains(&leaf.len())));
+            }
+            assert!(map.values().eq(model.values().copied()));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "unit 7 has one value")]
+    fn a_unit_has_one_value() {
+        let mut map = ByUnit::default();
+        map.insert(7, 1);
+        map.insert(7, 2);
+    }
+}

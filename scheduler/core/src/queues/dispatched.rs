@@ -172,6 +172,9 @@ impl Dispatched {
     }
 
     fn among(&self, tasks: &ByUnit<TaskId>, at: Interval) -> Vec<TaskId> {
+        if tasks.is_empty() {
+            return Vec::new();
+        }
         let begins_before = |id: &TaskId| {
             let known = self.at(*id).at;
             known.lo < at.lo && at.lo < known.hi && !at.is_empty()
