@@ -155,8 +155,8 @@ impl Farm {
                 }
             }
             Record::State { job, state, why } => {
-                self.known(*job)?.take_state(*state, why);
-                self.jobs.renew();
+                self.known(*job)?;
+                self.jobs.change_state(*job, |job| job.take_state(*state, why));
             }
             Record::Moved { job, place } => {
                 self.known(*job)?;
@@ -180,7 +180,7 @@ impl Farm {
                 self.known(*job)?;
                 let known = self.jobs.at_mut(*job);
                 self.queues.abandon(&mut known.units);
-                known.take_end(*state, *totals);
+                self.jobs.change_state(*job, |job| job.take_end(*state, *totals));
                 self.jobs.leave_queue(*job);
             }
             Record::Deleted { job } => {
