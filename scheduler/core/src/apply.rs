@@ -12,8 +12,9 @@ use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::health::{Presence, Standing};
 use crate::job::{FailedUnit, Job, JobState, Rate};
+use crate::jobs::Jobs;
 use crate::limits::CONFLICTS_KEPT;
-use crate::queues::Class;
+use crate::queues::{Class, Queues};
 use crate::rating::Rating;
 use crate::reconnect::Periods;
 
@@ -151,8 +152,8 @@ impl Farm {
                 }
             }
             Record::State { job, state, why } => {
-                self.known(*job)?.take_state(*state, why.clone());
-                self.jobs.renew();
+                self.known(*job)?;
+                self.jobs.change_state(*job, |job| job.take_state(*state, why.clone()));
             }
             Record::Moved { job, place } => {
                 self.known(*job)?;
@@ -176,7 +177,7 @@ impl Farm {
                 self.known(*job)?;
                 let known = self.jobs.at_mut(*job);
                 self.queues.abandon(&mut known.units);
-                known.take_end(*state, *totals);
+                self.jobs.change_state(*job, |job| job.take_end(*state, *totals));
                 self.jobs.leave_queue(*job);
             }
             Record::Deleted { job } => {
@@ -258,24 +259,10 @@ impl Farm {
 
     /// Units are decided, as far as they were not; how many of them.
     fn decide(&mut self, id: JobId, at: Interval, to: Class) -> Result<u128, String> {
-        self.reach(id, at.hi)?;
-        let job = self.jobs.at_mut(id);
+        let job = reach(&mut self.jobs, &mut self.queues, id, at.hi)?;
         let pieces = self.queues.decide(&mut job.units, at, to);
         pieces.iter().for_each(|piece| job.acquit(piece.at));
         Ok(pieces.iter().map(|piece| piece.at.units()).sum())
-    }
-
-    /// A record speaks of units up to `hi`: an earlier scheduler may have cut more than this one knows of.
-    fn reach(&mut self, id: JobId, hi: u128) -> Result<(), String> {
-        self.known(id)?;
-        let job = self.jobs.at_mut(id);
-        if hi > job.units.coverage().cursor() {
-            if hi > job.lease.mark() {
-                return Err(format!("unit {} of job {} was never leased", hi - 1, id.0));
-            }
-            self.queues.cut_as_before(&mut job.units, hi, job.state.ended());
-        }
-        Ok(())
     }
 
     /// A unit is tried again, or a worker died of it.
@@ -283,8 +270,7 @@ impl Farm {
         match *record {
             Record::Tried { job, unit, attempt, node } => self.try_again(job, &[unit], attempt, node)?,
             Record::Died { job: id, unit, node, boot } => {
-                self.reach(id, unit + 1)?;
-                let job = self.jobs.at_mut(id);
+                let job = reach(&mut self.jobs, &mut self.queues, id, unit + 1)?;
                 job.units.deaths.insert(unit, (node, boot));
                 self.queues.isolate(&job.units, unit);
                 if let Some(node) = self.nodes.get_mut(node) {
@@ -306,7 +292,7 @@ impl Farm {
 
     fn try_again(&mut self, id: JobId, units: &[u128], attempt: Attempt, node: NodeId) -> Result<(), String> {
         for unit in units {
-            self.reach(id, unit + 1)?;
+            reach(&mut self.jobs, &mut self.queues, id, unit + 1)?;
         }
         let job = self.jobs.at_mut(id);
         for &unit in units {
@@ -388,8 +374,24 @@ impl Farm {
     }
 
     fn known(&mut self, job: JobId) -> Result<&mut Job, String> {
-        self.jobs.get_mut(job).ok_or_else(|| format!("job {} was never submitted", job.0))
+        known(&mut self.jobs, job)
     }
+}
+
+fn known(jobs: &mut Jobs, job: JobId) -> Result<&mut Job, String> {
+    jobs.get_mut(job).ok_or_else(|| format!("job {} was never submitted", job.0))
+}
+
+/// A record speaks of units of a job up to `hi`: an earlier scheduler may have cut more than this one knows of.
+fn reach<'a>(jobs: &'a mut Jobs, queues: &mut Queues, id: JobId, hi: u128) -> Result<&'a mut Job, String> {
+    let job = known(jobs, id)?;
+    if hi > job.units.coverage().cursor() {
+        if hi > job.lease.mark() {
+            return Err(format!("unit {} of job {} was never leased", hi - 1, id.0));
+        }
+        queues.cut_as_before(&mut job.units, hi, job.state.ended());
+    }
+    Ok(job)
 }
 
 /// How a unit of a command failed, if it did.

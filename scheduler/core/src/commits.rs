@@ -9,14 +9,22 @@ use starfarm_protocol::journal::Record;
 use crate::deed::{Deed, Deeds};
 use crate::queues::Piece;
 
-/// A result that waits for its record.
+/// Results that wait for their record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Unacknowledged {
     pub(crate) node: NodeId,
-    /// The incarnation that numbered the result.
+    /// The incarnation that numbered the results.
     pub(crate) boot: Boot,
-    /// Its number there.
-    pub(crate) result: u64,
+    /// The first and the last of their numbers there.
+    pub(crate) range: (u64, u64),
+}
+
+/// Ranges of numbers, first and last, get one more, which as a rule follows on the last one.
+pub(crate) fn add_range(ranges: &mut Vec<(u64, u64)>, (from, to): (u64, u64)) {
+    match ranges.last_mut() {
+        Some((_, last)) if last.checked_add(1) == Some(from) => *last = to,
+        _ => ranges.push((from, to)),
+    }
 }
 
 /// Done intervals of one message of results: one record.
@@ -137,10 +145,10 @@ impl Commits {
         self.results.extend(results.map(|result| (last, result)));
     }
 
-    /// The next result whose record is durable.
-    pub(crate) fn next_result(&mut self) -> Option<Unacknowledged> {
-        let &(_, result) = self.results.front().filter(|(sequence, _)| *sequence <= self.durable)?;
+    /// The next results whose record is durable.
+    pub(crate) fn next_results(&mut self) -> Option<Unacknowledged> {
+        let &(_, results) = self.results.front().filter(|(sequence, _)| *sequence <= self.durable)?;
         self.results.pop_front();
-        Some(result)
+        Some(results)
     }
 }

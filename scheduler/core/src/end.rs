@@ -52,7 +52,7 @@ impl Farm {
         if self.config.watch {
             self.certify(id, computed_by, deeds);
         }
-        self.work_came();
+        self.agenda.work_came = true;
     }
 
     /// Failed units of a job are wanted again.
@@ -64,8 +64,7 @@ impl Farm {
 
     /// Notes the counters of jobs that run, so that a certificate knows them but for a period's worth.
     pub(crate) fn record_totals(&mut self, deeds: &mut Deeds) {
-        let running = self.jobs.queued().filter(|job| job.state == JobState::Running);
-        let changed = running.filter(|job| job.totals != job.noted);
+        let changed = self.jobs.running().filter(|job| job.totals != job.noted);
         let noted: Vec<Record> =
             changed.map(|job| Record::Totals { job: job.facts.job, totals: job.totals }).collect();
         for record in noted {

@@ -1,6 +1,6 @@
 //! The jobs that the farm knows, and jq.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use starfarm_protocol::ids::JobId;
 
@@ -12,6 +12,8 @@ pub(crate) struct Jobs {
     all: BTreeMap<JobId, Job>,
     /// jq, with the current job at its front: jobs that have not ended.
     queue: VecDeque<JobId>,
+    /// Those of them that run.
+    running: BTreeSet<JobId>,
     last: u64,
     open: OpenJobs,
     /// The scheduler's disk is below its low-water mark.
@@ -122,19 +124,45 @@ impl Jobs {
     pub(crate) fn queue_up(&mut self, id: JobId) {
         debug_assert!(!self.queue.contains(&id), "a job stands in jq once");
         self.queue.push_back(id);
-        self.open.is_fresh = false;
+        self.open.active.push_back(id);
     }
 
     /// A job takes this place in jq, or the tail where there are fewer.
     pub(crate) fn move_to(&mut self, id: JobId, place: usize) {
         self.leave_queue(id);
         self.queue.insert(place.min(self.queue.len()), id);
+        self.renew();
     }
 
     /// A job leaves jq.
     pub(crate) fn leave_queue(&mut self, id: JobId) {
-        self.queue.retain(|other| *other != id);
-        self.open.is_fresh = false;
+        for queue in [&mut self.queue, &mut self.open.active] {
+            // As a rule it is the current job.
+            if queue.front() == Some(&id) {
+                queue.pop_front();
+            } else {
+                queue.retain(|other| *other != id);
+            }
+        }
+        self.open.paused.retain(|other| *other != id);
+    }
+
+    /// The jobs that run.
+    pub(crate) fn running(&self) -> impl Iterator<Item = &Job> {
+        self.running.iter().map(|id| self.at(*id))
+    }
+
+    /// A job takes another state.
+    pub(crate) fn change_state(&mut self, id: JobId, change: impl FnOnce(&mut Job)) {
+        let job = self.all.get_mut(&id).expect("the caller's number is a job's");
+        let was_active = job.active();
+        change(job);
+        // One that has ended leaves jq.
+        self.open.is_fresh &= job.active() == was_active || job.state.ended();
+        match job.state {
+            JobState::Running => self.running.insert(id),
+            _ => self.running.remove(&id),
+        };
     }
 
     /// Something came to be given out, or a state changed.

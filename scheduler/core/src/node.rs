@@ -11,6 +11,7 @@ use starfarm_protocol::rto::Rto;
 use starfarm_protocol::settings::Settings;
 use starfarm_protocol::wire::{Facts, Feedback, Revoke};
 
+use crate::commits::add_range;
 use crate::health::{Health, Standing};
 use crate::limits::{PREFETCH_SCARCE_US, PREFETCH_TASKS_MIN, PREFETCH_US, RTO_INITIAL_US};
 use crate::rating::Rating;
@@ -137,16 +138,13 @@ pub(crate) struct ToTell {
 }
 
 impl ToTell {
-    /// A result is acknowledged.
-    pub(crate) fn ack(&mut self, sequence: u64, now_us: u64) {
+    /// Results are acknowledged.
+    pub(crate) fn ack(&mut self, (first, last): (u64, u64), now_us: u64) {
         if self.acks.is_empty() {
             self.acks_since_us = now_us;
         }
-        self.acks_count += 1;
-        match self.acks.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(sequence) => *last = sequence,
-            _ => self.acks.push((sequence, sequence)),
-        }
+        self.acks_count += (last - first) as usize + 1;
+        add_range(&mut self.acks, (first, last));
     }
 
     /// Attempts are revoked; said once.

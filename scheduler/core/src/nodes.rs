@@ -2,7 +2,7 @@
 //! which had room when they were looked at last.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeSet, BinaryHeap};
 
 use starfarm_events::Name;
 use starfarm_protocol::ids::NodeId;
@@ -23,7 +23,10 @@ pub(crate) enum Reach {
 /// All nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
-    all: BTreeMap<NodeId, Node>,
+    /// By index. One that is forgotten leaves a null pointer.
+    all: Vec<Option<Box<Node>>>,
+    /// How many there are.
+    known: usize,
     /// The first index that was never given.
     next: u32,
     live_slots: u64,
@@ -48,36 +51,36 @@ pub(crate) struct Nodes {
 impl Nodes {
     /// The node of an index that somebody else named.
     pub(crate) fn get(&self, id: NodeId) -> Option<&Node> {
-        self.all.get(&id)
+        self.all.get(id.0 as usize)?.as_deref()
     }
 
     /// See [`Nodes::get`].
     pub(crate) fn get_mut(&mut self, id: NodeId) -> Option<&mut Node> {
-        self.all.get_mut(&id)
+        self.all.get_mut(id.0 as usize)?.as_deref_mut()
     }
 
     /// The node of an index that is known to be one.
     pub(crate) fn at(&self, id: NodeId) -> &Node {
-        self.all.get(&id).expect("the caller's index is a node's")
+        self.get(id).expect("the caller's index is a node's")
     }
 
     /// See [`Nodes::at`].
     pub(crate) fn at_mut(&mut self, id: NodeId) -> &mut Node {
-        self.all.get_mut(&id).expect("the caller's index is a node's")
+        self.get_mut(id).expect("the caller's index is a node's")
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.all.len()
+        self.known
     }
 
     /// All nodes, by index.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (NodeId, &Node)> {
-        self.all.iter().map(|(&id, node)| (id, node))
+        (0..).map(NodeId).zip(&self.all).filter_map(|(id, node)| Some((id, node.as_deref()?)))
     }
 
     /// See [`Nodes::iter`].
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (NodeId, &mut Node)> {
-        self.all.iter_mut().map(|(&id, node)| (id, node))
+        (0..).map(NodeId).zip(&mut self.all).filter_map(|(id, node)| Some((id, node.as_deref_mut()?)))
     }
 
     /// The nodes that can be given tasks.
@@ -117,12 +120,21 @@ impl Nodes {
 
     /// A node is known from now on, if it was not.
     pub(crate) fn meet(&mut self, id: NodeId, name: &str, now_us: u64) -> &mut Node {
-        self.all.entry(id).or_insert_with(|| Node::new(name.into(), now_us))
+        let at = id.0 as usize;
+        if self.all.len() <= at {
+            self.all.resize_with(at + 1, || None);
+        }
+        let known = &mut self.known;
+        self.all[at].get_or_insert_with(|| {
+            *known += 1;
+            Box::new(Node::new(name.into(), now_us))
+        })
     }
 
     /// A node is known no more.
     pub(crate) fn forget(&mut self, id: NodeId) {
-        let node = self.all.remove(&id).expect("whoever forgets a node has looked it up");
+        let node = self.all[id.0 as usize].take().expect("whoever forgets a node has looked it up");
+        self.known -= 1;
         assert!(node.counted == 0, "a node that is forgotten has gone");
         assert!(node.health.is_lost() || node.health.boot().is_none(), "and is not heard");
         for hungry in &mut self.hungry {
@@ -173,7 +185,7 @@ impl Nodes {
 
     /// Looks at a node in this turn.
     pub(crate) fn mark(&mut self, id: NodeId) {
-        if let Some(node) = self.all.get_mut(&id)
+        if let Some(node) = self.get_mut(id)
             && !std::mem::replace(&mut node.is_dirty, true)
         {
             self.dirty.push(id);
@@ -185,18 +197,16 @@ impl Nodes {
         if std::mem::replace(&mut self.all_dirty, true) {
             return;
         }
-        for (&id, node) in &mut self.all {
-            if node.health.boot().is_some() && !std::mem::replace(&mut node.is_dirty, true) {
-                self.dirty.push(id);
-            }
-        }
+        let joined = self.iter().filter(|(_, node)| node.health.boot().is_some());
+        let joined: Vec<NodeId> = joined.map(|(id, _)| id).collect();
+        joined.into_iter().for_each(|id| self.mark(id));
     }
 
     /// The nodes to look at. They are in the dirty set until they were looked at.
     pub(crate) fn take_dirty(&mut self) -> Vec<NodeId> {
         let mut dirty = std::mem::take(&mut self.dirty);
         if std::mem::take(&mut self.forgot) {
-            dirty.retain(|id| self.all.contains_key(id));
+            dirty.retain(|id| self.get(*id).is_some());
         }
         dirty
     }
@@ -244,7 +254,7 @@ impl Nodes {
     pub(crate) fn next_due(&mut self, now_us: u64) -> Option<NodeId> {
         while let Some(&Reverse((at_us, id))) = self.timers.peek().filter(|first| first.0.0 <= now_us) {
             self.timers.pop();
-            if let Some(node) = self.all.get_mut(&id)
+            if let Some(node) = self.get_mut(id)
                 && node.timer_us == at_us
             {
                 node.timer_us = u64::MAX;

@@ -2,6 +2,7 @@
 //! of its units: pending units are in gq, those that are out are in dq, and a task in dq is at one node or at nobody.
 //! Whose turn it is, how large a task is and when one goes back is decided elsewhere.
 
+mod by_unit;
 mod check;
 mod coverage;
 mod decided;
@@ -188,14 +189,18 @@ impl Queues {
 
     /// Tasks that end at `ends` are cut from the fresh space into gq; how many.
     pub(crate) fn cut(&mut self, job: &mut JobUnits, ends: impl Iterator<Item = u128>) -> u64 {
-        let (first, mut tasks) = (job.coverage.cursor(), 0);
-        let mut at = first;
+        let (first, mut size, mut tasks) = (job.coverage.cursor(), 0, 0);
+        let mut row = Interval::new(first, first);
         for end in ends {
-            self.gq.put(job.job, Interval::new(at, end));
-            (at, tasks) = (end, tasks + 1);
+            if end - row.hi != size && !row.is_empty() {
+                self.gq.put(job.job, row, size);
+                row.lo = row.hi;
+            }
+            (size, row.hi, tasks) = (end - row.hi, end, tasks + 1);
         }
-        if at > first {
-            job.coverage.cut(at, Class::Pending);
+        if !row.is_empty() {
+            self.gq.put(job.job, row, size);
+            job.coverage.cut(row.hi, Class::Pending);
         }
         tasks
     }

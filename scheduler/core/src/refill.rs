@@ -181,15 +181,12 @@ impl Farm {
 
     /// Leases whose records are durable now can be used.
     pub(crate) fn lease_durable(&mut self) {
-        let mut longer = false;
         while let Some((job, mark)) = self.commits.next_lease() {
             if let Some(job) = self.jobs.get_mut(job) {
                 job.lease.settle(mark);
-                longer = true;
+                // Its units waited before: the list of open jobs has it.
+                self.agenda.work_came = true;
             }
-        }
-        if longer {
-            self.work_came();
         }
     }
 }

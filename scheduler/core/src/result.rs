@@ -9,7 +9,7 @@ use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::wire::{CommandUnit, Outcome, ResultEntry, Results};
 
-use crate::commits::Unacknowledged;
+use crate::commits::{Unacknowledged, add_range};
 use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::found::{self, Found};
@@ -53,23 +53,23 @@ impl Farm {
                 );
             }
             self.telemetry.verdicts.add(verdict);
-            waiting.push(Unacknowledged { node: id, boot, result: entry.sequence });
+            add_range(&mut waiting, (entry.sequence, entry.sequence));
         }
         self.commits.flush(deeds);
         // One message, one commit: they all wait for its last record.
-        self.commits.wait(waiting.into_iter());
+        self.commits.wait(waiting.into_iter().map(|range| Unacknowledged { node: id, boot, range }));
         self.acknowledge_durable(now_us);
         self.nodes.mark(id);
     }
 
     /// Acknowledges results whose records are durable.
     pub(crate) fn acknowledge_durable(&mut self, now_us: u64) {
-        while let Some(Unacknowledged { node: id, boot, result }) = self.commits.next_result() {
+        while let Some(Unacknowledged { node: id, boot, range }) = self.commits.next_results() {
             // Another incarnation counts its results anew: the number would name the wrong one.
             if let Some(node) = self.nodes.get_mut(id)
                 && node.health().boot() == Some(boot)
             {
-                node.to_tell.ack(result, now_us);
+                node.to_tell.ack(range, now_us);
                 self.nodes.mark(id);
             }
         }

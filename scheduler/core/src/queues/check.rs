@@ -38,7 +38,7 @@ impl Queues {
         Ok(())
     }
 
-    /// Jobs that have tasks in dq, copies left aside.
+    /// Jobs that have tasks in dq.
     pub(crate) fn jobs_out(&self) -> impl Iterator<Item = JobId> + '_ {
         self.dq.jobs()
     }
@@ -74,7 +74,9 @@ impl Queues {
                 return Err(format!("{task:?} is in the queue of its node: {is_queued}"));
             }
         }
-        if let Some(job) = self.dq.jobs().find(|job| left.get(job) != Some(&self.dq.units_out(*job))) {
+        if let Some(job) =
+            self.dq.jobs().find(|job| left.get(job).map_or(0, |left| *left) != self.dq.units_out(*job))
+        {
             return Err(format!("job {}: {:?} units in dq, not as counted", job.0, left.get(&job)));
         }
         for (id, list) in self.nodes.iter() {

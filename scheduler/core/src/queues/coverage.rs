@@ -151,29 +151,49 @@ impl Coverage {
         assert!(lo < hi && hi <= self.units, "a cut lies in the fresh space");
         self.cursor = hi;
         self.counts[class as usize] += hi - lo;
-        self.insert(Interval::new(lo, hi), class);
+        match self.segments.last_entry() {
+            Some(mut last) if last.get().class == class => last.get_mut().hi = hi,
+            _ => drop(self.segments.insert(lo, Segment { hi, class })),
+        }
     }
 
     /// Every unit of [lo, hi) whose class is in `from` changes to `to`; `pieces` gets what changed, in
     /// order. Units beyond the cursor are left alone.
     pub(super) fn change(&mut self, at: Interval, from: Classes, to: Class, pieces: &mut Vec<Piece>) {
-        let Interval { lo, hi } = at;
-        if lo >= hi {
-            return;
-        }
-        let first = pieces.len();
-        let start = self.segments.range(..=lo).next_back().map_or(lo, |(&at, _)| at);
-        for (&at, segment) in self.segments.range(start..hi) {
-            if segment.hi > lo && segment.class != to && from.has(segment.class) {
-                let at = Interval::new(at.max(lo), segment.hi.min(hi));
-                pieces.push(Piece { at, was: segment.class });
+        let Interval { mut lo, hi } = at;
+        while lo < hi {
+            let mut up_to = self.segments.range_mut(..=lo);
+            let Some((&start, segment)) = up_to.next_back().filter(|(_, segment)| lo < segment.hi) else {
+                break;
+            };
+            let Segment { hi: end, class: was } = *segment;
+            let at = Interval::new(lo, end.min(hi));
+            lo = at.hi;
+            if was == to || !from.has(was) {
+                continue;
             }
-        }
-        for piece in &pieces[first..] {
-            self.counts[piece.was as usize] -= piece.at.units();
-            self.counts[to as usize] += piece.at.units();
-            self.carve(piece.at);
-            self.insert(piece.at, to);
+            pieces.push(Piece { at, was });
+            self.counts[was as usize] -= at.units();
+            self.counts[to as usize] += at.units();
+            // What lies before it in the segment stays as it was. Where nothing does, it joins the one before.
+            let mut first = at.lo;
+            let changed = Segment { hi: at.hi, class: to };
+            if start < at.lo {
+                segment.hi = at.lo;
+                self.segments.insert(at.lo, changed);
+            } else if let Some((&before, known)) = up_to.next_back().filter(|(_, known)| known.class == to) {
+                (first, *known) = (before, changed);
+                self.segments.remove(&start);
+            } else {
+                *segment = changed;
+            }
+            // Likewise behind it.
+            if at.hi < end {
+                self.segments.insert(at.hi, Segment { hi: end, class: was });
+            } else if let Some(&next) = self.segments.get(&end).filter(|next| next.class == to) {
+                self.segments.remove(&end);
+                self.segments.insert(first, next);
+            }
         }
         self.assert_sum();
     }
@@ -198,40 +218,6 @@ impl Coverage {
         }
         self.segments = joined.into_iter().collect();
         self.assert_sum();
-    }
-
-    /// Takes [lo, hi), which lies in one segment, out of that segment.
-    fn carve(&mut self, Interval { lo, hi }: Interval) {
-        let (&at, segment) =
-            self.segments.range_mut(..=lo).next_back().expect("a piece was found in a segment");
-        let (end, class) = (segment.hi, segment.class);
-        if at == lo {
-            self.segments.remove(&at);
-        } else {
-            segment.hi = lo;
-        }
-        if hi < end {
-            self.segments.insert(hi, Segment { hi: end, class });
-        }
-    }
-
-    /// Puts [lo, hi), which no segment covers, in; joins neighbours of the same class.
-    fn insert(&mut self, Interval { lo, mut hi }: Interval, class: Class) {
-        if let Some(next) = self.segments.get(&hi)
-            && next.class == class
-        {
-            let end = next.hi;
-            self.segments.remove(&hi);
-            hi = end;
-        }
-        if let Some((_, before)) = self.segments.range_mut(..lo).next_back()
-            && before.hi == lo
-            && before.class == class
-        {
-            before.hi = hi;
-            return;
-        }
-        self.segments.insert(lo, Segment { hi, class });
     }
 
     /// The intervals of a class, in order.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use starfarm_protocol::ids::{Attempt, JobId};
 use starfarm_protocol::interval::Interval;
 
+use super::by_unit::ByUnit;
 use super::task::{NOBODY, Task, TaskId};
 
 /// dq.
@@ -17,20 +18,25 @@ pub(super) struct Dispatched {
     places: Vec<u32>,
     free: Vec<u32>,
     jobs: BTreeMap<JobId, OfJob>,
-    /// Copies, by first unit.
-    copies: BTreeMap<JobId, BTreeMap<u128, TaskId>>,
     /// Tasks that are at no node.
     of_nobody: usize,
     /// Counts what comes, goes and is counted.
     changes: u64,
 }
 
-/// The tasks of one job, but for copies.
+/// The tasks of one job, by first unit.
 #[derive(Debug, Default)]
 struct OfJob {
-    by_lo: BTreeMap<u128, TaskId>,
-    /// Units that no result has come for, in all of them.
+    tasks: ByUnit<TaskId>,
+    copies: ByUnit<TaskId>,
+    /// Units that no result has come for, in all of them but for copies.
     left: u128,
+}
+
+impl OfJob {
+    fn like(&mut self, task: &Task) -> &mut ByUnit<TaskId> {
+        if task.copy { &mut self.copies } else { &mut self.tasks }
+    }
 }
 
 impl Dispatched {
@@ -39,29 +45,20 @@ impl Dispatched {
     }
 
     pub(super) fn put(&mut self, task: Task) -> TaskId {
-        let Task { job, at, left, copy, .. } = task;
-        assert!(0 < left && left <= at.units(), "a task in dq has something left");
+        assert!(0 < task.left && task.left <= task.at.units(), "a task in dq has something left");
         self.of_nobody += usize::from(task.node == NOBODY);
         self.changes += 1;
-        let id = match self.free.pop() {
-            Some(at) => {
-                self.slots[at as usize] = Some(task);
-                TaskId(at)
-            }
-            None => {
-                self.slots.push(Some(task));
-                self.places.push(0);
-                TaskId(self.slots.len() as u32 - 1)
-            }
-        };
-        let before = if copy {
-            self.copies.entry(job).or_default().insert(at.lo, id)
-        } else {
-            let of_job = self.jobs.entry(job).or_default();
-            of_job.left += left;
-            of_job.by_lo.insert(at.lo, id)
-        };
-        assert!(before.is_none(), "tasks of a job do not overlap");
+        let id = TaskId(self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.places.push(0);
+            self.places.len() as u32 - 1
+        }));
+        let of_job = self.jobs.entry(task.job).or_default();
+        of_job.like(&task).insert(task.at.lo, id);
+        if !task.copy {
+            of_job.left += task.left;
+        }
+        self.slots[id.0 as usize] = Some(task);
         id
     }
 
@@ -115,18 +112,12 @@ impl Dispatched {
         self.free.push(id.0);
         self.of_nobody -= usize::from(task.node == NOBODY);
         self.changes += 1;
-        if task.copy {
-            let copies = self.copies.get_mut(&task.job).expect("the job of a copy has its copies here");
-            copies.remove(&task.at.lo);
-            if copies.is_empty() {
-                self.copies.remove(&task.job);
-            }
-            return task;
-        }
         let of_job = self.tasks_of(task.job);
-        of_job.by_lo.remove(&task.at.lo);
-        of_job.left -= task.left;
-        if of_job.by_lo.is_empty() {
+        of_job.like(&task).remove(task.at.lo);
+        if !task.copy {
+            of_job.left -= task.left;
+        }
+        if of_job.tasks.is_empty() && of_job.copies.is_empty() {
             self.jobs.remove(&task.job);
         }
         task
@@ -158,33 +149,38 @@ impl Dispatched {
         let of_job = self.tasks_of(job);
         of_job.left = of_job.left - left_before + left;
         if to.lo != before {
-            of_job.by_lo.remove(&before);
-            of_job.by_lo.insert(to.lo, id);
+            of_job.tasks.remove(before);
+            of_job.tasks.insert(to.lo, id);
         }
     }
 
     /// The task of `job` that holds `unit`.
     pub(super) fn holding(&self, job: JobId, unit: u128) -> Option<(TaskId, &Task)> {
-        let (_, &id) = self.jobs.get(&job)?.by_lo.range(..=unit).next_back()?;
+        let id = self.jobs.get(&job)?.tasks.up_to(unit)?;
         let task = self.at(id);
         (unit < task.at.hi).then_some((id, task))
     }
 
     /// The tasks of `job` that overlap `at`, in order.
     pub(super) fn overlapping(&self, job: JobId, at: Interval) -> Vec<TaskId> {
-        self.jobs.get(&job).map_or_else(Vec::new, |of_job| self.among(&of_job.by_lo, at))
+        self.jobs.get(&job).map_or_else(Vec::new, |of_job| self.among(&of_job.tasks, at))
     }
 
     /// The copies of tasks of `job` that overlap `at`, in order.
     pub(super) fn copies_in(&self, job: JobId, at: Interval) -> Vec<TaskId> {
-        self.copies.get(&job).map_or_else(Vec::new, |by_lo| self.among(by_lo, at))
+        self.jobs.get(&job).map_or_else(Vec::new, |of_job| self.among(&of_job.copies, at))
     }
 
-    fn among(&self, by_lo: &BTreeMap<u128, TaskId>, at: Interval) -> Vec<TaskId> {
-        let begins_before =
-            |(lo, id): &(&u128, &TaskId)| **lo < at.lo && self.at(**id).at.hi > at.lo && !at.is_empty();
-        let first = by_lo.range(..=at.lo).next_back().filter(begins_before);
-        first.into_iter().chain(by_lo.range(at.lo..at.hi.max(at.lo))).map(|(_, &id)| id).collect()
+    fn among(&self, tasks: &ByUnit<TaskId>, at: Interval) -> Vec<TaskId> {
+        if tasks.is_empty() {
+            return Vec::new();
+        }
+        let begins_before = |id: &TaskId| {
+            let known = self.at(*id).at;
+            known.lo < at.lo && at.lo < known.hi && !at.is_empty()
+        };
+        let first = tasks.up_to(at.lo).filter(begins_before);
+        first.into_iter().chain(tasks.within(at.lo, at.hi)).collect()
     }
 
     /// What is out at nobody: leased by an earlier scheduler, or about to go back.
@@ -207,7 +203,7 @@ impl Dispatched {
 
     /// How many tasks of `job` there are, without copies.
     pub(super) fn count_of_job(&self, job: JobId) -> usize {
-        self.jobs.get(&job).map_or(0, |of_job| of_job.by_lo.len())
+        self.jobs.get(&job).map_or(0, |of_job| of_job.tasks.len())
     }
 
     /// Units of `job` that are out by the account of its tasks. A copy has none of its own.
@@ -215,19 +211,19 @@ impl Dispatched {
         self.jobs.get(&job).map_or(0, |of_job| of_job.left)
     }
 
-    /// Jobs that have tasks here, copies left aside.
+    /// Jobs that have tasks here.
     pub(super) fn jobs(&self) -> impl Iterator<Item = JobId> + '_ {
         self.jobs.keys().copied()
     }
 
     /// The tasks of `job`, without copies.
     pub(super) fn of_job(&self, job: JobId) -> impl Iterator<Item = TaskId> + '_ {
-        self.jobs.get(&job).into_iter().flat_map(|of_job| of_job.by_lo.values().copied())
+        self.jobs.get(&job).into_iter().flat_map(|of_job| of_job.tasks.values())
     }
 
     /// The copies of tasks of `job`.
     pub(super) fn copies(&self, job: JobId) -> impl Iterator<Item = TaskId> + '_ {
-        self.copies.get(&job).into_iter().flat_map(|by_lo| by_lo.values().copied())
+        self.jobs.get(&job).into_iter().flat_map(|of_job| of_job.copies.values())
     }
 
     /// All tasks, each with its id.

@@ -1,6 +1,7 @@
 //! gq: tasks that were decomposed and wait for a node. Per job they lie in unit order, so the lowest unit
-//! goes out first and the done set stays whole. Tasks of one job never overlap. What comes back joins its neighbours,
-//! but for units that failed or that workers died of: each of these waits alone.
+//! goes out first and the done set stays whole. Tasks of one job never overlap. Tasks that were cut side by side are one
+//! row, and none costs anything until it is taken. What comes back joins its neighbours, but for units that failed or
+//! that workers died of: each of these waits alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +12,16 @@ use starfarm_protocol::interval::Interval;
 #[derive(Debug, Default)]
 pub(crate) struct GlobalQueue {
     jobs: BTreeMap<JobId, JobQueue>,
-    tasks: usize,
     /// Tasks that nodes looked at since the start.
     pub(crate) looks: u64,
 }
 
 #[derive(Debug, Default)]
 struct JobQueue {
-    tasks: BTreeMap<u128, u128>,
+    /// By their ends: what is taken off the front of a row leaves it where it is.
+    rows: BTreeMap<u128, Row>,
+    /// Tasks in these.
+    tasks: usize,
     /// Units that failed, and others that are to take nothing with them.
     alone: BTreeSet<u128>,
     /// Units that workers died of.
@@ -26,9 +29,80 @@ struct JobQueue {
     units: u128,
 }
 
+/// Tasks side by side, of `size` units each, but for the last one, which may have fewer.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    at: Interval,
+    size: u128,
+}
+
+impl Row {
+    fn len(self) -> usize {
+        usize::try_from(self.at.units().div_ceil(self.size)).expect("a refill cuts no more than gq may hold")
+    }
+
+    /// The task that begins with `lo`.
+    fn from(self, lo: u128) -> Interval {
+        Interval::new(lo, lo.saturating_add(self.size).min(self.at.hi))
+    }
+
+    /// The task that has `unit`.
+    fn with(self, unit: u128) -> Interval {
+        self.from(unit - (unit - self.at.lo) % self.size)
+    }
+
+    fn tasks(self) -> impl Iterator<Item = Interval> {
+        let behind = move |task: &Interval| (task.hi < self.at.hi).then(|| self.from(task.hi));
+        std::iter::successors(Some(self.from(self.at.lo)), behind)
+    }
+}
+
 impl JobQueue {
     fn len(&self) -> usize {
-        self.tasks.len() + self.alone.len() + self.deadly.len()
+        self.tasks + self.alone.len() + self.deadly.len()
+    }
+
+    fn add(&mut self, at: Interval, size: u128) {
+        if !at.is_empty() {
+            let row = Row { at, size };
+            self.units += at.units();
+            self.tasks += row.len();
+            self.rows.insert(at.hi, row);
+        }
+    }
+
+    fn pick(&mut self, row: Row) {
+        self.rows.remove(&row.at.hi);
+        self.units -= row.at.units();
+        self.tasks -= row.len();
+    }
+
+    /// The first row that ends behind `unit`.
+    fn ends_behind(&self, unit: u128) -> Option<Row> {
+        self.rows.range(unit + 1..).next().map(|(_, row)| *row)
+    }
+
+    /// `at` leaves the tasks that it overlaps; what is left of these waits on.
+    fn carve(&mut self, at: Interval) {
+        while let Some(row) = self.ends_behind(at.lo).filter(|row| row.at.lo < at.hi) {
+            self.pick(row);
+            self.add(Interval::new(row.at.lo, at.lo), row.size);
+            if at.hi < row.at.hi {
+                let last = row.with(at.hi - 1);
+                self.add(Interval::new(at.hi, last.hi), row.size);
+                self.add(Interval::new(last.hi, row.at.hi), row.size);
+            }
+        }
+    }
+
+    /// `at`, which begins a task and is no more than that, leaves. As a rule that is the first of a row.
+    fn take(&mut self, row: Row, at: Interval) {
+        if at != row.from(row.at.lo) || at.hi == row.at.hi {
+            return self.carve(at);
+        }
+        self.rows.get_mut(&row.at.hi).expect("the row was found just now").at.lo = at.hi;
+        self.units -= at.units();
+        self.tasks -= 1;
     }
 }
 
@@ -57,7 +131,7 @@ const LOOKS: usize = 64;
 impl GlobalQueue {
     /// Tasks of all jobs.
     pub(crate) fn len(&self) -> usize {
-        self.tasks
+        self.jobs.values().map(JobQueue::len).sum()
     }
 
     /// Tasks of `job` that wait.
@@ -74,19 +148,15 @@ impl GlobalQueue {
     pub(crate) fn intervals(&self, job: JobId) -> Vec<Interval> {
         let Some(queue) = self.jobs.get(&job) else { return Vec::new() };
         let alone = queue.alone.iter().chain(&queue.deadly).map(|&unit| Interval::one(unit));
-        let mut all: Vec<_> =
-            queue.tasks.iter().map(|(&lo, &hi)| Interval::new(lo, hi)).chain(alone).collect();
+        let mut all: Vec<_> = queue.rows.values().flat_map(|row| row.tasks()).chain(alone).collect();
         all.sort_unstable();
         all
     }
 
-    /// A task [lo, hi) of `job` waits from now on, as it was cut.
-    pub(crate) fn put(&mut self, job: JobId, at: Interval) {
-        assert!(!at.is_empty(), "a task has units");
-        let queue = self.jobs.entry(job).or_default();
-        queue.tasks.insert(at.lo, at.hi);
-        queue.units += at.units();
-        self.tasks += 1;
+    /// Tasks of `job` wait from now on as they were cut: side by side, of `size` units each, the last one of what is left.
+    pub(crate) fn put(&mut self, job: JobId, at: Interval, size: u128) {
+        assert!(!at.is_empty() && size > 0, "a task has units");
+        self.jobs.entry(job).or_default().add(at, size);
     }
 
     /// `unit` waits alone.
@@ -98,30 +168,31 @@ impl GlobalQueue {
         };
         assert!(is_new, "unit {unit} waits once");
         queue.units += 1;
-        self.tasks += 1;
     }
 
-    /// [lo, hi) came back: it waits as part of what lies beside it. What is given out of that is cut anew.
-    pub(crate) fn put_back(&mut self, job: JobId, Interval { mut lo, mut hi }: Interval) {
-        assert!(lo < hi, "what comes back has units");
+    /// `at` came back: it waits as part of what lies beside it. What is given out of that is cut anew.
+    pub(crate) fn put_back(&mut self, job: JobId, mut at: Interval) {
+        assert!(!at.is_empty(), "what comes back has units");
         let queue = self.jobs.entry(job).or_default();
-        queue.units += hi - lo;
-        self.tasks += 1;
-        if let Some(end) = queue.tasks.remove(&hi) {
-            hi = end;
-            self.tasks -= 1;
+        let (before, behind) = (queue.rows.get(&at.lo).copied(), queue.ends_behind(at.lo));
+        assert!(behind.is_none_or(|row| at.hi <= row.at.lo), "what comes back was not here");
+        if let Some(row) = before {
+            queue.pick(row);
+            let last = row.with(at.lo - 1);
+            queue.add(Interval::new(row.at.lo, last.lo), row.size);
+            at.lo = last.lo;
         }
-        if let Some((&before, &end)) = queue.tasks.range(..lo).next_back()
-            && end >= lo
-        {
-            assert!(end == lo, "what comes back was not here");
-            lo = before;
-            self.tasks -= 1;
+        if let Some(row) = behind.filter(|row| row.at.lo == at.hi) {
+            queue.pick(row);
+            let first = row.from(at.hi);
+            queue.add(Interval::new(first.hi, row.at.hi), row.size);
+            at.hi = first.hi;
         }
-        queue.tasks.insert(lo, hi);
+        queue.add(at, at.units());
     }
 
-    /// Takes the first task of `job` whose first unit is `wanted`, or the first units of one that is too large. Units that workers died of are among them only where `deadly`.
+    /// Takes the first task of `job` whose first unit is `wanted`, or the first units of one that is too large. Units that
+    /// workers died of are among them only where `deadly`.
     pub(crate) fn take(
         &mut self,
         job: JobId,
@@ -138,54 +209,33 @@ impl GlobalQueue {
             self.looks += 1;
             wanted(unit)
         };
-        let task = queue.tasks.iter().take(LOOKS).find(|&(&lo, _)| wanted(lo)).map(|(&lo, &hi)| (lo, hi));
-        let before = task.map_or(u128::MAX, |(lo, _)| lo);
+        let tasks = queue.rows.values().flat_map(|row| row.tasks().map(move |task| (*row, task)));
+        let task = tasks.take(LOOKS).find(|(_, task)| wanted(task.lo));
+        let before = task.map_or(u128::MAX, |(_, task)| task.lo);
         let alone = queue.alone.range(..before).take(LOOKS).copied().find(|&unit| wanted(unit));
         let before = alone.unwrap_or(before);
         let deaths = if deadly { LOOKS } else { 0 };
         let deadly = queue.deadly.range(..before).take(deaths).copied().find(|&unit| wanted(unit));
         if let Some(unit) = deadly.or(alone) {
             let _ = queue.deadly.remove(&unit) || queue.alone.remove(&unit);
-            self.tasks -= 1;
             queue.units -= 1;
             return Some(Interval::one(unit));
         }
-        let (lo, hi) = task?;
-        // As a rule it is the first: that needs no search.
-        match queue.tasks.first_entry().filter(|first| *first.key() == lo) {
-            Some(first) => first.remove(),
-            None => queue.tasks.remove(&lo).expect("it was found just now"),
-        };
-        let end = if hi - lo > size.whole { lo + size.units } else { hi };
-        if end < hi {
-            queue.tasks.insert(end, hi);
-        } else {
-            self.tasks -= 1;
+        let (row, mut task) = task?;
+        if task.units() > size.whole {
+            task.hi = task.lo + size.units;
         }
-        queue.units -= end - lo;
-        Some(Interval::new(lo, end))
+        queue.take(row, task);
+        Some(task)
     }
 
-    /// Takes [lo, hi) out of the tasks that it overlaps; what is left of them waits on.
-    pub(crate) fn remove(&mut self, job: JobId, Interval { lo, hi }: Interval) {
+    /// Takes `at` out of the tasks that it overlaps; what is left of them waits on.
+    pub(crate) fn remove(&mut self, job: JobId, at: Interval) {
         let Some(queue) = self.jobs.get_mut(&job) else { return };
-        let start = queue.tasks.range(..=lo).next_back().map_or(lo, |(&at, _)| at);
-        let hit: Vec<_> = queue.tasks.range(start..hi).map(|(&l, &h)| (l, h)).filter(|t| t.1 > lo).collect();
-        for (task_lo, task_hi) in hit {
-            queue.tasks.remove(&task_lo);
-            self.tasks -= 1;
-            queue.units -= task_hi.min(hi) - task_lo.max(lo);
-            for (l, h) in [(task_lo, lo), (hi, task_hi)] {
-                if l < h {
-                    queue.tasks.insert(l, h);
-                    self.tasks += 1;
-                }
-            }
-        }
+        queue.carve(at);
         for alone in [&mut queue.alone, &mut queue.deadly] {
-            while let Some(&unit) = alone.range(lo..hi).next() {
+            while let Some(&unit) = alone.range(at.lo..at.hi).next() {
                 alone.remove(&unit);
-                self.tasks -= 1;
                 queue.units -= 1;
             }
         }
@@ -193,9 +243,7 @@ impl GlobalQueue {
 
     /// All tasks of `job` are dropped.
     pub(crate) fn clear(&mut self, job: JobId) {
-        if let Some(queue) = self.jobs.remove(&job) {
-            self.tasks -= queue.len();
-        }
+        self.jobs.remove(&job);
     }
 }
 
@@ -214,13 +262,13 @@ mod tests {
     #[test]
     fn taking_splits_what_is_too_large_and_removing_leaves_the_rest() {
         let (mut gq, job) = (GlobalQueue::default(), JobId(1));
-        gq.put(job, at(0, 10));
-        gq.put(job, at(10, 12));
-        gq.put(job, at(20, 30));
+        gq.put(job, at(0, 10), 10);
+        gq.put(job, at(10, 12), 2);
+        gq.put(job, at(20, 30), 10);
         assert_eq!(gq.take(job, size(4, 8), true, |_| true), Some(at(0, 4)));
         assert_eq!(gq.take(job, size(4, 8), true, |_| true), Some(at(4, 10)));
         assert_eq!(gq.take(job, size(20, 20), true, |lo| lo > 10), Some(at(20, 30)));
-        gq.put(job, at(20, 30));
+        gq.put(job, at(20, 30), 10);
         gq.remove(job, at(11, 22));
         assert_eq!(gq.intervals(job), [at(10, 11), at(22, 30)]);
         gq.remove(job, at(24, 25));
@@ -274,5 +322,77 @@ mod tests {
         );
         assert_eq!(gq.take(job, size(10, 19), true, |_| true), Some(at(0, 1)));
         assert_eq!((gq.len(), gq.units(job)), (1_998, 1_998));
+    }
+
+    /// The reference model: one entry a task.
+    #[test]
+    fn rows_say_what_an_entry_for_each_task_would() {
+        let (job, mut random) = (JobId(1), 5_u64);
+        let mut draw = |n: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            u128::from((random >> 33) % n)
+        };
+        let tasks_of = |gq: &GlobalQueue| -> Vec<(u128, u128)> {
+            gq.intervals(job).into_iter().map(|at| (at.lo, at.hi)).collect()
+        };
+        for _ in 0..300 {
+            let (mut gq, mut model, mut cursor) = (GlobalQueue::default(), BTreeMap::new(), 0);
+            for _ in 0..60 {
+                match draw(4) {
+                    0 => {
+                        let (row, unit) = (at(cursor, cursor + 1 + draw(30)), 1 + draw(7));
+                        gq.put(job, row, unit);
+                        while cursor < row.hi {
+                            model.insert(cursor, (cursor + unit).min(row.hi));
+                            cursor = model[&cursor];
+                        }
+                    }
+                    1 => {
+                        let (unit, from) = (1 + draw(6), draw(cursor as u64 + 1));
+                        let looked = model.iter().take(LOOKS).map(|(&lo, &hi)| (lo, hi));
+                        let task = looked.into_iter().find(|task| task.0 >= from);
+                        let taken = gq.take(job, size(unit, unit + 2), true, |lo| lo >= from);
+                        assert_eq!(taken.is_some(), task.is_some());
+                        if let Some((lo, hi)) = task {
+                            model.remove(&lo);
+                            let end = if hi - lo > unit + 2 { lo + unit } else { hi };
+                            if end < hi {
+                                model.insert(end, hi);
+                            }
+                            assert_eq!(taken, Some(at(lo, end)));
+                        }
+                    }
+                    2 => {
+                        let lo = draw(cursor as u64 + 1);
+                        let gone = at(lo, lo + 1 + draw(9));
+                        gq.remove(job, gone);
+                        for (lo, hi) in
+                            model.extract_if(.., |lo, hi| at(*lo, *hi).overlaps(gone)).collect::<Vec<_>>()
+                        {
+                            let left = [(lo, gone.lo), (gone.hi, hi)];
+                            model.extend(left.into_iter().filter(|(lo, hi)| lo < hi));
+                        }
+                    }
+                    _ => {
+                        let lo = draw(cursor as u64 + 1);
+                        let mut back = at(lo, (lo + 1 + draw(9)).min(cursor));
+                        if back.is_empty() || model.iter().any(|(&lo, &hi)| at(lo, hi).overlaps(back)) {
+                            continue;
+                        }
+                        gq.put_back(job, back);
+                        if let Some(hi) = model.remove(&back.hi) {
+                            back.hi = hi;
+                        }
+                        if let Some((&lo, _)) = model.iter().find(|(_, hi)| **hi == back.lo) {
+                            back.lo = lo;
+                        }
+                        model.insert(back.lo, back.hi);
+                    }
+                }
+                assert_eq!(tasks_of(&gq), model.iter().map(|(&lo, &hi)| (lo, hi)).collect::<Vec<_>>());
+                assert_eq!(gq.len(), model.len());
+                assert_eq!(gq.units(job), model.iter().map(|(lo, hi)| hi - lo).sum::<u128>());
+            }
+        }
     }
 }
