@@ -259,13 +259,11 @@ fn colours_are_for_those_who_want_them() {
 fn a_reader_that_leaves_is_no_error() {
     let folder = Folder::new();
     serve(&folder);
-    let mut child = folder
-        .command("--farm FARM results 1")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
+    // It has left before anything is written.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut child =
+        folder.command("--farm FARM results 1").stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
     let mut said = String::new();
     child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert_eq!((child.wait().unwrap().code(), said.as_str()), (Some(0), ""));
