@@ -25,31 +25,26 @@ const SECOND_LOOK: Duration = Duration::from_millis(100);
 /// Zeros that lie behind the last frame of the segment in use at all times: one with fewer was cut.
 const MARGIN_BYTES: usize = 64 * 1024;
 
-/// The directory cannot be audited: in words.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unreadable(pub String);
-
 /// Why reading stopped.
 enum Stop {
     /// A file that was listed has gone: it has moved to the ledger.
     Moved,
-    Unreadable(Unreadable),
+    Unreadable(String),
 }
 
 /// Audits the farm whose state directory is `dir`. Nothing is written and no lock is taken.
 ///
 /// # Errors
-/// It is no state directory, or a file in it cannot be read at all.
-pub fn directory(dir: &Path) -> Result<Report, Unreadable> {
+/// It is no state directory, or a file in it cannot be read at all: in words.
+pub fn directory(dir: &Path) -> Result<Report, String> {
     for _ in 0..TRIES_MAX {
         match Reader::read(dir) {
             Ok(report) => return Ok(report),
-            Err(Stop::Unreadable(unreadable)) => return Err(unreadable),
+            Err(Stop::Unreadable(why)) => return Err(why),
             Err(Stop::Moved) => {}
         }
     }
-    let words = format!("segments in {} go away while they are read: try again", dir.display());
-    Err(Unreadable(words))
+    Err(format!("segments in {} go away while they are read: try again", dir.display()))
 }
 
 /// A file of the journal or the ledger.
@@ -104,7 +99,7 @@ impl Reader {
         let ledger = list(&dir.join("ledger"), "led")?;
         let (Some(journal), ledger) = (journal, ledger.unwrap_or_default()) else {
             let words = format!("{} has no journal: give a scheduler's state directory", dir.display());
-            return Err(Stop::Unreadable(Unreadable(words)));
+            return Err(Stop::Unreadable(words));
         };
         // These are read before the segments: what is written meanwhile only goes further.
         let (farm, known_epoch) = known_farm(dir).unzip();
@@ -398,7 +393,7 @@ fn load(path: &Path) -> Result<Vec<u8>, Stop> {
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Stop {
-    Stop::Unreadable(Unreadable(format!("cannot read {}: {error}", path.display())))
+    Stop::Unreadable(format!("cannot read {}: {error}", path.display()))
 }
 
 /// What `farm.json` says: whose records these must be, and which epoch they must reach.

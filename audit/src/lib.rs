@@ -18,5 +18,5 @@ mod time;
 pub use account::Place;
 pub use books::Books;
 pub use certificate::{Certificate, NodeShare, canonical};
-pub use files::{Unreadable, directory};
+pub use files::directory;
 pub use report::{JobReport, Report, Violation};

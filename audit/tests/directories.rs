@@ -442,8 +442,8 @@ fn an_older_scheduler_that_writes_after_a_newer_one_is_seen() {
 fn what_is_no_state_directory_is_said_in_words() {
     let state = State::new();
     let nowhere = directory(&state.0.join("nowhere")).unwrap_err();
-    assert!(nowhere.0.contains("has no journal"), "{nowhere:?}");
+    assert!(nowhere.contains("has no journal"), "{nowhere:?}");
     let file = state.journal(1);
     std::fs::create_dir(&file).unwrap();
-    assert!(directory(&state.0).unwrap_err().0.contains("cannot read"));
+    assert!(directory(&state.0).unwrap_err().contains("cannot read"));
 }

@@ -4,7 +4,8 @@
 use starfarm_protocol::spec::HexBytes;
 
 use crate::decomposer::{Decomposer, in_space};
-use crate::error::{SpaceError, ValueError};
+use crate::error::ValueError;
+use crate::too_large;
 
 /// The longest string, in bytes. With two characters or more a space is full at 127 positions, so this
 /// only bounds literals and alphabets of one character.
@@ -26,19 +27,26 @@ impl Chars {
     /// # Errors
     /// No or too many positions, `min` out of range, an alphabet that is empty or repeats a byte, or
     /// more than 2^128 - 1 strings.
-    pub fn new(positions: &[HexBytes], min: usize) -> Result<Self, SpaceError> {
+    pub fn new(positions: &[HexBytes], min: usize) -> Result<Self, String> {
         match positions.len() {
-            0 => return Err(SpaceError::NoPositions),
+            0 => return Err("the space has no positions: give at least one character".into()),
             found if found > POSITIONS_MAX => {
-                return Err(SpaceError::TooManyPositions { found, max: POSITIONS_MAX });
+                return Err(format!(
+                    "the space has {found} positions; a candidate is at most {POSITIONS_MAX} bytes long: make it shorter"
+                ));
             }
-            max if min == 0 || min > max => return Err(SpaceError::MinLength { min, max }),
+            max if min == 0 || min > max => {
+                return Err(format!(
+                    "the shortest length is {min} and the longest {max}: the shortest must be 1 or more and not above the \
+                     longest"
+                ));
+            }
             _ => {}
         }
         for (i, alphabet) in positions.iter().enumerate() {
             check_alphabet(i + 1, &alphabet.0)?;
         }
-        let starts = starts(positions, min).ok_or_else(|| SpaceError::TooLarge(size_in_words(positions)))?;
+        let starts = starts(positions, min).ok_or_else(|| too_large(&size_in_words(positions)))?;
         Ok(Self { positions: positions.iter().map(|p| p.0.clone()).collect(), min, starts })
     }
 }
@@ -62,14 +70,17 @@ impl Decomposer for Chars {
     }
 }
 
-fn check_alphabet(position: usize, alphabet: &[u8]) -> Result<(), SpaceError> {
+fn check_alphabet(position: usize, alphabet: &[u8]) -> Result<(), String> {
     if alphabet.is_empty() {
-        return Err(SpaceError::EmptyAlphabet(position));
+        return Err(format!("the alphabet of position {position} is empty: give at least one character"));
     }
     let mut seen = [false; 256];
     for &byte in alphabet {
         if std::mem::replace(&mut seen[usize::from(byte)], true) {
-            return Err(SpaceError::RepeatedByte(position, byte));
+            return Err(format!(
+                "the alphabet of position {position} holds {:?} twice, so candidates would repeat: remove one",
+                char::from(byte)
+            ));
         }
     }
     Ok(())
@@ -115,7 +126,7 @@ mod tests {
 
     #[track_caller]
     fn refused(letters: &[&str], min: usize, expected: Expect) {
-        expected.assert_eq(&Chars::new(&alphabets(letters), min).unwrap_err().to_string());
+        expected.assert_eq(&Chars::new(&alphabets(letters), min).unwrap_err());
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use starfarm_protocol::spec::Axis;
 
 use crate::decomposer::{Decomposer, in_space};
-use crate::error::{SpaceError, ValueError};
+use crate::error::ValueError;
+use crate::too_large;
 
 /// A cross product; see [`starfarm_protocol::spec::Space::Grid`].
 #[derive(Clone, Debug)]
@@ -20,21 +21,21 @@ impl Grid {
     /// # Errors
     /// No axes, an axis without values, a name that is unusable or used twice, or more than 2^128 - 1
     /// combinations.
-    pub fn new(axes: &[Axis]) -> Result<Self, SpaceError> {
+    pub fn new(axes: &[Axis]) -> Result<Self, String> {
         if axes.is_empty() {
-            return Err(SpaceError::NoAxes);
+            return Err("the grid has no lists: give at least one name with its values".into());
         }
         let mut names = HashSet::new();
         for axis in axes {
             check_axis(axis)?;
             if !names.insert(axis.name.as_str()) {
-                return Err(SpaceError::RepeatedAxis(axis.name.clone()));
+                return Err(format!("the grid has two lists `{}`: rename one", axis.name));
             }
         }
         let units = axes
             .iter()
             .try_fold(1_u128, |product, axis| product.checked_mul(axis.values.len() as u128))
-            .ok_or_else(|| SpaceError::TooLarge(size_in_words(axes)))?;
+            .ok_or_else(|| too_large(&size_in_words(axes)))?;
         Ok(Self { axes: axes.to_vec(), units })
     }
 
@@ -69,12 +70,15 @@ impl Decomposer for Grid {
     }
 }
 
-fn check_axis(axis: &Axis) -> Result<(), SpaceError> {
-    if axis.name.is_empty() || axis.name == "index" || axis.name.contains(['{', '}']) {
-        return Err(SpaceError::AxisName(axis.name.clone()));
+fn check_axis(axis: &Axis) -> Result<(), String> {
+    let Axis { name, values } = axis;
+    if name.is_empty() || name == "index" || name.contains(['{', '}']) {
+        return Err(format!(
+            "a grid's list cannot be named `{name}`: the name must not be empty, `index`, or contain a brace"
+        ));
     }
-    if axis.values.is_empty() {
-        return Err(SpaceError::EmptyAxis(axis.name.clone()));
+    if values.is_empty() {
+        return Err(format!("the grid's list `{name}` is empty: give at least one value"));
     }
     Ok(())
 }
@@ -96,7 +100,7 @@ mod tests {
 
     #[track_caller]
     fn refused(axes: &[Axis], expected: Expect) {
-        expected.assert_eq(&Grid::new(axes).unwrap_err().to_string());
+        expected.assert_eq(&Grid::new(axes).unwrap_err());
     }
 
     #[test]

@@ -20,13 +20,13 @@ use std::sync::Arc;
 use starfarm_protocol::spec::Space;
 
 pub use decomposer::{Chunks, Decomposer, NoChunks};
-pub use error::{SpaceError, ValueError};
+pub use error::ValueError;
 
 /// The decomposer of `space`. Chunks are asked for one at a time, when a unit in them is.
 ///
 /// # Errors
-/// What makes the space empty, malformed or too large; see [`SpaceError`].
-pub fn open(space: &Space, chunks: Arc<dyn Chunks>) -> Result<Box<dyn Decomposer>, SpaceError> {
+/// What makes the space empty, malformed or too large; the sentence says what to do.
+pub fn open(space: &Space, chunks: Arc<dyn Chunks>) -> Result<Box<dyn Decomposer>, String> {
     Ok(match space {
         Space::Chars { positions, min } => Box::new(chars::Chars::new(positions, *min)?),
         Space::Range { from, to, step } => Box::new(range::Range::new(*from, *to, *step)?),
@@ -36,11 +36,19 @@ pub fn open(space: &Space, chunks: Arc<dyn Chunks>) -> Result<Box<dyn Decomposer
     })
 }
 
+/// Why a space of that size, in words, is too large.
+fn too_large(size: &str) -> String {
+    format!(
+        "{size}; a job holds at most 2^128 - 1 units (about 3.4 x 10^38): make the space smaller, or split it into several \
+         jobs"
+    )
+}
+
 /// N, the number of units of `space`: 1..=2^128 - 1.
 ///
 /// # Errors
 /// As [`open`].
-pub fn units(space: &Space) -> Result<u128, SpaceError> {
+pub fn units(space: &Space) -> Result<u128, String> {
     open(space, Arc::new(NoChunks)).map(|decomposer| decomposer.units())
 }
 

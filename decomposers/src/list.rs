@@ -7,7 +7,8 @@ use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::spec::Chunk;
 
 use crate::decomposer::{Chunks, Decomposer, in_space};
-use crate::error::{SpaceError, ValueError};
+use crate::error::ValueError;
+use crate::too_large;
 
 /// A list of lines in chunks; see [`Chunk`].
 pub struct List {
@@ -24,16 +25,15 @@ impl List {
     ///
     /// # Errors
     /// No pieces, a piece without lines, more than 2^128 - 1 lines.
-    pub fn new(pieces: &[Chunk], chunks: Arc<dyn Chunks>) -> Result<Self, SpaceError> {
+    pub fn new(pieces: &[Chunk], chunks: Arc<dyn Chunks>) -> Result<Self, String> {
         if pieces.is_empty() {
-            return Err(SpaceError::EmptyList);
+            return Err("the list is empty: give at least one entry".into());
         }
         if let Some(number) = pieces.iter().position(|piece| piece.units == 0) {
-            return Err(SpaceError::EmptyChunk(number));
+            return Err(format!("chunk {number} of the list has no lines: submit the job again"));
         }
-        let starts = starts(pieces).ok_or_else(|| {
-            SpaceError::TooLarge(format!("the list's {} chunks hold too many lines", pieces.len()))
-        })?;
+        let size = || format!("the list's {} chunks hold too many lines", pieces.len());
+        let starts = starts(pieces).ok_or_else(|| too_large(&size()))?;
         let hashes = pieces.iter().map(|piece| piece.hash).collect();
         Ok(Self { hashes, starts, chunks, last: Mutex::new(None) })
     }
@@ -177,9 +177,13 @@ mod tests {
     #[test]
     fn empty_lists_are_refused() {
         let store = Arc::new(Store::default());
-        assert_eq!(List::new(&[], store.clone()).err(), Some(SpaceError::EmptyList));
+        assert_eq!(
+            List::new(&[], store.clone()).err().unwrap(),
+            "the list is empty: give at least one entry"
+        );
         let pieces = [piece("a\n", 1), piece("", 0)];
-        assert_eq!(List::new(&pieces, store).err(), Some(SpaceError::EmptyChunk(1)));
+        let why = List::new(&pieces, store).err().unwrap();
+        assert_eq!(why, "chunk 1 of the list has no lines: submit the job again");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Integers with a step, and frames: a range whose units also know how far along they are.
 
 use crate::decomposer::{Decomposer, in_space};
-use crate::error::{SpaceError, ValueError};
+use crate::error::ValueError;
 
 /// Integers from `from` on, `step` apart, before `to`.
 #[derive(Clone, Copy, Debug)]
@@ -16,14 +16,20 @@ impl Range {
     ///
     /// # Errors
     /// A step of 0, or no integer in the range.
-    pub fn new(from: i64, to: i64, step: i64) -> Result<Self, SpaceError> {
+    pub fn new(from: i64, to: i64, step: i64) -> Result<Self, String> {
         if step == 0 {
-            return Err(SpaceError::StepZero);
+            return Err("the step is 0, so the range never ends: use 1, or any other integer".into());
         }
         // Two i64 are at most 2^64 apart: i128 holds every sum and product here.
         let distance = (i128::from(to) - i128::from(from)) * i128::from(step.signum());
         if distance <= 0 {
-            return Err(SpaceError::EmptyRange { from, to, step });
+            let why = match step {
+                1.. => "`to` must be above `from`",
+                _ => "with a negative step `to` must be below `from`",
+            };
+            return Err(format!(
+                "the range from {from} to {to} (exclusive) in steps of {step} is empty: {why}"
+            ));
         }
         Ok(Self { from, step, units: distance.unsigned_abs().div_ceil(u128::from(step.unsigned_abs())) })
     }
@@ -53,9 +59,9 @@ impl Frames {
     ///
     /// # Errors
     /// `last` before `first`.
-    pub fn new(first: i64, last: i64) -> Result<Self, SpaceError> {
+    pub fn new(first: i64, last: i64) -> Result<Self, String> {
         if last < first {
-            return Err(SpaceError::NoFrames { first, last });
+            return Err(format!("the last frame, {last}, comes before the first, {first}: swap them"));
         }
         Ok(Self { first, units: u128::from(last.abs_diff(first)) + 1 })
     }
@@ -137,7 +143,7 @@ mod tests {
 
     #[test]
     fn empty_ranges_say_what_to_do() {
-        let refused = |from, to, step| Range::new(from, to, step).unwrap_err().to_string();
+        let refused = |from, to, step| Range::new(from, to, step).unwrap_err();
         expect!["the step is 0, so the range never ends: use 1, or any other integer"]
             .assert_eq(&refused(0, 10, 0));
         expect!["the range from 10 to 10 (exclusive) in steps of 1 is empty: `to` must be above `from`"]
@@ -146,6 +152,6 @@ mod tests {
             .assert_eq(&refused(11, 10, 1));
         expect!["the range from 0 to 10 (exclusive) in steps of -1 is empty: with a negative step `to` must be below `from`"].assert_eq(&refused(0, 10, -1));
         expect!["the last frame, 4, comes before the first, 5: swap them"]
-            .assert_eq(&Frames::new(5, 4).unwrap_err().to_string());
+            .assert_eq(&Frames::new(5, 4).unwrap_err());
     }
 }

@@ -6,7 +6,8 @@ use std::mem::zeroed;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 
-use crate::address::to_std;
+use rustix::net::SocketAddrAny;
+
 use crate::{BATCH, BUFFER_BYTES};
 
 /// Room for one control message with a u32: the overflow counter.
@@ -91,8 +92,15 @@ impl Receiver {
 
     /// The datagrams of the last batch, and who sent them.
     pub fn datagrams(&self) -> impl Iterator<Item = (&[u8], SocketAddr)> {
-        (0..self.received)
-            .filter_map(|i| Some((&self.buffers[i][..self.lengths[i]], to_std(&self.names[i])?)))
+        (0..self.received).filter_map(|i| Some((&self.buffers[i][..self.lengths[i]], self.from(i)?)))
+    }
+
+    /// Who sent it, by IPv4 or IPv6.
+    fn from(&self, i: usize) -> Option<SocketAddr> {
+        let length = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+        // SAFETY: the storage is as long as that, and holds zeros or an address that the kernel wrote.
+        let address = unsafe { SocketAddrAny::read((&raw const self.names[i]).cast(), length) };
+        address.try_into().ok()
     }
 
     /// Datagrams that the socket's buffer had no room for, since it was opened (the counter wraps).

@@ -1,12 +1,10 @@
 //! Sending up to a batch of datagrams by one sendmmsg.
-#![allow(unsafe_code)]
 
-use std::io;
-use std::mem::zeroed;
+use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
 
-use crate::address::to_kernel;
+use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny, sendmmsg};
+
 use crate::{BATCH, BUFFER_BYTES};
 
 /// Sends in batches. The buffers are its own and are used again.
@@ -14,14 +12,14 @@ pub struct Sender {
     socket: UdpSocket,
     buffers: Vec<[u8; BUFFER_BYTES]>,
     lengths: Vec<usize>,
-    names: Vec<(libc::sockaddr_storage, libc::socklen_t)>,
+    names: Vec<SocketAddrAny>,
     waiting: usize,
 }
 
 impl Sender {
     /// Sends on `socket`.
     pub fn new(socket: UdpSocket) -> Self {
-        let nobody = to_kernel(SocketAddr::from(([0, 0, 0, 0], 0)));
+        let nobody = SocketAddrAny::from(SocketAddr::from(([0, 0, 0, 0], 0)));
         Self {
             socket,
             buffers: vec![[0; BUFFER_BYTES]; BATCH],
@@ -36,7 +34,7 @@ impl Sender {
     pub fn push(&mut self, to: SocketAddr, write: impl FnOnce(&mut [u8]) -> Option<usize>) {
         let Some(length) = write(&mut self.buffers[self.waiting]) else { return };
         self.lengths[self.waiting] = length.min(BUFFER_BYTES);
-        self.names[self.waiting] = to_kernel(to);
+        self.names[self.waiting] = to.into();
         self.waiting += 1;
         if self.waiting == BATCH {
             self.flush();
@@ -59,23 +57,14 @@ impl Sender {
     }
 
     fn send(&mut self, first: usize) -> io::Result<usize> {
-        // SAFETY: all zeros is a valid mmsghdr and a valid iovec: null pointers with length 0.
-        let (mut headers, mut parts): ([libc::mmsghdr; BATCH], [libc::iovec; BATCH]) =
-            unsafe { (zeroed(), zeroed()) };
         let waiting = first..self.waiting;
-        let count = waiting.len();
-        for ((i, header), part) in waiting.zip(&mut headers).zip(&mut parts) {
-            part.iov_base = self.buffers[i].as_mut_ptr().cast();
-            part.iov_len = self.lengths[i];
-            header.msg_hdr.msg_iov = part;
-            header.msg_hdr.msg_iovlen = 1;
-            header.msg_hdr.msg_name = (&raw mut self.names[i].0).cast();
-            header.msg_hdr.msg_namelen = self.names[i].1;
-        }
-        // SAFETY: every pointer in the headers is to a buffer of `self` or of this frame that outlives the
-        // call, with its true length.
-        let sent = unsafe { libc::sendmmsg(self.socket.as_raw_fd(), headers.as_mut_ptr(), count as _, 0) };
-        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
+        let parts: Vec<_> =
+            waiting.clone().map(|i| [IoSlice::new(&self.buffers[i][..self.lengths[i]])]).collect();
+        let mut controls: Vec<_> = waiting.clone().map(|_| SendAncillaryBuffer::default()).collect();
+        let parts = self.names[waiting].iter().zip(&parts).zip(&mut controls);
+        let mut messages: Vec<_> =
+            parts.map(|((to, part), control)| MMsgHdr::new_with_addr(to, part, control)).collect();
+        Ok(sendmmsg(&self.socket, &mut messages, SendFlags::empty())?)
     }
 }
 

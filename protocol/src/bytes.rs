@@ -6,6 +6,39 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Malformed;
 
+/// Puts and reads what is nothing but its fields, in this order: `put` and `read` of the trait `$codec`.
+macro_rules! fields {
+    ($codec:ident: $($name:ident { $($field:tt),* $(,)? })*) => {
+        $(impl $codec for $name {
+            fn put(&self, out: &mut Vec<u8>) {
+                $(self.$field.put(out);)*
+            }
+
+            fn read(rest: &mut Reader<'_>) -> Result<Self, Malformed> {
+                Ok(Self { $($field: $codec::read(rest)?),* })
+            }
+        })*
+    };
+}
+pub(crate) use fields;
+
+/// The same of what has no fields of its own.
+macro_rules! items {
+    ($codec:ident: $($type:ty: |$item:ident, $out:ident| $put:expr, |$rest:ident| $read:expr;)*) => {
+        $(impl $codec for $type {
+            fn put(&self, $out: &mut Vec<u8>) {
+                let $item = self;
+                $put;
+            }
+
+            fn read($rest: &mut Reader<'_>) -> Result<Self, Malformed> {
+                $read
+            }
+        })*
+    };
+}
+pub(crate) use items;
+
 /// Appends a number, seven bits a byte, the lowest first.
 pub fn put(out: &mut Vec<u8>, mut number: u128) {
     while number >= 0x80 {

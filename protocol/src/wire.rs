@@ -26,6 +26,7 @@
 //! What lives elsewhere: the seal around a datagram (`seal`), who may send what (the cores).
 
 mod facts;
+mod field;
 mod read;
 mod results;
 mod write;
@@ -36,10 +37,13 @@ pub use results::{CommandUnit, FailReason, HitEntry, Outputs, Stream};
 pub use write::Packer;
 
 pub use crate::bytes::Malformed;
+use crate::bytes::{Reader, fields, items};
 use crate::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
 use crate::interval::Interval;
 use crate::limits::{PLAIN_BYTES_MAX, RESULT_BODY_BYTES_MAX};
 use crate::seal::EpochProof;
+use crate::word::words;
+use field::Field;
 
 /// Bytes before each message: kind and length.
 pub const MESSAGE_HEAD_BYTES: usize = 3;
@@ -57,6 +61,10 @@ pub const OFFER_HEAD_BYTES: usize = 8 + 32 + 8;
 pub const OFFER_ENTRY_BYTES: usize = 16 + 8;
 /// Bytes of a held interval in a heartbeat.
 pub const HELD_BYTES: usize = 8 + 16 + 8;
+
+/// Units that a message names as running.
+const RUNNING_MAX: usize = 32;
+const RUNNING_BYTES: usize = 8 + 16;
 
 pub(crate) mod kind {
     pub(crate) const HELLO: u8 = 1;
@@ -151,16 +159,16 @@ impl Offer {
     }
 }
 
-/// What became of an interval of a task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Outcome {
-    /// Computed; the body says what was found.
-    Done = 0,
-    /// Not computed, given back: revoked, or the worker leaves.
-    Returned = 1,
-    /// The worker cannot run this job; the body is a sentence that says why.
-    Refused = 2,
+words! {
+    /// What became of an interval of a task.
+    Outcome {
+        /// Computed; the body says what was found.
+        Done = 0 => "done",
+        /// Not computed, given back: revoked, or the worker leaves.
+        Returned = 1 => "returned",
+        /// The worker cannot run this job; the body is a sentence that says why.
+        Refused = 2 => "refused",
+    }
 }
 
 /// One result. Its identity is (job, specification, lo, units); `attempt` is a diagnostic.
@@ -250,14 +258,14 @@ pub struct HeartbeatAnswer {
     pub epoch: Epoch,
 }
 
-/// How a worker ends what it has of a job.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Cancel {
-    /// Give back what waits; stop what runs at a unit's end.
-    Graceful = 0,
-    /// Give back what waits; end what runs now.
-    Forced = 1,
+words! {
+    /// How a worker ends what it has of a job.
+    Cancel {
+        /// Give back what waits; stop what runs at a unit's end.
+        Graceful = 0 => "graceful",
+        /// Give back what waits; end what runs now.
+        Forced = 1 => "forced",
+    }
 }
 
 /// A job's tasks are not wanted at this worker.
@@ -269,6 +277,39 @@ pub struct Revoke {
     pub cancel: Cancel,
     /// Only attempts below this number; a later offer of the same job is wanted again.
     pub before: Attempt,
+}
+
+fields! { Field:
+    Hello {
+        version, boot, slots, queue_tasks_max, receive_datagrams_max, known_epoch, known_proof, died_running
+    }
+    Welcome { farm, epoch, heartbeat_ms, credit, version, proof }
+    Pace { idle_ms, reconnect_ms, period_ms }
+    Feedback { speed_ups, slow_downs }
+    Held { job, lo, units }
+    Heartbeat { number, part, parts, queued_tasks, draining, running, held }
+    HeartbeatAnswer { number, credit, epoch }
+    Revoke { job, cancel, before }
+}
+
+items! { Field:
+    Outcome: |outcome, out| out.push(*outcome as u8), |rest| Self::from_number(rest.u8()?).ok_or(Malformed);
+    Cancel: |cancel, out| out.push(*cancel as u8), |rest| Self::from_number(rest.u8()?).ok_or(Malformed);
+    // The last in its message.
+    Vec<Held>: |held, out| held.iter().for_each(|held| held.put(out)), |rest| Held::read_all(rest);
+}
+
+/// Units that run, with their number; those beyond [`RUNNING_MAX`] are left out.
+impl Field for Vec<(JobId, u128)> {
+    fn put(&self, out: &mut Vec<u8>) {
+        let units = &self[..self.len().min(RUNNING_MAX)];
+        out.push(units.len() as u8);
+        units.iter().for_each(|unit| unit.put(out));
+    }
+
+    fn read(rest: &mut Reader<'_>) -> Result<Self, Malformed> {
+        (0..rest.u8()?).map(|_| Field::read(rest)).collect()
+    }
 }
 
 #[cfg(test)]

@@ -115,7 +115,7 @@ fn named(blobs: &Mutex<Blobs>, spec: &ContentHash, hits: &[(u128, u32)]) -> Resu
     };
     let spec = JobSpec::from_bytes(&bytes)?;
     let Work::Search(search) = &spec.work else { return Ok(Vec::new()) };
-    let space = open(&spec.space, Arc::new(NoChunks)).map_err(|e| e.to_string())?;
+    let space = open(&spec.space, Arc::new(NoChunks))?;
     let name = |&(unit, target): &(u128, u32)| {
         let (value, value_hex) = text_or_hex(&space.value(unit).map_err(|e| e.to_string())?);
         let target = search.targets.get(target as usize).map_or_else(String::new, |digest| to_hex(&digest.0));

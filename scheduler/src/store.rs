@@ -9,9 +9,9 @@ mod keeper;
 mod keeper_main;
 pub(crate) mod outputs;
 mod packed;
-#[cfg(test)]
-pub(crate) mod small_disk;
 pub(crate) mod state;
+#[cfg(test)]
+pub(crate) mod testing;
 
 pub(crate) use keeper::Trouble;
 pub use keeper_main::keep_if_asked;

@@ -21,7 +21,7 @@ use crate::output::{Document, Style};
 /// printer.
 pub(crate) fn run(context: &mut Context, audit: &Audit) -> Result<Exit, Failure> {
     let scheduler_runs = scheduler_runs(&audit.dir);
-    let report = directory(&audit.dir).map_err(|error| Failure::usage(error.0))?;
+    let report = directory(&audit.dir).map_err(Failure::usage)?;
     let report = report.only(&audit.job).map_err(|id| {
         Failure::new(Exit::NotFound, format!("no job {} in the records of {}", id.0, audit.dir.display()))
     })?;

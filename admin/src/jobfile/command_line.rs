@@ -95,6 +95,6 @@ fn axis(text: &str) -> Result<Axis, JobFileError> {
 }
 
 fn checked(space: Space, flag: &str) -> Result<Space, JobFileError> {
-    units(&space).map_err(|e| JobFileError::of_file(flag, e.to_string()))?;
+    units(&space).map_err(|e| JobFileError::of_file(flag, e))?;
     Ok(space)
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use starfarm_decomposers::chars::POSITIONS_MAX;
 use starfarm_decomposers::grid::Grid;
-use starfarm_decomposers::{SpaceError, units};
+use starfarm_decomposers::units;
 use starfarm_protocol::spec::{Axis, HexBytes, Space};
 
 use super::error::JobFileError;
@@ -34,7 +34,7 @@ pub(super) fn read(section: &Section<'_>, base: &Path) -> Result<Units, JobFileE
 
 /// `space` if it can be opened, else its error at `item`.
 fn checked(space: Space, item: &Item<'_>) -> Result<Space, JobFileError> {
-    units(&space).map_err(|e| item.error(e.to_string()))?;
+    units(&space).map_err(|e| item.error(e))?;
     Ok(space)
 }
 
@@ -117,8 +117,8 @@ fn range(section: &Section<'_>) -> Result<Space, JobFileError> {
     };
     match (units(&space), step) {
         (Ok(_), _) => Ok(space),
-        (Err(e @ SpaceError::StepZero), Some(step)) => Err(step.error(e.to_string())),
-        (Err(e), _) => Err(to.error(e.to_string())),
+        (Err(e), Some(step)) if step.integer()? == 0 => Err(step.error(e)),
+        (Err(e), _) => Err(to.error(e)),
     }
 }
 

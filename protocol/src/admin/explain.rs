@@ -9,6 +9,7 @@ use crate::ids::JobId;
 use crate::job::JobState;
 use crate::reason::{HoldReason, QuarantineReason};
 use crate::units::Units;
+use crate::word::words;
 
 /// What is to be explained.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -250,32 +251,19 @@ pub enum FactValue {
     Silence(Silence),
 }
 
-/// What decided the size of a task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Rule {
-    /// The user named the units.
-    Fixed,
-    /// Nothing was measured yet: a small first task tells.
-    First,
-    /// The target time.
-    Target,
-    /// Sizes grow by steps.
-    Growth,
-    /// Little is left of the job.
-    Tail,
-}
-
-impl Rule {
-    /// The word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Rule::Fixed => "fixed",
-            Rule::First => "first",
-            Rule::Target => "target",
-            Rule::Growth => "growth",
-            Rule::Tail => "tail",
-        }
+words! {
+    /// What decided the size of a task.
+    Rule {
+        /// The user named the units.
+        Fixed => "fixed",
+        /// Nothing was measured yet: a small first task tells.
+        First => "first",
+        /// The target time.
+        Target => "target",
+        /// Sizes grow by steps.
+        Growth => "growth",
+        /// Little is left of the job.
+        Tail => "tail",
     }
 }
 

@@ -10,6 +10,7 @@ use crate::job::{FailedUnit, JobFacts, JobState};
 use crate::reason::HoldReason;
 use crate::units::decimal;
 use crate::wire::CommandUnit;
+use crate::word::words;
 
 /// A change.
 #[derive(Clone, PartialEq, Debug)]
@@ -260,39 +261,26 @@ pub struct JobTotals {
     pub ended_us: Option<u64>,
 }
 
-/// What else befell a node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum NodeMark {
-    /// It was silent for too long: it holds nothing that counts.
-    Gone = 0,
-    /// It was heard again.
-    Back = 1,
-    /// A person drains it.
-    Drained = 2,
-    /// A person trusts it and gives it tasks again.
-    Resumed = 3,
-    /// A person took it off the list.
-    Forgotten = 4,
-    /// Its results are not trusted: a conflict.
-    Distrusted = 5,
-    /// It said goodbye.
-    Left = 6,
-    /// Its key was revoked: it holds nothing that counts either.
-    Revoked = 7,
-}
-
-impl NodeMark {
-    pub(super) const ALL: [NodeMark; 8] = [
-        NodeMark::Gone,
-        NodeMark::Back,
-        NodeMark::Drained,
-        NodeMark::Resumed,
-        NodeMark::Forgotten,
-        NodeMark::Distrusted,
-        NodeMark::Left,
-        NodeMark::Revoked,
-    ];
+words! {
+    /// What else befell a node.
+    NodeMark {
+        /// It was silent for too long: it holds nothing that counts.
+        Gone = 0 => "gone",
+        /// It was heard again.
+        Back = 1 => "back",
+        /// A person drains it.
+        Drained = 2 => "drained",
+        /// A person trusts it and gives it tasks again.
+        Resumed = 3 => "resumed",
+        /// A person took it off the list.
+        Forgotten = 4 => "forgotten",
+        /// Its results are not trusted: a conflict.
+        Distrusted = 5 => "distrusted",
+        /// It said goodbye.
+        Left = 6 => "left",
+        /// Its key was revoked: it holds nothing that counts either.
+        Revoked = 7 => "revoked",
+    }
 }
 
 /// Attribution of units in a checkpoint: who computed them stands in the journal and the ledger.

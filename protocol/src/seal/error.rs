@@ -59,7 +59,7 @@ impl fmt::Display for SealError {
             Self::TooLarge { max } => write!(f, "a message may have {max} bytes: split it"),
             Self::Finished => f.write_str("this handshake has had its answer: start another"),
             Self::Broken => f.write_str("an earlier record did not open: close the connection"),
-            Self::Refused(refusal) => write!(f, "refused: {}", refusal.summary()),
+            Self::Refused(refusal) => write!(f, "refused: {}", refusal.word()),
             Self::BadName => f.write_str(super::refusal::NAME_RULE),
             Self::NoRandomness => f.write_str("the system gives no random numbers: is /dev/urandom there?"),
         }

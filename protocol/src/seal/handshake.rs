@@ -14,7 +14,7 @@ use super::packet::{
     ANSWER_BYTES, Answer, GREETING_BYTES, Greeting, HEADER_BYTES, INITIATION_BYTES, INITIATION_HEADER_BYTES,
     InitiationHeader, Kind, MAC_BYTES, Mode, RESPONSE_BYTES, answer_body,
 };
-use super::refusal::{About, Refusal};
+use super::refusal::Refusal;
 use super::role::Role;
 use super::session::{Cipher, Session};
 use super::store::{Claim, KeyStore};
@@ -149,7 +149,7 @@ impl Initiator {
         let noise = self.noise.take().ok_or(SealError::Finished)?;
         let answer = Answer::read(&payload);
         let Some(role) = answer.role.filter(|_| answer.status == 0) else {
-            let refusal = Refusal::from_code(answer.status);
+            let refusal = Refusal::from_number(answer.status);
             return Ok(Outcome::Refused { refusal, reason: answer.reason });
         };
         let established = Established::new(noise, &self.header, self.header.sender, answer.sender)?;
@@ -277,8 +277,8 @@ impl Responder {
             }
             Err(refusal) => {
                 let enrolled_as = keys.key(&claim.key).map(|entry| entry.role);
-                let words = refusal.words(&About { name: &claim.name, version: header.version, enrolled_as });
-                let (_, bytes) = self.respond(noise, &header, refusal.code(), None, 0, words)?;
+                let words = refusal.words(&claim.name, header.version, enrolled_as);
+                let (_, bytes) = self.respond(noise, &header, refusal as u8, None, 0, words)?;
                 Ok(Reply::Refused { bytes, refusal, claim })
             }
         }

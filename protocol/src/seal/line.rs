@@ -5,8 +5,8 @@ use std::fmt;
 use std::io::{self, Read, Write};
 
 use super::error::SealError;
-use super::handshake::Introduction;
-use super::stream::{FRAME_HEADER_BYTES, Stream, StreamInitiator, StreamOutcome, frame_bytes};
+use super::handshake::{Introduction, Outcome};
+use super::stream::{FRAME_HEADER_BYTES, Stream, StreamInitiator, frame_bytes};
 use crate::ids::FarmId;
 
 /// A stream that has shaken hands.
@@ -53,13 +53,13 @@ impl<S: Read + Write> Line<S> {
         let mut frame = Vec::new();
         read_frame(&mut io, &mut frame)?;
         let stream = match initiator.finish(&frame).map_err(invalid)? {
-            StreamOutcome::Accepted { farm: found, stream, .. } if found == farm => stream,
-            StreamOutcome::Accepted { .. } => {
+            Outcome::Accepted(accepted) if accepted.farm == farm => accepted.into_stream(),
+            Outcome::Accepted(_) => {
                 return Err(
                     io::Error::new(io::ErrorKind::InvalidData, "another farm with the same key").into()
                 );
             }
-            StreamOutcome::Refused { reason, .. } => return Err(NoLine::Refused(reason)),
+            Outcome::Refused { reason, .. } => return Err(NoLine::Refused(reason)),
         };
         let mut line = Self { io, stream, frame, record: Vec::new() };
         line.send(first)?;

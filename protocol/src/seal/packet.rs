@@ -218,7 +218,7 @@ impl Answer {
         let reason = &self.reason.as_bytes()[..self.reason.floor_char_boundary(REASON_BYTES_MAX)];
         let mut bytes = [0; ANSWER_BYTES];
         bytes[0] = self.status;
-        bytes[1] = self.role.map_or(0, Role::number);
+        bytes[1] = self.role.map_or(0, |role| role as u8);
         bytes[2] = self.version;
         bytes[3] = reason.len() as u8;
         bytes[4..8].copy_from_slice(&self.sender.to_le_bytes());

@@ -77,18 +77,6 @@ pub struct Claim {
     pub join_key: JoinKeyId,
 }
 
-/// Nobody holds the key that was named.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NoSuchKey;
-
-impl std::fmt::Display for NoSuchKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("no such key: `starfarm key list` shows them")
-    }
-}
-
-impl std::error::Error for NoSuchKey {}
-
 impl Default for KeyStore {
     fn default() -> Self {
         let (version, checksum) = (KEY_STORE_VERSION, String::new());
@@ -171,22 +159,15 @@ impl KeyStore {
     }
 
     /// Revokes an enrolled key for good. Its sessions are ended by
-    /// [`super::table::SessionTable::revoke`], its streams by whoever holds them.
-    ///
-    /// # Errors
-    /// No such key.
-    pub fn revoke_key(&mut self, key: &PublicKey) -> Result<(), NoSuchKey> {
-        self.keys.get_mut(key).ok_or(NoSuchKey)?.revoked = true;
-        Ok(())
+    /// [`super::table::SessionTable::revoke`], its streams by whoever holds them. None where there is no such key.
+    pub fn revoke_key(&mut self, key: &PublicKey) -> Option<()> {
+        self.keys.get_mut(key).map(|entry| entry.revoked = true)
     }
 
-    /// Revokes a join key: nobody new may enrol with it. Keys that enrolled with it stay.
-    ///
-    /// # Errors
-    /// No such join key.
-    pub fn revoke_join_key(&mut self, id: &JoinKeyId) -> Result<(), NoSuchKey> {
-        self.join_keys.get_mut(id).ok_or(NoSuchKey)?.revoked = true;
-        Ok(())
+    /// Revokes a join key: nobody new may enrol with it. Keys that enrolled with it stay. None where there is no such
+    /// join key.
+    pub fn revoke_join_key(&mut self, id: &JoinKeyId) -> Option<()> {
+        self.join_keys.get_mut(id).map(|join_key| join_key.revoked = true)
     }
 
     /// The text of the file: JSON, with the join secrets in clear, so it must be private.
@@ -346,8 +327,8 @@ mod tests {
     #[test]
     fn what_is_not_there_cannot_be_revoked() {
         let (mut store, ..) = farm();
-        assert_eq!(store.revoke_key(&PublicKey([9; 32])), Err(NoSuchKey));
-        assert_eq!(store.revoke_join_key(&JoinKeyId([9; 8])), Err(NoSuchKey));
+        assert_eq!(store.revoke_key(&PublicKey([9; 32])), None);
+        assert_eq!(store.revoke_join_key(&JoinKeyId([9; 8])), None);
     }
 
     #[test]

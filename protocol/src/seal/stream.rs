@@ -118,26 +118,11 @@ impl StreamOpener {
 /// The calling side's handshake.
 pub struct StreamInitiator(Initiator);
 
-/// How a stream's handshake ended for the caller.
-pub enum StreamOutcome {
-    /// The scheduler has agreed.
-    Accepted {
-        /// What it said: farm, epoch, role.
-        farm: crate::ids::FarmId,
-        /// The scheduler's incarnation.
-        epoch: crate::ids::Epoch,
-        /// What the caller may do.
-        role: super::Role,
-        /// The keys.
-        stream: Stream,
-    },
-    /// The scheduler has refused, for good; see [`Outcome::Refused`].
-    Refused {
-        /// Why, if known to this version.
-        refusal: Option<Refusal>,
-        /// For the user.
-        reason: String,
-    },
+impl Accepted {
+    /// The stream, after the handshake of a [`StreamInitiator`].
+    pub fn into_stream(self) -> Stream {
+        Stream::new(self.established.cipher)
+    }
 }
 
 impl StreamInitiator {
@@ -157,36 +142,13 @@ impl StreamInitiator {
     ///
     /// # Errors
     /// As [`Initiator::read_response`]; the connection must be closed.
-    pub fn finish(mut self, body: &[u8]) -> Result<StreamOutcome, SealError> {
-        match self.0.read_response(body)? {
-            Outcome::Accepted(Accepted { farm, epoch, role, established }) => {
-                let stream = Stream::new(established.cipher);
-                Ok(StreamOutcome::Accepted { farm, epoch, role, stream })
-            }
-            Outcome::Refused { refusal, reason } => Ok(StreamOutcome::Refused { refusal, reason }),
-        }
+    pub fn finish(mut self, body: &[u8]) -> Result<Outcome, SealError> {
+        self.0.read_response(body)
     }
 }
 
-/// The scheduler's answer to a stream's first frame.
-pub enum StreamReply {
-    /// Agreed, as far as the first message can tell.
-    Accepted {
-        /// The frame to send.
-        frame: Vec<u8>,
-        /// To keep until its first record opens.
-        stream: UnconfirmedStream,
-    },
-    /// Refused in words: send the frame and close.
-    Refused {
-        /// The frame to send.
-        frame: Vec<u8>,
-        /// Why.
-        refusal: Refusal,
-    },
-}
-
-/// Answers the body of a stream's first frame. `responder` must be one for streams.
+/// Answers the body of a stream's first frame: the frame to send, and what to keep until the caller's first record opens,
+/// or why to close. `responder` must be one for streams.
 ///
 /// # Errors
 /// As [`Responder::answer`]; the connection must then be closed without an answer.
@@ -195,14 +157,14 @@ pub fn answer(
     keys: &KeyStore,
     body: &[u8],
     now_us: u64,
-) -> Result<StreamReply, SealError> {
+) -> Result<(Vec<u8>, Result<UnconfirmedStream, Refusal>), SealError> {
     match responder.answer(keys, &Request { datagram: body, source: &[], index: 0, now_us })? {
         Reply::Accepted { bytes, pending } => {
             let Pending { peer, established } = pending;
             let stream = UnconfirmedStream { peer, stream: Stream::new(established.cipher) };
-            Ok(StreamReply::Accepted { frame: frame(&bytes), stream })
+            Ok((frame(&bytes), Ok(stream)))
         }
-        Reply::Refused { bytes, refusal, .. } => Ok(StreamReply::Refused { frame: frame(&bytes), refusal }),
+        Reply::Refused { bytes, refusal, .. } => Ok((frame(&bytes), Err(refusal))),
         Reply::Cookie { .. } => Err(SealError::Malformed("a responder for streams is needed here")),
     }
 }

@@ -1,8 +1,9 @@
 //! What a worker tells of itself beside its tasks: what its machine is, how busy its slots are, how old the
 //! results of a datagram are. Farms run without any of it; people and logs want it.
 
+use super::field::Field;
 use super::{Packer, kind};
-use crate::bytes::{Malformed, Reader};
+use crate::bytes::{Malformed, Reader, fields};
 
 /// Bytes of each text in [`Facts`].
 pub const FACT_BYTES_MAX: usize = 128;
@@ -28,24 +29,25 @@ pub struct Facts {
     pub accelerators: String,
 }
 
-impl Facts {
-    pub(super) fn read(body: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let (cores, memory_bytes) = (body.u32()?, body.u64()?);
-        Ok(Self { system: text(body)?, cpu: text(body)?, accelerators: text(body)?, cores, memory_bytes })
-    }
-}
-
-fn text(body: &mut Reader<'_>) -> Result<String, Malformed> {
-    let length = usize::from(body.u8()?);
-    if length > FACT_BYTES_MAX {
-        return Err(Malformed);
-    }
-    std::str::from_utf8(body.bytes(length)?).map(str::to_owned).map_err(|_| Malformed)
+fields! { Field:
+    Facts { cores, memory_bytes, system, cpu, accelerators }
 }
 
 /// As much of a text as may travel.
-fn cut(text: &str) -> &str {
-    &text[..text.floor_char_boundary(FACT_BYTES_MAX)]
+impl Field for String {
+    fn put(&self, out: &mut Vec<u8>) {
+        let text = &self[..self.floor_char_boundary(FACT_BYTES_MAX)];
+        out.push(text.len() as u8);
+        out.extend_from_slice(text.as_bytes());
+    }
+
+    fn read(rest: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let length = usize::from(rest.u8()?);
+        if length > FACT_BYTES_MAX {
+            return Err(Malformed);
+        }
+        String::from_utf8(rest.bytes(length)?.to_vec()).map_err(|_| Malformed)
+    }
 }
 
 /// How busy a worker is.
@@ -60,54 +62,34 @@ pub struct Load {
 
 impl Load {
     pub(super) fn read(body: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let idle_us = body.u64()?;
-        let rest = std::mem::take(body).0;
-        let (slots, odd) = rest.as_chunks::<2>();
-        if slots.len() > LOAD_SLOTS_MAX || !odd.is_empty() {
-            return Err(Malformed);
-        }
-        let slots = slots.iter().map(|&slot| u16::from_le_bytes(slot).min(BUSY)).collect();
-        Ok(Self { idle_us, slots })
+        let (idle_us, mut slots) = (body.u64()?, u16::read_all(body)?);
+        slots.iter_mut().for_each(|slot| *slot = BUSY.min(*slot));
+        if slots.len() <= LOAD_SLOTS_MAX { Ok(Self { idle_us, slots }) } else { Err(Malformed) }
     }
 }
 
 impl Packer {
     /// Packs facts; texts that are too long are cut.
     pub fn facts(&mut self, facts: &Facts) {
-        let texts = [&facts.system, &facts.cpu, &facts.accelerators].map(|text| cut(text));
-        let bytes = 4 + 8 + texts.iter().map(|text| 1 + text.len()).sum::<usize>();
-        self.message(kind::FACTS, bytes, |out| {
-            out.extend_from_slice(&facts.cores.to_le_bytes());
-            out.extend_from_slice(&facts.memory_bytes.to_le_bytes());
-            for text in texts {
-                out.push(text.len() as u8);
-                out.extend_from_slice(text.as_bytes());
-            }
-        });
+        self.message(kind::FACTS, |out| facts.put(out));
     }
 
     /// Packs a load; slots beyond the limit are left out.
     pub fn load(&mut self, load: &Load) {
-        let slots = &load.slots[..load.slots.len().min(LOAD_SLOTS_MAX)];
-        self.message(kind::LOAD, 8 + 2 * slots.len(), |out| {
-            out.extend_from_slice(&load.idle_us.to_le_bytes());
-            slots.iter().for_each(|slot| out.extend_from_slice(&slot.to_le_bytes()));
+        self.message(kind::LOAD, |out| {
+            load.idle_us.put(out);
+            load.slots.iter().take(LOAD_SLOTS_MAX).for_each(|slot| slot.put(out));
         });
     }
 
     /// Packs how often the worker became able to run what it had refused.
     pub fn able(&mut self, times: u32) {
-        self.message(kind::ABLE, 4, |out| out.extend_from_slice(&times.to_le_bytes()));
+        self.message(kind::ABLE, |out| times.put(out));
     }
 
     /// Packs the ages of results, which must follow in the same datagram: from which sequence on, ascending,
     /// and how old in microseconds.
     pub fn ages(&mut self, ages: &[(u64, u64)]) {
-        self.message(kind::AGES, ages.len() * AGE_BYTES, |out| {
-            for (sequence, age_us) in ages {
-                out.extend_from_slice(&sequence.to_le_bytes());
-                out.extend_from_slice(&age_us.to_le_bytes());
-            }
-        });
+        self.message(kind::AGES, |out| ages.iter().for_each(|age| age.put(out)));
     }
 }

@@ -65,28 +65,21 @@ fn next<'a>(rest: &mut Reader<'a>) -> Result<Option<Message<'a>>, Malformed> {
     let length = usize::from(rest.u16()?);
     let mut body = Reader(rest.bytes(length)?);
     let message = match kind {
-        kind::HELLO => Message::Hello(hello(&mut body)?),
+        kind::HELLO => Message::Hello(Field::read(&mut body)?),
         kind::TASK_ACK => Message::TaskAck(ranges(&mut body)?),
         kind::RESULTS => Message::Results(Results {
             job: JobId(body.u64()?),
             spec: ContentHash(body.array()?),
             rest: std::mem::take(&mut body),
         }),
-        kind::FEEDBACK => Message::Feedback(Feedback { speed_ups: body.u32()?, slow_downs: body.u32()? }),
+        kind::FEEDBACK => Message::Feedback(Field::read(&mut body)?),
         kind::HEARTBEAT => Message::Heartbeat(heartbeat(&mut body)?),
         kind::BYE => Message::Bye,
-        kind::FACTS => Message::Facts(Facts::read(&mut body)?),
+        kind::FACTS => Message::Facts(Field::read(&mut body)?),
         kind::LOAD => Message::Load(Load::read(&mut body)?),
         kind::AGES => Message::Ages(ages(&mut body)?),
         kind::ABLE => Message::Able(body.u32()?),
-        kind::WELCOME => Message::Welcome(Welcome {
-            farm: FarmId(body.array()?),
-            epoch: Epoch(body.u64()?),
-            heartbeat_ms: body.u32()?,
-            credit: body.u16()?,
-            version: body.u16()?,
-            proof: body.array()?,
-        }),
+        kind::WELCOME => Message::Welcome(Field::read(&mut body)?),
         kind::OFFERS => Message::Offers(Offers {
             job: JobId(body.u64()?),
             spec: ContentHash(body.array()?),
@@ -94,58 +87,17 @@ fn next<'a>(rest: &mut Reader<'a>) -> Result<Option<Message<'a>>, Malformed> {
             rest: std::mem::take(&mut body),
         }),
         kind::RESULT_ACK => Message::ResultAck(body.u16()?, ranges(&mut body)?),
-        kind::HEARTBEAT_ANSWER => Message::HeartbeatAnswer(HeartbeatAnswer {
-            number: body.u32()?,
-            credit: body.u16()?,
-            epoch: Epoch(body.u64()?),
-        }),
-        kind::REVOKE => Message::Revoke(Revoke {
-            job: JobId(body.u64()?),
-            cancel: match body.u8()? {
-                0 => Cancel::Graceful,
-                1 => Cancel::Forced,
-                _ => return Err(Malformed),
-            },
-            before: Attempt(body.u64()?),
-        }),
-        kind::PACE => {
-            Message::Pace(Pace { idle_ms: body.u32()?, reconnect_ms: body.u32()?, period_ms: body.u32()? })
-        }
+        kind::HEARTBEAT_ANSWER => Message::HeartbeatAnswer(Field::read(&mut body)?),
+        kind::REVOKE => Message::Revoke(Field::read(&mut body)?),
+        kind::PACE => Message::Pace(Field::read(&mut body)?),
         _ => return Ok(None),
     };
     if body.0.is_empty() { Ok(Some(message)) } else { Err(Malformed) }
 }
 
-fn hello(body: &mut Reader<'_>) -> Result<Hello, Malformed> {
-    Ok(Hello {
-        version: body.u16()?,
-        boot: Boot(body.u64()?),
-        slots: body.u16()?,
-        queue_tasks_max: body.u32()?,
-        receive_datagrams_max: body.u16()?,
-        known_epoch: Epoch(body.u64()?),
-        known_proof: body.array()?,
-        died_running: units(body)?,
-    })
-}
-
 fn heartbeat(body: &mut Reader<'_>) -> Result<Heartbeat, Malformed> {
-    let mut beat = Heartbeat {
-        number: body.u32()?,
-        part: body.u16()?,
-        parts: body.u16()?,
-        queued_tasks: body.u32()?,
-        draining: body.u8()? != 0,
-        running: units(body)?,
-        held: Vec::with_capacity(body.0.len() / HELD_BYTES),
-    };
-    if beat.part >= beat.parts || !body.0.len().is_multiple_of(HELD_BYTES) {
-        return Err(Malformed);
-    }
-    while !body.0.is_empty() {
-        beat.held.push(Held { job: JobId(body.u64()?), lo: body.u128()?, units: body.u64()? });
-    }
-    Ok(beat)
+    let beat = Heartbeat::read(body)?;
+    if beat.part < beat.parts { Ok(beat) } else { Err(Malformed) }
 }
 
 fn ranges<'a>(body: &mut Reader<'a>) -> Result<Ranges<'a>, Malformed> {
@@ -167,7 +119,7 @@ impl Iterator for Ages<'_> {
     type Item = (u64, u64);
 
     fn next(&mut self) -> Option<(u64, u64)> {
-        Some((self.0.u64().ok()?, self.0.u64().ok()?))
+        Field::read(&mut self.0).ok()
     }
 }
 
@@ -180,7 +132,7 @@ impl Iterator for Ranges<'_> {
 
     fn next(&mut self) -> Option<(u64, u64)> {
         loop {
-            let range = (self.0.u64().ok()?, self.0.u64().ok()?);
+            let range: (u64, u64) = Field::read(&mut self.0).ok()?;
             if range.0 <= range.1 {
                 return Some(range);
             }
@@ -254,12 +206,7 @@ impl<'a> Results<'a> {
             lo: rest.u128()?,
             units: interval_units(rest)?,
             duration_us: rest.u64()?,
-            outcome: match rest.u8()? {
-                0 => Outcome::Done,
-                1 => Outcome::Returned,
-                2 => Outcome::Refused,
-                _ => return Err(Malformed),
-            },
+            outcome: Field::read(rest)?,
             body: {
                 let length = usize::from(rest.u16()?);
                 rest.bytes(length)?
@@ -276,9 +223,4 @@ fn interval_units(rest: &mut Reader<'_>) -> Result<u64, Malformed> {
 
 fn in_space(lo: u128, units: u64) -> Result<(), Malformed> {
     lo.checked_add(u128::from(units)).map(|_| ()).ok_or(Malformed)
-}
-
-fn units(body: &mut Reader<'_>) -> Result<Vec<(JobId, u128)>, Malformed> {
-    let count = body.u8()?;
-    (0..count).map(|_| Ok((JobId(body.u64()?), body.u128()?))).collect()
 }

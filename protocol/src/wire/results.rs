@@ -5,7 +5,8 @@
 //! Command unit: `status u8, code i32, duration_us u64`, then stdout and stderr, each `form u8` and either
 //! `length u16, bytes` (form 0) or `hash [32], kept u64, total u64` (form 1: uploaded over the bulk channel).
 
-use crate::bytes::{Malformed, Reader};
+use super::field::Field;
+use crate::bytes::{Malformed, Reader, fields};
 use crate::ids::ContentHash;
 use crate::word::words;
 
@@ -24,18 +25,12 @@ impl HitEntry {
 
     /// Appends the hit to a body.
     pub fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.offset.to_le_bytes());
-        out.extend_from_slice(&self.target.to_le_bytes());
+        self.put(out);
     }
 
     /// Reads a body of hits.
     pub fn read_all(body: &[u8]) -> Result<Vec<HitEntry>, Malformed> {
-        let mut rest = Reader(body);
-        let mut hits = Vec::with_capacity(body.len() / Self::BYTES);
-        while !rest.0.is_empty() {
-            hits.push(HitEntry { offset: rest.u64()?, target: rest.u32()? });
-        }
-        Ok(hits)
+        Field::read_all(&mut Reader(body))
     }
 }
 
@@ -108,61 +103,62 @@ pub struct CommandUnit {
 impl CommandUnit {
     /// Appends the unit to a body.
     pub fn write(&self, out: &mut Vec<u8>) {
-        out.push(self.failed.map_or(0, |reason| reason as u8));
-        out.extend_from_slice(&self.code.to_le_bytes());
-        out.extend_from_slice(&self.duration_us.to_le_bytes());
-        for stream in [&self.outputs.stdout, &self.outputs.stderr] {
-            match stream {
-                Stream::Inline(bytes) => {
-                    out.push(0);
-                    out.extend_from_slice(&(bytes.len() as u16).to_le_bytes());
-                    out.extend_from_slice(bytes);
-                }
-                Stream::Uploaded { hash, kept, total } => {
-                    out.push(1);
-                    out.extend_from_slice(&hash.0);
-                    out.extend_from_slice(&kept.to_le_bytes());
-                    out.extend_from_slice(&total.to_le_bytes());
-                }
-            }
-        }
+        self.put(out);
     }
 
     /// Reads a body of command units.
     pub fn read_all(body: &[u8]) -> Result<Vec<CommandUnit>, Malformed> {
-        let mut rest = Reader(body);
-        let mut units = Vec::new();
-        while !rest.0.is_empty() {
-            units.push(read_unit(&mut rest)?);
-        }
-        Ok(units)
+        Field::read_all(&mut Reader(body))
     }
 }
 
-fn read_unit(rest: &mut Reader<'_>) -> Result<CommandUnit, Malformed> {
-    let failed = match rest.u8()? {
-        0 => None,
-        number => match FailReason::from_number(number) {
-            None | Some(FailReason::Poison) => return Err(Malformed),
-            known => known,
-        },
-    };
-    let code = i32::from_le_bytes(rest.array()?);
-    let duration_us = rest.u64()?;
-    let outputs = Outputs { stdout: read_stream(rest)?, stderr: read_stream(rest)? };
-    Ok(CommandUnit { failed, code, duration_us, outputs })
+fields! { Field:
+    HitEntry { offset, target }
+    CommandUnit { failed, code, duration_us, outputs }
+    Outputs { stdout, stderr }
 }
 
-fn read_stream(rest: &mut Reader<'_>) -> Result<Stream, Malformed> {
-    match rest.u8()? {
-        0 => {
-            let length = usize::from(rest.u16()?);
-            Ok(Stream::Inline(rest.bytes(length)?.to_vec()))
+impl Field for Option<FailReason> {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(self.map_or(0, |reason| reason as u8));
+    }
+
+    fn read(rest: &mut Reader<'_>) -> Result<Self, Malformed> {
+        match rest.u8()? {
+            0 => Ok(None),
+            number => match FailReason::from_number(number) {
+                None | Some(FailReason::Poison) => Err(Malformed),
+                known => Ok(known),
+            },
         }
-        1 => {
-            let hash = ContentHash(rest.array()?);
-            Ok(Stream::Uploaded { hash, kept: rest.u64()?, total: rest.u64()? })
+    }
+}
+
+impl Field for Stream {
+    fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Stream::Inline(bytes) => {
+                (0_u8, bytes.len() as u16).put(out);
+                out.extend_from_slice(bytes);
+            }
+            Stream::Uploaded { hash, kept, total } => {
+                (1_u8, *hash).put(out);
+                (*kept, *total).put(out);
+            }
         }
-        _ => Err(Malformed),
+    }
+
+    fn read(rest: &mut Reader<'_>) -> Result<Self, Malformed> {
+        match rest.u8()? {
+            0 => {
+                let length = usize::from(rest.u16()?);
+                Ok(Stream::Inline(rest.bytes(length)?.to_vec()))
+            }
+            1 => {
+                let hash = ContentHash(rest.array()?);
+                Ok(Stream::Uploaded { hash, kept: rest.u64()?, total: rest.u64()? })
+            }
+            _ => Err(Malformed),
+        }
     }
 }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use starfarm_protocol::ids::ContentHash;
 
+use crate::store::disk::sync_folder;
 use crate::store::packed::{Entry, Found, PackedFile};
 
 /// Bytes that are hashed at once.
@@ -53,7 +54,7 @@ impl Blobs {
     pub(crate) fn open(path: &Path) -> io::Result<(Self, Vec<String>)> {
         let mut file = PackedFile::open(path)?;
         if file.end() == 0 {
-            File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()?;
+            sync_folder(path)?;
         }
         let Scanned { index, mut notes, torn } = scan(&file, path)?;
         match torn {

@@ -32,7 +32,7 @@ use starfarm_net::say;
 use starfarm_protocol::ids::ContentHash;
 
 use crate::error::SchedulerError;
-use crate::store::disk::damaged_name;
+use crate::store::disk::{damaged_name, numbers, sync_folder};
 use crate::store::keeper::{self, Trouble};
 
 /// Bytes of a state in one value. What sled writes at once may be a whole leaf of up to 16 values, a few more
@@ -145,7 +145,7 @@ impl Checkpoint {
 
     /// Older ones are of no use. One that cannot be removed now is found again.
     fn remove_before(&self, number: u64) {
-        for old in numbers(&self.dir).unwrap_or_default().into_iter().filter(|&old| old < number) {
+        for old in numbers(&self.dir, "").unwrap_or_default().into_iter().filter(|&old| old < number) {
             let _ = fs::remove_dir_all(self.dir.join(old.to_string()));
         }
     }
@@ -184,19 +184,12 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, Trouble>) -> Result<T, Trouble> {
 fn prepare(dir: &Path) -> io::Result<Vec<u64>> {
     if !dir.is_dir() {
         fs::create_dir_all(dir)?;
-        File::open(parent(dir))?.sync_all()?;
+        sync_folder(dir)?;
     }
     for name in ["new", "reading"] {
         remove(&dir.join(name))?;
     }
-    numbers(dir)
-}
-
-fn numbers(dir: &Path) -> io::Result<Vec<u64>> {
-    let names = file_names(dir)?;
-    let mut numbers: Vec<u64> = names.iter().filter_map(|name| name.parse().ok()).collect();
-    numbers.sort_unstable_by(|a, b| b.cmp(a));
-    Ok(numbers)
+    Ok(numbers(dir, "")?.into_iter().rev().collect())
 }
 
 fn remove(dir: &Path) -> io::Result<()> {
@@ -309,10 +302,6 @@ fn file_names(dir: &Path) -> io::Result<Vec<String>> {
     fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }
 
-fn parent(dir: &Path) -> &Path {
-    dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
 fn cannot_keep(dir: &Path, why: &str) -> SchedulerError {
     let (dir, why) = (dir.display(), first_line(why));
     SchedulerError::State(format!(
@@ -323,7 +312,7 @@ fn cannot_keep(dir: &Path, why: &str) -> SchedulerError {
 /// Renames `path`, a checkpoint in `dir`, to `DIR.damaged-N`; says so.
 fn set_aside(dir: &Path, path: &Path, why: &str) -> Result<String, SchedulerError> {
     let aside = damaged_name(dir);
-    let moved = fs::rename(path, &aside).and_then(|()| File::open(parent(dir))?.sync_all());
+    let moved = fs::rename(path, &aside).and_then(|()| sync_folder(dir));
     let (why, path) = (first_line(why), path.display());
     match moved {
         Ok(()) => Ok(format!(

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use starfarm_protocol::random::SplitMix64;
 
+use crate::descriptors::wait_for;
 use crate::error::SchedulerError;
 
 pub(crate) const BALLAST_BYTES: u64 = 8 << 20;
@@ -100,6 +101,28 @@ pub(crate) fn damaged_name(path: &Path) -> PathBuf {
         .map(|number| PathBuf::from(format!("{}.damaged-{number}", path.display())))
         .find(|path| path.symlink_metadata().is_err())
         .expect("a directory has fewer than 2^64 entries")
+}
+
+/// Numbers of the files in `folder` that are called NUMBER and `ending`, in order; none where there is no such folder.
+pub(crate) fn numbers(folder: &Path, ending: &str) -> io::Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    let entries = match wait_for(|| fs::read_dir(folder)) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(numbers),
+        entries => entries?,
+    };
+    for entry in entries {
+        let name = entry?.file_name();
+        let number: Option<u64> = name.to_str().and_then(|name| name.strip_suffix(ending)?.parse().ok());
+        numbers.extend(number);
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// What the directory of `path` lists is durable.
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    wait_for(|| File::open(folder.unwrap_or(Path::new("."))))?.sync_all()
 }
 
 /// Bytes that may still be written by us below `path`.
@@ -228,7 +251,7 @@ mod tests {
     use crate::store::blobs::Blobs;
     use crate::store::checkpoint::Checkpoint;
     use crate::store::outputs::OutputStore;
-    use crate::store::small_disk::SmallDisk;
+    use crate::store::testing::SmallDisk;
 
     #[test]
     fn local_disks_pass_and_others_are_refused_by_name() {

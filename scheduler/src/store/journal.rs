@@ -10,7 +10,7 @@ mod open;
 mod tests;
 mod writer;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -25,6 +25,7 @@ pub(crate) use writer::Journal;
 
 use crate::descriptors::wait_for;
 use crate::error::SchedulerError;
+use crate::store::disk::{self, sync_folder};
 
 /// A segment that has grown to this many bytes gets a successor, if nothing else is asked for.
 pub(crate) const SEGMENT_BYTES: u64 = 16 << 20;
@@ -123,30 +124,22 @@ fn walk(
 }
 
 fn segment_path(dir: &Path, part: Part, number: u64) -> PathBuf {
+    let (folder, ending) = place(part);
+    dir.join(folder).join(format!("{number:08}{ending}"))
+}
+
+/// Folder of the files of a part, and how they are called.
+fn place(part: Part) -> (&'static str, &'static str) {
     match part {
-        Part::Journal => dir.join("journal").join(format!("{number:08}.seg")),
-        Part::Ledger => dir.join("ledger").join(format!("{number:08}.led")),
+        Part::Journal => ("journal", ".seg"),
+        Part::Ledger => ("ledger", ".led"),
     }
 }
 
 /// Numbers of the files of a part, in order.
 fn numbers(dir: &Path, part: Part) -> io::Result<Vec<u64>> {
-    let (folder, ending) = match part {
-        Part::Journal => ("journal", ".seg"),
-        Part::Ledger => ("ledger", ".led"),
-    };
-    let mut numbers = Vec::new();
-    let entries = match wait_for(|| fs::read_dir(dir.join(folder))) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(numbers),
-        entries => entries?,
-    };
-    for entry in entries {
-        let name = entry?.file_name();
-        let number: Option<u64> = name.to_str().and_then(|name| name.strip_suffix(ending)?.parse().ok());
-        numbers.extend(number);
-    }
-    numbers.sort_unstable();
-    Ok(numbers)
+    let (folder, ending) = place(part);
+    disk::numbers(&dir.join(folder), ending)
 }
 
 /// Makes a file, or empties one that a crash left, readable by its owner only.
@@ -154,11 +147,6 @@ fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let options = options.create(true).truncate(true).read(true).write(true).mode(0o600);
     wait_for(|| options.open(path))
-}
-
-/// What a directory lists is durable.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    wait_for(|| File::open(path.parent().unwrap_or(Path::new("."))))?.sync_all()
 }
 
 /// Reads the head of a segment and checks that it is the one that belongs there.
@@ -186,4 +174,8 @@ fn read_head(path: &Path, part: Part, number: u64, farm: FarmId) -> Result<Head,
         return refuse(format!("this is segment {}: files were swapped or renamed", head.number));
     }
     Ok(head)
+}
+
+fn cannot_read(path: &Path, error: &io::Error) -> SchedulerError {
+    SchedulerError::State(format!("{}: cannot be read: {error}", path.display()))
 }

@@ -18,6 +18,7 @@ use starfarm_protocol::wire::CommandUnit;
 use starfarm_scheduler_core::{NodeId, Record};
 
 use crate::descriptors::wait_for;
+use crate::store::disk::numbers;
 use job_file::{Access, JobFile};
 pub(crate) use job_file::{Output, Page};
 
@@ -149,14 +150,8 @@ impl OutputStore {
     }
 
     pub(crate) fn retain_only(&mut self, jobs: &HashSet<JobId>) -> io::Result<()> {
-        for entry in wait_for(|| fs::read_dir(&self.dir))? {
-            let name = entry?.file_name();
-            let number = name.to_str().and_then(|name| name.strip_suffix(".outputs")?.parse().ok());
-            if let Some(job) = number.map(JobId).filter(|job| !jobs.contains(job)) {
-                self.delete(job)?;
-            }
-        }
-        Ok(())
+        let there = numbers(&self.dir, ".outputs")?.into_iter().map(JobId);
+        there.filter(|job| !jobs.contains(job)).try_for_each(|job| self.delete(job))
     }
 
     /// What a person should know of files that were opened since this was last asked.

@@ -28,6 +28,7 @@ use starfarm_protocol::seal::{KeyStore, Role, Secret, StaticKey};
 
 use crate::descriptors::wait_for;
 use crate::error::SchedulerError;
+use crate::store::disk::sync_folder;
 
 /// Version of `farm.json`. In version 1 no job outlived its scheduler.
 const FORMAT_VERSION: u32 = 2;
@@ -344,7 +345,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), SchedulerError> {
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&beside, path)?;
-        wait_for(|| File::open(path.parent().unwrap_or(Path::new("."))))?.sync_all()
+        sync_folder(path)
     };
     write().map_err(|e| cannot_write(path, &e))
 }

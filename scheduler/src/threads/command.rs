@@ -9,7 +9,6 @@ mod channel;
 mod desk;
 pub(crate) mod door;
 mod jobs;
-mod results;
 
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;

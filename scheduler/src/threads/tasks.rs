@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use starfarm_protocol::admin::{EventLine, Response};
 use starfarm_protocol::ids::JobId;
+use starfarm_protocol::interval::Interval;
 use starfarm_protocol::wire::{Message, Outcome, messages};
 use starfarm_scheduler_core::{Deed, Deeds, Farm, NodeId};
 
@@ -56,9 +57,8 @@ impl TaskLines {
                         Outcome::Returned => "given back".to_owned(),
                         Outcome::Refused => "refused".to_owned(),
                     };
-                    let hi = entry.lo.saturating_add(u128::from(entry.units));
                     let what = ("task_back", "back from", Some(how));
-                    self.tell(farm, *node, entry.job, (entry.lo, hi), what, now_us);
+                    self.tell(farm, *node, entry.job, entry.at(), what, now_us);
                 }
             }
         }
@@ -74,8 +74,8 @@ impl TaskLines {
             for message in datagrams.iter().flat_map(|datagram| messages(datagram)).map_while(Result::ok) {
                 let Message::Offers(offers) = message else { continue };
                 for offer in offers.map_while(Result::ok) {
-                    let hi = offer.lo + u128::from(offer.units);
-                    self.tell(farm, *node, offer.job, (offer.lo, hi), ("task_sent", "sent to", None), now_us);
+                    let at = Interval::new(offer.lo, offer.hi());
+                    self.tell(farm, *node, offer.job, at, ("task_sent", "sent to", None), now_us);
                 }
             }
         }
@@ -86,7 +86,7 @@ impl TaskLines {
         farm: &Farm,
         node: NodeId,
         job: JobId,
-        (lo, hi): (u128, u128),
+        at: Interval,
         (kind, way, how): (&str, &str, Option<String>),
         now_us: u64,
     ) {
@@ -104,7 +104,7 @@ impl TaskLines {
             number: 0,
             at_us: now_us,
             kind: kind.to_owned(),
-            text: format!("task [{lo}, {hi}) of job {} {way} node {name}{how}", job.0),
+            text: format!("task {at} of job {} {way} node {name}{how}", job.0),
             node: Some(name),
             job: Some(job),
         });

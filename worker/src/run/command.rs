@@ -51,7 +51,7 @@ pub(super) struct Command {
 
 impl Command {
     pub(super) fn new(work: &CommandWork, space: &Space, chunks: Arc<dyn Chunks>) -> Result<Self, String> {
-        let space = starfarm_decomposers::open(space, chunks).map_err(|e| e.to_string())?;
+        let space = starfarm_decomposers::open(space, chunks)?;
         let names = space.names();
         let mut words = work.program.iter().map(|word| Template::parse(word, &names));
         let program: Template = words.next().ok_or("the job names no program: submit it anew")?;

@@ -15,7 +15,7 @@ pub(super) struct Nothing {
 
 impl Nothing {
     pub(super) fn new(space: &Space) -> Result<Self, String> {
-        starfarm_decomposers::units(space).map(|units| Self { units }).map_err(|e| e.to_string())
+        starfarm_decomposers::units(space).map(|units| Self { units })
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use starfarm_protocol::bulk::{BULK, Incoming, Reply, Request, chunks};
 use starfarm_protocol::ids::{ContentHash, Epoch, FarmId};
 use starfarm_protocol::seal::line::read_frame;
-use starfarm_protocol::seal::stream::{Stream, StreamReply, answer};
+use starfarm_protocol::seal::stream::{Stream, answer};
 use starfarm_protocol::seal::{Mode, Responder, StaticKey};
 
 use super::Shared;
@@ -27,7 +27,7 @@ fn speak(mut socket: TcpStream, shared: &Mutex<Shared>, key: &StaticKey) -> io::
     let mut responder = Responder::new(key.clone(), FarmId([1; 16]), Epoch(1), mode, [0; 32]);
     let hello = frame(&mut socket)?;
     let reply = answer(&mut responder, &shared.lock().unwrap().keys, &hello, 0).map_err(io::Error::other)?;
-    let StreamReply::Accepted { frame: welcome, stream } = reply else {
+    let (welcome, Ok(stream)) = reply else {
         return Err(io::Error::other("refused"));
     };
     socket.write_all(&welcome)?;

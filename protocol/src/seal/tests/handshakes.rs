@@ -231,18 +231,18 @@ fn no_answer_is_larger_than_its_cause() {
             assert!(reply.bytes().len() < cause.len());
             kinds.insert(match reply {
                 Reply::Accepted { .. } => 0,
-                Reply::Refused { refusal, .. } => refusal.code(),
+                Reply::Refused { refusal, .. } => refusal as u8,
                 Reply::Cookie { .. } => 100,
             });
         }
     }
     let expected = [
         0,
-        Refusal::KeyRevoked.code(),
-        Refusal::NameTaken.code(),
-        Refusal::VersionSkew.code(),
-        Refusal::RoleMismatch.code(),
-        Refusal::SealMismatch.code(),
+        Refusal::KeyRevoked as u8,
+        Refusal::NameTaken as u8,
+        Refusal::VersionSkew as u8,
+        Refusal::RoleMismatch as u8,
+        Refusal::SealMismatch as u8,
         100,
     ];
     assert_eq!(kinds, expected.into());

@@ -2,11 +2,11 @@
 
 use super::super::packet::Mode;
 use super::super::stream::{
-    FRAME_BYTES_MAX, FRAME_HEADER_BYTES, RECORD_PLAIN_MAX, Stream, StreamInitiator, StreamOutcome,
-    StreamReply, UnconfirmedStream, answer, frame_bytes,
+    FRAME_BYTES_MAX, FRAME_HEADER_BYTES, RECORD_PLAIN_MAX, Stream, StreamInitiator, UnconfirmedStream,
+    answer, frame_bytes,
 };
 use super::super::testing::{ADMINS, Farm, Node, WORKERS};
-use super::super::{Refusal, Role, SealError};
+use super::super::{Outcome, Refusal, Role, SealError};
 
 fn farm() -> Farm {
     Farm::with_mode(Mode { stream: true, ..Mode::default() })
@@ -26,15 +26,12 @@ fn body(bytes: &[u8]) -> &[u8] {
 fn connect(farm: &mut Farm, node: &Node) -> (Stream, UnconfirmedStream) {
     let scheduler = farm.scheduler.public();
     let (initiator, first) = StreamInitiator::start(&node.introduction(&scheduler)).unwrap();
-    let Ok(StreamReply::Accepted { frame, stream }) =
-        answer(&mut farm.responder, &farm.keys, body(&first), 0)
-    else {
-        panic!("was not accepted")
-    };
+    let (frame, stream) = answer(&mut farm.responder, &farm.keys, body(&first), 0).unwrap();
+    let stream = stream.unwrap_or_else(|_| panic!("was not accepted"));
     assert!(frame.len() < first.len());
     match initiator.finish(body(&frame)).unwrap() {
-        StreamOutcome::Accepted { stream: client, .. } => (client, stream),
-        StreamOutcome::Refused { reason, .. } => panic!("refused: {reason}"),
+        Outcome::Accepted(accepted) => (accepted.into_stream(), stream),
+        Outcome::Refused { reason, .. } => panic!("refused: {reason}"),
     }
 }
 
@@ -138,14 +135,10 @@ fn a_refusal_comes_in_words() {
     let scheduler = farm.scheduler.public();
     let node = Node::new("late");
     let (initiator, first) = StreamInitiator::start(&node.introduction(&scheduler)).unwrap();
-    let Ok(StreamReply::Refused { frame, refusal }) =
-        answer(&mut farm.responder, &farm.keys, body(&first), 0)
-    else {
-        panic!("was not refused")
-    };
-    assert_eq!(refusal, Refusal::JoinKeyRevoked);
+    let (frame, stream) = answer(&mut farm.responder, &farm.keys, body(&first), 0).unwrap();
+    assert_eq!(stream.err(), Some(Refusal::JoinKeyRevoked));
     assert!(frame.len() < first.len());
-    let Ok(StreamOutcome::Refused { reason, .. }) = initiator.finish(body(&frame)) else {
+    let Ok(Outcome::Refused { reason, .. }) = initiator.finish(body(&frame)) else {
         panic!("was not refused")
     };
     assert!(reason.contains("ask the farm's admin"), "{reason}");

@@ -82,7 +82,7 @@ fn states_of_all_sizes_come_back() {
 
 /// Files of the one checkpoint in `dir`, largest first.
 fn files(dir: &Path) -> Vec<PathBuf> {
-    let [number] = &numbers(dir).unwrap()[..] else { panic!("one checkpoint") };
+    let [number] = &numbers(dir, "").unwrap()[..] else { panic!("one checkpoint") };
     let dir = dir.join(number.to_string());
     let mut files: Vec<_> =
         file_names(&dir).unwrap().iter().map(|name| dir.join(name)).filter(|path| path.is_file()).collect();

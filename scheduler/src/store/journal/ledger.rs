@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use starfarm_protocol::ids::{FarmId, JobId, NodeId};
 use starfarm_protocol::job::FailedUnit;
@@ -14,7 +14,7 @@ use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::frame::{Frame, Place, SEAL};
 use starfarm_protocol::journal::segment::{Head, Part};
 
-use super::{create, numbers, read_head, segment_path, sync_folder, walk};
+use super::{cannot_read, create, numbers, read_head, segment_path, sync_folder, walk};
 use crate::descriptors::wait_for;
 use crate::error::SchedulerError;
 use crate::store::keeper::{self, Trouble};
@@ -113,16 +113,39 @@ impl Retirer {
         if number == 1 {
             return Ok(0);
         }
-        let path = segment_path(&self.dir, Part::Ledger, number - 1);
-        let head = read_head(&path, Part::Ledger, number - 1, self.farm).map_err(io::Error::other)?;
-        let bytes = wait_for(|| fs::read(&path))?;
-        let start = Place { sequence: 0, chain: head.chain };
-        let end = walk(&bytes, start, &mut |_| Ok(())).map_err(io::Error::other)?;
-        if !end.sealed {
-            return Err(io::Error::other(format!("{} is damaged", path.display())));
-        }
-        Ok(end.place.chain)
+        read_whole(&self.dir, number - 1, self.farm, None, &mut |_| Ok(())).map_err(io::Error::other)
     }
+}
+
+/// Reads a ledger segment, which must be whole and follow the one whose seal has the CRC `chain`; its seal's CRC
+/// comes back.
+pub(super) fn read_whole(
+    dir: &Path,
+    number: u64,
+    farm: FarmId,
+    chain: Option<u32>,
+    each: &mut dyn FnMut(&Frame<'_>) -> Result<(), String>,
+) -> Result<u32, SchedulerError> {
+    let path = segment_path(dir, Part::Ledger, number);
+    let head = read_head(&path, Part::Ledger, number, farm)?;
+    let bytes = wait_for(|| fs::read(&path)).map_err(|e| cannot_read(&path, &e))?;
+    let start = Place { sequence: 0, chain: head.chain };
+    let whole = walk(&bytes, start, &mut |_| Ok(()))?;
+    if chain.is_some_and(|chain| chain != head.chain) || !whole.sealed {
+        return Err(SchedulerError::State(format!(
+            "{}: {}, at byte {}. Restore the state directory from a copy",
+            path.display(),
+            whole.broken.unwrap_or("this segment is not whole, or does not follow the one before"),
+            whole.at
+        )));
+    }
+    walk(&bytes, start, &mut |frame| {
+        if frame.is_record() {
+            return each(frame).map_err(|why| SchedulerError::State(format!("{}: {why}", path.display())));
+        }
+        Ok(())
+    })?;
+    Ok(whole.place.chain)
 }
 
 /// Records in short, in an order that gives the same farm and the same proof.

@@ -9,10 +9,11 @@ use starfarm_protocol::ids::{Epoch, FarmId};
 use starfarm_protocol::journal::frame::{self, Frame, Place};
 use starfarm_protocol::journal::segment::{HEAD_BYTES, Head, HeadError, Part};
 
+use super::ledger::read_whole;
 use super::writer::{Last, Synced, new_segment};
 use super::{
-    End, Journal, MARGIN_BYTES, Options, Retirer, Segment, numbers, read_head, segment_path, sync_folder,
-    walk,
+    End, Journal, MARGIN_BYTES, Options, Retirer, Segment, cannot_read, numbers, read_head, segment_path,
+    sync_folder, walk,
 };
 use crate::error::SchedulerError;
 
@@ -162,37 +163,6 @@ pub(crate) fn replay_at_rest(
         )));
     }
     Ok(last)
-}
-
-/// Reads a ledger segment, which must be whole and follow the one whose seal has the CRC `chain`; its seal's CRC
-/// comes back.
-fn read_whole(
-    dir: &Path,
-    number: u64,
-    farm: FarmId,
-    chain: Option<u32>,
-    each: &mut dyn FnMut(&Frame<'_>) -> Result<(), String>,
-) -> Result<u32, SchedulerError> {
-    let path = segment_path(dir, Part::Ledger, number);
-    let head = read_head(&path, Part::Ledger, number, farm)?;
-    let bytes = fs::read(&path).map_err(|e| cannot_read(&path, &e))?;
-    let start = Place { sequence: 0, chain: head.chain };
-    let whole = walk(&bytes, start, &mut |_| Ok(()))?;
-    if chain.is_some_and(|chain| chain != head.chain) || !whole.sealed {
-        return Err(SchedulerError::State(format!(
-            "{}: {}, at byte {}. Restore the state directory from a copy",
-            path.display(),
-            whole.broken.unwrap_or("this segment is not whole, or does not follow the one before"),
-            whole.at
-        )));
-    }
-    walk(&bytes, start, &mut |frame| {
-        if frame.is_record() {
-            return each(frame).map_err(|why| SchedulerError::State(format!("{}: {why}", path.display())));
-        }
-        Ok(())
-    })?;
-    Ok(whole.place.chain)
 }
 
 impl Opening<'_> {
@@ -425,10 +395,6 @@ fn free_name(path: &Path) -> PathBuf {
         aside = path.with_added_extension(format!("damaged-{number}"));
     }
     aside
-}
-
-fn cannot_read(path: &Path, error: &io::Error) -> SchedulerError {
-    SchedulerError::State(format!("{}: cannot be read: {error}", path.display()))
 }
 
 fn cannot_write(path: &Path, error: &io::Error) -> SchedulerError {

@@ -20,9 +20,9 @@ use starfarm_scheduler_core as core;
 
 use super::channel::Channel;
 use super::desk::Desk;
-use super::{jobs, results};
+use super::jobs;
 use crate::answers::{command_error, conflict, error};
-use crate::pages;
+use crate::pages::{self, Asked};
 use crate::store::state::new_secret;
 
 /// Characters of a job's name.
@@ -75,9 +75,7 @@ async fn answer(desk: &Arc<Desk>, request: Request, user: &str) -> Response {
         Request::Job { id, command } => jobs::command(desk, id, command).await,
         Request::Wait { id, timeout_ms } => jobs::wait(desk, id, Duration::from_millis(timeout_ms)).await,
         Request::Nodes => {
-            let act =
-                |farm: &mut core::Farm, now_us, _: &mut core::Deeds| Response::Nodes(farm.nodes(now_us));
-            let mut response = desk.ask(Box::new(act)).await;
+            let mut response = desk.ask(|farm, now_us, _| Response::Nodes(farm.nodes(now_us))).await;
             if let Response::Nodes(nodes) = &mut response {
                 desk.shared.fill_sizes(nodes);
             }
@@ -85,7 +83,9 @@ async fn answer(desk: &Arc<Desk>, request: Request, user: &str) -> Response {
         }
         Request::Node { name, command } => node_command(desk, name, command).await,
         Request::Explain(subject) => explain(desk, subject).await,
-        Request::Results { id, skip, take } => results::page(desk, id, skip, take).await,
+        Request::Results { id, skip, take } => {
+            results(desk, Asked::new(id, skip, take)).await.unwrap_or_else(|response| response)
+        }
         Request::Status => status(desk).await,
         Request::Events { after, take } => {
             let lines = desk.shared.lines.lock().expect("a panic under the lock ends the process");
@@ -109,10 +109,8 @@ async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
         return error(ErrorCode::Conflict, why);
     }
     let bytes = submit.spec.as_bytes();
-    let checked = JobSpec::from_bytes(bytes).and_then(|spec| {
-        let units = starfarm_decomposers::units(&spec.space).map_err(|e| e.to_string())?;
-        Ok((spec.work.facts(), units))
-    });
+    let checked = JobSpec::from_bytes(bytes)
+        .and_then(|spec| Ok((spec.work.facts(), starfarm_decomposers::units(&spec.space)?)));
     if submit.name.chars().count() > JOB_NAME_CHARS_MAX {
         let message = format!("a job's name has at most {JOB_NAME_CHARS_MAX} characters: shorten it");
         return error(ErrorCode::Usage, message);
@@ -133,36 +131,45 @@ async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
     let speculative = submit.speculative.unwrap_or(!work.programs);
     let Submit { name, sizing, max_failures, place, .. } = submit;
     let new = core::NewJob { name, user, spec, units, work, sizing, max_failures, speculative, place };
-    let act =
-        move |farm: &mut core::Farm, now_us, deeds: &mut core::Deeds| match farm.submit(new, now_us, deeds) {
-            Ok(id) => Response::Submitted(id),
-            Err(why) => conflict(why, "the job"),
-        };
-    desk.ask(Box::new(act)).await
+    desk.ask(|farm, now_us, deeds| match farm.submit(new, now_us, deeds) {
+        Ok(id) => Response::Submitted(id),
+        Err(why) => conflict(why, "the job"),
+    })
+    .await
 }
 
 async fn node_command(desk: &Desk, name: String, command: NodeCommand) -> Response {
-    let act = move |farm: &mut core::Farm, _, deeds: &mut core::Deeds| match farm
-        .command_node(&name, command, deeds)
-    {
+    desk.ask(move |farm, _, deeds| match farm.command_node(&name, command, deeds) {
         Ok(_) => Response::Done,
         Err(e) => command_error(e, &Subject::Node(name)),
-    };
-    desk.ask(Box::new(act)).await
+    })
+    .await
 }
 
 async fn explain(desk: &Desk, subject: Subject) -> Response {
-    let act = move |farm: &mut core::Farm, now_us, _: &mut core::Deeds| {
+    desk.ask(move |farm, now_us, _| {
         let explained = farm.explain(&subject, now_us);
         let missing = || command_error(core::CommandError::NotFound, &subject);
         explained.map_or_else(missing, Response::Explanation)
+    })
+    .await
+}
+
+async fn results(desk: &Desk, asked: Asked) -> Result<Response, Response> {
+    let found = desk.find(move |farm| pages::find(farm, asked)).await?;
+    let outputs = pages::outputs(asked, &desk.outputs)?;
+    let ids = pages::writers(&outputs);
+    let names = if ids.is_empty() {
+        Ok(pages::Names::new())
+    } else {
+        desk.find(move |farm| Ok(pages::names(farm, ids))).await
     };
-    desk.ask(Box::new(act)).await
+    // A scheduler that stops names none.
+    Ok(pages::page(found, outputs, &names.unwrap_or_default(), &desk.blobs))
 }
 
 async fn status(desk: &Arc<Desk>) -> Response {
-    let act = |farm: &mut core::Farm, now_us, _: &mut core::Deeds| Response::Status(farm.status(now_us));
-    let mut response = desk.ask(Box::new(act)).await;
+    let mut response = desk.ask(|farm, now_us, _| Response::Status(farm.status(now_us))).await;
     if let Response::Status(status) = &mut response {
         desk.shared.fill_sizes(&mut status.nodes);
         status.up_seconds = desk.shared.up_seconds();
@@ -214,10 +221,11 @@ fn revoke_key(desk: &Desk, key: &str) -> Response {
     let revoked = match (public, key.parse::<JoinKeyId>()) {
         (Some(public), _) => keys.revoke_key(&public),
         (None, Ok(join)) => keys.revoke_join_key(&join),
-        (None, Err(_)) => Err(starfarm_protocol::seal::store::NoSuchKey),
+        (None, Err(_)) => None,
     };
-    if let Err(e) = revoked {
-        return error(ErrorCode::NotFound, format!("`{}`: {e}", foreign::name(key)));
+    if revoked.is_none() {
+        let message = format!("`{}`: no such key: `starfarm key list` shows them", foreign::name(key));
+        return error(ErrorCode::NotFound, message);
     }
     if let Err(e) = desk.state.save_keys(&keys) {
         return error(ErrorCode::Conflict, e.to_string());

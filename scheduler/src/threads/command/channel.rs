@@ -5,7 +5,7 @@ use std::io;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use starfarm_protocol::admin::frames::{FrameError, FrameReader, RECORD_BYTES_MAX, frame, records};
-use starfarm_protocol::seal::stream::{self, FRAME_HEADER_BYTES, Stream, StreamReply, frame_bytes};
+use starfarm_protocol::seal::stream::{self, FRAME_HEADER_BYTES, Stream, frame_bytes};
 use starfarm_protocol::seal::{Peer, SealError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
@@ -40,21 +40,13 @@ impl Channel {
     /// caller's to say.
     pub(crate) async fn sealed(desk: &Desk, mut socket: TcpStream) -> io::Result<(Self, Peer, Vec<u8>)> {
         let body = read_frame(&mut socket).await?;
-        let reply = {
+        let (frame, unconfirmed) = {
             let mut responder = desk.responder.lock().expect("a panic under the lock ends the process");
             let keys = desk.keys.lock().expect("a panic under the lock ends the process");
             stream::answer(&mut responder, &keys, &body, desk.shared.now_us()).map_err(invalid)?
         };
-        let unconfirmed = match reply {
-            StreamReply::Accepted { frame, stream } => {
-                socket.write_all(&frame).await?;
-                stream
-            }
-            StreamReply::Refused { frame, .. } => {
-                socket.write_all(&frame).await?;
-                return Err(io::ErrorKind::PermissionDenied.into());
-            }
-        };
+        socket.write_all(&frame).await?;
+        let unconfirmed = unconfirmed.map_err(|_| io::ErrorKind::PermissionDenied)?;
         let body = read_frame(&mut socket).await?;
         let mut first = Vec::new();
         let mut keys = desk.keys.lock().expect("a panic under the lock ends the process");

@@ -20,7 +20,7 @@ use crate::store::blobs::Blobs;
 use crate::store::disk::LowWater;
 use crate::store::outputs::OutputStore;
 use crate::store::state::StateDir;
-use crate::threads::{Act, Input, Question, Shared};
+use crate::threads::{Input, Question, Shared};
 
 /// Places for connections that have shaken hands; who finds none is hung up on.
 pub(crate) struct Places {
@@ -87,9 +87,12 @@ impl Desk {
     }
 
     /// Asks the dispatcher; the answer comes once all that was changed is durable.
-    pub(crate) async fn ask(&self, act: Act) -> Response {
+    pub(crate) async fn ask(
+        &self,
+        act: impl FnOnce(&mut Farm, u64, &mut Deeds) -> Response + Send + 'static,
+    ) -> Response {
         let (reply, answer) = oneshot::channel();
-        let mut question = Input::Ask(Question { act, reply });
+        let mut question = Input::Ask(Question { act: Box::new(act), reply });
         // A full channel must not block the runtime's only thread.
         while let Err(error) = self.dispatcher.try_send(question) {
             let TrySendError::Full(back) = error else { return stopping() };
@@ -105,7 +108,7 @@ impl Desk {
         find: impl FnOnce(&Farm) -> Result<T, Response> + Send + 'static,
     ) -> Result<T, Response> {
         let (send, receive) = oneshot::channel();
-        let act = move |farm: &mut Farm, _, _: &mut Deeds| match find(farm) {
+        let act = move |farm: &mut Farm, _: u64, _: &mut Deeds| match find(farm) {
             Ok(found) => {
                 // The caller waits for the answer, which comes after this.
                 let _ = send.send(found);
@@ -113,7 +116,7 @@ impl Desk {
             }
             Err(response) => response,
         };
-        match self.ask(Box::new(act)).await {
+        match self.ask(act).await {
             Response::Done => receive.await.map_err(|_| stopping()),
             other => Err(other),
         }

@@ -28,10 +28,10 @@ const JOBS_A_QUESTION: usize = 1_000;
 pub(crate) async fn all(desk: &Desk) -> Response {
     let (mut all, mut from) = (Vec::new(), JobId(0));
     loop {
-        let act = move |farm: &mut core::Farm, now_us, _: &mut core::Deeds| {
+        let page = move |farm: &mut core::Farm, now_us, _: &mut core::Deeds| {
             Response::Jobs(farm.jobs_from(from, JOBS_A_QUESTION, now_us))
         };
-        let page = match desk.ask(Box::new(act)).await {
+        let page = match desk.ask(page).await {
             Response::Jobs(page) => page,
             other => return other,
         };
@@ -46,8 +46,7 @@ pub(crate) async fn all(desk: &Desk) -> Response {
 
 /// The jobs with these numbers, each with what befell it.
 pub(crate) async fn whole(desk: &Desk, ids: Vec<JobId>) -> Response {
-    let act = move |farm: &mut core::Farm, now_us, _: &mut core::Deeds| pages::jobs(farm, &ids, now_us);
-    let mut response = desk.ask(Box::new(act)).await;
+    let mut response = desk.ask(move |farm, now_us, _| pages::jobs(farm, &ids, now_us)).await;
     pages::fill_cut(&mut response, &desk.outputs);
     response
 }
@@ -61,13 +60,11 @@ async fn job(desk: &Desk, id: JobId) -> Result<JobInfo, Response> {
 
 /// Does something to a job.
 pub(crate) async fn command(desk: &Desk, id: JobId, command: JobCommand) -> Response {
-    let act = move |farm: &mut core::Farm, now_us, deeds: &mut core::Deeds| match farm
-        .command_job(id, command, now_us, deeds)
-    {
+    let act = desk.ask(move |farm, now_us, deeds| match farm.command_job(id, command, now_us, deeds) {
         Ok(()) => Response::Done,
         Err(e) => command_error(e, &Subject::Job(id)),
-    };
-    let response = desk.ask(Box::new(act)).await;
+    });
+    let response = act.await;
     if response == Response::Done
         && command == JobCommand::Delete
         && let Err(e) = give_room_back(desk, id).await

@@ -6,7 +6,7 @@ use starfarm_logs::{Item, Limits, open};
 use starfarm_protocol::ids::{Epoch, FarmId};
 
 use super::*;
-use crate::store::small_disk::SmallDisk;
+use crate::store::testing::SmallDisk;
 
 /// Events of a turn.
 const A_TURN: u64 = 3;

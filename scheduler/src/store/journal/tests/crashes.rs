@@ -17,7 +17,7 @@ use super::super::{MARGIN_BYTES, Medium};
 use super::{
     EPOCH, FARM, Files, Journal, Opened, Options, Random, Scratch, append, check_records, new_journal, small,
 };
-use crate::store::small_disk::SmallDisk;
+use crate::store::testing::SmallDisk;
 
 const SECTOR: usize = 512;
 
