@@ -15,7 +15,7 @@ mod shown;
 
 use starfarm_events::{Event, Outcome, Sample, Snapshot};
 
-use super::items::{Notes, at_us, follows};
+use super::items::{Notes, follows};
 use crate::{Item, Note, NoteKind, Opening};
 
 pub use bins::{Axis, BINS_MAX};
@@ -90,7 +90,7 @@ impl Timeline {
     /// Takes the next item.
     pub(super) fn feed(&mut self, item: &Item) {
         let before_us = self.now_us;
-        if let Some(at_us) = at_us(item) {
+        if let Some(at_us) = item.at_us() {
             self.last_us = self.last_us.max(at_us);
             // The log is in order: nothing behind a later moment is wanted, even where clocks go back.
             if self.end_us.is_some_and(|end_us| at_us > end_us) {
@@ -329,7 +329,7 @@ impl Timeline {
         let slots = self.nodes.all().iter().map(|line| u64::from(line.slots)).sum::<u64>() + other_slots;
         let totals = Totals {
             nodes: count as u64 + nodes_left_out,
-            nodes_up: self.series.most_up(),
+            nodes_up: self.series.most_up,
             slots,
             results: self.results,
             resent: self.resent.count(),

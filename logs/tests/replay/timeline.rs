@@ -43,8 +43,8 @@ fn a_node_that_was_killed_is_lost_from_then_on() {
     assert_eq!((b.up_us, b.suspect_us, b.lost_us), (405 * SECOND_US, 10 * SECOND_US, 185 * SECOND_US));
     assert_eq!((b.times_lost, b.resent, b.slots), (1, 3, 4));
     let bin = |seconds: u64| (seconds * SECOND_US / report.axis.width_us) as usize;
-    assert!((bin(116)..bin(299)).all(|bin| b.worst()[bin] == LOST));
-    assert!((0..bin(104)).all(|bin| b.worst()[bin] == UP));
+    assert!((bin(116)..bin(299)).all(|bin| b.worst[bin] == LOST));
+    assert!((0..bin(104)).all(|bin| b.worst[bin] == UP));
     let lost = report.marks.iter().find(|mark| mark.kind == "node_lost").unwrap();
     assert_eq!((lost.at_us, lost.node.as_deref()), (at(115), Some("b")));
     assert!(report.complete && report.notes.is_empty());
@@ -118,7 +118,7 @@ fn who_said_goodbye_is_gone_and_not_lost() {
     let picture = Snapshot { nodes: vec![a, b], ..Snapshot::default() };
     let report =
         replayed(&[opened(1, 1, 0), Item::Snapshot(at(0), Box::new(picture)), closed(9)], Window::default());
-    assert_eq!([0, 1].map(|at| report.nodes[at].worst()[0]), [Shown::Gone, LOST]);
+    assert_eq!([0, 1].map(|at| report.nodes[at].worst[0]), [Shown::Gone, LOST]);
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn bins_hold_what_a_naive_sum_holds() {
             runs.iter().map(|(from, to)| (*to).min(hi).saturating_sub((*from).max(lo))).sum();
         let (busy, naive) = (f64::from(report.series("slots_busy")[bin]), inside_us as f64 / width_us as f64);
         assert!((busy - naive).abs() < 1e-3 * naive.max(1.0), "bin {bin}: {busy}, {naive}");
-        let row = f64::from(report.nodes[0].busy_bins()[bin]) / width_us as f64;
+        let row = f64::from(report.nodes[0].busy_bins[bin]) / width_us as f64;
         assert!((row - naive).abs() < 1e-3 * naive.max(1.0), "bin {bin}: {row}, {naive}");
     }
     let units: f64 =
@@ -281,7 +281,7 @@ fn states_by_bin_are_the_worst_of_a_naive_look() {
             *from < hi && to > lo && from < &to
         });
         let worst = touching.map(|(_, (_, shown))| shown.severity()).max().unwrap_or(0);
-        assert_eq!(report.nodes[0].worst()[bin].severity(), worst, "bin {bin}");
+        assert_eq!(report.nodes[0].worst[bin].severity(), worst, "bin {bin}");
     }
 }
 
@@ -393,7 +393,7 @@ fn slots_are_busy_of_the_time_that_they_had() {
     assert!((busy - (200.0 + 20.0 + 200.0)).abs() < 4.0, "{busy}");
     assert!((a.utilisation() - 0.6).abs() < 0.01, "{}", a.utilisation());
     let bin = (50 * SECOND_US / report.axis.width_us) as usize;
-    assert!((a.busy_bins()[bin] / a.room_bins()[bin] - 1.0).abs() < 0.01, "of the slots that it had then");
+    assert!((a.busy_bins[bin] / a.room_bins[bin] - 1.0).abs() < 0.01, "of the slots that it had then");
 }
 
 #[test]

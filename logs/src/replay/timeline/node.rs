@@ -45,6 +45,12 @@ pub struct NodeLine {
     pub times_lost: u64,
     /// Tasks that went back to gq from it: lost with it, expired, or given back.
     pub resent: u64,
+    /// The worst that is shown of it in each bin.
+    pub worst: Vec<Shown>,
+    /// Time that its slots computed, in each bin, in microseconds.
+    pub busy_bins: Vec<f32>,
+    /// Time that its slots had, in each bin, in microseconds.
+    pub room_bins: Vec<f32>,
     pub(crate) runs: Runs,
     tasks: Grown,
     units: Grown,
@@ -57,18 +63,15 @@ pub struct NodeLine {
     left: bool,
     shown: Shown,
     since_us: u64,
-    worst: Vec<Shown>,
-    busy: Vec<f32>,
-    /// Time that its slots had, a bin each.
-    room: Vec<f32>,
     /// Slots as of now.
     slots_now: u16,
 }
 
 impl NodeLine {
     pub(super) fn new(name: Name, from_us: u64) -> Self {
-        let (worst, busy, room) = (vec![Shown::Gone; BINS_MAX], vec![0.0; BINS_MAX], vec![0.0; BINS_MAX]);
-        Self { name, joined_us: from_us, since_us: from_us, worst, busy, room, ..Self::default() }
+        let (worst, busy_bins, room_bins) =
+            (vec![Shown::Gone; BINS_MAX], vec![0.0; BINS_MAX], vec![0.0; BINS_MAX]);
+        Self { name, joined_us: from_us, since_us: from_us, worst, busy_bins, room_bins, ..Self::default() }
     }
 
     /// Tasks that it finished.
@@ -89,21 +92,6 @@ impl NodeLine {
     /// Changes of what is shown of it, ascending; before the first it was not in the farm.
     pub fn changes(&self) -> &[(u64, Shown)] {
         self.changes.as_slice()
-    }
-
-    /// The worst that is shown of it in each bin.
-    pub fn worst(&self) -> &[Shown] {
-        &self.worst
-    }
-
-    /// Time that its slots computed, in each bin, in microseconds.
-    pub fn busy_bins(&self) -> &[f32] {
-        &self.busy
-    }
-
-    /// Time that its slots had, in each bin, in microseconds.
-    pub fn room_bins(&self) -> &[f32] {
-        &self.room
     }
 
     /// Share of its slots' time that they computed, 0 to 1.
@@ -162,7 +150,7 @@ impl NodeLine {
         let slots = if self.shown.computes() { f32::from(self.slots_now) } else { 0.0 };
         for (bin, inside_us) in axis.split(from_us, at_us) {
             self.worst[bin] = self.worst[bin].worse(self.shown);
-            self.room[bin] += slots * inside_us as f32;
+            self.room_bins[bin] += slots * inside_us as f32;
         }
     }
 
@@ -219,11 +207,11 @@ impl NodeLine {
     /// twice, and of what it did while nobody watched, or while it counted as lost, only a part is ever told. Gives
     /// that time for each bin.
     pub(crate) fn settle_busy(&mut self) -> impl Iterator<Item = f64> {
-        let bins = self.busy.iter_mut().zip(&self.room);
+        let bins = self.busy_bins.iter_mut().zip(&self.room_bins);
         bins.for_each(|(busy_us, room_us)| *busy_us = busy_us.min(*room_us));
         let sum = |bins: &[f32]| bins.iter().map(|us| f64::from(*us)).sum::<f64>() as u64;
-        (self.busy_us, self.slots_us) = (sum(&self.busy), sum(&self.room));
-        self.busy.iter().map(|busy_us| f64::from(*busy_us))
+        (self.busy_us, self.slots_us) = (sum(&self.busy_bins), sum(&self.room_bins));
+        self.busy_bins.iter().map(|busy_us| f64::from(*busy_us))
     }
 
     /// Results grew its counters; whether they came within what is wanted.
@@ -243,12 +231,12 @@ impl NodeLine {
         }
         let begun_us = self.begin(tasks);
         if begun_us >= tasks.ended_us {
-            self.busy[axis.bin(tasks.ended_us)] += tasks.busy_us as f32;
+            self.busy_bins[axis.bin(tasks.ended_us)] += tasks.busy_us as f32;
             return;
         }
         let rate = tasks.busy_us as f64 / (tasks.ended_us - begun_us) as f64;
         for (bin, inside_us) in axis.split(begun_us, tasks.ended_us) {
-            self.busy[bin] += (rate * inside_us as f64) as f32;
+            self.busy_bins[bin] += (rate * inside_us as f64) as f32;
         }
     }
 
@@ -306,8 +294,8 @@ impl NodeLine {
     /// After the bins have doubled their width.
     pub(super) fn double(&mut self) {
         bins::double(&mut self.worst, Shown::Gone, Shown::worse);
-        bins::double(&mut self.busy, 0.0, |a, b| a + b);
-        bins::double(&mut self.room, 0.0, |a, b| a + b);
+        bins::double(&mut self.busy_bins, 0.0, |a, b| a + b);
+        bins::double(&mut self.room_bins, 0.0, |a, b| a + b);
     }
 }
 
