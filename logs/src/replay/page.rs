@@ -12,7 +12,7 @@ use flate2::write::DeflateEncoder;
 use serde::Serialize;
 use starfarm_events::{JOB_COLOURS, NODE_COLOURS, Outcome, UNIT_COLOURS};
 
-use super::timeline::{Report, SERIES, Shown};
+use super::timeline::{Report, SERIES, Shown, coarsen, run_bytes};
 
 use blob::{Blob, Place};
 
@@ -49,10 +49,10 @@ pub fn fill(template: &str, mut report: Report, out: &mut dyn Write) -> io::Resu
         let blob = Blob::of(&mut report);
         let (meta, data) = (meta(&report, &blob.arrays), deflate(&blob.bytes)?);
         let bytes = template.len() + meta.len() + data.len().div_ceil(3) * 4;
-        if (bytes <= PAGE_BYTES_MAX && data.len() <= DATA_BYTES_MAX) || report.run_bytes() == 0 {
+        if (bytes <= PAGE_BYTES_MAX && data.len() <= DATA_BYTES_MAX) || run_bytes(&report.nodes) == 0 {
             break (meta, data);
         }
-        report.coarsen();
+        coarsen(&mut report.nodes, &mut report.grain_us);
     };
     for part in [head, &meta, middle, &STANDARD.encode(data), tail] {
         out.write_all(part.as_bytes())?;
@@ -64,7 +64,7 @@ pub fn fill(template: &str, mut report: Report, out: &mut dyn Write) -> io::Resu
 fn foresee(report: &mut Report) {
     const SAMPLE_BYTES: usize = 2 << 20;
     loop {
-        let all = report.run_bytes();
+        let all = run_bytes(&report.nodes);
         if all <= DATA_BYTES_MAX {
             return;
         }
@@ -78,7 +78,7 @@ fn foresee(report: &mut Report) {
         if foreseen <= DATA_BYTES_MAX as f64 {
             return;
         }
-        report.coarsen();
+        coarsen(&mut report.nodes, &mut report.grain_us);
     }
 }
 

@@ -29,7 +29,7 @@ use node::{TasksOf, sent_back};
 pub use nodes::by_number;
 use nodes::{NODES_MAX, Nodes};
 pub use report::{EpochLine, Report, Totals};
-use report::{coarsen, run_bytes};
+pub(super) use report::{coarsen, run_bytes};
 use runs::Run;
 pub use series::SERIES;
 use series::Series;
@@ -317,7 +317,7 @@ impl Timeline {
         }
         for line in self.nodes.all() {
             line.settle(&self.axis, to_us);
-            line.settle_busy().enumerate().for_each(|(bin, busy_us)| self.series.busy(bin, busy_us));
+            line.finish().enumerate().for_each(|(bin, busy_us)| self.series.busy(bin, busy_us));
         }
         let count = self.nodes.all().len();
         while self.axis.count(to_us) * count > CELLS_MAX {

@@ -213,7 +213,10 @@ impl<R: BufRead> LogReader<R> {
         let (Some(at_us), true) = (part.at_us, part.sampled) else {
             return self.skip("`snapshot` lacks its time or its `sample`".to_owned());
         };
-        part.snapshot.held.iter().try_for_each(sense::of_held).or_else(|what| self.mind(what))?;
+        let held = part.snapshot.held.iter();
+        held.into_iter()
+            .try_for_each(|held| sense::interval(held.lo, held.hi))
+            .or_else(|what| self.mind(what))?;
         self.stage = self.stage.max(Stage::Told);
         self.whole = self.source.offset();
         self.time(at_us)?;
