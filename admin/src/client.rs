@@ -27,6 +27,17 @@ use local::{SILENCE_MAX, Wire};
 /// A scheduler that says nothing for this long is worth a word to who waits for it.
 const UNTOLD_MAX: Duration = Duration::from_secs(3);
 
+/// Asks, and takes the wanted answer apart.
+macro_rules! ask {
+    ($client:expr, $request:expr, $answer:pat => $value:expr) => {
+        match $client.ask($request)? {
+            $answer => Ok($value),
+            _ => Err($client.surprise()),
+        }
+    };
+}
+pub(crate) use ask;
+
 /// A connection to a scheduler.
 pub(crate) struct Client {
     wire: Box<dyn Wire>,
@@ -159,18 +170,12 @@ impl Client {
 
     /// Asks for something that is answered with `Done`.
     pub(crate) fn command(&mut self, request: &Request) -> Result<(), Failure> {
-        match self.ask(request)? {
-            Response::Done => Ok(()),
-            _ => Err(self.surprise()),
-        }
+        ask!(self, request, Response::Done => ())
     }
 
     /// All jobs, or those with these numbers.
     pub(crate) fn jobs(&mut self, ids: Vec<JobId>) -> Result<Vec<JobInfo>, Failure> {
-        match self.ask(&Request::Jobs { ids })? {
-            Response::Jobs(jobs) => Ok(jobs),
-            _ => Err(self.surprise()),
-        }
+        ask!(self, &Request::Jobs { ids }, Response::Jobs(jobs) => jobs)
     }
 
     pub(crate) fn job(&mut self, id: JobId) -> Result<JobInfo, Failure> {
@@ -183,9 +188,7 @@ impl Client {
     /// The job when it has ended, or as it is after `timeout`.
     pub(crate) fn wait(&mut self, id: JobId, timeout: Duration) -> Result<JobInfo, Failure> {
         let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-        let Response::Jobs(jobs) = self.ask(&Request::Wait { id, timeout_ms })? else {
-            return Err(self.surprise());
-        };
+        let jobs = ask!(self, &Request::Wait { id, timeout_ms }, Response::Jobs(jobs) => jobs)?;
         jobs.into_iter().find(|job| job.id == id).ok_or_else(|| self.surprise())
     }
 
@@ -194,32 +197,20 @@ impl Client {
     }
 
     pub(crate) fn status(&mut self) -> Result<StatusInfo, Failure> {
-        match self.ask(&Request::Status)? {
-            Response::Status(status) => Ok(status),
-            _ => Err(self.surprise()),
-        }
+        ask!(self, &Request::Status, Response::Status(status) => status)
     }
 
     pub(crate) fn nodes(&mut self) -> Result<Vec<NodeInfo>, Failure> {
-        match self.ask(&Request::Nodes)? {
-            Response::Nodes(nodes) => Ok(nodes),
-            _ => Err(self.surprise()),
-        }
+        ask!(self, &Request::Nodes, Response::Nodes(nodes) => nodes)
     }
 
     /// Event lines after a number, or the tasks' by `Request::TaskEvents`, and how many more there were.
     pub(crate) fn events(&mut self, request: &Request) -> Result<(Vec<EventLine>, u64), Failure> {
-        match self.ask(request)? {
-            Response::Events { events, missed } => Ok((events, missed)),
-            _ => Err(self.surprise()),
-        }
+        ask!(self, request, Response::Events { events, missed } => (events, missed))
     }
 
     pub(crate) fn explain(&mut self, subject: Subject) -> Result<Explanation, Failure> {
-        match self.ask(&Request::Explain(subject))? {
-            Response::Explanation(explanation) => Ok(explanation),
-            _ => Err(self.surprise()),
-        }
+        ask!(self, &Request::Explain(subject), Response::Explanation(explanation) => explanation)
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Config {
 impl Config {
     /// Reads the user's file; without one, or without a home, nothing is set.
     pub(crate) fn read() -> Result<Self, Failure> {
-        match folder(&variable, "XDG_CONFIG_HOME", ".config") {
+        match folder(&|name| std::env::var_os(name), "XDG_CONFIG_HOME", ".config") {
             Ok(folder) => Self::read_from(&folder.join("config.toml")),
             Err(_) => Ok(Self::default()),
         }
@@ -47,11 +47,7 @@ impl Config {
 
 /// The folder for what must last and is nobody's document: `$XDG_STATE_HOME/starfarm`.
 pub(crate) fn state_folder() -> Result<PathBuf, Failure> {
-    folder(&variable, "XDG_STATE_HOME", ".local/state")
-}
-
-fn variable(name: &str) -> Option<OsString> {
-    std::env::var_os(name)
+    folder(&|name| std::env::var_os(name), "XDG_STATE_HOME", ".local/state")
 }
 
 /// The specification says that a relative path there is to be ignored.

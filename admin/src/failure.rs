@@ -66,13 +66,8 @@ impl Failure {
 
     /// On one line, as JSON: the schema `error`.
     pub(crate) fn to_json(&self) -> String {
-        #[derive(Serialize)]
-        struct Body<'a> {
-            code: Exit,
-            exit_code: u8,
-            message: &'a str,
-        }
-        let body = Body { code: self.exit, exit_code: self.exit as u8, message: &self.message };
+        let (code, message) = (self.exit, &self.message);
+        let body = serde_json::json!({ "code": code, "exit_code": code as u8, "message": message });
         json::compact(&json::Tagged::new("error", &body))
     }
 

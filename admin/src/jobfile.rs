@@ -11,6 +11,7 @@
 
 mod command_line;
 mod error;
+mod job;
 mod lines;
 mod mask;
 mod notes;
@@ -23,40 +24,17 @@ mod task;
 mod tests;
 
 use std::path::Path;
-use std::sync::Arc;
 
-use starfarm_decomposers::NoChunks;
 use starfarm_protocol::job::is_job_name;
-use starfarm_protocol::job::{MaxFailures, Sizing};
-use starfarm_protocol::spec::{JobSpec, Space, Work};
+use starfarm_protocol::spec::Work;
 use toml::de::DeTable;
 
 pub(crate) use command_line::from_command_line;
 pub(crate) use error::JobFileError;
+pub(crate) use job::JobFile;
 use lines::{STDIN, content};
 use table::{Section, Source};
 pub(crate) use task::{help, milliseconds};
-
-/// A job as it is submitted.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct JobFile {
-    /// The job's name: for people, need not be unique.
-    pub(crate) name: String,
-    /// The space and the work; what is hashed.
-    pub(crate) spec: JobSpec,
-    pub(crate) sizing: Sizing,
-    /// How many failed units it bears; none: what the farm thinks right.
-    pub(crate) max_failures: MaxFailures,
-    /// Whether idle nodes get copies of its last tasks; none: what the farm thinks right for its kind.
-    pub(crate) speculative: Option<bool>,
-    /// The chunks of a list, about 64 KiB each, in the order of the specification: to be uploaded before
-    /// the job is submitted. The same content may occur twice.
-    pub(crate) blobs: Vec<Vec<u8>>,
-    /// The program could not be started on this machine. On others it may.
-    pub(crate) not_here: Option<JobFileError>,
-    /// Targets of a search that were given before, and are left out.
-    pub(crate) repeated_targets: usize,
-}
 
 /// Reads the job file at `path`; the paths in it are relative to its folder. `-` is standard input, whose folder is the
 /// present one.
@@ -75,26 +53,6 @@ pub(crate) fn read(path: &Path) -> Result<JobFile, JobFileError> {
     Ok(parse(text, &file_name, base)?.at_home(base))
 }
 
-impl JobFile {
-    /// Programs for which the user names no folder start where the job was written, on nodes that have that folder.
-    pub(crate) fn at_home(mut self, base: &Path) -> Self {
-        if let Work::Command(command) = &mut self.spec.work
-            && command.cwd.is_none()
-        {
-            command.cwd = task::absolute(base);
-            command.cwd_optional = command.cwd.is_some();
-        }
-        self
-    }
-
-    /// Programs start in this folder, relative to the present one.
-    pub(crate) fn in_folder(&mut self, folder: &Path) {
-        if let Work::Command(command) = &mut self.spec.work {
-            (command.cwd, command.cwd_optional) = (task::absolute(folder), false);
-        }
-    }
-}
-
 /// Reads the text of a job file. `file_name` stands in the errors, and names a job that has no `name`;
 /// paths in the text are relative to `base`.
 pub(crate) fn parse(text: &str, file_name: &str, base: &Path) -> Result<JobFile, JobFileError> {
@@ -107,12 +65,11 @@ pub(crate) fn parse(text: &str, file_name: &str, base: &Path) -> Result<JobFile,
     root.only(&["name", "space", "task"])?;
     let name = read_name(&root)?.unwrap_or_else(|| stem(file_name));
     let units = space::read(&root.section("space", "what the units are, e.g. kind = \"range\"")?, base)?;
+    let mut job = JobFile::new(name, units.space, Work::Nothing);
+    job.blobs = units.blobs;
     let task = root.section("task", "what is done with them, e.g. executor = \"command\"")?;
-    let read = task::read(&task, &units.space, &names_of(&units.space), base)?;
-    let task::Task { work, sizing, max_failures, speculative, not_here, repeated_targets } = read;
-    let spec = JobSpec { space: units.space, work };
-    let blobs = units.blobs;
-    Ok(JobFile { name, spec, sizing, max_failures, speculative, blobs, not_here, repeated_targets })
+    task::read(&task, &mut job, base)?;
+    Ok(job)
 }
 
 fn read_name(root: &Section<'_>) -> Result<Option<String>, JobFileError> {
@@ -127,9 +84,4 @@ fn read_name(root: &Section<'_>) -> Result<Option<String>, JobFileError> {
 fn stem(file_name: &str) -> String {
     let stem = Path::new(file_name).file_stem().unwrap_or_default().to_string_lossy();
     if is_job_name(&stem) { stem.into_owned() } else { "job".to_owned() }
-}
-
-/// The names that `space` gives to templates beside `{}` and `{index}`.
-fn names_of(space: &Space) -> Vec<String> {
-    starfarm_decomposers::open(space, Arc::new(NoChunks)).map(|opened| opened.names()).unwrap_or_default()
 }

@@ -22,28 +22,19 @@ const LINE_SLACK: Duration = Duration::from_millis(100);
 /// Steps of the bar: units may be more than it can count.
 const STEPS: u64 = 10_000;
 
-/// How progress is shown.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Show {
-    /// As a bar on a terminal, else as lines.
-    Progress,
-    /// Not at all.
-    Nothing,
-}
-
 /// Shows how far a job is.
 pub(crate) struct Progress {
-    show: Show,
+    is_shown: bool,
     bar: Option<ProgressBar>,
     /// When the last line was written, or this was made: what ends soon needs no line.
     last_line: Cell<Instant>,
 }
 
 impl Progress {
-    /// A bar where standard error is a terminal.
-    pub(crate) fn new(show: Show) -> Self {
-        let has_bar = show == Show::Progress && io::stderr().is_terminal();
-        Self { show, bar: has_bar.then(bar), last_line: Cell::new(Instant::now()) }
+    /// A bar where standard error is a terminal; nothing at all where it is not to be shown.
+    pub(crate) fn new(is_shown: bool) -> Self {
+        let has_bar = is_shown && io::stderr().is_terminal();
+        Self { is_shown, bar: has_bar.then(bar), last_line: Cell::new(Instant::now()) }
     }
 
     /// How often [`Progress::show`] has something to show; called more often, it passes some over.
@@ -54,7 +45,7 @@ impl Progress {
     /// Shows the job as it is now.
     pub(crate) fn show(&self, job: &JobInfo) {
         match &self.bar {
-            _ if self.show == Show::Nothing => {}
+            _ if !self.is_shown => {}
             Some(bar) => {
                 let settled = human::fraction(settled(job), job.units_total);
                 bar.set_position((settled * STEPS as f64) as u64);

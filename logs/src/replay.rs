@@ -10,7 +10,7 @@ use crate::{Item, LogError};
 
 pub use items::{Moment, ReplayError};
 pub(crate) use items::{Notes, from_first_moment, straightened};
-pub use page::{PAGE_BYTES_MAX, PageError, fill, page};
+pub use page::{PAGE_BYTES_MAX, fill, page};
 pub use state::State;
 use timeline::Timeline;
 pub use timeline::{

@@ -13,8 +13,10 @@ use crate::word::words;
 
 words! {
     /// State of a job.
+    #[derive(Default)]
     JobState {
         /// Waits in jq; no task was ever given out, or it was switched away from.
+        #[default]
         Queued = 0 => "queued",
         /// Tasks of it are given out.
         Running = 1 => "running",

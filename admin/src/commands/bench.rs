@@ -3,13 +3,12 @@
 
 mod processes;
 
-use starfarm_protocol::job::MaxFailures;
 use starfarm_protocol::job::Sizing;
 use std::time::Duration;
 
 use serde::Serialize;
 use starfarm_protocol::admin::{JobInfo, Place};
-use starfarm_protocol::spec::{JobSpec, Space, Work};
+use starfarm_protocol::spec::{Space, Work};
 
 use super::{Context, submit, wait};
 use crate::cli::Dispatch;
@@ -19,7 +18,7 @@ use crate::interrupt::Signals;
 use crate::jobfile::JobFile;
 use crate::output::table::{Cell, facts};
 use crate::output::{Document, Style};
-use crate::progress::{Progress, Show};
+use crate::progress::Progress;
 use processes::Farm;
 
 /// How often the job is looked at. Each look costs the scheduler some microseconds, so: seldom.
@@ -54,7 +53,7 @@ pub(crate) fn measure(dispatch: &Dispatch, signals: &Signals) -> Result<Report, 
     let mut farm = Farm::start(dispatch, signals)?;
     let cpu_before = farm.scheduler_cpu_seconds()?;
     let id = submit::send(&mut farm.client, &job(dispatch.tasks), Place::Tail)?;
-    let progress = Progress::new(Show::Progress);
+    let progress = Progress::new(true);
     let job = loop {
         std::thread::sleep(LOOK);
         signals.check()?;
@@ -74,16 +73,7 @@ pub(crate) fn measure(dispatch: &Dispatch, signals: &Signals) -> Result<Report, 
 /// One unit a task, and nothing to do for it.
 fn job(tasks: u64) -> JobFile {
     let space = Space::Range { from: 0, to: i64::try_from(tasks).unwrap_or(i64::MAX), step: 1 };
-    JobFile {
-        name: "bench dispatch".to_owned(),
-        spec: JobSpec { space, work: Work::Nothing },
-        sizing: Sizing::Units(1),
-        max_failures: MaxFailures::Usual,
-        speculative: None,
-        blobs: Vec::new(),
-        not_here: None,
-        repeated_targets: 0,
-    }
+    JobFile { sizing: Sizing::Units(1), ..JobFile::new("bench dispatch".to_owned(), space, Work::Nothing) }
 }
 
 fn report(

@@ -7,7 +7,6 @@ use crate::client::Client;
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::Printer;
-use crate::progress::Show;
 
 /// What every command gets.
 pub(crate) struct Context {
@@ -15,8 +14,8 @@ pub(crate) struct Context {
     pub(crate) farm: Option<PathBuf>,
     /// Where the data goes.
     pub(crate) printer: Printer,
-    /// What is shown while something is waited for.
-    pub(crate) progress: Show,
+    /// Whether progress is shown while something is waited for.
+    pub(crate) progress: bool,
 }
 
 impl Context {
@@ -25,8 +24,8 @@ impl Context {
         // An empty variable is as good as none.
         let farm = global.farm.filter(|farm| !farm.as_os_str().is_empty()).or(config.farm);
         let format = global.output.or(config.output).unwrap_or_default();
-        let progress = if global.no_progress { Show::Nothing } else { Show::Progress };
-        Ok(Self { farm, printer: Printer::to_stdout(format, global.color), progress })
+        let printer = Printer::to_stdout(format, global.color);
+        Ok(Self { farm, printer, progress: !global.no_progress })
     }
 
     /// Connects to the farm; a wait for its scheduler is told.

@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 
 use super::Context;
 use crate::cli::Key;
+use crate::client::ask;
 use crate::failure::Failure;
 use crate::output::table::{Cell, Column, left};
 use crate::output::{Document, Record, Style, say};
@@ -36,16 +37,14 @@ pub(crate) fn run(context: &mut Context, command: &Key) -> Result<(), Failure> {
     let mut client = context.connect()?;
     match command {
         Key::List => {
-            let Response::Keys(keys) = client.ask(&Request::Keys)? else { return Err(client.surprise()) };
+            let keys = ask!(client, &Request::Keys, Response::Keys(keys) => keys)?;
             context.printer.list(&keys)?;
         }
         Key::Add { role, out } => {
             // Before the key is made: nobody could read its secret later.
             let file = out.as_ref().map(|path| create_private(path)).transpose()?;
-            let Response::JoinFile(text) = client.ask(&Request::AddKey { role: *role })? else {
-                return Err(client.surprise());
-            };
-            let text = Zeroizing::new(text);
+            let request = Request::AddKey { role: *role };
+            let text = ask!(client, &request, Response::JoinFile(text) => Zeroizing::new(text))?;
             match out.as_ref().zip(file) {
                 Some((path, file)) => write_private(path, file, &text, *role)?,
                 None => context.printer.document(&NewKey::new(&text)?)?,

@@ -9,10 +9,9 @@ use std::fmt::Display;
 use std::io;
 use std::path::Path;
 
-use serde::ser::{Serialize, SerializeStruct, Serializer};
-use starfarm_logs::export::{self, ExportError};
-use starfarm_logs::replay::{self, PageError, Report, Window};
-use starfarm_logs::{Item, LogError, Utc, Validation};
+use starfarm_logs::export;
+use starfarm_logs::replay::{self, ReplayError, Window};
+use starfarm_logs::{Item, LogError, Validation};
 
 use super::Context;
 use crate::cli::{Export, ExportFormat, Log, Replay};
@@ -29,8 +28,7 @@ pub(crate) fn run(context: &mut Context, command: &Log) -> Result<(), Failure> {
     match command {
         Log::Replay(replay) => self::replay(context, replay)?,
         Log::Validate(log) => {
-            let report = starfarm_logs::validate(&log.log).map_err(at_fault)?;
-            context.printer.document(&Valid(report))?;
+            context.printer.document(&starfarm_logs::validate(&log.log).map_err(at_fault)?)?;
         }
         Log::Export(export) => self::export(context, export)?,
         Log::Schema => context.printer.text(starfarm_logs::schema())?,
@@ -57,17 +55,12 @@ fn replay(context: &mut Context, asked: &Replay) -> Result<(), Failure> {
         context.printer.document(&text::Replayed { report: &report, width })?;
     }
     match page {
-        Some(page) => write_page(report, page),
+        Some(mut page) => {
+            replay::page(report, page.writer()).map_err(|error| page.failure(&error))?;
+            page.finish()
+        }
         None => Ok(()),
     }
-}
-
-fn write_page(report: Report, mut page: File) -> Result<(), Failure> {
-    replay::page(report, page.writer()).map_err(|error| match error {
-        PageError::Io(error) => page.failure(&error),
-        error => Failure::usage(error.to_string()),
-    })?;
-    page.finish()
 }
 
 fn export(context: &mut Context, asked: &Export) -> Result<(), Failure> {
@@ -79,7 +72,7 @@ fn export(context: &mut Context, asked: &Export) -> Result<(), Failure> {
     };
     // Why it ends early: the log, or where it goes, which `of_io` knows.
     let failed = |error, of_io: &dyn Fn(&io::Error) -> Failure| match error {
-        ExportError::Io(error) => of_io(&error),
+        ReplayError::Io(error) => of_io(&error),
         error => at_fault(error),
     };
     let notes = match &asked.out {
@@ -110,29 +103,10 @@ fn at_fault(error: impl Display) -> Failure {
     Failure::usage(printable(&error.to_string()))
 }
 
-/// A log that is valid.
-struct Valid(Validation);
-
-impl Serialize for Valid {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(report) = self;
-        let mut object = serializer.serialize_struct("Valid", 8)?;
-        object.serialize_field("from", &Utc(report.from_us).to_string())?;
-        object.serialize_field("to", &Utc(report.to_us).to_string())?;
-        object.serialize_field("epochs", &report.epochs)?;
-        object.serialize_field("segments", &report.segments)?;
-        object.serialize_field("segments_in_use", &report.in_use)?;
-        object.serialize_field("segments_cut", &report.cut)?;
-        object.serialize_field("gaps", &report.gaps)?;
-        object.serialize_field("events", &report.events)?;
-        object.end()
-    }
-}
-
-impl Document for Valid {
+impl Document for Validation {
     const NAME: &'static str = "log-validation";
 
     fn table(&self, _: Style) -> String {
-        self.0.to_string()
+        self.to_string()
     }
 }

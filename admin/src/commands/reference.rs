@@ -17,26 +17,17 @@ pub(crate) fn job_file_text() -> String {
     include_str!("reference/job-file.txt").replace("{executors}\n", &crate::jobfile::help())
 }
 
+macro_rules! schemas {
+    ($($name:literal)*) => {
+        &[$(($name, include_str!(concat!("../../schemas/", $name, ".json")))),*]
+    };
+}
+
 /// The schemas by name. What is printed on one line keeps to that of the list that it would stand in.
-const SCHEMAS: [(&str, &str); 17] = [
-    ("audit", include_str!("../../schemas/audit.json")),
-    ("bench-dispatch", include_str!("../../schemas/bench-dispatch.json")),
-    ("dry-run", include_str!("../../schemas/dry-run.json")),
-    ("error", include_str!("../../schemas/error.json")),
-    ("events", include_str!("../../schemas/events.json")),
-    ("explanation", include_str!("../../schemas/explanation.json")),
-    ("jobs", include_str!("../../schemas/jobs.json")),
-    ("join-file", include_str!("../../schemas/join-file.json")),
-    ("keys", include_str!("../../schemas/keys.json")),
-    ("log-replay", include_str!("../../schemas/log-replay.json")),
-    ("log-state", include_str!("../../schemas/log-state.json")),
-    ("log-validation", include_str!("../../schemas/log-validation.json")),
-    ("nodes", include_str!("../../schemas/nodes.json")),
-    ("plan", include_str!("../../schemas/plan.json")),
-    ("results", include_str!("../../schemas/results.json")),
-    ("status", include_str!("../../schemas/status.json")),
-    ("submitted", include_str!("../../schemas/submitted.json")),
-];
+const SCHEMAS: &[(&str, &str)] = schemas! {
+    "audit" "bench-dispatch" "dry-run" "error" "events" "explanation" "jobs" "join-file" "keys" "log-replay"
+    "log-state" "log-validation" "nodes" "plan" "results" "status" "submitted"
+};
 
 pub(crate) fn job_file(context: &mut Context) -> Result<(), Failure> {
     context.printer.text(&job_file_text())

@@ -20,9 +20,9 @@ use crate::cli::{Run, Wanted};
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Signals;
-use crate::jobfile::JobFile;
+use crate::jobfile::{self, JobFile};
 use crate::output::say;
-use crate::progress::{Show, settled};
+use crate::progress::settled;
 use crate::{config, human};
 use again::Memo;
 use worker::Worker;
@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs the job, or goes on with an earlier run of it, prints its results, and ends what it started.
 pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
-    let job = submit::read(&run.job)?;
+    let job = jobfile::read(&run.job)?;
     job.notes().iter().for_each(|note| say(&format!("note: {note}")));
     if let Some(trouble) = &job.not_here {
         // The only node of this farm is this machine.
@@ -117,11 +117,11 @@ impl Farm {
     }
 
     /// Waits for the job's end and keeps the worker alive meanwhile.
-    fn until_end(&mut self, id: JobId, signals: &Signals, show: Show) -> Result<JobInfo, Failure> {
+    fn until_end(&mut self, id: JobId, signals: &Signals, progress: bool) -> Result<JobInfo, Failure> {
         let worker = &mut self.worker;
         let waiting = wait::Waiting {
             look: Some(LOOK),
-            show,
+            progress,
             timeout: None,
             paused: false,
             // The farm ends with this command.

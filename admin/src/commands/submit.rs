@@ -12,7 +12,7 @@ use starfarm_protocol::spec::{HexBytes, Work};
 
 use super::{Context, wait};
 use crate::cli::{JobOptions, Submit};
-use crate::client::{Client, user};
+use crate::client::{Client, ask, user};
 use crate::failure::{Exit, Failure};
 use crate::jobfile::{self, JobFile, milliseconds};
 use crate::output::{Document, Format, Style, say};
@@ -101,32 +101,20 @@ pub(crate) fn send(client: &mut Client, job: &JobFile, place: Place) -> Result<J
         max_failures: job.max_failures,
         speculative: job.speculative,
     };
-    match client.ask(&Request::Submit(submit))? {
-        Response::Submitted(id) => Ok(id),
-        _ => Err(client.surprise()),
-    }
+    ask!(client, &Request::Submit(submit), Response::Submitted(id) => id)
 }
 
 /// The job that the command line means.
 fn job_of(submit: &Submit) -> Result<JobFile, Failure> {
     let job = match &submit.job {
-        Some(path) => read(path)?,
+        Some(path) => jobfile::read(path)?,
         None => {
             let (range, lines) = (submit.range.as_deref(), submit.lines.as_deref());
             let base = Path::new("");
-            let job = jobfile::from_command_line(range, lines, &submit.grid, &submit.program, base);
-            job.map_err(|error| Failure::usage(error.to_string()))?.at_home(base)
+            jobfile::from_command_line(range, lines, &submit.grid, &submit.program, base)?.at_home(base)
         }
     };
     with_options(job, &submit.options)
-}
-
-/// Reads a job file.
-///
-/// # Errors
-/// [`Exit::Usage`], with file, line and column.
-pub(crate) fn read(path: &Path) -> Result<JobFile, Failure> {
-    jobfile::read(path).map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// A flag takes precedence over the file.

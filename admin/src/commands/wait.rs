@@ -10,15 +10,15 @@ use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::human;
 use crate::output::say;
-use crate::progress::{Progress, Show};
+use crate::progress::Progress;
 
 /// How to wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     /// How often the job is looked at; none: as progress is shown.
     pub(crate) look: Option<Duration>,
-    /// What is shown meanwhile.
-    pub(crate) show: Show,
+    /// Whether progress is shown meanwhile.
+    pub(crate) progress: bool,
     /// For so many seconds at most.
     pub(crate) timeout: Option<f64>,
     /// Also while the farm has paused the job.
@@ -31,11 +31,11 @@ pub(crate) struct Waiting {
 pub(crate) fn for_person(
     client: &mut Client,
     id: JobId,
-    show: Show,
+    progress: bool,
     timeout: Option<f64>,
     paused: bool,
 ) -> Result<JobInfo, Failure> {
-    until_end(client, id, Waiting { look: None, show, timeout, paused, commands: true }, |_| Ok(()))
+    until_end(client, id, Waiting { look: None, progress, timeout, paused, commands: true }, |_| Ok(()))
 }
 
 /// Waits until the job has ended, or, if that is so wanted, until the farm has paused it; `goes_on` is asked at each
@@ -50,7 +50,7 @@ pub(crate) fn until_end(
     mut goes_on: impl FnMut(&JobInfo) -> Result<(), Failure>,
 ) -> Result<JobInfo, Failure> {
     let deadline = waiting.timeout.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
-    let progress = Progress::new(waiting.show);
+    let progress = Progress::new(waiting.progress);
     let period = waiting.look.unwrap_or_else(|| progress.period());
     // The first look is at the job as it is: it may be paused, and nothing more will happen.
     let (mut told, mut patience) = (None, Duration::ZERO);

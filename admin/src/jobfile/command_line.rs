@@ -1,15 +1,15 @@
 //! A job said on the command line: `submit --range 0..100 -- PROGRAM ARGS {}`.
 
-use starfarm_protocol::job::MaxFailures;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use starfarm_decomposers::units;
-use starfarm_protocol::spec::{Axis, CommandWork, JobSpec, OutputLimit, Space, Work};
+use starfarm_protocol::spec::{Axis, CommandWork, OutputLimit, Space, Work};
 
 use super::error::JobFileError;
+use super::job::{JobFile, names_of};
 use super::lines::STDIN;
-use super::{JobFile, Sizing, lines, names_of, program, stem};
+use super::{lines, program, stem};
 
 /// The job that runs `program` for each integer of `range` ("A..B", B exclusive), each line of the file
 /// `lines`, or each combination of `grid` ("k=v1,v2" each); without any of them once. Paths are relative
@@ -53,16 +53,8 @@ pub(crate) fn from_command_line(
         cwd: None,
         cwd_optional: false,
     });
-    Ok(JobFile {
-        name: stem(first),
-        spec: JobSpec { space, work },
-        sizing: Sizing::default(),
-        max_failures: MaxFailures::Usual,
-        speculative: None,
-        blobs,
-        not_here: found.not_here.map(at_fault),
-        repeated_targets: 0,
-    })
+    let not_here = found.not_here.map(at_fault);
+    Ok(JobFile { blobs, not_here, ..JobFile::new(stem(first), space, work) })
 }
 
 fn range_space(range: &str) -> Result<Space, JobFileError> {

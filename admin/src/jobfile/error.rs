@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::failure::Failure;
+
 /// A job that cannot be submitted as it is written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct JobFileError {
@@ -30,4 +32,8 @@ impl fmt::Display for JobFileError {
     }
 }
 
-impl std::error::Error for JobFileError {}
+impl From<JobFileError> for Failure {
+    fn from(error: JobFileError) -> Self {
+        Self::usage(error.to_string())
+    }
+}

@@ -1,9 +1,10 @@
 //! What is odd about a job that can be submitted as it is: slips that nothing refuses.
 
 use starfarm_decomposers::template::Template;
+use starfarm_protocol::job::Sizing;
 use starfarm_protocol::spec::{CommandWork, Work};
 
-use super::{JobFile, Sizing, names_of};
+use super::job::{JobFile, names_of};
 
 /// Giving out a task costs microseconds, and its way to the worker a round trip: a shorter task is mostly that.
 const SHORT_TASK_US: u64 = 10_000;

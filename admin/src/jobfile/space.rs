@@ -39,16 +39,11 @@ fn checked(space: Space, item: &Item<'_>) -> Result<Space, JobFileError> {
 }
 
 fn chars(section: &Section<'_>) -> Result<Space, JobFileError> {
-    match (section.get("mask"), section.get("alphabet")) {
-        (Some(mask), None) => of_mask(section, &mask),
-        (None, Some(alphabet)) => of_alphabet(section, &alphabet),
-        (Some(_), Some(alphabet)) => {
-            Err(alphabet.error("a space has either `mask` or `alphabet`, not both: remove one"))
-        }
-        (None, None) => Err(section.error(
-            "a space of characters needs `mask` or `alphabet`: add mask = \"?l?l?d\", or alphabet = \"abc\" \
-             with min = 1 and max = 6",
-        )),
+    let hint = "mask = \"?l?l?d\", or alphabet = \"abc\" with min = 1 and max = 6";
+    let item = section.either("a space of characters", ["mask", "alphabet"], hint)?;
+    match item.name() {
+        "mask" => of_mask(section, &item),
+        _ => of_alphabet(section, &item),
     }
 }
 
@@ -60,8 +55,7 @@ fn of_mask(section: &Section<'_>, mask: &Item<'_>) -> Result<Space, JobFileError
             );
         }
     }
-    let custom =
-        section.get("alphabets").map(|item| custom_alphabets(&item)).transpose()?.unwrap_or_default();
+    let custom = section.read("alphabets", custom_alphabets)?.unwrap_or_default();
     let positions = mask::positions(mask.string()?, &custom).map_err(|e| inside(mask, e))?;
     let min = positions.len();
     if positions.is_empty() {
@@ -75,7 +69,7 @@ fn custom_alphabets(item: &Item<'_>) -> Result<Custom, JobFileError> {
     table.only(&["1", "2", "3", "4"])?;
     let mut custom = Custom::default();
     for (slot, name) in custom.iter_mut().zip(["1", "2", "3", "4"]) {
-        *slot = table.get(name).map(|item| own_alphabet(&item)).transpose()?;
+        *slot = table.read(name, own_alphabet)?;
     }
     Ok(custom)
 }
@@ -95,10 +89,7 @@ fn of_alphabet(section: &Section<'_>, alphabet: &Item<'_>) -> Result<Space, JobF
     let bytes = own_alphabet(alphabet)?;
     let max = section.require("max", "the longest length, e.g. max = 6")?;
     let longest = max.integer_within(1, POSITIONS_MAX as u64)? as usize;
-    let min = match section.get("min") {
-        Some(min) => min.integer_within(1, longest as u64)? as usize,
-        None => 1,
-    };
+    let min = section.read("min", |min| min.integer_within(1, longest as u64))?.unwrap_or(1) as usize;
     checked(Space::Chars { positions: vec![HexBytes(bytes); longest], min }, alphabet)
 }
 
@@ -129,23 +120,11 @@ fn frames(section: &Section<'_>) -> Result<Space, JobFileError> {
 }
 
 fn list(section: &Section<'_>, base: &Path) -> Result<Units, JobFileError> {
-    let (item, lines) = match (section.get("file"), section.get("glob")) {
-        (Some(file), None) => {
-            let lines = lines::of_file(&base.join(file.string()?));
-            (file, lines)
-        }
-        (None, Some(pattern)) => {
-            let lines = lines::of_glob(pattern.string()?, base);
-            (pattern, lines)
-        }
-        (Some(_), Some(pattern)) => {
-            return Err(pattern.error("a list has either `file` or `glob`, not both: remove one"));
-        }
-        (None, None) => {
-            return Err(section.error(
-                "a list needs `file` or `glob`: add file = \"lines.txt\", or glob = \"frames/*.png\"",
-            ));
-        }
+    let hint = "file = \"lines.txt\", or glob = \"frames/*.png\"";
+    let item = section.either("a list", ["file", "glob"], hint)?;
+    let lines = match item.name() {
+        "file" => lines::of_file(&base.join(item.string()?)),
+        _ => lines::of_glob(item.string()?, base),
     };
     let lines = lines.map_err(|message| item.error(message))?;
     Ok(Units { space: checked(lines.space, &item)?, ..lines })

@@ -78,6 +78,31 @@ impl<'t> Section<'t> {
         self.get(key).ok_or_else(|| self.error(format!("{} needs `{key}`: add {hint}", self.title())))
     }
 
+    /// What `of` makes of the value of `key`, if it is there.
+    pub(super) fn read<T>(
+        &self,
+        key: &str,
+        of: impl FnOnce(&Item<'t>) -> Result<T, JobFileError>,
+    ) -> Result<Option<T>, JobFileError> {
+        self.get(key).as_ref().map(of).transpose()
+    }
+
+    /// The value of one of two keys, of which `what` has exactly one; `hint` gives an example.
+    pub(super) fn either(
+        &self,
+        what: &str,
+        [one, other]: [&str; 2],
+        hint: &str,
+    ) -> Result<Item<'t>, JobFileError> {
+        match (self.get(one), self.get(other)) {
+            (Some(item), None) | (None, Some(item)) => Ok(item),
+            (Some(_), Some(item)) => {
+                Err(item.error(format!("{what} has either `{one}` or `{other}`, not both: remove one")))
+            }
+            (None, None) => Err(self.error(format!("{what} needs `{one}` or `{other}`: add {hint}"))),
+        }
+    }
+
     /// All values, in the file's order.
     pub(super) fn items(&self) -> impl Iterator<Item = Item<'t>> {
         let (source, table) = (self.source, self.table);

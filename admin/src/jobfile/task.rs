@@ -7,27 +7,17 @@ mod search;
 use std::path::Path;
 
 use starfarm_protocol::job::{MaxFailures, Sizing};
-use starfarm_protocol::spec::{Space, Work};
 
 use super::error::JobFileError;
+use super::job::JobFile;
 use super::table::{Item, Section};
-pub(super) use command::absolute;
 pub(crate) use executor::milliseconds;
-use executor::{Executor, Read, SECONDS_MAX, Surroundings};
+use executor::{Executor, SECONDS_MAX};
 
 /// All executors, in the order in which a user reads of them.
 const EXECUTORS: [Executor; 2] = [command::EXECUTOR, search::EXECUTOR];
 /// Keys of every executor.
 const COMMON: [&str; 4] = ["target_seconds", "units_per_task", "max_failures", "speculative"];
-
-pub(super) struct Task {
-    pub(super) work: Work,
-    pub(super) sizing: Sizing,
-    pub(super) max_failures: MaxFailures,
-    pub(super) speculative: Option<bool>,
-    pub(super) not_here: Option<JobFileError>,
-    pub(super) repeated_targets: usize,
-}
 
 /// Their words, as an error lists them.
 #[cfg(test)]
@@ -40,26 +30,14 @@ pub(crate) fn help() -> String {
     EXECUTORS.map(|executor| executor.help).concat()
 }
 
-/// Reads the section. `names` are the space's own.
-pub(super) fn read(
-    section: &Section<'_>,
-    space: &Space,
-    names: &[String],
-    base: &Path,
-) -> Result<Task, JobFileError> {
+/// Reads the section into the job, whose space is known. Paths are relative to `base`.
+pub(super) fn read(section: &Section<'_>, job: &mut JobFile, base: &Path) -> Result<(), JobFileError> {
     let chosen = section.select("executor", &EXECUTORS.map(|executor| executor.kind), &COMMON)?;
-    let read = (EXECUTORS[chosen].read)(section, &Surroundings { space, names, base })?;
-    let Read { work, not_here, repeated_targets } = read;
-    Ok(Task {
-        work,
-        not_here,
-        repeated_targets,
-        sizing: sizing(section)?,
-        max_failures: section
-            .get("max_failures")
-            .map_or(Ok(MaxFailures::Usual), |item| max_failures(&item))?,
-        speculative: section.get("speculative").map(|item| item.boolean()).transpose()?,
-    })
+    (EXECUTORS[chosen].read)(section, job, base)?;
+    job.sizing = sizing(section)?;
+    job.max_failures = section.read("max_failures", max_failures)?.unwrap_or(MaxFailures::Usual);
+    job.speculative = section.read("speculative", Item::boolean)?;
+    Ok(())
 }
 
 fn max_failures(item: &Item<'_>) -> Result<MaxFailures, JobFileError> {

@@ -58,65 +58,41 @@ pub(crate) const fn right<T>(heading: &'static str, cell: fn(&T) -> Cell) -> Col
     Column { heading, align: Align::Right, cell }
 }
 
-/// Meaning of a cell, shown by colour where there is colour; the words always say it too.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Tone {
-    /// Nothing special.
-    #[default]
-    Plain,
-    /// As it should be.
-    Good,
-    /// Worth a look.
-    Doubtful,
-    /// Gone wrong.
-    Bad,
-}
-
-impl Tone {
-    /// The tone of a state of a job or node, as the protocol names it.
-    pub(crate) fn of_state(state: &str) -> Self {
-        match state {
-            "running" | "finished" | "up" => Self::Good,
-            "paused" | "suspect" | "draining" => Self::Doubtful,
-            "failed" | "lost" | "quarantined" => Self::Bad,
-            _ => Self::Plain,
-        }
-    }
-
-    fn escape(self) -> Option<&'static str> {
-        match self {
-            Self::Plain => None,
-            Self::Good => Some("\u{1b}[32m"),
-            Self::Doubtful => Some("\u{1b}[33m"),
-            Self::Bad => Some("\u{1b}[31m"),
-        }
+/// The escape sequence of a state of a job or node, as the protocol names it; the words always say it too.
+fn colour_of(state: &str) -> Option<&'static str> {
+    match state {
+        "running" | "finished" | "up" => Some("\u{1b}[32m"),
+        "paused" | "suspect" | "draining" => Some("\u{1b}[33m"),
+        "failed" | "lost" | "quarantined" => Some("\u{1b}[31m"),
+        _ => None,
     }
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Cell {
     text: String,
-    tone: Tone,
+    /// The escape sequence of its colour, where it has one.
+    colour: Option<&'static str>,
 }
 
 impl Cell {
     /// Text from wherever; what could steer the terminal is made visible.
     pub(crate) fn new(text: impl AsRef<str>) -> Self {
-        Self { text: printable(text.as_ref()), tone: Tone::Plain }
+        Self { text: printable(text.as_ref()), colour: None }
     }
 
     /// A state, in its colour.
     pub(crate) fn state(state: &str) -> Self {
-        Self { tone: Tone::of_state(state), ..Self::new(state) }
+        Self { colour: colour_of(state), ..Self::new(state) }
     }
 
-    /// The same tone, in other words.
+    /// The same colour, in other words.
     pub(crate) fn in_words(self, text: impl AsRef<str>) -> Self {
-        Self { tone: self.tone, ..Self::new(text) }
+        Self { colour: self.colour, ..Self::new(text) }
     }
 
     fn render(&self, color: bool) -> String {
-        match self.tone.escape().filter(|_| color) {
+        match self.colour.filter(|_| color) {
             Some(escape) => format!("{escape}{}\u{1b}[0m", self.text),
             None => self.text.clone(),
         }
@@ -177,7 +153,7 @@ impl Table {
     fn render_line(&self, cells: &[Cell], widths: &[usize], gap: &str, color: bool) -> String {
         let mut line = String::new();
         for (at, ((cell, (_, align)), width)) in cells.iter().zip(&self.headings).zip(widths).enumerate() {
-            let cell = Cell { text: fitted(&cell.text, *width), tone: cell.tone };
+            let cell = Cell { text: fitted(&cell.text, *width), colour: cell.colour };
             let blanks = " ".repeat(width - cell.text.width());
             line.push_str(if at == 0 { "" } else { gap });
             match align {
@@ -202,10 +178,10 @@ pub(crate) fn facts(pairs: &[(&str, Cell)], style: Style) -> String {
     let width = pairs.iter().map(|(name, _)| name.width()).max().unwrap_or(0);
     let line = |(name, cell): &(&str, Cell)| {
         let begin = format!("{name:width$}{GAP}");
-        match cell.tone {
-            Tone::Plain => paragraph(&begin, &cell.text, style),
+        match cell.colour {
+            None => paragraph(&begin, &cell.text, style),
             // A state is a single word.
-            _ => format!("{begin}{}\n", cell.render(style.color)),
+            Some(_) => format!("{begin}{}\n", cell.render(style.color)),
         }
     };
     pairs.iter().map(line).collect()

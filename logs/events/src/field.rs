@@ -117,7 +117,7 @@ impl fmt::Display for FormError {
 impl std::error::Error for FormError {}
 
 /// Foreign text in a message: short, one line.
-fn shown(text: &str) -> String {
+pub fn shown(text: &str) -> String {
     text.chars().take(40).flat_map(char::escape_debug).collect()
 }
 

@@ -76,6 +76,7 @@ form! {
 
 form! {
     /// A job.
+    #[derive(Default)]
     Job = "job" {
         job: JobId, name: String, user: String, spec: Option<ContentHash>,
         state: JobState,

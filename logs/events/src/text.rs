@@ -11,23 +11,13 @@ pub fn counted<N: fmt::Display + PartialEq + From<u8>>(number: N, what: &str) ->
 }
 
 impl Event {
-    /// What a person ordered.
-    fn fmt_order(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// The text of what has a longer one.
+    fn fmt_more(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Event::NodeForgotten { node } => write!(f, "node {node} forgotten"),
-            Event::JobMoved { job, place } => write!(f, "job {} is number {place} in jq", job.0),
             Event::KeyAdded { key_kind, key, role, name } => {
                 write!(f, "key {key} added: {key_kind}, {role}")?;
                 name.iter().try_for_each(|name| write!(f, ", {name}"))
             }
-            Event::KeyRevoked { key } => write!(f, "key {key} revoked"),
-            _ => Ok(()),
-        }
-    }
-
-    /// What went wrong with a unit.
-    fn fmt_trouble(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
             Event::RunHangs { node, job, unit, for_us, usual_us } => {
                 let (runs, usual) = (*for_us as f64 / 1e6, *usual_us as f64 / 1e6);
                 write!(f, "unit {unit} of job {} hangs on node {node}: it runs for {runs:.0} s, ", job.0)?;
@@ -42,7 +32,15 @@ impl Event {
                 write!(f, ": {reason}")?;
                 code.iter().try_for_each(|code| write!(f, " {code}"))
             }
-            _ => Ok(()),
+            // Pictures are made of these; as a line, all that they hold.
+            dense => {
+                write!(f, "{}", dense.kind())?;
+                let mut outcome = Ok(());
+                dense.each(&mut |name, value| {
+                    outcome = outcome.and_then(|()| write!(f, " {name}={value}"));
+                });
+                outcome
+            }
         }
     }
 }
@@ -61,10 +59,9 @@ impl fmt::Display for Event {
             Event::NodeDraining { node } => write!(f, "node {node} draining"),
             Event::NodeResumed { node } => write!(f, "node {node} resumed"),
             Event::NodeLeft { node } => write!(f, "node {node} left"),
-            Event::NodeForgotten { .. }
-            | Event::JobMoved { .. }
-            | Event::KeyAdded { .. }
-            | Event::KeyRevoked { .. } => self.fmt_order(f),
+            Event::NodeForgotten { node } => write!(f, "node {node} forgotten"),
+            Event::JobMoved { job, place } => write!(f, "job {} is number {place} in jq", job.0),
+            Event::KeyRevoked { key } => write!(f, "key {key} revoked"),
             Event::NodeRefused { node, job, why } => write!(f, "node {node} refused job {}: {why}", job.0),
             Event::VersionSkew { node, version } => {
                 write!(f, "node {node} speaks protocol version {version}: update the older side")
@@ -82,7 +79,6 @@ impl fmt::Display for Event {
             Event::TaskExpired { job, lo, hi, node } => {
                 write!(f, "task [{lo}, {hi}) of job {} expired on node {node}", job.0)
             }
-            Event::RunHangs { .. } | Event::UnitFailed { .. } => self.fmt_trouble(f),
             Event::Hit { job, unit, target } => {
                 write!(f, "hit in job {}: unit {unit}, target {target}", job.0)
             }
@@ -111,15 +107,7 @@ impl fmt::Display for Event {
                 let missing = if *events == 1 { "event is" } else { "events are" };
                 write!(f, "{events} {missing} missing: watching was too slow for them, or the disk was full")
             }
-            // Pictures are made of these; as a line, all that they hold.
-            dense => all_of(dense, f),
+            longer => longer.fmt_more(f),
         }
     }
-}
-
-fn all_of(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(f, "{}", event.kind())?;
-    let mut outcome = Ok(());
-    event.each(&mut |name, value| outcome = outcome.and_then(|()| write!(f, " {name}={value}")));
-    outcome
 }

@@ -5,7 +5,6 @@ use std::io::{self, Write};
 
 use starfarm_events::{Event, Outcome};
 
-use super::sink::Sink;
 use crate::Item;
 
 /// Writes rows.
@@ -30,8 +29,9 @@ fn exit_value(outcome: Outcome) -> u8 {
     }
 }
 
-impl Sink for Rows<'_> {
-    fn item(&mut self, item: &Item) -> io::Result<()> {
+impl Rows<'_> {
+    /// Writes what comes of an item.
+    pub(super) fn item(&mut self, item: &Item) -> io::Result<()> {
         let Item::Event(_, Event::Tasks { node, job, lo, hi, results, outcome, begun_us, ended_us, .. }) =
             item
         else {

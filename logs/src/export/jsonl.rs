@@ -4,7 +4,6 @@ use std::io::{self, Write};
 
 use starfarm_events::Form;
 
-use super::sink::Sink;
 use crate::json::json;
 use crate::{Closing, Item, Note, Opening, Utc};
 
@@ -77,8 +76,9 @@ impl<'a> Lines<'a> {
     }
 }
 
-impl Sink for Lines<'_> {
-    fn item(&mut self, item: &Item) -> io::Result<()> {
+impl Lines<'_> {
+    /// Writes what comes of an item.
+    pub(super) fn item(&mut self, item: &Item) -> io::Result<()> {
         match item {
             Item::Opened(opening) => self.opened(opening),
             Item::Snapshot(at_us, snapshot) => {

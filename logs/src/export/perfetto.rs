@@ -10,7 +10,6 @@ use std::io::{self, Write};
 use starfarm_events::{Event, Name, Node, Sample};
 
 use super::protobuf::Message;
-use super::sink::Sink;
 use crate::Item;
 
 const TRACE_PACKET: u32 = 1;
@@ -210,8 +209,9 @@ fn counted(name: &str, count: u64) -> Message {
     Message::default().text(ANNOTATION_NAME, name).number(ANNOTATION_UINT, count)
 }
 
-impl Sink for Trace<'_> {
-    fn item(&mut self, item: &Item) -> io::Result<()> {
+impl Trace<'_> {
+    /// Writes what comes of an item.
+    pub(super) fn item(&mut self, item: &Item) -> io::Result<()> {
         self.begin()?;
         match item {
             Item::Snapshot(at_us, snapshot) => {

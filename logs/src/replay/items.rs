@@ -5,7 +5,7 @@ mod clock;
 mod moment;
 mod notes;
 
-use std::fmt;
+use std::{fmt, io};
 
 use crate::{Item, LogError, Opening};
 
@@ -13,7 +13,7 @@ pub(crate) use clock::straightened;
 pub use moment::Moment;
 pub(crate) use notes::Notes;
 
-/// Why a log cannot be replayed.
+/// Why a log cannot be replayed or exported.
 #[derive(Debug)]
 pub enum ReplayError {
     /// It cannot be read.
@@ -22,11 +22,19 @@ pub enum ReplayError {
     Empty,
     /// A moment that the log does not reach, in words.
     Moment(String),
+    /// What is made of it cannot be written.
+    Io(io::Error),
 }
 
 impl From<LogError> for ReplayError {
     fn from(error: LogError) -> Self {
         Self::Log(error)
+    }
+}
+
+impl From<io::Error> for ReplayError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
     }
 }
 
@@ -36,6 +44,7 @@ impl fmt::Display for ReplayError {
             Self::Log(error) => write!(f, "{error}"),
             Self::Empty => f.write_str("the log is empty: its scheduler ended before it wrote anything"),
             Self::Moment(what) => f.write_str(what),
+            Self::Io(error) => write!(f, "{error}"),
         }
     }
 }
@@ -50,7 +59,7 @@ pub(crate) fn from_first_moment(
     let mut read = Vec::new();
     for item in items.by_ref() {
         let item = item?;
-        let first_us = at_us(&item);
+        let first_us = item.at_us();
         read.push(Ok(item));
         if let Some(first_us) = first_us {
             return Ok((first_us, read.into_iter().chain(items)));
@@ -62,14 +71,4 @@ pub(crate) fn from_first_moment(
 /// Whether a segment goes on where another ended: in between, the farm was watched.
 pub(super) fn follows(last: &Opening, next: &Opening) -> bool {
     last.epoch == next.epoch && last.segment.checked_add(1) == Some(next.segment)
-}
-
-/// The farm's clock at an item.
-pub(super) fn at_us(item: &Item) -> Option<u64> {
-    match item {
-        Item::Opened(opening) => Some(opening.at_us),
-        Item::Snapshot(at_us, _) | Item::Event(at_us, _) => Some(*at_us),
-        Item::Closed(closing) => Some(closing.at_us),
-        Item::Note(_) => None,
-    }
 }

@@ -3,7 +3,6 @@
 mod blob;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::{self, Write};
 
 use base64::Engine;
@@ -13,7 +12,7 @@ use flate2::write::DeflateEncoder;
 use serde::Serialize;
 use starfarm_events::{JOB_COLOURS, NODE_COLOURS, Outcome, UNIT_COLOURS};
 
-use super::timeline::{Report, SERIES, Shown};
+use super::timeline::{Report, SERIES, Shown, coarsen, run_bytes};
 
 use blob::{Blob, Place};
 
@@ -22,45 +21,18 @@ const TEMPLATE: &str = include_str!("../../page/report.html");
 
 const META: &str = "<!--starfarm:meta-->";
 const DATA: &str = "<!--starfarm:data-->";
+const NO_ROOM: &str =
+    "the report's page in this starfarm is damaged: `cargo xtask dashboard` (needs npm), then build again";
 /// A page of a log that a scheduler wrote is no larger than this, however long the log.
 pub const PAGE_BYTES_MAX: usize = 8 << 20;
 /// Of these, packed data before base64: the rest is the page and what is plain text in it.
 const DATA_BYTES_MAX: usize = 5 << 20;
 
-/// Why there is no page.
-#[derive(Debug)]
-pub enum PageError {
-    /// The page to be filled has no room for data.
-    NoRoom,
-    /// It cannot be written.
-    Io(io::Error),
-}
-
-impl fmt::Display for PageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoRoom => f.write_str(
-                "the report's page in this starfarm is damaged: `cargo xtask dashboard` (needs npm), then build \
-                 again",
-            ),
-            Self::Io(error) => write!(f, "{error}"),
-        }
-    }
-}
-
-impl std::error::Error for PageError {}
-
-impl From<io::Error> for PageError {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
 /// Writes a report as a page.
 ///
 /// # Errors
 /// It cannot be written.
-pub fn page(report: Report, out: &mut dyn Write) -> Result<(), PageError> {
+pub fn page(report: Report, out: &mut dyn Write) -> io::Result<()> {
     fill(TEMPLATE, report, out)
 }
 
@@ -68,18 +40,19 @@ pub fn page(report: Report, out: &mut dyn Write) -> Result<(), PageError> {
 ///
 /// # Errors
 /// It lacks them, or cannot be written.
-pub fn fill(template: &str, mut report: Report, out: &mut dyn Write) -> Result<(), PageError> {
-    let (head, rest) = template.split_once(META).ok_or(PageError::NoRoom)?;
-    let (middle, tail) = rest.split_once(DATA).ok_or(PageError::NoRoom)?;
+pub fn fill(template: &str, mut report: Report, out: &mut dyn Write) -> io::Result<()> {
+    let no_room = || io::Error::other(NO_ROOM);
+    let (head, rest) = template.split_once(META).ok_or_else(no_room)?;
+    let (middle, tail) = rest.split_once(DATA).ok_or_else(no_room)?;
     foresee(&mut report);
     let (meta, data) = loop {
         let blob = Blob::of(&mut report);
         let (meta, data) = (meta(&report, &blob.arrays), deflate(&blob.bytes)?);
         let bytes = template.len() + meta.len() + data.len().div_ceil(3) * 4;
-        if (bytes <= PAGE_BYTES_MAX && data.len() <= DATA_BYTES_MAX) || report.run_bytes() == 0 {
+        if (bytes <= PAGE_BYTES_MAX && data.len() <= DATA_BYTES_MAX) || run_bytes(&report.nodes) == 0 {
             break (meta, data);
         }
-        report.coarsen();
+        coarsen(&mut report.nodes, &mut report.grain_us);
     };
     for part in [head, &meta, middle, &STANDARD.encode(data), tail] {
         out.write_all(part.as_bytes())?;
@@ -91,7 +64,7 @@ pub fn fill(template: &str, mut report: Report, out: &mut dyn Write) -> Result<(
 fn foresee(report: &mut Report) {
     const SAMPLE_BYTES: usize = 2 << 20;
     loop {
-        let all = report.run_bytes();
+        let all = run_bytes(&report.nodes);
         if all <= DATA_BYTES_MAX {
             return;
         }
@@ -105,7 +78,7 @@ fn foresee(report: &mut Report) {
         if foreseen <= DATA_BYTES_MAX as f64 {
             return;
         }
-        report.coarsen();
+        coarsen(&mut report.nodes, &mut report.grain_us);
     }
 }
 

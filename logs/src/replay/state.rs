@@ -9,7 +9,7 @@ use starfarm_events::{Event, Held, Job, JobChange, Name, Node, NodeState, Sample
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::JobState;
 
-use super::items::{Notes, at_us, follows};
+use super::items::{Notes, follows};
 use crate::{Item, Note, NoteKind, Opening, Utc};
 
 use ahead::Ahead;
@@ -58,7 +58,7 @@ pub struct State {
 impl State {
     /// Takes the next item, unless it comes after `end_us`.
     pub fn feed(&mut self, item: &Item, end_us: u64) {
-        if let Some(at_us) = at_us(item) {
+        if let Some(at_us) = item.at_us() {
             // The log is in order: nothing that comes behind a later moment is wanted, even where clocks go back.
             if self.is_over || at_us > end_us {
                 if let (false, Item::Opened(next)) = (self.is_over, item) {
@@ -173,10 +173,10 @@ impl State {
         if let Event::JobSubmitted { job, name, user, spec, units } = event
             && self.jobs.len() < KNOWN_MAX
         {
-            let mut new = new_job(*job, at_us);
-            (new.name, new.user, new.spec) = (name.clone(), user.clone(), Some(*spec));
-            (new.units, new.pending) = (*units, *units);
-            self.jobs.insert(*job, new);
+            let (job, units, submitted_us) = (*job, *units, at_us);
+            let (name, user, spec) = (name.clone(), user.clone(), Some(*spec));
+            let new = Job { job, name, user, spec, units, pending: units, submitted_us, ..Job::default() };
+            self.jobs.insert(job, new);
         }
         match event {
             Event::JobState { job, state: JobChange::Deleted, .. } => {
@@ -263,29 +263,5 @@ fn node_event(node: &mut Node, event: &Event) {
             node.offers_repeated = node.offers_repeated.saturating_add(*tasks);
         }
         _ => {}
-    }
-}
-
-fn new_job(id: JobId, at_us: u64) -> Job {
-    Job {
-        job: id,
-        name: String::new(),
-        user: String::new(),
-        spec: None,
-        state: JobState::Queued,
-        why: None,
-        units: 0,
-        done: 0,
-        failed: 0,
-        out: 0,
-        pending: 0,
-        abandoned: 0,
-        hits: 0,
-        units_per_s: 0.0,
-        submitted_us: at_us,
-        started_us: None,
-        ended_us: None,
-        dispatched: 0,
-        resent: 0,
     }
 }

@@ -15,7 +15,7 @@ mod shown;
 
 use starfarm_events::{Event, Outcome, Sample, Snapshot};
 
-use super::items::{Notes, at_us, follows};
+use super::items::{Notes, follows};
 use crate::{Item, Note, NoteKind, Opening};
 
 pub use bins::{Axis, BINS_MAX};
@@ -29,7 +29,7 @@ use node::{TasksOf, sent_back};
 pub use nodes::by_number;
 use nodes::{NODES_MAX, Nodes};
 pub use report::{EpochLine, Report, Totals};
-use report::{coarsen, run_bytes};
+pub(super) use report::{coarsen, run_bytes};
 use runs::Run;
 pub use series::SERIES;
 use series::Series;
@@ -90,7 +90,7 @@ impl Timeline {
     /// Takes the next item.
     pub(super) fn feed(&mut self, item: &Item) {
         let before_us = self.now_us;
-        if let Some(at_us) = at_us(item) {
+        if let Some(at_us) = item.at_us() {
             self.last_us = self.last_us.max(at_us);
             // The log is in order: nothing behind a later moment is wanted, even where clocks go back.
             if self.end_us.is_some_and(|end_us| at_us > end_us) {
@@ -317,7 +317,7 @@ impl Timeline {
         }
         for line in self.nodes.all() {
             line.settle(&self.axis, to_us);
-            line.settle_busy().enumerate().for_each(|(bin, busy_us)| self.series.busy(bin, busy_us));
+            line.finish().enumerate().for_each(|(bin, busy_us)| self.series.busy(bin, busy_us));
         }
         let count = self.nodes.all().len();
         while self.axis.count(to_us) * count > CELLS_MAX {
@@ -329,7 +329,7 @@ impl Timeline {
         let slots = self.nodes.all().iter().map(|line| u64::from(line.slots)).sum::<u64>() + other_slots;
         let totals = Totals {
             nodes: count as u64 + nodes_left_out,
-            nodes_up: self.series.most_up(),
+            nodes_up: self.series.most_up,
             slots,
             results: self.results,
             resent: self.resent.count(),

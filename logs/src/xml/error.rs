@@ -100,7 +100,7 @@ impl fmt::Display for Fault {
             Fault::Entity(name) => write!(
                 f,
                 "it uses the entity `{}`; a log has none but amp, lt, gt, quot, apos and numbered characters",
-                name.chars().take(40).collect::<String>().escape_debug()
+                starfarm_events::shown(name)
             ),
             Fault::TooLong => write!(
                 f,

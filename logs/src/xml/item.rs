@@ -103,3 +103,15 @@ pub enum Item {
     /// About the reading itself.
     Note(Note),
 }
+
+impl Item {
+    /// The farm's clock at it; a note has no time.
+    pub(crate) fn at_us(&self) -> Option<u64> {
+        match self {
+            Item::Opened(opening) => Some(opening.at_us),
+            Item::Snapshot(at_us, _) | Item::Event(at_us, _) => Some(*at_us),
+            Item::Closed(closing) => Some(closing.at_us),
+            Item::Note(_) => None,
+        }
+    }
+}

@@ -22,7 +22,7 @@ pub fn open(path: &Path) -> Result<Log, LogError> {
 }
 
 /// Items of a log, file by file.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Log {
     segments: IntoIter<Segment>,
     reader: Option<LogReader<BufReader<File>>>,
@@ -54,18 +54,7 @@ impl Log {
         if segments.is_empty() {
             return Err(whole(path, Fault::NoSegments));
         }
-        let segments = segments.into_iter();
-        Ok(Self {
-            segments,
-            reader: None,
-            strict,
-            farm: None,
-            before: None,
-            last_at_us: None,
-            saved: None,
-            bytes: 0,
-            noted: None,
-        })
+        Ok(Self { segments: segments.into_iter(), strict, ..Self::default() })
     }
 
     /// Goes on to the next file; none after the last.

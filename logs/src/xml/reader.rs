@@ -4,7 +4,9 @@
 use std::collections::VecDeque;
 use std::io::BufRead;
 
-use starfarm_events::{Event, Field, Fields, FormError, Held, Job, Node, Sample, Snapshot, TEXT_BYTES_MAX};
+use starfarm_events::{
+    Event, Field, Fields, FormError, Held, Job, Node, Sample, Snapshot, TEXT_BYTES_MAX, shown,
+};
 
 use super::error::{Fault, LogError, Place};
 use super::source::{Attribute, Attributes, Element, Source, Token};
@@ -135,7 +137,7 @@ impl<R: BufRead> LogReader<R> {
         let attributes = element.attributes().map_err(|fault| self.source.error(fault))?;
         let depth = self.source.depth - u32::from(holds);
         let Some(name) = element.name().strip_prefix(&*self.prefix) else {
-            return self.skip(format!("`{}` is of no namespace of ours", short(element.name())));
+            return self.skip(format!("`{}` is of no namespace of ours", shown(element.name())));
         };
         match (depth, name) {
             (0, _) if self.stage == Stage::Head => self.root(&attributes, holds),
@@ -143,7 +145,7 @@ impl<R: BufRead> LogReader<R> {
             (1, "snapshot") => self.snapshot(&attributes, holds),
             (1, name) => self.entry(name, &attributes),
             (2, name) if self.part.is_some() => self.part_of_snapshot(name, &attributes),
-            (_, name) => self.skip(format!("`{}` where nothing can be", short(name))),
+            (_, name) => self.skip(format!("`{}` where nothing can be", shown(name))),
         }
     }
 
@@ -211,7 +213,10 @@ impl<R: BufRead> LogReader<R> {
         let (Some(at_us), true) = (part.at_us, part.sampled) else {
             return self.skip("`snapshot` lacks its time or its `sample`".to_owned());
         };
-        part.snapshot.held.iter().try_for_each(sense::of_held).or_else(|what| self.mind(what))?;
+        let held = part.snapshot.held.iter();
+        held.into_iter()
+            .try_for_each(|held| sense::interval(held.lo, held.hi))
+            .or_else(|what| self.mind(what))?;
         self.stage = self.stage.max(Stage::Told);
         self.whole = self.source.offset();
         self.time(at_us)?;
@@ -228,7 +233,7 @@ impl<R: BufRead> LogReader<R> {
         }
         let Some(at_us) = moment(attributes) else {
             self.entries += u64::from(!matches!(name, "saved" | "closed"));
-            return self.skip(format!("`{}` lacks its time, or it makes no sense", short(name)));
+            return self.skip(format!("`{}` lacks its time, or it makes no sense", shown(name)));
         };
         match name {
             "saved" => self.saved(at_us, attributes)?,
@@ -400,7 +405,7 @@ impl<R: BufRead> LogReader<R> {
                 || attribute.name.starts_with("xsi:")
         };
         let what = if let Some(unknown) = attributes.list.iter().find(|attribute| !known(attribute)) {
-            format!("the attribute `{}` is nothing that the schema knows here", short(unknown.name))
+            format!("the attribute `{}` is nothing that the schema knows here", shown(unknown.name))
         } else if let Some(odd) =
             attributes.list.iter().find(|attribute| !backslashes_are_ours(attribute.raw))
         {
@@ -447,9 +452,4 @@ fn opening(attributes: &Attributes<'_>) -> Result<Opening, &'static str> {
         utc_us: utc::parse(text("utc")?).ok_or("utc")?,
         mono_us: number("mono_us")?,
     })
-}
-
-/// Foreign text in a message: short, one line.
-fn short(text: &str) -> String {
-    text.chars().take(40).flat_map(char::escape_debug).collect()
 }

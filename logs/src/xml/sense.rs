@@ -1,6 +1,6 @@
 //! What the schema cannot say of one entry: its numbers fit each other.
 
-use starfarm_events::{Event, Held};
+use starfarm_events::Event;
 
 /// How far a moment may be ahead of the entry that tells it, microseconds: clocks are brought together by estimate.
 const AHEAD_US: u64 = 1_000_000;
@@ -22,12 +22,8 @@ pub(super) fn of_event(event: &Event, at_us: u64) -> Result<(), String> {
 }
 
 /// # Errors
-/// What is wrong, in words.
-pub(super) fn of_held(held: &Held) -> Result<(), String> {
-    interval(held.lo, held.hi)
-}
-
-fn interval(lo: u128, hi: u128) -> Result<(), String> {
+/// It holds no unit, in words.
+pub(super) fn interval(lo: u128, hi: u128) -> Result<(), String> {
     if lo < hi {
         Ok(())
     } else {

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use quick_xml::escape::EscapeError;
 use starfarm_events::TEXT_BYTES_MAX;
 use starfarm_protocol::foreign::is_hidden;
 
@@ -75,60 +76,23 @@ pub(super) fn backslashes_are_ours(raw: &str) -> bool {
 
 /// Resolves what XML itself defines.
 fn of_xml(raw: &str) -> Result<String, Fault> {
-    let mut text = String::with_capacity(raw.len());
-    let mut rest = raw;
-    while let Some(char) = rest.chars().next() {
-        let after = &rest[char.len_utf8()..];
-        rest = match char {
-            '&' => {
-                let Some((name, after)) = after.split_once(';') else {
-                    return Err(Fault::Malformed("`&` without its `;`".to_owned()));
-                };
-                text.push(referred(name)?);
-                after
-            }
-            // XML reads line ends as one blank each.
-            '\r' => {
-                text.push(' ');
-                after.strip_prefix('\n').unwrap_or(after)
-            }
-            '\t' | '\n' => {
-                text.push(' ');
-                after
-            }
-            '<' => return Err(Fault::Malformed("`<` in the value of an attribute".to_owned())),
-            char if !is_xml(char) => return Err(no_character(u32::from(char))),
-            char => {
-                text.push(char);
-                after
-            }
-        };
+    if raw.contains('<') {
+        return Err(Fault::Malformed("`<` in the value of an attribute".to_owned()));
     }
-    Ok(text)
-}
-
-/// The character that `&name;` stands for.
-fn referred(name: &str) -> Result<char, Fault> {
-    let number = match name {
-        "amp" => return Ok('&'),
-        "lt" => return Ok('<'),
-        "gt" => return Ok('>'),
-        "quot" => return Ok('"'),
-        "apos" => return Ok('\''),
-        name => match name.strip_prefix('#') {
-            Some(digits) => match digits.strip_prefix('x') {
-                Some(digits) => u32::from_str_radix(digits, 16),
-                None => digits.parse(),
-            },
-            None => return Err(Fault::Entity(name.to_owned())),
-        },
-    };
-    let number = number.map_err(|_| Fault::Entity(name.to_owned()))?;
-    char::from_u32(number).filter(|char| is_xml(*char)).ok_or_else(|| no_character(number))
-}
-
-fn no_character(number: u32) -> Fault {
-    Fault::Malformed(format!("the character U+{number:04X}, which XML 1.0 does not have"))
+    // XML reads line ends as one blank each.
+    let raw = raw.replace("\r\n", " ").replace(['\r', '\t', '\n'], " ");
+    let text = quick_xml::escape::unescape(&raw).map_err(|error| match error {
+        EscapeError::UnterminatedEntity(_) => Fault::Malformed("`&` without its `;`".to_owned()),
+        EscapeError::UnrecognizedEntity(_, name) => Fault::Entity(name),
+        error => Fault::Malformed(error.to_string()),
+    })?;
+    match text.chars().find(|char| !is_xml(*char)) {
+        None => Ok(text.into_owned()),
+        Some(char) => Err(Fault::Malformed(format!(
+            "the character U+{:04X}, which XML 1.0 does not have",
+            u32::from(char)
+        ))),
+    }
 }
 
 /// Resolves our own escapes, and says whether all are such; a backslash that begins none stands for itself.

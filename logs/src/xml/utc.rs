@@ -5,13 +5,19 @@ use std::fmt;
 use jiff::Timestamp;
 
 /// Microseconds since 1970 as `2026-11-21T12:00:00.000000Z`. What is past the year 9999 is shown as its end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Utc(pub u64);
 
 impl fmt::Display for Utc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let moment = i64::try_from(self.0).ok().and_then(|us| Timestamp::from_microsecond(us).ok());
         write!(f, "{:.6}", moment.unwrap_or(Timestamp::MAX))
+    }
+}
+
+impl serde::Serialize for Utc {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

@@ -10,22 +10,25 @@ use super::open::Log;
 use super::{Item, LogError, NoteKind, Utc};
 
 /// What a valid log holds.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct Validation {
     /// Bytes of its files.
+    #[serde(skip)]
     pub bytes: u64,
+    /// The earliest moment as it is logged, by the farm's clock.
+    pub from: Utc,
+    /// The latest moment as it is logged, by the farm's clock.
+    pub to: Utc,
+    /// Incarnations of the scheduler.
+    pub epochs: u64,
     /// Its segments.
     pub segments: u64,
     /// Of these, how many are not closed yet.
+    #[serde(rename = "segments_in_use")]
     pub in_use: u64,
     /// Of these, how many somebody else than their scheduler closed.
+    #[serde(rename = "segments_cut")]
     pub cut: u64,
-    /// Incarnations of the scheduler.
-    pub epochs: u64,
-    /// The earliest moment as it is logged, microseconds of the farm's clock.
-    pub from_us: u64,
-    /// The latest moment as it is logged, microseconds of the farm's clock.
-    pub to_us: u64,
     /// Segments that are missing between those that are there.
     pub gaps: u64,
     /// Events, by kind.
@@ -47,8 +50,8 @@ impl fmt::Display for Validation {
             counted(self.epochs, "epoch"),
             counted(self.bytes, "byte"),
             counted(events, "event"),
-            Utc(self.from_us),
-            Utc(self.to_us)
+            self.from,
+            self.to
         )?;
         if self.gaps > 0 {
             writeln!(f, "segments are missing at {}", counted(self.gaps, "place"))?;
@@ -67,33 +70,26 @@ pub fn validate(path: &Path) -> Result<Validation, LogError> {
     let mut report = Validation::default();
     let (mut last_epoch, mut closed, mut from_us) = (None, 0, u64::MAX);
     for item in log.by_ref() {
-        let at_us = match item? {
+        let item = item?;
+        if let Some(at_us) = item.at_us() {
+            from_us = from_us.min(at_us);
+            report.to = Utc(report.to.0.max(at_us));
+        }
+        match item {
             Item::Opened(opening) => {
                 report.segments += 1;
-                if last_epoch.replace(opening.epoch) != Some(opening.epoch) {
-                    report.epochs += 1;
-                }
-                opening.at_us
+                report.epochs += u64::from(last_epoch.replace(opening.epoch) != Some(opening.epoch));
             }
-            Item::Snapshot(at_us, _) => at_us,
-            Item::Event(at_us, event) => {
-                *report.events.entry(event.kind()).or_default() += 1;
-                at_us
-            }
-            Item::Closed(closing) => {
-                closed += 1;
-                closing.at_us
-            }
+            Item::Snapshot(..) => {}
+            Item::Event(_, event) => *report.events.entry(event.kind()).or_default() += 1,
+            Item::Closed(_) => closed += 1,
             Item::Note(note) => {
                 report.cut += u64::from(note.kind == NoteKind::Stopped);
                 report.gaps += u64::from(note.kind == NoteKind::Missing);
-                continue;
             }
-        };
-        from_us = from_us.min(at_us);
-        report.to_us = report.to_us.max(at_us);
+        }
     }
-    report.from_us = from_us.min(report.to_us);
+    report.from = Utc(from_us.min(report.to.0));
     report.bytes = log.bytes;
     report.in_use = report.segments - closed;
     Ok(report)

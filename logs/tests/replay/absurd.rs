@@ -2,8 +2,8 @@
 
 use starfarm_events::JobChange;
 use starfarm_events::{Event, Held, IdleReason, NodeState, Outcome, Sample, Snapshot};
-use starfarm_logs::export::{self, Format, export};
-use starfarm_logs::replay::{BINS_MAX, Moment, PAGE_BYTES_MAX, Window, fill, replay, state_at};
+use starfarm_logs::export::{Format, export};
+use starfarm_logs::replay::{BINS_MAX, Moment, PAGE_BYTES_MAX, ReplayError, Window, fill, replay, state_at};
 use starfarm_logs::{Closing, Item};
 use starfarm_protocol::ids::{Boot, JobId};
 use starfarm_protocol::job::JobState;
@@ -163,7 +163,7 @@ fn an_export_that_cannot_be_written_says_so() {
     }
     let items = [opened(1, 1, 0)].map(Ok);
     let outcome = export(items.into_iter(), Format::Jsonl, &mut Full);
-    assert!(matches!(outcome, Err(export::ExportError::Io(_))));
+    assert!(matches!(outcome, Err(ReplayError::Io(_))));
 }
 
 #[test]

@@ -43,8 +43,8 @@ fn a_node_that_was_killed_is_lost_from_then_on() {
     assert_eq!((b.up_us, b.suspect_us, b.lost_us), (405 * SECOND_US, 10 * SECOND_US, 185 * SECOND_US));
     assert_eq!((b.times_lost, b.resent, b.slots), (1, 3, 4));
     let bin = |seconds: u64| (seconds * SECOND_US / report.axis.width_us) as usize;
-    assert!((bin(116)..bin(299)).all(|bin| b.worst()[bin] == LOST));
-    assert!((0..bin(104)).all(|bin| b.worst()[bin] == UP));
+    assert!((bin(116)..bin(299)).all(|bin| b.worst[bin] == LOST));
+    assert!((0..bin(104)).all(|bin| b.worst[bin] == UP));
     let lost = report.marks.iter().find(|mark| mark.kind == "node_lost").unwrap();
     assert_eq!((lost.at_us, lost.node.as_deref()), (at(115), Some("b")));
     assert!(report.complete && report.notes.is_empty());
@@ -118,7 +118,7 @@ fn who_said_goodbye_is_gone_and_not_lost() {
     let picture = Snapshot { nodes: vec![a, b], ..Snapshot::default() };
     let report =
         replayed(&[opened(1, 1, 0), Item::Snapshot(at(0), Box::new(picture)), closed(9)], Window::default());
-    assert_eq!([0, 1].map(|at| report.nodes[at].worst()[0]), [Shown::Gone, LOST]);
+    assert_eq!([0, 1].map(|at| report.nodes[at].worst[0]), [Shown::Gone, LOST]);
 }
 
 #[test]
@@ -149,17 +149,17 @@ fn counters_of_a_node_are_those_of_the_log() {
     ];
     let a = &replayed(&items, Window::default()).nodes[0];
     let counted = (2 + 3 + 4, 20 + 30 + 40, (2 + 1, 1));
-    assert_eq!((a.tasks_done(), a.units_done(), a.feedback()), counted, "another scheduler counts from zero");
+    assert_eq!(
+        (a.tasks_done, a.units_done.0, (a.speed_ups, a.slow_downs)),
+        counted,
+        "another scheduler counts from zero"
+    );
     // From 12:00:30 on: the load at 12:01 tells of nothing that was not before.
     let window = Window { from: Some(Moment::At(at(30))), to: Some(Moment::At(at(80))) };
     let a = &replayed(&items, window).nodes[0];
-    assert_eq!((a.tasks_done(), a.units_done(), a.results), (3, 30, 3));
+    assert_eq!((a.tasks_done, a.units_done.0, a.results), (3, 30, 3));
     let a = &replayed(&items[..6], Window::default()).nodes[0];
-    assert_eq!(
-        (a.tasks_done(), a.units_done(), a.results),
-        (5, 50, 5),
-        "what came after the last load counts"
-    );
+    assert_eq!((a.tasks_done, a.units_done.0, a.results), (5, 50, 5), "what came after the last load counts");
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn bins_hold_what_a_naive_sum_holds() {
             runs.iter().map(|(from, to)| (*to).min(hi).saturating_sub((*from).max(lo))).sum();
         let (busy, naive) = (f64::from(report.series("slots_busy")[bin]), inside_us as f64 / width_us as f64);
         assert!((busy - naive).abs() < 1e-3 * naive.max(1.0), "bin {bin}: {busy}, {naive}");
-        let row = f64::from(report.nodes[0].busy_bins()[bin]) / width_us as f64;
+        let row = f64::from(report.nodes[0].busy_bins[bin]) / width_us as f64;
         assert!((row - naive).abs() < 1e-3 * naive.max(1.0), "bin {bin}: {row}, {naive}");
     }
     let units: f64 =
@@ -281,7 +281,7 @@ fn states_by_bin_are_the_worst_of_a_naive_look() {
             *from < hi && to > lo && from < &to
         });
         let worst = touching.map(|(_, (_, shown))| shown.severity()).max().unwrap_or(0);
-        assert_eq!(report.nodes[0].worst()[bin].severity(), worst, "bin {bin}");
+        assert_eq!(report.nodes[0].worst[bin].severity(), worst, "bin {bin}");
     }
 }
 
@@ -346,7 +346,7 @@ fn outcomes_are_kept_apart() {
     let items: Vec<Item> = [opened(1, 1, 0), snapshot(0, &["a"])].into_iter().chain(events).collect();
     let report = replayed(&items, Window::default());
     let a = &report.nodes[0];
-    assert_eq!((a.results, a.tasks_done(), a.units_done()), (4, 2, 10), "what was given back is no result");
+    assert_eq!((a.results, a.tasks_done, a.units_done.0), (4, 2, 10), "what was given back is no result");
     assert_eq!((report.jobs[0].results, report.jobs[0].durations.bins()), (4, vec![(524_288, 4)]));
 }
 
@@ -358,7 +358,7 @@ fn a_result_that_is_told_twice_was_computed_once() {
     let report = replayed(&items, Window::default());
     let a = &report.nodes[0];
     // To a bin: in the one where the result ends, it may count as often as it was told.
-    assert!((a.utilisation() - 0.5).abs() < 0.01, "{}", a.utilisation());
+    assert!((a.utilisation - 0.5).abs() < 0.01, "{}", a.utilisation);
     assert!(report.series("slots_busy").iter().all(|busy| *busy <= 2.0));
 }
 
@@ -385,15 +385,15 @@ fn slots_are_busy_of_the_time_that_they_had() {
     let report = replayed(&items, Window::default());
     let a = &report.nodes[0];
     assert_eq!((a.up_us, a.draining_us, a.lost_us), (200 * SECOND_US, 50 * SECOND_US, 100 * SECOND_US));
-    assert_eq!(a.known_us(), 350 * SECOND_US, "100 s are unknown");
+    assert_eq!(a.known_us, 350 * SECOND_US, "100 s are unknown");
     let seconds = |us: u64| (us as f64 / 1e6).round() as u64;
     assert_eq!((seconds(a.slots_us), a.slots), (2 * 100 + 2 * 50 + 4 * 100, 4));
     // The first 100 s, 10 s, and half of the last 100; to a bin at each end.
     let busy = a.busy_us as f64 / 1e6;
     assert!((busy - (200.0 + 20.0 + 200.0)).abs() < 4.0, "{busy}");
-    assert!((a.utilisation() - 0.6).abs() < 0.01, "{}", a.utilisation());
+    assert!((a.utilisation - 0.6).abs() < 0.01, "{}", a.utilisation);
     let bin = (50 * SECOND_US / report.axis.width_us) as usize;
-    assert!((a.busy_bins()[bin] / a.room_bins()[bin] - 1.0).abs() < 0.01, "of the slots that it had then");
+    assert!((a.busy_bins[bin] / a.room_bins[bin] - 1.0).abs() < 0.01, "of the slots that it had then");
 }
 
 #[test]

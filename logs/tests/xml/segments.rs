@@ -50,7 +50,7 @@ fn a_segment_is_closed_at_its_age_and_at_its_size_and_none_is_lost() {
     assert!(notes_of(&all).is_empty());
     let report = validate(folder.path()).unwrap();
     assert_eq!((report.segments, report.epochs, report.in_use, report.cut, report.gaps), (6, 2, 0, 0, 0));
-    assert_eq!((report.from_us, report.to_us, report.events["stalled"]), (NOON_US, then_us, 50));
+    assert_eq!((report.from.0, report.to.0, report.events["stalled"]), (NOON_US, then_us, 50));
 }
 
 #[test]
@@ -418,5 +418,5 @@ fn a_validation_says_from_where_to_where_a_log_goes_wherever_its_clock_was_set()
         writer.close(then_us, then_us).unwrap();
     }
     let report = validate(folder.path()).unwrap();
-    assert_eq!((report.from_us, report.to_us), (NOON_US, NOON_US + 510 * SECOND_US));
+    assert_eq!((report.from.0, report.to.0), (NOON_US, NOON_US + 510 * SECOND_US));
 }

@@ -133,10 +133,10 @@ impl Serialize for At<'_> {
         let state = self.0;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("farm", &state.farm)?;
-        map.serialize_entry("at", &Utc(state.at_us).to_string())?;
+        map.serialize_entry("at", &Utc(state.at_us))?;
         map.serialize_entry("epoch", &state.epoch)?;
-        map.serialize_entry("snapshot", &state.snapshot_us.map(|us| Utc(us).to_string()))?;
-        map.serialize_entry("figures_of", &Utc(state.sample_us).to_string())?;
+        map.serialize_entry("snapshot", &state.snapshot_us.map(Utc))?;
+        map.serialize_entry("figures_of", &Utc(state.sample_us))?;
         map.serialize_entry("complete", &!state.partial)?;
         map.serialize_entry("scheduler_away", &state.away)?;
         map.serialize_entry("figures", &json_object(&state.sample))?;

@@ -82,9 +82,9 @@ pub(super) fn row(report: &Report, node: &NodeLine, columns: usize, color: bool)
     let dots = (0..columns).map(|column| {
         let bins = bins(column, columns, report.bins);
         let severity = |shown: &&Shown| shown.severity();
-        let worst = node.worst()[bins.clone()].iter().max_by_key(severity).copied().unwrap_or(Shown::Gone);
-        let busy_us: f32 = node.busy_bins()[bins.clone()].iter().sum();
-        let room_us: f32 = node.room_bins()[bins].iter().sum();
+        let worst = node.worst[bins.clone()].iter().max_by_key(severity).copied().unwrap_or(Shown::Gone);
+        let busy_us: f32 = node.busy_bins[bins.clone()].iter().sum();
+        let room_us: f32 = node.room_bins[bins].iter().sum();
         dot(worst, f64::from(busy_us / room_us.max(1.0)))
     });
     paint(dots, color)

@@ -166,7 +166,7 @@ impl Replayed<'_> {
         for node in &shown {
             let name = plot::fit(&human::printable(&node.name), name_columns);
             let row = plot::row(self.report, node, columns, style.color);
-            let used = format!("{:>3.0} % busy", node.utilisation() * 100.0);
+            let used = format!("{:>3.0} % busy", node.utilisation * 100.0);
             let _ = writeln!(text, "{name} ▕{row}▏{used}");
         }
         let _ = writeln!(text, "{} {}", " ".repeat(name_columns + 1), plot::axis(self.report, columns));
@@ -218,16 +218,13 @@ impl Replayed<'_> {
             left("node", |node: &NodeLine| short(&node.name)),
             right("slots", |node| Cell::new(node.slots.to_string())),
             right("results", |node| Cell::new(human::count(node.results as f64))),
-            right("units", |node| Cell::new(human::count(node.units_done() as f64))),
+            right("units", |node| Cell::new(human::units(node.units_done))),
         ];
         columns.extend(shares.map(|(_, share)| share));
         columns.extend([
             right("times", |node: &NodeLine| Cell::new(node.times_lost.to_string())),
             right("resent", |node| Cell::new(human::count(node.resent as f64))),
-            right("feedback", |node| {
-                let (speed_ups, slow_downs) = node.feedback();
-                Cell::new(format!("+{speed_ups} -{slow_downs}"))
-            }),
+            right("feedback", |node| Cell::new(format!("+{} -{}", node.speed_ups, node.slow_downs))),
         ]);
         Table::of(shown, &columns).render(style)
     }
@@ -293,7 +290,7 @@ fn short(name: &str) -> Cell {
 fn share(node: &NodeLine, us: u64) -> Cell {
     match us {
         0 => Cell::new("-"),
-        us => Cell::new(format!("{:.1}%", us as f64 / node.known_us() as f64 * 100.0)),
+        us => Cell::new(format!("{:.1}%", us as f64 / node.known_us as f64 * 100.0)),
     }
 }
 

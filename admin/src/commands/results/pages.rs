@@ -4,7 +4,7 @@ use starfarm_protocol::admin::{FailedInfo, HitInfo, OutputInfo, Request, Respons
 use starfarm_protocol::ids::{ContentHash, JobId, to_hex};
 
 use crate::cli::Wanted;
-use crate::client::Client;
+use crate::client::{Client, ask};
 use crate::failure::{Exit, Failure};
 
 /// Items of each kind that are asked for at a time; the scheduler may give fewer.
@@ -39,17 +39,12 @@ pub(super) struct OfJob<'a> {
 
 impl Source for OfJob<'_> {
     fn page(&mut self, skip: u64) -> Result<ResultsPage, Failure> {
-        match self.client.ask(&Request::Results { id: self.id, skip, take: PAGE_ITEMS })? {
-            Response::Results(page) => Ok(page),
-            _ => Err(self.client.surprise()),
-        }
+        let request = Request::Results { id: self.id, skip, take: PAGE_ITEMS };
+        ask!(self.client, &request, Response::Results(page) => page)
     }
 
     fn piece(&mut self, hash: ContentHash, offset: u64) -> Result<Vec<u8>, Failure> {
-        match self.client.ask(&Request::Fetch { hash, offset })? {
-            Response::Bytes(bytes) => Ok(bytes.0),
-            _ => Err(self.client.surprise()),
-        }
+        ask!(self.client, &Request::Fetch { hash, offset }, Response::Bytes(bytes) => bytes.0)
     }
 }
 

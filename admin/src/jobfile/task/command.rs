@@ -1,12 +1,13 @@
 //! `executor = "command"`: a program for each unit.
 
 use std::collections::BTreeMap;
-use std::path::{self, Path};
+use std::path::Path;
 
 use starfarm_protocol::spec::{CommandWork, OUTPUT_LIMIT_MAX, OutputLimit, Work};
 
-use super::executor::{Executor, Read, SECONDS_MAX, Surroundings, milliseconds};
+use super::executor::{Executor, SECONDS_MAX, milliseconds};
 use crate::jobfile::error::JobFileError;
+use crate::jobfile::job::{JobFile, absolute, names_of};
 use crate::jobfile::program;
 use crate::jobfile::table::{Item, Kind, Section};
 
@@ -32,8 +33,7 @@ pub(super) const EXECUTOR: Executor = Executor {
 "#,
 };
 
-fn read(section: &Section<'_>, around: &Surroundings<'_>) -> Result<Read, JobFileError> {
-    let &Surroundings { names, base, .. } = around;
+fn read(section: &Section<'_>, job: &mut JobFile, base: &Path) -> Result<(), JobFileError> {
     let item =
         section.require("program", "the program and its arguments, e.g. program = [\"echo\", \"{}\"]")?;
     let words = item.array("a list of strings, the program and its arguments")?;
@@ -41,33 +41,29 @@ fn read(section: &Section<'_>, around: &Surroundings<'_>) -> Result<Read, JobFil
     let (Some(first), Some(word)) = (line.first_mut(), words.first()) else {
         return Err(item.error("`program` is empty: name a program, e.g. program = [\"echo\", \"{}\"]"));
     };
-    let found = program::find(first, names, base).map_err(|message| word.error(message))?;
+    let found =
+        program::find(first, &names_of(&job.spec.space), base).map_err(|message| word.error(message))?;
     *first = found.word;
     let not_here = found.not_here.map(|message| word.error(message));
-    let cwd = section.get("cwd").map(|item| folder(&item, base)).transpose()?;
+    let cwd = section.read("cwd", |item| folder(item, base))?;
     let missing = |item: Item<'_>| {
         let path = cwd.as_ref().filter(|path| !Path::new(path).is_dir())?;
         Some(item.error(format!("the directory `{path}` is not here")))
     };
-    let not_here = not_here.or(section.get("cwd").and_then(missing));
-    let timeout = section.get("timeout_seconds").map(|item| item.seconds(SECONDS_MAX)).transpose()?;
-    let hang = section.get("hang_seconds").map(|item| item.seconds(SECONDS_MAX)).transpose()?;
-    let retries = section.get("retries").map(|item| item.integer_within(0, u64::from(u32::MAX)));
-    let work = Work::Command(CommandWork {
+    job.not_here = not_here.or(section.get("cwd").and_then(missing));
+    let time = |key| Ok(section.read(key, |item| item.seconds(SECONDS_MAX))?.map(milliseconds));
+    let retries = section.read("retries", |item| item.integer_within(0, u64::from(u32::MAX)))?;
+    job.spec.work = Work::Command(CommandWork {
         program: line,
-        env: section.get("env").map(|item| environment(&item)).transpose()?.unwrap_or_default(),
-        timeout_ms: timeout.map(milliseconds),
-        hang_ms: hang.map(milliseconds),
-        retries: retries.transpose()?.unwrap_or(0) as u32,
-        output_limit: section
-            .get("output_limit")
-            .map(|item| output_limit(&item))
-            .transpose()?
-            .unwrap_or_default(),
+        env: section.read("env", environment)?.unwrap_or_default(),
+        timeout_ms: time("timeout_seconds")?,
+        hang_ms: time("hang_seconds")?,
+        retries: retries.unwrap_or(0) as u32,
+        output_limit: section.read("output_limit", output_limit)?.unwrap_or_default(),
         cwd,
         cwd_optional: false,
     });
-    Ok(Read { not_here, ..work.into() })
+    Ok(())
 }
 
 fn output_limit(item: &Item<'_>) -> Result<OutputLimit, JobFileError> {
@@ -87,12 +83,6 @@ fn folder(item: &Item<'_>, base: &Path) -> Result<String, JobFileError> {
         return Err(item.error("`cwd` is empty: name a directory, or remove the key"));
     }
     absolute(&base.join(name)).ok_or_else(|| item.error("the directory's path is not UTF-8: use another one"))
-}
-
-/// The absolute form of a folder, if it is UTF-8; the present one where `folder` is empty.
-pub(in crate::jobfile) fn absolute(folder: &Path) -> Option<String> {
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    path::absolute(folder).ok()?.into_os_string().into_string().ok()
 }
 
 fn environment(item: &Item<'_>) -> Result<BTreeMap<String, String>, JobFileError> {

@@ -1,9 +1,12 @@
 //! `executor = "search"`: the candidates of a space are hashed and compared with the targets.
 
+use std::path::Path;
+
 use starfarm_protocol::spec::{Algorithm, SearchWork, Space, Stop, Work};
 
-use super::executor::{Executor, Read, Surroundings};
+use super::executor::Executor;
 use crate::jobfile::error::JobFileError;
+use crate::jobfile::job::JobFile;
 use crate::jobfile::table::{Item, Kind, Section};
 use crate::jobfile::targets;
 
@@ -18,43 +21,33 @@ pub(super) const EXECUTOR: Executor = Executor {
 "#,
 };
 
-fn read(section: &Section<'_>, around: &Surroundings<'_>) -> Result<Read, JobFileError> {
-    if !matches!(around.space, Space::Chars { .. }) {
+const ALGORITHMS: [(&str, Algorithm); 4] = [
+    ("md5", Algorithm::Md5),
+    ("sha1", Algorithm::Sha1),
+    ("sha256", Algorithm::Sha256),
+    ("ntlm", Algorithm::Ntlm),
+];
+const STOPS: [(&str, Stop); 3] =
+    [("never", Stop::Never), ("first-hit", Stop::FirstHit), ("all-targets", Stop::AllTargets)];
+
+fn read(section: &Section<'_>, job: &mut JobFile, base: &Path) -> Result<(), JobFileError> {
+    if !matches!(job.spec.space, Space::Chars { .. }) {
         return Err(section.require("executor", "")?.error(
             "`search` tests candidates, so it needs a space of kind = \"chars\": change one of them",
         ));
     }
-    let algorithm = choice(
-        &section.require("algorithm", "the kind of digest, e.g. algorithm = \"md5\"")?,
-        &[
-            ("md5", Algorithm::Md5),
-            ("sha1", Algorithm::Sha1),
-            ("sha256", Algorithm::Sha256),
-            ("ntlm", Algorithm::Ntlm),
-        ],
-    )?;
-    let targets = match (section.get("targets"), section.get("targets_file")) {
-        (Some(list), None) => targets::of_array(&list, algorithm)?,
-        (None, Some(file)) => targets::of_file(&file, around.base, algorithm)?,
-        (Some(_), Some(file)) => {
-            return Err(file.error("a search has either `targets` or `targets_file`, not both: remove one"));
-        }
-        (None, None) => {
-            return Err(section.error(
-                "a search needs `targets` or `targets_file`: add targets = [\"...\"] with digests in \
-                 hexadecimal, or targets_file = \"digests.txt\"",
-            ));
-        }
+    let algorithm = section.require("algorithm", "the kind of digest, e.g. algorithm = \"md5\"")?;
+    let algorithm = choice(&algorithm, &ALGORITHMS)?;
+    let hint = "targets = [\"...\"] with digests in hexadecimal, or targets_file = \"digests.txt\"";
+    let item = section.either("a search", ["targets", "targets_file"], hint)?;
+    let targets = match item.name() {
+        "targets" => targets::of_array(&item, algorithm)?,
+        _ => targets::of_file(&item, base, algorithm)?,
     };
-    let stop = section.get("stop").map(|item| {
-        choice(
-            &item,
-            &[("never", Stop::Never), ("first-hit", Stop::FirstHit), ("all-targets", Stop::AllTargets)],
-        )
-    });
-    let stop = stop.transpose()?.unwrap_or_default();
-    let work = Work::Search(SearchWork { algorithm, targets: targets.list, stop });
-    Ok(Read { repeated_targets: targets.repeated, ..work.into() })
+    let stop = section.read("stop", |item| choice(item, &STOPS))?.unwrap_or_default();
+    job.spec.work = Work::Search(SearchWork { algorithm, targets: targets.list, stop });
+    job.repeated_targets = targets.repeated;
+    Ok(())
 }
 
 fn choice<T: Copy>(item: &Item<'_>, choices: &[(&str, T)]) -> Result<T, JobFileError> {

@@ -107,7 +107,7 @@ fn keys_of_another_kind() {
             demo.toml:5:1: `step` belongs to kind = "range", but this one is "frames": remove it, or use one of kind, first, last
             demo.toml:8:1: `stop` belongs to executor = "search", but this one is "command": remove it, or use one of executor, program, cwd, env, timeout_seconds, hang_seconds, retries, output_limit, target_seconds, units_per_task, max_failures, speculative
             demo.toml:6:1: `retries` belongs to executor = "command", but this one is "search": remove it, or use one of executor, algorithm, targets, targets_file, stop, target_seconds, units_per_task, max_failures, speculative
-            demo.toml:4:12: a space has either `mask` or `alphabet`, not both: remove one
+            demo.toml:4:12: a space of characters has either `mask` or `alphabet`, not both: remove one
             demo.toml:4:7: `min` goes with `alphabet`, but a mask has one length: remove it
             demo.toml:5:13: `alphabets` goes with `mask`, but this space has `alphabet`: remove it
             demo.toml:4:8: a list has either `file` or `glob`, not both: remove one

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use expect_test::{Expect, expect};
 use starfarm_decomposers::{Decomposer, NoChunks, open};
 use starfarm_protocol::ids::ContentHash;
-use starfarm_protocol::job::MaxFailures;
+use starfarm_protocol::job::{MaxFailures, Sizing};
 use starfarm_protocol::spec::{Chunk, JobSpec, Space, Stop, Work};
 
 use super::*;
-use crate::jobfile::{Sizing, read};
+use crate::jobfile::read;
 
 fn space_of(text: &str) -> Box<dyn Decomposer> {
     open(&parsed(text).unwrap().spec.space, Arc::new(NoChunks)).unwrap()

@@ -55,14 +55,12 @@ struct Moved {
 impl Clock {
     /// Moves what an item says of time.
     fn straighten(&mut self, item: &mut Item) -> Option<Note> {
-        let note = match item {
-            Item::Opened(opening) => self.open(opening),
-            _ => None,
-        };
         match item {
             Item::Opened(opening) => {
+                let note = self.open(opening);
                 self.pass(&mut opening.at_us);
                 opening.utc_us = self.later(opening.utc_us);
+                return note;
             }
             Item::Closed(closing) => {
                 self.pass(&mut closing.at_us);
@@ -78,7 +76,7 @@ impl Clock {
             }
             Item::Note(_) => {}
         }
-        note
+        None
     }
 
     /// A new epoch begins no earlier than what was shown until now. It is moved as far as the one before, so that

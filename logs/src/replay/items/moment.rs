@@ -50,9 +50,7 @@ fn of_day_us(text: &str) -> Option<u64> {
     // Of a whole date, jiff would take the time and forget the rest.
     let is_time = text.contains(':') && text.chars().all(|c| c.is_ascii_digit() || matches!(c, ':' | '.'));
     let time: jiff::civil::Time = is_time.then(|| text.parse().ok())??;
-    let seconds = u64::try_from(i64::from(time.hour()) * 3_600 + i64::from(time.minute()) * 60).ok()?;
-    let seconds = seconds + u64::try_from(time.second()).ok()?;
-    Some(seconds * SECOND_US + u64::try_from(time.subsec_nanosecond()).ok()? / 1_000)
+    u64::try_from(time.duration_since(jiff::civil::Time::midnight()).as_micros()).ok()
 }
 
 /// `90`, `90s`, `2h30m`, `250ms`, `1.5d`.

@@ -58,11 +58,11 @@ impl Blob {
             let share = |(busy_us, room_us): (&f32, &f32)| {
                 [(busy_us / room_us.max(1.0) * 255.0).round().min(255.0) as u8]
             };
-            node.busy_bins()[..bins].iter().zip(node.room_bins()).map(share)
+            node.busy_bins[..bins].iter().zip(&node.room_bins).map(share)
         });
         self.array("grid/busy", "u8", busy);
         let worst =
-            report.nodes.iter().flat_map(|node| node.worst()[..bins].iter().map(|shown| [shown.code()]));
+            report.nodes.iter().flat_map(|node| node.worst[..bins].iter().map(|shown| [shown.code()]));
         self.array("grid/state", "u8", worst);
     }
 

@@ -42,7 +42,7 @@ impl Nodes {
             }
             None => {
                 self.by_name.insert(name.clone(), self.all.len());
-                self.all.push(NodeLine::new(name.clone(), axis.from_us));
+                self.all.push(NodeLine::new(name, axis.from_us));
                 self.all.len() - 1
             }
         };

@@ -87,16 +87,6 @@ impl Report {
     pub fn series(&self, name: &str) -> &[f32] {
         self.series.iter().find(|(one, _)| *one == name).map_or(&[], |(_, values)| values)
     }
-
-    /// Bytes of packed runs.
-    pub(crate) fn run_bytes(&self) -> usize {
-        run_bytes(&self.nodes)
-    }
-
-    /// Makes grains of runs longer.
-    pub(crate) fn coarsen(&mut self) {
-        coarsen(&mut self.nodes, &mut self.grain_us);
-    }
 }
 
 /// Bytes of packed runs of all these nodes.

@@ -55,8 +55,8 @@ pub(crate) struct Series {
     /// told of its bin, add up to what was counted.
     told_us: Sums,
     last: Option<(u64, Sample)>,
-    /// The most nodes that were up at once.
-    most_up: u64,
+    /// The most nodes that were up at once: the series has the fewest of each bin.
+    pub(crate) most_up: u64,
     /// Until when the last sample's figures that hold are booked.
     booked_us: u64,
 }
@@ -123,11 +123,6 @@ impl Series {
         }
     }
 
-    /// The most nodes that were up at once: the series has the fewest of each bin.
-    pub(crate) fn most_up(&self) -> u64 {
-        self.most_up
-    }
-
     /// After the bins have doubled their width.
     pub(crate) fn double(&mut self) {
         let known = [&mut self.held_us, &mut self.told_us];
@@ -191,7 +186,7 @@ mod tests {
         series.end(&axis, 0, 35_000_000);
         let values = |name| series.values(&axis, name, 3);
         assert_eq!(values("gq")[..2], [6.0, 16.0 / 3.0 * 1.0], "until the end of the epoch");
-        assert_eq!((&values("nodes_up")[..2], series.most_up()), (&[2.0, 2.0][..], 3));
+        assert_eq!((&values("nodes_up")[..2], series.most_up), (&[2.0, 2.0][..], 3));
         assert_eq!(
             values("resent_per_s")[..2],
             [(50.0 + 5.0) / 20.0, 5.0 / 15.0],
