@@ -3,9 +3,8 @@
 
 use starfarm_protocol::spec::HexBytes;
 
-use crate::decomposer::{Decomposer, in_space};
+use crate::decomposer::{Decomposer, in_space, too_large};
 use crate::error::ValueError;
-use crate::too_large;
 
 /// The longest string, in bytes. With two characters or more a space is full at 127 positions, so this
 /// only bounds literals and alphabets of one character.

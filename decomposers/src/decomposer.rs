@@ -54,6 +54,14 @@ pub(crate) fn in_space(unit: u128, units: u128) -> Result<(), ValueError> {
     if unit < units { Ok(()) } else { Err(ValueError::OutOfSpace) }
 }
 
+/// Why a space of that size, in words, is too large.
+pub(crate) fn too_large(size: &str) -> String {
+    format!(
+        "{size}; a job holds at most 2^128 - 1 units (about 3.4 x 10^38): make the space smaller, or split it into several \
+         jobs"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,9 +4,8 @@ use std::collections::HashSet;
 
 use starfarm_protocol::spec::Axis;
 
-use crate::decomposer::{Decomposer, in_space};
+use crate::decomposer::{Decomposer, in_space, too_large};
 use crate::error::ValueError;
-use crate::too_large;
 
 /// A cross product; see [`starfarm_protocol::spec::Space::Grid`].
 #[derive(Clone, Debug)]

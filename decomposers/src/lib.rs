@@ -36,14 +36,6 @@ pub fn open(space: &Space, chunks: Arc<dyn Chunks>) -> Result<Box<dyn Decomposer
     })
 }
 
-/// Why a space of that size, in words, is too large.
-fn too_large(size: &str) -> String {
-    format!(
-        "{size}; a job holds at most 2^128 - 1 units (about 3.4 x 10^38): make the space smaller, or split it into several \
-         jobs"
-    )
-}
-
 /// N, the number of units of `space`: 1..=2^128 - 1.
 ///
 /// # Errors

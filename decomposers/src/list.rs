@@ -6,9 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::spec::Chunk;
 
-use crate::decomposer::{Chunks, Decomposer, in_space};
+use crate::decomposer::{Chunks, Decomposer, in_space, too_large};
 use crate::error::ValueError;
-use crate::too_large;
 
 /// A list of lines in chunks; see [`Chunk`].
 pub struct List {
