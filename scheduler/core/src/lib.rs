@@ -8,6 +8,7 @@
 mod agenda;
 mod apply;
 mod back;
+mod beat;
 mod blame;
 mod check;
 mod command;
@@ -51,6 +52,7 @@ mod turn;
 mod view;
 mod watch;
 
+pub use beat::{Beat, INPUTS_PER_TURN};
 pub use command::{CommandError, Conflict};
 pub use deed::{Deed, Deeds};
 pub use farm::{Config, Farm};

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
-use starfarm_events::{Event, Snapshot as Picture};
+use starfarm_events::Snapshot as Picture;
 use starfarm_protocol::admin::Response;
 use starfarm_protocol::ids::Epoch;
-use starfarm_scheduler_core::{Deed, Deeds, Farm};
+use starfarm_scheduler_core::{Beat, Deed, Deeds, Farm, INPUTS_PER_TURN};
 use tokio::sync::oneshot;
 
 use super::checkpoint::Snapshot;
@@ -24,17 +24,12 @@ use crate::store::state::StateDir;
 #[cfg(test)]
 mod tests;
 
-/// Inputs of one turn: enough to batch, few enough that a turn stays short.
-const INPUTS_PER_TURN: usize = 32;
 /// How often the sums of the books are checked, and in a debug build every unit's place.
 const CHECK_PERIOD_US: u64 = 1_000_000;
 /// How often every unit's place is checked in any build ...
 const CHECK_ALL_PERIOD_US: u64 = 60_000_000;
 /// ... of a farm of no more tasks, intervals, jobs and nodes than this: some 10 ms.
 const CHECK_ALL_MAX: usize = 20_000;
-
-/// A turn that comes so much later than planned was held up: by the disk, or because the process was stopped.
-const STALLED_US: u64 = 1_000_000;
 
 /// Whom the dispatcher talks to.
 pub(crate) struct Links {
@@ -52,29 +47,19 @@ pub(crate) struct Links {
 /// Runs until it is told to stop.
 pub(crate) fn run(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
     let mut deeds = Deeds::default();
-    let mut waiting = Waiting { durable: farm.last_sequence(), ..Waiting::default() };
-    let (mut doubt, mut turned_us) = (Doubt::default(), shared.now_us());
+    let (mut waiting, mut doubt) = (Waiting::default(), Doubt::default());
+    let mut beat = Beat::new(&farm, shared.now_us());
     // Before anything happens: a log that missed the first events would show a farm that never was.
-    picture(&mut farm, turned_us, links);
+    picture(&mut farm, shared.now_us(), links);
     loop {
-        let wait_us = farm.next_deadline_us().saturating_sub(shared.now_us());
+        let wait_us = beat.wait_us(&farm, shared.now_us());
         let first = match links.inputs.recv_timeout(Duration::from_micros(wait_us)) {
             Ok(Input::Stop) | Err(RecvTimeoutError::Disconnected) => break,
             Ok(input) => Some(input),
             Err(RecvTimeoutError::Timeout) => None,
         };
         let now_us = shared.now_us();
-        let stalled_us = now_us.saturating_sub(turned_us).saturating_sub(wait_us);
-        turned_us = now_us;
-        if stalled_us > STALLED_US {
-            farm.on_stall(stalled_us, now_us);
-            deeds.0.push(Deed::Event(Event::Stalled { for_us: stalled_us }));
-        }
-        let durable = shared.durable();
-        if durable > waiting.durable {
-            waiting.durable = durable;
-            farm.on_durable(durable, now_us);
-        }
+        beat.turn_begins(&mut farm, shared.durable(), now_us, &mut deeds);
         let rest = std::iter::from_fn(|| links.inputs.try_recv().ok()).take(INPUTS_PER_TURN);
         let mut stop = false;
         let tells = shared.tasks.are_wanted(now_us);
@@ -101,7 +86,7 @@ pub(crate) fn run(mut farm: Farm, links: &Links, shared: &Arc<Shared>) {
             let (sequence, records) = farm.snapshot(&mut deeds);
             let _ = links.journal.send(ToJournal::Snapshot(Snapshot { sequence, records }));
         }
-        waiting.answer();
+        waiting.answer(beat.durable);
         doubt.check(&mut farm, now_us, &mut deeds);
         if stop {
             break;
@@ -140,7 +125,6 @@ impl Doubt {
 /// What waits for the disk, or for the end of the turn.
 #[derive(Default)]
 struct Waiting {
-    durable: u64,
     /// News for the sender. They stand before what this turn packs, which is for the sessions that they tell of:
     /// the farm says nothing to a node between its session and its hello.
     outgoing: Vec<Outgoing>,
@@ -234,8 +218,8 @@ fn superseded(state: &StateDir, later: Epoch) -> ! {
 
 impl Waiting {
     /// Users hear of what they did once it is durable.
-    fn answer(&mut self) {
-        while self.answers.front().is_some_and(|(sequence, ..)| *sequence <= self.durable) {
+    fn answer(&mut self, durable: u64) {
+        while self.answers.front().is_some_and(|(sequence, ..)| *sequence <= durable) {
             if let Some((_, response, reply)) = self.answers.pop_front() {
                 // Who asked may have gone away.
                 let _ = reply.send(response);

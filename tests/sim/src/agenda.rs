@@ -11,6 +11,15 @@ pub(crate) type MachineId = u32;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Incarnation(pub(crate) u32);
 
+/// A session of a worker with a scheduler, by the incarnations of both: others have no key for it. A later handshake has
+/// a greater number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Session {
+    pub(crate) number: u32,
+    pub(crate) life: u32,
+    pub(crate) incarnation: Incarnation,
+}
+
 /// Something that will happen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum What {
@@ -28,16 +37,20 @@ pub(crate) enum What {
     WorkerTick(MachineId),
     /// A slot finishes what it planned: slot, number of the plan.
     Step(MachineId, u16, u32),
-    /// A handshake has succeeded, of the worker of that incarnation with that scheduler.
-    Session(MachineId, u32, Incarnation),
-    /// A scheduler's hint that it does not know the session of that worker with that other scheduler.
-    Hint(MachineId, u32, Incarnation),
+    /// A worker's initiation reaches the scheduler, whose response takes so long.
+    Knock(MachineId, Session, u64),
+    /// The response to a handshake reaches its worker.
+    Session(MachineId, Session),
+    /// A scheduler's hint that it does not know that session.
+    Hint(MachineId, Session),
     /// A scheduler starts, if none runs.
     Restart,
     /// The second scheduler of that incarnation loses the address.
     EndSecond(Incarnation),
     /// A machine starts its worker anew, or goes on after a pause.
     Wake(MachineId, u32),
+    /// A machine whose worker has started has booted.
+    Booted(MachineId, u32),
     /// The next line of the plan of faults and commands.
     Plan,
     /// Time to write down how many nodes are up.
@@ -48,13 +61,11 @@ pub(crate) enum What {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Parcel(u32);
 
-/// A datagram and the session that it belongs to, by the incarnations of worker and scheduler: others have
-/// no key for it.
+/// A datagram and the session that it belongs to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Letter {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) life: u32,
-    pub(crate) incarnation: Incarnation,
+    pub(crate) session: Session,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -1,18 +1,20 @@
-//! The scheduler's end: its receive buffer, its turns, what it wants done, and when records are durable.
+//! The scheduler's end: its receive buffer, its sessions, what it wants done, and when records are durable.
 
 use starfarm_events::Event;
 use starfarm_protocol::ids::{Epoch, JobId};
-use starfarm_scheduler_core::{Deed, NodeId, Record};
+use starfarm_scheduler_core::{Deed, Record};
 
-use crate::agenda::{Incarnation, MachineId, Parcel, What};
+use crate::agenda::{Incarnation, MachineId, Parcel, Session, What};
 use crate::farm_log::FarmLog;
 use crate::network::Way;
-use crate::sim::{SPINS_MAX, Sim};
+use crate::seat::Input;
+use crate::sessions::Opened;
+use crate::sim::Sim;
 use crate::violation::{Broken, rule};
 
 impl Sim {
     /// The scheduler does nothing before this time.
-    fn stalled(&self) -> bool {
+    pub(crate) fn stalled(&self) -> bool {
         self.now_us < self.farm.stalled_until_us
     }
 
@@ -68,62 +70,59 @@ impl Sim {
         self.hear(machine, parcel)
     }
 
-    /// The scheduler opens a datagram.
+    /// The scheduler opens a datagram, as `ResultThread::open` does.
     fn hear(&mut self, machine: MachineId, parcel: Parcel) -> Result<(), Broken> {
         let letter = self.agenda.take(parcel);
-        // Once a node's next incarnation has a session, the session of the one before is closed.
-        if (letter.life, letter.incarnation) != (self.farm.sessions[machine as usize], self.farm.incarnation)
-        {
-            if let Some(delay_us) = self.network.fate(machine, Way::Down)[0] {
-                self.agenda.at(self.now_us + delay_us, What::Hint(machine, letter.life, letter.incarnation));
+        let (session, now_us) = (letter.session, self.farm_us());
+        let opened = match session.incarnation == self.farm.incarnation {
+            true => self.farm.sessions[machine as usize].open(session, now_us),
+            false => Opened::Unknown,
+        };
+        match opened {
+            Opened::Unknown => {
+                if let Some(delay_us) = self.network.fate(machine, Way::Down)[0] {
+                    self.agenda.at(self.now_us + delay_us, What::Hint(machine, session));
+                }
+                return Ok(());
             }
-            return Ok(());
+            Opened::Gone => return Ok(()),
+            Opened::Late => self.tally.late += 1,
+            Opened::Known | Opened::Fresh => {}
         }
         self.tally.arrived += 1;
-        let now_us = self.farm_us();
-        let to = (letter.life, letter.incarnation);
-        let Some(bytes) = self.opened(machine, Way::Down, to, letter.bytes, now_us) else { return Ok(()) };
-        if self.farm.rightful && self.plan.needs_disk {
-            self.wiretap.on_farm_hears(machine, &bytes, &self.jobs);
+        let Some(bytes) = self.opened(machine, Way::Down, session, letter.bytes, now_us) else {
+            return Ok(());
+        };
+        let datagram = Input::Datagram(machine, bytes);
+        match opened {
+            Opened::Fresh => self.input([Input::Session(machine), Input::Peer(machine, session), datagram]),
+            _ => self.input([datagram]),
         }
-        let side = &mut self.farm;
-        side.farm.on_datagram(NodeId(machine), &bytes, now_us, &mut side.deeds);
-        self.turn()
     }
 
-    pub(crate) fn farm_tick(&mut self) -> Result<(), Broken> {
-        if self.farm.tick_us > self.now_us {
-            // An earlier one was put in after this, and has been here.
-            return Ok(());
-        }
-        self.farm.tick_us = u64::MAX;
+    /// The scheduler answers a handshake: the worker has a session with it then, and it has one in the making.
+    pub(crate) fn knock(
+        &mut self,
+        machine: MachineId,
+        session: Session,
+        back_us: u64,
+    ) -> Result<(), Broken> {
         if self.stalled() {
-            self.wake_farm(self.farm.stalled_until_us);
+            self.agenda.at(self.farm.stalled_until_us, What::Knock(machine, session, back_us));
             return Ok(());
         }
-        if self.farm_deadline_us() > self.now_us {
-            self.wake_farm(self.farm_deadline_us());
-            return Ok(());
-        }
-        let (farm_us, side) = (self.farm_us(), &mut self.farm);
-        side.spins = if self.now_us <= side.ticked_us + 1 { side.spins + 1 } else { 0 };
-        side.ticked_us = self.now_us;
-        rule(side.spins < SPINS_MAX, "the farm does not spin", || "it ticks every microsecond".to_owned())?;
-        side.farm.on_tick(farm_us, &mut side.deeds);
-        self.turn()
+        let now_us = self.farm_us();
+        self.farm.sessions[machine as usize].admit(session, now_us);
+        self.agenda.at(self.now_us + back_us, What::Session(machine, session));
+        Ok(())
     }
 
-    /// When the farm wants a tick, on the simulation's clock.
-    fn farm_deadline_us(&self) -> u64 {
-        self.farm.farm.next_deadline_us().saturating_sub(self.farm.ahead_us)
-    }
-
-    fn wake_farm(&mut self, at_us: u64) {
-        let at_us = at_us.max(self.now_us + 1);
-        if at_us < self.farm.tick_us {
-            self.farm.tick_us = at_us;
-            self.agenda.at(at_us, What::FarmTick(self.farm.incarnation));
-        }
+    /// Both ends have a session at once, where the rim is left out.
+    pub(crate) fn session_at_once(&mut self, machine: MachineId, session: Session) -> Result<(), Broken> {
+        let now_us = self.farm_us();
+        self.farm.sessions[machine as usize].replace(session, now_us);
+        self.take(Input::Session(machine))?;
+        self.take(Input::Peer(machine, session))
     }
 
     pub(crate) fn durable(&mut self, sequence: u64) -> Result<(), Broken> {
@@ -143,13 +142,8 @@ impl Sim {
         if let Some(disk) = &mut self.farm.disk {
             disk.sync(sequence);
         }
-        let now_us = self.farm_us();
-        self.farm.farm.on_durable(sequence, now_us);
-        if self.farm.rightful {
-            self.answered = sequence;
-        }
         self.commit();
-        self.turn()?;
+        self.input([])?;
         if self.farm.up { self.checkpoint() } else { Ok(()) }
     }
 
@@ -165,10 +159,9 @@ impl Sim {
         }
     }
 
-    /// Ends a batch of events at the scheduler: its turn, its deeds, the checks.
-    pub(crate) fn turn(&mut self) -> Result<(), Broken> {
+    /// Ends a turn of the scheduler: its deeds, the checks.
+    pub(crate) fn turn_ends(&mut self) -> Result<(), Broken> {
         let (now_us, side) = (self.farm_us(), &mut self.farm);
-        side.farm.turn(now_us, &mut side.deeds);
         side.turns += 1;
         side.farm.check_counters().map_err(|found| ("the counters add up", found))?;
         if now_us >= side.asks_us {
@@ -181,13 +174,13 @@ impl Sim {
         for deed in deeds.drain(..) {
             match deed {
                 Deed::Send(node, datagrams) => {
-                    let life = self.farm.sessions[node.0 as usize];
+                    let peer = self.farm.peers[node.0 as usize];
                     for bytes in datagrams {
-                        let heard = life == self.machines[node.0 as usize].life;
+                        let heard = peer.life == self.machines[node.0 as usize].life;
                         if self.farm.rightful {
                             self.wiretap.on_farm_sends(node.0, &bytes, heard, &mut self.jobs)?;
                         }
-                        self.send(node.0, Way::Down, (life, self.farm.incarnation), bytes);
+                        self.send(node.0, Way::Down, peer, bytes);
                     }
                 }
                 Deed::Superseded(epoch) => {
@@ -200,6 +193,7 @@ impl Sim {
                 }
                 Deed::Event(event) => {
                     self.tally.hangs += u64::from(matches!(event, Event::RunHangs { .. }));
+                    self.tally.stalls += u64::from(matches!(event, Event::Stalled { .. }));
                     events.push(event);
                 }
             }
@@ -210,7 +204,7 @@ impl Sim {
             self.ended(id)?;
         }
         self.commit();
-        self.wake_farm(self.farm_deadline_us());
+        self.waits();
         if deep && self.farm.rightful { self.check_deeply() } else { Ok(()) }
     }
 

@@ -1,9 +1,9 @@
 //! A worker's end: what reaches it, what its core wants done, what its slots report.
 
-use starfarm_scheduler_core::NodeId;
+use starfarm_protocol::wire::Outcome;
 use starfarm_worker_core::{Deed, Task};
 
-use crate::agenda::{Incarnation, MachineId, Parcel, What};
+use crate::agenda::{MachineId, Parcel, Session, What};
 use crate::machine::Process;
 use crate::network::Way;
 use crate::sim::{SPINS_MAX, Sim};
@@ -34,15 +34,13 @@ impl Sim {
         }
         let letter = self.agenda.take(parcel);
         let m = &mut self.machines[machine as usize];
-        let session = m.sessions.iter().find(|session| session.0 == letter.incarnation);
-        let Some(&(_, epoch)) = session.filter(|_| m.process == Process::Up && letter.life == m.life) else {
-            return Ok(());
-        };
+        let session = m.sessions.iter().find(|(session, _)| *session == letter.session);
+        let Some(&(_, epoch)) = session.filter(|_| m.process == Process::Up) else { return Ok(()) };
         // What an older scheduler says must have no effect.
         let counts = epoch >= m.known.epoch;
         self.tally.arrived += 1;
-        let (to, clock_us) = ((letter.life, letter.incarnation), m.clock_us(self.now_us));
-        let Some(bytes) = self.opened(machine, Way::Up, to, letter.bytes, clock_us) else { return Ok(()) };
+        let clock_us = m.clock_us(self.now_us);
+        let Some(bytes) = self.opened(machine, Way::Up, letter.session, letter.bytes, clock_us) else { return Ok(()) };
         let m = &mut self.machines[machine as usize];
         let mut deeds = std::mem::take(&mut self.deeds);
         let welcomed = m.worker.is_welcomed();
@@ -66,25 +64,21 @@ impl Sim {
         self.settle(machine, deeds)
     }
 
-    pub(crate) fn session(
-        &mut self,
-        machine: MachineId,
-        life: u32,
-        incarnation: Incarnation,
-    ) -> Result<(), Broken> {
+    /// A response to a handshake, as `Sessions::hear_response` of the worker takes it: it sends with the new session at
+    /// once. The scheduler goes on with the one before until the first datagram of this one opens there.
+    pub(crate) fn session(&mut self, machine: MachineId, session: Session) -> Result<(), Broken> {
         let m = &self.machines[machine as usize];
-        if m.life != life || self.held_up(machine, What::Session(machine, life, incarnation)) {
+        if m.life != session.life || self.held_up(machine, What::Session(machine, session)) {
             return Ok(());
         }
-        self.at_seat(incarnation, |sim| {
-            let now_us = sim.farm_us();
-            sim.farm.sessions[machine as usize] = life;
-            sim.farm.farm.on_session(NodeId(machine), &format!("n{machine}"), now_us);
-            Ok(())
-        })?;
+        if self.scenario.farm.turn_us == 0 {
+            self.at_seat(session.incarnation, |sim| sim.session_at_once(machine, session))?;
+        } else if session.number <= self.machines[machine as usize].answered {
+            return Ok(());
+        }
         let mut deeds = std::mem::take(&mut self.deeds);
         let m = &mut self.machines[machine as usize];
-        m.has_session(incarnation, self.epochs[incarnation.0 as usize]);
+        m.has_session(session, self.epochs[session.incarnation.0 as usize], self.shaken);
         self.paths.session(machine);
         let m = &mut self.machines[machine as usize];
         m.worker.on_session(m.clock_us(self.now_us), &mut deeds);
@@ -92,14 +86,9 @@ impl Sim {
     }
 
     /// Somebody who need not be the scheduler does not know the session.
-    pub(crate) fn hint(
-        &mut self,
-        machine: MachineId,
-        life: u32,
-        incarnation: Incarnation,
-    ) -> Result<(), Broken> {
+    pub(crate) fn hint(&mut self, machine: MachineId, about: Session) -> Result<(), Broken> {
         let m = &mut self.machines[machine as usize];
-        let doubted = m.sessions.last().is_some_and(|session| session.0 == incarnation) && m.life == life;
+        let doubted = m.sessions.last().is_some_and(|(session, _)| *session == about);
         if !doubted || m.process != Process::Up {
             return Ok(());
         }
@@ -182,8 +171,8 @@ impl Sim {
             Deed::Send(bytes) => {
                 self.wiretap.on_worker_sends(machine, &bytes)?;
                 let m = &self.machines[machine as usize];
-                if let Some(&(incarnation, _)) = m.sessions.last() {
-                    self.send(machine, Way::Up, (m.life, incarnation), bytes);
+                if let Some(&(session, _)) = m.sessions.last() {
+                    self.send(machine, Way::Up, session, bytes);
                 }
             }
             Deed::Start { slot, tasks } => self.start(machine, slot, tasks, deeds)?,
@@ -238,6 +227,7 @@ impl Sim {
             speed: m.speed,
             noise: m.group.noise,
             sick: m.group.sick,
+            refuses: if m.able { &[] } else { &m.group.refuses },
         };
         act(ours, &mut around, &mut reports);
         let (step, due_us) = (ours.step, ours.due_us());
@@ -250,7 +240,10 @@ impl Sim {
         for report in reports.drain(..) {
             match report {
                 Report::Running(job, unit) => m.worker.on_running(slot, job, unit),
-                Report::Part(part) => m.worker.on_part(slot, part, self.now_us + m.ahead_us, deeds),
+                Report::Part(part) => {
+                    self.tally.refusals += u64::from(part.outcome == Outcome::Refused);
+                    m.worker.on_part(slot, part, self.now_us + m.ahead_us, deeds);
+                }
                 Report::End(attempt) => m.worker.on_task_end(slot, attempt, self.now_us + m.ahead_us, deeds),
                 Report::Whole(lasted) => {
                     if let Some(law) = &self.scenario.law {
@@ -267,14 +260,20 @@ impl Sim {
     }
 
     /// A handshake takes a datagram each way, and a scheduler that is awake.
-    fn shake_hands(&mut self, machine: MachineId) {
+    pub(crate) fn shake_hands(&mut self, machine: MachineId) {
         let there = self.network.fate(machine, Way::Up)[0];
         let back = self.network.fate(machine, Way::Down)[0];
         let Some(incarnation) = self.reached(machine) else { return };
         let asleep = incarnation == self.farm.incarnation && self.now_us < self.farm.stalled_until_us;
         if let (Some(there_us), Some(back_us), false) = (there, back, asleep) {
+            self.shaken += 1;
             let life = self.machines[machine as usize].life;
-            self.agenda.at(self.now_us + there_us + back_us, What::Session(machine, life, incarnation));
+            let session = Session { number: self.shaken, life, incarnation };
+            if self.scenario.farm.turn_us == 0 {
+                self.agenda.at(self.now_us + there_us + back_us, What::Session(machine, session));
+            } else {
+                self.agenda.at(self.now_us + there_us, What::Knock(machine, session, back_us));
+            }
         }
     }
 

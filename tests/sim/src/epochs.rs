@@ -25,6 +25,7 @@ impl Sim {
         }
         self.replay_equals_live()?;
         self.farm.up = false;
+        self.hang_up();
         if let Some(disk) = &mut self.farm.disk {
             disk.crash(&mut self.fate)?;
         }
@@ -65,7 +66,7 @@ impl Sim {
         let mut records = disk.records(0);
         records.push(disk.start(epoch, now_us));
         let farm = self.restore(&disk, &records, (incarnation, epoch), now_us)?;
-        let mut seat = Seat::new(farm, (incarnation, epoch), ahead_us, self.machines.len());
+        let mut seat = Seat::new(farm, (incarnation, epoch), (self.now_us, ahead_us), self.machines.len());
         seat.disk = Some(disk);
         Ok((seat, records))
     }
@@ -107,6 +108,7 @@ impl Sim {
         self.replay_equals_live()?;
         let Some(mut disk) = self.farm.disk.clone() else { return Ok(()) };
         disk.crash(&mut self.fate)?;
+        self.hang_up();
         let (seat, records) = self.start_from(disk, Epoch(self.farm.epoch.0 + 1))?;
         let mut sleeper = std::mem::replace(&mut self.farm, seat);
         self.tally.restarts += 1;
@@ -143,7 +145,7 @@ pub(crate) fn first(scenario: &Scenario, needs_disk: bool, machines: usize) -> S
     let mut restoring = Restoring::new(seat::config(scenario, (Incarnation(0), epoch)), BEGINNING_US);
     restoring.apply(&disk.start(epoch, BEGINNING_US)).expect("the first record fits");
     let farm = restoring.finish(1, BEGINNING_US);
-    let mut seat = Seat::new(farm, (Incarnation(0), epoch), BEGINNING_US, machines);
+    let mut seat = Seat::new(farm, (Incarnation(0), epoch), (0, BEGINNING_US), machines);
     seat.disk = needs_disk.then_some(disk);
     seat
 }

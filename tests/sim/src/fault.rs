@@ -24,6 +24,8 @@ pub enum FaultKind {
     Leave,
     /// The machine computes at a fiftieth of its speed.
     Slow,
+    /// The worker wants new keys: it shakes hands while its session is good.
+    Rekey,
     /// What the machine's first slot runs never ends, or goes on after the duration.
     Hang,
     /// The machine's clock jumps ahead by the duration.

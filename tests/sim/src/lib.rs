@@ -31,10 +31,12 @@ mod random;
 mod run;
 mod scenario;
 mod seat;
+mod sessions;
 mod sim;
 mod slot;
 mod tally;
 mod trouble;
+mod turns;
 mod violation;
 mod wiretap;
 

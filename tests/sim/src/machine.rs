@@ -5,7 +5,7 @@ use starfarm_protocol::ids::{Boot, Epoch, FarmId, JobId};
 use starfarm_protocol::settings::Settings;
 use starfarm_worker_core::{Config, Known, Worker};
 
-use crate::agenda::{Incarnation, What};
+use crate::agenda::{Session, What};
 use crate::random::Random;
 use crate::scenario::Group;
 use crate::slot::Slot;
@@ -37,8 +37,14 @@ pub(crate) struct Machine {
     pub(crate) worker: Worker,
     /// Counts incarnations of the worker.
     pub(crate) life: u32,
-    /// The schedulers that this incarnation has a session with, the newest last.
-    pub(crate) sessions: Vec<(Incarnation, Epoch)>,
+    /// The sessions that open, and the epochs of their schedulers. The newest is last: it is the one to send with.
+    pub(crate) sessions: Vec<(Session, Epoch)>,
+    /// Responses to handshakes up to this one are not waited for any more.
+    pub(crate) answered: u32,
+    /// It computes slowly until it has booted.
+    pub(crate) booting: bool,
+    /// It can run what it refused.
+    pub(crate) able: bool,
     /// What its clock is ahead of the simulation's.
     pub(crate) ahead_us: u64,
     pub(crate) slots: Vec<Slot>,
@@ -85,6 +91,9 @@ impl Machine {
             worker: Worker::new(config(group, 0, 0, Vec::new(), Known::NONE), 0),
             life: 0,
             sessions: Vec::new(),
+            answered: 0,
+            booting: false,
+            able: false,
             ahead_us: 0,
             slots: Vec::new(),
             late: Vec::new(),
@@ -137,10 +146,10 @@ impl Machine {
         }
     }
 
-    /// It has a session with another scheduler, or anew with the same. The ones before stay for a while.
-    pub(crate) fn has_session(&mut self, incarnation: Incarnation, epoch: Epoch) {
-        self.sessions.retain(|session| session.0 != incarnation);
-        self.sessions.push((incarnation, epoch));
+    /// It has a new session, after so many handshakes. The ones before stay for a while.
+    pub(crate) fn has_session(&mut self, session: Session, epoch: Epoch, shaken: u32) {
+        self.answered = shaken;
+        self.sessions.push((session, epoch));
         if self.sessions.len() > SESSIONS_KEPT {
             self.sessions.remove(0);
         }

@@ -3,20 +3,14 @@
 use starfarm_protocol::limits::SEAL_BYTES;
 use starfarm_protocol::path::Heard;
 
-use crate::agenda::{Incarnation, Letter, MachineId, What};
+use crate::agenda::{Letter, MachineId, Session, What};
 use crate::narrow::HEADER_BYTES;
 use crate::network::Way;
 use crate::sim::Sim;
 
 impl Sim {
     /// A datagram goes onto the network.
-    fn post(
-        &mut self,
-        machine: MachineId,
-        way: Way,
-        (life, incarnation): (u32, Incarnation),
-        bytes: Vec<u8>,
-    ) {
+    fn post(&mut self, machine: MachineId, way: Way, session: Session, bytes: Vec<u8>) {
         self.tally.datagrams[way as usize] += 1;
         let size = bytes.len() + SEAL_BYTES + HEADER_BYTES;
         self.tally.bytes[way as usize] += size as u64;
@@ -30,7 +24,7 @@ impl Sim {
         let copies = delays.iter().flatten().count();
         for (sent, delay_us) in (1..).zip(delays.into_iter().flatten()) {
             let copy = if sent == copies { bytes.take() } else { bytes.clone() };
-            let parcel = self.agenda.post(Letter { bytes: copy.unwrap_or_default(), life, incarnation });
+            let parcel = self.agenda.post(Letter { bytes: copy.unwrap_or_default(), session });
             let what = match way {
                 Way::Up => What::Arrive(machine, parcel),
                 Way::Down => What::Deliver(machine, parcel),
@@ -40,7 +34,7 @@ impl Sim {
     }
 
     /// Sends a datagram, in pieces where it is too long for what its end knows of the path.
-    pub(crate) fn send(&mut self, machine: MachineId, way: Way, to: (u32, Incarnation), bytes: Vec<u8>) {
+    pub(crate) fn send(&mut self, machine: MachineId, way: Way, to: Session, bytes: Vec<u8>) {
         let Some(path) = self.paths.end(machine, way) else { return self.post(machine, way, to, bytes) };
         let mut pieces = Vec::new();
         path.cut(&bytes, |piece| pieces.push(piece.to_vec()));
@@ -53,7 +47,7 @@ impl Sim {
         &mut self,
         machine: MachineId,
         way: Way,
-        to: (u32, Incarnation),
+        to: Session,
         bytes: Vec<u8>,
         now_us: u64,
     ) -> Option<Vec<u8>> {

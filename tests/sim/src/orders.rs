@@ -7,16 +7,31 @@ use starfarm_protocol::journal::record::NodeMark;
 use starfarm_scheduler_core::{CommandError, JobCommand, JobState, NodeCommand, NodeId};
 
 use crate::plan::Order;
+use crate::seat::Input;
 use crate::sim::Sim;
 use crate::violation::{Broken, rule};
 
 impl Sim {
     /// A user orders something.
     pub(crate) fn order(&mut self, order: Order) -> Result<(), Broken> {
-        if !self.farm.up {
-            self.orders.again.push(order);
-            return Ok(());
+        if self.farm.up {
+            return self.input([Input::Ask(order)]);
         }
+        self.orders.again.push(order);
+        Ok(())
+    }
+
+    /// Users whose orders the scheduler has not even heard get no answer from it.
+    pub(crate) fn hang_up(&mut self) {
+        for input in std::mem::take(&mut self.farm.inbox) {
+            if let Input::Ask(order) = input {
+                self.orders.again.push(order);
+            }
+        }
+    }
+
+    /// The scheduler does what a user orders.
+    pub(crate) fn obey(&mut self, order: Order) -> Result<(), Broken> {
         let accepted = match order {
             Order::Submit(place) => self.submit(place)?,
             Order::Job(place, command) => self.command_job(place, command)?,
@@ -29,7 +44,7 @@ impl Sim {
         if accepted {
             self.orders.done.push((self.farm.farm.last_sequence(), order));
         }
-        self.turn()
+        Ok(())
     }
 
     fn submit(&mut self, place: usize) -> Result<bool, Broken> {

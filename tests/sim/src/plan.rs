@@ -27,6 +27,10 @@ pub(crate) enum Fault {
     Leave(MachineId, Option<u64>),
     /// A machine becomes slow, or as fast as it was.
     Slow { machine: MachineId, begins: bool },
+    /// A machine has what it lacked.
+    Able(MachineId),
+    /// The worker wants new keys.
+    Rekey(MachineId),
     /// What the first slot runs stands still for so long, if it ever goes on.
     Hang(MachineId, Option<u64>),
     /// A machine's clock jumps ahead.
@@ -91,6 +95,9 @@ impl Plan {
         for group in &scenario.nodes {
             for _ in 0..group.count {
                 plan.add(us(group.start_s) + random.below(1_000_000), Fault::Start(machine));
+                if let Some(able_s) = group.able_s {
+                    plan.add(us(able_s), Fault::Able(machine));
+                }
                 machine += 1;
             }
         }
@@ -154,6 +161,7 @@ impl Plan {
                     self.add(at_us + lasts_us, Fault::Slow { machine, begins: false });
                 }
             }
+            FaultKind::Rekey => self.add(at_us, Fault::Rekey(machine)),
             FaultKind::Hang => self.add(at_us, Fault::Hang(machine, lasts_us)),
             FaultKind::Jump => self.add(at_us, Fault::Jump(machine, long_us)),
             FaultKind::Stall => self.add(at_us, Fault::Stall(long_us)),

@@ -44,6 +44,7 @@ impl Sim {
             epochs: vec![Epoch(1)],
             answered: 0,
             orders: Orders::default(),
+            shaken: 0,
             fate: epochs::fate(seed),
             wiretap: Wiretap::new(machines.len()),
             unfinished: jobs.len(),
@@ -109,14 +110,21 @@ impl Sim {
             What::FarmTick(incarnation) => self.at_seat(incarnation, Self::farm_tick),
             What::WorkerTick(machine) => self.worker_tick(machine),
             What::Step(machine, slot, step) => self.step(machine, slot, step),
-            What::Session(machine, life, incarnation) => self.session(machine, life, incarnation),
-            What::Hint(machine, life, incarnation) => self.hint(machine, life, incarnation),
+            What::Knock(machine, session, back_us) => {
+                self.at_seat(session.incarnation, |sim| sim.knock(machine, session, back_us))
+            }
+            What::Session(machine, session) => self.session(machine, session),
+            What::Hint(machine, session) => self.hint(machine, session),
             What::Restart => self.restart(),
             What::EndSecond(incarnation) => {
                 self.end_second(incarnation);
                 Ok(())
             }
             What::Wake(machine, life) => self.wake(machine, life),
+            What::Booted(machine, life) => {
+                self.booted(machine, life);
+                Ok(())
+            }
             What::Plan => self.fault(),
             What::Sample => self.sample(),
         }
@@ -231,10 +239,19 @@ impl Sim {
             ("hangs", tally.hangs, expect.hangs_min),
             ("restarts", tally.restarts, expect.restarts_min),
             ("superseded", tally.superseded, expect.superseded_min),
+            ("stalls", tally.stalls, expect.stalls_min),
+            ("late datagrams", tally.late, expect.late_min),
+            ("inputs of a turn", tally.batch_max as u64, expect.batch_min.map(|least| least as u64)),
+            ("tasks out", tally.queues_max[1] as u64, expect.tasks_out_min.map(|least| least as u64)),
         ];
         for (what, found, least) in least {
             rule(found >= least.unwrap_or(0), "what the scenario is about happens", || {
                 format!("{what}: {found}, {least:?} expected")
+            })?;
+        }
+        if let Some([least, most]) = expect.refusals {
+            rule((least..=most).contains(&tally.refusals), "what nodes refuse is asked of them seldom", || {
+                format!("{} tasks were refused, {least} to {most} expected", tally.refusals)
             })?;
         }
         let load =

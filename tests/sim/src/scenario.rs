@@ -76,6 +76,9 @@ pub struct FarmModel {
     pub tasks_a_turn: u64,
     /// Its clock may be earlier by up to this after a restart.
     pub clock_back_s: f64,
+    /// Its rim is played, too: a turn takes this long, and what comes meanwhile is one batch of the next; sessions
+    /// switch in two steps. 0: every input has a turn of its own, and a session is there at once.
+    pub turn_us: u64,
 }
 
 impl Default for FarmModel {
@@ -88,6 +91,7 @@ impl Default for FarmModel {
             proofs: true,
             tasks_a_turn: TASKS_A_TURN,
             clock_back_s: 0.0,
+            turn_us: 0,
         }
     }
 }
@@ -146,6 +150,15 @@ pub struct Group {
     /// Every unit of a command fails there: the machines are sick.
     #[serde(default)]
     pub sick: bool,
+    /// Jobs, counted from 1, that they lack something for: they refuse them ...
+    #[serde(default)]
+    pub refuses: Vec<u64>,
+    /// ... until then; for good if absent.
+    pub able_s: Option<f64>,
+    /// Shortest and longest time after the start of a worker in which its machine, which still boots, computes at a
+    /// fiftieth of its speed.
+    #[serde(default)]
+    pub boot_s: [f64; 2],
 }
 
 /// What a job does with a unit.
@@ -240,6 +253,16 @@ pub struct Expect {
     pub restarts_min: Option<u64>,
     /// Schedulers that learnt that they are superseded, at least; none may where absent.
     pub superseded_min: Option<u64>,
+    /// Stalls of the scheduler that it notices, at least.
+    pub stalls_min: Option<u64>,
+    /// Inputs of the largest batch, at least.
+    pub batch_min: Option<usize>,
+    /// Datagrams that come in a session after it was replaced, at least.
+    pub late_min: Option<u64>,
+    /// Tasks in dq at some time, at least.
+    pub tasks_out_min: Option<usize>,
+    /// Tasks that nodes refuse, at least and at most.
+    pub refusals: Option<[u64; 2]>,
     /// Share of the slots' time that is spent computing, at least.
     pub utilisation_min: Option<f64>,
     /// Verdicts on how many nodes are up at given times.

@@ -5,15 +5,29 @@ use std::collections::VecDeque;
 
 use starfarm_protocol::ids::Epoch;
 use starfarm_protocol::seal::{EpochProofs, Secret, StaticKey};
-use starfarm_scheduler_core::{Config, Deeds, Farm};
+use starfarm_scheduler_core::{Beat, Config, Deeds, Farm};
 
-use crate::agenda::Incarnation;
+use crate::agenda::{Incarnation, MachineId, Session};
 use crate::disk::Disk;
 use crate::machine::FARM;
+use crate::plan::Order;
 use crate::scenario::Scenario;
+use crate::sessions::Sessions;
 
 /// Unix time at which the simulated world begins, in microseconds: the farm's clock is large.
 pub(crate) const BEGINNING_US: u64 = 1_700_000_000_000_000;
+
+/// What the dispatcher hears, in the order of `threads::Input`.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// The first datagram of a session has come, which is behind this.
+    Session(MachineId),
+    /// That session is the one to send with.
+    Peer(MachineId, Session),
+    Datagram(MachineId, Vec<u8>),
+    /// A user asks.
+    Ask(Order),
+}
 
 /// A scheduler's process.
 #[derive(Debug)]
@@ -42,8 +56,15 @@ pub(crate) struct Seat {
     pub(crate) busy_until_us: u64,
     /// It does nothing until then.
     pub(crate) stalled_until_us: u64,
-    /// The incarnation of each machine's worker that it has a session with.
-    pub(crate) sessions: Vec<u32>,
+    /// Each machine's sessions, as the result thread knows them.
+    pub(crate) sessions: Vec<Sessions>,
+    /// What the sender sends each machine's datagrams with.
+    pub(crate) peers: Vec<Session>,
+    /// What the dispatcher has not heard yet.
+    pub(crate) inbox: VecDeque<Input>,
+    pub(crate) beat: Beat,
+    /// The turn under way ends then.
+    pub(crate) turning_until_us: u64,
     /// Datagrams in the receive buffer.
     pub(crate) buffered: u32,
     pub(crate) tick_us: u64,
@@ -63,9 +84,10 @@ impl Seat {
     pub(crate) fn new(
         farm: Farm,
         (incarnation, epoch): (Incarnation, Epoch),
-        ahead_us: u64,
+        (now_us, ahead_us): (u64, u64),
         machines: usize,
     ) -> Self {
+        let beat = Beat::new(&farm, now_us + ahead_us);
         let recorded = farm.last_sequence();
         Self {
             incarnation,
@@ -82,7 +104,11 @@ impl Seat {
             durable: recorded,
             busy_until_us: 0,
             stalled_until_us: 0,
-            sessions: vec![0; machines],
+            sessions: vec![Sessions::default(); machines],
+            peers: vec![Session::default(); machines],
+            inbox: VecDeque::new(),
+            beat,
+            turning_until_us: 0,
             buffered: 0,
             tick_us: u64::MAX,
             ticked_us: 0,

@@ -41,6 +41,8 @@ pub struct Sim {
     /// Records up to this one were durable in the right scheduler: users were answered.
     pub(crate) answered: u64,
     pub(crate) orders: Orders,
+    /// Handshakes so far.
+    pub(crate) shaken: u32,
     /// What disks lose and clocks show.
     pub(crate) fate: Random,
     pub(crate) machines: Vec<Machine>,

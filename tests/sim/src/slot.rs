@@ -54,6 +54,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) noise: f64,
     /// Every unit of a command fails.
     pub(crate) sick: bool,
+    /// Jobs that cannot be run here.
+    pub(crate) refuses: &'a [u64],
 }
 
 impl Surroundings<'_> {
@@ -120,6 +122,13 @@ impl Slot {
         while let Some(task) = self.bundle.pop_front() {
             if self.cancelled.contains(&task.job) {
                 out.push(Report::End(task.attempt));
+                continue;
+            }
+            if around.refuses.contains(&task.job.0) {
+                let Task { job, spec, attempt, lo, units } = task;
+                let (duration_us, outcome, body) = (0, Outcome::Refused, b"it lacks what that needs".to_vec());
+                out.push(Report::Part(Part { job, spec, attempt, lo, units, duration_us, outcome, body }));
+                out.push(Report::End(attempt));
                 continue;
             }
             self.run = Some(Run {

@@ -88,6 +88,14 @@ pub struct Tally {
     pub copies: u64,
     /// Runs that were told to hang.
     pub hangs: u64,
+    /// Stalls that the scheduler noticed.
+    pub stalls: u64,
+    /// Inputs of the largest batch.
+    pub batch_max: usize,
+    /// Datagrams that came in a session after it was replaced.
+    pub late: u64,
+    /// Tasks that nodes refused.
+    pub refusals: u64,
     /// Crashes, pauses, partitions and the like.
     pub faults: u64,
     /// Most tasks in gq and in dq.
@@ -133,6 +141,9 @@ impl fmt::Display for Tally {
             self.records
         )?;
         writeln!(f, "copies of tasks  {}; runs told to hang {}", self.copies, self.hangs)?;
+        let (stalls, late) = (self.stalls, self.late);
+        writeln!(f, "turns            {} inputs at most, {stalls} stalls, {late} late datagrams", self.batch_max)?;
+        writeln!(f, "tasks refused    {}", self.refusals)?;
         writeln!(f, "queues at most   gq {}, dq {}", self.queues_max[0], self.queues_max[1])?;
         let card_hours = self.slots_us as f64 / 3.6e9;
         writeln!(f, "utilisation      {:.2} % of {card_hours:.0} card hours", self.utilisation * 100.0)?;

@@ -3,7 +3,7 @@
 
 use crate::agenda::{MachineId, What};
 use crate::machine::Process;
-use crate::plan::{Fault, SLOW_FACTOR};
+use crate::plan::{Fault, SLOW_FACTOR, us};
 use crate::sim::Sim;
 use crate::violation::Broken;
 
@@ -37,6 +37,12 @@ impl Sim {
                 self.farm.stalled_until_us = self.farm.stalled_until_us.max(until_us);
             }
             Fault::Slow { machine, begins } => self.slow(machine, begins),
+            Fault::Able(machine) => return self.able(machine),
+            Fault::Rekey(machine) => {
+                if self.machines[machine as usize].process == Process::Up {
+                    self.shake_hands(machine);
+                }
+            }
             Fault::Hang(machine, lasts_us) => self.hang(machine, lasts_us),
             Fault::Jump(machine, by_us) => return self.jump(machine, by_us),
             Fault::SchedulerJump(by_us) => {
@@ -57,7 +63,42 @@ impl Sim {
         m.boot(self.now_us);
         self.wiretap.on_boot(machine);
         self.paths.boot(machine);
+        self.boots_slowly(machine);
         self.settle(machine, Vec::new())
+    }
+
+    /// A machine that has just started its worker has other things to do.
+    fn boots_slowly(&mut self, machine: MachineId) {
+        let m = &mut self.machines[machine as usize];
+        let [shortest, longest] = m.group.boot_s.map(us);
+        if longest > 0 {
+            let boots_us = shortest + m.random.below(longest - shortest + 1);
+            let life = m.life;
+            // Its last start may have come to no end.
+            if !std::mem::replace(&mut m.booting, true) {
+                self.slow(machine, true);
+            }
+            self.agenda.at(self.now_us + boots_us, What::Booted(machine, life));
+        }
+    }
+
+    /// A machine has booted.
+    pub(crate) fn booted(&mut self, machine: MachineId, life: u32) {
+        let m = &mut self.machines[machine as usize];
+        if m.life == life && std::mem::take(&mut m.booting) {
+            self.slow(machine, false);
+        }
+    }
+
+    /// A machine has what it lacked.
+    fn able(&mut self, machine: MachineId) -> Result<(), Broken> {
+        let m = &mut self.machines[machine as usize];
+        m.able = true;
+        if m.process == Process::Down {
+            return Ok(());
+        }
+        m.worker.on_bulk_opened(1);
+        if m.process == Process::Up { self.settle(machine, Vec::new()) } else { Ok(()) }
     }
 
     /// A machine becomes slow, or as fast as it was.
@@ -129,9 +170,7 @@ impl Sim {
                     match what {
                         What::Deliver(machine, parcel) => self.deliver(machine, parcel)?,
                         What::Step(machine, slot, step) => self.step(machine, slot, step)?,
-                        What::Session(machine, life, incarnation) => {
-                            self.session(machine, life, incarnation)?
-                        }
+                        What::Session(machine, session) => self.session(machine, session)?,
                         _ => {}
                     }
                 }
