@@ -47,3 +47,33 @@ impl Beat {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use starfarm_protocol::ids::{Epoch, FarmId};
+
+    use super::*;
+    use crate::farm::Config;
+
+    #[test]
+    fn a_turn_that_comes_later_than_planned_was_held_up_and_one_that_was_long_waited_for_was_not() {
+        let mut farm = Farm::new(Config::new(FarmId([1; 16]), Epoch(1)), 0);
+        let (mut beat, mut deeds) = (Beat::new(&farm, 0), Deeds::default());
+        let mut waited = |late_us: u64, now_us: &mut u64| {
+            *now_us += beat.wait_us(&farm, *now_us) + late_us;
+            beat.turn_begins(&mut farm, 0, *now_us, &mut deeds);
+            farm.on_tick(*now_us, &mut deeds);
+            let stalls = deeds.0.drain(..).filter_map(|deed| match deed {
+                Deed::Event(Event::Stalled { for_us }) => Some(for_us),
+                _ => None,
+            });
+            stalls.collect::<Vec<_>>()
+        };
+        let (mut now_us, none) = (0, Vec::<u64>::new());
+        assert_eq!(waited(0, &mut now_us), none);
+        assert_eq!(waited(STALLED_US, &mut now_us), none);
+        assert!(now_us > 2 * STALLED_US, "it waited for long");
+        assert_eq!(waited(STALLED_US + 1, &mut now_us), [STALLED_US + 1]);
+        assert_eq!(waited(0, &mut now_us), none);
+    }
+}

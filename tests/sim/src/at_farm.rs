@@ -101,12 +101,7 @@ impl Sim {
     }
 
     /// The scheduler answers a handshake: the worker has a session with it then, and it has one in the making.
-    pub(crate) fn knock(
-        &mut self,
-        machine: MachineId,
-        session: Session,
-        back_us: u64,
-    ) -> Result<(), Broken> {
+    pub(crate) fn knock(&mut self, machine: MachineId, session: Session, back_us: u64) -> Result<(), Broken> {
         if self.stalled() {
             self.agenda.at(self.farm.stalled_until_us, What::Knock(machine, session, back_us));
             return Ok(());

@@ -40,7 +40,9 @@ impl Sim {
         let counts = epoch >= m.known.epoch;
         self.tally.arrived += 1;
         let clock_us = m.clock_us(self.now_us);
-        let Some(bytes) = self.opened(machine, Way::Up, letter.session, letter.bytes, clock_us) else { return Ok(()) };
+        let Some(bytes) = self.opened(machine, Way::Up, letter.session, letter.bytes, clock_us) else {
+            return Ok(());
+        };
         let m = &mut self.machines[machine as usize];
         let mut deeds = std::mem::take(&mut self.deeds);
         let welcomed = m.worker.is_welcomed();

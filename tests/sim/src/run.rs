@@ -140,6 +140,13 @@ impl Sim {
                 format!("{up} are up, expected {} to {}", expected.min, expected.max)
             })?;
         }
+        for expected in &self.scenario.expect.out {
+            let inside = (us(expected.from_s)..=us(expected.to_s)).contains(&now_us) && self.farm.up;
+            let job = self.jobs[expected.job - 1].id.filter(|_| inside);
+            let out = job.and_then(|id| self.farm.farm.job(id, farm_us)).map(|view| view.units_out.0);
+            let fits = |out| (u128::from(expected.min)..=u128::from(expected.max)).contains(&out);
+            rule(out.is_none_or(fits), "units out as expected", || format!("{out:?}: {expected:?}"))?;
+        }
         let period_us = us(self.scenario.sample_s.unwrap_or(60.0)).max(1);
         self.agenda.at(now_us + period_us, What::Sample);
         Ok(())
@@ -242,7 +249,6 @@ impl Sim {
             ("stalls", tally.stalls, expect.stalls_min),
             ("late datagrams", tally.late, expect.late_min),
             ("inputs of a turn", tally.batch_max as u64, expect.batch_min.map(|least| least as u64)),
-            ("tasks out", tally.queues_max[1] as u64, expect.tasks_out_min.map(|least| least as u64)),
         ];
         for (what, found, least) in least {
             rule(found >= least.unwrap_or(0), "what the scenario is about happens", || {
@@ -250,9 +256,11 @@ impl Sim {
             })?;
         }
         if let Some([least, most]) = expect.refusals {
-            rule((least..=most).contains(&tally.refusals), "what nodes refuse is asked of them seldom", || {
-                format!("{} tasks were refused, {least} to {most} expected", tally.refusals)
-            })?;
+            rule(
+                (least..=most).contains(&tally.refusals),
+                "what nodes refuse is asked of them seldom",
+                || format!("{} tasks were refused, {least} to {most} expected", tally.refusals),
+            )?;
         }
         let load =
             tally.bytes.into_iter().max().unwrap_or(0) as f64 * 8e6 / tally.simulated_us.max(1) as f64 / 1e9;

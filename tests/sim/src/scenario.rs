@@ -259,8 +259,6 @@ pub struct Expect {
     pub batch_min: Option<usize>,
     /// Datagrams that come in a session after it was replaced, at least.
     pub late_min: Option<u64>,
-    /// Tasks in dq at some time, at least.
-    pub tasks_out_min: Option<usize>,
     /// Tasks that nodes refuse, at least and at most.
     pub refusals: Option<[u64; 2]>,
     /// Share of the slots' time that is spent computing, at least.
@@ -268,6 +266,25 @@ pub struct Expect {
     /// Verdicts on how many nodes are up at given times.
     #[serde(default)]
     pub up: Vec<Up>,
+    /// Verdicts on how many units of a job nodes have at given times.
+    #[serde(default)]
+    pub out: Vec<Out>,
+}
+
+/// How many units of a job nodes have in a time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Out {
+    /// Which job, counted from 1.
+    pub job: usize,
+    /// From then.
+    pub from_s: f64,
+    /// To then.
+    pub to_s: f64,
+    /// Units, at least.
+    pub min: u64,
+    /// Units, at most.
+    pub max: u64,
 }
 
 /// How many nodes are up in a time.

@@ -126,7 +126,8 @@ impl Slot {
             }
             if around.refuses.contains(&task.job.0) {
                 let Task { job, spec, attempt, lo, units } = task;
-                let (duration_us, outcome, body) = (0, Outcome::Refused, b"it lacks what that needs".to_vec());
+                let (duration_us, outcome, body) =
+                    (0, Outcome::Refused, b"it lacks what that needs".to_vec());
                 out.push(Report::Part(Part { job, spec, attempt, lo, units, duration_us, outcome, body }));
                 out.push(Report::End(attempt));
                 continue;

@@ -142,7 +142,11 @@ impl fmt::Display for Tally {
         )?;
         writeln!(f, "copies of tasks  {}; runs told to hang {}", self.copies, self.hangs)?;
         let (stalls, late) = (self.stalls, self.late);
-        writeln!(f, "turns            {} inputs at most, {stalls} stalls, {late} late datagrams", self.batch_max)?;
+        writeln!(
+            f,
+            "turns            {} inputs at most, {stalls} stalls, {late} late datagrams",
+            self.batch_max
+        )?;
         writeln!(f, "tasks refused    {}", self.refusals)?;
         writeln!(f, "queues at most   gq {}, dq {}", self.queues_max[0], self.queues_max[1])?;
         let card_hours = self.slots_us as f64 / 3.6e9;

@@ -43,9 +43,9 @@ macro_rules! scenarios {
 }
 
 scenarios!(
-    buffers calm clocks commands drain figure3 guangzhou guangzhou_8s hangs jobs lossy many million
-    mole mole_8s narrow old_copies orders poison restarts second_choice sick slow_disk small_turns storm stragglers
-    supplanted swizzle torn unlike unproven upheaval
+    all_back buffers calm clocks commands drain figure3 guangzhou guangzhou_8s hangs jobs lossy many million
+    mole mole_8s narrow old_copies orders pause_many poison refusals restarts second_choice sessions sick
+    slow_boot slow_disk small_turns storm stragglers supplanted swizzle torn unlike unproven upheaval
 );
 
 /// The stems of the TOML files in a folder.
