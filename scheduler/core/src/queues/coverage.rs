@@ -87,7 +87,7 @@ impl Coverage {
 
     /// Units that were never cut.
     pub(crate) fn fresh(&self) -> u128 {
-        self.units - self.cursor
+        self.units.checked_sub(self.cursor).expect("nothing is cut beyond the job's end")
     }
 
     /// Units of a class.
@@ -127,6 +127,7 @@ impl Coverage {
 
     /// First unit and end of what of [lo, hi) is in a class.
     pub(crate) fn bounds_in(&self, Interval { lo, hi }: Interval, class: Class) -> Option<Interval> {
+        assert!(lo < hi, "an empty interval has no bounds");
         let start = self.segments.range(..=lo).next_back().map_or(lo, |(&at, _)| at);
         let of_class = |(&at, segment): (&u128, &Segment)| {
             let (from, to) = (at.max(lo), segment.hi.min(hi));
@@ -238,6 +239,8 @@ impl Coverage {
                 _ => joined.push(at),
             }
         }
+        let decided = self.count(Class::Done) + self.count(Class::Failed);
+        debug_assert!(joined.iter().map(|at| at.units()).sum::<u128>() + decided == self.units);
         joined
     }
 

@@ -72,6 +72,7 @@ impl NodeLists {
     pub(super) fn forget(&mut self, id: NodeId) {
         if let Some(list) = self.0.get_mut(id.0 as usize).and_then(Option::take) {
             assert!(list.tasks.is_empty(), "what a node has goes back before it is forgotten");
+            assert!(list.unsent.is_empty() && list.offered.is_empty(), "and nothing is on its way to it");
         }
     }
 
