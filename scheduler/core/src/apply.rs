@@ -253,7 +253,9 @@ impl Farm {
 
     fn fail(&mut self, id: JobId, at: Interval, failed: FailedUnit) -> Result<(), String> {
         self.decide_all(id, at, Class::Failed)?;
-        self.known(id)?.units.failed.insert(at, failed);
+        let units = &mut self.jobs.at_mut(id).units;
+        units.failed.insert(at, failed);
+        assert!(units.failed.units() == units.coverage().count(Class::Failed), "each failed unit is named");
         Ok(())
     }
 
@@ -328,6 +330,8 @@ impl Farm {
             job.units.failed.remove(at);
             job.units.reopened.insert(at, before);
         }
+        let units = &job.units;
+        assert!(units.failed.units() == units.coverage().count(Class::Failed), "each failed unit is named");
         if job.reopen() {
             self.jobs.queue_up(id);
         }

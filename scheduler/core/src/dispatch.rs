@@ -123,6 +123,7 @@ impl Farm {
             }
         }
         let job = self.jobs.at_mut(job_id);
+        assert!(job.active(), "a job that waits or has ended gives nothing out");
         let given = self.queues.give(&mut job.units, id, now_us);
         assert!(given <= room, "a node gets what it has room for");
         if given == 0 {

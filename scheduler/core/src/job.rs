@@ -300,6 +300,7 @@ impl Job {
     pub(crate) fn measured(&mut self, node: NodeId, units: u64, duration_us: u64) {
         assert!(units > 0, "a result that counts has units");
         let sample = units as f64 * 1e6 / duration_us.max(1) as f64;
+        assert!(sample.is_finite() && sample > 0.0, "{sample} units per second");
         let target_us = self.target_us().max(1) as f64;
         let rate = self.rates.entry(node).or_default();
         let first = rate.largest == 0;

@@ -157,6 +157,7 @@ impl Farm {
     /// Sees to it that the lease of a job reaches well beyond `wanted`.
     pub(crate) fn lease(&mut self, id: JobId, wanted: u128, size: u64, deeds: &mut Deeds) {
         let job = self.jobs.at_mut(id);
+        assert!(job.active(), "what is not given out needs no lease");
         if let Some(mark) = job.lease.next(wanted, size, job.facts.units) {
             let sequence = self.commit(Record::Leased { job: id, mark }, deeds);
             self.commits.lease(sequence, id, mark);

@@ -174,7 +174,7 @@ impl Coverage {
                 continue;
             }
             pieces.push(Piece { at, was });
-            self.counts[was as usize] -= at.units();
+            take(&mut self.counts, was, at.units());
             self.counts[to as usize] += at.units();
             // What lies before it in the segment stays as it was. Where nothing does, it joins the one before.
             let mut first = at.lo;
@@ -208,7 +208,7 @@ impl Coverage {
         let mut joined: Vec<(u128, Segment)> = Vec::with_capacity(self.segments.len());
         for (lo, mut segment) in std::mem::take(&mut self.segments) {
             if from.has(segment.class) {
-                self.counts[segment.class as usize] -= segment.hi - lo;
+                take(&mut self.counts, segment.class, segment.hi - lo);
                 self.counts[to as usize] += segment.hi - lo;
                 segment.class = to;
             }
@@ -268,6 +268,11 @@ impl Coverage {
         }
         Ok(())
     }
+}
+
+fn take(counts: &mut [u128; 5], class: Class, units: u128) {
+    let count = &mut counts[class as usize];
+    *count = count.checked_sub(units).expect("the sum has each unit of the class");
 }
 
 #[cfg(test)]

@@ -122,7 +122,8 @@ impl Dispatched {
     pub(super) fn remove(&mut self, id: TaskId) -> Task {
         let task = self.slots[id.0 as usize].take().expect("the id is held by a task in dq");
         self.free.push(id.0);
-        self.of_nobody -= usize::from(task.node == NOBODY);
+        let of_nobody = self.of_nobody.checked_sub(usize::from(task.node == NOBODY));
+        self.of_nobody = of_nobody.expect("the sum has each task that nobody has");
         self.changes += 1;
         let of_job = self.tasks_of(task.job);
         of_job.like(&task).remove(task.at.lo);

@@ -103,6 +103,7 @@ impl JobQueue {
                 self.add(Interval::new(last.hi, row.at.hi), row.size);
             }
         }
+        debug_assert!(self.ends_behind(at.lo).is_none_or(|row| at.hi <= row.at.lo), "no row has any of it");
     }
 
     /// `at`, which begins a task and is no more than that, leaves. As a rule that is the first of a row.

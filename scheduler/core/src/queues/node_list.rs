@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use starfarm_protocol::ids::{Attempt, NodeId};
 
-use super::task::TaskId;
+use super::task::{NOBODY, TaskId};
 
 /// An offer under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +62,7 @@ impl NodeLists {
     }
 
     pub(super) fn of_mut(&mut self, id: NodeId) -> &mut NodeList {
+        assert!(id != NOBODY, "nobody has no list");
         let at = id.0 as usize;
         if self.0.len() <= at {
             self.0.resize_with(at + 1, || None);
