@@ -147,16 +147,20 @@ impl Farm {
             Record::Epoch { .. } => {}
             &Record::Periods { lost_us, period_us } => self.reconnect.noted = Periods { lost_us, period_us },
             Record::Submitted(facts) => {
-                if !self.jobs.insert(Job::new(facts.clone())) {
+                if self.jobs.get(facts.job).is_some() {
                     return Err(format!("job {} is submitted twice", facts.job.0));
                 }
+                self.jobs.insert(Job::new(facts.clone()));
             }
             Record::State { job, state, why } => {
-                self.known(*job)?;
+                self.unfinished(*job)?;
+                if state.ended() {
+                    return Err(format!("job {} ends without a sum", job.0));
+                }
                 self.jobs.change_state(*job, |job| job.take_state(*state, why.clone()));
             }
             Record::Moved { job, place } => {
-                self.known(*job)?;
+                self.unfinished(*job)?;
                 self.jobs.move_to(*job, *place as usize);
             }
             Record::Leased { job, mark } => {
@@ -174,14 +178,18 @@ impl Farm {
             }
             Record::Retried { job, units } => self.apply_retried(*job, units)?,
             Record::Ended(Ended { job, state, totals, .. }) => {
-                self.known(*job)?;
-                let known = self.jobs.at_mut(*job);
-                self.queues.abandon(&mut known.units);
+                self.unfinished(*job)?;
+                if !state.ended() {
+                    return Err(format!("job {} ends as {}", job.0, state.word()));
+                }
+                self.queues.abandon(&mut self.jobs.at_mut(*job).units);
                 self.jobs.change_state(*job, |job| job.take_end(*state, *totals));
                 self.jobs.leave_queue(*job);
             }
             Record::Deleted { job } => {
-                self.known(*job)?;
+                if !self.known(*job)?.state.ended() {
+                    return Err(format!("job {} is deleted and has not ended", job.0));
+                }
                 self.jobs.remove(*job);
             }
             Record::Conflict { job, lo, hi, node } => {
@@ -245,12 +253,17 @@ impl Farm {
 
     fn fail(&mut self, id: JobId, at: Interval, failed: FailedUnit) -> Result<(), String> {
         self.decide_all(id, at, Class::Failed)?;
-        self.known(id)?.units.failed.insert(at, failed);
+        let units = &mut self.jobs.at_mut(id).units;
+        units.failed.insert(at, failed);
+        assert!(units.failed.units() == units.coverage().count(Class::Failed), "each failed unit is named");
         Ok(())
     }
 
     /// Units that no record decided before are decided.
     fn decide_all(&mut self, id: JobId, at: Interval, to: Class) -> Result<(), String> {
+        if at.is_empty() {
+            return Err(format!("{at} of job {} has no unit", id.0));
+        }
         match self.decide(id, at, to)? == at.units() {
             true => Ok(()),
             false => Err(format!("{at} of job {} is decided twice, or was never leased", id.0)),
@@ -292,7 +305,10 @@ impl Farm {
 
     fn try_again(&mut self, id: JobId, units: &[u128], attempt: Attempt, node: NodeId) -> Result<(), String> {
         for unit in units {
-            reach(&mut self.jobs, &mut self.queues, id, unit + 1)?;
+            let job = reach(&mut self.jobs, &mut self.queues, id, unit + 1)?;
+            if job.state.ended() || !job.units.coverage().is_open(*unit) {
+                return Err(format!("unit {unit} of job {} is tried again, and was decided", id.0));
+            }
         }
         let job = self.jobs.at_mut(id);
         for &unit in units {
@@ -314,6 +330,8 @@ impl Farm {
             job.units.failed.remove(at);
             job.units.reopened.insert(at, before);
         }
+        let units = &job.units;
+        assert!(units.failed.units() == units.coverage().count(Class::Failed), "each failed unit is named");
         if job.reopen() {
             self.jobs.queue_up(id);
         }
@@ -375,6 +393,13 @@ impl Farm {
 
     fn known(&mut self, job: JobId) -> Result<&mut Job, String> {
         known(&mut self.jobs, job)
+    }
+
+    fn unfinished(&mut self, id: JobId) -> Result<(), String> {
+        match self.known(id)?.state.ended() {
+            true => Err(format!("job {} has ended", id.0)),
+            false => Ok(()),
+        }
     }
 }
 

@@ -55,6 +55,7 @@ impl Farm {
         if let Some(at) = self.agenda.ended.iter().position(|revoke| revoke.job == job) {
             let revoke = self.agenda.ended.remove(at).expect("its place was found just now");
             while self.let_one_go(revoke) {}
+            assert!(self.queues.any_of(job).is_none(), "all of its tasks have left");
         }
     }
 
@@ -107,5 +108,6 @@ impl Farm {
         for id in self.queues.of_nobody() {
             self.give_back(id, self.queues.task(id).at);
         }
+        assert!(self.queues.of_nobody().is_empty(), "what nobody has went back");
     }
 }

@@ -21,6 +21,7 @@ pub(crate) struct Unacknowledged {
 
 /// Ranges of numbers, first and last, get one more, which as a rule follows on the last one.
 pub(crate) fn add_range(ranges: &mut Vec<(u64, u64)>, (from, to): (u64, u64)) {
+    assert!(from <= to, "a range has a number");
     match ranges.last_mut() {
         Some((_, last)) if last.checked_add(1) == Some(from) => *last = to,
         _ => ranges.push((from, to)),
@@ -75,6 +76,7 @@ impl Commits {
 
     fn hand_on(&mut self, record: Record, deeds: &mut Deeds) -> u64 {
         let sequence = self.next_sequence;
+        assert!(sequence > self.durable, "a record is not durable before it is written");
         self.next_sequence += 1;
         deeds.0.push(Deed::Record(sequence, record));
         sequence
@@ -109,6 +111,8 @@ impl Commits {
     /// What was gathered becomes a record.
     pub(crate) fn flush(&mut self, deeds: &mut Deeds) {
         if let Some(Gathered { job, node, pieces, hits }) = self.gathered.take() {
+            assert!(!(pieces.is_empty() && hits.is_empty()), "a record says something");
+            debug_assert!(pieces.iter().all(|(lo, hi)| lo < hi), "and of units");
             self.hand_on(Record::Done { job, node, pieces, hits }, deeds);
         }
     }
@@ -127,6 +131,7 @@ impl Commits {
     /// Units of `job` up to `mark` may be given out once the record of `sequence` is durable.
     pub(crate) fn lease(&mut self, sequence: u64, job: JobId, mark: u128) {
         assert!(sequence <= self.last_sequence(), "a lease has its record");
+        assert!(self.leases.back().is_none_or(|last| last.0 < sequence), "leases are in order");
         self.leases.push_back((sequence, job, mark));
     }
 
@@ -142,6 +147,7 @@ impl Commits {
     pub(crate) fn wait(&mut self, results: impl Iterator<Item = Unacknowledged>) {
         assert!(self.gathered.is_none(), "what the results decided is in a record");
         let last = self.last_sequence();
+        assert!(self.results.back().is_none_or(|result| result.0 <= last), "results are in order");
         self.results.extend(results.map(|result| (last, result)));
     }
 

@@ -85,7 +85,10 @@ impl Farm {
     /// Node `id` gets a copy of what is out of a task, if it is there yet.
     fn copy_candidate(&mut self, of: Candidate, id: NodeId, job_id: JobId, now_us: u64, deeds: &mut Deeds) {
         let Some(at) = self.queues.interval_of(of.task, of.attempt) else { return };
-        if let Some(at) = self.jobs.at(job_id).units.coverage().bounds_in(at, Class::Out) {
+        // Since it was found it may have been copied as one that hangs.
+        if self.queues.copies_in(job_id, at).is_empty()
+            && let Some(at) = self.jobs.at(job_id).units.coverage().bounds_in(at, Class::Out)
+        {
             self.copy_to(id, job_id, at, now_us, deeds);
         }
     }
@@ -99,6 +102,8 @@ impl Farm {
         now_us: u64,
         deeds: &mut Deeds,
     ) {
+        let original = self.queues.holding(job_id, at.lo);
+        assert!(original.is_some_and(|task| task.node != id), "a copy has an original, at another node");
         let job = self.jobs.at_mut(job_id);
         self.queues.give_copy(&mut job.units, id, at, now_us);
         job.totals.dispatched += 1;

@@ -102,6 +102,7 @@ impl Farm {
             died.iter().filter(|id| self.nodes.get(**id).is_some_and(|node| node.is_counted())).count();
         let nodes = died.len() + self.nodes.live_nodes() as usize - counted;
         self.commit(Record::Died { job: job_id, unit, node: of.0, boot: of.1 }, deeds);
+        debug_assert!(self.jobs.at(job_id).units.deaths.contains(unit, of), "its death is charged");
         if deaths < POISON_DEATHS || died.len() < POISON_DEATHS.min(nodes) {
             return;
         }

@@ -123,7 +123,9 @@ impl Farm {
             }
         }
         let job = self.jobs.at_mut(job_id);
+        assert!(job.active(), "a job that waits or has ended gives nothing out");
         let given = self.queues.give(&mut job.units, id, now_us);
+        assert!(given <= room, "a node gets what it has room for");
         if given == 0 {
             return;
         }
@@ -177,7 +179,9 @@ impl Farm {
                 .tasks_at(id)
                 .any(|task| task.job == job_id && task.at.units() == 1 && units.deaths.has(task.at.lo));
         let refused = job.refused_by.keys().filter(|id| self.nodes.is_live(**id)).count();
-        let able = self.nodes.live_nodes() as usize - refused;
+        let live = self.nodes.live_nodes() as usize;
+        let able =
+            live.checked_sub(refused).expect("those that refused it and live are among those that live");
         Some(Choice { id, able, has_suspect, elsewhere })
     }
 

@@ -39,6 +39,7 @@ impl Farm {
     /// Ends a job: what is not decided is abandoned, its tasks leave gq, and dq and the nodes as turns have time.
     /// Results that come all the same still count.
     pub(crate) fn end(&mut self, id: JobId, state: JobState, now_us: u64, deeds: &mut Deeds) {
+        debug_assert!(!self.agenda.has_ended(id), "a job ends once");
         let revoke = self.so_far(id, Cancel::Forced);
         self.agenda.ended.push_back(revoke);
         let job = self.jobs.at_mut(id);

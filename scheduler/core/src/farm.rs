@@ -74,6 +74,7 @@ pub struct Farm {
 impl Farm {
     /// A farm without jobs and nodes.
     pub fn new(config: Config, now_us: u64) -> Self {
+        assert!(config.tasks_a_turn > 0 && config.nodes_max > 1, "a farm does and knows something");
         let first = Attempt(Attempt::before_epoch(config.epoch).0 + 1);
         Self {
             queues: Queues::new(first),

@@ -47,6 +47,7 @@ impl Farm {
             gone.iter().for_each(|&node| job.forget_node(node));
         }
         for &node in gone {
+            assert!(self.nodes.at(node).health().is_lost(), "who is forgotten has gone");
             self.reconnect.settle(node);
             // What never said hello is in no record, and nobody was told of it.
             if self.nodes.at(node).health().last_boot().is_some() {

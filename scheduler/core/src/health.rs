@@ -91,13 +91,18 @@ pub(crate) struct Probe {
 impl Probe {
     /// The first one, after the shortest pause.
     pub(crate) fn first(now_us: u64) -> Self {
-        Self { at_us: now_us + PROBE_MIN_US, pause_us: PROBE_MIN_US }
+        Self::after(PROBE_MIN_US, now_us)
+    }
+
+    fn after(pause_us: u64, now_us: u64) -> Self {
+        assert!((PROBE_MIN_US..=PROBE_MAX_US).contains(&pause_us), "a pause of {pause_us}");
+        Self { at_us: now_us + pause_us, pause_us }
     }
 
     /// It got a task: the next one goes out after a longer pause.
     pub(crate) fn given(self, now_us: u64) -> Self {
-        let pause_us = self.next_pause_us();
-        Self { at_us: now_us + pause_us, pause_us }
+        assert!(self.at_us <= now_us, "a probe goes out when its pause is over");
+        Self::after(self.next_pause_us(), now_us)
     }
 
     /// The pause after the next task.
@@ -195,9 +200,7 @@ impl Health {
 
     /// It was silent for a while.
     pub(crate) fn is_silent(&mut self) {
-        if let Some(boot) = self.boot() {
-            self.presence = Presence::Suspect(boot);
-        }
+        self.presence = Presence::Suspect(self.boot().expect("who falls silent was heard"));
     }
 
     /// It was silent for too long. Where it never said hello there is nothing to come back to.
@@ -235,7 +238,7 @@ impl Health {
 
     /// It did nothing for long, or cannot: it sinks to power zero. There it waits for its next probe anew.
     pub(crate) fn sinks(&mut self, now_us: u64) {
-        let wait = |pause_us| Probe { at_us: now_us + pause_us, pause_us };
+        let wait = |pause_us| Probe::after(pause_us, now_us);
         self.standing = match self.standing {
             Standing::Good => Standing::Slow(wait(PROBE_MIN_US)),
             Standing::Slow(probe) => Standing::Slow(wait(probe.pause_us)),
@@ -249,7 +252,7 @@ impl Health {
         let pause_us = self.standing.probe().map_or(PROBE_MIN_US, |probe| probe.pause_us);
         let (standing, is_news) = match self.standing {
             Standing::Good | Standing::Slow(_) => {
-                (Standing::Sick(Probe { at_us: now_us + pause_us, pause_us }, fault), true)
+                (Standing::Sick(Probe::after(pause_us, now_us), fault), true)
             }
             Standing::Sick(probe, _) => (Standing::Sick(probe, fault), false),
             Standing::Distrusted => (Standing::Distrusted, false),

@@ -165,6 +165,7 @@ impl Job {
         let again = before.filter(|(_, back)| back.node == node && back.hi > at.lo);
         let pause_us =
             again.map_or(RETURN_PAUSE_MIN_US, |(_, back)| 2 * back.pause_us).min(RETURN_PAUSE_MAX_US);
+        assert!(!at.is_empty() && (RETURN_PAUSE_MIN_US..=RETURN_PAUSE_MAX_US).contains(&pause_us));
         self.returned.insert(at.lo, Returned { hi: at.hi, node, until_us: now_us + pause_us, pause_us });
     }
 
@@ -241,7 +242,10 @@ impl Job {
     /// Units done, failed, out, waiting and abandoned.
     pub(crate) fn classes(&self) -> [u128; 5] {
         let count = |class| self.units.coverage().count(class);
-        [count(Class::Done), count(Class::Failed), count(Class::Out), self.pending(), self.abandoned()]
+        let (out, pending, abandoned) = (count(Class::Out), self.pending(), self.abandoned());
+        let classes = [count(Class::Done), count(Class::Failed), out, pending, abandoned];
+        assert!(classes.iter().sum::<u128>() == self.facts.units, "each unit is in one class");
+        classes
     }
 
     /// The job may be given out.
@@ -296,6 +300,7 @@ impl Job {
     pub(crate) fn measured(&mut self, node: NodeId, units: u64, duration_us: u64) {
         assert!(units > 0, "a result that counts has units");
         let sample = units as f64 * 1e6 / duration_us.max(1) as f64;
+        assert!(sample.is_finite() && sample > 0.0, "{sample} units per second");
         let target_us = self.target_us().max(1) as f64;
         let rate = self.rates.entry(node).or_default();
         let first = rate.largest == 0;
@@ -313,7 +318,7 @@ impl Job {
     pub(crate) fn bears_no_more(&self) -> Option<HoldReason> {
         let coverage = self.units.coverage();
         let (done, all_failed) = (coverage.count(Class::Done), coverage.count(Class::Failed));
-        let failed = all_failed.saturating_sub(self.forgiven);
+        let failed = all_failed.checked_sub(self.forgiven).expect("what was forgiven had failed");
         match self.facts.max_failures {
             MaxFailures::Units(max) if failed >= u128::from(max) => {
                 Some(HoldReason::MaxFailures { failed: Units(failed), max })

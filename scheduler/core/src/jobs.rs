@@ -106,29 +106,33 @@ impl Jobs {
         self.last = self.last.max(id.0);
     }
 
-    /// A new job, at the tail of jq; false where its number is known.
-    pub(crate) fn insert(&mut self, job: Job) -> bool {
+    /// A new job, at the tail of jq.
+    pub(crate) fn insert(&mut self, job: Job) {
         let id = job.facts.job;
         self.given(id);
+        let known = self.all.insert(id, job);
+        assert!(known.is_none(), "job {} is new", id.0);
         self.queue_up(id);
-        self.all.insert(id, job).is_none()
     }
 
     pub(crate) fn remove(&mut self, id: JobId) {
         let job = self.all.remove(&id).expect("whoever forgets a job has looked it up");
         assert!(job.state.ended(), "a job that is forgotten has ended");
         debug_assert!(!self.queue.contains(&id), "and has left jq");
+        assert!(!self.running.contains(&id), "and runs no more");
     }
 
     /// A job that goes on, or begins, stands at the tail of jq.
     pub(crate) fn queue_up(&mut self, id: JobId) {
         debug_assert!(!self.queue.contains(&id), "a job stands in jq once");
+        assert!(self.at(id).active(), "what enters jq can be given out");
         self.queue.push_back(id);
         self.open.active.push_back(id);
     }
 
     /// A job takes this place in jq, or the tail where there are fewer.
     pub(crate) fn move_to(&mut self, id: JobId, place: usize) {
+        assert!(!self.at(id).state.ended(), "what stands in jq has not ended");
         self.leave_queue(id);
         self.queue.insert(place.min(self.queue.len()), id);
         self.renew();
@@ -145,6 +149,7 @@ impl Jobs {
             }
         }
         self.open.paused.retain(|other| *other != id);
+        debug_assert!(!self.queue.contains(&id) && !self.open.active.contains(&id), "it stood there once");
     }
 
     /// The jobs that run.
@@ -198,7 +203,8 @@ impl Jobs {
 
     /// The first of the jobs that may be given out has nothing to give any more. What comes back makes the list anew.
     pub(crate) fn close_first(&mut self) {
-        self.open.active.pop_front();
+        let first = self.open.active.pop_front().expect("the caller has looked at it");
+        debug_assert!(!self.at(first).active() || self.at(first).pending() == 0, "it has nothing to give");
     }
 
     /// Jobs in jq that have units to give out or are paused; all of jq where that is not known.
@@ -206,7 +212,7 @@ impl Jobs {
         let OpenJobs { active, paused, is_fresh } = &self.open;
         match is_fresh {
             false => Box::new(self.queued()),
-            true => Box::new(active.iter().chain(paused).filter_map(|id| self.get(*id))),
+            true => Box::new(active.iter().chain(paused).map(|id| self.at(*id))),
         }
     }
 

@@ -31,6 +31,7 @@ impl Lease {
     /// A record says that units below `mark` may be at nodes from now on.
     pub(crate) fn raise(&mut self, mark: u128) {
         self.mark = self.mark.max(mark);
+        assert!(self.durable <= self.mark, "the mark is never behind what is durable");
     }
 
     /// The record of `mark` is durable.
@@ -52,6 +53,7 @@ impl Lease {
     /// The next mark, where tasks of `size` units are cut up to `wanted` and the last one is near.
     pub(crate) fn next(&mut self, wanted: u128, size: u64, units: u128) -> Option<u128> {
         assert!(wanted <= units.max(size.into()) && self.mark <= units, "leases end with the job");
+        assert!(self.durable <= self.mark, "the mark is never behind what is durable");
         let tasks = |tasks: u128| u128::from(size).saturating_mul(tasks);
         self.ahead = self.ahead.max(tasks(LEASE_TASKS_MIN));
         self.waited |= wanted > self.durable;
@@ -63,6 +65,8 @@ impl Lease {
         if std::mem::take(&mut self.waited) {
             self.ahead = self.ahead.saturating_mul(2).min(tasks(LEASE_TASKS_MAX).max(self.ahead));
         }
-        Some(near.saturating_add(self.ahead).min(units))
+        let mark = near.saturating_add(self.ahead).min(units);
+        assert!(self.mark < mark, "a mark never goes back");
+        Some(mark)
     }
 }

@@ -17,6 +17,7 @@ impl Farm {
     /// Anything authentic from a node shows that it lives.
     pub(crate) fn heard(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
         let node = self.nodes.at_mut(id);
+        debug_assert!(node.heard_us <= now_us, "time does not go back");
         node.heard_us = now_us;
         node.restored = false;
         match node.health().presence {
@@ -51,6 +52,7 @@ impl Farm {
     fn leave(&mut self, node: NodeId, mark: NodeMark, deeds: &mut Deeds) {
         self.commit(Record::Mark { node, mark }, deeds);
         self.orphan_all(node);
+        assert!(self.queues.ids_at(node).is_empty(), "who has left has nothing");
         let known = self.nodes.at_mut(node);
         known.running.clear();
         known.taken.clear();
@@ -85,6 +87,7 @@ impl Farm {
         self.commit(Record::Mark { node: id, mark: NodeMark::Gone }, deeds);
         self.nodes.at_mut(id).running.clear();
         self.take_all_back(id);
+        assert!(self.queues.ids_at(id).is_empty(), "who is lost has nothing");
         self.died((id, boot), heard_us, &running, now_us, deeds);
         self.reconnect.settle(id);
     }

@@ -140,6 +140,7 @@ pub(crate) struct ToTell {
 impl ToTell {
     /// Results are acknowledged.
     pub(crate) fn ack(&mut self, (first, last): (u64, u64), now_us: u64) {
+        assert!(first <= last && self.acks.is_empty() == (self.acks_count == 0), "each range is counted");
         if self.acks.is_empty() {
             self.acks_since_us = now_us;
         }

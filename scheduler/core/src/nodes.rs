@@ -134,7 +134,7 @@ impl Nodes {
     /// A node is known no more.
     pub(crate) fn forget(&mut self, id: NodeId) {
         let node = self.all[id.0 as usize].take().expect("whoever forgets a node has looked it up");
-        self.known -= 1;
+        self.known = self.known.checked_sub(1).expect("the node was counted when it came");
         assert!(node.counted == 0, "a node that is forgotten has gone");
         assert!(node.health.is_lost() || node.health.boot().is_none(), "and is not heard");
         for hungry in &mut self.hungry {
@@ -173,6 +173,7 @@ impl Nodes {
         let (before, is_sick) = (std::mem::replace(&mut node.counted, counted), node.health.is_sick());
         assert!(counted == 0 || !is_sick, "a sick node is not counted on");
         assert!(self.live_slots >= u64::from(before), "the sum has what each node added to it");
+        assert!(self.live_nodes >= u32::from(before > 0), "and the number of nodes likewise");
         self.live_nodes = self.live_nodes + u32::from(counted > 0) - u32::from(before > 0);
         self.live_slots = self.live_slots + u64::from(counted) - u64::from(before);
         match is_sick {

@@ -37,6 +37,7 @@ impl Outcomes {
             (self.passed, self.refuted) = (self.passed / 2, self.refuted / 2);
         }
         (self.passed, self.refuted) = (self.passed + u32::from(passed), self.refuted + u32::from(!passed));
+        assert!(self.passed + self.refuted <= OUTCOMES_KEPT, "old outcomes weigh less");
     }
 
     fn is_suspect(&self) -> bool {
@@ -112,6 +113,8 @@ impl Blame {
             (outcomes.streak, outcomes.doubted) = (0, false);
             outcomes.cleared = outcomes.places[0].is_some();
         }
+        let of = self.of(node);
+        assert!(of.began <= self.passes && !(of.cleared && of.streak > 0), "a pass ends a streak");
         self.suspect(node);
     }
 
@@ -165,17 +168,20 @@ impl Blame {
 
     /// A node gets one unit at a time, in other places, until one passes.
     pub(crate) fn doubt(&mut self, node: NodeId) {
-        self.nodes.entry(node).or_default().doubted = true;
+        self.nodes.get_mut(&node).expect("who is doubted has failed").doubted = true;
     }
 
     /// A node is known to be sick: what it was given before `attempt` fails there as well, and that is no news.
     pub(crate) fn convict(&mut self, node: NodeId, attempt: Attempt) {
-        self.nodes.insert(node, Outcomes { from: Some(attempt), ..Outcomes::default() });
+        let before = self.nodes.insert(node, Outcomes { from: Some(attempt), ..Outcomes::default() });
+        let from = before.expect("who is convicted has failed").from.unwrap_or(self.from);
+        assert!(from <= attempt, "attempts ascend");
         self.suspects.remove(&node);
     }
 
     /// What was said of nodes is forgotten; what was given out before `attempt` will say nothing.
     pub(crate) fn forget(&mut self, attempt: Attempt) {
+        assert!(self.from <= attempt, "attempts ascend");
         self.clear();
         self.from = attempt;
     }

@@ -192,6 +192,7 @@ impl Queues {
         let (first, mut size, mut tasks) = (job.coverage.cursor(), 0, 0);
         let mut row = Interval::new(first, first);
         for end in ends {
+            assert!(row.hi < end, "tasks are cut in order");
             if end - row.hi != size && !row.is_empty() {
                 self.gq.put(job.job, row, size);
                 row.lo = row.hi;
@@ -240,7 +241,10 @@ impl Queues {
 
     fn pending_goes_out(&mut self, job: &mut JobUnits, at: Option<Interval>) {
         if let Some(at) = at {
+            let before = job.coverage.count(Class::Pending);
             job.coverage.change(at, PENDING, Class::Out, &mut Vec::new());
+            let left = before - job.coverage.count(Class::Pending);
+            assert!(left == at.units(), "what is given was pending, each unit of it");
         }
     }
 
@@ -265,6 +269,7 @@ impl Queues {
     /// A task enters dq, and with it the list of its node, its node queue, or what goes back.
     fn enter(&mut self, task: Task) {
         let Task { node, attempt, state, since_us, .. } = task;
+        assert!(attempt < self.next_attempt, "its number was given");
         let id = self.dq.put(task);
         if node == NOBODY {
             assert!(state != State::Assigned, "nobody is given anything");
@@ -277,6 +282,7 @@ impl Queues {
         let list = self.nodes.of_mut(node);
         self.dq.join(id, &mut list.tasks);
         if state == State::Assigned {
+            assert!(list.unsent.back().is_none_or(|last| last.1 < attempt), "a node queue is in order");
             list.unsent.push_back((id, attempt));
             list.given_us = list.given_us.max(since_us);
         }
@@ -291,6 +297,7 @@ impl Queues {
             self.drop(id);
             return 0;
         }
+        assert!(at.within(self.dq.at(id).at) == at, "a task gives back what it has");
         let mut pieces = Vec::new();
         job.coverage.change(at, OUT, Class::Pending, &mut pieces);
         if !pieces.is_empty() {
@@ -364,6 +371,7 @@ impl Queues {
 
     /// `at` waits in gq; units that workers died of, or that failed, lie there alone.
     fn put_back(&mut self, job: &JobUnits, at: Interval) {
+        debug_assert!(job.coverage.count_in(at, Class::Pending) == at.units(), "what waits is pending");
         let mut from = at.lo;
         for (unit, why) in job.alone_in(at) {
             if from < unit {
@@ -392,6 +400,7 @@ impl Queues {
     /// tasks of a job never overlap. With nothing left it leaves dq.
     fn cut_out(&mut self, job: &JobUnits, id: TaskId, at: Interval) {
         let task = self.dq.at(id).clone();
+        assert!(task.at.overlaps(at) && !task.copy, "{at} is cut out of what has some of it");
         let head = Interval::new(task.at.lo, at.lo.max(task.at.lo));
         let tail = Interval::new(at.hi.min(task.at.hi), task.at.hi);
         let left = |part| job.coverage.count_in(part, Class::Out);

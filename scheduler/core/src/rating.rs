@@ -59,6 +59,7 @@ impl Rating {
 
     /// `tasks` standard tasks are done.
     pub(crate) fn add(&mut self, tasks: f64, now_us: u64) {
+        assert!(tasks.is_finite() && tasks >= 0.0, "{tasks} tasks");
         self.advance(now_us);
         self.periods[self.period as usize % RATING_PERIODS] += tasks as f32;
     }

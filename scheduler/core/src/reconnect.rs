@@ -44,6 +44,7 @@ impl Reconnect {
 
     /// A farm was put together from records, with these nodes that may hold something.
     pub(crate) fn begin(&mut self, silent: BTreeSet<NodeId>, now_us: u64) {
+        assert!(!self.is_new && !self.goes_on() && self.silent.is_empty(), "a farm starts once");
         self.is_new = true;
         self.lost_us = self.lost_us.max(self.noted.lost_us);
         // With all of them lost or gone before, their tasks had come back: nobody can hold anything.
@@ -74,6 +75,7 @@ impl Reconnect {
     /// Node `id` has said all that it holds, or will say nothing any more.
     pub(crate) fn settle(&mut self, id: NodeId) {
         if self.silent.remove(&id) && self.silent.is_empty() {
+            assert!(self.goes_on(), "nobody is waited for when all was released");
             self.release_us = Some(0);
         }
     }

@@ -118,6 +118,7 @@ impl Farm {
 
     /// Cuts up to `tasks` tasks, the first of `size` units, from the fresh space of a job into gq.
     pub(crate) fn refill(&mut self, id: JobId, mut size: u64, tasks: usize, deeds: &mut Deeds) {
+        assert!(size > 0 && tasks > 0, "tasks with units are asked for");
         let job = self.jobs.at_mut(id);
         let (first, units) = (job.units.coverage().cursor(), job.facts.units);
         let (by_time, leased) = (matches!(job.facts.sizing, Sizing::TargetUs(_)), job.lease.durable());
@@ -142,6 +143,7 @@ impl Farm {
         let cut = self.queues.cut(&mut job.units, ends.take(tasks.min(GQ_TASKS_MAX)));
         let cut_units = job.units.coverage().cursor() - first;
         assert!(cut == 0 || first + cut_units <= leased, "nothing is cut beyond what is leased");
+        assert!(u128::from(cut) <= cut_units, "each task has a unit");
         job.totals.decomposed += cut;
         job.totals.decomposed_units += cut_units;
         self.telemetry.totals.decomposed += cut;
@@ -155,6 +157,7 @@ impl Farm {
     /// Sees to it that the lease of a job reaches well beyond `wanted`.
     pub(crate) fn lease(&mut self, id: JobId, wanted: u128, size: u64, deeds: &mut Deeds) {
         let job = self.jobs.at_mut(id);
+        assert!(job.active(), "what is not given out needs no lease");
         if let Some(mark) = job.lease.next(wanted, size, job.facts.units) {
             let sequence = self.commit(Record::Leased { job: id, mark }, deeds);
             self.commits.lease(sequence, id, mark);

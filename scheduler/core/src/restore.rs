@@ -79,6 +79,7 @@ impl Restoring {
             farm.nodes.alter(id, |health| health.is_silent());
             farm.set_timer(id, now_us);
         }
+        debug_assert_eq!(farm.check_all(), Ok(()), "records that fit make a farm that holds");
         farm
     }
 }
@@ -199,6 +200,7 @@ impl Job {
             before.add(Interval::new(at.lo, end), failed);
             after.add(Interval::new(end, at.hi), failed);
         }
+        assert!(left == 0, "what was forgiven had failed");
         before.records(job, records);
         if forgiven > 0 {
             for state in [JobState::Paused, JobState::Queued] {

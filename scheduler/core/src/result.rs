@@ -192,6 +192,7 @@ impl Farm {
         ran: &[CommandUnit],
         deeds: &mut Deeds,
     ) -> u128 {
+        assert!(ran.len() as u64 == entry.units, "its body was read as one outcome a unit");
         let (job_id, attempt) = (entry.job, entry.attempt);
         let (mut units, mut tried, mut known) = (Vec::new(), Vec::new(), Vec::new());
         for (unit, outcome) in (entry.lo..).zip(ran) {

@@ -66,7 +66,8 @@ impl<T: Copy + PartialEq> Runs<T> {
         while let Some((&first, &(end, value))) = self.runs.range(..hi).next_back().filter(|run| run.1.0 > lo)
         {
             self.runs.remove(&first);
-            self.units -= end.min(hi) - first.max(lo);
+            let gone = end.min(hi) - first.max(lo);
+            self.units = self.units.checked_sub(gone).expect("the sum has what each run added to it");
             if end > hi {
                 self.runs.insert(hi, (end, value));
             }

@@ -79,7 +79,7 @@ impl Farm {
         for (first, last) in ranges {
             self.queues.acknowledge(id, (Attempt(first), Attempt(last)), now_us, |offered| {
                 if !offered.repeated {
-                    node.rtt.sample(now_us.saturating_sub(offered.sent_us));
+                    node.rtt.sample(now_us - offered.sent_us);
                 }
                 node.rtt.heard();
             });

@@ -57,7 +57,7 @@ fn speed_of(entry: &ResultEntry<'_>, found: &Found) -> Speed {
     let failed = ran.iter().filter(|unit| unit.failed.is_some());
     let (failed, failed_us) =
         failed.fold((0, 0_u64), |(units, sum_us), unit| (units + 1, sum_us.saturating_add(unit.duration_us)));
-    match entry.units - failed {
+    match entry.units.checked_sub(failed).expect("its body was read as one outcome a unit") {
         0 => Speed::OfFailures,
         passed => Speed::Of(passed, entry.duration_us.saturating_sub(failed_us)),
     }

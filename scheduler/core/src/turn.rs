@@ -31,6 +31,7 @@ impl Farm {
             self.flush(id, now_us, deeds);
             self.set_timer(id, now_us);
         }
+        assert!(!self.commits.is_gathering(), "between turns all that was decided is in a record");
         self.nodes.end_turn();
         if self.agenda.goes_on {
             self.agenda.work_came = true;

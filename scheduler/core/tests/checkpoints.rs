@@ -7,7 +7,8 @@ mod common;
 
 use common::{check_after, config};
 use expect_test::expect;
-use starfarm_protocol::ids::{Boot, ContentHash, JobId, NodeId};
+use starfarm_protocol::ids::{Attempt, Boot, ContentHash, JobId, NodeId};
+use starfarm_protocol::journal::record::{Ended, JobTotals};
 use starfarm_protocol::wire::FailReason;
 use starfarm_scheduler_core::{
     Deeds, FailedUnit, Farm, JobFacts, JobState, MaxFailures, Record, Restoring, Sizing, WorkFacts,
@@ -16,11 +17,10 @@ use starfarm_scheduler_core::{
 /// Units of a job that fail, every one of them.
 const FAILURES: u128 = 100_000;
 
-/// A farm that two nodes failed all units of a job for: who failed which.
-fn all_failed(node_of: impl Fn(u128) -> u32) -> Farm {
-    let job = JobId(1);
-    let facts = JobFacts {
-        job,
+/// Job 1, of programs.
+fn facts() -> JobFacts {
+    JobFacts {
+        job: JobId(1),
         spec: ContentHash([1; 32]),
         name: "frames".into(),
         user: "ada".into(),
@@ -30,11 +30,16 @@ fn all_failed(node_of: impl Fn(u128) -> u32) -> Farm {
         max_failures: MaxFailures::Never,
         speculative: false,
         at_us: 1,
-    };
+    }
+}
+
+/// A farm that two nodes failed all units of a job for: who failed which.
+fn all_failed(node_of: impl Fn(u128) -> u32) -> Farm {
+    let job = JobId(1);
     let node = |node, name: &str| Record::Node { node: NodeId(node), name: name.into(), boot: Boot(1) };
     let mut restoring = Restoring::new(config(), 1);
     let known =
-        [node(0, "a"), node(1, "b"), Record::Submitted(facts), Record::Leased { job, mark: FAILURES }];
+        [node(0, "a"), node(1, "b"), Record::Submitted(facts()), Record::Leased { job, mark: FAILURES }];
     known.iter().for_each(|record| restoring.apply(record).unwrap());
     for unit in 0..FAILURES {
         let failed =
@@ -163,4 +168,38 @@ fn a_checkpoint_and_the_records_behind_it_give_the_same_farm() {
             10: a up, b draining
         "#]],
     );
+}
+
+/// A journal of another farm, or one that a bug wrote, is refused in words: what comes from the disk fails no assertion.
+#[test]
+fn a_record_that_does_not_fit_those_before_it_is_an_error() {
+    let job = JobId(1);
+    let state = |state| Record::State { job, state, why: None };
+    let tried = Record::Tried { job, unit: 0, attempt: Attempt(1), node: NodeId(0) };
+    let end = |state| {
+        let (abandoned, totals) = (Vec::new(), JobTotals::default());
+        Record::Ended(Ended { job, state, done: 0, failed: 0, abandoned, totals })
+    };
+    let done = |hi| Record::Done { job, node: NodeId(0), pieces: vec![(0, hi)], hits: Vec::new() };
+    let open = vec![Record::Submitted(facts()), Record::Leased { job, mark: 10 }];
+    let ended = [open.clone(), vec![end(JobState::Cancelled)]].concat();
+    let counted = [open.clone(), vec![done(5)]].concat();
+    for (before, record, why) in [
+        (&open, Record::Submitted(facts()), "job 1 is submitted twice"),
+        (&open, done(11), "unit 10 of job 1 was never leased"),
+        (&open, done(0), "[0, 0) of job 1 has no unit"),
+        (&open, state(JobState::Failed), "job 1 ends without a sum"),
+        (&open, end(JobState::Running), "job 1 ends as running"),
+        (&open, Record::Deleted { job }, "job 1 is deleted and has not ended"),
+        (&counted, done(6), "[0, 6) of job 1 is decided twice, or was never leased"),
+        (&counted, tried.clone(), "unit 0 of job 1 is tried again, and was decided"),
+        (&ended, tried, "unit 0 of job 1 is tried again, and was decided"),
+        (&ended, state(JobState::Paused), "job 1 has ended"),
+        (&ended, Record::Moved { job, place: 0 }, "job 1 has ended"),
+        (&ended, end(JobState::Cancelled), "job 1 has ended"),
+    ] {
+        let mut restoring = Restoring::new(config(), 1);
+        before.iter().for_each(|record| restoring.apply(record).unwrap());
+        assert_eq!(restoring.apply(&record), Err(why.to_owned()), "{record:?}");
+    }
 }

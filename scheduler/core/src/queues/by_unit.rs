@@ -46,6 +46,7 @@ impl<T: Copy> ByUnit<T> {
         let mut behind = leaf.split_off(half);
         let (leaf, at) = if at < half { (leaf, at) } else { (&mut behind, at - half) };
         leaf.insert(at, (unit, value));
+        assert!(!behind.is_empty() && behind.len() <= LEAF, "a leaf has entries, and not too many");
         self.leaves.insert(behind[0].0, behind);
     }
 

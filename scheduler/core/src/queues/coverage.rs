@@ -87,7 +87,7 @@ impl Coverage {
 
     /// Units that were never cut.
     pub(crate) fn fresh(&self) -> u128 {
-        self.units - self.cursor
+        self.units.checked_sub(self.cursor).expect("nothing is cut beyond the job's end")
     }
 
     /// Units of a class.
@@ -127,6 +127,7 @@ impl Coverage {
 
     /// First unit and end of what of [lo, hi) is in a class.
     pub(crate) fn bounds_in(&self, Interval { lo, hi }: Interval, class: Class) -> Option<Interval> {
+        assert!(lo < hi, "an empty interval has no bounds");
         let start = self.segments.range(..=lo).next_back().map_or(lo, |(&at, _)| at);
         let of_class = |(&at, segment): (&u128, &Segment)| {
             let (from, to) = (at.max(lo), segment.hi.min(hi));
@@ -173,7 +174,7 @@ impl Coverage {
                 continue;
             }
             pieces.push(Piece { at, was });
-            self.counts[was as usize] -= at.units();
+            take(&mut self.counts, was, at.units());
             self.counts[to as usize] += at.units();
             // What lies before it in the segment stays as it was. Where nothing does, it joins the one before.
             let mut first = at.lo;
@@ -207,7 +208,7 @@ impl Coverage {
         let mut joined: Vec<(u128, Segment)> = Vec::with_capacity(self.segments.len());
         for (lo, mut segment) in std::mem::take(&mut self.segments) {
             if from.has(segment.class) {
-                self.counts[segment.class as usize] -= segment.hi - lo;
+                take(&mut self.counts, segment.class, segment.hi - lo);
                 self.counts[to as usize] += segment.hi - lo;
                 segment.class = to;
             }
@@ -238,6 +239,8 @@ impl Coverage {
                 _ => joined.push(at),
             }
         }
+        let decided = self.count(Class::Done) + self.count(Class::Failed);
+        debug_assert!(joined.iter().map(|at| at.units()).sum::<u128>() + decided == self.units);
         joined
     }
 
@@ -265,6 +268,11 @@ impl Coverage {
         }
         Ok(())
     }
+}
+
+fn take(counts: &mut [u128; 5], class: Class, units: u128) {
+    let count = &mut counts[class as usize];
+    *count = count.checked_sub(units).expect("the sum has each unit of the class");
 }
 
 #[cfg(test)]

@@ -30,9 +30,11 @@ impl Queues {
     /// `at` is decided, as far as it was not: that leaves gq, or the tasks that hold it. What changed comes back, and is
     /// there until the next decision.
     pub(crate) fn decide(&mut self, job: &mut JobUnits, at: Interval, to: Class) -> &[Piece] {
+        assert!(!at.is_empty() && matches!(to, Class::Done | Class::Failed), "units are decided for good");
         let mut pieces = std::mem::take(&mut self.decided);
         pieces.clear();
         job.coverage.change(at, OPEN, to, &mut pieces);
+        debug_assert!(pieces.is_sorted_by(|one, next| one.at.hi <= next.at.lo), "pieces are in order");
         self.leave(job.job, &pieces);
         self.decided = pieces;
         &self.decided
@@ -49,6 +51,7 @@ impl Queues {
             let mut pieces = Vec::new();
             self.gq.remove(job.job, one);
             job.coverage.change(one, OPEN, Class::Pending, &mut pieces);
+            debug_assert!(job.coverage.has_in(one, Class::Pending), "what is decided is not tried again");
             self.leave(job.job, &pieces);
             // The units beside it may have been decided just now.
             if let Some((id, task)) = self.touched.pop_back() {
@@ -69,7 +72,8 @@ impl Queues {
     /// A worker died of `unit`: where it waits it does so alone from now on, and takes nothing with it.
     pub(crate) fn isolate(&mut self, job: &JobUnits, unit: u128) {
         if job.coverage.has_in(Interval::one(unit), Class::Pending) {
-            self.gq.remove(job.job, Interval::one(unit));
+            let gone = self.gq.remove(job.job, Interval::one(unit));
+            assert!(gone == 1, "gq has what is pending");
             self.gq.put_alone(job.job, unit, Alone::Deadly);
         }
     }
@@ -91,16 +95,18 @@ impl Queues {
 
     /// The job ends: what is not decided is abandoned. Its tasks leave dq as turns have time.
     pub(crate) fn abandon(&mut self, job: &mut JobUnits) {
+        let gone = self.gq.clear(job.job);
+        assert!(gone == job.coverage.count(Class::Pending), "gq has what is pending");
         job.coverage.change_all(UNDECIDED, Class::Abandoned);
-        self.gq.clear(job.job);
     }
 
     /// What waits after all records were applied was leased by an earlier scheduler: it is out, at nobody.
     pub(crate) fn lease_out(&mut self, job: &mut JobUnits, now_us: u64) {
         let mut pieces = Vec::new();
         let all = Interval::new(0, job.coverage.cursor());
+        let gone = self.gq.clear(job.job);
+        assert!(gone == job.coverage.count(Class::Pending), "gq has what is pending");
         job.coverage.change(all, PENDING, Class::Out, &mut pieces);
-        self.gq.clear(job.job);
         for piece in pieces {
             self.enter(Task::found(NOBODY, job.job, piece.at, now_us));
         }
@@ -110,19 +116,27 @@ impl Queues {
     fn leave(&mut self, job: JobId, pieces: &[Piece]) {
         for piece in pieces {
             match piece.was {
-                Class::Pending => self.gq.remove(job, piece.at),
+                Class::Pending => {
+                    let gone = self.gq.remove(job, piece.at);
+                    assert!(gone == piece.at.units(), "gq has what is pending");
+                }
                 Class::Out => {
                     let (id, task) = self.dq.holding(job, piece.at.lo).expect("what is out is in a task");
                     if piece.at.hi <= task.at.hi {
                         self.count(id, piece.at.units());
                         continue;
                     }
+                    let mut counted = 0;
                     for id in self.dq.overlapping(job, piece.at) {
                         let units = self.dq.at(id).at.within(piece.at).units();
                         self.count(id, units);
+                        counted += units;
                     }
+                    assert!(counted == piece.at.units(), "each unit that is out is in a task");
                 }
-                Class::Done | Class::Failed | Class::Abandoned => {}
+                // Its tasks leave dq as turns have time.
+                Class::Abandoned => {}
+                Class::Done | Class::Failed => unreachable!("what is decided stays so"),
             }
         }
     }

@@ -37,6 +37,10 @@ impl OfJob {
     fn like(&mut self, task: &Task) -> &mut ByUnit<TaskId> {
         if task.copy { &mut self.copies } else { &mut self.tasks }
     }
+
+    fn take(&mut self, units: u128) {
+        self.left = self.left.checked_sub(units).expect("the sum has what each task added to it");
+    }
 }
 
 impl Dispatched {
@@ -58,12 +62,20 @@ impl Dispatched {
         if !task.copy {
             of_job.left += task.left;
         }
-        self.slots[id.0 as usize] = Some(task);
+        let (job, at, copy) = (task.job, task.at, task.copy);
+        let slot = self.slots[id.0 as usize].replace(task);
+        assert!(slot.is_none(), "a free slot has no task");
+        debug_assert!(
+            (if copy { self.copies_in(job, at) } else { self.overlapping(job, at) }) == [id],
+            "{at} of job {} is out once",
+            job.0
+        );
         id
     }
 
     /// A task enters the list of its node.
     pub(super) fn join(&mut self, id: TaskId, list: &mut Vec<TaskId>) {
+        debug_assert!(self.at(id).node != NOBODY, "nobody has a list");
         self.places[id.0 as usize] = list.len() as u32;
         list.push(id);
     }
@@ -80,12 +92,12 @@ impl Dispatched {
 
     /// The task, if it is still the dispatch `attempt`.
     pub(super) fn get(&mut self, id: TaskId, attempt: Attempt) -> Option<&mut Task> {
-        self.slots.get_mut(id.0 as usize)?.as_mut().filter(|task| task.attempt == attempt)
+        self.slots[id.0 as usize].as_mut().filter(|task| task.attempt == attempt)
     }
 
     /// The task of an id, if it is in dq.
     pub(super) fn peek(&self, id: TaskId) -> Option<&Task> {
-        self.slots.get(id.0 as usize)?.as_ref()
+        self.slots[id.0 as usize].as_ref()
     }
 
     /// The task of an id that is known to be in dq.
@@ -110,14 +122,16 @@ impl Dispatched {
     pub(super) fn remove(&mut self, id: TaskId) -> Task {
         let task = self.slots[id.0 as usize].take().expect("the id is held by a task in dq");
         self.free.push(id.0);
-        self.of_nobody -= usize::from(task.node == NOBODY);
+        let of_nobody = self.of_nobody.checked_sub(usize::from(task.node == NOBODY));
+        self.of_nobody = of_nobody.expect("the sum has each task that nobody has");
         self.changes += 1;
         let of_job = self.tasks_of(task.job);
         of_job.like(&task).remove(task.at.lo);
         if !task.copy {
-            of_job.left -= task.left;
+            of_job.take(task.left);
         }
         if of_job.tasks.is_empty() && of_job.copies.is_empty() {
+            assert!(of_job.left == 0, "without tasks a job has nothing out");
             self.jobs.remove(&task.job);
         }
         task
@@ -127,12 +141,11 @@ impl Dispatched {
     pub(super) fn count(&mut self, id: TaskId, units: u128) -> u128 {
         self.changes += 1;
         let task = self.at_mut(id);
-        assert!(units <= task.left, "no unit of a task is counted twice");
+        assert!(0 < units && units <= task.left, "no unit of a task is counted twice");
+        assert!(!task.copy, "the units of a copy are out by the account of the first dispatch");
         task.left -= units;
-        let Task { job, left, copy, .. } = *task;
-        if !copy {
-            self.tasks_of(job).left -= units;
-        }
+        let Task { job, left, .. } = *task;
+        self.tasks_of(job).take(units);
         left
     }
 
@@ -144,10 +157,11 @@ impl Dispatched {
     pub(super) fn narrow(&mut self, id: TaskId, to: Interval, left: u128) {
         let task = self.at_mut(id);
         assert!(task.at.lo <= to.lo && to.lo < to.hi && to.hi <= task.at.hi && !task.copy, "{to} is inwards");
+        assert!(0 < left && left <= task.left && left <= to.units(), "it has something left, and not more");
         let (job, before, left_before) = (task.job, task.at.lo, task.left);
         (task.at, task.left) = (to, left);
         let of_job = self.tasks_of(job);
-        of_job.left = of_job.left - left_before + left;
+        of_job.take(left_before - left);
         if to.lo != before {
             of_job.tasks.remove(before);
             of_job.tasks.insert(to.lo, id);

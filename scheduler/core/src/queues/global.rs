@@ -43,11 +43,13 @@ impl Row {
 
     /// The task that begins with `lo`.
     fn from(self, lo: u128) -> Interval {
+        debug_assert!(self.at.contains(lo));
         Interval::new(lo, lo.saturating_add(self.size).min(self.at.hi))
     }
 
     /// The task that has `unit`.
     fn with(self, unit: u128) -> Interval {
+        debug_assert!(self.at.contains(unit));
         self.from(unit - (unit - self.at.lo) % self.size)
     }
 
@@ -67,12 +69,14 @@ impl JobQueue {
             let row = Row { at, size };
             self.units += at.units();
             self.tasks += row.len();
-            self.rows.insert(at.hi, row);
+            let other = self.rows.insert(at.hi, row);
+            assert!(other.is_none(), "rows do not overlap");
         }
     }
 
     fn pick(&mut self, row: Row) {
-        self.rows.remove(&row.at.hi);
+        let known = self.rows.remove(&row.at.hi).expect("the row was found just now");
+        assert!(known.at == row.at && row.at.units() <= self.units && row.len() <= self.tasks);
         self.units -= row.at.units();
         self.tasks -= row.len();
     }
@@ -80,6 +84,12 @@ impl JobQueue {
     /// The first row that ends behind `unit`.
     fn ends_behind(&self, unit: u128) -> Option<Row> {
         self.rows.range(unit + 1..).next().map(|(_, row)| *row)
+    }
+
+    /// No unit of `at` waits.
+    fn is_free(&self, at: Interval) -> bool {
+        let mut alone = self.alone.range(at.lo..at.hi).chain(self.deadly.range(at.lo..at.hi));
+        alone.next().is_none() && self.ends_behind(at.lo).is_none_or(|row| at.hi <= row.at.lo)
     }
 
     /// `at` leaves the tasks that it overlaps; what is left of these waits on.
@@ -93,10 +103,12 @@ impl JobQueue {
                 self.add(Interval::new(last.hi, row.at.hi), row.size);
             }
         }
+        debug_assert!(self.ends_behind(at.lo).is_none_or(|row| at.hi <= row.at.lo), "no row has any of it");
     }
 
     /// `at`, which begins a task and is no more than that, leaves. As a rule that is the first of a row.
     fn take(&mut self, row: Row, at: Interval) {
+        assert!(row.at.lo <= at.lo && at.lo < at.hi && at.hi <= row.at.hi, "{at} is of the row {}", row.at);
         if at != row.from(row.at.lo) || at.hi == row.at.hi {
             return self.carve(at);
         }
@@ -156,12 +168,15 @@ impl GlobalQueue {
     /// Tasks of `job` wait from now on as they were cut: side by side, of `size` units each, the last one of what is left.
     pub(crate) fn put(&mut self, job: JobId, at: Interval, size: u128) {
         assert!(!at.is_empty() && size > 0, "a task has units");
-        self.jobs.entry(job).or_default().add(at, size);
+        let queue = self.jobs.entry(job).or_default();
+        debug_assert!(queue.is_free(at), "what is cut was not here");
+        queue.add(at, size);
     }
 
     /// `unit` waits alone.
     pub(crate) fn put_alone(&mut self, job: JobId, unit: u128, why: Alone) {
         let queue = self.jobs.entry(job).or_default();
+        debug_assert!(queue.is_free(Interval::one(unit)), "unit {unit} waits once");
         let is_new = match why {
             Alone::Failed => queue.alone.insert(unit),
             Alone::Deadly => queue.deadly.insert(unit),
@@ -174,6 +189,7 @@ impl GlobalQueue {
     pub(crate) fn put_back(&mut self, job: JobId, mut at: Interval) {
         assert!(!at.is_empty(), "what comes back has units");
         let queue = self.jobs.entry(job).or_default();
+        debug_assert!(queue.is_free(at), "what comes back was not here");
         let (before, behind) = (queue.rows.get(&at.lo).copied(), queue.ends_behind(at.lo));
         assert!(behind.is_none_or(|row| at.hi <= row.at.lo), "what comes back was not here");
         if let Some(row) = before {
@@ -217,7 +233,8 @@ impl GlobalQueue {
         let deaths = if deadly { LOOKS } else { 0 };
         let deadly = queue.deadly.range(..before).take(deaths).copied().find(|&unit| wanted(unit));
         if let Some(unit) = deadly.or(alone) {
-            let _ = queue.deadly.remove(&unit) || queue.alone.remove(&unit);
+            let was_here = queue.deadly.remove(&unit) || queue.alone.remove(&unit);
+            assert!(was_here, "unit {unit} was found just now");
             queue.units -= 1;
             return Some(Interval::one(unit));
         }
@@ -225,13 +242,16 @@ impl GlobalQueue {
         if task.units() > size.whole {
             task.hi = task.lo + size.units;
         }
+        assert!(task.units() <= size.whole, "{task} is no larger than asked for");
         queue.take(row, task);
         Some(task)
     }
 
-    /// Takes `at` out of the tasks that it overlaps; what is left of them waits on.
-    pub(crate) fn remove(&mut self, job: JobId, at: Interval) {
-        let Some(queue) = self.jobs.get_mut(&job) else { return };
+    /// Takes `at` out of the tasks that it overlaps; what is left of them waits on. How many units that were.
+    pub(crate) fn remove(&mut self, job: JobId, at: Interval) -> u128 {
+        assert!(!at.is_empty(), "what leaves has units");
+        let Some(queue) = self.jobs.get_mut(&job) else { return 0 };
+        let before = queue.units;
         queue.carve(at);
         for alone in [&mut queue.alone, &mut queue.deadly] {
             while let Some(&unit) = alone.range(at.lo..at.hi).next() {
@@ -239,11 +259,12 @@ impl GlobalQueue {
                 queue.units -= 1;
             }
         }
+        before - queue.units
     }
 
-    /// All tasks of `job` are dropped.
-    pub(crate) fn clear(&mut self, job: JobId) {
-        self.jobs.remove(&job);
+    /// All tasks of `job` are dropped. How many units these had.
+    pub(crate) fn clear(&mut self, job: JobId) -> u128 {
+        self.jobs.remove(&job).map_or(0, |queue| queue.units)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use starfarm_protocol::ids::{Attempt, NodeId};
 
-use super::task::TaskId;
+use super::task::{NOBODY, TaskId};
 
 /// An offer under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +62,7 @@ impl NodeLists {
     }
 
     pub(super) fn of_mut(&mut self, id: NodeId) -> &mut NodeList {
+        assert!(id != NOBODY, "nobody has no list");
         let at = id.0 as usize;
         if self.0.len() <= at {
             self.0.resize_with(at + 1, || None);
@@ -72,6 +73,7 @@ impl NodeLists {
     pub(super) fn forget(&mut self, id: NodeId) {
         if let Some(list) = self.0.get_mut(id.0 as usize).and_then(Option::take) {
             assert!(list.tasks.is_empty(), "what a node has goes back before it is forgotten");
+            assert!(list.unsent.is_empty() && list.offered.is_empty(), "and nothing is on its way to it");
         }
     }
 

@@ -28,6 +28,9 @@ impl Queues {
         for (id, attempt) in list.unsent.drain(..tasks) {
             let Some(task) = self.dq.get(id, attempt) else { continue };
             assert!(task.state == State::Assigned, "what is in a node queue was not offered");
+            let before =
+                list.offered.back().is_none_or(|last| last.attempt < attempt && last.sent_us <= now_us);
+            assert!(before, "offers go out in the order of their attempts");
             task.state = State::Offered;
             offer(task);
             list.offered.push_back(Offered { attempt, task: id, sent_us: now_us, repeated: false });
@@ -47,9 +50,10 @@ impl Queues {
         let end = list.offered.partition_point(|of| of.attempt <= last).max(start);
         for offered in list.offered.drain(start..end) {
             list.landed_sent_us = list.landed_sent_us.max(offered.sent_us);
-            landed(&offered);
             assert!(offered.sent_us <= now_us, "time does not go back");
+            landed(&offered);
             if let Some(task) = self.dq.get(offered.task, offered.attempt) {
+                assert!(matches!(task.state, State::Offered | State::Held { .. }), "an offer left");
                 task.state = State::Held { seen_us: now_us };
             }
         }
@@ -74,6 +78,7 @@ impl Queues {
         let mut repeated = 0;
         list.offered.retain_mut(|offered| {
             let Some(task) = self.dq.get(offered.task, offered.attempt) else { return false };
+            assert!(matches!(task.state, State::Offered | State::Held { .. }), "an offer left");
             let overtaken = offered.sent_us < list.landed_sent_us;
             if now_us >= offered.sent_us + rto_us && (overtaken || repeated < alone) {
                 (offered.sent_us, offered.repeated) = (now_us, true);
@@ -123,7 +128,8 @@ impl Queues {
         let mut pieces = Vec::new();
         job.coverage.change(at, PENDING, Class::Out, &mut pieces);
         for piece in pieces {
-            self.gq.remove(job.job, piece.at);
+            let gone = self.gq.remove(job.job, piece.at);
+            assert!(gone == piece.at.units(), "gq has what is pending");
             self.enter(Task::found(node, job.job, piece.at, now_us));
         }
     }

@@ -62,6 +62,7 @@ impl Task {
 
     /// A task that is to be sent to `node`.
     pub(super) fn assigned(node: NodeId, job: JobId, at: Interval, attempt: Attempt, now_us: u64) -> Self {
+        assert!(attempt != Self::ADOPTED && node != NOBODY, "what is given has a number and a node");
         Self { attempt, state: State::Assigned, ..Self::found(node, job, at, now_us) }
     }
 

@@ -15,6 +15,7 @@ impl Farm {
     pub(crate) fn certify(&self, id: JobId, computed_by: u64, deeds: &mut Deeds) {
         let job = self.jobs.at(id);
         let [done, failed, _, _, abandoned] = job.classes();
+        assert!(job.state.ended() && done + failed + abandoned == job.facts.units, "no unit is left");
         let verdict = match (abandoned, failed) {
             (0, 0) => Completion::Complete,
             (0, _) => Completion::CompleteWithFailures,
