@@ -41,6 +41,7 @@ impl Beat {
             farm.on_stall(stalled_us, now_us);
             deeds.0.push(Deed::Event(Event::Stalled { for_us: stalled_us }));
         }
+        assert!(durable <= farm.last_sequence(), "only a record that was made is durable");
         if durable > self.durable {
             self.durable = durable;
             farm.on_durable(durable, now_us);

@@ -75,6 +75,8 @@ impl Farm {
         let [done, failed, out, pending, abandoned] = job.classes();
         let totals = &job.totals;
         let (rate, end_us) = (self.speed(job), totals.ended_us.unwrap_or(now_us));
+        assert_eq!(done + failed + out + pending + abandoned, job.facts.units, "each unit is in one class");
+        assert!(rate.is_finite() && rate >= 0.0, "a speed is a number");
         let refused = |(id, refusal): (&NodeId, &crate::job::Refusal)| Refusal {
             node: self.node_name(*id),
             why: refusal.why.clone(),
