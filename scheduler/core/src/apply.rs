@@ -177,15 +177,7 @@ impl Farm {
                 self.apply_trial(record)?
             }
             Record::Retried { job, units } => self.apply_retried(*job, units)?,
-            Record::Ended(Ended { job, state, totals, .. }) => {
-                self.unfinished(*job)?;
-                if !state.ended() {
-                    return Err(format!("job {} ends as {}", job.0, state.word()));
-                }
-                self.queues.abandon(&mut self.jobs.at_mut(*job).units);
-                self.jobs.change_state(*job, |job| job.take_end(*state, *totals));
-                self.jobs.leave_queue(*job);
-            }
+            Record::Ended(ended) => self.apply_end(ended)?,
             Record::Deleted { job } => {
                 if !self.known(*job)?.state.ended() {
                     return Err(format!("job {} is deleted and has not ended", job.0));
@@ -217,6 +209,17 @@ impl Farm {
                 self.nodes.given(*node);
             }
         }
+        Ok(())
+    }
+
+    fn apply_end(&mut self, Ended { job, state, totals, .. }: &Ended) -> Result<(), String> {
+        self.unfinished(*job)?;
+        if !state.ended() {
+            return Err(format!("job {} ends as {}", job.0, state.word()));
+        }
+        self.queues.abandon(&mut self.jobs.at_mut(*job).units);
+        self.jobs.change_state(*job, |job| job.take_end(*state, *totals));
+        self.jobs.leave_queue(*job);
         Ok(())
     }
 

@@ -1,16 +1,12 @@
 //! The scheduler's end: its receive buffer, its sessions, what it wants done, and when records are durable.
 
-use starfarm_events::Event;
-use starfarm_protocol::ids::{Epoch, JobId};
-use starfarm_scheduler_core::{Deed, Record};
-
 use crate::agenda::{Incarnation, MachineId, Parcel, Session, What};
-use crate::farm_log::FarmLog;
 use crate::network::Way;
+use crate::plan::Order;
 use crate::seat::Input;
 use crate::sessions::Opened;
 use crate::sim::Sim;
-use crate::violation::{Broken, rule};
+use crate::violation::Broken;
 
 impl Sim {
     /// The scheduler does nothing before this time.
@@ -142,136 +138,18 @@ impl Sim {
         if self.farm.up { self.checkpoint() } else { Ok(()) }
     }
 
-    /// Commits what is not durable yet, unless a commit is under way: one at a time, in groups.
-    fn commit(&mut self) {
-        if !self.farm.committing && self.farm.recorded > self.farm.durable {
-            self.farm.committing = true;
-            if let Some(disk) = &mut self.farm.disk {
-                disk.begin();
-            }
-            let delay_us = (self.scenario.farm.durable_ms * 1e3) as u64;
-            self.agenda.at(self.now_us + delay_us, What::Durable(self.farm.incarnation, self.farm.recorded));
+    /// A user orders something.
+    pub(crate) fn order(&mut self, order: Order) -> Result<(), Broken> {
+        if self.farm.up {
+            return self.input([Input::Ask(order)]);
         }
-    }
-
-    /// Ends a turn of the scheduler: its deeds, the checks.
-    pub(crate) fn turn_ends(&mut self) -> Result<(), Broken> {
-        let (now_us, side) = (self.farm_us(), &mut self.farm);
-        side.turns += 1;
-        side.farm.check_counters().map_err(|found| ("the counters add up", found))?;
-        if now_us >= side.asks_us {
-            side.asks_us = now_us + 1_000_000;
-            side.farm.check_standstill(now_us, &mut side.deeds);
-        }
-        let deep = side.turns.is_multiple_of(self.scenario.check_every);
-        let mut deeds = std::mem::take(&mut side.deeds.0);
-        let (mut ended, mut events) = (Vec::new(), Vec::new());
-        for deed in deeds.drain(..) {
-            match deed {
-                Deed::Send(node, datagrams) => {
-                    let peer = self.farm.peers[node.0 as usize];
-                    for bytes in datagrams {
-                        let heard = peer.life == self.machines[node.0 as usize].life;
-                        if self.farm.rightful {
-                            self.wiretap.on_farm_sends(node.0, &bytes, heard, &mut self.jobs)?;
-                        }
-                        self.send(node.0, Way::Down, peer, bytes);
-                    }
-                }
-                Deed::Superseded(epoch) => {
-                    // It does nothing more.
-                    return self.superseded(epoch);
-                }
-                Deed::Record(sequence, record) => self.record(sequence, &record, &mut ended)?,
-                Deed::Event(event @ Event::Standstill { .. }) => {
-                    return Err(("nothing stands still", event.to_string()));
-                }
-                Deed::Event(event) => {
-                    self.tally.hangs += u64::from(matches!(event, Event::RunHangs { .. }));
-                    self.tally.stalls += u64::from(matches!(event, Event::Stalled { .. }));
-                    events.push(event);
-                }
-            }
-        }
-        self.farm.deeds.0 = deeds;
-        self.tell(&events)?;
-        for id in ended {
-            self.ended(id)?;
-        }
-        self.commit();
-        self.waits();
-        if deep && self.farm.rightful { self.check_deeply() } else { Ok(()) }
-    }
-
-    fn record(&mut self, sequence: u64, record: &Record, ended: &mut Vec<JobId>) -> Result<(), Broken> {
-        let expected = self.farm.recorded + 1;
-        rule(sequence == expected, "records are numbered without a gap", || {
-            format!("{sequence}, expected {expected}")
-        })?;
-        self.farm.recorded = sequence;
-        if let Some(disk) = &mut self.farm.disk {
-            disk.append(record);
-        }
-        if !self.farm.rightful {
-            return Ok(());
-        }
-        self.tally.records += 1;
-        let Some(job) = record.job() else { return Ok(()) };
-        if let Record::Ended(_) | Record::Retried { .. } = record {
-            ended.push(job);
-        }
-        let Some(ours) = self.jobs.get_mut(job.0 as usize - 1) else {
-            return Err(("records are of jobs that were submitted", format!("{record:?}")));
-        };
-        let mut settled = Vec::new();
-        ours.on_record(record, &mut settled)?;
-        let place = job.0 as usize - 1;
-        self.farm.settling.extend(settled.into_iter().map(|interval| (sequence, place, interval)));
+        self.orders.again.push(order);
         Ok(())
     }
 
-    /// Counts the jobs that have not ended, those to be submitted included.
-    pub(crate) fn count_unfinished(&mut self) {
-        let unfinished = self.jobs.iter().filter(|job| !job.is_over()).count();
-        if unfinished == 0 && self.unfinished > 0 {
-            self.ended_us = self.now_us;
-            self.utilise();
-        }
-        self.unfinished = unfinished;
-    }
-
-    /// A job has ended, or does not end after all.
-    fn ended(&mut self, id: JobId) -> Result<(), Broken> {
-        self.count_unfinished();
-        match self.farm.farm.job(id, self.farm_us()) {
-            Some(view) if view.state.ended() => self.jobs[id.0 as usize - 1].ended_well(&view),
-            _ => Ok(()),
-        }
-    }
-
-    /// What happened in a turn at the scheduler: to the log's hash, to whoever listens, to the log itself. What is
-    /// only for pictures is in the log alone, so that a run is the same whether it is watched or not.
-    fn tell(&mut self, events: &[Event]) -> Result<(), Broken> {
-        for event in events.iter().filter(|event| !event.dense()) {
-            self.log.bytes(event.to_string().as_bytes());
-            if self.verbose {
-                eprintln!("{:>14.6} {event}", self.now_us as f64 / 1e6);
-            }
-        }
-        let now_us = self.farm_us();
-        let Some(dir) = self.scenario.log.as_ref().filter(|_| self.farm.rightful) else { return Ok(()) };
-        let farm_log = match &mut self.farm_log {
-            Some(farm_log) => farm_log,
-            none => none.insert(FarmLog::open(dir.clone(), self.farm.epoch, now_us)?),
-        };
-        farm_log.turn(&mut self.farm, events, now_us)
-    }
-
-    /// A worker has shown the scheduler that a later one has been.
-    fn superseded(&mut self, epoch: Epoch) -> Result<(), Broken> {
-        rule(!self.farm.rightful, "the right scheduler is not superseded", || format!("by {epoch:?}"))?;
-        self.tally.superseded += 1;
-        self.farm.up = false;
-        Ok(())
+    /// Who got no answer asks again.
+    pub(crate) fn orders_again(&mut self) -> Result<(), Broken> {
+        let again = std::mem::take(&mut self.orders.again);
+        again.into_iter().try_for_each(|order| self.order(order))
     }
 }

@@ -15,6 +15,7 @@ mod at_farm;
 mod at_worker;
 mod bulk;
 mod checker;
+mod deeds;
 mod disk;
 mod epochs;
 mod farm_log;

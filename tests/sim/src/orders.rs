@@ -12,15 +12,6 @@ use crate::sim::Sim;
 use crate::violation::{Broken, rule};
 
 impl Sim {
-    /// A user orders something.
-    pub(crate) fn order(&mut self, order: Order) -> Result<(), Broken> {
-        if self.farm.up {
-            return self.input([Input::Ask(order)]);
-        }
-        self.orders.again.push(order);
-        Ok(())
-    }
-
     /// Users whose orders the scheduler has not even heard get no answer from it.
     pub(crate) fn hang_up(&mut self) {
         for input in std::mem::take(&mut self.farm.inbox) {
@@ -125,11 +116,5 @@ impl Sim {
             })?;
         }
         Ok(())
-    }
-
-    /// Who got no answer asks again.
-    pub(crate) fn orders_again(&mut self) -> Result<(), Broken> {
-        let again = std::mem::take(&mut self.orders.again);
-        again.into_iter().try_for_each(|order| self.order(order))
     }
 }

@@ -3,7 +3,6 @@
 
 use starfarm_scheduler_core::{INPUTS_PER_TURN, NodeId};
 
-use crate::agenda::What;
 use crate::seat::Input;
 use crate::sim::{SPINS_MAX, Sim};
 use crate::violation::{Broken, rule};
@@ -17,11 +16,6 @@ impl Sim {
         }
         self.wake_farm(self.free_us());
         Ok(())
-    }
-
-    /// Until then the dispatcher does something else, or nothing.
-    fn free_us(&self) -> u64 {
-        self.farm.turning_until_us.max(self.farm.stalled_until_us)
     }
 
     pub(crate) fn farm_tick(&mut self) -> Result<(), Broken> {
@@ -39,22 +33,6 @@ impl Sim {
         side.ticked_us = self.now_us;
         rule(side.spins < SPINS_MAX, "the farm does not spin", || "it ticks every microsecond".to_owned())?;
         self.turn()
-    }
-
-    /// When the next turn is due, on the simulation's clock.
-    fn turn_due_us(&self) -> u64 {
-        let side = &self.farm;
-        let waits = side.inbox.is_empty() && side.durable == side.beat.durable;
-        let wanted_us = if waits { side.farm.next_deadline_us().saturating_sub(side.ahead_us) } else { 0 };
-        wanted_us.max(self.free_us())
-    }
-
-    fn wake_farm(&mut self, at_us: u64) {
-        let at_us = at_us.max(self.now_us + 1);
-        if at_us < self.farm.tick_us {
-            self.farm.tick_us = at_us;
-            self.agenda.at(at_us, What::FarmTick(self.farm.incarnation));
-        }
     }
 
     /// A turn of the scheduler.
@@ -94,13 +72,5 @@ impl Sim {
             Input::Ask(order) => self.obey(order)?,
         }
         Ok(())
-    }
-
-    /// The turn's deeds are done: the dispatcher waits for the next one.
-    pub(crate) fn waits(&mut self) {
-        let side = &mut self.farm;
-        let until_us = side.turning_until_us + side.ahead_us;
-        side.beat.wait_us(&side.farm, until_us);
-        self.wake_farm(self.turn_due_us());
     }
 }
