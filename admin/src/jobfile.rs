@@ -1,6 +1,6 @@
 //! What a user submits: a job file (TOML), or the same said on the command line, read into a
-//! [`JobSpec`] with everything checked that can be checked before a farm is asked. Every error names the
-//! file, the line and the column, and says what to do.
+//! [`JobSpec`](starfarm_protocol::spec::JobSpec) with everything checked that can be checked before a farm is asked.
+//! Every error names the file, the line and the column, and says what to do.
 //!
 //! Not here: what the units are (`starfarm-decomposers`), sending the job to a scheduler.
 //!
