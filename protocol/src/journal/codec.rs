@@ -178,7 +178,9 @@ impl Record {
 
 /// Hits lie close to the units that were done.
 fn put_done(record: &Record, out: &mut Vec<u8>) {
-    let Record::Done { job, node, pieces, hits } = record else { return };
+    let Record::Done { job, node, pieces, hits } = record else {
+        unreachable!("the table names it for that kind")
+    };
     job.put(out);
     node.put(out);
     pieces.put(out);
@@ -202,7 +204,9 @@ fn read_done(body: &mut Reader<'_>) -> Result<Record, Malformed> {
 }
 
 fn put_conflict(record: &Record, out: &mut Vec<u8>) {
-    let Record::Conflict { job, lo, hi, node } = record else { return };
+    let Record::Conflict { job, lo, hi, node } = record else {
+        unreachable!("the table names it for that kind")
+    };
     job.put(out);
     node.put(out);
     put_intervals(out, &[(*lo, *hi)]);

@@ -194,12 +194,7 @@ impl Farm {
             Record::Node { .. } | Record::Joined { .. } | Record::Mark { .. } | Record::Rating { .. } => {
                 self.apply_node(record)
             }
-            Record::Rates { job, mean, nodes } => {
-                let job = self.known(*job)?;
-                job.mean_rate = *mean;
-                let rate = |&(node, units_per_s, largest)| (node, Rate { units_per_s, largest });
-                job.rates.extend(nodes.iter().map(rate));
-            }
+            Record::Rates { job, mean, nodes } => self.apply_rates(*job, *mean, nodes)?,
             Record::Totals { job, totals } => {
                 let job = self.known(*job)?;
                 (job.totals, job.noted) = (*totals, *totals);
@@ -209,6 +204,17 @@ impl Farm {
                 self.nodes.given(*node);
             }
         }
+        Ok(())
+    }
+
+    fn apply_rates(&mut self, id: JobId, mean: f64, nodes: &[(NodeId, f64, u64)]) -> Result<(), String> {
+        let job = self.known(id)?;
+        if nodes.iter().map(|of| of.1).chain([mean]).any(|rate| !rate.is_finite() || rate < 0.0) {
+            return Err(format!("job {} has a speed that is none", id.0));
+        }
+        job.mean_rate = mean;
+        let rate = |&(node, units_per_s, largest)| (node, Rate { units_per_s, largest });
+        job.rates.extend(nodes.iter().map(rate));
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 use starfarm_events::Name;
 use starfarm_protocol::ids::NodeId;
 
+use crate::by_node::ByNode;
 use crate::health::Health;
 use crate::limits::{CREDIT_MAX, CREDIT_MIN};
 use crate::node::Node;
@@ -23,10 +24,7 @@ pub(crate) enum Reach {
 /// All nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
-    /// By index. One that is forgotten leaves a null pointer.
-    all: Vec<Option<Box<Node>>>,
-    /// How many there are.
-    known: usize,
+    all: ByNode<Node>,
     /// The first index that was never given.
     next: u32,
     live_slots: u64,
@@ -51,12 +49,12 @@ pub(crate) struct Nodes {
 impl Nodes {
     /// The node of an index that somebody else named.
     pub(crate) fn get(&self, id: NodeId) -> Option<&Node> {
-        self.all.get(id.0 as usize)?.as_deref()
+        self.all.get(id)
     }
 
     /// See [`Nodes::get`].
     pub(crate) fn get_mut(&mut self, id: NodeId) -> Option<&mut Node> {
-        self.all.get_mut(id.0 as usize)?.as_deref_mut()
+        self.all.get_mut(id)
     }
 
     /// The node of an index that is known to be one.
@@ -70,17 +68,17 @@ impl Nodes {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.known
+        self.all.len()
     }
 
     /// All nodes, by index.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (NodeId, &Node)> {
-        (0..).map(NodeId).zip(&self.all).filter_map(|(id, node)| Some((id, node.as_deref()?)))
+        self.all.iter()
     }
 
     /// See [`Nodes::iter`].
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (NodeId, &mut Node)> {
-        (0..).map(NodeId).zip(&mut self.all).filter_map(|(id, node)| Some((id, node.as_deref_mut()?)))
+        self.all.iter_mut()
     }
 
     /// The nodes that can be given tasks.
@@ -120,21 +118,12 @@ impl Nodes {
 
     /// A node is known from now on, if it was not.
     pub(crate) fn meet(&mut self, id: NodeId, name: &str, now_us: u64) -> &mut Node {
-        let at = id.0 as usize;
-        if self.all.len() <= at {
-            self.all.resize_with(at + 1, || None);
-        }
-        let known = &mut self.known;
-        self.all[at].get_or_insert_with(|| {
-            *known += 1;
-            Box::new(Node::new(name.into(), now_us))
-        })
+        self.all.get_or_insert_with(id, || Node::new(name.into(), now_us))
     }
 
     /// A node is known no more.
     pub(crate) fn forget(&mut self, id: NodeId) {
-        let node = self.all[id.0 as usize].take().expect("whoever forgets a node has looked it up");
-        self.known = self.known.checked_sub(1).expect("the node was counted when it came");
+        let node = self.all.remove(id).expect("whoever forgets a node has looked it up");
         assert!(node.counted == 0, "a node that is forgotten has gone");
         assert!(node.health.is_lost() || node.health.boot().is_none(), "and is not heard");
         for hungry in &mut self.hungry {

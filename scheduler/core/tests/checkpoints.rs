@@ -190,6 +190,7 @@ fn a_record_that_does_not_fit_those_before_it_is_an_error() {
         (&open, done(0), "[0, 0) of job 1 has no unit"),
         (&open, state(JobState::Failed), "job 1 ends without a sum"),
         (&open, end(JobState::Running), "job 1 ends as running"),
+        (&open, Record::Rates { job, mean: f64::NAN, nodes: Vec::new() }, "job 1 has a speed that is none"),
         (&open, Record::Deleted { job }, "job 1 is deleted and has not ended"),
         (&counted, done(6), "[0, 6) of job 1 is decided twice, or was never leased"),
         (&counted, tried.clone(), "unit 0 of job 1 is tried again, and was decided"),

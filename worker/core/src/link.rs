@@ -159,7 +159,7 @@ impl Link {
         }
         let silent = idle && now_us.saturating_sub(self.heard_us) >= self.pace.idle_us();
         if (self.unanswered >= UNANSWERED_MAX || silent) && self.handshake_at.is_none() {
-            self.handshake_at = Some(now_us + self.random.below(self.heartbeat_us.min(BACK_OFF_MIN_US)));
+            self.handshake_at = Some(now_us + 1 + self.random.below(self.heartbeat_us.min(BACK_OFF_MIN_US)));
         }
         self.number = self.number.wrapping_add(1);
         self.unanswered = self.unanswered.saturating_add(1);
@@ -211,6 +211,19 @@ mod tests {
         assert_eq!(beat(true), None);
         let at = beat(false).unwrap();
         assert!((3_000_000..4_000_000).contains(&at), "{at}");
+    }
+
+    /// One plan in a million was for the very moment in which it was made, when its tick had done all handshakes.
+    #[test]
+    fn a_handshake_is_planned_for_later_whatever_chance_says() {
+        for seed in 0..4_096 {
+            let mut link = Link::new(1, seed, 0);
+            link.on_session(0);
+            for now in 0..=u64::from(UNANSWERED_MAX) {
+                assert!(link.handshake_at.is_none() && link.heartbeat_due(now, false));
+            }
+            assert!(link.handshake_at > Some(u64::from(UNANSWERED_MAX)), "seed {seed}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use starfarm_protocol::ids::{Attempt, NodeId};
 
 use super::task::{NOBODY, TaskId};
+use crate::by_node::ByNode;
 
 /// An offer under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,32 +53,28 @@ impl NodeList {
     }
 }
 
-/// The lists of all nodes, by index. A node that never had a task has none, and one that has gone leaves a null pointer.
+/// The lists of all nodes. One that never had a task has none.
 #[derive(Debug, Default)]
-pub(super) struct NodeLists(Vec<Option<Box<NodeList>>>);
+pub(super) struct NodeLists(ByNode<NodeList>);
 
 impl NodeLists {
     pub(super) fn of(&self, id: NodeId) -> &NodeList {
-        self.0.get(id.0 as usize).and_then(Option::as_deref).unwrap_or(&NOTHING)
+        self.0.get(id).unwrap_or(&NOTHING)
     }
 
     pub(super) fn of_mut(&mut self, id: NodeId) -> &mut NodeList {
         assert!(id != NOBODY, "nobody has no list");
-        let at = id.0 as usize;
-        if self.0.len() <= at {
-            self.0.resize_with(at + 1, || None);
-        }
-        self.0[at].get_or_insert_default()
+        self.0.get_or_insert_with(id, NodeList::default)
     }
 
     pub(super) fn forget(&mut self, id: NodeId) {
-        if let Some(list) = self.0.get_mut(id.0 as usize).and_then(Option::take) {
+        if let Some(list) = self.0.remove(id) {
             assert!(list.tasks.is_empty(), "what a node has goes back before it is forgotten");
             assert!(list.unsent.is_empty() && list.offered.is_empty(), "and nothing is on its way to it");
         }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (NodeId, &NodeList)> {
-        (0..).map(NodeId).zip(&self.0).filter_map(|(id, list)| Some((id, list.as_deref()?)))
+        self.0.iter()
     }
 }
