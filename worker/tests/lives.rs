@@ -3,7 +3,6 @@
 
 mod fake;
 
-use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -11,21 +10,12 @@ use std::process::{Command, Stdio};
 use fake::{Fake, Shared};
 use rustix::process::Signal;
 use starfarm_protocol::ids::{ContentHash, Epoch, JobId};
-use starfarm_protocol::spec::{CommandWork, JobSpec, OutputLimit, Space, Work};
+use starfarm_protocol::spec::{CommandWork, JobSpec, Space, Work};
 use starfarm_protocol::wire::{Hello, Outcome};
 
 fn shell(fake: &Fake, script: &str) -> ContentHash {
     let program = ["sh", "-c", script, "sh", "{}"].map(str::to_owned).into();
-    let work = CommandWork {
-        program,
-        env: BTreeMap::new(),
-        timeout_ms: None,
-        hang_ms: None,
-        retries: 0,
-        output_limit: OutputLimit::default(),
-        cwd: None,
-        cwd_optional: false,
-    };
+    let work = CommandWork { program, ..CommandWork::default() };
     let space = Space::Range { from: 0, to: 1_000, step: 1 };
     fake.spec(&JobSpec { space, work: Work::Command(work) })
 }

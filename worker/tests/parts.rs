@@ -4,14 +4,10 @@
 
 mod fake;
 
-use std::collections::BTreeMap;
-
 use fake::{Fake, Process, Shared};
 use rustix::process::Signal;
 use starfarm_protocol::ids::ContentHash;
-use starfarm_protocol::spec::{
-    Algorithm, CommandWork, HexBytes, JobSpec, OutputLimit, SearchWork, Space, Stop, Work,
-};
+use starfarm_protocol::spec::{Algorithm, CommandWork, HexBytes, JobSpec, SearchWork, Space, Stop, Work};
 use starfarm_protocol::wire::{Cancel, HitEntry, Outcome};
 
 /// Units of the task that is taken away: of a search far more than it can do, of a command ten.
@@ -35,16 +31,7 @@ fn commands(fake: &Fake) -> ContentHash {
         fake.dir.display()
     );
     let program = ["sh", "-c", &script, "sh", "{}"].map(str::to_owned).into();
-    let work = CommandWork {
-        program,
-        env: BTreeMap::new(),
-        timeout_ms: None,
-        hang_ms: None,
-        retries: 0,
-        output_limit: OutputLimit::default(),
-        cwd: None,
-        cwd_optional: false,
-    };
+    let work = CommandWork { program, ..CommandWork::default() };
     fake.spec(&JobSpec { space: Space::Range { from: 0, to: 100, step: 1 }, work: Work::Command(work) })
 }
 

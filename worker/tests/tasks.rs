@@ -23,16 +23,7 @@ fn command(space: Space, program: &[&str]) -> JobSpec {
     let output_limit = OutputLimit::default();
     JobSpec {
         space,
-        work: Work::Command(CommandWork {
-            program,
-            env,
-            timeout_ms: None,
-            hang_ms: None,
-            retries: 0,
-            output_limit,
-            cwd: None,
-            cwd_optional: false,
-        }),
+        work: Work::Command(CommandWork { program, env, output_limit, ..CommandWork::default() }),
     }
 }
 

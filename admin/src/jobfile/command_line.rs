@@ -1,10 +1,9 @@
 //! A job said on the command line: `submit --range 0..100 -- PROGRAM ARGS {}`.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use starfarm_decomposers::units;
-use starfarm_protocol::spec::{Axis, CommandWork, OutputLimit, Space, Work};
+use starfarm_protocol::spec::{Axis, CommandWork, Space, Work};
 
 use super::error::JobFileError;
 use super::job::{JobFile, names_of};
@@ -45,13 +44,7 @@ pub(crate) fn from_command_line(
     let found = program::find(first, &names_of(&space), base).map_err(at_fault)?;
     let work = Work::Command(CommandWork {
         program: std::iter::once(found.word).chain(arguments.iter().cloned()).collect(),
-        env: BTreeMap::new(),
-        timeout_ms: None,
-        hang_ms: None,
-        retries: 0,
-        output_limit: OutputLimit::default(),
-        cwd: None,
-        cwd_optional: false,
+        ..CommandWork::default()
     });
     let not_here = found.not_here.map(at_fault);
     Ok(JobFile { blobs, not_here, ..JobFile::new(stem(first), space, work) })

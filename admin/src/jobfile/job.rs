@@ -17,7 +17,7 @@ pub(crate) struct JobFile {
     /// The space and the work; what is hashed.
     pub(crate) spec: JobSpec,
     pub(crate) sizing: Sizing,
-    /// How many failed units it bears; none: what the farm thinks right.
+    /// How many failed units it bears.
     pub(crate) max_failures: MaxFailures,
     /// Whether idle nodes get copies of its last tasks; none: what the farm thinks right for its kind.
     pub(crate) speculative: Option<bool>,

@@ -25,7 +25,7 @@ pub(super) fn content(path: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 /// The units of a job.
-pub(super) struct Units {
+pub(super) struct Listing {
     pub(super) space: Space,
     /// The chunks of a list; empty for other kinds.
     pub(super) blobs: Vec<Vec<u8>>,
@@ -33,7 +33,7 @@ pub(super) struct Units {
 
 /// Cuts `content` into chunks. Only `\n` ends a line; the bytes after the last one are a line too, an
 /// empty line is a line.
-pub(super) fn cut(content: &[u8]) -> Units {
+pub(super) fn cut(content: &[u8]) -> Listing {
     let (mut chunks, mut blobs) = (Vec::new(), Vec::new());
     let mut rest = content;
     while !rest.is_empty() {
@@ -47,7 +47,7 @@ pub(super) fn cut(content: &[u8]) -> Units {
         blobs.push(blob);
         rest = behind;
     }
-    Units { space: Space::List { chunks }, blobs }
+    Listing { space: Space::List { chunks }, blobs }
 }
 
 /// Bytes up to the end of the line in which the chunk is full.
@@ -57,7 +57,7 @@ fn chunk_length(rest: &[u8]) -> usize {
 }
 
 /// The lines of the file at `path`, or of standard input where that is `-`. The error is a sentence for the user.
-pub(super) fn of_file(path: &Path) -> Result<Units, String> {
+pub(super) fn of_file(path: &Path) -> Result<Listing, String> {
     let content = content(path)
         .map_err(|e| format!("cannot read the list `{}`: {e}; check the path", path.display()))?;
     if content.is_empty() {
@@ -69,7 +69,7 @@ pub(super) fn of_file(path: &Path) -> Result<Units, String> {
 /// The files that `pattern`, relative to `base`, matches: their absolute paths, since a worker's folder
 /// is another one; sorted by their bytes. Hidden files need a pattern with a dot, as in a shell. The
 /// error is a sentence for the user.
-pub(super) fn of_glob(pattern: &str, base: &Path) -> Result<Units, String> {
+pub(super) fn of_glob(pattern: &str, base: &Path) -> Result<Listing, String> {
     let mut files =
         matches(pattern, base)?.into_iter().map(|file| file.into_os_string().into_vec()).collect::<Vec<_>>();
     files.sort_unstable();
@@ -129,7 +129,7 @@ fn fixed(pattern: &str) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn units(lines: &Units) -> Vec<u64> {
+    fn units(lines: &Listing) -> Vec<u64> {
         let Space::List { chunks } = &lines.space else { panic!("a list") };
         chunks.iter().map(|chunk| chunk.units).collect()
     }

@@ -17,8 +17,8 @@ pub(super) struct Found {
     pub(super) not_here: Option<String>,
 }
 
-/// `name` as a worker is told it; `base` is the folder that a file is relative to. A name with a placeholder is left alone, known only when a unit is run: `names` are the
-/// space's own. The error is a sentence for the user.
+/// `name` as a worker is told it; `base` is the folder that a file is relative to. A name with a placeholder is left
+/// alone, known only when a unit is run: `names` are the space's own. The error is a sentence for the user.
 pub(super) fn find(name: &str, names: &[String], base: &Path) -> Result<Found, String> {
     if name.is_empty() {
         return Err("the program's name is empty: name a program, or give its path".to_owned());

@@ -8,7 +8,7 @@ use starfarm_decomposers::units;
 use starfarm_protocol::spec::{Axis, HexBytes, Space};
 
 use super::error::JobFileError;
-use super::lines::{self, Units};
+use super::lines::{self, Listing};
 use super::mask::{self, Custom, MaskError};
 use super::table::{Item, Kind, Section};
 
@@ -21,7 +21,7 @@ const KINDS: [Kind; 5] = [
 ];
 
 /// Reads the section and checks that the space can be opened.
-pub(super) fn read(section: &Section<'_>, base: &Path) -> Result<Units, JobFileError> {
+pub(super) fn read(section: &Section<'_>, base: &Path) -> Result<Listing, JobFileError> {
     let space = match KINDS[section.select("kind", &KINDS, &[])?].name {
         "chars" => chars(section)?,
         "range" => range(section)?,
@@ -29,7 +29,7 @@ pub(super) fn read(section: &Section<'_>, base: &Path) -> Result<Units, JobFileE
         "list" => return list(section, base),
         _ => grid(section)?,
     };
-    Ok(Units { space, blobs: Vec::new() })
+    Ok(Listing { space, blobs: Vec::new() })
 }
 
 /// `space` if it can be opened, else its error at `item`.
@@ -119,7 +119,7 @@ fn frames(section: &Section<'_>) -> Result<Space, JobFileError> {
     checked(Space::Frames { first: first.integer()?, last: last.integer()? }, &last)
 }
 
-fn list(section: &Section<'_>, base: &Path) -> Result<Units, JobFileError> {
+fn list(section: &Section<'_>, base: &Path) -> Result<Listing, JobFileError> {
     let hint = "file = \"lines.txt\", or glob = \"frames/*.png\"";
     let item = section.either("a list", ["file", "glob"], hint)?;
     let lines = match item.name() {
@@ -127,7 +127,7 @@ fn list(section: &Section<'_>, base: &Path) -> Result<Units, JobFileError> {
         _ => lines::of_glob(item.string()?, base),
     };
     let lines = lines.map_err(|message| item.error(message))?;
-    Ok(Units { space: checked(lines.space, &item)?, ..lines })
+    Ok(Listing { space: checked(lines.space, &item)?, ..lines })
 }
 
 fn grid(section: &Section<'_>) -> Result<Space, JobFileError> {

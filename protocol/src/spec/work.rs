@@ -77,7 +77,7 @@ impl WorkFacts {
 }
 
 /// A program and how to run it.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub struct CommandWork {
     /// The program, then its arguments; never a shell. `{}`, `{index}` and the space's names are filled in.

@@ -406,13 +406,9 @@ mod tests {
     fn a_unit_hangs_after_its_time_and_thirty_times_what_others_took() {
         let work = |timeout_ms, hang_ms| CommandWork {
             program: vec!["true".into()],
-            env: BTreeMap::new(),
             timeout_ms,
             hang_ms,
-            retries: 0,
-            output_limit: OutputLimit::default(),
-            cwd: None,
-            cwd_optional: false,
+            ..CommandWork::default()
         };
         let space = Space::Frames { first: 1, last: 9 };
         let command = |timeout_ms, hang_ms| {
