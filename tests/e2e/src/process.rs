@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, test_kill_process, waitid};
 
 use crate::patience::{GUARD, until_some};
 use crate::reply::Reply;
@@ -78,10 +78,15 @@ impl Daemon {
         crate::until(&format!("{} says `{words}`", self.name), || self.log().contains(words));
     }
 
-    /// Sends a signal, if it still runs.
+    /// Sends a signal, if it still runs. After a STOP it has stopped: none of its threads does anything more.
     pub fn signal(&mut self, signal: Signal) {
-        if self.poll().is_none() {
-            let _ = kill_process(self.pid(), signal);
+        if self.poll().is_some() || kill_process(self.pid(), signal).is_err() {
+            return;
+        }
+        if signal == Signal::STOP {
+            // A thread that runs on another core goes on for a while. How it stands is left for `poll` to find.
+            let ends = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            let _ = waitid(WaitId::Pid(self.pid()), ends);
         }
     }
 
