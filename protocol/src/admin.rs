@@ -244,7 +244,7 @@ pub enum ErrorCode {
 }
 
 /// A job.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct JobInfo {
     /// Its number.
     pub id: JobId,

@@ -37,14 +37,14 @@ impl Attempt {
 }
 
 /// Index of a node in its farm, counted from 0 in the order in which they joined first; never given twice.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NodeId(pub u32);
 
 macro_rules! hex_id {
     ($(#[$doc:meta])* $name:ident, $bytes:literal) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
         pub struct $name(pub [u8; $bytes]);
 
         impl fmt::Display for $name {

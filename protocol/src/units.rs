@@ -62,6 +62,27 @@ pub mod decimal {
     }
 }
 
+/// For `#[serde(with)]`: microseconds, as a number of seconds.
+pub mod seconds {
+    use super::{Deserialize, Deserializer, Serialize, Serializer};
+
+    /// Writes them as seconds.
+    ///
+    /// # Errors
+    /// As the serializer.
+    pub fn serialize<S: Serializer>(us: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        (*us as f64 / 1e6).serialize(serializer)
+    }
+
+    /// Reads seconds.
+    ///
+    /// # Errors
+    /// As the deserializer.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        f64::deserialize(deserializer).map(|seconds| (seconds * 1e6).round() as u64)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -26,7 +26,7 @@ impl Record for NodeInfo {
         name("name", |node| Cell::new(&node.name)),
         left("state", state),
         right("slots", |node| Cell::new(node.slots.to_string())),
-        right("load", |node| Cell::new(node.load_mean().map_or_else(|| "-".to_owned(), percent))),
+        right("load", |node| Cell::new(load(node))),
         right("speed", |node| Cell::new(human::count(node.power))),
         right("tasks", |node| Cell::new(human::count(node.tasks as f64))),
         right("done", |node| Cell::new(human::count(node.tasks_done as f64))),
@@ -61,6 +61,11 @@ pub(super) fn state_words(node: &NodeInfo) -> String {
 /// The state in words, and in its colour.
 pub(super) fn state(node: &NodeInfo) -> Cell {
     Cell::state(node.state.word()).in_words(state_words(node))
+}
+
+/// Mean load of its slots.
+pub(super) fn load(node: &NodeInfo) -> String {
+    node.load_mean().map_or_else(|| "-".to_owned(), percent)
 }
 
 /// Memory that it may use; none where that is not known.
@@ -130,12 +135,12 @@ fn busyness(node: &NodeInfo) -> Vec<(&'static str, Cell)> {
     let Some(mean) = node.load_mean() else { return Vec::new() };
     let mut load = percent(mean);
     if (2..=SLOTS_SHOWN).contains(&node.load.len()) {
-        let each: Vec<String> = node.load.iter().map(|&load| percent(f64::from(load) / 1e3)).collect();
+        let each: Vec<String> = node.load.iter().map(|&load| percent(load as f64 / 1e3)).collect();
         load.push_str(&format!(" ({})", each.join(", ")));
     }
     let mut rows = vec![("load", Cell::new(load))];
-    if node.idle_seconds > 0.0 {
-        rows.push(("idle for", Cell::new(human::seconds(node.idle_seconds))));
+    if node.idle_us > 0 {
+        rows.push(("idle for", Cell::new(human::seconds(node.idle_us as f64 / 1e6))));
     }
     rows
 }
@@ -197,13 +202,13 @@ pub(crate) mod testing {
             silent_seconds: Some(0.42),
             joined_seconds: 7_300.0,
             load: vec![1_000, 250],
-            idle_seconds: 0.0,
             datagram_bytes: Some(1_400),
             system: Some("lab-7, Debian GNU/Linux 12, Linux 6.1.0".into()),
             cpu: Some("Some CPU @ 2.00GHz".into()),
             cores: Some(16),
             memory_bytes: Some(1 << 34),
             accelerators: Some("2 x Some GPU".into()),
+            ..NodeInfo::default()
         }
     }
 }
@@ -270,7 +275,7 @@ mod tests {
         .assert_eq(&whole(&nodes[1], Style::PLAIN));
         let sick = NodeInfo {
             why: "failed 9 of 10 units".into(),
-            idle_seconds: 200.0,
+            idle_us: 200_000_000,
             datagram_bytes: Some(548),
             accelerators: Some(String::new()),
             ..node("a")

@@ -139,6 +139,7 @@ fn node(name: &str) -> NodeInfo {
         state: NodeState::Up,
         why: "it fails what others pass".into(),
         drained: false,
+        idle: None,
         slots: 2,
         power: 2.5,
         tasks: 3,
@@ -151,13 +152,14 @@ fn node(name: &str) -> NodeInfo {
         silent_seconds: Some(0.42),
         joined_seconds: 7_300.0,
         load: vec![1_000, 250],
-        idle_seconds: 0.0,
+        idle_us: 0,
         datagram_bytes: Some(1_400),
         system: Some("lab-7, Debian GNU/Linux 12, Linux 6.1.0".into()),
         cpu: Some("Some CPU @ 2.00GHz".into()),
         cores: Some(16),
         memory_bytes: Some(1 << 34),
         accelerators: Some("2 x Some GPU".into()),
+        ..NodeInfo::default()
     }
 }
 

@@ -8,9 +8,11 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 use serde_json::Value;
-use starfarm_events::{Event, Job, Node, NodeState, Outcome, Sample, Snapshot};
+use starfarm_events::{Event, JobInfo, NodeInfo, NodeState, Outcome, Sample, Snapshot};
 use starfarm_logs::{Limits, LogWriter};
 use starfarm_protocol::ids::{Boot, Epoch, FarmId, JobId};
+use starfarm_protocol::journal::record::JobTotals;
+use starfarm_protocol::units::Units;
 
 use crate::program::Folder;
 use crate::schemas::Schemas;
@@ -23,51 +25,35 @@ fn at(seconds: u64) -> u64 {
 }
 
 fn picture() -> Snapshot {
-    let node = |name: &str| Node {
-        node: name.into(),
-        state: NodeState::Up,
-        why: None,
-        idle: None,
+    let node = |name: &str| NodeInfo {
+        name: name.into(),
         boot: Some(Boot(1)),
         joined_us: NOON_US,
         heard_us: Some(NOON_US),
         slots: 2,
         tasks: 4,
-        queued: 2,
+        tasks_queued: 2,
         power: 1.5,
         load: vec![900, 300],
-        idle_us: 0,
-        tasks_done: 0,
-        units_done: 0,
-        speed_ups: 0,
-        slow_downs: 0,
-        offers_repeated: 0,
         system: Some("lab Linux 6.12".into()),
-        cpu: None,
         cores: Some(2),
-        memory_bytes: None,
-        accelerators: None,
+        ..NodeInfo::default()
     };
-    let job = Job {
-        job: JobId(1),
+    let job = JobInfo {
+        id: JobId(1),
         name: "keys".into(),
         user: "ada".into(),
-        spec: None,
         state: JobState::Running,
-        why: None,
-        units: 1_000,
-        done: 0,
-        failed: 0,
-        out: 80,
-        pending: 920,
-        abandoned: 0,
-        hits: 0,
-        units_per_s: 0.0,
-        submitted_us: NOON_US,
-        started_us: Some(NOON_US),
-        ended_us: None,
-        dispatched: 8,
-        resent: 0,
+        units_total: Units(1_000),
+        units_out: Units(80),
+        units_pending: Units(920),
+        totals: JobTotals {
+            submitted_us: NOON_US,
+            started_us: Some(NOON_US),
+            dispatched: 8,
+            ..JobTotals::default()
+        },
+        ..JobInfo::default()
     };
     let sample = Sample { nodes_up: 2, nodes: 2, slots: 4, dq: 8, jq: 1, ..Sample::default() };
     Snapshot { sample, jobs: vec![job], nodes: ["a", "b\u{1b}[2J"].map(node).into(), held: Vec::new() }

@@ -7,7 +7,7 @@ use starfarm_protocol::seal::Role;
 use starfarm_protocol::state::{Completion, IdleReason, NodeState, Outcome};
 use starfarm_protocol::wire::FailReason;
 
-use crate::field::{Field, Fields, Form, FormError, Name, Value};
+use crate::field::{Entry, Field, Fields, Form, FormError, Name, Value};
 
 use crate::status::Sample;
 

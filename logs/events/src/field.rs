@@ -9,6 +9,7 @@ use starfarm_protocol::ids::{Boot, ContentHash, JobId};
 use starfarm_protocol::job::JobState;
 use starfarm_protocol::seal::Role;
 use starfarm_protocol::state::{Completion, IdleReason, NodeState, Outcome};
+use starfarm_protocol::units::Units;
 use starfarm_protocol::wire::FailReason;
 
 /// Text of a field has at most so many bytes: what is longer is cut when it is written, and makes no sense when it
@@ -131,6 +132,11 @@ pub(crate) fn read<T: Field>(
     T::read(text).ok_or_else(|| FormError::Field { kind, field, text: text.map(str::to_owned) })
 }
 
+/// The value, where it is not its type's default.
+pub(crate) fn unless_default<T: Field + Default + PartialEq>(field: &T) -> Option<Value<'_>> {
+    if *field == T::default() { None } else { field.value() }
+}
+
 /// Of digits alone, as the schema has it: Rust would take a plus as well.
 fn digits<T: FromStr>(text: &str) -> Option<T> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
@@ -156,6 +162,15 @@ impl Field for u128 {
     }
     fn read(text: Option<&str>) -> Option<Self> {
         digits(text?)
+    }
+}
+
+impl Field for Units {
+    fn value(&self) -> Option<Value<'_>> {
+        self.0.value()
+    }
+    fn read(text: Option<&str>) -> Option<Self> {
+        Field::read(text).map(Units)
     }
 }
 
@@ -269,40 +284,65 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
+/// A value of one kind alone.
+pub trait Entry: Form + Sized {
+    /// The word for its kind.
+    const KIND: &'static str;
+    /// Names of its fields.
+    const FIELDS: &'static [&'static str];
+
+    /// From its fields.
+    ///
+    /// # Errors
+    /// A field is absent or makes no sense.
+    fn read(fields: &(impl Fields + ?Sized)) -> Result<Self, FormError>;
+}
+
 /// Declares a struct whose fields have a form.
 macro_rules! form {
-    ($(#[$doc:meta])* $name:ident = $kind:literal { $($(#[$fdoc:meta])* $field:ident: $type:ty,)* }) => {
+    ($(#[$doc:meta])* $type:ident = $kind:literal { $($(#[$fdoc:meta])* $field:ident: $of:ty,)* }) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Debug)]
+        #[derive(Clone, PartialEq, Debug, Default)]
         #[allow(missing_docs, reason = "most fields are what their names say")]
-        pub struct $name { $($(#[$fdoc])* pub $field: $type,)* }
+        pub struct $type { $($(#[$fdoc])* pub $field: $of,)* }
 
-        impl $name {
-            /// The word for its kind.
-            pub const KIND: &'static str = $kind;
-            /// Names of its fields.
-            pub const FIELDS: &'static [&'static str] = &[$(stringify!($field)),*];
+        $crate::field::impl_form! { $type = $kind { $($field = $field,)* } }
+    };
+}
+pub(crate) use form;
 
-            /// From its fields.
-            ///
-            /// # Errors
-            /// A field is absent or makes no sense.
-            pub fn read(fields: &(impl $crate::field::Fields + ?Sized)) -> Result<Self, $crate::field::FormError> {
-                Ok(Self { $($field: $crate::field::read(fields, $kind, stringify!($field))?,)* })
+/// Gives a struct a form: the name of each field there, and where it lies. One that is absent where it is `none` has its
+/// type's default then.
+macro_rules! impl_form {
+    ($type:ident = $kind:literal { $($field:ident = $($at:ident).+ $(or $none:tt)?,)* }) => {
+        impl $crate::field::Entry for $type {
+            const KIND: &'static str = $kind;
+            const FIELDS: &'static [&'static str] = &[$(stringify!($field)),*];
+
+            fn read(fields: &(impl $crate::field::Fields + ?Sized)) -> Result<Self, $crate::field::FormError> {
+                let mut value = Self::default();
+                $(value.$($at).+ = $crate::field::impl_form!(@read fields, $kind, stringify!($field) $(, $none)?);)*
+                Ok(value)
             }
         }
 
-        impl $crate::field::Form for $name {
+        impl $crate::field::Form for $type {
             fn kind(&self) -> &'static str { $kind }
             fn each<'a>(&'a self, show: &mut dyn FnMut(&'static str, $crate::field::Value<'a>)) {
-                $(if let Some(value) = $crate::field::Field::value(&self.$field) {
+                $(if let Some(value) = $crate::field::impl_form!(@value &self.$($at).+ $(, $none)?) {
                     show(stringify!($field), value);
                 })*
             }
         }
     };
+    (@read $fields:ident, $kind:literal, $name:expr) => { $crate::field::read($fields, $kind, $name)? };
+    (@read $fields:ident, $kind:literal, $name:expr, none) => {
+        $crate::field::read::<Option<_>>($fields, $kind, $name)?.unwrap_or_default()
+    };
+    (@value $value:expr) => { $crate::field::Field::value($value) };
+    (@value $value:expr, none) => { $crate::field::unless_default($value) };
 }
-pub(crate) use form;
+pub(crate) use impl_form;
 
 #[cfg(test)]
 mod tests {

@@ -1,15 +1,13 @@
 //! How a farm stands at a moment: what a log's segment opens with, and what its samples say. Times are
 //! microseconds of the farm's clock: since 1970 by the wall clock at the scheduler's start, monotonic from there.
 
-use starfarm_protocol::ids::{Boot, ContentHash, JobId};
-use starfarm_protocol::job::JobState;
-use starfarm_protocol::state::{IdleReason, NodeState};
+use starfarm_protocol::admin::{JobInfo, NodeInfo};
+use starfarm_protocol::ids::JobId;
 
-use crate::field::{Name, form};
+use crate::field::{Name, form, impl_form};
 
 form! {
     /// The farm's figures of a moment. Counters grow from the scheduler's start on.
-    #[derive(Default)]
     Sample = "sample" {
         gq: u64, dq: u64, jq: u64,
         /// Age of the oldest task in dq.
@@ -43,55 +41,23 @@ form! {
     }
 }
 
-form! {
-    /// A node.
-    #[derive(Default)]
-    Node = "node" {
-        node: Name, state: NodeState, why: Option<String>,
-        /// Why it is idle; none while it has tasks.
-        idle: Option<IdleReason>,
-        boot: Option<Boot>,
-        /// When this incarnation joined.
-        joined_us: u64,
-        /// When it was last heard; none where this incarnation of the scheduler has not heard it.
-        heard_us: Option<u64>,
-        slots: u16,
-        /// Tasks of dq that it has.
-        tasks: u64,
-        /// Tasks in its own queue.
-        queued: u64,
-        /// Standard tasks a period.
-        power: f64,
-        /// Load of each slot since the last report, in thousandths.
-        load: Vec<u64>,
-        /// How long no slot has run anything.
-        idle_us: u64,
-        tasks_done: u64, units_done: u128, speed_ups: u64, slow_downs: u64, offers_repeated: u64,
-        /// Host name and operating system, where it told.
-        system: Option<String>,
-        cpu: Option<String>, cores: Option<u32>, memory_bytes: Option<u64>,
-        accelerators: Option<String>,
+impl_form! {
+    NodeInfo = "node" {
+        node = name, state = state, why = why or none, idle = idle, boot = boot, joined_us = joined_us,
+        heard_us = heard_us, slots = slots, tasks = tasks, queued = tasks_queued, power = power, load = load,
+        idle_us = idle_us, tasks_done = tasks_done, units_done = units_done, speed_ups = speed_ups,
+        slow_downs = slow_downs, offers_repeated = offers_repeated, system = system, cpu = cpu, cores = cores,
+        memory_bytes = memory_bytes, accelerators = accelerators,
     }
 }
 
-form! {
-    /// A job.
-    #[derive(Default)]
-    Job = "job" {
-        job: JobId, name: String, user: String, spec: Option<ContentHash>,
-        state: JobState,
-        /// Why it is in that state, where the farm put it there.
-        why: Option<String>,
-        units: u128, done: u128, failed: u128,
-        /// Units at nodes.
-        out: u128,
-        pending: u128,
-        /// Units that nobody wants any more.
-        abandoned: u128,
-        hits: u64, units_per_s: f64, submitted_us: u64,
-        /// When its first task was given out.
-        started_us: Option<u64>,
-        ended_us: Option<u64>, dispatched: u64, resent: u64,
+impl_form! {
+    JobInfo = "job" {
+        job = id, name = name, user = user, spec = spec or none, state = state, why = note or none,
+        units = units_total, done = units_done, failed = units_failed, out = units_out,
+        pending = units_pending, abandoned = units_abandoned, hits = hits, units_per_s = units_per_s,
+        submitted_us = totals.submitted_us, started_us = totals.started_us, ended_us = totals.ended_us,
+        dispatched = totals.dispatched, resent = totals.resent,
     }
 }
 
@@ -114,9 +80,9 @@ pub struct Snapshot {
     /// Its figures.
     pub sample: Sample,
     /// All jobs, by number.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<JobInfo>,
     /// All nodes, by name.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<NodeInfo>,
     /// All of dq, by node, job and first unit.
     pub held: Vec<Held>,
 }

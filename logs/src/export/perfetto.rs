@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use starfarm_events::{Event, Name, Node, Sample};
+use starfarm_events::{Event, Name, Sample};
 
 use super::protobuf::Message;
 use crate::Item;
@@ -216,8 +216,8 @@ impl Trace<'_> {
         match item {
             Item::Snapshot(at_us, snapshot) => {
                 self.sample(*at_us, &snapshot.sample)?;
-                let names = snapshot.nodes.iter().map(|Node { node, .. }| node);
-                names.into_iter().try_for_each(|name| self.node(name).map(drop))
+                let names = snapshot.nodes.iter().map(|node| Name::from(node.name.as_str()));
+                names.into_iter().try_for_each(|name| self.node(&name).map(drop))
             }
             Item::Event(at_us, Event::Sampled(sample)) => self.sample(*at_us, sample),
             Item::Event(_, event @ Event::Tasks { .. }) => self.tasks(event),

@@ -5,9 +5,11 @@ mod held;
 
 use std::collections::BTreeMap;
 
-use starfarm_events::{Event, Held, Job, JobChange, Name, Node, NodeState, Sample, Snapshot};
+use starfarm_events::{Event, Held, JobChange, JobInfo, Name, NodeInfo, NodeState, Sample, Snapshot};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::JobState;
+use starfarm_protocol::journal::record::JobTotals;
+use starfarm_protocol::units::Units;
 
 use super::items::{Notes, follows};
 use crate::{Item, Note, NoteKind, Opening, Utc};
@@ -36,9 +38,9 @@ pub struct State {
     /// The farm's figures.
     pub sample: Sample,
     /// Jobs by number.
-    pub jobs: BTreeMap<JobId, Job>,
+    pub jobs: BTreeMap<JobId, JobInfo>,
     /// Nodes by name.
-    pub nodes: BTreeMap<Name, Node>,
+    pub nodes: BTreeMap<Name, NodeInfo>,
     /// Tasks that nodes held: those of the snapshot whose results had not come, and those that the log tells of
     /// later, up to its next snapshot.
     pub held: Vec<Held>,
@@ -87,7 +89,7 @@ impl State {
     }
 
     /// The word for a node's state: of one that said goodbye `gone`, as in a picture.
-    pub fn word(node: &Node) -> &'static str {
+    pub fn word(node: &NodeInfo) -> &'static str {
         // Who is lost in silence keeps its incarnation.
         match (node.state, node.boot) {
             (NodeState::Lost, None) => "gone",
@@ -124,15 +126,16 @@ impl State {
     fn snapshot(&mut self, at_us: u64, snapshot: &Snapshot) {
         (self.snapshot_us, self.sample_us) = (Some(at_us), at_us);
         self.sample = snapshot.sample.clone();
-        self.jobs = snapshot.jobs.iter().map(|job| (job.job, job.clone())).collect();
+        self.jobs = snapshot.jobs.iter().map(|job| (job.id, job.clone())).collect();
         // What a node told of its machine stays true; a scheduler that was just started does not know it yet.
         let known = std::mem::take(&mut self.nodes);
         for node in &snapshot.nodes {
             let mut node = node.clone();
-            if let Some(before) = known.get(&node.node) {
+            let name = Name::from(node.name.as_str());
+            if let Some(before) = known.get(&name) {
                 keep_facts(&mut node, before);
             }
-            self.nodes.insert(node.node.clone(), node);
+            self.nodes.insert(name, node);
         }
         self.held_runs = HeldRuns::of(&snapshot.held);
         // What was missing before counts no more; where a clock was set back does.
@@ -158,13 +161,14 @@ impl State {
         }
     }
 
-    fn node(&mut self, name: &Name, at_us: u64) -> Option<&mut Node> {
+    fn node(&mut self, name: &Name, at_us: u64) -> Option<&mut NodeInfo> {
         if !self.nodes.contains_key(name) {
             if self.nodes.len() >= KNOWN_MAX {
                 return None;
             }
-            let (node, joined_us, heard_us) = (name.clone(), at_us, Some(at_us));
-            self.nodes.insert(name.clone(), Node { node, joined_us, heard_us, ..Node::default() });
+            let (joined_us, heard_us) = (at_us, Some(at_us));
+            let new = NodeInfo { name: name.to_string(), joined_us, heard_us, ..NodeInfo::default() };
+            self.nodes.insert(name.clone(), new);
         }
         self.nodes.get_mut(name)
     }
@@ -173,10 +177,17 @@ impl State {
         if let Event::JobSubmitted { job, name, user, spec, units } = event
             && self.jobs.len() < KNOWN_MAX
         {
-            let (job, units, submitted_us) = (*job, *units, at_us);
-            let (name, user, spec) = (name.clone(), user.clone(), Some(*spec));
-            let new = Job { job, name, user, spec, units, pending: units, submitted_us, ..Job::default() };
-            self.jobs.insert(job, new);
+            let new = JobInfo {
+                id: *job,
+                name: name.clone(),
+                user: user.clone(),
+                spec: *spec,
+                units_total: Units(*units),
+                units_pending: Units(*units),
+                totals: JobTotals { submitted_us: at_us, ..JobTotals::default() },
+                ..JobInfo::default()
+            };
+            self.jobs.insert(*job, new);
         }
         match event {
             Event::JobState { job, state: JobChange::Deleted, .. } => {
@@ -184,21 +195,23 @@ impl State {
             }
             Event::JobState { job: id, state: JobChange::To(state), why } => {
                 let Some(job) = self.jobs.get_mut(id) else { return };
-                (job.state, job.why) = (*state, why.clone());
+                (job.state, job.note) = (*state, why.clone().unwrap_or_default());
                 if *state == JobState::Running {
-                    job.started_us = job.started_us.or(Some(at_us));
+                    job.totals.started_us.get_or_insert(at_us);
                 }
-                job.ended_us = state.ended().then_some(at_us);
+                job.totals.ended_us = state.ended().then_some(at_us);
             }
             Event::JobProgress { job: id, done, failed, out, pending, abandoned, units_per_s } => {
                 let Some(job) = self.jobs.get_mut(id) else { return };
-                (job.done, job.failed, job.out) = (*done, *failed, *out);
-                (job.pending, job.abandoned, job.units_per_s) = (*pending, *abandoned, *units_per_s);
+                (job.units_done, job.units_failed) = (Units(*done), Units(*failed));
+                (job.units_out, job.units_pending) = (Units(*out), Units(*pending));
+                (job.units_abandoned, job.units_per_s) = (Units(*abandoned), *units_per_s);
             }
             Event::Certificate { job: id, done, failed, abandoned, hits, .. } => {
                 let Some(job) = self.jobs.get_mut(id) else { return };
-                (job.done, job.failed, job.abandoned, job.hits) = (*done, *failed, *abandoned, *hits);
-                (job.out, job.pending) = (0, 0);
+                (job.units_done, job.units_failed) = (Units(*done), Units(*failed));
+                (job.units_out, job.units_pending) = (Units(0), Units(0));
+                (job.units_abandoned, job.hits) = (Units(*abandoned), *hits);
             }
             Event::Hit { job: id, .. } => {
                 let Some(job) = self.jobs.get_mut(id) else { return };
@@ -209,7 +222,7 @@ impl State {
     }
 }
 
-fn keep_facts(node: &mut Node, before: &Node) {
+fn keep_facts(node: &mut NodeInfo, before: &NodeInfo) {
     if node.slots == 0 {
         node.slots = before.slots;
     }
@@ -220,7 +233,7 @@ fn keep_facts(node: &mut Node, before: &Node) {
     node.accelerators = node.accelerators.take().or_else(|| before.accelerators.clone());
 }
 
-fn node_event(node: &mut Node, event: &Event) {
+fn node_event(node: &mut NodeInfo, event: &Event) {
     match event {
         Event::NodeJoined { boot, slots, .. } => (node.boot, node.slots) = (Some(*boot), *slots),
         Event::NodeFacts { system, cpu, cores, memory_bytes, accelerators, .. } => {
@@ -230,15 +243,15 @@ fn node_event(node: &mut Node, event: &Event) {
             node.accelerators = (!accelerators.is_empty()).then(|| accelerators.clone());
         }
         Event::NodeState { state, why, .. } => {
-            (node.state, node.why) = (*state, why.clone());
+            (node.state, node.why) = (*state, why.clone().unwrap_or_default());
             if *state == NodeState::Lost {
-                (node.tasks, node.queued, node.idle, node.idle_us) = (0, 0, None, 0);
+                (node.tasks, node.tasks_queued, node.idle, node.idle_us) = (0, 0, None, 0);
                 node.load.clear();
             }
         }
         Event::NodeIdle { reason, .. } => {
             node.idle = Some(*reason);
-            (node.tasks, node.queued) = (0, 0);
+            (node.tasks, node.tasks_queued) = (0, 0);
         }
         Event::NodeBusy { .. } => node.idle = None,
         Event::NodeLeft { .. } => node.boot = None,
@@ -254,9 +267,9 @@ fn node_event(node: &mut Node, event: &Event) {
             slow_downs,
             ..
         } => {
-            (node.tasks, node.queued, node.power) = (*tasks, *queued, *power);
+            (node.tasks, node.tasks_queued, node.power) = (*tasks, *queued, *power);
             (node.load, node.idle_us) = (load.clone(), *idle_us);
-            (node.tasks_done, node.units_done) = (*tasks_done, *units_done);
+            (node.tasks_done, node.units_done) = (*tasks_done, Units(*units_done));
             (node.speed_ups, node.slow_downs) = (*speed_ups, *slow_downs);
         }
         Event::OffersRepeated { tasks, .. } => {

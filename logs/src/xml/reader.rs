@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io::BufRead;
 
 use starfarm_events::{
-    Event, Field, Fields, FormError, Held, Job, Node, Sample, Snapshot, TEXT_BYTES_MAX, shown,
+    Entry, Event, Field, Fields, FormError, Held, JobInfo, NodeInfo, Sample, Snapshot, TEXT_BYTES_MAX, shown,
 };
 
 use super::error::{Fault, LogError, Place};
@@ -66,8 +66,8 @@ struct Part {
 /// Parts of a snapshot, in their order.
 const PARTS: [(&str, &[&str]); 4] = [
     (Sample::KIND, Sample::FIELDS),
-    (Node::KIND, Node::FIELDS),
-    (Job::KIND, Job::FIELDS),
+    (NodeInfo::KIND, NodeInfo::FIELDS),
+    (JobInfo::KIND, JobInfo::FIELDS),
     (Held::KIND, Held::FIELDS),
 ];
 /// A wall clock that went so far from the farm's was set: NTP moves one by 30 ms a minute at most (500 ppm), and both
@@ -196,8 +196,8 @@ impl<R: BufRead> LogReader<R> {
         let orderly = if rank == 0 { !part.sampled } else { part.sampled && rank >= part.rank };
         let read = match kind {
             Sample::KIND => Sample::read(attributes).map(|sample| part.snapshot.sample = sample),
-            Node::KIND => Node::read(attributes).map(|node| part.snapshot.nodes.push(node)),
-            Job::KIND => Job::read(attributes).map(|job| part.snapshot.jobs.push(job)),
+            NodeInfo::KIND => NodeInfo::read(attributes).map(|node| part.snapshot.nodes.push(node)),
+            JobInfo::KIND => JobInfo::read(attributes).map(|job| part.snapshot.jobs.push(job)),
             _ => Held::read(attributes).map(|held| part.snapshot.held.push(held)),
         };
         part.sampled |= rank == 0 && read.is_ok();

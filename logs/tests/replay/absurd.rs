@@ -33,7 +33,7 @@ fn item(random: &mut Random) -> Item {
         2 => {
             let mut nodes = vec![crate::farm::node(name)];
             nodes[0].slots = random.draw() as u16;
-            (nodes[0].units_done, nodes[0].tasks_done) = (units(random), number(random));
+            (nodes[0].units_done.0, nodes[0].tasks_done) = (units(random), number(random));
             let (lo, hi) = (units(random), units(random));
             let held = Held { lo, hi, tasks: number(random), offered: number(random), ..held(name, 0, 1, 1) };
             let sample = Sample { gq: number(random), resent: number(random), ..Sample::default() };

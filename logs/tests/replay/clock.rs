@@ -1,6 +1,6 @@
 //! Wall clocks that were set back between two schedulers.
 
-use starfarm_events::{Event, Held, Job, Node, NodeState, Snapshot};
+use starfarm_events::{Event, Held, NodeInfo, NodeState, Snapshot};
 use starfarm_logs::export::{Format, export};
 use starfarm_logs::replay::{Moment, Shown, Window, replay, state_at};
 use starfarm_logs::{Closing, Item, Opening};
@@ -92,12 +92,14 @@ fn what_goes_back_within_an_epoch_stands_still_as_ever() {
 
 fn with_job(seconds: u64, submitted: u64, started: Option<u64>, ended: Option<u64>) -> Item {
     let (submitted_us, started_us, ended_us) = (at(submitted), started.map(at), ended.map(at));
-    let job = Job { submitted_us, started_us, ended_us, ..job(1) };
+    let mut job = job(1);
+    (job.totals.submitted_us, job.totals.started_us, job.totals.ended_us) =
+        (submitted_us, started_us, ended_us);
     Item::Snapshot(
         at(seconds),
         Box::new(Snapshot {
             jobs: vec![job],
-            nodes: vec![Node { heard_us: Some(at(seconds)), ..node("a") }],
+            nodes: vec![NodeInfo { heard_us: Some(at(seconds)), ..node("a") }],
             held: vec![Held { since_us: at(seconds), ..held("a", 0, 10, 1) }],
             ..Snapshot::default()
         }),
@@ -133,8 +135,11 @@ fn a_job_keeps_its_moments_and_what_is_held_has_those_of_the_epoch() {
 #[test]
 fn a_node_joined_when_the_epoch_said_that_it_did() {
     let picture = |seconds, nodes: &[(&str, u16, u64)]| {
-        let node =
-            |&(name, slots, joined): &(&str, u16, u64)| Node { slots, joined_us: at(joined), ..node(name) };
+        let node = |&(name, slots, joined): &(&str, u16, u64)| NodeInfo {
+            slots,
+            joined_us: at(joined),
+            ..node(name)
+        };
         let nodes = nodes.iter().map(node).collect();
         Item::Snapshot(at(seconds), Box::new(Snapshot { nodes, ..Snapshot::default() }))
     };

@@ -1,11 +1,13 @@
 //! Logs made by hand.
 
-use starfarm_events::{Event, Held, Job, Node, NodeState, Outcome, Sample, Snapshot};
+use starfarm_events::{Event, Held, JobInfo, NodeInfo, NodeState, Outcome, Sample, Snapshot};
 use starfarm_logs::replay::{Report, Window, replay};
 use starfarm_logs::{Closing, Item, Opening};
 use starfarm_protocol::ids::{Boot, JobId};
 use starfarm_protocol::job::JobState;
+use starfarm_protocol::journal::record::JobTotals;
 pub(crate) use starfarm_protocol::random::SplitMix64 as Random;
+use starfarm_protocol::units::Units;
 
 /// 2026-11-21, 12:00 UTC.
 pub(crate) const NOON_US: u64 = 1_795_262_400_000_000;
@@ -38,62 +40,50 @@ pub(crate) fn event(seconds: u64, event: Event) -> Item {
 }
 
 pub(crate) fn snapshot(seconds: u64, names: &[&str]) -> Item {
-    let nodes: Vec<Node> = names.iter().map(|name| node(name)).collect();
+    let nodes: Vec<NodeInfo> = names.iter().map(|name| node(name)).collect();
     let slots = nodes.iter().map(|node| u64::from(node.slots)).sum();
     let sample =
         Sample { nodes_up: nodes.len() as u64, nodes: nodes.len() as u64, slots, ..Sample::default() };
     Item::Snapshot(at(seconds), Box::new(Snapshot { sample, nodes, jobs: vec![job(1)], held: Vec::new() }))
 }
 
-pub(crate) fn node(name: &str) -> Node {
-    Node {
-        node: name.into(),
-        state: NodeState::Up,
-        why: None,
-        idle: None,
+pub(crate) fn node(name: &str) -> NodeInfo {
+    NodeInfo {
+        name: name.into(),
         boot: Some(Boot(7)),
         joined_us: NOON_US,
         heard_us: Some(NOON_US),
         slots: 2,
         tasks: 4,
-        queued: 2,
+        tasks_queued: 2,
         power: 1.5,
         load: vec![1_000, 500],
-        idle_us: 0,
         tasks_done: 10,
-        units_done: 100,
+        units_done: Units(100),
         speed_ups: 3,
         slow_downs: 1,
-        offers_repeated: 0,
-        system: None,
-        cpu: None,
-        cores: None,
-        memory_bytes: None,
-        accelerators: None,
+        ..NodeInfo::default()
     }
 }
 
-pub(crate) fn job(id: u64) -> Job {
-    Job {
-        job: JobId(id),
+pub(crate) fn job(id: u64) -> JobInfo {
+    JobInfo {
+        id: JobId(id),
         name: "keys".into(),
         user: "ada".into(),
-        spec: None,
         state: JobState::Running,
-        why: None,
-        units: 1_000,
-        done: 100,
-        failed: 0,
-        out: 40,
-        pending: 860,
-        abandoned: 0,
-        hits: 0,
+        units_total: Units(1_000),
+        units_done: Units(100),
+        units_out: Units(40),
+        units_pending: Units(860),
         units_per_s: 10.0,
-        submitted_us: NOON_US - SECOND_US,
-        started_us: Some(NOON_US),
-        ended_us: None,
-        dispatched: 14,
-        resent: 0,
+        totals: JobTotals {
+            submitted_us: NOON_US - SECOND_US,
+            started_us: Some(NOON_US),
+            dispatched: 14,
+            ..JobTotals::default()
+        },
+        ..JobInfo::default()
     }
 }
 

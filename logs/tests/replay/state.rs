@@ -4,7 +4,7 @@ use starfarm_events::JobChange;
 use starfarm_protocol::job::JobState;
 use std::collections::BTreeSet;
 
-use starfarm_events::{Event, Held, IdleReason, Node, NodeState, Snapshot};
+use starfarm_events::{Event, Held, IdleReason, NodeInfo, NodeState, Snapshot};
 use starfarm_logs::replay::{Moment, ReplayError, State, state_at};
 use starfarm_logs::{Fault, Item, LogError, Note, NoteKind, Place};
 use starfarm_protocol::ids::{Boot, JobId};
@@ -51,14 +51,17 @@ fn a_moment_between_a_snapshot_and_what_came_then() {
         closed(50),
     ]);
     let exact = state_of(&items, 0);
-    assert_eq!((exact.snapshot_us, exact.held.len(), exact.jobs[&JobId(1)].done), (Some(at(0)), 2, 100));
+    assert_eq!(
+        (exact.snapshot_us, exact.held.len(), exact.jobs[&JobId(1)].units_done.0),
+        (Some(at(0)), 2, 100)
+    );
     let later = state_of(&items, 15);
     let parts: Vec<_> = later.held.iter().map(|held| (held.lo, held.hi, held.tasks)).collect();
     assert_eq!(parts, [(0, 20, 2), (40, 100, 6), (100, 120, 2)]);
     let later = state_of(&items, 35);
     assert_eq!(later.nodes["b"].state, NodeState::Lost);
     assert!(later.held.iter().all(|held| held.node.as_deref() == Some("a")));
-    assert_eq!((later.jobs[&JobId(1)].done, later.jobs[&JobId(1)].state), (120, JobState::Running));
+    assert_eq!((later.jobs[&JobId(1)].units_done.0, later.jobs[&JobId(1)].state), (120, JobState::Running));
     let end = state_of(&items, 3_600);
     assert_eq!(
         (end.at_us, end.jobs[&JobId(1)].state),
@@ -186,9 +189,9 @@ fn a_moment_without_a_scheduler_is_told_as_one() {
 
 #[test]
 fn what_is_known_of_a_machine_outlives_its_scheduler() {
-    let known = Node { system: Some("lab".into()), cores: Some(8), ..node("a") };
-    let unknown = Node { slots: 0, ..node("a") };
-    let picture = |node: Node| Snapshot { nodes: vec![node], ..Snapshot::default() };
+    let known = NodeInfo { system: Some("lab".into()), cores: Some(8), ..node("a") };
+    let unknown = NodeInfo { slots: 0, ..node("a") };
+    let picture = |node: NodeInfo| Snapshot { nodes: vec![node], ..Snapshot::default() };
     let items = [
         opened(1, 1, 0),
         Item::Snapshot(at(0), Box::new(picture(known))),

@@ -8,7 +8,9 @@ use std::process::Command;
 
 use quick_xml::Reader;
 use quick_xml::events::Event as Xml;
-use starfarm_events::{Event, Held, IdleReason, Job, JobChange, Node, NodeState, Outcome, Sample, Snapshot};
+use starfarm_events::{
+    Entry, Event, Held, IdleReason, JobChange, JobInfo, NodeInfo, NodeState, Outcome, Sample, Snapshot,
+};
 use starfarm_logs::{schema, validate};
 use starfarm_protocol::admin::KeyKind;
 use starfarm_protocol::job::JobState;
@@ -79,8 +81,14 @@ fn each_kind_and_field_is_in_the_schema_and_nothing_else() {
         fields.insert("at".to_owned(), true);
         ours.insert((*kind).to_owned(), fields);
     }
-    ours.insert(Node::KIND.to_owned(), fields(Node::KIND, Node::FIELDS, |fields| Node::read(fields).is_ok()));
-    ours.insert(Job::KIND.to_owned(), fields(Job::KIND, Job::FIELDS, |fields| Job::read(fields).is_ok()));
+    ours.insert(
+        NodeInfo::KIND.to_owned(),
+        fields(NodeInfo::KIND, NodeInfo::FIELDS, |fields| NodeInfo::read(fields).is_ok()),
+    );
+    ours.insert(
+        JobInfo::KIND.to_owned(),
+        fields(JobInfo::KIND, JobInfo::FIELDS, |fields| JobInfo::read(fields).is_ok()),
+    );
     ours.insert(Held::KIND.to_owned(), fields(Held::KIND, Held::FIELDS, |fields| Held::read(fields).is_ok()));
     let mut theirs = parse_schema().attributes;
     for own in ["log", "closed", "saved", "snapshot"] {

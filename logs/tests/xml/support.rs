@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use starfarm_events::{Event, FormError, Held, Job, Node, Sample, Snapshot};
+use starfarm_events::{Entry, Event, FormError, Held, JobInfo, NodeInfo, Sample, Snapshot};
 use starfarm_logs::{Item, Limits, LogError, LogReader, LogWriter, Note};
 use starfarm_protocol::ids::{Epoch, FarmId};
 use starfarm_protocol::random::SplitMix64;
@@ -162,8 +162,8 @@ macro_rules! part {
 /// A snapshot with `count` of each part.
 pub(crate) fn snapshot(random: &mut Random, fill: Fill, count: usize) -> Snapshot {
     let sample = part!(Sample, random, fill);
-    let nodes = (0..count).map(|_| part!(Node, random, fill)).collect();
-    let jobs = (0..count).map(|_| part!(Job, random, fill)).collect();
+    let nodes = (0..count).map(|_| part!(NodeInfo, random, fill)).collect();
+    let jobs = (0..count).map(|_| part!(JobInfo, random, fill)).collect();
     let held = (0..count).map(|_| part!(Held, random, fill)).collect();
     Snapshot { sample, jobs, nodes, held }
 }

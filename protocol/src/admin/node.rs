@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::NodeId;
-use crate::state::NodeState;
+use crate::ids::{Boot, NodeId};
+use crate::state::{IdleReason, NodeState};
 use crate::units::Units;
 
 /// A node.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct NodeInfo {
     /// Its number in its farm, never given twice.
     pub id: NodeId,
@@ -20,6 +20,12 @@ pub struct NodeInfo {
     /// A person drains it, whatever its state: lost, it gets nothing either once it is back.
     #[serde(default)]
     pub drained: bool,
+    /// Why it is idle; none while it has tasks, and where it is not there.
+    #[serde(default)]
+    pub idle: Option<IdleReason>,
+    /// Its incarnation, for the log; none once it has left.
+    #[serde(skip)]
+    pub boot: Option<Boot>,
     /// Compute units.
     pub slots: u16,
     /// Standard tasks a period of 10 s, mean of the last 64 periods.
@@ -40,16 +46,22 @@ pub struct NodeInfo {
     pub offers_repeated: u64,
     /// Seconds since it was heard; null where it was not since the scheduler's start.
     pub silent_seconds: Option<f64>,
+    /// When that was, by the scheduler's clock, for the log.
+    #[serde(skip)]
+    pub heard_us: Option<u64>,
     /// Seconds since this incarnation of it joined.
     #[serde(default)]
     pub joined_seconds: f64,
+    /// When that was, by the scheduler's clock, for the log.
+    #[serde(skip)]
+    pub joined_us: u64,
     /// Load of each slot in thousandths, of many slots the mean, by its last heartbeat; empty where it did not
     /// tell.
     #[serde(default)]
-    pub load: Vec<u16>,
-    /// Seconds that no slot had run anything, by its last heartbeat.
-    #[serde(default)]
-    pub idle_seconds: f64,
+    pub load: Vec<u64>,
+    /// How long no slot had run anything, by its last heartbeat; in JSON seconds.
+    #[serde(rename = "idle_seconds", with = "crate::units::seconds", default)]
+    pub idle_us: u64,
     /// Bytes of the largest datagram that it is sent; less than 1400 where its path swallows those.
     #[serde(default)]
     pub datagram_bytes: Option<u32>,
@@ -73,7 +85,7 @@ pub struct NodeInfo {
 impl NodeInfo {
     /// Mean load of its slots, from 0 to 1; none where it did not tell.
     pub fn load_mean(&self) -> Option<f64> {
-        let sum: u64 = self.load.iter().map(|&load| u64::from(load)).sum();
+        let sum: u64 = self.load.iter().sum();
         (!self.load.is_empty()).then(|| sum as f64 / self.load.len() as f64 / 1e3)
     }
 }

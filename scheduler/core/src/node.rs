@@ -261,7 +261,7 @@ impl Node {
 
     /// Load of each slot, as its worker told last.
     pub(crate) fn loads(&self) -> Vec<u64> {
-        self.load.iter().map(|&load| u64::from(load)).collect()
+        self.load.iter().copied().map(u64::from).collect()
     }
 
     /// Why it is quarantined; none where it is not, or only let tasks vanish.

@@ -26,6 +26,16 @@ pub(crate) enum Doing {
     Idle(IdleReason),
 }
 
+impl Doing {
+    /// Why it has nothing to do, if so.
+    pub(crate) fn idle(self) -> Option<IdleReason> {
+        match self {
+            Doing::Idle(reason) => Some(reason),
+            Doing::Busy | Doing::Away => None,
+        }
+    }
+}
+
 /// What went over the network in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Traffic {

@@ -14,8 +14,8 @@ use starfarm_protocol::units::Units;
 use crate::farm::Farm;
 use crate::job::{Body, FailedUnit, Job};
 use crate::node::Node;
-use crate::queues::{Class, Queues};
-use crate::told::{Totals, Verdict, Verdicts};
+use crate::queues::Class;
+use crate::told::{Doing, Totals, Verdict, Verdicts};
 
 /// Failed units that come with a job. All of them are in its results.
 const FAILURES_SHOWN: usize = 20;
@@ -161,8 +161,9 @@ impl Farm {
 
     /// All nodes, by index.
     pub fn nodes(&mut self, now_us: u64) -> Vec<NodeInfo> {
-        let queues = &self.queues;
-        self.nodes.iter_mut().map(|(id, node)| node_info(id, node, queues, now_us)).collect()
+        let doing: Vec<Doing> = self.nodes.iter().map(|(id, _)| self.doing(id)).collect();
+        let (queues, nodes) = (&self.queues, self.nodes.iter_mut().zip(doing));
+        nodes.map(|((id, node), doing)| node_info(id, node, queues.held(id), doing, now_us)).collect()
     }
 
     /// The farm's figures.
@@ -263,7 +264,7 @@ impl Farm {
     }
 }
 
-fn node_info(id: NodeId, node: &mut Node, queues: &Queues, now_us: u64) -> NodeInfo {
+fn node_info(id: NodeId, node: &mut Node, held: usize, doing: Doing, now_us: u64) -> NodeInfo {
     let facts = node.facts.as_ref();
     NodeInfo {
         id,
@@ -271,9 +272,11 @@ fn node_info(id: NodeId, node: &mut Node, queues: &Queues, now_us: u64) -> NodeI
         state: node.health().state(),
         why: node.why().map_or_else(String::new, |why| why.to_string()),
         drained: node.health().drain.by_person,
+        idle: doing.idle(),
+        boot: node.health().boot(),
         slots: node.slots(),
         power: node.rating.power(now_us),
-        tasks: queues.held(id) as u64,
+        tasks: held as u64,
         tasks_queued: node.queued_tasks.into(),
         tasks_done: node.totals.tasks_done,
         units_done: Units(node.totals.units_done),
@@ -281,9 +284,11 @@ fn node_info(id: NodeId, node: &mut Node, queues: &Queues, now_us: u64) -> NodeI
         slow_downs: node.totals.slow_downs,
         offers_repeated: node.totals.offers_repeated,
         silent_seconds: (!node.restored).then(|| seconds(now_us.saturating_sub(node.heard_us))),
+        heard_us: (!node.restored).then_some(node.heard_us),
         joined_seconds: seconds(now_us.saturating_sub(node.joined_us)),
-        load: node.load.clone(),
-        idle_seconds: seconds(node.idle_us),
+        joined_us: node.joined_us,
+        load: node.loads(),
+        idle_us: node.idle_us,
         datagram_bytes: Some(DATAGRAM_BYTES_MAX as u32),
         system: facts.map(|facts| facts.system.clone()),
         cpu: facts.map(|facts| facts.cpu.clone()),

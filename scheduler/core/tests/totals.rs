@@ -84,6 +84,6 @@ fn what_a_node_said_of_itself_is_over_once_it_is_lost_or_gone() {
         assert_eq!((busy.load, busy.idle_us), (vec![700], 5));
         bench.run(end);
         let node = bench.farm.picture(bench.now_us).nodes.remove(0);
-        assert_eq!((node.load, node.idle_us, node.queued), (vec![], 0, 0), "{end}");
+        assert_eq!((node.load, node.idle_us, node.tasks_queued), (vec![], 0, 0), "{end}");
     }
 }

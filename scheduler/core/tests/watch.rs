@@ -193,7 +193,7 @@ fn a_node_tells_what_it_is_and_it_is_told_on_where_that_changed() {
         facts.iter().map(|line| line.split("cores=").nth(1).unwrap().split(' ').next().unwrap()).collect();
     assert_eq!(cores, ["4", "8"], "{facts:?}");
     let node = &bench.farm.nodes(bench.now_us)[0];
-    assert_eq!((&node.load[..], node.idle_seconds), (&[1_000, 250][..], 0.000_007));
+    assert_eq!((&node.load[..], node.idle_us), (&[1_000, 250][..], 7));
     let picture = &bench.farm.picture(bench.now_us).nodes[0];
     assert_eq!((&picture.load[..], picture.idle_us, picture.cores), (&[1_000, 250][..], 7, Some(8)));
     // Another incarnation has a load of its own; a lost node has none.

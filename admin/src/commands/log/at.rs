@@ -2,10 +2,11 @@
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
-use starfarm_events::{Form, Node};
+use starfarm_events::{Form, NodeInfo};
 use starfarm_logs::replay::State;
 use starfarm_logs::{Utc, json_object};
 
+use crate::commands::nodes;
 use crate::human;
 use crate::output::table::{Cell, Table, facts, left, name, right};
 use crate::output::{Document, Style};
@@ -63,52 +64,40 @@ fn figures(state: &State) -> Vec<(&'static str, Cell)> {
 }
 
 fn job_table(state: &State) -> Table {
-    fn units(units: u128) -> Cell {
-        Cell::new(human::count(units as f64))
-    }
     Table::of(
         state.jobs.values(),
         &[
-            right("job", |job| Cell::new(job.job.0.to_string())),
+            right("job", |job| Cell::new(job.id.0.to_string())),
             name("name", |job| Cell::new(&job.name)),
             left("state", |job| Cell::state(job.state.word())),
-            right("units", |job| units(job.units)),
-            right("done", |job| units(job.done)),
-            right("failed", |job| units(job.failed)),
-            right("out", |job| units(job.out)),
-            right("pending", |job| units(job.pending)),
-            right("abandoned", |job| units(job.abandoned)),
+            right("units", |job| Cell::new(human::units(job.units_total))),
+            right("done", |job| Cell::new(human::units(job.units_done))),
+            right("failed", |job| Cell::new(human::units(job.units_failed))),
+            right("out", |job| Cell::new(human::units(job.units_out))),
+            right("pending", |job| Cell::new(human::units(job.units_pending))),
+            right("abandoned", |job| Cell::new(human::units(job.units_abandoned))),
             right("hits", |job| Cell::new(job.hits.to_string())),
         ],
     )
 }
 
 fn node_table(state: &State) -> Table {
-    let nodes: Vec<(&Node, bool)> = state.nodes.values().map(|node| (node, state.away)).collect();
+    let nodes: Vec<(&NodeInfo, bool)> = state.nodes.values().map(|node| (node, state.away)).collect();
     Table::of(
         &nodes,
         &[
-            name("node", |(node, _)| Cell::new(&node.node)),
+            name("node", |(node, _)| Cell::new(&node.name)),
             left("state", |(node, away)| Cell::state(if *away { "unknown" } else { State::word(node) })),
             left("idle", |(node, _)| Cell::new(node.idle.map_or("-", |reason| reason.word()))),
             right("slots", |(node, _)| Cell::new(node.slots.to_string())),
             right("speed", |(node, _)| Cell::new(human::count(node.power))),
             right("tasks", |(node, _)| Cell::new(node.tasks.to_string())),
-            right("queued", |(node, _)| Cell::new(node.queued.to_string())),
-            right("load", |(node, _)| Cell::new(load(&node.load))),
+            right("queued", |(node, _)| Cell::new(node.tasks_queued.to_string())),
+            right("load", |(node, _)| Cell::new(nodes::load(node))),
             right("done", |(node, _)| Cell::new(human::count(node.tasks_done as f64))),
-            right("units", |(node, _)| Cell::new(human::count(node.units_done as f64))),
+            right("units", |(node, _)| Cell::new(human::units(node.units_done))),
         ],
     )
-}
-
-/// Mean load of all slots; each is told in thousandths.
-fn load(slots: &[u64]) -> String {
-    if slots.is_empty() {
-        return "-".to_owned();
-    }
-    let sum: f64 = slots.iter().map(|load| *load as f64).sum();
-    format!("{:.0} %", sum / slots.len() as f64 / 10.0)
 }
 
 fn held_table(state: &State) -> Table {
@@ -153,7 +142,7 @@ fn all<'a, F: Form + 'a>(forms: impl Iterator<Item = &'a F>) -> Vec<Map<String, 
 
 /// As in the log, but that who said goodbye is gone.
 fn nodes(state: &State) -> Vec<Map<String, Value>> {
-    let fields = |node: &Node| {
+    let fields = |node: &NodeInfo| {
         let mut fields = json_object(node);
         fields.insert("state".to_owned(), State::word(node).into());
         fields

@@ -139,8 +139,8 @@ fn of_node(node: &NodeInfo, paint: Paint, width: u16) -> Vec<Line<'static>> {
         Some(models) => models,
     };
     // What a lost node does now is not known, and one that computes does not idle.
-    let idle = match node.idle_seconds {
-        idle if idle > 0.0 && node.state != NodeState::Lost => format!(", idle for {}", seconds(idle)),
+    let idle = match node.idle_us {
+        us if us > 0 && node.state != NodeState::Lost => format!(", idle for {}", seconds(us as f64 / 1e6)),
         _ => String::new(),
     };
     let cores = node.cores.map_or_else(|| "-".to_owned(), |cores| cores.to_string());
@@ -181,7 +181,7 @@ fn loads(node: &NodeInfo, paint: Paint, width: u16) -> Vec<Line<'static>> {
         _ => {
             let slots = node.load.iter().zip(1..);
             slots
-                .map(|(load, slot)| load_of(&format!("  load of slot {slot}"), "", f64::from(*load) / 1e3))
+                .map(|(load, slot)| load_of(&format!("  load of slot {slot}"), "", *load as f64 / 1e3))
                 .collect()
         }
     }

@@ -178,7 +178,7 @@ fn jobs() -> Vec<JobInfo> {
 fn nodes() -> Vec<NodeInfo> {
     let mut nodes: Vec<NodeInfo> = (1..=12).rev().map(|number| node(&format!("lab-{number}"))).collect();
     for (at, node) in nodes.iter_mut().enumerate() {
-        node.load = vec![1_000 - 90 * at as u16, 1_000];
+        node.load = vec![1_000 - 90 * at as u64, 1_000];
         node.tasks = at as u64;
     }
     let state = |node: &mut NodeInfo, state, silent_seconds| {

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use starfarm_events::{Event, Job, JobChange, Name, Snapshot};
+use starfarm_events::{Event, JobChange, JobInfo, Name, Snapshot};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::JobState;
 
@@ -122,7 +122,11 @@ impl Clock {
         for node in &mut snapshot.nodes {
             node.heard_us = node.heard_us.map(|heard_us| self.later(heard_us));
             // Of a node that has no slots the scheduler does not know when it joined: it says when it began itself.
-            let joined = if node.slots == 0 { self.later_us } else { self.joined(&node.node, first_us) };
+            let joined = if node.slots == 0 {
+                self.later_us
+            } else {
+                self.joined(&Name::from(node.name.as_str()), first_us)
+            };
             node.joined_us = node.joined_us.saturating_add(joined);
         }
         for held in &mut snapshot.held {
@@ -140,20 +144,21 @@ impl Clock {
         *self.nodes.entry(node.clone()).or_insert(first_us)
     }
 
-    fn job(&mut self, job: &mut Job, first_us: u64) {
-        let mut moved = self.jobs.get(&job.job).copied().unwrap_or_default();
-        moved.ended = moved.ended.filter(|_| job.ended_us.is_some());
+    fn job(&mut self, job: &mut JobInfo, first_us: u64) {
+        let mut moved = self.jobs.get(&job.id).copied().unwrap_or_default();
+        let totals = &mut job.totals;
+        moved.ended = moved.ended.filter(|_| totals.ended_us.is_some());
         let moments = [
-            (&mut moved.submitted, Some(&mut job.submitted_us)),
-            (&mut moved.started, job.started_us.as_mut()),
-            (&mut moved.ended, job.ended_us.as_mut()),
+            (&mut moved.submitted, Some(&mut totals.submitted_us)),
+            (&mut moved.started, totals.started_us.as_mut()),
+            (&mut moved.ended, totals.ended_us.as_mut()),
         ];
         for (later_us, at_us) in moments {
             if let Some(at_us) = at_us {
                 *at_us = at_us.saturating_add(*later_us.get_or_insert(first_us));
             }
         }
-        self.remember(job.job, |known| *known = moved);
+        self.remember(job.id, |known| *known = moved);
     }
 
     fn remember(&mut self, job: JobId, told: impl FnOnce(&mut Moved)) {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use serde::{Serialize, Serializer};
-use starfarm_events::{Event, Job, JobChange};
+use starfarm_events::{Event, JobChange, JobInfo};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::JobState;
 use starfarm_protocol::units::Units;
@@ -163,14 +163,14 @@ impl JobLine {
         self.states.push((at_us, change));
     }
 
-    fn picture(&mut self, at_us: u64, job: &Job) {
+    fn picture(&mut self, at_us: u64, job: &JobInfo) {
         (self.name, self.user) = (short(&job.name, NAME_CHARS_MAX), short(&job.user, NAME_CHARS_MAX));
-        (self.units, self.done) = (Units(job.units), Units(job.done));
-        (self.failed, self.abandoned) = (Units(job.failed), Units(job.abandoned));
-        (self.hits, self.submitted_us) = (job.hits, job.submitted_us);
-        self.enter(job.ended_us.unwrap_or(at_us), JobChange::To(job.state));
-        self.started_us = job.started_us.or(self.started_us);
-        self.ended_us = job.ended_us;
+        (self.units, self.done) = (job.units_total, job.units_done);
+        (self.failed, self.abandoned) = (job.units_failed, job.units_abandoned);
+        (self.hits, self.submitted_us) = (job.hits, job.totals.submitted_us);
+        self.enter(job.totals.ended_us.unwrap_or(at_us), JobChange::To(job.state));
+        self.started_us = job.totals.started_us.or(self.started_us);
+        self.ended_us = job.totals.ended_us;
     }
 }
 
@@ -243,10 +243,10 @@ impl Jobs {
     }
 
     /// How the jobs stand at a moment.
-    pub(crate) fn snapshot(&mut self, at_us: u64, jobs: &[Job]) {
+    pub(crate) fn snapshot(&mut self, at_us: u64, jobs: &[JobInfo]) {
         for job in jobs {
-            let line = self.get(job.job, at_us).1;
-            if line.job == job.job.0 {
+            let line = self.get(job.id, at_us).1;
+            if line.job == job.id.0 {
                 line.picture(at_us, job);
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
-use starfarm_events::{Event, IdleReason, Node, NodeState, Outcome};
+use starfarm_events::{Event, IdleReason, NodeInfo, NodeState, Outcome};
 use starfarm_protocol::units::Units;
 
 use super::bins::{self, Axis, BINS_MAX};
@@ -155,7 +155,7 @@ impl NodeLine {
         }
     }
 
-    pub(super) fn picture(&mut self, axis: &Axis, at_us: u64, node: &Node, counts: bool) {
+    pub(super) fn picture(&mut self, axis: &Axis, at_us: u64, node: &NodeInfo, counts: bool) {
         (self.now.state, self.now.idle) = (node.state, node.idle);
         // Who is lost in silence keeps its incarnation.
         self.now.left = node.state == NodeState::Lost && node.boot.is_none();
@@ -169,7 +169,7 @@ impl NodeLine {
         self.facts(&node.system, &node.cpu, &node.accelerators);
         self.cores = node.cores.or(self.cores);
         self.memory_bytes = node.memory_bytes.or(self.memory_bytes);
-        self.report(node.tasks_done, node.units_done, (node.speed_ups, node.slow_downs), counts);
+        self.report(node.tasks_done, node.units_done.0, (node.speed_ups, node.slow_downs), counts);
     }
 
     fn facts(&mut self, system: &Option<String>, cpu: &Option<String>, accelerators: &Option<String>) {

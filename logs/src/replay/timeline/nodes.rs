@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use starfarm_events::{Event, Name, Node};
+use starfarm_events::{Event, Name, NodeInfo};
 
 use super::bins::Axis;
 use super::node::NodeLine;
@@ -55,16 +55,17 @@ impl Nodes {
     }
 
     /// How the nodes stand at a moment; whom the picture lacks is not in the farm.
-    pub(crate) fn snapshot(&mut self, axis: &Axis, at_us: u64, nodes: &[Node], counts: bool) {
+    pub(crate) fn snapshot(&mut self, axis: &Axis, at_us: u64, nodes: &[NodeInfo], counts: bool) {
         let mut absent = vec![true; self.all.len()];
         for node in nodes {
-            let Some(line) = self.get(axis, &node.node) else {
-                self.other(&node.node, node.slots);
+            let name = Name::from(node.name.as_str());
+            let Some(line) = self.get(axis, &name) else {
+                self.other(&name, node.slots);
                 continue;
             };
             line.picture(axis, at_us, node, counts);
             line.show_state(axis, at_us);
-            if let Some(at) = self.by_name.get(&node.node).filter(|at| **at < absent.len()) {
+            if let Some(at) = self.by_name.get(&name).filter(|at| **at < absent.len()) {
                 absent[*at] = false;
             }
         }

@@ -400,8 +400,8 @@ fn a_lost_node_that_is_drained_is_resumed() {
     let mut seat = Seat::new(false, 80, 24);
     let mut status = status(3);
     let node = status.nodes.iter_mut().find(|node| node.name == "lab-10").unwrap();
-    (node.drained, node.idle_seconds, node.memory_bytes, node.accelerators) =
-        (true, 9.0, Some(0), Some(String::new()));
+    (node.drained, node.idle_us, node.memory_bytes, node.accelerators) =
+        (true, 9_000_000, Some(0), Some(String::new()));
     seat.press("<tab>/lab-10<enter>");
     seat.sees(Picture { status, ..picture() });
     seat.press("d").shows("resume node lab-10? y/n");
