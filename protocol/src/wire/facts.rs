@@ -1,9 +1,9 @@
 //! What a worker tells of itself beside its tasks: what its machine is, how busy its slots are, how old the
 //! results of a datagram are. Farms run without any of it; people and logs want it.
 
-use super::field::Field;
 use super::{Packer, kind};
 use crate::bytes::{Malformed, Reader, fields};
+use crate::field::Field;
 
 /// Bytes of each text in [`Facts`].
 pub const FACT_BYTES_MAX: usize = 128;
