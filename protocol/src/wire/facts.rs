@@ -33,7 +33,7 @@ fields! { Field:
     Facts { cores, memory_bytes, system, cpu, accelerators }
 }
 
-/// As much of a text as may travel.
+/// As much of a text as may travel: what is too long is cut.
 impl Field for String {
     fn put(&self, out: &mut Vec<u8>) {
         let text = &self[..self.floor_char_boundary(FACT_BYTES_MAX)];
@@ -69,11 +69,6 @@ impl Load {
 }
 
 impl Packer {
-    /// Packs facts; texts that are too long are cut.
-    pub fn facts(&mut self, facts: &Facts) {
-        self.message(kind::FACTS, |out| facts.put(out));
-    }
-
     /// Packs a load; slots beyond the limit are left out.
     pub fn load(&mut self, load: &Load) {
         self.message(kind::LOAD, |out| {
