@@ -143,31 +143,6 @@ impl<'a> Reader<'a> {
         Ok(*array)
     }
 
-    /// One byte.
-    pub fn u8(&mut self) -> Result<u8, Malformed> {
-        Ok(u8::from_le_bytes(self.array()?))
-    }
-
-    /// Two bytes.
-    pub fn u16(&mut self) -> Result<u16, Malformed> {
-        Ok(u16::from_le_bytes(self.array()?))
-    }
-
-    /// Four bytes.
-    pub fn u32(&mut self) -> Result<u32, Malformed> {
-        Ok(u32::from_le_bytes(self.array()?))
-    }
-
-    /// Eight bytes.
-    pub fn u64(&mut self) -> Result<u64, Malformed> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
-    /// Sixteen bytes.
-    pub fn u128(&mut self) -> Result<u128, Malformed> {
-        Ok(u128::from_le_bytes(self.array()?))
-    }
-
     /// A number of [`put`].
     pub fn number(&mut self) -> Result<u128, Malformed> {
         let (mut number, mut shift) = (0_u128, 0);
@@ -225,6 +200,18 @@ impl<'a> Reader<'a> {
         (0..count).map(|_| item(self)).collect()
     }
 }
+
+macro_rules! fixed {
+    ($($number:ident)*) => {
+        impl Reader<'_> {$(
+            #[doc = concat!("A `", stringify!($number), "`, little endian.")]
+            pub fn $number(&mut self) -> Result<$number, Malformed> {
+                self.array().map($number::from_le_bytes)
+            }
+        )*}
+    };
+}
+fixed!(u8 u16 u32 u64 u128);
 
 #[cfg(test)]
 mod tests {

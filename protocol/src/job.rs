@@ -201,6 +201,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_size_is_a_time_in_seconds_or_a_number_of_units() {
+        for (sizing, json) in [
+            (Sizing::TargetUs(2_500_000), r#"{"target_seconds":2.5}"#),
+            (Sizing::Units(9), r#"{"units_per_task":9}"#),
+        ] {
+            assert_eq!(serde_json::to_string(&sizing).unwrap(), json);
+            assert_eq!(serde_json::from_str::<Sizing>(json).unwrap(), sizing);
+        }
+        let wrong = |json| serde_json::from_str::<Sizing>(json).unwrap_err().to_string();
+        assert!(wrong(r#"{"target_seconds":0}"#).contains("target_seconds is 0.001 to 86400, not 0"));
+        assert!(wrong(r#"{"units_per_task":0}"#).contains("units_per_task is 1 or more"));
+    }
+
+    #[test]
     fn how_many_failures_a_job_bears_is_a_number_a_word_or_null() {
         for (bears, json) in
             [(MaxFailures::Usual, "null"), (MaxFailures::Units(3), "3"), (MaxFailures::Never, "\"never\"")]

@@ -2,7 +2,7 @@
 //! results of a datagram are. Farms run without any of it; people and logs want it.
 
 use super::{Packer, kind};
-use crate::bytes::{Malformed, Reader, fields};
+use crate::bytes::{Malformed, Reader, fields, items};
 use crate::field::Field;
 
 /// Bytes of each text in [`Facts`].
@@ -31,6 +31,17 @@ pub struct Facts {
 
 fields! { Field:
     Facts { cores, memory_bytes, system, cpu, accelerators }
+    Load { idle_us, slots }
+}
+items! { Field:
+    // The slots of a load, which are the last in their message: those beyond the limit are left out.
+    Vec<u16>: |slots, out| slots.iter().take(LOAD_SLOTS_MAX).for_each(|slot| slot.put(out)), |rest| {
+        let slots: Vec<u16> = Field::read_all(rest)?;
+        if slots.len() > LOAD_SLOTS_MAX {
+            return Err(Malformed);
+        }
+        Ok(slots.into_iter().map(|slot| slot.min(BUSY)).collect())
+    };
 }
 
 /// As much of a text as may travel: what is too long is cut.
@@ -60,23 +71,7 @@ pub struct Load {
     pub slots: Vec<u16>,
 }
 
-impl Load {
-    pub(super) fn read(body: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let (idle_us, mut slots) = (body.u64()?, u16::read_all(body)?);
-        slots.iter_mut().for_each(|slot| *slot = BUSY.min(*slot));
-        if slots.len() <= LOAD_SLOTS_MAX { Ok(Self { idle_us, slots }) } else { Err(Malformed) }
-    }
-}
-
 impl Packer {
-    /// Packs a load; slots beyond the limit are left out.
-    pub fn load(&mut self, load: &Load) {
-        self.message(kind::LOAD, |out| {
-            load.idle_us.put(out);
-            load.slots.iter().take(LOAD_SLOTS_MAX).for_each(|slot| slot.put(out));
-        });
-    }
-
     /// Packs how often the worker became able to run what it had refused.
     pub fn able(&mut self, times: u32) {
         self.message(kind::ABLE, |out| times.put(out));

@@ -36,7 +36,7 @@ kinds! {
     5 HEARTBEAT Heartbeat(Heartbeat = heartbeat);
     6 BYE Bye;
     7 FACTS Facts(Facts = Field::read);
-    8 LOAD Load(Load = Load::read);
+    8 LOAD Load(Load = Field::read);
     9 AGES Ages(Ages<'a> = ages);
     /// How often the worker became able to run what it had refused.
     10 ABLE Able(u32 = Field::read);

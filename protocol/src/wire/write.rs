@@ -177,6 +177,7 @@ plain! {
     hello(Hello): HELLO;
     feedback(Feedback): FEEDBACK;
     facts(Facts): FACTS;
+    load(Load): LOAD;
     welcome(Welcome): WELCOME;
     heartbeat_answer(HeartbeatAnswer): HEARTBEAT_ANSWER;
     revoke(Revoke): REVOKE;
