@@ -1,7 +1,6 @@
 //! What a worker tells of itself beside its tasks: what its machine is, how busy its slots are, how old the
 //! results of a datagram are. Farms run without any of it; people and logs want it.
 
-use super::{Packer, kind};
 use crate::bytes::{Malformed, Reader, fields, items};
 use crate::field::Field;
 
@@ -69,17 +68,4 @@ pub struct Load {
     /// Share of the time since the last load that each slot was busy, in thousandths. A worker with more
     /// than [`LOAD_SLOTS_MAX`] slots gives the mean of all as the only one.
     pub slots: Vec<u16>,
-}
-
-impl Packer {
-    /// Packs how often the worker became able to run what it had refused.
-    pub fn able(&mut self, times: u32) {
-        self.message(kind::ABLE, |out| times.put(out));
-    }
-
-    /// Packs the ages of results, which must follow in the same datagram: from which sequence on, ascending,
-    /// and how old in microseconds.
-    pub fn ages(&mut self, ages: &[(u64, u64)]) {
-        self.message(kind::AGES, |out| ages.iter().for_each(|age| age.put(out)));
-    }
 }

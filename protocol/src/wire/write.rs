@@ -1,6 +1,7 @@
 //! Packing messages into datagrams. A [`Packer`] fills one datagram after another and never makes one
 //! that is too long; it owns no socket.
 
+use super::read::kind;
 use super::*;
 use crate::limits::PLAIN_BYTES_MAX;
 
@@ -153,6 +154,17 @@ impl Packer {
             let part = Heartbeat { part, parts, running, held, ..*beat };
             self.message(kind::HEARTBEAT, |out| part.put(out));
         }
+    }
+
+    /// Packs how often the worker became able to run what it had refused.
+    pub fn able(&mut self, times: u32) {
+        self.message(kind::ABLE, |out| times.put(out));
+    }
+
+    /// Packs the ages of results, which must follow in the same datagram: from which sequence on, ascending,
+    /// and how old in microseconds.
+    pub fn ages(&mut self, ages: &[(u64, u64)]) {
+        self.message(kind::AGES, |out| ages.iter().for_each(|age| age.put(out)));
     }
 
     /// Packs a goodbye.
