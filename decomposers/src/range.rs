@@ -49,10 +49,7 @@ impl Decomposer for Range {
 
 /// Frames of an animation, `first..=last`.
 #[derive(Clone, Copy, Debug)]
-pub struct Frames {
-    first: i64,
-    units: u128,
-}
+pub struct Frames(Range);
 
 impl Frames {
     /// All frames from `first` to `last`, both included.
@@ -63,24 +60,23 @@ impl Frames {
         if last < first {
             return Err(format!("the last frame, {last}, comes before the first, {first}: swap them"));
         }
-        Ok(Self { first, units: u128::from(last.abs_diff(first)) + 1 })
+        Ok(Self(Range { from: first, step: 1, units: u128::from(last.abs_diff(first)) + 1 }))
     }
 }
 
 impl Decomposer for Frames {
     fn units(&self) -> u128 {
-        self.units
+        self.0.units
     }
 
     fn value(&self, unit: u128) -> Result<Vec<u8>, ValueError> {
-        in_space(unit, self.units)?;
-        Ok((i128::from(self.first) + unit as i128).to_string().into_bytes())
+        self.0.value(unit)
     }
 
     /// `clock`: 0 at the first frame, 1 at the last.
     fn fields(&self, unit: u128) -> Result<Vec<(String, Vec<u8>)>, ValueError> {
-        in_space(unit, self.units)?;
-        Ok(vec![("clock".to_owned(), clock(unit, self.units).into_bytes())])
+        in_space(unit, self.0.units)?;
+        Ok(vec![("clock".to_owned(), clock(unit, self.0.units).into_bytes())])
     }
 }
 

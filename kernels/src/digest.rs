@@ -49,6 +49,37 @@ pub(crate) fn spread<V: Lanes, const WORDS: usize>(words: &[u32; WORDS]) -> [V; 
     spread
 }
 
+/// Makes a SHA a [`Digest`]: its file has `INITIAL` and `compress`. The key is the last word of the state, number `$key`: it
+/// is ready some steps before the others, and those are left out by the compiler.
+macro_rules! sha {
+    ($name:ident, $key:literal) => {
+        impl Digest for $name {
+            const LAYOUT: Layout = Layout { big_endian: true, stride: 1 };
+            type Run<V: Lanes> = [V; 16];
+
+            #[inline(always)]
+            fn start<V: Lanes>(block: &Block, _varying: &[usize]) -> [V; 16] {
+                spread(block)
+            }
+            #[inline(always)]
+            fn set<V: Lanes>(run: &mut [V; 16], word: usize, values: V) {
+                run[word & 15] = values;
+            }
+            #[inline(always)]
+            fn key<V: Lanes>(run: &[V; 16]) -> V {
+                compress(*run)[$key]
+            }
+            fn aim(_block: &Block, _varying: &[usize], digest: &Words) -> u32 {
+                digest[$key].wrapping_sub(INITIAL[$key])
+            }
+            fn digest(block: &Block) -> Words {
+                finish(compress::<u32>(*block), INITIAL)
+            }
+        }
+    };
+}
+pub(crate) use sha;
+
 /// The digest out of the last state: the initial words are added.
 pub(crate) fn finish<const WORDS: usize>(state: [u32; WORDS], initial: [u32; WORDS]) -> Words {
     let mut words = [0; 8];

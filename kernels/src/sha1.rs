@@ -2,7 +2,7 @@
 //! back.
 
 use crate::block::{Block, Layout, Words};
-use crate::digest::{Digest, finish, spread};
+use crate::digest::{Digest, finish, sha, spread};
 use crate::lanes::Lanes;
 
 /// SHA-1 of a candidate's bytes.
@@ -12,30 +12,7 @@ const INITIAL: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0
 /// One constant for each 20 steps.
 const CONSTANTS: [u32; 4] = [0x5a82_7999, 0x6ed9_eba1, 0x8f1b_bcdc, 0xca62_c1d6];
 
-impl Digest for Sha1 {
-    const LAYOUT: Layout = Layout { big_endian: true, stride: 1 };
-    type Run<V: Lanes> = [V; 16];
-
-    #[inline(always)]
-    fn start<V: Lanes>(block: &Block, _varying: &[usize]) -> [V; 16] {
-        spread(block)
-    }
-    #[inline(always)]
-    fn set<V: Lanes>(run: &mut [V; 16], word: usize, values: V) {
-        run[word & 15] = values;
-    }
-    /// The last word: it is ready four steps before the others, and those are left out by the compiler.
-    #[inline(always)]
-    fn key<V: Lanes>(run: &[V; 16]) -> V {
-        compress(*run)[4]
-    }
-    fn aim(_block: &Block, _varying: &[usize], digest: &Words) -> u32 {
-        digest[4].wrapping_sub(INITIAL[4])
-    }
-    fn digest(block: &Block) -> Words {
-        finish(compress::<u32>(*block), INITIAL)
-    }
-}
+sha!(Sha1, 4);
 
 /// The state after 80 steps, the initial words not yet added.
 #[inline(always)]

@@ -2,7 +2,7 @@
 //! names back.
 
 use crate::block::{Block, Layout, Words};
-use crate::digest::{Digest, finish, spread};
+use crate::digest::{Digest, finish, sha, spread};
 use crate::lanes::Lanes;
 
 /// SHA-256 of a candidate's bytes.
@@ -27,30 +27,7 @@ const CONSTANTS: [u32; 64] = [
     0x748f_82ee, 0x78a5_636f, 0x84c8_7814, 0x8cc7_0208, 0x90be_fffa, 0xa450_6ceb, 0xbef9_a3f7, 0xc671_78f2,
 ];
 
-impl Digest for Sha256 {
-    const LAYOUT: Layout = Layout { big_endian: true, stride: 1 };
-    type Run<V: Lanes> = [V; 16];
-
-    #[inline(always)]
-    fn start<V: Lanes>(block: &Block, _varying: &[usize]) -> [V; 16] {
-        spread(block)
-    }
-    #[inline(always)]
-    fn set<V: Lanes>(run: &mut [V; 16], word: usize, values: V) {
-        run[word & 15] = values;
-    }
-    /// The last word: it is ready three steps before the others, and those are left out by the compiler.
-    #[inline(always)]
-    fn key<V: Lanes>(run: &[V; 16]) -> V {
-        compress(*run)[7]
-    }
-    fn aim(_block: &Block, _varying: &[usize], digest: &Words) -> u32 {
-        digest[7].wrapping_sub(INITIAL[7])
-    }
-    fn digest(block: &Block) -> Words {
-        finish(compress::<u32>(*block), INITIAL)
-    }
-}
+sha!(Sha256, 7);
 
 /// The state after 64 steps, the initial words not yet added.
 #[inline(always)]

@@ -10,7 +10,7 @@ mod status;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{ContentHash, JobId};
+use crate::ids::{ContentHash, HexBytes, JobId};
 use crate::job::{JobState, MaxFailures, Sizing};
 use crate::journal::record::JobTotals;
 use crate::seal::Role;
@@ -29,91 +29,44 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// A question or a command.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[expect(missing_docs, reason = "a request's own lines say what its fields are")]
 pub enum Request {
     /// A piece of a submission: a list's chunk. Sent before [`Request::Submit`]; answered with `Done`.
-    Blob {
-        /// The bytes, as hexadecimal digits.
-        bytes: crate::spec::HexBytes,
-    },
+    Blob { bytes: HexBytes },
     /// A new job.
     Submit(Submit),
-    /// All jobs, or those with these numbers.
-    Jobs {
-        /// Empty: all.
-        ids: Vec<JobId>,
-    },
+    /// The jobs with these numbers; of none: all jobs.
+    Jobs { ids: Vec<JobId> },
     /// What a user does to a job.
-    Job {
-        /// Which.
-        id: JobId,
-        /// What.
-        command: JobCommand,
-    },
+    Job { id: JobId, command: JobCommand },
     /// Answered when the job has ended, when it is paused and was not at first, or with the job as it is after
     /// `timeout_ms`.
-    Wait {
-        /// Which.
-        id: JobId,
-        /// How long to wait at most.
-        timeout_ms: u64,
-    },
+    Wait { id: JobId, timeout_ms: u64 },
     /// All nodes.
     Nodes,
-    /// What a user does to a node.
-    Node {
-        /// Its name.
-        name: String,
-        /// What.
-        command: NodeCommand,
-    },
-    /// A page of results.
-    Results {
-        /// Which job.
-        id: JobId,
-        /// Skip so many hits, failed units and outputs.
-        skip: u64,
-        /// At most so many of each.
-        take: u64,
-    },
+    /// What a user does to the node of this name.
+    Node { name: String, command: NodeCommand },
+    /// A page of a job's results: behind the first `skip` hits, failed units and outputs, at most `take` of each.
+    Results { id: JobId, skip: u64, take: u64 },
     /// Why a job or a node is as it is; answered with `Explanation`.
     Explain(Subject),
     /// The farm's online figures.
     Status,
-    /// What happened lately: the newest `take` lines behind number `after`; answered with `Events`.
-    Events {
-        /// The last line that the caller has; 0: none.
-        after: u64,
-        /// At most so many.
-        take: u64,
-    },
+    /// What happened lately: the newest `take` lines behind number `after`, the last one that the caller has; answered
+    /// with `Events`.
+    Events { after: u64, take: u64 },
     /// What went to nodes and came back lately, task by task: the newest `take` lines behind number `after`; answered with
     /// `Events`. Told for some seconds after each such request, on a farm where more goes and comes than a person can
     /// read only in part: the rest is among those that are missed.
-    TaskEvents {
-        /// The last line that the caller has; 0: none.
-        after: u64,
-        /// At most so many.
-        take: u64,
-    },
+    TaskEvents { after: u64, take: u64 },
     /// All keys.
     Keys,
-    /// A new join key; answered with a join file's text.
-    AddKey {
-        /// Role of those who enrol with it.
-        role: Role,
-    },
-    /// A key or a join key is not welcome any more.
-    RevokeKey {
-        /// A node's name, a public key or a join key's id.
-        key: String,
-    },
-    /// A blob by its hash, in pieces; answered with `Bytes`.
-    Fetch {
-        /// Which.
-        hash: ContentHash,
-        /// From here.
-        offset: u64,
-    },
+    /// A new join key for those of a role; answered with a join file's text.
+    AddKey { role: Role },
+    /// A key is not welcome any more: a node's by its name, a public key, or a join key by its id.
+    RevokeKey { key: String },
+    /// A blob by its hash from `offset` on, in pieces; answered with `Bytes`.
+    Fetch { hash: ContentHash, offset: u64 },
 }
 
 /// What a user does to a job.
@@ -188,6 +141,7 @@ pub struct Submit {
 /// An answer.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[expect(missing_docs, reason = "an answer's own lines say what its fields are")]
 pub enum Response {
     /// Carried out.
     Done,
@@ -203,19 +157,15 @@ pub enum Response {
     Explanation(Explanation),
     /// Figures.
     Status(StatusInfo),
-    /// What happened, oldest first.
-    Events {
-        /// Lines.
-        events: Vec<EventLine>,
-        /// Lines behind `after` that are not among them: gone, or more than were asked for.
-        missed: u64,
-    },
+    /// What happened, oldest first, and how many lines behind `after` are not among these: gone, or more than were asked
+    /// for.
+    Events { events: Vec<EventLine>, missed: u64 },
     /// Keys.
     Keys(Vec<KeyInfo>),
     /// Text of a join file.
     JoinFile(String),
     /// A piece of a blob; empty at its end.
-    Bytes(crate::spec::HexBytes),
+    Bytes(HexBytes),
     /// Not carried out.
     Error(Error),
 }

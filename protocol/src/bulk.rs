@@ -30,8 +30,6 @@ mod incoming;
 mod message;
 mod server;
 
-use std::fmt;
-
 pub use client::{Client, Deed, PATIENCE_US, Work};
 pub use health::Health;
 pub use incoming::{BrokenOff, Incoming, chunks};
@@ -39,6 +37,7 @@ pub use message::{Chunk, Reply, Request};
 pub use server::{Next, Server, Shelf};
 
 use crate::bytes::Malformed;
+use crate::word::words;
 
 /// First record of a stream that speaks this protocol.
 pub const BULK: u8 = 1;
@@ -56,32 +55,19 @@ pub const CONTENT_BYTES_MAX: u64 = 1 << 30;
 /// Either side closes a stream on which nothing was asked for this long.
 pub const IDLE_US: u64 = 30_000_000;
 
-/// Why a message or a content is not believed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BulkError {
-    /// A record that is no message of this protocol.
-    Malformed,
-    /// A chunk does not have the CRC that it says.
-    Crc,
-    /// A chunk does not continue the content, or goes beyond its end.
-    OutOfPlace,
-    /// The whole content does not have the hash that it was asked by.
-    Hash,
-    /// Longer than [`CONTENT_BYTES_MAX`].
-    TooLong,
-}
-
-impl fmt::Display for BulkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            BulkError::Malformed => {
-                "a message of the bulk channel cannot be read: are both sides of one release?"
-            }
-            BulkError::Crc => "a chunk was changed on its way: check the memory and disks of both machines",
-            BulkError::OutOfPlace => "a chunk does not continue its content",
-            BulkError::Hash => "a content does not have the hash it was asked by",
-            BulkError::TooLong => "a content is longer than 1 GiB",
-        })
+words! {
+    /// Why a message or a content is not believed. The words are for a person.
+    BulkError {
+        /// A record that is no message of this protocol.
+        Malformed => "a message of the bulk channel cannot be read: are both sides of one release?",
+        /// A chunk does not have the CRC that it says.
+        Crc => "a chunk was changed on its way: check the memory and disks of both machines",
+        /// A chunk does not continue the content, or goes beyond its end.
+        OutOfPlace => "a chunk does not continue its content",
+        /// The whole content does not have the hash that it was asked by.
+        Hash => "a content does not have the hash it was asked by",
+        /// Longer than [`CONTENT_BYTES_MAX`].
+        TooLong => "a content is longer than 1 GiB",
     }
 }
 

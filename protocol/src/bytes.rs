@@ -39,6 +39,59 @@ macro_rules! items {
 }
 pub(crate) use items;
 
+/// The same of enums: a number says which variant it is, and so what follows it. A record has that number in its frame,
+/// so the parts have names. Behind the semicolon stand variants whose fields two functions write and read.
+macro_rules! tagged {
+    ($codec:ident: $($name:ident {
+        $($tag:literal $variant:ident $(($inner:ident))? $({ $($field:ident),* })?,)*
+        $(; $($hand_tag:literal $hand:ident($put:ident, $read:ident),)*)?
+    })*) => {$(
+        #[allow(unused_variables, reason = "some have no fields")]
+        impl $name {
+            pub(crate) fn tag(&self) -> u8 {
+                match self {
+                    $(Self::$variant { .. } => $tag,)*
+                    $($(Self::$hand { .. } => $hand_tag,)*)?
+                }
+            }
+
+            pub(crate) fn put_fields(&self, out: &mut Vec<u8>) {
+                match self {
+                    $(Self::$variant $(($inner))? $({ $($field),* })? => {
+                        $($inner.put(out);)?
+                        $($($field.put(out);)*)?
+                    })*
+                    $($(Self::$hand { .. } => $put(self, out),)*)?
+                }
+            }
+
+            pub(crate) fn read_fields(tag: u8, body: &mut Reader<'_>) -> Result<Self, Malformed> {
+                Ok(match tag {
+                    $($tag => {
+                        $(let $inner = $codec::read(body)?;)?
+                        $($(let $field = $codec::read(body)?;)*)?
+                        Self::$variant $(($inner))? $({ $($field),* })?
+                    })*
+                    $($($hand_tag => $read(body)?,)*)?
+                    _ => return Err(Malformed),
+                })
+            }
+        }
+
+        impl $codec for $name {
+            fn put(&self, out: &mut Vec<u8>) {
+                self.tag().put(out);
+                self.put_fields(out);
+            }
+
+            fn read(body: &mut Reader<'_>) -> Result<Self, Malformed> {
+                Self::read_fields($codec::read(body)?, body)
+            }
+        }
+    )*};
+}
+pub(crate) use tagged;
+
 /// Appends a number, seven bits a byte, the lowest first.
 pub fn put(out: &mut Vec<u8>, mut number: u128) {
     while number >= 0x80 {
@@ -88,31 +141,6 @@ impl<'a> Reader<'a> {
         let (array, rest) = self.0.split_first_chunk::<N>().ok_or(Malformed)?;
         self.0 = rest;
         Ok(*array)
-    }
-
-    /// One byte.
-    pub fn u8(&mut self) -> Result<u8, Malformed> {
-        Ok(u8::from_le_bytes(self.array()?))
-    }
-
-    /// Two bytes.
-    pub fn u16(&mut self) -> Result<u16, Malformed> {
-        Ok(u16::from_le_bytes(self.array()?))
-    }
-
-    /// Four bytes.
-    pub fn u32(&mut self) -> Result<u32, Malformed> {
-        Ok(u32::from_le_bytes(self.array()?))
-    }
-
-    /// Eight bytes.
-    pub fn u64(&mut self) -> Result<u64, Malformed> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
-    /// Sixteen bytes.
-    pub fn u128(&mut self) -> Result<u128, Malformed> {
-        Ok(u128::from_le_bytes(self.array()?))
     }
 
     /// A number of [`put`].
@@ -172,6 +200,18 @@ impl<'a> Reader<'a> {
         (0..count).map(|_| item(self)).collect()
     }
 }
+
+macro_rules! fixed {
+    ($($number:ident)*) => {
+        impl Reader<'_> {$(
+            #[doc = concat!("A `", stringify!($number), "`, little endian.")]
+            pub fn $number(&mut self) -> Result<$number, Malformed> {
+                self.array().map($number::from_le_bytes)
+            }
+        )*}
+    };
+}
+fixed!(u8 u16 u32 u64 u128);
 
 #[cfg(test)]
 mod tests {

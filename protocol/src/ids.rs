@@ -7,23 +7,19 @@ use serde::{Deserialize, Serialize};
 
 /// Number of a job within a farm, counted from 1 in the order of submission.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
-#[serde(transparent)]
 pub struct JobId(pub u64);
 
 /// Number of a scheduler's incarnation. Each start of a scheduler raises it by one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(transparent)]
 pub struct Epoch(pub u64);
 
 /// Random number of a worker's incarnation: a restarted worker is the same node with another boot.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(transparent)]
 pub struct Boot(pub u64);
 
 /// Number of one dispatch of a task to a node. The upper bits are the epoch's, so it is unique in the farm.
 /// Diagnostic only: a result is identified by its job and interval (R1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(transparent)]
 pub struct Attempt(pub u64);
 
 impl Attempt {
@@ -38,7 +34,6 @@ impl Attempt {
 
 /// Index of a node in its farm, counted from 0 in the order in which they joined first; never given twice.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
-#[serde(transparent)]
 pub struct NodeId(pub u32);
 
 macro_rules! hex_id {

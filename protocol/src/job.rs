@@ -1,10 +1,11 @@
 //! What is true of every job whatever its kind: its state, how its tasks are sized, what it is told to do
 //! when units fail. Shared by the scheduler, its journal and whoever reads that.
 
+use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::ids::{ContentHash, JobId, NodeId};
 pub use crate::spec::{Body, WorkFacts};
@@ -122,68 +123,34 @@ impl From<Sizing> for SizingField {
     }
 }
 
-/// How many failed units a job bears before it pauses and waits for a person.
+/// How many failed units a job bears before it pauses and waits for a person. In JSON that is "never", the number, or null.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(try_from = "MaxFailuresField", into = "MaxFailuresField")]
+#[serde(expecting = "max_failures is a number of failed units, 1 or more, or \"never\"")]
 pub enum MaxFailures {
+    /// It never pauses.
+    #[serde(rename = "never")]
+    Never,
+    /// It pauses at so many, 1 or more.
+    #[serde(untagged, deserialize_with = "one_or_more")]
+    Units(u64),
     /// It pauses when all of its first 20 decided units, or more than half of 100 or more, failed.
     #[default]
+    #[serde(untagged)]
     Usual,
-    /// It pauses at so many, 1 or more.
-    Units(u64),
-    /// It never pauses.
-    Never,
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum MaxFailuresField {
-    Usual(()),
-    Units(u64),
-    Word(String),
-}
-
-impl MaxFailures {
-    const RANGE: &str = "max_failures is a number of failed units, 1 or more, or \"never\"";
-
-    /// At so many.
-    ///
-    /// # Errors
-    /// There are none.
-    pub fn units(units: u64) -> Result<Self, String> {
-        if units == 0 { Err(Self::RANGE.to_owned()) } else { Ok(Self::Units(units)) }
-    }
+fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    NonZeroU64::deserialize(deserializer).map(NonZeroU64::get)
 }
 
 impl FromStr for MaxFailures {
-    type Err = String;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "never" => Ok(Self::Never),
-            _ => Self::units(text.parse().map_err(|_| Self::RANGE)?),
-        }
-    }
-}
-
-impl TryFrom<MaxFailuresField> for MaxFailures {
-    type Error = String;
-
-    fn try_from(field: MaxFailuresField) -> Result<Self, String> {
-        match field {
-            MaxFailuresField::Usual(()) => Ok(Self::Usual),
-            MaxFailuresField::Units(units) => Self::units(units),
-            MaxFailuresField::Word(word) => word.parse(),
-        }
-    }
-}
-
-impl From<MaxFailures> for MaxFailuresField {
-    fn from(bears: MaxFailures) -> Self {
-        match bears {
-            MaxFailures::Usual => Self::Usual(()),
-            MaxFailures::Units(units) => Self::Units(units),
-            MaxFailures::Never => Self::Word("never".to_owned()),
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.parse() {
+            Ok(units @ 1..) => Ok(Self::Units(units)),
+            _ if text == "never" => Ok(Self::Never),
+            _ => Err("max_failures is a number of failed units, 1 or more, or \"never\""),
         }
     }
 }
@@ -227,4 +194,40 @@ pub struct FailedUnit {
 /// Whether a job may be called so: one line of text, not empty.
 pub fn is_job_name(name: &str) -> bool {
     !name.trim().is_empty() && !name.contains(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_a_time_in_seconds_or_a_number_of_units() {
+        for (sizing, json) in [
+            (Sizing::TargetUs(2_500_000), r#"{"target_seconds":2.5}"#),
+            (Sizing::Units(9), r#"{"units_per_task":9}"#),
+        ] {
+            assert_eq!(serde_json::to_string(&sizing).unwrap(), json);
+            assert_eq!(serde_json::from_str::<Sizing>(json).unwrap(), sizing);
+        }
+        let wrong = |json| serde_json::from_str::<Sizing>(json).unwrap_err().to_string();
+        assert!(wrong(r#"{"target_seconds":0}"#).contains("target_seconds is 0.001 to 86400, not 0"));
+        assert!(wrong(r#"{"units_per_task":0}"#).contains("units_per_task is 1 or more"));
+    }
+
+    #[test]
+    fn how_many_failures_a_job_bears_is_a_number_a_word_or_null() {
+        for (bears, json) in
+            [(MaxFailures::Usual, "null"), (MaxFailures::Units(3), "3"), (MaxFailures::Never, "\"never\"")]
+        {
+            assert_eq!(serde_json::to_string(&bears).unwrap(), json);
+            assert_eq!(serde_json::from_str::<MaxFailures>(json).unwrap(), bears);
+        }
+        for wrong in ["0", "-1", "1.5", "\"often\"", "[1]"] {
+            let why = serde_json::from_str::<MaxFailures>(wrong).unwrap_err().to_string();
+            assert!(why.contains("1 or more, or \"never\""), "{wrong}: {why}");
+        }
+        assert_eq!("7".parse(), Ok(MaxFailures::Units(7)));
+        assert_eq!("never".parse(), Ok(MaxFailures::Never));
+        assert!("0".parse::<MaxFailures>().is_err() && "often".parse::<MaxFailures>().is_err());
+    }
 }

@@ -6,6 +6,7 @@
 pub mod admin;
 pub mod bulk;
 pub mod bytes;
+mod field;
 pub mod foreign;
 pub mod ids;
 pub mod interval;

@@ -11,23 +11,14 @@ use crate::units::Units;
 /// Why the farm holds up a job: but for the last one it paused it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "a reason's own line says what its numbers are")]
 pub enum HoldReason {
-    /// It bears `max` failed units at most.
-    MaxFailures {
-        /// So many failed.
-        failed: Units,
-        /// As it was submitted.
-        max: u64,
-    },
+    /// So many units failed, and it bears `max` at most, as it was submitted.
+    MaxFailures { failed: Units, max: u64 },
     /// All of so many first units failed.
     FirstFailed(Units),
-    /// More than half of its units failed.
-    MostFailed {
-        /// So many failed.
-        failed: Units,
-        /// Of so many that were decided.
-        decided: Units,
-    },
+    /// More than half of its units failed: so many of those that were decided.
+    MostFailed { failed: Units, decided: Units },
     /// In the words of a record that another version wrote.
     Words(String),
     /// It is not paused: its programs wait until the scheduler's disk has room for what they write.

@@ -44,81 +44,40 @@ pub struct Setting {
     pub about: &'static str,
 }
 
+/// The rows: key and flag, range and unit, default, and what it is.
+macro_rules! rows {
+    ($($key:literal $flag:literal: $least:literal to $most:literal $unit:literal, else $default:literal; $about:literal;)*) => {
+        [$(Setting {
+            key: $key,
+            flag: $flag,
+            unit: $unit,
+            least: $least,
+            most: $most,
+            default: $default,
+            about: $about,
+        }),*]
+    };
+}
+
 /// All settings, in the order of [`Settings::values`].
-pub const SETTINGS: [Setting; 8] = [
-    Setting {
-        key: "speed_step",
-        flag: "speed-step",
-        unit: "tasks",
-        least: 1.0,
-        most: 64.0,
-        default: "1",
-        about: "Tasks by which a speed-up or slow-down of a worker moves its window, per slot",
-    },
-    Setting {
-        key: "heartbeat_seconds",
-        flag: "heartbeat-seconds",
-        unit: "seconds",
-        least: 0.1,
-        most: 60.0,
-        default: "1",
-        about: "How often workers send a heartbeat",
-    },
-    Setting {
-        key: "suspect_seconds",
-        flag: "suspect-seconds",
-        unit: "seconds",
-        least: 0.2,
-        most: 600.0,
-        default: "5 heartbeats, at least 5",
-        about: "A node unheard for this long gets no new tasks",
-    },
-    Setting {
-        key: "lost_seconds",
-        flag: "lost-seconds",
-        unit: "seconds",
-        least: 0.3,
-        most: 3_600.0,
-        default: "3 times suspect",
-        about: "A node unheard for this long is lost: its tasks go to others",
-    },
-    Setting {
-        key: "idle_seconds",
-        flag: "idle-seconds",
-        unit: "seconds",
-        least: 1.0,
-        most: 3_600.0,
-        default: "2 heartbeats, at least 60",
-        about: "An idle worker that heard nothing for this long shakes hands anew",
-    },
-    Setting {
-        key: "reconnect_seconds",
-        flag: "reconnect-seconds",
-        unit: "seconds",
-        least: 1.0,
-        most: 600.0,
-        default: "30",
-        about: "Longest pause between two handshakes of a worker that gets no answer",
-    },
-    Setting {
-        key: "retry_targets",
-        flag: "retry-targets",
-        unit: "target times",
-        least: 4.0,
-        most: 1_000.0,
-        default: "10",
-        about: "T_retry / T_target: a task that its node no longer lists goes to another after so many target times",
-    },
-    Setting {
-        key: "period_seconds",
-        flag: "period-seconds",
-        unit: "seconds",
-        least: 1.0,
-        most: 60.0,
-        default: "10",
-        about: "Period of ratings and of the figures that are shown",
-    },
-];
+pub const SETTINGS: [Setting; 8] = rows! {
+    "speed_step" "speed-step": 1.0 to 64.0 "tasks", else "1";
+        "Tasks by which a speed-up or slow-down of a worker moves its window, per slot";
+    "heartbeat_seconds" "heartbeat-seconds": 0.1 to 60.0 "seconds", else "1";
+        "How often workers send a heartbeat";
+    "suspect_seconds" "suspect-seconds": 0.2 to 600.0 "seconds", else "5 heartbeats, at least 5";
+        "A node unheard for this long gets no new tasks";
+    "lost_seconds" "lost-seconds": 0.3 to 3_600.0 "seconds", else "3 times suspect";
+        "A node unheard for this long is lost: its tasks go to others";
+    "idle_seconds" "idle-seconds": 1.0 to 3_600.0 "seconds", else "2 heartbeats, at least 60";
+        "An idle worker that heard nothing for this long shakes hands anew";
+    "reconnect_seconds" "reconnect-seconds": 1.0 to 600.0 "seconds", else "30";
+        "Longest pause between two handshakes of a worker that gets no answer";
+    "retry_targets" "retry-targets": 4.0 to 1_000.0 "target times", else "10";
+        "T_retry / T_target: a task that its node no longer lists goes to another after so many target times";
+    "period_seconds" "period-seconds": 1.0 to 60.0 "seconds", else "10";
+        "Period of ratings and of the figures that are shown";
+};
 
 /// Places in the table of what goes over the wire.
 const HEARTBEAT: usize = 1;

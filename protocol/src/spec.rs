@@ -35,41 +35,20 @@ impl JobSpec {
 /// An indexed space: units 0..N.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
+#[expect(missing_docs, reason = "a space's own lines say what its fields are")]
 pub enum Space {
-    /// Character strings. Lengths run from `min` to `positions.len()`, shorter first; a string of length
-    /// L uses the first L alphabets, the last position turning fastest.
-    Chars {
-        /// The alphabet of each position, in its own order.
-        positions: Vec<HexBytes>,
-        /// Shortest length, 1 or more.
-        min: usize,
-    },
+    /// Character strings over the alphabet of each position, in its own order. Lengths run from `min`, 1 or more, to
+    /// `positions.len()`, shorter first; a string of length L uses the first L alphabets, the last position turning
+    /// fastest.
+    Chars { positions: Vec<HexBytes>, min: usize },
     /// Integers `from`, `from + step`, ... before `to` (exclusive). `step` is not 0, may be negative.
-    Range {
-        /// First integer.
-        from: i64,
-        /// End, exclusive.
-        to: i64,
-        /// Distance of neighbours.
-        step: i64,
-    },
+    Range { from: i64, to: i64, step: i64 },
     /// Frames of an animation, `first..=last`.
-    Frames {
-        /// First frame.
-        first: i64,
-        /// Last frame, inclusive.
-        last: i64,
-    },
-    /// Lines of a file, or names of files.
-    List {
-        /// The list in pieces; each is fetched by its hash when it is needed.
-        chunks: Vec<Chunk>,
-    },
-    /// The cross product of named lists; the last one turns fastest.
-    Grid {
-        /// Name and values, in the user's order.
-        axes: Vec<Axis>,
-    },
+    Frames { first: i64, last: i64 },
+    /// Lines of a file, or names of files, in pieces; each piece is fetched by its hash when it is needed.
+    List { chunks: Vec<Chunk> },
+    /// The cross product of named lists, in the user's order; the last one turns fastest.
+    Grid { axes: Vec<Axis> },
 }
 
 /// One named list of a grid.

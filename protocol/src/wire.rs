@@ -26,7 +26,6 @@
 //! What lives elsewhere: the seal around a datagram (`seal`), who may send what (the cores).
 
 mod facts;
-mod field;
 mod read;
 mod results;
 mod write;
@@ -38,12 +37,12 @@ pub use write::Packer;
 
 pub use crate::bytes::Malformed;
 use crate::bytes::{Reader, fields, items};
+use crate::field::Field;
 use crate::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
 use crate::interval::Interval;
 use crate::limits::{PLAIN_BYTES_MAX, RESULT_BODY_BYTES_MAX};
 use crate::seal::EpochProof;
 use crate::word::words;
-use field::Field;
 
 /// Bytes before each message: kind and length.
 pub const MESSAGE_HEAD_BYTES: usize = 3;
@@ -65,25 +64,6 @@ pub const HELD_BYTES: usize = 8 + 16 + 8;
 /// Units that a message names as running.
 const RUNNING_MAX: usize = 32;
 const RUNNING_BYTES: usize = 8 + 16;
-
-pub(crate) mod kind {
-    pub(crate) const HELLO: u8 = 1;
-    pub(crate) const TASK_ACK: u8 = 2;
-    pub(crate) const RESULTS: u8 = 3;
-    pub(crate) const FEEDBACK: u8 = 4;
-    pub(crate) const HEARTBEAT: u8 = 5;
-    pub(crate) const BYE: u8 = 6;
-    pub(crate) const FACTS: u8 = 7;
-    pub(crate) const LOAD: u8 = 8;
-    pub(crate) const AGES: u8 = 9;
-    pub(crate) const ABLE: u8 = 10;
-    pub(crate) const WELCOME: u8 = 33;
-    pub(crate) const OFFERS: u8 = 34;
-    pub(crate) const RESULT_ACK: u8 = 35;
-    pub(crate) const HEARTBEAT_ANSWER: u8 = 36;
-    pub(crate) const REVOKE: u8 = 37;
-    pub(crate) const PACE: u8 = 38;
-}
 
 /// First words of a worker in a new session.
 #[derive(Clone, PartialEq, Debug)]

@@ -11,38 +11,24 @@ const WORDS_BYTES_MAX: usize = 1_000;
 
 /// What a caller asks.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "a request's own line says what its fields are")]
 pub enum Request<'a> {
-    /// Send the content with this hash from `offset` on.
-    Get {
-        /// Which.
-        hash: ContentHash,
-        /// Bytes that the caller has.
-        offset: u64,
-    },
-    /// Store a content; chunks follow.
-    Put {
-        /// Which.
-        hash: ContentHash,
-        /// Its length in bytes.
-        total: u64,
-    },
+    /// Send the content with this hash from `offset` on: so much of it the caller has.
+    Get { hash: ContentHash, offset: u64 },
+    /// Store a content of `total` bytes; chunks follow.
+    Put { hash: ContentHash, total: u64 },
     /// A piece of the content that is being put.
     Chunk(Chunk<'a>),
 }
 
 /// What the scheduler answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "a reply's own line says what its fields are")]
 pub enum Reply<'a> {
-    /// The content is here; chunks follow up to its end.
-    Found {
-        /// Its length in bytes.
-        total: u64,
-    },
-    /// Go on with the put from here. All of `total`: it is stored already, send nothing.
-    Have {
-        /// Bytes that the scheduler has.
-        bytes: u64,
-    },
+    /// The content is here, of `total` bytes; chunks follow up to its end.
+    Found { total: u64 },
+    /// The scheduler has so many bytes: go on with the put from here. All of `total`: it is stored already, send nothing.
+    Have { bytes: u64 },
     /// A piece of the content that is being fetched.
     Chunk(Chunk<'a>),
     /// The content that was put is whole and kept.

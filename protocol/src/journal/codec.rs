@@ -2,7 +2,7 @@
 //! for both directions: fields in their order.
 
 use super::record::{Ended, JobTotals, NodeMark, Record};
-use crate::bytes::{Malformed, Reader, fields, items, put, put_intervals, put_near, put_text};
+use crate::bytes::{Malformed, Reader, fields, items, put, put_intervals, put_near, put_text, tagged};
 use crate::ids::{Attempt, Boot, ContentHash, Epoch, JobId, NodeId};
 use crate::job::{Body, FailedUnit, JobFacts, JobState, MaxFailures, Sizing, WorkFacts};
 use crate::reason::HoldReason;
@@ -15,99 +15,49 @@ trait Item: Sized {
     fn read(body: &mut Reader<'_>) -> Result<Self, Malformed>;
 }
 
-/// What begins with a number that says which it is, and so what follows: a record has it in its frame.
-trait Tagged: Sized {
-    fn tag(&self) -> u8;
-    fn put_fields(&self, out: &mut Vec<u8>);
-    fn read_fields(tag: u8, body: &mut Reader<'_>) -> Result<Self, Malformed>;
+tagged! { Item:
+    Record {
+        1 Epoch { epoch, at_us },
+        2 Submitted(facts),
+        3 State { job, state, why },
+        4 Moved { job, place },
+        5 Leased { job, mark },
+        7 Ran { job, attempt, node, units },
+        8 Tried { job, attempt, node, unit },
+        9 Died { job, node, boot, unit },
+        10 Pardoned { node, boot },
+        11 Failed { job, unit, failed },
+        12 Retried { job, units },
+        13 Ended(ended),
+        14 Deleted { job },
+        15 Node { node, boot, name },
+        16 Mark { node, mark },
+        64 Rating { node, started_us, period, periods },
+        65 Rates { job, mean, nodes },
+        66 Totals { job, totals },
+        67 Given { job, node },
+        68 Joined { node, slots, at_us },
+        69 Periods { lost_us, period_us },
+        70 FailedAlike { job, units, failed },
+        ;
+        6 Done(put_done, read_done),
+        17 Conflict(put_conflict, read_conflict),
+    }
+    Body {
+        0 Nothing,
+        1 Hits { stop, targets },
+        2 Outcomes { retries },
+    }
+    Sizing {
+        0 TargetUs(target_us),
+        1 Units(units),
+    }
+    MaxFailures {
+        0 Usual,
+        1 Never,
+        2 Units(units),
+    }
 }
-
-/// Behind the semicolon stand those whose fields two functions write and read.
-macro_rules! tagged {
-    ($name:ident {
-        $($tag:literal $variant:ident $(($inner:ident))? $({ $($field:ident),* })?,)*
-        $(; $($hand_tag:literal $hand:ident($put:ident, $read:ident),)*)?
-    }) => {
-        #[allow(unused_variables, reason = "some have no fields")]
-        impl Tagged for $name {
-            fn tag(&self) -> u8 {
-                match self {
-                    $(Self::$variant { .. } => $tag,)*
-                    $($(Self::$hand { .. } => $hand_tag,)*)?
-                }
-            }
-
-            fn put_fields(&self, out: &mut Vec<u8>) {
-                match self {
-                    $(Self::$variant $(($inner))? $({ $($field),* })? => {
-                        $($inner.put(out);)?
-                        $($($field.put(out);)*)?
-                    })*
-                    $($(Self::$hand { .. } => $put(self, out),)*)?
-                }
-            }
-
-            fn read_fields(tag: u8, body: &mut Reader<'_>) -> Result<Self, Malformed> {
-                Ok(match tag {
-                    $($tag => {
-                        $(let $inner = Item::read(body)?;)?
-                        $($(let $field = Item::read(body)?;)*)?
-                        Self::$variant $(($inner))? $({ $($field),* })?
-                    })*
-                    $($($hand_tag => $read(body)?,)*)?
-                    _ => return Err(Malformed),
-                })
-            }
-        }
-    };
-}
-
-tagged!(Record {
-    1 Epoch { epoch, at_us },
-    2 Submitted(facts),
-    3 State { job, state, why },
-    4 Moved { job, place },
-    5 Leased { job, mark },
-    7 Ran { job, attempt, node, units },
-    8 Tried { job, attempt, node, unit },
-    9 Died { job, node, boot, unit },
-    10 Pardoned { node, boot },
-    11 Failed { job, unit, failed },
-    12 Retried { job, units },
-    13 Ended(ended),
-    14 Deleted { job },
-    15 Node { node, boot, name },
-    16 Mark { node, mark },
-    64 Rating { node, started_us, period, periods },
-    65 Rates { job, mean, nodes },
-    66 Totals { job, totals },
-    67 Given { job, node },
-    68 Joined { node, slots, at_us },
-    69 Periods { lost_us, period_us },
-    70 FailedAlike { job, units, failed },
-    ;
-    6 Done(put_done, read_done),
-    17 Conflict(put_conflict, read_conflict),
-});
-tagged!(Body {
-    0 Nothing,
-    1 Hits { stop, targets },
-    2 Outcomes { retries },
-});
-tagged!(Stop {
-    0 Never,
-    1 FirstHit,
-    2 AllTargets,
-});
-tagged!(Sizing {
-    0 TargetUs(target_us),
-    1 Units(units),
-});
-tagged!(MaxFailures {
-    0 Usual,
-    1 Never,
-    2 Units(units),
-});
 
 fields! { Item:
     JobId { 0 }
@@ -218,17 +168,6 @@ fn read_conflict(body: &mut Reader<'_>) -> Result<Record, Malformed> {
     Ok(Record::Conflict { job, lo, hi, node })
 }
 
-impl<T: Tagged> Item for T {
-    fn put(&self, out: &mut Vec<u8>) {
-        self.tag().put(out);
-        self.put_fields(out);
-    }
-
-    fn read(body: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Self::read_fields(body.small()?, body)
-    }
-}
-
 macro_rules! numbers {
     ($($number:ty)*; words: $($word:ty)*; floats: $($float:ty)*) => {
         items! { Item:
@@ -239,7 +178,7 @@ macro_rules! numbers {
         }
     };
 }
-numbers!(u8 u16 u32 u64 u128 usize; words: JobState FailReason NodeMark; floats: f32 f64);
+numbers!(u8 u16 u32 u64 u128 usize; words: JobState FailReason NodeMark Stop; floats: f32 f64);
 
 items! { Item:
     bool: |is, out| u8::from(*is).put(out), |body| Ok(u8::read(body)? != 0);

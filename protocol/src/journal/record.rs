@@ -12,203 +12,69 @@ use crate::units::decimal;
 use crate::wire::CommandUnit;
 use crate::word::words;
 
-/// A change.
+/// A change. Where a record names a job, a unit or a node, it is the one that the change is about.
 #[derive(Clone, PartialEq, Debug)]
+#[expect(missing_docs, reason = "a record's own lines say what its fields are")]
 pub enum Record {
-    /// Kind 1. A scheduler starts; before this is durable it sends nothing.
-    Epoch {
-        /// Its number.
-        epoch: Epoch,
-        /// When, in microseconds since 1970.
-        at_us: u64,
-    },
+    /// Kind 1. The scheduler of this epoch starts, at so many microseconds since 1970; before this is durable it sends
+    /// nothing.
+    Epoch { epoch: Epoch, at_us: u64 },
     /// Kind 2. A job was submitted. It stands at the tail of jq.
     Submitted(JobFacts),
-    /// Kind 3. A job that has not ended changes its state.
-    State {
-        /// Which.
-        job: JobId,
-        /// Queued, running or paused.
-        state: JobState,
-        /// Why; none where a person did it. The record holds the words.
-        why: Option<HoldReason>,
-    },
-    /// Kind 4. A job takes another place in jq.
-    Moved {
-        /// Which.
-        job: JobId,
-        /// 0 is the head.
-        place: u32,
-    },
-    /// Kind 5. Units below the mark may be at nodes from now on.
-    Leased {
-        /// Of which job.
-        job: JobId,
-        /// The mark; it only grows.
-        mark: u128,
-    },
-    /// Kind 6. Units are done; hits and intervals are one record (R3).
-    Done {
-        /// The job.
-        job: JobId,
-        /// Who computed them.
-        node: NodeId,
-        /// Intervals that this result is the first to decide; empty for a late hit (R9).
-        pieces: Vec<(u128, u128)>,
-        /// Hits: unit and target.
-        hits: Vec<(u128, u32)>,
-    },
-    /// Kind 7. Units of a command ran to their end and are decided: done, or failed for good.
-    Ran {
-        /// The job.
-        job: JobId,
-        /// The dispatch that counted.
-        attempt: Attempt,
-        /// Who ran them.
-        node: NodeId,
-        /// Unit and outcome.
-        units: Vec<(u128, CommandUnit)>,
-    },
-    /// Kind 8. A unit failed and is tried again: one of its retries is spent.
-    Tried {
-        /// The job.
-        job: JobId,
-        /// The unit.
-        unit: u128,
-        /// The dispatch.
-        attempt: Attempt,
-        /// Where.
-        node: NodeId,
-    },
-    /// Kind 9. A worker died while it ran a unit.
-    Died {
-        /// The job.
-        job: JobId,
-        /// The unit.
-        unit: u128,
-        /// The node.
-        node: NodeId,
-        /// Its incarnation.
-        boot: Boot,
-    },
+    /// Kind 3. A job that has not ended is queued, running or paused from now on. `why`: none where a person did it. The
+    /// record holds the words.
+    State { job: JobId, state: JobState, why: Option<HoldReason> },
+    /// Kind 4. A job takes another place in jq; 0 is the head.
+    Moved { job: JobId, place: u32 },
+    /// Kind 5. Units below the mark may be at nodes from now on; it only grows.
+    Leased { job: JobId, mark: u128 },
+    /// Kind 6. Units are done, computed by `node`; hits and intervals are one record (R3). `pieces` are the intervals that
+    /// this result is the first to decide, none for a late hit (R9); a hit is a unit and a target.
+    Done { job: JobId, node: NodeId, pieces: Vec<(u128, u128)>, hits: Vec<(u128, u32)> },
+    /// Kind 7. Units of a command ran to their end on `node` and are decided: done, or failed for good. `attempt` is the
+    /// dispatch that counted.
+    Ran { job: JobId, attempt: Attempt, node: NodeId, units: Vec<(u128, CommandUnit)> },
+    /// Kind 8. A unit failed on `node` in this dispatch and is tried again: one of its retries is spent.
+    Tried { job: JobId, unit: u128, attempt: Attempt, node: NodeId },
+    /// Kind 9. This incarnation of a worker died while it ran a unit.
+    Died { job: JobId, unit: u128, node: NodeId, boot: Boot },
     /// Kind 10. An incarnation that was thought dead is not: no unit is to blame.
-    Pardoned {
-        /// The node.
-        node: NodeId,
-        /// Its incarnation.
-        boot: Boot,
-    },
+    Pardoned { node: NodeId, boot: Boot },
     /// Kind 11. A unit failed for good without a result of its own: poison.
-    Failed {
-        /// The job.
-        job: JobId,
-        /// The unit.
-        unit: u128,
-        /// Why.
-        failed: FailedUnit,
-    },
-    /// Kind 12. Units that had failed are wanted again.
-    Retried {
-        /// The job; it may have ended, and has not any more.
-        job: JobId,
-        /// The units.
-        units: Vec<(u128, u128)>,
-    },
+    Failed { job: JobId, unit: u128, failed: FailedUnit },
+    /// Kind 12. Units that had failed are wanted again. The job may have ended, and has not any more.
+    Retried { job: JobId, units: Vec<(u128, u128)> },
     /// Kind 13. A job ends: what its scheduler says of it, for the certificate.
     Ended(Ended),
     /// Kind 14. An ended job is forgotten.
-    Deleted {
-        /// Which.
-        job: JobId,
-    },
+    Deleted { job: JobId },
     /// Kind 15. A node joins with a new incarnation.
-    Node {
-        /// Its index.
-        node: NodeId,
-        /// Its name.
-        name: String,
-        /// The incarnation.
-        boot: Boot,
-    },
+    Node { node: NodeId, name: String, boot: Boot },
     /// Kind 16. Something else about a node.
-    Mark {
-        /// Which.
-        node: NodeId,
-        /// What.
-        mark: NodeMark,
-    },
-    /// Kind 17. Two nodes say different things of the same units.
-    Conflict {
-        /// The job.
-        job: JobId,
-        /// First unit.
-        lo: u128,
-        /// End, exclusive.
-        hi: u128,
-        /// Whose result differs from what was counted.
-        node: NodeId,
-    },
-    /// Kind 64, in checkpoints. What a node did in its last periods.
-    Rating {
-        /// The node.
-        node: NodeId,
-        /// When it joined, on the farm's clock.
-        started_us: u64,
-        /// Number of the last period.
-        period: u64,
-        /// Standard tasks a period, in a ring.
-        periods: Vec<f32>,
-    },
-    /// Kind 65, in checkpoints. Measured speeds of a job.
-    Rates {
-        /// The job.
-        job: JobId,
-        /// Units per second of a slot, mean of all.
-        mean: f64,
-        /// Node, units per second of one of its slots, units of its largest task.
-        nodes: Vec<(NodeId, f64, u64)>,
-    },
+    Mark { node: NodeId, mark: NodeMark },
+    /// Kind 17. Two nodes say different things of the units from `lo` up to `hi`; the result of `node` differs from what
+    /// was counted.
+    Conflict { job: JobId, lo: u128, hi: u128, node: NodeId },
+    /// Kind 64, in checkpoints. What a node did in its last periods: standard tasks a period, in a ring, and the number of
+    /// the last one. It joined at `started_us` on the farm's clock.
+    Rating { node: NodeId, started_us: u64, period: u64, periods: Vec<f32> },
+    /// Kind 65, in checkpoints. Measured speeds of a job in units per second of a slot: the mean of all, and for each node
+    /// its own and the units of its largest task.
+    Rates { job: JobId, mean: f64, nodes: Vec<(NodeId, f64, u64)> },
     /// Kind 66. Counters of a job: in checkpoints, and now and then in between.
-    Totals {
-        /// The job.
-        job: JobId,
-        /// In the order of their declaration: see [`JobTotals`].
-        totals: JobTotals,
-    },
-    /// Kind 67, in checkpoints. Numbers up to these were given.
-    Given {
-        /// Jobs.
-        job: JobId,
-        /// Nodes; `u32::MAX` for none.
-        node: NodeId,
-    },
-    /// Kind 68, in checkpoints, and behind each record of a join. What is shown of a node until it is heard again.
-    Joined {
-        /// The node.
-        node: NodeId,
-        /// Its slots.
-        slots: u16,
-        /// When it joined, on the farm's clock.
-        at_us: u64,
-    },
+    Totals { job: JobId, totals: JobTotals },
+    /// Kind 67, in checkpoints. Numbers of jobs and nodes up to these were given; `u32::MAX`: no node's.
+    Given { job: JobId, node: NodeId },
+    /// Kind 68, in checkpoints, and behind each record of a join. What is shown of a node until it is heard again: its
+    /// slots, and when it joined on the farm's clock.
+    Joined { node: NodeId, slots: u16, at_us: u64 },
     /// Kind 69, in checkpoints, and at a start with others than before. Settings that the next start must know, which
-    /// may have others: before the first such record they are the defaults.
-    Periods {
-        /// A node unheard for this long gives its tasks back, in microseconds. Workers keep to the pace of before until
-        /// they are welcomed anew, so the next start waits for them as long.
-        lost_us: u64,
-        /// The period of the ratings, in microseconds.
-        period_us: u64,
-    },
+    /// may have others: before the first such record they are the defaults. A node unheard for `lost_us` gives its tasks
+    /// back; workers keep to the pace of before until they are welcomed anew, so the next start waits for them as long.
+    /// `period_us` is the period of the ratings.
+    Periods { lost_us: u64, period_us: u64 },
     /// Kind 70, in checkpoints. Units that failed for good, all alike.
-    FailedAlike {
-        /// The job.
-        job: JobId,
-        /// The units.
-        units: Vec<(u128, u128)>,
-        /// Why each of them.
-        failed: FailedUnit,
-    },
+    FailedAlike { job: JobId, units: Vec<(u128, u128)>, failed: FailedUnit },
 }
 
 /// The end of a job as its scheduler sees it.

@@ -16,14 +16,17 @@
 //! | 64 | 4 | CRC32C of the 64 bytes before |
 //! | 68 | | zeros up to 4096, where the frames begin |
 
-use super::frame::{u32_at, u64_at};
+use super::frame::u32_at;
+use crate::bytes::{Malformed, Reader, fields, items};
+use crate::field::Field;
 use crate::ids::FarmId;
 
 /// Bytes of the head: frames begin behind it.
 pub const HEAD_BYTES: usize = 4_096;
 /// Version of segments.
 pub const FORMAT_VERSION: u32 = 1;
-const MAGIC: &[u8; 8] = b"starfarm";
+pub(super) const MAGIC: &[u8; 8] = b"starfarm";
+const CRC_AT: usize = 64;
 
 /// What a segment is part of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,21 +65,22 @@ pub enum HeadError {
     Version(u32),
 }
 
+fields! { Field: Head { part, farm, number, first, last, chain, seal } }
+items! { Field:
+    Part: |part, out| out.extend_from_slice(&[*part as u8, 0, 0, 0]), |rest| match rest.array()? {
+        [0, _, _, _] => Ok(Part::Journal),
+        [1, _, _, _] => Ok(Part::Ledger),
+        _ => Err(Malformed),
+    };
+}
+
 impl Head {
     /// The head as a block of [`HEAD_BYTES`].
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEAD_BYTES);
-        bytes.extend_from_slice(MAGIC);
-        bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
-        bytes.extend_from_slice(&[self.part as u8, 0, 0, 0]);
-        bytes.extend_from_slice(&self.farm.0);
-        for number in [self.number, self.first, self.last] {
-            bytes.extend_from_slice(&number.to_le_bytes());
-        }
-        bytes.extend_from_slice(&self.chain.to_le_bytes());
-        bytes.extend_from_slice(&self.seal.to_le_bytes());
-        let crc = crc32c::crc32c(&bytes);
-        bytes.extend_from_slice(&crc.to_le_bytes());
+        (*MAGIC, FORMAT_VERSION).put(&mut bytes);
+        self.put(&mut bytes);
+        crc32c::crc32c(&bytes).put(&mut bytes);
         bytes.resize(HEAD_BYTES, 0);
         bytes
     }
@@ -86,30 +90,15 @@ impl Head {
     /// # Errors
     /// It is not whole, or of another version.
     pub fn read(bytes: &[u8]) -> Result<Self, HeadError> {
-        let fields = bytes.get(..HEAD_BYTES).ok_or(HeadError::Broken)?;
-        let (u32_at, u64_at) = (|at| u32_at(fields, at), |at| u64_at(fields, at));
-        if !fields.starts_with(MAGIC) || u32_at(64) != crc32c::crc32c(&fields[..64]) {
+        let block = bytes.get(..HEAD_BYTES).ok_or(HeadError::Broken)?;
+        if u32_at(block, CRC_AT) != crc32c::crc32c(&block[..CRC_AT]) {
             return Err(HeadError::Broken);
         }
-        if u32_at(8) != FORMAT_VERSION {
-            return Err(HeadError::Version(u32_at(8)));
+        let mut fields = Reader(block.strip_prefix(MAGIC).ok_or(HeadError::Broken)?);
+        match fields.u32() {
+            Ok(FORMAT_VERSION) => Field::read(&mut fields).map_err(|Malformed| HeadError::Broken),
+            version => Err(version.map_or(HeadError::Broken, HeadError::Version)),
         }
-        let mut farm = FarmId([0; 16]);
-        farm.0.copy_from_slice(&fields[16..32]);
-        let part = match fields[12] {
-            0 => Part::Journal,
-            1 => Part::Ledger,
-            _ => return Err(HeadError::Broken),
-        };
-        Ok(Self {
-            part,
-            farm,
-            number: u64_at(32),
-            first: u64_at(40),
-            last: u64_at(48),
-            chain: u32_at(56),
-            seal: u32_at(60),
-        })
     }
 }
 

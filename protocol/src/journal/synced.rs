@@ -10,12 +10,11 @@
 //! | 28 | 8 | sequence of the last record that was synced |
 //! | 36 | 4 | CRC32C of the 36 bytes before |
 
-use super::segment::FORMAT_VERSION;
+use super::segment::{FORMAT_VERSION, MAGIC};
 use crate::ids::FarmId;
 
 /// Bytes of the file: within one sector, so it is written as a whole.
 pub const SYNCED_BYTES: usize = 40;
-const MAGIC: &[u8; 8] = b"starfarm";
 
 /// The bytes that say so.
 pub fn to_bytes(farm: FarmId, sequence: u64) -> [u8; SYNCED_BYTES] {

@@ -129,7 +129,7 @@ impl CookieJar {
     ) -> Vec<u8> {
         let cookie = self.cookie(now_us / COOKIE_LIFE_US, source);
         let mut bytes = Vec::with_capacity(COOKIE_ANSWER_BYTES);
-        bytes.extend(header.answer_header(Kind::CookieAnswer));
+        bytes.extend(header.opening(Kind::CookieAnswer));
         bytes.extend(disguise.apply(cookie));
         bytes.extend(disguise.tag(&bytes));
         bytes
@@ -169,7 +169,7 @@ fn first_half(hash: &blake3::Hash) -> [u8; 16] {
 }
 
 /// Compares without telling by its duration where the first difference is.
-fn same(a: &[u8], b: &[u8]) -> bool {
+pub(super) fn same(a: &[u8], b: &[u8]) -> bool {
     let difference = a.iter().zip(b).fold(0, |sum, (a, b)| sum | (a ^ b));
     a.len() == b.len() && std::hint::black_box(difference) == 0
 }

@@ -338,7 +338,7 @@ impl Responder {
         let (epoch, farm) = (self.epoch, self.farm);
         let answer = Answer { status, role, version: SEAL_VERSION, sender, epoch, farm, reason };
         let mut bytes = vec![0; RESPONSE_BYTES];
-        bytes[..HEADER_BYTES].copy_from_slice(&header.answer_header(Kind::Response));
+        bytes[..HEADER_BYTES].copy_from_slice(&header.opening(Kind::Response));
         noise
             .write_message(&answer.write(), &mut bytes[HEADER_BYTES..])
             .map_err(|_| SealError::NoRandomness)?;

@@ -4,9 +4,8 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 
-use super::error::SealError;
 use super::handshake::{Introduction, Outcome};
-use super::stream::{FRAME_HEADER_BYTES, Stream, StreamInitiator, frame_bytes};
+use super::stream::{FRAME_HEADER_BYTES, Stream, call, frame_bytes};
 use crate::ids::FarmId;
 
 /// A stream that has shaken hands.
@@ -47,18 +46,13 @@ impl<S: Read + Write> Line<S> {
     /// # Errors
     /// Each [`NoLine`].
     pub fn open(mut io: S, who: &Introduction<'_>, farm: FarmId, first: &[u8]) -> Result<Self, NoLine> {
-        let (initiator, hello) =
-            StreamInitiator::start(who).map_err(|error| NoLine::Refused(error.to_string()))?;
+        let (mut initiator, hello) = call(who).map_err(|error| NoLine::Refused(error.to_string()))?;
         io.write_all(&hello)?;
         let mut frame = Vec::new();
         read_frame(&mut io, &mut frame)?;
-        let stream = match initiator.finish(&frame).map_err(invalid)? {
+        let stream = match initiator.read_response(&frame).map_err(invalid)? {
             Outcome::Accepted(accepted) if accepted.farm == farm => accepted.into_stream(),
-            Outcome::Accepted(_) => {
-                return Err(
-                    io::Error::new(io::ErrorKind::InvalidData, "another farm with the same key").into()
-                );
-            }
+            Outcome::Accepted(_) => return Err(invalid("another farm with the same key").into()),
             Outcome::Refused { reason, .. } => return Err(NoLine::Refused(reason)),
         };
         let mut line = Self { io, stream, frame, record: Vec::new() };
@@ -103,6 +97,6 @@ pub fn read_frame(io: &mut impl Read, frame: &mut Vec<u8>) -> io::Result<()> {
     io.read_exact(frame)
 }
 
-fn invalid(error: SealError) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, error.to_string())
+fn invalid(why: impl ToString) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why.to_string())
 }

@@ -114,7 +114,7 @@ pub(super) struct InitiationHeader {
 impl InitiationHeader {
     pub(super) fn write(&self) -> [u8; INITIATION_HEADER_BYTES] {
         let mut bytes = [0; INITIATION_HEADER_BYTES];
-        bytes[..8].copy_from_slice(&self.common(Kind::Initiation));
+        bytes[..8].copy_from_slice(&self.opening(Kind::Initiation));
         bytes[8..].copy_from_slice(&self.join_key.0);
         bytes
     }
@@ -138,13 +138,9 @@ impl InitiationHeader {
         })
     }
 
-    /// The eight bytes that open an answer to this initiation. They repeat its version and flags, so the
+    /// The eight bytes that open this initiation, or an answer to it. They repeat its version and flags there, so the
     /// initiator knows each of them in advance and a changed bit is noticed.
-    pub(super) fn answer_header(&self, kind: Kind) -> [u8; HEADER_BYTES] {
-        self.common(kind)
-    }
-
-    fn common(&self, kind: Kind) -> [u8; HEADER_BYTES] {
+    pub(super) fn opening(&self, kind: Kind) -> [u8; HEADER_BYTES] {
         let [low, high] = self.mode.flags().to_le_bytes();
         let [a, b, c, d] = self.sender.to_le_bytes();
         [kind as u8, self.version, low, high, a, b, c, d]
@@ -162,7 +158,7 @@ pub(super) fn answer_body<'a>(
         return Err(SealError::Malformed("the answer has another length"));
     }
     match packet.split_first_chunk() {
-        Some((found, body)) if *found == header.answer_header(kind) => Ok(body),
+        Some((found, body)) if *found == header.opening(kind) => Ok(body),
         _ => Err(SealError::Malformed("not an answer to this initiation")),
     }
 }
@@ -304,7 +300,7 @@ mod tests {
     fn headers_are_pinned_byte_for_byte() {
         let written = header().write();
         assert_eq!(written, [1, 1, 1, 0, 1, 2, 3, 4, 9, 9, 9, 9, 9, 9, 9, 9]);
-        assert_eq!(header().answer_header(Kind::Response), [2, 1, 1, 0, 1, 2, 3, 4]);
+        assert_eq!(header().opening(Kind::Response), [2, 1, 1, 0, 1, 2, 3, 4]);
         let data = write_data_header(0x0403_0201, 0x1807_0605);
         assert_eq!(data, [4, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 0x18, 0, 0, 0, 0]);
         let mut datagram = data.to_vec();

@@ -112,12 +112,6 @@ impl Session {
     pub fn plain(local: u32, peer: u32, now_us: u64) -> Self {
         Self::new(Cipher::Plain, local, peer, now_us)
     }
-
-    /// Whether new keys are due, by age or by messages sent or received. The initiator then shakes hands
-    /// anew beside this session, which goes on working.
-    pub fn needs_rekey(&self, now_us: u64) -> bool {
-        self.sealer.needs_rekey(now_us) || self.opener.needs_rekey(now_us)
-    }
 }
 
 /// The sending half. Clones share one counter, so any number of threads may seal at once.
@@ -155,7 +149,8 @@ impl Sealer {
         self.shared.next.load(Ordering::Relaxed)
     }
 
-    /// Whether new keys are due, by age or by messages sent.
+    /// Whether new keys are due, by age or by messages sent. The initiator then shakes hands anew beside this session,
+    /// which goes on working.
     pub fn needs_rekey(&self, now_us: u64) -> bool {
         self.shared.is_old(now_us, self.messages())
     }
@@ -310,14 +305,16 @@ mod tests {
     #[test]
     fn new_keys_are_due_by_age_and_by_messages_either_way() {
         let mut pair = Pair::plain();
-        assert!(!pair.a.needs_rekey(REKEY_AFTER_US - 1));
-        assert!(pair.a.needs_rekey(REKEY_AFTER_US));
+        for (now_us, due) in [(REKEY_AFTER_US - 1, false), (REKEY_AFTER_US, true)] {
+            assert_eq!(pair.a.sealer.needs_rekey(now_us), due);
+            assert_eq!(pair.a.opener.needs_rekey(now_us), due);
+        }
         pair.a.sealer.skip_to(REKEY_AFTER_MESSAGES);
-        assert!(pair.a.needs_rekey(0));
-        assert!(!pair.b.needs_rekey(0));
+        assert!(pair.a.sealer.needs_rekey(0));
+        assert!(!pair.b.sealer.needs_rekey(0) && !pair.b.opener.needs_rekey(0));
         let packet = seal_one(&pair.a, b"x");
         open_one(&mut pair.b, &packet).unwrap();
-        assert!(pair.b.needs_rekey(0));
+        assert!(pair.b.opener.needs_rekey(0) && !pair.b.sealer.needs_rekey(0));
     }
 
     #[test]

@@ -12,10 +12,8 @@
 use std::sync::Arc;
 
 use super::error::SealError;
-use super::handshake::{
-    Accepted, Initiator, Introduction, Outcome, Peer, Pending, Reply, Request, Responder,
-};
-use super::packet::TAG_BYTES;
+use super::handshake::{Accepted, Initiator, Introduction, Peer, Pending, Reply, Request, Responder};
+use super::packet::{Mode, TAG_BYTES};
 use super::refusal::Refusal;
 use super::session::Cipher;
 use super::store::KeyStore;
@@ -115,36 +113,23 @@ impl StreamOpener {
     }
 }
 
-/// The calling side's handshake.
-pub struct StreamInitiator(Initiator);
-
 impl Accepted {
-    /// The stream, after the handshake of a [`StreamInitiator`].
+    /// The stream, after a handshake that [`call`] began.
     pub fn into_stream(self) -> Stream {
         Stream::new(self.established.cipher)
     }
 }
 
-impl StreamInitiator {
-    /// Begins: the second value is the frame to send. `who.mode.stream` is set here.
-    ///
-    /// # Errors
-    /// As [`Initiator::start`].
-    pub fn start(who: &Introduction<'_>) -> Result<(Self, Vec<u8>), SealError> {
-        let mut who = *who;
-        who.mode.stream = true;
-        // A stream is its own index.
-        let (initiator, packet) = Initiator::start(&who, 0, None)?;
-        Ok((Self(initiator), frame(&packet)))
-    }
-
-    /// Reads the body of the scheduler's first frame.
-    ///
-    /// # Errors
-    /// As [`Initiator::read_response`]; the connection must be closed.
-    pub fn finish(mut self, body: &[u8]) -> Result<Outcome, SealError> {
-        self.0.read_response(body)
-    }
+/// Begins the calling side's handshake: the second value is the frame to send. The body of the scheduler's first frame is
+/// for [`Initiator::read_response`]; after an error of that the connection must be closed. `who.mode.stream` is set here.
+///
+/// # Errors
+/// As [`Initiator::start`].
+pub fn call(who: &Introduction<'_>) -> Result<(Initiator, Vec<u8>), SealError> {
+    let mode = Mode { stream: true, ..who.mode };
+    // A stream is its own index.
+    let (initiator, packet) = Initiator::start(&Introduction { mode, ..*who }, 0, None)?;
+    Ok((initiator, frame(&packet)))
 }
 
 /// Answers the body of a stream's first frame: the frame to send, and what to keep until the caller's first record opens,
@@ -157,42 +142,33 @@ pub fn answer(
     keys: &KeyStore,
     body: &[u8],
     now_us: u64,
-) -> Result<(Vec<u8>, Result<UnconfirmedStream, Refusal>), SealError> {
+) -> Result<(Vec<u8>, Result<Pending, Refusal>), SealError> {
     match responder.answer(keys, &Request { datagram: body, source: &[], index: 0, now_us })? {
-        Reply::Accepted { bytes, pending } => {
-            let Pending { peer, established } = pending;
-            let stream = UnconfirmedStream { peer, stream: Stream::new(established.cipher) };
-            Ok((frame(&bytes), Ok(stream)))
-        }
+        Reply::Accepted { bytes, pending } => Ok((frame(&bytes), Ok(pending))),
         Reply::Refused { bytes, refusal, .. } => Ok((frame(&bytes), Err(refusal))),
         Reply::Cookie { .. } => Err(SealError::Malformed("a responder for streams is needed here")),
     }
 }
 
-/// A stream whose peer has yet to prove the join secret. Nothing can be sealed for it before.
-pub struct UnconfirmedStream {
-    peer: Peer,
-    stream: Stream,
-}
-
-impl UnconfirmedStream {
-    /// Opens the first record into `out`, which proves the join secret, and enrols the peer; `now_unix`
-    /// is in seconds since 1970. The last value says whether the store has changed and must be written.
+impl Pending {
+    /// Opens the first record of the stream into `out`, which proves the join secret, and enrols the peer; `now_unix`
+    /// is in seconds since 1970. Nothing can be sealed for the peer before. The last value says whether the store has changed and must be written.
     /// Whether the role may have what it asks for is for the caller to check, see [`super::Role::may`].
     ///
     /// # Errors
     /// [`SealError::Forged`]; [`SealError::Refused`] where the rules have changed since the handshake, or
     /// another key took the name. The connection must be closed.
     pub fn confirm(
-        mut self,
+        self,
         keys: &mut KeyStore,
         body: &[u8],
         out: &mut Vec<u8>,
         now_unix: u64,
     ) -> Result<(Stream, Peer, bool), SealError> {
-        self.stream.opener.open(body, out)?;
+        let mut stream = Stream::new(self.established.cipher);
+        stream.opener.open(body, out)?;
         let store_changed = keys.enrol(&self.peer.claim, now_unix).map_err(SealError::Refused)?;
-        Ok((self.stream, self.peer, store_changed))
+        Ok((stream, self.peer, store_changed))
     }
 }
 

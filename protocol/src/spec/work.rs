@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::HexBytes;
+use crate::word::words;
 
 /// What is done with a unit.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -33,21 +34,15 @@ impl Work {
 
 /// What the results of a job's units carry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "a body's own line says what its fields are")]
 pub enum Body {
     /// Nothing.
     Nothing,
-    /// Hits: the units are looked through for targets. Whoever looks through a unit finds the same.
-    Hits {
-        /// When to end early.
-        stop: Stop,
-        /// Targets.
-        targets: u32,
-    },
-    /// An outcome of each unit.
-    Outcomes {
-        /// Times that a failed unit is run again.
-        retries: u32,
-    },
+    /// Hits: the units are looked through for so many targets. Whoever looks through a unit finds the same. `stop`: when
+    /// to end early.
+    Hits { stop: Stop, targets: u32 },
+    /// An outcome of each unit. One that failed is run again so many times.
+    Outcomes { retries: u32 },
 }
 
 /// The facts about the work that the scheduler decides by: it knows no executor by name.
@@ -162,18 +157,18 @@ pub struct SearchWork {
     pub stop: Stop,
 }
 
-/// A digest that `search` knows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Algorithm {
-    /// RFC 1321.
-    Md5,
-    /// FIPS 180-4.
-    Sha1,
-    /// FIPS 180-4.
-    Sha256,
-    /// MD4 (RFC 1320) over the bytes widened to 16 bits, little endian.
-    Ntlm,
+words! {
+    /// A digest that `search` knows.
+    Algorithm {
+        /// RFC 1321.
+        Md5 => "md5",
+        /// FIPS 180-4.
+        Sha1 => "sha1",
+        /// FIPS 180-4.
+        Sha256 => "sha256",
+        /// MD4 (RFC 1320) over the bytes widened to 16 bits, little endian.
+        Ntlm => "ntlm",
+    }
 }
 
 impl Algorithm {
@@ -187,15 +182,16 @@ impl Algorithm {
     }
 }
 
-/// When a search ends before its space does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Stop {
-    /// Never: the whole space is searched.
-    Never,
-    /// At the first hit.
-    FirstHit,
-    /// When every target has been found.
-    #[default]
-    AllTargets,
+words! {
+    /// When a search ends before its space does. The numbers are those of records.
+    #[derive(Default)]
+    Stop {
+        /// Never: the whole space is searched.
+        Never = 0 => "never",
+        /// At the first hit.
+        FirstHit = 1 => "first-hit",
+        /// When every target has been found.
+        #[default]
+        AllTargets = 2 => "all-targets",
+    }
 }

@@ -1,9 +1,8 @@
 //! What a worker tells of itself beside its tasks: what its machine is, how busy its slots are, how old the
 //! results of a datagram are. Farms run without any of it; people and logs want it.
 
-use super::field::Field;
-use super::{Packer, kind};
-use crate::bytes::{Malformed, Reader, fields};
+use crate::bytes::{Malformed, Reader, fields, items};
+use crate::field::Field;
 
 /// Bytes of each text in [`Facts`].
 pub const FACT_BYTES_MAX: usize = 128;
@@ -31,9 +30,20 @@ pub struct Facts {
 
 fields! { Field:
     Facts { cores, memory_bytes, system, cpu, accelerators }
+    Load { idle_us, slots }
+}
+items! { Field:
+    // The slots of a load, which are the last in their message: those beyond the limit are left out.
+    Vec<u16>: |slots, out| slots.iter().take(LOAD_SLOTS_MAX).for_each(|slot| slot.put(out)), |rest| {
+        let slots: Vec<u16> = Field::read_all(rest)?;
+        if slots.len() > LOAD_SLOTS_MAX {
+            return Err(Malformed);
+        }
+        Ok(slots.into_iter().map(|slot| slot.min(BUSY)).collect())
+    };
 }
 
-/// As much of a text as may travel.
+/// As much of a text as may travel: what is too long is cut.
 impl Field for String {
     fn put(&self, out: &mut Vec<u8>) {
         let text = &self[..self.floor_char_boundary(FACT_BYTES_MAX)];
@@ -58,38 +68,4 @@ pub struct Load {
     /// Share of the time since the last load that each slot was busy, in thousandths. A worker with more
     /// than [`LOAD_SLOTS_MAX`] slots gives the mean of all as the only one.
     pub slots: Vec<u16>,
-}
-
-impl Load {
-    pub(super) fn read(body: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let (idle_us, mut slots) = (body.u64()?, u16::read_all(body)?);
-        slots.iter_mut().for_each(|slot| *slot = BUSY.min(*slot));
-        if slots.len() <= LOAD_SLOTS_MAX { Ok(Self { idle_us, slots }) } else { Err(Malformed) }
-    }
-}
-
-impl Packer {
-    /// Packs facts; texts that are too long are cut.
-    pub fn facts(&mut self, facts: &Facts) {
-        self.message(kind::FACTS, |out| facts.put(out));
-    }
-
-    /// Packs a load; slots beyond the limit are left out.
-    pub fn load(&mut self, load: &Load) {
-        self.message(kind::LOAD, |out| {
-            load.idle_us.put(out);
-            load.slots.iter().take(LOAD_SLOTS_MAX).for_each(|slot| slot.put(out));
-        });
-    }
-
-    /// Packs how often the worker became able to run what it had refused.
-    pub fn able(&mut self, times: u32) {
-        self.message(kind::ABLE, |out| times.put(out));
-    }
-
-    /// Packs the ages of results, which must follow in the same datagram: from which sequence on, ascending,
-    /// and how old in microseconds.
-    pub fn ages(&mut self, ages: &[(u64, u64)]) {
-        self.message(kind::AGES, |out| ages.iter().for_each(|age| age.put(out)));
-    }
 }

@@ -5,94 +5,76 @@
 use super::*;
 use crate::bytes::Reader;
 
-/// One message out of a datagram. Lists that may be long stay in place and are walked.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Message<'a> {
-    /// Kind 1.
-    Hello(Hello),
-    /// Kind 2.
-    TaskAck(Ranges<'a>),
-    /// Kind 3.
-    Results(Results<'a>),
-    /// Kind 4.
-    Feedback(Feedback),
-    /// Kind 5.
-    Heartbeat(Heartbeat),
-    /// Kind 6.
-    Bye,
-    /// Kind 7.
-    Facts(Facts),
-    /// Kind 8.
-    Load(Load),
-    /// Kind 9.
-    Ages(Ages<'a>),
-    /// Kind 10: how often the worker became able to run what it had refused.
-    Able(u32),
-    /// Kind 33.
-    Welcome(Welcome),
-    /// Kind 34.
-    Offers(Offers<'a>),
-    /// Kind 35: credit and ranges of result sequences.
-    ResultAck(u16, Ranges<'a>),
-    /// Kind 36.
-    HeartbeatAnswer(HeartbeatAnswer),
-    /// Kind 37.
-    Revoke(Revoke),
-    /// Kind 38.
-    Pace(Pace),
+/// Declares the messages: kind, its name, what a message holds, and what reads each part of that.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $number:literal $kind:ident $message:ident $(($($part:ty = $read:expr),+))?;)*) => {
+        pub(super) mod kind {
+            $(pub(crate) const $kind: u8 = $number;)*
+        }
+
+        /// One message out of a datagram. Lists that may be long stay in place and are walked.
+        #[derive(Clone, PartialEq, Debug)]
+        pub enum Message<'a> {
+            $(#[doc = concat!("Kind ", $number, ".")] $(#[$doc])* $message $(($($part),+))?,)*
+        }
+
+        /// The message of this kind with this body; none of a kind that this version does not know.
+        fn message<'a>(kind: u8, body: &mut Reader<'a>) -> Result<Option<Message<'a>>, Malformed> {
+            Ok(match kind {
+                $(kind::$kind => Some(Message::$message $(($($read(body)?),+))?),)*
+                _ => None,
+            })
+        }
+    };
+}
+
+kinds! {
+    1 HELLO Hello(Hello = Field::read);
+    2 TASK_ACK TaskAck(Ranges<'a> = ranges);
+    3 RESULTS Results(Results<'a> = Results::read);
+    4 FEEDBACK Feedback(Feedback = Field::read);
+    5 HEARTBEAT Heartbeat(Heartbeat = heartbeat);
+    6 BYE Bye;
+    7 FACTS Facts(Facts = Field::read);
+    8 LOAD Load(Load = Field::read);
+    9 AGES Ages(Ages<'a> = ages);
+    /// How often the worker became able to run what it had refused.
+    10 ABLE Able(u32 = Field::read);
+    33 WELCOME Welcome(Welcome = Field::read);
+    34 OFFERS Offers(Offers<'a> = Offers::read);
+    /// Credit and ranges of result sequences.
+    35 RESULT_ACK ResultAck(u16 = Field::read, Ranges<'a> = ranges);
+    36 HEARTBEAT_ANSWER HeartbeatAnswer(HeartbeatAnswer = Field::read);
+    37 REVOKE Revoke(Revoke = Field::read);
+    38 PACE Pace(Pace = Field::read);
 }
 
 /// Walks the messages of an opened datagram. After an error it ends.
 pub fn messages(datagram: &[u8]) -> impl Iterator<Item = Result<Message<'_>, Malformed>> {
     let mut rest = Reader(datagram);
-    std::iter::from_fn(move || {
-        while !rest.0.is_empty() {
-            match next(&mut rest) {
-                Ok(Some(message)) => return Some(Ok(message)),
-                Ok(None) => {}
-                Err(malformed) => {
-                    rest.0 = &[];
-                    return Some(Err(malformed));
-                }
-            }
-        }
-        None
-    })
+    std::iter::from_fn(move || walk(&mut rest, next)).filter_map(Result::transpose)
+}
+
+/// What stands next in a list that fills all of `rest`. After an error it ends.
+fn walk<'a, T>(
+    rest: &mut Reader<'a>,
+    read: impl FnOnce(&mut Reader<'a>) -> Result<T, Malformed>,
+) -> Option<Result<T, Malformed>> {
+    if rest.0.is_empty() {
+        return None;
+    }
+    let found = read(rest);
+    if found.is_err() {
+        rest.0 = &[];
+    }
+    Some(found)
 }
 
 fn next<'a>(rest: &mut Reader<'a>) -> Result<Option<Message<'a>>, Malformed> {
-    let kind = rest.u8()?;
-    let length = usize::from(rest.u16()?);
-    let mut body = Reader(rest.bytes(length)?);
-    let message = match kind {
-        kind::HELLO => Message::Hello(Field::read(&mut body)?),
-        kind::TASK_ACK => Message::TaskAck(ranges(&mut body)?),
-        kind::RESULTS => Message::Results(Results {
-            job: JobId(body.u64()?),
-            spec: ContentHash(body.array()?),
-            rest: std::mem::take(&mut body),
-        }),
-        kind::FEEDBACK => Message::Feedback(Field::read(&mut body)?),
-        kind::HEARTBEAT => Message::Heartbeat(heartbeat(&mut body)?),
-        kind::BYE => Message::Bye,
-        kind::FACTS => Message::Facts(Field::read(&mut body)?),
-        kind::LOAD => Message::Load(Load::read(&mut body)?),
-        kind::AGES => Message::Ages(ages(&mut body)?),
-        kind::ABLE => Message::Able(body.u32()?),
-        kind::WELCOME => Message::Welcome(Field::read(&mut body)?),
-        kind::OFFERS => Message::Offers(Offers {
-            job: JobId(body.u64()?),
-            spec: ContentHash(body.array()?),
-            attempt: body.u64()?,
-            rest: std::mem::take(&mut body),
-        }),
-        kind::RESULT_ACK => Message::ResultAck(body.u16()?, ranges(&mut body)?),
-        kind::HEARTBEAT_ANSWER => Message::HeartbeatAnswer(Field::read(&mut body)?),
-        kind::REVOKE => Message::Revoke(Field::read(&mut body)?),
-        kind::PACE => Message::Pace(Field::read(&mut body)?),
-        _ => return Ok(None),
-    };
-    if body.0.is_empty() { Ok(Some(message)) } else { Err(Malformed) }
+    let (kind, length): (u8, u16) = Field::read(rest)?;
+    let mut body = Reader(rest.bytes(length.into())?);
+    let message = message(kind, &mut body)?;
+    if body.0.is_empty() || message.is_none() { Ok(message) } else { Err(Malformed) }
 }
 
 fn heartbeat(body: &mut Reader<'_>) -> Result<Heartbeat, Malformed> {
@@ -149,26 +131,23 @@ pub struct Offers<'a> {
     rest: Reader<'a>,
 }
 
+impl<'a> Offers<'a> {
+    fn read(body: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let ((job, spec), attempt) = Field::read(body)?;
+        Ok(Self { job, spec, attempt, rest: std::mem::take(body) })
+    }
+}
+
 impl Iterator for Offers<'_> {
     type Item = Result<Offer, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.rest.0.is_empty() {
-            return None;
-        }
-        let attempt = Attempt(self.attempt);
+        let (job, spec, attempt) = (self.job, self.spec, Attempt(self.attempt));
         self.attempt = self.attempt.wrapping_add(1);
-        let (job, spec, rest) = (self.job, self.spec, &mut self.rest);
-        let mut read = || {
-            let (lo, units) = (rest.u128()?, interval_units(rest)?);
-            in_space(lo, units)?;
+        walk(&mut self.rest, |rest| {
+            let (lo, units) = interval(rest)?;
             Ok(Offer { job, spec, attempt, lo, units })
-        };
-        let offer = read();
-        if offer.is_err() {
-            self.rest.0 = &[];
-        }
-        Some(offer)
+        })
     }
 }
 
@@ -180,47 +159,34 @@ pub struct Results<'a> {
     rest: Reader<'a>,
 }
 
+impl<'a> Results<'a> {
+    fn read(body: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let (job, spec) = Field::read(body)?;
+        Ok(Self { job, spec, rest: std::mem::take(body) })
+    }
+}
+
 impl<'a> Iterator for Results<'a> {
     type Item = Result<ResultEntry<'a>, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.rest.0.is_empty() {
-            return None;
-        }
-        let entry = self.entry();
-        if entry.is_err() {
-            self.rest.0 = &[];
-        }
-        Some(entry)
+        let (job, spec) = (self.job, self.spec);
+        walk(&mut self.rest, |rest| {
+            let (sequence, attempt) = Field::read(rest)?;
+            let (lo, units) = interval(rest)?;
+            let (duration_us, outcome) = Field::read(rest)?;
+            let length = rest.u16()?;
+            let body = rest.bytes(length.into())?;
+            Ok(ResultEntry { job, spec, sequence, attempt, lo, units, duration_us, outcome, body })
+        })
     }
 }
 
-impl<'a> Results<'a> {
-    fn entry(&mut self) -> Result<ResultEntry<'a>, Malformed> {
-        let rest = &mut self.rest;
-        let entry = ResultEntry {
-            job: self.job,
-            spec: self.spec,
-            sequence: rest.u64()?,
-            attempt: Attempt(rest.u64()?),
-            lo: rest.u128()?,
-            units: interval_units(rest)?,
-            duration_us: rest.u64()?,
-            outcome: Field::read(rest)?,
-            body: {
-                let length = usize::from(rest.u16()?);
-                rest.bytes(length)?
-            },
-        };
-        in_space(entry.lo, entry.units)?;
-        Ok(entry)
+/// First unit and number of units of an interval that has some and does not overflow.
+fn interval(rest: &mut Reader<'_>) -> Result<(u128, u64), Malformed> {
+    let (lo, units): (u128, u64) = Field::read(rest)?;
+    match lo.checked_add(u128::from(units)) {
+        Some(hi) if hi > lo => Ok((lo, units)),
+        _ => Err(Malformed),
     }
-}
-
-fn interval_units(rest: &mut Reader<'_>) -> Result<u64, Malformed> {
-    rest.u64().and_then(|units| if units == 0 { Err(Malformed) } else { Ok(units) })
-}
-
-fn in_space(lo: u128, units: u64) -> Result<(), Malformed> {
-    lo.checked_add(u128::from(units)).map(|_| ()).ok_or(Malformed)
 }

@@ -5,8 +5,8 @@
 //! Command unit: `status u8, code i32, duration_us u64`, then stdout and stderr, each `form u8` and either
 //! `length u16, bytes` (form 0) or `hash [32], kept u64, total u64` (form 1: uploaded over the bulk channel).
 
-use super::field::Field;
-use crate::bytes::{Malformed, Reader, fields};
+use crate::bytes::{Malformed, Reader, fields, tagged};
+use crate::field::Field;
 use crate::ids::ContentHash;
 use crate::word::words;
 
@@ -64,18 +64,13 @@ impl FailReason {
 
 /// What a program wrote to one stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "a variant's own lines say what its fields are")]
 pub enum Stream {
     /// The bytes themselves.
     Inline(Vec<u8>),
-    /// Uploaded over the bulk channel before the result was sent.
-    Uploaded {
-        /// BLAKE3 of what was kept.
-        hash: ContentHash,
-        /// Bytes kept.
-        kept: u64,
-        /// Bytes that the program wrote.
-        total: u64,
-    },
+    /// Uploaded over the bulk channel before the result was sent: BLAKE3 and number of the bytes that were kept, and how
+    /// many the program wrote.
+    Uploaded { hash: ContentHash, kept: u64, total: u64 },
 }
 
 /// stdout and stderr of a unit.
@@ -117,6 +112,12 @@ fields! { Field:
     CommandUnit { failed, code, duration_us, outputs }
     Outputs { stdout, stderr }
 }
+tagged! { Field:
+    Stream {
+        0 Inline(bytes),
+        1 Uploaded { hash, kept, total },
+    }
+}
 
 impl Field for Option<FailReason> {
     fn put(&self, out: &mut Vec<u8>) {
@@ -130,35 +131,6 @@ impl Field for Option<FailReason> {
                 None | Some(FailReason::Poison) => Err(Malformed),
                 known => Ok(known),
             },
-        }
-    }
-}
-
-impl Field for Stream {
-    fn put(&self, out: &mut Vec<u8>) {
-        match self {
-            Stream::Inline(bytes) => {
-                (0_u8, bytes.len() as u16).put(out);
-                out.extend_from_slice(bytes);
-            }
-            Stream::Uploaded { hash, kept, total } => {
-                (1_u8, *hash).put(out);
-                (*kept, *total).put(out);
-            }
-        }
-    }
-
-    fn read(rest: &mut Reader<'_>) -> Result<Self, Malformed> {
-        match rest.u8()? {
-            0 => {
-                let length = usize::from(rest.u16()?);
-                Ok(Stream::Inline(rest.bytes(length)?.to_vec()))
-            }
-            1 => {
-                let hash = ContentHash(rest.array()?);
-                Ok(Stream::Uploaded { hash, kept: rest.u64()?, total: rest.u64()? })
-            }
-            _ => Err(Malformed),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Tests of the codec: everything comes back, nothing is too long, garbage never panics.
 
+use super::read::kind;
 use super::*;
 
 fn one(pack: impl FnOnce(&mut Packer)) -> Vec<u8> {

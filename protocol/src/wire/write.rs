@@ -1,6 +1,7 @@
 //! Packing messages into datagrams. A [`Packer`] fills one datagram after another and never makes one
 //! that is too long; it owns no socket.
 
+use super::read::kind;
 use super::*;
 use crate::limits::PLAIN_BYTES_MAX;
 
@@ -125,21 +126,6 @@ impl Packer {
         out.extend_from_slice(result.body);
     }
 
-    /// Packs a hello.
-    pub fn hello(&mut self, hello: &Hello) {
-        self.message(kind::HELLO, |out| hello.put(out));
-    }
-
-    /// Packs the pace that goes with a welcome.
-    pub fn pace(&mut self, pace: &Pace) {
-        self.message(kind::PACE, |out| pace.put(out));
-    }
-
-    /// Packs a welcome.
-    pub fn welcome(&mut self, welcome: &Welcome) {
-        self.message(kind::WELCOME, |out| welcome.put(out));
-    }
-
     /// Packs a task ack: inclusive ranges of attempts.
     pub fn task_ack(&mut self, ranges: &[(u64, u64)]) {
         for ranges in ranges.chunks(64) {
@@ -157,11 +143,6 @@ impl Packer {
         }
     }
 
-    /// Packs a feedback.
-    pub fn feedback(&mut self, feedback: &Feedback) {
-        self.message(kind::FEEDBACK, |out| feedback.put(out));
-    }
-
     /// Packs a heartbeat in as many parts as it takes; `part` and `parts` of the argument are ignored.
     pub fn heartbeat(&mut self, beat: &Heartbeat) {
         let head = 4 + 2 + 2 + 4 + 1 + 1 + beat.running.len().min(RUNNING_MAX) * RUNNING_BYTES;
@@ -175,18 +156,42 @@ impl Packer {
         }
     }
 
-    /// Packs a heartbeat answer.
-    pub fn heartbeat_answer(&mut self, answer: &HeartbeatAnswer) {
-        self.message(kind::HEARTBEAT_ANSWER, |out| answer.put(out));
+    /// Packs how often the worker became able to run what it had refused.
+    pub fn able(&mut self, times: u32) {
+        self.message(kind::ABLE, |out| times.put(out));
     }
 
-    /// Packs a revocation.
-    pub fn revoke(&mut self, revoke: &Revoke) {
-        self.message(kind::REVOKE, |out| revoke.put(out));
+    /// Packs the ages of results, which must follow in the same datagram: from which sequence on, ascending,
+    /// and how old in microseconds.
+    pub fn ages(&mut self, ages: &[(u64, u64)]) {
+        self.message(kind::AGES, |out| ages.iter().for_each(|age| age.put(out)));
     }
 
     /// Packs a goodbye.
     pub fn bye(&mut self) {
         self.message(kind::BYE, |_| {});
     }
+}
+
+/// Messages that are nothing but their fields.
+macro_rules! plain {
+    ($($name:ident($message:ty): $kind:ident;)*) => {
+        impl Packer {$(
+            #[doc = concat!("Packs a [`", stringify!($message), "`].")]
+            pub fn $name(&mut self, message: &$message) {
+                self.message(kind::$kind, |out| message.put(out));
+            }
+        )*}
+    };
+}
+
+plain! {
+    hello(Hello): HELLO;
+    feedback(Feedback): FEEDBACK;
+    facts(Facts): FACTS;
+    load(Load): LOAD;
+    welcome(Welcome): WELCOME;
+    heartbeat_answer(HeartbeatAnswer): HEARTBEAT_ANSWER;
+    revoke(Revoke): REVOKE;
+    pace(Pace): PACE;
 }

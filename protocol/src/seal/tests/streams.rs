@@ -2,11 +2,10 @@
 
 use super::super::packet::Mode;
 use super::super::stream::{
-    FRAME_BYTES_MAX, FRAME_HEADER_BYTES, RECORD_PLAIN_MAX, Stream, StreamInitiator, UnconfirmedStream,
-    answer, frame_bytes,
+    FRAME_BYTES_MAX, FRAME_HEADER_BYTES, RECORD_PLAIN_MAX, Stream, answer, call, frame_bytes,
 };
 use super::super::testing::{ADMINS, Farm, Node, WORKERS};
-use super::super::{Outcome, Refusal, Role, SealError};
+use super::super::{Outcome, Pending, Refusal, Role, SealError};
 
 fn farm() -> Farm {
     Farm::with_mode(Mode { stream: true, ..Mode::default() })
@@ -23,13 +22,13 @@ fn body(bytes: &[u8]) -> &[u8] {
     body
 }
 
-fn connect(farm: &mut Farm, node: &Node) -> (Stream, UnconfirmedStream) {
+fn connect(farm: &mut Farm, node: &Node) -> (Stream, Pending) {
     let scheduler = farm.scheduler.public();
-    let (initiator, first) = StreamInitiator::start(&node.introduction(&scheduler)).unwrap();
+    let (mut initiator, first) = call(&node.introduction(&scheduler)).unwrap();
     let (frame, stream) = answer(&mut farm.responder, &farm.keys, body(&first), 0).unwrap();
     let stream = stream.unwrap_or_else(|_| panic!("was not accepted"));
     assert!(frame.len() < first.len());
-    match initiator.finish(body(&frame)).unwrap() {
+    match initiator.read_response(body(&frame)).unwrap() {
         Outcome::Accepted(accepted) => (accepted.into_stream(), stream),
         Outcome::Refused { reason, .. } => panic!("refused: {reason}"),
     }
@@ -134,11 +133,11 @@ fn a_refusal_comes_in_words() {
     farm.keys.revoke_join_key(&WORKERS.join_key_id()).unwrap();
     let scheduler = farm.scheduler.public();
     let node = Node::new("late");
-    let (initiator, first) = StreamInitiator::start(&node.introduction(&scheduler)).unwrap();
+    let (mut initiator, first) = call(&node.introduction(&scheduler)).unwrap();
     let (frame, stream) = answer(&mut farm.responder, &farm.keys, body(&first), 0).unwrap();
     assert_eq!(stream.err(), Some(Refusal::JoinKeyRevoked));
     assert!(frame.len() < first.len());
-    let Ok(Outcome::Refused { reason, .. }) = initiator.finish(body(&frame)) else {
+    let Ok(Outcome::Refused { reason, .. }) = initiator.read_response(body(&frame)) else {
         panic!("was not refused")
     };
     assert!(reason.contains("ask the farm's admin"), "{reason}");
@@ -156,7 +155,7 @@ fn an_initiation_for_datagrams_is_nothing_on_a_stream_and_the_other_way_round() 
     let forged = answer(&mut streams.responder, &streams.keys, &flipped, 0).map(drop);
     assert_eq!(forged, Err(SealError::Forged), "the flags are in the prologue");
     let scheduler = datagrams.scheduler.public();
-    let (_, first) = StreamInitiator::start(&node.introduction(&scheduler)).unwrap();
+    let (_, first) = call(&node.introduction(&scheduler)).unwrap();
     assert_eq!(datagrams.answer(body(&first)).map(drop), refused);
 }
 

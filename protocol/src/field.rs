@@ -1,10 +1,11 @@
-//! What messages are made of: fields of a fixed length, little endian, each said once for both directions.
+//! What messages and the heads of segments are made of: fields of a fixed length, little endian, each said once for both
+//! directions.
 
 use crate::bytes::{Malformed, Reader, fields, items};
 use crate::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
 
 /// Something in a message.
-pub(super) trait Field: Sized {
+pub(crate) trait Field: Sized {
     fn put(&self, out: &mut Vec<u8>);
     fn read(rest: &mut Reader<'_>) -> Result<Self, Malformed>;
 
@@ -28,6 +29,11 @@ numbers!(u8 u16 u32 u64 u128 i32);
 
 items! { Field:
     bool: |is, out| out.push(u8::from(*is)), |rest| Ok(rest.u8()? != 0);
+    // With its length before it.
+    Vec<u8>: |bytes, out| { (bytes.len() as u16).put(out); out.extend_from_slice(bytes) }, |rest| {
+        let length = rest.u16()?;
+        Ok(rest.bytes(length.into())?.to_vec())
+    };
 }
 
 fields! { Field:
