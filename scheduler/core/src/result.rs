@@ -1,20 +1,19 @@
 //! What a result does. Its verdict rests on its job, specification and interval alone (R1); the attempt is
 //! looked at only to know whose giving back is meant. Whatever a worker sends is answered with a verdict,
 //! never with a panic; a verdict that is not about time is final, so the result is acknowledged and the
-//! worker stops repeating it.
+//! worker stops repeating it. What it says of speed decides how large the next tasks are.
 
 use starfarm_events::Event;
 use starfarm_protocol::ids::{Attempt, JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::Record;
-use starfarm_protocol::wire::{CommandUnit, Outcome, ResultEntry, Results};
+use starfarm_protocol::wire::{CommandUnit, HitEntry, Outcome, ResultEntry, Results};
 
 use crate::commits::{Unacknowledged, add_range};
 use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::found::{self, Found};
-use crate::health::Probe;
-use crate::job::{Body, Job, Refusal};
+use crate::health::{Probe, Standing};
+use crate::job::{Body, Job, Refusal, Sizing};
 use crate::limits::SICK_FAILURES;
 use crate::outcomes::Ran;
 use crate::queues::Class;
@@ -90,7 +89,7 @@ impl Farm {
         if entry.at().hi > job.units.coverage().cursor() {
             return (Verdict::NeverGiven, None);
         }
-        let verdict = match (entry.outcome, found::read(job.facts.work.body, entry)) {
+        let verdict = match (entry.outcome, read_body(job.facts.work.body, entry)) {
             (Outcome::Done, Some(found)) => return self.on_done(id, entry, found, now_us, deeds),
             // The worker's word is worthless here; its units go to somebody else.
             (Outcome::Done, None) => Verdict::Malformed,
@@ -286,6 +285,39 @@ impl Farm {
         let node = self.nodes.at(id).name.clone();
         deeds.event(Event::NodeRefused { node, job: entry.job, why });
     }
+
+    /// What a counted result says about speed. `passed_before` it some unit of the job had.
+    fn measured(
+        &mut self,
+        id: NodeId,
+        entry: &ResultEntry<'_>,
+        found: &Found,
+        counted: u128,
+        passed_before: bool,
+        now_us: u64,
+    ) {
+        let job = self.jobs.at_mut(entry.job);
+        match speed_of(entry, found) {
+            Speed::Of(units, duration_us) => {
+                if !passed_before && matches!(found, Found::Ran(_)) {
+                    // Until now there were failures alone to go by.
+                    job.forget_speeds();
+                }
+                job.measured(id, units, duration_us);
+            }
+            Speed::OfFailures if passed_before => {}
+            Speed::OfFailures => job.measured(id, entry.units, entry.duration_us),
+        }
+        let standard = match job.facts.sizing {
+            Sizing::Units(units) => units as f64,
+            Sizing::TargetUs(target_us) => job.mean_rate * target_us as f64 / 1e6,
+        };
+        let node = self.nodes.at_mut(id);
+        node.rating.add(counted as f64 / standard.max(1.0), now_us);
+        if let Standing::Slow(_) = node.health().standing {
+            self.nodes.alter(id, |health| health.rises());
+        }
+    }
 }
 
 /// A failure of `unit` in this very attempt was counted before: the result has come again. The unit may run elsewhere by
@@ -293,4 +325,46 @@ impl Farm {
 fn is_known_failure(job: &Job, unit: u128, attempt: Attempt) -> bool {
     job.units.failures.of(unit).any(|run| run.0 == attempt)
         || job.units.reopened.get(unit).is_some_and(|first| attempt < first)
+}
+
+/// The body of a result that was computed, by the kind of work.
+enum Found {
+    Nothing,
+    Hits(Vec<HitEntry>),
+    Ran(Vec<CommandUnit>),
+}
+
+/// Reads the body; `None` where it does not fit the work and the interval.
+fn read_body(body: Body, entry: &ResultEntry<'_>) -> Option<Found> {
+    match body {
+        Body::Hits { targets, .. } => {
+            let hits = HitEntry::read_all(entry.body).ok()?;
+            let fits = hits.iter().all(|hit| hit.offset < entry.units && hit.target < targets);
+            fits.then_some(Found::Hits(hits))
+        }
+        Body::Outcomes { .. } => {
+            let units = CommandUnit::read_all(entry.body).ok()?;
+            (units.len() as u64 == entry.units).then_some(Found::Ran(units))
+        }
+        Body::Nothing => entry.body.is_empty().then_some(Found::Nothing),
+    }
+}
+
+/// What a result says of speed.
+enum Speed {
+    /// So many units took so long, in microseconds.
+    Of(u64, u64),
+    /// Programs that fail at once are no fast ones, unless all of them do.
+    OfFailures,
+}
+
+fn speed_of(entry: &ResultEntry<'_>, found: &Found) -> Speed {
+    let Found::Ran(ran) = found else { return Speed::Of(entry.units, entry.duration_us) };
+    let failed = ran.iter().filter(|unit| unit.failed.is_some());
+    let (failed, failed_us) =
+        failed.fold((0, 0_u64), |(units, sum_us), unit| (units + 1, sum_us.saturating_add(unit.duration_us)));
+    match entry.units.checked_sub(failed).expect("its body was read as one outcome a unit") {
+        0 => Speed::OfFailures,
+        passed => Speed::Of(passed, entry.duration_us.saturating_sub(failed_us)),
+    }
 }
