@@ -9,11 +9,9 @@ mod colour;
 mod event;
 mod field;
 mod status;
-mod text;
 
 pub use colour::{Colour, JOB_COLOURS, NODE_COLOURS, UNIT_COLOURS, colour};
-pub use event::{Event, JobChange};
+pub use event::{Event, JobChange, counted};
 pub use field::{Field, Fields, Form, FormError, Name, TEXT_BYTES_MAX, Value, shown};
 pub use starfarm_protocol::state::{IdleReason, NodeState, Outcome};
 pub use status::{Held, Job, Node, Sample, Snapshot};
-pub use text::counted;
