@@ -35,10 +35,7 @@ pub fn export(
     // Before a word of it is written.
     let (_, items) = from_first_moment(items)?;
     match format {
-        Format::Jsonl => {
-            let mut lines = jsonl::Lines::new(out);
-            write(items, |item| lines.item(item))
-        }
+        Format::Jsonl => write(items, |item| jsonl::item(out, item)),
         Format::Tsv => {
             let mut rows = joblog::Rows::new(out)?;
             write(items, |item| rows.item(item))

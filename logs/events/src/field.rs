@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use starfarm_protocol::admin::KeyKind;
 use starfarm_protocol::ids::{Boot, ContentHash, JobId};
 use starfarm_protocol::job::JobState;
@@ -56,6 +57,19 @@ impl fmt::Display for Value<'_> {
     }
 }
 
+/// As JSON has it: what may pass 2^53 is decimal text.
+impl Serialize for Value<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Value::Number(number) => serializer.serialize_u64(*number),
+            Value::Real(real) => serializer.serialize_f64(*real),
+            Value::Numbers(numbers) => numbers.serialize(serializer),
+            Value::Text(text) => serializer.serialize_str(text),
+            Value::Units(_) | Value::Hex(_) | Value::Hash(_) => serializer.collect_str(self),
+        }
+    }
+}
+
 /// A type that a field may have.
 pub trait Field: Sized {
     /// The value; none where it is absent.
@@ -90,6 +104,19 @@ pub trait Form {
     fn kind(&self) -> &'static str;
     /// Shows each field that is there, in order.
     fn each<'a>(&'a self, show: &mut dyn FnMut(&'static str, Value<'a>));
+}
+
+/// Its fields, as an object of JSON.
+impl Serialize for dyn Form + '_ {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (mut map, mut outcome) = (serializer.serialize_map(None)?, Ok(()));
+        self.each(&mut |name, value| {
+            if outcome.is_ok() {
+                outcome = map.serialize_entry(name, &value);
+            }
+        });
+        outcome.and_then(|()| map.end())
+    }
 }
 
 /// Why a value cannot be read.

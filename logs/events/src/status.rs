@@ -5,7 +5,7 @@ use starfarm_protocol::ids::{Boot, ContentHash, JobId};
 use starfarm_protocol::job::JobState;
 use starfarm_protocol::state::{IdleReason, NodeState};
 
-use crate::field::{Name, form};
+use crate::field::{Form, Name, form};
 
 form! {
     /// The farm's figures of a moment. Counters grow from the scheduler's start on.
@@ -119,4 +119,14 @@ pub struct Snapshot {
     pub nodes: Vec<Node>,
     /// All of dq, by node, job and first unit.
     pub held: Vec<Held>,
+}
+
+impl Snapshot {
+    /// Its parts, in the order in which they are written.
+    pub fn forms(&self) -> impl Iterator<Item = &dyn Form> {
+        let jobs = self.jobs.iter().map(|job| job as &dyn Form);
+        let held = self.held.iter().map(|held| held as &dyn Form);
+        let nodes = self.nodes.iter().map(|node| node as &dyn Form);
+        std::iter::once(&self.sample as &dyn Form).chain(nodes).chain(jobs).chain(held)
+    }
 }

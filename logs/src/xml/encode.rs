@@ -47,10 +47,7 @@ impl<W: Write> Encoder<W> {
         self.begin("snapshot");
         self.put("at", at_us);
         self.write(">\n")?;
-        self.entry(None, &snapshot.sample)?;
-        snapshot.nodes.iter().try_for_each(|node| self.entry(None, node))?;
-        snapshot.jobs.iter().try_for_each(|job| self.entry(None, job))?;
-        snapshot.held.iter().try_for_each(|held| self.entry(None, held))?;
+        snapshot.forms().try_for_each(|part| self.entry(None, part))?;
         self.end("snapshot")
     }
 

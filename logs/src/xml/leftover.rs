@@ -47,7 +47,8 @@ pub(super) fn finish_all(dir: &Path) -> io::Result<Accounted> {
 
 fn finish(segment: &Segment) -> io::Result<Accounted> {
     let mut file = OpenOptions::new().read(true).write(true).open(&segment.path)?;
-    let mut reader = LogReader::new(BufReader::new(&file), segment.path.display().to_string()).in_use(true);
+    let mut reader = LogReader::new(BufReader::new(&file), segment.path.display().to_string());
+    reader.in_use = true;
     let (mut told, mut closed, mut accounted) = (false, false, Accounted::default());
     for item in reader.by_ref() {
         match item {

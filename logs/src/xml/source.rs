@@ -21,11 +21,9 @@ const ATTRIBUTES_MAX: usize = 256;
 
 /// What comes next in a log.
 pub(super) enum Token<'a> {
-    /// An element begins that has an end tag.
+    /// An element begins.
     Start(Element<'a>),
-    /// An element without anything in it.
-    Empty(Element<'a>),
-    /// An element ends.
+    /// An element ends: also one that was written as one tag.
     End,
     /// Nothing that matters.
     Other,
@@ -109,6 +107,7 @@ impl<R: BufRead> Source<R> {
         let mut xml = Reader::from_reader(input);
         // XML has no `--` within a comment.
         xml.config_mut().check_comments = true;
+        xml.config_mut().expand_empty_elements = true;
         Self { xml, file, depth: 0, begun: false, place: (1, 0) }
     }
 
@@ -146,11 +145,8 @@ impl<R: BufRead> Source<R> {
                 (self.begun, self.depth) = (true, self.depth + 1);
                 Token::Start(Element { tag })
             }
-            Ok(Xml::Start(_)) => return Err(self.error(Fault::TooDeep)),
-            Ok(Xml::Empty(tag)) => {
-                self.begun = true;
-                Token::Empty(Element { tag })
-            }
+            // Of an empty element quick-xml is told to make a start and an end.
+            Ok(Xml::Start(_) | Xml::Empty(_)) => return Err(self.error(Fault::TooDeep)),
             Ok(Xml::End(_)) => {
                 self.depth -= 1;
                 Token::End
