@@ -41,7 +41,7 @@ pub fn export(
             write(items, |item| rows.item(item))
         }
         Format::Perfetto => {
-            let mut trace = perfetto::Trace::new(out);
+            let mut trace = perfetto::Trace::new(out)?;
             write(straightened(items), |item| trace.item(item))
         }
     }

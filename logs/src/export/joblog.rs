@@ -18,18 +18,7 @@ impl<'a> Rows<'a> {
         out.write_all(b"Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n")?;
         Ok(Self { out, rows: 0 })
     }
-}
 
-/// What a run's outcome is as an exit code: units that were not computed are to be tried again (`EX_TEMPFAIL`).
-fn exit_value(outcome: Outcome) -> u8 {
-    match outcome {
-        Outcome::Counted | Outcome::Partly | Outcome::Duplicate => 0,
-        Outcome::Returned => 75,
-        Outcome::Refused => 1,
-    }
-}
-
-impl Rows<'_> {
     /// Writes what comes of an item.
     pub(super) fn item(&mut self, item: &Item) -> io::Result<()> {
         let Item::Event(_, Event::Tasks { node, job, lo, hi, results, outcome, begun_us, ended_us, .. }) =
@@ -46,6 +35,15 @@ impl Rows<'_> {
             "{rows}\t{host}\t{start}\t{took}\t0\t0\t{exit}\t0\tjob {} units [{lo}, {hi}) {results} results {word}",
             job.0
         )
+    }
+}
+
+/// What a run's outcome is as an exit code: units that were not computed are to be tried again (`EX_TEMPFAIL`).
+fn exit_value(outcome: Outcome) -> u8 {
+    match outcome {
+        Outcome::Counted | Outcome::Partly | Outcome::Duplicate => 0,
+        Outcome::Returned => 75,
+        Outcome::Refused => 1,
     }
 }
 

@@ -193,12 +193,6 @@ impl NodeLine {
         self.now.counters.iter_mut().for_each(|counter| counter.restart(from_zero));
     }
 
-    /// Begin of a span at whose end so much computing time was spent: no slot computes for longer than time goes by.
-    fn begin(&self, tasks: &TasksOf) -> u64 {
-        let least_us = tasks.busy_us / u64::from(self.now.slots.max(1));
-        tasks.begun_us.min(tasks.ended_us.saturating_sub(least_us))
-    }
-
     /// Adds it all up, and holds the time that its slots computed to the time that they had: results that a node sent twice are told
     /// twice, and of what it did while nobody watched, or while it counted as lost, only a part is ever told. Gives
     /// that time for each bin.
@@ -233,14 +227,11 @@ impl NodeLine {
         if tasks.outcome != Outcome::Returned {
             self.results = self.results.saturating_add(tasks.results);
         }
-        let begun_us = self.begin(tasks);
-        if begun_us >= tasks.ended_us {
-            self.busy_bins[axis.bin(tasks.ended_us)] += tasks.busy_us as f32;
-            return;
-        }
-        let rate = tasks.busy_us as f64 / (tasks.ended_us - begun_us) as f64;
-        for (bin, inside_us) in axis.split(begun_us, tasks.ended_us) {
-            self.busy_bins[bin] += (rate * inside_us as f64) as f32;
+        // No slot computes for longer than time goes by.
+        let least_us = tasks.busy_us / u64::from(self.now.slots.max(1));
+        let begun_us = tasks.begun_us.min(tasks.ended_us.saturating_sub(least_us));
+        for (bin, busy_us) in axis.spread(tasks.busy_us as f64, begun_us, tasks.ended_us) {
+            self.busy_bins[bin] += busy_us as f32;
         }
     }
 

@@ -107,8 +107,8 @@ impl Series {
     /// Results and their units came to count that were computed within a span. A sample counts results too, but once
     /// in 10 s: in a short run, some would be seen before their node had joined.
     pub(crate) fn counted(&mut self, axis: &Axis, (results, units): (f64, f64), from_us: u64, to_us: u64) {
-        self.results.spread(axis, results, from_us, to_us);
-        self.units.spread(axis, units, from_us, to_us);
+        axis.spread(results, from_us, to_us).for_each(|(bin, part)| self.results.add(bin, part));
+        axis.spread(units, from_us, to_us).for_each(|(bin, part)| self.units.add(bin, part));
     }
 
     fn hold(&mut self, axis: &Axis, from_us: u64, to_us: u64, sample: &Sample) {
