@@ -78,22 +78,6 @@ macro_rules! events {
                     _ => Err(FormError::Kind(kind.to_owned())),
                 }
             }
-
-            /// The node that it is about.
-            pub fn node(&self) -> Option<&Name> {
-                match self {
-                    $(Self::$variant { $($field,)* } => [$(Field::node($field)),*].into_iter().flatten().next(),)*
-                    $(Self::$wrap(_) => None,)*
-                }
-            }
-
-            /// The job that it is about.
-            pub fn job(&self) -> Option<JobId> {
-                match self {
-                    $(Self::$variant { $($field,)* } => [$(Field::job($field)),*].into_iter().flatten().next(),)*
-                    $(Self::$wrap(_) => None,)*
-                }
-            }
         }
 
         impl Form for Event {
@@ -372,6 +356,23 @@ impl Event {
                 | Event::Checkpointed { .. }
                 | Event::Sampled(_)
         )
+    }
+
+    /// The node that it is about.
+    pub fn node(&self) -> Option<&Name> {
+        self.find(|value| if let Value::Node(name) = value { Some(name) } else { None })
+    }
+
+    /// The job that it is about.
+    pub fn job(&self) -> Option<JobId> {
+        self.find(|value| if let Value::Job(id) = value { Some(id) } else { None })
+    }
+
+    /// The first field that is what is looked for.
+    fn find<'a, T>(&'a self, is_it: impl Fn(Value<'a>) -> Option<T>) -> Option<T> {
+        let mut found = None;
+        self.each(&mut |_, value| found = found.take().or_else(|| is_it(value)));
+        found
     }
 
     /// Its kind and its fields.

@@ -30,6 +30,10 @@ pub enum Value<'a> {
     Real(f64),
     /// Text of any kind, control characters included.
     Text(&'a str),
+    /// The name of a node.
+    Node(&'a Name),
+    /// The number of a job.
+    Job(JobId),
     /// Small numbers, parted by blanks where text is.
     Numbers(&'a [u64]),
     /// 64 bits as 16 hexadecimal digits.
@@ -45,6 +49,8 @@ impl fmt::Display for Value<'_> {
             Value::Units(units) => write!(f, "{units}"),
             Value::Real(real) => write!(f, "{real}"),
             Value::Text(text) => f.write_str(text),
+            Value::Node(name) => f.write_str(name),
+            Value::Job(id) => write!(f, "{}", id.0),
             Value::Numbers(numbers) => {
                 for (at, number) in numbers.iter().enumerate() {
                     write!(f, "{}{number}", if at == 0 { "" } else { " " })?;
@@ -65,6 +71,8 @@ impl Serialize for Value<'_> {
             Value::Real(real) => serializer.serialize_f64(*real),
             Value::Numbers(numbers) => numbers.serialize(serializer),
             Value::Text(text) => serializer.serialize_str(text),
+            Value::Node(name) => serializer.serialize_str(name),
+            Value::Job(id) => serializer.serialize_u64(id.0),
             Value::Units(_) | Value::Hex(_) | Value::Hash(_) => serializer.collect_str(self),
         }
     }
@@ -76,14 +84,6 @@ pub trait Field: Sized {
     fn value(&self) -> Option<Value<'_>>;
     /// From its text, or from its absence.
     fn read(text: Option<&str>) -> Option<Self>;
-    /// The node that it names.
-    fn node(&self) -> Option<&Name> {
-        None
-    }
-    /// The job that it names.
-    fn job(&self) -> Option<JobId> {
-        None
-    }
 }
 
 /// Where a reader looks up a field's text by its name.
@@ -217,13 +217,10 @@ impl Field for String {
 
 impl Field for Name {
     fn value(&self) -> Option<Value<'_>> {
-        Some(Value::Text(self))
+        Some(Value::Node(self))
     }
     fn read(text: Option<&str>) -> Option<Self> {
         within(text).map(Arc::from)
-    }
-    fn node(&self) -> Option<&Name> {
-        Some(self)
     }
 }
 
@@ -252,13 +249,10 @@ impl Field for Vec<u64> {
 
 impl Field for JobId {
     fn value(&self) -> Option<Value<'_>> {
-        Some(Value::Number(self.0))
+        Some(Value::Job(*self))
     }
     fn read(text: Option<&str>) -> Option<Self> {
         digits(text?).map(JobId)
-    }
-    fn job(&self) -> Option<JobId> {
-        Some(*self)
     }
 }
 
@@ -290,9 +284,6 @@ impl<T: Field> Field for Option<T> {
             None => Some(None),
             some => T::read(some).map(Some),
         }
-    }
-    fn node(&self) -> Option<&Name> {
-        self.as_ref().and_then(Field::node)
     }
 }
 

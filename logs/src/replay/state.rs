@@ -178,32 +178,27 @@ impl State {
             let new = Job { job, name, user, spec, units, pending: units, submitted_us, ..Job::default() };
             self.jobs.insert(job, new);
         }
+        if let Event::JobState { job, state: JobChange::Deleted, .. } = event {
+            self.jobs.remove(job);
+        }
+        let Some(job) = event.job().and_then(|id| self.jobs.get_mut(&id)) else { return };
         match event {
-            Event::JobState { job, state: JobChange::Deleted, .. } => {
-                self.jobs.remove(job);
-            }
-            Event::JobState { job: id, state: JobChange::To(state), why } => {
-                let Some(job) = self.jobs.get_mut(id) else { return };
+            Event::JobState { state: JobChange::To(state), why, .. } => {
                 (job.state, job.why) = (*state, why.clone());
                 if *state == JobState::Running {
                     job.started_us = job.started_us.or(Some(at_us));
                 }
                 job.ended_us = state.ended().then_some(at_us);
             }
-            Event::JobProgress { job: id, done, failed, out, pending, abandoned, units_per_s } => {
-                let Some(job) = self.jobs.get_mut(id) else { return };
+            Event::JobProgress { done, failed, out, pending, abandoned, units_per_s, .. } => {
                 (job.done, job.failed, job.out) = (*done, *failed, *out);
                 (job.pending, job.abandoned, job.units_per_s) = (*pending, *abandoned, *units_per_s);
             }
-            Event::Certificate { job: id, done, failed, abandoned, hits, .. } => {
-                let Some(job) = self.jobs.get_mut(id) else { return };
+            Event::Certificate { done, failed, abandoned, hits, .. } => {
                 (job.done, job.failed, job.abandoned, job.hits) = (*done, *failed, *abandoned, *hits);
                 (job.out, job.pending) = (0, 0);
             }
-            Event::Hit { job: id, .. } => {
-                let Some(job) = self.jobs.get_mut(id) else { return };
-                job.hits = job.hits.saturating_add(1);
-            }
+            Event::Hit { .. } => job.hits = job.hits.saturating_add(1),
             _ => {}
         }
     }

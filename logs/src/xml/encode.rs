@@ -114,6 +114,7 @@ fn attribute(line: &mut String, name: &str, value: Value<'_>) {
     line.push_str("=\"");
     match value {
         Value::Text(text) => escape(text, line),
+        Value::Node(name) => escape(name, line),
         plain => {
             // A String takes all.
             let _ = write!(line, "{plain}");

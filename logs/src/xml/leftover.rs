@@ -20,13 +20,12 @@ pub(super) struct Accounted {
 }
 
 impl Accounted {
-    /// One more entry.
-    pub(super) fn add(&mut self, event: &Event) {
-        let (events, missing) = match event {
-            Event::EventsDropped { events } => (*events, *events),
-            _ => (1, 0),
-        };
-        *self = self.and(Self { events, missing });
+    /// What an entry accounts for.
+    pub(super) fn of(event: &Event) -> Self {
+        match *event {
+            Event::EventsDropped { events } => Self { events, missing: events },
+            _ => Self { events: 1, missing: 0 },
+        }
     }
 
     /// Both together.
@@ -54,7 +53,7 @@ fn finish(segment: &Segment) -> io::Result<Accounted> {
         match item {
             Ok(Item::Snapshot(..)) => told = true,
             Ok(Item::Closed(_)) => closed = true,
-            Ok(Item::Event(_, event)) => accounted.add(&event),
+            Ok(Item::Event(_, event)) => accounted = accounted.and(Accounted::of(&event)),
             Ok(Item::Opened(_) | Item::Note(_)) => {}
             Err(e) => match e.fault {
                 Fault::Io(e) => return Err(e),

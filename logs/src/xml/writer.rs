@@ -167,25 +167,22 @@ impl LogWriter {
     /// # Errors
     /// The disk's; no segment is open then.
     pub fn event(&mut self, at_us: u64, event: &Event) -> io::Result<()> {
-        let mut here = Accounted::default();
-        here.add(event);
         if self.open.is_some() {
-            self.tell_missed(at_us).inspect_err(|_| self.missed = self.missed.saturating_add(here.events))?;
+            self.tell_missed(at_us).inspect_err(|_| self.miss(Accounted::of(event).events))?;
         }
-        self.put(at_us, event, here)
+        self.put(at_us, event)
     }
 
     /// Tells of what went nowhere, where there is a segment to tell it in.
     fn tell_missed(&mut self, at_us: u64) -> io::Result<()> {
         match std::mem::take(&mut self.missed) {
             0 => Ok(()),
-            events => {
-                self.put(at_us, &Event::EventsDropped { events }, Accounted { events, missing: events })
-            }
+            events => self.put(at_us, &Event::EventsDropped { events }),
         }
     }
 
-    fn put(&mut self, at_us: u64, event: &Event, accounted: Accounted) -> io::Result<()> {
+    fn put(&mut self, at_us: u64, event: &Event) -> io::Result<()> {
+        let accounted = Accounted::of(event);
         let Some(open) = &mut self.open else {
             self.miss(accounted.events);
             return Ok(());

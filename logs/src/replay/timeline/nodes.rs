@@ -20,7 +20,7 @@ const CHANGES_MAX: usize = 200_000;
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
     by_name: HashMap<Name, usize>,
-    all: Vec<NodeLine>,
+    pub(crate) all: Vec<NodeLine>,
     /// Changes at most, since the last look.
     changes: usize,
     /// Spells shorter than this are left out.
@@ -47,11 +47,6 @@ impl Nodes {
             }
         };
         self.all.get_mut(at)
-    }
-
-    /// All of them.
-    pub(crate) fn all(&mut self) -> &mut Vec<NodeLine> {
-        &mut self.all
     }
 
     /// How the nodes stand at a moment; whom the picture lacks is not in the farm.
