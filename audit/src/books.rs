@@ -19,11 +19,13 @@ pub struct Books {
     unknown: BTreeSet<JobId>,
     deleted: u64,
     records: u64,
-    last: Place,
+    /// Where the last record stands. What the ledger has counts as if it ended with its last.
+    pub(crate) last: Place,
     /// Where the last record stands that tells of work: a scheduler that just started writes others first.
     last_work: Place,
     violations: Violations,
-    notes: Vec<String>,
+    /// What a person should know.
+    pub(crate) notes: Vec<String>,
 }
 
 impl Books {
@@ -110,23 +112,14 @@ impl Books {
         self.violations.of_journal(what);
     }
 
-    /// A person should know this.
-    pub fn note(&mut self, note: String) {
-        self.notes.push(note);
-    }
-
-    /// The last epoch, if there is one.
-    pub fn epoch(&self) -> Option<u64> {
-        self.epochs.last().copied()
-    }
-
-    /// Sequence of the last record; 0 without one. What the ledger has counts as if it ended with its last.
-    pub fn last_sequence(&self) -> u64 {
-        self.last.sequence
+    /// The last epoch; 0 without one.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epochs.last().copied().unwrap_or(0)
     }
 
     /// No more records follow: what they come to. `farm` is the farm's identity.
     pub fn close(mut self, farm: &str) -> Report {
+        let epoch = self.epoch();
         let mut jobs = Vec::with_capacity(self.accounts.len());
         for (id, mut account) in std::mem::take(&mut self.accounts) {
             account.close(&self.nodes, self.last_work);
@@ -143,7 +136,7 @@ impl Books {
             holds: self.violations.is_empty(),
             records: self.records,
             last_sequence: self.last.sequence,
-            epoch: self.epochs.last().copied().unwrap_or(0),
+            epoch,
             jobs,
             violations: self.violations.told,
             violations_left_out: self.violations.untold,

@@ -112,13 +112,13 @@ impl Reader {
 
     /// All was read and is whole: whether it is all that there once was.
     fn reached(&mut self) {
-        let (epoch, known) = (self.books.epoch().unwrap_or(0), self.known_epoch);
+        let (epoch, known) = (self.books.epoch(), self.known_epoch);
         if epoch < known {
             self.books.wrong(format!(
                 "farm.json knows of epoch {known}, the records end in epoch {epoch}: their end is lost"
             ));
         }
-        let (last, synced) = (self.books.last_sequence(), self.synced);
+        let (last, synced) = (self.books.last.sequence, self.synced);
         if last < synced {
             self.books.wrong(format!(
                 "the journal ends with record {last}, and was on the disk up to record {synced}: records {} to \
@@ -148,7 +148,9 @@ impl Reader {
                 .and_then(|bytes| Head::read(&bytes).ok())
                 .is_some_and(|head| head.first <= before.sequence + 1);
             if is_last && still_there {
-                self.books.note(format!("{shown} is not finished; the journal still has what it is to hold"));
+                self.books
+                    .notes
+                    .push(format!("{shown} is not finished; the journal still has what it is to hold"));
                 return Ok(true);
             }
             self.books.wrong(format!("{shown}: {fault}; restore it from a copy"));
@@ -202,7 +204,8 @@ impl Reader {
                 Err(_) if !sealed && listed.number == number => return Ok(true),
                 Err(_) if journal.len() == 1 && self.known_epoch == 0 && self.synced == 0 => {
                     self.books
-                        .note("the farm's first start was cut short: nothing was ever recorded".to_owned());
+                        .notes
+                        .push("the farm's first start was cut short: nothing was ever recorded".to_owned());
                     return Ok(true);
                 }
                 Err(fault) => {
@@ -275,7 +278,7 @@ impl Reader {
         }
         let End::Broken(why) = read.end else { return true };
         if frame::is_torn(bytes, read.at, read.place) {
-            self.books.note(format!(
+            self.books.notes.push(format!(
                 "{shown}: the last write was cut short, or is under way: {} bytes after record {last}, of which \
                  nobody was told",
                 written - read.at

@@ -37,15 +37,12 @@ pub struct LogError {
 
 /// What is wrong with a log.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "the variants say what their fields are")]
+#[allow(missing_docs, reason = "the words of each variant say what it is")]
 pub enum Fault {
-    /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Io(io::Error),
-    /// A folder without a log.
     #[error("no log is here; name the directory that the scheduler logs to, or one file of it")]
     NoSegments,
-    /// Not a log of starfarm at all.
     #[error("this is no log of starfarm; its segments are named like 00000001-000001.xml")]
     NotALog,
     /// Another format.
@@ -59,7 +56,6 @@ pub enum Fault {
     /// Its bytes stand for characters otherwise than in UTF-8.
     #[error("it is encoded as `{}`; convert it to UTF-8", .0.escape_debug())]
     Encoding(String),
-    /// It declares a document type.
     #[error(
         "it declares a document type, as no log of starfarm does; remove the declaration if you trust it"
     )]
@@ -70,22 +66,18 @@ pub enum Fault {
         starfarm_events::shown(.0)
     )]
     Entity(String),
-    /// An element is longer than any of ours.
     #[error(
         "what begins here is longer than {ELEMENT_BYTES_MAX} bytes, as no entry of a log is; \
          the file is damaged or no log"
     )]
     TooLong,
-    /// Elements are nested deeper than any of ours.
     #[error("elements are nested as in no log; the file is damaged or no log")]
     TooDeep,
-    /// A snapshot is larger than any farm's.
     #[error(
         "a snapshot is larger than {} MiB, as no farm's is; the file is damaged or no log",
         SNAPSHOT_BYTES_MAX >> 20
     )]
     SnapshotTooLarge,
-    /// It is not well-formed.
     #[error(
         "not well-formed: {}; the file is damaged here. Move it away to read the other segments",
         on_a_line(.0)

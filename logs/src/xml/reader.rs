@@ -4,12 +4,13 @@
 use std::collections::VecDeque;
 use std::io::BufRead;
 
+use quick_xml::events::BytesStart;
 use starfarm_events::{
     Event, Field, Fields, FormError, Held, Job, Node, Sample, Snapshot, TEXT_BYTES_MAX, shown,
 };
 
 use super::error::{Fault, LogError, Place};
-use super::source::{Attribute, Attributes, Element, Source, Token};
+use super::source::{self, Attribute, Attributes, Source, Token};
 use super::text::backslashes_are_ours;
 use super::{
     Closing, Item, NAMESPACE, Note, NoteKind, Opening, SNAPSHOT_BYTES_MAX, Utc, VERSION, sense, utc,
@@ -108,16 +109,17 @@ impl<R: BufRead> LogReader<R> {
         }
     }
 
-    fn element(&mut self, element: &Element<'_>) -> Result<(), LogError> {
+    fn element(&mut self, element: &BytesStart<'_>) -> Result<(), LogError> {
+        let name = element.name().0;
         if self.stage == Stage::Head {
-            self.prefix = match element.name().strip_suffix("log") {
+            self.prefix = match name.strip_suffix("log") {
                 Some(prefix) if prefix.is_empty() || prefix.ends_with(':') => prefix.to_owned(),
                 _ => return Err(self.source.error(Fault::NotALog)),
             };
         }
-        let attributes = element.attributes().map_err(|fault| self.source.error(fault))?;
-        let Some(name) = element.name().strip_prefix(&*self.prefix) else {
-            return self.skip(format!("`{}` is of no namespace of ours", shown(element.name())));
+        let attributes = source::attributes(element).map_err(|fault| self.source.error(fault))?;
+        let Some(name) = name.strip_prefix(&*self.prefix) else {
+            return self.skip(format!("`{}` is of no namespace of ours", shown(name)));
         };
         match (self.source.depth, name) {
             (1, _) if self.stage == Stage::Head => self.root(&attributes),

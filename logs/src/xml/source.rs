@@ -22,7 +22,7 @@ const ATTRIBUTES_MAX: usize = 256;
 /// What comes next in a log.
 pub(super) enum Token<'a> {
     /// An element begins.
-    Start(Element<'a>),
+    Start(BytesStart<'a>),
     /// An element ends: also one that was written as one tag.
     End,
     /// Nothing that matters.
@@ -31,33 +31,20 @@ pub(super) enum Token<'a> {
     Eof { cut: bool },
 }
 
-/// An element's name and attributes.
-pub(super) struct Element<'a> {
-    tag: BytesStart<'a>,
-}
-
-impl Element<'_> {
-    pub(super) fn name(&self) -> &str {
-        self.tag.name().0
-    }
-
-    /// Its attributes, as their values are meant.
-    pub(super) fn attributes(&self) -> Result<Attributes<'_>, Fault> {
-        let mut list = Vec::with_capacity(24);
-        for attribute in self.tag.attributes() {
-            let attribute = attribute.map_err(|e| Fault::Malformed(e.to_string()))?;
-            if list.len() == ATTRIBUTES_MAX {
-                return Err(Fault::Malformed(format!(
-                    "more than {ATTRIBUTES_MAX} attributes of one element"
-                )));
-            }
-            let Cow::Borrowed(raw) = attribute.value else {
-                return Err(Fault::Malformed("an attribute without its value".to_owned()));
-            };
-            list.push(Attribute { name: attribute.key.0, raw, text: unescape(raw)? });
+/// The attributes of an element, as their values are meant.
+pub(super) fn attributes<'a>(element: &'a BytesStart<'_>) -> Result<Attributes<'a>, Fault> {
+    let mut list = Vec::with_capacity(24);
+    for attribute in element.attributes() {
+        let attribute = attribute.map_err(|e| Fault::Malformed(e.to_string()))?;
+        if list.len() == ATTRIBUTES_MAX {
+            return Err(Fault::Malformed(format!("more than {ATTRIBUTES_MAX} attributes of one element")));
         }
-        Ok(Attributes { list, next: Cell::new(0) })
+        let Cow::Borrowed(raw) = attribute.value else {
+            return Err(Fault::Malformed("an attribute without its value".to_owned()));
+        };
+        list.push(Attribute { name: attribute.key.0, raw, text: unescape(raw)? });
     }
+    Ok(Attributes { list, next: Cell::new(0) })
 }
 
 /// An attribute.
@@ -143,7 +130,7 @@ impl<R: BufRead> Source<R> {
         let token = match self.xml.read_event_into(buf) {
             Ok(Xml::Start(tag)) if self.depth < DEPTH_MAX => {
                 (self.begun, self.depth) = (true, self.depth + 1);
-                Token::Start(Element { tag })
+                Token::Start(tag)
             }
             // Of an empty element quick-xml is told to make a start and an end.
             Ok(Xml::Start(_) | Xml::Empty(_)) => return Err(self.error(Fault::TooDeep)),
