@@ -37,8 +37,9 @@ pub fn export(
     match format {
         Format::Jsonl => write(items, |item| jsonl::item(out, item)),
         Format::Tsv => {
-            let mut rows = joblog::Rows::new(out)?;
-            write(items, |item| rows.item(item))
+            out.write_all(joblog::HEAD)?;
+            let mut rows = 0;
+            write(items, |item| joblog::item(out, &mut rows, item))
         }
         Format::Perfetto => {
             let mut trace = perfetto::Trace::new(out)?;

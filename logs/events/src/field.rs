@@ -120,28 +120,19 @@ impl Serialize for dyn Form + '_ {
 }
 
 /// Why a value cannot be read.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the variants say what their fields are")]
 pub enum FormError {
     /// No such kind.
+    #[error("`{}` is nothing that this version knows", shown(.0))]
     Kind(String),
-    /// A field of a kind is absent, or its text makes no sense.
-    Field { kind: &'static str, field: &'static str, text: Option<String> },
+    /// A field of a kind is absent.
+    #[error("`{kind}` lacks `{field}`")]
+    Absent { kind: &'static str, field: &'static str },
+    /// The text of a field makes no sense.
+    #[error("`{field}` of `{kind}` cannot be `{}`", shown(text))]
+    Field { kind: &'static str, field: &'static str, text: String },
 }
-
-impl fmt::Display for FormError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            FormError::Kind(kind) => write!(f, "`{}` is nothing that this version knows", shown(kind)),
-            FormError::Field { kind, field, text: None } => write!(f, "`{kind}` lacks `{field}`"),
-            FormError::Field { kind, field, text: Some(text) } => {
-                write!(f, "`{field}` of `{kind}` cannot be `{}`", shown(text))
-            }
-        }
-    }
-}
-
-impl std::error::Error for FormError {}
 
 /// Foreign text in a message: short, one line.
 pub fn shown(text: &str) -> String {
@@ -155,7 +146,10 @@ pub(crate) fn read<T: Field>(
     field: &'static str,
 ) -> Result<T, FormError> {
     let text = fields.text(field);
-    T::read(text).ok_or_else(|| FormError::Field { kind, field, text: text.map(str::to_owned) })
+    T::read(text).ok_or_else(|| match text {
+        None => FormError::Absent { kind, field },
+        Some(text) => FormError::Field { kind, field, text: text.to_owned() },
+    })
 }
 
 /// Of digits alone, as the schema has it: Rust would take a plus as well.

@@ -71,7 +71,6 @@ struct Track {
     lanes: Vec<u64>,
 }
 
-/// Writes a trace.
 pub(super) struct Trace<'a> {
     out: &'a mut dyn Write,
     nodes: HashMap<Name, Track>,

@@ -229,7 +229,7 @@ impl Timeline {
         let (counts, results, outcome, busy_us) = (self.counts(), *results, *outcome, *busy_us);
         let tasks = TasksOf { outcome, results, units, begun_us, ended_us, busy_us };
         if let Some(line) = self.nodes.get(&self.axis, node) {
-            line.count(&tasks, counts);
+            line.results(&self.axis, &tasks, counts);
         }
         if !counts {
             return;
@@ -257,7 +257,6 @@ impl Timeline {
             self.series.counted(&self.axis, counted, from_us, ended_us);
         }
         let Some(line) = self.nodes.get(&self.axis, node) else { return };
-        line.results(&self.axis, &tasks);
         let before = line.runs.len();
         let (from_us, grain_us) = (self.axis.from_us, self.grain_us);
         let grains = |at_us: u64| match at_us.checked_sub(from_us) {

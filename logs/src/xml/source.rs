@@ -47,7 +47,6 @@ pub(super) fn attributes<'a>(element: &'a BytesStart<'_>) -> Result<Attributes<'
     Ok(Attributes { list, next: Cell::new(0) })
 }
 
-/// An attribute.
 pub(super) struct Attribute<'a> {
     pub(super) name: &'a str,
     /// As it stands in the file.
@@ -56,7 +55,6 @@ pub(super) struct Attribute<'a> {
     pub(super) text: Cow<'a, str>,
 }
 
-/// An element's attributes.
 pub(super) struct Attributes<'a> {
     pub(super) list: Vec<Attribute<'a>>,
     /// Where the next look-up begins: fields are asked for in the order that they are written in.

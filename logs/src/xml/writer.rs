@@ -143,7 +143,6 @@ impl LogWriter {
         })?;
         encoder.snapshot(at_us, snapshot)?;
         let head_bytes = encoder.bytes;
-        let saved_bytes = head_bytes;
         self.open = Some(OpenSegment {
             segment,
             encoder,
@@ -152,7 +151,7 @@ impl LogWriter {
             entries: 0,
             accounted: Accounted::default(),
             saved_us: at_us,
-            saved_bytes,
+            saved_bytes: head_bytes,
         });
         self.tell_missed(at_us)?;
         // Who looks sees a whole snapshot or nothing.

@@ -85,12 +85,10 @@ impl Default for Sums {
 }
 
 impl Sums {
-    /// Adds to a bin.
     pub(crate) fn add(&mut self, bin: usize, amount: f64) {
         self.0[bin] += amount;
     }
 
-    /// The sum of a bin.
     pub(crate) fn get(&self, bin: usize) -> f64 {
         self.0[bin]
     }

@@ -282,7 +282,6 @@ impl Jobs {
         }
     }
 
-    /// All of them.
     pub(crate) fn finish(mut self) -> Vec<JobLine> {
         self.all.iter_mut().for_each(|line| line.median_us = line.durations.median_us());
         self.all

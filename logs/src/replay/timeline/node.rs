@@ -211,8 +211,8 @@ impl NodeLine {
         self.busy_bins.iter().map(|busy_us| f64::from(*busy_us))
     }
 
-    /// Results grew its counters; whether they came within what is wanted.
-    pub(crate) fn count(&mut self, tasks: &TasksOf, counts: bool) {
+    /// Results came; whether within what is wanted.
+    pub(crate) fn results(&mut self, axis: &Axis, tasks: &TasksOf, counts: bool) {
         let [done, units, ..] = &mut self.now.counters;
         if matches!(tasks.outcome, Outcome::Counted | Outcome::Partly) {
             done.add(tasks.results.into(), counts);
@@ -220,10 +220,9 @@ impl NodeLine {
         if tasks.outcome == Outcome::Counted {
             units.add(tasks.units, counts);
         }
-    }
-
-    /// Results came.
-    pub(crate) fn results(&mut self, axis: &Axis, tasks: &TasksOf) {
+        if !counts {
+            return;
+        }
         if tasks.outcome != Outcome::Returned {
             self.results = self.results.saturating_add(tasks.results);
         }
