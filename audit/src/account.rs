@@ -81,7 +81,7 @@ impl Account {
     }
 
     fn wrong(&mut self, units: Option<(u128, u128)>, what: impl Into<String>) {
-        self.violations.of_job(self.facts.job, units, what.into());
+        self.violations.add(Some(self.facts.job), units, what.into());
     }
 
     /// Where the part of [lo, hi) ends that lies in the space; what lies outside is wrong.

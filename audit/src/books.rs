@@ -41,7 +41,7 @@ impl Books {
                 if let Some(&last) = self.epochs.last().filter(|&&last| last >= epoch.0) {
                     let what =
                         format!("epoch {} begins after epoch {last}: two schedulers wrote here", epoch.0);
-                    self.violations.of_journal(what);
+                    self.violations.add(None, None, what);
                 }
                 self.epochs.push(epoch.0);
             }
@@ -49,7 +49,7 @@ impl Books {
             Record::Submitted(facts) => {
                 let account = Account::open(facts.clone(), self.epochs.len(), place);
                 if let Some(before) = self.accounts.insert(facts.job, account) {
-                    self.violations.of_job(facts.job, None, "it was submitted twice".to_owned());
+                    self.violations.add(Some(facts.job), None, "it was submitted twice".to_owned());
                     self.violations.join(before.violations);
                 }
             }
@@ -64,7 +64,7 @@ impl Books {
             if self.unknown.insert(id) {
                 let what =
                     format!("record {} is of it, and it was never submitted, or was deleted", place.sequence);
-                self.violations.of_job(id, None, what);
+                self.violations.add(Some(id), None, what);
             }
             return;
         };
@@ -101,7 +101,7 @@ impl Books {
         let Some(mut account) = self.accounts.remove(&id) else { return };
         self.deleted += 1;
         if !account.has_ended() {
-            self.violations.of_job(id, None, "it was deleted before it had ended".to_owned());
+            self.violations.add(Some(id), None, "it was deleted before it had ended".to_owned());
         }
         account.close(&self.nodes, Place::default());
         self.violations.join(account.violations);
@@ -109,7 +109,7 @@ impl Books {
 
     /// Something is wrong with the journal itself.
     pub fn wrong(&mut self, what: String) {
-        self.violations.of_journal(what);
+        self.violations.add(None, None, what);
     }
 
     /// The last epoch; 0 without one.

@@ -158,10 +158,10 @@ fn digits<T: FromStr>(text: &str) -> Option<T> {
 }
 
 macro_rules! numbers {
-    ($($type:ty)*) => {$(
+    ($($type:ty => $value:ident)*) => {$(
         impl Field for $type {
             fn value(&self) -> Option<Value<'_>> {
-                Some(Value::Number(u64::from(*self)))
+                Some(Value::$value((*self).into()))
             }
             fn read(text: Option<&str>) -> Option<Self> {
                 digits(text?)
@@ -169,16 +169,7 @@ macro_rules! numbers {
         }
     )*};
 }
-numbers!(u8 u16 u32 u64);
-
-impl Field for u128 {
-    fn value(&self) -> Option<Value<'_>> {
-        Some(Value::Units(*self))
-    }
-    fn read(text: Option<&str>) -> Option<Self> {
-        digits(text?)
-    }
-}
+numbers!(u8 => Number u16 => Number u32 => Number u64 => Number u128 => Units);
 
 impl Field for f64 {
     fn value(&self) -> Option<Value<'_>> {

@@ -99,7 +99,6 @@ impl<R: BufRead> LogReader<R> {
         }
     }
 
-    /// One token further.
     fn step(&mut self, buf: &mut Vec<u8>) -> Result<(), LogError> {
         match self.source.next(buf)? {
             Token::Other => Ok(()),
@@ -290,7 +289,6 @@ impl<R: BufRead> LogReader<R> {
         Ok(())
     }
 
-    /// An end tag was read.
     fn ended(&mut self) -> Result<(), LogError> {
         match self.source.depth {
             1 => self.end_of_snapshot(),

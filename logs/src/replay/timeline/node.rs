@@ -166,17 +166,17 @@ impl NodeLine {
         if self.changes().is_empty() {
             self.joined_us = node.joined_us;
         }
-        self.facts(&node.system, &node.cpu, &node.accelerators);
+        self.facts(node.system.as_deref(), node.cpu.as_deref(), node.accelerators.as_deref());
         self.cores = node.cores.or(self.cores);
         self.memory_bytes = node.memory_bytes.or(self.memory_bytes);
         self.report(node.tasks_done, node.units_done, (node.speed_ups, node.slow_downs), counts);
     }
 
-    fn facts(&mut self, system: &Option<String>, cpu: &Option<String>, accelerators: &Option<String>) {
+    fn facts(&mut self, system: Option<&str>, cpu: Option<&str>, accelerators: Option<&str>) {
         for (kept, told) in
             [(&mut self.system, system), (&mut self.cpu, cpu), (&mut self.accelerators, accelerators)]
         {
-            if let Some(told) = told.as_ref().filter(|told| !told.is_empty()) {
+            if let Some(told) = told.filter(|told| !told.is_empty()) {
                 *kept = Some(told.chars().take(FACT_CHARS_MAX).collect());
             }
         }
@@ -246,8 +246,7 @@ impl NodeLine {
                 self.now.counters.iter_mut().for_each(Grown::anew);
             }
             Event::NodeFacts { system, cpu, cores, memory_bytes, accelerators, .. } => {
-                let said = |text: &String| Some(text.clone());
-                self.facts(&said(system), &said(cpu), &said(accelerators));
+                self.facts(Some(system), Some(cpu), Some(accelerators));
                 (self.cores, self.memory_bytes) = (Some(*cores), Some(*memory_bytes));
             }
             Event::NodeState { state, .. } => self.now.state = *state,
