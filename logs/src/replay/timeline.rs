@@ -310,7 +310,7 @@ impl Timeline {
         }
         for line in &mut self.nodes.all {
             line.settle(&self.axis, to_us);
-            line.finish().enumerate().for_each(|(bin, busy_us)| self.series.busy(bin, busy_us));
+            line.finish().enumerate().for_each(|(bin, busy_us)| self.series.busy_us.add(bin, busy_us));
         }
         let count = self.nodes.all.len();
         while self.axis.count(to_us) * count > CELLS_MAX {

@@ -96,9 +96,8 @@ impl Log {
 
     /// Whether the file at hand, where it has a segment's name, has that of its segment.
     fn is_named(&self, opening: &Opening) -> bool {
-        let named = |segment: &Segment| (segment.epoch, segment.number);
-        let name = self.before.as_ref().map_or((0, 0), named);
-        name == (0, 0) || name == (opening.epoch, opening.segment)
+        let names = [(0, 0), (opening.epoch, opening.segment)];
+        self.before.as_ref().is_none_or(|file| names.contains(&(file.epoch, file.number)))
     }
 }
 
