@@ -1,7 +1,7 @@
 //! One job's account: its records in order, and what they come to.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 use starfarm_protocol::ids::{ContentHash, NodeId};
 use starfarm_protocol::job::{Body, JobFacts, JobState};
@@ -43,7 +43,6 @@ pub(crate) struct Account {
     tiling: Tiling,
     /// Units below this may be at nodes.
     leased: u128,
-    clashes: Vec<Clash>,
     hits: Vec<(u128, u32)>,
     /// How many of the hits are known to differ.
     hits_sorted: usize,
@@ -66,7 +65,6 @@ impl Account {
             state: JobState::Queued,
             tiling: Tiling::default(),
             leased: 0,
-            clashes: Vec::new(),
             hits: Vec::new(),
             hits_sorted: 0,
             by_node: BTreeMap::new(),
@@ -83,37 +81,40 @@ impl Account {
     }
 
     fn wrong(&mut self, units: Option<(u128, u128)>, what: impl Into<String>) {
-        self.violations.of_job(self.facts.job, units, what.into());
+        self.violations.add(Some(self.facts.job), units, what.into());
+    }
+
+    /// Where the part of [lo, hi) ends that lies in the space; what lies outside is wrong.
+    fn inside(&mut self, word: impl Display, lo: u128, hi: u128) -> u128 {
+        let units = self.facts.units;
+        if hi > units {
+            let what = format!("{word} outside of the space, which ends at {units}");
+            self.wrong(Some((lo.max(units), hi)), what);
+        }
+        hi.min(units)
     }
 
     /// Units below `mark` may be at nodes from now on.
     pub(crate) fn lease(&mut self, mark: u128) {
-        if mark > self.facts.units {
-            let what = format!("leased outside of the space, which ends at {}", self.facts.units);
-            self.wrong(Some((self.facts.units, mark)), what);
-        }
+        self.inside("leased", 0, mark);
         self.leased = self.leased.max(mark);
     }
 
     /// Units are decided; `node` computed them where they are done.
     pub(crate) fn count(&mut self, lo: u128, hi: u128, class: Class, node: Option<NodeId>, place: Place) {
-        let inside = hi.min(self.facts.units);
-        if hi > inside {
-            let what = format!("{} outside of the space, which ends at {}", class.word(), self.facts.units);
-            self.wrong(Some((lo.max(inside), hi)), what);
-        }
+        let inside = self.inside(class, lo, hi);
         if lo >= inside {
             return;
         }
         if inside > self.leased {
-            let what = format!("{}, and may be at nodes only up to {}", class.word(), self.leased);
+            let what = format!("{}, and may be at nodes only up to {}", class, self.leased);
             self.wrong(Some((lo.max(self.leased), inside)), what);
         }
         if let Some(node) = node {
             *self.by_node.entry(node).or_default() += inside - lo;
         }
         self.decided = place;
-        self.tiling.add(lo, inside, class, &mut self.clashes);
+        self.tiling.add(lo, inside, class);
         self.tell_clashes();
     }
 
@@ -162,7 +163,7 @@ impl Account {
 
     /// Failed units are wanted again.
     pub(crate) fn retry(&mut self, units: &[(u128, u128)]) {
-        self.tiling.retry(units, &mut self.clashes);
+        self.tiling.retry(units);
         self.tell_clashes();
         if self.end.take().is_some() {
             self.state = JobState::Queued;
@@ -177,15 +178,12 @@ impl Account {
         let units = self.facts.units;
         let mut abandoned = Vec::with_capacity(ended.abandoned.len());
         for &(lo, hi) in &ended.abandoned {
-            if hi > units {
-                let what = format!("abandoned outside of the space, which ends at {units}");
-                self.wrong(Some((lo.max(units), hi)), what);
-            }
-            if lo < units {
-                abandoned.push((lo, hi.min(units)));
+            let inside = self.inside(Class::Abandoned, lo, hi);
+            if lo < inside {
+                abandoned.push((lo, inside));
             }
         }
-        for (lo, hi) in self.tiling.end(&abandoned, units, &mut self.clashes) {
+        for (lo, hi) in self.tiling.end(&abandoned, units) {
             let what = "a gap: neither done nor failed nor abandoned when the job ended";
             self.wrong(Some((lo, hi)), what);
         }
@@ -193,9 +191,8 @@ impl Account {
         for (class, claimed) in [(Class::Done, ended.done), (Class::Failed, ended.failed)] {
             let found = self.tiling.count(class);
             if found != claimed {
-                let word = class.word();
                 let what =
-                    format!("the scheduler said that {claimed} units were {word}, the records say {found}");
+                    format!("the scheduler said that {claimed} units were {class}, the records say {found}");
                 self.wrong(Some((0, units)), what);
             }
         }
@@ -233,27 +230,8 @@ impl Account {
     }
 
     fn tell_clashes(&mut self) {
-        for clash in std::mem::take(&mut self.clashes) {
-            let (units, what) = match clash {
-                Clash::Twice { lo, hi, was: Class::Abandoned, now } => {
-                    ((lo, hi), format!("abandoned, and {} as well", now.word()))
-                }
-                Clash::Twice { lo, hi, was, now: Class::Abandoned } => {
-                    ((lo, hi), format!("{}, and abandoned as well", was.word()))
-                }
-                Clash::Twice { lo, hi, was, now } => {
-                    ((lo, hi), format!("counted twice: {}, and {} again", was.word(), now.word()))
-                }
-                Clash::Stray { lo, hi, now } => {
-                    let what =
-                        format!("{} after the job's end, and not among what was abandoned", now.word());
-                    ((lo, hi), what)
-                }
-                Clash::Not { lo, hi, class } => {
-                    ((lo, hi), format!("to be tried again, and had not {} before", class.word()))
-                }
-            };
-            self.wrong(Some(units), what);
+        for Clash { lo, hi, what } in std::mem::take(&mut self.tiling.clashes) {
+            self.wrong(Some((lo, hi)), what.to_string());
         }
     }
 
@@ -264,7 +242,7 @@ impl Account {
 
     /// No more records follow. `last` is where the last one stands that tells of work.
     pub(crate) fn close(&mut self, nodes: &BTreeMap<NodeId, String>, last: Place) {
-        self.tiling.sweep(&mut self.clashes);
+        self.tiling.sweep();
         self.tell_clashes();
         self.sort_hits();
         let strangers: Vec<_> = self
@@ -371,7 +349,7 @@ impl Account {
     fn intervals_hash(&self) -> ContentHash {
         let mut text = String::new();
         for run in self.tiling.runs() {
-            let _ = writeln!(text, "{} {} {}", run.class.word(), run.lo, run.hi);
+            let _ = writeln!(text, "{} {} {}", run.class, run.lo, run.hi);
         }
         ContentHash::of(text.as_bytes())
     }

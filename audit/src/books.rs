@@ -19,11 +19,13 @@ pub struct Books {
     unknown: BTreeSet<JobId>,
     deleted: u64,
     records: u64,
-    last: Place,
+    /// Where the last record stands. What the ledger has counts as if it ended with its last.
+    pub(crate) last: Place,
     /// Where the last record stands that tells of work: a scheduler that just started writes others first.
     last_work: Place,
     violations: Violations,
-    notes: Vec<String>,
+    /// What a person should know.
+    pub(crate) notes: Vec<String>,
 }
 
 impl Books {
@@ -39,7 +41,7 @@ impl Books {
                 if let Some(&last) = self.epochs.last().filter(|&&last| last >= epoch.0) {
                     let what =
                         format!("epoch {} begins after epoch {last}: two schedulers wrote here", epoch.0);
-                    self.violations.of_journal(what);
+                    self.violations.add(None, None, what);
                 }
                 self.epochs.push(epoch.0);
             }
@@ -47,7 +49,7 @@ impl Books {
             Record::Submitted(facts) => {
                 let account = Account::open(facts.clone(), self.epochs.len(), place);
                 if let Some(before) = self.accounts.insert(facts.job, account) {
-                    self.violations.of_job(facts.job, None, "it was submitted twice".to_owned());
+                    self.violations.add(Some(facts.job), None, "it was submitted twice".to_owned());
                     self.violations.join(before.violations);
                 }
             }
@@ -62,7 +64,7 @@ impl Books {
             if self.unknown.insert(id) {
                 let what =
                     format!("record {} is of it, and it was never submitted, or was deleted", place.sequence);
-                self.violations.of_job(id, None, what);
+                self.violations.add(Some(id), None, what);
             }
             return;
         };
@@ -99,7 +101,7 @@ impl Books {
         let Some(mut account) = self.accounts.remove(&id) else { return };
         self.deleted += 1;
         if !account.has_ended() {
-            self.violations.of_job(id, None, "it was deleted before it had ended".to_owned());
+            self.violations.add(Some(id), None, "it was deleted before it had ended".to_owned());
         }
         account.close(&self.nodes, Place::default());
         self.violations.join(account.violations);
@@ -107,26 +109,17 @@ impl Books {
 
     /// Something is wrong with the journal itself.
     pub fn wrong(&mut self, what: String) {
-        self.violations.of_journal(what);
+        self.violations.add(None, None, what);
     }
 
-    /// A person should know this.
-    pub fn note(&mut self, note: String) {
-        self.notes.push(note);
-    }
-
-    /// The last epoch, if there is one.
-    pub fn epoch(&self) -> Option<u64> {
-        self.epochs.last().copied()
-    }
-
-    /// Sequence of the last record; 0 without one. What the ledger has counts as if it ended with its last.
-    pub fn last_sequence(&self) -> u64 {
-        self.last.sequence
+    /// The last epoch; 0 without one.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epochs.last().copied().unwrap_or(0)
     }
 
     /// No more records follow: what they come to. `farm` is the farm's identity.
     pub fn close(mut self, farm: &str) -> Report {
+        let epoch = self.epoch();
         let mut jobs = Vec::with_capacity(self.accounts.len());
         for (id, mut account) in std::mem::take(&mut self.accounts) {
             account.close(&self.nodes, self.last_work);
@@ -143,7 +136,7 @@ impl Books {
             holds: self.violations.is_empty(),
             records: self.records,
             last_sequence: self.last.sequence,
-            epoch: self.epochs.last().copied().unwrap_or(0),
+            epoch,
             jobs,
             violations: self.violations.told,
             violations_left_out: self.violations.untold,

@@ -53,15 +53,6 @@ struct Listed {
     path: PathBuf,
 }
 
-/// What a segment begins after.
-#[derive(Clone, Copy, Default)]
-struct Before {
-    /// Sequence of the last record before it, in the journal's counting.
-    sequence: u64,
-    /// Header CRC of the frame before it.
-    chain: u32,
-}
-
 /// How a segment ended.
 enum End {
     /// By a seal: another one follows.
@@ -86,8 +77,8 @@ struct Reader {
     known_epoch: u64,
     /// Up to this record all was on the disk once.
     synced: u64,
-    /// What the ledger stands for, up to here.
-    ledger: Before,
+    /// What the ledger stands for, up to here, in the journal's counting.
+    ledger: frame::Place,
     /// Epoch of the last frame of the journal.
     epoch: u64,
 }
@@ -109,7 +100,7 @@ impl Reader {
             farm,
             known_epoch: known_epoch.unwrap_or(0),
             synced: at.unwrap_or(0),
-            ledger: Before::default(),
+            ledger: frame::Place::default(),
             epoch: 0,
         };
         if reader.ledger(&ledger, journal.first())? && reader.journal(&journal)? {
@@ -121,13 +112,13 @@ impl Reader {
 
     /// All was read and is whole: whether it is all that there once was.
     fn reached(&mut self) {
-        let (epoch, known) = (self.books.epoch().unwrap_or(0), self.known_epoch);
+        let (epoch, known) = (self.books.epoch(), self.known_epoch);
         if epoch < known {
             self.books.wrong(format!(
                 "farm.json knows of epoch {known}, the records end in epoch {epoch}: their end is lost"
             ));
         }
-        let (last, synced) = (self.books.last_sequence(), self.synced);
+        let (last, synced) = (self.books.last.sequence, self.synced);
         if last < synced {
             self.books.wrong(format!(
                 "the journal ends with record {last}, and was on the disk up to record {synced}: records {} to \
@@ -139,14 +130,14 @@ impl Reader {
 
     /// Reads the ledger. Whether the journal can be read after it.
     fn ledger(&mut self, ledger: &[Listed], journal: Option<&Listed>) -> Result<bool, Stop> {
-        let mut before = Before::default();
+        let mut before = frame::Place::default();
         for (listed, number) in ledger.iter().zip(1..) {
             let bytes = load(&listed.path)?;
             let shown = listed.path.display();
             let fault = match self.ledger_segment(listed, number, before, &bytes) {
                 Ok((head, chain)) => {
-                    before = Before { sequence: head.last, chain };
-                    self.ledger = Before { sequence: head.last, chain: head.seal };
+                    before = frame::Place { sequence: head.last, chain };
+                    self.ledger = frame::Place { sequence: head.last, chain: head.seal };
                     continue;
                 }
                 Err(fault) => fault,
@@ -157,7 +148,9 @@ impl Reader {
                 .and_then(|bytes| Head::read(&bytes).ok())
                 .is_some_and(|head| head.first <= before.sequence + 1);
             if is_last && still_there {
-                self.books.note(format!("{shown} is not finished; the journal still has what it is to hold"));
+                self.books
+                    .notes
+                    .push(format!("{shown} is not finished; the journal still has what it is to hold"));
                 return Ok(true);
             }
             self.books.wrong(format!("{shown}: {fault}; restore it from a copy"));
@@ -171,7 +164,7 @@ impl Reader {
         &mut self,
         listed: &Listed,
         number: u64,
-        before: Before,
+        before: frame::Place,
         bytes: &[u8],
     ) -> Result<(Head, u32), String> {
         let head = self.head(listed, number, Part::Ledger, bytes)?;
@@ -211,7 +204,8 @@ impl Reader {
                 Err(_) if !sealed && listed.number == number => return Ok(true),
                 Err(_) if journal.len() == 1 && self.known_epoch == 0 && self.synced == 0 => {
                     self.books
-                        .note("the farm's first start was cut short: nothing was ever recorded".to_owned());
+                        .notes
+                        .push("the farm's first start was cut short: nothing was ever recorded".to_owned());
                     return Ok(true);
                 }
                 Err(fault) => {
@@ -244,7 +238,7 @@ impl Reader {
                 return Ok(false);
             }
             sealed = matches!(read.end, End::Sealed);
-            before = Some(Before { sequence: read.place.sequence, chain: read.place.chain });
+            before = Some(read.place);
             number = listed.number + 1;
         }
         if sealed {
@@ -256,7 +250,7 @@ impl Reader {
     }
 
     /// Whether a segment of the journal fits to what lies before it; else why not.
-    fn joint(&self, head: &Head, before: Option<Before>) -> Option<String> {
+    fn joint(&self, head: &Head, before: Option<frame::Place>) -> Option<String> {
         let (after, chain) = match before {
             Some(before) => (before.sequence, Some(before.chain)),
             // The first one that is left. The ledger may stand for it as well: nothing was deleted yet.
@@ -284,7 +278,7 @@ impl Reader {
         }
         let End::Broken(why) = read.end else { return true };
         if frame::is_torn(bytes, read.at, read.place) {
-            self.books.note(format!(
+            self.books.notes.push(format!(
                 "{shown}: the last write was cut short, or is under way: {} bytes after record {last}, of which \
                  nobody was told",
                 written - read.at

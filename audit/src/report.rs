@@ -32,9 +32,11 @@ pub(crate) struct Violations {
 }
 
 impl Violations {
-    pub(crate) fn push(&mut self, violation: Violation) {
+    /// One more: of a job, or of the journal as a whole.
+    pub(crate) fn add(&mut self, job: Option<JobId>, units: Option<(u128, u128)>, what: String) {
         if self.told.len() < TOLD_MAX {
-            self.told.push(violation);
+            let (lo, hi) = units.map(|(lo, hi)| (Units(lo), Units(hi))).unzip();
+            self.told.push(Violation { job, lo, hi, what });
         } else {
             self.untold += 1;
         }
@@ -44,15 +46,6 @@ impl Violations {
     pub(crate) fn join(&mut self, of_job: Self) {
         self.told.extend(of_job.told);
         self.untold += of_job.untold;
-    }
-
-    pub(crate) fn of_journal(&mut self, what: String) {
-        self.push(Violation { job: None, lo: None, hi: None, what });
-    }
-
-    pub(crate) fn of_job(&mut self, job: JobId, units: Option<(u128, u128)>, what: String) {
-        let (lo, hi) = units.map(|(lo, hi)| (Units(lo), Units(hi))).unzip();
-        self.push(Violation { job: Some(job), lo, hi, what });
     }
 
     pub(crate) fn is_empty(&self) -> bool {

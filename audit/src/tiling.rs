@@ -2,6 +2,9 @@
 //! come, and now and then the gathered ones are sorted and merged into those merged before. What lies where
 //! something lay before comes out as a clash. Memory goes with the number of joined runs, not of records.
 
+use std::fmt;
+use std::iter::Peekable;
+
 /// Intervals gathered before a sweep, at least; more where more runs are known, so that all the sweeps
 /// together cost no more than a sort.
 const LOOSE_MIN: usize = 64 * 1024;
@@ -14,13 +17,13 @@ pub(crate) enum Class {
     Abandoned,
 }
 
-impl Class {
-    pub(crate) fn word(self) -> &'static str {
-        match self {
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             Class::Done => "done",
             Class::Failed => "failed",
             Class::Abandoned => "abandoned",
-        }
+        })
     }
 }
 
@@ -32,15 +35,35 @@ pub(crate) struct Run {
     pub(crate) class: Class,
 }
 
-/// Something that must not be.
+/// Something that must not be, and the units of which it is so.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Clash {
+pub(crate) struct Clash {
+    pub(crate) lo: u128,
+    pub(crate) hi: u128,
+    pub(crate) what: Fault,
+}
+
+/// What must not be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
     /// These units were of a class and are put into a class again.
-    Twice { lo: u128, hi: u128, was: Class, now: Class },
+    Twice { was: Class, now: Class },
     /// After the end these units were of no class, so nobody may still have had them.
-    Stray { lo: u128, hi: u128, now: Class },
-    /// These units should have been of this class and are not.
-    Not { lo: u128, hi: u128, class: Class },
+    Stray { now: Class },
+    /// These units are wanted again and had not failed.
+    NotFailed,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Twice { was: Class::Abandoned, now } => write!(f, "abandoned, and {now} as well"),
+            Fault::Twice { was, now: Class::Abandoned } => write!(f, "{was}, and abandoned as well"),
+            Fault::Twice { was, now } => write!(f, "counted twice: {was}, and {now} again"),
+            Fault::Stray { now } => write!(f, "{now} after the job's end, and not among what was abandoned"),
+            Fault::NotFailed => f.write_str("to be tried again, and had not failed before"),
+        }
+    }
 }
 
 /// The classes of a job's units.
@@ -52,42 +75,43 @@ pub(crate) struct Tiling {
     loose: Vec<Run>,
     /// After the end newcomers may take the place of what was abandoned, and no other.
     ended: bool,
+    /// What sweeps found, to be taken away by who tells it.
+    pub(crate) clashes: Vec<Clash>,
 }
 
 impl Tiling {
     /// [lo, hi) is of `class` from now on.
-    pub(crate) fn add(&mut self, lo: u128, hi: u128, class: Class, clashes: &mut Vec<Clash>) {
+    pub(crate) fn add(&mut self, lo: u128, hi: u128, class: Class) {
         match self.loose.last_mut() {
             Some(last) if last.class == class && last.hi == lo => last.hi = hi,
             _ => self.loose.push(Run { lo, hi, class }),
         }
         if self.loose.len() >= self.swept.len().max(LOOSE_MIN) {
-            self.sweep(clashes);
+            self.sweep();
         }
     }
 
     /// Sorts and merges what was gathered.
-    pub(crate) fn sweep(&mut self, clashes: &mut Vec<Clash>) {
-        if self.loose.is_empty() {
-            return;
-        }
-        let mut loose = std::mem::take(&mut self.loose);
-        loose.sort_unstable_by_key(|run| run.lo);
-        let loose = without_doubles(loose, clashes);
-        let swept = std::mem::take(&mut self.swept);
-        self.swept = merged(swept, loose, self.ended, clashes);
+    pub(crate) fn sweep(&mut self) {
+        let loose = without_doubles(std::mem::take(&mut self.loose), &mut self.clashes);
+        let (ended, clashes) = (self.ended, &mut self.clashes);
+        overlay(&mut self.swept, loose, |was, now| {
+            let what = match was {
+                None if ended => Fault::Stray { now: now.class },
+                None => return Some(now.class),
+                Some(Class::Abandoned) if ended && now.class != Class::Abandoned => return Some(now.class),
+                Some(was) => Fault::Twice { was, now: now.class },
+            };
+            clashes.push(Clash { lo: now.lo, hi: now.hi, what });
+            was.or(Some(now.class))
+        });
     }
 
     /// The end: `abandoned` is what nobody wants any more. Returns the gaps in [0, units).
-    pub(crate) fn end(
-        &mut self,
-        abandoned: &[(u128, u128)],
-        units: u128,
-        clashes: &mut Vec<Clash>,
-    ) -> Vec<(u128, u128)> {
-        self.sweep(clashes);
+    pub(crate) fn end(&mut self, abandoned: &[(u128, u128)], units: u128) -> Vec<(u128, u128)> {
+        self.sweep();
         self.loose.extend(abandoned.iter().map(|&(lo, hi)| Run { lo, hi, class: Class::Abandoned }));
-        self.sweep(clashes);
+        self.sweep();
         self.ended = true;
         let mut gaps = Vec::new();
         let mut next = 0;
@@ -104,51 +128,19 @@ impl Tiling {
     }
 
     /// Failed units are wanted again, and so is all that was abandoned.
-    pub(crate) fn retry(&mut self, units: &[(u128, u128)], clashes: &mut Vec<Clash>) {
-        self.sweep(clashes);
+    pub(crate) fn retry(&mut self, units: &[(u128, u128)]) {
+        self.sweep();
         self.ended = false;
-        let mut again: Vec<Run> =
-            units.iter().map(|&(lo, hi)| Run { lo, hi, class: Class::Failed }).collect();
-        again.sort_unstable_by_key(|run| run.lo);
-        let again = without_doubles(again, clashes);
-        let mut kept = Vec::with_capacity(self.swept.len());
-        let mut again = again.into_iter().peekable();
-        for run in std::mem::take(&mut self.swept) {
-            if run.class == Class::Abandoned {
-                continue;
+        self.swept.retain(|run| run.class != Class::Abandoned);
+        let again = units.iter().map(|&(lo, hi)| Run { lo, hi, class: Class::Failed }).collect();
+        let again = without_doubles(again, &mut self.clashes);
+        overlay(&mut self.swept, again, |was, now| {
+            if was == Some(Class::Failed) {
+                return None;
             }
-            let mut from = run.lo;
-            while let Some(wanted) = again.peek_mut() {
-                if wanted.lo < from {
-                    // In no run, or in one of another class: it had not failed.
-                    clashes.push(Clash::Not { lo: wanted.lo, hi: wanted.hi.min(from), class: Class::Failed });
-                    if wanted.hi <= from {
-                        again.next();
-                        continue;
-                    }
-                    wanted.lo = from;
-                }
-                if wanted.lo >= run.hi {
-                    break;
-                }
-                let hi = wanted.hi.min(run.hi);
-                if run.class == Class::Failed {
-                    push(&mut kept, Run { lo: from, hi: wanted.lo, class: run.class });
-                } else {
-                    push(&mut kept, Run { lo: from, hi, class: run.class });
-                    clashes.push(Clash::Not { lo: wanted.lo, hi, class: Class::Failed });
-                }
-                from = hi;
-                if wanted.hi > hi {
-                    wanted.lo = hi;
-                    break;
-                }
-                again.next();
-            }
-            push(&mut kept, Run { lo: from, hi: run.hi, class: run.class });
-        }
-        clashes.extend(again.map(|run| Clash::Not { lo: run.lo, hi: run.hi, class: Class::Failed }));
-        self.swept = kept;
+            self.clashes.push(Clash { lo: now.lo, hi: now.hi, what: Fault::NotFailed });
+            was
+        });
     }
 
     /// All runs, ascending. To be called after a sweep.
@@ -174,15 +166,16 @@ fn push(runs: &mut Vec<Run>, run: Run) {
     }
 }
 
-/// Sorted runs without what lies in an earlier one.
-fn without_doubles(sorted: Vec<Run>, clashes: &mut Vec<Clash>) -> Vec<Run> {
-    let mut alone: Vec<Run> = Vec::with_capacity(sorted.len());
-    for mut run in sorted {
+/// Sorts runs, and takes out of each what lies in an earlier one.
+fn without_doubles(mut runs: Vec<Run>, clashes: &mut Vec<Clash>) -> Vec<Run> {
+    runs.sort_unstable_by_key(|run| run.lo);
+    let mut alone: Vec<Run> = Vec::with_capacity(runs.len());
+    for mut run in runs {
         if let Some(last) = alone.last()
             && last.hi > run.lo
         {
             let hi = last.hi.min(run.hi);
-            clashes.push(Clash::Twice { lo: run.lo, hi, was: last.class, now: run.class });
+            clashes.push(Clash { lo: run.lo, hi, what: Fault::Twice { was: last.class, now: run.class } });
             run.lo = hi;
         }
         push(&mut alone, run);
@@ -190,53 +183,43 @@ fn without_doubles(sorted: Vec<Run>, clashes: &mut Vec<Clash>) -> Vec<Run> {
     alone
 }
 
-/// Two sorted lists without doubles as one.
-fn merged(old: Vec<Run>, new: Vec<Run>, ended: bool, clashes: &mut Vec<Clash>) -> Vec<Run> {
-    let mut out = Vec::with_capacity(old.len() + new.len());
-    let (mut old, mut new) = (old.into_iter().peekable(), new.into_iter().peekable());
+/// Lays sorted runs without doubles over others. Of each piece of them `meet` says what it becomes, by the class that
+/// was there; none for no class.
+fn overlay(runs: &mut Vec<Run>, new: Vec<Run>, mut meet: impl FnMut(Option<Class>, Run) -> Option<Class>) {
+    if new.is_empty() {
+        return;
+    }
+    let mut out = Vec::with_capacity(runs.len() + new.len());
+    let (mut old, mut new) = (std::mem::take(runs).into_iter().peekable(), new.into_iter().peekable());
     while let Some(&now) = new.peek() {
-        let Some(&was) = old.peek().filter(|was| was.lo < now.hi) else {
-            new.next();
-            arrive(now, ended, &mut out, clashes);
+        let was = old.peek().copied().filter(|was| was.lo < now.hi);
+        if let Some(was) = was.filter(|was| was.lo < now.lo) {
+            let to = was.hi.min(now.lo);
+            push(&mut out, Run { hi: to, ..was });
+            advance(&mut old, to);
             continue;
+        }
+        let to = match was {
+            Some(was) if was.lo == now.lo => was.hi.min(now.hi),
+            Some(was) => was.lo,
+            None => now.hi,
         };
-        if was.hi <= now.lo {
-            old.next();
-            push(&mut out, was);
-            continue;
-        }
-        // They overlap. What lies before the overlap goes out first, then the overlap.
-        let (from, to) = (was.lo.max(now.lo), was.hi.min(now.hi));
-        push(&mut out, Run { hi: from, ..was });
-        if now.lo < from {
-            arrive(Run { hi: from, ..now }, ended, &mut out, clashes);
-        }
-        let takes_place = ended && was.class == Class::Abandoned && now.class != Class::Abandoned;
-        if takes_place {
-            push(&mut out, Run { lo: from, hi: to, class: now.class });
-        } else {
-            push(&mut out, Run { lo: from, hi: to, class: was.class });
-            clashes.push(Clash::Twice { lo: from, hi: to, was: was.class, now: now.class });
+        let piece = Run { hi: to, ..now };
+        let was = was.filter(|was| was.lo == now.lo).map(|was| was.class);
+        if let Some(class) = meet(was, piece) {
+            push(&mut out, Run { class, ..piece });
         }
         advance(&mut old, to);
         advance(&mut new, to);
     }
     old.for_each(|run| push(&mut out, run));
-    out
-}
-
-/// A newcomer where nothing was.
-fn arrive(run: Run, ended: bool, out: &mut Vec<Run>, clashes: &mut Vec<Clash>) {
-    if ended {
-        clashes.push(Clash::Stray { lo: run.lo, hi: run.hi, now: run.class });
-    }
-    push(out, run);
+    *runs = out;
 }
 
 /// What lies before `to` of the next run is dealt with.
-fn advance(runs: &mut std::iter::Peekable<impl Iterator<Item = Run>>, to: u128) {
+fn advance(runs: &mut Peekable<impl Iterator<Item = Run>>, to: u128) {
     if let Some(run) = runs.peek_mut() {
-        run.lo = to;
+        run.lo = run.lo.max(to);
         if run.hi <= to {
             runs.next();
         }

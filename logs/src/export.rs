@@ -35,16 +35,14 @@ pub fn export(
     // Before a word of it is written.
     let (_, items) = from_first_moment(items)?;
     match format {
-        Format::Jsonl => {
-            let mut lines = jsonl::Lines::new(out);
-            write(items, |item| lines.item(item))
-        }
+        Format::Jsonl => write(items, |item| jsonl::item(out, item)),
         Format::Tsv => {
-            let mut rows = joblog::Rows::new(out)?;
-            write(items, |item| rows.item(item))
+            out.write_all(joblog::HEAD)?;
+            let mut rows = 0;
+            write(items, |item| joblog::item(out, &mut rows, item))
         }
         Format::Perfetto => {
-            let mut trace = perfetto::Trace::new(out);
+            let mut trace = perfetto::Trace::new(out)?;
             write(straightened(items), |item| trace.item(item))
         }
     }

@@ -63,7 +63,7 @@ impl Model {
 fn tally(clashes: &[Clash]) -> [usize; UNITS] {
     let mut wrong = [0; UNITS];
     for clash in clashes {
-        let (Clash::Twice { lo, hi, .. } | Clash::Stray { lo, hi, .. } | Clash::Not { lo, hi, .. }) = *clash;
+        let Clash { lo, hi, .. } = *clash;
         assert!(lo < hi, "an empty clash");
         (lo as usize..hi as usize).for_each(|unit| wrong[unit] += 1);
     }
@@ -89,7 +89,7 @@ fn classes(tiling: &Tiling) -> [Option<Class>; UNITS] {
 fn the_sweeps_agree_with_an_array() {
     for seed in 0..3_000 {
         let mut dice = Dice(seed);
-        let (mut tiling, mut model, mut clashes) = (Tiling::default(), Model::new(), Vec::new());
+        let (mut tiling, mut model) = (Tiling::default(), Model::new());
         for _ in 0..dice.below(30) {
             let (lo, hi) = dice.interval();
             match dice.below(12) {
@@ -100,7 +100,7 @@ fn the_sweeps_agree_with_an_array() {
                     model.ended = false;
                     tiling.ended = false;
                     sorted.iter().for_each(|&(lo, hi)| model.add(lo, hi, Class::Abandoned));
-                    let gaps = tiling.end(&abandoned, UNITS as u128, &mut clashes);
+                    let gaps = tiling.end(&abandoned, UNITS as u128);
                     model.ended = true;
                     let in_gap =
                         |unit: usize| gaps.iter().any(|&(lo, hi)| (lo..hi).contains(&(unit as u128)));
@@ -109,22 +109,22 @@ fn the_sweeps_agree_with_an_array() {
                 }
                 1 => {
                     let units: Vec<_> = (0..1 + dice.below(3)).map(|_| dice.interval()).collect();
-                    tiling.retry(&units, &mut clashes);
+                    tiling.retry(&units);
                     model.retry(&units);
                 }
-                2 => tiling.sweep(&mut clashes),
+                2 => tiling.sweep(),
                 _ => {
                     // Which of two classes in one sweep comes first is not kept, so there is one a sweep.
                     let class = if dice.below(4) == 0 { Class::Failed } else { Class::Done };
-                    tiling.sweep(&mut clashes);
-                    tiling.add(lo, hi, class, &mut clashes);
-                    tiling.sweep(&mut clashes);
+                    tiling.sweep();
+                    tiling.add(lo, hi, class);
+                    tiling.sweep();
                     model.add(lo, hi, class);
                 }
             }
         }
-        tiling.sweep(&mut clashes);
-        assert_eq!((classes(&tiling), tally(&clashes)), (model.class, model.wrong), "seed {seed}");
+        tiling.sweep();
+        assert_eq!((classes(&tiling), tally(&tiling.clashes)), (model.class, model.wrong), "seed {seed}");
     }
 }
 
@@ -132,37 +132,37 @@ fn the_sweeps_agree_with_an_array() {
 fn one_sweep_over_all_finds_what_many_find() {
     for seed in 0..1_000 {
         let mut dice = Dice(seed);
-        let (mut tiling, mut model, mut clashes) = (Tiling::default(), Model::new(), Vec::new());
+        let (mut tiling, mut model) = (Tiling::default(), Model::new());
         for _ in 0..dice.below(20) {
             let (lo, hi) = dice.interval();
-            tiling.add(lo, hi, Class::Done, &mut clashes);
+            tiling.add(lo, hi, Class::Done);
             model.add(lo, hi, Class::Done);
         }
-        assert!(clashes.is_empty(), "nothing is swept before it is asked for");
-        tiling.sweep(&mut clashes);
-        assert_eq!((classes(&tiling), tally(&clashes)), (model.class, model.wrong), "seed {seed}");
+        assert!(tiling.clashes.is_empty(), "nothing is swept before it is asked for");
+        tiling.sweep();
+        assert_eq!((classes(&tiling), tally(&tiling.clashes)), (model.class, model.wrong), "seed {seed}");
     }
 }
 
 #[test]
 fn the_largest_space_is_tiled() {
-    let (mut tiling, mut clashes) = (Tiling::default(), Vec::new());
-    tiling.add(0, 5, Class::Done, &mut clashes);
-    tiling.add(7, u128::MAX, Class::Done, &mut clashes);
-    assert_eq!(tiling.end(&[], u128::MAX, &mut clashes), [(5, 7)]);
-    assert!(clashes.is_empty());
+    let mut tiling = Tiling::default();
+    tiling.add(0, 5, Class::Done);
+    tiling.add(7, u128::MAX, Class::Done);
+    assert_eq!(tiling.end(&[], u128::MAX), [(5, 7)]);
+    assert!(tiling.clashes.is_empty());
     assert_eq!(tiling.count(Class::Done), u128::MAX - 2);
 }
 
 #[test]
 fn many_records_take_the_room_of_few_runs() {
-    let (mut tiling, mut clashes) = (Tiling::default(), Vec::new());
+    let mut tiling = Tiling::default();
     let units = 3 * LOOSE_MIN as u128;
     // Every third unit at a time, so that nothing can be joined as it comes.
     for unit in (0..3).flat_map(|first| (first..units).step_by(3)) {
-        tiling.add(unit, unit + 1, Class::Done, &mut clashes);
+        tiling.add(unit, unit + 1, Class::Done);
     }
     assert!(tiling.loose.len() <= LOOSE_MIN);
-    tiling.sweep(&mut clashes);
-    assert_eq!((tiling.runs().len(), clashes.len()), (1, 0));
+    tiling.sweep();
+    assert_eq!((tiling.runs().len(), tiling.clashes.len()), (1, 0));
 }

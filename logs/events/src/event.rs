@@ -1,4 +1,6 @@
-//! One enum of what can happen on a farm, and its form. Its one-line text is in `text`.
+//! One enum of what can happen on a farm, its form, and its one-line text for a person.
+
+use std::fmt;
 
 use starfarm_protocol::admin::KeyKind;
 use starfarm_protocol::ids::{Boot, ContentHash, JobId};
@@ -50,7 +52,7 @@ impl Field for JobChange {
 macro_rules! events {
     ($($(#[$doc:meta])* $variant:ident = $kind:literal {
         $($(#[$fdoc:meta])* $field:ident: $type:ty),* $(,)?
-    })*; $($(#[$wdoc:meta])* $wrap:ident($inner:ty))*) => {
+    } $(=> ($($text:tt)*))?)*; $($(#[$wdoc:meta])* $wrap:ident($inner:ty))*) => {
         /// Something happened. Nodes go by name, jobs by number; units are those of [lo, hi).
         #[derive(Clone, PartialEq, Debug)]
         #[allow(missing_docs, reason = "most fields are what their names say")]
@@ -77,22 +79,6 @@ macro_rules! events {
                     _ => Err(FormError::Kind(kind.to_owned())),
                 }
             }
-
-            /// The node that it is about.
-            pub fn node(&self) -> Option<&Name> {
-                match self {
-                    $(Self::$variant { $($field,)* } => [$(Field::node($field)),*].into_iter().flatten().next(),)*
-                    $(Self::$wrap(_) => None,)*
-                }
-            }
-
-            /// The job that it is about.
-            pub fn job(&self) -> Option<JobId> {
-                match self {
-                    $(Self::$variant { $($field,)* } => [$(Field::job($field)),*].into_iter().flatten().next(),)*
-                    $(Self::$wrap(_) => None,)*
-                }
-            }
         }
 
         impl Form for Event {
@@ -111,12 +97,51 @@ macro_rules! events {
                 }
             }
         }
+
+        impl fmt::Display for Event {
+            #[allow(unused_variables, reason = "no text tells all fields")]
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Self::$variant { $($field,)* } => text!(self, f $(, $($text)*)?),)*
+                    $(Self::$wrap(_) => text!(self, f),)*
+                }
+            }
+        }
     };
+}
+
+/// An event's text; of one that is for pictures, all that it holds.
+macro_rules! text {
+    ($event:expr, $f:expr) => {
+        $event.fmt_form($f)
+    };
+    ($event:expr, $f:expr, $($text:tt)*) => {
+        write!($f, $($text)*)
+    };
+}
+
+/// `1 slot`, `2 slots`.
+pub fn counted<N: fmt::Display + PartialEq + From<u8>>(number: N, what: &str) -> String {
+    if number == N::from(1) { format!("{number} {what}") } else { format!("{number} {what}s") }
+}
+
+/// What may be absent, with what leads to it.
+fn after(lead: &str, value: &Option<impl fmt::Display>) -> String {
+    value.as_ref().map_or_else(String::new, |value| format!("{lead}{value}"))
+}
+
+/// What such a task takes elsewhere.
+fn usual(usual_us: u64) -> String {
+    match usual_us {
+        0 => "no unit of the job has ended yet".to_owned(),
+        _ => format!("such a task takes {:.1} s", usual_us as f64 / 1e6),
+    }
 }
 
 events! {
     /// A worker said hello.
     NodeJoined = "node_joined" { node: Name, boot: Boot, slots: u16 }
+        => ("node {node} joined: {}, boot {:016x}", counted(*slots, "slot"), boot.0)
     /// A node told what it is made of.
     NodeFacts = "node_facts" {
         node: Name, system: String, cpu: String, cores: u32, memory_bytes: u64,
@@ -146,41 +171,46 @@ events! {
         tasks_done: u64, units_done: u128, speed_ups: u64, slow_downs: u64,
     }
     /// A node was not heard for a while; it gets no new tasks.
-    NodeSuspect = "node_suspect" { node: Name }
+    NodeSuspect = "node_suspect" { node: Name } => ("node {node} suspect: no heartbeat")
     /// A node was not heard for long; its tasks went back to gq.
     NodeLost = "node_lost" { node: Name, tasks: u64 }
+        => ("node {node} lost: {} back to gq", counted(*tasks, "task"))
     /// A suspect or lost node is heard again.
-    NodeBack = "node_back" { node: Name }
+    NodeBack = "node_back" { node: Name } => ("node {node} is back")
     /// A node takes no new tasks, by command or because its worker stops.
-    NodeDraining = "node_draining" { node: Name }
+    NodeDraining = "node_draining" { node: Name } => ("node {node} draining")
     /// A person lifted a drain or a quarantine.
-    NodeResumed = "node_resumed" { node: Name }
+    NodeResumed = "node_resumed" { node: Name } => ("node {node} resumed")
     /// A worker said goodbye.
-    NodeLeft = "node_left" { node: Name }
+    NodeLeft = "node_left" { node: Name } => ("node {node} left")
     /// A person dropped a lost node from the list.
-    NodeForgotten = "node_forgotten" { node: Name }
+    NodeForgotten = "node_forgotten" { node: Name } => ("node {node} forgotten")
     /// A node cannot run a job.
     NodeRefused = "node_refused" { node: Name, job: JobId, why: String }
+        => ("node {node} refused job {}: {why}", job.0)
     /// A node fails what others pass: it gets a task now and then.
-    NodeQuarantined = "node_quarantined" { node: Name, why: String }
+    NodeQuarantined = "node_quarantined" { node: Name, why: String } => ("node {node} quarantined: {why}")
     /// A node speaks another version of the protocol.
     VersionSkew = "version_skew" { node: Name, version: u16 }
+        => ("node {node} speaks protocol version {version}: update the older side")
     /// A worker knows of a later incarnation of the scheduler.
     Superseded = "superseded" { node: Name, epoch: u64 }
+        => ("node {node} knows epoch {epoch} of this farm: a later scheduler was started")
     /// A job came into jq.
     JobSubmitted = "job_submitted" { job: JobId, name: String, user: String, spec: ContentHash, units: u128 }
+        => ("job {} submitted: {}", job.0, counted(*units, "unit"))
     /// A job changed its state.
     JobState = "job_state" {
         job: JobId, state: JobChange,
         /// Why, where the farm did it.
         why: Option<String>,
-    }
+    } => ("job {} {}", job.0, state.word())
     /// A person moved a job in jq.
     JobMoved = "job_moved" {
         job: JobId,
         /// Its place there from now on, counted from 1.
         place: u64,
-    }
+    } => ("job {} is number {place} in jq", job.0)
     /// How a job does: with each sample, where anything changed.
     JobProgress = "job_progress" {
         job: JobId, done: u128, failed: u128,
@@ -219,7 +249,7 @@ events! {
         epoch: u64,
         /// Nodes that computed units of it in that incarnation.
         nodes: u64,
-    }
+    } => ("job {} is {verdict}: {done} of {} done, once each", job.0, counted(*units, "unit"))
     /// Results of a node for units that lie side by side, of one job, with one outcome. Sums of small ones:
     /// a second's work may be one of these.
     Tasks = "tasks" {
@@ -238,8 +268,10 @@ events! {
     }
     /// Offers were repeated because no acknowledgement came.
     OffersRepeated = "offers_repeated" { node: Name, tasks: u64 }
+        => ("offered {} again to node {node}", counted(*tasks, "task"))
     /// A task that its node no longer lists went back to gq.
     TaskExpired = "task_expired" { job: JobId, lo: u128, hi: u128, node: Name }
+        => ("task [{lo}, {hi}) of job {} expired on node {node}", job.0)
     /// A slot has run one unit for far longer than its task takes: it hangs, as far as one can tell.
     RunHangs = "run_hangs" {
         node: Name, job: JobId,
@@ -248,11 +280,14 @@ events! {
         for_us: u64,
         /// What such a task takes there; 0 where no unit of the job has ended yet.
         usual_us: u64,
-    }
+    } => ("unit {unit} of job {} hangs on node {node}: it runs for {:.0} s, {}",
+        job.0, *for_us as f64 / 1e6, usual(*usual_us))
     /// A node got a copy of what another still computes.
     TaskCopied = "task_copied" { job: JobId, lo: u128, hi: u128, node: Name }
+        => ("copy of [{lo}, {hi}) of job {} to node {node}", job.0)
     /// A target was found.
     Hit = "hit" { job: JobId, unit: u128, target: u32 }
+        => ("hit in job {}: unit {unit}, target {target}", job.0)
     /// A unit failed for good.
     UnitFailed = "unit_failed" {
         job: JobId, unit: u128,
@@ -261,13 +296,14 @@ events! {
         node: Option<Name>,
         /// Exit code or signal, where there is one and it is not negative.
         code: Option<u32>,
-    }
+    } => ("unit {unit} of job {} failed{}: {reason}{}",
+        job.0, after(" on node ", node), after(" ", code))
     /// A result says something else than what was counted; its node is not trusted any more.
     Conflict = "conflict" {
         job: JobId, lo: u128, hi: u128,
         /// Node whose result came second.
         node: Name,
-    }
+    } => ("conflict in job {}: node {node} says other things of [{lo}, {hi})", job.0)
     /// A key may join from now on: one that a person added, or that of a machine that came with it.
     KeyAdded = "key_added" {
         key_kind: KeyKind,
@@ -276,25 +312,30 @@ events! {
         role: Role,
         /// The machine's name, where it is one's own.
         name: Option<String>,
-    }
+    } => ("key {key} added: {key_kind}, {role}{}", after(", ", name))
     /// A key may not join any more.
     KeyRevoked = "key_revoked" {
         /// The key, or the name that a person gave for it.
         key: String,
-    }
+    } => ("key {key} revoked")
     /// A checkpoint was saved; `record` is the last one in it.
     Checkpointed = "checkpointed" { record: u64, bytes: u64, took_us: u64 }
     /// The scheduler was held up: by its disk, or because its machine or process slept.
     Stalled = "stalled" { for_us: u64 }
+        => ("held up for {:.1} s: by the disk, or the process slept", *for_us as f64 / 1e6)
     /// Units of a job wait although a node that could run them has an idle slot: a fault of the scheduler.
     Standstill = "standstill" {
         job: JobId,
         /// A node that could run them.
         node: Name,
         for_us: u64,
-    }
+    } => ("job {} stands still: its units wait and node {node} idles, for {} s: please report this fault with \
+        what `starfarm job explain {}` says",
+            job.0, for_us / 1_000_000, job.0)
     /// Watching was slower than what happened, or the disk was full: so many events are missing here.
     EventsDropped = "events_dropped" { events: u64 }
+        => ("{} missing: watching was too slow for them, or the disk was full",
+            if *events == 1 { "1 event is".to_owned() } else { format!("{events} events are") })
     ;
     /// The farm's figures, every 10 s.
     Sampled(Sample)
@@ -316,5 +357,30 @@ impl Event {
                 | Event::Checkpointed { .. }
                 | Event::Sampled(_)
         )
+    }
+
+    /// The node that it is about.
+    pub fn node(&self) -> Option<&Name> {
+        self.find(|value| if let Value::Node(name) = value { Some(name) } else { None })
+    }
+
+    /// The job that it is about.
+    pub fn job(&self) -> Option<JobId> {
+        self.find(|value| if let Value::Job(id) = value { Some(id) } else { None })
+    }
+
+    /// The first field that is what is looked for.
+    fn find<'a, T>(&'a self, is_it: impl Fn(Value<'a>) -> Option<T>) -> Option<T> {
+        let mut found = None;
+        self.each(&mut |_, value| found = found.take().or_else(|| is_it(value)));
+        found
+    }
+
+    /// Its kind and its fields.
+    fn fmt_form(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind())?;
+        let mut outcome = Ok(());
+        self.each(&mut |name, value| outcome = outcome.and_then(|()| write!(f, " {name}={value}")));
+        outcome
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use starfarm_protocol::admin::KeyKind;
 use starfarm_protocol::ids::{Boot, ContentHash, JobId};
 use starfarm_protocol::job::JobState;
@@ -30,6 +31,10 @@ pub enum Value<'a> {
     Real(f64),
     /// Text of any kind, control characters included.
     Text(&'a str),
+    /// The name of a node.
+    Node(&'a Name),
+    /// The number of a job.
+    Job(JobId),
     /// Small numbers, parted by blanks where text is.
     Numbers(&'a [u64]),
     /// 64 bits as 16 hexadecimal digits.
@@ -45,6 +50,8 @@ impl fmt::Display for Value<'_> {
             Value::Units(units) => write!(f, "{units}"),
             Value::Real(real) => write!(f, "{real}"),
             Value::Text(text) => f.write_str(text),
+            Value::Node(name) => f.write_str(name),
+            Value::Job(id) => write!(f, "{}", id.0),
             Value::Numbers(numbers) => {
                 for (at, number) in numbers.iter().enumerate() {
                     write!(f, "{}{number}", if at == 0 { "" } else { " " })?;
@@ -57,20 +64,27 @@ impl fmt::Display for Value<'_> {
     }
 }
 
+/// As JSON has it: what may pass 2^53 is decimal text.
+impl Serialize for Value<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Value::Number(number) => serializer.serialize_u64(*number),
+            Value::Real(real) => serializer.serialize_f64(*real),
+            Value::Numbers(numbers) => numbers.serialize(serializer),
+            Value::Text(text) => serializer.serialize_str(text),
+            Value::Node(name) => serializer.serialize_str(name),
+            Value::Job(id) => serializer.serialize_u64(id.0),
+            Value::Units(_) | Value::Hex(_) | Value::Hash(_) => serializer.collect_str(self),
+        }
+    }
+}
+
 /// A type that a field may have.
 pub trait Field: Sized {
     /// The value; none where it is absent.
     fn value(&self) -> Option<Value<'_>>;
     /// From its text, or from its absence.
     fn read(text: Option<&str>) -> Option<Self>;
-    /// The node that it names.
-    fn node(&self) -> Option<&Name> {
-        None
-    }
-    /// The job that it names.
-    fn job(&self) -> Option<JobId> {
-        None
-    }
 }
 
 /// Where a reader looks up a field's text by its name.
@@ -93,29 +107,33 @@ pub trait Form {
     fn each<'a>(&'a self, show: &mut dyn FnMut(&'static str, Value<'a>));
 }
 
-/// Why a value cannot be read.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "the variants say what their fields are")]
-pub enum FormError {
-    /// No such kind.
-    Kind(String),
-    /// A field of a kind is absent, or its text makes no sense.
-    Field { kind: &'static str, field: &'static str, text: Option<String> },
-}
-
-impl fmt::Display for FormError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            FormError::Kind(kind) => write!(f, "`{}` is nothing that this version knows", shown(kind)),
-            FormError::Field { kind, field, text: None } => write!(f, "`{kind}` lacks `{field}`"),
-            FormError::Field { kind, field, text: Some(text) } => {
-                write!(f, "`{field}` of `{kind}` cannot be `{}`", shown(text))
+/// Its fields, as an object of JSON.
+impl Serialize for dyn Form + '_ {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (mut map, mut outcome) = (serializer.serialize_map(None)?, Ok(()));
+        self.each(&mut |name, value| {
+            if outcome.is_ok() {
+                outcome = map.serialize_entry(name, &value);
             }
-        }
+        });
+        outcome.and_then(|()| map.end())
     }
 }
 
-impl std::error::Error for FormError {}
+/// Why a value cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the variants say what their fields are")]
+pub enum FormError {
+    /// No such kind.
+    #[error("`{}` is nothing that this version knows", shown(.0))]
+    Kind(String),
+    /// A field of a kind is absent.
+    #[error("`{kind}` lacks `{field}`")]
+    Absent { kind: &'static str, field: &'static str },
+    /// The text of a field makes no sense.
+    #[error("`{field}` of `{kind}` cannot be `{}`", shown(text))]
+    Field { kind: &'static str, field: &'static str, text: String },
+}
 
 /// Foreign text in a message: short, one line.
 pub fn shown(text: &str) -> String {
@@ -129,7 +147,10 @@ pub(crate) fn read<T: Field>(
     field: &'static str,
 ) -> Result<T, FormError> {
     let text = fields.text(field);
-    T::read(text).ok_or_else(|| FormError::Field { kind, field, text: text.map(str::to_owned) })
+    T::read(text).ok_or_else(|| match text {
+        None => FormError::Absent { kind, field },
+        Some(text) => FormError::Field { kind, field, text: text.to_owned() },
+    })
 }
 
 /// The value, where it is not its type's default.
@@ -143,10 +164,10 @@ fn digits<T: FromStr>(text: &str) -> Option<T> {
 }
 
 macro_rules! numbers {
-    ($($type:ty)*) => {$(
+    ($($type:ty => $value:ident)*) => {$(
         impl Field for $type {
             fn value(&self) -> Option<Value<'_>> {
-                Some(Value::Number(u64::from(*self)))
+                Some(Value::$value((*self).into()))
             }
             fn read(text: Option<&str>) -> Option<Self> {
                 digits(text?)
@@ -154,16 +175,7 @@ macro_rules! numbers {
         }
     )*};
 }
-numbers!(u8 u16 u32 u64);
-
-impl Field for u128 {
-    fn value(&self) -> Option<Value<'_>> {
-        Some(Value::Units(*self))
-    }
-    fn read(text: Option<&str>) -> Option<Self> {
-        digits(text?)
-    }
-}
+numbers!(u8 => Number u16 => Number u32 => Number u64 => Number u128 => Units);
 
 impl Field for Units {
     fn value(&self) -> Option<Value<'_>> {
@@ -205,13 +217,10 @@ impl Field for String {
 
 impl Field for Name {
     fn value(&self) -> Option<Value<'_>> {
-        Some(Value::Text(self))
+        Some(Value::Node(self))
     }
     fn read(text: Option<&str>) -> Option<Self> {
         within(text).map(Arc::from)
-    }
-    fn node(&self) -> Option<&Name> {
-        Some(self)
     }
 }
 
@@ -240,13 +249,10 @@ impl Field for Vec<u64> {
 
 impl Field for JobId {
     fn value(&self) -> Option<Value<'_>> {
-        Some(Value::Number(self.0))
+        Some(Value::Job(*self))
     }
     fn read(text: Option<&str>) -> Option<Self> {
         digits(text?).map(JobId)
-    }
-    fn job(&self) -> Option<JobId> {
-        Some(*self)
     }
 }
 
@@ -278,9 +284,6 @@ impl<T: Field> Field for Option<T> {
             None => Some(None),
             some => T::read(some).map(Some),
         }
-    }
-    fn node(&self) -> Option<&Name> {
-        self.as_ref().and_then(Field::node)
     }
 }
 

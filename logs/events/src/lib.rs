@@ -9,12 +9,10 @@ mod colour;
 mod event;
 mod field;
 mod status;
-mod text;
 
 pub use colour::{Colour, JOB_COLOURS, NODE_COLOURS, UNIT_COLOURS, colour};
-pub use event::{Event, JobChange};
+pub use event::{Event, JobChange, counted};
 pub use field::{Entry, Field, Fields, Form, FormError, Name, TEXT_BYTES_MAX, Value, shown};
 pub use starfarm_protocol::admin::{JobInfo, NodeInfo};
 pub use starfarm_protocol::state::{IdleReason, NodeState, Outcome};
 pub use status::{Held, Sample, Snapshot};
-pub use text::counted;

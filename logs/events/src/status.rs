@@ -4,7 +4,7 @@
 use starfarm_protocol::admin::{JobInfo, NodeInfo};
 use starfarm_protocol::ids::JobId;
 
-use crate::field::{Name, form, impl_form};
+use crate::field::{Form, Name, form, impl_form};
 
 form! {
     /// The farm's figures of a moment. Counters grow from the scheduler's start on.
@@ -85,4 +85,14 @@ pub struct Snapshot {
     pub nodes: Vec<NodeInfo>,
     /// All of dq, by node, job and first unit.
     pub held: Vec<Held>,
+}
+
+impl Snapshot {
+    /// Its parts, in the order in which they are written.
+    pub fn forms(&self) -> impl Iterator<Item = &dyn Form> {
+        let jobs = self.jobs.iter().map(|job| job as &dyn Form);
+        let held = self.held.iter().map(|held| held as &dyn Form);
+        let nodes = self.nodes.iter().map(|node| node as &dyn Form);
+        std::iter::once(&self.sample as &dyn Form).chain(nodes).chain(jobs).chain(held)
+    }
 }

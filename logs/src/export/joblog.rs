@@ -7,17 +7,24 @@ use starfarm_events::{Event, Outcome};
 
 use crate::Item;
 
-/// Writes rows.
-pub(super) struct Rows<'a> {
-    out: &'a mut dyn Write,
-    rows: u64,
-}
+/// The names of the columns.
+pub(super) const HEAD: &[u8] = b"Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n";
 
-impl<'a> Rows<'a> {
-    pub(super) fn new(out: &'a mut dyn Write) -> io::Result<Self> {
-        out.write_all(b"Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n")?;
-        Ok(Self { out, rows: 0 })
-    }
+/// Writes what comes of an item, behind so many rows.
+pub(super) fn item(out: &mut dyn Write, rows: &mut u64, item: &Item) -> io::Result<()> {
+    let Item::Event(_, Event::Tasks { node, job, lo, hi, results, outcome, begun_us, ended_us, .. }) = item
+    else {
+        return Ok(());
+    };
+    *rows += 1;
+    let host = cell(node);
+    let (start, took) = (seconds(*begun_us), seconds(ended_us.saturating_sub(*begun_us)));
+    let (exit, word) = (exit_value(*outcome), outcome.word());
+    writeln!(
+        out,
+        "{rows}\t{host}\t{start}\t{took}\t0\t0\t{exit}\t0\tjob {} units [{lo}, {hi}) {results} results {word}",
+        job.0
+    )
 }
 
 /// What a run's outcome is as an exit code: units that were not computed are to be tried again (`EX_TEMPFAIL`).
@@ -26,26 +33,6 @@ fn exit_value(outcome: Outcome) -> u8 {
         Outcome::Counted | Outcome::Partly | Outcome::Duplicate => 0,
         Outcome::Returned => 75,
         Outcome::Refused => 1,
-    }
-}
-
-impl Rows<'_> {
-    /// Writes what comes of an item.
-    pub(super) fn item(&mut self, item: &Item) -> io::Result<()> {
-        let Item::Event(_, Event::Tasks { node, job, lo, hi, results, outcome, begun_us, ended_us, .. }) =
-            item
-        else {
-            return Ok(());
-        };
-        self.rows += 1;
-        let (rows, host) = (self.rows, cell(node));
-        let (start, took) = (seconds(*begun_us), seconds(ended_us.saturating_sub(*begun_us)));
-        let (exit, word) = (exit_value(*outcome), outcome.word());
-        writeln!(
-            self.out,
-            "{rows}\t{host}\t{start}\t{took}\t0\t0\t{exit}\t0\tjob {} units [{lo}, {hi}) {results} results {word}",
-            job.0
-        )
     }
 }
 

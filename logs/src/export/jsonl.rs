@@ -2,94 +2,48 @@
 
 use std::io::{self, Write};
 
+use serde::Serialize;
 use starfarm_events::Form;
 
-use crate::json::json;
-use crate::{Closing, Item, Note, Opening, Utc};
+use crate::{Item, Note, Utc};
 
-/// Writes JSON lines.
-pub(super) struct Lines<'a> {
-    out: &'a mut dyn Write,
-    line: Vec<u8>,
+/// An entry's line.
+#[derive(Serialize)]
+struct Entry<'a, F: ?Sized> {
+    at: u64,
+    utc: Utc,
+    event: &'a str,
+    #[serde(flatten)]
+    fields: &'a F,
 }
 
-impl<'a> Lines<'a> {
-    pub(super) fn new(out: &'a mut dyn Write) -> Self {
-        Self { out, line: Vec::new() }
-    }
-
-    fn begin(&mut self, at_us: u64, event: &str) -> io::Result<()> {
-        self.line.clear();
-        write!(self.line, "{{\"at\":{at_us},\"utc\":\"{}\",\"event\":\"{event}\"", Utc(at_us))
-    }
-
-    fn field(&mut self, name: &str, value: impl Into<serde_json::Value>) -> io::Result<()> {
-        write!(self.line, ",\"{name}\":")?;
-        Ok(serde_json::to_writer(&mut self.line, &value.into())?)
-    }
-
-    fn end(&mut self) -> io::Result<()> {
-        self.line.extend(b"}\n");
-        self.out.write_all(&self.line)
-    }
-
-    fn form(&mut self, at_us: u64, form: &dyn Form) -> io::Result<()> {
-        self.begin(at_us, form.kind())?;
-        let mut outcome = Ok(());
-        form.each(&mut |name, value| {
-            if outcome.is_ok() {
-                outcome = self.field(name, json(value));
-            }
-        });
-        outcome?;
-        self.end()
-    }
-
-    fn opened(&mut self, opening: &Opening) -> io::Result<()> {
-        self.begin(opening.at_us, "opened")?;
-        self.field("version", opening.version)?;
-        self.field("farm", opening.farm.as_str())?;
-        self.field("epoch", opening.epoch)?;
-        self.field("segment", opening.segment)?;
-        self.field("program", opening.program.as_str())?;
-        self.field("wall_us", opening.utc_us)?;
-        self.field("mono_us", opening.mono_us)?;
-        self.end()
-    }
-
-    fn closed(&mut self, closing: &Closing) -> io::Result<()> {
-        self.begin(closing.at_us, "closed")?;
-        self.field("wall_us", closing.utc_us)?;
-        self.field("entries", closing.entries)?;
-        self.end()
-    }
-
-    /// A note has no time of its own.
-    fn note(&mut self, note: &Note) -> io::Result<()> {
-        self.line.clear();
-        self.line.extend(b"{\"event\":\"note\"");
-        self.field("file", note.place.file.as_str())?;
-        self.field("line", note.place.line)?;
-        self.field("offset", note.place.offset)?;
-        self.field("what", note.what.as_str())?;
-        self.end()
-    }
+/// A note has no time of its own.
+#[derive(Serialize)]
+struct Noted<'a> {
+    event: &'a str,
+    #[serde(flatten)]
+    note: &'a Note,
 }
 
-impl Lines<'_> {
-    /// Writes what comes of an item.
-    pub(super) fn item(&mut self, item: &Item) -> io::Result<()> {
-        match item {
-            Item::Opened(opening) => self.opened(opening),
-            Item::Snapshot(at_us, snapshot) => {
-                self.form(*at_us, &snapshot.sample)?;
-                snapshot.nodes.iter().try_for_each(|node| self.form(*at_us, node))?;
-                snapshot.jobs.iter().try_for_each(|job| self.form(*at_us, job))?;
-                snapshot.held.iter().try_for_each(|held| self.form(*at_us, held))
-            }
-            Item::Event(at_us, event) => self.form(*at_us, event),
-            Item::Closed(closing) => self.closed(closing),
-            Item::Note(note) => self.note(note),
+/// Writes what comes of an item.
+pub(super) fn item(out: &mut dyn Write, item: &Item) -> io::Result<()> {
+    match item {
+        Item::Opened(opening) => entry(out, opening.at_us, "opened", opening),
+        Item::Snapshot(at_us, snapshot) => {
+            snapshot.forms().try_for_each(|part| entry(out, *at_us, part.kind(), part))
         }
+        Item::Event(at_us, event) => entry(out, *at_us, event.kind(), event as &dyn Form),
+        Item::Closed(closing) => entry(out, closing.at_us, "closed", closing),
+        Item::Note(note) => line(out, &Noted { event: "note", note }),
     }
+}
+
+fn entry<F: Serialize + ?Sized>(out: &mut dyn Write, at_us: u64, event: &str, fields: &F) -> io::Result<()> {
+    line(out, &Entry { at: at_us, utc: Utc(at_us), event, fields })
+}
+
+fn line(out: &mut dyn Write, object: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(object)?;
+    line.push(b'\n');
+    out.write_all(&line)
 }

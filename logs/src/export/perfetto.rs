@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use starfarm_events::{Event, Name, Sample};
+use starfarm_events::{Event, Form, Name, Sample};
 
 use super::protobuf::Message;
 use crate::Item;
@@ -71,16 +71,39 @@ struct Track {
     lanes: Vec<u64>,
 }
 
-/// Writes a trace.
 pub(super) struct Trace<'a> {
     out: &'a mut dyn Write,
     nodes: HashMap<Name, Track>,
-    has_begun: bool,
 }
 
 impl<'a> Trace<'a> {
-    pub(super) fn new(out: &'a mut dyn Write) -> Self {
-        Self { out, nodes: HashMap::new(), has_begun: false }
+    /// A trace with the tracks that every one has.
+    pub(super) fn new(out: &'a mut dyn Write) -> io::Result<Self> {
+        let mut trace = Self { out, nodes: HashMap::new() };
+        for (uuid, name) in [(NODES, "nodes"), (HAPPENED, "what happened")] {
+            trace.track(&named(uuid, name).number(TRACK_CHILD_ORDERING, 1))?;
+        }
+        for (uuid, name) in (COUNTERS..).zip(FIGURES) {
+            trace.track(&named(uuid, name).message(TRACK_COUNTER, &Message::default()))?;
+        }
+        Ok(trace)
+    }
+
+    /// Writes what comes of an item.
+    pub(super) fn item(&mut self, item: &Item) -> io::Result<()> {
+        match item {
+            Item::Snapshot(at_us, snapshot) => {
+                self.sample(*at_us, &snapshot.sample)?;
+                snapshot
+                    .nodes
+                    .iter()
+                    .try_for_each(|node| self.node(&Name::from(node.name.as_str())).map(drop))
+            }
+            Item::Event(at_us, Event::Sampled(sample)) => self.sample(*at_us, sample),
+            Item::Event(_, event @ Event::Tasks { .. }) => self.tasks(event),
+            Item::Event(at_us, event) if !event.dense() => self.instant(*at_us, event),
+            _ => Ok(()),
+        }
     }
 
     fn packet(&mut self, packet: Message) -> io::Result<()> {
@@ -98,31 +121,13 @@ impl<'a> Trace<'a> {
         self.packet(Message::default().number(PACKET_TIMESTAMP, at_ns).message(PACKET_TRACK_EVENT, event))
     }
 
-    /// The tracks that every trace has.
-    fn begin(&mut self) -> io::Result<()> {
-        if std::mem::replace(&mut self.has_begun, true) {
-            return Ok(());
-        }
-        for (uuid, name) in [(NODES, "nodes"), (HAPPENED, "what happened")] {
-            let track = Message::default().number(TRACK_UUID, uuid).text(TRACK_NAME, name);
-            self.track(&track.number(TRACK_CHILD_ORDERING, 1))?;
-        }
-        for (uuid, name) in (COUNTERS..).zip(FIGURES) {
-            let track = Message::default().number(TRACK_UUID, uuid).text(TRACK_NAME, name);
-            self.track(&track.message(TRACK_COUNTER, &Message::default()))?;
-        }
-        Ok(())
-    }
-
     fn sample(&mut self, at_us: u64, sample: &Sample) -> io::Result<()> {
         let counts = [sample.gq, sample.dq, sample.jq, sample.nodes_up, sample.slots];
         for (uuid, count) in (COUNTERS..).zip(counts) {
-            let event = Message::default().number(EVENT_TYPE, COUNTER).number(EVENT_TRACK, uuid);
-            self.event(at_us, &event.number(EVENT_COUNTER, count))?;
+            self.event(at_us, &on_track(COUNTER, uuid).number(EVENT_COUNTER, count))?;
         }
         let uuid = COUNTERS + counts.len() as u64;
-        let event = Message::default().number(EVENT_TYPE, COUNTER).number(EVENT_TRACK, uuid);
-        self.event(at_us, &event.real(EVENT_REAL_COUNTER, sample.power_mean))
+        self.event(at_us, &on_track(COUNTER, uuid).real(EVENT_REAL_COUNTER, sample.power_mean))
     }
 
     /// The track of a node; a new one is described. Nodes that there is no room for are all on the one of nodes.
@@ -135,8 +140,8 @@ impl<'a> Trace<'a> {
         }
         let uuid = FIRST_NODE + self.nodes.len() as u64 * LANES_MAX;
         self.nodes.insert(name.clone(), Track { uuid, lanes: Vec::new() });
-        let track = Message::default().number(TRACK_UUID, uuid).text(TRACK_NAME, &format!("node {name}"));
-        self.track(&track.number(TRACK_PARENT, NODES).number(TRACK_CHILD_ORDERING, EXPLICIT))?;
+        let track = named(uuid, &format!("node {name}")).number(TRACK_PARENT, NODES);
+        self.track(&track.number(TRACK_CHILD_ORDERING, EXPLICIT))?;
         Ok(uuid)
     }
 
@@ -161,8 +166,7 @@ impl<'a> Trace<'a> {
             return Ok((uuid + 1, ended_us));
         }
         track.lanes.push(ended_us);
-        let described = Message::default().number(TRACK_UUID, uuid + 1 + lane);
-        let described = described.text(TRACK_NAME, &format!("slot {}", lane + 1));
+        let described = named(uuid + 1 + lane, &format!("slot {}", lane + 1));
         self.track(&described.number(TRACK_PARENT, uuid).number(TRACK_RANK, lane))?;
         Ok((uuid + 1 + lane, begun_us))
     }
@@ -174,9 +178,7 @@ impl<'a> Trace<'a> {
         };
         let begun_us = (*begun_us).min(*ended_us);
         let (lane, begun_us) = self.lane(node, begun_us, *ended_us)?;
-        let slice = Message::default()
-            .number(EVENT_TYPE, SLICE_BEGIN)
-            .number(EVENT_TRACK, lane)
+        let slice = on_track(SLICE_BEGIN, lane)
             .text(EVENT_CATEGORY, outcome.word())
             .text(EVENT_NAME, &format!("job {}", job.0))
             .message(EVENT_ANNOTATION, &said("lo", &lo.to_string()))
@@ -184,8 +186,7 @@ impl<'a> Trace<'a> {
             .message(EVENT_ANNOTATION, &counted("results", *results))
             .message(EVENT_ANNOTATION, &counted("busy_us", *busy_us));
         self.event(begun_us, &slice)?;
-        let end = Message::default().number(EVENT_TYPE, SLICE_END).number(EVENT_TRACK, lane);
-        self.event(*ended_us, &end)
+        self.event(*ended_us, &on_track(SLICE_END, lane))
     }
 
     /// What happened: at its node, or at the farm.
@@ -194,11 +195,19 @@ impl<'a> Trace<'a> {
             Some(name) => self.node(name)?,
             None => HAPPENED,
         };
-        let kind = starfarm_events::Form::kind(event);
-        let instant = Message::default().number(EVENT_TYPE, INSTANT).number(EVENT_TRACK, track);
-        let instant = instant.text(EVENT_CATEGORY, kind).text(EVENT_NAME, &event.to_string());
-        self.event(at_us, &instant)
+        let instant = on_track(INSTANT, track).text(EVENT_CATEGORY, event.kind());
+        self.event(at_us, &instant.text(EVENT_NAME, &event.to_string()))
     }
+}
+
+/// Begins the description of a track.
+fn named(uuid: u64, name: &str) -> Message {
+    Message::default().number(TRACK_UUID, uuid).text(TRACK_NAME, name)
+}
+
+/// Begins an event of a track.
+fn on_track(kind: u64, track: u64) -> Message {
+    Message::default().number(EVENT_TYPE, kind).number(EVENT_TRACK, track)
 }
 
 fn said(name: &str, text: &str) -> Message {
@@ -207,22 +216,4 @@ fn said(name: &str, text: &str) -> Message {
 
 fn counted(name: &str, count: u64) -> Message {
     Message::default().text(ANNOTATION_NAME, name).number(ANNOTATION_UINT, count)
-}
-
-impl Trace<'_> {
-    /// Writes what comes of an item.
-    pub(super) fn item(&mut self, item: &Item) -> io::Result<()> {
-        self.begin()?;
-        match item {
-            Item::Snapshot(at_us, snapshot) => {
-                self.sample(*at_us, &snapshot.sample)?;
-                let names = snapshot.nodes.iter().map(|node| Name::from(node.name.as_str()));
-                names.into_iter().try_for_each(|name| self.node(&name).map(drop))
-            }
-            Item::Event(at_us, Event::Sampled(sample)) => self.sample(*at_us, sample),
-            Item::Event(_, event @ Event::Tasks { .. }) => self.tasks(event),
-            Item::Event(at_us, event) if !event.dense() => self.instant(*at_us, event),
-            _ => Ok(()),
-        }
-    }
 }

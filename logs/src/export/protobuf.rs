@@ -7,21 +7,18 @@ use starfarm_protocol::bytes::put;
 pub(super) struct Message(Vec<u8>);
 
 impl Message {
-    /// A number.
     pub(super) fn number(mut self, field: u32, number: u64) -> Self {
         self.key(field, 0);
         put(&mut self.0, number.into());
         self
     }
 
-    /// A real number.
     pub(super) fn real(mut self, field: u32, real: f64) -> Self {
         self.key(field, 1);
         self.0.extend(real.to_le_bytes());
         self
     }
 
-    /// Text.
     pub(super) fn text(self, field: u32, text: &str) -> Self {
         self.bytes(field, text.as_bytes())
     }
@@ -31,7 +28,6 @@ impl Message {
         self.bytes(field, &inner.0)
     }
 
-    /// All bytes.
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -5,7 +5,7 @@ mod clock;
 mod moment;
 mod notes;
 
-use std::{fmt, io};
+use std::io;
 
 use crate::{Item, LogError, Opening};
 
@@ -14,42 +14,21 @@ pub use moment::Moment;
 pub(crate) use notes::Notes;
 
 /// Why a log cannot be replayed or exported.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// It cannot be read.
-    Log(LogError),
+    #[error(transparent)]
+    Log(#[from] LogError),
     /// There is nothing in it, not even the beginning of a segment.
+    #[error("the log is empty: its scheduler ended before it wrote anything")]
     Empty,
     /// A moment that the log does not reach, in words.
+    #[error("{0}")]
     Moment(String),
     /// What is made of it cannot be written.
-    Io(io::Error),
+    #[error(transparent)]
+    Io(#[from] io::Error),
 }
-
-impl From<LogError> for ReplayError {
-    fn from(error: LogError) -> Self {
-        Self::Log(error)
-    }
-}
-
-impl From<io::Error> for ReplayError {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-impl fmt::Display for ReplayError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Log(error) => write!(f, "{error}"),
-            Self::Empty => f.write_str("the log is empty: its scheduler ended before it wrote anything"),
-            Self::Moment(what) => f.write_str(what),
-            Self::Io(error) => write!(f, "{error}"),
-        }
-    }
-}
-
-impl std::error::Error for ReplayError {}
 
 /// The first moment that the log tells of, and all items again.
 pub(crate) fn from_first_moment(

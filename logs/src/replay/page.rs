@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use serde::Serialize;
+use serde_json::{Value, json};
 use starfarm_events::{JOB_COLOURS, NODE_COLOURS, Outcome, UNIT_COLOURS};
 
 use super::timeline::{Report, SERIES, Shown, coarsen, run_bytes};
@@ -88,48 +89,35 @@ fn deflate(bytes: &[u8]) -> io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-#[derive(Serialize)]
-struct Bins {
-    count: usize,
-    from_us: u64,
-    width_us: u64,
-}
-
+/// What the page reads as JSON: the report, and what its pictures need beside it.
 #[derive(Serialize)]
 struct Meta<'a> {
-    format: &'static str,
-    version: &'static str,
     #[serde(flatten)]
     report: &'a Report,
-    grain_us: u64,
-    palette: BTreeMap<&'static str, String>,
-    states: Vec<String>,
-    outcomes: Vec<&'static str>,
-    bins: Bins,
-    series: &'static [&'static str],
-    arrays: &'a BTreeMap<String, Place>,
+    #[serde(flatten)]
+    pictures: Value,
 }
 
 fn meta(report: &Report, arrays: &BTreeMap<String, Place>) -> String {
     let colours = NODE_COLOURS.iter().chain(&JOB_COLOURS).chain(&UNIT_COLOURS);
-    let meta = Meta {
-        format: "starfarm-report/1",
-        version: env!("CARGO_PKG_VERSION"),
-        report,
-        grain_us: report.grain_us,
-        palette: colours
-            .map(|colour| {
-                let (r, g, b) = colour.rgb;
-                (colour.word, format!("#{r:02x}{g:02x}{b:02x}"))
-            })
-            .collect(),
-        states: Shown::all().map(Shown::word).collect(),
-        outcomes: Outcome::ALL.iter().map(|outcome| outcome.word()).collect(),
-        bins: Bins { count: report.bins, from_us: report.axis.from_us, width_us: report.axis.width_us },
-        series: &SERIES,
-        arrays,
-    };
-    let text = serde_json::to_string(&meta).expect("keys are text, and numbers are finite");
+    let palette = colours.map(|colour| {
+        let (r, g, b) = colour.rgb;
+        (colour.word, format!("#{r:02x}{g:02x}{b:02x}"))
+    });
+    let axis = &report.axis;
+    let pictures = json!({
+        "format": "starfarm-report/1",
+        "version": env!("CARGO_PKG_VERSION"),
+        "grain_us": report.grain_us,
+        "palette": palette.collect::<BTreeMap<_, _>>(),
+        "states": Shown::all().map(Shown::word).collect::<Vec<_>>(),
+        "outcomes": Outcome::ALL,
+        "bins": { "count": report.bins, "from_us": axis.from_us, "width_us": axis.width_us },
+        "series": SERIES,
+        "arrays": arrays,
+    });
+    let text =
+        serde_json::to_string(&Meta { report, pictures }).expect("keys are text, and numbers are finite");
     // What would end the script element, or open a comment in it, is written so that it does not.
     text.replace("</", "<\\/").replace("<!--", "<\\u0021--")
 }

@@ -189,34 +189,29 @@ impl State {
             };
             self.jobs.insert(*job, new);
         }
+        if let Event::JobState { job, state: JobChange::Deleted, .. } = event {
+            self.jobs.remove(job);
+        }
+        let Some(job) = event.job().and_then(|id| self.jobs.get_mut(&id)) else { return };
         match event {
-            Event::JobState { job, state: JobChange::Deleted, .. } => {
-                self.jobs.remove(job);
-            }
-            Event::JobState { job: id, state: JobChange::To(state), why } => {
-                let Some(job) = self.jobs.get_mut(id) else { return };
+            Event::JobState { state: JobChange::To(state), why, .. } => {
                 (job.state, job.note) = (*state, why.clone().unwrap_or_default());
                 if *state == JobState::Running {
                     job.totals.started_us.get_or_insert(at_us);
                 }
                 job.totals.ended_us = state.ended().then_some(at_us);
             }
-            Event::JobProgress { job: id, done, failed, out, pending, abandoned, units_per_s } => {
-                let Some(job) = self.jobs.get_mut(id) else { return };
+            Event::JobProgress { done, failed, out, pending, abandoned, units_per_s, .. } => {
                 (job.units_done, job.units_failed) = (Units(*done), Units(*failed));
                 (job.units_out, job.units_pending) = (Units(*out), Units(*pending));
                 (job.units_abandoned, job.units_per_s) = (Units(*abandoned), *units_per_s);
             }
-            Event::Certificate { job: id, done, failed, abandoned, hits, .. } => {
-                let Some(job) = self.jobs.get_mut(id) else { return };
+            Event::Certificate { done, failed, abandoned, hits, .. } => {
                 (job.units_done, job.units_failed) = (Units(*done), Units(*failed));
                 (job.units_out, job.units_pending) = (Units(0), Units(0));
                 (job.units_abandoned, job.hits) = (Units(*abandoned), *hits);
             }
-            Event::Hit { job: id, .. } => {
-                let Some(job) = self.jobs.get_mut(id) else { return };
-                job.hits = job.hits.saturating_add(1);
-            }
+            Event::Hit { .. } => job.hits = job.hits.saturating_add(1),
             _ => {}
         }
     }

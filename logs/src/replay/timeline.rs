@@ -226,11 +226,10 @@ impl Timeline {
         let ended_us = (*ended_us).min(self.now_us);
         let begun_us = (*begun_us).min(ended_us);
         let units = hi.saturating_sub(*lo);
-        let (results, outcome, busy_us) = (*results, *outcome, *busy_us);
-        let (counts, tasks) =
-            (self.counts(), TasksOf { outcome, results, units, begun_us, ended_us, busy_us });
+        let (counts, results, outcome, busy_us) = (self.counts(), *results, *outcome, *busy_us);
+        let tasks = TasksOf { outcome, results, units, begun_us, ended_us, busy_us };
         if let Some(line) = self.nodes.get(&self.axis, node) {
-            line.count(&tasks, counts);
+            line.results(&self.axis, &tasks, counts);
         }
         if !counts {
             return;
@@ -251,19 +250,13 @@ impl Timeline {
             Some(_) if from_us == begun_us => 1.0,
             Some(watched_us) => watched_us as f64 / (ended_us - begun_us) as f64,
         };
-        match outcome {
-            Outcome::Counted => {
-                let counted = (results as f64 * watched, units as f64 * watched);
-                self.series.counted(&self.axis, counted, from_us, ended_us);
-            }
-            // How much of its units was new is not told.
-            Outcome::Partly => {
-                self.series.counted(&self.axis, (results as f64 * watched, 0.0), from_us, ended_us);
-            }
-            _ => {}
+        if matches!(outcome, Outcome::Counted | Outcome::Partly) {
+            // How much of its units was new is not told of a result that counts partly.
+            let units = if outcome == Outcome::Counted { units as f64 } else { 0.0 };
+            let counted = (results as f64 * watched, units * watched);
+            self.series.counted(&self.axis, counted, from_us, ended_us);
         }
         let Some(line) = self.nodes.get(&self.axis, node) else { return };
-        line.results(&self.axis, &tasks);
         let before = line.runs.len();
         let (from_us, grain_us) = (self.axis.from_us, self.grain_us);
         let grains = |at_us: u64| match at_us.checked_sub(from_us) {
@@ -281,16 +274,16 @@ impl Timeline {
     /// Makes room for more jobs.
     fn thin_jobs(&mut self) {
         if let Some(places) = self.jobs.thin() {
-            self.nodes.all().iter_mut().for_each(|line| line.runs.replace_jobs(&places));
-            self.run_bytes = run_bytes(self.nodes.all());
+            self.nodes.all.iter_mut().for_each(|line| line.runs.replace_jobs(&places));
+            self.run_bytes = run_bytes(&self.nodes.all);
         }
     }
 
     /// Makes room for more runs.
     fn coarsen(&mut self) {
         while self.run_bytes > RUN_BYTES_MAX / 2 {
-            coarsen(self.nodes.all(), &mut self.grain_us);
-            self.run_bytes = run_bytes(self.nodes.all());
+            coarsen(&mut self.nodes.all, &mut self.grain_us);
+            self.run_bytes = run_bytes(&self.nodes.all);
         }
     }
 
@@ -315,18 +308,18 @@ impl Timeline {
             self.series.end(&self.axis, told_us, to_us);
             self.epoch_goes_on(to_us);
         }
-        for line in self.nodes.all() {
+        for line in &mut self.nodes.all {
             line.settle(&self.axis, to_us);
-            line.finish().enumerate().for_each(|(bin, busy_us)| self.series.busy(bin, busy_us));
+            line.finish().enumerate().for_each(|(bin, busy_us)| self.series.busy_us.add(bin, busy_us));
         }
-        let count = self.nodes.all().len();
+        let count = self.nodes.all.len();
         while self.axis.count(to_us) * count > CELLS_MAX {
             self.double();
         }
         let bins = self.axis.count(to_us);
         self.thin_jobs();
         let (jobs_left_out, (nodes_left_out, other_slots)) = (self.jobs.left_out, self.nodes.others());
-        let slots = self.nodes.all().iter().map(|line| u64::from(line.slots)).sum::<u64>() + other_slots;
+        let slots = self.nodes.all.iter().map(|line| u64::from(line.slots)).sum::<u64>() + other_slots;
         let totals = Totals {
             nodes: count as u64 + nodes_left_out,
             nodes_up: self.series.most_up,
@@ -337,7 +330,7 @@ impl Timeline {
         let notes = self.all_notes();
         let has_end = self.is_over || self.is_closed;
         self.is_partial |= self.is_unsure;
-        let mut nodes = std::mem::take(self.nodes.all());
+        let mut nodes = std::mem::take(&mut self.nodes.all);
         nodes.sort_by(|a, b| by_number(&a.name, &b.name));
         let (marks, marks_left_out) = self.marks.finish();
         let from_us = self.axis.from_us;

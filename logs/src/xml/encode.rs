@@ -30,7 +30,7 @@ impl<W: Write> Encoder<W> {
 
     pub(super) fn open(&mut self, opening: &Opening) -> io::Result<()> {
         self.write("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n")?;
-        self.begin("log");
+        self.begin("log", None);
         self.put("xmlns", NAMESPACE);
         self.put("version", opening.version);
         attribute(&mut self.line, "farm", Value::Text(&opening.farm));
@@ -44,22 +44,15 @@ impl<W: Write> Encoder<W> {
     }
 
     pub(super) fn snapshot(&mut self, at_us: u64, snapshot: &Snapshot) -> io::Result<()> {
-        self.begin("snapshot");
-        self.put("at", at_us);
+        self.begin("snapshot", Some(at_us));
         self.write(">\n")?;
-        self.entry(None, &snapshot.sample)?;
-        snapshot.nodes.iter().try_for_each(|node| self.entry(None, node))?;
-        snapshot.jobs.iter().try_for_each(|job| self.entry(None, job))?;
-        snapshot.held.iter().try_for_each(|held| self.entry(None, held))?;
+        snapshot.forms().try_for_each(|part| self.entry(None, part))?;
         self.end("snapshot")
     }
 
     /// An event, or a part of a snapshot, which has no time of its own.
     pub(super) fn entry(&mut self, at_us: Option<u64>, form: &dyn Form) -> io::Result<()> {
-        self.begin(form.kind());
-        if let Some(at_us) = at_us {
-            self.put("at", at_us);
-        }
+        self.begin(form.kind(), at_us);
         let line = &mut self.line;
         form.each(&mut |name, value| attribute(line, name, value));
         self.write("/>\n")
@@ -67,16 +60,14 @@ impl<W: Write> Encoder<W> {
 
     /// The log was on its way to the disk at this moment.
     pub(super) fn saved(&mut self, at_us: u64, utc_us: u64) -> io::Result<()> {
-        self.begin("saved");
-        self.put("at", at_us);
+        self.begin("saved", Some(at_us));
         self.put("utc", Utc(utc_us));
         self.write("/>\n")
     }
 
     /// The last entry, and the end of the document; `cut` where somebody else than its writer closes it.
     pub(super) fn close(&mut self, closing: &Closing, cut: bool) -> io::Result<()> {
-        self.begin("closed");
-        self.put("at", closing.at_us);
+        self.begin("closed", Some(closing.at_us));
         self.put("utc", Utc(closing.utc_us));
         self.put("entries", closing.entries);
         if cut {
@@ -86,9 +77,12 @@ impl<W: Write> Encoder<W> {
         self.end("log")
     }
 
-    fn begin(&mut self, name: &str) {
+    fn begin(&mut self, name: &str, at_us: Option<u64>) {
         self.line.push('<');
         self.line.push_str(name);
+        if let Some(at_us) = at_us {
+            self.put("at", at_us);
+        }
     }
 
     /// An attribute that needs no escaping.
@@ -117,6 +111,7 @@ fn attribute(line: &mut String, name: &str, value: Value<'_>) {
     line.push_str("=\"");
     match value {
         Value::Text(text) => escape(text, line),
+        Value::Node(name) => escape(name, line),
         plain => {
             // A String takes all.
             let _ = write!(line, "{plain}");

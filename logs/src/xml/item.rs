@@ -2,12 +2,13 @@
 
 use std::fmt;
 
+use serde::Serialize;
 use starfarm_events::{Event, Snapshot};
 
 use super::error::Place;
 
 /// What a segment says of itself.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Opening {
     /// Version of the format.
     pub version: u32,
@@ -20,19 +21,23 @@ pub struct Opening {
     /// What wrote it.
     pub program: String,
     /// The farm's clock, microseconds.
+    #[serde(skip)]
     pub at_us: u64,
     /// The wall clock at the same moment, microseconds since 1970.
+    #[serde(rename = "wall_us")]
     pub utc_us: u64,
     /// Microseconds since the scheduler's start.
     pub mono_us: u64,
 }
 
 /// How a segment ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Closing {
     /// The farm's clock, microseconds.
+    #[serde(skip)]
     pub at_us: u64,
     /// When the log was last saved: the wall clock, microseconds since 1970.
+    #[serde(rename = "wall_us")]
     pub utc_us: u64,
     /// Events in the segment.
     pub entries: u64,
@@ -69,11 +74,13 @@ impl NoteKind {
 }
 
 /// Something about the reading itself: what comes of the log is partial, and why.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Note {
     /// What it is about.
+    #[serde(skip)]
     pub kind: NoteKind,
     /// Where; no file where it is about the log as a whole.
+    #[serde(flatten)]
     pub place: Place,
     /// In words.
     pub what: String,

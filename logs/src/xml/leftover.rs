@@ -20,13 +20,12 @@ pub(super) struct Accounted {
 }
 
 impl Accounted {
-    /// One more entry.
-    pub(super) fn add(&mut self, event: &Event) {
-        let (events, missing) = match event {
-            Event::EventsDropped { events } => (*events, *events),
-            _ => (1, 0),
-        };
-        *self = self.and(Self { events, missing });
+    /// What an entry accounts for.
+    pub(super) fn of(event: &Event) -> Self {
+        match *event {
+            Event::EventsDropped { events } => Self { events, missing: events },
+            _ => Self { events: 1, missing: 0 },
+        }
     }
 
     /// Both together.
@@ -47,13 +46,14 @@ pub(super) fn finish_all(dir: &Path) -> io::Result<Accounted> {
 
 fn finish(segment: &Segment) -> io::Result<Accounted> {
     let mut file = OpenOptions::new().read(true).write(true).open(&segment.path)?;
-    let mut reader = LogReader::new(BufReader::new(&file), segment.path.display().to_string()).in_use(true);
+    let mut reader = LogReader::new(BufReader::new(&file), segment.path.display().to_string());
+    reader.in_use = true;
     let (mut told, mut closed, mut accounted) = (false, false, Accounted::default());
     for item in reader.by_ref() {
         match item {
             Ok(Item::Snapshot(..)) => told = true,
             Ok(Item::Closed(_)) => closed = true,
-            Ok(Item::Event(_, event)) => accounted.add(&event),
+            Ok(Item::Event(_, event)) => accounted = accounted.and(Accounted::of(&event)),
             Ok(Item::Opened(_) | Item::Note(_)) => {}
             Err(e) => match e.fault {
                 Fault::Io(e) => return Err(e),

@@ -29,9 +29,6 @@ pub struct Log {
     strict: bool,
     farm: Option<String>,
     before: Option<Segment>,
-    last_at_us: Option<u64>,
-    /// Both clocks as the file before told them last.
-    saved: Option<(u64, u64)>,
     /// Bytes of the files that were opened.
     pub(super) bytes: u64,
     noted: Option<Note>,
@@ -65,19 +62,24 @@ impl Log {
             Err(e) => return Some(Err(whole(&segment.path, Fault::Io(e)))),
         };
         self.bytes += file.metadata().map_or(0, |data| data.len());
-        let same_epoch = self.before.as_ref().is_some_and(|before| before.epoch == segment.epoch);
         let missing = self.before.as_ref().and_then(|before| missing_between(before, &segment));
         self.noted = missing.map(|what| Note { kind: NoteKind::Missing, place: place(&path), what });
-        let reader = LogReader::new(BufReader::with_capacity(BUFFER_BYTES, file), path.display().to_string())
-            .in_use(segment.standing == Standing::Part)
-            .after(self.last_at_us.filter(|_| same_epoch), self.saved.filter(|_| same_epoch));
-        self.reader = Some(if self.strict { reader.strict() } else { reader });
-        self.before = Some(segment);
+        let input = BufReader::with_capacity(BUFFER_BYTES, file);
+        let mut reader = LogReader::new(input, path.display().to_string());
+        (reader.in_use, reader.strict) = (segment.standing == Standing::Part, self.strict);
+        let before = self.before.replace(segment);
+        if let Some(last) = self.reader.take()
+            && before.map(|before| before.epoch) == self.before.as_ref().map(|segment| segment.epoch)
+        {
+            // Clocks go on where the file before ended.
+            (reader.last_at_us, reader.saved) = (last.last_at_us, last.saved);
+        }
+        self.reader = Some(reader);
         Some(Ok(()))
     }
 
-    fn check(&mut self, item: &Item) -> Result<(), LogError> {
-        let Item::Opened(opening) = item else { return Ok(()) };
+    fn check(&mut self, item: Item) -> Result<Item, LogError> {
+        let Item::Opened(opening) = &item else { return Ok(item) };
         let fault = match self.farm.get_or_insert_with(|| opening.farm.clone()) {
             farm if *farm != opening.farm => {
                 Fault::OtherFarm { found: opening.farm.clone(), before: farm.clone() }
@@ -86,7 +88,7 @@ impl Log {
                 "it is segment {} of epoch {}, and its name says otherwise",
                 opening.segment, opening.epoch
             )),
-            _ => return Ok(()),
+            _ => return Ok(item),
         };
         let file = self.before.as_ref().map_or(Path::new(""), |segment| &segment.path);
         Err(whole(file, fault))
@@ -94,15 +96,8 @@ impl Log {
 
     /// Whether the file at hand, where it has a segment's name, has that of its segment.
     fn is_named(&self, opening: &Opening) -> bool {
-        let named = |segment: &Segment| (segment.epoch, segment.number);
-        let name = self.before.as_ref().map_or((0, 0), named);
-        name == (0, 0) || name == (opening.epoch, opening.segment)
-    }
-
-    /// Nothing more comes after an error.
-    fn end(&mut self) {
-        self.reader = None;
-        self.segments = Vec::new().into_iter();
+        let names = [(0, 0), (opening.epoch, opening.segment)];
+        self.before.as_ref().is_none_or(|file| names.contains(&(file.epoch, file.number)))
     }
 }
 
@@ -114,24 +109,18 @@ impl Iterator for Log {
             if let Some(note) = self.noted.take() {
                 return Some(Ok(Item::Note(note)));
             }
-            let outcome =
-                match self.reader.as_mut().map(|reader| (reader.next(), reader.last_at_us, reader.saved)) {
-                    Some((Some(Ok(item)), ..)) => self.check(&item).map(|()| Some(item)),
-                    Some((Some(Err(e)), ..)) => Err(e),
-                    Some((None, last_at_us, saved)) => {
-                        (self.reader, self.last_at_us, self.saved) = (None, last_at_us, saved);
-                        Ok(None)
-                    }
-                    None => self.advance()?.map(|()| None),
-                };
-            match outcome {
-                Ok(None) => {}
-                Ok(Some(item)) => return Some(Ok(item)),
-                Err(e) => {
-                    self.end();
-                    return Some(Err(e));
-                }
+            let outcome = match self.reader.as_mut().and_then(Iterator::next) {
+                Some(item) => item.and_then(|item| self.check(item)),
+                None => match self.advance()? {
+                    Ok(()) => continue,
+                    Err(e) => Err(e),
+                },
+            };
+            if outcome.is_err() {
+                // Nothing more comes after an error.
+                (self.reader, self.segments) = (None, Vec::new().into_iter());
             }
+            return Some(outcome);
         }
     }
 }

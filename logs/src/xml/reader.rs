@@ -4,12 +4,13 @@
 use std::collections::VecDeque;
 use std::io::BufRead;
 
+use quick_xml::events::BytesStart;
 use starfarm_events::{
     Entry, Event, Field, Fields, FormError, Held, JobInfo, NodeInfo, Sample, Snapshot, TEXT_BYTES_MAX, shown,
 };
 
 use super::error::{Fault, LogError, Place};
-use super::source::{Attribute, Attributes, Element, Source, Token};
+use super::source::{self, Attribute, Attributes, Source, Token};
 use super::text::backslashes_are_ours;
 use super::{
     Closing, Item, NAMESPACE, Note, NoteKind, Opening, SNAPSHOT_BYTES_MAX, Utc, VERSION, sense, utc,
@@ -26,10 +27,10 @@ pub struct LogReader<R> {
     prefix: String,
     over: bool,
     part: Option<Part>,
-    /// Whatever a reading passes over is an error.
-    strict: bool,
+    /// Whatever the schema forbids is an error, also what a reading passes over.
+    pub(super) strict: bool,
     /// What a file that ends early lacks is to be expected: its scheduler may run.
-    in_use: bool,
+    pub(super) in_use: bool,
     /// The time of the last entry.
     pub(super) last_at_us: Option<u64>,
     times_back: u64,
@@ -98,58 +99,38 @@ impl<R: BufRead> LogReader<R> {
         }
     }
 
-    /// Whatever the schema forbids is an error from now on.
-    pub(super) fn strict(mut self) -> Self {
-        self.strict = true;
-        self
-    }
-
-    /// The file need not be closed.
-    pub(super) fn in_use(mut self, in_use: bool) -> Self {
-        self.in_use = in_use;
-        self
-    }
-
-    /// This file goes on where another ended: the time of its last entry, and both clocks as it told them last.
-    pub(super) fn after(mut self, at_us: Option<u64>, saved: Option<(u64, u64)>) -> Self {
-        (self.last_at_us, self.saved) = (at_us, saved);
-        self
-    }
-
-    /// One token further.
     fn step(&mut self, buf: &mut Vec<u8>) -> Result<(), LogError> {
         match self.source.next(buf)? {
             Token::Other => Ok(()),
             Token::Eof { cut } => self.end_of_file(cut),
             Token::End => self.ended(),
-            Token::Empty(element) => self.element(&element, false),
-            Token::Start(element) => self.element(&element, true),
+            Token::Start(element) => self.element(&element),
         }
     }
 
-    fn element(&mut self, element: &Element<'_>, holds: bool) -> Result<(), LogError> {
+    fn element(&mut self, element: &BytesStart<'_>) -> Result<(), LogError> {
+        let name = element.name().0;
         if self.stage == Stage::Head {
-            self.prefix = match element.name().strip_suffix("log") {
+            self.prefix = match name.strip_suffix("log") {
                 Some(prefix) if prefix.is_empty() || prefix.ends_with(':') => prefix.to_owned(),
                 _ => return Err(self.source.error(Fault::NotALog)),
             };
         }
-        let attributes = element.attributes().map_err(|fault| self.source.error(fault))?;
-        let depth = self.source.depth - u32::from(holds);
-        let Some(name) = element.name().strip_prefix(&*self.prefix) else {
-            return self.skip(format!("`{}` is of no namespace of ours", shown(element.name())));
+        let attributes = source::attributes(element).map_err(|fault| self.source.error(fault))?;
+        let Some(name) = name.strip_prefix(&*self.prefix) else {
+            return self.skip(format!("`{}` is of no namespace of ours", shown(name)));
         };
-        match (depth, name) {
-            (0, _) if self.stage == Stage::Head => self.root(&attributes, holds),
-            (0, _) => Err(self.source.error(Fault::Malformed("an element behind the log's end".to_owned()))),
-            (1, "snapshot") => self.snapshot(&attributes, holds),
-            (1, name) => self.entry(name, &attributes),
-            (2, name) if self.part.is_some() => self.part_of_snapshot(name, &attributes),
+        match (self.source.depth, name) {
+            (1, _) if self.stage == Stage::Head => self.root(&attributes),
+            (1, _) => Err(self.source.error(Fault::Malformed("an element behind the log's end".to_owned()))),
+            (2, "snapshot") => self.snapshot(&attributes),
+            (2, name) => self.entry(name, &attributes),
+            (3, name) if self.part.is_some() => self.part_of_snapshot(name, &attributes),
             (_, name) => self.skip(format!("`{}` where nothing can be", shown(name))),
         }
     }
 
-    fn root(&mut self, attributes: &Attributes<'_>, holds: bool) -> Result<(), LogError> {
+    fn root(&mut self, attributes: &Attributes<'_>) -> Result<(), LogError> {
         let version = attributes.text("version").unwrap_or_default().to_owned();
         let declared = match self.prefix.strip_suffix(':') {
             Some(prefix) => format!("xmlns:{prefix}"),
@@ -168,10 +149,10 @@ impl<R: BufRead> LogReader<R> {
         self.wall_clock(opening.at_us, opening.utc_us);
         self.time(opening.at_us)?;
         self.ready.push_back(Item::Opened(opening));
-        if holds { Ok(()) } else { self.ended() }
+        Ok(())
     }
 
-    fn snapshot(&mut self, attributes: &Attributes<'_>, holds: bool) -> Result<(), LogError> {
+    fn snapshot(&mut self, attributes: &Attributes<'_>) -> Result<(), LogError> {
         self.check(true, &[], attributes)?;
         if self.stage != Stage::Opened {
             self.mind("a snapshot that does not open its segment")?;
@@ -179,7 +160,7 @@ impl<R: BufRead> LogReader<R> {
         let at_us = moment(attributes);
         let (begun, snapshot) = (self.source.offset(), Box::default());
         self.part = Some(Part { at_us, begun, sampled: false, rank: 0, snapshot });
-        if holds { Ok(()) } else { self.end_of_snapshot() }
+        Ok(())
     }
 
     fn part_of_snapshot(&mut self, name: &str, attributes: &Attributes<'_>) -> Result<(), LogError> {
@@ -308,7 +289,6 @@ impl<R: BufRead> LogReader<R> {
         Ok(())
     }
 
-    /// An end tag was read, or the root has none.
     fn ended(&mut self) -> Result<(), LogError> {
         match self.source.depth {
             1 => self.end_of_snapshot(),

@@ -21,11 +21,9 @@ const ATTRIBUTES_MAX: usize = 256;
 
 /// What comes next in a log.
 pub(super) enum Token<'a> {
-    /// An element begins that has an end tag.
-    Start(Element<'a>),
-    /// An element without anything in it.
-    Empty(Element<'a>),
-    /// An element ends.
+    /// An element begins.
+    Start(BytesStart<'a>),
+    /// An element ends: also one that was written as one tag.
     End,
     /// Nothing that matters.
     Other,
@@ -33,36 +31,22 @@ pub(super) enum Token<'a> {
     Eof { cut: bool },
 }
 
-/// An element's name and attributes.
-pub(super) struct Element<'a> {
-    tag: BytesStart<'a>,
-}
-
-impl Element<'_> {
-    pub(super) fn name(&self) -> &str {
-        self.tag.name().0
-    }
-
-    /// Its attributes, as their values are meant.
-    pub(super) fn attributes(&self) -> Result<Attributes<'_>, Fault> {
-        let mut list = Vec::with_capacity(24);
-        for attribute in self.tag.attributes() {
-            let attribute = attribute.map_err(|e| Fault::Malformed(e.to_string()))?;
-            if list.len() == ATTRIBUTES_MAX {
-                return Err(Fault::Malformed(format!(
-                    "more than {ATTRIBUTES_MAX} attributes of one element"
-                )));
-            }
-            let Cow::Borrowed(raw) = attribute.value else {
-                return Err(Fault::Malformed("an attribute without its value".to_owned()));
-            };
-            list.push(Attribute { name: attribute.key.0, raw, text: unescape(raw)? });
+/// The attributes of an element, as their values are meant.
+pub(super) fn attributes<'a>(element: &'a BytesStart<'_>) -> Result<Attributes<'a>, Fault> {
+    let mut list = Vec::with_capacity(24);
+    for attribute in element.attributes() {
+        let attribute = attribute.map_err(|e| Fault::Malformed(e.to_string()))?;
+        if list.len() == ATTRIBUTES_MAX {
+            return Err(Fault::Malformed(format!("more than {ATTRIBUTES_MAX} attributes of one element")));
         }
-        Ok(Attributes { list, next: Cell::new(0) })
+        let Cow::Borrowed(raw) = attribute.value else {
+            return Err(Fault::Malformed("an attribute without its value".to_owned()));
+        };
+        list.push(Attribute { name: attribute.key.0, raw, text: unescape(raw)? });
     }
+    Ok(Attributes { list, next: Cell::new(0) })
 }
 
-/// An attribute.
 pub(super) struct Attribute<'a> {
     pub(super) name: &'a str,
     /// As it stands in the file.
@@ -71,7 +55,6 @@ pub(super) struct Attribute<'a> {
     pub(super) text: Cow<'a, str>,
 }
 
-/// An element's attributes.
 pub(super) struct Attributes<'a> {
     pub(super) list: Vec<Attribute<'a>>,
     /// Where the next look-up begins: fields are asked for in the order that they are written in.
@@ -109,6 +92,7 @@ impl<R: BufRead> Source<R> {
         let mut xml = Reader::from_reader(input);
         // XML has no `--` within a comment.
         xml.config_mut().check_comments = true;
+        xml.config_mut().expand_empty_elements = true;
         Self { xml, file, depth: 0, begun: false, place: (1, 0) }
     }
 
@@ -144,13 +128,10 @@ impl<R: BufRead> Source<R> {
         let token = match self.xml.read_event_into(buf) {
             Ok(Xml::Start(tag)) if self.depth < DEPTH_MAX => {
                 (self.begun, self.depth) = (true, self.depth + 1);
-                Token::Start(Element { tag })
+                Token::Start(tag)
             }
-            Ok(Xml::Start(_)) => return Err(self.error(Fault::TooDeep)),
-            Ok(Xml::Empty(tag)) => {
-                self.begun = true;
-                Token::Empty(Element { tag })
-            }
+            // Of an empty element quick-xml is told to make a start and an end.
+            Ok(Xml::Start(_) | Xml::Empty(_)) => return Err(self.error(Fault::TooDeep)),
             Ok(Xml::End(_)) => {
                 self.depth -= 1;
                 Token::End

@@ -143,7 +143,6 @@ impl LogWriter {
         })?;
         encoder.snapshot(at_us, snapshot)?;
         let head_bytes = encoder.bytes;
-        let saved_bytes = head_bytes;
         self.open = Some(OpenSegment {
             segment,
             encoder,
@@ -152,7 +151,7 @@ impl LogWriter {
             entries: 0,
             accounted: Accounted::default(),
             saved_us: at_us,
-            saved_bytes,
+            saved_bytes: head_bytes,
         });
         self.tell_missed(at_us)?;
         // Who looks sees a whole snapshot or nothing.
@@ -167,25 +166,22 @@ impl LogWriter {
     /// # Errors
     /// The disk's; no segment is open then.
     pub fn event(&mut self, at_us: u64, event: &Event) -> io::Result<()> {
-        let mut here = Accounted::default();
-        here.add(event);
         if self.open.is_some() {
-            self.tell_missed(at_us).inspect_err(|_| self.missed = self.missed.saturating_add(here.events))?;
+            self.tell_missed(at_us).inspect_err(|_| self.miss(Accounted::of(event).events))?;
         }
-        self.put(at_us, event, here)
+        self.put(at_us, event)
     }
 
     /// Tells of what went nowhere, where there is a segment to tell it in.
     fn tell_missed(&mut self, at_us: u64) -> io::Result<()> {
         match std::mem::take(&mut self.missed) {
             0 => Ok(()),
-            events => {
-                self.put(at_us, &Event::EventsDropped { events }, Accounted { events, missing: events })
-            }
+            events => self.put(at_us, &Event::EventsDropped { events }),
         }
     }
 
-    fn put(&mut self, at_us: u64, event: &Event, accounted: Accounted) -> io::Result<()> {
+    fn put(&mut self, at_us: u64, event: &Event) -> io::Result<()> {
+        let accounted = Accounted::of(event);
         let Some(open) = &mut self.open else {
             self.miss(accounted.events);
             return Ok(());

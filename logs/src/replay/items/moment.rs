@@ -57,16 +57,13 @@ fn of_day_us(text: &str) -> Option<u64> {
 fn duration_us(text: &str) -> Option<u64> {
     const UNITS: [(&str, f64); 6] =
         [("us", 1.0), ("ms", 1e3), ("s", 1e6), ("m", 60e6), ("h", 3_600e6), ("d", 86_400e6)];
-    let (mut rest, mut sum) = (text, 0.0);
-    while !rest.is_empty() {
-        let (number, behind) =
-            rest.split_at(rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len()));
-        let (unit, behind) =
-            behind.split_at(behind.find(|c: char| c.is_ascii_digit()).unwrap_or(behind.len()));
-        let unit = if unit.is_empty() { "s" } else { unit };
-        let (_, us) = UNITS.iter().find(|(name, _)| *name == unit)?;
-        sum += number.parse::<f64>().ok()? * us;
-        rest = behind;
+    let mut sum = 0.0;
+    let is_number = |byte: u8| byte.is_ascii_digit() || byte == b'.';
+    let mut parts = text.as_bytes().chunk_by(|a, b| is_number(*a) == is_number(*b));
+    while let Some(number) = parts.next() {
+        let unit = parts.next().unwrap_or(b"s");
+        let (_, us) = UNITS.iter().find(|(name, _)| name.as_bytes() == unit)?;
+        sum += str::from_utf8(number).ok()?.parse::<f64>().ok()? * us;
     }
     (!text.is_empty() && sum.is_finite()).then_some(sum as u64)
 }

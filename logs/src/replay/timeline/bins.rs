@@ -59,6 +59,19 @@ impl Axis {
             Some((bin as usize, inside_us))
         })
     }
+
+    /// Each bin's part of an amount that came evenly over a span. A span without length is its moment.
+    pub(crate) fn spread(
+        &self,
+        amount: f64,
+        from_us: u64,
+        to_us: u64,
+    ) -> impl Iterator<Item = (usize, f64)> + use<> {
+        let moment = (from_us >= to_us).then(|| (self.bin(to_us), amount));
+        let rate = amount / to_us.saturating_sub(from_us) as f64;
+        let parts = self.split(from_us, to_us).map(move |(bin, inside_us)| (bin, rate * inside_us as f64));
+        moment.into_iter().chain(parts)
+    }
 }
 
 /// Sums of what was measured, a bin each.
@@ -72,21 +85,10 @@ impl Default for Sums {
 }
 
 impl Sums {
-    /// Adds to a bin.
     pub(crate) fn add(&mut self, bin: usize, amount: f64) {
         self.0[bin] += amount;
     }
 
-    /// Adds an amount that came evenly over a span. A span without length is its moment.
-    pub(crate) fn spread(&mut self, axis: &Axis, amount: f64, from_us: u64, to_us: u64) {
-        if from_us >= to_us {
-            return self.add(axis.bin(to_us), amount);
-        }
-        let rate = amount / (to_us - from_us) as f64;
-        axis.split(from_us, to_us).for_each(|(bin, inside_us)| self.add(bin, rate * inside_us as f64));
-    }
-
-    /// The sum of a bin.
     pub(crate) fn get(&self, bin: usize) -> f64 {
         self.0[bin]
     }
@@ -156,7 +158,7 @@ mod tests {
                 axis.width_us *= 2;
                 sums.double();
             }
-            sums.spread(&axis, step as f64, from, to);
+            axis.spread(step as f64, from, to).for_each(|(bin, part)| sums.add(bin, part));
             naive += step as f64;
         }
         let sum: f64 = (0..BINS_MAX).map(|bin| sums.get(bin)).sum();

@@ -18,7 +18,6 @@ impl Changes {
         }
     }
 
-    /// The changes.
     pub(crate) fn as_slice(&self) -> &[(u64, Shown)] {
         &self.0
     }

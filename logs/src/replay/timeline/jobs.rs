@@ -164,7 +164,7 @@ impl JobLine {
     }
 
     fn picture(&mut self, at_us: u64, job: &JobInfo) {
-        (self.name, self.user) = (short(&job.name, NAME_CHARS_MAX), short(&job.user, NAME_CHARS_MAX));
+        (self.name, self.user) = (short(&job.name), short(&job.user));
         (self.units, self.done) = (job.units_total, job.units_done);
         (self.failed, self.abandoned) = (job.units_failed, job.units_abandoned);
         (self.hits, self.submitted_us) = (job.hits, job.totals.submitted_us);
@@ -174,8 +174,8 @@ impl JobLine {
     }
 }
 
-fn short(text: &str, chars_max: usize) -> String {
-    text.chars().take(chars_max).collect()
+fn short(text: &str) -> String {
+    text.chars().take(NAME_CHARS_MAX).collect()
 }
 
 /// All jobs, in the order in which the log tells of them.
@@ -261,7 +261,7 @@ impl Jobs {
         }
         match event {
             Event::JobSubmitted { name, user, units, .. } => {
-                (line.name, line.user) = (short(name, NAME_CHARS_MAX), short(user, NAME_CHARS_MAX));
+                (line.name, line.user) = (short(name), short(user));
                 line.units = Units(*units);
                 line.submitted_us = at_us;
                 line.enter(at_us, JobChange::To(JobState::Queued));
@@ -282,7 +282,6 @@ impl Jobs {
         }
     }
 
-    /// All of them.
     pub(crate) fn finish(mut self) -> Vec<JobLine> {
         self.all.iter_mut().for_each(|line| line.median_us = line.durations.median_us());
         self.all

@@ -166,17 +166,17 @@ impl NodeLine {
         if self.changes().is_empty() {
             self.joined_us = node.joined_us;
         }
-        self.facts(&node.system, &node.cpu, &node.accelerators);
+        self.facts(node.system.as_deref(), node.cpu.as_deref(), node.accelerators.as_deref());
         self.cores = node.cores.or(self.cores);
         self.memory_bytes = node.memory_bytes.or(self.memory_bytes);
         self.report(node.tasks_done, node.units_done.0, (node.speed_ups, node.slow_downs), counts);
     }
 
-    fn facts(&mut self, system: &Option<String>, cpu: &Option<String>, accelerators: &Option<String>) {
+    fn facts(&mut self, system: Option<&str>, cpu: Option<&str>, accelerators: Option<&str>) {
         for (kept, told) in
             [(&mut self.system, system), (&mut self.cpu, cpu), (&mut self.accelerators, accelerators)]
         {
-            if let Some(told) = told.as_ref().filter(|told| !told.is_empty()) {
+            if let Some(told) = told.filter(|told| !told.is_empty()) {
                 *kept = Some(told.chars().take(FACT_CHARS_MAX).collect());
             }
         }
@@ -191,12 +191,6 @@ impl NodeLine {
     /// Another scheduler counts; see [`Grown::restart`].
     pub(super) fn restart(&mut self, from_zero: bool) {
         self.now.counters.iter_mut().for_each(|counter| counter.restart(from_zero));
-    }
-
-    /// Begin of a span at whose end so much computing time was spent: no slot computes for longer than time goes by.
-    fn begin(&self, tasks: &TasksOf) -> u64 {
-        let least_us = tasks.busy_us / u64::from(self.now.slots.max(1));
-        tasks.begun_us.min(tasks.ended_us.saturating_sub(least_us))
     }
 
     /// Adds it all up, and holds the time that its slots computed to the time that they had: results that a node sent twice are told
@@ -217,8 +211,8 @@ impl NodeLine {
         self.busy_bins.iter().map(|busy_us| f64::from(*busy_us))
     }
 
-    /// Results grew its counters; whether they came within what is wanted.
-    pub(crate) fn count(&mut self, tasks: &TasksOf, counts: bool) {
+    /// Results came; whether within what is wanted.
+    pub(crate) fn results(&mut self, axis: &Axis, tasks: &TasksOf, counts: bool) {
         let [done, units, ..] = &mut self.now.counters;
         if matches!(tasks.outcome, Outcome::Counted | Outcome::Partly) {
             done.add(tasks.results.into(), counts);
@@ -226,21 +220,17 @@ impl NodeLine {
         if tasks.outcome == Outcome::Counted {
             units.add(tasks.units, counts);
         }
-    }
-
-    /// Results came.
-    pub(crate) fn results(&mut self, axis: &Axis, tasks: &TasksOf) {
+        if !counts {
+            return;
+        }
         if tasks.outcome != Outcome::Returned {
             self.results = self.results.saturating_add(tasks.results);
         }
-        let begun_us = self.begin(tasks);
-        if begun_us >= tasks.ended_us {
-            self.busy_bins[axis.bin(tasks.ended_us)] += tasks.busy_us as f32;
-            return;
-        }
-        let rate = tasks.busy_us as f64 / (tasks.ended_us - begun_us) as f64;
-        for (bin, inside_us) in axis.split(begun_us, tasks.ended_us) {
-            self.busy_bins[bin] += (rate * inside_us as f64) as f32;
+        // No slot computes for longer than time goes by.
+        let least_us = tasks.busy_us / u64::from(self.now.slots.max(1));
+        let begun_us = tasks.begun_us.min(tasks.ended_us.saturating_sub(least_us));
+        for (bin, busy_us) in axis.spread(tasks.busy_us as f64, begun_us, tasks.ended_us) {
+            self.busy_bins[bin] += busy_us as f32;
         }
     }
 
@@ -256,8 +246,7 @@ impl NodeLine {
                 self.now.counters.iter_mut().for_each(Grown::anew);
             }
             Event::NodeFacts { system, cpu, cores, memory_bytes, accelerators, .. } => {
-                let said = |text: &String| Some(text.clone());
-                self.facts(&said(system), &said(cpu), &said(accelerators));
+                self.facts(Some(system), Some(cpu), Some(accelerators));
                 (self.cores, self.memory_bytes) = (Some(*cores), Some(*memory_bytes));
             }
             Event::NodeState { state, .. } => self.now.state = *state,

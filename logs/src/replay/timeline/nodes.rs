@@ -20,7 +20,7 @@ const CHANGES_MAX: usize = 200_000;
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
     by_name: HashMap<Name, usize>,
-    all: Vec<NodeLine>,
+    pub(crate) all: Vec<NodeLine>,
     /// Changes at most, since the last look.
     changes: usize,
     /// Spells shorter than this are left out.
@@ -47,11 +47,6 @@ impl Nodes {
             }
         };
         self.all.get_mut(at)
-    }
-
-    /// All of them.
-    pub(crate) fn all(&mut self) -> &mut Vec<NodeLine> {
-        &mut self.all
     }
 
     /// How the nodes stand at a moment; whom the picture lacks is not in the farm.
@@ -140,28 +135,22 @@ impl Nodes {
 
 /// Order of names as people count, node2 before node10; of what counts the same, as text.
 pub fn by_number(a: &str, b: &str) -> Ordering {
-    let (whole_a, whole_b) = (a, b);
-    let (mut a, mut b) = (a, b);
-    loop {
-        let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
-        let (of_a, of_b) = (digits(a), digits(b));
-        if of_a > 0 && of_b > 0 {
-            let value = |text: &str| text.trim_start_matches('0').to_owned();
-            let (value_a, value_b) = (value(&a[..of_a]), value(&b[..of_b]));
-            let order = value_a.len().cmp(&value_b.len()).then_with(|| value_a.cmp(&value_b));
-            if order.is_ne() {
-                return order;
-            }
-            (a, b) = (&a[of_a..], &b[of_b..]);
-            continue;
+    number_key(a).cmp(&number_key(b)).then_with(|| a.cmp(b))
+}
+
+/// A name's bytes, where before each number stand a zero and how many digits the number has: of two numbers the one with
+/// fewer digits is less, and beside anything else a number stands where its first digit would.
+fn number_key(name: &str) -> Vec<u8> {
+    let mut key = Vec::with_capacity(name.len() + 16);
+    for part in name.as_bytes().chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit()) {
+        let zeros = part.iter().take_while(|byte| **byte == b'0').count();
+        if part[0].is_ascii_digit() {
+            key.push(b'0');
+            key.extend((part.len() - zeros).to_be_bytes());
         }
-        let (mut chars_a, mut chars_b) = (a.chars(), b.chars());
-        match (chars_a.next(), chars_b.next()) {
-            (None, None) => return whole_a.cmp(whole_b),
-            (first_a, first_b) if first_a != first_b => return first_a.cmp(&first_b),
-            _ => (a, b) = (chars_a.as_str(), chars_b.as_str()),
-        }
+        key.extend(&part[zeros..]);
     }
+    key
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ pub(crate) struct Run {
     pub(crate) begun: i64,
     /// When the last was over.
     pub(crate) ended: i64,
-    /// Results.
     pub(crate) results: u64,
     /// Index of the job in the report * 8 + code of the outcome.
     pub(crate) tag: u64,
@@ -30,7 +29,6 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// Adds a run.
     pub(crate) fn push(&mut self, run: Run) {
         if let Some(open) = self.open.iter_mut().find(|open| joins(open, &run)) {
             open.results = open.results.saturating_add(run.results);
@@ -42,7 +40,6 @@ impl Runs {
         self.open.push(run);
     }
 
-    /// The packed bytes.
     pub(crate) fn bytes(&mut self) -> &[u8] {
         self.pack_open();
         &self.bytes

@@ -45,7 +45,7 @@ pub(crate) struct Series {
     nodes_up: Least,
     nodes: Least,
     /// Slot time spent on results.
-    busy_us: Sums,
+    pub(crate) busy_us: Sums,
     /// Results and units that count.
     results: Sums,
     units: Sums,
@@ -99,16 +99,11 @@ impl Series {
         axis.split(from_us, at_us).for_each(|(bin, inside_us)| self.told_us.add(bin, inside_us as f64));
     }
 
-    /// Slots were busy for so long, in all, in a bin.
-    pub(crate) fn busy(&mut self, bin: usize, busy_us: f64) {
-        self.busy_us.add(bin, busy_us);
-    }
-
     /// Results and their units came to count that were computed within a span. A sample counts results too, but once
     /// in 10 s: in a short run, some would be seen before their node had joined.
     pub(crate) fn counted(&mut self, axis: &Axis, (results, units): (f64, f64), from_us: u64, to_us: u64) {
-        self.results.spread(axis, results, from_us, to_us);
-        self.units.spread(axis, units, from_us, to_us);
+        axis.spread(results, from_us, to_us).for_each(|(bin, part)| self.results.add(bin, part));
+        axis.spread(units, from_us, to_us).for_each(|(bin, part)| self.units.add(bin, part));
     }
 
     fn hold(&mut self, axis: &Axis, from_us: u64, to_us: u64, sample: &Sample) {
@@ -181,7 +176,7 @@ mod tests {
         series.sample(&axis, 0, &sample(4, 0, 3));
         series.sample(&axis, 10_000_000, &sample(8, 50, 2));
         series.sample(&axis, 30_000_000, &sample(0, 10, 3));
-        series.busy(0, 30e6);
+        series.busy_us.add(0, 30e6);
         series.counted(&axis, (6.0, 600.0), 10_000_000, 30_000_000);
         series.end(&axis, 0, 35_000_000);
         let values = |name| series.values(&axis, name, 3);
