@@ -10,9 +10,9 @@ mod open;
 mod tests;
 mod writer;
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use starfarm_protocol::ids::FarmId;
@@ -25,7 +25,7 @@ pub(crate) use writer::Journal;
 
 use crate::descriptors::wait_for;
 use crate::error::SchedulerError;
-use crate::store::disk::{self, sync_folder};
+use crate::store::disk::{self, create, sync_folder};
 
 /// A segment that has grown to this many bytes gets a successor, if nothing else is asked for.
 pub(crate) const SEGMENT_BYTES: u64 = 16 << 20;
@@ -140,13 +140,6 @@ fn place(part: Part) -> (&'static str, &'static str) {
 fn numbers(dir: &Path, part: Part) -> io::Result<Vec<u64>> {
     let (folder, ending) = place(part);
     disk::numbers(&dir.join(folder), ending)
-}
-
-/// Makes a file, or empties one that a crash left, readable by its owner only.
-fn create(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    let options = options.create(true).truncate(true).read(true).write(true).mode(0o600);
-    wait_for(|| options.open(path))
 }
 
 /// Reads the head of a segment and checks that it is the one that belongs there.

@@ -18,7 +18,7 @@ use starfarm_protocol::wire::CommandUnit;
 use starfarm_scheduler_core::{NodeId, Record};
 
 use crate::descriptors::wait_for;
-use crate::store::disk::numbers;
+use crate::store::disk::{if_there, numbers};
 use job_file::{Access, JobFile};
 pub(crate) use job_file::{Output, Page};
 
@@ -143,10 +143,7 @@ impl OutputStore {
 
     pub(crate) fn delete(&mut self, job: JobId) -> io::Result<()> {
         self.jobs.remove(&job);
-        match fs::remove_file(self.path(job)) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-            outcome => outcome,
-        }
+        if_there(fs::remove_file(self.path(job))).map(drop)
     }
 
     pub(crate) fn retain_only(&mut self, jobs: &HashSet<JobId>) -> io::Result<()> {

@@ -16,7 +16,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -28,7 +28,7 @@ use starfarm_protocol::seal::{KeyStore, Role, Secret, StaticKey};
 
 use crate::descriptors::wait_for;
 use crate::error::SchedulerError;
-use crate::store::disk::sync_folder;
+use crate::store::disk::{create, if_there, sync_folder};
 
 /// Version of `farm.json`. In version 1 no job outlived its scheduler.
 const FORMAT_VERSION: u32 = 2;
@@ -224,11 +224,9 @@ fn load_farm(dir: &Path, notes: &mut Vec<String>) -> Result<FarmFile, SchedulerE
 
 fn read_farm(dir: &Path) -> Result<Option<FarmFile>, SchedulerError> {
     let path = dir.join("farm.json");
-    let text = match fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(SchedulerError::State(format!("cannot read {}: {e}", path.display()))),
-    };
+    let text = if_there(fs::read_to_string(&path))
+        .map_err(|e| SchedulerError::State(format!("cannot read {}: {e}", path.display())))?;
+    let Some(text) = text else { return Ok(None) };
     let file: FarmFile = serde_json::from_str(&text).map_err(|e| {
         SchedulerError::State(format!(
             "{}: {e}; restore it from a copy, or start a new farm in an empty directory",
@@ -339,9 +337,7 @@ fn cannot_write(path: &Path, e: &std::io::Error) -> SchedulerError {
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), SchedulerError> {
     let write = || -> std::io::Result<()> {
         let beside = path.with_extension("new");
-        let mut options = OpenOptions::new();
-        let options = options.create(true).truncate(true).write(true).mode(0o600);
-        let mut file = wait_for(|| options.open(&beside))?;
+        let mut file = create(&beside)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&beside, path)?;

@@ -66,7 +66,7 @@ pub(crate) fn run(desk: Arc<Desk>, listeners: Listeners) {
         let tcp = TcpListener::from_std(listeners.tcp).expect("the listener is open and non-blocking");
         let unix = UnixListener::from_std(listeners.unix).expect("the listener is open and non-blocking");
         let mut check = tokio::time::interval(std::time::Duration::from_millis(100));
-        while !desk.shared.stopping() {
+        while !desk.house.shared.stopping() {
             tokio::select! {
                 Ok((stream, from)) = tcp.accept() => knock(&desk, stream, from.ip()),
                 Ok((stream, _)) = unix.accept() => {

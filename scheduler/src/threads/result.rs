@@ -4,8 +4,8 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 
 use crossbeam_channel::{Receiver, Sender};
 use starfarm_net::BUFFER_BYTES;
@@ -13,12 +13,12 @@ use starfarm_protocol::ids::{Boot, PublicKey};
 use starfarm_protocol::limits::DATAGRAM_BYTES_MAX;
 use starfarm_protocol::path::{Heard, Path};
 use starfarm_protocol::seal::{
-    Claim, Hints, KeyStore, Kind, Reply, Request, Responder, Role, SealError, SessionTable, packet,
+    Claim, Hints, Kind, Reply, Request, Responder, Role, SealError, SessionTable, packet,
 };
 use starfarm_scheduler_core::NodeId;
 
-use super::{Input, Outgoing, Shared, enrolled, stop_with};
-use crate::store::state::{StateDir, random, unix_now};
+use super::{House, Input, Outgoing, enrolled, stop_with};
+use crate::store::state::{random, unix_now};
 
 /// How often sessions that have run out are dropped, in microseconds.
 const EXPIRE_US: u64 = 10_000_000;
@@ -45,9 +45,7 @@ struct News {
 
 /// The thread's state.
 pub(crate) struct ResultThread {
-    state: Arc<StateDir>,
-    shared: Arc<Shared>,
-    keys: Arc<Mutex<KeyStore>>,
+    house: Arc<House>,
     responder: Responder,
     dispatcher: Sender<Input>,
     /// Keys whose sessions are to end.
@@ -81,9 +79,7 @@ impl Indexes {
 impl ResultThread {
     /// `known` are the nodes of earlier epochs, `next` is the first index that was never given.
     pub(crate) fn new(
-        state: Arc<StateDir>,
-        shared: Arc<Shared>,
-        keys: Arc<Mutex<KeyStore>>,
+        house: Arc<House>,
         responder: Responder,
         dispatcher: Sender<Input>,
         revoked: Receiver<PublicKey>,
@@ -92,19 +88,19 @@ impl ResultThread {
         let (sessions, hints, nodes) = (SessionTable::default(), Hints::default(), HashMap::new());
         let before = known.into_iter().map(|(node, name)| (name, node)).collect();
         let indexes = Indexes { before, next };
-        Self { state, shared, keys, responder, dispatcher, revoked, sessions, hints, nodes, indexes }
+        Self { house, responder, dispatcher, revoked, sessions, hints, nodes, indexes }
     }
 
     /// Runs until the process stops.
     pub(crate) fn run(mut self, mut receiver: starfarm_net::Receiver, mut sender: starfarm_net::Sender) {
         let mut expire_us = 0;
         let mut plain = [0; BUFFER_BYTES];
-        while !self.shared.stopping() {
+        while !self.house.shared.stopping() {
             if let Err(e) = receiver.receive() {
                 // Nothing of ours makes this fail for good; a farm that hears nothing must not look alive.
                 panic!("datagrams cannot be received any more: {e}");
             }
-            let now_us = self.shared.now_us();
+            let now_us = self.house.shared.now_us();
             while let Ok(key) = self.revoked.try_recv() {
                 self.sessions.revoke(&key);
                 if let Some(node) = self.node_of(&key) {
@@ -129,7 +125,7 @@ impl ResultThread {
             sender.flush();
             self.tell(news);
             let dropped = u64::from(receiver.dropped());
-            if self.shared.dropped.swap(dropped, Ordering::Relaxed) != dropped {
+            if self.house.shared.dropped.swap(dropped, Ordering::Relaxed) != dropped {
                 let _ = self.dispatcher.send(Input::Overflow);
             }
             if !batch.is_empty() && self.dispatcher.send(Input::Datagrams(batch)).is_err() {
@@ -141,14 +137,14 @@ impl ResultThread {
     /// The node whose key that is: it was heard in this epoch, or it was not heard since the start.
     fn node_of(&self, key: &PublicKey) -> Option<NodeId> {
         self.nodes.get(key).map(|known| known.node).or_else(|| {
-            let keys = self.keys.lock().expect("a panic under the lock ends the process");
+            let keys = self.house.keys.lock().expect("a panic under the lock ends the process");
             let enrolled = keys.key(key).filter(|enrolled| enrolled.role == Role::Worker)?;
             self.indexes.before.get(&enrolled.name).copied()
         })
     }
 
     fn refuse(&self) {
-        self.shared.refused.fetch_add(1, Ordering::Relaxed);
+        self.house.shared.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     fn open(
@@ -159,8 +155,8 @@ impl ResultThread {
         (batch, news): (&mut Vec<(NodeId, Vec<u8>)>, &mut News),
         sender: &mut starfarm_net::Sender,
     ) {
-        let now_us = self.shared.now_us();
-        let mut keys = self.keys.lock().expect("a panic under the lock ends the process");
+        let now_us = self.house.shared.now_us();
+        let mut keys = self.house.keys.lock().expect("a panic under the lock ends the process");
         let opened = match self.sessions.open(&mut keys, datagram, plain, now_us, unix_now()) {
             Ok(opened) => opened,
             Err(error) => {
@@ -230,7 +226,7 @@ impl ResultThread {
         }
         if std::mem::replace(told, path.bytes()) != path.bytes() {
             news.peers.push(Outgoing::Size(*node, path.bytes()));
-            let mut sizes = self.shared.sizes.lock().expect("a panic under the lock ends the process");
+            let mut sizes = self.house.shared.sizes.lock().expect("a panic under the lock ends the process");
             sizes.insert(claim.name.clone(), path.bytes());
         }
     }
@@ -238,8 +234,8 @@ impl ResultThread {
     /// Nobody hears of those who joined before their keys are on the disk: one write and one sync for all.
     fn tell(&self, News { enrolled, sessions, peers }: News) {
         if !enrolled.is_empty() {
-            let keys = self.keys.lock().expect("a panic under the lock ends the process");
-            if let Err(e) = self.state.save_enrolled(&keys, &enrolled) {
+            let keys = self.house.keys.lock().expect("a panic under the lock ends the process");
+            if let Err(e) = self.house.state.save_enrolled(&keys, &enrolled) {
                 stop_with(&format!("{e}. Make room, or repair the disk, then start the scheduler again"));
             }
         }
@@ -255,9 +251,9 @@ impl ResultThread {
         let Ok(seed) = random::<4>() else { return };
         let index = self.sessions.free_index(u32::from_le_bytes(seed));
         let source = from.to_string();
-        let now_us = self.shared.now_us();
+        let now_us = self.house.shared.now_us();
         let request = Request { datagram, source: source.as_bytes(), index, now_us };
-        let keys = self.keys.lock().expect("a panic under the lock ends the process");
+        let keys = self.house.keys.lock().expect("a panic under the lock ends the process");
         let Ok(reply) = self.responder.answer(&keys, &request) else {
             drop(keys);
             return self.refuse();
