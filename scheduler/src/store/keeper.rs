@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::descriptors::are_scarce;
+use crate::error::SchedulerError;
 
 /// First argument of a process that saves a checkpoint.
 pub(super) const SAVE: &str = "save-checkpoint";
@@ -50,6 +51,12 @@ impl From<io::Error> for Trouble {
     fn from(error: io::Error) -> Self {
         let passing = error.kind() == io::ErrorKind::StorageFull || are_scarce(&error);
         Self { words: error.to_string(), passing }
+    }
+}
+
+impl From<SchedulerError> for Trouble {
+    fn from(error: SchedulerError) -> Self {
+        error.to_string().as_str().into()
     }
 }
 
