@@ -15,6 +15,7 @@ use super::{
     Each, End, Journal, MARGIN_BYTES, Medium, Options, Retirer, Segments, cannot_read, sync_folder, walk,
 };
 use crate::error::SchedulerError;
+use crate::store::disk::damaged_name;
 
 struct Opening<'a> {
     segments: &'a Segments,
@@ -334,7 +335,7 @@ impl Opening<'_> {
             )));
         }
         if readable.is_some() {
-            let aside = free_name(&path);
+            let aside = damaged_name(&path);
             let copy = || fs::copy(&path, &aside).and_then(|_| File::open(&aside)?.sync_all());
             copy().map_err(|e| cannot_write(&aside, &e))?;
             self.notes.push(format!("{} is kept as {}", path.display(), aside.display()));
@@ -343,7 +344,7 @@ impl Opening<'_> {
         let first = number + u64::from(readable.is_some());
         for later in self.segments.numbers(Part::Journal)?.into_iter().rev().filter(|&later| later >= first) {
             let path = self.segments.path(Part::Journal, later);
-            let aside = free_name(&path);
+            let aside = damaged_name(&path);
             let moved = fs::rename(&path, &aside).and_then(|()| sync_folder(&path));
             moved.map_err(|e| cannot_write(&path, &e))?;
             self.notes.push(format!("{} is kept as {}", path.display(), aside.display()));
@@ -358,17 +359,6 @@ impl Opening<'_> {
         let made = new_segment(self.segments, number, place, self.options);
         made.map_err(|e| cannot_write(&self.segments.path(Part::Journal, number), &e))
     }
-}
-
-/// A name beside `path` that nothing has.
-fn free_name(path: &Path) -> PathBuf {
-    let mut aside = path.with_added_extension("damaged");
-    let mut number = 1;
-    while aside.exists() {
-        number += 1;
-        aside = path.with_added_extension(format!("damaged-{number}"));
-    }
-    aside
 }
 
 fn cannot_write(path: &Path, error: &io::Error) -> SchedulerError {
