@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use starfarm_protocol::ids::{Boot, Epoch};
 use starfarm_protocol::limits::NODE_TASKS_MAX;
 use starfarm_protocol::seal::Sealer;
@@ -71,14 +71,10 @@ pub(crate) struct Node {
     kill_at: Option<Instant>,
     /// Set by the second signal.
     stop_by: Option<Instant>,
+    drained: bool,
     _warden: Option<Warden>,
     deeds: Vec<Deed>,
     opened: Vec<u8>,
-}
-
-enum Next {
-    Beat,
-    End,
 }
 
 impl Node {
@@ -148,6 +144,7 @@ impl Node {
             mention_wait: SILENCE,
             kill_at: None,
             stop_by: None,
+            drained: false,
             _warden: warden.ok(),
             deeds: Vec::new(),
             opened: vec![0; starfarm_net::BUFFER_BYTES],
@@ -156,12 +153,10 @@ impl Node {
 
     /// Beats until the worker has drained, is refused or is stopped; then spools what nobody acknowledged.
     pub(crate) fn run(mut self) -> Result<(), WorkerError> {
-        let end = loop {
-            match self.beat() {
-                Ok(Next::Beat) => {}
-                end => break end.map(|_| ()),
-            }
-        };
+        let mut end = Ok(());
+        while end.is_ok() && !self.drained {
+            end = self.beat();
+        }
         if end.is_err() {
             self.wind_down();
         }
@@ -185,18 +180,15 @@ impl Node {
         }
     }
 
-    fn beat(&mut self) -> Result<Next, WorkerError> {
+    fn beat(&mut self) -> Result<(), WorkerError> {
         let deadline = self.instant(self.core.next_deadline()).min(self.house_at);
-        let mut next = match self.inbox.recv_deadline(deadline) {
-            Ok(event) => self.on_event(event)?,
-            Err(RecvTimeoutError::Timeout) => Next::Beat,
-            Err(RecvTimeoutError::Disconnected) => Next::End,
-        };
+        // This thread has a sender itself: without an event it is the time that is over.
+        if let Ok(event) = self.inbox.recv_deadline(deadline) {
+            self.on_event(event)?;
+        }
         for _ in 1..BEAT {
             let Ok(event) = self.inbox.try_recv() else { break };
-            if let Next::End = self.on_event(event)? {
-                next = Next::End;
-            }
+            self.on_event(event)?;
         }
         if self.core.next_deadline() <= self.now_us() {
             self.core.on_none_running();
@@ -205,18 +197,16 @@ impl Node {
             }
             self.tell(Worker::on_tick);
         }
-        if let Next::End = self.perform()? {
-            next = Next::End;
-        }
+        self.perform()?;
         self.keep_house()?;
         self.sockets.flush();
         if self.stop_by.is_some_and(|by| self.core.idle_slots() == self.slots.len() || by <= Instant::now()) {
             return Err(WorkerError::Interrupted);
         }
-        Ok(next)
+        Ok(())
     }
 
-    fn on_event(&mut self, event: Event) -> Result<Next, WorkerError> {
+    fn on_event(&mut self, event: Event) -> Result<(), WorkerError> {
         match event {
             Event::Datagrams(batch) => self.on_datagrams(&batch)?,
             Event::Slot { slot, news } => self.on_news(slot, news),
@@ -233,7 +223,7 @@ impl Node {
             }
             Event::Nothing => {}
         }
-        Ok(Next::Beat)
+        Ok(())
     }
 
     fn on_news(&mut self, slot: u16, news: Vec<News>) {
@@ -313,8 +303,7 @@ impl Node {
         event(&mut self.core, now_us, &mut self.deeds);
     }
 
-    fn perform(&mut self) -> Result<Next, WorkerError> {
-        let mut next = Next::Beat;
+    fn perform(&mut self) -> Result<(), WorkerError> {
         for deed in std::mem::take(&mut self.deeds) {
             match deed {
                 Deed::Send(plain) => self.send(&plain),
@@ -335,10 +324,10 @@ impl Node {
                 }
                 Deed::Say(words) => say(&words),
                 Deed::Refused(why) => return Err(WorkerError::Refused(why)),
-                Deed::Drained => next = Next::End,
+                Deed::Drained => self.drained = true,
             }
         }
-        Ok(next)
+        Ok(())
     }
 
     fn send(&mut self, plain: &[u8]) {
