@@ -216,15 +216,11 @@ fn stop_gone(what: &str, state: &StateDir) -> ! {
     ))
 }
 
-/// Starts a thread. One that panics takes the process with it: no farm that only looks alive.
+/// Starts a thread. One that panics takes the process with it, by the hook that the start has set: no farm that only
+/// looks alive.
 pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-    let guarded = move || {
-        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
-            std::process::abort();
-        }
-    };
     std::thread::Builder::new()
         .name(name.to_owned())
-        .spawn(guarded)
+        .spawn(run)
         .expect("a machine that has no room for six threads cannot run a farm")
 }

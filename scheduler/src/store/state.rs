@@ -163,9 +163,7 @@ impl StateDir {
     ) -> Result<(), SchedulerError> {
         for (role, name) in [(Role::Worker, "worker.join"), (Role::Admin, "admin.join")] {
             // The key of the file that is there stays, so that copies of it go on working.
-            let old =
-                fs::read_to_string(self.file(name)).ok().and_then(|text| JoinFile::from_text(&text).ok());
-            let kept = old.filter(|join| {
+            let kept = join_file(&self.path, name).filter(|join| {
                 join.farm == self.farm && keys.join_key(&join.join_key()).is_some_and(|key| !key.revoked)
             });
             let secret = match kept {
@@ -286,10 +284,15 @@ fn load_key(dir: &Path, new: bool) -> Result<StaticKey, SchedulerError> {
     }
 }
 
+/// The join file of that name, where it is there and can be read.
+fn join_file(dir: &Path, name: &str) -> Option<JoinFile> {
+    JoinFile::from_text(&fs::read_to_string(dir.join(name)).ok()?).ok()
+}
+
 /// A flipped bit gives another key, which nobody who has joined believes; then the join files would follow it.
 fn check_key(dir: &Path, farm: FarmId, key: PublicKey) -> Result<(), SchedulerError> {
     for name in ["worker.join", "admin.join"] {
-        let join = fs::read_to_string(dir.join(name)).ok().and_then(|text| JoinFile::from_text(&text).ok());
+        let join = join_file(dir, name);
         if join.is_some_and(|join| join.farm == farm && join.scheduler_key != key) {
             return Err(SchedulerError::State(format!(
                 "{} is not the key that {name} names, so no worker would believe this scheduler: restore it from a copy \

@@ -88,7 +88,7 @@ pub(crate) fn run(desk: Arc<Desk>, listeners: Listeners) {
 async fn local(desk: &Arc<Desk>, stream: tokio::net::UnixStream) -> std::io::Result<()> {
     let caller = stream.peer_cred()?.uid();
     let ours = rustix::process::geteuid().as_raw();
-    let mut channel = Channel::local(stream);
+    let mut channel = Channel::Local(stream);
     if caller != ours && caller != 0 {
         let refusal = crate::answers::error(
             starfarm_protocol::admin::ErrorCode::Refused,

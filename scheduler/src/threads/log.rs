@@ -43,17 +43,13 @@ pub(crate) struct LogThread {
     pub(crate) missed: u64,
 }
 
-enum Health {
-    Well,
-    /// Not before this moment.
-    Failed(Instant),
-}
-
 impl LogThread {
     /// Runs until the dispatcher is gone.
     pub(crate) fn run(mut self) {
         // The first picture comes unasked.
-        let (mut health, mut flushed, mut asked) = (Health::Well, Instant::now(), Some(Instant::now()));
+        let (mut flushed, mut asked) = (Instant::now(), Some(Instant::now()));
+        // Where it has failed: not to be tried before this moment.
+        let mut failed_until: Option<Instant> = None;
         loop {
             let outcome = match self.inputs.recv_timeout(FLUSH_PERIOD) {
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -61,19 +57,16 @@ impl LogThread {
                 Ok(ToLog::Picture(at_us, picture)) => {
                     asked = None;
                     let begun = self.begin(at_us, &picture);
-                    if begun.is_ok() && matches!(health, Health::Failed(_)) {
+                    if begun.is_ok() && failed_until.take().is_some() {
                         say(&format!("the log in {} is written again", self.dir.display()));
-                        health = Health::Well;
                     }
                     begun
                 }
-                Ok(ToLog::Events(told)) => match health {
-                    Health::Well => self.write(&told),
-                    Health::Failed(_) => {
-                        self.writer.miss(told.events.len() as u64);
-                        Ok(())
-                    }
-                },
+                Ok(ToLog::Events(told)) if failed_until.is_none() => self.write(&told),
+                Ok(ToLog::Events(told)) => {
+                    self.writer.miss(told.events.len() as u64);
+                    Ok(())
+                }
             };
             let now_us = self.shared.now_us();
             let outcome = match outcome {
@@ -84,18 +77,18 @@ impl LogThread {
                 outcome => outcome,
             };
             if let Err(e) = outcome {
-                if matches!(health, Health::Well) {
+                if failed_until.is_none() {
                     let dir = self.dir.display();
                     say(&format!(
                         "the log in {dir} is not written: {e}; the farm goes on, the log is tried again by and by"
                     ));
                 }
-                health = Health::Failed(Instant::now() + self.retry);
+                failed_until = Some(Instant::now() + self.retry);
             }
             self.count();
-            let due = match health {
-                Health::Well => self.writer.wants_snapshot(now_us),
-                Health::Failed(until) => Instant::now() >= until,
+            let due = match failed_until {
+                None => self.writer.wants_snapshot(now_us),
+                Some(until) => Instant::now() >= until,
             };
             if due && asked.is_none_or(|at| at.elapsed() >= ASK_PERIOD) {
                 asked = self.dispatcher.try_send(Input::Picture).is_ok().then(Instant::now);

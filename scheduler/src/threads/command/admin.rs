@@ -192,19 +192,13 @@ async fn status(desk: &Arc<Desk>) -> Response {
 
 fn keys(desk: &Desk) -> Response {
     let keys = desk.house.keys.lock().expect("a panic under the lock ends the process");
-    let join = keys.join_keys().map(|(id, key)| KeyInfo {
-        kind: KeyKind::Join,
-        id: id.to_string(),
-        name: String::new(),
-        role: key.role,
-        revoked: key.revoked,
+    let join = keys.join_keys().map(|(id, key)| {
+        let (kind, id, name) = (KeyKind::Join, id.to_string(), String::new());
+        KeyInfo { kind, id, name, role: key.role, revoked: key.revoked }
     });
-    let enrolled = keys.keys().map(|(id, key)| KeyInfo {
-        kind: KeyKind::Enrolled,
-        id: id.to_string(),
-        name: key.name.clone(),
-        role: key.role,
-        revoked: key.revoked,
+    let enrolled = keys.keys().map(|(id, key)| {
+        let (kind, id, name) = (KeyKind::Enrolled, id.to_string(), key.name.clone());
+        KeyInfo { kind, id, name, role: key.role, revoked: key.revoked }
     });
     Response::Keys(join.chain(enrolled).collect())
 }

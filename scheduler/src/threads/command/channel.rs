@@ -32,10 +32,6 @@ async fn read_frame(socket: &mut TcpStream) -> io::Result<Vec<u8>> {
 }
 
 impl Channel {
-    pub(crate) fn local(socket: UnixStream) -> Self {
-        Channel::Local(socket)
-    }
-
     /// Shakes hands; returns who it is and the first record, which says what is spoken. How long it may take is the
     /// caller's to say.
     pub(crate) async fn sealed(desk: &Desk, mut socket: TcpStream) -> io::Result<(Self, Peer, Vec<u8>)> {
