@@ -36,6 +36,7 @@ struct Known {
 /// What others must hear of one batch of datagrams.
 #[derive(Default)]
 struct News {
+    datagrams: Vec<(NodeId, Vec<u8>)>,
     /// Keys that are not on the disk yet.
     enrolled: Vec<PublicKey>,
     sessions: Vec<Input>,
@@ -111,26 +112,20 @@ impl ResultThread {
                 self.sessions.expire(now_us);
                 expire_us = now_us + EXPIRE_US;
             }
-            let mut batch = Vec::new();
             let mut news = News::default();
             for (datagram, from) in receiver.datagrams() {
                 match packet::kind(datagram) {
-                    Some(Kind::Data) => {
-                        self.open(datagram, from, &mut plain, (&mut batch, &mut news), &mut sender)
-                    }
+                    Some(Kind::Data) => self.open(datagram, from, &mut plain, &mut news, &mut sender),
                     Some(Kind::Initiation) => self.answer(datagram, from, &mut sender),
                     _ => self.refuse(),
                 }
             }
             sender.flush();
-            self.tell(news);
             let dropped = u64::from(receiver.dropped());
             if self.house.shared.dropped.swap(dropped, Ordering::Relaxed) != dropped {
                 let _ = self.dispatcher.send(Input::Overflow);
             }
-            if !batch.is_empty() && self.dispatcher.send(Input::Datagrams(batch)).is_err() {
-                return;
-            }
+            self.tell(news);
         }
     }
 
@@ -152,7 +147,7 @@ impl ResultThread {
         datagram: &[u8],
         from: SocketAddr,
         plain: &mut [u8],
-        (batch, news): (&mut Vec<(NodeId, Vec<u8>)>, &mut News),
+        news: &mut News,
         sender: &mut starfarm_net::Sender,
     ) {
         let now_us = self.house.shared.now_us();
@@ -203,21 +198,15 @@ impl ResultThread {
         let moved_with = || self.sessions.sealer(&key).filter(|_| moved).cloned();
         let sealer = fresh.or_else(moved_with);
         news.peers.extend(sealer.map(|sealer| Outgoing::Peer(node, sealer, from)));
-        self.travelled(&opened.peer.claim, &plain[..opened.bytes], now_us, (batch, news));
+        self.travelled(&opened.peer.claim, &plain[..opened.bytes], now_us, news);
     }
 
     /// What came may be about the path itself, or a piece. While a node is heard its path is asked about.
-    fn travelled(
-        &mut self,
-        claim: &Claim,
-        plain: &[u8],
-        now_us: u64,
-        (batch, news): (&mut Vec<(NodeId, Vec<u8>)>, &mut News),
-    ) {
+    fn travelled(&mut self, claim: &Claim, plain: &[u8], now_us: u64, news: &mut News) {
         let Known { node, path, told, .. } = self.nodes.get_mut(&claim.key).expect("it was just heard");
         match path.hear(plain, now_us) {
-            Heard::Messages => batch.push((*node, plain.to_vec())),
-            Heard::Whole(whole) => batch.push((*node, whole)),
+            Heard::Messages => news.datagrams.push((*node, plain.to_vec())),
+            Heard::Whole(whole) => news.datagrams.push((*node, whole)),
             Heard::Probe(answer) => news.peers.push(Outgoing::Whole(*node, answer)),
             Heard::Nothing => {}
         }
@@ -232,7 +221,7 @@ impl ResultThread {
     }
 
     /// Nobody hears of those who joined before their keys are on the disk: one write and one sync for all.
-    fn tell(&self, News { enrolled, sessions, peers }: News) {
+    fn tell(&self, News { datagrams, enrolled, sessions, peers }: News) {
         if !enrolled.is_empty() {
             let keys = self.house.keys.lock().expect("a panic under the lock ends the process");
             if let Err(e) = self.house.state.save_enrolled(&keys, &enrolled) {
@@ -244,6 +233,9 @@ impl ResultThread {
         }
         if !peers.is_empty() {
             let _ = self.dispatcher.send(Input::Outgoing(peers));
+        }
+        if !datagrams.is_empty() {
+            let _ = self.dispatcher.send(Input::Datagrams(datagrams));
         }
     }
 

@@ -58,7 +58,6 @@ async fn job(desk: &Desk, id: JobId) -> Result<JobInfo, Response> {
     }
 }
 
-/// Does something to a job.
 pub(crate) async fn command(desk: &Desk, id: JobId, command: JobCommand) -> Response {
     let act = desk.ask(move |farm, now_us, deeds| match farm.command_job(id, command, now_us, deeds) {
         Ok(()) => Response::Done,
