@@ -1,7 +1,6 @@
 //! A farm at rest: jobs and results as they lie in a state directory that no scheduler has open. Its ledger and journal
 //! are replayed in memory. Nothing is written and no lock is taken, so that looking is never in the way of a start.
 
-use std::io;
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -37,8 +36,9 @@ impl AtRest {
         let last = journal::replay_at_rest(dir, (id, epoch), &mut |framed| {
             apply(framed, &mut restoring, &mut outputs, "read")
         })?;
-        let blobs = dir.join("blobs");
-        let blobs = Blobs::look(&blobs).map_err(|e| cannot_read(&blobs, &e))?;
+        let path = dir.join("blobs");
+        let cannot_read = |e| SchedulerError::State(format!("cannot read {}: {e}", path.display()));
+        let blobs = Blobs::look(&path).map_err(cannot_read)?;
         let farm = restoring.finish(last, now_us);
         Ok(Some(Self { farm, outputs: Mutex::new(outputs), blobs: Mutex::new(blobs) }))
     }
@@ -71,8 +71,4 @@ impl AtRest {
         let names = pages::names(&self.farm, pages::writers(&outputs));
         Ok(pages::page(found, outputs, &names, &self.blobs))
     }
-}
-
-fn cannot_read(path: &Path, e: &io::Error) -> SchedulerError {
-    SchedulerError::State(format!("cannot read {}: {e}", path.display()))
 }

@@ -19,7 +19,7 @@ pub(crate) struct Contents {
 
 impl Contents {
     pub(crate) fn new(bulk: Bulk) -> Self {
-        Self { bulk, kept: Mutex::new(Kept::new(KEPT_BYTES_MAX)) }
+        Self { bulk, kept: Mutex::new(Kept { contents: Vec::new(), bytes_max: KEPT_BYTES_MAX }) }
     }
 
     /// The content with this hash, fetched if it is not here.
@@ -54,10 +54,6 @@ struct Kept {
 }
 
 impl Kept {
-    fn new(bytes_max: usize) -> Self {
-        Self { contents: Vec::new(), bytes_max }
-    }
-
     fn look_up(&mut self, hash: &ContentHash) -> Option<Arc<[u8]>> {
         let at = self.contents.iter().rposition(|(kept, _)| kept == hash)?;
         self.contents[at..].rotate_left(1);
@@ -85,7 +81,7 @@ mod tests {
     #[test]
     fn the_least_recently_asked_for_is_dropped_first_and_the_newest_never() {
         let hash = |n| ContentHash([n; 32]);
-        let mut kept = Kept::new(100);
+        let mut kept = Kept { contents: Vec::new(), bytes_max: 100 };
         for n in 0..4 {
             kept.insert(hash(n), vec![n; 30].into());
             kept.look_up(&hash(0));

@@ -181,7 +181,7 @@ impl Node {
     }
 
     fn beat(&mut self) -> Result<(), WorkerError> {
-        let deadline = self.instant(self.core.next_deadline()).min(self.house_at);
+        let deadline = (self.start + Duration::from_micros(self.core.next_deadline())).min(self.house_at);
         // This thread has a sender itself: without an event it is the time that is over.
         if let Ok(event) = self.inbox.recv_deadline(deadline) {
             self.on_event(event)?;
@@ -414,12 +414,6 @@ impl Node {
 
     fn now_us(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
-    }
-
-    /// The instant of a core's time, at most an hour ahead: later ones need no precision.
-    fn instant(&self, at_us: u64) -> Instant {
-        const HOUR_US: u64 = 3_600_000_000;
-        self.start + Duration::from_micros(at_us.min(self.now_us().saturating_add(HOUR_US)))
     }
 }
 

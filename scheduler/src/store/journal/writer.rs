@@ -68,10 +68,7 @@ impl Journal {
 
     pub(crate) fn append(&mut self, epoch: u64, sequence: u64, kind: u8, body: &[u8]) -> io::Result<()> {
         self.usable()?;
-        if sequence != self.last.place.sequence + 1 {
-            let last = self.last.place.sequence;
-            return Err(io::Error::other(format!("record {sequence} does not follow {last}: this is a bug")));
-        }
+        assert_eq!(sequence, self.last.place.sequence + 1, "records follow one another");
         if self.gathered.is_empty() {
             self.commit = sequence;
         }
