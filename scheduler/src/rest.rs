@@ -14,7 +14,7 @@ use crate::restart::apply;
 use crate::store::blobs::Blobs;
 use crate::store::journal;
 use crate::store::outputs::OutputStore;
-use crate::store::state::{look_at_farm, unix_now_us};
+use crate::store::state::{FarmFile, read_farm, unix_now_us};
 
 /// What lies in a state directory, put together.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl AtRest {
     /// # Errors
     /// Something in it is damaged or cannot be read; the sentence says what to do.
     pub fn read(dir: &Path) -> Result<Option<Self>, SchedulerError> {
-        let Some((id, epoch)) = look_at_farm(dir)? else { return Ok(None) };
+        let Some(FarmFile { id, epoch, .. }) = read_farm(dir)? else { return Ok(None) };
         let (now_us, mut outputs) = (unix_now_us(), OutputStore::look(&dir.join("outputs")));
         let mut restoring = Restoring::new(Config::new(id, epoch), now_us);
         let last = journal::replay_at_rest(dir, (id, epoch), &mut |framed| {

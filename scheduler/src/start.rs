@@ -87,7 +87,7 @@ pub fn run(options: Options) -> Result<(), SchedulerError> {
     heard.map_err(|e| SchedulerError::State(format!("signals cannot be heard: {e}")))?;
     let handle = start(Options { keeper_process: true, ..options })?;
     let (state, address) = (&handle.house.state, handle.address);
-    say(&format!("scheduler of farm {} listens on {address}, epoch {}", state.farm, state.epoch.0));
+    say(&format!("scheduler of farm {} listens on {address}, epoch {}", state.farm.id, state.farm.epoch.0));
     let state = state.path().display();
     say(&format!("workers: copy {state}/worker.join, then `starfarm worker --join worker.join`"));
     say(&format!("admin commands here: `starfarm --farm {state} status`"));
@@ -125,7 +125,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     let addresses =
         if options.advertise.is_empty() { own_addresses(address) } else { options.advertise.clone() };
     let shared = Shared::new(unix_now_us());
-    let (farm, key) = (state.farm, StaticKey::from_secret(state.key.private().clone()));
+    let (farm, key) = (state.farm.id, StaticKey::from_secret(state.key.private().clone()));
     let nonce = random()?;
     let receive_datagrams = starfarm_net::receive_buffer_datagrams(&socket);
     let watch = !options.no_log;
@@ -170,7 +170,7 @@ fn responder(House { state, options, .. }: &House, stream: bool) -> Result<Respo
     let key = StaticKey::from_secret(state.key.private().clone());
     // Streams are always sealed: the bulk and admin channels are not what is measured.
     let mode = Mode { stream, plain: options.no_seal && !stream };
-    Ok(Responder::new(key, state.farm, state.epoch, mode, random()?))
+    Ok(Responder::new(key, state.farm.id, state.farm.epoch, mode, random()?))
 }
 
 fn wire(
@@ -245,7 +245,7 @@ fn open_log(
         segment_us: options.log_segment_seconds * 1_000_000,
         keep_bytes: (options.log_keep_mib > 0).then_some(options.log_keep_mib << 20),
     };
-    let writer = LogWriter::open(&dir, state.farm, state.epoch, limits).map_err(|e| {
+    let writer = LogWriter::open(&dir, state.farm.id, state.farm.epoch, limits).map_err(|e| {
         let dir = dir.display();
         SchedulerError::State(format!(
             "the log directory {dir} cannot be used: {e}; name another with --log DIR, or log nothing with --no-log"

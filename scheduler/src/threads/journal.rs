@@ -137,7 +137,7 @@ impl JournalThread {
                 Record::Ran { units, .. } => units.iter().any(|(_, unit)| is_uploaded(unit)),
                 _ => false,
             };
-            let outcome = self.journal.append(self.house.state.epoch.0, *sequence, record.kind(), body);
+            let outcome = self.journal.append(self.house.state.farm.epoch.0, *sequence, record.kind(), body);
             self.done(outcome);
         }
         if names_contents {
