@@ -104,7 +104,7 @@ fn named(blobs: &Mutex<Blobs>, spec: &ContentHash, hits: &[(u128, u32)]) -> Resu
         return Ok(Vec::new());
     }
     let bytes = {
-        let blobs = blobs.lock().expect("a panic under the lock ends the process");
+        let mut blobs = blobs.lock().expect("a panic under the lock ends the process");
         let bytes =
             blobs.read(spec, 0, usize::MAX).map_err(|e| format!("content {spec} cannot be read: {e}"))?;
         bytes.ok_or_else(|| blobs.lament(spec))?
@@ -139,7 +139,7 @@ pub(crate) fn fill_cut(response: &mut Response, outputs: &Mutex<OutputStore>) {
 }
 
 pub(crate) fn fetch(blobs: &Mutex<Blobs>, hash: &ContentHash, offset: u64) -> Response {
-    let blobs = blobs.lock().expect("a panic under the lock ends the process");
+    let mut blobs = blobs.lock().expect("a panic under the lock ends the process");
     match blobs.read(hash, offset, FETCH_BYTES) {
         Ok(Some(bytes)) => Response::Bytes(HexBytes(bytes)),
         Ok(None) => error(ErrorCode::NotFound, blobs.lament(hash)),

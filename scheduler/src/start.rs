@@ -140,7 +140,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
         restart(&mut state, (options.decisions, options.journal_segment_kib << 10), config, shared.now_us())?;
     state.write_join_files(&mut keys, &addresses)?;
     let io = |e: std::io::Error| SchedulerError::State(format!("the state directory cannot be used: {e}"));
-    let (blobs, notes) = Blobs::open(&state.file("blobs")).map_err(io)?;
+    let (mut blobs, notes) = Blobs::open(&state.file("blobs")).map_err(io)?;
     state.notes.extend(notes);
     for job in restarted.farm.jobs(shared.now_us()).iter().filter(|job| !job.state.ended()) {
         if blobs.len(&job.spec).map_err(io)?.is_none() {

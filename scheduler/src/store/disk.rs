@@ -319,7 +319,7 @@ mod tests {
         ballast.throw_off().unwrap();
         let two = blobs.put(&[2; 50_000]).unwrap();
         outputs.append(2, JobId(1), (Attempt(1), NodeId(1)), &units).unwrap();
-        let (blobs, notes) = Blobs::open(&blobs_at).unwrap();
+        let (mut blobs, notes) = Blobs::open(&blobs_at).unwrap();
         assert!(notes.is_empty(), "{notes:?}");
         let lengths: HashMap<_, _> = [one, two].map(|hash| (hash, blobs.len(&hash).unwrap())).into();
         assert_eq!((lengths[&one], lengths[&two]), (Some(5_000), Some(50_000)));

@@ -112,24 +112,20 @@ const LABEL_JOBS: u64 = 1 << 56;
 
 impl Batch {
     fn label(&self) -> Label {
+        let words = [self.sequence, self.units, self.cut, self.job << 8 | self.kind as u64];
         let mut label = Label::default();
-        label[..8].copy_from_slice(&self.sequence.to_le_bytes());
-        label[8..16].copy_from_slice(&self.units.to_le_bytes());
-        label[16..24].copy_from_slice(&self.cut.to_le_bytes());
-        label[24] = self.kind as u8;
-        label[25..].copy_from_slice(&self.job.to_le_bytes()[..7]);
+        label.as_chunks_mut().0.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
         label
     }
 
     fn of(entry: &Entry) -> Self {
-        let number =
-            |at: usize| entry.label[at..at + 8].iter().rev().fold(0, |n, &byte| n << 8 | u64::from(byte));
+        let word = |at: usize| u64::from_le_bytes(entry.label.as_chunks().0[at]);
         let kind = match entry.label[24] {
             1 => Kind::Retried,
             2 => Kind::Vain,
             _ => Kind::Outputs,
         };
-        Self { sequence: number(0), units: number(8), cut: number(16), kind, job: number(24) >> 8 }
+        Self { sequence: word(0), units: word(1), cut: word(2), kind, job: word(3) >> 8 }
     }
 }
 
