@@ -86,8 +86,7 @@ impl Node {
         STARTED.get_or_init(Instant::now);
         let state = State::open(&options.state_dir(&name)?, join.farm)?;
         let random = || getrandom::u64().map_err(|e| WorkerError::System(format!("no random numbers: {e}")));
-        let (farm, known) = (join.farm, known(&state));
-        let (boot, plain) = (Boot(random()?), options.no_seal);
+        let (farm, known, boot, plain) = (join.farm, known(&state), Boot(random()?), options.no_seal);
         let who = Arc::new(Identity { key: state.key()?, join, name, boot, plain });
         let slots = options.slots();
         let (board, died_running) = Board::open(&state.farm_path("running"), slots)?;
