@@ -32,12 +32,10 @@ pub(crate) fn text_or_hex(bytes: &[u8]) -> (String, Option<String>) {
     }
 }
 
-/// An error of a kind.
 pub(crate) fn error(code: ErrorCode, message: impl Into<String>) -> Response {
     Response::Error(Error { code, message: message.into() })
 }
 
-/// No job has that number.
 pub(crate) fn no_job(id: JobId) -> Response {
     command_error(CommandError::NotFound, &Subject::Job(id))
 }

@@ -38,7 +38,6 @@ impl Asked {
 /// Nodes that are named somewhere, with their names.
 pub(crate) type Names = BTreeMap<core::NodeId, String>;
 
-/// Finds what the farm knows of a job's results.
 pub(crate) fn find(farm: &core::Farm, asked: Asked) -> Result<core::FoundPage, Response> {
     let Asked { id, skip, take } = asked;
     farm.found_page(id, skip as usize, take as usize).ok_or_else(|| no_job(id))
@@ -53,17 +52,14 @@ pub(crate) fn outputs(asked: Asked, outputs: &Mutex<OutputStore>) -> Result<Page
         .map_err(|e| error(ErrorCode::Conflict, format!("the outputs of job {} cannot be read: {e}", id.0)))
 }
 
-/// Nodes that wrote these outputs.
 pub(crate) fn writers(outputs: &Page) -> BTreeSet<core::NodeId> {
     outputs.outputs.iter().map(|output| output.node).collect()
 }
 
-/// The names of these nodes.
 pub(crate) fn names(farm: &core::Farm, ids: BTreeSet<core::NodeId>) -> Names {
     ids.into_iter().map(|id| (id, farm.node_name(id))).collect()
 }
 
-/// A page of results.
 pub(crate) fn page(found: core::FoundPage, outputs: Page, nodes: &Names, blobs: &Mutex<Blobs>) -> Response {
     let core::FoundPage { spec, hits, failed, outcomes, more } = found;
     let hits = match named(blobs, &spec, &hits) {
@@ -108,7 +104,7 @@ fn named(blobs: &Mutex<Blobs>, spec: &ContentHash, hits: &[(u128, u32)]) -> Resu
         return Ok(Vec::new());
     }
     let bytes = {
-        let blobs = blobs.lock().expect("a panic under the lock ends the process");
+        let mut blobs = blobs.lock().expect("a panic under the lock ends the process");
         let bytes =
             blobs.read(spec, 0, usize::MAX).map_err(|e| format!("content {spec} cannot be read: {e}"))?;
         bytes.ok_or_else(|| blobs.lament(spec))?
@@ -142,9 +138,8 @@ pub(crate) fn fill_cut(response: &mut Response, outputs: &Mutex<OutputStore>) {
     }
 }
 
-/// A piece of a content.
 pub(crate) fn fetch(blobs: &Mutex<Blobs>, hash: &ContentHash, offset: u64) -> Response {
-    let blobs = blobs.lock().expect("a panic under the lock ends the process");
+    let mut blobs = blobs.lock().expect("a panic under the lock ends the process");
     match blobs.read(hash, offset, FETCH_BYTES) {
         Ok(Some(bytes)) => Response::Bytes(HexBytes(bytes)),
         Ok(None) => error(ErrorCode::NotFound, blobs.lament(hash)),

@@ -1,7 +1,6 @@
 //! A farm at rest: jobs and results as they lie in a state directory that no scheduler has open. Its ledger and journal
 //! are replayed in memory. Nothing is written and no lock is taken, so that looking is never in the way of a start.
 
-use std::io;
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -15,7 +14,7 @@ use crate::restart::apply;
 use crate::store::blobs::Blobs;
 use crate::store::journal;
 use crate::store::outputs::OutputStore;
-use crate::store::state::{look_at_farm, unix_now_us};
+use crate::store::state::{FarmFile, read_farm, unix_now_us};
 
 /// What lies in a state directory, put together.
 #[derive(Debug)]
@@ -31,14 +30,15 @@ impl AtRest {
     /// # Errors
     /// Something in it is damaged or cannot be read; the sentence says what to do.
     pub fn read(dir: &Path) -> Result<Option<Self>, SchedulerError> {
-        let Some((id, epoch)) = look_at_farm(dir)? else { return Ok(None) };
+        let Some(FarmFile { id, epoch, .. }) = read_farm(dir)? else { return Ok(None) };
         let (now_us, mut outputs) = (unix_now_us(), OutputStore::look(&dir.join("outputs")));
         let mut restoring = Restoring::new(Config::new(id, epoch), now_us);
         let last = journal::replay_at_rest(dir, (id, epoch), &mut |framed| {
             apply(framed, &mut restoring, &mut outputs, "read")
         })?;
-        let blobs = dir.join("blobs");
-        let blobs = Blobs::look(&blobs).map_err(|e| cannot_read(&blobs, &e))?;
+        let path = dir.join("blobs");
+        let cannot_read = |e| SchedulerError::State(format!("cannot read {}: {e}", path.display()));
+        let blobs = Blobs::look(&path).map_err(cannot_read)?;
         let farm = restoring.finish(last, now_us);
         Ok(Some(Self { farm, outputs: Mutex::new(outputs), blobs: Mutex::new(blobs) }))
     }
@@ -71,8 +71,4 @@ impl AtRest {
         let names = pages::names(&self.farm, pages::writers(&outputs));
         Ok(pages::page(found, outputs, &names, &self.blobs))
     }
-}
-
-fn cannot_read(path: &Path, e: &io::Error) -> SchedulerError {
-    SchedulerError::State(format!("cannot read {}: {e}", path.display()))
 }

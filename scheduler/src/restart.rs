@@ -41,21 +41,21 @@ pub(crate) fn restart(
     config: impl FnOnce(Epoch) -> Config,
     at_us: u64,
 ) -> Result<Restarted, SchedulerError> {
-    if let (Some(later), false) = (state.superseded, decisions.take_over) {
-        return Err(SchedulerError::superseded(later, state.epoch, state.path()));
+    if let (Some(later), false) = (state.farm.superseded, decisions.take_over) {
+        return Err(SchedulerError::superseded(later, state.farm.epoch, state.path()));
     }
     let begun = Instant::now();
     let options = journal::Options {
         salvage: decisions.salvage,
-        expected_epoch: state.epoch.0,
+        expected_epoch: state.farm.epoch.0,
         segment_bytes,
         ..Default::default()
     };
-    let (mut journal, notes) = Journal::open(state.path(), state.farm, &options)?;
+    let (mut journal, notes) = Journal::open(state.path(), state.farm.id, &options)?;
     state.notes.extend(notes);
     let (mut checkpoint, saved) = open_checkpoint(state, &journal, decisions)?;
-    let known = state.superseded.map_or(0, |later| later.0);
-    let epoch = Epoch(state.epoch.0.max(journal.last_epoch()).max(known) + 1);
+    let known = state.farm.superseded.map_or(0, |later| later.0);
+    let epoch = Epoch(state.farm.epoch.0.max(journal.last_epoch()).max(known) + 1);
     let config = config(epoch);
     let mut restoring = Restoring::new(config.clone(), at_us);
     let mut after = 0;

@@ -10,7 +10,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use starfarm_logs::{Limits, LogWriter};
 use starfarm_net::say;
 use starfarm_protocol::join::is_address;
-use starfarm_protocol::seal::{EpochProofs, KeyStore, Mode, Responder, StaticKey};
+use starfarm_protocol::seal::{EpochProofs, Mode, Responder, StaticKey};
 use starfarm_scheduler_core::{Config, Farm};
 
 use crate::args::Options;
@@ -22,7 +22,6 @@ use crate::store::blobs::Blobs;
 use crate::store::checkpoint::{self, Checkpoint};
 use crate::store::disk::{self, Ballast, LowWater};
 use crate::store::journal::Journal;
-use crate::store::outputs::OutputStore;
 use crate::store::state::{StateDir, random, unix_now_us};
 use crate::threads::command::bells::Bells;
 use crate::threads::command::{Desk, Listeners, Places};
@@ -31,8 +30,8 @@ use crate::threads::journal::{JournalThread, ToJournal};
 use crate::threads::log::{LogThread, RETRY_PERIOD, ToLog};
 use crate::threads::result::ResultThread;
 use crate::threads::{
-    CHANNEL_BATCHES, Input, Shared, checkpoint as checkpoint_thread, command, dispatcher, sender, spawn,
-    status,
+    CHANNEL_BATCHES, House, Input, Shared, checkpoint as checkpoint_thread, command, dispatcher, sender,
+    spawn, status,
 };
 
 /// How often a thread that receives looks whether it is to stop.
@@ -47,9 +46,8 @@ const LOG_BATCHES: usize = 8_192;
 
 /// A scheduler that runs.
 pub struct Handle {
-    state: Arc<StateDir>,
+    house: Arc<House>,
     address: SocketAddr,
-    shared: Arc<Shared>,
     dispatcher: Sender<Input>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -57,19 +55,19 @@ pub struct Handle {
 impl Handle {
     /// What a person should know about this start.
     pub fn notes(&self) -> &[String] {
-        &self.state.notes
+        &self.house.state.notes
     }
 
     /// Stops all threads. Workers keep what they hold and look for the scheduler's next incarnation.
     pub fn stop(self) {
-        self.shared.stop();
+        self.house.shared.stop();
         let _ = self.dispatcher.send(Input::Stop);
         // Dropping our end lets threads that wait for the dispatcher go.
         drop(self.dispatcher);
         for thread in self.threads {
             let _ = thread.join();
         }
-        let _ = std::fs::remove_file(self.state.file("admin.sock"));
+        let _ = std::fs::remove_file(self.house.state.file("admin.sock"));
     }
 }
 
@@ -88,9 +86,9 @@ pub fn run(options: Options) -> Result<(), SchedulerError> {
     });
     heard.map_err(|e| SchedulerError::State(format!("signals cannot be heard: {e}")))?;
     let handle = start(Options { keeper_process: true, ..options })?;
-    let state = handle.state.path().display().to_string();
-    let (farm, address, epoch) = (handle.state.farm, handle.address, handle.state.epoch.0);
-    say(&format!("scheduler of farm {farm} listens on {address}, epoch {epoch}"));
+    let (state, address) = (&handle.house.state, handle.address);
+    say(&format!("scheduler of farm {} listens on {address}, epoch {}", state.farm.id, state.farm.epoch.0));
+    let state = state.path().display();
     say(&format!("workers: copy {state}/worker.join, then `starfarm worker --join worker.join`"));
     say(&format!("admin commands here: `starfarm --farm {state} status`"));
     handle.notes().iter().for_each(|note| say(&format!("note: {note}")));
@@ -127,7 +125,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     let addresses =
         if options.advertise.is_empty() { own_addresses(address) } else { options.advertise.clone() };
     let shared = Shared::new(unix_now_us());
-    let (farm, key) = (state.farm, StaticKey::from_secret(state.key.private().clone()));
+    let (farm, key) = (state.farm.id, StaticKey::from_secret(state.key.private().clone()));
     let nonce = random()?;
     let receive_datagrams = starfarm_net::receive_buffer_datagrams(&socket);
     let watch = !options.no_log;
@@ -142,7 +140,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
         restart(&mut state, (options.decisions, options.journal_segment_kib << 10), config, shared.now_us())?;
     state.write_join_files(&mut keys, &addresses)?;
     let io = |e: std::io::Error| SchedulerError::State(format!("the state directory cannot be used: {e}"));
-    let (blobs, notes) = Blobs::open(&state.file("blobs")).map_err(io)?;
+    let (mut blobs, notes) = Blobs::open(&state.file("blobs")).map_err(io)?;
     state.notes.extend(notes);
     for job in restarted.farm.jobs(shared.now_us()).iter().filter(|job| !job.state.ended()) {
         if blobs.len(&job.spec).map_err(io)?.is_none() {
@@ -155,40 +153,28 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     }
     let low_water = LowWater::new(state.path(), options.low_water_mib);
     shared.no_room.store(!options.no_journal && low_water.lack().is_some(), Ordering::Relaxed);
-    let parts = Parts {
+    let house = Arc::new(House {
         state: Arc::new(state),
         shared,
-        keys: Arc::new(Mutex::new(keys)),
-        outputs: Arc::new(Mutex::new(restarted.outputs)),
-        blobs: Arc::new(Mutex::new(blobs)),
+        keys: Mutex::new(keys),
+        outputs: Mutex::new(restarted.outputs),
+        blobs: Mutex::new(blobs),
         low_water,
         options,
-    };
+    });
     let kept = (restarted.journal, restarted.checkpoint);
-    wire(parts, restarted.farm, kept, socket, address, listeners, addresses)
+    wire(house, restarted.farm, kept, socket, address, listeners, addresses)
 }
 
-struct Parts {
-    state: Arc<StateDir>,
-    shared: Arc<Shared>,
-    keys: Arc<Mutex<KeyStore>>,
-    outputs: Arc<Mutex<OutputStore>>,
-    blobs: Arc<Mutex<Blobs>>,
-    low_water: LowWater,
-    options: Options,
-}
-
-impl Parts {
-    fn responder(&self, stream: bool) -> Result<Responder, SchedulerError> {
-        let key = StaticKey::from_secret(self.state.key.private().clone());
-        // Streams are always sealed: the bulk and admin channels are not what is measured.
-        let mode = Mode { stream, plain: self.options.no_seal && !stream };
-        Ok(Responder::new(key, self.state.farm, self.state.epoch, mode, random()?))
-    }
+fn responder(House { state, options, .. }: &House, stream: bool) -> Result<Responder, SchedulerError> {
+    let key = StaticKey::from_secret(state.key.private().clone());
+    // Streams are always sealed: the bulk and admin channels are not what is measured.
+    let mode = Mode { stream, plain: options.no_seal && !stream };
+    Ok(Responder::new(key, state.farm.id, state.farm.epoch, mode, random()?))
 }
 
 fn wire(
-    parts: Parts,
+    house: Arc<House>,
     farm: Farm,
     kept: (Journal, Checkpoint),
     socket: UdpSocket,
@@ -207,83 +193,72 @@ fn wire(
 
     let period = Duration::from_micros(farm.settings().period_us);
     let result = ResultThread::new(
-        Arc::clone(&parts.state),
-        Arc::clone(&parts.shared),
-        Arc::clone(&parts.keys),
-        parts.responder(false)?,
+        Arc::clone(&house),
+        responder(&house, false)?,
         to_dispatcher.clone(),
         revoked,
         farm.known_nodes(),
     );
     let desk = Arc::new(Desk {
-        state: Arc::clone(&parts.state),
-        shared: Arc::clone(&parts.shared),
-        keys: Arc::clone(&parts.keys),
-        responder: Mutex::new(parts.responder(true)?),
+        house: Arc::clone(&house),
+        responder: Mutex::new(responder(&house, true)?),
         dispatcher: to_dispatcher.clone(),
         revoked: revoke,
         revocations: tokio::sync::Notify::new(),
-        blobs: Arc::clone(&parts.blobs),
-        outputs: Arc::clone(&parts.outputs),
         bells: Arc::clone(&bells),
         addresses,
-        low_water: parts.low_water.clone(),
         broken_off: Mutex::default(),
         door: Mutex::default(),
         places: Places::new(),
     });
-    let state = Arc::clone(&parts.state);
-    let (log, logged) = open_log(&parts, &to_dispatcher)?.unzip();
+    let state = Arc::clone(&house.state);
+    let (log, logged) = open_log(&house, &to_dispatcher)?.unzip();
     let links =
         Links { inputs, sender: to_sender, journal: to_journal, state, events: to_status, log, bells };
-    let shared = Arc::clone(&parts.shared);
+    let shared = Arc::clone(&house.shared);
     let mut threads = vec![
-        spawn("dispatcher", {
-            let shared = Arc::clone(&shared);
-            move || dispatcher::run(farm, &links, &shared)
-        }),
+        spawn("dispatcher", move || dispatcher::run(farm, &links, &shared)),
         spawn("result", move || {
             result.run(starfarm_net::Receiver::new(receiving), starfarm_net::Sender::new(answering));
         }),
         spawn("sender", move || sender::run(&batches, starfarm_net::Sender::new(sending))),
     ];
-    threads.extend(spawn_keepers(&parts, kept, records, to_dispatcher.clone()));
-    let (dispatcher, shared, quiet) = (to_dispatcher.clone(), Arc::clone(&parts.shared), parts.options.quiet);
+    threads.extend(spawn_keepers(&house, kept, records, to_dispatcher.clone()));
+    let (dispatcher, shared, quiet) = (to_dispatcher.clone(), Arc::clone(&house.shared), house.options.quiet);
     threads.push(spawn("status", move || status::run(&events, &dispatcher, &shared, (period, quiet))));
     threads.extend(logged.map(|log| spawn("log", move || log.run())));
     threads.push(spawn("command", move || command::run(desk, listeners)));
-    Ok(Handle { state: parts.state, address, shared: parts.shared, dispatcher: to_dispatcher, threads })
+    Ok(Handle { house, address, dispatcher: to_dispatcher, threads })
 }
 
 /// The log and the way to it, where one is wanted.
 fn open_log(
-    parts: &Parts,
+    House { state, shared, low_water, options, .. }: &House,
     dispatcher: &Sender<Input>,
 ) -> Result<Option<(Sender<ToLog>, LogThread)>, SchedulerError> {
-    let options = &parts.options;
     if options.no_log {
         return Ok(None);
     }
-    let dir = options.log.clone().unwrap_or_else(|| parts.state.file("log"));
+    let dir = options.log.clone().unwrap_or_else(|| state.file("log"));
     let limits = Limits {
         segment_bytes: options.log_segment_mib << 20,
         segment_us: options.log_segment_seconds * 1_000_000,
         keep_bytes: (options.log_keep_mib > 0).then_some(options.log_keep_mib << 20),
     };
-    let writer = LogWriter::open(&dir, parts.state.farm, parts.state.epoch, limits).map_err(|e| {
+    let writer = LogWriter::open(&dir, state.farm.id, state.farm.epoch, limits).map_err(|e| {
         let dir = dir.display();
         SchedulerError::State(format!(
             "the log directory {dir} cannot be used: {e}; name another with --log DIR, or log nothing with --no-log"
         ))
     })?;
     let (to_log, inputs) = bounded(LOG_BATCHES);
-    let (dispatcher, shared) = (dispatcher.clone(), Arc::clone(&parts.shared));
-    let (low_water, retry) = (parts.low_water.clone(), RETRY_PERIOD);
+    let (dispatcher, shared) = (dispatcher.clone(), Arc::clone(shared));
+    let (low_water, retry) = (low_water.clone(), RETRY_PERIOD);
     Ok(Some((to_log, LogThread { writer, dir, inputs, dispatcher, shared, low_water, retry, missed: 0 })))
 }
 
 fn spawn_keepers(
-    parts: &Parts,
+    house: &Arc<House>,
     (journal, mut checkpoint): (Journal, Checkpoint),
     inputs: Receiver<ToJournal>,
     dispatcher: Sender<Input>,
@@ -292,27 +267,19 @@ fn spawn_keepers(
     let mut retirer = journal.retirer();
     let journal = JournalThread {
         journal,
-        keeps: !parts.options.no_journal,
-        epoch: parts.state.epoch.0,
-        blobs: Arc::clone(&parts.blobs),
-        outputs: Arc::clone(&parts.outputs),
-        ballast: Ballast::new(parts.state.path(), parts.low_water.clone()),
-        low_water: parts.low_water.clone(),
-        state: Arc::clone(&parts.state),
+        ballast: Ballast::new(house.state.path(), house.low_water.clone()),
+        house: Arc::clone(house),
         inputs,
         dispatcher: dispatcher.clone(),
-        shared: Arc::clone(&parts.shared),
         snapshots: to_checkpoint,
-        checkpoint_records: parts.options.checkpoint_records,
-        checkpoint_period: Duration::from_secs(parts.options.checkpoint_seconds),
     };
-    let (state, outputs) = (Arc::clone(&parts.state), Arc::clone(&parts.outputs));
-    checkpoint.process = parts.options.keeper_process;
-    retirer.process = parts.options.keeper_process;
+    checkpoint.process = house.options.keeper_process;
+    retirer.process = house.options.keeper_process;
+    let house = Arc::clone(house);
     [
         spawn("journal", move || journal.run()),
         spawn("checkpoint", move || {
-            checkpoint_thread::run(&snapshots, checkpoint, &retirer, (&state, &outputs), &dispatcher);
+            checkpoint_thread::run(&snapshots, checkpoint, &retirer, &house, &dispatcher);
         }),
     ]
 }

@@ -19,12 +19,16 @@ use std::time::Instant;
 
 use starfarm_events::Event;
 use starfarm_protocol::admin::{KeyKind, NodeInfo, Response};
-use starfarm_protocol::seal::Peer;
+use starfarm_protocol::seal::{KeyStore, Peer};
 use starfarm_scheduler_core::{Deeds, Farm, NodeId};
 use tokio::sync::oneshot;
 
 use self::tasks::TaskLines;
+use crate::args::Options;
 use crate::ring::Ring;
+use crate::store::blobs::Blobs;
+use crate::store::disk::LowWater;
+use crate::store::outputs::OutputStore;
 use crate::store::state::StateDir;
 
 /// Batches that a channel between threads holds.
@@ -72,6 +76,17 @@ pub(crate) type Act = Box<dyn FnOnce(&mut Farm, u64, &mut Deeds) -> Response + S
 pub(crate) struct Question {
     pub(crate) act: Act,
     pub(crate) reply: oneshot::Sender<Response>,
+}
+
+/// The farm's belongings, which several threads reach for.
+pub(crate) struct House {
+    pub(crate) state: Arc<StateDir>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) keys: Mutex<KeyStore>,
+    pub(crate) outputs: Mutex<OutputStore>,
+    pub(crate) blobs: Mutex<Blobs>,
+    pub(crate) low_water: LowWater,
+    pub(crate) options: Options,
 }
 
 /// What all threads share: the clock, the word to stop, and counters that people ask for.
@@ -201,15 +216,11 @@ fn stop_gone(what: &str, state: &StateDir) -> ! {
     ))
 }
 
-/// Starts a thread. One that panics takes the process with it: no farm that only looks alive.
+/// Starts a thread. One that panics takes the process with it, by the hook that the start has set: no farm that only
+/// looks alive.
 pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-    let guarded = move || {
-        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
-            std::process::abort();
-        }
-    };
     std::thread::Builder::new()
         .name(name.to_owned())
-        .spawn(guarded)
+        .spawn(run)
         .expect("a machine that has no room for six threads cannot run a farm")
 }

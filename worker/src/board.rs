@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Mutex;
 
+use starfarm_protocol::bytes::Reader;
 use starfarm_protocol::ids::JobId;
 
 use crate::WorkerError;
@@ -24,7 +25,8 @@ pub(crate) struct Board {
 impl Board {
     /// Opens the file, and says which units were running when the previous process died.
     pub(crate) fn open(path: &Path, slots: u16) -> Result<(Self, Vec<(JobId, u128)>), WorkerError> {
-        let died = std::fs::read(path).map(|bytes| read_all(&bytes)).unwrap_or_default();
+        let before = std::fs::read(path).unwrap_or_default();
+        let died = before.as_chunks().0.iter().filter_map(read).collect();
         let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path);
         let file = file.map_err(|e| WorkerError::file("cannot write", path, &e))?;
         let slots = (0..slots).map(|_| Mutex::new(None)).collect();
@@ -63,16 +65,10 @@ fn record(unit: Unit) -> [u8; RECORD_BYTES] {
     record
 }
 
-fn read_all(bytes: &[u8]) -> Vec<(JobId, u128)> {
-    let (records, _) = bytes.as_chunks::<RECORD_BYTES>();
-    records.iter().filter_map(read).collect()
-}
-
 fn read(record: &[u8; RECORD_BYTES]) -> Unit {
-    let (taken, rest) = record.split_first_chunk::<8>()?;
-    let (job, unit) = rest.split_first_chunk::<8>()?;
-    let job = JobId(u64::from_le_bytes(*job));
-    (u64::from_le_bytes(*taken) == 1).then_some((job, u128::from_le_bytes(unit.try_into().ok()?)))
+    let mut fields = Reader(record);
+    let taken = fields.u64().ok()? == 1;
+    taken.then_some((JobId(fields.u64().ok()?), fields.u128().ok()?))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
@@ -63,7 +63,7 @@ impl Bulk {
 
     /// A session is up: the scheduler is there. In a new one the channel is tried at once, before any task needs it.
     pub(crate) fn set_scheduler(&self, address: SocketAddr, new: bool) {
-        self.health.lock().expect("a panic ends the process").set_scheduler(address, us_since(self.start));
+        locked(&self.health).set_scheduler(address, us_since(self.start));
         if new {
             self.probe();
         }
@@ -75,17 +75,17 @@ impl Bulk {
     }
 
     pub(crate) fn heard(&self) {
-        self.health.lock().expect("a panic ends the process").heard(us_since(self.start));
+        locked(&self.health).heard(us_since(self.start));
     }
 
     /// How often it worked again after it was given up: what was refused meanwhile can be run now.
     pub(crate) fn recoveries(&self) -> u32 {
-        self.health.lock().expect("a panic ends the process").recoveries()
+        locked(&self.health).recoveries()
     }
 
     /// What a person should read of it now.
     pub(crate) fn take_news(&self) -> Option<String> {
-        self.health.lock().expect("a panic ends the process").take_news()
+        locked(&self.health).take_news()
     }
 
     /// Fetches a content and waits for it, while the task is wanted.
@@ -118,7 +118,7 @@ impl Bulk {
             if trimmed || cancel.is_forced() {
                 return Err(FetchError::Cancelled);
             }
-            if let Some(why) = self.health.lock().expect("a panic ends the process").hopeless(now_us) {
+            if let Some(why) = locked(&self.health).hopeless(now_us) {
                 // The channel is tried on all the same, or nobody would know when it works again.
                 self.probe();
                 return Err(FetchError::Refused(why));
@@ -178,21 +178,21 @@ impl Hand {
     }
 
     fn connect(&mut self) -> Result<(), Option<String>> {
-        let address = self.health.lock().expect("a panic ends the process").scheduler().ok_or(None)?;
+        let address = locked(&self.health).scheduler().ok_or(None)?;
         let begun_us = us_since(self.start);
         let opened = dial(&self.who, address);
         let failed = opened.as_ref().err().map(ToString::to_string);
-        self.health.lock().expect("a panic ends the process").tried(
-            failed.as_deref(),
-            begun_us,
-            us_since(self.start),
-        );
+        locked(&self.health).tried(failed.as_deref(), begun_us, us_since(self.start));
         self.line = Some(opened.map_err(|no_line| match no_line {
             NoLine::Broken(_) => None,
             NoLine::Refused(why) => Some(why),
         })?);
         Ok(())
     }
+}
+
+fn locked(health: &Mutex<Health>) -> MutexGuard<'_, Health> {
+    health.lock().expect("a panic ends the process")
 }
 
 fn dial(who: &Identity, address: SocketAddr) -> Result<Line<TcpStream>, NoLine> {
@@ -232,7 +232,7 @@ mod tests {
         let bulk =
             Bulk { wishes, health, start: Instant::now().checked_sub(Duration::from_secs(70)).unwrap() };
         bulk.set_scheduler("10.0.0.1:7117".parse().unwrap(), false);
-        bulk.health.lock().expect("a panic ends the process").tried(Some("timed out"), 0, 70_000_000);
+        locked(&bulk.health).tried(Some("timed out"), 0, 70_000_000);
         let cancel = CancelFlag::new().unwrap();
         let late = cancel.clone();
         std::thread::spawn(move || {

@@ -1,7 +1,6 @@
 //! Contents that came over the bulk channel, kept by hash while there is room: specifications and pieces
 //! of lists. Fetching itself is in `bulk`.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use starfarm_decomposers::Chunks;
@@ -20,7 +19,7 @@ pub(crate) struct Contents {
 
 impl Contents {
     pub(crate) fn new(bulk: Bulk) -> Self {
-        Self { bulk, kept: Mutex::new(Kept::new(KEPT_BYTES_MAX)) }
+        Self { bulk, kept: Mutex::new(Kept { contents: Vec::new(), bytes_max: KEPT_BYTES_MAX }) }
     }
 
     /// The content with this hash, fetched if it is not here.
@@ -48,40 +47,30 @@ impl Chunks for Contents {
     }
 }
 
-/// The kept contents, and when each was last asked for.
+/// The kept contents. The one that was asked for last is last, so that it is found at once.
 struct Kept {
-    contents: HashMap<ContentHash, (u64, Arc<[u8]>)>,
-    asked: u64,
-    bytes: usize,
+    contents: Vec<(ContentHash, Arc<[u8]>)>,
     bytes_max: usize,
 }
 
 impl Kept {
-    fn new(bytes_max: usize) -> Self {
-        Self { contents: HashMap::new(), asked: 0, bytes: 0, bytes_max }
-    }
-
     fn look_up(&mut self, hash: &ContentHash) -> Option<Arc<[u8]>> {
-        self.asked += 1;
-        let (asked, content) = self.contents.get_mut(hash)?;
-        *asked = self.asked;
-        Some(Arc::clone(content))
+        let at = self.contents.iter().rposition(|(kept, _)| kept == hash)?;
+        self.contents[at..].rotate_left(1);
+        self.contents.last().map(|(_, content)| Arc::clone(content))
     }
 
     /// Keeps a content, and drops those that were not asked for the longest.
     fn insert(&mut self, hash: ContentHash, content: Arc<[u8]>) {
-        self.asked += 1;
-        self.bytes += content.len();
-        if let Some((_, before)) = self.contents.insert(hash, (self.asked, content)) {
-            self.bytes -= before.len();
+        self.contents.retain(|(kept, _)| *kept != hash);
+        self.contents.push((hash, content));
+        while self.bytes() > self.bytes_max && self.contents.len() > 1 {
+            self.contents.remove(0);
         }
-        while self.bytes > self.bytes_max && self.contents.len() > 1 {
-            let (oldest, (_, content)) =
-                self.contents.iter().min_by_key(|(_, (asked, _))| *asked).expect("there are two or more");
-            let (oldest, bytes) = (*oldest, content.len());
-            self.contents.remove(&oldest);
-            self.bytes -= bytes;
-        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.contents.iter().map(|(_, content)| content.len()).sum()
     }
 }
 
@@ -92,7 +81,7 @@ mod tests {
     #[test]
     fn the_least_recently_asked_for_is_dropped_first_and_the_newest_never() {
         let hash = |n| ContentHash([n; 32]);
-        let mut kept = Kept::new(100);
+        let mut kept = Kept { contents: Vec::new(), bytes_max: 100 };
         for n in 0..4 {
             kept.insert(hash(n), vec![n; 30].into());
             kept.look_up(&hash(0));
@@ -100,8 +89,8 @@ mod tests {
         let here: Vec<bool> = (0..4).map(|n| kept.look_up(&hash(n)).is_some()).collect();
         assert_eq!(here, [true, false, true, true]);
         kept.insert(hash(9), vec![9; 500].into());
-        assert_eq!((kept.contents.len(), kept.bytes), (1, 500));
+        assert_eq!((kept.contents.len(), kept.bytes()), (1, 500));
         kept.insert(hash(9), vec![9; 500].into());
-        assert_eq!(kept.bytes, 500);
+        assert_eq!(kept.bytes(), 500);
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use starfarm_protocol::ids::{Boot, Epoch};
 use starfarm_protocol::limits::NODE_TASKS_MAX;
 use starfarm_protocol::seal::Sealer;
@@ -71,14 +71,10 @@ pub(crate) struct Node {
     kill_at: Option<Instant>,
     /// Set by the second signal.
     stop_by: Option<Instant>,
+    drained: bool,
     _warden: Option<Warden>,
     deeds: Vec<Deed>,
     opened: Vec<u8>,
-}
-
-enum Next {
-    Beat,
-    End,
 }
 
 impl Node {
@@ -90,8 +86,7 @@ impl Node {
         STARTED.get_or_init(Instant::now);
         let state = State::open(&options.state_dir(&name)?, join.farm)?;
         let random = || getrandom::u64().map_err(|e| WorkerError::System(format!("no random numbers: {e}")));
-        let (farm, known) = (join.farm, known(&state));
-        let (boot, plain) = (Boot(random()?), options.no_seal);
+        let (farm, known, boot, plain) = (join.farm, known(&state), Boot(random()?), options.no_seal);
         let who = Arc::new(Identity { key: state.key()?, join, name, boot, plain });
         let slots = options.slots();
         let (board, died_running) = Board::open(&state.farm_path("running"), slots)?;
@@ -148,6 +143,7 @@ impl Node {
             mention_wait: SILENCE,
             kill_at: None,
             stop_by: None,
+            drained: false,
             _warden: warden.ok(),
             deeds: Vec::new(),
             opened: vec![0; starfarm_net::BUFFER_BYTES],
@@ -156,12 +152,10 @@ impl Node {
 
     /// Beats until the worker has drained, is refused or is stopped; then spools what nobody acknowledged.
     pub(crate) fn run(mut self) -> Result<(), WorkerError> {
-        let end = loop {
-            match self.beat() {
-                Ok(Next::Beat) => {}
-                end => break end.map(|_| ()),
-            }
-        };
+        let mut end = Ok(());
+        while end.is_ok() && !self.drained {
+            end = self.beat();
+        }
         if end.is_err() {
             self.wind_down();
         }
@@ -185,18 +179,15 @@ impl Node {
         }
     }
 
-    fn beat(&mut self) -> Result<Next, WorkerError> {
-        let deadline = self.instant(self.core.next_deadline()).min(self.house_at);
-        let mut next = match self.inbox.recv_deadline(deadline) {
-            Ok(event) => self.on_event(event)?,
-            Err(RecvTimeoutError::Timeout) => Next::Beat,
-            Err(RecvTimeoutError::Disconnected) => Next::End,
-        };
+    fn beat(&mut self) -> Result<(), WorkerError> {
+        let deadline = (self.start + Duration::from_micros(self.core.next_deadline())).min(self.house_at);
+        // This thread has a sender itself: without an event it is the time that is over.
+        if let Ok(event) = self.inbox.recv_deadline(deadline) {
+            self.on_event(event)?;
+        }
         for _ in 1..BEAT {
             let Ok(event) = self.inbox.try_recv() else { break };
-            if let Next::End = self.on_event(event)? {
-                next = Next::End;
-            }
+            self.on_event(event)?;
         }
         if self.core.next_deadline() <= self.now_us() {
             self.core.on_none_running();
@@ -205,18 +196,16 @@ impl Node {
             }
             self.tell(Worker::on_tick);
         }
-        if let Next::End = self.perform()? {
-            next = Next::End;
-        }
+        self.perform()?;
         self.keep_house()?;
         self.sockets.flush();
         if self.stop_by.is_some_and(|by| self.core.idle_slots() == self.slots.len() || by <= Instant::now()) {
             return Err(WorkerError::Interrupted);
         }
-        Ok(next)
+        Ok(())
     }
 
-    fn on_event(&mut self, event: Event) -> Result<Next, WorkerError> {
+    fn on_event(&mut self, event: Event) -> Result<(), WorkerError> {
         match event {
             Event::Datagrams(batch) => self.on_datagrams(&batch)?,
             Event::Slot { slot, news } => self.on_news(slot, news),
@@ -233,7 +222,7 @@ impl Node {
             }
             Event::Nothing => {}
         }
-        Ok(Next::Beat)
+        Ok(())
     }
 
     fn on_news(&mut self, slot: u16, news: Vec<News>) {
@@ -313,8 +302,7 @@ impl Node {
         event(&mut self.core, now_us, &mut self.deeds);
     }
 
-    fn perform(&mut self) -> Result<Next, WorkerError> {
-        let mut next = Next::Beat;
+    fn perform(&mut self) -> Result<(), WorkerError> {
         for deed in std::mem::take(&mut self.deeds) {
             match deed {
                 Deed::Send(plain) => self.send(&plain),
@@ -335,10 +323,10 @@ impl Node {
                 }
                 Deed::Say(words) => say(&words),
                 Deed::Refused(why) => return Err(WorkerError::Refused(why)),
-                Deed::Drained => next = Next::End,
+                Deed::Drained => self.drained = true,
             }
         }
-        Ok(next)
+        Ok(())
     }
 
     fn send(&mut self, plain: &[u8]) {
@@ -425,12 +413,6 @@ impl Node {
 
     fn now_us(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
-    }
-
-    /// The instant of a core's time, at most an hour ahead: later ones need no precision.
-    fn instant(&self, at_us: u64) -> Instant {
-        const HOUR_US: u64 = 3_600_000_000;
-        self.start + Duration::from_micros(at_us.min(self.now_us().saturating_add(HOUR_US)))
     }
 }
 

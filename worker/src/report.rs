@@ -26,7 +26,7 @@ impl Report {
 
     /// Units of a task are done: `units` of them from `lo` on.
     pub(crate) fn done(&mut self, task: &Task, lo: u128, units: u64, duration: Duration, body: Vec<u8>) {
-        self.part(task, lo, units, duration, Outcome::Done, body);
+        self.part(task, (lo, units), duration, Outcome::Done, body);
     }
 
     /// The task cannot be run here from `lo` on.
@@ -34,21 +34,13 @@ impl Report {
         let units = (task.hi() - lo) as u64;
         if units > 0 {
             let body = why.as_bytes()[..why.floor_char_boundary(RESULT_BODY_BYTES_MAX)].to_vec();
-            self.part(task, lo, units, Duration::ZERO, Outcome::Refused, body);
+            self.part(task, (lo, units), Duration::ZERO, Outcome::Refused, body);
         }
     }
 
-    fn part(
-        &mut self,
-        task: &Task,
-        lo: u128,
-        units: u64,
-        duration: Duration,
-        outcome: Outcome,
-        body: Vec<u8>,
-    ) {
+    fn part(&mut self, task: &Task, at: (u128, u64), duration: Duration, outcome: Outcome, body: Vec<u8>) {
         let duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        let Task { job, spec, attempt, .. } = *task;
+        let (Task { job, spec, attempt, .. }, (lo, units)) = (*task, at);
         self.news.push(News::Part(Part { job, spec, attempt, lo, units, duration_us, outcome, body }));
     }
 

@@ -28,14 +28,6 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Starts a slot's thread. It ends when the handle is gone.
-    pub(crate) fn start(programs: Arc<Programs>, context: Context, report: Report) -> io::Result<Self> {
-        let (bundles, to_do) = bounded(1);
-        let name = format!("slot {}", context.slot);
-        std::thread::Builder::new().name(name).spawn(move || work(&programs, &context, report, &to_do))?;
-        Ok(Self { bundles, cancel: CancelFlag::new()? })
-    }
-
     /// Gives the slot, which is idle, a bundle.
     pub(crate) fn run(&mut self, tasks: Vec<Task>) -> io::Result<()> {
         if self.cancel.is_raised() {
@@ -51,6 +43,7 @@ impl Slot {
     }
 }
 
+/// Starts the threads of so many slots. Each ends when its handle is gone.
 pub(crate) fn start_slots(
     count: u16,
     board: &Arc<Board>,
@@ -66,7 +59,11 @@ pub(crate) fn start_slots(
     let start = |slot| {
         let (board, contents, scratch) = (Arc::clone(board), Arc::clone(&contents), scratch.clone());
         let context = Context { slot, board, contents, scratch };
-        Slot::start(Arc::clone(&programs), context, Report::new(slot, inbox.clone()))
+        let (programs, report) = (Arc::clone(&programs), Report::new(slot, inbox.clone()));
+        let (bundles, to_do) = bounded(1);
+        let thread = std::thread::Builder::new().name(format!("slot {slot}"));
+        thread.spawn(move || work(&programs, &context, report, &to_do))?;
+        Ok(Slot { bundles, cancel: CancelFlag::new()? })
     };
     (0..count).map(start).collect()
 }

@@ -4,7 +4,6 @@
 //! At a start headers alone are read. A content of an earlier start is hashed when it is first asked for; one that
 //! is not what its hash says is treated as absent, so that it can be put again, and named where it is read.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
@@ -31,14 +30,8 @@ pub(crate) struct Blobs {
 #[derive(Debug)]
 struct Content {
     entry: Entry,
-    state: Cell<State>,
-    asked: Cell<Instant>,
-}
-
-impl Content {
-    fn new(entry: Entry, state: State, now: Instant) -> Self {
-        Self { entry, state: Cell::new(state), asked: Cell::new(now) }
-    }
+    state: State,
+    asked: Instant,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,7 +87,7 @@ impl Blobs {
             // Before the write: a part of a write that fails may stand there too.
             self.dirty = true;
             let entry = self.file.append(hash.0, content)?;
-            self.index.insert(hash, Content::new(entry, State::Whole, Instant::now()));
+            self.index.insert(hash, Content { entry, state: State::Whole, asked: Instant::now() });
         }
         Ok(hash)
     }
@@ -106,19 +99,24 @@ impl Blobs {
     }
 
     /// Bytes of a content; `None` where it is not here, or not whole.
-    pub(crate) fn len(&self, hash: &ContentHash) -> io::Result<Option<u64>> {
+    pub(crate) fn len(&mut self, hash: &ContentHash) -> io::Result<Option<u64>> {
         Ok(self.whole(hash)?.map(|entry| entry.length))
     }
 
     /// Up to `max` bytes of a content from `offset`; empty at its end, `None` where it is not here or not whole.
-    pub(crate) fn read(&self, hash: &ContentHash, offset: u64, max: usize) -> io::Result<Option<Vec<u8>>> {
-        self.whole(hash)?.map(|entry| self.file.read(entry, offset, max)).transpose()
+    pub(crate) fn read(
+        &mut self,
+        hash: &ContentHash,
+        offset: u64,
+        max: usize,
+    ) -> io::Result<Option<Vec<u8>>> {
+        self.whole(hash)?.map(|entry| self.file.read(&entry, offset, max)).transpose()
     }
 
     /// Why a content cannot be had, for a person.
     pub(crate) fn lament(&self, hash: &ContentHash) -> String {
         match self.index.get(hash) {
-            Some(content) if content.state.get() == State::Damaged => {
+            Some(content) if content.state == State::Damaged => {
                 format!("content {hash} is damaged on the scheduler's disk: submit its job again")
             }
             _ => format!("no content {hash}: its job was deleted, or it was never here"),
@@ -132,7 +130,7 @@ impl Blobs {
         let (file, now) = (&self.file, Instant::now());
         let mut outcome = Ok(());
         self.index.retain(|hash, content| {
-            let idle = now.saturating_duration_since(content.asked.get());
+            let idle = now.saturating_duration_since(content.asked);
             if outcome.is_err() || keep(hash, idle) {
                 return true;
             }
@@ -145,10 +143,10 @@ impl Blobs {
     }
 
     /// A content's entry, if it is here and what its hash says.
-    fn whole(&self, hash: &ContentHash) -> io::Result<Option<&Entry>> {
-        let Some(content) = self.index.get(hash) else { return Ok(None) };
-        content.asked.set(Instant::now());
-        if content.state.get() == State::Unread {
+    fn whole(&mut self, hash: &ContentHash) -> io::Result<Option<Entry>> {
+        let Some(content) = self.index.get_mut(hash) else { return Ok(None) };
+        content.asked = Instant::now();
+        if content.state == State::Unread {
             let mut hasher = blake3::Hasher::new();
             let mut offset = 0;
             while offset < content.entry.length {
@@ -157,9 +155,9 @@ impl Blobs {
                 offset += piece.len() as u64;
             }
             let right = *hasher.finalize().as_bytes() == hash.0;
-            content.state.set(if right { State::Whole } else { State::Damaged });
+            content.state = if right { State::Whole } else { State::Damaged };
         }
-        Ok((content.state.get() == State::Whole).then_some(&content.entry))
+        Ok((content.state == State::Whole).then_some(content.entry))
     }
 }
 
@@ -179,7 +177,8 @@ fn scan(file: &PackedFile, path: &Path) -> io::Result<Scanned> {
             Found::Entry(entry) if entry.gone => {}
             // One that is there twice was damaged where it was first.
             Found::Entry(entry) => {
-                index.insert(ContentHash(entry.label), Content::new(entry, State::Unread, now));
+                let content = Content { entry, state: State::Unread, asked: now };
+                index.insert(ContentHash(entry.label), content);
             }
             Found::Damage(from, to) => notes.push(format!(
                 "{}: bytes {from} to {to} are damaged; what was there is lost, the rest is kept",
@@ -217,7 +216,7 @@ mod tests {
         let (one, two) = (blobs.put(b"hello").unwrap(), blobs.put(b"world!").unwrap());
         let end = blobs.file.end();
         assert_eq!(blobs.put(b"hello").unwrap(), one);
-        for blobs in [blobs, open(&path)] {
+        for mut blobs in [blobs, open(&path)] {
             assert_eq!(blobs.file.end(), end);
             assert_eq!(blobs.read(&two, 2, 3).unwrap().unwrap(), b"rld");
             assert_eq!(blobs.read(&one, 5, 3).unwrap().unwrap(), b"");
@@ -254,7 +253,7 @@ mod tests {
         let bytes = fs::read(&path).unwrap();
         for length in end + 1..bytes.len() as u64 {
             fs::write(&path, &bytes[..length as usize]).unwrap();
-            let (blobs, notes) = Blobs::open(&path).unwrap();
+            let (mut blobs, notes) = Blobs::open(&path).unwrap();
             assert!(notes.len() == 1 && notes[0].contains("cut off"), "{notes:?}");
             assert_eq!(blobs.read(&one, 0, 9).unwrap().unwrap(), b"one");
             assert_eq!((blobs.index.len(), fs::metadata(&path).unwrap().len()), (1, end));
@@ -293,7 +292,7 @@ mod tests {
                 assert!(notes.len() == 1 && notes[0].contains("are damaged"), "{notes:?}");
             }
             assert_eq!(blobs.put(b"one").unwrap(), hashes[1]);
-            for blobs in [blobs, Blobs::open(&path).unwrap().0] {
+            for mut blobs in [blobs, Blobs::open(&path).unwrap().0] {
                 assert_eq!(blobs.read(&hashes[1], 0, 9).unwrap().unwrap(), b"one", "{at}");
             }
         }
@@ -310,9 +309,7 @@ mod tests {
         blobs.retain(|_, idle| idle < Duration::from_secs(3_600)).unwrap();
         assert_eq!(blobs.index.len(), 8, "all were put just now");
         let hour = Duration::from_secs(3_600);
-        let old =
-            |blobs: &Blobs| blobs.index.values().for_each(|content| content.asked.set(Instant::now() - hour));
-        old(&blobs);
+        blobs.index.values_mut().for_each(|content| content.asked = Instant::now() - hour);
         assert!(
             blobs.len(&hashes[5]).unwrap().is_some() && blobs.put(&vec![1; 1 << 20]).unwrap() == hashes[1]
         );

@@ -32,7 +32,7 @@ use starfarm_net::say;
 use starfarm_protocol::ids::ContentHash;
 
 use crate::error::SchedulerError;
-use crate::store::disk::{damaged_name, numbers, sync_folder};
+use crate::store::disk::{damaged_name, if_there, numbers, sync_folder};
 use crate::store::keeper::{self, Trouble};
 
 /// Bytes of a state in one value. What sled writes at once may be a whole leaf of up to 16 values, a few more
@@ -91,9 +91,7 @@ impl Checkpoint {
                     checkpoint.remove_before(number);
                     return Ok(Opened { checkpoint, saved: Some(saved), notes });
                 }
-                Err(Trouble { words, full, passing }) if full || passing => {
-                    return Err(cannot_keep(dir, &words));
-                }
+                Err(Trouble { words, passing: true }) => return Err(cannot_keep(dir, &words)),
                 Err(Trouble { words, .. }) => {
                     let _ = remove(&dir.join("reading"));
                     notes.push(set_aside(dir, &path, &words)?);
@@ -193,10 +191,7 @@ fn prepare(dir: &Path) -> io::Result<Vec<u64>> {
 }
 
 fn remove(dir: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(dir) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-        _ => Ok(()),
-    }
+    if_there(fs::remove_dir_all(dir)).map(drop)
 }
 
 /// Opens a database. Its drop may write and may panic, which must not happen while a panic is under way: so

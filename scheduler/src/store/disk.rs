@@ -106,17 +106,28 @@ pub(crate) fn damaged_name(path: &Path) -> PathBuf {
 /// Numbers of the files in `folder` that are called NUMBER and `ending`, in order; none where there is no such folder.
 pub(crate) fn numbers(folder: &Path, ending: &str) -> io::Result<Vec<u64>> {
     let mut numbers = Vec::new();
-    let entries = match wait_for(|| fs::read_dir(folder)) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(numbers),
-        entries => entries?,
-    };
-    for entry in entries {
+    for entry in if_there(wait_for(|| fs::read_dir(folder)))?.into_iter().flatten() {
         let name = entry?.file_name();
         let number: Option<u64> = name.to_str().and_then(|name| name.strip_suffix(ending)?.parse().ok());
         numbers.extend(number);
     }
     numbers.sort_unstable();
     Ok(numbers)
+}
+
+/// What was done to a file; `None` where there is no such file.
+pub(crate) fn if_there<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
+    match outcome {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        outcome => outcome.map(Some),
+    }
+}
+
+/// Makes a file, or empties one that a crash left, readable by its owner only.
+pub(crate) fn create(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let options = options.create(true).truncate(true).read(true).write(true).mode(0o600);
+    wait_for(|| options.open(path))
 }
 
 /// What the directory of `path` lists is durable.
@@ -175,16 +186,6 @@ pub(crate) struct Ballast {
     low_water: LowWater,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Tended {
-    /// It is, or is not, there as before.
-    Same,
-    /// It was made: there is room.
-    Made,
-    /// It was thrown off: the disk is nearly full, and a person should hear of it.
-    ThrownOff,
-}
-
 impl Ballast {
     /// The ballast in state directory `dir`. Nothing is written before [`Ballast::tend`].
     pub(crate) fn new(dir: &Path, low_water: LowWater) -> Self {
@@ -193,31 +194,19 @@ impl Ballast {
 
     /// Looks at the disk, now and then: makes the ballast where there is room for it above the low-water mark,
     /// throws it off where the disk is nearly full.
-    pub(crate) fn tend(&self) -> io::Result<Tended> {
+    pub(crate) fn tend(&self) -> io::Result<()> {
         let free = free_bytes(&self.low_water.dir)?;
-        if self.is_there() {
-            let thrown = free < NEARLY_FULL_BYTES && self.throw_off()?;
-            return Ok(if thrown { Tended::ThrownOff } else { Tended::Same });
-        }
-        if free < self.low_water.bytes().max(NEARLY_FULL_BYTES).saturating_add(BALLAST_BYTES) {
-            return Ok(Tended::Same);
-        }
-        match self.make() {
-            Ok(()) => Ok(Tended::Made),
-            Err(e) => {
-                let _ = self.throw_off();
-                Err(e)
-            }
+        let enough = self.low_water.bytes().max(NEARLY_FULL_BYTES).saturating_add(BALLAST_BYTES);
+        match self.is_there() {
+            true if free < NEARLY_FULL_BYTES => self.throw_off(),
+            false if free >= enough => self.make().inspect_err(|_| drop(self.throw_off())),
+            _ => Ok(()),
         }
     }
 
-    /// Removes it, as when a write found no room; true where that freed something.
-    pub(crate) fn throw_off(&self) -> io::Result<bool> {
-        match fs::remove_file(&self.path) {
-            Ok(()) => Ok(true),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(e) => Err(e),
-        }
+    /// Removes it, as when a write found no room.
+    pub(crate) fn throw_off(&self) -> io::Result<()> {
+        if_there(fs::remove_file(&self.path)).map(drop)
     }
 
     fn is_there(&self) -> bool {
@@ -226,6 +215,7 @@ impl Ballast {
 
     /// Written bytes, no hole; not zeros, which some file systems store as nothing.
     fn make(&self) -> io::Result<()> {
+        // Not waiting for a descriptor: records are more urgent.
         let mut file: File =
             OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&self.path)?;
         let mut piece = vec![0_u8; 1 << 20];
@@ -283,19 +273,25 @@ mod tests {
     fn the_ballast_is_thrown_off_when_the_disk_is_full_and_made_again_when_it_is_not() {
         let Some(disk) = SmallDisk::mount(24, "disk::ballast") else { return };
         let ballast = Ballast::new(disk.path(), LowWater::new(disk.path(), 14));
-        assert_eq!(ballast.tend().unwrap(), Tended::Made);
+        let is_there_after_a_look = || {
+            ballast.tend().unwrap();
+            ballast.is_there()
+        };
+        assert!(!ballast.is_there() && is_there_after_a_look());
         assert!(free_bytes(disk.path()).unwrap() <= 16 << 20);
-        assert_eq!(ballast.tend().unwrap(), Tended::Same);
+        assert!(is_there_after_a_look());
         let filler = disk.fill(NEARLY_FULL_BYTES - 1);
-        assert_eq!(ballast.tend().unwrap(), Tended::ThrownOff);
+        assert!(!is_there_after_a_look());
         assert!(free_bytes(disk.path()).unwrap() >= BALLAST_BYTES);
         let file = OpenOptions::new().write(true).open(&filler).unwrap();
         file.set_len(file.metadata().unwrap().len() - (4 << 20)).unwrap();
         drop(file);
-        assert_eq!(ballast.tend().unwrap(), Tended::Same, "there is room for it, but only below the mark");
+        assert!(!is_there_after_a_look(), "there is room for it, but only below the mark");
         fs::remove_file(filler).unwrap();
-        assert_eq!(ballast.tend().unwrap(), Tended::Made);
-        assert!(ballast.throw_off().unwrap() && !ballast.throw_off().unwrap());
+        assert!(is_there_after_a_look());
+        ballast.throw_off().unwrap();
+        assert!(!ballast.is_there());
+        ballast.throw_off().expect("that there is none is no failure");
     }
 
     #[test]
@@ -320,10 +316,10 @@ mod tests {
         let words = checkpoint.save(2, &[2; 1_000_000]).unwrap_err().words;
         assert!(words.contains("cannot be saved"), "{words}");
         drop(checkpoint);
-        assert!(ballast.throw_off().unwrap());
+        ballast.throw_off().unwrap();
         let two = blobs.put(&[2; 50_000]).unwrap();
         outputs.append(2, JobId(1), (Attempt(1), NodeId(1)), &units).unwrap();
-        let (blobs, notes) = Blobs::open(&blobs_at).unwrap();
+        let (mut blobs, notes) = Blobs::open(&blobs_at).unwrap();
         assert!(notes.is_empty(), "{notes:?}");
         let lengths: HashMap<_, _> = [one, two].map(|hash| (hash, blobs.len(&hash).unwrap())).into();
         assert_eq!((lengths[&one], lengths[&two]), (Some(5_000), Some(50_000)));

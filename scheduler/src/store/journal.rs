@@ -10,9 +10,9 @@ mod open;
 mod tests;
 mod writer;
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use starfarm_protocol::ids::FarmId;
@@ -25,7 +25,7 @@ pub(crate) use writer::Journal;
 
 use crate::descriptors::wait_for;
 use crate::error::SchedulerError;
-use crate::store::disk::{self, sync_folder};
+use crate::store::disk::{self, create, sync_folder};
 
 /// A segment that has grown to this many bytes gets a successor, if nothing else is asked for.
 pub(crate) const SEGMENT_BYTES: u64 = 16 << 20;
@@ -70,11 +70,59 @@ impl Medium for File {
     }
 }
 
-/// A segment's file.
-#[derive(Clone, Debug)]
-struct Segment {
-    path: PathBuf,
-    number: u64,
+/// The files of a farm's journal and ledger, in its state directory.
+#[derive(Clone)]
+struct Segments {
+    dir: PathBuf,
+    farm: FarmId,
+}
+
+impl Segments {
+    fn path(&self, part: Part, number: u64) -> PathBuf {
+        let (folder, ending) = place(part);
+        self.dir.join(folder).join(format!("{number:08}{ending}"))
+    }
+
+    /// Numbers of the files of a part, in order.
+    fn numbers(&self, part: Part) -> Result<Vec<u64>, SchedulerError> {
+        let (folder, ending) = place(part);
+        disk::numbers(&self.dir.join(folder), ending).map_err(|e| cannot_read(&self.dir, &e))
+    }
+
+    /// Reads the head of a segment and checks that it is the one that belongs there.
+    fn head(&self, part: Part, number: u64) -> Result<Head, SchedulerError> {
+        let (path, farm) = (self.path(part, number), self.farm);
+        let mut block = vec![0; HEAD_BYTES];
+        let read = wait_for(|| File::open(&path)).and_then(|file| file.read_exact_at(&mut block, 0));
+        let refuse = |what: String| {
+            Err(SchedulerError::State(format!(
+                "{}: {what}. Restore the state directory from a copy{}",
+                path.display(),
+                if part == Part::Journal { ", or let --salvage cut the journal before it" } else { "" }
+            )))
+        };
+        let head = match read.map_err(|_| HeadError::Broken).and_then(|()| Head::read(&block)) {
+            Ok(head) => head,
+            Err(HeadError::Broken) => return refuse("the head of the segment is damaged".into()),
+            Err(HeadError::Version(version)) => {
+                return refuse(format!("format version {version} is not known: use the newer starfarm"));
+            }
+        };
+        if head.farm != farm {
+            return refuse(format!("this segment is of farm {}, not of {farm}", head.farm));
+        }
+        if (head.part, head.number) != (part, number) {
+            return refuse(format!("this is segment {}: files were swapped or renamed", head.number));
+        }
+        Ok(head)
+    }
+
+    /// A segment's path, its checked head, and all its bytes.
+    fn read(&self, part: Part, number: u64) -> Result<(PathBuf, Head, Vec<u8>), SchedulerError> {
+        let (path, head) = (self.path(part, number), self.head(part, number)?);
+        let bytes = wait_for(|| fs::read(&path)).map_err(|e| cannot_read(&path, &e))?;
+        Ok((path, head, bytes))
+    }
 }
 
 /// Where the frames of a segment end, and with what.
@@ -92,19 +140,21 @@ struct End {
     broken: Option<&'static str>,
 }
 
-/// Walks the frames of a segment's bytes.
-fn walk(
-    bytes: &[u8],
-    start: Place,
-    each: &mut dyn FnMut(&Frame<'_>) -> Result<(), SchedulerError>,
-) -> Result<End, SchedulerError> {
+/// What is done with each record in its turn; an error says in words why it cannot be.
+type Each<'a> = dyn FnMut(&Frame<'_>) -> Result<(), String> + 'a;
+
+/// Walks the frames of the segment at `path`, whose bytes these are, and gives its records to `each`.
+fn walk(path: &Path, bytes: &[u8], start: Place, each: &mut Each<'_>) -> Result<End, SchedulerError> {
     let (at, place) = (HEAD_BYTES, start);
     let mut end = End { at, commit_at: at, place, epoch: 0, sealed: false, broken: None };
     let mut commit = 0;
     loop {
         match frame::read(bytes, end.at, end.place) {
             Found::Frame(frame, length, place) => {
-                each(&frame)?;
+                if frame.is_record() {
+                    each(&frame)
+                        .map_err(|why| SchedulerError::State(format!("{}: {why}", path.display())))?;
+                }
                 if frame.commit > commit {
                     (commit, end.commit_at) = (frame.commit, end.at);
                 }
@@ -123,57 +173,12 @@ fn walk(
     }
 }
 
-fn segment_path(dir: &Path, part: Part, number: u64) -> PathBuf {
-    let (folder, ending) = place(part);
-    dir.join(folder).join(format!("{number:08}{ending}"))
-}
-
 /// Folder of the files of a part, and how they are called.
 fn place(part: Part) -> (&'static str, &'static str) {
     match part {
         Part::Journal => ("journal", ".seg"),
         Part::Ledger => ("ledger", ".led"),
     }
-}
-
-/// Numbers of the files of a part, in order.
-fn numbers(dir: &Path, part: Part) -> io::Result<Vec<u64>> {
-    let (folder, ending) = place(part);
-    disk::numbers(&dir.join(folder), ending)
-}
-
-/// Makes a file, or empties one that a crash left, readable by its owner only.
-fn create(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    let options = options.create(true).truncate(true).read(true).write(true).mode(0o600);
-    wait_for(|| options.open(path))
-}
-
-/// Reads the head of a segment and checks that it is the one that belongs there.
-fn read_head(path: &Path, part: Part, number: u64, farm: FarmId) -> Result<Head, SchedulerError> {
-    let mut block = vec![0; HEAD_BYTES];
-    let read = wait_for(|| File::open(path)).and_then(|file| file.read_exact_at(&mut block, 0));
-    let refuse = |what: String| {
-        Err(SchedulerError::State(format!(
-            "{}: {what}. Restore the state directory from a copy{}",
-            path.display(),
-            if part == Part::Journal { ", or let --salvage cut the journal before it" } else { "" }
-        )))
-    };
-    let head = match read.map_err(|_| HeadError::Broken).and_then(|()| Head::read(&block)) {
-        Ok(head) => head,
-        Err(HeadError::Broken) => return refuse("the head of the segment is damaged".into()),
-        Err(HeadError::Version(version)) => {
-            return refuse(format!("format version {version} is not known: use the newer starfarm"));
-        }
-    };
-    if head.farm != farm {
-        return refuse(format!("this segment is of farm {}, not of {farm}", head.farm));
-    }
-    if (head.part, head.number) != (part, number) {
-        return refuse(format!("this is segment {}: files were swapped or renamed", head.number));
-    }
-    Ok(head)
 }
 
 fn cannot_read(path: &Path, error: &io::Error) -> SchedulerError {

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::descriptors::are_scarce;
+use crate::error::SchedulerError;
 
 /// First argument of a process that saves a checkpoint.
 pub(super) const SAVE: &str = "save-checkpoint";
@@ -18,9 +19,7 @@ pub(super) const SAVE: &str = "save-checkpoint";
 pub(super) const RETIRE: &str = "retire-segments";
 /// This program, even where its file was replaced meanwhile.
 const PROGRAM: &str = "/proc/self/exe";
-/// Its exit code where the disk has no room.
-pub(super) const FULL: u8 = 2;
-/// Its exit code where it is no fault of the disk.
+/// Its exit code where the trouble is one that passes.
 pub(super) const PASSING: u8 = 3;
 /// Bytes of its words that are listened to.
 const WORDS_BYTES_MAX: u64 = 4_096;
@@ -29,15 +28,13 @@ const WORDS_BYTES_MAX: u64 = 4_096;
 #[derive(PartialEq, Debug)]
 pub(crate) struct Trouble {
     pub(crate) words: String,
-    /// The disk has no room.
-    pub(crate) full: bool,
-    /// It is no fault of the disk: the next checkpoint may well be saved.
+    /// There is no room on the disk, or it is no fault of the disk: the next checkpoint may well be saved.
     pub(crate) passing: bool,
 }
 
 impl Trouble {
     pub(crate) fn passing(words: String) -> Self {
-        Self { words, full: false, passing: true }
+        Self { words, passing: true }
     }
 }
 
@@ -52,14 +49,20 @@ impl From<sled::Error> for Trouble {
 
 impl From<io::Error> for Trouble {
     fn from(error: io::Error) -> Self {
-        let full = error.kind() == io::ErrorKind::StorageFull;
-        Self { words: error.to_string(), full, passing: are_scarce(&error) }
+        let passing = error.kind() == io::ErrorKind::StorageFull || are_scarce(&error);
+        Self { words: error.to_string(), passing }
+    }
+}
+
+impl From<SchedulerError> for Trouble {
+    fn from(error: SchedulerError) -> Self {
+        error.to_string().as_str().into()
     }
 }
 
 impl From<&str> for Trouble {
     fn from(words: &str) -> Self {
-        Self { words: words.to_owned(), full: false, passing: false }
+        Self { words: words.to_owned(), passing: false }
     }
 }
 
@@ -93,11 +96,7 @@ pub(super) fn by_process(
     let (status, words) = (child.wait()?, String::from_utf8_lossy(&words));
     match status.code() {
         Some(0) => Ok(()),
-        Some(code) => Err(Trouble {
-            full: code == i32::from(FULL),
-            passing: code == i32::from(PASSING),
-            ..words.as_ref().into()
-        }),
+        Some(code) => Err(Trouble { words: words.into_owned(), passing: code == i32::from(PASSING) }),
         None => Err(Trouble::passing(format!("the process for it was ended, {status}: {words}"))),
     }
 }

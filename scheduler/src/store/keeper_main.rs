@@ -10,7 +10,7 @@ use starfarm_protocol::ids::FarmId;
 
 use crate::store::checkpoint;
 use crate::store::journal::Retirer;
-use crate::store::keeper::{FULL, PASSING, RETIRE, SAVE, Trouble};
+use crate::store::keeper::{PASSING, RETIRE, SAVE, Trouble};
 
 /// For the first line of a `main` whose scheduler has [`keeper_process`](crate::Options::keeper_process): where this
 /// process was started to save a checkpoint or to rewrite old segments, does so and says with what code to end.
@@ -20,13 +20,9 @@ pub fn keep_if_asked() -> Option<ExitCode> {
     let arguments: Vec<OsString> = arguments.collect();
     Some(match keep(&work, &arguments) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Trouble { words, full, passing }) => {
+        Err(Trouble { words, passing }) => {
             starfarm_net::say(&words);
-            match (full, passing) {
-                (true, _) => FULL.into(),
-                (_, true) => PASSING.into(),
-                _ => ExitCode::FAILURE,
-            }
+            if passing { PASSING.into() } else { ExitCode::FAILURE }
         }
     })
 }

@@ -18,14 +18,14 @@ use starfarm_protocol::wire::CommandUnit;
 use starfarm_scheduler_core::{NodeId, Record};
 
 use crate::descriptors::wait_for;
-use crate::store::disk::numbers;
+use crate::store::disk::{if_there, numbers};
 use job_file::{Access, JobFile};
 pub(crate) use job_file::{Output, Page};
 
 /// Files that are open at one time; where it would be more, all are synced and closed.
 const OPEN_MAX: usize = 256;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct OutputStore {
     dir: PathBuf,
     access: Access,
@@ -37,7 +37,6 @@ pub(crate) struct OutputStore {
     open: usize,
     /// A file was made since the directory was synced.
     made: bool,
-    scratch: Vec<u8>,
     notes: Vec<String>,
 }
 
@@ -48,26 +47,13 @@ impl OutputStore {
     /// journal's end, and its numbers are given again.
     pub(crate) fn open(dir: &Path, replayed_after: u64, written_upto: u64) -> io::Result<Self> {
         fs::create_dir_all(dir)?;
-        Ok(Self { replayed_after, written_upto, made: true, ..Self::new(dir, Access::Kept) })
+        Ok(Self { dir: dir.to_owned(), replayed_after, written_upto, made: true, ..Self::default() })
     }
 
     /// The store in directory `dir` of a farm that nobody runs. The journal is to give all its records.
     pub(crate) fn look(dir: &Path) -> Self {
-        Self::new(dir, Access::AtRest)
-    }
-
-    fn new(dir: &Path, access: Access) -> Self {
-        Self {
-            dir: dir.to_owned(),
-            access,
-            replayed_after: u64::MAX,
-            written_upto: u64::MAX,
-            jobs: HashMap::new(),
-            open: 0,
-            made: false,
-            scratch: Vec::new(),
-            notes: Vec::new(),
-        }
+        let (access, all) = (Access::AtRest, u64::MAX);
+        Self { dir: dir.to_owned(), access, replayed_after: all, written_upto: all, ..Self::default() }
     }
 
     /// Whether such a record says anything of outputs.
@@ -104,16 +90,7 @@ impl OutputStore {
         of: (Attempt, NodeId),
         units: &[(u128, CommandUnit)],
     ) -> io::Result<()> {
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let written = self.made_job(job).and_then(|file| file.add(sequence, of, units, &mut scratch));
-        self.scratch = scratch;
-        written
-    }
-
-    /// Sequence of the last record of `job` that is here; 0: none is.
-    #[cfg(test)]
-    pub(crate) fn last_sequence(&mut self, job: JobId) -> io::Result<u64> {
-        Ok(self.job(job, false)?.map_or(0, |file| file.last))
+        self.made_job(job)?.add(sequence, of, units)
     }
 
     /// Up to `take` outputs of `job` from the `skip`th on, those that are damaged among them.
@@ -143,10 +120,7 @@ impl OutputStore {
 
     pub(crate) fn delete(&mut self, job: JobId) -> io::Result<()> {
         self.jobs.remove(&job);
-        match fs::remove_file(self.path(job)) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-            outcome => outcome,
-        }
+        if_there(fs::remove_file(self.path(job))).map(drop)
     }
 
     pub(crate) fn retain_only(&mut self, jobs: &HashSet<JobId>) -> io::Result<()> {

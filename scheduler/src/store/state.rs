@@ -16,7 +16,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -28,36 +28,34 @@ use starfarm_protocol::seal::{KeyStore, Role, Secret, StaticKey};
 
 use crate::descriptors::wait_for;
 use crate::error::SchedulerError;
-use crate::store::disk::sync_folder;
+use crate::store::disk::{create, if_there, sync_folder};
 
 /// Version of `farm.json`. In version 1 no job outlived its scheduler.
 const FORMAT_VERSION: u32 = 2;
 
+/// Who the farm is, as `farm.json` has it.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FarmFile {
+pub(crate) struct FarmFile {
     version: u32,
-    farm: FarmId,
-    epoch: Epoch,
+    #[serde(rename = "farm")]
+    pub(crate) id: FarmId,
+    /// The epoch: this start's once [`StateDir::raise_epoch`] has put it on disk.
+    pub(crate) epoch: Epoch,
     started_unix: u64,
     /// A later epoch that workers told of: this directory is an old copy.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    superseded: Option<Epoch>,
+    pub(crate) superseded: Option<Epoch>,
 }
 
 pub(crate) struct StateDir {
     path: PathBuf,
     /// Closing it lets go of the lock.
     lock: File,
-    pub(crate) farm: FarmId,
-    /// The epoch: this start's once [`StateDir::raise_epoch`] has put it on disk.
-    pub(crate) epoch: Epoch,
+    pub(crate) farm: FarmFile,
     pub(crate) key: StaticKey,
     /// The file `enrolments`, open for more; `None` before the keys were written.
     enrolments: Mutex<Option<File>>,
-    /// A later epoch of this farm that workers know of.
-    pub(crate) superseded: Option<Epoch>,
-    started_unix: u64,
     /// What a person should know about this start.
     pub(crate) notes: Vec<String>,
 }
@@ -78,16 +76,15 @@ impl StateDir {
             )));
         }
         let mut notes = Vec::new();
-        let file = load_farm(path, &mut notes)?;
+        let farm = load_farm(path, &mut notes)?;
         // Of a farm that was never started nobody has a key yet. Any other one has lost what is not there.
-        let new = file.epoch == Epoch(0) && !path.join("journal").exists();
+        let new = farm.epoch == Epoch(0) && !path.join("journal").exists();
         let key = load_key(path, new)?;
-        check_key(path, file.farm, key.public())?;
+        check_key(path, farm.id, key.public())?;
         let keys = load_keys(path, new)?;
         let path = fs::canonicalize(path).map_err(|e| fail("cannot resolve the directory", e))?;
-        let FarmFile { farm, epoch, started_unix, superseded, .. } = file;
         let enrolments = Mutex::new(None);
-        let state = Self { path, lock, farm, epoch, key, enrolments, superseded, started_unix, notes };
+        let state = Self { path, lock, farm, key, enrolments, notes };
         if new {
             state.save_keys(&keys)?;
         }
@@ -115,20 +112,13 @@ impl StateDir {
     /// Notes the epoch that the journal was raised to. Whoever does so must be about to listen: a start that
     /// fails before is none.
     pub(crate) fn raise_epoch(&mut self, epoch: Epoch) -> Result<(), SchedulerError> {
-        self.epoch = epoch;
-        self.started_unix = unix_now();
-        self.superseded = None;
-        self.save(None)
+        self.farm = FarmFile { epoch, started_unix: unix_now(), superseded: None, ..self.farm };
+        save(&self.path, &self.farm)
     }
 
     /// Notes durably that a later epoch exists: this directory is not started again by mistake.
     pub(crate) fn supersede(&self, later: Epoch) -> Result<(), SchedulerError> {
-        self.save(Some(later))
-    }
-
-    fn save(&self, superseded: Option<Epoch>) -> Result<(), SchedulerError> {
-        let (version, farm, epoch, started_unix) = (FORMAT_VERSION, self.farm, self.epoch, self.started_unix);
-        save(&self.path, &FarmFile { version, farm, epoch, started_unix, superseded })
+        save(&self.path, &FarmFile { superseded: Some(later), ..self.farm })
     }
 
     pub(crate) fn save_keys(&self, keys: &KeyStore) -> Result<(), SchedulerError> {
@@ -163,10 +153,8 @@ impl StateDir {
     ) -> Result<(), SchedulerError> {
         for (role, name) in [(Role::Worker, "worker.join"), (Role::Admin, "admin.join")] {
             // The key of the file that is there stays, so that copies of it go on working.
-            let old =
-                fs::read_to_string(self.file(name)).ok().and_then(|text| JoinFile::from_text(&text).ok());
-            let kept = old.filter(|join| {
-                join.farm == self.farm && keys.join_key(&join.join_key()).is_some_and(|key| !key.revoked)
+            let kept = join_file(&self.path, name).filter(|join| {
+                join.farm == self.farm.id && keys.join_key(&join.join_key()).is_some_and(|key| !key.revoked)
             });
             let secret = match kept {
                 Some(join) => join.join_secret.clone(),
@@ -179,7 +167,7 @@ impl StateDir {
     }
 
     pub(crate) fn join_text(&self, secret: Secret, role: Role, addresses: &[String]) -> String {
-        let join = JoinFile::new(self.farm, addresses.to_vec(), self.key.public(), secret, role);
+        let join = JoinFile::new(self.farm.id, addresses.to_vec(), self.key.public(), secret, role);
         join.to_text().as_str().to_owned()
     }
 }
@@ -205,11 +193,6 @@ pub(crate) fn unix_now_us() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
 }
 
-/// Which farm lies in `dir`, and its epoch; none where none does. Nothing is written.
-pub(crate) fn look_at_farm(dir: &Path) -> Result<Option<(FarmId, Epoch)>, SchedulerError> {
-    Ok(read_farm(dir)?.map(|file| (file.farm, file.epoch)))
-}
-
 /// The farm as its last start left it, or a new one of epoch 0.
 fn load_farm(dir: &Path, notes: &mut Vec<String>) -> Result<FarmFile, SchedulerError> {
     let Some(file) = read_farm(dir)? else { return new_farm(dir) };
@@ -222,13 +205,12 @@ fn load_farm(dir: &Path, notes: &mut Vec<String>) -> Result<FarmFile, SchedulerE
     Ok(file)
 }
 
-fn read_farm(dir: &Path) -> Result<Option<FarmFile>, SchedulerError> {
+/// Which farm lies in `dir`; none where none does. Nothing is written.
+pub(crate) fn read_farm(dir: &Path) -> Result<Option<FarmFile>, SchedulerError> {
     let path = dir.join("farm.json");
-    let text = match fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(SchedulerError::State(format!("cannot read {}: {e}", path.display()))),
-    };
+    let text = if_there(fs::read_to_string(&path))
+        .map_err(|e| SchedulerError::State(format!("cannot read {}: {e}", path.display())))?;
+    let Some(text) = text else { return Ok(None) };
     let file: FarmFile = serde_json::from_str(&text).map_err(|e| {
         SchedulerError::State(format!(
             "{}: {e}; restore it from a copy, or start a new farm in an empty directory",
@@ -262,8 +244,8 @@ fn new_farm(dir: &Path) -> Result<FarmFile, SchedulerError> {
             )));
         }
     }
-    let (farm, epoch, version) = (FarmId(random()?), Epoch(0), FORMAT_VERSION);
-    let file = FarmFile { version, farm, epoch, started_unix: 0, superseded: None };
+    let (id, epoch, version) = (FarmId(random()?), Epoch(0), FORMAT_VERSION);
+    let file = FarmFile { version, id, epoch, started_unix: 0, superseded: None };
     save(dir, &file)?;
     Ok(file)
 }
@@ -288,10 +270,15 @@ fn load_key(dir: &Path, new: bool) -> Result<StaticKey, SchedulerError> {
     }
 }
 
+/// The join file of that name, where it is there and can be read.
+fn join_file(dir: &Path, name: &str) -> Option<JoinFile> {
+    JoinFile::from_text(&fs::read_to_string(dir.join(name)).ok()?).ok()
+}
+
 /// A flipped bit gives another key, which nobody who has joined believes; then the join files would follow it.
 fn check_key(dir: &Path, farm: FarmId, key: PublicKey) -> Result<(), SchedulerError> {
     for name in ["worker.join", "admin.join"] {
-        let join = fs::read_to_string(dir.join(name)).ok().and_then(|text| JoinFile::from_text(&text).ok());
+        let join = join_file(dir, name);
         if join.is_some_and(|join| join.farm == farm && join.scheduler_key != key) {
             return Err(SchedulerError::State(format!(
                 "{} is not the key that {name} names, so no worker would believe this scheduler: restore it from a copy \
@@ -309,11 +296,9 @@ fn check_key(dir: &Path, farm: FarmId, key: PublicKey) -> Result<(), SchedulerEr
 fn load_keys(dir: &Path, new: bool) -> Result<KeyStore, SchedulerError> {
     let read = |name: &str, kept: bool| {
         let path = dir.join(name);
-        match fs::read_to_string(&path) {
-            Ok(text) => Ok(Some(text)),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound && !kept => Ok(None),
-            Err(e) => Err(cannot_use(&path, &e.to_string())),
-        }
+        let text = fs::read_to_string(&path);
+        let text = if kept { text.map(Some) } else { if_there(text) };
+        text.map_err(|e| cannot_use(&path, &e.to_string()))
     };
     let Some(text) = read("keys.json", !new)? else { return Ok(KeyStore::default()) };
     let mut keys = KeyStore::from_json(&text).map_err(|why| cannot_use(&dir.join("keys.json"), &why))?;
@@ -339,9 +324,7 @@ fn cannot_write(path: &Path, e: &std::io::Error) -> SchedulerError {
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), SchedulerError> {
     let write = || -> std::io::Result<()> {
         let beside = path.with_extension("new");
-        let mut options = OpenOptions::new();
-        let options = options.create(true).truncate(true).write(true).mode(0o600);
-        let mut file = wait_for(|| options.open(&beside))?;
+        let mut file = create(&beside)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&beside, path)?;

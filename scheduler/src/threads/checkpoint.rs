@@ -12,7 +12,7 @@ use starfarm_events::Event;
 use starfarm_net::say;
 use starfarm_scheduler_core::Record;
 
-use super::{Input, stop_if_gone, stop_with};
+use super::{House, Input, stop_if_gone, stop_with};
 use crate::restart;
 use crate::store::Trouble;
 use crate::store::checkpoint::Checkpoint;
@@ -30,7 +30,7 @@ pub(crate) fn run(
     snapshots: &Receiver<Snapshot>,
     mut checkpoint: Checkpoint,
     retirer: &Retirer,
-    (state_dir, outputs): (&StateDir, &Mutex<OutputStore>),
+    house: &House,
     dispatcher: &Sender<Input>,
 ) {
     while let Ok(Snapshot { sequence, records }) = snapshots.recv() {
@@ -38,15 +38,16 @@ pub(crate) fn run(
         let state = restart::encode_state(&records);
         drop(records);
         // Outputs up to here are not given again by a replay.
-        sync(outputs, |file| file.sync_all()).unwrap_or_else(|e| stop(state_dir, &e.to_string()));
-        let is_saved = is_done(state_dir, checkpoint.save(sequence, &state));
+        let synced = sync(&house.outputs, |file| file.sync_all());
+        synced.unwrap_or_else(|e| stop(&house.state, &e.to_string()));
+        let is_saved = is_done(&house.state, checkpoint.save(sequence, &state));
         if is_saved {
             let (bytes, took_us) = (state.len() as u64, begun.elapsed().as_micros() as u64);
             // Where the dispatcher is gone nobody watches any more.
             let saved = Event::Checkpointed { record: sequence, bytes, took_us };
             let _ = dispatcher.send(Input::Event(Box::new(saved)));
             is_done(
-                state_dir,
+                &house.state,
                 retirer.retire(sequence).map_err(|trouble| {
                     let words = format!("old segments of the journal cannot be rewritten: {}", trouble.words);
                     Trouble { words, ..trouble }
@@ -59,7 +60,7 @@ pub(crate) fn run(
 /// Whether it was done. Where it could not be just now, what is there stays and a restart reads more: that is all.
 fn is_done(state_dir: &StateDir, outcome: Result<(), Trouble>) -> bool {
     match outcome {
-        Err(trouble) if trouble.full || trouble.passing => {
+        Err(trouble) if trouble.passing => {
             say(&format!("{}; the farm goes on, the next one is due by and by", trouble.words));
             false
         }

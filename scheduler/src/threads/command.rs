@@ -66,7 +66,7 @@ pub(crate) fn run(desk: Arc<Desk>, listeners: Listeners) {
         let tcp = TcpListener::from_std(listeners.tcp).expect("the listener is open and non-blocking");
         let unix = UnixListener::from_std(listeners.unix).expect("the listener is open and non-blocking");
         let mut check = tokio::time::interval(std::time::Duration::from_millis(100));
-        while !desk.shared.stopping() {
+        while !desk.house.shared.stopping() {
             tokio::select! {
                 Ok((stream, from)) = tcp.accept() => knock(&desk, stream, from.ip()),
                 Ok((stream, _)) = unix.accept() => {
@@ -88,7 +88,7 @@ pub(crate) fn run(desk: Arc<Desk>, listeners: Listeners) {
 async fn local(desk: &Arc<Desk>, stream: tokio::net::UnixStream) -> std::io::Result<()> {
     let caller = stream.peer_cred()?.uid();
     let ours = rustix::process::geteuid().as_raw();
-    let mut channel = Channel::local(stream);
+    let mut channel = Channel::Local(stream);
     if caller != ours && caller != 0 {
         let refusal = crate::answers::error(
             starfarm_protocol::admin::ErrorCode::Refused,

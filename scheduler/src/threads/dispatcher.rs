@@ -213,7 +213,7 @@ fn picture(farm: &mut Farm, now_us: u64, links: &Links) {
 /// A later scheduler has this farm: nothing that this one does would count.
 fn superseded(state: &StateDir, later: Epoch) -> ! {
     let noted = state.supersede(later).map_or_else(|e| format!(" ({e})"), |()| String::new());
-    stop_with(&format!("{}{noted}", SchedulerError::superseded(later, state.epoch, state.path())))
+    stop_with(&format!("{}{noted}", SchedulerError::superseded(later, state.farm.epoch, state.path())))
 }
 
 impl Waiting {

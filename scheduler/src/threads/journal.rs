@@ -3,8 +3,8 @@
 //! written after it, for a replay gives them again. A write or sync that fails stops the process: what was
 //! promised could not be kept, and going on would be to lie.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
@@ -13,12 +13,10 @@ use starfarm_protocol::wire::{CommandUnit, Stream};
 use starfarm_scheduler_core::Record;
 
 use super::checkpoint::Snapshot;
-use super::{Input, Shared, stop_gone, stop_if_gone, stop_with};
-use crate::store::blobs::Blobs;
-use crate::store::disk::{Ballast, LowWater};
+use super::{House, Input, stop_gone, stop_if_gone, stop_with};
+use crate::store::disk::Ballast;
 use crate::store::journal::Journal;
 use crate::store::outputs::OutputStore;
-use crate::store::state::StateDir;
 
 /// Records of one commit at most: a commit stays short.
 const COMMIT_RECORDS: usize = 65_536;
@@ -37,37 +35,32 @@ pub(crate) enum ToJournal {
 
 pub(crate) struct JournalThread {
     pub(crate) journal: Journal,
-    /// Off for measuring: then everything counts as durable at once.
-    pub(crate) keeps: bool,
-    pub(crate) epoch: u64,
-    pub(crate) blobs: Arc<Mutex<Blobs>>,
-    pub(crate) outputs: Arc<Mutex<OutputStore>>,
     pub(crate) ballast: Ballast,
-    pub(crate) low_water: LowWater,
-    pub(crate) state: Arc<StateDir>,
+    pub(crate) house: Arc<House>,
     pub(crate) inputs: Receiver<ToJournal>,
     pub(crate) dispatcher: Sender<Input>,
-    pub(crate) shared: Arc<Shared>,
     pub(crate) snapshots: Sender<Snapshot>,
-    /// A checkpoint is due after so many records, or so much time with any.
-    pub(crate) checkpoint_records: u64,
-    pub(crate) checkpoint_period: Duration,
 }
 
 impl JournalThread {
     /// Runs until the dispatcher is gone.
     pub(crate) fn run(mut self) {
+        // Off for measuring: then everything counts as durable at once.
+        let keeps = !self.house.options.no_journal;
+        // A checkpoint is due after so many records, or so much time with any.
+        let checkpoint_records = self.house.options.checkpoint_records;
+        let checkpoint_period = Duration::from_secs(self.house.options.checkpoint_seconds);
         let mut body = Vec::new();
         let (mut since, mut asked, mut last_asked) = (0, false, Instant::now());
         let (mut marked, mut tend) = (true, Instant::now() + TEND_PERIOD);
         loop {
-            let first = match self.inputs.recv_timeout(self.checkpoint_period.min(TEND_PERIOD)) {
+            let first = match self.inputs.recv_timeout(checkpoint_period.min(TEND_PERIOD)) {
                 Ok(first) => Some(first),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return,
             };
             let begun = Instant::now();
-            if self.keeps && begun >= tend {
+            if keeps && begun >= tend {
                 tend = begun + TEND_PERIOD;
                 self.tend();
             }
@@ -86,7 +79,7 @@ impl JournalThread {
                 }
                 next = if count < COMMIT_RECORDS { self.inputs.try_recv().ok() } else { None };
             }
-            if count > 0 && self.keeps {
+            if count > 0 && keeps {
                 self.commit(&batches, &mut body);
                 (since, marked) = (since + count as u64, false);
             } else if let Some((last, _)) = batches.last().and_then(|batch| batch.last()) {
@@ -97,8 +90,7 @@ impl JournalThread {
                 // Where the last one is still being saved, this one is not needed.
                 drop(self.snapshots.try_send(snapshot));
             }
-            let due = since >= self.checkpoint_records
-                || (since > 0 && last_asked.elapsed() >= self.checkpoint_period);
+            let due = since >= checkpoint_records || (since > 0 && last_asked.elapsed() >= checkpoint_period);
             if due && !asked {
                 // Not waited for: a dispatcher that waits for room here would never take it. Where there is no
                 // room, it is asked again after the next commit.
@@ -120,14 +112,14 @@ impl JournalThread {
     }
 
     fn tend(&self) {
-        stop_if_gone(&self.state);
+        stop_if_gone(&self.house.state);
         if !self.journal.is_there() {
-            stop_gone("the journal in", &self.state);
+            stop_gone("the journal in", &self.house.state);
         }
         // A disk that cannot even be asked will fail the next commit, and that is said.
         let _ = self.ballast.tend();
-        let lack = self.low_water.lack();
-        if self.shared.no_room.swap(lack.is_some(), Ordering::Relaxed) != lack.is_some() {
+        let lack = self.house.low_water.lack();
+        if self.house.shared.no_room.swap(lack.is_some(), Ordering::Relaxed) != lack.is_some() {
             say(&match lack {
                 Some(why) => format!("{why}: no program is started until there is room; searches go on"),
                 None => "the disk has room again: programs are started".to_owned(),
@@ -145,18 +137,18 @@ impl JournalThread {
                 Record::Ran { units, .. } => units.iter().any(|(_, unit)| is_uploaded(unit)),
                 _ => false,
             };
-            let outcome = self.journal.append(self.epoch, *sequence, record.kind(), body);
+            let outcome = self.journal.append(self.house.state.farm.epoch.0, *sequence, record.kind(), body);
             self.done(outcome);
         }
         if names_contents {
-            let file = self.blobs.lock().expect("a panic under the lock ends the process").unsynced();
+            let file = self.house.blobs.lock().expect("a panic under the lock ends the process").unsynced();
             self.done(file.map_or(Ok(()), |file| file.sync_data()));
         }
         let committed = self.journal.commit();
         let durable = self.done(committed);
         for (sequence, record) in batches.iter().flatten() {
             if OutputStore::heeds(record) {
-                let mut outputs = self.outputs.lock().expect("a panic under the lock ends the process");
+                let mut outputs = self.house.outputs.lock().expect("a panic under the lock ends the process");
                 let written = outputs.take(*sequence, record);
                 drop(outputs);
                 self.done(written);
@@ -167,7 +159,7 @@ impl JournalThread {
 
     /// Tells the dispatcher. It is not waited for: one whose channel is full looks by itself.
     fn confirm(&self, durable: u64) {
-        self.shared.set_durable(durable);
+        self.house.shared.set_durable(durable);
         let _ = self.dispatcher.try_send(Input::Durable);
     }
 
@@ -175,7 +167,7 @@ impl JournalThread {
     fn done<T>(&self, outcome: std::io::Result<T>) -> T {
         outcome.unwrap_or_else(|error| {
             let _ = self.ballast.throw_off();
-            stop_if_gone(&self.state);
+            stop_if_gone(&self.house.state);
             stop_with(&format!(
                 "the state directory cannot be written: {error}. Nothing that was acknowledged is lost. Make room, \
                  or repair the disk, then start the scheduler again with the same --state"

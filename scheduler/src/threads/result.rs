@@ -4,8 +4,8 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 
 use crossbeam_channel::{Receiver, Sender};
 use starfarm_net::BUFFER_BYTES;
@@ -13,12 +13,12 @@ use starfarm_protocol::ids::{Boot, PublicKey};
 use starfarm_protocol::limits::DATAGRAM_BYTES_MAX;
 use starfarm_protocol::path::{Heard, Path};
 use starfarm_protocol::seal::{
-    Claim, Hints, KeyStore, Kind, Reply, Request, Responder, Role, SealError, SessionTable, packet,
+    Claim, Hints, Kind, Reply, Request, Responder, Role, SealError, SessionTable, packet,
 };
 use starfarm_scheduler_core::NodeId;
 
-use super::{Input, Outgoing, Shared, enrolled, stop_with};
-use crate::store::state::{StateDir, random, unix_now};
+use super::{House, Input, Outgoing, enrolled, stop_with};
+use crate::store::state::{random, unix_now};
 
 /// How often sessions that have run out are dropped, in microseconds.
 const EXPIRE_US: u64 = 10_000_000;
@@ -36,6 +36,7 @@ struct Known {
 /// What others must hear of one batch of datagrams.
 #[derive(Default)]
 struct News {
+    datagrams: Vec<(NodeId, Vec<u8>)>,
     /// Keys that are not on the disk yet.
     enrolled: Vec<PublicKey>,
     sessions: Vec<Input>,
@@ -45,9 +46,7 @@ struct News {
 
 /// The thread's state.
 pub(crate) struct ResultThread {
-    state: Arc<StateDir>,
-    shared: Arc<Shared>,
-    keys: Arc<Mutex<KeyStore>>,
+    house: Arc<House>,
     responder: Responder,
     dispatcher: Sender<Input>,
     /// Keys whose sessions are to end.
@@ -81,9 +80,7 @@ impl Indexes {
 impl ResultThread {
     /// `known` are the nodes of earlier epochs, `next` is the first index that was never given.
     pub(crate) fn new(
-        state: Arc<StateDir>,
-        shared: Arc<Shared>,
-        keys: Arc<Mutex<KeyStore>>,
+        house: Arc<House>,
         responder: Responder,
         dispatcher: Sender<Input>,
         revoked: Receiver<PublicKey>,
@@ -92,19 +89,19 @@ impl ResultThread {
         let (sessions, hints, nodes) = (SessionTable::default(), Hints::default(), HashMap::new());
         let before = known.into_iter().map(|(node, name)| (name, node)).collect();
         let indexes = Indexes { before, next };
-        Self { state, shared, keys, responder, dispatcher, revoked, sessions, hints, nodes, indexes }
+        Self { house, responder, dispatcher, revoked, sessions, hints, nodes, indexes }
     }
 
     /// Runs until the process stops.
     pub(crate) fn run(mut self, mut receiver: starfarm_net::Receiver, mut sender: starfarm_net::Sender) {
         let mut expire_us = 0;
         let mut plain = [0; BUFFER_BYTES];
-        while !self.shared.stopping() {
+        while !self.house.shared.stopping() {
             if let Err(e) = receiver.receive() {
                 // Nothing of ours makes this fail for good; a farm that hears nothing must not look alive.
                 panic!("datagrams cannot be received any more: {e}");
             }
-            let now_us = self.shared.now_us();
+            let now_us = self.house.shared.now_us();
             while let Ok(key) = self.revoked.try_recv() {
                 self.sessions.revoke(&key);
                 if let Some(node) = self.node_of(&key) {
@@ -115,40 +112,34 @@ impl ResultThread {
                 self.sessions.expire(now_us);
                 expire_us = now_us + EXPIRE_US;
             }
-            let mut batch = Vec::new();
             let mut news = News::default();
             for (datagram, from) in receiver.datagrams() {
                 match packet::kind(datagram) {
-                    Some(Kind::Data) => {
-                        self.open(datagram, from, &mut plain, (&mut batch, &mut news), &mut sender)
-                    }
+                    Some(Kind::Data) => self.open(datagram, from, &mut plain, &mut news, &mut sender),
                     Some(Kind::Initiation) => self.answer(datagram, from, &mut sender),
                     _ => self.refuse(),
                 }
             }
             sender.flush();
-            self.tell(news);
             let dropped = u64::from(receiver.dropped());
-            if self.shared.dropped.swap(dropped, Ordering::Relaxed) != dropped {
+            if self.house.shared.dropped.swap(dropped, Ordering::Relaxed) != dropped {
                 let _ = self.dispatcher.send(Input::Overflow);
             }
-            if !batch.is_empty() && self.dispatcher.send(Input::Datagrams(batch)).is_err() {
-                return;
-            }
+            self.tell(news);
         }
     }
 
     /// The node whose key that is: it was heard in this epoch, or it was not heard since the start.
     fn node_of(&self, key: &PublicKey) -> Option<NodeId> {
         self.nodes.get(key).map(|known| known.node).or_else(|| {
-            let keys = self.keys.lock().expect("a panic under the lock ends the process");
+            let keys = self.house.keys.lock().expect("a panic under the lock ends the process");
             let enrolled = keys.key(key).filter(|enrolled| enrolled.role == Role::Worker)?;
             self.indexes.before.get(&enrolled.name).copied()
         })
     }
 
     fn refuse(&self) {
-        self.shared.refused.fetch_add(1, Ordering::Relaxed);
+        self.house.shared.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     fn open(
@@ -156,11 +147,11 @@ impl ResultThread {
         datagram: &[u8],
         from: SocketAddr,
         plain: &mut [u8],
-        (batch, news): (&mut Vec<(NodeId, Vec<u8>)>, &mut News),
+        news: &mut News,
         sender: &mut starfarm_net::Sender,
     ) {
-        let now_us = self.shared.now_us();
-        let mut keys = self.keys.lock().expect("a panic under the lock ends the process");
+        let now_us = self.house.shared.now_us();
+        let mut keys = self.house.keys.lock().expect("a panic under the lock ends the process");
         let opened = match self.sessions.open(&mut keys, datagram, plain, now_us, unix_now()) {
             Ok(opened) => opened,
             Err(error) => {
@@ -207,21 +198,15 @@ impl ResultThread {
         let moved_with = || self.sessions.sealer(&key).filter(|_| moved).cloned();
         let sealer = fresh.or_else(moved_with);
         news.peers.extend(sealer.map(|sealer| Outgoing::Peer(node, sealer, from)));
-        self.travelled(&opened.peer.claim, &plain[..opened.bytes], now_us, (batch, news));
+        self.travelled(&opened.peer.claim, &plain[..opened.bytes], now_us, news);
     }
 
     /// What came may be about the path itself, or a piece. While a node is heard its path is asked about.
-    fn travelled(
-        &mut self,
-        claim: &Claim,
-        plain: &[u8],
-        now_us: u64,
-        (batch, news): (&mut Vec<(NodeId, Vec<u8>)>, &mut News),
-    ) {
+    fn travelled(&mut self, claim: &Claim, plain: &[u8], now_us: u64, news: &mut News) {
         let Known { node, path, told, .. } = self.nodes.get_mut(&claim.key).expect("it was just heard");
         match path.hear(plain, now_us) {
-            Heard::Messages => batch.push((*node, plain.to_vec())),
-            Heard::Whole(whole) => batch.push((*node, whole)),
+            Heard::Messages => news.datagrams.push((*node, plain.to_vec())),
+            Heard::Whole(whole) => news.datagrams.push((*node, whole)),
             Heard::Probe(answer) => news.peers.push(Outgoing::Whole(*node, answer)),
             Heard::Nothing => {}
         }
@@ -230,16 +215,16 @@ impl ResultThread {
         }
         if std::mem::replace(told, path.bytes()) != path.bytes() {
             news.peers.push(Outgoing::Size(*node, path.bytes()));
-            let mut sizes = self.shared.sizes.lock().expect("a panic under the lock ends the process");
+            let mut sizes = self.house.shared.sizes.lock().expect("a panic under the lock ends the process");
             sizes.insert(claim.name.clone(), path.bytes());
         }
     }
 
     /// Nobody hears of those who joined before their keys are on the disk: one write and one sync for all.
-    fn tell(&self, News { enrolled, sessions, peers }: News) {
+    fn tell(&self, News { datagrams, enrolled, sessions, peers }: News) {
         if !enrolled.is_empty() {
-            let keys = self.keys.lock().expect("a panic under the lock ends the process");
-            if let Err(e) = self.state.save_enrolled(&keys, &enrolled) {
+            let keys = self.house.keys.lock().expect("a panic under the lock ends the process");
+            if let Err(e) = self.house.state.save_enrolled(&keys, &enrolled) {
                 stop_with(&format!("{e}. Make room, or repair the disk, then start the scheduler again"));
             }
         }
@@ -249,15 +234,18 @@ impl ResultThread {
         if !peers.is_empty() {
             let _ = self.dispatcher.send(Input::Outgoing(peers));
         }
+        if !datagrams.is_empty() {
+            let _ = self.dispatcher.send(Input::Datagrams(datagrams));
+        }
     }
 
     fn answer(&mut self, datagram: &[u8], from: SocketAddr, sender: &mut starfarm_net::Sender) {
         let Ok(seed) = random::<4>() else { return };
         let index = self.sessions.free_index(u32::from_le_bytes(seed));
         let source = from.to_string();
-        let now_us = self.shared.now_us();
+        let now_us = self.house.shared.now_us();
         let request = Request { datagram, source: source.as_bytes(), index, now_us };
-        let keys = self.keys.lock().expect("a panic under the lock ends the process");
+        let keys = self.house.keys.lock().expect("a panic under the lock ends the process");
         let Ok(reply) = self.responder.answer(&keys, &request) else {
             drop(keys);
             return self.refuse();

@@ -1,6 +1,6 @@
 //! Which attempts were heard, as ranges: to acknowledge them, and to know a repeated offer. Bounded.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
 /// Ranges that are remembered. Offers of a batch have consecutive numbers, so this is about a thousand
 /// batches; an older repeat is rare, and the interval index catches it while the task is held.
@@ -10,48 +10,31 @@ const RANGES_MAX: usize = 1_024;
 /// twice, which counts once, whereas remembering too much would lose a task.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attempts {
-    /// Inclusive, sorted, disjoint, no two touch.
-    ranges: VecDeque<(u64, u64)>,
+    /// Last attempts by the first ones; no two ranges touch.
+    ranges: BTreeMap<u64, u64>,
 }
 
 impl Attempts {
     /// Adds `attempt`; false where it was known.
     pub(crate) fn insert(&mut self, attempt: u64) -> bool {
-        // Nearly always the newest number extends the newest range.
-        if let Some(last) = self.ranges.back_mut()
-            && last.1.checked_add(1) == Some(attempt)
-        {
-            last.1 = attempt;
-            return true;
-        }
-        let after = self.ranges.partition_point(|range| range.0 <= attempt);
-        if after > 0 && self.ranges[after - 1].1 >= attempt {
+        if self.contains(attempt) {
             return false;
         }
-        let joins_before = after > 0 && self.ranges[after - 1].1 + 1 == attempt;
-        let joins_after = self.ranges.get(after).is_some_and(|range| range.0 - 1 == attempt);
-        match (joins_before, joins_after) {
-            (true, true) => {
-                self.ranges[after - 1].1 = self.ranges[after].1;
-                self.ranges.remove(after);
-            }
-            (true, false) => self.ranges[after - 1].1 = attempt,
-            (false, true) => self.ranges[after].0 = attempt,
-            (false, false) => self.ranges.insert(after, (attempt, attempt)),
+        let after = attempt.checked_add(1).and_then(|next| self.ranges.remove(&next));
+        let last = after.unwrap_or(attempt);
+        match self.ranges.range_mut(..attempt).next_back() {
+            Some((_, end)) if *end + 1 == attempt => *end = last,
+            _ => drop(self.ranges.insert(attempt, last)),
         }
-        let around = after.saturating_sub(1)..self.ranges.len().min(after + 2);
-        let apart = self.ranges.range(around).is_sorted_by(|a, b| a.1 + 1 < b.0);
-        assert!(apart, "ranges are sorted, and those that touch are one");
         if self.ranges.len() > RANGES_MAX {
-            self.ranges.pop_front();
+            self.ranges.pop_first();
         }
         true
     }
 
     /// Whether `attempt` was heard and is remembered.
     pub(crate) fn contains(&self, attempt: u64) -> bool {
-        let after = self.ranges.partition_point(|range| range.0 <= attempt);
-        after > 0 && self.ranges[after - 1].1 >= attempt
+        self.ranges.range(..=attempt).next_back().is_some_and(|(_, &last)| last >= attempt)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -64,7 +47,7 @@ impl Attempts {
 
     /// Empties the set and hands out what was in it.
     pub(crate) fn take(&mut self) -> Vec<(u64, u64)> {
-        self.ranges.drain(..).collect()
+        std::mem::take(&mut self.ranges).into_iter().collect()
     }
 }
 

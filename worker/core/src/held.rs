@@ -6,18 +6,11 @@ use starfarm_protocol::wire::Held;
 pub(crate) fn join(mut held: Vec<Held>) -> Vec<Held> {
     held.sort_unstable_by_key(|h| (h.job, h.lo));
     held.dedup_by(|next, before| {
-        let Some(gap_free) = next.lo.checked_sub(before.lo).filter(|d| *d <= u128::from(before.units)) else {
-            return false;
-        };
-        let reach = gap_free + u128::from(next.units);
-        let joined = u64::try_from(reach.max(u128::from(before.units)));
-        match joined {
-            Ok(units) if next.job == before.job => {
-                before.units = units;
-                true
-            }
-            _ => false,
-        }
+        let touches = next.job == before.job && next.lo - before.lo <= u128::from(before.units);
+        let reach = || (next.lo - before.lo + u128::from(next.units)).max(u128::from(before.units));
+        let joined = touches.then(|| u64::try_from(reach()).ok()).flatten();
+        before.units = joined.unwrap_or(before.units);
+        joined.is_some()
     });
     debug_assert!(held.is_sorted_by(|a, b| (a.job, a.lo) < (b.job, b.lo)), "no two begin at one unit");
     held

@@ -19,11 +19,6 @@ pub(crate) struct Scheduler {
     told: Option<(FarmId, Epoch)>,
 }
 
-pub(crate) struct Objection {
-    /// For a person; `None` where he has heard it.
-    pub(crate) words: Option<String>,
-}
-
 impl Scheduler {
     pub(crate) fn new(farm: FarmId, known: Known) -> Self {
         Self { farm, known, epoch: Epoch(0), told: None }
@@ -43,8 +38,9 @@ impl Scheduler {
         epoch < self.known.epoch
     }
 
-    /// What speaks against a welcome: another farm, or an older incarnation of ours.
-    pub(crate) fn objection(&mut self, welcome: &Welcome) -> Option<Objection> {
+    /// Whether a welcome may be believed. What speaks against it, another farm or an older incarnation of ours, is for
+    /// a person; `None` where he has heard it.
+    pub(crate) fn judge(&mut self, welcome: &Welcome) -> Result<(), Option<String>> {
         let (farm, epoch) = (welcome.farm, welcome.epoch);
         let words = if farm != self.farm {
             format!(
@@ -66,10 +62,10 @@ impl Scheduler {
                 epoch.0, self.known.epoch.0
             )
         } else {
-            return None;
+            return Ok(());
         };
         let news = self.told.replace((farm, epoch)) != Some((farm, epoch));
-        Some(Objection { words: news.then_some(words) })
+        Err(news.then_some(words))
     }
 
     /// Obeys the welcome's incarnation from now on. What must outlive this process comes back, where it is

@@ -118,9 +118,9 @@ impl Worker {
 
     /// True where the welcome is one to believe.
     fn on_welcome(&mut self, welcome: &Welcome, now_us: u64, deeds: &mut Vec<Deed>) -> bool {
-        if let Some(objection) = self.scheduler.objection(welcome) {
+        if let Err(words) = self.scheduler.judge(welcome) {
             self.counters.older_epochs += 1;
-            deeds.extend(objection.words.map(Deed::Say));
+            deeds.extend(words.map(Deed::Say));
             // What is late from a session before the present one ends no trust in the present one.
             if !self.link.is_welcomed() {
                 self.link.on_refused(now_us);

@@ -37,16 +37,20 @@ impl Drop for Unmasked {
     }
 }
 
-/// Blocks `signal` in the calling thread, for good.
 #[cfg(test)]
-#[allow(unsafe_code)]
-pub(super) fn block_here(signal: libc::c_int) {
-    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `sigemptyset` initialises the live local that the other two then use; a null third
-    // argument asks for nothing back.
-    unsafe {
-        libc::sigemptyset(set.as_mut_ptr());
-        libc::sigaddset(set.as_mut_ptr(), signal);
-        libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
+pub(super) mod testing {
+    use super::*;
+
+    /// Blocks `signal` in the calling thread, for good.
+    #[allow(unsafe_code)]
+    pub(in crate::exec) fn block_here(signal: libc::c_int) {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: `sigemptyset` initialises the live local that the other two then use; a null third
+        // argument asks for nothing back.
+        unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            libc::sigaddset(set.as_mut_ptr(), signal);
+            libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
+        }
     }
 }

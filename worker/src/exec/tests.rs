@@ -426,7 +426,7 @@ fn inheritable_descriptors() -> BTreeSet<i32> {
 #[test]
 fn a_program_starts_with_signals_as_it_expects_them() {
     let _others = among_others();
-    sigmask::block_here(libc::SIGTERM);
+    sigmask::testing::block_here(libc::SIGTERM);
     // Not by way of a shell: some clear the mask themselves.
     let status = text(&go(&command("cat", &["/proc/self/status"])).stdout);
     let mask = |name: &str| {

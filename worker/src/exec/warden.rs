@@ -22,7 +22,7 @@ const ROUNDS_MAX: usize = 64;
 const ROUND: Duration = Duration::from_millis(5);
 
 /// The worker's hold on its warden: a pipe, whose other end tells when the worker has gone.
-pub struct Warden(Option<Relative>);
+pub struct Warden(Relative);
 
 impl Warden {
     /// Starts the warden of this process.
@@ -35,16 +35,14 @@ impl Warden {
         // A group of its own: Ctrl-C at a terminal is meant for the worker, which drains.
         command.process_group(0).current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        family::spawn(&mut command).map(|relative| Self(Some(relative)))
+        family::spawn(&mut command).map(Self)
     }
 }
 
 impl Drop for Warden {
     fn drop(&mut self) {
-        if let Some(mut relative) = self.0.take() {
-            drop(relative.child.stdin.take());
-            let _ = relative.wait();
-        }
+        // This closes the pipe first.
+        let _ = self.0.child.wait();
     }
 }
 

@@ -4,7 +4,6 @@
 //! Output too long for a result is stored at the scheduler before its unit counts as done, so a slot whose
 //! units write much waits while the scheduler is away; others go on.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -56,9 +55,8 @@ impl Command {
         let mut words = work.program.iter().map(|word| Template::parse(word, &names));
         let program: Template = words.next().ok_or("the job names no program: submit it anew")?;
         let args = words.collect();
-        let env: &BTreeMap<String, String> = &work.env;
-        let env: Vec<(OsString, Template)> =
-            env.iter().map(|(name, value)| (name.into(), Template::parse(value, &names))).collect();
+        let env = work.env.iter().map(|(name, value)| (name.into(), Template::parse(value, &names)));
+        let env: Vec<(OsString, Template)> = env.collect();
         let path_varies = env.iter().any(|(name, value)| name == "PATH" && !value.is_fixed());
         let one_program = program.is_fixed() && !path_varies;
         let [timeout, hang] = [work.timeout_ms, work.hang_ms].map(|ms| ms.map(Duration::from_millis));

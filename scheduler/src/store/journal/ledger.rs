@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 
 use starfarm_protocol::ids::{FarmId, JobId, NodeId};
 use starfarm_protocol::job::FailedUnit;
@@ -14,8 +14,7 @@ use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::frame::{Frame, Place, SEAL};
 use starfarm_protocol::journal::segment::{Head, Part};
 
-use super::{cannot_read, create, numbers, read_head, segment_path, sync_folder, walk};
-use crate::descriptors::wait_for;
+use super::{Each, Segments, create, sync_folder, walk};
 use crate::error::SchedulerError;
 use crate::store::keeper::{self, Trouble};
 
@@ -24,66 +23,56 @@ const KEPT: usize = 2;
 
 /// Rewrites old segments. It touches only segments that are sealed, so it may work beside the writer.
 pub(crate) struct Retirer {
-    dir: PathBuf,
-    farm: FarmId,
+    segments: Segments,
     /// Rewrite by a process of its own: see [`keep_if_asked`](crate::keep_if_asked).
     pub(crate) process: bool,
 }
 
 impl Retirer {
     pub(crate) fn new(dir: PathBuf, farm: FarmId) -> Self {
-        Self { dir, farm, process: false }
+        Self { segments: Segments { dir, farm }, process: false }
     }
 
     /// Rewrites the closed segments whose records all lie at or before `sequence`, but for the newest ones. Nothing is
     /// deleted where the disk does not take it, or a segment is damaged.
     pub(crate) fn retire(&self, sequence: u64) -> Result<(), Trouble> {
-        let all = numbers(&self.dir, Part::Journal)?;
+        let all = self.segments.numbers(Part::Journal)?;
         let closed = &all[..all.len().saturating_sub(1 + KEPT)];
         for &number in closed {
-            let next = segment_path(&self.dir, Part::Journal, number + 1);
-            let next = read_head(&next, Part::Journal, number + 1, self.farm).map_err(io::Error::other)?;
+            let next = self.segments.head(Part::Journal, number + 1)?;
             if next.first > sequence + 1 {
                 break;
             }
             if self.process {
                 // One for all of them.
-                return keeper::by_process(
-                    keeper::RETIRE,
-                    sequence,
-                    &self.dir,
-                    Some(self.farm.to_string()),
-                    &[],
-                );
+                let Segments { dir, farm } = &self.segments;
+                return keeper::by_process(keeper::RETIRE, sequence, dir, Some(farm.to_string()), &[]);
             }
             self.rewrite(number, next.first - 1, next.chain)?;
         }
         Ok(())
     }
 
-    fn rewrite(&self, number: u64, last: u64, seal: u32) -> io::Result<()> {
-        let path = segment_path(&self.dir, Part::Journal, number);
-        let old = read_head(&path, Part::Journal, number, self.farm).map_err(io::Error::other)?;
-        let bytes = wait_for(|| fs::read(&path))?;
-        let (mut short, mut epoch) = (Short::default(), 0);
+    fn rewrite(&self, number: u64, last: u64, seal: u32) -> Result<(), Trouble> {
+        let (path, old, bytes) = self.segments.read(Part::Journal, number)?;
+        let mut short = Short::default();
         let start = Place { sequence: old.first - 1, chain: old.chain };
-        let end = walk(&bytes, start, &mut |frame| {
-            epoch = frame.epoch;
-            if frame.is_record() {
-                let record = Record::decode(frame.kind, frame.body);
-                let damaged = |_| SchedulerError::State(format!("record {} is damaged", frame.sequence));
-                let record = record.map_err(damaged)?;
-                short.add(frame.epoch, record);
-            }
+        let end = walk(&path, &bytes, start, &mut |frame| {
+            let record = Record::decode(frame.kind, frame.body);
+            short.add(frame.epoch, record.map_err(|_| format!("record {} is damaged", frame.sequence))?);
             Ok(())
-        });
-        let end = end.map_err(io::Error::other)?;
+        })?;
         if !end.sealed || (end.place.sequence, end.place.chain) != (last, seal) {
-            return Err(io::Error::other(format!("{} is damaged", path.display())));
+            return Err(format!("{} is damaged", path.display()).as_str().into());
         }
         drop(bytes);
-        let chain = self.chain_before(number)?;
-        let head = Head { part: Part::Ledger, farm: self.farm, number, first: old.first, last, chain, seal };
+        // The seal's CRC of the ledger segment before.
+        let chain = match number - 1 {
+            0 => 0,
+            before => read_whole(&self.segments, before, None, &mut |_| Ok(()))?,
+        };
+        let (part, farm, first) = (Part::Ledger, self.segments.farm, old.first);
+        let head = Head { part, farm, number, first, last, chain, seal };
         let mut bytes = head.to_bytes();
         let (mut place, mut body) = (Place { sequence: 0, chain }, Vec::new());
         for (epoch, record) in short.finish() {
@@ -92,45 +81,33 @@ impl Retirer {
             let (sequence, kind) = (place.sequence + 1, record.kind());
             Frame { sequence, commit: 1, epoch, kind, body: &body }.write(&mut place, &mut bytes);
         }
-        let sequence = place.sequence;
+        let (sequence, epoch) = (place.sequence, end.epoch);
         Frame { sequence, commit: 1, epoch, kind: SEAL, body: &last.to_le_bytes() }
             .write(&mut place, &mut bytes);
-        let ledger = segment_path(&self.dir, Part::Ledger, number);
-        if let Some(folder) = ledger.parent() {
-            fs::create_dir_all(folder)?;
-            sync_folder(folder)?;
-        }
+        let ledger = self.segments.path(Part::Ledger, number);
+        let folder = ledger.parent().expect("a segment lies in a folder");
+        fs::create_dir_all(folder)?;
+        sync_folder(folder)?;
         let mut file = create(&ledger)?;
-        io::Write::write_all(&mut file, &bytes)?;
+        file.write_all(&bytes)?;
         file.sync_all()?;
         sync_folder(&ledger)?;
         fs::remove_file(&path)?;
-        sync_folder(&path)
-    }
-
-    /// The seal's CRC of the ledger segment before.
-    fn chain_before(&self, number: u64) -> io::Result<u32> {
-        if number == 1 {
-            return Ok(0);
-        }
-        read_whole(&self.dir, number - 1, self.farm, None, &mut |_| Ok(())).map_err(io::Error::other)
+        Ok(sync_folder(&path)?)
     }
 }
 
 /// Reads a ledger segment, which must be whole and follow the one whose seal has the CRC `chain`; its seal's CRC
 /// comes back.
 pub(super) fn read_whole(
-    dir: &Path,
+    segments: &Segments,
     number: u64,
-    farm: FarmId,
     chain: Option<u32>,
-    each: &mut dyn FnMut(&Frame<'_>) -> Result<(), String>,
+    each: &mut Each<'_>,
 ) -> Result<u32, SchedulerError> {
-    let path = segment_path(dir, Part::Ledger, number);
-    let head = read_head(&path, Part::Ledger, number, farm)?;
-    let bytes = wait_for(|| fs::read(&path)).map_err(|e| cannot_read(&path, &e))?;
+    let (path, head, bytes) = segments.read(Part::Ledger, number)?;
     let start = Place { sequence: 0, chain: head.chain };
-    let whole = walk(&bytes, start, &mut |_| Ok(()))?;
+    let whole = walk(&path, &bytes, start, &mut |_| Ok(()))?;
     if chain.is_some_and(|chain| chain != head.chain) || !whole.sealed {
         return Err(SchedulerError::State(format!(
             "{}: {}, at byte {}. Restore the state directory from a copy",
@@ -139,12 +116,7 @@ pub(super) fn read_whole(
             whole.at
         )));
     }
-    walk(&bytes, start, &mut |frame| {
-        if frame.is_record() {
-            return each(frame).map_err(|why| SchedulerError::State(format!("{}: {why}", path.display())));
-        }
-        Ok(())
-    })?;
+    walk(&path, &bytes, start, each)?;
     Ok(whole.place.chain)
 }
 

@@ -12,14 +12,13 @@ use starfarm_protocol::journal::segment::{HEAD_BYTES, Head, HeadError, Part};
 use super::ledger::read_whole;
 use super::writer::{Last, Synced, new_segment};
 use super::{
-    End, Journal, MARGIN_BYTES, Options, Retirer, Segment, cannot_read, numbers, read_head, segment_path,
-    sync_folder, walk,
+    Each, End, Journal, MARGIN_BYTES, Medium, Options, Retirer, Segments, cannot_read, sync_folder, walk,
 };
 use crate::error::SchedulerError;
+use crate::store::disk::damaged_name;
 
 struct Opening<'a> {
-    dir: &'a Path,
-    farm: FarmId,
+    segments: &'a Segments,
     options: &'a Options,
     notes: Vec<String>,
     epoch: u64,
@@ -39,9 +38,10 @@ impl Journal {
         farm: FarmId,
         options: &Options,
     ) -> Result<(Self, Vec<String>), SchedulerError> {
-        let synced = Synced::read(dir, farm);
+        let segments = Segments { dir: dir.to_owned(), farm };
+        let synced = Synced::read(&segments);
         let (notes, sealed) = (Vec::new(), None);
-        let mut opening = Opening { dir, farm, options, notes, epoch: 0, first: 1, synced, sealed };
+        let mut opening = Opening { segments: &segments, options, notes, epoch: 0, first: 1, synced, sealed };
         let (start, retired) = opening.after_ledger()?;
         let last = opening.segments(start)?;
         if opening.epoch < options.expected_epoch {
@@ -59,79 +59,61 @@ impl Journal {
             opening.notes.push(note);
         }
         let sequence = last.place.sequence;
-        let synced = Synced::create(dir, farm, sequence, options).map_err(|e| cannot_write(dir, &e))?;
+        let synced = Synced::create(&segments, sequence, options).map_err(|e| cannot_write(dir, &e))?;
+        let (epoch, notes) = (opening.epoch, opening.notes);
         let journal = Self {
-            dir: dir.to_owned(),
-            farm,
+            segments,
             options: options.clone(),
             last,
             commit: sequence + 1,
             gathered: Vec::new(),
-            epoch: opening.epoch,
+            epoch,
             retired,
             synced,
             failed: None,
         };
-        Ok((journal, opening.notes))
+        Ok((journal, notes))
     }
 
     /// Gives all records after `after` in order; see [`replay`].
-    pub(crate) fn replay(
-        &self,
-        after: u64,
-        each: &mut dyn FnMut(&Frame<'_>) -> Result<(), String>,
-    ) -> Result<(), SchedulerError> {
-        replay(&self.dir, self.farm, after, each).map(|_| ())
+    pub(crate) fn replay(&self, after: u64, each: &mut Each<'_>) -> Result<(), SchedulerError> {
+        replay(&self.segments, after, each).map(drop)
     }
 
     /// What rewrites old segments; it may work while this journal is written.
     pub(crate) fn retirer(&self) -> Retirer {
-        Retirer::new(self.dir.clone(), self.farm)
+        Retirer::new(self.segments.dir.clone(), self.segments.farm)
     }
 }
 
 /// Gives all records after `after` in order; `after` is 0 or not below [`Journal::retired`]. Those of the
 /// ledger come in short, with numbers that do not count. Says which was the last. Nothing is written.
-pub(crate) fn replay(
-    dir: &Path,
-    farm: FarmId,
-    after: u64,
-    each: &mut dyn FnMut(&Frame<'_>) -> Result<(), String>,
-) -> Result<u64, SchedulerError> {
-    let unreadable = |e: io::Error| cannot_read(dir, &e);
+fn replay(segments: &Segments, after: u64, each: &mut Each<'_>) -> Result<u64, SchedulerError> {
     // Asked anew, for segments may have been retired since the journal was opened.
-    let ledger = numbers(dir, Part::Ledger).map_err(unreadable)?;
+    let ledger = segments.numbers(Part::Ledger)?;
     let ledger_end = ledger.last().copied().unwrap_or(0);
     let mut last = 0;
     if let Some(&number) = ledger.last() {
-        let path = segment_path(dir, Part::Ledger, number);
-        last = read_head(&path, Part::Ledger, number, farm)?.last;
+        last = segments.head(Part::Ledger, number)?.last;
     }
     if after < last {
         let mut chain = 0;
         for number in ledger {
-            chain = read_whole(dir, number, farm, Some(chain), each)?;
+            chain = read_whole(segments, number, Some(chain), each)?;
         }
     }
-    for number in numbers(dir, Part::Journal).map_err(unreadable)? {
+    for number in segments.numbers(Part::Journal)? {
         if number <= ledger_end {
             continue;
         }
-        let path = segment_path(dir, Part::Journal, number);
-        let head = read_head(&path, Part::Journal, number, farm)?;
+        let (path, head, bytes) = segments.read(Part::Journal, number)?;
         if head.first != last + 1 {
             let what = format!("{}: it does not follow record {last}; start again", path.display());
             return Err(SchedulerError::State(what));
         }
-        let bytes = fs::read(&path).map_err(|e| cannot_read(&path, &e))?;
         let start = Place { sequence: head.first - 1, chain: head.chain };
-        let end = walk(&bytes, start, &mut |frame| {
-            if frame.is_record() && frame.sequence > after {
-                return each(frame)
-                    .map_err(|why| SchedulerError::State(format!("{}: {why}", path.display())));
-            }
-            Ok(())
-        })?;
+        let mut later = |frame: &Frame<'_>| if frame.sequence > after { each(frame) } else { Ok(()) };
+        let end = walk(&path, &bytes, start, &mut later)?;
         last = end.place.sequence;
     }
     Ok(last)
@@ -142,11 +124,12 @@ pub(crate) fn replay(
 pub(crate) fn replay_at_rest(
     dir: &Path,
     (farm, epoch): (FarmId, Epoch),
-    each: &mut dyn FnMut(&Frame<'_>) -> Result<(), String>,
+    each: &mut Each<'_>,
 ) -> Result<u64, SchedulerError> {
     // Asked before: who starts meanwhile only goes further.
-    let synced = Synced::read(dir, farm);
-    let last = replay(dir, farm, 0, each)?;
+    let segments = Segments { dir: dir.to_owned(), farm };
+    let synced = Synced::read(&segments);
+    let last = replay(&segments, 0, each)?;
     if last == 0 && epoch > Epoch(0) {
         return Err(SchedulerError::State(format!(
             "{}: farm.json knows of epoch {}, and there is no journal. Restore the directory from a copy",
@@ -169,13 +152,13 @@ impl Opening<'_> {
     /// Where the journal's first segment must begin, its number, and the last record that is in the ledger
     /// alone.
     fn after_ledger(&mut self) -> Result<(Place, u64), SchedulerError> {
-        let journal = self.numbers(Part::Journal)?;
-        let mut ledger = self.numbers(Part::Ledger)?;
+        let journal = self.segments.numbers(Part::Journal)?;
+        let mut ledger = self.segments.numbers(Part::Ledger)?;
         if let Some(&number) = ledger.last().filter(|number| journal.contains(number)) {
             // A crash came before the journal's segment was removed: the one that is whole stays.
-            let is_whole = read_whole(self.dir, number, self.farm, None, &mut |_| Ok(())).is_ok();
+            let is_whole = read_whole(self.segments, number, None, &mut |_| Ok(())).is_ok();
             let part = if is_whole { Part::Journal } else { Part::Ledger };
-            let path = segment_path(self.dir, part, number);
+            let path = self.segments.path(part, number);
             fs::remove_file(&path).map_err(|e| cannot_write(&path, &e))?;
             if !is_whole {
                 ledger.pop();
@@ -184,25 +167,24 @@ impl Opening<'_> {
         if let Some(missing) = (1..).zip(&ledger).find(|(expected, number)| expected != *number) {
             return Err(SchedulerError::State(format!(
                 "{}: it is missing. Restore the state directory from a copy",
-                segment_path(self.dir, Part::Ledger, missing.0).display()
+                self.segments.path(Part::Ledger, missing.0).display()
             )));
         }
         self.first = ledger.last().map_or(1, |last| last + 1);
         let Some(&number) = ledger.last() else { return Ok((Place::default(), 0)) };
-        let path = segment_path(self.dir, Part::Ledger, number);
-        let head = read_head(&path, Part::Ledger, number, self.farm)?;
+        let head = self.segments.head(Part::Ledger, number)?;
         Ok((Place { sequence: head.last, chain: head.seal }, head.last))
     }
 
     /// Walks all segments of the journal; the last one comes back, open.
     fn segments(&mut self, mut place: Place) -> Result<Last, SchedulerError> {
-        let mut all = self.numbers(Part::Journal)?;
+        let mut all = self.segments.numbers(Part::Journal)?;
         all.retain(|number| {
             let belongs = *number >= self.first;
             if !belongs {
                 self.notes.push(format!(
                     "{} is not part of the journal any more, the ledger stands for it: passed over",
-                    segment_path(self.dir, Part::Journal, *number).display()
+                    self.segments.path(Part::Journal, *number).display()
                 ));
             }
             belongs
@@ -212,7 +194,6 @@ impl Opening<'_> {
             return self.begin(1, place);
         }
         for (at, number) in (self.first..).enumerate() {
-            let segment = Segment { path: segment_path(self.dir, Part::Journal, number), number };
             let is_last = at + 1 == all.len();
             if all.get(at) != Some(&number) {
                 let why = match at {
@@ -220,19 +201,20 @@ impl Opening<'_> {
                     _ if at < all.len() => "it is missing",
                     _ => "it is missing: one more was begun",
                 };
-                return self.damaged(&segment, None, why, place);
+                return self.damaged(number, None, why, place);
             }
-            let why = match read_head(&segment.path, Part::Journal, number, self.farm) {
+            let why = match self.segments.head(Part::Journal, number) {
                 Ok(head) if (head.first, head.chain) == (place.sequence + 1, place.chain) => None,
                 Ok(_) => Some("this segment does not follow the one before".to_owned()),
                 Err(_) if is_last && is_new => return self.begin(1, place),
                 Err(error) => Some(error.to_string()),
             };
             if let Some(why) = why {
-                return self.damaged(&segment, None, &why, place);
+                return self.damaged(number, None, &why, place);
             }
-            let bytes = fs::read(&segment.path).map_err(|e| cannot_read(&segment.path, &e))?;
-            let end = walk(&bytes, place, &mut |_| Ok(()))?;
+            let path = self.segments.path(Part::Journal, number);
+            let bytes = fs::read(&path).map_err(|e| cannot_read(&path, &e))?;
+            let end = walk(&path, &bytes, place, &mut |_| Ok(()))?;
             self.epoch = self.epoch.max(end.epoch);
             place = end.place;
             // The farm's very first start was cut short, or its first record was.
@@ -240,15 +222,15 @@ impl Opening<'_> {
                 return self.begin(1, place);
             }
             if end.sealed {
-                self.sealed = Some((segment.path, bytes[..end.at].to_vec(), end));
+                self.sealed = Some((path, bytes[..end.at].to_vec(), end));
                 continue;
             }
             if !is_last && !self.is_leftover(&all[at + 1..], number, place)? {
                 let why = end.broken.unwrap_or("it ends without a seal, and other segments follow");
-                return self.damaged(&segment, Some((&bytes, end)), why, place);
+                return self.damaged(number, Some((&bytes, end)), why, place);
             }
-            let leftover = all.get(at + 1).map(|next| segment_path(self.dir, Part::Journal, *next));
-            return self.reopen(&segment, &bytes, end, leftover);
+            let leftover = all.get(at + 1).map(|&next| self.segments.path(Part::Journal, next));
+            return self.reopen(number, &bytes, end, leftover);
         }
         unreachable!("the numbers of segments end")
     }
@@ -256,11 +238,11 @@ impl Opening<'_> {
     /// A segment that was made and never used, since a crash came before the one in use was sealed.
     fn is_leftover(&self, later: &[u64], number: u64, place: Place) -> Result<bool, SchedulerError> {
         let [next] = *later else { return Ok(false) };
-        let path = segment_path(self.dir, Part::Journal, next);
+        let path = self.segments.path(Part::Journal, next);
         let bytes = fs::read(&path).map_err(|e| cannot_read(&path, &e))?;
         let is_empty = bytes.get(HEAD_BYTES..).unwrap_or_default().iter().all(|&byte| byte == 0);
         let is_ours = match Head::read(&bytes) {
-            Ok(head) => head.farm == self.farm && head.first == place.sequence + 1,
+            Ok(head) => head.farm == self.segments.farm && head.first == place.sequence + 1,
             Err(error) => error == HeadError::Broken,
         };
         Ok(next == number + 1 && is_empty && is_ours)
@@ -270,7 +252,7 @@ impl Opening<'_> {
     /// too early.
     fn reopen(
         &mut self,
-        segment: &Segment,
+        number: u64,
         bytes: &[u8],
         end: End,
         leftover: Option<PathBuf>,
@@ -285,13 +267,13 @@ impl Opening<'_> {
             end.broken.filter(|_| !frame::is_torn(bytes, end.at, end.place)).map(str::to_owned)
         };
         if let Some(why) = damage {
-            return self.damaged(segment, Some((bytes, end)), &why, end.place);
+            return self.damaged(number, Some((bytes, end)), &why, end.place);
         }
         if written > end.at {
             self.notes.push(format!(
                 "{}: the last {} bytes, after record {}, were not written to their end; they are cut off. \
                  Nobody was told that they were kept",
-                segment.path.display(),
+                self.segments.path(Part::Journal, number).display(),
                 written - end.at,
                 end.place.sequence
             ));
@@ -300,21 +282,19 @@ impl Opening<'_> {
             fs::remove_file(&path).and_then(|()| sync_folder(&path)).map_err(|e| cannot_write(&path, &e))?;
         }
         self.settle_sealed(end)?;
-        self.settle(segment, bytes, end, bytes.len() as u64)
+        self.settle(number, bytes, end, bytes.len() as u64)
     }
 
     /// Writes the last commit of a segment again, and zeros behind it, and syncs. What was read may be in the
     /// system's memory alone: the scheduler was killed before its sync ended, or that sync failed, after which
     /// the system takes the pages for clean. What is replayed must be on the disk.
-    fn settle(&self, segment: &Segment, bytes: &[u8], end: End, length: u64) -> Result<Last, SchedulerError> {
-        let file = OpenOptions::new().read(true).write(true).open(&segment.path);
-        let file = file.map_err(|e| cannot_write(&segment.path, &e))?;
-        let mut medium = (self.options.medium)(file);
+    fn settle(&self, number: u64, bytes: &[u8], end: End, length: u64) -> Result<Last, SchedulerError> {
+        let path = self.segments.path(Part::Journal, number);
         let mut tail = bytes[end.commit_at..end.at].to_vec();
         tail.resize(length as usize - end.commit_at, 0);
-        let written = medium.write_at(&tail, end.commit_at as u64).and_then(|()| medium.sync());
-        written.and_then(|()| sync_folder(&segment.path)).map_err(|e| cannot_write(&segment.path, &e))?;
-        Ok(Last { number: segment.number, end: end.at as u64, allocated: length, place: end.place, medium })
+        let medium = self.write_again(&path, &tail, end)?;
+        sync_folder(&path).map_err(|e| cannot_write(&path, &e))?;
+        Ok(Last { number, end: end.at as u64, allocated: length, place: end.place, medium })
     }
 
     /// The same for the segment before, where the one in use has no frame yet: its seal may be the last that
@@ -323,28 +303,31 @@ impl Opening<'_> {
         let Some((path, bytes, sealed)) = self.sealed.take().filter(|_| end.at == HEAD_BYTES) else {
             return Ok(());
         };
-        let write = || -> io::Result<()> {
-            let mut medium = (self.options.medium)(OpenOptions::new().read(true).write(true).open(&path)?);
-            medium.write_at(&bytes[sealed.commit_at..], sealed.commit_at as u64)?;
-            medium.sync()
+        self.write_again(&path, &bytes[sealed.commit_at..], sealed).map(drop)
+    }
+
+    /// Writes `tail`, the last commit and what is to lie behind it, again, and syncs.
+    fn write_again(&self, path: &Path, tail: &[u8], end: End) -> Result<Box<dyn Medium>, SchedulerError> {
+        let write = || -> io::Result<_> {
+            let mut medium = (self.options.medium)(OpenOptions::new().read(true).write(true).open(path)?);
+            medium.write_at(tail, end.commit_at as u64)?;
+            medium.sync()?;
+            Ok(medium)
         };
-        write().map_err(|e| cannot_write(&path, &e))
+        write().map_err(|e| cannot_write(path, &e))
     }
 
     /// A segment is damaged: refused, or with a person's word cut there. Nothing is deleted.
     fn damaged(
         &mut self,
-        segment: &Segment,
+        number: u64,
         readable: Option<(&[u8], End)>,
         why: &str,
         place: Place,
     ) -> Result<Last, SchedulerError> {
-        let at = readable.map_or(0, |(_, end)| end.at);
-        let what = format!(
-            "{}: {why}, at byte {at}; the last good record is {}",
-            segment.path.display(),
-            place.sequence
-        );
+        let (path, at) = (self.segments.path(Part::Journal, number), readable.map_or(0, |(_, end)| end.at));
+        let what =
+            format!("{}: {why}, at byte {at}; the last good record is {}", path.display(), place.sequence);
         if !self.options.salvage {
             return Err(SchedulerError::State(format!(
                 "{what}. The journal is damaged, and acknowledged results may lie behind that place. Restore the \
@@ -352,49 +335,30 @@ impl Opening<'_> {
             )));
         }
         if readable.is_some() {
-            let aside = free_name(&segment.path);
-            let copy = || fs::copy(&segment.path, &aside).and_then(|_| File::open(&aside)?.sync_all());
+            let aside = damaged_name(&path);
+            let copy = || fs::copy(&path, &aside).and_then(|_| File::open(&aside)?.sync_all());
             copy().map_err(|e| cannot_write(&aside, &e))?;
-            self.notes.push(format!("{} is kept as {}", segment.path.display(), aside.display()));
+            self.notes.push(format!("{} is kept as {}", path.display(), aside.display()));
         }
         // From the last one down, so that after a crash on the way the same is found damaged again.
-        let number = segment.number + u64::from(readable.is_some());
-        for number in self.numbers(Part::Journal)?.into_iter().rev().filter(|later| *later >= number) {
-            let path = segment_path(self.dir, Part::Journal, number);
-            let aside = free_name(&path);
+        let first = number + u64::from(readable.is_some());
+        for later in self.segments.numbers(Part::Journal)?.into_iter().rev().filter(|&later| later >= first) {
+            let path = self.segments.path(Part::Journal, later);
+            let aside = damaged_name(&path);
             let moved = fs::rename(&path, &aside).and_then(|()| sync_folder(&path));
             moved.map_err(|e| cannot_write(&path, &e))?;
             self.notes.push(format!("{} is kept as {}", path.display(), aside.display()));
         }
         self.notes.push(format!("{what}; the journal is cut there"));
         self.synced = self.synced.min(place.sequence);
-        let Some((bytes, end)) = readable else { return self.begin(segment.number, place) };
-        self.settle(segment, bytes, end, (bytes.len() as u64).max(end.at as u64 + 2 * MARGIN_BYTES))
-    }
-
-    fn numbers(&self, part: Part) -> Result<Vec<u64>, SchedulerError> {
-        numbers(self.dir, part).map_err(|e| cannot_read(self.dir, &e))
+        let Some((bytes, end)) = readable else { return self.begin(number, place) };
+        self.settle(number, bytes, end, (bytes.len() as u64).max(end.at as u64 + 2 * MARGIN_BYTES))
     }
 
     fn begin(&mut self, number: u64, place: Place) -> Result<Last, SchedulerError> {
-        let (part, farm, first, chain) = (Part::Journal, self.farm, place.sequence + 1, place.chain);
-        let head = Head { part, farm, number, first, last: 0, chain, seal: 0 };
-        let path = segment_path(self.dir, Part::Journal, number);
-        let made = new_segment(self.dir, &head, self.options);
-        let (medium, allocated) = made.map_err(|e| cannot_write(&path, &e))?;
-        Ok(Last { number, end: HEAD_BYTES as u64, allocated, place, medium })
+        let made = new_segment(self.segments, number, place, self.options);
+        made.map_err(|e| cannot_write(&self.segments.path(Part::Journal, number), &e))
     }
-}
-
-/// A name beside `path` that nothing has.
-fn free_name(path: &Path) -> PathBuf {
-    let mut aside = path.with_added_extension("damaged");
-    let mut number = 1;
-    while aside.exists() {
-        number += 1;
-        aside = path.with_added_extension(format!("damaged-{number}"));
-    }
-    aside
 }
 
 fn cannot_write(path: &Path, error: &io::Error) -> SchedulerError {

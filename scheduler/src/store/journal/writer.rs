@@ -1,17 +1,17 @@
 //! The segment in use: records are gathered, and a commit writes them at once and syncs. After any failure
 //! nothing is written any more.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use starfarm_protocol::ids::FarmId;
 use starfarm_protocol::journal::frame::{FRAME_BYTES, Frame, MARK, Place, SEAL};
 use starfarm_protocol::journal::segment::{HEAD_BYTES, Head, Part};
 use starfarm_protocol::journal::synced;
 
-use super::{MARGIN_BYTES, Medium, Options, create, segment_path, sync_folder};
+use super::{MARGIN_BYTES, Medium, Options, Segments, create, sync_folder};
 
 /// First step of preallocation; each further one doubles up to ...
 const GROW_MIN_BYTES: u64 = 256 << 10;
@@ -30,8 +30,7 @@ pub(super) struct Last {
 }
 
 pub(crate) struct Journal {
-    pub(super) dir: PathBuf,
-    pub(super) farm: FarmId,
+    pub(super) segments: Segments,
     pub(super) options: Options,
     pub(super) last: Last,
     /// First sequence of the commit that is gathered.
@@ -48,7 +47,7 @@ pub(crate) struct Journal {
 impl Journal {
     /// Whether the segment that is written is still where it was made: else nobody will read it.
     pub(crate) fn is_there(&self) -> bool {
-        let path = segment_path(&self.dir, Part::Journal, self.last.number);
+        let path = self.segments.path(Part::Journal, self.last.number);
         !path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
@@ -69,10 +68,7 @@ impl Journal {
 
     pub(crate) fn append(&mut self, epoch: u64, sequence: u64, kind: u8, body: &[u8]) -> io::Result<()> {
         self.usable()?;
-        if sequence != self.last.place.sequence + 1 {
-            let last = self.last.place.sequence;
-            return Err(io::Error::other(format!("record {sequence} does not follow {last}: this is a bug")));
-        }
+        assert_eq!(sequence, self.last.place.sequence + 1, "records follow one another");
         if self.gathered.is_empty() {
             self.commit = sequence;
         }
@@ -142,21 +138,13 @@ impl Journal {
     fn rotate(&mut self) -> io::Result<()> {
         let (sequence, mut seal, mut place) = (self.last.place.sequence, Vec::new(), self.last.place);
         let (commit, epoch) = (sequence + 1, self.epoch);
-        let number = (self.last.number + 1).to_le_bytes();
-        Frame { sequence, commit, epoch, kind: SEAL, body: &number }.write(&mut place, &mut seal);
-        let head = Head {
-            part: Part::Journal,
-            farm: self.farm,
-            number: self.last.number + 1,
-            first: sequence + 1,
-            last: 0,
-            chain: place.chain,
-            seal: 0,
-        };
-        let (medium, allocated) = new_segment(&self.dir, &head, &self.options)?;
+        let number = self.last.number + 1;
+        Frame { sequence, commit, epoch, kind: SEAL, body: &number.to_le_bytes() }
+            .write(&mut place, &mut seal);
+        let next = new_segment(&self.segments, number, place, &self.options)?;
         self.last.medium.write_at(&seal, self.last.end)?;
         self.last.medium.sync()?;
-        self.last = Last { number: head.number, end: HEAD_BYTES as u64, allocated, place, medium };
+        self.last = next;
         Ok(())
     }
 
@@ -175,20 +163,25 @@ impl Journal {
     }
 }
 
-/// Makes a segment, durably.
-pub(super) fn new_segment(dir: &Path, head: &Head, options: &Options) -> io::Result<(Box<dyn Medium>, u64)> {
-    let path = segment_path(dir, Part::Journal, head.number);
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let file: File = create(&path)?;
-    let mut medium = (options.medium)(file);
+/// Makes a segment that begins behind `place`, durably.
+pub(super) fn new_segment(
+    segments: &Segments,
+    number: u64,
+    place: Place,
+    options: &Options,
+) -> io::Result<Last> {
+    let path = segments.path(Part::Journal, number);
+    let folder = path.parent().expect("a segment lies in a folder");
+    fs::create_dir_all(folder)?;
+    let (part, farm, first, chain) = (Part::Journal, segments.farm, place.sequence + 1, place.chain);
+    let head = Head { part, farm, number, first, last: 0, chain, seal: 0 };
+    let mut medium = (options.medium)(create(&path)?);
     medium.write_at(&head.to_bytes(), 0)?;
     write_zeros(&mut *medium, HEAD_BYTES as u64, GROW_MIN_BYTES)?;
     medium.sync()?;
     sync_folder(&path)?;
-    sync_folder(path.parent().unwrap_or(dir))?;
-    Ok((medium, GROW_MIN_BYTES))
+    sync_folder(folder)?;
+    Ok(Last { number, end: HEAD_BYTES as u64, allocated: GROW_MIN_BYTES, place, medium })
 }
 
 fn write_zeros(medium: &mut dyn Medium, from: u64, to: u64) -> io::Result<()> {
@@ -211,13 +204,14 @@ pub(super) struct Synced {
 
 impl Synced {
     /// What the file says; 0 where it says nothing.
-    pub(super) fn read(dir: &Path, farm: FarmId) -> u64 {
-        fs::read(synced_path(dir)).ok().and_then(|bytes| synced::read(&bytes, farm)).unwrap_or(0)
+    pub(super) fn read(segments: &Segments) -> u64 {
+        let bytes = fs::read(synced_path(segments)).ok();
+        bytes.and_then(|bytes| synced::read(&bytes, segments.farm)).unwrap_or(0)
     }
 
     /// Makes the file, or writes it anew, durably: later writes change no more than its bytes.
-    pub(super) fn create(dir: &Path, farm: FarmId, sequence: u64, options: &Options) -> io::Result<Self> {
-        let path = synced_path(dir);
+    pub(super) fn create(segments: &Segments, sequence: u64, options: &Options) -> io::Result<Self> {
+        let (path, farm) = (synced_path(segments), segments.farm);
         let mut open = OpenOptions::new();
         let file = open.create(true).truncate(false).write(true).mode(0o600).open(&path)?;
         let mut medium = (options.medium)(file);
@@ -233,6 +227,6 @@ impl Synced {
     }
 }
 
-fn synced_path(dir: &Path) -> PathBuf {
-    dir.join("journal").join("synced")
+fn synced_path(segments: &Segments) -> PathBuf {
+    segments.dir.join("journal").join("synced")
 }

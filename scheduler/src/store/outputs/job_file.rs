@@ -37,9 +37,17 @@ pub(crate) struct Output {
     pub(crate) run: u64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+impl Output {
+    /// As its own record has it; what others say of it comes in where it is read.
+    fn new(unit: u128, attempt: Attempt, node: NodeId, outcome: CommandUnit) -> Self {
+        Self { unit, attempt, node, outcome, superseded: false, run: 1 }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Access {
     /// It keeps them.
+    #[default]
     Kept,
     /// It looks at what lies there and changes nothing; what the journal has beyond the files stays in memory.
     AtRest,
@@ -53,7 +61,7 @@ pub(crate) struct Page {
     pub(crate) more: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct JobFile {
     job: JobId,
     access: Access,
@@ -104,24 +112,20 @@ const LABEL_JOBS: u64 = 1 << 56;
 
 impl Batch {
     fn label(&self) -> Label {
+        let words = [self.sequence, self.units, self.cut, self.job << 8 | self.kind as u64];
         let mut label = Label::default();
-        label[..8].copy_from_slice(&self.sequence.to_le_bytes());
-        label[8..16].copy_from_slice(&self.units.to_le_bytes());
-        label[16..24].copy_from_slice(&self.cut.to_le_bytes());
-        label[24] = self.kind as u8;
-        label[25..].copy_from_slice(&self.job.to_le_bytes()[..7]);
+        label.as_chunks_mut().0.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
         label
     }
 
     fn of(entry: &Entry) -> Self {
-        let number =
-            |at: usize| entry.label[at..at + 8].iter().rev().fold(0, |n, &byte| n << 8 | u64::from(byte));
+        let word = |at: usize| u64::from_le_bytes(entry.label.as_chunks().0[at]);
         let kind = match entry.label[24] {
             1 => Kind::Retried,
             2 => Kind::Vain,
             _ => Kind::Outputs,
         };
-        Self { sequence: number(0), units: number(8), cut: number(16), kind, job: number(24) >> 8 }
+        Self { sequence: word(0), units: word(1), cut: word(2), kind, job: word(3) >> 8 }
     }
 }
 
@@ -134,7 +138,7 @@ impl JobFile {
         known: (u64, u64),
         notes: &mut Vec<String>,
     ) -> io::Result<Self> {
-        let mut this = Self::empty(job, path, access);
+        let mut this = Self { job, path, access, ..Self::default() };
         if access == Access::AtRest && !this.path.try_exists()? {
             return Ok(this);
         }
@@ -144,24 +148,6 @@ impl JobFile {
         }
         this.file = Some(file);
         Ok(this)
-    }
-
-    fn empty(job: JobId, path: PathBuf, access: Access) -> Self {
-        Self {
-            job,
-            access,
-            path,
-            file: None,
-            last: 0,
-            units: 0,
-            cut: 0,
-            retried: Vec::new(),
-            vain: 0,
-            vain_runs: None,
-            beyond: Vec::new(),
-            index: Vec::new(),
-            dirty: false,
-        }
     }
 
     fn open_packed(&self) -> io::Result<PackedFile> {
@@ -176,7 +162,8 @@ impl JobFile {
         let (path, end) = (self.path.display().to_string(), file.end());
         let is_kept = self.access == Access::Kept;
         if from == 0 {
-            *self = Self::empty(self.job, std::mem::take(&mut self.path), self.access);
+            let (job, access) = (self.job, self.access);
+            *self = Self { job, path: std::mem::take(&mut self.path), access, ..Self::default() };
             let what = if is_kept {
                 format!("it is set aside as {}", file.set_aside()?.display())
             } else {
@@ -279,37 +266,30 @@ impl JobFile {
         sequence: u64,
         (attempt, node): (Attempt, NodeId),
         units: &[(u128, CommandUnit)],
-        scratch: &mut Vec<u8>,
     ) -> io::Result<()> {
         if sequence <= self.last {
             return Ok(());
         }
         let cut = units.iter().filter(|(_, outcome)| is_cut(outcome)).count() as u64;
         if self.access == Access::AtRest {
-            let output = |(unit, outcome): &(u128, CommandUnit)| Output {
-                unit: *unit,
-                attempt,
-                node,
-                outcome: outcome.clone(),
-                superseded: false,
-                run: 1,
-            };
+            let outputs =
+                units.iter().map(|(unit, outcome)| Output::new(*unit, attempt, node, outcome.clone()));
             self.cut += cut;
-            self.beyond.extend(units.iter().map(|unit| (sequence, output(unit))));
+            self.beyond.extend(outputs.map(|output| (sequence, output)));
             return Ok(());
         }
-        scratch.clear();
+        let mut body = Vec::new();
         for (unit, outcome) in units {
-            let start = scratch.len();
-            scratch.extend_from_slice(&[0; 4]);
-            scratch.extend_from_slice(&unit.to_le_bytes());
-            scratch.extend_from_slice(&attempt.0.to_le_bytes());
-            scratch.extend_from_slice(&node.0.to_le_bytes());
-            outcome.write(scratch);
-            let length = (scratch.len() - start - 4) as u32;
-            scratch[start..start + 4].copy_from_slice(&length.to_le_bytes());
+            let start = body.len();
+            body.extend_from_slice(&[0; 4]);
+            body.extend_from_slice(&unit.to_le_bytes());
+            body.extend_from_slice(&attempt.0.to_le_bytes());
+            body.extend_from_slice(&node.0.to_le_bytes());
+            outcome.write(&mut body);
+            let length = (body.len() - start - 4) as u32;
+            body[start..start + 4].copy_from_slice(&length.to_le_bytes());
         }
-        self.append(&Batch { units: units.len() as u64, cut, ..self.batch(sequence, Kind::Outputs) }, scratch)
+        self.append(&Batch { units: units.len() as u64, cut, ..self.batch(sequence, Kind::Outputs) }, &body)
     }
 
     /// Failed units are wanted again, by the record `sequence`.
@@ -449,14 +429,9 @@ fn read_batch(bytes: &[u8]) -> Result<Vec<Output>, Malformed> {
     while !rest.0.is_empty() {
         let length = rest.u32()? as usize;
         let mut unit = Reader(rest.bytes(length)?);
-        outputs.push(Output {
-            unit: unit.u128()?,
-            attempt: Attempt(unit.u64()?),
-            node: NodeId(unit.u32()?),
-            outcome: CommandUnit::read_all(unit.0)?.pop().ok_or(Malformed)?,
-            superseded: false,
-            run: 1,
-        });
+        let (number, attempt, node) = (unit.u128()?, Attempt(unit.u64()?), NodeId(unit.u32()?));
+        let outcome = CommandUnit::read_all(unit.0)?.pop().ok_or(Malformed)?;
+        outputs.push(Output::new(number, attempt, node, outcome));
     }
     Ok(outputs)
 }

@@ -26,6 +26,13 @@ impl Scratch {
     }
 }
 
+impl OutputStore {
+    /// Sequence of the last record of `job` that is here; 0: none is.
+    fn last_sequence(&mut self, job: JobId) -> io::Result<u64> {
+        Ok(self.job(job, false)?.map_or(0, |file| file.last))
+    }
+}
+
 impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);

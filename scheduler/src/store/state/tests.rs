@@ -19,19 +19,23 @@ fn each_start_raises_the_epoch_and_keeps_the_rest() {
     first.raise_epoch(Epoch(1)).unwrap();
     first.write_join_files(&mut keys, &["h:1".into()]).unwrap();
     let join = fs::read_to_string(dir.join("worker.join")).unwrap();
-    let (farm, public) = (first.farm, first.key.public());
-    assert!(first.epoch == Epoch(1) && first.notes.is_empty());
+    let (farm, public) = (first.farm.id, first.key.public());
+    assert!(first.farm.epoch == Epoch(1) && first.notes.is_empty());
     drop(first);
     let (mut second, mut keys) = StateDir::open(&dir).unwrap();
     second.raise_epoch(Epoch(2)).unwrap();
     second.write_join_files(&mut keys, &["h:1".into()]).unwrap();
-    assert_eq!(second.superseded, None);
+    assert_eq!(second.farm.superseded, None);
     second.supersede(Epoch(9)).unwrap();
-    assert_eq!((second.epoch, second.farm, second.key.public()), (Epoch(2), farm, public));
+    assert_eq!((second.farm.epoch, second.farm.id, second.key.public()), (Epoch(2), farm, public));
     assert_eq!(join, fs::read_to_string(dir.join("worker.join")).unwrap());
     drop(second);
     let (third, _) = StateDir::open(&dir).unwrap();
-    assert_eq!((third.epoch, third.superseded), (Epoch(2), Some(Epoch(9))), "not raised, so not started");
+    assert_eq!(
+        (third.farm.epoch, third.farm.superseded),
+        (Epoch(2), Some(Epoch(9))),
+        "not raised, so not started"
+    );
     fs::remove_dir_all(dir).unwrap();
 }
 

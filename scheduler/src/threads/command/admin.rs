@@ -77,7 +77,7 @@ async fn answer(desk: &Arc<Desk>, request: Request, user: &str) -> Response {
         Request::Nodes => {
             let mut response = desk.ask(|farm, now_us, _| Response::Nodes(farm.nodes(now_us))).await;
             if let Response::Nodes(nodes) = &mut response {
-                desk.shared.fill_sizes(nodes);
+                desk.house.shared.fill_sizes(nodes);
             }
             response
         }
@@ -88,24 +88,26 @@ async fn answer(desk: &Arc<Desk>, request: Request, user: &str) -> Response {
         }
         Request::Status => status(desk).await,
         Request::Events { after, take } => {
-            let lines = desk.shared.lines.lock().expect("a panic under the lock ends the process");
+            let lines = desk.house.shared.lines.lock().expect("a panic under the lock ends the process");
             lines.page(after, take)
         }
-        Request::TaskEvents { after, take } => desk.shared.tasks.page(after, take, desk.shared.now_us()),
+        Request::TaskEvents { after, take } => {
+            desk.house.shared.tasks.page(after, take, desk.house.shared.now_us())
+        }
         Request::Keys => keys(desk),
         Request::AddKey { role } => add_key(desk, role),
         Request::RevokeKey { key } => revoke_key(desk, &key),
-        Request::Fetch { hash, offset } => pages::fetch(&desk.blobs, &hash, offset),
+        Request::Fetch { hash, offset } => pages::fetch(&desk.house.blobs, &hash, offset),
     }
 }
 
 fn keep(desk: &Desk, bytes: &[u8]) -> Result<ContentHash, Response> {
-    let mut blobs = desk.blobs.lock().expect("a panic under the lock ends the process");
+    let mut blobs = desk.house.blobs.lock().expect("a panic under the lock ends the process");
     blobs.put(bytes).map_err(|e| error(ErrorCode::Conflict, format!("the scheduler cannot keep it: {e}")))
 }
 
 async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
-    if let Some(why) = desk.low_water.refusal() {
+    if let Some(why) = desk.house.low_water.refusal() {
         return error(ErrorCode::Conflict, why);
     }
     let bytes = submit.spec.as_bytes();
@@ -157,7 +159,7 @@ async fn explain(desk: &Desk, subject: Subject) -> Response {
 
 async fn results(desk: &Desk, asked: Asked) -> Result<Response, Response> {
     let found = desk.find(move |farm| pages::find(farm, asked)).await?;
-    let outputs = pages::outputs(asked, &desk.outputs)?;
+    let outputs = pages::outputs(asked, &desk.house.outputs)?;
     let ids = pages::writers(&outputs);
     let names = if ids.is_empty() {
         Ok(pages::Names::new())
@@ -165,58 +167,55 @@ async fn results(desk: &Desk, asked: Asked) -> Result<Response, Response> {
         desk.find(move |farm| Ok(pages::names(farm, ids))).await
     };
     // A scheduler that stops names none.
-    Ok(pages::page(found, outputs, &names.unwrap_or_default(), &desk.blobs))
+    Ok(pages::page(found, outputs, &names.unwrap_or_default(), &desk.house.blobs))
 }
 
 async fn status(desk: &Arc<Desk>) -> Response {
     let mut response = desk.ask(|farm, now_us, _| Response::Status(farm.status(now_us))).await;
     if let Response::Status(status) = &mut response {
-        desk.shared.fill_sizes(&mut status.nodes);
-        status.up_seconds = desk.shared.up_seconds();
-        status.datagrams_dropped = desk.shared.dropped.load(Ordering::Relaxed);
-        status.log_events_dropped = desk.shared.unlogged();
+        desk.house.shared.fill_sizes(&mut status.nodes);
+        status.up_seconds = desk.house.shared.up_seconds();
+        status.datagrams_dropped = desk.house.shared.dropped.load(Ordering::Relaxed);
+        status.log_events_dropped = desk.house.shared.unlogged();
         status.stderr_lines_dropped = starfarm_net::lines_dropped();
-        status.datagrams_refused = desk.shared.refused.load(Ordering::Relaxed);
-        status.notes.clone_from(&desk.state.notes);
-        let lack =
-            desk.low_water.lack().map(|why| format!("{why}: no program is started until there is room"));
+        status.datagrams_refused = desk.house.shared.refused.load(Ordering::Relaxed);
+        status.notes.clone_from(&desk.house.state.notes);
+        let lack = desk
+            .house
+            .low_water
+            .lack()
+            .map(|why| format!("{why}: no program is started until there is room"));
         status.notes.extend(lack);
     }
     response
 }
 
 fn keys(desk: &Desk) -> Response {
-    let keys = desk.keys.lock().expect("a panic under the lock ends the process");
-    let join = keys.join_keys().map(|(id, key)| KeyInfo {
-        kind: KeyKind::Join,
-        id: id.to_string(),
-        name: String::new(),
-        role: key.role,
-        revoked: key.revoked,
+    let keys = desk.house.keys.lock().expect("a panic under the lock ends the process");
+    let join = keys.join_keys().map(|(id, key)| {
+        let (kind, id, name) = (KeyKind::Join, id.to_string(), String::new());
+        KeyInfo { kind, id, name, role: key.role, revoked: key.revoked }
     });
-    let enrolled = keys.keys().map(|(id, key)| KeyInfo {
-        kind: KeyKind::Enrolled,
-        id: id.to_string(),
-        name: key.name.clone(),
-        role: key.role,
-        revoked: key.revoked,
+    let enrolled = keys.keys().map(|(id, key)| {
+        let (kind, id, name) = (KeyKind::Enrolled, id.to_string(), key.name.clone());
+        KeyInfo { kind, id, name, role: key.role, revoked: key.revoked }
     });
     Response::Keys(join.chain(enrolled).collect())
 }
 
 fn add_key(desk: &Desk, role: Role) -> Response {
     let made = new_secret().and_then(|secret| {
-        let mut keys = desk.keys.lock().expect("a panic under the lock ends the process");
+        let mut keys = desk.house.keys.lock().expect("a panic under the lock ends the process");
         let id = keys.add_join_key(secret.clone(), role);
-        desk.state.save_keys(&keys)?;
+        desk.house.state.save_keys(&keys)?;
         desk.tell(Event::KeyAdded { key_kind: KeyKind::Join, key: id.to_string(), role, name: None });
-        Ok(desk.state.join_text(secret, role, &desk.addresses))
+        Ok(desk.house.state.join_text(secret, role, &desk.addresses))
     });
     made.map_or_else(|e| error(ErrorCode::Conflict, e.to_string()), Response::JoinFile)
 }
 
 fn revoke_key(desk: &Desk, key: &str) -> Response {
-    let mut keys = desk.keys.lock().expect("a panic under the lock ends the process");
+    let mut keys = desk.house.keys.lock().expect("a panic under the lock ends the process");
     let public = key.parse::<PublicKey>().ok().or_else(|| keys.holder(key));
     let revoked = match (public, key.parse::<JoinKeyId>()) {
         (Some(public), _) => keys.revoke_key(&public),
@@ -227,7 +226,7 @@ fn revoke_key(desk: &Desk, key: &str) -> Response {
         let message = format!("`{}`: no such key: `starfarm key list` shows them", foreign::name(key));
         return error(ErrorCode::NotFound, message);
     }
-    if let Err(e) = desk.state.save_keys(&keys) {
+    if let Err(e) = desk.house.state.save_keys(&keys) {
         return error(ErrorCode::Conflict, e.to_string());
     }
     drop(keys);

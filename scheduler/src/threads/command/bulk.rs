@@ -17,7 +17,7 @@ const IDLE: Duration = Duration::from_micros(IDLE_US);
 
 impl Desk {
     fn blobs(&self) -> std::sync::MutexGuard<'_, Blobs> {
-        self.blobs.lock().expect("a panic under the lock ends the process")
+        self.house.blobs.lock().expect("a panic under the lock ends the process")
     }
 }
 
@@ -35,7 +35,7 @@ impl Shelf for &Desk {
     }
 
     fn lack(&self) -> Option<String> {
-        self.low_water.lack()
+        self.house.low_water.lack()
     }
 
     fn lament(&self, hash: &ContentHash) -> String {

@@ -32,28 +32,25 @@ async fn read_frame(socket: &mut TcpStream) -> io::Result<Vec<u8>> {
 }
 
 impl Channel {
-    pub(crate) fn local(socket: UnixStream) -> Self {
-        Channel::Local(socket)
-    }
-
     /// Shakes hands; returns who it is and the first record, which says what is spoken. How long it may take is the
     /// caller's to say.
     pub(crate) async fn sealed(desk: &Desk, mut socket: TcpStream) -> io::Result<(Self, Peer, Vec<u8>)> {
         let body = read_frame(&mut socket).await?;
         let (frame, unconfirmed) = {
             let mut responder = desk.responder.lock().expect("a panic under the lock ends the process");
-            let keys = desk.keys.lock().expect("a panic under the lock ends the process");
-            stream::answer(&mut responder, &keys, &body, desk.shared.now_us()).map_err(invalid)?
+            let keys = desk.house.keys.lock().expect("a panic under the lock ends the process");
+            stream::answer(&mut responder, &keys, &body, desk.house.shared.now_us()).map_err(invalid)?
         };
         socket.write_all(&frame).await?;
         let unconfirmed = unconfirmed.map_err(|_| io::ErrorKind::PermissionDenied)?;
         let body = read_frame(&mut socket).await?;
         let mut first = Vec::new();
-        let mut keys = desk.keys.lock().expect("a panic under the lock ends the process");
+        let mut keys = desk.house.keys.lock().expect("a panic under the lock ends the process");
         let (stream, peer, changed) =
             unconfirmed.confirm(&mut keys, &body, &mut first, unix_now()).map_err(invalid)?;
         if changed {
-            desk.state
+            desk.house
+                .state
                 .save_enrolled(&keys, &[peer.claim.key])
                 .map_err(|e| io::Error::other(e.to_string()))?;
             desk.tell(enrolled(&peer));

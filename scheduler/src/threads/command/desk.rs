@@ -8,7 +8,7 @@ use starfarm_events::Event;
 use starfarm_protocol::admin::Response;
 use starfarm_protocol::bulk::BrokenOff;
 use starfarm_protocol::ids::PublicKey;
-use starfarm_protocol::seal::{KeyStore, Responder};
+use starfarm_protocol::seal::Responder;
 use starfarm_scheduler_core::{Deeds, Farm};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::AbortHandle;
@@ -16,11 +16,7 @@ use tokio::task::AbortHandle;
 use super::bells::Bells;
 use super::door::Door;
 use crate::descriptors;
-use crate::store::blobs::Blobs;
-use crate::store::disk::LowWater;
-use crate::store::outputs::OutputStore;
-use crate::store::state::StateDir;
-use crate::threads::{Input, Question, Shared};
+use crate::threads::{House, Input, Question};
 
 /// Places for connections that have shaken hands; who finds none is hung up on.
 pub(crate) struct Places {
@@ -46,18 +42,13 @@ impl Places {
 }
 
 pub(crate) struct Desk {
-    pub(crate) state: Arc<StateDir>,
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) keys: Arc<Mutex<KeyStore>>,
+    pub(crate) house: Arc<House>,
     pub(crate) responder: Mutex<Responder>,
     pub(crate) dispatcher: Sender<Input>,
     pub(crate) revoked: Sender<PublicKey>,
     pub(crate) revocations: tokio::sync::Notify,
-    pub(crate) blobs: Arc<Mutex<Blobs>>,
-    pub(crate) outputs: Arc<Mutex<OutputStore>>,
     pub(crate) bells: Arc<Bells>,
     pub(crate) addresses: Vec<String>,
-    pub(crate) low_water: LowWater,
     pub(crate) broken_off: Mutex<BrokenOff>,
     pub(crate) door: Mutex<Door<AbortHandle>>,
     pub(crate) places: Places,
@@ -69,7 +60,7 @@ impl Desk {
         loop {
             let next = self.revocations.notified();
             let revoked = {
-                let keys = self.keys.lock().expect("a panic under the lock ends the process");
+                let keys = self.house.keys.lock().expect("a panic under the lock ends the process");
                 keys.key(key).is_none_or(|entry| entry.revoked)
             };
             if revoked {
@@ -82,7 +73,7 @@ impl Desk {
     /// Something happened that who watches should know of. Nobody waits for that: without room it counts as missing.
     pub(crate) fn tell(&self, event: Event) {
         if let Err(TrySendError::Full(_)) = self.dispatcher.try_send(Input::Event(Box::new(event))) {
-            self.shared.unheard.fetch_add(1, Ordering::Relaxed);
+            self.house.shared.unheard.fetch_add(1, Ordering::Relaxed);
         }
     }
 

@@ -47,7 +47,7 @@ pub(crate) async fn all(desk: &Desk) -> Response {
 /// The jobs with these numbers, each with what befell it.
 pub(crate) async fn whole(desk: &Desk, ids: Vec<JobId>) -> Response {
     let mut response = desk.ask(move |farm, now_us, _| pages::jobs(farm, &ids, now_us)).await;
-    pages::fill_cut(&mut response, &desk.outputs);
+    pages::fill_cut(&mut response, &desk.house.outputs);
     response
 }
 
@@ -58,7 +58,6 @@ async fn job(desk: &Desk, id: JobId) -> Result<JobInfo, Response> {
     }
 }
 
-/// Does something to a job.
 pub(crate) async fn command(desk: &Desk, id: JobId, command: JobCommand) -> Response {
     let act = desk.ask(move |farm, now_us, deeds| match farm.command_job(id, command, now_us, deeds) {
         Ok(()) => Response::Done,
@@ -76,11 +75,11 @@ pub(crate) async fn command(desk: &Desk, id: JobId, command: JobCommand) -> Resp
 
 /// What a deleted job wrote goes, and contents that no job needs any more.
 async fn give_room_back(desk: &Desk, id: JobId) -> io::Result<()> {
-    desk.outputs.lock().expect("a panic under the lock ends the process").delete(id)?;
+    desk.house.outputs.lock().expect("a panic under the lock ends the process").delete(id)?;
     let specs = desk.find(|farm| Ok(farm.specs().collect::<HashSet<_>>())).await;
     // A scheduler that stops keeps them all.
     let Ok(specs) = specs else { return Ok(()) };
-    let mut blobs = desk.blobs.lock().expect("a panic under the lock ends the process");
+    let mut blobs = desk.house.blobs.lock().expect("a panic under the lock ends the process");
     let mut needed = HashSet::new();
     for spec in specs {
         needed.insert(spec);
