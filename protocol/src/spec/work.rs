@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::HexBytes;
+use crate::word::words;
 
 /// What is done with a unit.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -162,18 +163,18 @@ pub struct SearchWork {
     pub stop: Stop,
 }
 
-/// A digest that `search` knows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Algorithm {
-    /// RFC 1321.
-    Md5,
-    /// FIPS 180-4.
-    Sha1,
-    /// FIPS 180-4.
-    Sha256,
-    /// MD4 (RFC 1320) over the bytes widened to 16 bits, little endian.
-    Ntlm,
+words! {
+    /// A digest that `search` knows.
+    Algorithm {
+        /// RFC 1321.
+        Md5 => "md5",
+        /// FIPS 180-4.
+        Sha1 => "sha1",
+        /// FIPS 180-4.
+        Sha256 => "sha256",
+        /// MD4 (RFC 1320) over the bytes widened to 16 bits, little endian.
+        Ntlm => "ntlm",
+    }
 }
 
 impl Algorithm {
@@ -187,15 +188,16 @@ impl Algorithm {
     }
 }
 
-/// When a search ends before its space does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Stop {
-    /// Never: the whole space is searched.
-    Never,
-    /// At the first hit.
-    FirstHit,
-    /// When every target has been found.
-    #[default]
-    AllTargets,
+words! {
+    /// When a search ends before its space does.
+    #[derive(Default)]
+    Stop {
+        /// Never: the whole space is searched.
+        Never => "never",
+        /// At the first hit.
+        FirstHit => "first-hit",
+        /// When every target has been found.
+        #[default]
+        AllTargets => "all-targets",
+    }
 }

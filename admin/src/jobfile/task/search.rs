@@ -21,15 +21,6 @@ pub(super) const EXECUTOR: Executor = Executor {
 "#,
 };
 
-const ALGORITHMS: [(&str, Algorithm); 4] = [
-    ("md5", Algorithm::Md5),
-    ("sha1", Algorithm::Sha1),
-    ("sha256", Algorithm::Sha256),
-    ("ntlm", Algorithm::Ntlm),
-];
-const STOPS: [(&str, Stop); 3] =
-    [("never", Stop::Never), ("first-hit", Stop::FirstHit), ("all-targets", Stop::AllTargets)];
-
 fn read(section: &Section<'_>, job: &mut JobFile, base: &Path) -> Result<(), JobFileError> {
     if !matches!(job.spec.space, Space::Chars { .. }) {
         return Err(section.require("executor", "")?.error(
@@ -37,23 +28,23 @@ fn read(section: &Section<'_>, job: &mut JobFile, base: &Path) -> Result<(), Job
         ));
     }
     let algorithm = section.require("algorithm", "the kind of digest, e.g. algorithm = \"md5\"")?;
-    let algorithm = choice(&algorithm, &ALGORITHMS)?;
+    let algorithm = choice(&algorithm, Algorithm::ALL, Algorithm::word)?;
     let hint = "targets = [\"...\"] with digests in hexadecimal, or targets_file = \"digests.txt\"";
     let item = section.either("a search", ["targets", "targets_file"], hint)?;
     let targets = match item.name() {
         "targets" => targets::of_array(&item, algorithm)?,
         _ => targets::of_file(&item, base, algorithm)?,
     };
-    let stop = section.read("stop", |item| choice(item, &STOPS))?.unwrap_or_default();
+    let stop = section.read("stop", |item| choice(item, Stop::ALL, Stop::word))?.unwrap_or_default();
     job.spec.work = Work::Search(SearchWork { algorithm, targets: targets.list, stop });
     job.repeated_targets = targets.repeated;
     Ok(())
 }
 
-fn choice<T: Copy>(item: &Item<'_>, choices: &[(&str, T)]) -> Result<T, JobFileError> {
+fn choice<T: Copy>(item: &Item<'_>, all: &[T], word: fn(T) -> &'static str) -> Result<T, JobFileError> {
     let chosen = item.string()?;
-    choices.iter().find(|(name, _)| *name == chosen).map(|(_, value)| *value).ok_or_else(|| {
-        let names = choices.iter().map(|(name, _)| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
-        item.error(format!("`{}` \"{chosen}\" is not known: use one of {names}", item.name()))
+    all.iter().copied().find(|of| word(*of) == chosen).ok_or_else(|| {
+        let words = all.iter().map(|of| format!("\"{}\"", word(*of))).collect::<Vec<_>>().join(", ");
+        item.error(format!("`{}` \"{chosen}\" is not known: use one of {words}", item.name()))
     })
 }
