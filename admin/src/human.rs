@@ -93,14 +93,6 @@ pub(crate) fn seconds_if_known(seconds_: Option<f64>) -> String {
     seconds_.map_or_else(|| "-".to_owned(), seconds)
 }
 
-/// When a node was heard last, by the seconds since.
-pub(crate) fn last_heard(silent_seconds: Option<f64>) -> String {
-    silent_seconds.map_or_else(
-        || "not since the scheduler's start".to_owned(),
-        |silent_seconds| format!("{} ago", seconds(silent_seconds)),
-    )
-}
-
 /// Text from elsewhere, on one line and unable to steer the terminal.
 pub(crate) fn printable(text: &str) -> String {
     escaped(text, |_| false)

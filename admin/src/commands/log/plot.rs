@@ -8,6 +8,7 @@ use starfarm_logs::replay::{NodeLine, Report, Shown};
 use unicode_width::UnicodeWidthStr;
 
 use crate::human;
+use crate::output::table::{COLOUR_END, colour_begin};
 
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const SECOND_US: u64 = 1_000_000;
@@ -94,16 +95,14 @@ fn paint(dots: impl Iterator<Item = Dot>, color: bool) -> String {
     let (mut text, mut last) = (String::new(), "");
     for (glyph, word) in dots {
         if color && word != last {
-            text.push_str("\u{1b}[0m");
-            if let Some(colour) = starfarm_events::colour(word) {
-                text.push_str(&format!("\u{1b}[38;5;{}m", colour.ansi));
-            }
+            text.push_str(COLOUR_END);
+            text.extend(starfarm_events::colour(word).map(colour_begin));
             last = word;
         }
         text.push(glyph);
     }
     if !last.is_empty() {
-        text.push_str("\u{1b}[0m");
+        text.push_str(COLOUR_END);
     }
     text
 }

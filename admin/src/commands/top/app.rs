@@ -13,7 +13,6 @@ use starfarm_protocol::admin::{
 use starfarm_protocol::ids::JobId;
 use unicode_width::UnicodeWidthStr;
 
-use super::columns::{JOBS, NODES};
 use super::list::List;
 use crate::commands::explain::Said;
 use crate::failure::{Exit, Failure};
@@ -107,24 +106,27 @@ pub(super) struct Whole {
 }
 
 /// One of the tables.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Focus {
+    #[default]
     Jobs,
     Nodes,
     Events,
 }
 
 /// What fills the screen.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) enum View {
+    #[default]
     Tables,
     /// A job or a node, from this line of it on.
     Open(Subject, usize),
 }
 
 /// Who gets the next key.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub(super) enum Mode {
+    #[default]
     Plain,
     Help,
     /// The filter of the focused table is being written.
@@ -156,7 +158,7 @@ impl PendingConfirmation {
 }
 
 /// The screen's state.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct App {
     /// Keys change nothing: it was asked for, or the scheduler refuses this role.
     pub(super) read_only: bool,
@@ -197,32 +199,7 @@ pub(super) struct App {
 impl App {
     /// An empty screen; times are since its start.
     pub(super) fn new(interval: Duration, read_only: bool, color: bool, size: (u16, u16)) -> Self {
-        Self {
-            read_only,
-            color,
-            size,
-            focus: Focus::Jobs,
-            view: View::Tables,
-            mode: Mode::Plain,
-            jobs: List::new(JOBS),
-            nodes: List::new(NODES),
-            lines: VecDeque::new(),
-            line_filter: String::new(),
-            line_at: None,
-            status: None,
-            whole: None,
-            message: None,
-            said: Duration::ZERO,
-            interval,
-            now: Duration::ZERO,
-            seen: Duration::ZERO,
-            lost: None,
-            due: Some(Duration::ZERO),
-            asked: Duration::ZERO,
-            asks: Vec::new(),
-            under_way: VecDeque::new(),
-            has_quit: false,
-        }
+        Self { read_only, color, size, interval, due: Some(Duration::ZERO), ..Self::default() }
     }
 
     /// The time goes on; what is to be asked now.

@@ -6,14 +6,14 @@ use std::cmp::Ordering;
 
 use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
-use starfarm_events::{UNIT_COLOURS, colour};
+use starfarm_events::{Colour, UNIT_COLOURS, colour};
 use starfarm_logs::replay::by_number;
 use starfarm_protocol::admin::{JobInfo, NodeInfo};
 use starfarm_protocol::ids::JobId;
 
 use crate::commands::nodes;
 use crate::human;
-use crate::output::table::Align;
+use crate::output::table::{Align, Cell};
 
 /// Signs for a job's classes of units, so that its bar says the same without colours.
 pub(super) const UNIT_SIGNS: [char; 5] = ['█', 'x', '▒', '·', '-'];
@@ -23,17 +23,29 @@ pub(super) const UNIT_SIGNS: [char; 5] = ['█', 'x', '▒', '·', '-'];
 pub(super) struct Paint(pub(super) bool);
 
 impl Paint {
+    /// The style of text in a colour.
+    pub(super) fn style(self, colour: Option<Colour>) -> Style {
+        colour.filter(|_| self.0).map_or(Style::new(), |colour| Style::new().fg(Color::Indexed(colour.ansi)))
+    }
+
     /// The style of a state's word.
     pub(super) fn word(self, word: &str) -> Style {
-        match colour(word).filter(|_| self.0) {
-            Some(colour) => Style::new().fg(Color::Indexed(colour.ansi)),
-            None => Style::new(),
-        }
+        self.style(colour(word))
+    }
+
+    /// What stands in a cell, in its colour.
+    pub(super) fn cell(self, cell: Cell) -> Span<'static> {
+        Span::styled(cell.text, self.style(cell.colour))
     }
 }
 
 /// A thing with a row of its own.
-pub(super) trait Row {
+pub(super) trait Row: Sized + 'static {
+    const COLUMNS: &'static [Column<Self>];
+
+    /// Place of the column that rows are sorted by at first.
+    const FIRST_ORDER: usize;
+
     /// What makes it the same thing in the next picture.
     type Key: PartialEq + std::fmt::Debug;
 
@@ -57,13 +69,10 @@ pub(super) struct Column<T> {
     pub(super) cell: fn(&T, Paint, u16) -> Line<'static>,
     /// How rows sort by it; none: not at all.
     pub(super) order: Option<fn(&T, &T) -> Ordering>,
-    /// Rows are sorted by it at first.
-    pub(super) is_first_order: bool,
 }
 
 const fn words<T>(title: &'static str, width: u16, cell: fn(&T, Paint, u16) -> Line<'static>) -> Column<T> {
-    let align = Align::Left;
-    Column { title, align, width, stretches: false, from: 0, cell, order: None, is_first_order: false }
+    Column { title, align: Align::Left, width, stretches: false, from: 0, cell, order: None }
 }
 
 const fn number<T>(title: &'static str, width: u16, cell: fn(&T, Paint, u16) -> Line<'static>) -> Column<T> {
@@ -78,9 +87,16 @@ impl<T> Column<T> {
     const fn from(self, from: u16) -> Self {
         Self { from, ..self }
     }
+
+    const fn stretches(self) -> Self {
+        Self { stretches: true, ..self }
+    }
 }
 
 impl Row for JobInfo {
+    const COLUMNS: &'static [Column<Self>] = JOBS;
+    const FIRST_ORDER: usize = 2;
+
     type Key = JobId;
 
     fn key(&self) -> JobId {
@@ -93,6 +109,9 @@ impl Row for JobInfo {
 }
 
 impl Row for NodeInfo {
+    const COLUMNS: &'static [Column<Self>] = NODES;
+    const FIRST_ORDER: usize = 0;
+
     type Key = String;
 
     fn key(&self) -> String {
@@ -105,18 +124,14 @@ impl Row for NodeInfo {
 }
 
 /// Jobs.
-pub(super) const JOBS: &[Column<JobInfo>] = &[
+const JOBS: &[Column<JobInfo>] = &[
     number("id", 4, |job: &JobInfo, _, _| job.id.0.to_string().into()).sorts(|a, b| a.id.cmp(&b.id)),
-    Column {
-        stretches: true,
-        ..words("name", 10, |job: &JobInfo, _, _| human::printable(&job.name).into())
-            .sorts(|a, b| by_number(&a.name, &b.name))
-    },
-    Column {
-        is_first_order: true,
-        ..words("state", 9, |job: &JobInfo, paint, _| word(job.state.word(), paint)).sorts(by_state_of_job)
-    },
-    Column { stretches: true, ..words("units", 7, |job: &JobInfo, paint, width| bar(job, paint, width)) },
+    words("name", 10, |job: &JobInfo, _, _| human::printable(&job.name).into())
+        .sorts(|a, b| by_number(&a.name, &b.name))
+        .stretches(),
+    words("state", 9, |job: &JobInfo, paint, _| paint.cell(Cell::state(job.state.word())).into())
+        .sorts(by_state_of_job),
+    words("units", 7, bar).stretches(),
     number("done", 6, |job: &JobInfo, _, _| human::share(job.units_done, job.units_total).into())
         .sorts(|a, b| share(b).total_cmp(&share(a))),
     number("failed", 7, |job: &JobInfo, _, _| human::units(job.units_failed).into())
@@ -136,14 +151,12 @@ pub(super) const JOBS: &[Column<JobInfo>] = &[
 ];
 
 /// Nodes.
-pub(super) const NODES: &[Column<NodeInfo>] = &[
-    Column {
-        is_first_order: true,
-        stretches: true,
-        ..words("name", 10, |node: &NodeInfo, _, _| human::printable(&node.name).into())
-            .sorts(|a, b| by_number(&a.name, &b.name))
-    },
-    words("state", 11, |node: &NodeInfo, paint, _| state(node, paint)).sorts(by_state_of_node),
+const NODES: &[Column<NodeInfo>] = &[
+    words("name", 10, |node: &NodeInfo, _, _| human::printable(&node.name).into())
+        .sorts(|a, b| by_number(&a.name, &b.name))
+        .stretches(),
+    words("state", 11, |node: &NodeInfo, paint, _| paint.cell(nodes::state(node)).into())
+        .sorts(by_state_of_node),
     number("slots", 6, |node: &NodeInfo, _, _| node.slots.to_string().into())
         .sorts(|a, b| b.slots.cmp(&a.slots)),
     words("load", 9, |node: &NodeInfo, paint, width| load_bar(node.load_mean(), paint, width))
@@ -168,15 +181,6 @@ pub(super) const NODES: &[Column<NodeInfo>] = &[
     number("silent", 11, |node: &NodeInfo, _, _| silent(node).into())
         .sorts(|a, b| longest(b).total_cmp(&longest(a))),
 ];
-
-fn word(word: &str, paint: Paint) -> Line<'static> {
-    Span::styled(human::printable(word), paint.word(word)).into()
-}
-
-/// A node's state in words, and in its colour.
-pub(super) fn state(node: &NodeInfo, paint: Paint) -> Line<'static> {
-    Span::styled(human::printable(&nodes::state_words(node)), paint.word(node.state.word())).into()
-}
 
 fn count(count: u64) -> Line<'static> {
     human::count(count as f64).into()
@@ -233,39 +237,29 @@ pub(super) fn bar(job: &JobInfo, paint: Paint, width: u16) -> Line<'static> {
     let parts = parts.map(|units| units.0 as f64);
     let cells = shares(parts, width);
     let spans = cells.iter().zip(UNIT_SIGNS).zip(UNIT_COLOURS).filter(|((cells, _), _)| **cells > 0);
-    let span = |((cells, sign), colour): ((&u16, char), starfarm_events::Colour)| {
-        Span::styled(sign.to_string().repeat(usize::from(*cells)), paint.word(colour.word))
+    let span = |((cells, sign), colour): ((&u16, char), Colour)| {
+        Span::styled(sign.to_string().repeat(usize::from(*cells)), paint.style(Some(colour)))
     };
     Line::from_iter(spans.map(span))
 }
 
-/// Cells of each part of a bar. A part that is there is seen, as far as there is room; the rest goes by size.
+/// Cells of each part of a bar. A part that is there has one of its own, as far as there is room; the others go by size.
 pub(super) fn shares(parts: [f64; 5], width: u16) -> [u16; 5] {
     let total: f64 = parts.iter().sum();
-    let mut cells = [0; 5];
-    if total <= 0.0 {
-        return cells;
-    }
-    let exact = parts.map(|part| part / total * f64::from(width));
-    for at in 0..cells.len() {
-        cells[at] = (exact[at] as u16).max(u16::from(parts[at] > 0.0));
-    }
-    // Rounding leaves some cells over, and small parts were given more than is theirs.
-    loop {
-        let missing = |at: &usize| exact[*at] - f64::from(cells[*at]);
-        let is_there = |at: &usize| parts[*at] > 0.0 && cells[*at] > 0;
-        let by_missing = |a: &usize, b: &usize| missing(a).total_cmp(&missing(b));
-        let at = match cells.iter().sum::<u16>().cmp(&width) {
-            Ordering::Equal => return cells,
-            Ordering::Less => (0..5).filter(is_there).max_by(by_missing),
-            Ordering::Greater => (0..5).filter(is_there).max_by_key(|at| cells[*at]),
-        };
-        match at {
-            Some(at) if cells.iter().sum::<u16>() < width => cells[at] += 1,
-            Some(at) => cells[at] -= 1,
-            None => return cells,
+    let there = parts.iter().filter(|part| **part > 0.0).count() as u16;
+    let (mut own, by_size) = (there.min(width), f64::from(width.saturating_sub(there)));
+    let (mut sum, mut given) = (0.0, 0);
+    parts.map(|part| {
+        if part <= 0.0 {
+            return 0;
         }
-    }
+        sum += part;
+        // All parts up to this one have so many: what rounding takes from one, the next one gets.
+        let so_far = (sum / total * by_size).round() as u16;
+        let cells = so_far - given + own.min(1);
+        (own, given) = (own.saturating_sub(1), so_far);
+        cells
+    })
 }
 
 /// Below all loads where it is not known.

@@ -9,14 +9,14 @@ pub(super) const FRAME: u16 = 2;
 
 /// How many rows each part of the screen has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Layout {
+pub(super) struct Rows {
     pub(super) jobs: u16,
     pub(super) nodes: u16,
     pub(super) events: u16,
     height: u16,
 }
 
-impl Layout {
+impl Rows {
     /// The rows go where they are needed: each part gets a third of them if it has so many, and what it leaves goes
     /// to the nodes, then to the jobs, then to the events.
     pub(super) fn of(app: &App) -> Self {

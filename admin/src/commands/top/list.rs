@@ -2,12 +2,11 @@
 
 use std::cmp::Ordering;
 
-use super::columns::{Column, Row};
+use super::columns::Row;
 
 /// A table.
 #[derive(Debug)]
-pub(super) struct List<T: Row + 'static> {
-    pub(super) columns: &'static [Column<T>],
+pub(super) struct List<T: Row> {
     items: Vec<T>,
     /// Indices of what is shown, in order.
     shown: Vec<usize>,
@@ -20,22 +19,14 @@ pub(super) struct List<T: Row + 'static> {
     place: usize,
 }
 
-impl<T: Row> List<T> {
-    /// An empty table, sorted by its first column that is marked so.
-    pub(super) fn new(columns: &'static [Column<T>]) -> Self {
-        let sort = columns.iter().position(|column| column.is_first_order).unwrap_or(0);
-        Self {
-            columns,
-            items: Vec::new(),
-            shown: Vec::new(),
-            filter: String::new(),
-            sort,
-            reverse: false,
-            selected: None,
-            place: 0,
-        }
+impl<T: Row> Default for List<T> {
+    fn default() -> Self {
+        let (items, shown, filter) = (Vec::new(), Vec::new(), String::new());
+        Self { items, shown, filter, sort: T::FIRST_ORDER, reverse: false, selected: None, place: 0 }
     }
+}
 
+impl<T: Row> List<T> {
     /// What there is now.
     pub(super) fn take(&mut self, items: Vec<T>) {
         self.items = items;
@@ -78,11 +69,11 @@ impl<T: Row> List<T> {
 
     /// Sorts by the next column, of those that a screen so wide shows, that can be sorted by.
     pub(super) fn sort_by_next(&mut self, width: u16) {
-        let count = self.columns.len();
+        let count = T::COLUMNS.len();
         let next = (1..=count).map(|step| (self.sort + step) % count);
         self.sort = next
             .into_iter()
-            .find(|&at| self.columns[at].order.is_some() && self.columns[at].from <= width)
+            .find(|&at| T::COLUMNS[at].order.is_some() && T::COLUMNS[at].from <= width)
             .unwrap_or(self.sort);
         self.arrange();
     }
@@ -104,9 +95,9 @@ impl<T: Row> List<T> {
         let items = &self.items;
         let fits = |item: &T| wanted.is_empty() || item.words().to_lowercase().contains(&wanted);
         self.shown = (0..items.len()).filter(|&index| fits(&items[index])).collect();
-        if let Some(order) = self.columns[self.sort].order {
+        if let Some(order) = T::COLUMNS[self.sort].order {
             // Rows that are alike stand as the first column has them.
-            let natural = self.columns[0].order.unwrap_or(|_, _| Ordering::Equal);
+            let natural = T::COLUMNS[0].order.unwrap_or(|_, _| Ordering::Equal);
             self.shown.sort_by(|&a, &b| {
                 let (a, b) = (&items[a], &items[b]);
                 let by_column = order(a, b);
