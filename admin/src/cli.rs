@@ -250,7 +250,6 @@ pub(crate) struct JobOptions {
     pub(crate) env: Vec<(String, String)>,
 }
 
-/// A job's number.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct JobArg {
     /// The job's number
@@ -322,7 +321,6 @@ pub(crate) enum Job {
     },
 }
 
-/// A node's name.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NodeArg {
     /// The node's name

@@ -85,7 +85,6 @@ pub(crate) struct Printer {
 }
 
 impl Printer {
-    /// Prints to standard output.
     pub(crate) fn to_stdout(format: Format, color: ColorChoice) -> Self {
         let style = Style { color: is_colored(color), columns: terminal_columns() };
         Self::new(format, style, Box::new(BufWriter::new(io::stdout())))

@@ -20,7 +20,6 @@ pub(crate) enum Log {
     Schema,
 }
 
-/// A log.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LogArg {
     /// A segment, or the directory that the scheduler logs to

@@ -263,7 +263,8 @@ mod tests {
             speed-ups          7
             slow-downs         1
             offers repeated    0
-        "#]].assert_eq(&facts(&figures(&nodes[1]), Style::PLAIN));
+        "#]]
+        .assert_eq(&facts(&figures(&nodes[1]), Style::PLAIN));
         let sick = NodeInfo {
             why: "failed 9 of 10 units".into(),
             idle_seconds: 200.0,

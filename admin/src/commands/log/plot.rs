@@ -5,6 +5,7 @@ use std::ops::Range;
 use starfarm_events::NodeState;
 use starfarm_logs::Utc;
 use starfarm_logs::replay::{NodeLine, Report, Shown};
+use unicode_truncate::{Alignment, UnicodeTruncateStr};
 use unicode_width::UnicodeWidthStr;
 
 use crate::human;
@@ -149,9 +150,7 @@ pub(super) fn axis(report: &Report, columns: usize) -> String {
 
 /// Text in so many columns, cut or filled up.
 pub(super) fn fit(text: &str, columns: usize) -> String {
-    let text = human::fitted(text, columns);
-    let blanks = " ".repeat(columns.saturating_sub(text.width()));
-    text + &blanks
+    human::fitted(text, columns).unicode_pad(columns, Alignment::Left, false).into_owned()
 }
 
 #[cfg(test)]

@@ -55,8 +55,8 @@ pub(super) enum Input {
 /// What goes out.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Ask {
-    /// How does the farm stand?
-    Look(Look),
+    /// How does the farm stand, what came after that event line, and what is known of the job or node that is open?
+    Look { after: u64, whole: Option<Subject> },
     /// A command of the user's, and the time since the start of the screen from which on it is not sent any more.
     Do(Request, Duration),
 }
@@ -75,15 +75,6 @@ struct UnderWay {
 pub(super) fn dropped() -> Failure {
     let seconds = UNSENT_MAX.as_secs();
     Failure::unreachable(format!("no answer for {seconds} s: the command was dropped, nothing was sent"))
-}
-
-/// What a look asks for beside the tables.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) struct Look {
-    /// The last event line that is here.
-    pub(super) after: u64,
-    /// The job or node that is open.
-    pub(super) whole: Option<Subject>,
 }
 
 /// How the farm stands.
@@ -157,7 +148,6 @@ impl PendingConfirmation {
     }
 }
 
-/// The screen's state.
 #[derive(Debug, Default)]
 pub(super) struct App {
     /// Keys change nothing: it was asked for, or the scheduler refuses this role.
@@ -214,7 +204,7 @@ impl App {
                 View::Open(subject, _) => Some(subject.clone()),
                 View::Tables => None,
             };
-            self.asks.push(Ask::Look(Look { after, whole }));
+            self.asks.push(Ask::Look { after, whole });
         }
         std::mem::take(&mut self.asks)
     }
@@ -342,7 +332,6 @@ impl App {
         self.look_soon();
     }
 
-    /// Back to the tables.
     pub(super) fn close(&mut self) {
         self.view = View::Tables;
         self.whole = None;

@@ -9,10 +9,10 @@ use ratatui::text::{Line, Span};
 use starfarm_events::{Colour, UNIT_COLOURS, colour};
 use starfarm_logs::replay::by_number;
 use starfarm_protocol::admin::{JobInfo, NodeInfo};
-use starfarm_protocol::ids::JobId;
 
 use crate::commands::nodes;
 use crate::human;
+use crate::output::Record;
 use crate::output::table::{Align, Cell};
 
 /// Signs for a job's classes of units, so that its bar says the same without colours.
@@ -39,23 +39,17 @@ impl Paint {
     }
 }
 
-/// A thing with a row of its own.
-pub(super) trait Row: Sized + 'static {
-    const COLUMNS: &'static [Column<Self>];
+/// A thing with a row of its own; what a script wants of it tells it from others in the next picture too.
+pub(super) trait Row: Record {
+    const ON_SCREEN: &'static [Column<Self>];
 
     /// Place of the column that rows are sorted by at first.
     const FIRST_ORDER: usize;
-
-    /// What makes it the same thing in the next picture.
-    type Key: PartialEq + std::fmt::Debug;
-
-    fn key(&self) -> Self::Key;
 
     /// What a filter looks through.
     fn words(&self) -> String;
 }
 
-/// A column.
 #[derive(Debug)]
 pub(super) struct Column<T> {
     pub(super) title: &'static str,
@@ -94,14 +88,32 @@ impl<T> Column<T> {
 }
 
 impl Row for JobInfo {
-    const COLUMNS: &'static [Column<Self>] = JOBS;
+    const ON_SCREEN: &'static [Column<Self>] = &[
+        number("id", 4, |job: &JobInfo, _, _| job.id.0.to_string().into()).sorts(|a, b| a.id.cmp(&b.id)),
+        words("name", 10, |job: &JobInfo, _, _| human::printable(&job.name).into())
+            .sorts(|a, b| by_number(&a.name, &b.name))
+            .stretches(),
+        words("state", 9, |job: &JobInfo, paint, _| paint.cell(Cell::state(job.state.word())).into())
+            .sorts(by_state_of_job),
+        words("units", 7, bar).stretches(),
+        number("done", 6, |job: &JobInfo, _, _| human::share(job.units_done, job.units_total).into())
+            .sorts(|a, b| share(b).total_cmp(&share(a))),
+        number("failed", 7, |job: &JobInfo, _, _| human::units(job.units_failed).into())
+            .sorts(|a, b| b.units_failed.cmp(&a.units_failed))
+            .from(72),
+        number("hits", 7, |job: &JobInfo, _, _| count(job.hits)).sorts(|a, b| b.hits.cmp(&a.hits)).from(100),
+        number("of", 7, |job: &JobInfo, _, _| human::units(job.units_total).into())
+            .sorts(|a, b| b.units_total.cmp(&a.units_total))
+            .from(100),
+        number("units/s", 8, |job: &JobInfo, _, _| human::count(job.units_per_s).into())
+            .sorts(|a, b| b.units_per_s.total_cmp(&a.units_per_s)),
+        number("left", 11, |job: &JobInfo, _, _| human::seconds_if_known(job.eta_seconds).into())
+            .sorts(|a, b| eta(a).total_cmp(&eta(b))),
+        number("age", 11, |job: &JobInfo, _, _| human::seconds(job.age_seconds).into())
+            .sorts(|a, b| a.age_seconds.total_cmp(&b.age_seconds))
+            .from(100),
+    ];
     const FIRST_ORDER: usize = 2;
-
-    type Key = JobId;
-
-    fn key(&self) -> JobId {
-        self.id
-    }
 
     fn words(&self) -> String {
         format!("{} {} {} {}", self.id.0, self.name, self.state, self.user)
@@ -109,78 +121,42 @@ impl Row for JobInfo {
 }
 
 impl Row for NodeInfo {
-    const COLUMNS: &'static [Column<Self>] = NODES;
+    const ON_SCREEN: &'static [Column<Self>] = &[
+        words("name", 10, |node: &NodeInfo, _, _| human::printable(&node.name).into())
+            .sorts(|a, b| by_number(&a.name, &b.name))
+            .stretches(),
+        words("state", 11, |node: &NodeInfo, paint, _| paint.cell(nodes::state(node)).into())
+            .sorts(by_state_of_node),
+        number("slots", 6, |node: &NodeInfo, _, _| node.slots.to_string().into())
+            .sorts(|a, b| b.slots.cmp(&a.slots)),
+        words("load", 9, |node: &NodeInfo, paint, width| load_bar(node.load_mean(), paint, width))
+            .sorts(|a, b| load_or_less(b).total_cmp(&load_or_less(a))),
+        number("queue", 9, |node: &NodeInfo, _, _| format!("{}/{}", node.tasks, node.tasks_queued).into())
+            .sorts(|a, b| b.tasks.cmp(&a.tasks)),
+        number("speed", 7, |node: &NodeInfo, _, _| human::count(node.power).into())
+            .sorts(|a, b| b.power.total_cmp(&a.power))
+            .from(72),
+        number("done", 7, |node: &NodeInfo, _, _| count(node.tasks_done))
+            .sorts(|a, b| b.tasks_done.cmp(&a.tasks_done))
+            .from(72),
+        number("units", 7, |node: &NodeInfo, _, _| human::units(node.units_done).into())
+            .sorts(|a, b| b.units_done.cmp(&a.units_done))
+            .from(100),
+        number("faster", 7, |node: &NodeInfo, _, _| count(node.speed_ups))
+            .sorts(|a, b| b.speed_ups.cmp(&a.speed_ups))
+            .from(110),
+        number("slower", 7, |node: &NodeInfo, _, _| count(node.slow_downs))
+            .sorts(|a, b| b.slow_downs.cmp(&a.slow_downs))
+            .from(110),
+        number("silent", 11, |node: &NodeInfo, _, _| silent(node).into())
+            .sorts(|a, b| longest(b).total_cmp(&longest(a))),
+    ];
     const FIRST_ORDER: usize = 0;
-
-    type Key = String;
-
-    fn key(&self) -> String {
-        self.name.clone()
-    }
 
     fn words(&self) -> String {
         format!("{} {}", self.name, self.state)
     }
 }
-
-/// Jobs.
-const JOBS: &[Column<JobInfo>] = &[
-    number("id", 4, |job: &JobInfo, _, _| job.id.0.to_string().into()).sorts(|a, b| a.id.cmp(&b.id)),
-    words("name", 10, |job: &JobInfo, _, _| human::printable(&job.name).into())
-        .sorts(|a, b| by_number(&a.name, &b.name))
-        .stretches(),
-    words("state", 9, |job: &JobInfo, paint, _| paint.cell(Cell::state(job.state.word())).into())
-        .sorts(by_state_of_job),
-    words("units", 7, bar).stretches(),
-    number("done", 6, |job: &JobInfo, _, _| human::share(job.units_done, job.units_total).into())
-        .sorts(|a, b| share(b).total_cmp(&share(a))),
-    number("failed", 7, |job: &JobInfo, _, _| human::units(job.units_failed).into())
-        .sorts(|a, b| b.units_failed.cmp(&a.units_failed))
-        .from(72),
-    number("hits", 7, |job: &JobInfo, _, _| count(job.hits)).sorts(|a, b| b.hits.cmp(&a.hits)).from(100),
-    number("of", 7, |job: &JobInfo, _, _| human::units(job.units_total).into())
-        .sorts(|a, b| b.units_total.cmp(&a.units_total))
-        .from(100),
-    number("units/s", 8, |job: &JobInfo, _, _| human::count(job.units_per_s).into())
-        .sorts(|a, b| b.units_per_s.total_cmp(&a.units_per_s)),
-    number("left", 11, |job: &JobInfo, _, _| human::seconds_if_known(job.eta_seconds).into())
-        .sorts(|a, b| eta(a).total_cmp(&eta(b))),
-    number("age", 11, |job: &JobInfo, _, _| human::seconds(job.age_seconds).into())
-        .sorts(|a, b| a.age_seconds.total_cmp(&b.age_seconds))
-        .from(100),
-];
-
-/// Nodes.
-const NODES: &[Column<NodeInfo>] = &[
-    words("name", 10, |node: &NodeInfo, _, _| human::printable(&node.name).into())
-        .sorts(|a, b| by_number(&a.name, &b.name))
-        .stretches(),
-    words("state", 11, |node: &NodeInfo, paint, _| paint.cell(nodes::state(node)).into())
-        .sorts(by_state_of_node),
-    number("slots", 6, |node: &NodeInfo, _, _| node.slots.to_string().into())
-        .sorts(|a, b| b.slots.cmp(&a.slots)),
-    words("load", 9, |node: &NodeInfo, paint, width| load_bar(node.load_mean(), paint, width))
-        .sorts(|a, b| load_or_less(b).total_cmp(&load_or_less(a))),
-    number("queue", 9, |node: &NodeInfo, _, _| format!("{}/{}", node.tasks, node.tasks_queued).into())
-        .sorts(|a, b| b.tasks.cmp(&a.tasks)),
-    number("speed", 7, |node: &NodeInfo, _, _| human::count(node.power).into())
-        .sorts(|a, b| b.power.total_cmp(&a.power))
-        .from(72),
-    number("done", 7, |node: &NodeInfo, _, _| count(node.tasks_done))
-        .sorts(|a, b| b.tasks_done.cmp(&a.tasks_done))
-        .from(72),
-    number("units", 7, |node: &NodeInfo, _, _| human::units(node.units_done).into())
-        .sorts(|a, b| b.units_done.cmp(&a.units_done))
-        .from(100),
-    number("faster", 7, |node: &NodeInfo, _, _| count(node.speed_ups))
-        .sorts(|a, b| b.speed_ups.cmp(&a.speed_ups))
-        .from(110),
-    number("slower", 7, |node: &NodeInfo, _, _| count(node.slow_downs))
-        .sorts(|a, b| b.slow_downs.cmp(&a.slow_downs))
-        .from(110),
-    number("silent", 11, |node: &NodeInfo, _, _| silent(node).into())
-        .sorts(|a, b| longest(b).total_cmp(&longest(a))),
-];
 
 fn count(count: u64) -> Line<'static> {
     human::count(count as f64).into()

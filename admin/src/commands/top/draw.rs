@@ -23,7 +23,6 @@ use crate::output::table::Align;
 /// Lines that a long message covers at most.
 const FOOTER_MAX: u16 = 4;
 
-/// Draws the screen.
 pub(super) fn draw(app: &App, frame: &mut Frame) {
     let area = frame.area();
     let buffer = frame.buffer_mut();
@@ -165,7 +164,7 @@ fn sort_mark<T: Row>(list: &List<T>) -> &'static str {
 /// sight has the mark.
 fn heading<T: Row>(name: &str, list: &List<T>, top: usize, rows: usize, width: u16) -> String {
     let mut words = extent(name, (list.len(), list.all().len()), top, rows, list.filter());
-    let order = &T::COLUMNS[list.sort];
+    let order = &T::ON_SCREEN[list.sort];
     if order.from > width {
         words.push_str(&format!("  by {}{}", order.title, sort_mark(list)));
     }
@@ -187,7 +186,7 @@ fn extent(name: &str, (shown, all): (usize, usize), top: usize, rows: usize, fil
 /// The columns of a screen so wide: index, column, width. A number is never cut while there is room: those that
 /// stretch give way to it.
 fn placed<T: Row>(items: &[&T], paint: Paint, width: u16) -> Vec<(usize, &'static Column<T>, u16)> {
-    let columns = T::COLUMNS.iter().enumerate().filter(|(_, column)| column.from <= width);
+    let columns = T::ON_SCREEN.iter().enumerate().filter(|(_, column)| column.from <= width);
     let needed = |column: &Column<T>| match column.align {
         Align::Right => {
             let cells = items.iter().map(|item| (column.cell)(item, paint, column.width).width() as u16);

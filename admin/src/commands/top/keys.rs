@@ -26,7 +26,6 @@ pub(super) const KEYS: [(&str, &str, bool); 12] = [
 ];
 
 impl App {
-    /// Something comes in.
     pub(super) fn on(&mut self, input: Input, now: Duration) {
         self.now = now;
         match input {
@@ -38,7 +37,6 @@ impl App {
         }
     }
 
-    /// A key was pressed.
     fn on_key(&mut self, key: KeyEvent) {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             if key.code == KeyCode::Char('c') {

@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 
 use super::columns::Row;
+use crate::output::Record;
 
-/// A table.
 #[derive(Debug)]
 pub(super) struct List<T: Row> {
     items: Vec<T>,
@@ -14,7 +14,7 @@ pub(super) struct List<T: Row> {
     /// Index of the column that rows are sorted by.
     pub(super) sort: usize,
     pub(super) reverse: bool,
-    selected: Option<T::Key>,
+    selected: Option<String>,
     /// Where the selected row was, for when it is gone.
     place: usize,
 }
@@ -69,11 +69,11 @@ impl<T: Row> List<T> {
 
     /// Sorts by the next column, of those that a screen so wide shows, that can be sorted by.
     pub(super) fn sort_by_next(&mut self, width: u16) {
-        let count = T::COLUMNS.len();
+        let count = T::ON_SCREEN.len();
         let next = (1..=count).map(|step| (self.sort + step) % count);
         self.sort = next
             .into_iter()
-            .find(|&at| T::COLUMNS[at].order.is_some() && T::COLUMNS[at].from <= width)
+            .find(|&at| T::ON_SCREEN[at].order.is_some() && T::ON_SCREEN[at].from <= width)
             .unwrap_or(self.sort);
         self.arrange();
     }
@@ -87,7 +87,7 @@ impl<T: Row> List<T> {
     pub(super) fn move_by(&mut self, rows: isize) {
         let last = self.shown.len().saturating_sub(1);
         self.place = self.place.saturating_add_signed(rows).min(last);
-        self.selected = self.selected().map(Row::key);
+        self.selected = self.selected().map(Record::quiet);
     }
 
     fn arrange(&mut self) {
@@ -95,9 +95,9 @@ impl<T: Row> List<T> {
         let items = &self.items;
         let fits = |item: &T| wanted.is_empty() || item.words().to_lowercase().contains(&wanted);
         self.shown = (0..items.len()).filter(|&index| fits(&items[index])).collect();
-        if let Some(order) = T::COLUMNS[self.sort].order {
+        if let Some(order) = T::ON_SCREEN[self.sort].order {
             // Rows that are alike stand as the first column has them.
-            let natural = T::COLUMNS[0].order.unwrap_or(|_, _| Ordering::Equal);
+            let natural = T::ON_SCREEN[0].order.unwrap_or(|_, _| Ordering::Equal);
             self.shown.sort_by(|&a, &b| {
                 let (a, b) = (&items[a], &items[b]);
                 let by_column = order(a, b);
@@ -105,7 +105,7 @@ impl<T: Row> List<T> {
                 by_column.then_with(|| natural(a, b))
             });
         }
-        let same = |key: &T::Key| self.shown.iter().position(|&index| items[index].key() == *key);
+        let same = |key: &String| self.shown.iter().position(|&index| items[index].quiet() == *key);
         self.place = match self.selected.as_ref().and_then(same) {
             Some(place) => place,
             // Gone or filtered out: what took its place is as near as it gets.
@@ -113,7 +113,7 @@ impl<T: Row> List<T> {
         };
         // While nothing fits the filter, what was selected is kept in mind.
         if let Some(row) = self.selected() {
-            self.selected = Some(row.key());
+            self.selected = Some(row.quiet());
         }
     }
 }

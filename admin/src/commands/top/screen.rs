@@ -29,7 +29,6 @@ impl Screen {
         (width, height)
     }
 
-    /// Draws a picture.
     pub(super) fn draw(&mut self, draw: impl FnOnce(&mut Frame)) -> Result<(), Failure> {
         self.0.draw(draw).map(drop).map_err(|error| failure(&error))
     }

@@ -5,11 +5,10 @@ use starfarm_protocol::job::JobState;
 use starfarm_protocol::units::Units;
 
 use super::*;
-use crate::commands::top::app::Look;
 use crate::failure::{Exit, Failure};
 
 fn look(after: u64, whole: Option<Subject>) -> Vec<Ask> {
-    vec![Ask::Look(Look { after, whole })]
+    vec![Ask::Look { after, whole }]
 }
 
 fn job_verb(id: u64, command: JobCommand) -> Vec<Ask> {
