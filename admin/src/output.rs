@@ -124,12 +124,10 @@ impl Printer {
         writeln!(self.out, "{line}").map_err(|error| Failure::of_stdout(&error))
     }
 
-    /// Prints text as it is.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
         self.bytes(text.as_bytes())
     }
 
-    /// Prints bytes as they are.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.out.write_all(bytes).map_err(|error| Failure::of_stdout(&error))
     }

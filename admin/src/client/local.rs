@@ -44,16 +44,11 @@ pub(super) fn connect(folder: &Path) -> Result<UnixStream, Failure> {
 pub(super) fn nobody_listens(folder: &Path) -> bool {
     match connect_socket(folder).map_err(|error| error.kind()) {
         Err(ErrorKind::NotFound | ErrorKind::ConnectionRefused) => true,
-        // The socket that was left behind in a copy that nobody may write to.
-        Err(ErrorKind::PermissionDenied) => is_unlocked(folder).unwrap_or(false),
+        // The socket that was left behind in a copy that nobody may write to: does a scheduler hold the lock?
+        Err(ErrorKind::PermissionDenied) => std::fs::File::open(folder.join("lock"))
+            .is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockShared).is_ok()),
         _ => false,
     }
-}
-
-/// Whether no scheduler holds the lock of `folder`.
-fn is_unlocked(folder: &Path) -> io::Result<bool> {
-    let lock = std::fs::File::open(folder.join("lock"))?;
-    Ok(flock(&lock, FlockOperation::NonBlockingLockShared).is_ok())
 }
 
 /// A socket's path has at most 107 bytes, a folder's many more: so the folder is opened first, and the

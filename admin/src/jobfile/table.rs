@@ -204,7 +204,6 @@ impl<'t> Item<'t> {
         })
     }
 
-    /// An integer from `min` to `max`.
     pub(super) fn integer_within(&self, min: u64, max: u64) -> Result<u64, JobFileError> {
         let integer = self.integer()?;
         u64::try_from(integer).ok().filter(|integer| (min..=max).contains(integer)).ok_or_else(|| {

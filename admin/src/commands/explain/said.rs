@@ -19,7 +19,6 @@ pub(crate) struct Said {
     pub(crate) facts: Vec<SaidFact>,
 }
 
-/// A reason in words.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct SaidReason {
     /// A word for it, always the same.
@@ -30,7 +29,6 @@ pub(crate) struct SaidReason {
     pub(crate) data: Reason,
 }
 
-/// A fact in words.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct SaidFact {
     pub(crate) name: String,

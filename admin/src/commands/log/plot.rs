@@ -23,14 +23,13 @@ fn bins(column: usize, columns: usize, count: usize) -> Range<usize> {
 /// A line of bars from zero to the largest value; blank where nothing is known. What is above zero is never shown
 /// as zero.
 pub(super) fn bars(values: &[f32], columns: usize) -> String {
-    let means: Vec<Option<f32>> =
-        (0..columns).map(|column| mean(&values[bins(column, columns, values.len())])).collect();
     let largest = largest(values);
     let bar = |value: f32| match value {
         value if value > 0.0 && largest > 0.0 => BARS[1 + (value / largest * 6.0).round().min(6.0) as usize],
         _ => BARS[0],
     };
-    means.into_iter().map(|value| value.map_or(' ', bar)).collect()
+    let means = (0..columns).map(|column| mean(&values[bins(column, columns, values.len())]));
+    means.map(|value| value.map_or(' ', bar)).collect()
 }
 
 /// The largest value that is known; 0 where none is.

@@ -169,7 +169,6 @@ pub(super) struct App {
     pub(super) whole: Option<Whole>,
     /// What became of the last command, or why a key did nothing.
     pub(super) message: Option<String>,
-    /// When it was said.
     said: Duration,
     interval: Duration,
     pub(super) now: Duration,
@@ -325,7 +324,6 @@ impl App {
         }
     }
 
-    /// Shows a job or a node whole.
     pub(super) fn open(&mut self, subject: Subject) {
         self.view = View::Open(subject, 0);
         self.whole = None;
@@ -337,7 +335,6 @@ impl App {
         self.whole = None;
     }
 
-    /// A command is on its way.
     pub(super) fn carry_out(&mut self, request: Request) {
         let until = self.now + UNSENT_MAX;
         self.under_way.push_back(UnderWay { until, is_sent: false, is_told: false });
@@ -371,11 +368,11 @@ impl App {
 
     /// A job by its number, as it was in the last picture.
     pub(super) fn job_of(&self, id: JobId) -> Option<&JobInfo> {
-        self.jobs.all().iter().find(|job| job.id == id)
+        self.jobs.all().find(|job| job.id == id)
     }
 
     pub(super) fn node_of(&self, name: &str) -> Option<&NodeInfo> {
-        self.nodes.all().iter().find(|node| node.name == name)
+        self.nodes.all().find(|node| node.name == name)
     }
 
     /// The event lines that the filter lets through, oldest first.

@@ -23,7 +23,6 @@ pub(super) const UNIT_SIGNS: [char; 5] = ['█', 'x', '▒', '·', '-'];
 pub(super) struct Paint(pub(super) bool);
 
 impl Paint {
-    /// The style of text in a colour.
     pub(super) fn style(self, colour: Option<Colour>) -> Style {
         colour.filter(|_| self.0).map_or(Style::new(), |colour| Style::new().fg(Color::Indexed(colour.ansi)))
     }
@@ -130,7 +129,8 @@ impl Row for NodeInfo {
         number("slots", 6, |node: &NodeInfo, _, _| node.slots.to_string().into())
             .sorts(|a, b| b.slots.cmp(&a.slots)),
         words("load", 9, |node: &NodeInfo, paint, width| load_bar(node.load_mean(), paint, width))
-            .sorts(|a, b| load_or_less(b).total_cmp(&load_or_less(a))),
+            // What is not known is below all loads.
+            .sorts(|a, b| b.load_mean().partial_cmp(&a.load_mean()).unwrap_or(Ordering::Equal)),
         number("queue", 9, |node: &NodeInfo, _, _| format!("{}/{}", node.tasks, node.tasks_queued).into())
             .sorts(|a, b| b.tasks.cmp(&a.tasks)),
         number("speed", 7, |node: &NodeInfo, _, _| human::count(node.power).into())
@@ -236,11 +236,6 @@ pub(super) fn shares(parts: [f64; 5], width: u16) -> [u16; 5] {
         (own, given) = (own.saturating_sub(1), so_far);
         cells
     })
-}
-
-/// Below all loads where it is not known.
-fn load_or_less(node: &NodeInfo) -> f64 {
-    node.load_mean().unwrap_or(-1.0)
 }
 
 /// A load, 0 to 1, as a number and a bar.

@@ -55,13 +55,13 @@ fn head(app: &App) -> [Line<'static>; 2] {
         }
         (None, None) => Line::from(bold("starfarm")),
         (None, Some(status)) => {
-            let up = app.nodes.all().iter().filter(|node| node.state == NodeState::Up);
+            let up = app.nodes.all().filter(|node| node.state == NodeState::Up);
             let (nodes, slots) =
                 up.fold((0, 0), |(nodes, slots), node| (nodes + 1, slots + u64::from(node.slots)));
             let name = "starfarm ";
             let items = [
                 human::printable(&status.farm).chars().take(12).collect(),
-                format!("nodes {nodes}/{}", app.nodes.all().len()),
+                format!("nodes {nodes}/{}", app.nodes.all().count()),
                 format!("slots {slots}"),
                 format!("epoch {}", status.epoch),
                 format!("up {}", human::seconds(status.up_seconds.floor())),
@@ -134,11 +134,11 @@ fn table<T: Row>(
 ) {
     let rows = usize::from(area.height.saturating_sub(FRAME));
     // What is selected stays in the middle as far as it can.
-    let top = list.place().saturating_sub(rows / 2).min(list.len().saturating_sub(rows));
+    let top = list.place().saturating_sub(rows / 2).min(list.rows().len().saturating_sub(rows));
     let body = title(heading(name, list, top, rows, area.width), is_focused, area, buffer);
-    let items: Vec<&T> = list.rows().skip(top).take(rows).collect();
+    let items = &list.rows()[top..list.rows().len().min(top + rows)];
     let mut x = body.x;
-    for (at, column, width) in placed(&items, paint, body.width) {
+    for (at, column, width) in placed(items, paint, body.width) {
         let (mark, modifier) =
             if at == list.sort { (sort_mark(list), Modifier::BOLD) } else { ("", Modifier::DIM) };
         let words = Line::from(Span::styled(format!("{}{mark}", column.title), modifier));
@@ -163,7 +163,7 @@ fn sort_mark<T: Row>(list: &List<T>) -> &'static str {
 /// What a table holds, which of it is in sight where that is not all, its filter, and its order where no column in
 /// sight has the mark.
 fn heading<T: Row>(name: &str, list: &List<T>, top: usize, rows: usize, width: u16) -> String {
-    let mut words = extent(name, (list.len(), list.all().len()), top, rows, list.filter());
+    let mut words = extent(name, (list.rows().len(), list.all().count()), top, rows, list.filter());
     let order = &T::ON_SCREEN[list.sort];
     if order.from > width {
         words.push_str(&format!("  by {}{}", order.title, sort_mark(list)));
@@ -185,7 +185,7 @@ fn extent(name: &str, (shown, all): (usize, usize), top: usize, rows: usize, fil
 
 /// The columns of a screen so wide: index, column, width. A number is never cut while there is room: those that
 /// stretch give way to it.
-fn placed<T: Row>(items: &[&T], paint: Paint, width: u16) -> Vec<(usize, &'static Column<T>, u16)> {
+fn placed<T: Row>(items: &[T], paint: Paint, width: u16) -> Vec<(usize, &'static Column<T>, u16)> {
     let columns = T::ON_SCREEN.iter().enumerate().filter(|(_, column)| column.from <= width);
     let needed = |column: &Column<T>| match column.align {
         Align::Right => {

@@ -2,7 +2,6 @@
 
 use super::app::App;
 
-/// Lines of the head.
 pub(super) const HEAD: u16 = 2;
 /// Lines of a table beside its rows: its title and its headings.
 pub(super) const FRAME: u16 = 2;
@@ -23,7 +22,7 @@ impl Rows {
         let height = app.size.1;
         let rows = height.saturating_sub(HEAD + 2 * FRAME + 1 + 1);
         let want = |count: usize| u16::try_from(count.max(1)).unwrap_or(u16::MAX);
-        let (jobs, nodes) = (want(app.jobs.len()), want(app.nodes.len()));
+        let (jobs, nodes) = (want(app.jobs.rows().len()), want(app.nodes.rows().len()));
         let mut events = (rows / 4).max(1).min(rows);
         let left = rows - events;
         let jobs_rows = jobs.min((left / 2).max(left.saturating_sub(nodes)));

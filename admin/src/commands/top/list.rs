@@ -7,9 +7,9 @@ use crate::output::Record;
 
 #[derive(Debug)]
 pub(super) struct List<T: Row> {
-    items: Vec<T>,
-    /// Indices of what is shown, in order.
-    shown: Vec<usize>,
+    /// What is shown, in order.
+    shown: Vec<T>,
+    hidden: Vec<T>,
     filter: String,
     /// Index of the column that rows are sorted by.
     pub(super) sort: usize,
@@ -21,36 +21,30 @@ pub(super) struct List<T: Row> {
 
 impl<T: Row> Default for List<T> {
     fn default() -> Self {
-        let (items, shown, filter) = (Vec::new(), Vec::new(), String::new());
-        Self { items, shown, filter, sort: T::FIRST_ORDER, reverse: false, selected: None, place: 0 }
+        let (shown, hidden, filter) = (Vec::new(), Vec::new(), String::new());
+        Self { shown, hidden, filter, sort: T::FIRST_ORDER, reverse: false, selected: None, place: 0 }
     }
 }
 
 impl<T: Row> List<T> {
     /// What there is now.
     pub(super) fn take(&mut self, items: Vec<T>) {
-        self.items = items;
+        (self.shown, self.hidden) = (items, Vec::new());
         self.arrange();
     }
 
-    /// All of it.
-    pub(super) fn all(&self) -> &[T] {
-        &self.items
+    /// All rows, those that the filter hides too.
+    pub(super) fn all(&self) -> impl Iterator<Item = &T> {
+        self.shown.iter().chain(&self.hidden)
     }
 
     /// What is shown, in order.
-    pub(super) fn rows(&self) -> impl ExactSizeIterator<Item = &T> {
-        self.shown.iter().map(|&index| &self.items[index])
+    pub(super) fn rows(&self) -> &[T] {
+        &self.shown
     }
 
-    /// How many rows are shown.
-    pub(super) fn len(&self) -> usize {
-        self.shown.len()
-    }
-
-    /// The row that is selected.
     pub(super) fn selected(&self) -> Option<&T> {
-        self.shown.get(self.place).map(|&index| &self.items[index])
+        self.shown.get(self.place)
     }
 
     /// Its place among the rows.
@@ -70,11 +64,8 @@ impl<T: Row> List<T> {
     /// Sorts by the next column, of those that a screen so wide shows, that can be sorted by.
     pub(super) fn sort_by_next(&mut self, width: u16) {
         let count = T::ON_SCREEN.len();
-        let next = (1..=count).map(|step| (self.sort + step) % count);
-        self.sort = next
-            .into_iter()
-            .find(|&at| T::ON_SCREEN[at].order.is_some() && T::ON_SCREEN[at].from <= width)
-            .unwrap_or(self.sort);
+        let sorts = |at: &usize| T::ON_SCREEN[*at].order.is_some() && T::ON_SCREEN[*at].from <= width;
+        self.sort = (1..=count).map(|step| (self.sort + step) % count).find(sorts).unwrap_or(self.sort);
         self.arrange();
     }
 
@@ -92,20 +83,18 @@ impl<T: Row> List<T> {
 
     fn arrange(&mut self) {
         let wanted = self.filter.to_lowercase();
-        let items = &self.items;
         let fits = |item: &T| wanted.is_empty() || item.words().to_lowercase().contains(&wanted);
-        self.shown = (0..items.len()).filter(|&index| fits(&items[index])).collect();
+        let (shown, hidden) = (std::mem::take(&mut self.shown), std::mem::take(&mut self.hidden));
+        (self.shown, self.hidden) = shown.into_iter().chain(hidden).partition(fits);
         if let Some(order) = T::ON_SCREEN[self.sort].order {
             // Rows that are alike stand as the first column has them.
             let natural = T::ON_SCREEN[0].order.unwrap_or(|_, _| Ordering::Equal);
-            self.shown.sort_by(|&a, &b| {
-                let (a, b) = (&items[a], &items[b]);
-                let by_column = order(a, b);
-                let by_column = if self.reverse { by_column.reverse() } else { by_column };
+            self.shown.sort_by(|a, b| {
+                let by_column = if self.reverse { order(b, a) } else { order(a, b) };
                 by_column.then_with(|| natural(a, b))
             });
         }
-        let same = |key: &String| self.shown.iter().position(|&index| items[index].quiet() == *key);
+        let same = |key: &String| self.shown.iter().position(|row| row.quiet() == *key);
         self.place = match self.selected.as_ref().and_then(same) {
             Some(place) => place,
             // Gone or filtered out: what took its place is as near as it gets.

@@ -204,7 +204,7 @@ fn what_is_selected_stays_so_while_rows_move() {
 #[test]
 fn sorting_goes_through_the_columns_and_round() {
     let mut seat = Seat::new(false, 80, 24);
-    let names = |seat: &Seat| seat.app.nodes.rows().map(|node| node.name.clone()).collect::<Vec<_>>();
+    let names = |seat: &Seat| seat.app.nodes.rows().iter().map(|node| node.name.clone()).collect::<Vec<_>>();
     seat.press("<tab>");
     assert_eq!(names(&seat)[..3], ["lab-1", "lab-2", "lab-3"]);
     seat.press("s").shows("state▾");
