@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, value_parser};
+use clap::{Args, ColorChoice, Parser, Subcommand, value_parser};
 use clap_complete::Shell;
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::{JobState, MaxFailures, Sizing};
 use starfarm_protocol::seal::Role;
 use starfarm_protocol::spec::OutputLimit;
 
-use crate::output::{Format, When};
+use crate::output::Format;
 
-pub(crate) use log::{Export, ExportFormat, Log, Replay};
+pub(crate) use log::{Export, Log, Replay};
 pub(crate) use measure::{Bench, Dispatch, Plan};
 use value::{
     SLOTS_MAX, interval, job_id, job_name, job_state, positive_seconds, role, shell, target, units_per_task,
@@ -51,9 +51,9 @@ pub(crate) struct Global {
     /// Show no progress of what is waited for
     #[arg(long, global = true)]
     pub(crate) no_progress: bool,
-    /// When to use colours
+    /// When to use colours; auto: on a terminal, unless the variable NO_COLOR is set
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
-    pub(crate) color: When,
+    pub(crate) color: ColorChoice,
 }
 
 #[derive(Subcommand, Debug)]
@@ -250,7 +250,6 @@ pub(crate) struct JobOptions {
     pub(crate) env: Vec<(String, String)>,
 }
 
-/// A job's number.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct JobArg {
     /// The job's number
@@ -322,7 +321,6 @@ pub(crate) enum Job {
     },
 }
 
-/// A node's name.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct NodeArg {
     /// The node's name

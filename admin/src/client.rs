@@ -3,7 +3,6 @@
 
 mod identity;
 mod local;
-mod rest;
 mod sealed;
 
 use std::io::{self, ErrorKind};
@@ -17,6 +16,7 @@ use starfarm_protocol::admin::{
     EventLine, Explanation, JobCommand, JobInfo, NodeInfo, Request, Response, StatusInfo, Subject,
 };
 use starfarm_protocol::ids::JobId;
+use starfarm_scheduler::AtRest;
 
 use crate::failure::{Exit, Failure};
 use crate::output::say;
@@ -38,14 +38,21 @@ macro_rules! ask {
 }
 pub(crate) use ask;
 
-/// A connection to a scheduler.
+/// A farm that answers.
 pub(crate) struct Client {
-    wire: Box<dyn Wire>,
-    reader: FrameReader,
+    peer: Peer,
     /// Where the scheduler is, for messages.
     whereabouts: String,
     /// Whether it says on standard error that it waits.
     tells: bool,
+}
+
+/// Who answers.
+enum Peer {
+    /// A scheduler, and what has come from it of an answer.
+    Scheduler(Box<dyn Wire>, FrameReader),
+    /// Nobody runs the farm: it is answered in its scheduler's place, from what lies on the disk.
+    AtRest(Box<AtRest>),
 }
 
 impl Client {
@@ -70,7 +77,7 @@ impl Client {
                 )));
             }
         };
-        Ok(Self { wire, reader: FrameReader::default(), whereabouts, tells: false })
+        Ok(Self { peer: Peer::Scheduler(wire, FrameReader::default()), whereabouts, tells: false })
     }
 
     /// The same, to look at jobs and results only: where no scheduler runs in a state directory, what lies there is
@@ -83,10 +90,11 @@ impl Client {
             Err(failure) if farm.is_dir() && local::nobody_listens(farm) => failure,
             connected => return connected,
         };
-        let Some(wire) = rest::connect(farm)? else { return Err(failure) };
+        let at_rest = AtRest::read(farm).map_err(|error| Failure::new(Exit::Conflict, error.to_string()))?;
+        let Some(at_rest) = at_rest else { return Err(failure) };
         let whereabouts = farm.display().to_string();
         say(&format!("no scheduler runs in {whereabouts}: this is what lies there"));
-        Ok(Self { wire: Box::new(wire), reader: FrameReader::default(), whereabouts, tells: false })
+        Ok(Self { peer: Peer::AtRest(Box::new(at_rest)), whereabouts, tells: false })
     }
 
     /// The same, and whoever waits at a terminal or reads a log is told so.
@@ -99,64 +107,16 @@ impl Client {
     /// # Errors
     /// The scheduler's own, see [`Failure`]'s conversion; [`Exit::Unreachable`] where the connection ends.
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Response, Failure> {
-        let asked_to_wait = match request {
-            Request::Wait { timeout_ms, .. } => Duration::from_millis(*timeout_ms),
-            _ => Duration::ZERO,
+        let answer = match &mut self.peer {
+            Peer::AtRest(farm) => farm.answer(request),
+            Peer::Scheduler(wire, reader) => {
+                ask_scheduler(&mut **wire, reader, request, &self.whereabouts, self.tells)?
+            }
         };
-        let frame = frame(request).map_err(|error| Failure::usage(error.to_string()))?;
-        // A scheduler that turns the caller away answers and closes without reading: look for its words
-        // even where the request could not be sent.
-        let sent = self.wire.send(&frame);
-        if self.tells && sent.is_ok() && !is_readable(&*self.wire, asked_to_wait + UNTOLD_MAX) {
-            let (silent, max) = (UNTOLD_MAX.as_secs(), SILENCE_MAX.as_secs());
-            let place = &self.whereabouts;
-            say(&format!(
-                "the scheduler at {place} has not answered for {silent} s: waiting for {max} s at most; Ctrl-C ends it"
-            ));
+        match answer {
+            Response::Error(error) => Err(error.into()),
+            answer => Ok(answer),
         }
-        match self.receive(asked_to_wait + SILENCE_MAX) {
-            Ok(Response::Error(error)) => Err(error.into()),
-            Ok(response) => Ok(response),
-            Err(lost) => match sent {
-                Ok(()) => Err(lost),
-                Err(error) => Err(self.lost(&error)),
-            },
-        }
-    }
-
-    fn receive(&mut self, patience: Duration) -> Result<Response, Failure> {
-        loop {
-            match self.reader.next_message::<Response>() {
-                Ok(Some(response)) => return Ok(response),
-                Ok(None) => {}
-                Err(error) => {
-                    return Err(Failure::unreachable(format!(
-                        "cannot understand the scheduler at {}: {error}: install the same version here and \
-                         there",
-                        self.whereabouts
-                    )));
-                }
-            }
-            let bytes = self.wire.receive(patience).map_err(|error| self.lost(&error))?;
-            if bytes.is_empty() {
-                return Err(self.lost(&ErrorKind::UnexpectedEof.into()));
-            }
-            self.reader.push(&bytes);
-        }
-    }
-
-    fn lost(&self, error: &io::Error) -> Failure {
-        let what = match error.kind() {
-            ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
-                "closed the connection".to_owned()
-            }
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => "does not answer".to_owned(),
-            _ => format!("cannot be talked to: {error}"),
-        };
-        Failure::unreachable(format!(
-            "the scheduler at {} {what}: see whether it still runs, and try again",
-            self.whereabouts
-        ))
     }
 
     /// An answer that does not belong to the question.
@@ -214,9 +174,69 @@ impl Client {
     }
 }
 
+fn ask_scheduler(
+    wire: &mut dyn Wire,
+    reader: &mut FrameReader,
+    request: &Request,
+    place: &str,
+    tells: bool,
+) -> Result<Response, Failure> {
+    let asked_to_wait = match request {
+        Request::Wait { timeout_ms, .. } => Duration::from_millis(*timeout_ms),
+        _ => Duration::ZERO,
+    };
+    let frame = frame(request).map_err(|error| Failure::usage(error.to_string()))?;
+    // A scheduler that turns the caller away answers and closes without reading: look for its words
+    // even where the request could not be sent.
+    let sent = wire.send(&frame);
+    if tells && sent.is_ok() && !is_readable(wire, asked_to_wait + UNTOLD_MAX) {
+        let (silent, max) = (UNTOLD_MAX.as_secs(), SILENCE_MAX.as_secs());
+        say(&format!(
+            "the scheduler at {place} has not answered for {silent} s: waiting for {max} s at most; Ctrl-C ends it"
+        ));
+    }
+    let received = receive(wire, reader, asked_to_wait + SILENCE_MAX, place);
+    received.map_err(|failure| sent.map_or_else(|error| lost(place, &error), |()| failure))
+}
+
+fn receive(
+    wire: &mut dyn Wire,
+    reader: &mut FrameReader,
+    patience: Duration,
+    place: &str,
+) -> Result<Response, Failure> {
+    loop {
+        match reader.next_message::<Response>() {
+            Ok(Some(response)) => return Ok(response),
+            Ok(None) => {}
+            Err(error) => {
+                return Err(Failure::unreachable(format!(
+                    "cannot understand the scheduler at {place}: {error}: install the same version here and there"
+                )));
+            }
+        }
+        let bytes = wire.receive(patience).map_err(|error| lost(place, &error))?;
+        if bytes.is_empty() {
+            return Err(lost(place, &ErrorKind::UnexpectedEof.into()));
+        }
+        reader.push(&bytes);
+    }
+}
+
+fn lost(place: &str, error: &io::Error) -> Failure {
+    let what = match error.kind() {
+        ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
+            "closed the connection".to_owned()
+        }
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => "does not answer".to_owned(),
+        _ => format!("cannot be talked to: {error}"),
+    };
+    Failure::unreachable(format!("the scheduler at {place} {what}: see whether it still runs, and try again"))
+}
+
 /// Whether there is something to read, or the stream has ended, before `patience` is over.
 fn is_readable(wire: &dyn Wire, patience: Duration) -> bool {
-    let mut fds = [PollFd::from_borrowed_fd(wire.as_fd(), PollFlags::IN)];
+    let mut fds = [PollFd::from_borrowed_fd(wire.socket(), PollFlags::IN)];
     // What is no time for the system is for ever; after a signal, reading goes on waiting.
     poll(&mut fds, Timespec::try_from(patience).ok().as_ref()) != Ok(0)
 }

@@ -25,7 +25,6 @@ use crate::failure::{Exit, Failure};
 use crate::interrupt;
 pub(crate) use context::Context;
 
-/// Does what the command line says.
 pub(crate) fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     let mut context = Context::new(cli.global)?;
     if !sees_to_signals(&cli.command) {

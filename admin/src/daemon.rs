@@ -83,7 +83,8 @@ impl Daemon {
             if self.ended().is_some() {
                 return;
             }
-            self.signal(Signal::TERM);
+            // The child is not reaped yet, so its number cannot be another's.
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
             std::thread::sleep(LOOK);
         }
         let deadline = Instant::now() + MERCY;
@@ -100,13 +101,6 @@ impl Daemon {
         let lines: Vec<&str> = log.lines().collect();
         let tail = lines[lines.len().saturating_sub(LAST_LINES)..].join("\n");
         crate::human::printable_lines(&tail)
-    }
-
-    fn signal(&self, signal: Signal) {
-        // The child is not reaped yet, so its number cannot be another's.
-        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            let _ = kill_process(pid, signal);
-        }
     }
 }
 

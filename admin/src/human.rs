@@ -2,6 +2,7 @@
 
 use starfarm_protocol::foreign::escaped;
 use starfarm_protocol::units::Units;
+use unicode_truncate::UnicodeTruncateStr;
 use unicode_width::UnicodeWidthStr;
 
 /// A count with three digits and K, M, G, T, P, E (powers of 1000), exact below 10 000.
@@ -45,7 +46,6 @@ pub(crate) fn shell(path: &std::path::Path) -> String {
     }
 }
 
-/// A number of units as a count.
 pub(crate) fn units(units: Units) -> String {
     count(units.0 as f64)
 }
@@ -93,14 +93,6 @@ pub(crate) fn seconds_if_known(seconds_: Option<f64>) -> String {
     seconds_.map_or_else(|| "-".to_owned(), seconds)
 }
 
-/// When a node was heard last, by the seconds since.
-pub(crate) fn last_heard(silent_seconds: Option<f64>) -> String {
-    silent_seconds.map_or_else(
-        || "not since the scheduler's start".to_owned(),
-        |silent_seconds| format!("{} ago", seconds(silent_seconds)),
-    )
-}
-
 /// Text from elsewhere, on one line and unable to steer the terminal.
 pub(crate) fn printable(text: &str) -> String {
     escaped(text, |_| false)
@@ -113,13 +105,11 @@ pub(crate) fn printable_lines(text: &str) -> String {
 
 /// Text on at most so many columns of the terminal: of what is longer, the end gives way to `…`.
 pub(crate) fn fitted(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
+    match width {
+        _ if text.width() <= width => text.to_owned(),
+        0 => String::new(),
+        _ => format!("{}…", text.unicode_truncate(width - 1).0),
     }
-    let Some(room) = width.checked_sub(1) else { return String::new() };
-    let ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
-    let end = ends.take_while(|&end| text[..end].width() <= room).last().unwrap_or(0);
-    format!("{}…", &text[..end])
 }
 
 /// Three digits, or all before the point; no decimals that say nothing.

@@ -7,8 +7,6 @@
 //! One file per part: [`table`] reads typed values that know their place, [`space`] and [`task`] read the
 //! two sections, [`mask`], [`lines`], [`targets`] and [`program`] what they are made of.
 
-#![cfg_attr(test, allow(clippy::unwrap_used))]
-
 mod command_line;
 mod error;
 mod job;
@@ -33,7 +31,7 @@ pub(crate) use command_line::from_command_line;
 pub(crate) use error::JobFileError;
 pub(crate) use job::JobFile;
 use lines::{STDIN, content};
-use table::{Section, Source};
+use table::{Item, Section, Source};
 pub(crate) use task::{help, milliseconds};
 
 /// Reads the job file at `path`; the paths in it are relative to its folder. `-` is standard input, whose folder is the
@@ -63,7 +61,7 @@ pub(crate) fn parse(text: &str, file_name: &str, base: &Path) -> Result<JobFile,
     })?;
     let root = Section::root(source, table.get_ref());
     root.only(&["name", "space", "task"])?;
-    let name = read_name(&root)?.unwrap_or_else(|| stem(file_name));
+    let name = root.read("name", job_name)?.unwrap_or_else(|| stem(file_name));
     let units = space::read(&root.section("space", "what the units are, e.g. kind = \"range\"")?, base)?;
     let mut job = JobFile::new(name, units.space, Work::Nothing);
     job.blobs = units.blobs;
@@ -72,13 +70,12 @@ pub(crate) fn parse(text: &str, file_name: &str, base: &Path) -> Result<JobFile,
     Ok(job)
 }
 
-fn read_name(root: &Section<'_>) -> Result<Option<String>, JobFileError> {
-    let Some(item) = root.get("name") else { return Ok(None) };
+fn job_name(item: &Item<'_>) -> Result<String, JobFileError> {
     let name = item.string()?;
     if !is_job_name(name) {
         return Err(item.error("a job's name must be one line of text, not empty: change it"));
     }
-    Ok(Some(name.to_owned()))
+    Ok(name.to_owned())
 }
 
 fn stem(file_name: &str) -> String {

@@ -8,6 +8,7 @@ pub(crate) mod table;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
+use clap::ColorChoice;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -29,28 +30,14 @@ pub(crate) enum Format {
     Quiet,
 }
 
-/// When to use colours.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
-pub(crate) enum When {
-    /// On a terminal, unless the variable NO_COLOR is set.
-    #[default]
-    Auto,
-    /// Also into files and pipes.
-    Always,
-    /// Nowhere.
-    Never,
-}
-
-impl When {
-    fn is_now(self) -> bool {
-        match self {
-            Self::Always => true,
-            Self::Never => false,
-            // https://no-color.org: any value that is not empty.
-            Self::Auto => {
-                std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-                    && io::stdout().is_terminal()
-            }
+/// Whether standard output gets colours.
+fn is_colored(when: ColorChoice) -> bool {
+    match when {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        // https://no-color.org: any value that is not empty.
+        ColorChoice::Auto => {
+            std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && io::stdout().is_terminal()
         }
     }
 }
@@ -98,9 +85,8 @@ pub(crate) struct Printer {
 }
 
 impl Printer {
-    /// Prints to standard output.
-    pub(crate) fn to_stdout(format: Format, when: When) -> Self {
-        let style = Style { color: when.is_now(), columns: terminal_columns() };
+    pub(crate) fn to_stdout(format: Format, color: ColorChoice) -> Self {
+        let style = Style { color: is_colored(color), columns: terminal_columns() };
         Self::new(format, style, Box::new(BufWriter::new(io::stdout())))
     }
 
@@ -138,12 +124,10 @@ impl Printer {
         writeln!(self.out, "{line}").map_err(|error| Failure::of_stdout(&error))
     }
 
-    /// Prints text as it is.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
         self.bytes(text.as_bytes())
     }
 
-    /// Prints bytes as they are.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.out.write_all(bytes).map_err(|error| Failure::of_stdout(&error))
     }

@@ -42,7 +42,6 @@ impl Progress {
         if self.bar.is_some() { BAR_PERIOD } else { LINE_PERIOD }
     }
 
-    /// Shows the job as it is now.
     pub(crate) fn show(&self, job: &JobInfo) {
         match &self.bar {
             _ if !self.is_shown => {}
@@ -59,7 +58,6 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away.
     pub(crate) fn end(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

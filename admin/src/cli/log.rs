@@ -2,8 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
+use starfarm_logs::export::Format;
 use starfarm_logs::replay::Moment;
+
+use super::value::log_format;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Log {
@@ -17,7 +20,6 @@ pub(crate) enum Log {
     Schema,
 }
 
-/// A log.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LogArg {
     /// A segment, or the directory that the scheduler logs to
@@ -59,20 +61,9 @@ pub(crate) struct Export {
     #[command(flatten)]
     pub(crate) log: LogArg,
     /// The format
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    pub(crate) format: ExportFormat,
+    #[arg(long, value_name = "FORMAT", value_parser = log_format())]
+    pub(crate) format: Format,
     /// Write it here instead of to standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-}
-
-/// A format that a log is written in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum ExportFormat {
-    /// A JSON object a line, for each entry
-    Jsonl,
-    /// The columns of GNU parallel's --joblog, a row for each run of results
-    Tsv,
-    /// A trace for ui.perfetto.dev
-    Perfetto,
 }

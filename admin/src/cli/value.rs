@@ -2,6 +2,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap_complete::Shell;
+use starfarm_logs::export::Format;
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::{JobState, Sizing, is_job_name};
 use starfarm_protocol::seal::Role;
@@ -79,6 +80,21 @@ pub(super) fn role() -> impl TypedValueParser<Value = Role> {
         Role::Observer => "Looks at jobs, nodes and results",
         Role::Operator => "Also submits and steers",
         Role::Admin => "Also governs the keys",
+    })
+}
+
+/// Formats that a log is written in.
+pub(super) fn log_format() -> impl TypedValueParser<Value = Format> {
+    let value = |word, help| PossibleValue::new(word).help(help);
+    let values = [
+        value("jsonl", "A JSON object a line, for each entry"),
+        value("tsv", "The columns of GNU parallel's --joblog, a row for each run of results"),
+        value("perfetto", "A trace for ui.perfetto.dev"),
+    ];
+    PossibleValuesParser::new(values).map(|word| match &*word {
+        "jsonl" => Format::Jsonl,
+        "tsv" => Format::Tsv,
+        _ => Format::Perfetto,
     })
 }
 

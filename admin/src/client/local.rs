@@ -1,8 +1,8 @@
-//! What a connection to a scheduler is, whatever it goes over; and the local socket in a scheduler's state directory. The scheduler sees by the peer's credentials who
-//! calls, so there is nothing to prove here.
+//! What a connection to a scheduler is, whatever it goes over; and the local socket in a scheduler's state directory.
+//! The scheduler sees by the peer's credentials who calls, so there is nothing to prove here.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +15,10 @@ use crate::failure::{Exit, Failure};
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// A connection that carries bytes of frames.
-pub(super) trait Wire: Send + AsFd {
+pub(super) trait Wire: Send {
+    /// What it goes over.
+    fn socket(&self) -> BorrowedFd<'_>;
+
     /// Sends a whole frame.
     fn send(&mut self, frame: &[u8]) -> io::Result<()>;
 
@@ -27,7 +30,7 @@ pub(super) trait Wire: Send + AsFd {
 pub(super) const SOCKET: &str = "admin.sock";
 
 /// Bytes that one call reads at most.
-pub(super) const PIECE_BYTES: usize = 64 * 1024;
+const PIECE_BYTES: usize = 64 * 1024;
 
 /// Connects to the scheduler whose state directory is `folder`.
 ///
@@ -41,16 +44,11 @@ pub(super) fn connect(folder: &Path) -> Result<UnixStream, Failure> {
 pub(super) fn nobody_listens(folder: &Path) -> bool {
     match connect_socket(folder).map_err(|error| error.kind()) {
         Err(ErrorKind::NotFound | ErrorKind::ConnectionRefused) => true,
-        // The socket that was left behind in a copy that nobody may write to.
-        Err(ErrorKind::PermissionDenied) => is_unlocked(folder).unwrap_or(false),
+        // The socket that was left behind in a copy that nobody may write to: does a scheduler hold the lock?
+        Err(ErrorKind::PermissionDenied) => std::fs::File::open(folder.join("lock"))
+            .is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockShared).is_ok()),
         _ => false,
     }
-}
-
-/// Whether no scheduler holds the lock of `folder`.
-fn is_unlocked(folder: &Path) -> io::Result<bool> {
-    let lock = std::fs::File::open(folder.join("lock"))?;
-    Ok(flock(&lock, FlockOperation::NonBlockingLockShared).is_ok())
 }
 
 /// A socket's path has at most 107 bytes, a folder's many more: so the folder is opened first, and the
@@ -84,6 +82,10 @@ fn failure(folder: &Path, error: &io::Error) -> Failure {
 }
 
 impl Wire for UnixStream {
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.as_fd()
+    }
+
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
         self.write_all(frame)
     }

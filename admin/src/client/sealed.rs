@@ -22,11 +22,8 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// A handshake takes milliseconds; a scheduler under load may take longer.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
-/// A sealed connection.
-pub(super) struct Sealed(Line<TcpStream>);
-
 /// Connects by the join file at `path`; the second value is the address that answered.
-pub(super) fn connect(path: &Path) -> Result<(Sealed, String), Failure> {
+pub(super) fn connect(path: &Path) -> Result<(Line<TcpStream>, String), Failure> {
     let join = read_join_file(path)?;
     let key = identity::key(join.role)?;
     let mut tried = Vec::new();
@@ -93,7 +90,7 @@ fn shake_hands(
     address: &str,
     join: &JoinFile,
     key: &StaticKey,
-) -> Result<Sealed, Failure> {
+) -> Result<Line<TcpStream>, Failure> {
     let name = identity::name(&key.public());
     let who = Introduction {
         key,
@@ -111,8 +108,7 @@ fn shake_hands(
         ))
     };
     socket.set_read_timeout(Some(HANDSHAKE_MAX)).map_err(|error| stranger(error.to_string()))?;
-    let opened = Line::open(socket, &who, join.farm, &[ADMIN_STREAM]);
-    opened.map(Sealed).map_err(|no_line| match no_line {
+    Line::open(socket, &who, join.farm, &[ADMIN_STREAM]).map_err(|no_line| match no_line {
         NoLine::Refused(reason) => Failure::new(Exit::Refused, reason),
         NoLine::Broken(error) => match error.kind() {
             ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => stranger("it hung up".to_owned()),
@@ -124,19 +120,17 @@ fn shake_hands(
     })
 }
 
-impl AsFd for Sealed {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.io().as_fd()
+impl Wire for Line<TcpStream> {
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.io().as_fd()
     }
-}
 
-impl Wire for Sealed {
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
-        records(frame).try_for_each(|record| self.0.send(record))
+        records(frame).try_for_each(|record| Line::send(self, record))
     }
 
     fn receive(&mut self, patience: Duration) -> io::Result<Vec<u8>> {
-        self.0.io().set_read_timeout(Some(patience))?;
-        self.0.receive().map(<[u8]>::to_vec)
+        self.io().set_read_timeout(Some(patience))?;
+        Line::receive(self).map(<[u8]>::to_vec)
     }
 }

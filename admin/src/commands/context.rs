@@ -8,7 +8,6 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::Printer;
 
-/// What every command gets.
 pub(crate) struct Context {
     /// The farm, if one is named anywhere.
     pub(crate) farm: Option<PathBuf>,

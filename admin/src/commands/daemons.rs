@@ -15,7 +15,6 @@ pub(crate) fn scheduler(scheduler: Scheduler) {
     starfarm_scheduler::run(scheduler.args).unwrap_or_else(|error| end(&error, error.exit_code()));
 }
 
-/// Runs a computing node.
 pub(crate) fn worker(options: &starfarm_worker::Options) {
     starfarm_worker::run(options).unwrap_or_else(|error| end(&error, error.exit_code()));
 }

@@ -11,7 +11,7 @@ use starfarm_protocol::units::Units;
 use super::Context;
 use crate::failure::Failure;
 use crate::human;
-use crate::output::table::{Cell, Table, facts, left, name, paragraph, right};
+use crate::output::table::{Cell, Column, Table, facts, left, name, paragraph, right};
 use crate::output::{Document, Style};
 pub(crate) use said::Said;
 
@@ -30,7 +30,7 @@ impl Document for Said {
         }
         if !self.sizes.is_empty() {
             text.push_str("\nsize of the next task, in units:\n");
-            text.push_str(&sizes(&self.sizes).render(style));
+            text.push_str(&Table::of(&self.sizes, &SIZES).render(style));
         }
         let pairs: Vec<(&str, Cell)> =
             self.facts.iter().map(|fact| (fact.name.as_str(), Cell::new(&fact.value))).collect();
@@ -44,33 +44,32 @@ impl Document for Said {
     }
 }
 
-fn sizes(sizes: &[SizeInfo]) -> Table {
-    fn measured(size: &SizeInfo) -> &'static str {
-        match size.measured {
-            _ if size.units_per_s == 0.0 => "nowhere",
-            true => "here",
-            false => "elsewhere",
-        }
+/// The columns of sizes; the first [`SIZES_NARROW`] of them tell by themselves what was decided, and by which rule.
+pub(crate) const SIZES: [Column<SizeInfo>; 11] = [
+    right("job", |size| Cell::new(size.job.0.to_string())),
+    name("node", |size| Cell::new(&size.node)),
+    right("size", |size| Cell::new(human::units(size.units))),
+    left("decided by", |size| Cell::new(size.rule.word())),
+    right("units/s", |size| Cell::new(human::count(size.units_per_s))),
+    left("measured", |size| Cell::new(measured(size))),
+    right("target", |size| Cell::new(human::seconds_if_known(size.target_seconds))),
+    right("makes", |size| if_any(size.target_units)),
+    right("growth allows", |size| if_any(size.growth_units_max)),
+    right("end allows", |size| if_any(size.tail_units_max)),
+    right("whole up to", |size| Cell::new(human::units(size.units_max))),
+];
+pub(crate) const SIZES_NARROW: usize = 6;
+
+fn measured(size: &SizeInfo) -> &'static str {
+    match size.measured {
+        _ if size.units_per_s == 0.0 => "nowhere",
+        true => "here",
+        false => "elsewhere",
     }
-    fn if_any(units: Option<Units>) -> Cell {
-        Cell::new(units.map_or("-".to_owned(), human::units))
-    }
-    Table::of(
-        sizes,
-        &[
-            right("job", |size| Cell::new(size.job.0.to_string())),
-            name("node", |size| Cell::new(&size.node)),
-            right("size", |size| Cell::new(human::units(size.units))),
-            left("decided by", |size| Cell::new(size.rule.word())),
-            right("units/s", |size| Cell::new(human::count(size.units_per_s))),
-            left("measured", |size| Cell::new(measured(size))),
-            right("target", |size| Cell::new(human::seconds_if_known(size.target_seconds))),
-            right("makes", |size| if_any(size.target_units)),
-            right("growth allows", |size| if_any(size.growth_units_max)),
-            right("end allows", |size| if_any(size.tail_units_max)),
-            right("whole up to", |size| Cell::new(human::units(size.units_max))),
-        ],
-    )
+}
+
+fn if_any(units: Option<Units>) -> Cell {
+    Cell::new(units.map_or("-".to_owned(), human::units))
 }
 
 #[cfg(test)]

@@ -104,15 +104,19 @@ fn quarantined(nodes: &[NodeInfo]) -> String {
     .collect()
 }
 
-/// What befell a job: why it is paused, what failed and where, of what nodes say different things.
+/// What befell a job: who refuses it, why it is paused, what failed and where, of what nodes say different things.
 pub(super) fn troubles(job: &JobInfo) -> String {
     let mut text = String::new();
+    for refusal in &job.refused_by {
+        let (node, why) = (human::printable(&refusal.node), human::printable(&refusal.why));
+        text.push_str(&format!("node {node} cannot run it: {why}\n"));
+    }
     if !job.note.is_empty() {
         let advice = if job.state == JobState::Paused { wait::paused_advice(job.id) } else { String::new() };
         let (state, note) = (job.state, human::printable(&job.note));
         text.push_str(&format!("{state}: {note}{advice}\n"));
     }
-    text.extend(wait::cut(job).map(|words| words + "\n"));
+    text.extend(wait::cut(job.outputs_cut).map(|words| words + "\n"));
     for failed in &job.failures {
         let code = failed.exit_code.or(failed.signal).map_or_else(String::new, |code| format!(" {code}"));
         let place =
@@ -132,42 +136,51 @@ pub(super) fn troubles(job: &JobInfo) -> String {
     text
 }
 
-/// A job with all that is known of it.
-fn whole(job: &JobInfo, style: Style) -> String {
+/// A job's figures, by name.
+pub(super) fn figures(job: &JobInfo) -> Vec<(&'static str, Cell)> {
     let share_of =
         |part| Cell::new(format!("{}  ({})", human::units(part), human::share(part, job.units_total)));
-    let mut text = facts(
-        &[
-            ("id", Cell::new(job.id.0.to_string())),
-            ("name", Cell::new(&job.name)),
-            ("state", Cell::state(job.state.word())),
-            ("user", Cell::new(&job.user)),
-            ("specification", Cell::new(job.spec.to_string())),
-            ("units", Cell::new(human::units(job.units_total))),
-            ("  done", share_of(job.units_done)),
-            ("  failed", share_of(job.units_failed)),
-            ("  out, at nodes", share_of(job.units_out)),
-            ("  pending", share_of(job.units_pending)),
-            ("  abandoned", share_of(job.units_abandoned)),
-            ("duplicate", Cell::new(human::units(Units(job.totals.duplicate_units)))),
-            ("hits", Cell::new(human::count(job.hits as f64))),
-            ("units per second", Cell::new(human::count(job.units_per_s))),
-            ("left", Cell::new(human::seconds_if_known(job.eta_seconds))),
-            ("age", Cell::new(human::seconds(job.age_seconds))),
-            ("run time", Cell::new(human::seconds_if_known(job.run_seconds))),
-            ("tasks cut", Cell::new(human::count(job.totals.decomposed as f64))),
-            ("  mean units", Cell::new(human::count(job.task_units_mean))),
-            ("  given out", Cell::new(human::count(job.totals.dispatched as f64))),
-            ("  resent", Cell::new(human::count(job.totals.resent as f64))),
-        ],
-        style,
-    );
-    for refusal in &job.refused_by {
-        let (node, why) = (human::printable(&refusal.node), human::printable(&refusal.why));
-        text.push_str(&format!("node {node} cannot run it: {why}\n"));
-    }
-    text.push_str(&troubles(job));
-    text
+    vec![
+        ("id", Cell::new(job.id.0.to_string())),
+        ("name", Cell::new(&job.name)),
+        ("state", Cell::state(job.state.word())),
+        ("user", Cell::new(&job.user)),
+        ("specification", Cell::new(job.spec.to_string())),
+        ("units", Cell::new(human::units(job.units_total))),
+        ("  done", share_of(job.units_done)),
+        ("  failed", share_of(job.units_failed)),
+        ("  out, at nodes", share_of(job.units_out)),
+        ("  pending", share_of(job.units_pending)),
+        ("  abandoned", share_of(job.units_abandoned)),
+        ("duplicate", Cell::new(human::units(Units(job.totals.duplicate_units)))),
+        ("hits", Cell::new(human::count(job.hits as f64))),
+        ("units per second", Cell::new(human::count(job.units_per_s))),
+        ("left", Cell::new(human::seconds_if_known(job.eta_seconds))),
+        ("age", Cell::new(human::seconds(job.age_seconds))),
+        ("run time", Cell::new(human::seconds_if_known(job.run_seconds))),
+        ("tasks cut", Cell::new(human::count(job.totals.decomposed as f64))),
+        ("  mean units", Cell::new(human::count(job.task_units_mean))),
+        ("  given out", Cell::new(human::count(job.totals.dispatched as f64))),
+        ("  resent", Cell::new(human::count(job.totals.resent as f64))),
+        ("certificate", Cell::new(certificate(job))),
+    ]
+}
+
+/// What the job's certificate says, in words.
+fn certificate(job: &JobInfo) -> String {
+    let (done, failed, total) = (job.units_done.0, job.units_failed.0, job.units_total.0);
+    let verdict = match job.state {
+        state if !state.ended() => return "when it has ended".to_owned(),
+        _ if done == total => "complete",
+        _ if done + failed == total => "complete, with failures",
+        _ => "ended early",
+    };
+    format!("{verdict}; `starfarm audit DIR --job {}` proves it from the files", job.id.0)
+}
+
+/// A job with all that is known of it.
+fn whole(job: &JobInfo, style: Style) -> String {
+    facts(&figures(job), style) + &troubles(job)
 }
 
 #[cfg(test)]
@@ -287,6 +300,7 @@ mod tests {
               mean units      32.0 M
               given out       39
               resent          0
+            certificate       when it has ended
             node n1 cannot run it: no program
             running: more than half of its units fail
             unit 4 failed: exit 2 on n2

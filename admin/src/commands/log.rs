@@ -14,7 +14,7 @@ use starfarm_logs::replay::{self, ReplayError, Window};
 use starfarm_logs::{Item, LogError, Validation};
 
 use super::Context;
-use crate::cli::{Export, ExportFormat, Log, Replay};
+use crate::cli::{Export, Log, Replay};
 use crate::failure::Failure;
 use crate::human::printable;
 use crate::output::{Document, Format, Style, say};
@@ -65,11 +65,6 @@ fn replay(context: &mut Context, asked: &Replay) -> Result<(), Failure> {
 
 fn export(context: &mut Context, asked: &Export) -> Result<(), Failure> {
     let path = &asked.log.log;
-    let format = match asked.format {
-        ExportFormat::Jsonl => export::Format::Jsonl,
-        ExportFormat::Tsv => export::Format::Tsv,
-        ExportFormat::Perfetto => export::Format::Perfetto,
-    };
     // Why it ends early: the log, or where it goes, which `of_io` knows.
     let failed = |error, of_io: &dyn Fn(&io::Error) -> Failure| match error {
         ReplayError::Io(error) => of_io(&error),
@@ -78,12 +73,12 @@ fn export(context: &mut Context, asked: &Export) -> Result<(), Failure> {
     let notes = match &asked.out {
         Some(out) => {
             let mut file = File::create(out, path)?;
-            let exported = export::export(items(path)?, format, file.writer());
+            let exported = export::export(items(path)?, asked.format, file.writer());
             let notes = exported.map_err(|error| failed(error, &|error| file.failure(error)))?;
             file.finish()?;
             notes
         }
-        None => export::export(items(path)?, format, context.printer.writer())
+        None => export::export(items(path)?, asked.format, context.printer.writer())
             .map_err(|error| failed(error, &Failure::of_stdout))?,
     };
     tell(&notes);

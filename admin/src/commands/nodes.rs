@@ -12,7 +12,7 @@ use crate::client::Client;
 use crate::failure::{Exit, Failure};
 use crate::human;
 use crate::output::table::{Cell, Column, facts, left, name, right};
-use crate::output::{Format, Record, Style};
+use crate::output::{Format, Record};
 
 /// Bytes.
 const GIB: f64 = (1_u64 << 30) as f64;
@@ -50,17 +50,16 @@ pub(super) fn sort(nodes: &mut [NodeInfo]) {
     nodes.sort_by(|a, b| by_number(&a.name, &b.name));
 }
 
-/// The state in words. That a person drains a node is seen in its state, but not while it is lost or in quarantine.
-pub(super) fn state_words(node: &NodeInfo) -> String {
-    match node.state {
-        NodeState::Lost | NodeState::Quarantined if node.drained => format!("{}, drained", node.state),
-        state => state.to_string(),
-    }
-}
-
-/// The state in words, and in its colour.
+/// The state, in its colour. That a person drains a node is seen in its state, but not while it is lost or in
+/// quarantine.
 pub(super) fn state(node: &NodeInfo) -> Cell {
-    Cell::state(node.state.word()).in_words(state_words(node))
+    let state = Cell::state(node.state.word());
+    match node.state {
+        NodeState::Lost | NodeState::Quarantined if node.drained => {
+            Cell { text: format!("{}, drained", state.text), ..state }
+        }
+        _ => state,
+    }
 }
 
 /// Mean load of its slots.
@@ -69,7 +68,7 @@ pub(super) fn load(node: &NodeInfo) -> String {
 }
 
 /// Memory that it may use; none where that is not known.
-pub(super) fn memory(node: &NodeInfo) -> Option<String> {
+fn memory(node: &NodeInfo) -> Option<String> {
     let bytes = node.memory_bytes.filter(|&bytes| bytes > 0)?;
     Some(format!("{:.1} GiB", bytes as f64 / GIB))
 }
@@ -87,7 +86,7 @@ pub(crate) fn run(context: &mut Context, command: &Node) -> Result<(), Failure> 
 fn show(context: &mut Context, name: &str) -> Result<(), Failure> {
     let node = named(&mut context.connect()?, name)?;
     match context.printer.format {
-        Format::Table => context.printer.text(&whole(&node, context.printer.style)),
+        Format::Table => context.printer.text(&facts(&figures(&node), context.printer.style)),
         _ => context.printer.list(&[node]),
     }
 }
@@ -117,19 +116,6 @@ fn percent(part: f64) -> String {
     format!("{:.0} %", part * 1e2)
 }
 
-/// What its machine is, as far as it told.
-fn machine(node: &NodeInfo) -> Vec<(&'static str, Cell)> {
-    let text = |text: &Option<String>| text.as_ref().filter(|text| !text.is_empty()).map(Cell::new);
-    let rows = [
-        ("system", text(&node.system)),
-        ("cpu", text(&node.cpu)),
-        ("cores", node.cores.map(|cores| Cell::new(cores.to_string()))),
-        ("memory", memory(node).map(Cell::new)),
-        ("accelerators", text(&node.accelerators)),
-    ];
-    rows.into_iter().filter_map(|(name, cell)| Some((name, cell?))).collect()
-}
-
 /// How busy it is: the mean, each slot where they are few, and since when it is not.
 fn busyness(node: &NodeInfo) -> Vec<(&'static str, Cell)> {
     let Some(mean) = node.load_mean() else { return Vec::new() };
@@ -145,34 +131,44 @@ fn busyness(node: &NodeInfo) -> Vec<(&'static str, Cell)> {
     rows
 }
 
-/// A node with all that is known of it.
-fn whole(node: &NodeInfo, style: Style) -> String {
+/// A node's figures, by name.
+pub(super) fn figures(node: &NodeInfo) -> Vec<(&'static str, Cell)> {
     let number = |count: u64| Cell::new(human::count(count as f64));
+    let or_dash = |text: Option<String>| Cell::new(text.as_deref().unwrap_or("-"));
+    let ago = |seconds| format!("{} ago", human::seconds(seconds));
+    let unheard = || "not since the scheduler's start".to_owned();
+    let accelerators =
+        node.accelerators.as_deref().map(|models| if models.is_empty() { "none" } else { models });
     let mut rows = vec![("name", Cell::new(&node.name)), ("state", state(node))];
-    rows.extend(machine(node));
-    rows.push(("slots", Cell::new(node.slots.to_string())));
+    if !node.why.is_empty() {
+        rows.push(("quarantined for", Cell::new(&node.why)));
+    }
+    rows.extend([
+        ("last heard", Cell::new(node.silent_seconds.map_or_else(unheard, ago))),
+        ("joined", Cell::new(ago(node.joined_seconds))),
+        ("system", or_dash(node.system.clone())),
+        ("cpu", or_dash(node.cpu.clone())),
+        ("cores", or_dash(node.cores.map(|cores| cores.to_string()))),
+        ("memory", or_dash(memory(node))),
+        ("accelerators", Cell::new(accelerators.unwrap_or("-"))),
+        ("slots", Cell::new(node.slots.to_string())),
+    ]);
     rows.extend(busyness(node));
     rows.extend([
         ("speed", Cell::new(format!("{} standard tasks a period (power)", human::count(node.power)))),
         ("tasks given to it", number(node.tasks)),
-        ("  in its own queue", number(node.tasks_queued)),
+        ("  in its queue", number(node.tasks_queued)),
         ("tasks done", number(node.tasks_done)),
         ("units done", Cell::new(human::units(node.units_done))),
         ("speed-ups", number(node.speed_ups)),
         ("slow-downs", number(node.slow_downs)),
         ("offers repeated", number(node.offers_repeated)),
-        ("joined", Cell::new(format!("{} ago", human::seconds(node.joined_seconds)))),
-        ("last heard", Cell::new(human::last_heard(node.silent_seconds))),
     ]);
     if let Some(bytes) = node.datagram_bytes.filter(|&bytes| bytes < DATAGRAM_BYTES_MAX as u32) {
         let words = format!("at most {bytes} bytes: its path swallows larger ones");
         rows.push(("datagrams", Cell::new(words)));
     }
-    let mut text = facts(&rows, style);
-    if !node.why.is_empty() {
-        text.push_str(&format!("why: {}\n", human::printable(&node.why)));
-    }
-    text
+    rows
 }
 
 #[cfg(test)]
@@ -219,6 +215,7 @@ mod tests {
 
     use super::testing::node;
     use super::*;
+    use crate::output::Style;
     use crate::output::testing::printed;
 
     #[test]
@@ -249,30 +246,30 @@ mod tests {
         assert_eq!(printed(Format::Quiet, |printer| printer.list(&nodes)), "a\nlab-7\n");
         let kept_out = [NodeInfo { drained: true, ..nodes[1].clone() }];
         assert!(printed(Format::Table, |printer| printer.list(&kept_out)).contains("  lost, drained  "));
-        assert!(whole(&kept_out[0], Style::PLAIN).contains(" lost, drained\n"));
+        assert!(facts(&figures(&kept_out[0]), Style::PLAIN).contains(" lost, drained\n"));
         let unheard = [NodeInfo { silent_seconds: None, ..node("a") }];
         assert!(printed(Format::Table, |printer| printer.list(&unheard)).ends_with(" -\n"));
         expect![[r#"
-            name                lab-7
-            state               lost
-            system              lab-7, Debian GNU/Linux 12, Linux 6.1.0
-            cpu                 Some CPU @ 2.00GHz
-            cores               16
-            memory              16.0 GiB
-            accelerators        2 x Some GPU
-            slots               2
-            speed               2.5 standard tasks a period (power)
-            tasks given to it   3
-              in its own queue  1
-            tasks done          40
-            units done          1.20 G
-            speed-ups           7
-            slow-downs          1
-            offers repeated     0
-            joined              2 h 01 min ago
-            last heard          1 h 06 min ago
+            name               lab-7
+            state              lost
+            last heard         1 h 06 min ago
+            joined             2 h 01 min ago
+            system             lab-7, Debian GNU/Linux 12, Linux 6.1.0
+            cpu                Some CPU @ 2.00GHz
+            cores              16
+            memory             16.0 GiB
+            accelerators       2 x Some GPU
+            slots              2
+            speed              2.5 standard tasks a period (power)
+            tasks given to it  3
+              in its queue     1
+            tasks done         40
+            units done         1.20 G
+            speed-ups          7
+            slow-downs         1
+            offers repeated    0
         "#]]
-        .assert_eq(&whole(&nodes[1], Style::PLAIN));
+        .assert_eq(&facts(&figures(&nodes[1]), Style::PLAIN));
         let sick = NodeInfo {
             why: "failed 9 of 10 units".into(),
             idle_us: 200_000_000,
@@ -280,16 +277,13 @@ mod tests {
             accelerators: Some(String::new()),
             ..node("a")
         };
-        let text = whole(&sick, Style::PLAIN);
+        let text = facts(&figures(&sick), Style::PLAIN);
+        assert!(text.contains("\nload               62 % (100 %, 25 %)\nidle for           3 min"), "{text}");
+        assert!(text.contains("\naccelerators       none\n"), "{text}");
         assert!(
-            text.contains("\nload                62 % (100 %, 25 %)\nidle for            3 min"),
+            text.ends_with("\ndatagrams          at most 548 bytes: its path swallows larger ones\n"),
             "{text}"
         );
-        assert!(!text.contains("accelerators"), "{text}");
-        assert!(
-            text.contains("\ndatagrams           at most 548 bytes: its path swallows larger ones\n"),
-            "{text}"
-        );
-        assert!(text.ends_with("\nwhy: failed 9 of 10 units\n"), "{text}");
+        assert!(text.contains("\nquarantined for    failed 9 of 10 units\n"), "{text}");
     }
 }

@@ -77,8 +77,7 @@ impl Law {
         }
         let granularity_units = plan.speed.map(|speed| (speed * target_seconds).ceil());
         let retry_seconds = Settings::DEFAULT.retry_us((target_seconds * 1e6) as u64) as f64 / 1e6;
-        let nodes = plan.nodes;
-        Self { here, nodes, granularity_units, retry_seconds, measured_tasks, paper: paper() }
+        Self { here, nodes: plan.nodes, granularity_units, retry_seconds, measured_tasks, paper: paper() }
     }
 
     /// What the target time brings with it.

@@ -106,10 +106,7 @@ fn synopsis(command: &Command) -> String {
         let dashes = if argument.is_last_set() { "-- " } else { "" };
         let flag = argument.get_long().map_or_else(String::new, |long| format!("--{long} "));
         let form = format!("{dashes}{flag}{values}");
-        let many = match argument.get_action() {
-            ArgAction::Append => "...",
-            _ => "",
-        };
+        let many = if matches!(argument.get_action(), ArgAction::Append) { "..." } else { "" };
         let form = form.trim_end();
         words.push(match argument.is_required_set() {
             true => format!("{form}{many}"),

@@ -6,7 +6,7 @@ mod show;
 
 use starfarm_protocol::ids::JobId;
 
-use super::Context;
+use super::{Context, wait};
 use crate::cli::{Results, Wanted};
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
@@ -32,12 +32,8 @@ pub(crate) fn print(
     }
     let seen = show::all(pages, id, printer)?;
     printer.flush()?;
-    if seen.cut > 0 {
-        let outputs = if seen.cut == 1 { "1 output was" } else { &format!("{} outputs were", seen.cut) };
-        say(&format!(
-            "{outputs} longer than the job's output_limit: head and tail were kept; `cut_at` and `total` in JSON say where \
-             and how much"
-        ));
+    if let Some(words) = wait::cut(seen.cut) {
+        say(&format!("{words}; `cut_at` and `total` in JSON say where and how much"));
     }
     match seen.missing {
         0 => Ok(()),

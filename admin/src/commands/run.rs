@@ -119,14 +119,8 @@ impl Farm {
     /// Waits for the job's end and keeps the worker alive meanwhile.
     fn until_end(&mut self, id: JobId, signals: &Signals, progress: bool) -> Result<JobInfo, Failure> {
         let worker = &mut self.worker;
-        let waiting = wait::Waiting {
-            look: Some(LOOK),
-            progress,
-            timeout: None,
-            paused: false,
-            // The farm ends with this command.
-            commands: false,
-        };
+        // The farm ends with this command: no other can be given to it.
+        let waiting = wait::Waiting { look: Some(LOOK), progress, ..wait::Waiting::default() };
         wait::until_end(&mut self.client, id, waiting, |job| {
             signals.check()?;
             // When it grows, the worker gets on.

@@ -1,12 +1,12 @@
 //! `starfarm status`: the paper's online figures.
 
-use starfarm_protocol::admin::StatusInfo;
+use starfarm_protocol::admin::{NodeInfo, StatusInfo};
 use starfarm_protocol::settings::SETTINGS;
 
 use super::{Context, nodes};
 use crate::failure::Failure;
 use crate::human;
-use crate::output::table::{Cell, Table, facts, left, name, right};
+use crate::output::table::{Cell, Column, Table, facts, left, name, right};
 use crate::output::{Document, Style};
 
 pub(crate) fn run(context: &mut Context) -> Result<(), Failure> {
@@ -22,7 +22,7 @@ impl Document for StatusInfo {
         let mut text = facts(&figures(self), style);
         if !self.nodes.is_empty() {
             text.push('\n');
-            text.push_str(&node_table(self).render(style));
+            text.push_str(&Table::of(&self.nodes, &NODES).render(style));
         }
         for note in &self.notes {
             text.push_str(&format!("note: {}\n", human::printable(note)));
@@ -76,19 +76,14 @@ fn traffic(status: &StatusInfo, datagrams: u64, bytes: u64) -> Cell {
     Cell::new(format!("{datagrams}, {bytes} bytes: {load:.3} % of 1 Gbit/s"))
 }
 
-fn node_table(status: &StatusInfo) -> Table {
-    Table::of(
-        &status.nodes,
-        &[
-            name("node", |node| Cell::new(&node.name)),
-            left("state", nodes::state),
-            right("speed", |node| Cell::new(human::count(node.power))),
-            right("tasks", |node| Cell::new(human::count(node.tasks as f64))),
-            right("speed-ups", |node| Cell::new(human::count(node.speed_ups as f64))),
-            right("slow-downs", |node| Cell::new(human::count(node.slow_downs as f64))),
-        ],
-    )
-}
+const NODES: [Column<NodeInfo>; 6] = [
+    name("node", |node| Cell::new(&node.name)),
+    left("state", nodes::state),
+    right("speed", |node| Cell::new(human::count(node.power))),
+    right("tasks", |node| Cell::new(human::count(node.tasks as f64))),
+    right("speed-ups", |node| Cell::new(human::count(node.speed_ups as f64))),
+    right("slow-downs", |node| Cell::new(human::count(node.slow_downs as f64))),
+];
 
 #[cfg(test)]
 mod tests {

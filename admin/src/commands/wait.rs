@@ -13,7 +13,7 @@ use crate::output::say;
 use crate::progress::Progress;
 
 /// How to wait.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Waiting {
     /// How often the job is looked at; none: as progress is shown.
     pub(crate) look: Option<Duration>,
@@ -61,7 +61,7 @@ pub(crate) fn until_end(
         patience = period;
         if job.state.ended() {
             progress.end();
-            if let Some(words) = cut(&job) {
+            if let Some(words) = cut(job.outputs_cut) {
                 say(&format!("job {}: {words}", id.0));
             }
             return Ok(job);
@@ -112,9 +112,9 @@ fn stands_still(job: &JobInfo, commands: bool) -> Option<String> {
     Some(format!("waits: node {node} cannot run it: {why}{more}{advice}"))
 }
 
-/// That outputs were cut.
-pub(crate) fn cut(job: &JobInfo) -> Option<String> {
-    let outputs = match job.outputs_cut {
+/// That so many outputs were cut.
+pub(crate) fn cut(outputs: u64) -> Option<String> {
+    let outputs = match outputs {
         0 => return None,
         1 => "1 output was".to_owned(),
         outputs => format!("{outputs} outputs were"),

@@ -20,6 +20,7 @@ pub(crate) fn from_command_line(
     program: &[String],
     base: &Path,
 ) -> Result<JobFile, JobFileError> {
+    let at_fault = |message: String| JobFileError::of_file("the command line", message);
     let (space, blobs) = match (range, lines, grid) {
         (None, None, []) => (Space::Range { from: 0, to: 1, step: 1 }, Vec::new()),
         (Some(range), None, []) => (range_space(range)?, Vec::new()),
@@ -30,13 +31,10 @@ pub(crate) fn from_command_line(
             (lines.space, lines.blobs)
         }
         _ => {
-            return Err(JobFileError::of_file(
-                "the command line",
-                "a job has one space: give one of --range, --lines and --grid",
-            ));
+            let message = "a job has one space: give one of --range, --lines and --grid";
+            return Err(at_fault(message.to_owned()));
         }
     };
-    let at_fault = |message: String| JobFileError::of_file("the command line", message);
     let Some((first, arguments)) = program.split_first() else {
         let message = "no program is given: name one after `--`, e.g. submit --range 0..10 -- echo {}";
         return Err(at_fault(message.to_owned()));

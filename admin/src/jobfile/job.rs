@@ -9,7 +9,6 @@ use starfarm_protocol::spec::{JobSpec, Space, Work};
 
 use super::error::JobFileError;
 
-/// A job as it is submitted.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct JobFile {
     /// The job's name: for people, need not be unique.

@@ -3,6 +3,7 @@
 use starfarm_decomposers::template::Template;
 use starfarm_protocol::job::Sizing;
 use starfarm_protocol::spec::{CommandWork, Work};
+use strsim::levenshtein;
 
 use super::job::{JobFile, names_of};
 
@@ -43,7 +44,7 @@ fn placeholders(command: &CommandWork, names: &[String], units: u128, notes: &mu
             continue;
         }
         let clean = word.trim().to_lowercase();
-        let near = known.iter().find(|name| distance(&name.to_lowercase(), &clean) <= slips(name));
+        let near = known.iter().find(|name| levenshtein(&name.to_lowercase(), &clean) <= slips(name));
         match near {
             Some(name) => notes
                 .push(format!("`{{{word}}}` is no placeholder and stays as it is: is `{{{name}}}` meant?")),
@@ -80,22 +81,6 @@ fn words_in_braces(text: &str) -> Vec<&str> {
 /// How many letters may be wrong where a name is meant.
 fn slips(name: &str) -> usize {
     if name.chars().count() <= 3 { 1 } else { 2 }
-}
-
-/// Letters to insert, delete or change to make one word of the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let change = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ fn checked(space: Space, item: &Item<'_>) -> Result<Space, JobFileError> {
 fn chars(section: &Section<'_>) -> Result<Space, JobFileError> {
     let hint = "mask = \"?l?l?d\", or alphabet = \"abc\" with min = 1 and max = 6";
     let item = section.either("a space of characters", ["mask", "alphabet"], hint)?;
-    match item.name() {
+    match &*item.name {
         "mask" => of_mask(section, &item),
         _ => of_alphabet(section, &item),
     }
@@ -77,7 +77,7 @@ fn custom_alphabets(item: &Item<'_>) -> Result<Custom, JobFileError> {
 fn own_alphabet(item: &Item<'_>) -> Result<Vec<u8>, JobFileError> {
     let bytes = mask::alphabet(item.string()?).map_err(|e| inside(item, e))?;
     if bytes.is_empty() {
-        return Err(item.error(format!("`{}` is empty: give at least one character", item.name())));
+        return Err(item.error(format!("`{}` is empty: give at least one character", item.name)));
     }
     Ok(bytes)
 }
@@ -122,7 +122,7 @@ fn frames(section: &Section<'_>) -> Result<Space, JobFileError> {
 fn list(section: &Section<'_>, base: &Path) -> Result<Listing, JobFileError> {
     let hint = "file = \"lines.txt\", or glob = \"frames/*.png\"";
     let item = section.either("a list", ["file", "glob"], hint)?;
-    let lines = match item.name() {
+    let lines = match &*item.name {
         "file" => lines::of_file(&base.join(item.string()?)),
         _ => lines::of_glob(item.string()?, base),
     };
@@ -137,7 +137,7 @@ fn grid(section: &Section<'_>) -> Result<Space, JobFileError> {
     for item in grid.table()?.items() {
         let values = item.array("a list of strings, numbers or booleans")?;
         let values = values.iter().map(Item::scalar).collect::<Result<_, _>>()?;
-        let axis = Axis { name: item.name().to_owned(), values };
+        let axis = Axis { name: item.name.clone(), values };
         Grid::new(std::slice::from_ref(&axis)).map_err(|e| item.error(e.to_string()))?;
         axes.push(axis);
     }

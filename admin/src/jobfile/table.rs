@@ -49,7 +49,7 @@ pub(super) struct Section<'t> {
 pub(super) struct Item<'t> {
     source: Source<'t>,
     /// The key, and for an element of an array which one it is.
-    name: String,
+    pub(super) name: String,
     value: &'t DeValue<'t>,
     span: Range<usize>,
 }
@@ -175,11 +175,6 @@ fn item<'t>(source: Source<'t>, name: String, value: &'t Spanned<DeValue<'t>>) -
 }
 
 impl<'t> Item<'t> {
-    /// The key, or which element of which key.
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
     pub(super) fn error(&self, message: impl Into<String>) -> JobFileError {
         self.source.error(self.span.start, message)
     }
@@ -209,7 +204,6 @@ impl<'t> Item<'t> {
         })
     }
 
-    /// An integer from `min` to `max`.
     pub(super) fn integer_within(&self, min: u64, max: u64) -> Result<u64, JobFileError> {
         let integer = self.integer()?;
         u64::try_from(integer).ok().filter(|integer| (min..=max).contains(integer)).ok_or_else(|| {

@@ -80,8 +80,10 @@ fn digest(text: &str, algorithm: Algorithm) -> Result<HexBytes, String> {
     }
     let expected = algorithm.digest_bytes() * 2;
     let bytes = from_hex(text).filter(|bytes| bytes.len() * 2 == expected).ok_or_else(|| {
-        let (found, name) = (text.len(), format!("{algorithm:?}").to_lowercase());
-        format!("this digest has {found} hexadecimal digits, {name} has {expected}: check it and `algorithm`")
+        let found = text.len();
+        format!(
+            "this digest has {found} hexadecimal digits, {algorithm} has {expected}: check it and `algorithm`"
+        )
     })?;
     Ok(HexBytes(bytes))
 }

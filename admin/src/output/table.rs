@@ -1,5 +1,6 @@
 //! Tables: aligned columns, two blanks between them. No frames, so that they can be copied and cut.
 
+use starfarm_events::{Colour, colour};
 use unicode_width::UnicodeWidthStr;
 
 use crate::human::{fitted, printable};
@@ -58,21 +59,18 @@ pub(crate) const fn right<T>(heading: &'static str, cell: fn(&T) -> Cell) -> Col
     Column { heading, align: Align::Right, cell }
 }
 
-/// The escape sequence of a state of a job or node, as the protocol names it; the words always say it too.
-fn colour_of(state: &str) -> Option<&'static str> {
-    match state {
-        "running" | "finished" | "up" => Some("\u{1b}[32m"),
-        "paused" | "suspect" | "draining" => Some("\u{1b}[33m"),
-        "failed" | "lost" | "quarantined" => Some("\u{1b}[31m"),
-        _ => None,
-    }
+/// Ends a colour on a terminal.
+pub(crate) const COLOUR_END: &str = "\u{1b}[0m";
+
+/// Begins a colour on a terminal.
+pub(crate) fn colour_begin(colour: Colour) -> String {
+    format!("\u{1b}[38;5;{}m", colour.ansi)
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Cell {
-    text: String,
-    /// The escape sequence of its colour, where it has one.
-    colour: Option<&'static str>,
+    pub(crate) text: String,
+    pub(crate) colour: Option<Colour>,
 }
 
 impl Cell {
@@ -81,19 +79,14 @@ impl Cell {
         Self { text: printable(text.as_ref()), colour: None }
     }
 
-    /// A state, in its colour.
+    /// A state, in its colour; the words always say it too.
     pub(crate) fn state(state: &str) -> Self {
-        Self { colour: colour_of(state), ..Self::new(state) }
-    }
-
-    /// The same colour, in other words.
-    pub(crate) fn in_words(self, text: impl AsRef<str>) -> Self {
-        Self { colour: self.colour, ..Self::new(text) }
+        Self { colour: colour(state), ..Self::new(state) }
     }
 
     fn render(&self, color: bool) -> String {
         match self.colour.filter(|_| color) {
-            Some(escape) => format!("{escape}{}\u{1b}[0m", self.text),
+            Some(colour) => format!("{}{}{COLOUR_END}", colour_begin(colour), self.text),
             None => self.text.clone(),
         }
     }
@@ -241,8 +234,11 @@ mod tests {
     #[test]
     fn colours_change_no_width() {
         let colored = table().render(COLORED);
-        assert!(colored.contains("\u{1b}[32mrunning\u{1b}[0m"));
-        assert_eq!(colored.replace("\u{1b}[32m", "").replace("\u{1b}[0m", ""), table().render(Style::PLAIN));
+        let [running, queued] = ["running", "queued"].map(|state| colour_begin(colour(state).unwrap()));
+        assert!(colored.contains(&format!("{running}running{COLOUR_END}")));
+        let plain =
+            [&running, &queued, COLOUR_END].into_iter().fold(colored, |text, code| text.replace(code, ""));
+        assert_eq!(plain, table().render(Style::PLAIN));
     }
 
     #[test]

@@ -82,7 +82,6 @@ impl Farm {
         Ok(farm)
     }
 
-    /// Whether all processes still run.
     pub(super) fn check(&mut self) -> Result<(), Failure> {
         check(&mut self.scheduler, "scheduler")?;
         self.workers.iter_mut().try_for_each(|worker| check(worker, "worker"))

@@ -19,7 +19,6 @@ pub(crate) struct Said {
     pub(crate) facts: Vec<SaidFact>,
 }
 
-/// A reason in words.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct SaidReason {
     /// A word for it, always the same.
@@ -30,7 +29,6 @@ pub(crate) struct SaidReason {
     pub(crate) data: Reason,
 }
 
-/// A fact in words.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct SaidFact {
     pub(crate) name: String,
@@ -45,42 +43,40 @@ impl From<Explanation> for Said {
             Subject::Node(name) => ("node", name),
         };
         let subject = format!("{kind} {it}");
-        let words = why.reasons.get(why.verdict).map_or_else(|| "".into(), |reason| head(reason, kind).1);
-        let mut verdict = format!("{subject} {words}.");
+        let mut verdict = format!("{subject} ");
         verdict[..1].make_ascii_uppercase();
-        let reason = |data| SaidReason { code: head(&data, kind).0.to_owned(), text: text(&data, &it), data };
+        let mut reasons = Vec::new();
+        for (at, data) in why.reasons.into_iter().enumerate() {
+            let ((code, decides), text) = in_words(&data, kind, &it);
+            if at == why.verdict {
+                verdict.push_str(&decides);
+            }
+            reasons.push(SaidReason { code: code.to_owned(), text, data });
+        }
+        verdict.push('.');
         let fact = |Fact { name, value }| SaidFact { name, value: value_text(value) };
-        let reasons = why.reasons.into_iter().map(reason).collect();
-        let facts = why.facts.into_iter().map(fact).collect();
-        Self { subject, verdict, reasons, sizes: why.sizes, facts }
+        Self { subject, verdict, reasons, sizes: why.sizes, facts: why.facts.into_iter().map(fact).collect() }
     }
 }
 
-fn head<'a>(reason: &'a Reason, kind: &str) -> Head<'a> {
+/// The head of a reason and its sentence, for `it`: the job of that number or the node of that name.
+fn in_words<'a>(reason: &'a Reason, kind: &str, it: &str) -> (Head<'a>, String) {
     match reason {
-        Reason::Job(reason) => job::head(reason),
-        Reason::Place(_) => ("at_node", "".into()),
-        Reason::Unit(reason) => (job::unit_code(reason), "".into()),
-        Reason::KeptOut(reason) => node::head(reason),
-        Reason::Work(reason) => node::work_head(reason),
-        Reason::Offer(_, reason) => (node::offer_code(reason), "".into()),
-        Reason::NoDisk if kind == "job" => ("no_disk", "waits for room on the scheduler's disk".into()),
-        Reason::NoDisk => ("no_disk", "idles: the scheduler's disk has no room".into()),
-    }
-}
-
-/// The sentence of a reason for `it`, the job of that number or the node of that name.
-fn text(reason: &Reason, it: &str) -> String {
-    match reason {
-        Reason::Job(reason) => job::text(reason, it),
-        Reason::Place(reason) => job::place(reason),
-        Reason::Unit(reason) => job::unit(reason),
-        Reason::KeptOut(reason) => node::text(reason, it),
-        Reason::Work(reason) => node::work(reason),
-        Reason::Offer(job, reason) => node::offer(job.0, reason),
-        Reason::NoDisk => "The scheduler's disk is below its low-water mark, so no program is started: what it writes \
-                           could not be kept. Searches go on. Make room, and programs start again by themselves."
-            .to_owned(),
+        Reason::Job(reason) => (job::head(reason), job::text(reason, it)),
+        Reason::Place(reason) => (("at_node", "".into()), job::place(reason)),
+        Reason::Unit(reason) => ((job::unit_code(reason), "".into()), job::unit(reason)),
+        Reason::KeptOut(reason) => (node::head(reason), node::text(reason, it)),
+        Reason::Work(reason) => (node::work_head(reason), node::work(reason)),
+        Reason::Offer(job, reason) => ((node::offer_code(reason), "".into()), node::offer(job.0, reason)),
+        Reason::NoDisk => {
+            let verdict = match kind {
+                "job" => "waits for room on the scheduler's disk",
+                _ => "idles: the scheduler's disk has no room",
+            };
+            let text = "The scheduler's disk is below its low-water mark, so no program is started: what it writes \
+                        could not be kept. Searches go on. Make room, and programs start again by themselves.";
+            (("no_disk", verdict.into()), text.to_owned())
+        }
     }
 }
 

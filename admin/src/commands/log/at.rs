@@ -11,7 +11,6 @@ use crate::human;
 use crate::output::table::{Cell, Table, facts, left, name, right};
 use crate::output::{Document, Style};
 
-/// The farm at a moment.
 pub(super) struct At<'a>(pub(super) &'a State);
 
 impl Document for At<'_> {

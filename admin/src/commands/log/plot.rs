@@ -5,9 +5,11 @@ use std::ops::Range;
 use starfarm_events::NodeState;
 use starfarm_logs::Utc;
 use starfarm_logs::replay::{NodeLine, Report, Shown};
+use unicode_truncate::{Alignment, UnicodeTruncateStr};
 use unicode_width::UnicodeWidthStr;
 
 use crate::human;
+use crate::output::table::{COLOUR_END, colour_begin};
 
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const SECOND_US: u64 = 1_000_000;
@@ -21,14 +23,13 @@ fn bins(column: usize, columns: usize, count: usize) -> Range<usize> {
 /// A line of bars from zero to the largest value; blank where nothing is known. What is above zero is never shown
 /// as zero.
 pub(super) fn bars(values: &[f32], columns: usize) -> String {
-    let means: Vec<Option<f32>> =
-        (0..columns).map(|column| mean(&values[bins(column, columns, values.len())])).collect();
     let largest = largest(values);
     let bar = |value: f32| match value {
         value if value > 0.0 && largest > 0.0 => BARS[1 + (value / largest * 6.0).round().min(6.0) as usize],
         _ => BARS[0],
     };
-    means.into_iter().map(|value| value.map_or(' ', bar)).collect()
+    let means = (0..columns).map(|column| mean(&values[bins(column, columns, values.len())]));
+    means.map(|value| value.map_or(' ', bar)).collect()
 }
 
 /// The largest value that is known; 0 where none is.
@@ -94,16 +95,14 @@ fn paint(dots: impl Iterator<Item = Dot>, color: bool) -> String {
     let (mut text, mut last) = (String::new(), "");
     for (glyph, word) in dots {
         if color && word != last {
-            text.push_str("\u{1b}[0m");
-            if let Some(colour) = starfarm_events::colour(word) {
-                text.push_str(&format!("\u{1b}[38;5;{}m", colour.ansi));
-            }
+            text.push_str(COLOUR_END);
+            text.extend(starfarm_events::colour(word).map(colour_begin));
             last = word;
         }
         text.push(glyph);
     }
     if !last.is_empty() {
-        text.push_str("\u{1b}[0m");
+        text.push_str(COLOUR_END);
     }
     text
 }
@@ -150,9 +149,7 @@ pub(super) fn axis(report: &Report, columns: usize) -> String {
 
 /// Text in so many columns, cut or filled up.
 pub(super) fn fit(text: &str, columns: usize) -> String {
-    let text = human::fitted(text, columns);
-    let blanks = " ".repeat(columns.saturating_sub(text.width()));
-    text + &blanks
+    human::fitted(text, columns).unicode_pad(columns, Alignment::Left, false).into_owned()
 }
 
 #[cfg(test)]

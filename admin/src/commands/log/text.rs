@@ -122,12 +122,11 @@ impl Replayed<'_> {
         );
         // A line that stands for many is none of them.
         let jobs = self.report.jobs.iter().filter(|job| job.job > 0).count();
-        match jobs {
-            0 => String::new(),
-            _ => {
-                table.render(style) + &more(jobs as u64 + self.report.jobs_left_out, JOBS_MAX as u64, "jobs")
-            }
+        if jobs == 0 {
+            return String::new();
         }
+        let left = (jobs as u64 + self.report.jobs_left_out).saturating_sub(JOBS_MAX as u64);
+        table.render(style) + &more(left, "jobs")
     }
 
     /// The jobs to show: those that run or went wrong before the others, and the latest.
@@ -171,13 +170,8 @@ impl Replayed<'_> {
         }
         let _ = writeln!(text, "{} {}", " ".repeat(name_columns + 1), plot::axis(self.report, columns));
         let _ = writeln!(text, "{}", plot::legend(style.color));
-        match (self.report.nodes.len() - shown.len()) as u64 + self.report.nodes_left_out {
-            0 => {}
-            left => {
-                let _ = writeln!(text, "and {left} more nodes, which had less trouble");
-            }
-        }
-        text
+        let left = (self.report.nodes.len() - shown.len()) as u64 + self.report.nodes_left_out;
+        text + &more(left, "nodes, which had less trouble")
     }
 
     fn lines(&self) -> String {
@@ -298,9 +292,6 @@ fn counted(count: u64, what: &str) -> String {
     format!("{} {what}{}", human::count(count as f64), if count == 1 { "" } else { "s" })
 }
 
-fn more(count: u64, shown: u64, what: &str) -> String {
-    match count.saturating_sub(shown) {
-        0 => String::new(),
-        left => format!("and {left} more {what}\n"),
-    }
+fn more(left: u64, what: &str) -> String {
+    if left == 0 { String::new() } else { format!("and {left} more {what}\n") }
 }

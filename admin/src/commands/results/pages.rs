@@ -57,7 +57,6 @@ pub(super) struct Pages<'a> {
 }
 
 impl<'a> Pages<'a> {
-    /// Asks for the first page.
     pub(super) fn new(source: &'a mut dyn Source, wanted: Wanted) -> Result<Self, Failure> {
         let first = source.page(0)?;
         Ok(Self { source, first, wanted })
@@ -132,7 +131,7 @@ impl<'a> Pages<'a> {
     ) -> Result<(), Failure> {
         let mut skip = 0;
         loop {
-            let mut page = self.page(skip)?;
+            let mut page = if skip == 0 { self.first.clone() } else { self.source.page(skip)? };
             let stride = longest(&page);
             let (items, damaged) = take(&mut page);
             let is_last = !page.more || items.len() as u64 + damaged < stride || stride == 0;
@@ -144,10 +143,6 @@ impl<'a> Pages<'a> {
             }
             skip += stride;
         }
-    }
-
-    fn page(&mut self, skip: u64) -> Result<ResultsPage, Failure> {
-        if skip == 0 { Ok(self.first.clone()) } else { self.source.page(skip) }
     }
 }
 

@@ -26,7 +26,6 @@ pub(super) struct Memo {
     job_file: PathBuf,
     /// BLAKE3 of its specification, which its inputs are part of.
     spec: ContentHash,
-    /// The job has ended.
     ended: bool,
 }
 

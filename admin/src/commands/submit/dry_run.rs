@@ -17,7 +17,6 @@ use crate::jobfile::JobFile;
 use crate::output::table::{Cell, facts};
 use crate::output::{Document, Style};
 
-/// A job that was not submitted.
 #[derive(Serialize)]
 pub(super) struct DryRun {
     name: String,

@@ -13,7 +13,6 @@ use starfarm_protocol::admin::{
 use starfarm_protocol::ids::JobId;
 use unicode_width::UnicodeWidthStr;
 
-use super::columns::{JOBS, NODES};
 use super::list::List;
 use crate::commands::explain::Said;
 use crate::failure::{Exit, Failure};
@@ -56,8 +55,8 @@ pub(super) enum Input {
 /// What goes out.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Ask {
-    /// How does the farm stand?
-    Look(Look),
+    /// How does the farm stand, what came after that event line, and what is known of the job or node that is open?
+    Look { after: u64, whole: Option<Subject> },
     /// A command of the user's, and the time since the start of the screen from which on it is not sent any more.
     Do(Request, Duration),
 }
@@ -76,15 +75,6 @@ struct UnderWay {
 pub(super) fn dropped() -> Failure {
     let seconds = UNSENT_MAX.as_secs();
     Failure::unreachable(format!("no answer for {seconds} s: the command was dropped, nothing was sent"))
-}
-
-/// What a look asks for beside the tables.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) struct Look {
-    /// The last event line that is here.
-    pub(super) after: u64,
-    /// The job or node that is open.
-    pub(super) whole: Option<Subject>,
 }
 
 /// How the farm stands.
@@ -107,24 +97,27 @@ pub(super) struct Whole {
 }
 
 /// One of the tables.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Focus {
+    #[default]
     Jobs,
     Nodes,
     Events,
 }
 
 /// What fills the screen.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) enum View {
+    #[default]
     Tables,
     /// A job or a node, from this line of it on.
     Open(Subject, usize),
 }
 
 /// Who gets the next key.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub(super) enum Mode {
+    #[default]
     Plain,
     Help,
     /// The filter of the focused table is being written.
@@ -155,8 +148,7 @@ impl PendingConfirmation {
     }
 }
 
-/// The screen's state.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct App {
     /// Keys change nothing: it was asked for, or the scheduler refuses this role.
     pub(super) read_only: bool,
@@ -177,7 +169,6 @@ pub(super) struct App {
     pub(super) whole: Option<Whole>,
     /// What became of the last command, or why a key did nothing.
     pub(super) message: Option<String>,
-    /// When it was said.
     said: Duration,
     interval: Duration,
     pub(super) now: Duration,
@@ -197,32 +188,7 @@ pub(super) struct App {
 impl App {
     /// An empty screen; times are since its start.
     pub(super) fn new(interval: Duration, read_only: bool, color: bool, size: (u16, u16)) -> Self {
-        Self {
-            read_only,
-            color,
-            size,
-            focus: Focus::Jobs,
-            view: View::Tables,
-            mode: Mode::Plain,
-            jobs: List::new(JOBS),
-            nodes: List::new(NODES),
-            lines: VecDeque::new(),
-            line_filter: String::new(),
-            line_at: None,
-            status: None,
-            whole: None,
-            message: None,
-            said: Duration::ZERO,
-            interval,
-            now: Duration::ZERO,
-            seen: Duration::ZERO,
-            lost: None,
-            due: Some(Duration::ZERO),
-            asked: Duration::ZERO,
-            asks: Vec::new(),
-            under_way: VecDeque::new(),
-            has_quit: false,
-        }
+        Self { read_only, color, size, interval, due: Some(Duration::ZERO), ..Self::default() }
     }
 
     /// The time goes on; what is to be asked now.
@@ -237,7 +203,7 @@ impl App {
                 View::Open(subject, _) => Some(subject.clone()),
                 View::Tables => None,
             };
-            self.asks.push(Ask::Look(Look { after, whole }));
+            self.asks.push(Ask::Look { after, whole });
         }
         std::mem::take(&mut self.asks)
     }
@@ -358,20 +324,17 @@ impl App {
         }
     }
 
-    /// Shows a job or a node whole.
     pub(super) fn open(&mut self, subject: Subject) {
         self.view = View::Open(subject, 0);
         self.whole = None;
         self.look_soon();
     }
 
-    /// Back to the tables.
     pub(super) fn close(&mut self) {
         self.view = View::Tables;
         self.whole = None;
     }
 
-    /// A command is on its way.
     pub(super) fn carry_out(&mut self, request: Request) {
         let until = self.now + UNSENT_MAX;
         self.under_way.push_back(UnderWay { until, is_sent: false, is_told: false });
@@ -405,11 +368,11 @@ impl App {
 
     /// A job by its number, as it was in the last picture.
     pub(super) fn job_of(&self, id: JobId) -> Option<&JobInfo> {
-        self.jobs.all().iter().find(|job| job.id == id)
+        self.jobs.all().find(|job| job.id == id)
     }
 
     pub(super) fn node_of(&self, name: &str) -> Option<&NodeInfo> {
-        self.nodes.all().iter().find(|node| node.name == name)
+        self.nodes.all().find(|node| node.name == name)
     }
 
     /// The event lines that the filter lets through, oldest first.

@@ -6,14 +6,14 @@ use std::cmp::Ordering;
 
 use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
-use starfarm_events::{UNIT_COLOURS, colour};
+use starfarm_events::{Colour, UNIT_COLOURS, colour};
 use starfarm_logs::replay::by_number;
 use starfarm_protocol::admin::{JobInfo, NodeInfo};
-use starfarm_protocol::ids::JobId;
 
 use crate::commands::nodes;
 use crate::human;
-use crate::output::table::Align;
+use crate::output::Record;
+use crate::output::table::{Align, Cell};
 
 /// Signs for a job's classes of units, so that its bar says the same without colours.
 pub(super) const UNIT_SIGNS: [char; 5] = ['█', 'x', '▒', '·', '-'];
@@ -23,27 +23,32 @@ pub(super) const UNIT_SIGNS: [char; 5] = ['█', 'x', '▒', '·', '-'];
 pub(super) struct Paint(pub(super) bool);
 
 impl Paint {
+    pub(super) fn style(self, colour: Option<Colour>) -> Style {
+        colour.filter(|_| self.0).map_or(Style::new(), |colour| Style::new().fg(Color::Indexed(colour.ansi)))
+    }
+
     /// The style of a state's word.
     pub(super) fn word(self, word: &str) -> Style {
-        match colour(word).filter(|_| self.0) {
-            Some(colour) => Style::new().fg(Color::Indexed(colour.ansi)),
-            None => Style::new(),
-        }
+        self.style(colour(word))
+    }
+
+    /// What stands in a cell, in its colour.
+    pub(super) fn cell(self, cell: Cell) -> Span<'static> {
+        Span::styled(cell.text, self.style(cell.colour))
     }
 }
 
-/// A thing with a row of its own.
-pub(super) trait Row {
-    /// What makes it the same thing in the next picture.
-    type Key: PartialEq + std::fmt::Debug;
+/// A thing with a row of its own; what a script wants of it tells it from others in the next picture too.
+pub(super) trait Row: Record {
+    const ON_SCREEN: &'static [Column<Self>];
 
-    fn key(&self) -> Self::Key;
+    /// Place of the column that rows are sorted by at first.
+    const FIRST_ORDER: usize;
 
     /// What a filter looks through.
     fn words(&self) -> String;
 }
 
-/// A column.
 #[derive(Debug)]
 pub(super) struct Column<T> {
     pub(super) title: &'static str,
@@ -57,13 +62,10 @@ pub(super) struct Column<T> {
     pub(super) cell: fn(&T, Paint, u16) -> Line<'static>,
     /// How rows sort by it; none: not at all.
     pub(super) order: Option<fn(&T, &T) -> Ordering>,
-    /// Rows are sorted by it at first.
-    pub(super) is_first_order: bool,
 }
 
 const fn words<T>(title: &'static str, width: u16, cell: fn(&T, Paint, u16) -> Line<'static>) -> Column<T> {
-    let align = Align::Left;
-    Column { title, align, width, stretches: false, from: 0, cell, order: None, is_first_order: false }
+    Column { title, align: Align::Left, width, stretches: false, from: 0, cell, order: None }
 }
 
 const fn number<T>(title: &'static str, width: u16, cell: fn(&T, Paint, u16) -> Line<'static>) -> Column<T> {
@@ -78,14 +80,39 @@ impl<T> Column<T> {
     const fn from(self, from: u16) -> Self {
         Self { from, ..self }
     }
+
+    const fn stretches(self) -> Self {
+        Self { stretches: true, ..self }
+    }
 }
 
 impl Row for JobInfo {
-    type Key = JobId;
-
-    fn key(&self) -> JobId {
-        self.id
-    }
+    const ON_SCREEN: &'static [Column<Self>] = &[
+        number("id", 4, |job: &JobInfo, _, _| job.id.0.to_string().into()).sorts(|a, b| a.id.cmp(&b.id)),
+        words("name", 10, |job: &JobInfo, _, _| human::printable(&job.name).into())
+            .sorts(|a, b| by_number(&a.name, &b.name))
+            .stretches(),
+        words("state", 9, |job: &JobInfo, paint, _| paint.cell(Cell::state(job.state.word())).into())
+            .sorts(by_state_of_job),
+        words("units", 7, bar).stretches(),
+        number("done", 6, |job: &JobInfo, _, _| human::share(job.units_done, job.units_total).into())
+            .sorts(|a, b| share(b).total_cmp(&share(a))),
+        number("failed", 7, |job: &JobInfo, _, _| human::units(job.units_failed).into())
+            .sorts(|a, b| b.units_failed.cmp(&a.units_failed))
+            .from(72),
+        number("hits", 7, |job: &JobInfo, _, _| count(job.hits)).sorts(|a, b| b.hits.cmp(&a.hits)).from(100),
+        number("of", 7, |job: &JobInfo, _, _| human::units(job.units_total).into())
+            .sorts(|a, b| b.units_total.cmp(&a.units_total))
+            .from(100),
+        number("units/s", 8, |job: &JobInfo, _, _| human::count(job.units_per_s).into())
+            .sorts(|a, b| b.units_per_s.total_cmp(&a.units_per_s)),
+        number("left", 11, |job: &JobInfo, _, _| human::seconds_if_known(job.eta_seconds).into())
+            .sorts(|a, b| eta(a).total_cmp(&eta(b))),
+        number("age", 11, |job: &JobInfo, _, _| human::seconds(job.age_seconds).into())
+            .sorts(|a, b| a.age_seconds.total_cmp(&b.age_seconds))
+            .from(100),
+    ];
+    const FIRST_ORDER: usize = 2;
 
     fn words(&self) -> String {
         format!("{} {} {} {}", self.id.0, self.name, self.state, self.user)
@@ -93,89 +120,42 @@ impl Row for JobInfo {
 }
 
 impl Row for NodeInfo {
-    type Key = String;
-
-    fn key(&self) -> String {
-        self.name.clone()
-    }
+    const ON_SCREEN: &'static [Column<Self>] = &[
+        words("name", 10, |node: &NodeInfo, _, _| human::printable(&node.name).into())
+            .sorts(|a, b| by_number(&a.name, &b.name))
+            .stretches(),
+        words("state", 11, |node: &NodeInfo, paint, _| paint.cell(nodes::state(node)).into())
+            .sorts(by_state_of_node),
+        number("slots", 6, |node: &NodeInfo, _, _| node.slots.to_string().into())
+            .sorts(|a, b| b.slots.cmp(&a.slots)),
+        words("load", 9, |node: &NodeInfo, paint, width| load_bar(node.load_mean(), paint, width))
+            // What is not known is below all loads.
+            .sorts(|a, b| b.load_mean().partial_cmp(&a.load_mean()).unwrap_or(Ordering::Equal)),
+        number("queue", 9, |node: &NodeInfo, _, _| format!("{}/{}", node.tasks, node.tasks_queued).into())
+            .sorts(|a, b| b.tasks.cmp(&a.tasks)),
+        number("speed", 7, |node: &NodeInfo, _, _| human::count(node.power).into())
+            .sorts(|a, b| b.power.total_cmp(&a.power))
+            .from(72),
+        number("done", 7, |node: &NodeInfo, _, _| count(node.tasks_done))
+            .sorts(|a, b| b.tasks_done.cmp(&a.tasks_done))
+            .from(72),
+        number("units", 7, |node: &NodeInfo, _, _| human::units(node.units_done).into())
+            .sorts(|a, b| b.units_done.cmp(&a.units_done))
+            .from(100),
+        number("faster", 7, |node: &NodeInfo, _, _| count(node.speed_ups))
+            .sorts(|a, b| b.speed_ups.cmp(&a.speed_ups))
+            .from(110),
+        number("slower", 7, |node: &NodeInfo, _, _| count(node.slow_downs))
+            .sorts(|a, b| b.slow_downs.cmp(&a.slow_downs))
+            .from(110),
+        number("silent", 11, |node: &NodeInfo, _, _| silent(node).into())
+            .sorts(|a, b| longest(b).total_cmp(&longest(a))),
+    ];
+    const FIRST_ORDER: usize = 0;
 
     fn words(&self) -> String {
         format!("{} {}", self.name, self.state)
     }
-}
-
-/// Jobs.
-pub(super) const JOBS: &[Column<JobInfo>] = &[
-    number("id", 4, |job: &JobInfo, _, _| job.id.0.to_string().into()).sorts(|a, b| a.id.cmp(&b.id)),
-    Column {
-        stretches: true,
-        ..words("name", 10, |job: &JobInfo, _, _| human::printable(&job.name).into())
-            .sorts(|a, b| by_number(&a.name, &b.name))
-    },
-    Column {
-        is_first_order: true,
-        ..words("state", 9, |job: &JobInfo, paint, _| word(job.state.word(), paint)).sorts(by_state_of_job)
-    },
-    Column { stretches: true, ..words("units", 7, |job: &JobInfo, paint, width| bar(job, paint, width)) },
-    number("done", 6, |job: &JobInfo, _, _| human::share(job.units_done, job.units_total).into())
-        .sorts(|a, b| share(b).total_cmp(&share(a))),
-    number("failed", 7, |job: &JobInfo, _, _| human::units(job.units_failed).into())
-        .sorts(|a, b| b.units_failed.cmp(&a.units_failed))
-        .from(72),
-    number("hits", 7, |job: &JobInfo, _, _| count(job.hits)).sorts(|a, b| b.hits.cmp(&a.hits)).from(100),
-    number("of", 7, |job: &JobInfo, _, _| human::units(job.units_total).into())
-        .sorts(|a, b| b.units_total.cmp(&a.units_total))
-        .from(100),
-    number("units/s", 8, |job: &JobInfo, _, _| human::count(job.units_per_s).into())
-        .sorts(|a, b| b.units_per_s.total_cmp(&a.units_per_s)),
-    number("left", 11, |job: &JobInfo, _, _| human::seconds_if_known(job.eta_seconds).into())
-        .sorts(|a, b| eta(a).total_cmp(&eta(b))),
-    number("age", 11, |job: &JobInfo, _, _| human::seconds(job.age_seconds).into())
-        .sorts(|a, b| a.age_seconds.total_cmp(&b.age_seconds))
-        .from(100),
-];
-
-/// Nodes.
-pub(super) const NODES: &[Column<NodeInfo>] = &[
-    Column {
-        is_first_order: true,
-        stretches: true,
-        ..words("name", 10, |node: &NodeInfo, _, _| human::printable(&node.name).into())
-            .sorts(|a, b| by_number(&a.name, &b.name))
-    },
-    words("state", 11, |node: &NodeInfo, paint, _| state(node, paint)).sorts(by_state_of_node),
-    number("slots", 6, |node: &NodeInfo, _, _| node.slots.to_string().into())
-        .sorts(|a, b| b.slots.cmp(&a.slots)),
-    words("load", 9, |node: &NodeInfo, paint, width| load_bar(node.load_mean(), paint, width))
-        .sorts(|a, b| load_or_less(b).total_cmp(&load_or_less(a))),
-    number("queue", 9, |node: &NodeInfo, _, _| format!("{}/{}", node.tasks, node.tasks_queued).into())
-        .sorts(|a, b| b.tasks.cmp(&a.tasks)),
-    number("speed", 7, |node: &NodeInfo, _, _| human::count(node.power).into())
-        .sorts(|a, b| b.power.total_cmp(&a.power))
-        .from(72),
-    number("done", 7, |node: &NodeInfo, _, _| count(node.tasks_done))
-        .sorts(|a, b| b.tasks_done.cmp(&a.tasks_done))
-        .from(72),
-    number("units", 7, |node: &NodeInfo, _, _| human::units(node.units_done).into())
-        .sorts(|a, b| b.units_done.cmp(&a.units_done))
-        .from(100),
-    number("faster", 7, |node: &NodeInfo, _, _| count(node.speed_ups))
-        .sorts(|a, b| b.speed_ups.cmp(&a.speed_ups))
-        .from(110),
-    number("slower", 7, |node: &NodeInfo, _, _| count(node.slow_downs))
-        .sorts(|a, b| b.slow_downs.cmp(&a.slow_downs))
-        .from(110),
-    number("silent", 11, |node: &NodeInfo, _, _| silent(node).into())
-        .sorts(|a, b| longest(b).total_cmp(&longest(a))),
-];
-
-fn word(word: &str, paint: Paint) -> Line<'static> {
-    Span::styled(human::printable(word), paint.word(word)).into()
-}
-
-/// A node's state in words, and in its colour.
-pub(super) fn state(node: &NodeInfo, paint: Paint) -> Line<'static> {
-    Span::styled(human::printable(&nodes::state_words(node)), paint.word(node.state.word())).into()
 }
 
 fn count(count: u64) -> Line<'static> {
@@ -233,44 +213,29 @@ pub(super) fn bar(job: &JobInfo, paint: Paint, width: u16) -> Line<'static> {
     let parts = parts.map(|units| units.0 as f64);
     let cells = shares(parts, width);
     let spans = cells.iter().zip(UNIT_SIGNS).zip(UNIT_COLOURS).filter(|((cells, _), _)| **cells > 0);
-    let span = |((cells, sign), colour): ((&u16, char), starfarm_events::Colour)| {
-        Span::styled(sign.to_string().repeat(usize::from(*cells)), paint.word(colour.word))
+    let span = |((cells, sign), colour): ((&u16, char), Colour)| {
+        Span::styled(sign.to_string().repeat(usize::from(*cells)), paint.style(Some(colour)))
     };
     Line::from_iter(spans.map(span))
 }
 
-/// Cells of each part of a bar. A part that is there is seen, as far as there is room; the rest goes by size.
+/// Cells of each part of a bar. A part that is there has one of its own, as far as there is room; the others go by size.
 pub(super) fn shares(parts: [f64; 5], width: u16) -> [u16; 5] {
     let total: f64 = parts.iter().sum();
-    let mut cells = [0; 5];
-    if total <= 0.0 {
-        return cells;
-    }
-    let exact = parts.map(|part| part / total * f64::from(width));
-    for at in 0..cells.len() {
-        cells[at] = (exact[at] as u16).max(u16::from(parts[at] > 0.0));
-    }
-    // Rounding leaves some cells over, and small parts were given more than is theirs.
-    loop {
-        let missing = |at: &usize| exact[*at] - f64::from(cells[*at]);
-        let is_there = |at: &usize| parts[*at] > 0.0 && cells[*at] > 0;
-        let by_missing = |a: &usize, b: &usize| missing(a).total_cmp(&missing(b));
-        let at = match cells.iter().sum::<u16>().cmp(&width) {
-            Ordering::Equal => return cells,
-            Ordering::Less => (0..5).filter(is_there).max_by(by_missing),
-            Ordering::Greater => (0..5).filter(is_there).max_by_key(|at| cells[*at]),
-        };
-        match at {
-            Some(at) if cells.iter().sum::<u16>() < width => cells[at] += 1,
-            Some(at) => cells[at] -= 1,
-            None => return cells,
+    let there = parts.iter().filter(|part| **part > 0.0).count() as u16;
+    let (mut own, by_size) = (there.min(width), f64::from(width.saturating_sub(there)));
+    let (mut sum, mut given) = (0.0, 0);
+    parts.map(|part| {
+        if part <= 0.0 {
+            return 0;
         }
-    }
-}
-
-/// Below all loads where it is not known.
-fn load_or_less(node: &NodeInfo) -> f64 {
-    node.load_mean().unwrap_or(-1.0)
+        sum += part;
+        // All parts up to this one have so many: what rounding takes from one, the next one gets.
+        let so_far = (sum / total * by_size).round() as u16;
+        let cells = so_far - given + own.min(1);
+        (own, given) = (own.saturating_sub(1), so_far);
+        cells
+    })
 }
 
 /// A load, 0 to 1, as a number and a bar.

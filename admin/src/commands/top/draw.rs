@@ -3,11 +3,11 @@
 
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Clear, Widget};
-use starfarm_protocol::admin::{EventLine, JobCommand, NodeCommand, Subject};
+use ratatui::widgets::{Block, Borders, Clear, Widget};
+use starfarm_protocol::admin::{EventLine, JobCommand, NodeCommand};
 use starfarm_protocol::state::NodeState;
 use unicode_width::UnicodeWidthStr;
 
@@ -15,7 +15,7 @@ use super::app::{App, Focus, Mode, View, drain_or_resume, pause_or_resume};
 use super::columns::{Column, Paint, Row, UNIT_SIGNS};
 use super::detail;
 use super::keys::KEYS;
-use super::layout::{FRAME, HEAD, Layout};
+use super::layout::{FRAME, HEAD, Rows};
 use super::list::List;
 use crate::human;
 use crate::output::table::Align;
@@ -23,34 +23,22 @@ use crate::output::table::Align;
 /// Lines that a long message covers at most.
 const FOOTER_MAX: u16 = 4;
 
-/// Draws the screen.
 pub(super) fn draw(app: &App, frame: &mut Frame) {
     let area = frame.area();
     let buffer = frame.buffer_mut();
-    let mut lines = (area.y..area.bottom()).map(|y| Rect { y, height: 1, ..area });
-    for (area, line) in lines.by_ref().take(usize::from(HEAD)).zip(head(app)) {
-        put(line, Align::Left, area, buffer);
-    }
-    let body =
-        Rect { y: area.y + HEAD.min(area.height), height: area.height.saturating_sub(HEAD + 1), ..area };
+    let [top, body, _] =
+        Layout::vertical([Constraint::Length(HEAD), Constraint::Fill(1), Constraint::Length(1)]).areas(area);
+    put_all(head(app), Align::Left, top, buffer);
     match &app.view {
         View::Tables => tables(app, body, buffer),
-        View::Open(_, top) => {
-            let lines = detail::lines(app);
-            let places = (body.y..body.bottom()).map(|y| Rect { y, height: 1, ..body });
-            for (line, area) in lines.into_iter().skip(*top).zip(places) {
-                put(line, Align::Left, area, buffer);
-            }
-        }
+        View::Open(_, top) => put_all(detail::lines(app).into_iter().skip(*top), Align::Left, body, buffer),
     }
     let footer = footer(app, usize::from(area.width));
     let room = area.height.saturating_sub(HEAD).min(FOOTER_MAX);
     let height = room.min(footer.len() as u16);
-    for (line, y) in footer.into_iter().zip(area.bottom() - height..area.bottom()) {
-        let place = Rect { y, height: 1, ..area };
-        Clear.render(place, buffer);
-        put(line, Align::Left, place, buffer);
-    }
+    let place = Rect { y: area.bottom() - height, height, ..area };
+    Clear.render(place, buffer);
+    put_all(footer, Align::Left, place, buffer);
     if app.mode == Mode::Help {
         help(app, area, buffer);
     }
@@ -67,13 +55,13 @@ fn head(app: &App) -> [Line<'static>; 2] {
         }
         (None, None) => Line::from(bold("starfarm")),
         (None, Some(status)) => {
-            let up = app.nodes.all().iter().filter(|node| node.state == NodeState::Up);
+            let up = app.nodes.all().filter(|node| node.state == NodeState::Up);
             let (nodes, slots) =
                 up.fold((0, 0), |(nodes, slots), node| (nodes + 1, slots + u64::from(node.slots)));
             let name = "starfarm ";
             let items = [
                 human::printable(&status.farm).chars().take(12).collect(),
-                format!("nodes {nodes}/{}", app.nodes.all().len()),
+                format!("nodes {nodes}/{}", app.nodes.all().count()),
                 format!("slots {slots}"),
                 format!("epoch {}", status.epoch),
                 format!("up {}", human::seconds(status.up_seconds.floor())),
@@ -117,31 +105,23 @@ fn fitting(items: &[String], width: usize) -> String {
 }
 
 fn tables(app: &App, body: Rect, buffer: &mut Buffer) {
-    let layout = Layout::of(app);
+    let rows = Rows::of(app);
     let paint = Paint(app.color);
-    let mut y = body.y;
-    let mut part = |rows: u16| {
-        let area = Rect { y, height: rows.min(body.bottom().saturating_sub(y)), ..body };
-        y += area.height;
-        area
-    };
-    let (jobs, nodes, events) =
-        (part(FRAME + layout.jobs), part(FRAME + layout.nodes), part(1 + layout.events));
+    let parts = [FRAME + rows.jobs, FRAME + rows.nodes, 1 + rows.events].map(Constraint::Length);
+    let [jobs, nodes, events] = Layout::vertical(parts).areas(body);
     table("JOBS", &app.jobs, app.focus == Focus::Jobs, paint, jobs, buffer);
     table("NODES", &app.nodes, app.focus == Focus::Nodes, paint, nodes, buffer);
     event_lines(app, events, buffer);
 }
 
-/// A part's title: a line through the whole screen, marked where the keys go.
-fn title(words: String, is_focused: bool, area: Rect, buffer: &mut Buffer) {
-    if area.height == 0 {
-        return;
-    }
-    let mark = if is_focused { "▶ " } else { "─ " };
-    let style = if is_focused { Style::new().add_modifier(Modifier::BOLD) } else { Style::new() };
-    let words = Span::styled(format!("{mark}{words} "), style);
-    let rest = usize::from(area.width).saturating_sub(words.width());
-    Line::from_iter([words, Span::raw("─".repeat(rest))]).render(Rect { height: 1, ..area }, buffer);
+/// A part's title: a line through the whole screen, marked where the keys go. What is left of the area is returned.
+fn title(words: String, is_focused: bool, area: Rect, buffer: &mut Buffer) -> Rect {
+    let (mark, style) = if is_focused { ("▶", Modifier::BOLD) } else { ("─", Modifier::empty()) };
+    let words = Span::styled(format!("{mark} {words} "), style);
+    let block = Block::new().borders(Borders::TOP).title(words);
+    let body = block.inner(area);
+    block.render(area, buffer);
+    body
 }
 
 fn table<T: Row>(
@@ -154,28 +134,25 @@ fn table<T: Row>(
 ) {
     let rows = usize::from(area.height.saturating_sub(FRAME));
     // What is selected stays in the middle as far as it can.
-    let top = list.place().saturating_sub(rows / 2).min(list.len().saturating_sub(rows));
-    title(heading(name, list, top, rows, area.width), is_focused, area, buffer);
-    let items: Vec<&T> = list.rows().skip(top).take(rows).collect();
-    let mut x = area.x;
-    for (at, column, width) in placed(list, &items, paint, area.width) {
-        let place = |y: u16| Rect { x, y, width, height: 1 }.intersection(area);
-        let style = Style::new().add_modifier(if at == list.sort { Modifier::BOLD } else { Modifier::DIM });
-        let mark = if at == list.sort { sort_mark(list) } else { "" };
-        let words = Line::from(Span::styled(format!("{}{mark}", column.title), style));
-        put(words, column.align, place(area.y + 1), buffer);
-        for (item, y) in items.iter().zip(area.y + FRAME..) {
-            put((column.cell)(item, paint, width), column.align, place(y), buffer);
-        }
+    let top = list.place().saturating_sub(rows / 2).min(list.rows().len().saturating_sub(rows));
+    let body = title(heading(name, list, top, rows, area.width), is_focused, area, buffer);
+    let items = &list.rows()[top..list.rows().len().min(top + rows)];
+    let mut x = body.x;
+    for (at, column, width) in placed(items, paint, body.width) {
+        let (mark, modifier) =
+            if at == list.sort { (sort_mark(list), Modifier::BOLD) } else { ("", Modifier::DIM) };
+        let words = Line::from(Span::styled(format!("{}{mark}", column.title), modifier));
+        let cells = items.iter().map(|item| (column.cell)(item, paint, width));
+        let place = Rect { x, width, ..body }.intersection(body);
+        put_all(std::iter::once(words).chain(cells), column.align, place, buffer);
         x = x.saturating_add(width + 1);
     }
-    if items.is_empty() && rows > 0 {
-        let none = Span::styled("none", Modifier::DIM);
-        put(none.into(), Align::Left, Rect { y: area.y + FRAME, height: 1, ..area }, buffer);
-    }
-    if is_focused && !items.is_empty() {
-        let y = area.y + FRAME + (list.place() - top) as u16;
-        buffer.set_style(Rect { y, height: 1, ..area }.intersection(area), Modifier::REVERSED);
+    let mut places = body.rows().skip(1);
+    let selected = places.nth(list.place() - top);
+    match selected {
+        Some(place) if items.is_empty() => Span::styled("none", Modifier::DIM).render(place, buffer),
+        Some(place) if is_focused => buffer.set_style(place, Modifier::REVERSED),
+        _ => {}
     }
 }
 
@@ -186,8 +163,8 @@ fn sort_mark<T: Row>(list: &List<T>) -> &'static str {
 /// What a table holds, which of it is in sight where that is not all, its filter, and its order where no column in
 /// sight has the mark.
 fn heading<T: Row>(name: &str, list: &List<T>, top: usize, rows: usize, width: u16) -> String {
-    let mut words = extent(name, (list.len(), list.all().len()), top, rows, list.filter());
-    let order = &list.columns[list.sort];
+    let mut words = extent(name, (list.rows().len(), list.all().count()), top, rows, list.filter());
+    let order = &T::ON_SCREEN[list.sort];
     if order.from > width {
         words.push_str(&format!("  by {}{}", order.title, sort_mark(list)));
     }
@@ -208,13 +185,8 @@ fn extent(name: &str, (shown, all): (usize, usize), top: usize, rows: usize, fil
 
 /// The columns of a screen so wide: index, column, width. A number is never cut while there is room: those that
 /// stretch give way to it.
-fn placed<'a, T: Row>(
-    list: &List<T>,
-    items: &[&T],
-    paint: Paint,
-    width: u16,
-) -> Vec<(usize, &'a Column<T>, u16)> {
-    let columns = list.columns.iter().enumerate().filter(|(_, column)| column.from <= width);
+fn placed<T: Row>(items: &[T], paint: Paint, width: u16) -> Vec<(usize, &'static Column<T>, u16)> {
+    let columns = T::ON_SCREEN.iter().enumerate().filter(|(_, column)| column.from <= width);
     let needed = |column: &Column<T>| match column.align {
         Align::Right => {
             let cells = items.iter().map(|item| (column.cell)(item, paint, column.width).width() as u16);
@@ -232,6 +204,13 @@ fn placed<'a, T: Row>(
         }
     }
     placed
+}
+
+/// Draws lines below each other, as many as there is room for.
+fn put_all(lines: impl IntoIterator<Item = Line<'static>>, align: Align, area: Rect, buffer: &mut Buffer) {
+    for (line, row) in lines.into_iter().zip(area.rows()) {
+        put(line, align, row, buffer);
+    }
 }
 
 /// Draws a line; where it is longer than its place, `…` says so.
@@ -258,11 +237,9 @@ fn event_lines(app: &App, area: Rect, buffer: &mut Buffer) {
     if app.line_at.is_some() {
         words.push_str("  older: End goes to the newest");
     }
-    title(words, app.focus == Focus::Events, area, buffer);
-    for (row, line) in lines[top..end].iter().enumerate() {
-        let place = Rect { y: area.y + 1 + row as u16, height: 1, ..area };
-        put(event_line(line, Paint(app.color)), Align::Left, place, buffer);
-    }
+    let body = title(words, app.focus == Focus::Events, area, buffer);
+    let shown = lines[top..end].iter().map(|line| event_line(line, Paint(app.color)));
+    put_all(shown, Align::Left, body, buffer);
 }
 
 /// Each line has the colour of the state that it tells of, where it tells of one.
@@ -317,19 +294,15 @@ fn hints(app: &App) -> Line<'static> {
         Some(_) => &["d drain"],
         None => &[],
     };
-    let table: (&[&str], &[&str]) = (&["/ filter", "s sort"], &["Tab next", "Enter open"]);
+    let steer = if app.read_only { vec!["(read-only)"] } else { [of_job, of_node].concat() };
     let scroll = scroll_hint(app);
-    let open: (&[&str], &[&str]) = (&["Esc back", &scroll], &[]);
-    let ((first, last), steer) = match (&app.view, app.focus) {
-        (View::Open(Subject::Job(_), _), _) => (open, of_job),
-        (View::Open(Subject::Node(_), _), _) => (open, of_node),
-        (View::Tables, Focus::Jobs) => (table, of_job),
-        (View::Tables, Focus::Nodes) => (table, of_node),
-        (View::Tables, Focus::Events) => ((&["/ filter"][..], &["Tab next", "↑↓ scroll"][..]), &[][..]),
+    let (first, last): (&[&str], &[&str]) = match (&app.view, app.focus) {
+        (View::Open(..), _) => (&["Esc back", &scroll], &[]),
+        (View::Tables, Focus::Events) => (&["/ filter"], &["Tab next", "↑↓ scroll"]),
+        (View::Tables, Focus::Jobs | Focus::Nodes) => (&["/ filter", "s sort"], &["Tab next", "Enter open"]),
     };
-    let steer = if app.read_only { &["(read-only)"] } else { steer };
-    let items: Vec<String> =
-        [&["? help", "q quit"], first, steer, last].concat().into_iter().map(str::to_owned).collect();
+    let items = [&["? help", "q quit"], first, &steer, last].concat();
+    let items: Vec<String> = items.into_iter().map(str::to_owned).collect();
     Span::styled(fitting(&items, usize::from(app.size.0)), Modifier::DIM).into()
 }
 
@@ -337,7 +310,7 @@ fn hints(app: &App) -> Line<'static> {
 fn scroll_hint(app: &App) -> String {
     let below = match &app.view {
         View::Open(_, top) => {
-            detail::lines(app).len().saturating_sub(*top + usize::from(Layout::of(app).body()))
+            detail::lines(app).len().saturating_sub(*top + usize::from(Rows::of(app).body()))
         }
         View::Tables => 0,
     };
@@ -356,17 +329,12 @@ fn help(app: &App, area: Rect, buffer: &mut Buffer) {
     ));
     lines.push(" queue: tasks held / of them waiting there; times are UTC ".to_owned());
     let width = lines.iter().map(|line| line.width()).max().unwrap_or(0) as u16;
-    let width = width.min(area.width);
-    let height = (lines.len() as u16).min(area.height);
-    if usize::from(height) < lines.len() {
-        lines.truncate(usize::from(height.saturating_sub(1)));
+    let place = area.centered(Constraint::Length(width), Constraint::Length(lines.len() as u16));
+    if usize::from(place.height) < lines.len() {
+        lines.truncate(usize::from(place.height.saturating_sub(1)));
         lines.push(" … the rest has no room here ".to_owned());
     }
-    let box_area =
-        Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
-    Clear.render(box_area, buffer);
-    for (line, y) in lines.into_iter().zip(box_area.y..box_area.bottom()) {
-        put(line.into(), Align::Left, Rect { y, height: 1, ..box_area }, buffer);
-    }
-    buffer.set_style(box_area, Modifier::REVERSED);
+    Clear.render(place, buffer);
+    put_all(lines.into_iter().map(Line::from), Align::Left, place, buffer);
+    buffer.set_style(place, Modifier::REVERSED);
 }

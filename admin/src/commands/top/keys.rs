@@ -6,7 +6,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use starfarm_protocol::admin::{JobCommand, NodeCommand, Request, Subject};
 
 use super::app::{App, Focus, Input, Mode, PendingConfirmation, View, drain_or_resume, pause_or_resume};
-use super::layout::Layout;
+use super::layout::Rows;
 use crate::human;
 
 /// The keys and what they do, as the help and the docs say it; whether they change the farm.
@@ -26,7 +26,6 @@ pub(super) const KEYS: [(&str, &str, bool); 12] = [
 ];
 
 impl App {
-    /// Something comes in.
     pub(super) fn on(&mut self, input: Input, now: Duration) {
         self.now = now;
         match input {
@@ -38,7 +37,6 @@ impl App {
         }
     }
 
-    /// A key was pressed.
     fn on_key(&mut self, key: KeyEvent) {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             if key.code == KeyCode::Char('c') {
@@ -47,7 +45,7 @@ impl App {
             return;
         }
         self.message = None;
-        match std::mem::replace(&mut self.mode, Mode::Plain) {
+        match std::mem::take(&mut self.mode) {
             Mode::Plain => self.on_plain_key(key.code),
             // Any key closes the help, and does nothing else.
             Mode::Help => {}
@@ -145,7 +143,7 @@ impl App {
 
     /// Lines of what is scrolled.
     fn page(&self) -> isize {
-        let layout = Layout::of(self);
+        let layout = Rows::of(self);
         let rows = match (&self.view, self.focus) {
             (View::Open(..), _) => layout.body(),
             (View::Tables, Focus::Jobs) => layout.jobs,
@@ -168,7 +166,7 @@ impl App {
 
     /// What is open is not scrolled past its end, which moves with what is known of it and with the screen.
     fn keep_in_sight(&mut self) {
-        let last = super::detail::lines(self).len().saturating_sub(usize::from(Layout::of(self).body()));
+        let last = super::detail::lines(self).len().saturating_sub(usize::from(Rows::of(self).body()));
         if let View::Open(_, top) = &mut self.view {
             *top = (*top).min(last);
         }
@@ -179,7 +177,7 @@ impl App {
         let last = numbers.len().saturating_sub(1);
         let place = self.line_at.map_or(last, |at| numbers.partition_point(|&number| number < at).min(last));
         // As many lines as there is room for stay in sight.
-        let first = last.min(usize::from(Layout::of(self).events.max(1)) - 1);
+        let first = last.min(usize::from(Rows::of(self).events.max(1)) - 1);
         let place = place.saturating_add_signed(rows).clamp(first, last);
         // At the newest line, new ones are followed.
         self.line_at = numbers.get(place).copied().filter(|_| place < last);

@@ -2,28 +2,27 @@
 
 use super::app::App;
 
-/// Lines of the head.
 pub(super) const HEAD: u16 = 2;
 /// Lines of a table beside its rows: its title and its headings.
 pub(super) const FRAME: u16 = 2;
 
 /// How many rows each part of the screen has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Layout {
+pub(super) struct Rows {
     pub(super) jobs: u16,
     pub(super) nodes: u16,
     pub(super) events: u16,
     height: u16,
 }
 
-impl Layout {
+impl Rows {
     /// The rows go where they are needed: each part gets a third of them if it has so many, and what it leaves goes
     /// to the nodes, then to the jobs, then to the events.
     pub(super) fn of(app: &App) -> Self {
         let height = app.size.1;
         let rows = height.saturating_sub(HEAD + 2 * FRAME + 1 + 1);
         let want = |count: usize| u16::try_from(count.max(1)).unwrap_or(u16::MAX);
-        let (jobs, nodes) = (want(app.jobs.len()), want(app.nodes.len()));
+        let (jobs, nodes) = (want(app.jobs.rows().len()), want(app.nodes.rows().len()));
         let mut events = (rows / 4).max(1).min(rows);
         let left = rows - events;
         let jobs_rows = jobs.min((left / 2).max(left.saturating_sub(nodes)));

@@ -2,64 +2,49 @@
 
 use std::cmp::Ordering;
 
-use super::columns::{Column, Row};
+use super::columns::Row;
+use crate::output::Record;
 
-/// A table.
 #[derive(Debug)]
-pub(super) struct List<T: Row + 'static> {
-    pub(super) columns: &'static [Column<T>],
-    items: Vec<T>,
-    /// Indices of what is shown, in order.
-    shown: Vec<usize>,
+pub(super) struct List<T: Row> {
+    /// What is shown, in order.
+    shown: Vec<T>,
+    hidden: Vec<T>,
     filter: String,
     /// Index of the column that rows are sorted by.
     pub(super) sort: usize,
     pub(super) reverse: bool,
-    selected: Option<T::Key>,
+    selected: Option<String>,
     /// Where the selected row was, for when it is gone.
     place: usize,
 }
 
-impl<T: Row> List<T> {
-    /// An empty table, sorted by its first column that is marked so.
-    pub(super) fn new(columns: &'static [Column<T>]) -> Self {
-        let sort = columns.iter().position(|column| column.is_first_order).unwrap_or(0);
-        Self {
-            columns,
-            items: Vec::new(),
-            shown: Vec::new(),
-            filter: String::new(),
-            sort,
-            reverse: false,
-            selected: None,
-            place: 0,
-        }
+impl<T: Row> Default for List<T> {
+    fn default() -> Self {
+        let (shown, hidden, filter) = (Vec::new(), Vec::new(), String::new());
+        Self { shown, hidden, filter, sort: T::FIRST_ORDER, reverse: false, selected: None, place: 0 }
     }
+}
 
+impl<T: Row> List<T> {
     /// What there is now.
     pub(super) fn take(&mut self, items: Vec<T>) {
-        self.items = items;
+        (self.shown, self.hidden) = (items, Vec::new());
         self.arrange();
     }
 
-    /// All of it.
-    pub(super) fn all(&self) -> &[T] {
-        &self.items
+    /// All rows, those that the filter hides too.
+    pub(super) fn all(&self) -> impl Iterator<Item = &T> {
+        self.shown.iter().chain(&self.hidden)
     }
 
     /// What is shown, in order.
-    pub(super) fn rows(&self) -> impl ExactSizeIterator<Item = &T> {
-        self.shown.iter().map(|&index| &self.items[index])
+    pub(super) fn rows(&self) -> &[T] {
+        &self.shown
     }
 
-    /// How many rows are shown.
-    pub(super) fn len(&self) -> usize {
-        self.shown.len()
-    }
-
-    /// The row that is selected.
     pub(super) fn selected(&self) -> Option<&T> {
-        self.shown.get(self.place).map(|&index| &self.items[index])
+        self.shown.get(self.place)
     }
 
     /// Its place among the rows.
@@ -78,12 +63,9 @@ impl<T: Row> List<T> {
 
     /// Sorts by the next column, of those that a screen so wide shows, that can be sorted by.
     pub(super) fn sort_by_next(&mut self, width: u16) {
-        let count = self.columns.len();
-        let next = (1..=count).map(|step| (self.sort + step) % count);
-        self.sort = next
-            .into_iter()
-            .find(|&at| self.columns[at].order.is_some() && self.columns[at].from <= width)
-            .unwrap_or(self.sort);
+        let count = T::ON_SCREEN.len();
+        let sorts = |at: &usize| T::ON_SCREEN[*at].order.is_some() && T::ON_SCREEN[*at].from <= width;
+        self.sort = (1..=count).map(|step| (self.sort + step) % count).find(sorts).unwrap_or(self.sort);
         self.arrange();
     }
 
@@ -96,25 +78,23 @@ impl<T: Row> List<T> {
     pub(super) fn move_by(&mut self, rows: isize) {
         let last = self.shown.len().saturating_sub(1);
         self.place = self.place.saturating_add_signed(rows).min(last);
-        self.selected = self.selected().map(Row::key);
+        self.selected = self.selected().map(Record::quiet);
     }
 
     fn arrange(&mut self) {
         let wanted = self.filter.to_lowercase();
-        let items = &self.items;
         let fits = |item: &T| wanted.is_empty() || item.words().to_lowercase().contains(&wanted);
-        self.shown = (0..items.len()).filter(|&index| fits(&items[index])).collect();
-        if let Some(order) = self.columns[self.sort].order {
+        let (shown, hidden) = (std::mem::take(&mut self.shown), std::mem::take(&mut self.hidden));
+        (self.shown, self.hidden) = shown.into_iter().chain(hidden).partition(fits);
+        if let Some(order) = T::ON_SCREEN[self.sort].order {
             // Rows that are alike stand as the first column has them.
-            let natural = self.columns[0].order.unwrap_or(|_, _| Ordering::Equal);
-            self.shown.sort_by(|&a, &b| {
-                let (a, b) = (&items[a], &items[b]);
-                let by_column = order(a, b);
-                let by_column = if self.reverse { by_column.reverse() } else { by_column };
+            let natural = T::ON_SCREEN[0].order.unwrap_or(|_, _| Ordering::Equal);
+            self.shown.sort_by(|a, b| {
+                let by_column = if self.reverse { order(b, a) } else { order(a, b) };
                 by_column.then_with(|| natural(a, b))
             });
         }
-        let same = |key: &T::Key| self.shown.iter().position(|&index| items[index].key() == *key);
+        let same = |key: &String| self.shown.iter().position(|row| row.quiet() == *key);
         self.place = match self.selected.as_ref().and_then(same) {
             Some(place) => place,
             // Gone or filtered out: what took its place is as near as it gets.
@@ -122,7 +102,7 @@ impl<T: Row> List<T> {
         };
         // While nothing fits the filter, what was selected is kept in mind.
         if let Some(row) = self.selected() {
-            self.selected = Some(row.key());
+            self.selected = Some(row.quiet());
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use starfarm_protocol::admin::{Request, Subject};
 
-use super::app::{Ask, Input, Look, Picture, Whole, dropped};
+use super::app::{Ask, Input, Picture, Whole, dropped};
 use crate::client::Client;
 use crate::commands::explain::Said;
 use crate::failure::{Exit, Failure};
@@ -24,7 +24,9 @@ pub(super) fn run(farm: &Path, client: Client, asks: &Receiver<Ask>, to_app: &Se
         };
         let answer = connected.and_then(|mut open| {
             let answer = match &ask {
-                Ask::Look(look) => picture(&mut open, look).map(|picture| Input::Picture(Box::new(picture))),
+                Ask::Look { after, whole } => {
+                    picture(&mut open, *after, whole).map(|picture| Input::Picture(Box::new(picture)))
+                }
                 Ask::Do(request, until) => carry_out(&mut open, request, *until, to_app, start),
             };
             // A connection that broke, or that answers something else, is of no use any more.
@@ -34,7 +36,7 @@ pub(super) fn run(farm: &Path, client: Client, asks: &Receiver<Ask>, to_app: &Se
             answer
         });
         let answer = answer.unwrap_or_else(|failure| match ask {
-            Ask::Look(_) => Input::Lost(failure.message),
+            Ask::Look { .. } => Input::Lost(failure.message),
             Ask::Do(..) => Input::Did(Err(failure)),
         });
         if to_app.send(answer).is_err() {
@@ -62,11 +64,11 @@ fn carry_out(
     Ok(Input::Did(Ok(())))
 }
 
-fn picture(client: &mut Client, look: &Look) -> Result<Picture, Failure> {
+fn picture(client: &mut Client, after: u64, open: &Option<Subject>) -> Result<Picture, Failure> {
     let status = client.status()?;
     let jobs = client.jobs(Vec::new())?;
-    let (events, missed) = client.events(&Request::Events { after: look.after, take: LINES_MAX })?;
-    let whole = look.whole.clone().map(|subject| whole(client, subject)).transpose()?;
+    let (events, missed) = client.events(&Request::Events { after, take: LINES_MAX })?;
+    let whole = open.clone().map(|subject| whole(client, subject)).transpose()?;
     Ok(Picture { status, jobs, events, missed, whole })
 }
 

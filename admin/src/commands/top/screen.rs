@@ -5,7 +5,6 @@ use std::io;
 use ratatui::backend::Backend;
 use ratatui::crossterm::ExecutableCommand;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, enable_raw_mode};
-use ratatui::layout::Size;
 use ratatui::{DefaultTerminal, Frame};
 use rustix::process::{Signal, kill_current_process_group};
 
@@ -25,11 +24,9 @@ impl Screen {
 
     /// Columns and lines.
     pub(super) fn size(&self) -> (u16, u16) {
-        let Size { width, height } = self.0.size().unwrap_or_default();
-        (width, height)
+        self.0.size().unwrap_or_default().into()
     }
 
-    /// Draws a picture.
     pub(super) fn draw(&mut self, draw: impl FnOnce(&mut Frame)) -> Result<(), Failure> {
         self.0.draw(draw).map(drop).map_err(|error| failure(&error))
     }

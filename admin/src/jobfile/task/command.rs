@@ -88,13 +88,13 @@ fn folder(item: &Item<'_>, base: &Path) -> Result<String, JobFileError> {
 fn environment(item: &Item<'_>) -> Result<BTreeMap<String, String>, JobFileError> {
     let mut variables = BTreeMap::new();
     for item in item.table()?.items() {
-        let name = item.name();
+        let name = &item.name;
         if name.is_empty() || name.contains(['=', '\0']) {
             return Err(
                 item.error(format!("{name:?} cannot name a variable: it must not be empty or contain `=`"))
             );
         }
-        variables.insert(name.to_owned(), text(&item)?);
+        variables.insert(name.clone(), text(&item)?);
     }
     Ok(variables)
 }
@@ -105,7 +105,7 @@ fn text(item: &Item<'_>) -> Result<String, JobFileError> {
     if text.contains('\0') {
         return Err(item.error(format!(
             "`{}` holds a NUL character, which no program can be given: remove it",
-            item.name()
+            item.name
         )));
     }
     Ok(text.to_owned())

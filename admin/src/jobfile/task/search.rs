@@ -31,7 +31,7 @@ fn read(section: &Section<'_>, job: &mut JobFile, base: &Path) -> Result<(), Job
     let algorithm = choice(&algorithm, Algorithm::ALL, Algorithm::word)?;
     let hint = "targets = [\"...\"] with digests in hexadecimal, or targets_file = \"digests.txt\"";
     let item = section.either("a search", ["targets", "targets_file"], hint)?;
-    let targets = match item.name() {
+    let targets = match &*item.name {
         "targets" => targets::of_array(&item, algorithm)?,
         _ => targets::of_file(&item, base, algorithm)?,
     };
@@ -43,8 +43,8 @@ fn read(section: &Section<'_>, job: &mut JobFile, base: &Path) -> Result<(), Job
 
 fn choice<T: Copy>(item: &Item<'_>, all: &[T], word: fn(T) -> &'static str) -> Result<T, JobFileError> {
     let chosen = item.string()?;
-    all.iter().copied().find(|&of| word(of) == chosen).ok_or_else(|| {
-        let words = all.iter().map(|&of| format!("\"{}\"", word(of))).collect::<Vec<_>>().join(", ");
-        item.error(format!("`{}` \"{chosen}\" is not known: use one of {words}", item.name()))
+    all.iter().copied().find(|of| word(*of) == chosen).ok_or_else(|| {
+        let words = all.iter().map(|of| format!("\"{}\"", word(*of))).collect::<Vec<_>>().join(", ");
+        item.error(format!("`{}` \"{chosen}\" is not known: use one of {words}", item.name))
     })
 }

@@ -5,11 +5,10 @@ use starfarm_protocol::job::JobState;
 use starfarm_protocol::units::Units;
 
 use super::*;
-use crate::commands::top::app::Look;
 use crate::failure::{Exit, Failure};
 
 fn look(after: u64, whole: Option<Subject>) -> Vec<Ask> {
-    vec![Ask::Look(Look { after, whole })]
+    vec![Ask::Look { after, whole }]
 }
 
 fn job_verb(id: u64, command: JobCommand) -> Vec<Ask> {
@@ -95,16 +94,17 @@ fn where_the_speed_was_measured_is_told_as_job_explain_does() {
     let mut seat = Seat::new(false, 80, 60);
     seat.press("<enter>");
     seat.sees(Picture { whole: Some(known), ..picture() });
-    seat.shows("job 4 on lab-1: 1 unit by rule `first`, measured nowhere\n");
-    seat.shows("2 units by rule `first`, 3 units/s of a slot, measured elsewhere\n");
-    seat.shows("4 units by rule `first`, 5 units/s of a slot, measured there\n");
+    seat.shows("job  node   size  decided by  units/s  measured\n");
+    seat.shows("  4  lab-1     1  first             0  nowhere\n");
+    seat.shows("  4  lab-1     2  first             3  elsewhere\n");
+    seat.shows("  4  lab-1     4  first             5  here\n");
 }
 
 #[test]
 fn hints_that_have_no_room_are_left_out_whole() {
     let mut seat = Seat::new(false, 60, 15);
     seat.shows("\n? help  q quit  / filter  s sort  p pause  c cancel\n");
-    seat.press("<enter>").shows("scroll, 9 more lines  p pause\n");
+    seat.press("<enter>").shows("scroll, 12 more lines  p pause\n");
     seat.hears(Input::Resize(80, 24));
     seat.press("<esc>")
         .shows("\n? help  q quit  / filter  s sort  p pause  c cancel  Tab next  Enter open\n");
@@ -204,7 +204,7 @@ fn what_is_selected_stays_so_while_rows_move() {
 #[test]
 fn sorting_goes_through_the_columns_and_round() {
     let mut seat = Seat::new(false, 80, 24);
-    let names = |seat: &Seat| seat.app.nodes.rows().map(|node| node.name.clone()).collect::<Vec<_>>();
+    let names = |seat: &Seat| seat.app.nodes.rows().iter().map(|node| node.name.clone()).collect::<Vec<_>>();
     seat.press("<tab>");
     assert_eq!(names(&seat)[..3], ["lab-1", "lab-2", "lab-3"]);
     seat.press("s").shows("state▾");
@@ -225,7 +225,7 @@ fn a_job_and_a_node_are_opened_and_left() {
     seat.shows("specification");
     seat.sees(Picture { whole: Some(whole(job_4())), events: Vec::new(), ..picture() });
     seat.shows("why                It is as it should be.");
-    seat.shows("↑↓ scroll, 4 more lines");
+    seat.shows("↑↓ scroll, 7 more lines");
     seat.press("p").shows("pause job 4");
     seat.press("n<pgdn><pgdn><end>").shows("- It is made up.");
     seat.press("<end><up>");
