@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 
-use starfarm_events::{Event, Form, Value};
+use starfarm_events::{Event, Form};
 use starfarm_protocol::admin::{EventLine, Response};
-use starfarm_protocol::ids::JobId;
 
 /// Lines kept: some screens full, and at most half a megabyte.
 const LINES_MAX: usize = 1_000;
@@ -21,19 +20,13 @@ pub(crate) struct Ring {
 impl Ring {
     /// Keeps an event's line; the oldest gives way.
     pub(crate) fn push(&mut self, at_us: u64, event: &Event, text: &str) {
-        let mut job = None;
-        event.each(&mut |name, value| {
-            if let ("job", Value::Number(number)) = (name, value) {
-                job = Some(JobId(number));
-            }
-        });
         self.keep(EventLine {
             number: 0,
             at_us,
             kind: event.kind().to_owned(),
             text: text.chars().take(TEXT_CHARS_MAX).collect(),
             node: event.node().map(|name| name.to_string()),
-            job,
+            job: event.job(),
         });
     }
 
@@ -63,6 +56,8 @@ impl Ring {
 
 #[cfg(test)]
 mod tests {
+    use starfarm_protocol::ids::JobId;
+
     use super::*;
 
     fn ring(lines: u64) -> Ring {

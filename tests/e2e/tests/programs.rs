@@ -86,7 +86,7 @@ fn what_is_longer_than_its_limit_is_counted_and_told_by_all_who_are_asked() {
     let shown = farm.cli(&["job", "show", "1"]).exits(0).stdout.clone();
     assert!(shown.contains("1 output was longer than output_limit"), "{shown}");
     let results = farm.cli(&["results", "1"]);
-    results.exits(0).says(&["1 output was longer than the job's output_limit"]);
+    results.exits(0).says(&["1 output was longer than output_limit"]);
     let outputs = farm.results("1")["outputs"].take();
     let long = outputs.as_array().unwrap().iter().find(|output| output["unit"] == "1").unwrap();
     let (stdout, text) = (&long["stdout"], long["stdout"]["text"].as_str().unwrap());

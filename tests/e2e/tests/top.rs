@@ -51,7 +51,7 @@ fn a_person_watches_a_farm_pauses_and_cancels_a_job_and_leaves() {
     // The one that was selected still is, wherever its row has gone.
     top.press("\r");
     top.until_shows("specification");
-    let is_alpha = |line: &str| line.starts_with("job ") && line.ends_with("alpha");
+    let is_alpha = |line: &str| line.starts_with("name ") && line.ends_with("alpha");
     top.until("the job is shown whole", |text| text.lines().any(is_alpha));
     top.press("\x1b");
     top.until_shows("JOBS 2");
