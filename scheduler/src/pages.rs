@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use starfarm_decomposers::{NoChunks, open};
 use starfarm_protocol::admin::{ErrorCode, HitInfo, OutputInfo, Response, ResultsPage};
-use starfarm_protocol::ids::{ContentHash, JobId, to_hex};
-use starfarm_protocol::spec::{HexBytes, JobSpec, Work};
+use starfarm_protocol::ids::{ContentHash, JobId};
+use starfarm_protocol::spec::{HexBytes, JobSpec};
 use starfarm_protocol::units::Units;
 use starfarm_scheduler_core as core;
 
@@ -110,12 +110,10 @@ fn named(blobs: &Mutex<Blobs>, spec: &ContentHash, hits: &[(u128, u32)]) -> Resu
         bytes.ok_or_else(|| blobs.lament(spec))?
     };
     let spec = JobSpec::from_bytes(&bytes)?;
-    let Work::Search(search) = &spec.work else { return Ok(Vec::new()) };
     let space = open(&spec.space, Arc::new(NoChunks))?;
     let name = |&(unit, target): &(u128, u32)| {
         let (value, value_hex) = text_or_hex(&space.value(unit).map_err(|e| e.to_string())?);
-        let target = search.targets.get(target as usize).map_or_else(String::new, |digest| to_hex(&digest.0));
-        Ok(HitInfo { unit: Units(unit), value, value_hex, target })
+        Ok(HitInfo { unit: Units(unit), value, value_hex, target: spec.work.target(target) })
     };
     hits.iter().map(name).collect()
 }

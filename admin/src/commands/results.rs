@@ -28,7 +28,7 @@ pub(crate) fn print(
     let mut source = pages::OfJob { client, id };
     let pages = Pages::new(&mut source, wanted)?;
     if pages.are_empty() {
-        say(&format!("job {} has no results so far", id.0));
+        say(&format!("job {} has no hits, failed units or outputs", id.0));
     }
     let seen = show::all(pages, id, printer)?;
     printer.flush()?;

@@ -194,7 +194,25 @@ items! { Item:
     Option<HoldReason>: |why, out| why.as_ref().map_or_else(String::new, HoldReason::to_string).put(out),
         |body| body.text().map(|words| (!words.is_empty()).then(|| words.into()));
     ContentHash: |hash, out| out.extend_from_slice(&hash.0), |body| body.array().map(Self);
-    WorkFacts: |work, out| work.body.put(out), |body| Body::read(body).map(facts);
+    // Its body, and the other facts where they are not those that the body brings.
+    WorkFacts: |work, out| {
+            let is_usual = *work == facts(work.body);
+            (work.body.tag() | if is_usual { 0 } else { OWN_FACTS }).put(out);
+            work.body.put_fields(out);
+            if !is_usual {
+                work.first_units.put(out);
+                work.programs.put(out);
+            }
+        },
+        |body| {
+            let tag = u8::read(body)?;
+            let usual = facts(Body::read_fields(tag & !OWN_FACTS, body)?);
+            if tag & OWN_FACTS == 0 {
+                return Ok(usual);
+            }
+            let (first_units, programs) = (u64::read(body)?, bool::read(body)?);
+            if first_units > 0 { Ok(WorkFacts { first_units, programs, ..usual }) } else { Err(Malformed) }
+        };
     Vec<(u128, u128)>: |intervals, out| put_intervals(out, intervals), |body| body.intervals();
     // The largest task of a node before its speed.
     (NodeId, f64, u64): |of, out| { of.0.put(out); of.2.put(out); of.1.put(out) },
@@ -204,6 +222,10 @@ items! { Item:
         };
 }
 
+/// Added to a body's number where other facts follow it.
+const OWN_FACTS: u8 = 64;
+
+/// The facts that the executors of the first release have, by what their results carry.
 fn facts(body: Body) -> WorkFacts {
     match body {
         Body::Nothing => WorkFacts::NOTHING,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::HexBytes;
+use crate::ids::{HexBytes, to_hex};
 use crate::word::words;
 
 /// What is done with a unit.
@@ -28,6 +28,17 @@ impl Work {
             Work::Command(command) => WorkFacts::command(command.retries),
             Work::Search(search) => WorkFacts::search(search.stop, search.targets.len() as u32),
             Work::Nothing => WorkFacts::NOTHING,
+        }
+    }
+
+    /// What a hit's target is called in results: of a search its digest.
+    pub fn target(&self, target: u32) -> String {
+        match self {
+            Work::Search(search) => {
+                let digest = search.targets.get(target as usize);
+                digest.map_or_else(String::new, |digest| to_hex(&digest.0))
+            }
+            Work::Command(_) | Work::Nothing => String::new(),
         }
     }
 }

@@ -44,6 +44,11 @@ fn one_of_each() -> Vec<Record> {
         Record::Epoch { epoch: Epoch(2), at_us: 1 << 60 },
         Record::Submitted(facts(search, Sizing::TargetUs(1), MaxFailures::Usual)),
         Record::Submitted(facts(WorkFacts::NOTHING, Sizing::Units(1), MaxFailures::Never)),
+        Record::Submitted(facts(
+            WorkFacts { first_units: 1, programs: true, ..search },
+            Sizing::Units(1),
+            MaxFailures::Never,
+        )),
         Record::Submitted(facts(WorkFacts::command(2), Sizing::Units(u64::MAX), MaxFailures::Units(3))),
         Record::State { job, state: JobState::Paused, why: Some("too much failed".to_owned().into()) },
         Record::Moved { job, place: 4 },
