@@ -23,7 +23,7 @@ mod tests;
 
 use std::path::Path;
 
-use starfarm_protocol::job::is_job_name;
+use starfarm_protocol::job::{JOB_NAME, is_job_name};
 use starfarm_protocol::spec::Work;
 use toml::de::DeTable;
 
@@ -73,7 +73,7 @@ pub(crate) fn parse(text: &str, file_name: &str, base: &Path) -> Result<JobFile,
 fn job_name(item: &Item<'_>) -> Result<String, JobFileError> {
     let name = item.string()?;
     if !is_job_name(name) {
-        return Err(item.error("a job's name must be one line of text, not empty: change it"));
+        return Err(item.error(JOB_NAME));
     }
     Ok(name.to_owned())
 }

@@ -191,9 +191,13 @@ pub struct FailedUnit {
     pub node: Option<NodeId>,
 }
 
-/// Whether a job may be called so: one line of text, not empty.
+/// What is said of a name that a job may not have.
+pub const JOB_NAME: &str =
+    "a job's name is one line of text, not empty, of at most 200 characters: change it";
+
+/// Whether a job may be called so.
 pub fn is_job_name(name: &str) -> bool {
-    !name.trim().is_empty() && !name.contains(char::is_control)
+    !name.trim().is_empty() && !name.contains(char::is_control) && name.chars().count() <= 200
 }
 
 #[cfg(test)]

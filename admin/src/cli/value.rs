@@ -4,7 +4,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap_complete::Shell;
 use starfarm_logs::export::Format;
 use starfarm_protocol::ids::JobId;
-use starfarm_protocol::job::{JobState, Sizing, is_job_name};
+use starfarm_protocol::job::{JOB_NAME, JobState, Sizing, is_job_name};
 use starfarm_protocol::seal::Role;
 
 pub(super) const SLOTS_MAX: i64 = starfarm_protocol::limits::SLOTS_MAX as i64;
@@ -40,7 +40,7 @@ pub(super) fn job_id(text: &str) -> Result<JobId, String> {
 pub(super) fn job_name(text: &str) -> Result<String, String> {
     match is_job_name(text) {
         true => Ok(text.to_owned()),
-        false => Err("a job's name is one line of text, not empty".to_owned()),
+        false => Err(JOB_NAME.to_owned()),
     }
 }
 

@@ -89,17 +89,30 @@ impl Farm {
             // One that is asked again whether it can run the job shows that with a task a slot.
             let asked = job.refused_by.contains_key(&id);
             let room = if asked { room.min(slots) } else { room };
-            self.assign(job_id, id, room, ideal.units, now_us, deeds);
-            if self.jobs.at(job_id).waits_for_lease() {
+            let given = self.assign(job_id, id, room, ideal.units, now_us, deeds);
+            let job = self.jobs.at(job_id);
+            if job.waits_for_lease() {
                 // It will be there in milliseconds; the next job's turn has not come.
                 return true;
+            }
+            if given == room && job.pending() > 0 && !asked && !doubted {
+                // What it holds ahead of the next job would keep what is left of this one waiting.
+                return false;
             }
         }
         self.nodes.at(id).health().is_there()
     }
 
-    /// Up to `room` tasks of a job, of `ideal` units each, go from gq, refilled if need be, to node `id`.
-    fn assign(&mut self, job_id: JobId, id: NodeId, room: usize, ideal: u64, now_us: u64, deeds: &mut Deeds) {
+    /// Up to `room` tasks of a job, of `ideal` units each, go from gq, refilled if need be, to node `id`; how many.
+    fn assign(
+        &mut self,
+        job_id: JobId,
+        id: NodeId,
+        room: usize,
+        ideal: u64,
+        now_us: u64,
+        deeds: &mut Deeds,
+    ) -> usize {
         let mut choice = self.choice(job_id, id);
         let waiting = match &choice {
             Some(Choice { elsewhere: true, .. }) if !self.fresh_elsewhere(job_id, id) => usize::MAX,
@@ -127,7 +140,7 @@ impl Farm {
         let given = self.queues.give(&mut job.units, id, now_us);
         assert!(given <= room, "a node gets what it has room for");
         if given == 0 {
-            return;
+            return 0;
         }
         job.totals.dispatched += given as u64;
         job.totals.started_us.get_or_insert(now_us);
@@ -142,6 +155,7 @@ impl Farm {
             self.set_state(job_id, JobState::Running, None, deeds);
             self.record_totals(deeds);
         }
+        given
     }
 
     /// Takes the first task of a job out of gq that the node may have, of one that is too large the first `ideal` units.

@@ -210,6 +210,7 @@ impl Farm {
         let (sample, nodes) = (self.sample(now_us), self.nodes(now_us));
         let [received, sent] = self.telemetry.traffic;
         let Totals { feedback, decomposed, decomposed_units, .. } = self.telemetry.totals;
+        let current = self.jobs.queued().find(|job| job.active());
         StatusInfo {
             farm: self.config.farm.to_string(),
             epoch: self.config.epoch.0,
@@ -220,7 +221,7 @@ impl Farm {
             resent: sample.resent,
             offers_repeated: sample.offers_repeated,
             dq_oldest_seconds: seconds(sample.dq_oldest_us),
-            granularity_seconds: self.jobs.queued().next().and_then(|job| job.facts.sizing.target_seconds()),
+            granularity_seconds: current.and_then(|job| job.facts.sizing.target_seconds()),
             tasks_decomposed: decomposed,
             task_units_mean: mean(decomposed_units, decomposed),
             speed_ups: feedback[1].0,

@@ -175,6 +175,24 @@ fn a_job_whose_last_tasks_are_out_leaves_idle_nodes_to_the_next() {
     );
 }
 
+/// So little is left of the first job that a node holds little of it: what it may hold of the next job is no reason to
+/// fill it with that, or the first job would wait a minute for each two of its tasks.
+#[test]
+fn a_node_is_not_filled_with_the_next_job_while_the_first_has_units_for_it() {
+    check_after(
+        "submit 100 units 1\n submit 100000 units 1\n join a slots 1\n ack a\n done a 0+1\n ack a\n pause 1\n return a 1+2\n \
+         ack a\n done a 0+1 job 2\n ack a\n resume 1",
+        "tasks a\n done a 1+6 job 2\n done a 7+1 job 2\n ack a\n done a 8+1 job 2\n show 1\n tasks a",
+        expect![[r#"
+            0: a has 8 tasks
+            0: to a: ack results [(4, 5)]; offer job 1: 13=1+1
+            0: to a: ack results [(6, 6)]; offer job 1: 14=2+1
+            0: job 1 is running: done 1, out 2, waiting 97, resent tasks 2
+            0: a has 2 tasks
+        "#]],
+    );
+}
+
 #[test]
 fn front_is_behind_the_running_job_and_now_is_before_it() {
     check_after(

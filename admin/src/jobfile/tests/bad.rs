@@ -205,8 +205,8 @@ fn values_out_of_range() {
     refused(
         &texts,
         expect![[r#"
-            demo.toml:1:8: a job's name must be one line of text, not empty: change it
-            demo.toml:1:8: a job's name must be one line of text, not empty: change it
+            demo.toml:1:8: a job's name is one line of text, not empty, of at most 200 characters: change it
+            demo.toml:1:8: a job's name is one line of text, not empty, of at most 200 characters: change it
             demo.toml:8:19: `timeout_seconds` is 0: use a number of seconds above 0, up to 1000000000
             demo.toml:8:19: `timeout_seconds` is -0.5: use a number of seconds above 0, up to 1000000000
             demo.toml:8:19: `timeout_seconds` is NaN: use a number of seconds above 0, up to 1000000000

@@ -13,7 +13,7 @@ use starfarm_protocol::admin::{
 };
 use starfarm_protocol::foreign;
 use starfarm_protocol::ids::{ContentHash, JoinKeyId, PublicKey};
-use starfarm_protocol::job::is_job_name;
+use starfarm_protocol::job::{JOB_NAME, is_job_name};
 use starfarm_protocol::seal::{Action, Role};
 use starfarm_protocol::spec::JobSpec;
 use starfarm_scheduler_core as core;
@@ -24,9 +24,6 @@ use super::jobs;
 use crate::answers::{command_error, conflict, error};
 use crate::pages::{self, Asked};
 use crate::store::state::new_secret;
-
-/// Characters of a job's name.
-const JOB_NAME_CHARS_MAX: usize = 200;
 
 /// Answers one caller until it hangs up.
 pub(crate) async fn serve(desk: &Arc<Desk>, channel: &mut Channel, role: Role, user: &str) -> io::Result<()> {
@@ -113,12 +110,8 @@ async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
     let bytes = submit.spec.as_bytes();
     let checked = JobSpec::from_bytes(bytes)
         .and_then(|spec| Ok((spec.work.facts(), starfarm_decomposers::units(&spec.space)?)));
-    if submit.name.chars().count() > JOB_NAME_CHARS_MAX {
-        let message = format!("a job's name has at most {JOB_NAME_CHARS_MAX} characters: shorten it");
-        return error(ErrorCode::Usage, message);
-    }
     if !is_job_name(&submit.name) {
-        return error(ErrorCode::Usage, "a job's name is one line of text, not empty: change it".to_owned());
+        return error(ErrorCode::Usage, JOB_NAME);
     }
     let (work, units) = match checked {
         Ok(checked) => checked,
