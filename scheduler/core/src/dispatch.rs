@@ -83,6 +83,10 @@ impl Farm {
             let slots = usize::from(self.nodes.at(id).slots());
             let most = if reach == Reach::Slots || doubted { slots } else { NODE_TASKS_MAX as usize };
             let room = self.room(job, id, &ideal, most, now_us);
+            assert!(
+                ideal.units > 0 && room <= most,
+                "a task has units, and a node no more of them than it may hold"
+            );
             if room == 0 {
                 return false;
             }

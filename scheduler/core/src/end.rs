@@ -58,6 +58,7 @@ impl Farm {
 
     /// Failed units of a job are wanted again.
     pub(crate) fn reopen(&mut self, job: JobId, units: Vec<(u128, u128)>, deeds: &mut Deeds) {
+        assert!(!units.is_empty(), "some unit is wanted again");
         self.unwind_job(job);
         self.commit(Record::Retried { job, units }, deeds);
         self.work_came();

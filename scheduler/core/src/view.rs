@@ -211,6 +211,7 @@ impl Farm {
         let [received, sent] = self.telemetry.traffic;
         let Totals { feedback, decomposed, decomposed_units, .. } = self.telemetry.totals;
         let current = self.jobs.queued().find(|job| job.active());
+        assert!(sample.nodes_up <= sample.nodes, "a node that is up is there");
         StatusInfo {
             farm: self.config.farm.to_string(),
             epoch: self.config.epoch.0,

@@ -23,13 +23,13 @@ pub(super) const EXECUTOR: Executor = Executor {
                               [default: the job file's, on nodes that have it]
     env = { MODE = "fast" }   added to the worker's environment
     timeout_seconds = 600     a unit that runs longer is ended [default: none]
-    hang_seconds = 600        a unit that runs so long, and 30 times what others
-                              took, hangs and is ended [default: none]
+    hang_seconds = 600        a unit that runs this long, and 30 times as long as
+                              others, hangs and is ended [default: none]
     retries = 2               a unit that fails is tried again [default: 0]
     output_limit = 65536      bytes kept of each output stream; or "strict",
                               "strict:BYTES" [default: 1048576]
   In `program` and `env`, {} is the unit's value, {index} its number, {NAME} a
-  name of the space's own: a grid's names, `clock` of frames.
+  value that the space names: the names of a grid, `clock` of frames.
 "#,
 };
 

@@ -13,10 +13,10 @@ use crate::jobfile::targets;
 pub(super) const EXECUTOR: Executor = Executor {
     kind: Kind { name: "search", keys: &["algorithm", "targets", "targets_file", "stop"] },
     read,
-    help: r#"[task] executor = "search": every candidate of a chars space
+    help: r#"[task] executor = "search": looks for digests of a chars space's candidates
     algorithm = "md5"         or sha1, sha256, ntlm
     targets = ["..."]         digests in hexadecimal; or
-    targets_file = "x.txt"    one a line, # begins a comment
+    targets_file = "x.txt"    a file with one digest a line; # begins a comment
     stop = "all-targets"      or first-hit, never [default: all-targets]
 "#,
 };
