@@ -118,8 +118,9 @@ impl Farm {
             job.refused_by.remove(&id);
         }
         let passed_before = job.units.coverage().count(Class::Done) > 0;
+        let mut known = Vec::new();
         let counted = match &found {
-            Found::Ran(ran) => self.on_ran(id, entry, ran, deeds),
+            Found::Ran(ran) => self.on_ran(id, entry, ran, &mut known, deeds),
             Found::Hits(_) | Found::Nothing => {
                 let hits = if let Found::Hits(hits) = &found { hits.as_slice() } else { &[] };
                 if matches!(found, Found::Hits(_)) && job.units.coverage().has_in(at, Class::Done) {
@@ -132,6 +133,7 @@ impl Farm {
         };
         assert!(counted <= at.units(), "no unit of a result counts twice");
         let (owners, given_us) = self.leave_tasks(id, entry.duration_us);
+        known.into_iter().for_each(|unit| self.give_found_back(id, job_id, unit));
         if counted > 0 {
             self.measured(id, entry, &found, counted, passed_before, now_us);
         }
@@ -183,17 +185,18 @@ impl Farm {
     }
 
     /// Units of a command ran: those that may be tried again go back, the others are decided. How many of them nobody had
-    /// decided before.
+    /// decided before; `known` gets those whose failure was counted before.
     fn on_ran(
         &mut self,
         id: NodeId,
         entry: &ResultEntry<'_>,
         ran: &[CommandUnit],
+        known: &mut Vec<u128>,
         deeds: &mut Deeds,
     ) -> u128 {
         assert!(ran.len() as u64 == entry.units, "its body was read as one outcome a unit");
         let (job_id, attempt) = (entry.job, entry.attempt);
-        let (mut units, mut tried, mut known) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut units, mut tried) = (Vec::new(), Vec::new());
         for (unit, outcome) in (entry.lo..).zip(ran) {
             let (job, has_failed) = (self.jobs.at_mut(job_id), outcome.failed.is_some());
             if has_failed && is_known_failure(job, unit, attempt) {
@@ -223,7 +226,6 @@ impl Farm {
             self.commit_tried(job_id, &tried, attempt, id, deeds);
             self.work_came();
         }
-        known.into_iter().for_each(|unit| self.give_found_back(id, job_id, unit));
         counted
     }
 
