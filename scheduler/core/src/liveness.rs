@@ -58,6 +58,8 @@ impl Farm {
         known.taken.clear();
         self.reconnect.settle(node);
         self.nodes.mark(node);
+        // What was kept for it may go to others.
+        self.work_came();
     }
 
     /// A node's timer fired.
