@@ -35,7 +35,7 @@ const STORIES: u64 = 800;
 const KINDS_MAX: usize = 4;
 /// Seeds beyond these that once failed. A change of the writer makes other stories of them all, so the script of what
 /// one found becomes a test of its own.
-const FAILED_ONCE: &[u64] = &[];
+const FAILED_ONCE: &[u64] = &[7_007_693, 7_015_890];
 
 /// The story of a seed and its ending.
 fn tell(seed: u64, transcribed: bool) -> (String, Result<(), Failure>) {
