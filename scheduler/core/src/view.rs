@@ -15,7 +15,7 @@ use crate::farm::Farm;
 use crate::job::{Body, FailedUnit, Job};
 use crate::node::Node;
 use crate::queues::Class;
-use crate::told::{Doing, Totals, Verdict, Verdicts};
+use crate::told::{Totals, Verdict, Verdicts};
 
 /// Failed units that come with a job. All of them are in its results.
 const FAILURES_SHOWN: usize = 20;
@@ -161,9 +161,8 @@ impl Farm {
 
     /// All nodes, by index.
     pub fn nodes(&mut self, now_us: u64) -> Vec<NodeInfo> {
-        let doing: Vec<Doing> = self.nodes.iter().map(|(id, _)| self.doing(id)).collect();
-        let (queues, nodes) = (&self.queues, self.nodes.iter_mut().zip(doing));
-        nodes.map(|((id, node), doing)| node_info(id, node, queues.held(id), doing, now_us)).collect()
+        let queues = &self.queues;
+        self.nodes.iter_mut().map(|(id, node)| node_info(id, node, queues.held(id), now_us)).collect()
     }
 
     /// The farm's figures.
@@ -266,7 +265,7 @@ impl Farm {
     }
 }
 
-fn node_info(id: NodeId, node: &mut Node, held: usize, doing: Doing, now_us: u64) -> NodeInfo {
+fn node_info(id: NodeId, node: &mut Node, held: usize, now_us: u64) -> NodeInfo {
     let facts = node.facts.as_ref();
     NodeInfo {
         id,
@@ -274,7 +273,8 @@ fn node_info(id: NodeId, node: &mut Node, held: usize, doing: Doing, now_us: u64
         state: node.health().state(),
         why: node.why().map_or_else(String::new, |why| why.to_string()),
         drained: node.health().drain.by_person,
-        idle: doing.idle(),
+        // As watchers were told: to find it out for all nodes takes a walk through all jobs for each.
+        idle: node.told.doing.idle(),
         boot: node.health().boot(),
         slots: node.slots(),
         power: node.rating.power(now_us),

@@ -18,6 +18,7 @@ impl Farm {
         for info in &mut nodes {
             info.power = rounded(info.power);
             let doing = self.doing(info.id);
+            info.idle = doing.idle();
             let node = self.nodes.at_mut(info.id);
             (node.told.state, node.told.doing, node.told.why) = (Some(info.state), doing, node.why());
         }
