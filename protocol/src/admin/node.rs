@@ -20,7 +20,7 @@ pub struct NodeInfo {
     /// A person drains it, whatever its state: lost, it gets nothing either once it is back.
     #[serde(default)]
     pub drained: bool,
-    /// Why it is idle; none while it has tasks, and where it is not there.
+    /// Why it is idle; none while it has tasks, where it is not there, and of a scheduler with `--no-log`.
     #[serde(default)]
     pub idle: Option<IdleReason>,
     /// Its incarnation, for the log; none once it has left.
