@@ -85,14 +85,10 @@ impl Reconnect {
         self.release_us
     }
 
-    /// It is time for that; once.
-    pub(crate) fn take_release(&mut self, now_us: u64) -> bool {
-        let is_due = self.release_us.is_some_and(|at_us| now_us >= at_us);
-        if is_due {
-            self.release_us = None;
-            self.silent.clear();
-        }
-        is_due
+    /// Those that have still not said what they hold, when the time for that is over; once.
+    pub(crate) fn take_release(&mut self, now_us: u64) -> Option<BTreeSet<NodeId>> {
+        self.release_us.take_if(|at_us| now_us >= *at_us)?;
+        Some(std::mem::take(&mut self.silent))
     }
 
     /// Nobody could be heard for so long.

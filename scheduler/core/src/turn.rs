@@ -92,8 +92,10 @@ impl Farm {
         {
             self.on_node_timer(id, now_us, deeds);
         }
-        if self.reconnect.take_release(now_us) {
+        if let Some(silent) = self.reconnect.take_release(now_us) {
             self.release_leases();
+            // They were given nothing until now.
+            silent.into_iter().for_each(|id| self.nodes.mark(id));
         }
         if self.agenda.wake_us.take_if(|at_us| now_us >= *at_us).is_some() {
             self.work_came();

@@ -49,3 +49,14 @@ fn a_refusal_is_asked_about_again_when_its_pause_is_over() {
     let story = bench.run("live +9995 a none\n at +10");
     assert!(story.contains("offer"), "{story}");
 }
+
+/// A node that came back and has not said what it holds gets nothing until the time for that is over, and then at once.
+#[test]
+fn a_node_that_never_said_what_it_holds_gets_work_when_the_time_for_that_is_over() {
+    let mut bench = Bench::new(config());
+    let story = bench.run(
+        "submit 5 command\n join a\n join b\n restart\n at +13860\n hello b boot 2\n ran b 16+3 ok,ok,ok job 1
+         join c slots 2\n live +1140 c none",
+    );
+    assert!(story.contains("to b: offer"), "{story}");
+}
