@@ -36,7 +36,11 @@ fn a_pardon_is_news_to_nodes_with_an_idle_slot() {
         "submit 8 command\n join a slots 2\n join b slots 2\n at +15160\n join c slots 3 queue 200 receives 1
          join d slots 2\n hello a",
     );
-    // The farm looks at all its nodes where its disk has room again.
+    nobody_idles(&mut bench);
+}
+
+/// The farm looks at all its nodes where its disk has room again: that gives none of them anything.
+fn nobody_idles(bench: &mut Bench) {
     let late = bench.run("& full\n room");
     assert!(!late.contains("offer"), "a node idled, until\n{late}");
 }
@@ -59,4 +63,24 @@ fn a_node_that_never_said_what_it_holds_gets_work_when_the_time_for_that_is_over
          join c slots 2\n live +1140 c none",
     );
     assert!(story.contains("to b: offer"), "{story}");
+}
+
+/// What failed elsewhere is kept for a node that has not failed it, and is anybody's once that node has left.
+#[test]
+fn what_was_kept_for_a_node_that_leaves_goes_to_others_at_once() {
+    let mut bench = Bench::new(config());
+    bench.run(
+        "submit 1\n join a slots 2\n done a 0+1\n join b\n submit 3\n submit 4 command retries 2\n done a 0+3 job 2
+         return a 0+3 job 3\n join c slots 2\n ran b 0+4 timeout,exit0,ok,ok job 3\n ran c 0+1 exit0 job 3\n revoke a",
+    );
+    nobody_idles(&mut bench);
+}
+
+/// A result that ends a task, and tells of a failure that is known and wanted again, says two things of one unit.
+#[test]
+fn a_failure_that_comes_again_gives_its_unit_back_when_the_task_has_left() {
+    Bench::new(config()).run(
+        "submit 2 command\n join a\n ran a 0+2 exit0,exit0\n retry 1\n join c\n restart\n live +1 c 1:0+2
+         ran c 0+2 timeout,ok",
+    );
 }

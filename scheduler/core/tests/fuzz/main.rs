@@ -1,7 +1,7 @@
 //! Stories that nobody wrote: a seed writes a script in the bench's language, the farm plays it, and all of it is
 //! doubted after each line: R6 and state <=> place, replay equals live (by the bench), each unit counted once and
 //! acknowledged when it is durable (`ledger`), no node idle while something waits for it (`play`), and that all jobs
-//! end once the faults stop (`ending`). A story that fails is made short and printed, to be pasted as a test.
+//! end once the faults stop (`ending`). A story that fails is made short and printed, to be pasted as a test (`fuzz_found`).
 //!
 //! `FUZZ_STORIES=100000 FUZZ_SEED=7 cargo test --release -p starfarm-scheduler-core --test fuzz` tells so many from that
 //! seed on.
@@ -33,9 +33,6 @@ use writer::Writer;
 const STORIES: u64 = 800;
 /// So many ways to fail are enough for one run.
 const KINDS_MAX: usize = 4;
-/// Seeds beyond these that once failed. A change of the writer makes other stories of them all, so the script of what
-/// one found becomes a test of its own.
-const FAILED_ONCE: &[u64] = &[7_007_693, 7_015_890];
 
 /// The story of a seed and its ending.
 fn tell(seed: u64, transcribed: bool) -> (String, Result<(), Failure>) {
@@ -86,7 +83,7 @@ fn stories_end_well() {
     let seeds = number("FUZZ_SEED", 1)..;
     let seeds = seeds.take(number("FUZZ_STORIES", STORIES) as usize);
     let Ok(folder) = std::env::var("FUZZ_TRANSCRIPTS") else {
-        return judge(FAILED_ONCE.iter().copied().chain(seeds));
+        return judge(seeds);
     };
     std::fs::create_dir_all(&folder).unwrap();
     for seed in seeds {
