@@ -23,6 +23,8 @@ impl Farm {
     pub(crate) fn judge(&mut self, job_id: JobId, now_us: u64, deeds: &mut Deeds) {
         let Some(job) = self.jobs.unfinished(job_id) else { return };
         for id in job.blame.suspects() {
+            // What it may have goes by how the others do.
+            self.nodes.mark(id);
             self.judge_node(id, job_id, now_us, deeds);
         }
         // A job whose last unit is decided ends: there is nothing to wait with.
@@ -59,8 +61,6 @@ impl Farm {
             self.jobs.at_mut(job_id).blame.doubt(id);
             self.revoke_from(id, self.so_far(job_id, Cancel::Graceful));
         }
-        // It may have waited for others to pass something.
-        self.nodes.mark(id);
     }
 
     /// At most half of the nodes that could run the job are quarantined.

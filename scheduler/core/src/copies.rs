@@ -128,6 +128,7 @@ impl Farm {
         idle.dedup();
         // None of them need go on with what it still computes of the job, if nothing of that is wanted from it.
         for id in idle {
+            self.nodes.mark(id);
             if !self.queues.tasks_at(id).any(|task| task.job == job_id) {
                 self.revoke_from(id, self.so_far(job_id, Cancel::Forced));
             }

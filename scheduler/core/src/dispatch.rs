@@ -125,7 +125,7 @@ impl Farm {
         if waiting < room {
             self.refill(job_id, ideal, room - waiting, deeds);
         }
-        let mut cut = waiting < room || waiting == usize::MAX;
+        let mut cut = waiting == usize::MAX;
         for taken in 0..room {
             if self.take(job_id, ideal, &mut choice, now_us) {
                 continue;
@@ -168,14 +168,12 @@ impl Farm {
         let job = self.jobs.at_mut(job_id);
         let size = Size { units: u128::from(ideal), whole: u128::from(whole_units(job, ideal)) };
         let Some(choice) = choice else {
-            return self.queues.take(job_id, size, true, |_| true).is_some();
+            return self.queues.take(job_id, size, true, |unit| unit).is_some();
         };
         let wanted = |unit: u128| {
-            let from_us = job.waits_until(unit, choice, &self.nodes, now_us);
-            if from_us > now_us {
-                self.agenda.wake_at(from_us);
-            }
-            from_us <= now_us
+            let Some((until_us, from)) = job.keeps(unit, choice, &self.nodes, now_us) else { return unit };
+            self.agenda.wake_at(until_us);
+            from
         };
         let Some(taken) = self.queues.take(job_id, size, !choice.has_suspect, wanted) else { return false };
         choice.has_suspect |= job.units.deaths.has(taken.lo);
@@ -231,23 +229,24 @@ impl Job {
         choice.able > blamed.len() || blamed.into_iter().any(|other| self.aversion(other, unit) < aversion)
     }
 
-    /// When a node may have the task in gq that begins with `unit`: at once, or after a pause in which others may
-    /// take it. They may all be busy for long, so the pause has an end; after deaths it is long.
-    fn waits_until(&mut self, unit: u128, choice: &Choice, nodes: &Nodes, now_us: u64) -> u64 {
+    /// Until when others may take the task in gq that begins with `unit`, and its first unit that the node may have before
+    /// that; none where it may have all. The others may all be busy for long, so the pause has an end; after deaths it is
+    /// long.
+    fn keeps(&mut self, unit: u128, choice: &Choice, nodes: &Nodes, now_us: u64) -> Option<(u64, u128)> {
         if let Some((_, back)) = self.returned.range(..=unit).next_back()
             && (back.node, back.hi > unit) == (choice.id, true)
             && back.until_us > now_us
         {
-            return back.until_us;
+            return Some((back.until_us, back.hi));
         }
         let nothing = Interval::new(0, 0);
         let same_place = choice.elsewhere && !self.blame.is_elsewhere(&self.units, choice.id, unit, nothing);
-        if same_place || self.others_first(unit, choice, nodes) {
-            let deaths = self.units.deaths.of(unit).count();
-            let since_us = *self.denied.entry(unit).or_insert(now_us);
-            return since_us + (PATIENCE_US << deaths.min(6));
+        if !same_place && !self.others_first(unit, choice, nodes) {
+            return None;
         }
-        now_us
+        let deaths = self.units.deaths.of(unit).count();
+        let until_us = *self.denied.entry(unit).or_insert(now_us) + (PATIENCE_US << deaths.min(6));
+        (until_us > now_us).then_some((until_us, if same_place { u128::MAX } else { unit + 1 }))
     }
 }
 

@@ -13,7 +13,8 @@ impl Farm {
     /// A node has a session: the rim knows its key and its name.
     pub fn on_session(&mut self, id: NodeId, name: &str, now_us: u64) {
         if self.nodes.len() < self.config.nodes_max || self.nodes.get(id).is_some() {
-            self.nodes.meet(id, name, now_us);
+            // A welcome that waits is the answer to a hello of the session before.
+            self.nodes.meet(id, name, now_us).to_tell.welcome = false;
             self.nodes.alter(id, |health| health.greeted = false);
         }
     }

@@ -155,7 +155,7 @@ impl Job {
     /// Units ran to their end: nothing is held against them any more.
     pub(crate) fn acquit(&mut self, at: Interval) {
         self.units.acquit(at);
-        remove_range(&mut self.returned, at);
+        self.forget_returned(at);
         remove_range(&mut self.denied, at);
     }
 
@@ -166,7 +166,23 @@ impl Job {
         let pause_us =
             again.map_or(RETURN_PAUSE_MIN_US, |(_, back)| 2 * back.pause_us).min(RETURN_PAUSE_MAX_US);
         assert!(!at.is_empty() && (RETURN_PAUSE_MIN_US..=RETURN_PAUSE_MAX_US).contains(&pause_us));
+        self.forget_returned(at);
         self.returned.insert(at.lo, Returned { hi: at.hi, node, until_us: now_us + pause_us, pause_us });
+    }
+
+    /// Who gave the units of `at` back does not matter any more.
+    fn forget_returned(&mut self, at: Interval) {
+        while let Some((&lo, &back)) =
+            self.returned.range(..at.hi).next_back().filter(|(_, back)| back.hi > at.lo)
+        {
+            self.returned.remove(&lo);
+            if lo < at.lo {
+                self.returned.insert(lo, Returned { hi: at.lo, ..back });
+            }
+            if at.hi < back.hi {
+                self.returned.insert(at.hi, back);
+            }
+        }
     }
 
     /// A state that is no end.

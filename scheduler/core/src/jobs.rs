@@ -220,8 +220,7 @@ impl Jobs {
     pub(crate) fn has_work(&mut self) -> bool {
         let Some(first) = self.open_at(0) else { return false };
         let job = self.at_mut(first);
-        job.lease.note_wait(job.units.coverage());
-        !job.waits_for_lease()
+        !job.lease.note_wait(job.units.coverage())
     }
 
     /// Whether the scheduler's disk is below its low-water mark; true where it has room again.

@@ -45,9 +45,11 @@ impl Lease {
         coverage.count(Class::Pending) == 0 && coverage.fresh() > 0 && self.mark > self.durable
     }
 
-    /// Somebody asks for what there is to give.
-    pub(crate) fn note_wait(&mut self, coverage: &Coverage) {
-        self.waited |= self.holds_up(coverage);
+    /// Somebody asks for what there is to give; true where that is nothing before the lease on its way is durable.
+    pub(crate) fn note_wait(&mut self, coverage: &Coverage) -> bool {
+        let holds_up = self.holds_up(coverage);
+        self.waited |= holds_up;
+        holds_up && self.durable <= coverage.cursor()
     }
 
     /// The next mark, where tasks of `size` units are cut up to `wanted` and the last one is near.

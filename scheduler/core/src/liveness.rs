@@ -58,8 +58,6 @@ impl Farm {
         known.taken.clear();
         self.reconnect.settle(node);
         self.nodes.mark(node);
-        // What was kept for it may go to others.
-        self.work_came();
     }
 
     /// A node's timer fired.
@@ -72,8 +70,6 @@ impl Farm {
         } else if matches!(health.presence, Presence::Here(_)) && silent_us >= suspect_us {
             deeds.event(Event::NodeSuspect { node: node.name.clone() });
             self.nodes.alter(id, |health| health.is_silent());
-            // What was kept for it may go to others.
-            self.work_came();
         }
         self.repeat_offers(id, now_us, deeds);
         self.nodes.mark(id);

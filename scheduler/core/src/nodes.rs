@@ -29,6 +29,8 @@ pub(crate) struct Nodes {
     next: u32,
     live_slots: u64,
     live_nodes: u32,
+    /// Some node is counted on no more: what was kept for it may go to others.
+    fewer: bool,
     /// Nodes that are quarantined for what they failed.
     sick: BTreeSet<NodeId>,
     timers: BinaryHeap<Reverse<(u64, NodeId)>>,
@@ -106,6 +108,11 @@ impl Nodes {
         self.live_nodes
     }
 
+    /// Fewer nodes are counted on since this was asked.
+    pub(crate) fn take_fewer(&mut self) -> bool {
+        std::mem::take(&mut self.fewer)
+    }
+
     /// The first index that was never given.
     pub(crate) fn next(&self) -> u32 {
         self.next
@@ -165,6 +172,7 @@ impl Nodes {
         assert!(self.live_nodes >= u32::from(before > 0), "and the number of nodes likewise");
         self.live_nodes = self.live_nodes + u32::from(counted > 0) - u32::from(before > 0);
         self.live_slots = self.live_slots + u64::from(counted) - u64::from(before);
+        self.fewer |= counted == 0 && before > 0;
         match is_sick {
             true => self.sick.insert(id),
             false => self.sick.remove(&id),

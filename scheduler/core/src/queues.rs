@@ -206,14 +206,13 @@ impl Queues {
         tasks
     }
 
-    /// Takes the first task of `job` out of gq whose first unit is `wanted`, for [`Queues::give`]. Units that workers died
-    /// of are among them only where `deadly`.
+    /// Takes the first task of `job` that is wanted out of gq, for [`Queues::give`]: see [`GlobalQueue::take`].
     pub(crate) fn take(
         &mut self,
         job: JobId,
         size: Size,
         deadly: bool,
-        wanted: impl FnMut(u128) -> bool,
+        wanted: impl FnMut(u128) -> u128,
     ) -> Option<Interval> {
         let taken = self.gq.take(job, size, deadly, wanted)?;
         self.taken.push(taken);

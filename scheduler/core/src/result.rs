@@ -286,6 +286,8 @@ impl Farm {
         job.refused_by.insert(id, Refusal { why: why.clone(), probe: Probe::first(now_us), after });
         let node = self.nodes.at(id).name.clone();
         deeds.event(Event::NodeRefused { node, job: entry.job, why });
+        // What was kept for it may go to others.
+        self.work_came();
     }
 
     /// What a counted result says about speed. `passed_before` it some unit of the job had.

@@ -50,7 +50,7 @@ impl Farm {
     /// more than a turn's worth to give.
     fn give_out(&mut self, dirty: &[NodeId], now_us: u64, deeds: &mut Deeds) -> bool {
         let most = self.queues.dispatched() + self.config.tasks_a_turn;
-        let work_came = std::mem::take(&mut self.agenda.work_came);
+        let work_came = std::mem::take(&mut self.agenda.work_came) | self.nodes.take_fewer();
         // Every idle slot gets a task before any node gets work ahead.
         for reach in [Reach::Slots, Reach::Window] {
             for &id in dirty {

@@ -114,7 +114,7 @@ mod tests {
         let (mut queues, mut job) = (Queues::new(Attempt(1)), JobUnits::new(JobId(1), 40));
         assert_eq!(queues.cut(&mut job, [10, 20].into_iter()), 2);
         for _ in 0..2 {
-            queues.take(JobId(1), Size { units: 10, whole: 10 }, true, |_| true).unwrap();
+            queues.take(JobId(1), Size { units: 10, whole: 10 }, true, |unit| unit).unwrap();
         }
         assert_eq!(queues.give(&mut job, NODE, 5), 2);
         (queues, job)

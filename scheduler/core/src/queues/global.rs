@@ -207,14 +207,15 @@ impl GlobalQueue {
         queue.add(at, at.units());
     }
 
-    /// Takes the first task of `job` whose first unit is `wanted`, or the first units of one that is too large. Units that
-    /// workers died of are among them only where `deadly`.
+    /// Takes the first task of `job` that is wanted, or the first units of one that is too large. `wanted` says of a task
+    /// that begins with a unit from which one on it is wanted. Units that workers died of are among them only where
+    /// `deadly`.
     pub(crate) fn take(
         &mut self,
         job: JobId,
         size: Size,
         deadly: bool,
-        mut wanted: impl FnMut(u128) -> bool,
+        mut wanted: impl FnMut(u128) -> u128,
     ) -> Option<Interval> {
         assert!(
             0 < size.units && size.units <= size.whole,
@@ -226,8 +227,21 @@ impl GlobalQueue {
             wanted(unit)
         };
         let tasks = queue.rows.values().flat_map(|row| row.tasks().map(move |task| (*row, task)));
-        let task = tasks.take(LOOKS).find(|(_, task)| wanted(task.lo));
+        let mut left = LOOKS;
+        let mut rest = |(row, mut task): (Row, Interval)| {
+            while !task.is_empty() && left > 0 {
+                left -= 1;
+                let from = wanted(task.lo);
+                if from == task.lo {
+                    return Some((row, task));
+                }
+                task.lo = from.min(task.hi);
+            }
+            None
+        };
+        let task = tasks.take(LOOKS).find_map(&mut rest);
         let before = task.map_or(u128::MAX, |(_, task)| task.lo);
+        let mut wanted = |unit| wanted(unit) == unit;
         let alone = queue.alone.range(..before).take(LOOKS).copied().find(|&unit| wanted(unit));
         let before = alone.unwrap_or(before);
         let deaths = if deadly { LOOKS } else { 0 };
@@ -286,9 +300,12 @@ mod tests {
         gq.put(job, at(0, 10), 10);
         gq.put(job, at(10, 12), 2);
         gq.put(job, at(20, 30), 10);
-        assert_eq!(gq.take(job, size(4, 8), true, |_| true), Some(at(0, 4)));
-        assert_eq!(gq.take(job, size(4, 8), true, |_| true), Some(at(4, 10)));
-        assert_eq!(gq.take(job, size(20, 20), true, |lo| lo > 10), Some(at(20, 30)));
+        assert_eq!(gq.take(job, size(4, 8), true, |lo| lo), Some(at(0, 4)));
+        assert_eq!(gq.take(job, size(4, 8), true, |lo| lo), Some(at(4, 10)));
+        assert_eq!(
+            gq.take(job, size(20, 20), true, |lo| if lo > 10 { lo } else { u128::MAX }),
+            Some(at(20, 30))
+        );
         gq.put(job, at(20, 30), 10);
         gq.remove(job, at(11, 22));
         assert_eq!(gq.intervals(job), [at(10, 11), at(22, 30)]);
@@ -296,7 +313,7 @@ mod tests {
         assert_eq!(gq.intervals(job), [at(10, 11), at(22, 24), at(25, 30)]);
         assert_eq!((gq.len(), gq.units(job)), (3, 8));
         gq.clear(job);
-        assert!(gq.len() == 0 && gq.take(job, size(1, 1), true, |_| true).is_none());
+        assert!(gq.len() == 0 && gq.take(job, size(1, 1), true, |lo| lo).is_none());
     }
 
     #[test]
@@ -331,17 +348,17 @@ mod tests {
         let mut looks = 0;
         let mut not_alone = |unit| {
             looks += 1;
-            unit >= 5_000
+            if unit < 5_000 { u128::MAX } else { unit }
         };
         assert_eq!(gq.take(job, size(10, 19), true, &mut not_alone), Some(at(5_000, 5_010)));
         assert_eq!(gq.take(job, size(10, 19), true, &mut not_alone), None);
         assert!(looks <= 4 * LOOKS + 1, "{looks} looks");
         assert_eq!(
-            gq.take(job, size(10, 19), false, |_| true),
+            gq.take(job, size(10, 19), false, |lo| lo),
             Some(at(1, 2)),
             "a node has one that is deadly"
         );
-        assert_eq!(gq.take(job, size(10, 19), true, |_| true), Some(at(0, 1)));
+        assert_eq!(gq.take(job, size(10, 19), true, |lo| lo), Some(at(0, 1)));
         assert_eq!((gq.len(), gq.units(job)), (1_998, 1_998));
     }
 
@@ -372,7 +389,13 @@ mod tests {
                         let (unit, from) = (1 + draw(6), draw(cursor as u64 + 1));
                         let looked = model.iter().take(LOOKS).map(|(&lo, &hi)| (lo, hi));
                         let task = looked.into_iter().find(|task| task.0 >= from);
-                        let taken = gq.take(job, size(unit, unit + 2), true, |lo| lo >= from);
+                        let taken =
+                            gq.take(
+                                job,
+                                size(unit, unit + 2),
+                                true,
+                                |lo| if lo < from { u128::MAX } else { lo },
+                            );
                         assert_eq!(taken.is_some(), task.is_some());
                         if let Some((lo, hi)) = task {
                             model.remove(&lo);

@@ -14,6 +14,9 @@ use crate::common::{Bench, config};
 use crate::ledger::Ledger;
 use crate::workers::Workers;
 
+/// Of what waits, a node looks at so much for one task that it should have.
+const LOOKS: u64 = 64;
+
 pub struct Play {
     pub bench: Bench,
     pub workers: Workers,
@@ -106,6 +109,9 @@ impl Play {
     fn nobody_idles(&mut self) {
         if self.bench.farm.next_deadline_us() == 0 {
             return; // Its turn had more to do than it could.
+        }
+        if self.bench.farm.status(self.bench.now_us).gq > LOOKS {
+            return; // What a node may have may lie behind what it should not have.
         }
         let nodes = self.bench.farm.nodes(self.bench.now_us);
         let idle = |id: NodeId| nodes.iter().any(|node| node.id == id && node.tasks < u64::from(node.slots));
