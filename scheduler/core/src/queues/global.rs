@@ -106,6 +106,24 @@ impl JobQueue {
         debug_assert!(self.ends_behind(at.lo).is_none_or(|row| at.hi <= row.at.lo), "no row has any of it");
     }
 
+    /// The first task that is wanted, as far as a node looks: without its first units where only these are not.
+    fn first_wanted(&self, mut wanted: impl FnMut(u128) -> u128) -> Option<(Row, Interval)> {
+        let mut left = LOOKS;
+        for row in self.rows.values() {
+            for mut task in row.tasks() {
+                while !task.is_empty() {
+                    left = left.checked_sub(1)?;
+                    let from = wanted(task.lo);
+                    if from == task.lo {
+                        return Some((*row, task));
+                    }
+                    task.lo = from.min(task.hi);
+                }
+            }
+        }
+        None
+    }
+
     /// `at`, which begins a task and is no more than that, leaves. As a rule that is the first of a row.
     fn take(&mut self, row: Row, at: Interval) {
         assert!(row.at.lo <= at.lo && at.lo < at.hi && at.hi <= row.at.hi, "{at} is of the row {}", row.at);
@@ -226,20 +244,7 @@ impl GlobalQueue {
             self.looks += 1;
             wanted(unit)
         };
-        let tasks = queue.rows.values().flat_map(|row| row.tasks().map(move |task| (*row, task)));
-        let mut left = LOOKS;
-        let mut rest = |(row, mut task): (Row, Interval)| {
-            while !task.is_empty() && left > 0 {
-                left -= 1;
-                let from = wanted(task.lo);
-                if from == task.lo {
-                    return Some((row, task));
-                }
-                task.lo = from.min(task.hi);
-            }
-            None
-        };
-        let task = tasks.take(LOOKS).find_map(&mut rest);
+        let task = queue.first_wanted(&mut wanted);
         let before = task.map_or(u128::MAX, |(_, task)| task.lo);
         let mut wanted = |unit| wanted(unit) == unit;
         let alone = queue.alone.range(..before).take(LOOKS).copied().find(|&unit| wanted(unit));
