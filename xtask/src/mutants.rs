@@ -220,6 +220,11 @@ mod tests {
             let function = mutant.test.rsplit("::").next().unwrap();
             let tests = read(&top().join(&mutant.test_file)).unwrap();
             assert!(tests.contains(&format!("fn {function}(")), "{}: no {function}", mutant.test_file);
+            // A unit test's name begins with its module.
+            if let Some((_, module)) = mutant.test_file.split_once("/src/") {
+                let module = module.trim_end_matches(".rs").replace('/', "::");
+                assert!(mutant.test.starts_with(&module), "{} is not in {module}", mutant.test);
+            }
         }
     }
 

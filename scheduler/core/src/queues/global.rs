@@ -392,32 +392,26 @@ mod tests {
                     }
                     1 => {
                         let (unit, from) = (1 + draw(6), draw(cursor as u64 + 1));
-                        let looked = model.iter().take(LOOKS).map(|(&lo, &hi)| (lo, hi));
-                        let task = looked.into_iter().find(|task| task.0 >= from);
-                        let taken =
-                            gq.take(
-                                job,
-                                size(unit, unit + 2),
-                                true,
-                                |lo| if lo < from { u128::MAX } else { lo },
-                            );
+                        let tasks = model.iter().map(|(&lo, &hi)| (lo, hi)).enumerate();
+                        let task = tasks.into_iter().find(|(_, task)| task.1 > from);
+                        let task = task.filter(|(before, task)| before + usize::from(task.0 < from) < LOOKS);
+                        let taken = gq.take(job, size(unit, unit + 2), true, |lo| lo.max(from));
                         assert_eq!(taken.is_some(), task.is_some());
-                        if let Some((lo, hi)) = task {
+                        if let Some((_, (lo, hi))) = task {
                             model.remove(&lo);
-                            let end = if hi - lo > unit + 2 { lo + unit } else { hi };
-                            if end < hi {
-                                model.insert(end, hi);
-                            }
-                            assert_eq!(taken, Some(at(lo, end)));
+                            let begin = lo.max(from);
+                            let end = if hi - begin > unit + 2 { begin + unit } else { hi };
+                            model.extend([(lo, begin), (end, hi)].into_iter().filter(|(lo, hi)| lo < hi));
+                            assert_eq!(taken, Some(at(begin, end)));
                         }
                     }
                     2 => {
                         let lo = draw(cursor as u64 + 1);
                         let gone = at(lo, lo + 1 + draw(9));
                         gq.remove(job, gone);
-                        for (lo, hi) in
-                            model.extract_if(.., |lo, hi| at(*lo, *hi).overlaps(gone)).collect::<Vec<_>>()
-                        {
+                        let cut: Vec<_> =
+                            model.extract_if(.., |lo, hi| at(*lo, *hi).overlaps(gone)).collect();
+                        for (lo, hi) in cut {
                             let left = [(lo, gone.lo), (gone.hi, hi)];
                             model.extend(left.into_iter().filter(|(lo, hi)| lo < hi));
                         }
