@@ -9,7 +9,7 @@ use starfarm_protocol::limits::NODE_TASKS_MAX;
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::job::{Job, JobState};
+use crate::job::{Job, JobState, Returned};
 use crate::limits::PATIENCE_US;
 use crate::nodes::{Nodes, Reach};
 use crate::queues::Size;
@@ -24,6 +24,9 @@ struct Aversion {
     /// It failed there.
     failed: bool,
 }
+
+/// So many pieces that a node gave back, side by side, are passed over at once.
+const PIECES: usize = 64;
 
 /// Who else could take what comes back to a node that it should not go to.
 struct Choice {
@@ -233,11 +236,13 @@ impl Job {
     /// that; none where it may have all. The others may all be busy for long, so the pause has an end; after deaths it is
     /// long.
     fn keeps(&mut self, unit: u128, choice: &Choice, nodes: &Nodes, now_us: u64) -> Option<(u64, u128)> {
-        if let Some((_, back)) = self.returned.range(..=unit).next_back()
-            && (back.node, back.hi > unit) == (choice.id, true)
-            && back.until_us > now_us
-        {
-            return Some((back.until_us, back.hi));
+        let kept = |back: &&Returned| back.node == choice.id && back.until_us > now_us;
+        let back = self.returned.range(..=unit).next_back().map(|(_, back)| back);
+        if let Some(back) = back.filter(|back| back.hi > unit).filter(kept) {
+            // Pieces that came back side by side are one.
+            let beside = |back: &&Returned| self.returned.get(&back.hi).filter(kept);
+            let pieces = std::iter::successors(Some(back), beside).take(PIECES);
+            return Some((back.until_us, pieces.last().expect("it has the first one").hi));
         }
         let nothing = Interval::new(0, 0);
         let same_place = choice.elsewhere && !self.blame.is_elsewhere(&self.units, choice.id, unit, nothing);

@@ -13,6 +13,7 @@ use crate::deed::{Deed, Deeds};
 use crate::farm::Farm;
 use crate::job::Job;
 use crate::limits::ACKS_PROMPT;
+use crate::node::ToTell;
 use crate::queues::Task;
 
 /// Offers that one datagram holds.
@@ -30,15 +31,19 @@ impl Farm {
         let credit = self.nodes.credit(self.config.receive_datagrams);
         let node = self.nodes.at_mut(id);
         let room = (usize::from(node.receive_datagrams_max) / 2).max(1) * OFFERS_PER_DATAGRAM;
-        let offers = self.queues.sendable(id, room);
+        let listens = node.health().listens();
+        let offers = if listens { self.queues.sendable(id, room) } else { 0 };
         let tell = &node.to_tell;
         let acks_due = !tell.acks.is_empty()
             && (tell.acks_count >= ACKS_PROMPT || now_us >= tell.acks_since_us + RIDE_US);
-        let speak =
-            offers > 0 || acks_due || tell.welcome || tell.answer.is_some() || !tell.revokes.is_empty();
-        if speak && (node.health().listens() || node.to_tell.welcome) {
+        let has_news = offers > 0 || acks_due || tell.answer.is_some() || !tell.revokes.is_empty();
+        if tell.welcome || listens && has_news {
             let mut packer = Packer::new();
-            let tell = std::mem::take(&mut node.to_tell);
+            // Before its hello, and in another version, it hears who we are and nothing else.
+            let tell = match listens {
+                true => std::mem::take(&mut node.to_tell),
+                false => ToTell { welcome: std::mem::take(&mut node.to_tell.welcome), ..ToTell::default() },
+            };
             if tell.welcome {
                 packer.welcome(&Welcome {
                     farm: self.config.farm,

@@ -187,3 +187,14 @@ fn a_node_that_should_not_have_what_waits_gets_as_much_else_as_it_has_room_for()
     ));
     nobody_idles(&mut bench);
 }
+
+/// A hello in another version is answered, and what the incarnation before is owed does not go with the answer.
+#[test]
+fn a_worker_of_another_version_is_told_who_we_are_and_nothing_else() {
+    let mut bench = Bench::new(config());
+    let story = bench.run(
+        "limits 1 2\n restart\n submit 3 command\n hello a\n join c\n & hello a boot 0\n & ran c 0+1 exit0
+         hello c boot 2\n hello c version 0",
+    );
+    assert!(story.contains("to c: welcome") && !story.contains("welcome epoch 2; ack"), "{story}");
+}
