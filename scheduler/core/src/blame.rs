@@ -23,8 +23,6 @@ impl Farm {
     pub(crate) fn judge(&mut self, job_id: JobId, now_us: u64, deeds: &mut Deeds) {
         let Some(job) = self.jobs.unfinished(job_id) else { return };
         for id in job.blame.suspects() {
-            // What it may have goes by how the others do.
-            self.nodes.mark(id);
             self.judge_node(id, job_id, now_us, deeds);
         }
         // A job whose last unit is decided ends: there is nothing to wait with.
@@ -50,6 +48,10 @@ impl Farm {
     fn judge_node(&mut self, id: NodeId, job_id: JobId, now_us: u64, deeds: &mut Deeds) {
         let job = self.jobs.at(job_id);
         let known = job.blame.of(id);
+        if known.doubted {
+            // What it may have goes by how the others do.
+            self.nodes.mark(id);
+        }
         if known.streak == 0 || !self.others_pass(job, id) {
             return;
         }

@@ -10,7 +10,7 @@ use starfarm_protocol::limits::NODE_TASKS_MAX;
 use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::job::{Job, JobState, Returned};
-use crate::limits::PATIENCE_US;
+use crate::limits::{LOOKS, PATIENCE_US};
 use crate::nodes::{Nodes, Reach};
 use crate::queues::Size;
 use crate::refill::whole_units;
@@ -24,9 +24,6 @@ struct Aversion {
     /// It failed there.
     failed: bool,
 }
-
-/// So many pieces that a node gave back, side by side, are passed over at once.
-const PIECES: usize = 64;
 
 /// Who else could take what comes back to a node that it should not go to.
 struct Choice {
@@ -241,7 +238,7 @@ impl Job {
         if let Some(back) = back.filter(|back| back.hi > unit).filter(kept) {
             // Pieces that came back side by side are one.
             let beside = |back: &&Returned| self.returned.get(&back.hi).filter(kept);
-            let pieces = std::iter::successors(Some(back), beside).take(PIECES);
+            let pieces = std::iter::successors(Some(back), beside).take(LOOKS);
             return Some((back.until_us, pieces.last().expect("it has the first one").hi));
         }
         let nothing = Interval::new(0, 0);

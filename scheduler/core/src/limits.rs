@@ -38,6 +38,9 @@ pub const TASKS_A_TURN: u64 = 16_384;
 pub const POISON_DEATHS: usize = 3;
 /// A unit that should go to another node waits so long for one; doubled for each death of a worker that ran it.
 pub const PATIENCE_US: u64 = 10_000_000;
+/// Of what waits in gq, a node looks at so many of each kind for one that it should have: what is behind them has its turn
+/// when these have waited long enough to go to any node. So many pieces that it gave back side by side are one look.
+pub const LOOKS: usize = 64;
 /// What a node gave back unasked goes to the same node again after this; doubled each time, up to
 /// [`RETURN_PAUSE_MAX_US`].
 pub const RETURN_PAUSE_MIN_US: u64 = 1_000_000;

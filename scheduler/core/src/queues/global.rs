@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::interval::Interval;
 
+use crate::limits::LOOKS;
+
 /// The global queue.
 #[derive(Debug, Default)]
 pub(crate) struct GlobalQueue {
@@ -153,10 +155,6 @@ pub(crate) enum Alone {
     /// Workers died of it.
     Deadly,
 }
-
-/// So many of each kind a node looks at for one that it should have: what is behind them has its turn when these have
-/// waited long enough to go to any node.
-const LOOKS: usize = 64;
 
 impl GlobalQueue {
     /// Tasks of all jobs.

@@ -7,15 +7,13 @@ use std::sync::Once;
 
 use starfarm_protocol::admin::Subject;
 use starfarm_protocol::wire::{Message, messages};
+use starfarm_scheduler_core::limits::LOOKS;
 use starfarm_scheduler_core::{Config, Deeds, NodeId, Verdicts};
 
 use crate::common::line::Line;
 use crate::common::{Bench, config};
 use crate::ledger::Ledger;
 use crate::workers::Workers;
-
-/// Of what waits, a node looks at so much for one task that it should have.
-const LOOKS: u64 = 64;
 
 pub struct Play {
     pub bench: Bench,
@@ -112,10 +110,10 @@ impl Play {
     fn nobody_idles(&mut self) {
         let gq = self.bench.farm.status(self.bench.now_us).gq;
         self.gq = self.gq.max(gq);
-        if self.bench.farm.next_deadline_us() == 0 || gq > LOOKS {
+        if self.bench.farm.next_deadline_us() == 0 || gq > LOOKS as u64 {
             return; // Its turn had more to do than it could, or what is for a node lies behind what is not.
         }
-        let was_behind = std::mem::replace(&mut self.gq, gq) > LOOKS;
+        let was_behind = std::mem::replace(&mut self.gq, gq) > LOOKS as u64;
         let nodes = self.bench.farm.nodes(self.bench.now_us);
         let idle = |id: NodeId| nodes.iter().any(|node| node.id == id && node.tasks < u64::from(node.slots));
         let story = self.bench.run("& full\n room");
