@@ -8,6 +8,7 @@
 //! - `targets`: which digests are looked for, and the quick tests before an exact look-up.
 //! - `run`: the inner loop, generic over the algorithm and the code path.
 //! - `digest`, `md`, `md5`, `ntlm`, `sha1`, `sha256`: the algorithms, each written once over `lanes`.
+//! - `verify`: whether a candidate that somebody names has a target's digest.
 //! - `lanes`, `path`, `avx`, `portable`: a vector of 32-bit words, and who provides it.
 //!
 //! Not here: job files, hexadecimal, turning hits back into strings (`decomposers` does), threads and time.
@@ -34,7 +35,9 @@ mod sha256;
 mod space;
 mod tail;
 mod targets;
+mod verify;
 
 pub use error::SearchError;
 pub use path::Path;
 pub use search::{Hit, Search};
+pub use verify::Verifier;

@@ -135,18 +135,25 @@ fn prepare<D: Digest>(
     targets: &[Vec<u8>],
 ) -> Result<(Space, Targets), SearchError> {
     let space = Space::new(D::LAYOUT, positions, min)?;
-    let expected = algorithm.digest_bytes();
-    if let Some((target, digest)) = targets.iter().enumerate().find(|(_, digest)| digest.len() != expected) {
-        return Err(SearchError::TargetLength { target, length: digest.len(), expected });
-    }
-    if targets.is_empty() {
-        return Err(SearchError::NoTargets);
-    }
-    if u32::try_from(targets.len()).is_err() {
-        return Err(SearchError::TooManyTargets);
-    }
+    check_targets(algorithm, targets.iter().map(Vec::len))?;
     let digests: Vec<_> = targets.iter().map(|digest| digest_words(D::LAYOUT, digest)).collect();
     Ok((space, Targets::new::<D>(&digests)))
+}
+
+/// Refuses digests, of so many bytes each, that cannot be looked for.
+pub(crate) fn check_targets(
+    algorithm: Algorithm,
+    mut lengths: impl ExactSizeIterator<Item = usize>,
+) -> Result<(), SearchError> {
+    let (targets, expected) = (lengths.len(), algorithm.digest_bytes());
+    if let Some((target, length)) = (0..).zip(&mut lengths).find(|(_, length)| *length != expected) {
+        return Err(SearchError::TargetLength { target, length, expected });
+    }
+    match targets {
+        0 => Err(SearchError::NoTargets),
+        targets if u32::try_from(targets).is_err() => Err(SearchError::TooManyTargets),
+        _ => Ok(()),
+    }
 }
 
 /// Candidates between two questions to `keep_going`: 2^20 where a core does some 300 million in a second,

@@ -58,9 +58,31 @@ impl Space {
         self.units
     }
 
+    /// How candidates are laid into blocks.
+    pub(crate) fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The whole block of the candidate of `unit`, below [`Space::units`].
+    pub(crate) fn block(&self, unit: u128) -> Block {
+        let Length { first, length, .. } = &self.lengths[self.length_of(unit)];
+        let (mut block, mut rest) = (self.layout.empty(*length), unit - first);
+        for (position, alphabet) in self.positions[..*length].iter().enumerate().rev() {
+            let size = alphabet.len() as u128;
+            self.layout.place(&mut block, position, alphabet[(rest % size) as usize]);
+            rest /= size;
+        }
+        block
+    }
+
+    /// Which of the lengths the candidate of `unit` has.
+    fn length_of(&self, unit: u128) -> usize {
+        self.lengths.partition_point(|l| l.first <= unit) - 1
+    }
+
     /// The run in which `unit`, below [`Space::units`], lies.
     pub(crate) fn seek(&self, unit: u128) -> Odometer<'_> {
-        let index = self.lengths.partition_point(|l| l.first <= unit) - 1;
+        let index = self.length_of(unit);
         let mut odometer = Odometer::at_length(self, index);
         let within = unit - self.lengths[index].first;
         let size = odometer.tail.size as u128;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::JobId;
 use crate::units::Units;
+use crate::word::words;
 
 /// Why the farm holds up a job: but for the last one it paused it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -64,8 +65,71 @@ impl From<String> for HoldReason {
 pub enum QuarantineReason {
     /// It fails what others pass.
     Fails(Fault),
-    /// Its results differ from those of others.
-    Differs,
+    /// Its results cannot count.
+    Worthless(Worthless),
+    /// Its results are not trusted: it gets nothing until a person says so.
+    #[serde(untagged)]
+    Distrusted(Distrust),
+}
+
+words! {
+    /// Why the results of a node are not trusted.
+    Distrust {
+        /// They differ from those of others, and nobody can tell who is right.
+        Differs => "differs",
+        /// It reported a hit that is none.
+        FalseHit => "false_hit",
+        /// It reported units as done without a hit that is among them.
+        MissedHit => "missed_hit",
+    }
+}
+
+impl Distrust {
+    /// As the end of a sentence that begins with the node.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Differs => "its results differ from those of others",
+            Self::FalseHit => "it reported a hit that is none",
+            Self::MissedHit => "it reported units as done without a hit that is among them",
+        }
+    }
+}
+
+/// Results of a node that cannot count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Worthless {
+    /// The job of the last one.
+    pub job: JobId,
+    /// So many, those that counted since taken off.
+    pub results: u32,
+    /// What is wrong with the last one.
+    pub last: Flaw,
+}
+
+/// Why a result cannot count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "a flaw's own line says what its numbers are")]
+pub enum Flaw {
+    /// Its body of so many bytes does not fit so many units.
+    Body { bytes: u16, units: u64 },
+    /// It is about units that the node was not given.
+    NotGiven,
+    /// It names an output that was not stored.
+    NoOutput,
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Body { bytes, units } => {
+                let of = |number: u64, what| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+                write!(f, "a body of {} for {}", of(u64::from(*bytes), "byte"), of(*units, "unit"))
+            }
+            Self::NotGiven => f.write_str("units that it was not given"),
+            Self::NoOutput => f.write_str("an output that it did not store"),
+        }
+    }
 }
 
 /// What a node fails.
@@ -88,7 +152,10 @@ impl fmt::Display for QuarantineReason {
             Self::Fails(Fault { job, units, in_a_row: false }) => {
                 write!(f, "failed {units} units of job {} that others pass", job.0)
             }
-            Self::Differs => f.write_str("its results differ from those of others"),
+            Self::Worthless(Worthless { job, results, last }) => {
+                write!(f, "sent {results} results of job {} that cannot count, the last with {last}", job.0)
+            }
+            Self::Distrusted(why) => f.write_str(why.words()),
         }
     }
 }

@@ -7,6 +7,7 @@ mod answers;
 mod args;
 mod descriptors;
 mod error;
+mod evidence;
 mod pages;
 mod rest;
 mod restart;

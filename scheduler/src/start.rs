@@ -11,11 +11,12 @@ use starfarm_logs::{Limits, LogWriter};
 use starfarm_net::say;
 use starfarm_protocol::join::is_address;
 use starfarm_protocol::seal::{EpochProofs, Mode, Responder, StaticKey};
-use starfarm_scheduler_core::{Config, Farm};
+use starfarm_scheduler_core::{Config, Evidence, Farm};
 
 use crate::args::Options;
 use crate::descriptors;
 use crate::error::SchedulerError;
+use crate::evidence::OnDisk;
 use crate::restart::restart;
 use crate::settings;
 use crate::store::blobs::Blobs;
@@ -41,6 +42,8 @@ const RECEIVE_WAIT: Duration = Duration::from_millis(200);
 const JOURNAL_BATCHES: usize = 8_192;
 /// Turns with events that wait for the status thread at most.
 const EVENTS_MAX: usize = 4_096;
+/// Units of which it is asked who computed them, at most at one time.
+const TRACES_MAX: usize = 256;
 /// Turns with events that wait for the log at most: a disk that takes a tenth of a second loses nothing.
 const LOG_BATCHES: usize = 8_192;
 
@@ -129,7 +132,12 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     let nonce = random()?;
     let receive_datagrams = starfarm_net::receive_buffer_datagrams(&socket);
     let watch = !options.no_log;
+    let io = |e: std::io::Error| SchedulerError::State(format!("the state directory cannot be used: {e}"));
+    let (blobs, notes) = Blobs::open(&state.file("blobs")).map_err(io)?;
+    let blobs = Arc::new(Mutex::new(blobs));
+    let evidence: Arc<dyn Evidence> = Arc::new(OnDisk::new(Arc::clone(&blobs)));
     let config = |epoch| Config {
+        evidence: Some(evidence),
         proofs: Some(EpochProofs::new(&key, farm, nonce)),
         receive_datagrams,
         watch,
@@ -139,11 +147,10 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     let restarted =
         restart(&mut state, (options.decisions, options.journal_segment_kib << 10), config, shared.now_us())?;
     state.write_join_files(&mut keys, &addresses)?;
-    let io = |e: std::io::Error| SchedulerError::State(format!("the state directory cannot be used: {e}"));
-    let (mut blobs, notes) = Blobs::open(&state.file("blobs")).map_err(io)?;
     state.notes.extend(notes);
+    let mut specs = blobs.lock().expect("nobody else has it yet");
     for job in restarted.farm.jobs(shared.now_us()).iter().filter(|job| !job.state.ended()) {
-        if blobs.len(&job.spec).map_err(io)?.is_none() {
+        if specs.len(&job.spec).map_err(io)?.is_none() {
             state.notes.push(format!(
                 "the specification of job {} is gone or damaged, so no worker can go on with it: cancel it, then \
                  submit it again",
@@ -151,6 +158,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
             ));
         }
     }
+    drop(specs);
     let low_water = LowWater::new(state.path(), options.low_water_mib);
     shared.no_room.store(!options.no_journal && low_water.lack().is_some(), Ordering::Relaxed);
     let house = Arc::new(House {
@@ -158,7 +166,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
         shared,
         keys: Mutex::new(keys),
         outputs: Mutex::new(restarted.outputs),
-        blobs: Mutex::new(blobs),
+        blobs,
         low_water,
         options,
     });
@@ -264,6 +272,7 @@ fn spawn_keepers(
     dispatcher: Sender<Input>,
 ) -> [JoinHandle<()>; 2] {
     let (to_checkpoint, snapshots) = bounded(1);
+    let (traces, traced) = bounded(TRACES_MAX);
     let mut retirer = journal.retirer();
     let journal = JournalThread {
         journal,
@@ -272,6 +281,7 @@ fn spawn_keepers(
         inputs,
         dispatcher: dispatcher.clone(),
         snapshots: to_checkpoint,
+        traces,
     };
     checkpoint.process = house.options.keeper_process;
     retirer.process = house.options.keeper_process;
@@ -279,7 +289,7 @@ fn spawn_keepers(
     [
         spawn("journal", move || journal.run()),
         spawn("checkpoint", move || {
-            checkpoint_thread::run(&snapshots, checkpoint, &retirer, &house, &dispatcher);
+            checkpoint_thread::run(&snapshots, &traced, checkpoint, &retirer, &house, &dispatcher);
         }),
     ]
 }

@@ -19,6 +19,7 @@ use std::time::Instant;
 
 use starfarm_events::Event;
 use starfarm_protocol::admin::{KeyKind, NodeInfo, Response};
+use starfarm_protocol::ids::JobId;
 use starfarm_protocol::seal::{KeyStore, Peer};
 use starfarm_scheduler_core::{Deeds, Farm, NodeId};
 use tokio::sync::oneshot;
@@ -53,6 +54,12 @@ pub(crate) enum Input {
     /// The log opens a segment: how does the farm stand?
     Picture,
     Ask(Question),
+    /// The record that decided a unit is of this node.
+    Traced {
+        job: JobId,
+        unit: u128,
+        node: NodeId,
+    },
     /// Something that the core does not know of happened: who watches is told.
     Event(Box<Event>),
     Stop,
@@ -84,7 +91,7 @@ pub(crate) struct House {
     pub(crate) shared: Arc<Shared>,
     pub(crate) keys: Mutex<KeyStore>,
     pub(crate) outputs: Mutex<OutputStore>,
-    pub(crate) blobs: Mutex<Blobs>,
+    pub(crate) blobs: Arc<Mutex<Blobs>>,
     pub(crate) low_water: LowWater,
     pub(crate) options: Options,
 }

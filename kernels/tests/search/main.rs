@@ -6,3 +6,4 @@ mod judge;
 mod judged;
 mod scanning;
 mod vectors;
+mod verifying;

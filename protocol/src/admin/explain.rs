@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::JobId;
 use crate::job::JobState;
-use crate::reason::{HoldReason, QuarantineReason};
+use crate::reason::{Distrust, HoldReason, QuarantineReason};
 use crate::units::Units;
 use crate::word::words;
 
@@ -151,8 +151,8 @@ pub enum NodeReason {
     Drained { lost: bool },
     /// Its worker stops.
     Stopping,
-    /// Its results differ from those of others.
-    Distrusted,
+    /// Its results are not trusted.
+    Distrusted { why: Distrust },
     /// It gets a probe in `probe.0` microseconds and another one no sooner than `probe.1` later, unless it is drained as
     /// well. No `why`: it let tasks vanish.
     Quarantined { why: Option<QuarantineReason>, probe: Option<(u64, u64)> },

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{Attempt, Boot, Epoch, JobId, NodeId};
 use crate::job::{FailedUnit, JobFacts, JobState};
-use crate::reason::HoldReason;
+use crate::reason::{Distrust, HoldReason};
 use crate::units::decimal;
 use crate::wire::CommandUnit;
 use crate::word::words;
@@ -75,6 +75,21 @@ pub enum Record {
     Periods { lost_us: u64, period_us: u64 },
     /// Kind 70, in checkpoints. Units that failed for good, all alike.
     FailedAlike { job: JobId, units: Vec<(u128, u128)>, failed: FailedUnit },
+}
+
+impl Record {
+    /// The node that computed `unit` of a job, by this record.
+    pub fn computed(&self, of: JobId, unit: u128) -> Option<NodeId> {
+        match self {
+            Record::Done { job, node, pieces, .. } if *job == of && *node != NOBODY => {
+                pieces.iter().any(|&(lo, hi)| (lo..hi).contains(&unit)).then_some(*node)
+            }
+            Record::Ran { job, node, units, .. } if *job == of => {
+                units.iter().any(|(ran, _)| *ran == unit).then_some(*node)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// The end of a job as its scheduler sees it.
@@ -146,6 +161,32 @@ words! {
         Left = 6 => "left",
         /// Its key was revoked: it holds nothing that counts either.
         Revoked = 7 => "revoked",
+        /// Its results are not trusted: it reported a hit that is none.
+        FalseHit = 8 => "false_hit",
+        /// Its results are not trusted: it reported units as done without a hit that is among them.
+        MissedHit = 9 => "missed_hit",
+    }
+}
+
+impl NodeMark {
+    /// Why the node's results are not trusted from there on, if that is what it says.
+    pub fn distrust(self) -> Option<Distrust> {
+        match self {
+            Self::Distrusted => Some(Distrust::Differs),
+            Self::FalseHit => Some(Distrust::FalseHit),
+            Self::MissedHit => Some(Distrust::MissedHit),
+            _ => None,
+        }
+    }
+}
+
+impl From<Distrust> for NodeMark {
+    fn from(why: Distrust) -> Self {
+        match why {
+            Distrust::Differs => Self::Distrusted,
+            Distrust::FalseHit => Self::FalseHit,
+            Distrust::MissedHit => Self::MissedHit,
+        }
     }
 }
 

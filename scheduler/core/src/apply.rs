@@ -6,7 +6,7 @@ use starfarm_protocol::ids::{Attempt, JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::record::{Ended, NodeMark};
-use starfarm_protocol::wire::{CommandUnit, FailReason, HitEntry};
+use starfarm_protocol::wire::{CommandUnit, FailReason};
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
@@ -29,27 +29,30 @@ impl Farm {
         self.commits.push(record, deeds)
     }
 
-    /// As [`Farm::commit`], for units of a result that nobody decided before, and its hits: they go on record with those
-    /// of the results beside it. How many units that are.
-    pub(crate) fn commit_done(
+    /// As [`Farm::commit`], for units of a result that nobody decided before: they go on record with those of the results
+    /// beside it. How many units that are.
+    pub(crate) fn commit_done(&mut self, id: JobId, node: NodeId, at: Interval, deeds: &mut Deeds) -> u128 {
+        let counted = self.decide(id, at, Class::Done).expect(FITS);
+        self.commits.gather(id, node, self.queues.decided(), Vec::new(), deeds);
+        counted
+    }
+
+    /// As [`Farm::commit_done`], for the hits of a result, those that were known left aside.
+    pub(crate) fn commit_hits(
         &mut self,
         id: JobId,
         node: NodeId,
-        at: Interval,
-        hits: &[HitEntry],
+        hits: impl Iterator<Item = (u128, u32)>,
         deeds: &mut Deeds,
-    ) -> u128 {
-        let counted = self.decide(id, at, Class::Done).expect(FITS);
+    ) {
         let mut new = Vec::new();
-        for hit in hits {
-            let (unit, target) = (at.lo + u128::from(hit.offset), hit.target);
+        for (unit, target) in hits {
             if self.jobs.at_mut(id).add_hit(unit, target) {
                 new.push((unit, target));
                 deeds.event(Event::Hit { job: id, unit, target });
             }
         }
-        self.commits.gather(id, node, self.queues.decided(), new, deeds);
-        counted
+        self.commits.gather(id, node, &[], new, deeds);
     }
 
     /// As [`Farm::commit`], for units of one result that failed and are tried again.
@@ -61,6 +64,13 @@ impl Farm {
         node: NodeId,
         deeds: &mut Deeds,
     ) {
+        for &unit in units {
+            let one = Interval::one(unit);
+            // Whoever else has it, or had it, may still report it.
+            let tasks = self.queues.overlapping(job, one).into_iter();
+            let nodes: Vec<NodeId> = tasks.map(|id| self.queues.task(id).node).collect();
+            nodes.into_iter().chain([node]).for_each(|node| self.may_report_later(node, job, one));
+        }
         self.try_again(job, units, attempt, node).expect(FITS);
         for &unit in units {
             self.commits.push(Record::Tried { job, unit, attempt, node }, deeds);
@@ -118,7 +128,11 @@ impl Farm {
                     NodeMark::Resumed if self.nodes.at(*id).health().can_resume() => {
                         Event::NodeResumed { node }
                     }
-                    NodeMark::Resumed | NodeMark::Distrusted => return,
+                    NodeMark::Resumed => return,
+                    NodeMark::Distrusted | NodeMark::FalseHit | NodeMark::MissedHit => {
+                        let why = mark.distrust().expect("these marks say so").words().to_owned();
+                        Event::NodeQuarantined { node, why }
+                    }
                 }
             }
             _ => return,
@@ -384,7 +398,9 @@ impl Farm {
                 NodeMark::Revoked => health.leaves(true),
                 NodeMark::Drained => health.drain.by_person = true,
                 NodeMark::Resumed => health.resumes(),
-                NodeMark::Distrusted => health.standing = Standing::Distrusted,
+                NodeMark::Distrusted | NodeMark::FalseHit | NodeMark::MissedHit => {
+                    health.standing = Standing::Distrusted(mark.distrust().expect("these marks say so"));
+                }
                 NodeMark::Forgotten => unreachable!("it was dealt with above"),
             }),
             _ => {}

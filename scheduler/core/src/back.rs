@@ -63,6 +63,7 @@ impl Farm {
     fn let_one_go(&mut self, revoke: Revoke) -> bool {
         let Some(id) = self.queues.any_of(revoke.job) else { return false };
         let task = self.queues.drop(id);
+        self.may_report_later(task.node, task.job, task.at);
         self.revoke_from(task.node, revoke);
         true
     }
@@ -87,6 +88,7 @@ impl Farm {
         self.agenda.taken += tasks.len() as u64;
         for task_id in tasks {
             let &Task { job, at, left, copy, .. } = self.queues.task(task_id);
+            self.may_report_later(id, job, at);
             self.give_back(task_id, at);
             if !copy {
                 let node = self.nodes.at_mut(id);
@@ -96,9 +98,12 @@ impl Farm {
         }
     }
 
-    /// An incarnation of a node is gone for good: nobody has its tasks any more.
+    /// An incarnation of a node is gone for good: nobody has its tasks any more. What it computed of them may come with the
+    /// next one.
     pub(crate) fn orphan_all(&mut self, id: NodeId) {
         self.nodes.at_mut(id).silence();
+        let tasks: Vec<_> = self.queues.tasks_at(id).map(|task| (task.job, task.at)).collect();
+        tasks.into_iter().for_each(|(job, at)| self.may_report_later(id, job, at));
         // That is a small part of what it costs to take them back.
         self.agenda.taken += 1 + self.queues.orphan(id) as u64 / 8;
     }

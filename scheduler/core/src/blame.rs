@@ -8,12 +8,12 @@ use starfarm_events::Event;
 use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::Record;
-use starfarm_protocol::journal::record::NodeMark;
-use starfarm_protocol::reason::{Fault, QuarantineReason};
+use starfarm_protocol::reason::{Distrust, Fault, QuarantineReason};
 use starfarm_protocol::wire::{Cancel, HitEntry};
 
-use crate::deed::Deeds;
+use crate::deed::{Deed, Deeds};
 use crate::farm::Farm;
+use crate::health::Ailment;
 use crate::job::{Job, JobState};
 use crate::limits::SICK_FAILURES;
 use crate::queues::Class;
@@ -102,7 +102,7 @@ impl Farm {
         let its = job.units.failed.iter().filter(|(_, failed)| failed.node == Some(id));
         let its: Vec<(u128, u128)> = its.map(|(at, _)| (at.lo, at.hi)).collect();
         let mut is_news = false;
-        self.nodes.alter(id, |health| is_news = health.sickens(fault, now_us));
+        self.nodes.alter(id, |health| is_news = health.sickens(Ailment::Fails(fault), now_us));
         if is_news {
             let node = self.nodes.at(id);
             let why = QuarantineReason::Fails(fault).to_string();
@@ -133,10 +133,29 @@ impl Farm {
         let said = hits.iter().map(|hit| (at.lo + u128::from(hit.offset), hit.target));
         let said: BTreeSet<(u128, u32)> = said.filter(|&(unit, _)| is_old(unit)).collect();
         let known = job.hits.range((at.lo, 0)..(at.hi, 0)).copied().filter(|&(unit, _)| is_old(unit));
-        if said == known.collect() {
+        let known: BTreeSet<(u128, u32)> = known.collect();
+        if said == known {
             return;
         }
+        let is_right = said.difference(&known).all(|&hit| self.shown(job_id, hit) == Some(true))
+            && known.difference(&said).all(|&hit| self.shown(job_id, hit) == Some(false));
+        let missed = said.difference(&known).next().map(|hit| hit.0);
         self.commit(Record::Conflict { job: job_id, lo: at.lo, hi: at.hi, node: id }, deeds);
-        self.commit(Record::Mark { node: id, mark: NodeMark::Distrusted }, deeds);
+        match missed {
+            _ if !is_right => self.distrust(id, Distrust::Differs, deeds),
+            // Whoever counted that unit was not right, and is on record there.
+            Some(unit) => deeds.0.push(Deed::Trace { job: job_id, unit }),
+            None => {}
+        }
+    }
+
+    /// The record that decided `unit` of a job as done is of node `id`. Where a hit in it came from another one, it left
+    /// that out.
+    pub fn on_traced(&mut self, job: JobId, unit: u128, id: NodeId, deeds: &mut Deeds) {
+        let Some(known) = self.jobs.get(job) else { return };
+        let hits: Vec<(u128, u32)> = known.hits.range((unit, 0)..=(unit, u32::MAX)).copied().collect();
+        if self.nodes.get(id).is_some() && hits.iter().any(|&hit| self.shown(job, hit) == Some(true)) {
+            self.distrust(id, Distrust::MissedHit, deeds);
+        }
     }
 }

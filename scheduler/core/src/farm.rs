@@ -2,12 +2,15 @@
 //! in as `now_us`, microseconds of a monotonic clock; what is to be done comes out as deeds. What may happen to it lies in
 //! the files of its stages: `door` is where datagrams enter, `turn` makes the beats, `apply` changes what is durable.
 
+use std::sync::Arc;
+
 use starfarm_protocol::ids::{Attempt, Epoch, FarmId};
 use starfarm_protocol::seal::EpochProofs;
 use starfarm_protocol::settings::Settings;
 
 use crate::agenda::Agenda;
 use crate::commits::Commits;
+use crate::evidence::Evidence;
 use crate::jobs::Jobs;
 use crate::limits::{NODES_MAX, TASKS_A_TURN};
 use crate::nodes::Nodes;
@@ -33,6 +36,8 @@ pub struct Config {
     pub tasks_a_turn: u64,
     /// Nodes that it may know, 2 or more: those that have gone make room for those that come.
     pub nodes_max: usize,
+    /// Who looks whether what results say of hits and outputs is so; without one they are believed.
+    pub evidence: Option<Arc<dyn Evidence>>,
     /// Somebody watches: tell what pictures are made of, too.
     pub watch: bool,
 }
@@ -48,6 +53,7 @@ impl Config {
             receive_datagrams: 3_640,
             tasks_a_turn: TASKS_A_TURN,
             nodes_max: NODES_MAX,
+            evidence: None,
             watch: false,
         }
     }

@@ -12,7 +12,7 @@ use crate::node::Node;
 
 impl Farm {
     /// There is hardly room for another node: those that were heard longest ago make room. A node that a person
-    /// drained, or whose results differ, stays: it would come back as a good one. To be called in each turn.
+    /// drained, or whose results are not trusted, stays: it would come back as a good one. To be called in each turn.
     pub(crate) fn make_room(&mut self, now_us: u64, deeds: &mut Deeds) {
         let (most, spare) = (self.config.nodes_max, (self.config.nodes_max / NODES_SPARE_SHARE).max(1));
         if self.nodes.len() + spare <= most || now_us < self.agenda.crowded_us {
@@ -20,7 +20,7 @@ impl Farm {
         }
         let has_gone = |(id, node): &(NodeId, &Node)| {
             let health = node.health();
-            let is_kept = health.drain.by_person || node.is_distrusted();
+            let is_kept = health.drain.by_person || health.is_distrusted();
             health.is_lost() && !is_kept && !self.reconnect.waits_for(*id)
         };
         let mut gone: Vec<(u64, NodeId)> =

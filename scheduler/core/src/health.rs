@@ -2,7 +2,7 @@
 
 use starfarm_events::NodeState;
 use starfarm_protocol::ids::{Boot, JobId};
-use starfarm_protocol::reason::{Fault, QuarantineReason};
+use starfarm_protocol::reason::{Distrust, Fault, QuarantineReason, Worthless};
 
 use crate::limits::{PROBE_MAX_US, PROBE_MIN_US};
 
@@ -46,26 +46,53 @@ pub(crate) enum Standing {
     Good,
     /// Tasks vanished there that it had acknowledged: it gets one now and then, as a probe.
     Slow(Probe),
-    /// It fails what others pass: likewise.
-    Sick(Probe, Fault),
-    /// Its results differ from those of others: it gets nothing until a person says so.
-    Distrusted,
+    /// It fails what others pass, or its results cannot count: likewise.
+    Sick(Probe, Ailment),
+    /// Its results are not trusted: it gets nothing until a person says so.
+    Distrusted(Distrust),
+}
+
+/// What a sick node has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ailment {
+    /// It fails what others pass.
+    Fails(Fault),
+    /// Its results cannot count.
+    Worthless(Worthless),
+}
+
+impl Ailment {
+    /// The job that it shows in.
+    fn job(self) -> JobId {
+        match self {
+            Self::Fails(Fault { job, .. }) | Self::Worthless(Worthless { job, .. }) => job,
+        }
+    }
+}
+
+impl From<Ailment> for QuarantineReason {
+    fn from(ailment: Ailment) -> Self {
+        match ailment {
+            Ailment::Fails(fault) => Self::Fails(fault),
+            Ailment::Worthless(worthless) => Self::Worthless(worthless),
+        }
+    }
 }
 
 impl Standing {
     /// Why it is quarantined; none where it only let tasks vanish.
     pub(crate) fn why(self) -> Option<QuarantineReason> {
         match self {
-            Standing::Sick(_, fault) => Some(QuarantineReason::Fails(fault)),
-            Standing::Distrusted => Some(QuarantineReason::Differs),
+            Standing::Sick(_, ailment) => Some(ailment.into()),
+            Standing::Distrusted(why) => Some(QuarantineReason::Distrusted(why)),
             Standing::Good | Standing::Slow(_) => None,
         }
     }
 
-    /// The job whose units it fails.
+    /// The job that it is sick of.
     pub(crate) fn sick_of(self) -> Option<JobId> {
         match self {
-            Standing::Sick(_, fault) => Some(fault.job),
+            Standing::Sick(_, ailment) => Some(ailment.job()),
             _ => None,
         }
     }
@@ -74,7 +101,7 @@ impl Standing {
     pub(crate) fn probe(self) -> Option<Probe> {
         match self {
             Standing::Slow(probe) | Standing::Sick(probe, _) => Some(probe),
-            Standing::Good | Standing::Distrusted => None,
+            Standing::Good | Standing::Distrusted(_) => None,
         }
     }
 }
@@ -180,10 +207,15 @@ impl Health {
 
     /// It gets a task now and then, as a probe.
     pub(crate) fn is_probation(&self) -> bool {
-        self.greeted && self.state() == NodeState::Quarantined && self.standing != Standing::Distrusted
+        self.greeted && self.state() == NodeState::Quarantined && !self.is_distrusted()
     }
 
-    /// It is quarantined for what it failed, and for nothing else.
+    /// Its results are not trusted.
+    pub(crate) fn is_distrusted(&self) -> bool {
+        matches!(self.standing, Standing::Distrusted(_))
+    }
+
+    /// It is quarantined for what it failed or sent, and for nothing else.
     pub(crate) fn is_sick(&self) -> bool {
         matches!(self.standing, Standing::Sick(..)) && self.state() == NodeState::Quarantined
     }
@@ -229,9 +261,14 @@ impl Health {
         self.standing = Standing::Good;
     }
 
+    /// A result that counts shows that it is well: no task vanished there, or it sends what can count.
+    pub(crate) fn may_rise(&self) -> bool {
+        matches!(self.standing, Standing::Slow(_) | Standing::Sick(_, Ailment::Worthless(_)))
+    }
+
     /// It did something well: it rises again, unless its results are not trusted.
     pub(crate) fn rises(&mut self) {
-        if self.standing != Standing::Distrusted {
+        if !self.is_distrusted() {
             self.standing = Standing::Good;
         }
     }
@@ -242,20 +279,18 @@ impl Health {
         self.standing = match self.standing {
             Standing::Good => Standing::Slow(wait(PROBE_MIN_US)),
             Standing::Slow(probe) => Standing::Slow(wait(probe.pause_us)),
-            Standing::Sick(probe, job) => Standing::Sick(wait(probe.pause_us), job),
-            Standing::Distrusted => Standing::Distrusted,
+            Standing::Sick(probe, ailment) => Standing::Sick(wait(probe.pause_us), ailment),
+            Standing::Distrusted(why) => Standing::Distrusted(why),
         };
     }
 
-    /// It fails what others pass; false where it was quarantined for such a thing before.
-    pub(crate) fn sickens(&mut self, fault: Fault, now_us: u64) -> bool {
+    /// It is found to be sick; false where it was quarantined for such a thing before.
+    pub(crate) fn sickens(&mut self, of: Ailment, now_us: u64) -> bool {
         let pause_us = self.standing.probe().map_or(PROBE_MIN_US, |probe| probe.pause_us);
         let (standing, is_news) = match self.standing {
-            Standing::Good | Standing::Slow(_) => {
-                (Standing::Sick(Probe::after(pause_us, now_us), fault), true)
-            }
-            Standing::Sick(probe, _) => (Standing::Sick(probe, fault), false),
-            Standing::Distrusted => (Standing::Distrusted, false),
+            Standing::Good | Standing::Slow(_) => (Standing::Sick(Probe::after(pause_us, now_us), of), true),
+            Standing::Sick(probe, _) => (Standing::Sick(probe, of), false),
+            Standing::Distrusted(why) => (Standing::Distrusted(why), false),
         };
         self.standing = standing;
         is_news
@@ -265,7 +300,7 @@ impl Health {
     pub(crate) fn is_probed(&mut self, now_us: u64) {
         match &mut self.standing {
             Standing::Slow(probe) | Standing::Sick(probe, _) => *probe = probe.given(now_us),
-            Standing::Good | Standing::Distrusted => {}
+            Standing::Good | Standing::Distrusted(_) => {}
         }
     }
 }

@@ -39,7 +39,9 @@ impl Farm {
         }
         beat.held.iter().for_each(|held| self.refresh(id, held, now_us));
         if is_whole {
-            self.nodes.at_mut(id).taken.clear();
+            let node = self.nodes.at_mut(id);
+            node.taken.clear();
+            node.may_claim = false;
             self.queues.count_hidden(id, queued + beat.running.len());
             self.reconnect.settle(id);
             self.expire(id, now_us, deeds);
@@ -55,7 +57,11 @@ impl Farm {
             let (cancel, before) = (Cancel::Forced, Attempt(u64::MAX));
             return self.revoke_from(id, Revoke { job: held.job, cancel, before });
         };
+        if self.nodes.at(id).health().is_distrusted() {
+            return self.revoke_from(id, self.so_far(held.job, Cancel::Forced));
+        }
         let (revoked, has_ended) = (job.revoked, job.state.ended());
+        self.claim_report(id, held);
         let before = revoked.map(|(before, _)| before);
         let is_old = self.queues.seen(id, held.job, held.at(), before, now_us);
         match revoked {
@@ -96,6 +102,7 @@ impl Farm {
         }
         for task_id in expired {
             let (job, at) = (self.queues.task(task_id).job, self.queues.task(task_id).at);
+            self.may_report_later(id, job, at);
             self.give_back(task_id, at);
             let node = self.nodes.at(id).name.clone();
             deeds.event(Event::TaskExpired { job, lo: at.lo, hi: at.hi, node });

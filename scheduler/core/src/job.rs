@@ -17,6 +17,7 @@ use starfarm_protocol::units::Units;
 use starfarm_protocol::wire::Cancel;
 
 use crate::health::Probe;
+use crate::late::Late;
 use crate::lease::Lease;
 use crate::limits::{FIRST_FAILURES_MAX, HALF_FAILURES_OF, RETURN_PAUSE_MAX_US, RETURN_PAUSE_MIN_US};
 use crate::outcomes::Blame;
@@ -75,6 +76,10 @@ pub(crate) struct Job {
     /// What became of its units.
     pub(crate) units: JobUnits,
     pub(crate) lease: Lease,
+    /// Units below this were leased by an earlier scheduler.
+    pub(crate) leased_before: u128,
+    /// What nodes lost of it and may still report.
+    pub(crate) late: Late,
     pub(crate) rates: BTreeMap<NodeId, Rate>,
     pub(crate) mean_rate: f64,
     /// Nodes that computed of it and are forgotten.
@@ -128,6 +133,8 @@ impl Job {
             paused_for: None,
             units,
             lease: Lease::default(),
+            leased_before: 0,
+            late: Late::default(),
             rates: BTreeMap::new(),
             mean_rate: 0.0,
             forgotten: 0,
@@ -299,6 +306,7 @@ impl Job {
         self.blame.forget_node(id);
         self.refused_by.remove(&id);
         self.returned.retain(|_, back| back.node != id);
+        self.late.forget(id, self.units.coverage());
     }
 
     /// What was measured so far says nothing.

@@ -12,7 +12,7 @@ use starfarm_protocol::settings::Settings;
 use starfarm_protocol::wire::{Facts, Feedback, Revoke};
 
 use crate::commits::add_range;
-use crate::health::{Health, Standing};
+use crate::health::Health;
 use crate::limits::{PREFETCH_SCARCE_US, PREFETCH_TASKS_MIN, PREFETCH_US, RTO_INITIAL_US};
 use crate::rating::Rating;
 use crate::told::Told;
@@ -63,6 +63,12 @@ pub(crate) struct Node {
     pub(crate) restored: bool,
     pub(crate) rtt: RoundTrip,
 
+    /// It was known before the scheduler's start: it may have computed what an earlier one gave it.
+    pub(crate) is_of_before: bool,
+    /// Its incarnation has not said in a whole heartbeat what it holds of that: what it lists until then it may report.
+    pub(crate) may_claim: bool,
+    /// Results that cannot count, those that did since taken off.
+    pub(crate) worthless: u32,
     /// What went back to gq when it was lost: if it still holds that when it is heard again, it keeps it.
     pub(crate) taken: Vec<(JobId, Interval)>,
     /// How many units that were.
@@ -110,6 +116,8 @@ pub(crate) struct NodeTotals {
     pub(crate) offers_repeated: u64,
     /// Datagrams that broke the rules.
     pub(crate) malformed: u64,
+    /// Results that cannot count.
+    pub(crate) worthless: u64,
     /// Speed-ups heard.
     pub(crate) speed_ups: u64,
     /// Slow-downs heard.
@@ -171,6 +179,9 @@ impl Node {
             heard_us: now_us,
             restored: false,
             rtt: RoundTrip::default(),
+            is_of_before: false,
+            may_claim: false,
+            worthless: 0,
             taken: Vec::new(),
             units_taken: 0,
             running: Vec::new(),
@@ -212,6 +223,7 @@ impl Node {
         // Numbers of the incarnation before mean other results here.
         (self.to_tell.acks, self.to_tell.acks_count) = (Vec::new(), 0);
         self.taken.clear();
+        self.may_claim = self.is_of_before;
         self.beat = (0, BTreeSet::new());
         (self.feedback, self.steps, self.able, self.task_us) = (Some(Feedback::default()), 0, 0, 0.0);
         self.rating = Rating::new(now_us, period_us);
@@ -267,11 +279,6 @@ impl Node {
     /// Why it is quarantined; none where it is not, or only let tasks vanish.
     pub(crate) fn why(&self) -> Option<QuarantineReason> {
         self.health.standing.why()
-    }
-
-    /// Its results are not trusted.
-    pub(crate) fn is_distrusted(&self) -> bool {
-        self.health.standing == Standing::Distrusted
     }
 }
 

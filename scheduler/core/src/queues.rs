@@ -119,6 +119,11 @@ impl Queues {
         self.dq.holding(job, unit).map(|(_, task)| task)
     }
 
+    /// All of `at` is in one task of `job` that `node` has, copies left aside.
+    pub(crate) fn is_at(&self, node: NodeId, job: JobId, at: Interval) -> bool {
+        self.holding(job, at.lo).is_some_and(|task| task.node == node && at.hi <= task.at.hi)
+    }
+
     /// The tasks of `job` that overlap `at`, in order, copies left aside.
     pub(crate) fn overlapping(&self, job: JobId, at: Interval) -> Vec<TaskId> {
         self.dq.overlapping(job, at)

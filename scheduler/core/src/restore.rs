@@ -14,7 +14,7 @@ use starfarm_protocol::wire::Cancel;
 use crate::commits::Commits;
 use crate::deed::Deeds;
 use crate::farm::{Config, Farm};
-use crate::health::Presence;
+use crate::health::{Presence, Standing};
 use crate::job::{FailedUnit, Job, JobState};
 use crate::queues::{Class, NOBODY};
 use crate::reconnect::Periods;
@@ -51,6 +51,7 @@ impl Restoring {
             job.forgotten = (measured - job.rates.len()) as u64;
             let mark = job.lease.mark();
             job.lease.settle(mark);
+            job.leased_before = mark;
             farm.queues.cut_as_before(&mut job.units, mark, job.state.ended());
             if job.state.ended() {
                 job.revoked = Some((before, Cancel::Forced));
@@ -68,7 +69,7 @@ impl Restoring {
                 // A crash came between its record and the one of its joining, or kind 68 was not known yet.
                 node.joined_us = now_us;
             }
-            node.restored = true;
+            (node.restored, node.is_of_before, node.may_claim) = (true, true, true);
             node.rating.rebase(period_us, now_us);
             node.feedback = None;
         }
@@ -140,7 +141,10 @@ impl Farm {
                 Presence::Unknown | Presence::Here(_) | Presence::Suspect(_) => None,
             };
             let drained = health.drain.by_person.then_some(NodeMark::Drained);
-            let distrusted = known.is_distrusted().then_some(NodeMark::Distrusted);
+            let distrusted = match health.standing {
+                Standing::Distrusted(why) => Some(NodeMark::from(why)),
+                Standing::Good | Standing::Slow(_) | Standing::Sick(..) => None,
+            };
             let marks = [gone, drained, distrusted].into_iter().flatten();
             records.extend(marks.map(|mark| Record::Mark { node, mark }));
         }

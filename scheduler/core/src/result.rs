@@ -7,16 +7,18 @@ use starfarm_events::Event;
 use starfarm_protocol::ids::{Attempt, JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::Record;
+use starfarm_protocol::reason::Flaw;
 use starfarm_protocol::wire::{CommandUnit, HitEntry, Outcome, ResultEntry, Results};
 
 use crate::commits::{Unacknowledged, add_range};
 use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::health::{Probe, Standing};
+use crate::health::Probe;
 use crate::job::{Body, Job, Refusal, Sizing};
 use crate::limits::SICK_FAILURES;
 use crate::outcomes::Ran;
 use crate::queues::Class;
+use crate::rights::Rights;
 use crate::told::Verdict;
 
 impl Farm {
@@ -82,36 +84,74 @@ impl Farm {
         now_us: u64,
         deeds: &mut Deeds,
     ) -> (Verdict, Option<u64>) {
-        let Some(job) = self.jobs.get(entry.job) else { return (Verdict::UnknownJob, None) };
-        if job.facts.spec != entry.spec {
-            return (Verdict::OtherSpecification, None);
-        }
-        if entry.at().hi > job.units.coverage().cursor() {
-            return (Verdict::NeverGiven, None);
-        }
-        let verdict = match (entry.outcome, read_body(job.facts.work.body, entry)) {
-            (Outcome::Done, Some(found)) => return self.on_done(id, entry, found, now_us, deeds),
-            // The worker's word is worthless here; its units go to somebody else.
-            (Outcome::Done, None) => Verdict::Malformed,
-            (Outcome::Returned, _) => Verdict::Returned,
-            (Outcome::Refused, _) => Verdict::Refused,
+        let verdict = match self.jobs.get(entry.job) {
+            None => Verdict::UnknownJob,
+            Some(job) if job.facts.spec != entry.spec => Verdict::OtherSpecification,
+            Some(_) if entry.outcome == Outcome::Done && self.nodes.at(id).health().is_distrusted() => {
+                Verdict::Distrusted
+            }
+            Some(job) if entry.at().hi > job.units.coverage().cursor() => {
+                return (self.on_flaw(id, entry, Flaw::NotGiven, now_us, deeds), None);
+            }
+            Some(_) if entry.outcome == Outcome::Done => return self.on_done(id, entry, now_us, deeds),
+            Some(_) => {
+                self.take_back(id, entry, now_us);
+                match entry.outcome {
+                    Outcome::Refused => {
+                        self.on_refused(id, entry, now_us, deeds);
+                        Verdict::Refused
+                    }
+                    _ => Verdict::Returned,
+                }
+            }
         };
-        self.take_back(id, entry, now_us);
-        if verdict == Verdict::Refused {
-            self.on_refused(id, entry, now_us, deeds);
-        }
         (verdict, None)
+    }
+
+    /// A result cannot count: its units go to somebody else.
+    fn on_flaw(
+        &mut self,
+        id: NodeId,
+        entry: &ResultEntry<'_>,
+        flaw: Flaw,
+        now_us: u64,
+        deeds: &mut Deeds,
+    ) -> Verdict {
+        if flaw != Flaw::NotGiven {
+            self.take_back(id, entry, now_us);
+        }
+        // An earlier scheduler may have given it what is in no record any more.
+        let is_of_before = entry.attempt <= Attempt::before_epoch(self.config.epoch);
+        if !(is_of_before && self.nodes.at(id).is_of_before) {
+            self.on_worthless(id, entry.job, flaw, now_us, deeds);
+        }
+        if flaw == Flaw::NotGiven { Verdict::NeverGiven } else { Verdict::Malformed }
     }
 
     fn on_done(
         &mut self,
         id: NodeId,
         entry: &ResultEntry<'_>,
-        found: Found,
         now_us: u64,
         deeds: &mut Deeds,
     ) -> (Verdict, Option<u64>) {
         let (job_id, at) = (entry.job, entry.at());
+        let rights = self.rights(id, job_id, at);
+        let Some(found) = read_body(self.jobs.at(job_id).facts.work.body, entry) else {
+            let flaw = Flaw::Body { bytes: entry.body.len() as u16, units: entry.units };
+            return (self.on_flaw(id, entry, flaw, now_us, deeds), None);
+        };
+        if let Found::Hits(hits) = &found
+            && let Some(lie) = self.lie(job_id, at, hits)
+        {
+            self.distrust(id, lie, deeds);
+            return (Verdict::False, None);
+        }
+        if let Found::Ran(ran) = &found
+            && !self.outputs_are_there(job_id, at, ran)
+        {
+            return (self.on_flaw(id, entry, Flaw::NoOutput, now_us, deeds), None);
+        }
         let job = self.jobs.at_mut(job_id);
         if job.refused_by.get(&id).is_some_and(|refusal| entry.attempt >= refusal.after) {
             // It can run the job after all.
@@ -120,16 +160,9 @@ impl Farm {
         let passed_before = job.units.coverage().count(Class::Done) > 0;
         let mut known = Vec::new();
         let counted = match &found {
-            Found::Ran(ran) => self.on_ran(id, entry, ran, &mut known, deeds),
-            Found::Hits(_) | Found::Nothing => {
-                let hits = if let Found::Hits(hits) = &found { hits.as_slice() } else { &[] };
-                if matches!(found, Found::Hits(_)) && job.units.coverage().has_in(at, Class::Done) {
-                    self.compare(id, job_id, at, hits, deeds);
-                }
-                let counted = self.commit_done(job_id, id, at, hits, deeds);
-                self.nodes.at_mut(id).totals.units_done += counted;
-                counted
-            }
+            Found::Ran(ran) => self.on_ran(id, entry, ran, &rights, &mut known, deeds),
+            Found::Hits(hits) => self.on_searched(id, entry, hits, &rights, deeds),
+            Found::Nothing => self.on_searched(id, entry, &[], &rights, deeds),
         };
         assert!(counted <= at.units(), "no unit of a result counts twice");
         let (owners, given_us) = self.leave_tasks(id, entry.duration_us);
@@ -137,22 +170,58 @@ impl Farm {
         if counted > 0 {
             self.measured(id, entry, &found, counted, passed_before, now_us);
         }
+        let lacks = rights.lacks();
         let job = self.jobs.at_mut(job_id);
         if !job.state.ended() {
             // The end's record has told the sum; a late duplicate must not make live and replay differ.
-            job.totals.duplicate_units += at.units() - counted;
+            job.totals.duplicate_units += at.units() - counted - lacks;
         }
         if counted > 0 && matches!(found, Found::Ran(_)) {
             self.judge(job_id, now_us, deeds);
         }
         self.drop_copies(job_id, at, &owners);
+        if lacks > 0 {
+            self.on_flaw(id, entry, Flaw::NotGiven, now_us, deeds);
+        }
         self.end_if_over(job_id, now_us, deeds);
         let verdict = match counted {
+            _ if lacks > 0 => Verdict::NeverGiven,
             0 => Verdict::Duplicate,
             counted if counted == at.units() => Verdict::Counted,
             _ => Verdict::CountedPartly,
         };
         (verdict, given_us)
+    }
+
+    /// Units were looked through. How many of them nobody had decided before, and the node may report.
+    fn on_searched(
+        &mut self,
+        id: NodeId,
+        entry: &ResultEntry<'_>,
+        hits: &[HitEntry],
+        rights: &Rights,
+        deeds: &mut Deeds,
+    ) -> u128 {
+        let (job_id, at) = (entry.job, entry.at());
+        let job = self.jobs.at(job_id);
+        if matches!(job.facts.work.body, Body::Hits { .. }) && job.units.coverage().has_in(at, Class::Done) {
+            self.compare(id, job_id, at, hits, deeds);
+        }
+        let counted = match rights {
+            Rights::Some(parts, _) => parts.iter().map(|at| self.commit_done(job_id, id, *at, deeds)).sum(),
+            _ => self.commit_done(job_id, id, at, deeds),
+        };
+        if !hits.is_empty() {
+            // A hit that was shown is one, whoever found it.
+            let said = hits.iter().map(|hit| (at.lo + u128::from(hit.offset), hit.target));
+            let counts = |&(unit, target): &(u128, u32)| {
+                rights.has(unit) || self.shown(job_id, (unit, target)) == Some(true)
+            };
+            let hits: Vec<(u128, u32)> = said.filter(counts).collect();
+            self.commit_hits(job_id, id, hits.into_iter(), deeds);
+        }
+        self.nodes.at_mut(id).totals.units_done += counted;
+        counted
     }
 
     /// Units of a result left the tasks that had them: who else had them, and when the node at hand was given the first
@@ -191,6 +260,7 @@ impl Farm {
         id: NodeId,
         entry: &ResultEntry<'_>,
         ran: &[CommandUnit],
+        rights: &Rights,
         known: &mut Vec<u128>,
         deeds: &mut Deeds,
     ) -> u128 {
@@ -203,7 +273,7 @@ impl Farm {
                 known.push(unit);
                 continue;
             }
-            if !job.units.coverage().is_open(unit) {
+            if !job.units.coverage().is_open(unit) || !rights.has(unit) {
                 continue;
             }
             let run = Ran { unit, node: id, attempt, result: entry.at() };
@@ -227,6 +297,12 @@ impl Farm {
             self.work_came();
         }
         counted
+    }
+
+    /// Of the units that these outcomes can still decide, each has its outputs.
+    fn outputs_are_there(&self, job: JobId, at: Interval, ran: &[CommandUnit]) -> bool {
+        let coverage = self.jobs.at(job).units.coverage();
+        (at.lo..).zip(ran).all(|(unit, outcome)| !coverage.is_open(unit) || self.has_outputs(outcome))
     }
 
     /// A unit that ran and failed has runs left. What a sick node fails spends nothing of the unit's budget, but it has an
@@ -272,6 +348,7 @@ impl Farm {
             }
         }
         self.forget_copies(id, entry.job, entry.at(), entry.attempt);
+        self.jobs.at_mut(entry.job).late.remove(id, entry.at());
     }
 
     /// The node lacks something that the job needs. The first word begins the pause until it is asked again; those
@@ -316,11 +393,8 @@ impl Farm {
             Sizing::Units(units) => units as f64,
             Sizing::TargetUs(target_us) => job.mean_rate * target_us as f64 / 1e6,
         };
-        let node = self.nodes.at_mut(id);
-        node.rating.add(counted as f64 / standard.max(1.0), now_us);
-        if let Standing::Slow(_) = node.health().standing {
-            self.nodes.alter(id, |health| health.rises());
-        }
+        self.nodes.at_mut(id).rating.add(counted as f64 / standard.max(1.0), now_us);
+        self.on_worthy(id);
     }
 }
 

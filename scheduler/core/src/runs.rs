@@ -25,6 +25,11 @@ impl<T: Copy + PartialEq> Runs<T> {
         self.units
     }
 
+    /// How many intervals these are.
+    pub(crate) fn len(&self) -> usize {
+        self.runs.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
@@ -87,6 +92,13 @@ impl<T: Copy + PartialEq> Runs<T> {
             }
         }
         intervals
+    }
+
+    /// What of `at` there is something said of, in order.
+    pub(crate) fn within(&self, at: Interval) -> Vec<Interval> {
+        let first = self.runs.range(..=at.lo).next_back().map_or(at.lo, |(&lo, _)| lo);
+        let near = self.runs.range(first..at.hi).map(|(&lo, &(hi, _))| Interval::new(lo, hi).within(at));
+        near.filter(|piece| !piece.is_empty()).collect()
     }
 
     /// Each interval and its value, in order.

@@ -71,15 +71,19 @@ pub enum Verdict {
     UnknownJob,
     /// The job's number is right, its specification is another.
     OtherSpecification,
-    /// The interval was never given to anybody.
+    /// The units were never given to the node.
     NeverGiven,
-    /// The body is not what this kind of work answers with.
+    /// The body is not what this kind of work answers with, or names an output that is not stored.
     Malformed,
+    /// It says what is not so.
+    False,
+    /// Its node is not trusted.
+    Distrusted,
 }
 
 impl Verdict {
     /// How many there are.
-    pub(crate) const KINDS: usize = Verdict::Malformed as usize + 1;
+    pub(crate) const KINDS: usize = Verdict::Distrusted as usize + 1;
 }
 
 /// How often each verdict was given.

@@ -118,9 +118,11 @@ impl Farm {
             Verdict::CountedPartly => Outcome::Partly,
             Verdict::Duplicate => Outcome::Duplicate,
             Verdict::Returned => Outcome::Returned,
-            Verdict::Refused | Verdict::Malformed => Outcome::Refused,
-            // Nothing that the farm knows.
-            Verdict::UnknownJob | Verdict::OtherSpecification | Verdict::NeverGiven => return,
+            Verdict::Refused | Verdict::Malformed | Verdict::False => Outcome::Refused,
+            // Nothing that the farm knows, or wants to know.
+            Verdict::UnknownJob | Verdict::OtherSpecification | Verdict::NeverGiven | Verdict::Distrusted => {
+                return;
+            }
         };
         let node = self.nodes.at(id);
         let (lo, hi) = (entry.at().lo, entry.at().hi);

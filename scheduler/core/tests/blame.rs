@@ -30,14 +30,18 @@ fn a_unit_that_fails_on_every_node_fails_and_no_node_is_sick() {
         "submit 40 command retries 1 units 10 max-failures never\n join a slots 1\n join b slots 1
          ack a\n ack b",
         "ran a 0+10 exit1,exit1,exit1,exit1,exit1,ok,ok,ok,ok,ok\n ack a
-         ran b 20+10 ok,ok,ok,ok,ok,ok,ok,ok,ok,ok\n ack b\n ran b 0+5 exit1,exit1,exit1,exit1,exit1
-         nodes\n show 1",
+         ran b 20+10 ok,ok,ok,ok,ok,ok,ok,ok,ok,ok\n ack b\n ran b 0+1 exit1\n ack b
+         ran b 1+1 exit1\n ack b\n ran b 2+1 exit1\n ack b\n ran b 3+1 exit1\n ack b\n ran b 4+1 exit1\n nodes\n show 1",
         expect![[r#"
             0: to b: ack results [(1, 1)]; offer job 1: 5=0+1
             0: unit 0 of job 1 failed on node b: exit 1
+            0: to b: ack results [(2, 2)]; offer job 1: 6=1+1
             0: unit 1 of job 1 failed on node b: exit 1
+            0: to b: ack results [(3, 3)]; offer job 1: 7=2+1
             0: unit 2 of job 1 failed on node b: exit 1
+            0: to b: ack results [(4, 4)]; offer job 1: 8=3+1
             0: unit 3 of job 1 failed on node b: exit 1
+            0: to b: ack results [(5, 5)]; offer job 1: 9=4+1
             0: unit 4 of job 1 failed on node b: exit 1
             0: a up, b up
             0: job 1 is running: done 15, out 20, waiting 0, unit 0 failed by exit 1, unit 1 failed by exit 1, unit 2 failed by exit 1, unit 3 failed by exit 1, unit 4 failed by exit 1
@@ -50,16 +54,20 @@ fn a_node_is_sick_too_when_others_pass_the_very_units_that_it_failed() {
     check_after(
         "submit 40 command retries 1 units 5 max-failures never\n join a slots 1\n join b slots 1\n ack a\n ack b",
         "ran a 0+5 exit1,exit1,exit1,exit1,exit1\n ran b 10+5 exit1,exit1,exit1,exit1,exit1\n nodes
-         ran b 0+4 ok,ok,ok,ok\n nodes\n ran b 4+1 ok\n nodes",
+         ack b\n ran b 0+1 ok\n ack b\n ran b 1+1 ok\n ack b\n ran b 2+1 ok\n ack b\n ran b 3+1 ok\n ack b\n nodes
+         ran b 4+1 ok\n nodes",
         expect![[r#"
             0: to a: ack results [(1, 1)]; offer job 1: 5=20+5
             0: to b: ack results [(1, 1)]; offer job 1: 6=0+1
             0: a up, b up
-            0: to b: ack results [(2, 2)]; offer job 1: 7=4+1
+            0: to b: ack results [(2, 2)]; offer job 1: 7=1+1
+            0: to b: ack results [(3, 3)]; offer job 1: 8=2+1
+            0: to b: ack results [(4, 4)]; offer job 1: 9=3+1
+            0: to b: ack results [(5, 5)]; offer job 1: 10=4+1
             0: a up, b up
             0: node a quarantined: failed 5 units of job 1 that others pass
-            0: to a: withdraw job 1 trim before 8
-            0: to b: ack results [(3, 3)]; offer job 1: 8=10+1
+            0: to a: withdraw job 1 trim before 11
+            0: to b: ack results [(6, 6)]; offer job 1: 11=10+1
             0: a quarantined (failed 5 units of job 1 that others pass), b up
         "#]],
     );
@@ -71,8 +79,8 @@ fn a_sick_nodes_failure_told_again_spends_nothing_of_what_others_run_now() {
         common::A_IS_SICK,
         "again a\n show 1\n ack b\n ran b 31+1 ok\n again a\n show 1\n nodes",
         expect![[r#"
-            0: job 1 is running: done 20, out 10, waiting 70, duplicate 1, resent tasks 1
-            0: job 1 is running: done 21, out 10, waiting 69, duplicate 2, resent tasks 1
+            0: job 1 is running: done 20, out 10, waiting 70, resent tasks 1
+            0: job 1 is running: done 20, out 10, waiting 70, resent tasks 1
             0: a quarantined (failed the last 7 units of job 1 that it ran, and others pass), b up
         "#]],
     );
@@ -240,7 +248,7 @@ fn a_failed_unit_is_wanted_again_while_its_task_is_still_out() {
 fn a_failed_unit_of_a_long_task_comes_back_alone_with_the_node_lost() {
     check_after(
         "submit 5 command units 5\n join a slots 1\n ack a\n ran a 2+1 exit1\n retry 1",
-        "show 1\n join b slots 1\n ack b\n bye a\n show 1\n ran b 0+5 ok,ok,ok,ok,ok\n show 1",
+        "show 1\n join b slots 1\n ack b\n bye a\n show 1\n ran b 0+2 ok,ok\n ran b 2+1 ok\n ack b\n ran b 3+2 ok,ok\n show 1",
         expect![[r#"
             0: job 1 is running: done 0, out 4, waiting 1
             0: node b joined: 1 slot, boot 0000000000000001
@@ -248,6 +256,7 @@ fn a_failed_unit_of_a_long_task_comes_back_alone_with_the_node_lost() {
             0: node a left
             0: to b: offer job 1: 3=0+2
             0: job 1 is running: done 0, out 3, waiting 2, resent tasks 2
+            0: to b: ack results [(1, 1)]; offer job 1: 4=3+2
             0: job 1 finished
             0: job 1 is finished: done 5, out 0, waiting 0, resent tasks 2
         "#]],
@@ -280,11 +289,13 @@ fn a_result_that_differs_from_what_was_counted_is_a_conflict_and_its_node_is_not
             0: hit in job 1: unit 3, target 1
             0: to a: ack results [(1, 1)]; offer job 1: 5=40+10
             0: conflict in job 1: node b says other things of [0, 10)
+            0: node b quarantined: its results differ from those of others
             0: hit in job 1: unit 4, target 1
-            0: job 1 is running: done 10, out 40, waiting 10, duplicate 10, hits [(3, 1), (4, 1)], conflict with b in [0, 10)
+            0: to b: ack results [(1, 1)]; withdraw job 1 kill before 6
+            0: job 1 is running: done 10, out 20, waiting 30, duplicate 10, resent tasks 2, hits [(3, 1), (4, 1)], conflict with b in [0, 10)
             0: a up, b quarantined (its results differ from those of others)
-            0: b has 2 tasks
-            20: to b: ack results [(1, 2)]
+            0: b has 0 tasks
+            20: to b: ack results [(2, 2)]
             100: b has 0 tasks
             100: node b resumed
             100: to b: offer job 1: 6=20+10 7=30+10
@@ -297,14 +308,17 @@ fn a_result_that_differs_from_what_was_counted_is_a_conflict_and_its_node_is_not
 fn a_result_that_lacks_a_hit_that_was_counted_is_a_conflict_too() {
     check_after(
         "submit 60 search 9 targets never units 10\n join a slots 1\n ack a\n join b slots 1\n ack b",
-        "done a 0+10 hits 3:1\n done b 5+10\n nodes\n done b 0+5\n nodes\n show 1",
+        "done a 0+10 hits 3:1\n done a 10+10\n done b 15+10\n nodes\n done b 0+5\n nodes\n show 1",
         expect![[r#"
             0: hit in job 1: unit 3, target 1
             0: to a: ack results [(1, 1)]; offer job 1: 5=40+10
+            0: to a: ack results [(2, 2)]; offer job 1: 6=50+10
             0: a up, b up
             0: conflict in job 1: node b says other things of [0, 5)
+            0: node b quarantined: its results differ from those of others
+            0: to b: ack results [(1, 2)]; withdraw job 1 kill before 7
             0: a up, b quarantined (its results differ from those of others)
-            0: job 1 is running: done 15, out 35, waiting 10, duplicate 10, hits [(3, 1)], conflict with b in [0, 5)
+            0: job 1 is running: done 25, out 20, waiting 15, duplicate 10, resent tasks 2, hits [(3, 1)], conflict with b in [0, 5)
         "#]],
     );
 }
@@ -313,14 +327,16 @@ fn a_result_that_lacks_a_hit_that_was_counted_is_a_conflict_too() {
 fn a_result_that_says_the_same_is_none_however_it_is_cut() {
     check_after(
         "submit 60 search 9 targets never units 10\n join a slots 1\n ack a\n join b slots 1\n ack b",
-        "done a 0+10 hits 3:1,7:2\n done b 5+10 hits 7:2,12:3\n done b 0+8 hits 3:1,7:2\n nodes\n show 1",
+        "done a 0+10 hits 3:1,7:2\n done a 10+10 hits 17:2\n done b 15+10 hits 17:2,22:3\n done b 0+8 hits 3:1,7:2\n nodes\n show 1",
         expect![[r#"
             0: hit in job 1: unit 3, target 1
             0: hit in job 1: unit 7, target 2
             0: to a: ack results [(1, 1)]; offer job 1: 5=40+10
-            0: hit in job 1: unit 12, target 3
+            0: hit in job 1: unit 17, target 2
+            0: to a: ack results [(2, 2)]; offer job 1: 6=50+10
+            0: hit in job 1: unit 22, target 3
             0: a up, b up
-            0: job 1 is running: done 15, out 35, waiting 10, duplicate 13, hits [(3, 1), (7, 2), (12, 3)]
+            0: job 1 is running: done 25, out 35, waiting 0, duplicate 13, hits [(3, 1), (7, 2), (17, 2), (22, 3)]
         "#]],
     );
 }
@@ -333,9 +349,11 @@ fn who_said_the_first_thing_and_says_it_again_after_a_conflict_is_still_trusted(
         expect![[r#"
             0: to a: ack results [(1, 1)]; offer job 1: 5=40+10
             0: conflict in job 1: node b says other things of [0, 10)
+            0: node b quarantined: its results differ from those of others
             0: hit in job 1: unit 3, target 1
+            0: to b: ack results [(1, 1)]; withdraw job 1 kill before 6
             0: a up, b quarantined (its results differ from those of others)
-            0: job 1 is running: done 10, out 40, waiting 10, duplicate 30, hits [(3, 1)], conflict with b in [0, 10)
+            0: job 1 is running: done 10, out 20, waiting 30, duplicate 20, resent tasks 2, hits [(3, 1)], conflict with b in [0, 10)
         "#]],
     );
 }

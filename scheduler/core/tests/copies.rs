@@ -11,7 +11,7 @@ use expect_test::expect;
 fn an_idle_node_gets_a_copy_of_what_takes_too_long_and_the_first_result_counts() {
     check_after(
         "submit 30 search 9 targets never units 10 copies\n join a slots 1\n ack a\n return a 10+10
-         join b slots 1\n ack b\n done b 10+10\n done b 20+10\n beat a 0+10\n at 20\n show 1",
+         join b slots 1\n ack b\n done b 10+10\n ack a\n done a 20+10\n beat a 0+10\n at 20\n show 1",
         "live 1900 a 0+10 b none\n show 1\n at 2100\n beat a 0+10\n beat b none\n ack b\n show 1
          tasks b\n done b 0+10 hits 3:1\n show 1\n at 2150\n show 1",
         expect![[r#"
@@ -24,7 +24,7 @@ fn an_idle_node_gets_a_copy_of_what_takes_too_long_and_the_first_result_counts()
             2100: hit in job 1: unit 3, target 1
             2100: job 1 finished
             2100: to a: withdraw job 1 kill before 6
-            2100: to b: ack results [(3, 3)]; withdraw job 1 kill before 6
+            2100: to b: ack results [(2, 2)]; withdraw job 1 kill before 6
             2100: job 1 is finished: done 30, out 0, waiting 0, resent tasks 1, copies 1, hits [(3, 1)]
             2150: job 1 is finished: done 30, out 0, waiting 0, resent tasks 1, copies 1, hits [(3, 1)]
         "#]],
@@ -35,7 +35,7 @@ fn an_idle_node_gets_a_copy_of_what_takes_too_long_and_the_first_result_counts()
 fn the_one_who_was_first_may_still_be_first_and_the_copy_is_let_go() {
     check_after(
         "submit 30 search 9 targets never units 10 copies\n join a slots 1\n ack a\n return a 10+10
-         join b slots 1\n ack b\n done b 10+10\n done b 20+10\n beat a 0+10\n at 20\n show 1
+         join b slots 1\n ack b\n done b 10+10\n ack a\n done a 20+10\n beat a 0+10\n at 20\n show 1
          live 2100 a 0+10 b none\n ack b",
         "beat b 0+10\n done a 0+10 hits 3:1\n at 2150\n show 1\n done b 0+10 hits 3:1\n show 1",
         expect![[r#"
@@ -43,7 +43,7 @@ fn the_one_who_was_first_may_still_be_first_and_the_copy_is_let_go() {
             2100: hit in job 1: unit 3, target 1
             2100: job 1 finished
             2100: to b: withdraw job 1 kill before 6
-            2120: to a: ack results [(2, 2)]
+            2120: to a: ack results [(3, 3)]
             2150: job 1 is finished: done 30, out 0, waiting 0, resent tasks 1, copies 1, hits [(3, 1)]
             2150: job 1 is finished: done 30, out 0, waiting 0, resent tasks 1, copies 1, hits [(3, 1)]
         "#]],
@@ -54,7 +54,7 @@ fn the_one_who_was_first_may_still_be_first_and_the_copy_is_let_go() {
 fn there_is_one_copy_of_a_task_however_many_idle() {
     check_after(
         "submit 30 search 9 targets never units 10 copies\n join a slots 1\n ack a\n return a 10+10
-         join b slots 1\n ack b\n done b 10+10\n done b 20+10\n beat a 0+10\n at 20\n show 1",
+         join b slots 1\n ack b\n done b 10+10\n ack a\n done a 20+10\n beat a 0+10\n at 20\n show 1",
         "join c slots 1\n live 2050 a 0+10 b none c none\n ack b\n live 5000 a 0+10 b 0+10 c none
          show 1\n tasks b\n tasks c",
         expect![[r#"
@@ -73,7 +73,7 @@ fn there_is_one_copy_of_a_task_however_many_idle() {
 fn who_is_no_faster_than_the_other_gets_no_copy() {
     check_after(
         "submit 30 search 9 targets never units 10 copies\n join a slots 1\n ack a\n return a 10+10
-         join b slots 1\n ack b\n done b 10+10 ms 20000\n done b 20+10 ms 20000\n at 20",
+         join b slots 1\n ack b\n done b 10+10 ms 20000\n ack a\n done a 20+10 ms 20000\n at 20",
         "live 9000 a 0+10 b none\n show 1\n tasks b",
         expect![[r#"
             9000: job 1 is running: done 20, out 10, waiting 0, resent tasks 1
@@ -86,7 +86,7 @@ fn who_is_no_faster_than_the_other_gets_no_copy() {
 fn without_a_word_of_it_there_are_no_copies() {
     check_after(
         "submit 3 command units 1\n join a slots 1\n ack a\n return a 1+1\n join b slots 1\n ack b
-         ran b 1+1 ok\n ran b 2+1 ok\n at 20",
+         ran b 1+1 ok\n ack a\n ran a 2+1 ok\n at 20",
         "live 60000 a 0+1 b none\n show 1\n tasks b",
         expect![[r#"
             60000: job 1 is running: done 2, out 1, waiting 0, resent tasks 1
@@ -99,31 +99,29 @@ fn without_a_word_of_it_there_are_no_copies() {
 fn of_a_task_that_is_done_in_part_the_rest_is_copied() {
     check_after(
         "submit 30 search 9 targets never units 10 copies\n join a slots 1\n ack a\n return a 10+10
-         join b slots 1\n ack b\n done b 10+10\n done b 20+10\n beat a 0+10\n at 20\n show 1\n done a 0+4",
+         join b slots 1\n ack b\n done b 10+10\n ack a\n done a 20+10\n beat a 0+10\n at 20\n show 1\n done a 0+4",
         "ack b\n live 9000 a 4+6 b 4+6\n done b 4+6\n show 1",
         expect![[r#"
-            20: to a: ack results [(2, 2)]
-            20: copy of [4, 10) of job 1 to node b
-            20: to b: offer job 1: 5=4+6
-            70: offered 1 task again to node b
-            70: to b: offer job 1: 5=4+6
-            170: offered 1 task again to node b
-            170: to b: offer job 1: 5=4+6
-            370: offered 1 task again to node b
-            370: to b: offer job 1: 5=4+6
-            770: offered 1 task again to node b
-            770: to b: offer job 1: 5=4+6
-            1570: offered 1 task again to node b
-            1570: to b: offer job 1: 5=4+6
-            3170: offered 1 task again to node b
-            3170: to b: offer job 1: 5=4+6
+            20: to a: ack results [(3, 3)]
+            2020: copy of [4, 10) of job 1 to node b
+            2020: to b: offer job 1: 5=4+6
+            2070: offered 1 task again to node b
+            2070: to b: offer job 1: 5=4+6
+            2170: offered 1 task again to node b
+            2170: to b: offer job 1: 5=4+6
+            2370: offered 1 task again to node b
+            2370: to b: offer job 1: 5=4+6
+            2770: offered 1 task again to node b
+            2770: to b: offer job 1: 5=4+6
+            3570: offered 1 task again to node b
+            3570: to b: offer job 1: 5=4+6
             5170: offered 1 task again to node b
             5170: to b: offer job 1: 5=4+6
             7170: offered 1 task again to node b
             7170: to b: offer job 1: 5=4+6
             9000: job 1 finished
             9000: to a: withdraw job 1 kill before 6
-            9000: to b: ack results [(3, 3)]; withdraw job 1 kill before 6
+            9000: to b: ack results [(2, 2)]; withdraw job 1 kill before 6
             9000: job 1 is finished: done 30, out 0, waiting 0, resent tasks 1, copies 1
         "#]],
     );
@@ -133,7 +131,7 @@ fn of_a_task_that_is_done_in_part_the_rest_is_copied() {
 fn where_the_first_node_is_lost_its_task_is_wanted_again_and_the_copy_may_be_first() {
     check_after(
         "submit 30 search 9 targets never units 10 copies\n join a slots 1\n ack a\n return a 10+10
-         join b slots 1\n ack b\n done b 10+10\n done b 20+10\n beat a 0+10\n at 20\n show 1
+         join b slots 1\n ack b\n done b 10+10\n ack a\n done a 20+10\n beat a 0+10\n at 20\n show 1
          live 2100 a 0+10 b none\n ack b",
         "live 17050 b 0+10\n nodes\n show 1\n tasks b\n done b 0+10\n at 17600\n show 1",
         expect![[r#"
@@ -144,7 +142,7 @@ fn where_the_first_node_is_lost_its_task_is_wanted_again_and_the_copy_may_be_fir
             17050: job 1 is running: done 20, out 10, waiting 0, resent tasks 2, copies 1
             17050: b has 2 tasks
             17050: job 1 finished
-            17050: to b: ack results [(3, 3)]; withdraw job 1 kill before 7
+            17050: to b: ack results [(2, 2)]; withdraw job 1 kill before 7
             17600: job 1 is finished: done 30, out 0, waiting 0, resent tasks 2, copies 1
         "#]],
     );
@@ -154,7 +152,7 @@ fn where_the_first_node_is_lost_its_task_is_wanted_again_and_the_copy_may_be_fir
 fn where_the_copys_node_is_lost_the_first_goes_on() {
     check_after(
         "submit 30 search 9 targets never units 10 copies\n join a slots 1\n ack a\n return a 10+10
-         join b slots 1\n ack b\n done b 10+10\n done b 20+10\n beat a 0+10\n at 20\n show 1
+         join b slots 1\n ack b\n done b 10+10\n ack a\n done a 20+10\n beat a 0+10\n at 20\n show 1
          live 2100 a 0+10 b none\n ack b",
         "live 18500 a 0+10\n nodes\n show 1\n done a 0+10\n show 1",
         expect![[r#"
@@ -172,12 +170,12 @@ fn where_the_copys_node_is_lost_the_first_goes_on() {
 fn a_copy_that_is_given_back_is_forgotten_and_another_may_be_made() {
     check_after(
         "submit 30 search 9 targets never units 10 copies\n join a slots 1\n ack a\n return a 10+10
-         join b slots 1\n ack b\n done b 10+10\n done b 20+10\n beat a 0+10\n at 20\n show 1
+         join b slots 1\n ack b\n done b 10+10\n ack a\n done a 20+10\n beat a 0+10\n at 20\n show 1
          live 2100 a 0+10 b none\n ack b",
         "return b 0+10\n show 1\n at 2150\n show 1\n tasks b",
         expect![[r#"
             2100: copy of [0, 10) of job 1 to node b
-            2100: to b: ack results [(3, 3)]; offer job 1: 6=0+10
+            2100: to b: ack results [(2, 2)]; offer job 1: 6=0+10
             2100: job 1 is running: done 20, out 10, waiting 0, resent tasks 1, copies 2
             2150: offered 1 task again to node b
             2150: to b: offer job 1: 6=0+10
@@ -191,7 +189,7 @@ fn a_copy_that_is_given_back_is_forgotten_and_another_may_be_made() {
 fn a_copy_that_its_node_no_longer_lists_expires_alone() {
     check_after(
         "submit 30 search 9 targets never units 10 copies\n join a slots 1\n ack a\n return a 10+10
-         join b slots 1\n ack b\n done b 10+10\n done b 20+10\n beat a 0+10\n at 20\n show 1
+         join b slots 1\n ack b\n done b 10+10\n ack a\n done a 20+10\n beat a 0+10\n at 20\n show 1
          live 2100 a 0+10 b none\n ack b",
         "live 80000 a 0+10 b none\n show 1\n live 86000 a 0+10 b none\n show 1\n nodes",
         expect![[r#"
@@ -207,7 +205,7 @@ fn a_copy_that_its_node_no_longer_lists_expires_alone() {
 fn a_copy_is_not_kept_alive_by_an_interval_that_begins_where_it_ends() {
     check_after(
         "submit 30 search 9 targets never units 10 copies\n join a slots 1\n ack a\n return a 10+10
-         join b slots 1\n ack b\n done b 10+10\n done b 20+10\n beat a 0+10\n at 20\n show 1
+         join b slots 1\n ack b\n done b 10+10\n ack a\n done a 20+10\n beat a 0+10\n at 20\n show 1
          live 2100 a 0+10 b none\n ack b",
         "live 80000 a 0+10 b 10+10\n show 1\n live 86000 a 0+10 b 10+10\n show 1",
         expect![[r#"
@@ -222,7 +220,7 @@ fn a_copy_is_not_kept_alive_by_an_interval_that_begins_where_it_ends() {
 fn where_the_first_gives_its_task_back_the_copy_may_be_first() {
     check_after(
         "submit 30 search 9 targets never units 10 copies\n join a slots 1\n ack a\n return a 10+10
-         join b slots 1\n ack b\n done b 10+10\n done b 20+10\n beat a 0+10\n at 20\n show 1
+         join b slots 1\n ack b\n done b 10+10\n ack a\n done a 20+10\n beat a 0+10\n at 20\n show 1
          live 2100 a 0+10 b none\n ack b",
         "return a 0+10\n show 1\n tasks a\n tasks b\n done b 0+10\n show 1",
         expect![[r#"
@@ -231,7 +229,7 @@ fn where_the_first_gives_its_task_back_the_copy_may_be_first() {
             2100: a has 0 tasks
             2100: b has 2 tasks
             2100: job 1 finished
-            2100: to b: ack results [(3, 3)]; withdraw job 1 kill before 7
+            2100: to b: ack results [(2, 2)]; withdraw job 1 kill before 7
             2100: job 1 is finished: done 30, out 0, waiting 0, resent tasks 2, copies 1
         "#]],
     );
@@ -241,7 +239,7 @@ fn where_the_first_gives_its_task_back_the_copy_may_be_first() {
 fn with_the_job_both_are_let_go() {
     check_after(
         "submit 30 search 9 targets never units 10 copies\n join a slots 1\n ack a\n return a 10+10
-         join b slots 1\n ack b\n done b 10+10\n done b 20+10\n beat a 0+10\n at 20\n show 1
+         join b slots 1\n ack b\n done b 10+10\n ack a\n done a 20+10\n beat a 0+10\n at 20\n show 1
          live 2100 a 0+10 b none\n ack b",
         "cancel 1\n tasks a\n tasks b\n show 1",
         expect![[r#"
@@ -259,7 +257,7 @@ fn with_the_job_both_are_let_go() {
 fn a_paused_job_takes_its_copies_back_too() {
     check_after(
         "submit 30 search 9 targets never units 10 copies\n join a slots 1\n ack a\n return a 10+10
-         join b slots 1\n ack b\n done b 10+10\n done b 20+10\n beat a 0+10\n at 20\n show 1
+         join b slots 1\n ack b\n done b 10+10\n ack a\n done a 20+10\n beat a 0+10\n at 20\n show 1
          live 2100 a 0+10 b none\n ack b",
         "pause 1\n beat b 0+10\n return b 0+10\n show 1\n return a 0+10\n at 2200\n show 1",
         expect![[r#"
@@ -268,8 +266,8 @@ fn a_paused_job_takes_its_copies_back_too() {
             2100: to b: withdraw job 1 trim before 6
             2100: to b: answer 3
             2100: job 1 is paused: done 20, out 10, waiting 0, resent tasks 1, copies 1
-            2120: to a: ack results [(2, 2)]
-            2120: to b: ack results [(3, 3)]
+            2120: to a: ack results [(3, 3)]
+            2120: to b: ack results [(2, 2)]
             2200: job 1 is paused: done 20, out 0, waiting 10, resent tasks 2, copies 1
         "#]],
     );
@@ -279,7 +277,7 @@ fn a_paused_job_takes_its_copies_back_too() {
 fn after_a_restart_who_speaks_first_owns_and_the_other_one_may_still_be_first() {
     check_after(
         "submit 30 search 9 targets never units 10 copies\n join a slots 1\n ack a\n return a 10+10
-         join b slots 1\n ack b\n done b 10+10\n done b 20+10\n beat a 0+10\n at 20\n show 1
+         join b slots 1\n ack b\n done b 10+10\n ack a\n done a 20+10\n beat a 0+10\n at 20\n show 1
          live 2100 a 0+10 b none\n ack b",
         "restart\n hello b\n beat b 0+10\n hello a\n beat a 0+10\n at 2101\n tasks a\n tasks b
          done a 0+10\n show 1\n done b 0+10\n show 1",

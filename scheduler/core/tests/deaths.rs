@@ -92,11 +92,14 @@ fn a_late_hit_in_a_unit_that_is_poison_makes_no_conflict() {
     check_after(
         "submit 20 search 2 targets never units 10\n join a slots 1\n ack a\n hello a boot 2 died 3\n ack a
          hello a boot 3 died 3\n ack a\n hello a boot 4 died 3\n join b slots 1\n ack b",
-        "done a 3+1 hits 3:1\n done b 0+10 hits 3:1\n show 1\n nodes",
+        "done a 3+1 hits 3:1\n bye a\n ack b\n done b 0+3\n ack b\n done b 3+11 hits 3:1\n show 1\n nodes",
         expect![[r#"
             0: hit in job 1: unit 3, target 1
-            0: job 1 is running: done 9, out 10, waiting 0, duplicate 2, resent tasks 5, hits [(3, 1)], unit 3 failed by poison
-            0: a up, b up
+            0: node a left
+            0: to b: offer job 1: 10=0+3
+            0: to b: ack results [(1, 1)]; offer job 1: 11=4+10
+            0: job 1 is running: done 13, out 6, waiting 0, duplicate 2, resent tasks 7, hits [(3, 1)], unit 3 failed by poison
+            0: a lost, b up
         "#]],
     );
 }

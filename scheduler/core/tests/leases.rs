@@ -141,7 +141,7 @@ fn after_a_restart_fresh_space_goes_out_at_once_and_leased_space_waits_for_its_n
 fn what_a_node_lists_is_its_own_again_and_no_other_node_gets_it() {
     check_after(
         "submit 40 units 10\n join a slots 1\n join b slots 1\n ack a\n ack b",
-        "restart\n at 1000\n hello a\n beat a 0+20\n hello b\n beat b none\n show 1\n ack b\n done a 0+20
+        "restart\n at 1000\n hello a\n beat a 0+20\n hello b\n beat b 20+20\n show 1\n ack b\n done a 0+20
          done b 20+20\n show 1",
         expect![[r#"
             1000: node a is back

@@ -87,22 +87,15 @@ fn what_a_person_wanted_again_and_fails_again_says_nothing_of_its_node() {
         "submit 100 command units 5 max-failures never\n join a slots 1\n join b slots 1\n ack a\n ack b
          ran a 0+5 exit1,ok,exit1,ok,exit1\n ran a 5+5 exit1,ok,exit1,ok,exit1\n ran b 10+5 ok,ok,ok,ok,ok\n retry 1\n ack b
          ran b 15+5 ok,ok,ok,ok,ok\n ack b\n ran b 20+5 ok,ok,ok,ok,ok\n ack b\n ack a\n tasks a",
-        "ran a 0+1 exit1\n ran a 2+1 exit1\n ran a 4+1 exit1\n ran a 5+1 exit1\n ran a 7+1 exit1\n ran a 9+1 exit1\n nodes
+        "ran a 0+1 exit1\n ran a 2+1 exit1\n ack a\n ran a 4+1 exit1\n ack a\n ran a 5+1 exit1\n ack a
+         ran a 7+1 exit1\n ack a\n ran a 9+1 exit1\n nodes
          ran b 30+5 ok,ok,ok,ok,ok\n ran a 25+5 ok,ok,ok,ok,ok\n nodes",
         expect![[r#"
-            0: unit 2 of job 1 failed on node a: exit 1
-            0: to a: ack results [(3, 4)]; offer job 1: 10=4+1
-            0: unit 4 of job 1 failed on node a: exit 1
-            0: to a: ack results [(5, 5)]; offer job 1: 11=5+1
-            0: unit 5 of job 1 failed on node a: exit 1
-            0: to a: ack results [(6, 6)]; offer job 1: 12=7+1
-            0: unit 7 of job 1 failed on node a: exit 1
-            0: to a: ack results [(7, 7)]; offer job 1: 13=9+1
-            0: unit 9 of job 1 failed on node a: exit 1
-            0: to a: ack results [(8, 8)]; offer job 1: 14=35+5
-            0: a up, b up
-            0: to b: ack results [(3, 4)]; offer job 1: 15=40+5
-            0: to a: ack results [(9, 9)]; offer job 1: 16=45+5
+            0: node a quarantined: sent 5 results of job 1 that cannot count, the last with units that it was not given
+            0: to a: ack results [(3, 7)]; withdraw job 1 trim before 9
+            0: a quarantined (sent 6 results of job 1 that cannot count, the last with units that it was not given), b up
+            0: to b: ack results [(3, 4)]; offer job 1: 9=2+1
+            0: to a: ack results [(8, 9)]; offer job 1: 10=4+1
             0: a up, b up
         "#]],
     );
@@ -112,10 +105,19 @@ fn what_a_person_wanted_again_and_fails_again_says_nothing_of_its_node() {
 fn never_more_than_half_of_the_nodes_are_quarantined_for_a_job() {
     let mut bench = Bench::new(config());
     bench.run("submit 100 command retries 1 units 5 max-failures never\n join a slots 1\n join b slots 1\n join c slots 1");
-    let one = "ran a 0+5 exit1,exit1,exit1,exit1,exit1\n ran c 0+5 ok,ok,ok,ok,ok\n nodes";
-    let two = "ran b 10+5 exit1,exit1,exit1,exit1,exit1\n ran c 10+5 ok,ok,ok,ok,ok\n ran c 20+5 ok,ok,ok,ok,ok\n nodes";
+    let passes = |units: std::ops::Range<u32>| {
+        units.map(|unit| format!("ack c\n ran c {unit}+1 ok\n")).collect::<String>()
+    };
+    let one = format!(
+        "ran a 0+5 exit1,exit1,exit1,exit1,exit1\n ack c\n ran c 20+5 ok,ok,ok,ok,ok\n {} nodes",
+        passes(0..5)
+    );
+    let two = format!(
+        "ran b 10+5 exit1,exit1,exit1,exit1,exit1\n ran c 25+5 ok,ok,ok,ok,ok\n {} nodes",
+        passes(10..15)
+    );
     bench.run("ack a\n ack b\n ack c");
-    let told = bench.run(one) + &bench.run(two) + &bench.run("bye c\n nodes\n bye b\n nodes");
+    let told = bench.run(&one) + &bench.run(&two) + &bench.run("bye c\n nodes\n bye b\n nodes");
     let told: String =
         told.lines().filter(|line| !line.contains("to ")).map(|line| format!("{line}\n")).collect();
     expect![[r#"
@@ -135,7 +137,7 @@ fn a_node_that_was_sick_gets_work_again_when_a_probe_passes() {
     check_after(
         &format!("{A_IS_SICK}\n ack b\n at 50"),
         "live 9900 b none a none\n tasks a\n live 10100 b none a none\n tasks a\n nodes\n ack a
-         ran a 0+5 ok,ok,ok,ok,ok\n nodes",
+         ran a 0+1 ok\n nodes",
         expect![[r#"
             9900: a has 0 tasks
             10000: to a: offer job 1: 11=0+1
@@ -143,7 +145,7 @@ fn a_node_that_was_sick_gets_work_again_when_a_probe_passes() {
             10050: to a: offer job 1: 11=0+1
             10100: a has 1 tasks
             10100: a quarantined (failed the last 7 units of job 1 that it ran, and others pass), b up
-            10100: to a: ack results [(5, 5)]; offer job 1: 12=25+1 13=31+1
+            10100: to a: ack results [(5, 5)]; offer job 1: 12=1+1 13=2+1
             10100: a up, b up
         "#]],
     );
@@ -153,7 +155,7 @@ fn a_node_that_was_sick_gets_work_again_when_a_probe_passes() {
 fn a_probe_that_fails_makes_the_pause_longer() {
     check_after(
         &format!("{A_IS_SICK}\n ack b\n at 50"),
-        "live 10100 b none a none\n tasks a\n ack a\n ran a 0+5 exit1,exit1,exit1,exit1,exit1\n show 1
+        "live 10100 b none a none\n tasks a\n ack a\n ran a 0+1 exit1\n show 1
          live 20200 b none a none\n tasks a\n nodes\n live 30200 b none a none\n tasks a",
         expect![[r#"
             10000: to a: offer job 1: 11=0+1
@@ -164,11 +166,11 @@ fn a_probe_that_fails_makes_the_pause_longer() {
             10100: to a: ack results [(5, 5)]
             20200: a has 0 tasks
             20200: a quarantined (failed the last 7 units of job 1 that it ran, and others pass), b up
-            30000: to a: offer job 1: 12=25+1
+            30000: to a: offer job 1: 12=1+1
             30050: offered 1 task again to node a
-            30050: to a: offer job 1: 12=25+1
+            30050: to a: offer job 1: 12=1+1
             30150: offered 1 task again to node a
-            30150: to a: offer job 1: 12=25+1
+            30150: to a: offer job 1: 12=1+1
             30200: a has 1 tasks
         "#]],
     );
@@ -179,20 +181,20 @@ fn a_probe_that_fails_makes_the_pause_longer() {
 fn a_sick_node_that_fails_what_it_was_given_before_is_quarantined_once() {
     check_after(
         "submit 100 command units 5 max-failures never\n join a slots 2\n join b slots 1\n ack a\n ack b
-         ran b 15+5 ok,ok,ok,ok,ok\n ack b\n ran a 0+5 exit1,exit1,exit1,exit1,exit1\n return a 5+5\n ack a
-         ran a 30+1 exit1\n ran b 20+5 ok,ok,ok,ok,ok\n ack b\n ran b 25+5 ok,ok,ok,ok,ok\n ack b\n ran b 31+5 ok,ok,ok,ok,ok
-         ack a\n tasks a",
-        "ran a 36+1 exit1\n ran a 10+5 exit1,exit1,exit1,exit1,exit1\n return a 40+1\n nodes\n ack b
+         ran b 20+5 ok,ok,ok,ok,ok\n ack b\n ran a 0+5 exit1,exit1,exit1,exit1,exit1\n return a 5+5
+         ran b 25+5 ok,ok,ok,ok,ok\n ack b\n ran b 5+5 ok,ok,ok,ok,ok\n ack b
+         ran a 15+5 exit1,exit1,exit1,exit1,exit1\n ack a\n ran b 30+5 ok,ok,ok,ok,ok\n ack b",
+        "ran a 40+1 exit1\n nodes\n ran a 10+5 exit1,exit1,exit1,exit1,exit1\n nodes\n ack b
          live 9900 a none b none\n tasks a\n live 10000 a none b none\n tasks a",
         expect![[r#"
-            0: unit 36 of job 1 failed on node a: exit 1
-            0: node a quarantined: failed the last 7 units of job 1 that it ran, and others pass
-            0: to a: ack results [(4, 4)]; withdraw job 1 trim before 11
-            0: a quarantined (failed the last 7 units of job 1 that it ran, and others pass), b up
-            0: to a: ack results [(5, 6)]
-            0: to b: ack results [(4, 4)]
+            0: unit 40 of job 1 failed on node a: exit 1
+            0: node a quarantined: failed the last 11 units of job 1 that it ran, and others pass
+            0: to a: ack results [(4, 4)]; withdraw job 1 trim before 12
+            0: a quarantined (failed the last 11 units of job 1 that it ran, and others pass), b up
+            0: a quarantined (failed the last 11 units of job 1 that it ran, and others pass), b up
+            0: to a: ack results [(5, 5)]
             9900: a has 0 tasks
-            10000: to a: offer job 1: 11=0+1
+            10000: to a: offer job 1: 12=0+1
             10000: a has 1 tasks
         "#]],
     );

@@ -166,13 +166,13 @@ fn a_node_that_is_lost_while_tasks_of_an_ended_job_leave_it_takes_nothing_back()
 fn what_goes_back_and_is_computed_meanwhile_counts_once_and_what_fails_is_tried_again() {
     let mut bench = bench();
     let story = "submit 200 command retries 2 units 10 max-failures never\n join b slots 1 queue 2\n ack b
-         join a slots 6 queue 12\n ack a\n revoke a\n ran b 85+1 exit1\n ran b 120+2 ok,ok\n show 1\n at 1\n show 1";
+         join a slots 6 queue 12\n ack a\n hello a boot 2\n ran a 85+1 exit1\n ran a 120+2 ok,ok\n show 1\n at 1\n show 1";
     let story = bench.run(story);
     let last: Vec<&str> = story.lines().rev().take(2).collect();
     expect![[r#"
         [
-            "1: job 1 is running: done 2, out 20, waiting 178, resent tasks 13",
-            "0: job 1 is running: done 2, out 42, waiting 156, resent tasks 10",
+            "1: job 1 is running: done 2, out 140, waiting 58, resent tasks 13",
+            "0: job 1 is running: done 2, out 162, waiting 36, resent tasks 10",
         ]
     "#]]
     .assert_debug_eq(&last);

@@ -103,6 +103,13 @@ impl Blobs {
         Ok(self.whole(hash)?.map(|entry| entry.length))
     }
 
+    /// A content of `bytes` bytes is here, whole as far as anybody looked.
+    pub(crate) fn has(&mut self, hash: &ContentHash, bytes: u64) -> bool {
+        let Some(content) = self.index.get_mut(hash) else { return false };
+        content.asked = Instant::now();
+        content.state != State::Damaged && content.entry.length == bytes
+    }
+
     /// Up to `max` bytes of a content from `offset`; empty at its end, `None` where it is not here or not whole.
     pub(crate) fn read(
         &mut self,

@@ -2,12 +2,14 @@
 //! `ledger/NNNNNNNN.led`, the older ones in short. What a byte means is described in `protocol::journal` and
 //! `docs/journal.md`; here is how files are made, read at a start, written and let go.
 //!
-//! `open` finds the end and judges what is broken, `writer` appends and remembers how far all is on the disk, `ledger` rewrites old segments.
+//! `open` finds the end and judges what is broken, `writer` appends and remembers how far all is on the disk, `ledger` rewrites old segments,
+//! `trace` looks who computed a unit.
 
 mod ledger;
 mod open;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod writer;
 
 use std::fs::{self, File};

@@ -10,6 +10,7 @@ use std::time::Instant;
 use crossbeam_channel::{Receiver, Sender};
 use starfarm_events::Event;
 use starfarm_net::say;
+use starfarm_protocol::ids::JobId;
 use starfarm_scheduler_core::Record;
 
 use super::{House, Input, stop_if_gone, stop_with};
@@ -25,15 +26,27 @@ pub(crate) struct Snapshot {
     pub(crate) records: Vec<Record>,
 }
 
-/// Runs until nobody can send a snapshot any more.
+/// Runs until nobody can send a snapshot any more. Who computed a unit is looked for here, since no segment may be rewritten
+/// meanwhile.
 pub(crate) fn run(
     snapshots: &Receiver<Snapshot>,
+    traces: &Receiver<(JobId, u128)>,
     mut checkpoint: Checkpoint,
     retirer: &Retirer,
     house: &House,
     dispatcher: &Sender<Input>,
 ) {
-    while let Ok(Snapshot { sequence, records }) = snapshots.recv() {
+    loop {
+        let Snapshot { sequence, records } = crossbeam_channel::select! {
+            recv(snapshots) -> snapshot => match snapshot {
+                Ok(snapshot) => snapshot,
+                Err(_) => return,
+            },
+            recv(traces) -> first => {
+                trace(first.into_iter().chain(traces.try_iter()).collect(), retirer, dispatcher);
+                continue;
+            }
+        };
         let begun = Instant::now();
         let state = restart::encode_state(&records);
         drop(records);
@@ -54,6 +67,20 @@ pub(crate) fn run(
                 }),
             );
         }
+    }
+}
+
+/// Tells the dispatcher which nodes computed these units.
+fn trace(units: Vec<(JobId, u128)>, retirer: &Retirer, dispatcher: &Sender<Input>) {
+    match retirer.trace(&units) {
+        Ok(nodes) => {
+            for ((job, unit), node) in units.into_iter().zip(nodes) {
+                if let Some(node) = node {
+                    let _ = dispatcher.send(Input::Traced { job, unit, node });
+                }
+            }
+        }
+        Err(why) => say(&format!("nobody can say who computed {} units that lack a hit: {why}", units.len())),
     }
 }
 
@@ -85,7 +112,7 @@ fn sync(outputs: &Mutex<OutputStore>, sync: impl Fn(&File) -> io::Result<()>) ->
 
 #[cfg(test)]
 mod tests {
-    use starfarm_protocol::ids::{Attempt, JobId};
+    use starfarm_protocol::ids::Attempt;
     use starfarm_scheduler_core::NodeId;
 
     use super::*;

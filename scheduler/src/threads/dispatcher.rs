@@ -153,6 +153,7 @@ fn step(farm: &mut Farm, input: Input, now_us: u64, deeds: &mut Deeds, waiting: 
             let response = (question.act)(farm, now_us, deeds);
             waiting.answers.push_back((farm.last_sequence(), response, question.reply));
         }
+        Input::Traced { job, unit, node } => farm.on_traced(job, unit, node, deeds),
         Input::Event(event) => deeds.0.push(Deed::Event(*event)),
         Input::Snapshot => waiting.snapshot = true,
         Input::Picture => waiting.picture = true,
@@ -162,7 +163,7 @@ fn step(farm: &mut Farm, input: Input, now_us: u64, deeds: &mut Deeds, waiting: 
 
 fn perform(deeds: &mut Deeds, outgoing: &mut Vec<Outgoing>, now_us: u64, links: &Links, shared: &Shared) {
     let (mut records, mut rung) = (Vec::new(), Vec::new());
-    let mut events = Vec::new();
+    let (mut events, mut traces) = (Vec::new(), Vec::new());
     for deed in deeds.0.drain(..) {
         match deed {
             Deed::Send(node, datagrams) => outgoing.push(Outgoing::Datagrams(node, datagrams)),
@@ -170,6 +171,7 @@ fn perform(deeds: &mut Deeds, outgoing: &mut Vec<Outgoing>, now_us: u64, links: 
                 rung.extend(bells::rings(&record));
                 records.push((sequence, record));
             }
+            Deed::Trace { job, unit } => traces.push(ToJournal::Trace(job, unit)),
             Deed::Superseded(later) => superseded(&links.state, later),
             Deed::Event(event) => events.push(event),
         }
@@ -180,6 +182,10 @@ fn perform(deeds: &mut Deeds, outgoing: &mut Vec<Outgoing>, now_us: u64, links: 
     }
     if !records.is_empty() {
         let _ = links.journal.send(ToJournal::Records(records));
+    }
+    // Behind the records that they are to look at.
+    for trace in traces {
+        let _ = links.journal.send(trace);
     }
     if !events.is_empty() {
         tell(Told { at_us: now_us, events }, links, shared);

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use starfarm_net::say;
+use starfarm_protocol::ids::JobId;
 use starfarm_protocol::wire::{CommandUnit, Stream};
 use starfarm_scheduler_core::Record;
 
@@ -31,6 +32,18 @@ pub(crate) enum ToJournal {
     Records(Vec<(u64, Record)>),
     /// A state that holds all records before it.
     Snapshot(Snapshot),
+    /// By which of the records before it was this unit decided?
+    Trace(JobId, u128),
+}
+
+/// What is done in one commit, and behind it.
+#[derive(Default)]
+struct Taken {
+    batches: Vec<Vec<(u64, Record)>>,
+    /// Records in these.
+    count: usize,
+    snapshot: Option<Snapshot>,
+    traces: Vec<(JobId, u128)>,
 }
 
 pub(crate) struct JournalThread {
@@ -40,6 +53,7 @@ pub(crate) struct JournalThread {
     pub(crate) inputs: Receiver<ToJournal>,
     pub(crate) dispatcher: Sender<Input>,
     pub(crate) snapshots: Sender<Snapshot>,
+    pub(crate) traces: Sender<(JobId, u128)>,
 }
 
 impl JournalThread {
@@ -64,26 +78,16 @@ impl JournalThread {
                 tend = begun + TEND_PERIOD;
                 self.tend();
             }
-            let (mut batches, mut snapshot, mut count) = (Vec::new(), None, 0);
-            let mut next = first;
-            while let Some(input) = next {
-                match input {
-                    ToJournal::Records(records) => {
-                        count += records.len();
-                        batches.push(records);
-                    }
-                    ToJournal::Snapshot(taken) => {
-                        snapshot = Some(taken);
-                        break;
-                    }
-                }
-                next = if count < COMMIT_RECORDS { self.inputs.try_recv().ok() } else { None };
-            }
+            let Taken { batches, count, snapshot, traces } = self.take(first);
             if count > 0 && keeps {
                 self.commit(&batches, &mut body);
                 (since, marked) = (since + count as u64, false);
             } else if let Some((last, _)) = batches.last().and_then(|batch| batch.last()) {
                 self.confirm(*last);
+            }
+            // There are no more than conflicts, and where there is no room for one the next one finds the same node.
+            for unit in traces {
+                let _ = self.traces.try_send(unit);
             }
             if let Some(snapshot) = snapshot {
                 (asked, since) = (false, 0);
@@ -109,6 +113,26 @@ impl JournalThread {
                 std::thread::sleep(COMMIT_PERIOD.saturating_sub(begun.elapsed()));
             }
         }
+    }
+
+    /// What has come in, up to what one commit may hold. Nothing behind a snapshot is taken.
+    fn take(&self, first: Option<ToJournal>) -> Taken {
+        let (mut taken, mut next) = (Taken::default(), first);
+        while let Some(input) = next {
+            match input {
+                ToJournal::Records(records) => {
+                    taken.count += records.len();
+                    taken.batches.push(records);
+                }
+                ToJournal::Snapshot(snapshot) => {
+                    taken.snapshot = Some(snapshot);
+                    break;
+                }
+                ToJournal::Trace(job, unit) => taken.traces.push((job, unit)),
+            }
+            next = if taken.count < COMMIT_RECORDS { self.inputs.try_recv().ok() } else { None };
+        }
+        taken
     }
 
     fn tend(&self) {

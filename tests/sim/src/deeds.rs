@@ -34,7 +34,7 @@ impl Sim {
         }
         let deep = side.turns.is_multiple_of(self.scenario.check_every);
         let mut deeds = std::mem::take(&mut side.deeds.0);
-        let (mut ended, mut events) = (Vec::new(), Vec::new());
+        let (mut ended, mut events, mut traces) = (Vec::new(), Vec::new(), Vec::new());
         for deed in deeds.drain(..) {
             match deed {
                 Deed::Send(node, datagrams) => {
@@ -47,6 +47,7 @@ impl Sim {
                         self.send(node.0, Way::Down, peer, bytes);
                     }
                 }
+                Deed::Trace { job, unit } => traces.push((job, unit)),
                 Deed::Superseded(epoch) => {
                     // It does nothing more.
                     return self.superseded(epoch);
@@ -63,6 +64,9 @@ impl Sim {
             }
         }
         self.farm.deeds.0 = deeds;
+        for (job, unit) in traces {
+            self.trace(job, unit);
+        }
         self.tell(&events)?;
         for id in ended {
             self.ended(id)?;
@@ -70,6 +74,13 @@ impl Sim {
         self.commit();
         self.waits();
         if deep && self.farm.rightful { self.check_deeply() } else { Ok(()) }
+    }
+
+    /// Who computed a unit stands in the records. What the farm makes of that is for its next turn.
+    fn trace(&mut self, job: JobId, unit: u128) {
+        if let Some(node) = self.jobs[job.0 as usize - 1].computed_by(unit) {
+            self.farm.farm.on_traced(job, unit, node, &mut self.farm.deeds);
+        }
     }
 
     fn record(&mut self, sequence: u64, record: &Record, ended: &mut Vec<JobId>) -> Result<(), Broken> {

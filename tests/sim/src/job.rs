@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_protocol::admin::JobInfo;
-use starfarm_protocol::ids::{ContentHash, JobId};
+use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
 use starfarm_protocol::journal::record::Ended;
 use starfarm_protocol::spec::Stop;
 use starfarm_protocol::wire::{CommandUnit, FailReason, HitEntry, Outputs, Stream};
@@ -34,6 +34,8 @@ pub(crate) struct Job {
     computed: Intervals,
     /// Units that a record says are done.
     done: Intervals,
+    /// Of a search, by first unit: the end, and the node that the record names.
+    by: BTreeMap<u128, (u128, NodeId)>,
     /// Units that a record says have failed for good.
     failed: BTreeSet<u128>,
     /// Units of such records that are durable, and of those which say that a unit is tried again.
@@ -60,6 +62,7 @@ impl Job {
             offered: Intervals::default(),
             computed: Intervals::default(),
             done: Intervals::default(),
+            by: BTreeMap::new(),
             failed: BTreeSet::new(),
             durable: Intervals::default(),
             acknowledged: Intervals::default(),
@@ -156,8 +159,11 @@ impl Job {
         settled: &mut Vec<(u128, u128)>,
     ) -> Result<(), Broken> {
         match record {
-            Record::Done { pieces, hits, .. } => {
+            Record::Done { pieces, hits, node, .. } => {
                 for &(lo, hi) in pieces {
+                    if self.model.work == WorkModel::Search {
+                        self.by.insert(lo, (hi, *node));
+                    }
                     rule(self.computed.covers(lo, hi), "what is done was computed", || {
                         format!("[{lo}, {hi}) is recorded as done, but no slot computed all of it")
                     })?;
@@ -209,6 +215,11 @@ impl Job {
         Ok(())
     }
 
+    /// The node whose record says that this unit of a search is done.
+    pub(crate) fn computed_by(&self, unit: u128) -> Option<NodeId> {
+        self.by.range(..=unit).next_back().filter(|(_, (hi, _))| unit < *hi).map(|(_, (_, node))| *node)
+    }
+
     /// Records of these units are durable.
     pub(crate) fn on_durable(&mut self, lo: u128, hi: u128) {
         self.durable.insert(lo, hi);
@@ -225,7 +236,7 @@ impl Job {
     /// A scheduler has died: what its records said is read anew from those that are left.
     pub(crate) fn forget_records(&mut self) {
         (self.id, self.state, self.deleted) = (None, None, false);
-        (self.done, self.durable) = Default::default();
+        (self.done, self.durable, self.by) = Default::default();
         (self.failed, self.hits) = Default::default();
     }
 

@@ -33,6 +33,7 @@ const MAY_USE: &[(&str, MayUse)] = &[
             "starfarm-protocol",
             "starfarm-scheduler-core",
             "starfarm-decomposers",
+            "starfarm-kernels",
             "starfarm-events",
             "starfarm-logs",
             "starfarm-net",

@@ -17,7 +17,7 @@ pub(super) fn head(reason: &NodeReason) -> Head<'static> {
         NodeReason::Suspect { .. } => ("suspect", "is suspect"),
         NodeReason::Drained { .. } => ("drained", "is draining"),
         NodeReason::Stopping => ("stopping", "is draining"),
-        NodeReason::Distrusted => ("distrusted", "is quarantined"),
+        NodeReason::Distrusted { .. } => ("distrusted", "is quarantined"),
         NodeReason::Quarantined { .. } => ("quarantined", "is quarantined"),
         NodeReason::Conflict { .. } => ("conflict", ""),
     };
@@ -81,10 +81,9 @@ pub(super) fn text(reason: &NodeReason, name: &str) -> String {
                                  to have it back."
                 .to_owned()
         }
-        NodeReason::Distrusted => format!(
-            "It gets nothing: its results differ from those of others. Test its machine, then `starfarm node resume \
-             {name}`."
-        ),
+        NodeReason::Distrusted { why } => {
+            format!("It gets nothing: {}. Test its machine, then `starfarm node resume {name}`.", why.words())
+        }
         NodeReason::Quarantined { why, probe } => quarantined(*why, *probe, name),
         NodeReason::Conflict { job, lo, hi } => {
             format!(

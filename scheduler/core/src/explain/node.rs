@@ -156,8 +156,8 @@ fn kept_out(node: &Node, now_us: u64, found: &mut Findings) {
     if health.drain.by_worker {
         found.decides(Reason::KeptOut(NodeReason::Stopping));
     }
-    if health.standing == Standing::Distrusted {
-        found.decides(Reason::KeptOut(NodeReason::Distrusted));
+    if let Standing::Distrusted(why) = health.standing {
+        found.decides(Reason::KeptOut(NodeReason::Distrusted { why }));
     }
     let Some(probe) = health.standing.probe() else { return };
     // One that is drained is given nothing as a probe either.

@@ -138,6 +138,17 @@ impl Coverage {
         Some(Interval::new(first, found.next_back().map_or(end, |(_, end)| end)))
     }
 
+    /// What of [lo, hi) a result can still decide, in order.
+    pub(crate) fn open_in(&self, at: Interval) -> Vec<Interval> {
+        if at.is_empty() {
+            return Vec::new();
+        }
+        let start = self.segments.range(..=at.lo).next_back().map_or(at.lo, |(&lo, _)| lo);
+        let open = self.segments.range(start..at.hi).filter(|(_, segment)| OPEN.has(segment.class));
+        let within = open.map(|(&lo, segment)| Interval::new(lo, segment.hi).within(at));
+        within.filter(|piece| !piece.is_empty()).collect()
+    }
+
     /// Intervals held in memory.
     pub(crate) fn segments(&self) -> usize {
         self.segments.len()

@@ -340,6 +340,7 @@ impl Bench {
         let answer = act(&mut self.farm, self.now_us, &mut deeds);
         self.farm.check_all().unwrap_or_else(|broken| panic!("{broken}, after\n{}", self.story));
         answer.iter().for_each(|why| self.tell(why));
+        let mut traces = Vec::new();
         for deed in deeds.0 {
             match deed {
                 Deed::Send(id, datagrams) => datagrams.iter().for_each(|d| self.note_datagram(id, d)),
@@ -351,8 +352,20 @@ impl Bench {
                     self.records.push(record);
                     assert_eq!(sequence as usize, self.records.len(), "sequences have no gap");
                 }
+                Deed::Trace { job, unit } => traces.push((job, unit)),
                 Deed::Superseded(epoch) => self.tell(&format!("superseded by epoch {}", epoch.0)),
             }
+        }
+        traces.into_iter().for_each(|(job, unit)| self.trace(job, unit));
+    }
+
+    /// Who computed a unit stands in the last record that decided it.
+    fn trace(&mut self, job: JobId, unit: u128) {
+        if let Some(node) = self.records.iter().rev().find_map(|record| record.computed(job, unit)) {
+            self.with_deeds(|farm, _, deeds| {
+                farm.on_traced(job, unit, node, deeds);
+                None
+            });
         }
     }
 

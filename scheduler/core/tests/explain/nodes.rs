@@ -225,7 +225,7 @@ fn a_node_whose_results_differ() {
          done b 0+10 hits 3:1 attempt 1",
         "node b",
         expect![[r#"
-            * KeptOut(Distrusted)
+            * KeptOut(Distrusted { why: Differs })
             - KeptOut(Conflict { job: JobId(1), lo: Units(0), hi: Units(10) })
         "#]],
     );

@@ -10,13 +10,15 @@ use starfarm_scheduler_core::{Farm, NodeId, Record, Verdict, Verdicts};
 use crate::common::line::{Line, parse};
 
 const COUNTED: [Verdict; 3] = [Verdict::Counted, Verdict::CountedPartly, Verdict::Duplicate];
-const OTHER: [Verdict; 6] = [
+const OTHER: [Verdict; 8] = [
     Verdict::Returned,
     Verdict::Refused,
     Verdict::UnknownJob,
     Verdict::OtherSpecification,
     Verdict::NeverGiven,
     Verdict::Malformed,
+    Verdict::False,
+    Verdict::Distrusted,
 ];
 
 #[derive(Clone, Copy, PartialEq, Debug)]

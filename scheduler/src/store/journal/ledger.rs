@@ -23,7 +23,7 @@ const KEPT: usize = 2;
 
 /// Rewrites old segments. It touches only segments that are sealed, so it may work beside the writer.
 pub(crate) struct Retirer {
-    segments: Segments,
+    pub(super) segments: Segments,
     /// Rewrite by a process of its own: see [`keep_if_asked`](crate::keep_if_asked).
     pub(crate) process: bool,
 }

@@ -88,7 +88,7 @@ impl Journal {
 
 /// Gives all records after `after` in order; `after` is 0 or not below [`Journal::retired`]. Those of the
 /// ledger come in short, with numbers that do not count. Says which was the last. Nothing is written.
-fn replay(segments: &Segments, after: u64, each: &mut Each<'_>) -> Result<u64, SchedulerError> {
+pub(super) fn replay(segments: &Segments, after: u64, each: &mut Each<'_>) -> Result<u64, SchedulerError> {
     // Asked anew, for segments may have been retired since the journal was opened.
     let ledger = segments.numbers(Part::Ledger)?;
     let ledger_end = ledger.last().copied().unwrap_or(0);

@@ -9,7 +9,7 @@ use starfarm_protocol::admin::explain::{
 use starfarm_protocol::admin::{Explanation, Fact, FactValue, Reason, Subject};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::JobState;
-use starfarm_protocol::reason::{Fault, HoldReason, QuarantineReason};
+use starfarm_protocol::reason::{Distrust, Fault, HoldReason, QuarantineReason};
 use starfarm_protocol::units::Units;
 
 use super::Said;
@@ -254,7 +254,7 @@ fn a_node_is_kept_out() {
         NodeReason::Drained { lost: false },
         NodeReason::Drained { lost: true },
         NodeReason::Stopping,
-        NodeReason::Distrusted,
+        NodeReason::Distrusted { why: Distrust::Differs },
         NodeReason::Quarantined { why: None, probe },
         NodeReason::Quarantined { why: Some(fails(true)), probe: Some((0, seconds(20))) },
         NodeReason::Quarantined { why: Some(fails(false)), probe: None },

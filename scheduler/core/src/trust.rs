@@ -1,0 +1,96 @@
+//! Trust: whether what a result says is so, and what becomes of a node whose results are untrue or cannot count. One that reported what is not so gets nothing
+//! until a person says so, and what it has goes to others; one whose results cannot count gets a task now and then.
+
+use std::collections::BTreeSet;
+
+use starfarm_events::Event;
+use starfarm_protocol::ids::{JobId, NodeId};
+use starfarm_protocol::interval::Interval;
+use starfarm_protocol::journal::Record;
+use starfarm_protocol::reason::{Distrust, Flaw, QuarantineReason, Worthless};
+use starfarm_protocol::wire::{Cancel, CommandUnit, HitEntry, Stream};
+
+use crate::deed::Deeds;
+use crate::farm::Farm;
+use crate::health::Ailment;
+use crate::limits::SICK_FAILURES;
+
+impl Farm {
+    /// Whether a unit is a hit; none where nobody can tell.
+    pub(crate) fn shown(&self, job: JobId, (unit, target): (u128, u32)) -> Option<bool> {
+        let evidence = self.config.evidence.as_ref()?;
+        evidence.is_hit(&self.jobs.at(job).facts.spec, unit, target)
+    }
+
+    /// What is untrue of a result that names these hits in `at`, and no others.
+    pub(crate) fn lie(&self, job: JobId, at: Interval, hits: &[HitEntry]) -> Option<Distrust> {
+        let known = &self.jobs.at(job).hits;
+        let said = || hits.iter().map(|hit| (at.lo + u128::from(hit.offset), hit.target));
+        // What is known was shown when it came, but for what an older version put on record.
+        if said().any(|hit| !known.contains(&hit) && self.shown(job, hit) == Some(false)) {
+            return Some(Distrust::FalseHit);
+        }
+        let missed =
+            |hit: &&(u128, u32)| !said().any(|said| said == **hit) && self.shown(job, **hit) == Some(true);
+        known.range((at.lo, 0)..(at.hi, 0)).find(missed).map(|_| Distrust::MissedHit)
+    }
+
+    /// A unit's outputs that are stored apart are there.
+    pub(crate) fn has_outputs(&self, unit: &CommandUnit) -> bool {
+        let Some(evidence) = &self.config.evidence else { return true };
+        [&unit.outputs.stdout, &unit.outputs.stderr].into_iter().all(|stream| match stream {
+            Stream::Uploaded { hash, kept, .. } => evidence.is_stored(hash, *kept),
+            Stream::Inline(_) => true,
+        })
+    }
+
+    /// The results of a node are not trusted any more: what it has goes to others, and what it reports does not count.
+    pub(crate) fn distrust(&mut self, id: NodeId, why: Distrust, deeds: &mut Deeds) {
+        if self.nodes.at(id).health().is_distrusted() {
+            return;
+        }
+        self.commit(Record::Mark { node: id, mark: why.into() }, deeds);
+        let jobs: BTreeSet<JobId> = self.queues.tasks_at(id).map(|task| task.job).collect();
+        jobs.into_iter().for_each(|job| self.revoke_from(id, self.so_far(job, Cancel::Forced)));
+        self.orphan_all(id);
+        self.nodes.at_mut(id).taken.clear();
+        self.jobs.iter_mut().for_each(|job| job.late.distrust(id));
+        self.reconnect.settle(id);
+        assert!(self.queues.ids_at(id).is_empty(), "who is not trusted has nothing");
+    }
+
+    /// A result of a node cannot count. One that sends such results again and again is sick.
+    pub(crate) fn on_worthless(
+        &mut self,
+        id: NodeId,
+        job: JobId,
+        last: Flaw,
+        now_us: u64,
+        deeds: &mut Deeds,
+    ) {
+        let node = self.nodes.at_mut(id);
+        node.totals.worthless += 1;
+        node.worthless = node.worthless.saturating_add(1);
+        let results = node.worthless;
+        if results < SICK_FAILURES || node.health().is_distrusted() {
+            return;
+        }
+        let worthless = Worthless { job, results, last };
+        let mut is_news = false;
+        self.nodes.alter(id, |health| is_news = health.sickens(Ailment::Worthless(worthless), now_us));
+        if is_news {
+            let why = QuarantineReason::Worthless(worthless).to_string();
+            deeds.event(Event::NodeQuarantined { node: self.nodes.at(id).name.clone(), why });
+            self.revoke_from(id, self.so_far(job, Cancel::Graceful));
+        }
+    }
+
+    /// A result of a node counts: it may be well.
+    pub(crate) fn on_worthy(&mut self, id: NodeId) {
+        let node = self.nodes.at_mut(id);
+        node.worthless = node.worthless.saturating_sub(1);
+        if node.health().may_rise() {
+            self.nodes.alter(id, |health| health.rises());
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! What wicked and broken nodes say, told as scripts: false hits, units of others, bodies of nothing, outputs that were
+//! never stored. In these stories the hits of target 1 are true, at units that 10 divides; outputs are stored whose hash
+//! begins with 1. Times in the stories are milliseconds.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{Bench, config};
+use expect_test::{Expect, expect};
+use starfarm_protocol::ids::ContentHash;
+use starfarm_scheduler_core::{Config, Evidence};
+
+#[derive(Debug)]
+struct Truth;
+
+impl Evidence for Truth {
+    fn is_hit(&self, _: &ContentHash, unit: u128, target: u32) -> Option<bool> {
+        Some(target == 1 && unit.is_multiple_of(10))
+    }
+
+    fn is_stored(&self, hash: &ContentHash, bytes: u64) -> bool {
+        hash.0[0] == 1 && bytes == 600
+    }
+}
+
+fn check_after(before: &str, script: &str, expected: Expect) {
+    let mut bench = Bench::new(Config { evidence: Some(Arc::new(Truth)), ..config() });
+    bench.run(before);
+    expected.assert_eq(&bench.run(script));
+}
+
+/// Two nodes with tasks of ten units each: a has [0, 20), b [20, 40).
+const TWO: &str =
+    "submit 200 search 2 targets never units 10\n join a slots 1\n join b slots 1\n ack a\n ack b";
+
+#[test]
+fn a_false_hit_is_worth_nothing_and_its_node_gets_nothing_any_more() {
+    check_after(
+        TWO,
+        "done b 20+10 hits 20:1,23:0\n show 1\n nodes\n done b 30+10 hits 30:1\n at 100\n show 1\n done a 0+10 hits 0:1",
+        expect![[r#"
+            0: node b quarantined: it reported a hit that is none
+            0: to b: ack results [(1, 1)]; withdraw job 1 kill before 5
+            0: job 1 is running: done 0, out 20, waiting 180, resent tasks 2
+            0: a up, b quarantined (it reported a hit that is none)
+            20: to b: ack results [(2, 2)]
+            100: job 1 is running: done 0, out 20, waiting 180, resent tasks 2
+            100: hit in job 1: unit 0, target 1
+            100: to a: ack results [(1, 1)]; offer job 1: 5=20+10
+        "#]],
+    );
+}
+
+#[test]
+fn a_first_hit_that_is_none_ends_nothing() {
+    check_after(
+        "submit 200 search 2 targets first-hit units 10\n join a slots 1\n join b slots 1\n ack a\n ack b",
+        "done b 20+10 hits 23:1\n show 1\n done a 10+10 hits 10:1\n show 1",
+        expect![[r#"
+            0: node b quarantined: it reported a hit that is none
+            0: to b: ack results [(1, 1)]; withdraw job 1 kill before 5
+            0: job 1 is running: done 0, out 20, waiting 180, resent tasks 2
+            0: hit in job 1: unit 10, target 1
+            0: job 1 finished
+            0: to a: ack results [(1, 1)]; withdraw job 1 kill before 5
+            0: job 1 is finished: done 10, out 0, waiting 0, abandoned 190, resent tasks 2, hits [(10, 1)]
+        "#]],
+    );
+}
+
+/// It was put into quarantine for good, for what another one had said before it.
+#[test]
+fn who_reports_units_of_others_decides_nothing_and_the_honest_result_counts() {
+    check_after(
+        TWO,
+        "done b 0+10\n show 1\n done a 0+10 hits 0:1\n show 1\n nodes",
+        expect![[r#"
+            0: job 1 is running: done 0, out 40, waiting 160
+            0: hit in job 1: unit 0, target 1
+            0: to a: ack results [(1, 1)]; offer job 1: 5=40+10
+            0: job 1 is running: done 10, out 40, waiting 150, hits [(0, 1)]
+            0: a up, b up
+        "#]],
+    );
+}
+
+#[test]
+fn of_a_result_that_reaches_into_units_of_others_the_own_ones_count() {
+    check_after(
+        TWO,
+        "done b 15+10\n show 1\n done a 10+10 hits 10:1\n show 1\n nodes",
+        expect![[r#"
+        0: job 1 is running: done 5, out 35, waiting 160
+        0: hit in job 1: unit 10, target 1
+        0: to a: ack results [(1, 1)]; offer job 1: 5=40+10
+        0: job 1 is running: done 15, out 35, waiting 150, hits [(10, 1)]
+        0: a up, b up
+    "#]],
+    );
+}
+
+#[test]
+fn a_drained_node_that_was_given_nothing_decides_nothing() {
+    check_after(
+        "submit 200 search 2 targets never units 10\n join a slots 1\n join b slots 1\n drain b\n ack a\n return b 20+20",
+        "done b 20+20\n show 1\n done b 0+5\n show 1",
+        expect![[r#"
+            0: job 1 is running: done 0, out 20, waiting 180, resent tasks 2
+            0: job 1 is running: done 0, out 20, waiting 180, resent tasks 2
+        "#]],
+    );
+}
+
+/// What a node lost while it was out of reach it may have computed.
+#[test]
+fn late_results_of_a_lost_node_count_and_nothing_beyond_them() {
+    check_after(
+        TWO,
+        "live 20000 a 0+20\n nodes\n hello b\n done b 30+10 hits 30:1\n done b 0+10\n show 1",
+        expect![[r#"
+            5000: node b suspect: no heartbeat
+            15000: node b lost: 2 tasks back to gq
+            20000: a up, b lost
+            20000: node b is back
+            20000: to b: welcome epoch 1; offer job 1: 5=20+10 6=30+10
+            20000: hit in job 1: unit 30, target 1
+            20000: to b: ack results [(1, 1)]; offer job 1: 7=40+10
+            20000: job 1 is running: done 10, out 40, waiting 150, resent tasks 2, hits [(30, 1)]
+        "#]],
+    );
+}
+
+#[test]
+fn another_incarnation_may_bring_what_the_one_before_computed() {
+    check_after(
+        TWO,
+        "hello b boot 2\n done b 20+10 hits 20:1\n show 1\n nodes",
+        expect![[r#"
+        0: node b joined: 1 slot, boot 0000000000000002
+        0: to b: welcome epoch 1; offer job 1: 5=20+10 6=30+10
+        0: hit in job 1: unit 20, target 1
+        0: to b: ack results [(1, 1)]; offer job 1: 7=40+10
+        0: job 1 is running: done 10, out 40, waiting 150, resent tasks 2, hits [(20, 1)]
+        0: a up, b up
+    "#]],
+    );
+}
+
+#[test]
+fn who_counted_units_without_a_hit_that_is_shown_later_is_to_blame_and_not_who_shows_it() {
+    check_after(
+        TWO,
+        "done b 20+10\n done a 20+10 hits 20:1\n nodes\n show 1",
+        expect![[r#"
+            0: to b: ack results [(1, 1)]; offer job 1: 5=40+10
+            0: conflict in job 1: node a says other things of [20, 30)
+            0: hit in job 1: unit 20, target 1
+            0: node b quarantined: it reported units as done without a hit that is among them
+            0: to b: withdraw job 1 kill before 6
+            0: a up, b quarantined (it reported units as done without a hit that is among them)
+            0: job 1 is running: done 10, out 20, waiting 170, duplicate 10, resent tasks 2, hits [(20, 1)], conflict with a in [20, 30)
+        "#]],
+    );
+}
+
+#[test]
+fn who_leaves_out_a_hit_that_is_known_is_to_blame_even_for_units_that_nobody_counted() {
+    check_after(
+        TWO,
+        "done a 20+10 hits 20:1\n show 1\n done b 20+10\n nodes\n show 1",
+        expect![[r#"
+            0: hit in job 1: unit 20, target 1
+            0: job 1 is running: done 0, out 40, waiting 160, hits [(20, 1)]
+            0: node b quarantined: it reported units as done without a hit that is among them
+            0: to b: ack results [(1, 1)]; withdraw job 1 kill before 5
+            0: a up, b quarantined (it reported units as done without a hit that is among them)
+            0: job 1 is running: done 0, out 20, waiting 180, resent tasks 2, hits [(20, 1)]
+        "#]],
+    );
+}
+
+#[test]
+fn results_that_nobody_can_read_are_the_nodes_failure_in_words() {
+    check_after(
+        "submit 200 search 2 targets never units 1\n join a slots 4\n join b slots 1\n ack a\n ack b",
+        "done a 0+1 body 0102030405\n done a 1+1 body 0102030405\n done a 2+1 body 0102030405\n nodes
+         done a 3+1 body 0102030405\n ack a\n done a 4+1 body 0102030405\n nodes\n at 100\n show 1\n tasks a",
+        expect![[r#"
+            0: to a: ack results [(1, 1)]; offer job 1: 11=10+1
+            0: to a: ack results [(2, 2)]; offer job 1: 12=11+1
+            0: to a: ack results [(3, 3)]; offer job 1: 13=12+1
+            0: a up, b up
+            0: to a: ack results [(4, 4)]; offer job 1: 14=13+1
+            0: node a quarantined: sent 5 results of job 1 that cannot count, the last with a body of 5 bytes for 1 unit
+            0: to a: ack results [(5, 5)]; withdraw job 1 trim before 15
+            0: a quarantined (sent 5 results of job 1 that cannot count, the last with a body of 5 bytes for 1 unit), b up
+            100: job 1 is running: done 0, out 9, waiting 191, resent tasks 5
+            100: a has 7 tasks
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_whose_results_could_not_count_rises_with_one_that_does() {
+    check_after(
+        "submit 200 search 2 targets never units 1\n join a slots 8\n join b slots 1\n ack a\n ack b
+         done a 0+1 body 01\n done a 1+1 body 01\n done a 2+1 body 01\n done a 3+1 body 01\n done a 4+1 body 01",
+        "nodes\n done a 5+1\n nodes",
+        expect![[r#"
+            0: a quarantined (sent 5 results of job 1 that cannot count, the last with a body of 1 byte for 1 unit), b up
+            0: to a: ack results [(6, 6)]; offer job 1: 16=15+1 17=16+1
+            0: a up, b up
+        "#]],
+    );
+}
+
+#[test]
+fn after_a_restart_a_node_may_report_what_its_first_heartbeat_lists_and_no_more() {
+    check_after(
+        TWO,
+        "restart\n hello b\n beat b 20+10\n done b 20+10 hits 20:1\n done b 0+10\n show 1\n hello a\n beat a 0+20
+         done a 0+10 hits 0:1\n show 1",
+        expect![[r#"
+            0: node b is back
+            0: to b: welcome epoch 2
+            0: to b: answer 1
+            0: hit in job 1: unit 20, target 1
+            0: job 1 is running: done 10, out 190, waiting 0, hits [(20, 1)]
+            0: node a is back
+            0: to a: welcome epoch 2
+            0: to a: answer 1
+            0: hit in job 1: unit 0, target 1
+            0: job 1 is running: done 20, out 180, waiting 0, hits [(0, 1), (20, 1)]
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_that_comes_new_after_a_restart_reports_nothing_of_before() {
+    check_after(
+        TWO,
+        "restart\n join c slots 1\n done c 0+10\n show 1\n nodes",
+        expect![[r#"
+        0: node c joined: 1 slot, boot 0000000000000001
+        0: to c: welcome epoch 2
+        0: job 1 is running: done 0, out 200, waiting 0
+        0: a suspect, b suspect, c up
+    "#]],
+    );
+}
+
+#[test]
+fn who_is_not_trusted_holds_and_reports_nothing_until_a_person_says_so() {
+    check_after(
+        TWO,
+        "done b 20+10 hits 23:1\n beat b 30+10\n at 100\n done b 30+10 hits 30:1\n restart\n nodes\n hello b\n beat b 30+10
+         done b 30+10 hits 30:1\n show 1\n undrain b\n nodes",
+        expect![[r#"
+            0: node b quarantined: it reported a hit that is none
+            0: to b: ack results [(1, 1)]; withdraw job 1 kill before 5
+            0: to b: answer 1; withdraw job 1 kill before 5
+            100: a suspect, b suspect (it reported a hit that is none)
+            100: node b is back
+            100: to b: welcome epoch 2
+            100: to b: answer 2; withdraw job 1 kill before 1099511627777
+            100: job 1 is running: done 0, out 200, waiting 0
+            100: node b resumed
+            100: a suspect, b up
+        "#]],
+    );
+}

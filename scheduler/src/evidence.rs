@@ -1,0 +1,116 @@
+//! What the scheduler's disk shows of results: a hit by the specification of its search, an output by the contents that
+//! are stored.
+
+use std::sync::{Arc, Mutex};
+
+use starfarm_kernels::Verifier;
+use starfarm_protocol::ids::ContentHash;
+use starfarm_protocol::spec::{JobSpec, Work};
+use starfarm_scheduler_core::Evidence;
+
+use crate::store::blobs::Blobs;
+
+/// Searches that are kept ready: jobs run one after another.
+const SEARCHES: usize = 4;
+
+/// Evidence from the contents.
+#[derive(Debug)]
+pub(crate) struct OnDisk {
+    blobs: Arc<Mutex<Blobs>>,
+    /// What was asked about lately, the last one first.
+    searches: Mutex<Vec<(ContentHash, Arc<Verifier>)>>,
+}
+
+impl OnDisk {
+    pub(crate) fn new(blobs: Arc<Mutex<Blobs>>) -> Self {
+        Self { blobs, searches: Mutex::default() }
+    }
+
+    fn blobs(&self) -> std::sync::MutexGuard<'_, Blobs> {
+        self.blobs.lock().expect("a panic under the lock ends the process")
+    }
+
+    fn search(&self, spec: &ContentHash) -> Option<Arc<Verifier>> {
+        let mut searches = self.searches.lock().expect("a panic under the lock ends the process");
+        if let Some(at) = searches.iter().position(|(known, _)| known == spec) {
+            searches[..=at].rotate_right(1);
+        } else {
+            let search = Arc::new(self.read(spec)?);
+            searches.truncate(SEARCHES - 1);
+            searches.insert(0, (*spec, search));
+        }
+        Some(Arc::clone(&searches[0].1))
+    }
+
+    fn read(&self, spec: &ContentHash) -> Option<Verifier> {
+        let bytes = self.blobs().read(spec, 0, usize::MAX).ok()??;
+        let JobSpec { space, work } = JobSpec::from_bytes(&bytes).ok()?;
+        let Work::Search(work) = work else { return None };
+        Verifier::new(&work, &space).ok()
+    }
+}
+
+impl Evidence for OnDisk {
+    fn is_hit(&self, spec: &ContentHash, unit: u128, target: u32) -> Option<bool> {
+        Some(self.search(spec)?.is_hit(unit, target))
+    }
+
+    fn is_stored(&self, hash: &ContentHash, bytes: u64) -> bool {
+        self.blobs().has(hash, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use starfarm_protocol::ids::HexBytes;
+    use starfarm_protocol::spec::{Algorithm, SearchWork, Space, Stop};
+
+    use super::*;
+
+    /// An empty store, whose file is gone from its folder at once.
+    fn store(name: &str) -> Blobs {
+        let path = std::env::temp_dir().join(format!("starfarm-{name}-{}", std::process::id()));
+        let blobs = Blobs::open(&path).unwrap().0;
+        std::fs::remove_file(&path).unwrap();
+        blobs
+    }
+
+    fn search(chars: &[u8]) -> Vec<u8> {
+        // Of `b`, by RFC 1321's algorithm.
+        let digest =
+            [0x92, 0xeb, 0x5f, 0xfe, 0xe6, 0xae, 0x2f, 0xec, 0x3a, 0xd7, 0x1c, 0x77, 0x75, 0x31, 0x57, 0x8f];
+        let work = SearchWork {
+            algorithm: Algorithm::Md5,
+            targets: vec![HexBytes(digest.into())],
+            stop: Stop::Never,
+        };
+        let space = Space::Chars { positions: vec![HexBytes(chars.to_vec())], min: 1 };
+        JobSpec { space, work: Work::Search(work) }.to_bytes()
+    }
+
+    #[test]
+    fn hits_are_checked_by_their_own_search_however_many_there_are() {
+        let mut blobs = store("evidence");
+        let specs: Vec<ContentHash> =
+            (b'c'..=b'k').map(|last| blobs.put(&search(&[b'a', b'b', last])).unwrap()).collect();
+        let other = blobs.put(b"no specification").unwrap();
+        let evidence = OnDisk::new(Arc::new(Mutex::new(blobs)));
+        for spec in specs.iter().chain(specs.iter().rev()) {
+            assert_eq!(evidence.is_hit(spec, 1, 0), Some(true));
+            assert_eq!(evidence.is_hit(spec, 0, 0), Some(false));
+        }
+        assert!(evidence.searches.lock().unwrap().len() <= SEARCHES);
+        assert_eq!(evidence.is_hit(&other, 1, 0), None);
+        assert_eq!(evidence.is_hit(&ContentHash::of(b"never stored"), 1, 0), None);
+    }
+
+    #[test]
+    fn an_output_is_stored_where_its_content_is_there_with_that_length() {
+        let mut blobs = store("stored");
+        let hash = blobs.put(b"hello").unwrap();
+        let evidence = OnDisk::new(Arc::new(Mutex::new(blobs)));
+        assert!(evidence.is_stored(&hash, 5));
+        assert!(!evidence.is_stored(&hash, 4), "another length");
+        assert!(!evidence.is_stored(&ContentHash::of(b"never stored"), 12));
+    }
+}
