@@ -57,6 +57,8 @@ const MAY_USE: &[(&str, MayUse)] = &[
     // It knows sockets and bytes, nothing of the farm.
     ("starfarm-chaos", MayUse::Only(&[])),
     ("starfarm-e2e", MayUse::All),
+    // It has the wire and nothing else of ours, as somebody else's worker would.
+    ("starfarm-wicked", MayUse::Only(&["starfarm-protocol", "starfarm-e2e"])),
     ("starfarm-benches", MayUse::All),
     ("xtask", MayUse::Only(&[])),
 ];

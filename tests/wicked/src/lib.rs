@@ -1,0 +1,16 @@
+//! A worker that does what a worker must not do: it has a rightful key, and nothing else about it is right. For tests of
+//! a scheduler over real sockets, and to try one by hand.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `member` | a session with the scheduler: what any worker does |
+//! | `wicked` | the worker: it joins, takes offers and beats like a good one |
+//! | `attack` | what it does beside that |
+
+mod attack;
+mod member;
+mod wicked;
+
+pub use attack::Attack;
+pub use member::Member;
+pub use wicked::{Report, Wicked};
