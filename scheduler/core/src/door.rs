@@ -7,7 +7,7 @@ use starfarm_protocol::wire::{Facts, Feedback, Malformed, Message, messages};
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::limits::AGES_MAX;
+use crate::limits::{AGES_MAX, FACTS};
 
 impl Farm {
     /// A node has a session: the rim knows its key and its name.
@@ -37,7 +37,7 @@ impl Farm {
                 Ok(Message::Feedback(feedback)) => self.on_feedback(id, feedback),
                 Ok(Message::Heartbeat(beat)) => self.on_heartbeat(id, beat, now_us, deeds),
                 Ok(Message::Bye) => self.on_bye(id, deeds),
-                Ok(Message::Facts(facts)) => self.on_facts(id, facts, deeds),
+                Ok(Message::Facts(facts)) => self.on_facts(id, facts, now_us, deeds),
                 Ok(Message::Load(load)) => {
                     let node = self.nodes.at_mut(id);
                     (node.load, node.idle_us) = (load.slots, load.idle_us);
@@ -88,9 +88,9 @@ impl Farm {
         }
     }
 
-    fn on_facts(&mut self, id: NodeId, facts: Facts, deeds: &mut Deeds) {
+    fn on_facts(&mut self, id: NodeId, facts: Facts, now_us: u64, deeds: &mut Deeds) {
         let node = self.nodes.at_mut(id);
-        if node.facts.as_ref() == Some(&facts) {
+        if node.facts.as_ref() == Some(&facts) || !node.facts_told.spend(FACTS, now_us) {
             return;
         }
         deeds.event(Event::NodeFacts {

@@ -71,7 +71,7 @@ impl Farm {
             _ if has_ended => {}
             _ => {
                 if self.reconnect.goes_on() {
-                    self.queues.claim(&mut self.jobs.at_mut(held.job).units, id, held.at(), now_us);
+                    self.claim(id, held, now_us);
                 }
                 self.adopt(id, held, now_us);
             }

@@ -10,6 +10,7 @@ use starfarm_protocol::wire::Hello;
 
 use crate::deed::{Deed, Deeds};
 use crate::farm::Farm;
+use crate::limits::INCARNATIONS;
 use crate::node::RoundTrip;
 
 impl Farm {
@@ -22,14 +23,19 @@ impl Farm {
             deeds.0.push(Deed::Superseded(hello.known_epoch));
             return;
         }
+        let slots = hello.slots.clamp(1, SLOTS_MAX);
+        let is_new = node.health().boot() != Some(hello.boot);
+        if (is_new || node.slots() != slots) && !node.incarnations.spend(INCARNATIONS, now_us) {
+            // It says hello again.
+            return;
+        }
         node.to_tell.welcome = true;
         if hello.version != PROTOCOL_VERSION {
             let name = node.name.clone();
             deeds.event(Event::VersionSkew { node: name, version: hello.version });
             return self.nodes.mark(id);
         }
-        let slots = hello.slots.clamp(1, SLOTS_MAX);
-        if node.health().boot() != Some(hello.boot) {
+        if is_new {
             self.on_another_incarnation(id, hello, slots, now_us, deeds);
         } else if node.slots() != slots {
             let at_us = node.joined_us;

@@ -10,6 +10,7 @@ mod apply;
 mod back;
 mod beat;
 mod blame;
+mod budget;
 mod by_node;
 mod check;
 mod command;

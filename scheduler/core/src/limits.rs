@@ -1,6 +1,7 @@
 //! Limits and periods of the scheduler alone, with their arithmetic. Those that both sides of the wire
 //! know are in `protocol::limits`, those that a person may choose in `protocol::settings`.
 
+use crate::budget::Limit;
 use starfarm_protocol::limits::{NODE_TASKS_MAX, PLAIN_BYTES_MAX, RTO_MIN_US};
 use starfarm_protocol::settings::Settings;
 use starfarm_protocol::wire::AGE_BYTES;
@@ -25,6 +26,13 @@ pub const PREFETCH_SCARCE_US: u64 = 250_000;
 pub const PREFETCH_TASKS_MIN: u64 = 2;
 /// How far one measured size may lead to a larger one.
 pub const GROWTH_MAX: u64 = 16;
+/// After a restart a node is believed to hold what an earlier scheduler may have given it: so many times the work that it
+/// was to hold ahead, measurements being as old as the last checkpoint ...
+pub const CLAIM_TIMES: f64 = 8.0;
+/// ... and so many of the largest tasks a slot that could come next.
+pub const CLAIM_TASKS: u64 = 4;
+/// A node that was not measured may be so many times faster than the others.
+pub const CLAIM_SPREAD: f64 = 64.0;
 /// Near the end of a job a task gets this share of what a slot would have to do ...
 pub const TAIL_SHARE: u128 = 2;
 /// ... but not less than this much work, so that the end is not dust.
@@ -83,6 +91,10 @@ pub const LEASE_TASKS_MIN: u128 = 64;
 pub const LEASE_TASKS_MAX: u128 = 131_072;
 /// Jobs that get their first leases together with that of the job before them.
 pub const LEASES_A_COMMIT: usize = 256;
+/// Incarnations of a node that are told to the journal: a worker that dies at once is started anew once a second or so.
+pub(crate) const INCARNATIONS: Limit = Limit { burst: 32, every_us: 1_000_000 };
+/// Changes of a node's facts that are told to the log: a machine changes seldom.
+pub(crate) const FACTS: Limit = Limit { burst: 4, every_us: 10_000_000 };
 /// First pause of a node at power zero before it is probed again; doubles up to [`PROBE_MAX_US`].
 pub const PROBE_MIN_US: u64 = 10_000_000;
 /// Longest pause between probes.

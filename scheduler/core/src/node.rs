@@ -11,6 +11,7 @@ use starfarm_protocol::rto::Rto;
 use starfarm_protocol::settings::Settings;
 use starfarm_protocol::wire::{Facts, Feedback, Revoke};
 
+use crate::budget::Budget;
 use crate::commits::add_range;
 use crate::health::Health;
 use crate::limits::{PREFETCH_SCARCE_US, PREFETCH_TASKS_MIN, PREFETCH_US, RTO_INITIAL_US};
@@ -67,6 +68,12 @@ pub(crate) struct Node {
     pub(crate) is_of_before: bool,
     /// Its incarnation has not said in a whole heartbeat what it holds of that: what it lists until then it may report.
     pub(crate) may_claim: bool,
+    /// Units of each job that its incarnation claimed as given by an earlier scheduler.
+    pub(crate) claimed: BTreeMap<JobId, u128>,
+    /// Its incarnations, and changes of its slots.
+    pub(crate) incarnations: Budget,
+    /// Changes of its facts.
+    pub(crate) facts_told: Budget,
     /// Results that cannot count, those that did since taken off.
     pub(crate) worthless: u32,
     /// What went back to gq when it was lost: if it still holds that when it is heard again, it keeps it.
@@ -181,6 +188,9 @@ impl Node {
             rtt: RoundTrip::default(),
             is_of_before: false,
             may_claim: false,
+            claimed: BTreeMap::new(),
+            incarnations: Budget::default(),
+            facts_told: Budget::default(),
             worthless: 0,
             taken: Vec::new(),
             units_taken: 0,
@@ -224,6 +234,7 @@ impl Node {
         (self.to_tell.acks, self.to_tell.acks_count) = (Vec::new(), 0);
         self.taken.clear();
         self.may_claim = self.is_of_before;
+        self.claimed.clear();
         self.beat = (0, BTreeSet::new());
         (self.feedback, self.steps, self.able, self.task_us) = (Some(Feedback::default()), 0, 0, 0.0);
         self.rating = Rating::new(now_us, period_us);

@@ -7,6 +7,8 @@ use starfarm_protocol::interval::Interval;
 use starfarm_protocol::wire::Held;
 
 use crate::farm::Farm;
+use crate::job::{Job, Sizing};
+use crate::limits::{CLAIM_SPREAD, CLAIM_TASKS, CLAIM_TIMES, GROWTH_MAX, PREFETCH_US};
 use crate::queues::{NOBODY, TaskId};
 use crate::runs::Runs;
 
@@ -67,6 +69,34 @@ impl Farm {
         if let Some(job) = self.jobs.get_mut(job).filter(|_| id != NOBODY) {
             job.late.add(id, at, job.units.coverage());
         }
+    }
+
+    /// What a heartbeat lists and belongs to nobody since this scheduler's start is at its node, as far as one can hold so
+    /// much.
+    pub(crate) fn claim(&mut self, id: NodeId, held: &Held, now_us: u64) {
+        let most = self.holds_at_most(id, self.jobs.at(held.job));
+        let node = self.nodes.at_mut(id);
+        let claimed = node.claimed.entry(held.job).or_default();
+        let units = &mut self.jobs.at_mut(held.job).units;
+        *claimed += self.queues.claim(units, id, held.at(), most.saturating_sub(*claimed), now_us);
+    }
+
+    /// Units of a job that node `id` may hold from before this scheduler's start, by what was measured then. Of a job of
+    /// which nothing was measured so little is leased that it may be all.
+    fn holds_at_most(&self, id: NodeId, job: &Job) -> u128 {
+        let slots = f64::from(self.nodes.at(id).slots());
+        let task = match job.facts.sizing {
+            Sizing::Units(units) => units as f64,
+            Sizing::TargetUs(target_us) => job.mean_rate * CLAIM_SPREAD * target_us as f64 / 1e6,
+        };
+        let (rate, task) = match job.rates.get(&id) {
+            Some(rate) => (rate.units_per_s, task.max(rate.largest as f64) * GROWTH_MAX as f64),
+            None if job.mean_rate == 0.0 => return u128::MAX,
+            None => (job.mean_rate * CLAIM_SPREAD, task),
+        };
+        let ahead = CLAIM_TIMES * rate * PREFETCH_US as f64 / 1e6;
+        let tasks = (CLAIM_TASKS as f64) * task.max(job.facts.work.first_units as f64);
+        (slots * (ahead + tasks)) as u128
     }
 
     /// The first heartbeat of an incarnation lists what it holds: of what an earlier scheduler gave out it may report that.

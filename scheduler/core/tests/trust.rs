@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use common::{Bench, config};
 use expect_test::{Expect, expect};
-use starfarm_protocol::ids::ContentHash;
-use starfarm_scheduler_core::{Config, Evidence};
+use starfarm_protocol::ids::{ContentHash, JobId};
+use starfarm_protocol::wire::{Facts, Packer};
+use starfarm_scheduler_core::{Config, Evidence, NodeId};
 
 #[derive(Debug)]
 struct Truth;
@@ -270,4 +271,46 @@ fn who_is_not_trusted_holds_and_reports_nothing_until_a_person_says_so() {
             100: a suspect, b up
         "#]],
     );
+}
+
+/// It held what was at no node, and the job stood still.
+#[test]
+fn after_a_restart_a_node_holds_no_more_than_one_can_hold() {
+    let mut bench = Bench::new(Config { evidence: Some(Arc::new(Truth)), ..config() });
+    bench.run(
+        "submit 1000000 search 2 targets never target 1000\n join a slots 1\n join b slots 1\n ack a\n ack b
+         done a 0+65536 ms 65536000\n ack a\n done b 65536+65536 ms 65536000\n ack b\n checkpoint\n restart\n hello b",
+    );
+    bench.run("beat b 131072+868928\n hello a\n bye a\n at +10");
+    let job = bench.farm.job(JobId(1), bench.now_us).unwrap();
+    // What nobody is found to hold waits.
+    let (held, waits) = (job.units_out.0, job.units_pending.0);
+    assert!(held > 0 && held < waits, "{held} at the node that claims all, {waits} wait");
+}
+
+#[test]
+fn ever_new_incarnations_are_heard_now_and_then() {
+    let mut bench = Bench::new(config());
+    bench.run("submit 200 command units 1\n join a slots 1\n ack a");
+    let before = bench.records.len();
+    for boot in 2..300 {
+        bench.run(&format!("hello a boot {boot}"));
+    }
+    let records = bench.records.len() - before;
+    assert!((20..120).contains(&records), "{records} records of 298 incarnations");
+    bench.run("at 20000\n hello a boot 400\n ack a");
+    assert!(bench.run("ran a 0+1 ok\n show 1").contains("done 1,"), "it is heard again when it keeps quiet");
+}
+
+#[test]
+fn ever_new_facts_are_told_now_and_then() {
+    let mut bench = Bench::new(config());
+    bench.run("join a slots 1");
+    for memory_bytes in 0..500 {
+        let mut packer = Packer::new();
+        packer.facts(&Facts { memory_bytes, ..Facts::default() });
+        bench.hear(NodeId(0), &packer.finish().concat());
+    }
+    let told = bench.story.matches("node_facts").count();
+    assert!((1..6).contains(&told), "{told}");
 }

@@ -134,25 +134,38 @@ impl Queues {
         }
     }
 
-    /// What of `at` was leased by an earlier scheduler and belongs to nobody is at `node`.
-    pub(crate) fn claim(&mut self, job: &mut JobUnits, node: NodeId, at: Interval, now_us: u64) {
+    /// What of `at` was leased by an earlier scheduler and belongs to nobody is at `node`, up to `most` units. How many
+    /// these were.
+    pub(crate) fn claim(
+        &mut self,
+        job: &mut JobUnits,
+        node: NodeId,
+        at: Interval,
+        most: u128,
+        now_us: u64,
+    ) -> u128 {
+        let mut claimed = 0;
         for id in self.dq.overlapping(job.job, at) {
             let task = self.dq.at(id);
-            if task.node != NOBODY || task.state == State::Back {
+            if task.node != NOBODY || task.state == State::Back || claimed == most {
                 continue;
             }
             let mut pieces = Vec::new();
-            let at = at.within(task.at);
+            let mut at = at.within(task.at);
+            at.hi = at.hi.min(at.lo.saturating_add(most - claimed));
             job.coverage.change(at, OUT, Class::Pending, &mut pieces);
             if pieces.is_empty() {
                 continue;
             }
             self.cut_out(job, id, at);
             for piece in pieces {
+                claimed += piece.at.units();
                 job.coverage.change(piece.at, PENDING, Class::Out, &mut Vec::new());
                 self.enter(Task::found(node, job.job, piece.at, now_us));
             }
         }
+        assert!(claimed <= most, "no more is claimed than may be");
+        claimed
     }
 
     /// A node said all that it holds, `tasks` by its own count. Where ranges that it was found to hold are among them,
