@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::FlockOperation;
-use starfarm_net::say;
+use starfarm_net::{private_folder, say};
 use starfarm_protocol::ids::ContentHash;
 
 use crate::error::SchedulerError;
@@ -181,7 +181,7 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, Trouble>) -> Result<T, Trouble> {
 /// first.
 fn prepare(dir: &Path) -> io::Result<Vec<u64>> {
     if !dir.is_dir() {
-        fs::create_dir_all(dir)?;
+        private_folder(dir)?;
         sync_folder(dir)?;
     }
     for name in ["new", "reading"] {
@@ -238,7 +238,7 @@ fn write(dir: &Path, sequence: u64, state: &[u8]) -> Result<(), Trouble> {
 /// Reads the state in directory `dir` by way of a copy.
 fn load(dir: &Path, copy: &Path, retired: u64) -> Result<Saved, Trouble> {
     remove(copy)?;
-    fs::create_dir(copy)?;
+    private_folder(copy)?;
     let names = file_names(dir)?;
     if ["conf", "db"].iter().any(|name| !names.contains(&(*name).to_owned())) {
         return Err("a file of it is missing".into());

@@ -25,8 +25,8 @@ const MAY_USE: &[(&str, MayUse)] = &[
     ("starfarm-kernels", MayUse::Only(&["starfarm-protocol"])),
     ("starfarm-events", MayUse::Only(&["starfarm-protocol"])),
     ("starfarm-logs", MayUse::Only(&["starfarm-protocol", "starfarm-events"])),
-    // Sockets and bytes alone.
-    ("starfarm-net", MayUse::Only(&[])),
+    // Sockets and bytes, and how words of others are said.
+    ("starfarm-net", MayUse::Only(&["starfarm-protocol"])),
     (
         "starfarm-scheduler",
         MayUse::Only(&[
@@ -56,6 +56,7 @@ const MAY_USE: &[(&str, MayUse)] = &[
     // It knows sockets and bytes, nothing of the farm.
     ("starfarm-chaos", MayUse::Only(&[])),
     ("starfarm-e2e", MayUse::All),
+    ("starfarm-fuzz", MayUse::All),
     ("starfarm-benches", MayUse::All),
     ("xtask", MayUse::Only(&[])),
 ];
