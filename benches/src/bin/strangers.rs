@@ -14,11 +14,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::net::{AddressFamily, SocketType};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use starfarm_benches::median;
 use starfarm_chaos::Random;
-use starfarm_e2e::Farm;
+use starfarm_e2e::{Farm, connect_from};
 use starfarm_protocol::ids::Boot;
 use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::seal::{Cookie, Initiator, Introduction, Mode, StaticKey};
@@ -167,7 +166,7 @@ fn hold(
         held.retain_mut(is_open);
         while held.len() < wanted {
             let from = 1 + (opened.load(Ordering::Relaxed) % u64::from(addresses)) as u8;
-            let Ok(mut socket) = connect_from([127, 0, 0, from], address) else { break };
+            let Ok(mut socket) = connect_from([127, 0, 0, from].into(), address) else { break };
             let _ = socket.write_all(first);
             socket.set_nonblocking(true).expect("a socket of ours");
             held.push(socket);
@@ -175,13 +174,6 @@ fn hold(
         }
         std::thread::sleep(Duration::from_millis(200));
     }
-}
-
-fn connect_from(from: [u8; 4], to: SocketAddr) -> std::io::Result<TcpStream> {
-    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
-    rustix::net::bind(&socket, &SocketAddr::from((from, 0)))?;
-    rustix::net::connect(&socket, &to)?;
-    Ok(TcpStream::from(socket))
 }
 
 /// First packets, each with a key and an index of its own, made beforehand as far as it goes: it is the scheduler that is
