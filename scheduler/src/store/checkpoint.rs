@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::FlockOperation;
-use starfarm_net::{private_folder, say};
+use starfarm_net::{close as close_to_others, private_folder, say};
 use starfarm_protocol::ids::ContentHash;
 
 use crate::error::SchedulerError;
@@ -229,8 +229,11 @@ fn write(dir: &Path, sequence: u64, state: &[u8]) -> Result<(), Trouble> {
     db.flush()?;
     close(db, dir)?;
     // sled's flush asks the system to write, but not so that it survives a power cut each time.
+    close_to_others(dir)?;
     for name in file_names(dir)? {
-        File::open(dir.join(name))?.sync_all()?;
+        let path = dir.join(name);
+        close_to_others(&path)?;
+        File::open(path)?.sync_all()?;
     }
     Ok(File::open(dir)?.sync_all()?)
 }
