@@ -232,6 +232,7 @@ impl Farm {
             bytes_in: Some(self.telemetry.traffic[0].bytes),
             datagrams_out: Some(self.telemetry.traffic[1].datagrams),
             bytes_out: Some(self.telemetry.traffic[1].bytes),
+            messages_malformed: Some(self.nodes.iter().map(|(_, node)| node.totals.malformed).sum()),
         }
     }
 
@@ -268,7 +269,7 @@ impl Farm {
             results_duplicate: sample.results_duplicate,
             datagrams_dropped: 0,
             datagrams_refused: 0,
-            messages_malformed: nodes.iter().map(|node| node.malformed).sum(),
+            messages_malformed: sample.messages_malformed.unwrap_or(0),
             network: NetworkInfo {
                 datagrams_in: received.datagrams,
                 bytes_in: received.bytes,

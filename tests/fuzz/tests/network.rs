@@ -8,7 +8,7 @@ use starfarm_fuzz::{hex_file, show};
 use starfarm_protocol::admin::frames::{FrameReader, frame};
 use starfarm_protocol::admin::{self, Request, Response};
 use starfarm_protocol::bulk;
-use starfarm_protocol::ids::{Boot, Epoch, FarmId, JobId, NodeId};
+use starfarm_protocol::ids::{Boot, ContentHash, Epoch, FarmId, JobId, NodeId};
 use starfarm_protocol::path;
 use starfarm_protocol::seal::handshake::Introduction;
 use starfarm_protocol::seal::stream::{self, Stream};
@@ -16,7 +16,7 @@ use starfarm_protocol::seal::{
     Hints, Initiator, KeyStore, Mode, Outcome, Reply, Responder, Role, Secret, SessionTable, StaticKey,
 };
 use starfarm_protocol::wire::{CommandUnit, HitEntry, Message, Packer, messages};
-use starfarm_scheduler_core::{Config, Deeds, Farm};
+use starfarm_scheduler_core::{Config, Deeds, Farm, MaxFailures, NewJob, Place, Sizing, WorkFacts};
 use starfarm_worker_core as worker;
 
 const SECOND_US: u64 = 1_000_000;
@@ -118,7 +118,23 @@ fn pieces_and_probes() {
 /// The scheduler's core hears them from a node that has tasks.
 #[test]
 fn the_schedulers_core() {
-    let farm = RefCell::new((0, Farm::new(Config::new(FARM, Epoch(1)), 0)));
+    let mut farm = Farm::new(Config::new(FARM, Epoch(1)), 0);
+    // The good ones are about jobs 7 and 8; the last one is at the head of the queue.
+    for _ in 1..=8 {
+        let new = NewJob {
+            name: "a".into(),
+            user: "ada".into(),
+            spec: ContentHash([0xaa; 32]),
+            units: 2_000,
+            work: WorkFacts::NOTHING,
+            sizing: Sizing::Units(100),
+            max_failures: MaxFailures::Usual,
+            speculative: false,
+            place: Place::Front,
+        };
+        farm.submit(new, 0, &mut Deeds::default()).unwrap();
+    }
+    let farm = RefCell::new((0, farm));
     let mut good = datagrams();
     good.sort_by_key(|datagram| datagram.first() != Some(&1));
     show("scheduler", &good, 10_000, |bytes| {
@@ -249,7 +265,7 @@ fn streams() {
 
 #[test]
 fn bulk_messages() {
-    let hash = starfarm_protocol::ids::ContentHash([7; 32]);
+    let hash = ContentHash([7; 32]);
     let mut good = golden(&["bulk-get", "bulk-put", "bulk-chunk", "bulk-found"]);
     good.extend([
         bulk::Reply::Have { bytes: 9 }.to_bytes(),
