@@ -28,6 +28,8 @@ const WINDOW: f64 = 10.0;
 const TASK_UNITS: u64 = 1_000;
 /// Datagrams between two pauses of a millisecond.
 const BURST_MAX: u64 = 64;
+/// First packets that are made beforehand.
+const PACKETS: u32 = 500;
 
 /// Who is at the ports in a window.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -63,12 +65,12 @@ fn main() {
     ));
     window(&farm, &id, Strangers::Nobody);
     for strangers in [
+        Strangers::Initiations(5_000, false),
+        Strangers::Initiations(5_000, true),
         Strangers::Connections(1_100, 1),
         Strangers::Connections(5_000, 1),
         Strangers::Connections(5_000, 200),
         Strangers::HalfOpen(5_000, 200),
-        Strangers::Initiations(5_000, false),
-        Strangers::Initiations(5_000, true),
         Strangers::Datagrams(10_000),
         Strangers::Datagrams(20_000),
         Strangers::Datagrams(40_000),
@@ -124,6 +126,12 @@ impl Crowd {
         let address = farm.address();
         let join = std::fs::read_to_string(farm.state().join("worker.join")).expect("a farm has one");
         let join = JoinFile::from_text(&join).expect("it is the scheduler's");
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("the system has a socket");
+        socket.set_nonblocking(true).expect("a socket of ours");
+        let packets = match strangers {
+            Strangers::Initiations(_, cookie) => first_packets(address, &join, &socket, cookie),
+            _ => Vec::new(),
+        };
         let (stop, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&count));
         let thread = std::thread::spawn(move || match strangers {
@@ -134,8 +142,8 @@ impl Crowd {
                 let half = [&384_u32.to_le_bytes()[..], &[1; 192]].concat();
                 hold(address, (wanted, from), &half, &stopped, &counted);
             }
-            Strangers::Initiations(per_s, cookie) => {
-                knock(address, &join, (per_s, cookie), &stopped, &counted);
+            Strangers::Initiations(per_s, _) => {
+                knock((&socket, address), &packets, per_s, &stopped, &counted);
             }
             Strangers::Datagrams(per_s) => shout(address, per_s, &stopped, &counted),
         });
@@ -176,17 +184,8 @@ fn hold(
     }
 }
 
-/// First packets, each with a key and an index of its own, made beforehand as far as it goes: it is the scheduler that is
-/// measured.
-fn knock(
-    address: SocketAddr,
-    join: &JoinFile,
-    (per_s, cookie): (u64, bool),
-    stop: &AtomicBool,
-    sent: &AtomicU64,
-) {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("the system has a socket");
-    socket.set_nonblocking(true).expect("a socket of ours");
+/// First packets, each with an index of its own. They are made beforehand: it is the scheduler that is measured.
+fn first_packets(address: SocketAddr, join: &JoinFile, socket: &UdpSocket, cookie: bool) -> Vec<Vec<u8>> {
     let key = StaticKey::generate().expect("the system has random numbers");
     let who = Introduction {
         key: &key,
@@ -196,19 +195,35 @@ fn knock(
         boot: Boot(1),
         mode: Mode::default(),
     };
-    let start = Instant::now();
-    let (mut count, mut shown, mut buffer) = (0_u64, None::<Cookie>, [0; 2_048]);
+    let start = |index, cookie| Initiator::start(&who, index, cookie).expect("the name is a good one");
+    let (mut shown, mut buffer) = (None::<Cookie>, [0; 2_048]);
+    while cookie && shown.is_none() {
+        let (initiator, packet) = start(0, None);
+        for _ in 0..1_000 {
+            let _ = socket.send_to(&packet, address);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        while let Ok((bytes, _)) = socket.recv_from(&mut buffer) {
+            shown = initiator.read_cookie(&buffer[..bytes], 0).ok().or(shown);
+        }
+    }
+    (1..=PACKETS).map(|index| start(index, shown.as_ref()).1).collect()
+}
+
+fn knock(
+    (socket, address): (&UdpSocket, SocketAddr),
+    packets: &[Vec<u8>],
+    per_s: u64,
+    stop: &AtomicBool,
+    sent: &AtomicU64,
+) {
+    let (start, mut count, mut buffer) = (Instant::now(), 0_u64, [0; 2_048]);
     while !stop.load(Ordering::Relaxed) {
         let due = (start.elapsed().as_secs_f64() * per_s as f64) as u64;
         for _ in 0..due.saturating_sub(count).min(BURST_MAX) {
-            let Ok((initiator, packet)) = Initiator::start(&who, count as u32, shown.as_ref()) else {
-                continue;
-            };
-            let _ = socket.send_to(&packet, address);
+            let _ = socket.send_to(&packets[count as usize % packets.len()], address);
             count += 1;
-            while let Ok((bytes, _)) = socket.recv_from(&mut buffer) {
-                shown = initiator.read_cookie(&buffer[..bytes], 0).ok().filter(|_| cookie).or(shown);
-            }
+            while socket.recv_from(&mut buffer).is_ok() {}
         }
         sent.store(count, Ordering::Relaxed);
         std::thread::sleep(Duration::from_millis(1));
