@@ -4,6 +4,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -31,7 +32,7 @@ impl Daemon {
     /// Starts this program with `arguments`. What it says is added to the file `log`.
     pub(crate) fn start<S: AsRef<OsStr>>(arguments: &[S], log: &Path) -> Result<Self, Failure> {
         let start = || {
-            let words = OpenOptions::new().create(true).append(true).open(log)?;
+            let words = OpenOptions::new().create(true).append(true).mode(0o600).open(log)?;
             Command::new(std::env::current_exe()?)
                 .args(arguments)
                 .arg("--parent-pipe")

@@ -12,6 +12,7 @@ use clap::ColorChoice;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+use crate::human::printable_lines;
 pub(crate) use table::Style;
 use table::{Column, Table};
 
@@ -145,7 +146,7 @@ impl Printer {
 
 /// A message for the user, on standard error. That nobody may be listening there is no reason to fail.
 pub(crate) fn say(message: &str) {
-    let _ = writeln!(io::stderr(), "{message}");
+    let _ = writeln!(io::stderr(), "{}", printable_lines(message));
 }
 
 #[cfg(test)]

@@ -7,15 +7,17 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use starfarm_protocol::foreign;
 
 /// Bytes of a line at most: a pipe that has any room takes so many at once.
 const LINE_BYTES_MAX: usize = 4_096;
 
 static LINES: Lines = Lines { dropped: AtomicU64::new(0), told: AtomicU64::new(0) };
 
-/// Says a line, or drops and counts it.
+/// Says a line, or some, or drops and counts them. What peers gave is a part of many: nothing of it steers the terminal that
+/// shows it. Who adds words of a peer makes one line of them: [`foreign::line`].
 pub fn say(line: &str) {
-    LINES.say(io::stderr().as_fd(), line);
+    LINES.say(io::stderr().as_fd(), &foreign::escaped(line, |c| matches!(c, '\n' | '\t')));
 }
 
 /// Lines that this process has dropped.

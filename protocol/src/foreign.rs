@@ -5,10 +5,11 @@
 const NAME_CHARS_MAX: usize = 80;
 
 /// Whether a terminal obeys this character, or shows nothing of it: a control character, of no width, or one
-/// that turns the direction of writing (Unicode Standard Annex #9).
+/// that turns the direction of writing or ends a line (Unicode Standard Annexes #9 and #14), or a tag.
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// `text` with what is hidden escaped, but for the characters that `keep` is true of.
@@ -23,11 +24,32 @@ pub fn escaped(text: &str, keep: impl Fn(char) -> bool) -> String {
     clean
 }
 
+/// `text` on one line.
+pub fn line(text: &str) -> String {
+    escaped(text, |_| false)
+}
+
+/// JSON with what is hidden in its strings escaped as JSON has it. Between them there are blanks and line ends at most.
+pub fn json(text: String) -> String {
+    let shows = |c: char| c == '\n' || !is_hidden(c);
+    if text.chars().all(shows) {
+        return text;
+    }
+    let mut clean = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match shows(c) {
+            true => clean.push(c),
+            false => clean.extend(c.encode_utf16(&mut [0; 2]).iter().map(|half| format!("\\u{half:04x}"))),
+        }
+    }
+    clean
+}
+
 /// A name that a person or a peer gave, for an error that says it again: on one line, its first 80 characters.
 pub fn name(text: &str) -> String {
     match text.char_indices().nth(NAME_CHARS_MAX) {
-        Some((end, _)) => escaped(&text[..end], |_| false) + "…",
-        None => escaped(text, |_| false),
+        Some((end, _)) => line(&text[..end]) + "…",
+        None => line(text),
     }
 }
 
@@ -37,13 +59,23 @@ mod tests {
 
     #[test]
     fn what_steers_hides_or_turns_is_escaped() {
-        for c in "\u{1b}\u{9b}\u{200b}\u{200f}\u{202a}\u{202e}\u{2066}\u{2069}\u{feff}".chars() {
-            let (shown, code) = (escaped(&format!("a{c}b"), |_| false), u32::from(c));
+        let hidden = "\u{1b}\u{9b}\u{61c}\u{200b}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}\u{feff}\u{e0041}";
+        for c in hidden.chars() {
+            let (shown, code) = (line(&format!("a{c}b")), u32::from(c));
             assert_eq!(shown, format!("a\\u{{{code:x}}}b"));
         }
-        let plain = "é 漢 \u{2010}\u{2029}\u{202f}\u{2065}\u{206a}\\";
-        assert_eq!(escaped(plain, |_| false), plain);
+        let plain = "é 漢 \u{2010}\u{2027}\u{202f}\u{2070}\\";
+        assert_eq!(line(plain), plain);
         assert_eq!(escaped("a\tb\n", |c| c == '\n'), "a\\tb\n");
+    }
+
+    #[test]
+    fn json_says_the_same_without_anything_hidden() {
+        let said = "a\u{1b}[2J\u{9b}\u{7f}\u{202e}\u{e0041}é\n\"";
+        let text = json(serde_json::to_string_pretty(&[said, "b"]).unwrap());
+        assert!(text.chars().all(|c| c == '\n' || !is_hidden(c)), "{text}");
+        assert_eq!(serde_json::from_str::<[String; 2]>(&text).unwrap(), [said, "b"]);
+        assert!(text.contains("\\u009b\\u007f\\u202e\\udb40\\udc41é"), "{text}");
     }
 
     #[test]

@@ -32,3 +32,13 @@ pub const SLOTS_MAX: u16 = 1_024;
 pub const NODE_TASKS_MAX: u32 = 4_096;
 /// Bytes of a node's name.
 pub const NAME_BYTES_MAX: usize = 64;
+
+/// Keys that may enrol with one join key at once: thousands of machines that are started by one command.
+pub const JOIN_BURST: u32 = 4_096;
+
+/// Keys that may enrol with it a second after that.
+pub const JOINS_PER_SECOND: u64 = 10;
+
+/// Keys that have enrolled with one join key and are not revoked, at most: as many nodes as a farm knows. A join file that
+/// leaked fills neither memory nor disk.
+pub const KEYS_PER_JOIN_KEY: u32 = 65_536;

@@ -78,6 +78,7 @@ pub mod cookie;
 pub mod error;
 pub mod handshake;
 pub mod hint;
+mod index;
 pub mod keys;
 pub mod line;
 pub mod packet;

@@ -383,7 +383,7 @@ fn a_cookie_lets_a_stranger_in_under_load() {
 fn a_stranger_opens_a_stream() {
     let (mut responder, mut keys) = responder(true);
     let (mut state, initiation) = initiate(1, None);
-    let (frame, stream) = stream::answer(&mut responder, &keys, &initiation, 1).unwrap();
+    let (frame, stream) = stream::answer(&mut responder, &keys, &initiation, b"", 1).unwrap();
     let Ok(stream) = stream else { panic!("not accepted") };
     assert_eq!(frame[..4], 312_u32.to_le_bytes());
     read_response(&mut state, &frame[4..]);

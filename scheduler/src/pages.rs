@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use starfarm_decomposers::{NoChunks, open};
+use starfarm_decomposers::{Decomposer, NoChunks, open};
 use starfarm_protocol::admin::{ErrorCode, HitInfo, OutputInfo, Response, ResultsPage};
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::spec::{HexBytes, JobSpec};
@@ -38,9 +38,52 @@ impl Asked {
 /// Nodes that are named somewhere, with their names.
 pub(crate) type Names = BTreeMap<core::NodeId, String>;
 
-pub(crate) fn find(farm: &core::Farm, asked: Asked) -> Result<core::FoundPage, Response> {
+/// What one who reads results page by page need not find again on each: where the last page ended, and what the job is made
+/// from. It lives as long as the connection.
+#[derive(Default)]
+pub(crate) struct Reading {
+    mark: Option<(JobId, core::Bookmark)>,
+    spec: Option<(ContentHash, Named)>,
+}
+
+/// What gives hits their names.
+struct Named {
+    spec: JobSpec,
+    space: Box<dyn Decomposer>,
+}
+
+impl Reading {
+    /// Where the last page of that job ended.
+    pub(crate) fn mark(&self, Asked { id, .. }: Asked) -> core::Bookmark {
+        self.mark.filter(|(of, _)| *of == id).map(|(_, mark)| mark).unwrap_or_default()
+    }
+
+    /// The specification with this hash, read once.
+    fn named(&mut self, blobs: &Mutex<Blobs>, hash: &ContentHash) -> Result<&Named, String> {
+        if self.spec.as_ref().is_none_or(|(of, _)| of != hash) {
+            let bytes = {
+                let mut blobs = blobs.lock().expect("a panic under the lock ends the process");
+                let bytes = blobs
+                    .read(hash, 0, usize::MAX)
+                    .map_err(|e| format!("content {hash} cannot be read: {e}"))?;
+                bytes.ok_or_else(|| blobs.lament(hash))?
+            };
+            let spec = JobSpec::from_bytes(&bytes)?;
+            let space = open(&spec.space, Arc::new(NoChunks))?;
+            self.spec = Some((*hash, Named { spec, space }));
+        }
+        let (_, named) = self.spec.as_ref().expect("it was just put there");
+        Ok(named)
+    }
+}
+
+pub(crate) fn find(
+    farm: &core::Farm,
+    asked: Asked,
+    mark: core::Bookmark,
+) -> Result<core::FoundPage, Response> {
     let Asked { id, skip, take } = asked;
-    farm.found_page(id, skip as usize, take as usize).ok_or_else(|| no_job(id))
+    farm.found_page(id, skip as usize, take as usize, mark).ok_or_else(|| no_job(id))
 }
 
 /// Outputs of the page. They are read after the farm was asked: what it counts is there by then.
@@ -60,9 +103,16 @@ pub(crate) fn names(farm: &core::Farm, ids: BTreeSet<core::NodeId>) -> Names {
     ids.into_iter().map(|id| (id, farm.node_name(id))).collect()
 }
 
-pub(crate) fn page(found: core::FoundPage, outputs: Page, nodes: &Names, blobs: &Mutex<Blobs>) -> Response {
-    let core::FoundPage { spec, hits, failed, outcomes, more } = found;
-    let hits = match named(blobs, &spec, &hits) {
+pub(crate) fn page(
+    Asked { id, .. }: Asked,
+    (found, outputs): (core::FoundPage, Page),
+    nodes: &Names,
+    blobs: &Mutex<Blobs>,
+    reading: &mut Reading,
+) -> Response {
+    let core::FoundPage { spec, hits, failed, outcomes, more, next } = found;
+    reading.mark = Some((id, next));
+    let hits = match named(reading, blobs, &spec, &hits) {
         Ok(hits) => hits,
         Err(message) => return error(ErrorCode::Conflict, message),
     };
@@ -99,18 +149,16 @@ fn info(output: &Output, nodes: &Names) -> OutputInfo {
 }
 
 /// Hits with their candidates and digests.
-fn named(blobs: &Mutex<Blobs>, spec: &ContentHash, hits: &[(u128, u32)]) -> Result<Vec<HitInfo>, String> {
+fn named(
+    reading: &mut Reading,
+    blobs: &Mutex<Blobs>,
+    spec: &ContentHash,
+    hits: &[(u128, u32)],
+) -> Result<Vec<HitInfo>, String> {
     if hits.is_empty() {
         return Ok(Vec::new());
     }
-    let bytes = {
-        let mut blobs = blobs.lock().expect("a panic under the lock ends the process");
-        let bytes =
-            blobs.read(spec, 0, usize::MAX).map_err(|e| format!("content {spec} cannot be read: {e}"))?;
-        bytes.ok_or_else(|| blobs.lament(spec))?
-    };
-    let spec = JobSpec::from_bytes(&bytes)?;
-    let space = open(&spec.space, Arc::new(NoChunks))?;
+    let Named { spec, space } = reading.named(blobs, spec)?;
     let name = |&(unit, target): &(u128, u32)| {
         let (value, value_hex) = text_or_hex(&space.value(unit).map_err(|e| e.to_string())?);
         Ok(HitInfo { unit: Units(unit), value, value_hex, target: spec.work.target(target) })

@@ -9,7 +9,7 @@ use starfarm_scheduler_core::{Config, Farm, Restoring};
 
 use crate::answers::error;
 use crate::error::SchedulerError;
-use crate::pages::{self, Asked};
+use crate::pages::{self, Asked, Reading};
 use crate::restart::apply;
 use crate::store::blobs::Blobs;
 use crate::store::journal;
@@ -17,11 +17,11 @@ use crate::store::outputs::OutputStore;
 use crate::store::state::{FarmFile, read_farm, unix_now_us};
 
 /// What lies in a state directory, put together.
-#[derive(Debug)]
 pub struct AtRest {
     farm: Farm,
     outputs: Mutex<OutputStore>,
     blobs: Mutex<Blobs>,
+    reading: Reading,
 }
 
 impl AtRest {
@@ -40,7 +40,12 @@ impl AtRest {
         let cannot_read = |e| SchedulerError::State(format!("cannot read {}: {e}", path.display()));
         let blobs = Blobs::look(&path).map_err(cannot_read)?;
         let farm = restoring.finish(last, now_us);
-        Ok(Some(Self { farm, outputs: Mutex::new(outputs), blobs: Mutex::new(blobs) }))
+        Ok(Some(Self {
+            farm,
+            outputs: Mutex::new(outputs),
+            blobs: Mutex::new(blobs),
+            reading: Reading::default(),
+        }))
     }
 
     /// Answers who looks, as a scheduler would.
@@ -65,10 +70,10 @@ impl AtRest {
         }
     }
 
-    fn results(&self, asked: Asked) -> Result<Response, Response> {
-        let found = pages::find(&self.farm, asked)?;
+    fn results(&mut self, asked: Asked) -> Result<Response, Response> {
+        let found = pages::find(&self.farm, asked, self.reading.mark(asked))?;
         let outputs = pages::outputs(asked, &self.outputs)?;
         let names = pages::names(&self.farm, pages::writers(&outputs));
-        Ok(pages::page(found, outputs, &names, &self.blobs))
+        Ok(pages::page(asked, (found, outputs), &names, &self.blobs, &mut self.reading))
     }
 }

@@ -167,6 +167,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
         keys: Mutex::new(keys),
         outputs: Mutex::new(restarted.outputs),
         blobs,
+        unnamed: Mutex::default(),
         low_water,
         options,
     });
@@ -218,6 +219,7 @@ fn wire(
         broken_off: Mutex::default(),
         door: Mutex::default(),
         places: Places::new(),
+        bulk: Mutex::default(),
     });
     let state = Arc::clone(&house.state);
     let (log, logged) = open_log(&house, &to_dispatcher)?.unzip();

@@ -12,6 +12,7 @@ mod packed;
 pub(crate) mod state;
 #[cfg(test)]
 pub(crate) mod testing;
+pub(crate) mod unnamed;
 
 pub(crate) use keeper::Trouble;
 pub use keeper_main::keep_if_asked;

@@ -31,6 +31,7 @@ use crate::store::blobs::Blobs;
 use crate::store::disk::LowWater;
 use crate::store::outputs::OutputStore;
 use crate::store::state::StateDir;
+use crate::store::unnamed::Unnamed;
 
 /// Batches that a channel between threads holds.
 pub(crate) const CHANNEL_BATCHES: usize = 256;
@@ -92,6 +93,7 @@ pub(crate) struct House {
     pub(crate) keys: Mutex<KeyStore>,
     pub(crate) outputs: Mutex<OutputStore>,
     pub(crate) blobs: Arc<Mutex<Blobs>>,
+    pub(crate) unnamed: Mutex<Unnamed>,
     pub(crate) low_water: LowWater,
     pub(crate) options: Options,
 }

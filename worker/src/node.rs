@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use starfarm_protocol::foreign;
 use starfarm_protocol::ids::{Boot, Epoch};
 use starfarm_protocol::limits::NODE_TASKS_MAX;
 use starfarm_protocol::seal::Sealer;
@@ -66,6 +67,8 @@ pub(crate) struct Node {
     /// When the worker tells of itself, where a person wants that.
     tell_at: Option<Instant>,
     mention_at: Option<Instant>,
+    /// Why the scheduler wants us later, as it was said.
+    put_off: String,
     mention_wait: Duration,
     /// Set when the parent has gone.
     kill_at: Option<Instant>,
@@ -90,8 +93,7 @@ impl Node {
         let who = Arc::new(Identity { key: state.key()?, join, name, boot, plain });
         let slots = options.slots();
         let (board, died_running) = Board::open(&state.farm_path("running"), slots)?;
-        let board = Arc::new(board);
-        let (to_inbox, inbox) = bounded(INBOX);
+        let (board, (to_inbox, inbox)) = (Arc::new(board), bounded(INBOX));
         let sockets = Sockets::new(to_inbox.clone(), plain);
         let config = Config {
             boot,
@@ -119,7 +121,7 @@ impl Node {
         if options.parent_pipe {
             stop::on_parents_end(to_inbox.clone())?;
         }
-        let now = Instant::now();
+        let start = Instant::now();
         Ok(Self {
             core,
             who,
@@ -131,15 +133,16 @@ impl Node {
             state,
             inbox,
             to_inbox,
-            start: now,
-            house_at: now + HOUSEKEEPING,
+            start,
+            house_at: start + HOUSEKEEPING,
             epoch: None,
             joining: None,
             addresses,
             renewing: false,
             rekey: options.rekey_seconds.map(|every| (Duration::from_secs(every), Instant::now())),
-            tell_at: options.verbose.then_some(now),
-            mention_at: Some(now + SILENCE),
+            tell_at: options.verbose.then_some(start),
+            mention_at: Some(start + SILENCE),
+            put_off: String::new(),
             mention_wait: SILENCE,
             kill_at: None,
             stop_by: None,
@@ -266,6 +269,7 @@ impl Node {
                 Heard::Up(epoch) => self.on_up(epoch, from),
                 Heard::NoSession => self.core.on_no_session(now_us),
                 Heard::Again(initiation) => self.send_clear(from, &initiation),
+                Heard::NotYet(why) => self.not_yet(&why),
                 Heard::Refused(why) => result = Err(WorkerError::Refused(why)),
                 Heard::Nothing => {}
             }
@@ -278,6 +282,15 @@ impl Node {
             say(&format!("node `{}` with {slots} slots joined farm {} at {from}", who.name, who.join.farm));
         }
         result
+    }
+
+    /// The scheduler answers, so nobody is told that it does not; why it wants us later is said once.
+    fn not_yet(&mut self, why: &str) {
+        self.mention_at = None;
+        if self.put_off != why {
+            say(why);
+            why.clone_into(&mut self.put_off);
+        }
     }
 
     fn on_up(&mut self, epoch: Epoch, from: SocketAddr) {
@@ -428,7 +441,7 @@ static STARTED: OnceLock<Instant> = OnceLock::new();
 /// A line for the person, with the seconds since the start, as the scheduler's have them.
 fn say(words: &str) {
     let seconds = STARTED.get_or_init(Instant::now).elapsed().as_secs_f64();
-    starfarm_net::say(&format!("[{seconds:>12.3}] starfarm-worker: {words}"));
+    starfarm_net::say(&format!("[{seconds:>12.3}] starfarm-worker: {}", foreign::line(words)));
 }
 
 fn no(what: &str, error: &io::Error) -> WorkerError {

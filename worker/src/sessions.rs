@@ -9,7 +9,7 @@ use starfarm_protocol::limits::DATAGRAM_BYTES_MAX;
 use starfarm_protocol::path::{self, Path};
 use starfarm_protocol::seal::packet;
 use starfarm_protocol::seal::{
-    Cookie, Initiator, Introduction, Kind, Mode, Opener, Outcome, Role, SealError, Sealer, StaticKey,
+    Cookie, Initiator, Introduction, Kind, Mode, Opener, Outcome, Refusal, Role, SealError, Sealer, StaticKey,
 };
 
 /// Handshakes that may be under way: a few addresses, twice.
@@ -56,6 +56,8 @@ pub(crate) enum Heard {
     Again(Vec<u8>),
     /// The scheduler does not want us, for good.
     Refused(String),
+    /// The scheduler does not want us yet.
+    NotYet(String),
     /// Not for us, damaged, forged or late.
     Nothing,
 }
@@ -196,6 +198,7 @@ impl Sessions {
                 "the join file is for the role {}: a worker needs the scheduler's `worker.join`",
                 accepted.role
             )),
+            Some(Ok(Outcome::Refused { refusal: Some(Refusal::Crowded), reason })) => Heard::NotYet(reason),
             Some(Ok(Outcome::Refused { reason, .. })) => Heard::Refused(reason),
             Some(Err(_)) | None => Heard::Nothing,
         }

@@ -54,6 +54,7 @@ pub(crate) fn start_slots(
     let scratch = state.path("scratch");
     // What a killed worker has left behind; the lock says that nobody uses it.
     let _ = std::fs::remove_dir_all(&scratch);
+    starfarm_net::private_folder(&scratch)?;
     let contents = Arc::new(Contents::new(bulk.clone()));
     let programs = Arc::new(Programs::default());
     let start = |slot| {

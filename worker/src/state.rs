@@ -3,13 +3,14 @@
 //! that was believed, what was running when the worker died (`board`). So a worker that is given another
 //! farm's join file offers it nothing of the old one, and finds all that again if it comes back.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use starfarm_net::{close, private_folder, say, state_folder};
 use starfarm_protocol::ids::{Epoch, FarmId, from_hex, to_hex};
 use starfarm_protocol::seal::{Secret, StaticKey};
 use starfarm_worker_core::Known;
@@ -32,11 +33,9 @@ impl State {
         let dir = std::path::absolute(dir)
             .map_err(|e| WorkerError::file("cannot find the state directory", dir, &e))?;
         let farm = dir.join(farm.to_string());
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&farm)
-            .map_err(|e| WorkerError::file("cannot make the state directory", &farm, &e))?;
+        state_folder(&dir)
+            .and_then(|()| private_folder(&farm))
+            .map_err(|e| WorkerError::file("cannot use the state directory", &dir, &e))?;
         let path = dir.join("lock");
         let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
         let lock = lock.map_err(|e| WorkerError::file("cannot open", &path, &e))?;
@@ -62,12 +61,16 @@ impl State {
     pub(crate) fn key(&self) -> Result<StaticKey, WorkerError> {
         let path = self.path("key");
         match std::fs::read_to_string(&path).map(Zeroizing::new) {
-            Ok(text) => Secret::from_text(text.trim()).map(StaticKey::from_secret).map_err(|why| {
-                WorkerError::State(format!(
-                    "the key file `{}` cannot be used: {why}; move it away to come back as a new node",
-                    path.display()
-                ))
-            }),
+            Ok(text) => {
+                let told = close(&path).map_err(|e| WorkerError::State(e.to_string()))?;
+                told.iter().for_each(|told| say(told));
+                Secret::from_text(text.trim()).map(StaticKey::from_secret).map_err(|why| {
+                    WorkerError::State(format!(
+                        "the key file `{}` cannot be used: {why}; move it away to come back as a new node",
+                        path.display()
+                    ))
+                })
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let key = StaticKey::generate().map_err(|e| WorkerError::System(e.to_string()))?;
                 self.replace(&path, key.private().to_text().as_bytes())?;

@@ -67,6 +67,11 @@ const SOAKS: &[Soak] = &[
         ],
     },
     Soak {
+        name: "bytes",
+        why: "mutants of all bytes that others write, shown to their readers: a thousand times as many as in CI; hours",
+        cargo: &["test --release -p starfarm-fuzz --config env.FUZZ_ROUNDS=\"1000\""],
+    },
+    Soak {
         name: "memory",
         why: "the scheduler's memory after 10^7 tasks of a job of 10^18 units at 20 % loss; 2 to 4 minutes",
         cargo: &[

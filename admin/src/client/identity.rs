@@ -11,6 +11,7 @@ use zeroize::Zeroizing;
 
 use crate::config;
 use crate::failure::Failure;
+use crate::output::say;
 
 /// The user's key for `role`, made when it is first needed. A scheduler holds a key to the role that it
 /// enrolled with, so each role has its own: `admin.key`, `operator.key`, `observer.key`.
@@ -27,12 +28,16 @@ fn key_in(folder: &Path, name: &str) -> Result<StaticKey, Failure> {
         ))
     };
     match std::fs::read_to_string(&path).map(Zeroizing::new) {
-        Ok(text) => Secret::from_text(text.trim()).map(StaticKey::from_secret).map_err(|error| {
-            Failure::usage(format!(
-                "your key {} is damaged ({error}): remove it, and a new one is made and enrolled",
-                path.display()
-            ))
-        }),
+        Ok(text) => {
+            let told = starfarm_net::close(&path).map_err(|error| Failure::usage(error.to_string()))?;
+            told.iter().for_each(|told| say(told));
+            Secret::from_text(text.trim()).map(StaticKey::from_secret).map_err(|error| {
+                Failure::usage(format!(
+                    "your key {} is damaged ({error}): remove it, and a new one is made and enrolled",
+                    path.display()
+                ))
+            })
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let key = StaticKey::generate().map_err(|error| Failure::usage(error.to_string()))?;
             match keep(folder, &path, &key) {

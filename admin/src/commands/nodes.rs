@@ -3,6 +3,7 @@
 use starfarm_logs::replay::by_number;
 use starfarm_protocol::admin::{NodeCommand, NodeInfo, Request, Subject};
 use starfarm_protocol::foreign;
+use starfarm_protocol::ids::PublicKey;
 use starfarm_protocol::limits::DATAGRAM_BYTES_MAX;
 use starfarm_protocol::state::NodeState;
 
@@ -105,11 +106,18 @@ fn steer(context: &mut Context, name: &str, verb: NodeCommand) -> Result<(), Fai
 }
 
 fn named(client: &mut Client, name: &str) -> Result<NodeInfo, Failure> {
-    let node = client.nodes()?.into_iter().find(|node| node.name == name);
+    let node = client.nodes()?.into_iter().find(is_called(name));
     node.ok_or_else(|| {
         let name = foreign::name(name);
         Failure::new(Exit::NotFound, format!("no node {name}: `starfarm nodes` lists them"))
     })
+}
+
+/// Whether a node is the one that a person gave by its key or its name, in this order: a worker may call itself as
+/// another's key is written.
+fn is_called(given: &str) -> impl Fn(&NodeInfo) -> bool + use<'_> {
+    let key = given.parse::<PublicKey>().ok();
+    move |node| key.map_or(node.name == given, |key| node.key == Some(key))
 }
 
 fn percent(part: f64) -> String {
@@ -163,6 +171,8 @@ pub(super) fn figures(node: &NodeInfo) -> Vec<(&'static str, Cell)> {
         ("speed-ups", number(node.speed_ups)),
         ("slow-downs", number(node.slow_downs)),
         ("offers repeated", number(node.offers_repeated)),
+        ("malformed", number(node.malformed)),
+        ("key", or_dash(node.key.map(|key| key.to_string()))),
     ]);
     if let Some(bytes) = node.datagram_bytes.filter(|&bytes| bytes < DATAGRAM_BYTES_MAX as u32) {
         let words = format!("at most {bytes} bytes: its path swallows larger ones");
@@ -268,6 +278,8 @@ mod tests {
             speed-ups          7
             slow-downs         1
             offers repeated    0
+            malformed          0
+            key                -
         "#]]
         .assert_eq(&facts(&figures(&nodes[1]), Style::PLAIN));
         let sick = NodeInfo {

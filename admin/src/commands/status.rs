@@ -56,6 +56,7 @@ fn figures(status: &StatusInfo) -> Vec<(&'static str, Cell)> {
         ("  duplicate", number(status.results_duplicate)),
         ("datagrams dropped", number(status.datagrams_dropped)),
         ("  refused", number(status.datagrams_refused)),
+        ("messages malformed", number(status.messages_malformed)),
         ("datagrams in", traffic(status, status.network.datagrams_in, status.network.bytes_in)),
         ("  out", traffic(status, status.network.datagrams_out, status.network.bytes_out)),
         ("log events dropped", number(status.log_events_dropped)),
@@ -124,6 +125,7 @@ mod tests {
             log_events_dropped: 0,
             stderr_lines_dropped: 0,
             datagrams_refused: 2,
+            messages_malformed: 3,
             settings: [("speed_step".to_owned(), 1.0), ("heartbeat_seconds".to_owned(), 0.5)].into(),
             notes: vec!["jobs were lost\u{7}".into()],
             nodes: vec![node("a"), node("b")],
@@ -152,6 +154,7 @@ mod tests {
               duplicate           1
             datagrams dropped     0
               refused             2
+            messages malformed    3
             datagrams in          1200, 540 M bytes: 0.057 % of 1 Gbit/s
               out                 1100, 9000 bytes: 0.000 % of 1 Gbit/s
             log events dropped    0

@@ -3,6 +3,7 @@
 
 mod bad;
 mod bad_input_files;
+mod bytes;
 mod command_line;
 mod good;
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use starfarm_protocol::admin::SCHEMA_VERSION;
+use starfarm_protocol::foreign;
 
 /// The value of `schema` for documents of this name.
 pub(crate) fn schema(name: &str) -> String {
@@ -32,14 +33,14 @@ pub(crate) fn listing<'a, T: Serialize>(name: &'a str, records: &'a [T]) -> impl
 
 /// On one line.
 pub(crate) fn compact<T: Serialize>(value: &T) -> String {
-    serde_json::to_string(value).expect("what we print has text keys only")
+    foreign::json(serde_json::to_string(value).expect("what we print has text keys only"))
 }
 
 /// On many lines, the last one ended.
 pub(crate) fn pretty<T: Serialize>(value: &T) -> String {
     let mut text = serde_json::to_string_pretty(value).expect("what we print has text keys only");
     text.push('\n');
-    text
+    foreign::json(text)
 }
 
 #[cfg(test)]

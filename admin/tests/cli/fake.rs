@@ -198,6 +198,7 @@ fn status() -> StatusInfo {
         log_events_dropped: 0,
         stderr_lines_dropped: 0,
         datagrams_refused: 2,
+        messages_malformed: 3,
         settings: [("speed_step".to_owned(), 1.0)].into(),
         notes: vec!["a note".into()],
         nodes: vec![node("lab-7")],

@@ -1,12 +1,13 @@
-//! What strangers at the ports cost a farm that is busy: TCP connections that say nothing, and datagrams that are no
-//! messages. Each is measured by turns with quiet windows of the same run.
+//! What strangers at the ports cost a farm that is busy: TCP connections that say nothing or begin a handshake and stop, from
+//! one address and from many; datagrams that are no messages; handshakes of somebody who has a join file, with and without
+//! the cookie. Each is measured by turns with quiet windows of the same run.
 //!
 //! ```text
 //! cargo build --release --workspace --bins
 //! target/release/strangers [ROUNDS]
 //! ```
 
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +17,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use starfarm_benches::median;
 use starfarm_chaos::Random;
-use starfarm_e2e::Farm;
+use starfarm_e2e::{Farm, connect_from};
+use starfarm_protocol::ids::Boot;
+use starfarm_protocol::join::JoinFile;
+use starfarm_protocol::seal::{Cookie, Initiator, Introduction, Mode, StaticKey};
 
 /// Seconds of a window.
 const WINDOW: f64 = 10.0;
@@ -24,13 +28,19 @@ const WINDOW: f64 = 10.0;
 const TASK_UNITS: u64 = 1_000;
 /// Datagrams between two pauses of a millisecond.
 const BURST_MAX: u64 = 64;
+/// First packets that are made beforehand.
+const PACKETS: u32 = 500;
 
 /// Who is at the ports in a window.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Strangers {
     Nobody,
-    /// So many connections are held open, each opened again when it is cut.
-    Connections(usize),
+    /// So many connections are held open, each opened again when it is cut, from so many addresses.
+    Connections(usize, u8),
+    /// The same, but each has sent half of a handshake.
+    HalfOpen(usize, u8),
+    /// So many first packets a second of somebody who has a join file; with the cookie, if he is asked for one.
+    Initiations(u64, bool),
     /// So many datagrams a second.
     Datagrams(u64),
 }
@@ -55,8 +65,12 @@ fn main() {
     ));
     window(&farm, &id, Strangers::Nobody);
     for strangers in [
-        Strangers::Connections(1_100),
-        Strangers::Connections(5_000),
+        Strangers::Initiations(5_000, false),
+        Strangers::Initiations(5_000, true),
+        Strangers::Connections(1_100, 1),
+        Strangers::Connections(5_000, 1),
+        Strangers::Connections(5_000, 200),
+        Strangers::HalfOpen(5_000, 200),
         Strangers::Datagrams(10_000),
         Strangers::Datagrams(20_000),
         Strangers::Datagrams(40_000),
@@ -86,7 +100,7 @@ fn window(farm: &Farm, id: &str, strangers: Strangers) -> (Seen, u64) {
         let units = farm.job(id)["units_done"].as_str().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
         units / TASK_UNITS
     };
-    let crowd = Crowd::at(farm.address(), strangers);
+    let crowd = Crowd::at(farm, strangers);
     std::thread::sleep(Duration::from_secs(1));
     let (start, before) = (Instant::now(), done());
     let mut status_seconds = 0.0_f64;
@@ -108,12 +122,29 @@ struct Crowd {
 }
 
 impl Crowd {
-    fn at(address: SocketAddr, strangers: Strangers) -> Self {
+    fn at(farm: &Farm, strangers: Strangers) -> Self {
+        let address = farm.address();
+        let join = std::fs::read_to_string(farm.state().join("worker.join")).expect("a farm has one");
+        let join = JoinFile::from_text(&join).expect("it is the scheduler's");
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("the system has a socket");
+        socket.set_nonblocking(true).expect("a socket of ours");
+        let packets = match strangers {
+            Strangers::Initiations(_, cookie) => first_packets(address, &join, &socket, cookie),
+            _ => Vec::new(),
+        };
         let (stop, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&count));
         let thread = std::thread::spawn(move || match strangers {
             Strangers::Nobody => {}
-            Strangers::Connections(wanted) => hold(address, wanted, &stopped, &counted),
+            Strangers::Connections(wanted, from) => hold(address, (wanted, from), &[], &stopped, &counted),
+            Strangers::HalfOpen(wanted, from) => {
+                // The length of a first frame, and half of it.
+                let half = [&384_u32.to_le_bytes()[..], &[1; 192]].concat();
+                hold(address, (wanted, from), &half, &stopped, &counted);
+            }
+            Strangers::Initiations(per_s, _) => {
+                knock((&socket, address), &packets, per_s, &stopped, &counted);
+            }
             Strangers::Datagrams(per_s) => shout(address, per_s, &stopped, &counted),
         });
         Self { stop, count, thread: Some(thread) }
@@ -127,7 +158,13 @@ impl Crowd {
     }
 }
 
-fn hold(address: SocketAddr, wanted: usize, stop: &AtomicBool, opened: &AtomicU64) {
+fn hold(
+    address: SocketAddr,
+    (wanted, addresses): (usize, u8),
+    first: &[u8],
+    stop: &AtomicBool,
+    opened: &AtomicU64,
+) {
     let is_open = |socket: &mut TcpStream| match socket.read(&mut [0]) {
         Err(e) => e.kind() == ErrorKind::WouldBlock,
         Ok(bytes) => bytes > 0,
@@ -136,12 +173,60 @@ fn hold(address: SocketAddr, wanted: usize, stop: &AtomicBool, opened: &AtomicU6
     while !stop.load(Ordering::Relaxed) {
         held.retain_mut(is_open);
         while held.len() < wanted {
-            let Ok(socket) = TcpStream::connect_timeout(&address, Duration::from_millis(500)) else { break };
+            let from = 1 + (opened.load(Ordering::Relaxed) % u64::from(addresses)) as u8;
+            let Ok(mut socket) = connect_from([127, 0, 0, from].into(), address) else { break };
+            let _ = socket.write_all(first);
             socket.set_nonblocking(true).expect("a socket of ours");
             held.push(socket);
             opened.fetch_add(1, Ordering::Relaxed);
         }
         std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// First packets, each with an index of its own. They are made beforehand: it is the scheduler that is measured.
+fn first_packets(address: SocketAddr, join: &JoinFile, socket: &UdpSocket, cookie: bool) -> Vec<Vec<u8>> {
+    let key = StaticKey::generate().expect("the system has random numbers");
+    let who = Introduction {
+        key: &key,
+        scheduler: &join.scheduler_key,
+        join_secret: &join.join_secret,
+        name: "stranger",
+        boot: Boot(1),
+        mode: Mode::default(),
+    };
+    let start = |index, cookie| Initiator::start(&who, index, cookie).expect("the name is a good one");
+    let (mut shown, mut buffer) = (None::<Cookie>, [0; 2_048]);
+    while cookie && shown.is_none() {
+        let (initiator, packet) = start(0, None);
+        for _ in 0..1_000 {
+            let _ = socket.send_to(&packet, address);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        while let Ok((bytes, _)) = socket.recv_from(&mut buffer) {
+            shown = initiator.read_cookie(&buffer[..bytes], 0).ok().or(shown);
+        }
+    }
+    (1..=PACKETS).map(|index| start(index, shown.as_ref()).1).collect()
+}
+
+fn knock(
+    (socket, address): (&UdpSocket, SocketAddr),
+    packets: &[Vec<u8>],
+    per_s: u64,
+    stop: &AtomicBool,
+    sent: &AtomicU64,
+) {
+    let (start, mut count, mut buffer) = (Instant::now(), 0_u64, [0; 2_048]);
+    while !stop.load(Ordering::Relaxed) {
+        let due = (start.elapsed().as_secs_f64() * per_s as f64) as u64;
+        for _ in 0..due.saturating_sub(count).min(BURST_MAX) {
+            let _ = socket.send_to(&packets[count as usize % packets.len()], address);
+            count += 1;
+            while socket.recv_from(&mut buffer).is_ok() {}
+        }
+        sent.store(count, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

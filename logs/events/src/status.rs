@@ -38,6 +38,8 @@ form! {
         datagrams_out: Option<u64>,
         /// Bytes in these.
         bytes_out: Option<u64>,
+        /// Messages of workers that broke the rules of the protocol.
+        messages_malformed: Option<u64>,
     }
 }
 

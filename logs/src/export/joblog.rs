@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 
 use starfarm_events::{Event, Outcome};
+use starfarm_protocol::foreign::is_hidden;
 
 use crate::Item;
 
@@ -43,5 +44,5 @@ fn seconds(us: u64) -> String {
 
 /// Text that stays in its cell.
 fn cell(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars().map(|c| if is_hidden(c) { ' ' } else { c }).collect()
 }

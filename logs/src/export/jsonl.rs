@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use starfarm_events::Form;
+use starfarm_protocol::foreign;
 
 use crate::{Item, Note, Utc};
 
@@ -43,7 +44,7 @@ fn entry<F: Serialize + ?Sized>(out: &mut dyn Write, at_us: u64, event: &str, fi
 }
 
 fn line(out: &mut dyn Write, object: &impl Serialize) -> io::Result<()> {
-    let mut line = serde_json::to_vec(object)?;
-    line.push(b'\n');
-    out.write_all(&line)
+    let mut line = foreign::json(serde_json::to_string(object)?);
+    line.push('\n');
+    out.write_all(line.as_bytes())
 }

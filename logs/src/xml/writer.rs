@@ -1,7 +1,8 @@
 //! Writes a log's segments into a folder: which file is open, when the next one is due, how much is kept.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use starfarm_events::{Event, Form, Snapshot};
@@ -77,13 +78,18 @@ struct OpenSegment {
     saved_bytes: u64,
 }
 
+/// A folder that is made is its owner's alone; one that is there stays as it is.
+fn make_folder(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
 impl LogWriter {
     /// Takes the folder `dir`, which is made where there is none, and closes what an earlier scheduler left open.
     ///
     /// # Errors
     /// The folder cannot be used, or holds the log of another farm.
     pub fn open(dir: &Path, farm: FarmId, epoch: Epoch, limits: Limits) -> io::Result<Self> {
-        fs::create_dir_all(dir)?;
+        make_folder(dir)?;
         check_farm(dir, farm)?;
         leftover::finish_all(dir)?;
         let (dir, limits) = (dir.to_owned(), limits.with_history());
@@ -117,7 +123,7 @@ impl LogWriter {
     /// The disk's; no segment is open then.
     pub fn begin(&mut self, at_us: u64, utc_us: u64, mono_us: u64, snapshot: &Snapshot) -> io::Result<()> {
         self.close(at_us, utc_us)?;
-        fs::create_dir_all(&self.dir)?;
+        make_folder(&self.dir)?;
         let safe = leftover::finish_all(&self.dir)?;
         let unsure = std::mem::take(&mut self.unsure);
         self.miss(unsure.events.saturating_sub(safe.events));
@@ -129,7 +135,7 @@ impl LogWriter {
         let number = self.last_number.max(there).checked_add(1);
         let number = number.ok_or_else(|| io::Error::other("a segment here has the last number of all"))?;
         let segment = Segment::of(&self.dir, self.epoch.0, number, Standing::Part);
-        let file = OpenOptions::new().write(true).create_new(true).open(&segment.path)?;
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&segment.path)?;
         let mut encoder = Encoder::new(BufWriter::with_capacity(BUFFER_BYTES, file));
         encoder.open(&Opening {
             version: VERSION,

@@ -18,6 +18,8 @@ pub const FRAME_HEADER_BYTES: usize = 4;
 /// Longest JSON of a frame: a search for six million targets still fits. Nobody sets memory aside for a
 /// length that is only announced.
 pub const FRAME_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Longest request of somebody who may only look: such keys are given to many.
+pub const WATCH_BYTES_MAX: usize = 64 << 10;
 /// Bytes of a frame that one sealed record carries at most.
 pub const RECORD_BYTES_MAX: usize = 60 * 1024;
 const _: () = assert!(RECORD_BYTES_MAX <= crate::seal::stream::RECORD_PLAIN_MAX);
@@ -25,7 +27,8 @@ const _: () = assert!(RECORD_BYTES_MAX <= crate::seal::stream::RECORD_PLAIN_MAX)
 /// Why a frame cannot be written or read. After an error in reading, the connection must be closed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FrameError {
-    /// It has, or announces, more than [`FRAME_BYTES_MAX`] bytes.
+    /// It has, or announces, more bytes than are allowed: at most [`FRAME_BYTES_MAX`], of who may only look
+    /// [`WATCH_BYTES_MAX`].
     TooLong(usize),
     /// It is not the JSON that was expected here; the text says why.
     Malformed(String),
@@ -35,7 +38,7 @@ impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLong(bytes) => {
-                write!(f, "a message of {bytes} bytes is longer than the {FRAME_BYTES_MAX} allowed")
+                write!(f, "a message of {bytes} bytes is longer than is allowed here")
             }
             Self::Malformed(why) => write!(f, "not a message that this version knows: {why}"),
         }
@@ -65,12 +68,23 @@ pub fn records(frame: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Puts frames together from bytes as they come in, in pieces of any size.
-#[derive(Default)]
 pub struct FrameReader {
     held: Vec<u8>,
+    bytes_max: usize,
+}
+
+impl Default for FrameReader {
+    fn default() -> Self {
+        Self::limited(FRAME_BYTES_MAX)
+    }
 }
 
 impl FrameReader {
+    /// One for messages of at most so many bytes.
+    pub fn limited(bytes_max: usize) -> Self {
+        Self { held: Vec::new(), bytes_max }
+    }
+
     /// Adds bytes that came in.
     pub fn push(&mut self, bytes: &[u8]) {
         self.held.extend_from_slice(bytes);
@@ -85,7 +99,7 @@ impl FrameReader {
             return Ok(None);
         };
         let length = u32::from_le_bytes(*header) as usize;
-        if length > FRAME_BYTES_MAX {
+        if length > self.bytes_max {
             return Err(FrameError::TooLong(length));
         }
         let Some(json) = rest.get(..length) else { return Ok(None) };
@@ -137,6 +151,9 @@ mod tests {
         let mut reader = FrameReader::default();
         reader.push(&(FRAME_BYTES_MAX as u32 + 1).to_le_bytes());
         assert_eq!(reader.next_message::<Request>(), Err(FrameError::TooLong(FRAME_BYTES_MAX + 1)));
+        let mut reader = FrameReader::limited(WATCH_BYTES_MAX);
+        reader.push(&(WATCH_BYTES_MAX as u32 + 1).to_le_bytes());
+        assert_eq!(reader.next_message::<Request>(), Err(FrameError::TooLong(WATCH_BYTES_MAX + 1)));
     }
 
     #[test]

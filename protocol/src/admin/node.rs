@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{Boot, NodeId};
+use crate::ids::{Boot, NodeId, PublicKey};
 use crate::state::{IdleReason, NodeState};
 use crate::units::Units;
 
@@ -13,6 +13,9 @@ pub struct NodeInfo {
     pub id: NodeId,
     /// Its name.
     pub name: String,
+    /// Its key; null where it was revoked.
+    #[serde(default)]
+    pub key: Option<PublicKey>,
     /// Its state.
     pub state: NodeState,
     /// Why it is quarantined; else empty.
@@ -44,6 +47,9 @@ pub struct NodeInfo {
     pub slow_downs: u64,
     /// Offers repeated.
     pub offers_repeated: u64,
+    /// Messages of it that broke the rules of the protocol, and were dropped.
+    #[serde(default)]
+    pub malformed: u64,
     /// Seconds since it was heard; null where it was not since the scheduler's start.
     pub silent_seconds: Option<f64>,
     /// When that was, by the scheduler's clock, for the log.

@@ -48,6 +48,9 @@ pub struct StatusInfo {
     pub datagrams_dropped: u64,
     /// Datagrams that did not open: forged, replayed, stale or garbled.
     pub datagrams_refused: u64,
+    /// Messages of workers that broke the rules of the protocol, and were dropped.
+    #[serde(default)]
+    pub messages_malformed: u64,
     /// What went between the scheduler and its workers by UDP.
     #[serde(default)]
     pub network: NetworkInfo,

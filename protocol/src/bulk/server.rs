@@ -26,8 +26,8 @@ pub trait Shelf {
     /// The disk's; [`io::ErrorKind::StorageFull`] where there is no room now.
     fn put(&self, content: &[u8]) -> io::Result<()>;
 
-    /// Why there is no room for any content now, if there is none; for a person.
-    fn lack(&self) -> Option<String>;
+    /// Why there is no room for a content of `total` bytes now, if there is none; for a person.
+    fn lack(&self, total: u64) -> Option<String>;
 
     /// Why a content cannot be had, for a person.
     fn lament(&self, hash: &ContentHash) -> String;
@@ -137,8 +137,15 @@ impl<S: Shelf> Server<S> {
             Err(e) => return Reply::Refused(format!("the scheduler cannot read what it has: {e}")),
         }
         // The worker waits with it, and goes on when there is room.
-        if let Some(lack) = self.shelf.lack() {
+        if let Some(lack) = self.shelf.lack(total) {
             return Reply::NoRoom(lack);
+        }
+        if total == 0 {
+            // No chunk follows that would say that it is whole.
+            return match Incoming::new(hash).finish() {
+                Ok(empty) => self.keep(&empty, Reply::Have { bytes: 0 }),
+                Err(e) => Reply::Refused(e.to_string()),
+            };
         }
         let incoming = self.shelf.broken_off(|broken_off| broken_off.take(hash, total));
         let bytes = incoming.offset();
@@ -162,11 +169,15 @@ impl<S: Shelf> Server<S> {
             Err(_) if putting.resumed => return self.hang_up(),
             Err(e) => return Some(Reply::Refused(e.to_string())),
         };
-        Some(match self.shelf.put(&bytes) {
-            Ok(()) => Reply::Stored,
+        Some(self.keep(&bytes, Reply::Stored))
+    }
+
+    fn keep(&self, content: &[u8], kept: Reply<'static>) -> Reply<'static> {
+        match self.shelf.put(content) {
+            Ok(()) => kept,
             Err(e) if e.kind() == io::ErrorKind::StorageFull => Reply::NoRoom(e.to_string()),
             Err(e) => Reply::Refused(format!("the scheduler cannot keep it: {e}")),
-        })
+        }
     }
 
     fn hang_up(&mut self) -> Option<Reply<'static>> {
@@ -214,7 +225,7 @@ mod tests {
             Ok(())
         }
 
-        fn lack(&self) -> Option<String> {
+        fn lack(&self, _: u64) -> Option<String> {
             self.full.borrow().clone()
         }
 
@@ -292,6 +303,19 @@ mod tests {
         let mut node = Server::new(&memory);
         ask(&mut node, Request::Put { hash, total });
         assert_eq!(ask(&mut node, Request::Chunk(second)), Next::HangUp);
+    }
+
+    /// It was said to be there, and was not: the next get was refused.
+    #[test]
+    fn an_empty_content_is_kept_when_it_is_put() {
+        let memory = Memory::default();
+        let mut node = Server::new(&memory);
+        let (empty, other) = (ContentHash::of(b""), ContentHash::of(b"x"));
+        let refused = say(Reply::Refused(BulkError::Hash.to_string()));
+        assert_eq!(ask(&mut node, Request::Put { hash: other, total: 0 }), refused);
+        assert_eq!(ask(&mut node, Request::Put { hash: empty, total: 0 }), say(Reply::Have { bytes: 0 }));
+        assert_eq!(ask(&mut node, Request::Get { hash: empty, offset: 0 }), say(Reply::Found { total: 0 }));
+        assert_eq!(memory.kept.borrow().len(), 1);
     }
 
     #[test]

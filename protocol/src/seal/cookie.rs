@@ -2,6 +2,8 @@
 //! asked for and checked. Asked for only under load, since it costs a round trip; the cookie itself costs
 //! the scheduler one hash and no memory. After WireGuard (whitepaper, section 5.3), with BLAKE3.
 
+use std::collections::HashMap;
+
 use super::error::SealError;
 use super::packet::{
     COOKIE_ANSWER_BYTES, HEADER_BYTES, INITIATION_BYTES, InitiationHeader, Kind, MAC_BYTES, answer_body,
@@ -17,7 +19,13 @@ pub const COOKIE_LIFE_US: u64 = 120_000_000;
 /// 0.22 ms (measured by `seal_rate`), so strangers can take 4.4 % of a core.
 pub const INITIATIONS_PER_SECOND: u32 = 200;
 
-const SECOND_US: u64 = 1_000_000;
+/// Of those who have shown their address, handshakes in a second from one of them, and in all: a fifth of a core. Whoever
+/// has a join file can show as many addresses as he has; those whose sessions are up go on.
+pub const SHOWN_PER_ADDRESS: u32 = 500;
+/// See [`SHOWN_PER_ADDRESS`].
+pub const SHOWN_PER_SECOND: u32 = 1_000;
+
+pub(super) const SECOND_US: u64 = 1_000_000;
 
 /// A cookie as its initiator keeps it.
 #[derive(Clone)]
@@ -159,6 +167,33 @@ impl LoadMeter {
     }
 }
 
+/// Counts handshakes of those who have shown their address, in the running second.
+#[derive(Default)]
+pub(super) struct Shown {
+    second: u64,
+    all: u32,
+    /// By IP address; no more of them than there are handshakes.
+    each: HashMap<Vec<u8>, u32>,
+}
+
+impl Shown {
+    /// Counts one more from `source`, an IP address and port, and says whether there is room for it.
+    pub(super) fn has_room(&mut self, source: &[u8], now_us: u64) -> bool {
+        let second = now_us / SECOND_US;
+        if second != self.second {
+            *self = Self { second, ..Self::default() };
+        }
+        let port = source.iter().rposition(|&byte| byte == b':').unwrap_or(source.len());
+        let of = self.each.get(&source[..port]).copied().unwrap_or(0);
+        if self.all >= SHOWN_PER_SECOND || of >= SHOWN_PER_ADDRESS {
+            return false;
+        }
+        self.all += 1;
+        self.each.insert(source[..port].to_vec(), of + 1);
+        true
+    }
+}
+
 fn mac(cookie: &[u8; 32], bytes: &[u8]) -> [u8; MAC_BYTES] {
     debug_assert!(bytes.len() == INITIATION_BYTES - MAC_BYTES, "a mac covers all before it");
     first_half(&blake3::keyed_hash(cookie, bytes))
@@ -215,6 +250,18 @@ mod tests {
         assert!(!meter.is_over(SECOND_US));
         assert!(!meter.is_over(SECOND_US));
         assert!(meter.is_over(SECOND_US + 1));
+    }
+
+    #[test]
+    fn one_address_takes_a_part_of_a_second_and_all_together_no_more_than_it_has() {
+        let mut shown = Shown::default();
+        let mut come = |address: u32, now_us| {
+            let of = |port: u32| format!("10.0.0.{address}:{}", 1_000 + port);
+            (0..1_000).filter(|&port| shown.has_room(of(port).as_bytes(), now_us)).count() as u32
+        };
+        assert_eq!([1, 2, 1].map(|address| come(address, 0)), [SHOWN_PER_ADDRESS, SHOWN_PER_ADDRESS, 0]);
+        assert_eq!(come(3, 1), SHOWN_PER_SECOND - 2 * SHOWN_PER_ADDRESS);
+        assert_eq!(come(1, SECOND_US), SHOWN_PER_ADDRESS);
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub enum SealError {
         /// Bytes it may have.
         max: usize,
     },
+    /// Too many shake hands in this second, from this address or in all.
+    Busy,
     /// This handshake has had its answer.
     Finished,
     /// An earlier record of this stream did not open; the connection must be closed.
@@ -57,6 +59,7 @@ impl fmt::Display for SealError {
             Self::Exhausted => f.write_str("the session's keys are used up: shake hands anew"),
             Self::BufferTooSmall { needed } => write!(f, "the buffer must have {needed} bytes"),
             Self::TooLarge { max } => write!(f, "a message may have {max} bytes: split it"),
+            Self::Busy => f.write_str("too many shake hands at one time: try again"),
             Self::Finished => f.write_str("this handshake has had its answer: start another"),
             Self::Broken => f.write_str("an earlier record did not open: close the connection"),
             Self::Refused(refusal) => write!(f, "refused: {}", refusal.word()),

@@ -7,7 +7,7 @@
 
 use snow::HandshakeState;
 
-use super::cookie::{Cookie, CookieJar, Disguise, INITIATIONS_PER_SECOND, LoadMeter};
+use super::cookie::{Cookie, CookieJar, Disguise, INITIATIONS_PER_SECOND, LoadMeter, SECOND_US, Shown};
 use super::error::SealError;
 use super::keys::{Secret, StaticKey, is_valid_name};
 use super::packet::{
@@ -173,6 +173,7 @@ pub struct Responder {
     mode: Mode,
     cookies: CookieJar,
     load: LoadMeter,
+    shown: Shown,
 }
 
 /// An initiation and what came with it.
@@ -180,7 +181,7 @@ pub struct Responder {
 pub struct Request<'a> {
     /// The bytes received.
     pub datagram: &'a [u8],
-    /// The sender's address in a form that is always the same: IP address and port. Unused on a stream.
+    /// The sender's address in a form that is always the same: IP address and port.
     pub source: &'a [u8],
     /// Index for the new session: random, and free, see [`super::table::SessionTable::free_index`].
     pub index: u32,
@@ -243,7 +244,7 @@ impl Responder {
     /// to loopback.
     pub fn new(key: StaticKey, farm: FarmId, epoch: Epoch, mode: Mode, cookie_secret: [u8; 32]) -> Self {
         let (cookies, load) = (CookieJar::new(cookie_secret), LoadMeter::new(INITIATIONS_PER_SECOND));
-        Self { key, farm, epoch, mode, cookies, load }
+        Self { key, farm, epoch, mode, cookies, load, shown: Shown::default() }
     }
 
     /// Asks for cookies from `per_second` initiations a second on, instead of
@@ -256,7 +257,8 @@ impl Responder {
     ///
     /// # Errors
     /// [`SealError::Malformed`]; [`SealError::UnknownJoinKey`]: without its secret no answer could be
-    /// sealed; [`SealError::Forged`]: made by somebody who does not know our public key, or damaged.
+    /// sealed; [`SealError::Forged`]: made by somebody who does not know our public key, or damaged;
+    /// [`SealError::Busy`]: there are too many from this address, or in all.
     pub fn answer(&mut self, keys: &KeyStore, request: &Request<'_>) -> Result<Reply, SealError> {
         let header = InitiationHeader::read(request.datagram)?;
         if header.mode.stream != self.mode.stream {
@@ -264,35 +266,47 @@ impl Responder {
         }
         // Strangers who know no join key id end here, before any costly arithmetic.
         let join_key = keys.join_key(&header.join_key).ok_or(SealError::UnknownJoinKey)?;
-        if let Some(bytes) = self.cookie_wanted(&header, request) {
-            return Ok(Reply::Cookie { bytes });
+        if self.load.is_over(request.now_us) {
+            // A stream's address has been shown by its own handshake.
+            if !header.mode.stream && !self.shows(request) {
+                return Ok(Reply::Cookie { bytes: self.ask_for_cookie(&header, request) });
+            }
+            if !self.shown.has_room(request.source, request.now_us) {
+                return Err(SealError::Busy);
+            }
         }
-        let (noise, claim) = self.read_initiation(&header, request.datagram, &join_key.secret)?;
-        match self.judge(keys, &header, &claim) {
+        let (noise, mut claim) = self.read_initiation(&header, request.datagram, &join_key.secret)?;
+        match self.judge(keys, &header, &claim, request.now_us) {
             Ok(role) => {
+                if let Some(entry) = keys.key(&claim.key) {
+                    claim.name.clone_from(&entry.name);
+                }
                 let (noise, bytes) =
                     self.respond(noise, &header, 0, Some(role), request.index, String::new())?;
                 let established = Established::new(noise, &header, request.index, header.sender)?;
                 Ok(Reply::Accepted { bytes, pending: Pending { peer: Peer { claim, role }, established } })
             }
             Err(refusal) => {
-                let enrolled_as = keys.key(&claim.key).map(|entry| entry.role);
-                let words = refusal.words(&claim.name, header.version, enrolled_as);
+                let enrolled = keys.key(&claim.key).map(|entry| (entry.name.as_str(), entry.role));
+                let words = refusal.words(&claim.name, header.version, enrolled);
                 let (_, bytes) = self.respond(noise, &header, refusal as u8, None, 0, words)?;
                 Ok(Reply::Refused { bytes, refusal, claim })
             }
         }
     }
 
-    /// The cookie answer, where there is load and the initiation shows no cookie. A stream's address has
-    /// been shown by its own handshake.
-    fn cookie_wanted(&mut self, header: &InitiationHeader, request: &Request<'_>) -> Option<Vec<u8>> {
-        let Request { datagram, source, now_us, .. } = *request;
-        if header.mode.stream || !self.load.is_over(now_us) || self.cookies.admits(datagram, source, now_us) {
-            return None;
-        }
+    /// Whether it carries a cookie of its source.
+    fn shows(&self, &Request { datagram, source, now_us, .. }: &Request<'_>) -> bool {
+        self.cookies.admits(datagram, source, now_us)
+    }
+
+    fn ask_for_cookie(
+        &self,
+        header: &InitiationHeader,
+        &Request { datagram, source, now_us, .. }: &Request<'_>,
+    ) -> Vec<u8> {
         let disguise = Disguise::new(&self.key.public(), datagram);
-        Some(self.cookies.answer(header, &disguise, source, now_us))
+        self.cookies.answer(header, &disguise, source, now_us)
     }
 
     fn read_initiation(
@@ -316,14 +330,20 @@ impl Responder {
     }
 
     /// Version and mode first: a stranger to our version may mean something else by the rest.
-    fn judge(&self, keys: &KeyStore, header: &InitiationHeader, claim: &Claim) -> Result<Role, Refusal> {
+    fn judge(
+        &self,
+        keys: &KeyStore,
+        header: &InitiationHeader,
+        claim: &Claim,
+        now_us: u64,
+    ) -> Result<Role, Refusal> {
         if header.version != SEAL_VERSION {
             return Err(Refusal::VersionSkew);
         }
         if header.mode.plain != self.mode.plain {
             return Err(Refusal::SealMismatch);
         }
-        keys.admit(claim)
+        keys.admit(claim, now_us / SECOND_US)
     }
 
     fn respond(

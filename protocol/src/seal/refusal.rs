@@ -4,6 +4,7 @@
 
 use super::SEAL_VERSION;
 use super::role::Role;
+use crate::limits::{JOIN_BURST, JOINS_PER_SECOND, KEYS_PER_JOIN_KEY};
 use crate::word::words;
 
 /// What a name must look like, as a sentence with its remedy.
@@ -27,12 +28,16 @@ words! {
         RoleMismatch = 6 => "the key has another role than the join file",
         /// One side wants the seal off, the other does not.
         SealMismatch = 7 => "one side has turned the seal off",
+        /// The worker's key is enrolled under another name.
+        OtherName = 8 => "the key is enrolled under another name",
+        /// Too many new keys came with the join key: this one may come later.
+        Crowded = 9 => "too many machines join with this join file",
     }
 }
 
 impl Refusal {
     /// The sentence sent to the peer: what is wrong and what to do about it.
-    pub(super) fn words(self, name: &str, version: u8, enrolled_as: Option<Role>) -> String {
+    pub(super) fn words(self, name: &str, version: u8, enrolled: Option<(&str, Role)>) -> String {
         match self {
             Self::KeyRevoked => "this node's key was revoked: to come back as a new node, move its state \
                  directory away and start with a join file that is valid"
@@ -50,11 +55,21 @@ impl Refusal {
             Self::RoleMismatch => format!(
                 "this key is enrolled as {}, the join file is for another role: keep one state directory \
                  for each role",
-                enrolled_as.map_or("another role", Role::word)
+                enrolled.map_or("another role", |(_, role)| role.word())
             ),
             Self::SealMismatch => "the scheduler and this program must both run sealed, or both with the \
                  seal off (which works on loopback only): start both the same way"
                 .into(),
+            Self::OtherName => {
+                let name = enrolled.map_or("another name", |(name, _)| name);
+                format!(
+                    "this key is enrolled as `{name}`: start with --name {name}, or with another --state as a new node"
+                )
+            }
+            Self::Crowded => format!(
+                "too many machines join with this join file: {JOIN_BURST} may at once, then {JOINS_PER_SECOND} a second, \
+                 {KEYS_PER_JOIN_KEY} in all; this one goes on trying"
+            ),
         }
     }
 }
@@ -68,7 +83,7 @@ mod tests {
     fn every_sentence_fits_the_answer_whole() {
         let name = "n".repeat(64);
         for &refusal in Refusal::ALL {
-            let words = refusal.words(&name, 255, Some(Role::Observer));
+            let words = refusal.words(&name, 255, Some((&name, Role::Observer)));
             assert!(words.len() <= REASON_BYTES_MAX, "{} bytes: {words}", words.len());
         }
     }
@@ -76,11 +91,11 @@ mod tests {
     #[test]
     fn numbers_are_pinned_and_come_back() {
         let codes: Vec<u8> = Refusal::ALL.iter().map(|&r| r as u8).collect();
-        assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
         for &refusal in Refusal::ALL {
             assert_eq!(Refusal::from_number(refusal as u8), Some(refusal));
         }
         assert_eq!(Refusal::from_number(0), None);
-        assert_eq!(Refusal::from_number(8), None);
+        assert_eq!(Refusal::from_number(10), None);
     }
 }

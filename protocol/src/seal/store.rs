@@ -6,15 +6,17 @@
 //! 2. An enrolled key is admitted with the join key it enrolled with, *also when that join key has been
 //!    revoked since*: revoking a join file that leaked must not stop the farm's own machines. It is
 //!    admitted with any other join key of the same role that is not revoked.
-//! 3. A new key is admitted with any join key that is not revoked.
-//! 4. A name belongs to one key at a time. A revoked key no longer holds its name; a key may change its
-//!    name to one that is free.
+//! 3. A new key is admitted with any join key that is not revoked, as long as not too many come with that.
+//! 4. A name belongs to one key and a key to one name, until the key is revoked. A worker that says another name than its
+//!    key is enrolled under is refused: what a person did to the one name would not hold for the other. Others are called
+//!    as they are enrolled, whatever they say: their host may have got another name.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
+use super::index::Index;
 use super::keys::{Secret, is_valid_name};
 use super::refusal::Refusal;
 use super::role::Role;
@@ -33,6 +35,8 @@ pub struct KeyStore {
     checksum: String,
     keys: BTreeMap<PublicKey, EnrolledKey>,
     join_keys: BTreeMap<JoinKeyId, JoinKey>,
+    #[serde(skip)]
+    index: Index,
 }
 
 /// A node or admin that has enrolled.
@@ -80,7 +84,8 @@ pub struct Claim {
 impl Default for KeyStore {
     fn default() -> Self {
         let (version, checksum) = (KEY_STORE_VERSION, String::new());
-        Self { version, checksum, keys: BTreeMap::new(), join_keys: BTreeMap::new() }
+        let (keys, join_keys) = (BTreeMap::new(), BTreeMap::new());
+        Self { version, checksum, keys, join_keys, index: Index::default() }
     }
 }
 
@@ -115,14 +120,15 @@ impl KeyStore {
 
     /// The key that holds `name`; a revoked one does not.
     pub fn holder(&self, name: &str) -> Option<PublicKey> {
-        self.keys.iter().find(|(_, entry)| !entry.revoked && entry.name == name).map(|(key, _)| *key)
+        self.index.holder(name)
     }
 
-    /// Says whether `claim` would be admitted, and with which role. The rules stand at the top.
+    /// Says whether `claim` would be admitted at `now_s`, seconds of the clock that [`KeyStore::enrol`] is given, and with
+    /// which role. The rules stand at the top.
     ///
     /// # Errors
     /// The first rule that is broken.
-    pub fn admit(&self, claim: &Claim) -> Result<Role, Refusal> {
+    pub fn admit(&self, claim: &Claim, now_s: u64) -> Result<Role, Refusal> {
         let join_key = self.join_keys.get(&claim.join_key).ok_or(Refusal::JoinKeyRevoked)?;
         match self.keys.get(&claim.key) {
             Some(entry) if entry.revoked => return Err(Refusal::KeyRevoked),
@@ -131,37 +137,41 @@ impl KeyStore {
             Some(entry) if entry.role != join_key.role => return Err(Refusal::RoleMismatch),
             _ => {}
         }
-        if !is_valid_name(&claim.name) {
-            return Err(Refusal::BadName);
-        }
-        match self.holder(&claim.name) {
-            Some(holder) if holder != claim.key => Err(Refusal::NameTaken),
-            _ => Ok(join_key.role),
+        match self.keys.get(&claim.key) {
+            Some(entry) if entry.role == Role::Worker && entry.name != claim.name => Err(Refusal::OtherName),
+            Some(_) => Ok(join_key.role),
+            None if !is_valid_name(&claim.name) => Err(Refusal::BadName),
+            None if self.holder(&claim.name).is_some() => Err(Refusal::NameTaken),
+            None if !self.index.has_room(&claim.join_key, now_s) => Err(Refusal::Crowded),
+            None => Ok(join_key.role),
         }
     }
 
-    /// Enrols the peer of `claim`, or notes its new name; `added_unix` is in seconds since 1970. Only
-    /// after its first transport message has opened: not before that has it proved the join key.
-    /// `true` where the store has changed and must be written.
+    /// Enrols the peer of `claim`; `added_unix` is in seconds since 1970. Only after its first transport message has
+    /// opened: not before that has it proved the join key. `true` where the store has changed and must be written.
     ///
     /// # Errors
     /// As [`KeyStore::admit`]; the store is then unchanged.
     pub fn enrol(&mut self, claim: &Claim, added_unix: u64) -> Result<bool, Refusal> {
-        let role = self.admit(claim)?;
-        if let Some(entry) = self.keys.get_mut(&claim.key) {
-            let renamed = entry.name != claim.name;
-            entry.name.clone_from(&claim.name);
-            return Ok(renamed);
+        let role = self.admit(claim, added_unix)?;
+        if self.keys.contains_key(&claim.key) {
+            return Ok(false);
         }
         let (name, join_key) = (claim.name.clone(), claim.join_key);
-        self.keys.insert(claim.key, EnrolledKey { name, role, join_key, added_unix, revoked: false });
+        let entry = EnrolledKey { name, role, join_key, added_unix, revoked: false };
+        self.index.add(claim.key, &entry.name, join_key, added_unix);
+        self.keys.insert(claim.key, entry);
         Ok(true)
     }
 
     /// Revokes an enrolled key for good. Its sessions are ended by
     /// [`super::table::SessionTable::revoke`], its streams by whoever holds them. None where there is no such key.
     pub fn revoke_key(&mut self, key: &PublicKey) -> Option<()> {
-        self.keys.get_mut(key).map(|entry| entry.revoked = true)
+        let entry = self.keys.get_mut(key)?;
+        if !std::mem::replace(&mut entry.revoked, true) {
+            self.index.remove(&entry.name, &entry.join_key);
+        }
+        Some(())
     }
 
     /// Revokes a join key: nobody new may enrol with it. Keys that enrolled with it stay. None where there is no such
@@ -204,7 +214,13 @@ impl KeyStore {
             return Err("the key store is damaged: it does not have the checksum that it says".into());
         }
         store.version = KEY_STORE_VERSION;
+        store.index = store.indexed();
         Ok(store)
+    }
+
+    fn indexed(&self) -> Index {
+        let valid = self.keys.iter().filter(|(_, entry)| !entry.revoked);
+        Index::of(valid.map(|(key, entry)| (*key, entry.name.as_str(), entry.join_key)))
     }
 
     /// What [`KeyStore::enrol`] did last for `key`, as a line for a file that is only appended to: CRC32C and JSON.
@@ -236,10 +252,11 @@ impl KeyStore {
             let entry = next.and_then(|json| serde_json::from_str::<(PublicKey, EnrolledKey)>(json).ok());
             match entry {
                 Some((key, entry)) => drop(self.keys.insert(key, entry)),
-                None if lines.all(|line| line.is_none()) => return Ok(()),
+                None if lines.all(|line| line.is_none()) => break,
                 None => return Err("a line in it is damaged".into()),
             }
         }
+        self.index = self.indexed();
         Ok(())
     }
 }
@@ -257,6 +274,7 @@ fn checked(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::{JOIN_BURST, JOINS_PER_SECOND, KEYS_PER_JOIN_KEY};
 
     fn claim(key: u8, name: &str, join_key: JoinKeyId) -> Claim {
         Claim { key: PublicKey([key; 32]), name: name.into(), boot: Boot(1), join_key }
@@ -290,14 +308,53 @@ mod tests {
     }
 
     #[test]
-    fn a_key_may_change_its_name_to_a_free_one_only() {
-        let (mut store, worker, _) = farm();
+    fn a_worker_keeps_the_name_it_is_enrolled_under_and_others_are_called_so() {
+        let (mut store, worker, admin) = farm();
         store.enrol(&claim(7, "a", worker), 0).unwrap();
         store.enrol(&claim(8, "b", worker), 0).unwrap();
-        assert_eq!(store.enrol(&claim(7, "b", worker), 0), Err(Refusal::NameTaken));
-        assert_eq!(store.enrol(&claim(7, "c", worker), 0), Ok(true));
-        assert_eq!(store.holder("c"), Some(PublicKey([7; 32])));
-        assert_eq!(store.holder("a"), None);
+        for name in ["b", "c", "no good"] {
+            assert_eq!(store.enrol(&claim(7, name, worker), 0), Err(Refusal::OtherName), "{name}");
+        }
+        assert_eq!((store.holder("c"), store.holder("a")), (None, Some(PublicKey([7; 32]))));
+        store.enrol(&claim(9, "ada@old", admin), 0).unwrap();
+        assert_eq!(store.enrol(&claim(9, "ada@new", admin), 0), Ok(false));
+        assert_eq!((store.holder("ada@new"), store.holder("ada@old")), (None, Some(PublicKey([9; 32]))));
+    }
+
+    #[test]
+    fn a_join_key_lets_in_a_burst_of_machines_then_so_many_a_second_and_never_too_many() {
+        let (mut store, worker, admin) = farm();
+        let numbered = |number: u32, join_key| {
+            let mut key = [0; 32];
+            key[..4].copy_from_slice(&number.to_le_bytes());
+            Claim { key: PublicKey(key), name: format!("n{number}"), boot: Boot(1), join_key }
+        };
+        let mut number = 0;
+        let mut come = |store: &mut KeyStore, now_s| {
+            let start = number;
+            while store.enrol(&numbered(number, worker), now_s) == Ok(true) {
+                number += 1;
+            }
+            assert_eq!(store.admit(&numbered(number, worker), now_s), Err(Refusal::Crowded));
+            number - start
+        };
+        assert_eq!(come(&mut store, 100), JOIN_BURST);
+        assert_eq!(come(&mut store, 103), 3 * JOINS_PER_SECOND as u32);
+        assert_eq!(come(&mut store, 50), 0, "a clock that goes back gives nothing");
+        assert_eq!(store.enrol(&numbered(0, worker), 103), Ok(false), "who is in may come again");
+        assert_eq!(store.enrol(&numbered(900_000, admin), 103), Ok(true), "another join key has its own");
+        let mut now_s = 103;
+        let mut all = JOIN_BURST + 3 * JOINS_PER_SECOND as u32;
+        while all < KEYS_PER_JOIN_KEY {
+            now_s += 1_000;
+            all += come(&mut store, now_s);
+        }
+        assert_eq!((all, come(&mut store, now_s + 1_000)), (KEYS_PER_JOIN_KEY, 0));
+        let mut again = KeyStore::from_json(&store.to_json()).unwrap();
+        assert_eq!(come(&mut again, 0), 0, "a start forgets no key");
+        again.revoke_key(&numbered(5, worker).key).unwrap();
+        again.revoke_key(&numbered(5, worker).key).unwrap();
+        assert_eq!(come(&mut again, 0), 1);
     }
 
     #[test]
@@ -307,10 +364,10 @@ mod tests {
         store.enrol(&claim(7, "a", worker), 0).unwrap();
         store.enrol(&claim(9, "c", other), 0).unwrap();
         store.revoke_join_key(&worker).unwrap();
-        assert_eq!(store.admit(&claim(7, "a", worker)), Ok(Role::Worker));
-        assert_eq!(store.admit(&claim(8, "b", worker)), Err(Refusal::JoinKeyRevoked));
-        assert_eq!(store.admit(&claim(9, "c", worker)), Err(Refusal::JoinKeyRevoked));
-        assert_eq!(store.admit(&claim(7, "a", other)), Ok(Role::Worker));
+        assert_eq!(store.admit(&claim(7, "a", worker), 0), Ok(Role::Worker));
+        assert_eq!(store.admit(&claim(8, "b", worker), 0), Err(Refusal::JoinKeyRevoked));
+        assert_eq!(store.admit(&claim(9, "c", worker), 0), Err(Refusal::JoinKeyRevoked));
+        assert_eq!(store.admit(&claim(7, "a", other), 0), Ok(Role::Worker));
         store.add_join_key(Secret([1; 32]), Role::Worker);
         assert!(store.join_key(&worker).unwrap().revoked, "adding it again must not bring it back");
     }
@@ -319,9 +376,9 @@ mod tests {
     fn a_role_cannot_be_changed_by_another_join_key() {
         let (mut store, worker, admin) = farm();
         store.enrol(&claim(7, "a", worker), 0).unwrap();
-        assert_eq!(store.admit(&claim(7, "a", admin)), Err(Refusal::RoleMismatch));
-        assert_eq!(store.admit(&claim(8, "b", admin)), Ok(Role::Admin));
-        assert_eq!(store.admit(&claim(8, "no good", admin)), Err(Refusal::BadName));
+        assert_eq!(store.admit(&claim(7, "a", admin), 0), Err(Refusal::RoleMismatch));
+        assert_eq!(store.admit(&claim(8, "b", admin), 0), Ok(Role::Admin));
+        assert_eq!(store.admit(&claim(8, "no good", admin), 0), Err(Refusal::BadName));
     }
 
     #[test]
@@ -358,7 +415,7 @@ mod tests {
         let (mut store, worker, _) = farm();
         let before = store.clone();
         let mut text = store.enrolments_head();
-        for (key, name) in [(7, "a"), (8, "b"), (7, "c")] {
+        for (key, name) in [(7, "a"), (8, "b"), (9, "c")] {
             store.enrol(&claim(key, name, worker), 99).unwrap();
             text += &store.enrolment(&PublicKey([key; 32]));
         }
@@ -367,7 +424,7 @@ mod tests {
             again.enrol_again(text).map(|()| again)
         };
         assert_eq!(again(&text).unwrap(), store);
-        assert_eq!(again(&text[..text.len() - 1]).unwrap().key(&PublicKey([7; 32])).unwrap().name, "a");
+        assert_eq!(again(&text[..text.len() - 1]).unwrap().holder("c"), None);
         assert_eq!(again("").unwrap(), before);
         assert!(again(&text.replace("\"b\"", "\"x\"")).is_err(), "another line follows");
         let other = if text.starts_with('0') { "1" } else { "0" };

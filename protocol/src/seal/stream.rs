@@ -133,7 +133,7 @@ pub fn call(who: &Introduction<'_>) -> Result<(Initiator, Vec<u8>), SealError> {
 }
 
 /// Answers the body of a stream's first frame: the frame to send, and what to keep until the caller's first record opens,
-/// or why to close. `responder` must be one for streams.
+/// or why to close. `responder` must be one for streams; `source` is the caller's IP address and port.
 ///
 /// # Errors
 /// As [`Responder::answer`]; the connection must then be closed without an answer.
@@ -141,9 +141,10 @@ pub fn answer(
     responder: &mut Responder,
     keys: &KeyStore,
     body: &[u8],
+    source: &[u8],
     now_us: u64,
 ) -> Result<(Vec<u8>, Result<Pending, Refusal>), SealError> {
-    match responder.answer(keys, &Request { datagram: body, source: &[], index: 0, now_us })? {
+    match responder.answer(keys, &Request { datagram: body, source, index: 0, now_us })? {
         Reply::Accepted { bytes, pending } => Ok((frame(&bytes), Ok(pending))),
         Reply::Refused { bytes, refusal, .. } => Ok((frame(&bytes), Err(refusal))),
         Reply::Cookie { .. } => Err(SealError::Malformed("a responder for streams is needed here")),

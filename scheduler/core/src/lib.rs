@@ -71,4 +71,4 @@ pub use starfarm_protocol::admin::{JobCommand, NodeCommand, Place};
 pub use starfarm_protocol::journal::Record;
 pub use starfarm_protocol::state::NodeState;
 pub use told::{Verdict, Verdicts};
-pub use view::FoundPage;
+pub use view::{Bookmark, FoundPage};

@@ -2,6 +2,7 @@
 //! failed alike cost as much as one.
 
 use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
 
 use starfarm_protocol::interval::Interval;
 
@@ -119,6 +120,16 @@ impl<T: Copy + PartialEq> Runs<T> {
         }
         page
     }
+
+    /// `take` units, one by one, behind `unit`: without a walk over those before it.
+    pub(crate) fn page_behind(&self, unit: u128, take: usize) -> Vec<(u128, T)> {
+        let Some(from) = unit.checked_add(1) else { return Vec::new() };
+        let first = self.runs.range(..=from).next_back().map(|(_, &(hi, value))| (from, hi, value));
+        let next = self.runs.range((Excluded(from), Unbounded)).map(|(&lo, &(hi, value))| (lo, hi, value));
+        let units =
+            first.into_iter().chain(next).flat_map(|(lo, hi, value)| (lo..hi).map(move |unit| (unit, value)));
+        units.take(take).collect()
+    }
 }
 
 #[cfg(test)]
@@ -149,6 +160,10 @@ mod tests {
             let expected: Vec<_> =
                 each.iter().skip(skip).take(take).map(|(&unit, &value)| (unit, value)).collect();
             assert_eq!(runs.page(skip, take), expected);
+            let unit = next(70);
+            let behind: Vec<_> =
+                each.range(unit + 1..).take(take).map(|(&unit, &value)| (unit, value)).collect();
+            assert_eq!(runs.page_behind(unit, take), behind);
             let all: Vec<_> = runs.iter().collect();
             assert!(all.windows(2).all(|two| two[0].0.hi < two[1].0.lo || two[0].1 != two[1].1), "{all:?}");
         }

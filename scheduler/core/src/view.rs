@@ -1,6 +1,8 @@
 //! Questions about the farm, answered as the values that admin commands print. Nothing here changes anything, but for
 //! ratings, which age when they are looked at.
 
+use std::ops::Bound::{Excluded, Unbounded};
+
 use starfarm_events::Sample;
 use starfarm_protocol::admin::{
     ConflictInfo, FailedInfo, JobInfo, NetworkInfo, NodeInfo, Refusal, StatusInfo,
@@ -33,6 +35,18 @@ pub struct FoundPage {
     pub outcomes: u128,
     /// Another page follows.
     pub more: bool,
+    /// Where that begins.
+    pub next: Bookmark,
+}
+
+/// Where a page of what a job found begins, as the page before it knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Bookmark {
+    /// So many of each kind were on the pages before.
+    skip: usize,
+    /// The last hit and the last failed unit there.
+    hit: Option<(u128, u32)>,
+    failed: Option<u128>,
 }
 
 impl Farm {
@@ -55,7 +69,7 @@ impl Farm {
             node: self.node_name(*node),
         });
         Some(JobInfo {
-            failures: self.failures(job, 0, FAILURES_SHOWN),
+            failures: self.failures(job.units.failed.page(0, FAILURES_SHOWN)),
             conflicts: conflicts.collect(),
             ..self.job_info(job, now_us)
         })
@@ -64,6 +78,16 @@ impl Farm {
     /// What all jobs are made from: BLAKE3 of their specifications.
     pub fn specs(&self) -> impl Iterator<Item = ContentHash> + '_ {
         self.jobs.iter().map(|job| job.facts.spec)
+    }
+
+    /// What unfinished jobs that run programs are made from: what is put may belong to one of these.
+    pub fn specs_of_programs(&self) -> impl Iterator<Item = ContentHash> + '_ {
+        self.jobs.queued().filter(|job| job.facts.work.programs).map(|job| job.facts.spec)
+    }
+
+    /// Slots of the node of that name.
+    pub fn slots_of(&self, name: &str) -> Option<u16> {
+        self.nodes.iter().find(|(_, node)| &*node.name == name).map(|(_, node)| node.slots())
     }
 
     /// The name of a node; empty for one that is forgotten.
@@ -118,9 +142,9 @@ impl Farm {
         if job.active() { job.mean_rate * self.nodes.live_slots() as f64 } else { 0.0 }
     }
 
-    fn failures(&self, job: &Job, skip: usize, take: usize) -> Vec<FailedInfo> {
-        let failed = job.units.failed.page(skip, take).into_iter();
+    fn failures(&self, failed: Vec<(u128, FailedUnit)>) -> Vec<FailedInfo> {
         failed
+            .into_iter()
             .map(|(unit, FailedUnit { reason, code, node })| {
                 let (exit_code, signal) = reason.ended_by(code);
                 let node = node.map(|node| self.node_name(node));
@@ -139,15 +163,28 @@ impl Farm {
         self.jobs.get(id).map_or_else(Vec::new, |job| job.units.failed.page(0, usize::MAX))
     }
 
-    /// Up to `take` hits and failed units of a job from the `skip`th of each on, and whether more follow.
-    pub fn found_page(&self, id: JobId, skip: usize, take: usize) -> Option<FoundPage> {
+    /// Up to `take` hits and failed units of a job from the `skip`th of each on, and whether more follow. Who has read the
+    /// page before shows its bookmark: a walk to the `skip`th on each page would make all pages together quadratic.
+    pub fn found_page(&self, id: JobId, skip: usize, take: usize, mark: Bookmark) -> Option<FoundPage> {
         let job = self.jobs.get(id)?;
         let end = skip.saturating_add(take);
         let has_outcomes = matches!(job.facts.work.body, Body::Outcomes { .. });
+        let failed = &job.units.failed;
+        let (hits, failed): (Vec<_>, _) = match mark {
+            Bookmark { skip: marked, hit, failed: last } if marked == skip && skip > 0 => {
+                let hits = hit.map(|hit| job.hits.range((Excluded(hit), Unbounded)));
+                let failed = last.map_or_else(Vec::new, |unit| failed.page_behind(unit, take));
+                (hits.into_iter().flatten().take(take).copied().collect(), failed)
+            }
+            _ => (job.hits.iter().skip(skip).take(take).copied().collect(), failed.page(skip, take)),
+        };
+        let next =
+            Bookmark { skip: end, hit: hits.last().copied(), failed: failed.last().map(|failed| failed.0) };
         Some(FoundPage {
             spec: job.facts.spec,
-            hits: job.hits.iter().skip(skip).take(take).copied().collect(),
-            failed: self.failures(job, skip, take),
+            hits,
+            failed: self.failures(failed),
+            next,
             outcomes: if has_outcomes { job.units.coverage().count(Class::Done) } else { 0 },
             more: job.hits.len() > end || job.units.failed.units() > end as u128,
         })
@@ -195,6 +232,7 @@ impl Farm {
             bytes_in: Some(self.telemetry.traffic[0].bytes),
             datagrams_out: Some(self.telemetry.traffic[1].datagrams),
             bytes_out: Some(self.telemetry.traffic[1].bytes),
+            messages_malformed: Some(self.nodes.iter().map(|(_, node)| node.totals.malformed).sum()),
         }
     }
 
@@ -204,7 +242,7 @@ impl Farm {
     }
 
     /// The paper's online figures. What the core does not know is for the caller to fill in: how long it runs, datagrams
-    /// and events dropped, notes, and how large a datagram each node is sent.
+    /// and events dropped, notes, the keys of nodes, and how large a datagram each is sent.
     pub fn status(&mut self, now_us: u64) -> StatusInfo {
         let (sample, nodes) = (self.sample(now_us), self.nodes(now_us));
         let [received, sent] = self.telemetry.traffic;
@@ -231,6 +269,7 @@ impl Farm {
             results_duplicate: sample.results_duplicate,
             datagrams_dropped: 0,
             datagrams_refused: 0,
+            messages_malformed: sample.messages_malformed.unwrap_or(0),
             network: NetworkInfo {
                 datagrams_in: received.datagrams,
                 bytes_in: received.bytes,
@@ -270,6 +309,7 @@ fn node_info(id: NodeId, node: &mut Node, held: usize, now_us: u64) -> NodeInfo 
     NodeInfo {
         id,
         name: node.name.to_string(),
+        key: None,
         state: node.health().state(),
         why: node.why().map_or_else(String::new, |why| why.to_string()),
         drained: node.health().drain.by_person,
@@ -285,6 +325,7 @@ fn node_info(id: NodeId, node: &mut Node, held: usize, now_us: u64) -> NodeInfo 
         speed_ups: node.totals.speed_ups,
         slow_downs: node.totals.slow_downs,
         offers_repeated: node.totals.offers_repeated,
+        malformed: node.totals.malformed,
         silent_seconds: (!node.restored).then(|| seconds(now_us.saturating_sub(node.heard_us))),
         heard_us: (!node.restored).then_some(node.heard_us),
         joined_seconds: seconds(now_us.saturating_sub(node.joined_us)),

@@ -62,11 +62,11 @@ fn a_node_that_leaves_or_is_lost_is_told_as_lost_and_not_as_busy() {
             5000: node b suspect: no heartbeat
             5000: node_state node=b state=suspect
             5000: node_idle node=b reason=state
-            10000: sample gq=0 dq=0 jq=0 dq_oldest_us=0 nodes_up=0 nodes=1 slots=0 power_mean=0 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=0 decomposed_units=0 dispatched=0 results_counted=0 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0 datagrams_in=3 bytes_in=191 datagrams_out=2 bytes_out=196
+            10000: sample gq=0 dq=0 jq=0 dq_oldest_us=0 nodes_up=0 nodes=1 slots=0 power_mean=0 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=0 decomposed_units=0 dispatched=0 results_counted=0 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0 datagrams_in=3 bytes_in=191 datagrams_out=2 bytes_out=196 messages_malformed=0
             10000: node_load node=b tasks=0 queued=0 power=0 idle_us=0 tasks_done=0 units_done=0 speed_ups=0 slow_downs=0
             15000: node b lost: 0 tasks back to gq
             15000: node_state node=b state=lost
-            20000: sample gq=0 dq=0 jq=0 dq_oldest_us=0 nodes_up=0 nodes=0 slots=0 power_mean=0 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=0 decomposed_units=0 dispatched=0 results_counted=0 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0 datagrams_in=3 bytes_in=191 datagrams_out=2 bytes_out=196
+            20000: sample gq=0 dq=0 jq=0 dq_oldest_us=0 nodes_up=0 nodes=0 slots=0 power_mean=0 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=0 decomposed_units=0 dispatched=0 results_counted=0 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0 datagrams_in=3 bytes_in=191 datagrams_out=2 bytes_out=196 messages_malformed=0
         "#]],
     );
 }
@@ -83,7 +83,7 @@ fn a_sample_comes_behind_the_states_that_it_counts() {
             10000: node a suspect: no heartbeat
             10000: node_state node=a state=suspect
             10000: node_idle node=a reason=state
-            10000: sample gq=0 dq=0 jq=0 dq_oldest_us=0 nodes_up=0 nodes=1 slots=0 power_mean=0 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=0 decomposed_units=0 dispatched=0 results_counted=0 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0 datagrams_in=1 bytes_in=78 datagrams_out=1 bytes_out=98
+            10000: sample gq=0 dq=0 jq=0 dq_oldest_us=0 nodes_up=0 nodes=1 slots=0 power_mean=0 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=0 decomposed_units=0 dispatched=0 results_counted=0 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0 datagrams_in=1 bytes_in=78 datagrams_out=1 bytes_out=98 messages_malformed=0
         "#]],
     );
 }
@@ -159,13 +159,13 @@ fn a_sample_comes_once_a_period_and_progress_only_where_there_is_some() {
             0: job 1 running
             0: node_busy node=a
             0: tasks node=a job=1 lo=0 hi=10 results=1 outcome=counted given_us=0 begun_us=0 ended_us=0 busy_us=1000000
-            10000: sample gq=0 dq=2 jq=1 dq_oldest_us=10000000 nodes_up=1 nodes=1 slots=1 power_mean=1 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=3 decomposed_units=30 dispatched=3 results_counted=1 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0 datagrams_in=9 bytes_in=727 datagrams_out=8 bytes_out=602
+            10000: sample gq=0 dq=2 jq=1 dq_oldest_us=10000000 nodes_up=1 nodes=1 slots=1 power_mean=1 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=3 decomposed_units=30 dispatched=3 results_counted=1 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0 datagrams_in=9 bytes_in=727 datagrams_out=8 bytes_out=602 messages_malformed=0
             10000: job_progress job=1 done=10 failed=0 out=20 pending=0 abandoned=0 units_per_s=10
-            20000: sample gq=0 dq=2 jq=1 dq_oldest_us=20000000 nodes_up=1 nodes=1 slots=1 power_mean=0.5 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=3 decomposed_units=30 dispatched=3 results_counted=1 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0 datagrams_in=14 bytes_in=1132 datagrams_out=13 bytes_out=847
-            30000: sample gq=0 dq=2 jq=1 dq_oldest_us=30000000 nodes_up=1 nodes=1 slots=1 power_mean=0.3333333333333333 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=3 decomposed_units=30 dispatched=3 results_counted=1 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0 datagrams_in=19 bytes_in=1537 datagrams_out=18 bytes_out=1092
-            40000: sample gq=0 dq=2 jq=1 dq_oldest_us=40000000 nodes_up=1 nodes=1 slots=1 power_mean=0.25 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=3 decomposed_units=30 dispatched=3 results_counted=1 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0 datagrams_in=24 bytes_in=1942 datagrams_out=23 bytes_out=1337
-            50000: sample gq=0 dq=2 jq=1 dq_oldest_us=50000000 nodes_up=1 nodes=1 slots=1 power_mean=0.2 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=3 decomposed_units=30 dispatched=3 results_counted=1 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0 datagrams_in=29 bytes_in=2347 datagrams_out=28 bytes_out=1582
-            60000: sample gq=0 dq=2 jq=1 dq_oldest_us=60000000 nodes_up=1 nodes=1 slots=1 power_mean=0.16666666666666666 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=3 decomposed_units=30 dispatched=3 results_counted=1 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0 datagrams_in=34 bytes_in=2752 datagrams_out=33 bytes_out=1827
+            20000: sample gq=0 dq=2 jq=1 dq_oldest_us=20000000 nodes_up=1 nodes=1 slots=1 power_mean=0.5 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=3 decomposed_units=30 dispatched=3 results_counted=1 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0 datagrams_in=14 bytes_in=1132 datagrams_out=13 bytes_out=847 messages_malformed=0
+            30000: sample gq=0 dq=2 jq=1 dq_oldest_us=30000000 nodes_up=1 nodes=1 slots=1 power_mean=0.3333333333333333 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=3 decomposed_units=30 dispatched=3 results_counted=1 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0 datagrams_in=19 bytes_in=1537 datagrams_out=18 bytes_out=1092 messages_malformed=0
+            40000: sample gq=0 dq=2 jq=1 dq_oldest_us=40000000 nodes_up=1 nodes=1 slots=1 power_mean=0.25 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=3 decomposed_units=30 dispatched=3 results_counted=1 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0 datagrams_in=24 bytes_in=1942 datagrams_out=23 bytes_out=1337 messages_malformed=0
+            50000: sample gq=0 dq=2 jq=1 dq_oldest_us=50000000 nodes_up=1 nodes=1 slots=1 power_mean=0.2 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=3 decomposed_units=30 dispatched=3 results_counted=1 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0 datagrams_in=29 bytes_in=2347 datagrams_out=28 bytes_out=1582 messages_malformed=0
+            60000: sample gq=0 dq=2 jq=1 dq_oldest_us=60000000 nodes_up=1 nodes=1 slots=1 power_mean=0.16666666666666666 speed_ups=0 slow_downs=0 resent=0 offers_repeated=0 decomposed=3 decomposed_units=30 dispatched=3 results_counted=1 results_duplicate=0 datagrams_dropped=0 datagrams_refused=0 datagrams_in=34 bytes_in=2752 datagrams_out=33 bytes_out=1827 messages_malformed=0
             60000: node_load node=a tasks=2 queued=0 power=0.167 idle_us=0 tasks_done=1 units_done=10 speed_ups=0 slow_downs=0
         "#]],
     );

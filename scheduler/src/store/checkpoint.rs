@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::FlockOperation;
-use starfarm_net::say;
+use starfarm_net::{close as close_to_others, private_folder, say};
 use starfarm_protocol::ids::ContentHash;
 
 use crate::error::SchedulerError;
@@ -181,7 +181,7 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, Trouble>) -> Result<T, Trouble> {
 /// first.
 fn prepare(dir: &Path) -> io::Result<Vec<u64>> {
     if !dir.is_dir() {
-        fs::create_dir_all(dir)?;
+        private_folder(dir)?;
         sync_folder(dir)?;
     }
     for name in ["new", "reading"] {
@@ -229,8 +229,11 @@ fn write(dir: &Path, sequence: u64, state: &[u8]) -> Result<(), Trouble> {
     db.flush()?;
     close(db, dir)?;
     // sled's flush asks the system to write, but not so that it survives a power cut each time.
+    close_to_others(dir)?;
     for name in file_names(dir)? {
-        File::open(dir.join(name))?.sync_all()?;
+        let path = dir.join(name);
+        close_to_others(&path)?;
+        File::open(path)?.sync_all()?;
     }
     Ok(File::open(dir)?.sync_all()?)
 }
@@ -238,7 +241,7 @@ fn write(dir: &Path, sequence: u64, state: &[u8]) -> Result<(), Trouble> {
 /// Reads the state in directory `dir` by way of a copy.
 fn load(dir: &Path, copy: &Path, retired: u64) -> Result<Saved, Trouble> {
     remove(copy)?;
-    fs::create_dir(copy)?;
+    private_folder(copy)?;
     let names = file_names(dir)?;
     if ["conf", "db"].iter().any(|name| !names.contains(&(*name).to_owned())) {
         return Err("a file of it is missing".into());

@@ -13,6 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use starfarm_net::private_folder;
 use starfarm_protocol::ids::{Attempt, JobId};
 use starfarm_protocol::wire::CommandUnit;
 use starfarm_scheduler_core::{NodeId, Record};
@@ -46,7 +47,7 @@ impl OutputStore {
     /// What a batch says of a record after `written_upto`, the journal's last, is cut off: a person gave up the
     /// journal's end, and its numbers are given again.
     pub(crate) fn open(dir: &Path, replayed_after: u64, written_upto: u64) -> io::Result<Self> {
-        fs::create_dir_all(dir)?;
+        private_folder(dir)?;
         Ok(Self { dir: dir.to_owned(), replayed_after, written_upto, made: true, ..Self::default() })
     }
 

@@ -14,14 +14,15 @@
 //! | `worker.join`, `admin.join` | what a person copies to another machine |
 //! | `admin.sock` | where local admin commands come in |
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+use starfarm_net::{close, state_folder};
 use starfarm_protocol::ids::{Epoch, FarmId, PublicKey};
 use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::seal::{KeyStore, Role, Secret, StaticKey};
@@ -32,6 +33,21 @@ use crate::store::disk::{create, if_there, sync_folder};
 
 /// Version of `farm.json`. In version 1 no job outlived its scheduler.
 const FORMAT_VERSION: u32 = 2;
+
+/// What in the directory holds secrets or what users' programs wrote.
+const PRIVATE: [&str; 11] = [
+    "scheduler.key",
+    "keys.json",
+    "enrolments",
+    "worker.join",
+    "admin.join",
+    "journal",
+    "ledger",
+    "checkpoint",
+    "outputs",
+    "blobs",
+    "log",
+];
 
 /// Who the farm is, as `farm.json` has it.
 #[derive(Serialize, Deserialize)]
@@ -64,10 +80,9 @@ impl StateDir {
     /// Opens or makes the directory and takes its lock.
     pub(crate) fn open(path: &Path) -> Result<(Self, KeyStore), SchedulerError> {
         let fail = |what: &str, e: std::io::Error| SchedulerError::State(format!("{what}: {e}"));
-        let mut builder = DirBuilder::new();
-        builder.recursive(true).mode(0o700);
-        builder.create(path).map_err(|e| fail(&format!("cannot make {}", path.display()), e))?;
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path.join("lock"));
+        state_folder(path).map_err(|e| fail(&format!("cannot use {}", path.display()), e))?;
+        let mut options = OpenOptions::new();
+        let lock = options.create(true).truncate(false).write(true).mode(0o600).open(path.join("lock"));
         let lock = lock.map_err(|e| fail(&format!("cannot open the lock in {}", path.display()), e))?;
         if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(SchedulerError::State(format!(
@@ -75,7 +90,7 @@ impl StateDir {
                 path.display()
             )));
         }
-        let mut notes = Vec::new();
+        let mut notes = close_all(path)?;
         let farm = load_farm(path, &mut notes)?;
         // Of a farm that was never started nobody has a key yet. Any other one has lost what is not there.
         let new = farm.epoch == Epoch(0) && !path.join("journal").exists();
@@ -181,6 +196,19 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], SchedulerError> {
     getrandom::fill(&mut bytes)
         .map_err(|e| SchedulerError::State(format!("the system gives no random numbers: {e}")))?;
     Ok(bytes)
+}
+
+/// Closes what only the owner may read, where a copy that came back or an older release left it open. What was open is
+/// told of the keys: somebody may have them.
+fn close_all(dir: &Path) -> Result<Vec<String>, SchedulerError> {
+    let mut notes = Vec::new();
+    // What a person has put elsewhere is as that person wants it.
+    for path in PRIVATE.map(|name| dir.join(name)).iter().filter(|path| !path.is_symlink()) {
+        let closed = if_there(close(path));
+        let told = closed.map_err(|e| SchedulerError::State(e.to_string()))?.flatten();
+        notes.extend(told.filter(|_| path.is_file()));
+    }
+    Ok(notes)
 }
 
 /// Seconds since 1970, for people only.

@@ -126,7 +126,7 @@ async fn sealed(desk: &Arc<Desk>, stream: tokio::net::TcpStream, number: u64) ->
     let Some(_place) = desk.places.remote() else { return Ok(()) };
     let serve = async {
         match first[..] {
-            [BULK] if peer.role.may(Action::Work) => bulk::serve(desk, &mut channel).await,
+            [BULK] if peer.role.may(Action::Work) => bulk::serve(desk, &mut channel, &peer).await,
             [ADMIN_STREAM] if peer.role.may(Action::Watch) => {
                 admin::serve(desk, &mut channel, peer.role, &peer.claim.name).await
             }

@@ -3,6 +3,7 @@
 //! written after it, for a replay gives them again. A write or sync that fails stops the process: what was
 //! promised could not be kept, and going on would be to lie.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -18,6 +19,7 @@ use super::{House, Input, stop_gone, stop_if_gone, stop_with};
 use crate::store::disk::Ballast;
 use crate::store::journal::Journal;
 use crate::store::outputs::OutputStore;
+use crate::store::unnamed::UNNAMED_KEPT;
 
 /// Records of one commit at most: a commit stays short.
 const COMMIT_RECORDS: usize = 65_536;
@@ -140,6 +142,7 @@ impl JournalThread {
         if !self.journal.is_there() {
             stop_gone("the journal in", &self.house.state);
         }
+        self.remove_unnamed();
         // A disk that cannot even be asked will fail the next commit, and that is said.
         let _ = self.ballast.tend();
         let lack = self.house.low_water.lack();
@@ -165,6 +168,7 @@ impl JournalThread {
             self.done(outcome);
         }
         if names_contents {
+            self.name(batches);
             let file = self.house.blobs.lock().expect("a panic under the lock ends the process").unsynced();
             self.done(file.map_or(Ok(()), |file| file.sync_data()));
         }
@@ -179,6 +183,29 @@ impl JournalThread {
             }
         }
         self.confirm(durable);
+    }
+
+    /// What results name belongs to something from now on.
+    fn name(&self, batches: &[Vec<(u64, Record)>]) {
+        let mut unnamed = self.house.unnamed.lock().expect("a panic under the lock ends the process");
+        for (_, record) in batches.iter().flatten() {
+            if let Record::Ran { units, .. } = record {
+                units.iter().for_each(|(_, unit)| unnamed.name(unit));
+            }
+        }
+    }
+
+    /// Contents that no result has named for long give their room back.
+    fn remove_unnamed(&self) {
+        let mut unnamed = self.house.unnamed.lock().expect("a panic under the lock ends the process");
+        let old: HashSet<_> = unnamed.take_old(Instant::now()).into_iter().collect();
+        drop(unnamed);
+        if !old.is_empty() {
+            let mut blobs = self.house.blobs.lock().expect("a panic under the lock ends the process");
+            let removed = blobs.retain(|hash, idle| idle < UNNAMED_KEPT || !old.contains(hash));
+            drop(blobs);
+            self.done(removed);
+        }
     }
 
     /// Tells the dispatcher. It is not waited for: one whose channel is full looks by itself.

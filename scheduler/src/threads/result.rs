@@ -18,7 +18,7 @@ use starfarm_protocol::seal::{
 use starfarm_scheduler_core::NodeId;
 
 use super::{House, Input, Outgoing, enrolled, stop_with};
-use crate::store::state::{random, unix_now};
+use crate::store::state::random;
 
 /// How often sessions that have run out are dropped, in microseconds.
 const EXPIRE_US: u64 = 10_000_000;
@@ -57,23 +57,24 @@ pub(crate) struct ResultThread {
     indexes: Indexes,
 }
 
-/// Which node a key is that was not heard before.
+/// Which node a key is. A node is its name, which belongs to one key at a time: where a key was revoked and another has its
+/// name, that is the machine made anew, not a second node of the same name.
 struct Indexes {
-    /// Nodes of earlier epochs by their names, which belong to one key each.
-    before: HashMap<String, NodeId>,
+    named: HashMap<String, NodeId>,
     /// First index that was never given.
     next: NodeId,
 }
 
 impl Indexes {
-    /// A key of that name is heard for the first time in this epoch.
-    fn of_new_key(&mut self, name: &str) -> NodeId {
-        // Taken out: a key that gets the name later, when this one has another, is another node.
-        self.before.remove(name).unwrap_or_else(|| {
-            let next = self.next;
-            self.next.0 += 1;
-            next
-        })
+    /// The node of that name.
+    fn of(&mut self, name: &str) -> NodeId {
+        if let Some(&node) = self.named.get(name) {
+            return node;
+        }
+        let node = self.next;
+        self.next.0 += 1;
+        self.named.insert(name.to_owned(), node);
+        node
     }
 }
 
@@ -87,8 +88,8 @@ impl ResultThread {
         (known, next): (Vec<(NodeId, String)>, NodeId),
     ) -> Self {
         let (sessions, hints, nodes) = (SessionTable::default(), Hints::default(), HashMap::new());
-        let before = known.into_iter().map(|(node, name)| (name, node)).collect();
-        let indexes = Indexes { before, next };
+        let named = known.into_iter().map(|(node, name)| (name, node)).collect();
+        let indexes = Indexes { named, next };
         Self { house, responder, dispatcher, revoked, sessions, hints, nodes, indexes }
     }
 
@@ -105,6 +106,7 @@ impl ResultThread {
             while let Ok(key) = self.revoked.try_recv() {
                 self.sessions.revoke(&key);
                 if let Some(node) = self.node_of(&key) {
+                    self.nodes.remove(&key);
                     let _ = self.dispatcher.send(Input::Revoked(node));
                 }
             }
@@ -134,7 +136,7 @@ impl ResultThread {
         self.nodes.get(key).map(|known| known.node).or_else(|| {
             let keys = self.house.keys.lock().expect("a panic under the lock ends the process");
             let enrolled = keys.key(key).filter(|enrolled| enrolled.role == Role::Worker)?;
-            self.indexes.before.get(&enrolled.name).copied()
+            self.indexes.named.get(&enrolled.name).copied()
         })
     }
 
@@ -152,7 +154,7 @@ impl ResultThread {
     ) {
         let now_us = self.house.shared.now_us();
         let mut keys = self.house.keys.lock().expect("a panic under the lock ends the process");
-        let opened = match self.sessions.open(&mut keys, datagram, plain, now_us, unix_now()) {
+        let opened = match self.sessions.open(&mut keys, datagram, plain, now_us, now_us / 1_000_000) {
             Ok(opened) => opened,
             Err(error) => {
                 drop(keys);
@@ -176,7 +178,7 @@ impl ResultThread {
         }
         let (key, boot) = (opened.peer.claim.key, opened.peer.claim.boot);
         let known = self.nodes.entry(key).or_insert_with(|| {
-            let node = self.indexes.of_new_key(&opened.peer.claim.name);
+            let node = self.indexes.of(&opened.peer.claim.name);
             Known { node, address: from, boot, path: Path::default(), told: DATAGRAM_BYTES_MAX }
         });
         let node = known.node;
@@ -270,13 +272,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_that_takes_the_name_of_a_renamed_one_is_another_node() {
-        let before = HashMap::from([("west".to_owned(), NodeId(0)), ("east".to_owned(), NodeId(1))]);
-        let mut indexes = Indexes { before, next: NodeId(2) };
-        // The key that was `west` before comes back, is renamed, and another key takes its name.
-        assert_eq!(indexes.of_new_key("west"), NodeId(0));
-        assert_eq!(indexes.of_new_key("west"), NodeId(2));
-        assert_eq!(indexes.of_new_key("east"), NodeId(1));
-        assert_eq!(indexes.of_new_key("north"), NodeId(3));
+    fn a_key_that_takes_the_name_of_a_revoked_one_is_the_same_node() {
+        let named = HashMap::from([("west".to_owned(), NodeId(0)), ("east".to_owned(), NodeId(1))]);
+        let mut indexes = Indexes { named, next: NodeId(2) };
+        assert_eq!(["west", "west", "north", "east"].map(|name| indexes.of(name).0), [0, 0, 2, 1]);
+        assert_eq!((indexes.of("north"), indexes.next), (NodeId(2), NodeId(3)));
     }
 }

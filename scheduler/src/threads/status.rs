@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use starfarm_events::{Event, NodeState};
 use starfarm_protocol::admin::Response;
+use starfarm_protocol::foreign;
 use starfarm_scheduler_core::{Deeds, Farm};
 use tokio::sync::oneshot;
 
@@ -44,7 +45,7 @@ pub(crate) fn run(
                     if matches!(event, Event::Hit { .. }) && !hits.shows(Instant::now()) {
                         continue;
                     }
-                    let line = event.to_string();
+                    let line = foreign::line(&event.to_string());
                     let mut lines = shared.lines.lock().expect("a panic under the lock ends the process");
                     lines.push(told.at_us, event, &line);
                     drop(lines);

@@ -36,6 +36,7 @@ mod temp;
 pub mod torture;
 mod wiretap;
 
+pub use address::connect_from;
 pub use binaries::binary;
 pub use bulk::BulkClient;
 pub use farm::{Farm, program, worker_args};

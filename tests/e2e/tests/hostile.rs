@@ -2,10 +2,16 @@
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use starfarm_chaos::Random;
-use starfarm_e2e::{Farm, GUARD, each_done_once, until};
+use starfarm_e2e::{Farm, GUARD, connect_from, each_done_once, until};
+use starfarm_protocol::ids::Boot;
+use starfarm_protocol::join::JoinFile;
+use starfarm_protocol::seal::{Cookie, Initiator, Introduction, Mode, StaticKey};
 
 fn refused(farm: &Farm) -> u64 {
     farm.status()["datagrams_refused"].as_u64().unwrap()
@@ -67,6 +73,85 @@ fn random_bytes_on_the_tcp_port_are_hung_up_on() {
         let _ = stream.read_to_end(&mut answer);
         assert!(answer.is_empty(), "no word to a stranger");
     }
+    still_works(&farm);
+}
+
+/// Initiations of somebody who has a join file, with the cookie once there is one, and packets of the other types; he goes on
+/// until he is stopped.
+fn knock(farm: (SocketAddr, JoinFile), stop: &AtomicBool) {
+    let (address, join) = farm;
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let (key, mut random) = (StaticKey::generate().unwrap(), Random::new(3));
+    let who = Introduction {
+        key: &key,
+        scheduler: &join.scheduler_key,
+        join_secret: &join.join_secret,
+        name: "stranger",
+        boot: Boot(1),
+        mode: Mode::default(),
+    };
+    let (mut cookie, mut buffer) = (None::<Cookie>, [0; 2_048]);
+    while !stop.load(Ordering::Relaxed) {
+        for number in 0..16 {
+            let (initiator, packet) = Initiator::start(&who, random.bits() as u32, cookie.as_ref()).unwrap();
+            let _ = socket.send_to(&packet, address);
+            let mut other = rubbish(&mut random, 16 + number * 80);
+            other[0] = 1 + (number % 5) as u8;
+            let _ = socket.send_to(&other, address);
+            while let Ok((bytes, _)) = socket.recv_from(&mut buffer) {
+                cookie = initiator.read_cookie(&buffer[..bytes], 0).ok().or(cookie);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Connections from 60 addresses: a third says nothing, a third half of a handshake, a third anything.
+fn crowd(address: SocketAddr) -> Vec<TcpStream> {
+    let mut random = Random::new(4);
+    let half = [&384_u32.to_le_bytes()[..], &[1; 192]].concat();
+    let noise = rubbish(&mut random, 500);
+    let connect = |number: u8| {
+        let mut socket = connect_from([127, 0, 0, 2 + number % 60].into(), address).ok()?;
+        let _ = socket.write_all([&[][..], &half, &noise][usize::from(number % 3)]);
+        Some(socket)
+    };
+    (0..240).filter_map(connect).collect()
+}
+
+#[test]
+fn a_job_ends_beside_strangers_of_all_kinds_and_status_answers() {
+    let farm = Farm::with_workers(2, 2);
+    let join = std::fs::read_to_string(farm.state().join("worker.join")).unwrap();
+    let join = JoinFile::from_text(&join).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let stranger = std::thread::spawn({
+        let (farm, stop) = ((farm.address(), join), Arc::clone(&stop));
+        move || knock(farm, &stop)
+    });
+    let mut held = crowd(farm.address());
+    let before = refused(&farm);
+    let id = farm.submit(&[
+        "--range",
+        "0..200",
+        "--units-per-task",
+        "2",
+        "--",
+        "sh",
+        "-c",
+        "head -c 2000 /dev/zero",
+    ]);
+    held.extend(crowd(farm.address()));
+    farm.status();
+    farm.wait(&id).exits(0);
+    until("strangers are counted", || refused(&farm) > before);
+    each_done_once(&farm.job(&id), &farm.results(&id), 200);
+    stop.store(true, Ordering::Relaxed);
+    stranger.join().unwrap();
+    drop(held);
+    assert_eq!(farm.node_state("stranger"), "", "it never sent a message");
+    farm.cli(&["audit", &farm.state().to_string_lossy()]).exits(0);
     still_works(&farm);
 }
 

@@ -145,3 +145,140 @@ fn secrets_are_readable_by_their_owner_alone() {
         assert_eq!(mode & 0o077, 0, "{}", file.display());
     }
 }
+
+/// Every file and folder below `path` that others can use.
+fn open_to_others(path: &std::path::Path) -> Vec<String> {
+    use std::os::unix::fs::PermissionsExt;
+    let mut open = Vec::new();
+    for entry in std::fs::read_dir(path).unwrap() {
+        let entry = entry.unwrap();
+        let mode = entry.metadata().unwrap().permissions().mode() & 0o7777;
+        if mode & 0o077 != 0 {
+            open.push(format!("{} {mode:o}", entry.path().display()));
+        }
+        if entry.path().is_dir() {
+            open.extend(open_to_others(&entry.path()));
+        }
+    }
+    open
+}
+
+fn open_all(path: &std::path::Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let is_dir = path.is_dir();
+    if is_dir {
+        std::fs::read_dir(path).unwrap().for_each(|entry| open_all(&entry.unwrap().path()));
+    }
+    let mode = if is_dir { 0o755 } else { 0o644 };
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// In a directory that systemd or mkdir had made others could read outputs, logs and the checkpoint.
+#[test]
+fn what_a_farm_writes_is_for_its_user_alone_whatever_the_modes_were() {
+    let mut farm = Farm::with_workers(1, 2);
+    let work = |farm: &Farm| {
+        let script = "head -c 2000 /dev/zero; echo x > $STARFARM_SCRATCH/file";
+        let id = farm.submit(&["--range", "0..20", "--", "sh", "-c", script]);
+        farm.wait(&id).exits(0);
+    };
+    work(&farm);
+    assert_eq!(open_to_others(&farm.state()), [""; 0]);
+    assert_eq!(open_to_others(&farm.worker_state("w1")), [""; 0]);
+    farm.kill_scheduler();
+    farm.workers[0].kill();
+    open_all(&farm.state());
+    open_all(&farm.worker_state("w1"));
+    farm.restart_scheduler();
+    let notes = farm.status()["notes"].to_string();
+    assert!(notes.contains("scheduler.key") && notes.contains("revoke"), "{notes}");
+    farm.add_worker("w1", &["--slots", "1"]);
+    work(&farm);
+    farm.workers[1].until_says("others on this machine could use");
+    // What was in folders before is behind these, which are closed.
+    for state in [farm.state(), farm.worker_state("w1")] {
+        let mut open = open_to_others(&state);
+        let top = |open: &String| !open.strip_prefix(&format!("{}/", state.display())).unwrap().contains('/');
+        open.retain(|open| top(open) && !open.contains("/lock ") && !open.contains("/ballast "));
+        assert_eq!(open, [""; 0]);
+    }
+}
+
+#[test]
+fn a_directory_where_everybody_may_write_is_refused_in_words() {
+    use std::os::unix::fs::PermissionsExt;
+    let mut farm = Farm::start();
+    farm.kill_scheduler();
+    std::fs::set_permissions(farm.state(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let mut command = starfarm_e2e::program("starfarm-scheduler", farm.temp().path());
+    command.arg("--state").arg(farm.state()).args(["--listen", "127.0.0.1:0"]);
+    starfarm_e2e::run(command)
+        .exits(6)
+        .says(&["everybody on this machine may write in it (mode 777)", "chmod o-w"]);
+}
+
+fn keys(farm: &Farm, name: &str) -> Vec<String> {
+    let keys = farm.ask(&["key", "list"])["keys"].take();
+    let named = keys.as_array().unwrap().iter().filter(|key| key["name"] == name);
+    named.map(|key| key["id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A drain struck the one node of two of the same name, and a revoke the other.
+#[test]
+fn a_key_keeps_its_name_and_commands_take_either() {
+    let mut farm = Farm::with_workers(2, 1);
+    let state = farm.worker_state("w1");
+    farm.workers[0].kill();
+    let join = farm.state().join("worker.join");
+    let mut command = starfarm_e2e::program("starfarm-worker", farm.temp().path());
+    command.args(starfarm_e2e::worker_args("other", &join, &state));
+    starfarm_e2e::run(command).exits(5).says(&["enrolled as `w1`", "--name w1"]);
+    assert_eq!(farm.node_state("other"), "");
+    let [key] = &keys(&farm, "w2")[..] else { panic!("w2 has one key") };
+    farm.cli(&["node", "drain", key]).exits(0);
+    farm.until_node("w2", "draining");
+    assert_eq!(farm.ask(&["node", "show", key])["nodes"][0]["key"], **key);
+    farm.cli(&["node", "resume", key]).exits(0);
+    farm.cli(&["node", "explain", key]).exits(0);
+    farm.cli(&["key", "revoke", key]).exits(0);
+    assert_eq!(farm.workers[1].wait(), 5);
+    farm.cli(&["node", "drain", key]).exits(4);
+    // Another machine takes the name: it is the same node.
+    let again = farm.temp().path().join("state-again");
+    let mut command = starfarm_e2e::program("starfarm-worker", farm.temp().path());
+    command.args(starfarm_e2e::worker_args("w2", &join, &again));
+    farm.workers.push(starfarm_e2e::Daemon::start("w2-again", command, farm.temp().path()));
+    farm.until_node("w2", "up");
+    let nodes = farm.ask(&["nodes"])["nodes"].take();
+    assert_eq!(nodes.as_array().unwrap().iter().filter(|node| node["name"] == "w2").count(), 1, "{nodes}");
+    assert_eq!(keys(&farm, "w2").len(), 2);
+    let id = farm.submit(&["--range", "0..5", "--", "true"]);
+    farm.wait(&id).exits(0);
+}
+
+/// A worker's words went to the terminal of whoever looked at the scheduler's as they were.
+#[test]
+fn words_of_a_worker_steer_no_terminal() {
+    let farm = Farm::with_workers(1, 1);
+    let program = "no\u{1b}[2J\u{202e}\u{9b}31m\nsuch";
+    let id = farm.submit(&["--range", "0..1", "--", program]);
+    starfarm_e2e::until("it is refused", || {
+        farm.job(&id)["refused_by"].as_array().is_some_and(|by| !by.is_empty())
+    });
+    let mut shown = vec![farm.scheduler.log(), farm.workers[0].log()];
+    for args in [
+        &["job", "show", &id][..],
+        &["job", "explain", &id],
+        &["events"],
+        &["--output", "json", "job", "show", &id],
+    ] {
+        let reply = farm.cli(args);
+        shown.push(reply.exits(0).stdout.clone());
+    }
+    for text in &shown {
+        let hidden = |c: &char| *c != '\n' && starfarm_protocol::foreign::is_hidden(*c);
+        assert_eq!(text.chars().find(hidden), None, "{text:?}");
+    }
+    assert!(shown[0].contains("no\\u{1b}[2J\\u{202e}\\u{9b}31m\\nsuch"), "{}", shown[0]);
+    farm.cli(&["job", "cancel", &id]).exits(0);
+}

@@ -85,7 +85,12 @@ impl Command {
         if let Some(why) = self.refusal(&run.end) {
             return Err(FetchError::Refused(why.to_owned()));
         }
-        record(run, self.limit.strict, |bytes| context.contents.put(bytes, cancel)).map_err(|error| {
+        let put = |bytes| {
+            // The scheduler keeps few contents of a node that no result names: those before this one must not wait for it.
+            lasts();
+            context.contents.put(bytes, cancel)
+        };
+        record(run, self.limit.strict, put).map_err(|error| {
             match error {
                 // A unit is not done without its output.
                 FetchError::Refused(why) => {

@@ -26,7 +26,8 @@ fn speak(mut socket: TcpStream, shared: &Mutex<Shared>, key: &StaticKey) -> io::
     let mode = Mode { stream: true, plain: false };
     let mut responder = Responder::new(key.clone(), FarmId([1; 16]), Epoch(1), mode, [0; 32]);
     let hello = frame(&mut socket)?;
-    let reply = answer(&mut responder, &shared.lock().unwrap().keys, &hello, 0).map_err(io::Error::other)?;
+    let reply =
+        answer(&mut responder, &shared.lock().unwrap().keys, &hello, b"", 0).map_err(io::Error::other)?;
     let (welcome, Ok(stream)) = reply else {
         return Err(io::Error::other("refused"));
     };

@@ -25,8 +25,8 @@ const MAY_USE: &[(&str, MayUse)] = &[
     ("starfarm-kernels", MayUse::Only(&["starfarm-protocol"])),
     ("starfarm-events", MayUse::Only(&["starfarm-protocol"])),
     ("starfarm-logs", MayUse::Only(&["starfarm-protocol", "starfarm-events"])),
-    // Sockets and bytes alone.
-    ("starfarm-net", MayUse::Only(&[])),
+    // Sockets and bytes, and how words of others are said.
+    ("starfarm-net", MayUse::Only(&["starfarm-protocol"])),
     (
         "starfarm-scheduler",
         MayUse::Only(&[
@@ -59,6 +59,7 @@ const MAY_USE: &[(&str, MayUse)] = &[
     ("starfarm-e2e", MayUse::All),
     // It has the wire and nothing else of ours, as somebody else's worker would.
     ("starfarm-wicked", MayUse::Only(&["starfarm-protocol", "starfarm-e2e"])),
+    ("starfarm-fuzz", MayUse::All),
     ("starfarm-benches", MayUse::All),
     ("xtask", MayUse::Only(&[])),
 ];

@@ -3,6 +3,8 @@
 
 use starfarm_protocol::job::JobState;
 use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -40,7 +42,10 @@ impl Memo {
         let text =
             serde_json::to_string(&Self { ended, ..self.clone() }).expect("a plain struct is always JSON");
         let path = folder.join(MEMO);
-        fs::write(&path, text)
+        // It holds a path of the user's.
+        let mut options = fs::OpenOptions::new();
+        let file = options.create(true).truncate(true).write(true).mode(0o600).open(&path);
+        file.and_then(|mut file| file.write_all(text.as_bytes()))
             .map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))
     }
 

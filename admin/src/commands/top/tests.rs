@@ -146,6 +146,7 @@ fn status(epoch: u64) -> StatusInfo {
         log_events_dropped: 0,
         stderr_lines_dropped: 0,
         datagrams_refused: 2,
+        messages_malformed: 3,
         settings: [("speed_step".to_owned(), 1.0)].into(),
         notes: vec!["4 records were read".into()],
         nodes: nodes(),

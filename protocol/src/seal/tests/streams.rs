@@ -25,7 +25,7 @@ fn body(bytes: &[u8]) -> &[u8] {
 fn connect(farm: &mut Farm, node: &Node) -> (Stream, Pending) {
     let scheduler = farm.scheduler.public();
     let (mut initiator, first) = call(&node.introduction(&scheduler)).unwrap();
-    let (frame, stream) = answer(&mut farm.responder, &farm.keys, body(&first), 0).unwrap();
+    let (frame, stream) = answer(&mut farm.responder, &farm.keys, body(&first), b"", 0).unwrap();
     let stream = stream.unwrap_or_else(|_| panic!("was not accepted"));
     assert!(frame.len() < first.len());
     match initiator.read_response(body(&frame)).unwrap() {
@@ -134,7 +134,7 @@ fn a_refusal_comes_in_words() {
     let scheduler = farm.scheduler.public();
     let node = Node::new("late");
     let (mut initiator, first) = call(&node.introduction(&scheduler)).unwrap();
-    let (frame, stream) = answer(&mut farm.responder, &farm.keys, body(&first), 0).unwrap();
+    let (frame, stream) = answer(&mut farm.responder, &farm.keys, body(&first), b"", 0).unwrap();
     assert_eq!(stream.err(), Some(Refusal::JoinKeyRevoked));
     assert!(frame.len() < first.len());
     let Ok(Outcome::Refused { reason, .. }) = initiator.read_response(body(&frame)) else {
@@ -149,10 +149,10 @@ fn an_initiation_for_datagrams_is_nothing_on_a_stream_and_the_other_way_round() 
     let node = Node::new("node-1");
     let (_, datagram) = node.start(&streams);
     let refused = Err(SealError::Malformed("an initiation for another transport"));
-    assert_eq!(answer(&mut streams.responder, &streams.keys, &datagram, 0).map(drop), refused);
+    assert_eq!(answer(&mut streams.responder, &streams.keys, &datagram, b"", 0).map(drop), refused);
     let mut flipped = datagram;
     flipped[2] ^= 1;
-    let forged = answer(&mut streams.responder, &streams.keys, &flipped, 0).map(drop);
+    let forged = answer(&mut streams.responder, &streams.keys, &flipped, b"", 0).map(drop);
     assert_eq!(forged, Err(SealError::Forged), "the flags are in the prologue");
     let scheduler = datagrams.scheduler.public();
     let (_, first) = call(&node.introduction(&scheduler)).unwrap();

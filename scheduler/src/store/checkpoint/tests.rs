@@ -91,6 +91,18 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
+fn a_checkpoint_is_for_its_user_alone() {
+    let scratch = Scratch::new();
+    open(&scratch.dir()).checkpoint.save(1, b"state").unwrap();
+    let files = files(&scratch.dir());
+    let folder = files[0].parent().unwrap().to_owned();
+    for path in files.into_iter().chain([folder, scratch.dir()]) {
+        let mode = std::os::unix::fs::MetadataExt::mode(&fs::metadata(&path).unwrap());
+        assert_eq!(mode & 0o077, 0, "{}", path.display());
+    }
+}
+
+#[test]
 fn nothing_lies_in_files_that_sled_never_syncs_and_the_rest_takes_little_room() {
     let scratch = Scratch::new();
     let mut opened = open(&scratch.dir());

@@ -8,6 +8,7 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
+use starfarm_net::private_folder;
 use starfarm_protocol::ids::{FarmId, JobId, NodeId};
 use starfarm_protocol::job::FailedUnit;
 use starfarm_protocol::journal::Record;
@@ -86,7 +87,7 @@ impl Retirer {
             .write(&mut place, &mut bytes);
         let ledger = self.segments.path(Part::Ledger, number);
         let folder = ledger.parent().expect("a segment lies in a folder");
-        fs::create_dir_all(folder)?;
+        private_folder(folder)?;
         sync_folder(folder)?;
         let mut file = create(&ledger)?;
         file.write_all(&bytes)?;

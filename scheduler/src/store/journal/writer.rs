@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
+use starfarm_net::private_folder;
 use starfarm_protocol::ids::FarmId;
 use starfarm_protocol::journal::frame::{FRAME_BYTES, Frame, MARK, Place, SEAL};
 use starfarm_protocol::journal::segment::{HEAD_BYTES, Head, Part};
@@ -172,7 +173,7 @@ pub(super) fn new_segment(
 ) -> io::Result<Last> {
     let path = segments.path(Part::Journal, number);
     let folder = path.parent().expect("a segment lies in a folder");
-    fs::create_dir_all(folder)?;
+    private_folder(folder)?;
     let (part, farm, first, chain) = (Part::Journal, segments.farm, place.sequence + 1, place.chain);
     let head = Head { part, farm, number, first, last: 0, chain, seal: 0 };
     let mut medium = (options.medium)(create(&path)?);

@@ -99,7 +99,8 @@ fn ten_thousand_first_joins_write_a_line_each() {
             let mut key = PublicKey([0; 32]);
             key.0[..4].copy_from_slice(&number.to_le_bytes());
             let (name, boot) = (format!("n{number}"), Boot(1));
-            assert_eq!(keys.enrol(&Claim { key, name, boot, join_key }, 1), Ok(true));
+            let now_s = u64::from(*number);
+            assert_eq!(keys.enrol(&Claim { key, name, boot, join_key }, now_s), Ok(true));
             enrolled.push(key);
         }
         state.save_enrolled(&keys, &enrolled).unwrap();

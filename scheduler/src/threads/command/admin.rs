@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use starfarm_events::Event;
-use starfarm_protocol::admin::frames::FrameReader;
+use starfarm_protocol::admin::frames::{FRAME_BYTES_MAX, FrameReader, WATCH_BYTES_MAX};
 use starfarm_protocol::admin::{
-    ErrorCode, KeyInfo, KeyKind, NodeCommand, Request, Response, Subject, Submit,
+    ErrorCode, KeyInfo, KeyKind, NodeCommand, NodeInfo, Request, Response, Subject, Submit,
 };
 use starfarm_protocol::foreign;
 use starfarm_protocol::ids::{ContentHash, JoinKeyId, PublicKey};
@@ -22,12 +22,13 @@ use super::channel::Channel;
 use super::desk::Desk;
 use super::jobs;
 use crate::answers::{command_error, conflict, error};
-use crate::pages::{self, Asked};
+use crate::pages::{self, Asked, Reading};
 use crate::store::state::new_secret;
 
 /// Answers one caller until it hangs up.
 pub(crate) async fn serve(desk: &Arc<Desk>, channel: &mut Channel, role: Role, user: &str) -> io::Result<()> {
-    let mut reader = FrameReader::default();
+    let bytes_max = if role.may(Action::Steer) { FRAME_BYTES_MAX } else { WATCH_BYTES_MAX };
+    let (mut reader, mut reading) = (FrameReader::limited(bytes_max), Reading::default());
     while let Some(request) = channel.read_message::<Request>(&mut reader).await? {
         let response = match request {
             Err(e) => {
@@ -38,7 +39,7 @@ pub(crate) async fn serve(desk: &Arc<Desk>, channel: &mut Channel, role: Role, u
                 ErrorCode::Refused,
                 format!("the role {role} may not do that: use an admin's join file"),
             ),
-            Ok(request) => answer(desk, request, user).await,
+            Ok(request) => answer(desk, request, user, &mut reading).await,
         };
         channel.write_message(&response).await?;
     }
@@ -63,7 +64,7 @@ fn action(request: &Request) -> Action {
     }
 }
 
-async fn answer(desk: &Arc<Desk>, request: Request, user: &str) -> Response {
+async fn answer(desk: &Arc<Desk>, request: Request, user: &str, reading: &mut Reading) -> Response {
     match request {
         Request::Blob { bytes } => keep(desk, &bytes.0).map_or_else(|e| e, |_| Response::Done),
         Request::Submit(submit) => self::submit(desk, submit, user).await,
@@ -74,14 +75,14 @@ async fn answer(desk: &Arc<Desk>, request: Request, user: &str) -> Response {
         Request::Nodes => {
             let mut response = desk.ask(|farm, now_us, _| Response::Nodes(farm.nodes(now_us))).await;
             if let Response::Nodes(nodes) = &mut response {
-                desk.house.shared.fill_sizes(nodes);
+                fill(desk, nodes);
             }
             response
         }
         Request::Node { name, command } => node_command(desk, name, command).await,
         Request::Explain(subject) => explain(desk, subject).await,
         Request::Results { id, skip, take } => {
-            results(desk, Asked::new(id, skip, take)).await.unwrap_or_else(|response| response)
+            results(desk, Asked::new(id, skip, take), reading).await.unwrap_or_else(|response| response)
         }
         Request::Status => status(desk).await,
         Request::Events { after, take } => {
@@ -100,7 +101,13 @@ async fn answer(desk: &Arc<Desk>, request: Request, user: &str) -> Response {
 
 fn keep(desk: &Desk, bytes: &[u8]) -> Result<ContentHash, Response> {
     let mut blobs = desk.house.blobs.lock().expect("a panic under the lock ends the process");
-    blobs.put(bytes).map_err(|e| error(ErrorCode::Conflict, format!("the scheduler cannot keep it: {e}")))
+    let kept = blobs.put(bytes);
+    drop(blobs);
+    if let Ok(hash) = &kept {
+        // A node may have put the same.
+        desk.house.unnamed.lock().expect("a panic under the lock ends the process").forget(hash);
+    }
+    kept.map_err(|e| error(ErrorCode::Conflict, format!("the scheduler cannot keep it: {e}")))
 }
 
 async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
@@ -133,7 +140,16 @@ async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
     .await
 }
 
-async fn node_command(desk: &Desk, name: String, command: NodeCommand) -> Response {
+/// The name of the node that a person gave by its name or by its key.
+fn node_name(desk: &Desk, given: String) -> String {
+    let keys = desk.house.keys.lock().expect("a panic under the lock ends the process");
+    let entry = given.parse::<PublicKey>().ok().and_then(|key| keys.key(&key));
+    // The name of a revoked key may be another's.
+    entry.filter(|entry| !entry.revoked).map_or(given, |entry| entry.name.clone())
+}
+
+async fn node_command(desk: &Desk, given: String, command: NodeCommand) -> Response {
+    let name = node_name(desk, given);
     desk.ask(move |farm, _, deeds| match farm.command_node(&name, command, deeds) {
         Ok(_) => Response::Done,
         Err(e) => command_error(e, &Subject::Node(name)),
@@ -142,6 +158,10 @@ async fn node_command(desk: &Desk, name: String, command: NodeCommand) -> Respon
 }
 
 async fn explain(desk: &Desk, subject: Subject) -> Response {
+    let subject = match subject {
+        Subject::Node(given) => Subject::Node(node_name(desk, given)),
+        job => job,
+    };
     desk.ask(move |farm, now_us, _| {
         let explained = farm.explain(&subject, now_us);
         let missing = || command_error(core::CommandError::NotFound, &subject);
@@ -150,8 +170,9 @@ async fn explain(desk: &Desk, subject: Subject) -> Response {
     .await
 }
 
-async fn results(desk: &Desk, asked: Asked) -> Result<Response, Response> {
-    let found = desk.find(move |farm| pages::find(farm, asked)).await?;
+async fn results(desk: &Desk, asked: Asked, reading: &mut Reading) -> Result<Response, Response> {
+    let mark = reading.mark(asked);
+    let found = desk.find(move |farm| pages::find(farm, asked, mark)).await?;
     let outputs = pages::outputs(asked, &desk.house.outputs)?;
     let ids = pages::writers(&outputs);
     let names = if ids.is_empty() {
@@ -160,13 +181,21 @@ async fn results(desk: &Desk, asked: Asked) -> Result<Response, Response> {
         desk.find(move |farm| Ok(pages::names(farm, ids))).await
     };
     // A scheduler that stops names none.
-    Ok(pages::page(found, outputs, &names.unwrap_or_default(), &desk.house.blobs))
+    let names = names.unwrap_or_default();
+    Ok(pages::page(asked, (found, outputs), &names, &desk.house.blobs, reading))
+}
+
+/// What the core does not know of nodes: how large a datagram each is sent, and whose key it has.
+fn fill(desk: &Desk, nodes: &mut [NodeInfo]) {
+    desk.house.shared.fill_sizes(nodes);
+    let keys = desk.house.keys.lock().expect("a panic under the lock ends the process");
+    nodes.iter_mut().for_each(|node| node.key = keys.holder(&node.name));
 }
 
 async fn status(desk: &Arc<Desk>) -> Response {
     let mut response = desk.ask(|farm, now_us, _| Response::Status(farm.status(now_us))).await;
     if let Response::Status(status) = &mut response {
-        desk.house.shared.fill_sizes(&mut status.nodes);
+        fill(desk, &mut status.nodes);
         status.up_seconds = desk.house.shared.up_seconds();
         status.datagrams_dropped = desk.house.shared.dropped.load(Ordering::Relaxed);
         status.log_events_dropped = desk.house.shared.unlogged();
@@ -209,11 +238,14 @@ fn add_key(desk: &Desk, role: Role) -> Response {
 
 fn revoke_key(desk: &Desk, key: &str) -> Response {
     let mut keys = desk.house.keys.lock().expect("a panic under the lock ends the process");
-    let public = key.parse::<PublicKey>().ok().or_else(|| keys.holder(key));
-    let revoked = match (public, key.parse::<JoinKeyId>()) {
+    // Keys come before names: a worker may call itself as another's key is written.
+    let enrolled = key.parse::<PublicKey>().ok().filter(|public| keys.key(public).is_some());
+    let join = key.parse::<JoinKeyId>().ok().filter(|join| keys.join_key(join).is_some());
+    let public = enrolled.or_else(|| if join.is_none() { keys.holder(key) } else { None });
+    let revoked = match (public, join) {
         (Some(public), _) => keys.revoke_key(&public),
-        (None, Ok(join)) => keys.revoke_join_key(&join),
-        (None, Err(_)) => None,
+        (None, Some(join)) => keys.revoke_join_key(&join),
+        (None, None) => None,
     };
     if revoked.is_none() {
         let message = format!("`{}`: no such key: `starfarm key list` shows them", foreign::name(key));

@@ -11,7 +11,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::desk::Desk;
-use crate::store::state::unix_now;
 use crate::threads::enrolled;
 
 pub(crate) enum Channel {
@@ -35,19 +34,22 @@ impl Channel {
     /// Shakes hands; returns who it is and the first record, which says what is spoken. How long it may take is the
     /// caller's to say.
     pub(crate) async fn sealed(desk: &Desk, mut socket: TcpStream) -> io::Result<(Self, Peer, Vec<u8>)> {
+        let from = socket.peer_addr()?.to_string();
         let body = read_frame(&mut socket).await?;
         let (frame, unconfirmed) = {
             let mut responder = desk.responder.lock().expect("a panic under the lock ends the process");
             let keys = desk.house.keys.lock().expect("a panic under the lock ends the process");
-            stream::answer(&mut responder, &keys, &body, desk.house.shared.now_us()).map_err(invalid)?
+            stream::answer(&mut responder, &keys, &body, from.as_bytes(), desk.house.shared.now_us())
+                .map_err(invalid)?
         };
         socket.write_all(&frame).await?;
+        let now_unix = desk.house.shared.now_us() / 1_000_000;
         let unconfirmed = unconfirmed.map_err(|_| io::ErrorKind::PermissionDenied)?;
         let body = read_frame(&mut socket).await?;
         let mut first = Vec::new();
         let mut keys = desk.house.keys.lock().expect("a panic under the lock ends the process");
         let (stream, peer, changed) =
-            unconfirmed.confirm(&mut keys, &body, &mut first, unix_now()).map_err(invalid)?;
+            unconfirmed.confirm(&mut keys, &body, &mut first, now_unix).map_err(invalid)?;
         if changed {
             desk.house
                 .state

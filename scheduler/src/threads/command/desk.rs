@@ -1,5 +1,6 @@
 //! What every connection can reach: the dispatcher, the stores, the keys, and a place for itself.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
@@ -52,6 +53,8 @@ pub(crate) struct Desk {
     pub(crate) broken_off: Mutex<BrokenOff>,
     pub(crate) door: Mutex<Door<AbortHandle>>,
     pub(crate) places: Places,
+    /// Connections of each node to the bulk channel.
+    pub(crate) bulk: Mutex<HashMap<PublicKey, u32>>,
 }
 
 impl Desk {

@@ -39,7 +39,7 @@ impl Shelf for Memory {
         Ok(())
     }
 
-    fn lack(&self) -> Option<String> {
+    fn lack(&self, _: u64) -> Option<String> {
         let mut store = self.0.borrow_mut();
         store.tally.no_room += u64::from(store.full);
         store.full.then(|| "full".to_owned())
