@@ -48,6 +48,7 @@ mod runs;
 mod send;
 mod told;
 mod turn;
+mod vet;
 mod view;
 mod watch;
 

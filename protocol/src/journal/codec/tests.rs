@@ -125,3 +125,16 @@ fn a_done_interval_in_the_middle_of_a_large_space_is_small() {
     Record::Done { job: JobId(1), node: NodeId(5), pieces, hits: vec![] }.encode(&mut body);
     assert!(body.len() <= 18, "{} bytes", body.len());
 }
+
+/// A node of 2^32 is not node 0.
+#[test]
+fn a_node_or_a_code_that_is_too_large_is_malformed_and_not_cut_to_size() {
+    for (code, node, is_one) in
+        [(1, 1, true), (1 << 32, 1 << 32, true), ((1 << 32) + 1, 1, false), (1, (1 << 32) + 1, false)]
+    {
+        let mut body = vec![7, 8, FailReason::Exit as u8];
+        put(&mut body, code);
+        put(&mut body, node);
+        assert_eq!(Record::decode(11, &body).is_ok(), is_one, "{code} {node}");
+    }
+}
