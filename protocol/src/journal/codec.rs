@@ -32,6 +32,7 @@ tagged! { Item:
         14 Deleted { job },
         15 Node { node, boot, name },
         16 Mark { node, mark },
+        18 Rerun { job, units },
         64 Rating { node, started_us, period, periods },
         65 Rates { job, mean, nodes },
         66 Totals { job, totals },
@@ -95,6 +96,7 @@ impl Record {
             | Record::Failed { job, .. }
             | Record::FailedAlike { job, .. }
             | Record::Retried { job, .. }
+            | Record::Rerun { job, .. }
             | Record::Deleted { job }
             | Record::Conflict { job, .. }
             | Record::Rates { job, .. }

@@ -88,7 +88,9 @@ fn vet_units(job: &Job, record: &Record) -> Result<(), String> {
         }
         Record::Ran { units, .. } => units.iter().try_for_each(|(unit, _)| one(*unit)),
         Record::Tried { unit, .. } | Record::Died { unit, .. } | Record::Failed { unit, .. } => one(*unit),
-        Record::FailedAlike { units, .. } | Record::Retried { units, .. } => all(units),
+        Record::FailedAlike { units, .. } | Record::Retried { units, .. } | Record::Rerun { units, .. } => {
+            all(units)
+        }
         Record::Ended(ended) => all(&ended.abandoned),
         Record::Conflict { lo, hi, .. } => all(&[(*lo, *hi)]),
         _ => Ok(()),

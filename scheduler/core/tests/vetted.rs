@@ -80,6 +80,7 @@ fn units_lie_in_the_space_also_the_largest_number() {
             Record::Failed { job, unit, failed },
             Record::FailedAlike { job, units: piece.clone(), failed },
             Record::Retried { job, units: piece.clone() },
+            Record::Rerun { job, units: piece.clone() },
             Record::Conflict { job, lo: 3, hi: unit.max(11), node },
             Record::Ended(Ended {
                 job,

@@ -79,6 +79,7 @@ fn one_of_each() -> Vec<Record> {
         Record::Node { node, name: "west".into(), boot },
         Record::Mark { node, mark: NodeMark::Distrusted },
         Record::Conflict { job, lo: 1, hi: 2, node },
+        Record::Rerun { job, units: vec![(0, 1)] },
         Record::Rating { node, started_us: 1, period: 2, periods: vec![0.5; 64] },
         Record::Rates { job, mean: 0.25, nodes: vec![(node, 1e9, 3)] },
         Record::Totals { job, totals: totals() },
@@ -99,7 +100,7 @@ fn every_kind_comes_back() {
         kinds.push(record.kind());
     }
     kinds.dedup();
-    assert_eq!(kinds, (1..=17).chain(64..=70).collect::<Vec<_>>());
+    assert_eq!(kinds, (1..=18).chain(64..=70).collect::<Vec<_>>());
 }
 
 #[test]
