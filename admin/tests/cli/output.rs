@@ -66,8 +66,8 @@ fn results_say_which_outputs_are_lost_in_each_format_and_end_with_a_code_of_thei
     let again = folder.run("--farm FARM job retry --missing-outputs 2");
     assert!(again.stderr.contains("6 units run again"), "{}", again.stderr);
     again.with(0);
-    folder.run("--farm FARM job retry 2").failed_with(2);
-    folder.run("--farm FARM job retry --failed --missing-outputs 2").failed_with(2);
+    folder.run("--farm FARM job retry 2").with(2);
+    folder.run("--farm FARM job retry --failed --missing-outputs 2").with(2);
 }
 
 /// It waits for a person: a script that waited on would wait for ever.
