@@ -84,6 +84,8 @@ fn files_of_another_farm_are_recognised_and_join_files_are_made_anew() {
             ("farm.json" | "scheduler.key" | "keys.json", Err(why)) => {
                 let why = why.to_string();
                 assert!(why.contains("restore it from a copy"), "{name}: {why}");
+                // Whose it is, and not that the key beside it is wrong.
+                assert!(name == "scheduler.key" || why.contains("it is of farm"), "{name}: {why}");
             }
             ("enrolments", Ok((_, keys))) => {
                 // The worker that enrolled lately does so again, as it did before.
