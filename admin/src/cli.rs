@@ -268,7 +268,7 @@ pub(crate) struct Results {
 /// Which outputs are wanted, and how.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted {
-    /// Also the outputs of failed runs before a `job retry`
+    /// Also the outputs of runs before a `job retry`
     #[arg(long)]
     pub(crate) all: bool,
     /// Outputs as they came in, not by unit; so they come anyway where there are more than 100 000
@@ -311,11 +311,15 @@ pub(crate) enum Job {
         #[arg(long)]
         cancel: bool,
     },
-    /// Try a job's failed units again; one that has ended as failed goes on
+    /// Run some of a job's units again; one that has ended goes on
+    #[command(group = clap::ArgGroup::new("which").required(true))]
     Retry {
-        /// The failed units; there is no other choice yet
-        #[arg(long, required = true)]
+        /// The failed units, with all their retries
+        #[arg(long, group = "which")]
         failed: bool,
+        /// The units whose outputs are missing or damaged on the scheduler's disk
+        #[arg(long, group = "which")]
+        missing_outputs: bool,
         #[command(flatten)]
         job: JobArg,
     },
@@ -406,6 +410,9 @@ pub(crate) struct Audit {
     /// Only this job; repeat it for more
     #[arg(long, value_name = "ID", value_parser = job_id)]
     pub(crate) job: Vec<JobId>,
+    /// Also read `outputs` and `blobs`: every output must be there and be what its hash says
+    #[arg(long)]
+    pub(crate) outputs: bool,
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use starfarm_protocol::admin::{
     EventLine, Explanation, JobCommand, JobInfo, NodeInfo, Request, Response, StatusInfo, Subject,
 };
 use starfarm_protocol::ids::JobId;
+use starfarm_protocol::units::Units;
 use starfarm_scheduler::AtRest;
 
 use crate::failure::{Exit, Failure};
@@ -26,6 +27,9 @@ use local::{SILENCE_MAX, Wire};
 
 /// A scheduler that says nothing for this long is worth a word to who waits for it.
 const UNTOLD_MAX: Duration = Duration::from_secs(3);
+
+/// So long a scheduler may look through a job's outputs.
+const LOOK_MAX: Duration = Duration::from_secs(3_600);
 
 /// Asks, and takes the wanted answer apart.
 macro_rules! ask {
@@ -156,6 +160,11 @@ impl Client {
         self.command(&Request::Job { id, command })
     }
 
+    /// Units whose outputs are lost are wanted again; how many they are.
+    pub(crate) fn rerun(&mut self, id: JobId) -> Result<Units, Failure> {
+        ask!(self, &Request::Rerun { id }, Response::Rerun(units) => units)
+    }
+
     pub(crate) fn status(&mut self) -> Result<StatusInfo, Failure> {
         ask!(self, &Request::Status, Response::Status(status) => status)
     }
@@ -183,6 +192,8 @@ fn ask_scheduler(
 ) -> Result<Response, Failure> {
     let asked_to_wait = match request {
         Request::Wait { timeout_ms, .. } => Duration::from_millis(*timeout_ms),
+        // All outputs of the job are read.
+        Request::Rerun { .. } | Request::LostOutputs { .. } => LOOK_MAX,
         _ => Duration::ZERO,
     };
     let frame = frame(request).map_err(|error| Failure::usage(error.to_string()))?;

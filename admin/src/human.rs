@@ -46,6 +46,14 @@ pub(crate) fn shell(path: &std::path::Path) -> String {
     }
 }
 
+/// The units from `lo` up to `hi`, which is not among them: "20 to 24".
+pub(crate) fn interval(lo: Units, hi: Units) -> String {
+    match hi.0.saturating_sub(1) {
+        last if last <= lo.0 => lo.to_string(),
+        last => format!("{lo} to {last}"),
+    }
+}
+
 pub(crate) fn units(units: Units) -> String {
     count(units.0 as f64)
 }

@@ -8,9 +8,11 @@ use starfarm_protocol::job::{Body, JobFacts, JobState};
 use starfarm_protocol::journal::record::{Ended, JobTotals};
 use starfarm_protocol::spec::Stop;
 use starfarm_protocol::state::Completion;
+use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::units::Units;
 
 use crate::certificate::{Certificate, NodeShare};
+use crate::owed::{Owed, Wrote};
 use crate::report::{JobReport, Violations};
 use crate::tiling::{Clash, Class, Tiling};
 use crate::time::utc;
@@ -47,6 +49,10 @@ pub(crate) struct Account {
     /// How many of the hits are known to differ.
     hits_sorted: usize,
     by_node: BTreeMap<NodeId, u128>,
+    /// Units that were done, and computed again for their outputs.
+    again: u128,
+    /// What is known of its outputs.
+    wrote: Wrote,
     conflicts: u64,
     end: Option<End>,
     /// Which of the farm's epochs it was submitted in.
@@ -68,6 +74,8 @@ impl Account {
             hits: Vec::new(),
             hits_sorted: 0,
             by_node: BTreeMap::new(),
+            again: 0,
+            wrote: Wrote::default(),
             conflicts: 0,
             end: None,
             first_epoch: epochs.saturating_sub(1),
@@ -164,10 +172,45 @@ impl Account {
     /// Failed units are wanted again.
     pub(crate) fn retry(&mut self, units: &[(u128, u128)]) {
         self.tiling.retry(units);
+        self.reopen(units);
+    }
+
+    /// Units whose outputs are lost are wanted again.
+    pub(crate) fn rerun(&mut self, units: &[(u128, u128)]) {
+        if !matches!(self.facts.work.body, Body::Outcomes { .. }) {
+            self.wrong(None, "units are to run again for their outputs, and it has none");
+        }
+        self.again += self.tiling.rerun(units);
+        self.reopen(units);
+    }
+
+    fn reopen(&mut self, units: &[(u128, u128)]) {
         self.tell_clashes();
+        self.wrote.forget(units);
         if self.end.take().is_some() {
             self.state = JobState::Queued;
         }
+    }
+
+    /// A unit ran to its end by the record at `place`, and what it wrote is in that record.
+    pub(crate) fn wrote(&mut self, unit: u128, place: Place) {
+        self.wrote.in_journal(unit, place.sequence);
+    }
+
+    /// Nobody knows what a unit wrote that kills its workers.
+    pub(crate) fn wrote_nothing(&mut self, unit: u128) {
+        self.wrote.nothing(unit);
+    }
+
+    /// The outputs that must be on the disk.
+    pub(crate) fn owed(&mut self) -> Owed {
+        self.tiling.sweep();
+        let runs = self.tiling.runs().iter().filter(|run| run.class != Class::Abandoned);
+        let ran = match self.facts.work.body {
+            Body::Outcomes { .. } => runs.map(|run| (run.lo, run.hi)).collect(),
+            _ => UnitSet::default(),
+        };
+        self.wrote.owed((self.facts.job, self.facts.spec), &ran)
     }
 
     /// The end, with what the scheduler says of it.
@@ -255,7 +298,13 @@ impl Account {
             let what = format!("{units} units were counted from node {}, which never joined", node.0);
             self.wrong(None, what);
         }
-        let decided = self.tiling.count(Class::Done) + self.tiling.count(Class::Failed);
+        let (shares, done) = (self.by_node.values().sum::<u128>(), self.tiling.count(Class::Done));
+        if self.violations.is_empty() && shares != done + self.again {
+            let again = self.again;
+            let what = format!("nodes computed {shares} units, {done} are done, and {again} ran again");
+            self.wrong(None, what);
+        }
+        let decided = done + self.tiling.count(Class::Failed);
         let follows = last.commit > self.decided.commit;
         if self.end.is_none() && decided == self.facts.units && follows {
             let what = format!(
@@ -338,6 +387,7 @@ impl Account {
             tasks_resent: totals.resent,
             tasks_copied: totals.copies,
             conflicts: self.conflicts,
+            units_again: Units(self.again),
             epochs: epochs.get(self.first_epoch..end.epochs).unwrap_or_default().to_vec(),
             nodes: shares.into_iter().map(share).collect(),
             submitted: utc(self.facts.at_us),

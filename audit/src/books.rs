@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::journal::Record;
+use starfarm_protocol::wire::FailReason;
 
 use crate::account::{Account, Place};
+use crate::owed::Owed;
 use crate::report::{Report, Violations};
 use crate::tiling::Class;
 
@@ -82,13 +84,18 @@ impl Books {
                         None => account.count(*unit, hi, Class::Done, Some(*node), place),
                         Some(_) => account.count(*unit, hi, Class::Failed, None, place),
                     }
+                    account.wrote(*unit, place);
                 }
             }
-            Record::Failed { unit, .. } => {
+            Record::Failed { unit, failed, .. } => {
                 account.count(*unit, unit.saturating_add(1), Class::Failed, None, place);
+                if failed.reason == FailReason::Poison {
+                    account.wrote_nothing(*unit);
+                }
             }
             Record::Leased { mark, .. } => account.lease(*mark),
             Record::Retried { units, .. } => account.retry(units),
+            Record::Rerun { units, .. } => account.rerun(units),
             Record::State { state, .. } => account.set_state(*state),
             Record::Conflict { .. } => account.add_conflict(),
             Record::Ended(ended) => account.end(ended, self.epochs.len()),
@@ -105,6 +112,11 @@ impl Books {
         }
         account.close(&self.nodes, Place::default());
         self.violations.join(account.violations);
+    }
+
+    /// The outputs that must be on the disk, by job.
+    pub(crate) fn owed(&mut self) -> Vec<Owed> {
+        self.accounts.values_mut().map(Account::owed).collect()
     }
 
     /// Something is wrong with the journal itself.
@@ -140,6 +152,7 @@ impl Books {
             jobs,
             violations: self.violations.told,
             violations_left_out: self.violations.untold,
+            outputs: None,
             notes: self.notes,
         }
     }

@@ -60,6 +60,9 @@ pub struct Certificate {
     pub tasks_copied: u64,
     /// Results that differ from what was counted.
     pub conflicts: u64,
+    /// Units that were done, and computed again since their outputs were lost: they are in the shares of nodes as often.
+    #[serde(skip_serializing_if = "is_none")]
+    pub units_again: Units,
     /// Incarnations of the scheduler from its submission to its end.
     pub epochs: Vec<u64>,
     /// Who computed how much, by name.
@@ -70,6 +73,10 @@ pub struct Certificate {
     pub started: Option<String>,
     /// When it ended.
     pub ended: Option<String>,
+}
+
+fn is_none(units: &Units) -> bool {
+    *units == 0
 }
 
 impl Certificate {

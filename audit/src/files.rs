@@ -12,10 +12,12 @@ use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::frame::{self, Found, Frame, SEAL};
 use starfarm_protocol::journal::segment::{FORMAT_VERSION, HEAD_BYTES, Head, HeadError, Part};
 use starfarm_protocol::journal::synced;
+use starfarm_protocol::units::Units;
 
 use crate::account::Place;
 use crate::books::Books;
-use crate::report::Report;
+use crate::outputs;
+use crate::report::{Outputs, Report};
 
 /// A scheduler may move segments to the ledger while they are read: then all is read anew, so often.
 const TRIES_MAX: u32 = 5;
@@ -32,13 +34,20 @@ enum Stop {
     Unreadable(String),
 }
 
-/// Audits the farm whose state directory is `dir`. Nothing is written and no lock is taken.
+/// Audits the farm whose state directory is `dir`, and its outputs if these are `wanted`. Nothing is written and no lock is
+/// taken.
 ///
 /// # Errors
 /// It is no state directory, or a file in it cannot be read at all: in words.
-pub fn directory(dir: &Path) -> Result<Report, String> {
+pub fn directory(dir: &Path, wanted: bool) -> Result<Report, String> {
+    // What a scheduler that may run there has done meanwhile, such as deleting a job, is no damage.
+    let mut doubts = wanted && dir.join("admin.sock").exists();
     for _ in 0..TRIES_MAX {
-        match Reader::read(dir) {
+        match Reader::read(dir, wanted) {
+            Ok(report) if doubts && report.outputs.as_ref().is_some_and(|outputs| !outputs.are_whole()) => {
+                doubts = false;
+                std::thread::sleep(SECOND_LOOK);
+            }
             Ok(report) => return Ok(report),
             Err(Stop::Unreadable(why)) => return Err(why),
             Err(Stop::Moved) => {}
@@ -84,7 +93,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn read(dir: &Path) -> Result<Report, Stop> {
+    fn read(dir: &Path, wanted: bool) -> Result<Report, Stop> {
         // The journal is listed before the ledger: what moves in between is found twice, never not at all.
         let journal = list(&dir.join("journal"), "seg")?;
         let ledger = list(&dir.join("ledger"), "led")?;
@@ -94,7 +103,9 @@ impl Reader {
         };
         // These are read before the segments: what is written meanwhile only goes further.
         let (farm, known_epoch) = known_farm(dir).unzip();
-        let at = farm.and_then(|farm| synced::read(&fs::read(dir.join("journal/synced")).ok()?, farm));
+        let synced_upto =
+            |of: &str| farm.and_then(|farm| synced::read(&fs::read(dir.join(of).join("synced")).ok()?, farm));
+        let (at, written) = (synced_upto("journal"), synced_upto("outputs"));
         let mut reader = Reader {
             books: Books::default(),
             farm,
@@ -106,8 +117,27 @@ impl Reader {
         if reader.ledger(&ledger, journal.first())? && reader.journal(&journal)? {
             reader.reached();
         }
+        let outputs = match reader.farm.filter(|_| wanted) {
+            Some(farm) => Some(reader.outputs(dir, farm, written)?),
+            None => None,
+        };
         let farm = reader.farm.map_or_else(String::new, |farm| farm.to_string());
-        Ok(reader.books.close(&farm))
+        let mut report = reader.books.close(&farm);
+        report.holds &= outputs.as_ref().is_none_or(Outputs::are_whole);
+        Ok(Report { outputs, ..report })
+    }
+
+    /// Looks at the outputs that there must be by what was read; up to the record `written` they were on the disk.
+    fn outputs(&mut self, dir: &Path, farm: FarmId, written: Option<u64>) -> Result<Outputs, Stop> {
+        let checked = outputs::check(dir, farm, &self.books.owed(), written);
+        let outputs = checked.map_err(|e| unreadable(&dir.join("outputs or blobs"), &e))?;
+        if outputs.in_journal > Units(0) {
+            let units = outputs.in_journal;
+            self.books.notes.push(format!(
+                "{units} outputs are in the journal only: the scheduler writes them to their files when it starts"
+            ));
+        }
+        Ok(outputs)
     }
 
     /// All was read and is whole: whether it is all that there once was.

@@ -1,6 +1,7 @@
 //! The audit: what a farm computed, derived anew from its ledger and journal alone (R7). It reads the same
 //! records as the scheduler and shares nothing else with it: no coverage, no counters, no checkpoint. Where
-//! the scheduler keeps books as it goes, this sorts and sweeps what was written down. Nothing is opened for
+//! the scheduler keeps books as it goes, this sorts and sweeps what was written down. Where it is asked to, it also looks
+//! whether the outputs that there must be are on the disk and whole. Nothing is opened for
 //! writing and no lock is taken, so it can look at a farm that runs, has stopped or is broken.
 //!
 //! Here: bytes to verdicts. How a verdict is printed is the command line's matter.
@@ -11,6 +12,8 @@ mod account;
 mod books;
 mod certificate;
 mod files;
+mod outputs;
+mod owed;
 mod report;
 mod tiling;
 mod time;
@@ -19,4 +22,4 @@ pub use account::Place;
 pub use books::Books;
 pub use certificate::{Certificate, NodeShare, canonical};
 pub use files::directory;
-pub use report::{JobReport, Report, Violation};
+pub use report::{JobReport, LostContent, LostOutput, Outputs, Report, Violation};

@@ -1,6 +1,7 @@
 //! What an audit says: values that are printed as they are, as JSON or as a table.
 
 use serde::Serialize;
+use starfarm_protocol::admin::OutputLoss;
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::job::JobState;
 use starfarm_protocol::state::Completion;
@@ -74,6 +75,49 @@ pub struct JobReport {
     pub certificate_hash: Option<ContentHash>,
 }
 
+/// Units whose outputs must be on the disk and are not, or not as they were written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct LostOutput {
+    /// The job.
+    pub job: JobId,
+    /// First unit.
+    pub lo: Units,
+    /// End, exclusive.
+    pub hi: Units,
+    /// What is wrong with them.
+    pub what: OutputLoss,
+}
+
+/// A content that is not on the disk, or not what its hash says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct LostContent {
+    /// BLAKE3 of what it should be.
+    pub hash: ContentHash,
+    /// The job whose specification it is, or a piece of its list; none for another content.
+    pub job: Option<JobId>,
+    /// What is wrong with it.
+    pub what: OutputLoss,
+}
+
+/// What came of looking at outputs and contents.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Outputs {
+    /// Units whose outputs must be there.
+    pub units: Units,
+    /// Outputs that are in the journal only, so far: the scheduler writes them when it starts.
+    pub in_journal: Units,
+    /// What is missing or damaged, by job and unit.
+    pub lost: Vec<LostOutput>,
+    /// Contents that are missing or damaged. Those of long outputs are among `lost` as well, by unit.
+    pub contents: Vec<LostContent>,
+}
+
+impl Outputs {
+    pub(crate) fn are_whole(&self) -> bool {
+        self.lost.is_empty() && self.contents.is_empty()
+    }
+}
+
 /// What the audit of a farm comes to.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Report {
@@ -93,6 +137,9 @@ pub struct Report {
     pub violations: Vec<Violation>,
     /// Violations beyond those.
     pub violations_left_out: u64,
+    /// The outputs, where they were looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<Outputs>,
     /// What a person should know and what is not wrong.
     pub notes: Vec<String>,
 }
@@ -116,7 +163,12 @@ impl Report {
         self.jobs.retain(|job| ids.contains(&job.id));
         self.violations.retain(|violation| violation.job.is_none_or(|job| ids.contains(&job)));
         let broken = self.jobs.iter().any(|job| job.verdict == Completion::Broken);
-        self.holds = self.violations.is_empty() && !broken;
+        if let Some(outputs) = &mut self.outputs {
+            outputs.lost.retain(|lost| ids.contains(&lost.job));
+            outputs.contents.retain(|lost| lost.job.is_none_or(|job| ids.contains(&job)));
+        }
+        let are_whole = self.outputs.as_ref().is_none_or(Outputs::are_whole);
+        self.holds = self.violations.is_empty() && !broken && are_whole;
         Ok(self)
     }
 }

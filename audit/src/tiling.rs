@@ -52,6 +52,8 @@ pub(crate) enum Fault {
     Stray { now: Class },
     /// These units are wanted again and had not failed.
     NotFailed,
+    /// These units are to run again for their outputs, and had not run.
+    NotDecided,
 }
 
 impl fmt::Display for Fault {
@@ -61,6 +63,7 @@ impl fmt::Display for Fault {
             Fault::Twice { was, now: Class::Abandoned } => write!(f, "{was}, and abandoned as well"),
             Fault::Twice { was, now } => write!(f, "counted twice: {was}, and {now} again"),
             Fault::Stray { now } => write!(f, "{now} after the job's end, and not among what was abandoned"),
+            Fault::NotDecided => f.write_str("to run again for their outputs, and had not run before"),
             Fault::NotFailed => f.write_str("to be tried again, and had not failed before"),
         }
     }
@@ -129,16 +132,33 @@ impl Tiling {
 
     /// Failed units are wanted again, and so is all that was abandoned.
     pub(crate) fn retry(&mut self, units: &[(u128, u128)]) {
+        self.again(units, |was| was == Some(Class::Failed), Fault::NotFailed);
+    }
+
+    /// Units that ran are wanted again for their outputs, and so is all that was abandoned. How many of them were done.
+    pub(crate) fn rerun(&mut self, units: &[(u128, u128)]) -> u128 {
+        let before = self.done();
+        self.again(units, |was| matches!(was, Some(Class::Done | Class::Failed)), Fault::NotDecided);
+        before - self.done()
+    }
+
+    fn done(&mut self) -> u128 {
+        self.sweep();
+        self.count(Class::Done)
+    }
+
+    /// Units of which `fits` says that they may be are of no class any more; of others it is a fault.
+    fn again(&mut self, units: &[(u128, u128)], fits: impl Fn(Option<Class>) -> bool, fault: Fault) {
         self.sweep();
         self.ended = false;
         self.swept.retain(|run| run.class != Class::Abandoned);
         let again = units.iter().map(|&(lo, hi)| Run { lo, hi, class: Class::Failed }).collect();
         let again = without_doubles(again, &mut self.clashes);
         overlay(&mut self.swept, again, |was, now| {
-            if was == Some(Class::Failed) {
+            if fits(was) {
                 return None;
             }
-            self.clashes.push(Clash { lo: now.lo, hi: now.hi, what: Fault::NotFailed });
+            self.clashes.push(Clash { lo: now.lo, hi: now.hi, what: fault });
             was
         });
     }

@@ -333,6 +333,26 @@ fn failed_units_are_tried_again_only_if_they_failed() {
 }
 
 #[test]
+fn units_run_again_for_their_outputs_only_if_they_ran_and_count_once_all_the_same() {
+    let first = [submitted(4, COMMAND), ran(&[(0, None), (1, Some(FailReason::Exit)), (2, None), (3, None)])];
+    let first = [&first[..], &[ended(JobState::Failed, 3, 1, &[])]].concat();
+    let rerun = |units: &[(u128, u128)]| Record::Rerun { job: JOB, units: units.to_vec() };
+    let again = [&first[..], &[rerun(&[(0, 2)])]].concat();
+    assert_eq!(sound(&again, Completion::NotEnded).jobs[0].units_done, 2);
+    let rest = [ran(&[(0, None), (1, None)]), ended(JobState::Finished, 4, 0, &[])];
+    let report = sound(&[&again[..], &rest].concat(), Completion::Complete);
+    let certificate = report.jobs[0].certificate.as_ref().unwrap();
+    let shares: u128 = certificate.nodes.iter().map(|share| share.units.0).sum();
+    assert_eq!((certificate.units_done.0, certificate.units_again.0, shares), (4, 1, 5));
+    // It ends with a gap, or a unit is counted that nobody wanted again.
+    broken(&[&again[..], &[ended(JobState::Finished, 2, 0, &[])]].concat(), Some((0, 2)), "a gap");
+    let twice = [ran(&[(0, None), (1, None), (2, None)]), ended(JobState::Finished, 4, 0, &[])];
+    broken(&[&again[..], &twice].concat(), Some((2, 3)), "counted twice");
+    broken(&[&first[..1], &[rerun(&[(0, 2)])]].concat(), Some((0, 2)), "had not run before");
+    broken(&[submitted(20, EVERY_HIT), done(A, &[(0, 5)]), rerun(&[(0, 2)])], None, "and it has none");
+}
+
+#[test]
 fn strangers() {
     let end = ended(JobState::Finished, 20, 0, &[]);
     let node = done(NodeId(9), &[(0, 20)]);

@@ -48,6 +48,11 @@ pub enum Request {
     Node { name: String, command: NodeCommand },
     /// A page of a job's results: behind the first `skip` hits, failed units and outputs, at most `take` of each.
     Results { id: JobId, skip: u64, take: u64 },
+    /// Which outputs of a job are missing or damaged on the scheduler's disk: behind the first `skip` intervals of units,
+    /// at most `take`; answered with `LostOutputs`.
+    LostOutputs { id: JobId, skip: u64, take: u64 },
+    /// The units of a job whose outputs are missing or damaged are wanted again; answered with `Rerun`.
+    Rerun { id: JobId },
     /// Why a job or a node is as it is; answered with `Explanation`.
     Explain(Subject),
     /// The farm's online figures.
@@ -153,6 +158,10 @@ pub enum Response {
     Nodes(Vec<NodeInfo>),
     /// A page of results.
     Results(ResultsPage),
+    /// Outputs that are missing or damaged, by unit, and whether more follow.
+    LostOutputs { lost: Vec<LostOutputs>, more: bool },
+    /// So many units are wanted again.
+    Rerun(Units),
     /// Why.
     Explanation(Explanation),
     /// Figures.
@@ -283,6 +292,27 @@ pub struct ResultsPage {
     pub outputs_of_done: u64,
     /// Another page follows.
     pub more: bool,
+}
+
+words! {
+    /// What is wrong with an output on the scheduler's disk.
+    OutputLoss {
+        /// It is not there.
+        Missing => "missing",
+        /// It is not what was written.
+        Damaged => "damaged",
+    }
+}
+
+/// Units of a command that ran to their end, and whose outputs cannot be had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LostOutputs {
+    /// First unit.
+    pub lo: Units,
+    /// End, exclusive.
+    pub hi: Units,
+    /// What is wrong with them.
+    pub what: OutputLoss,
 }
 
 /// A hit.

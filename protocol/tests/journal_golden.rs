@@ -92,6 +92,7 @@ fn records() -> Vec<Record> {
         Record::Node { node, name: "west".into(), boot },
         Record::Mark { node, mark: NodeMark::Drained },
         Record::Conflict { job, lo: 100, hi: 200, node },
+        Record::Rerun { job, units: vec![(8, 9)] },
         Record::Joined { node, slots: 4, at_us: 1_700_000_000_000_000 },
         Record::Periods { lost_us: 45_000_000, period_us: 10_000_000 },
         Record::FailedAlike { job, units: vec![(8, 10), (20, 21)], failed },

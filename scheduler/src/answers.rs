@@ -68,6 +68,8 @@ pub(crate) fn conflict(why: Conflict, name: &str) -> Response {
         Conflict::Ended(state) => format!("{name} has ended ({})", state.word()),
         Conflict::EndedForGood(state) => format!("{name} has ended ({}): submit it again", state.word()),
         Conflict::NoFailedUnit => format!("{name} has no failed unit"),
+        Conflict::NoOutputs => format!("{name} runs no programs, so it has no outputs"),
+        Conflict::NoLostOutput => format!("no output of {name} is missing or damaged"),
         Conflict::NotPaused => format!("{name} is not paused"),
         Conflict::Paused => format!("{name} is paused: resume it first"),
         Conflict::WorkerStops => {

@@ -2,12 +2,15 @@
 //! rest.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::sync::{Arc, Mutex};
 
 use starfarm_decomposers::{Decomposer, NoChunks, open};
-use starfarm_protocol::admin::{ErrorCode, HitInfo, OutputInfo, Response, ResultsPage};
+use starfarm_protocol::admin::{ErrorCode, HitInfo, LostOutputs, OutputInfo, Response, ResultsPage};
 use starfarm_protocol::ids::{ContentHash, JobId};
+use starfarm_protocol::outputs::Stored;
 use starfarm_protocol::spec::{HexBytes, JobSpec};
+use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::units::Units;
 use starfarm_scheduler_core as core;
 
@@ -15,6 +18,8 @@ use crate::answers::{error, no_job, stream, text_or_hex};
 use crate::store::blobs::Blobs;
 use crate::store::outputs::{Output, OutputStore, Page};
 
+/// Intervals of lost outputs in one page at most: each page goes through all outputs again.
+const LOST_MAX: u64 = 100_000;
 /// Items of each kind in one page at most.
 const PAGE_MAX: u64 = 1_000;
 /// Bytes of a blob in one answer.
@@ -90,13 +95,40 @@ pub(crate) fn find(
 pub(crate) fn outputs(asked: Asked, outputs: &Mutex<OutputStore>) -> Result<Page, Response> {
     let Asked { id, skip, take } = asked;
     let mut outputs = outputs.lock().expect("a panic under the lock ends the process");
-    outputs
-        .page(id, skip, take)
-        .map_err(|e| error(ErrorCode::Conflict, format!("the outputs of job {} cannot be read: {e}", id.0)))
+    outputs.page(id, skip, take).map_err(|e| unreadable(id, &e))
+}
+
+/// Outputs of `owed` units of job `id` that are missing or damaged. It takes its time; the stores are held for a moment
+/// each. `anew`: contents are looked at again that were found whole before.
+pub(crate) fn lost(
+    id: JobId,
+    owed: &UnitSet,
+    (outputs, blobs): (&Mutex<OutputStore>, &Mutex<Blobs>),
+    anew: bool,
+) -> Result<Vec<LostOutputs>, Response> {
+    let snapshot = outputs.lock().expect("a panic under the lock ends the process").snapshot(id);
+    let content =
+        |hash: &ContentHash| blobs.lock().expect("a panic under the lock ends the process").loss(hash, anew);
+    snapshot.and_then(|snapshot| snapshot.lost(owed, content)).map_err(|e| unreadable(id, &e))
+}
+
+fn unreadable(id: JobId, e: &io::Error) -> Response {
+    error(ErrorCode::Conflict, format!("the outputs of job {} cannot be read: {e}", id.0))
+}
+
+/// A page of what is lost.
+pub(crate) fn lost_page(lost: &[LostOutputs], skip: u64, take: u64) -> Response {
+    let from = lost.len().min(usize::try_from(skip).unwrap_or(usize::MAX));
+    let to = lost.len().min(from.saturating_add(take.min(LOST_MAX) as usize));
+    Response::LostOutputs { lost: lost[from..to].to_vec(), more: to < lost.len() }
+}
+
+pub(crate) fn owed(farm: &core::Farm, id: JobId) -> Result<UnitSet, Response> {
+    farm.owed_outputs(id).ok_or_else(|| no_job(id))
 }
 
 pub(crate) fn writers(outputs: &Page) -> BTreeSet<core::NodeId> {
-    outputs.outputs.iter().map(|output| output.node).collect()
+    outputs.outputs.iter().map(|output| output.stored.node).collect()
 }
 
 pub(crate) fn names(farm: &core::Farm, ids: BTreeSet<core::NodeId>) -> Names {
@@ -127,16 +159,16 @@ pub(crate) fn page(
 }
 
 fn info(output: &Output, nodes: &Names) -> OutputInfo {
-    let outcome = &output.outcome;
+    let Stored { unit, attempt, node, outcome } = &output.stored;
     let (exit_code, signal) = match outcome.failed {
         Some(reason) => reason.ended_by(Some(outcome.code)),
         None => (Some(outcome.code), None),
     };
     OutputInfo {
-        unit: Units(output.unit),
-        attempt: output.attempt.0,
+        unit: Units(*unit),
+        attempt: attempt.0,
         run: output.run,
-        node: nodes.get(&output.node).cloned().unwrap_or_default(),
+        node: nodes.get(node).cloned().unwrap_or_default(),
         failed: outcome.failed,
         superseded: output.superseded,
         exit_code,

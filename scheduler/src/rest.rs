@@ -31,7 +31,7 @@ impl AtRest {
     /// Something in it is damaged or cannot be read; the sentence says what to do.
     pub fn read(dir: &Path) -> Result<Option<Self>, SchedulerError> {
         let Some(FarmFile { id, epoch, .. }) = read_farm(dir)? else { return Ok(None) };
-        let (now_us, mut outputs) = (unix_now_us(), OutputStore::look(&dir.join("outputs")));
+        let (now_us, mut outputs) = (unix_now_us(), OutputStore::look(&dir.join("outputs"), id));
         let mut restoring = Restoring::new(Config::new(id, epoch), now_us);
         let last = journal::replay_at_rest(dir, (id, epoch), &mut |framed| {
             apply(framed, &mut restoring, &mut outputs, "read")
@@ -61,6 +61,11 @@ impl AtRest {
             Request::Nodes => Response::Nodes(self.farm.nodes(now_us)),
             Request::Results { id, skip, take } => {
                 self.results(Asked::new(*id, *skip, *take)).unwrap_or_else(|response| response)
+            }
+            Request::LostOutputs { id, skip, take } => {
+                let lost = pages::owed(&self.farm, *id)
+                    .and_then(|owed| pages::lost(*id, &owed, (&self.outputs, &self.blobs), false));
+                lost.map_or_else(|response| response, |lost| pages::lost_page(&lost, *skip, *take))
             }
             Request::Fetch { hash, offset } => pages::fetch(&self.blobs, hash, *offset),
             _ => error(

@@ -8,29 +8,35 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use starfarm_protocol::bytes::Reader;
-use starfarm_protocol::ids::JobId;
+use starfarm_protocol::ids::{ContentHash, FarmId, JobId};
 
 use crate::WorkerError;
 
-/// Bytes of a slot's record: taken u64 (1 or 0), job u64, unit u128.
+/// Bytes of a slot's record: checksum u64, job u64, unit u128. All zeros: it runs nothing. One whose checksum does not
+/// fit says nothing, so that no unit is blamed by a damaged file, or by another farm's.
 const RECORD_BYTES: usize = 32;
 
 type Unit = Option<(JobId, u128)>;
 
 pub(crate) struct Board {
+    farm: FarmId,
     slots: Vec<Mutex<Unit>>,
     file: File,
 }
 
 impl Board {
     /// Opens the file, and says which units were running when the previous process died.
-    pub(crate) fn open(path: &Path, slots: u16) -> Result<(Self, Vec<(JobId, u128)>), WorkerError> {
+    pub(crate) fn open(
+        path: &Path,
+        farm: FarmId,
+        slots: u16,
+    ) -> Result<(Self, Vec<(JobId, u128)>), WorkerError> {
         let before = std::fs::read(path).unwrap_or_default();
-        let died = before.as_chunks().0.iter().filter_map(read).collect();
+        let died = before.as_chunks().0.iter().filter_map(|bytes| read(farm, bytes)).collect();
         let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path);
         let file = file.map_err(|e| WorkerError::file("cannot write", path, &e))?;
         let slots = (0..slots).map(|_| Mutex::new(None)).collect();
-        Ok((Self { slots, file }, died))
+        Ok((Self { farm, slots, file }, died))
     }
 
     pub(crate) fn begin(&self, slot: u16, job: JobId, unit: u128) {
@@ -51,24 +57,25 @@ impl Board {
     fn set(&self, slot: u16, unit: Unit) {
         *self.slots[usize::from(slot)].lock().expect("a panic ends the process") = unit;
         // A disk that takes no 32 bytes will be noticed elsewhere; here it costs no more than the blame.
-        let _ = self.file.write_at(&record(unit), u64::from(slot) * RECORD_BYTES as u64);
+        let _ = self.file.write_at(&record(self.farm, unit), u64::from(slot) * RECORD_BYTES as u64);
     }
 }
 
-fn record(unit: Unit) -> [u8; RECORD_BYTES] {
+fn record(farm: FarmId, unit: Unit) -> [u8; RECORD_BYTES] {
     let mut record = [0; RECORD_BYTES];
     if let Some((job, unit)) = unit {
-        record[..8].copy_from_slice(&1_u64.to_le_bytes());
         record[8..16].copy_from_slice(&job.0.to_le_bytes());
         record[16..].copy_from_slice(&unit.to_le_bytes());
+        let of = [&farm.0[..], &record[8..]].concat();
+        record[..8].copy_from_slice(&ContentHash::of(&of).0[..8]);
     }
     record
 }
 
-fn read(record: &[u8; RECORD_BYTES]) -> Unit {
-    let mut fields = Reader(record);
-    let taken = fields.u64().ok()? == 1;
-    taken.then_some((JobId(fields.u64().ok()?), fields.u128().ok()?))
+fn read(farm: FarmId, bytes: &[u8; RECORD_BYTES]) -> Unit {
+    let mut fields = Reader(&bytes[8..]);
+    let unit = Some((JobId(fields.u64().ok()?), fields.u128().ok()?));
+    unit.filter(|_| record(farm, unit) == *bytes)
 }
 
 #[cfg(test)]
@@ -76,11 +83,13 @@ mod tests {
     use super::*;
     use crate::testing::TempDir;
 
+    const FARM: FarmId = FarmId([1; 16]);
+
     #[test]
     fn a_dead_workers_running_units_are_known_to_the_next_one_only() {
         let dir = TempDir::new();
         let path = dir.0.join("running");
-        let (board, died) = Board::open(&path, 3).unwrap();
+        let (board, died) = Board::open(&path, FARM, 3).unwrap();
         assert_eq!(died, []);
         board.begin(0, JobId(1), 5);
         board.begin(2, JobId(9), u128::MAX);
@@ -89,9 +98,32 @@ mod tests {
         board.end(1);
         assert_eq!(board.running().collect::<Vec<_>>(), [(0, JobId(1), 6), (2, JobId(9), u128::MAX)]);
         drop(board);
-        let (_, died) = Board::open(&path, 1).unwrap();
+        let (_, died) = Board::open(&path, FARM, 1).unwrap();
         assert_eq!(died, [(JobId(1), 6), (JobId(9), u128::MAX)]);
-        let (_, died) = Board::open(&path, 1).unwrap();
+        let (_, died) = Board::open(&path, FARM, 1).unwrap();
         assert_eq!(died, []);
+    }
+
+    #[test]
+    fn a_damaged_file_or_another_farms_blames_no_unit() {
+        let dir = TempDir::new();
+        let path = dir.0.join("running");
+        let (board, _) = Board::open(&path, FARM, 2).unwrap();
+        board.begin(0, JobId(1), 5);
+        board.begin(1, JobId(1), 6);
+        let (_, of_other) = Board::open(&path, FarmId([2; 16]), 2).unwrap();
+        assert_eq!(of_other, []);
+        let whole: Vec<u8> = [5, 6].iter().flat_map(|unit| record(FARM, Some((JobId(1), *unit)))).collect();
+        for bit in 0..whole.len() * 8 {
+            let mut damaged = whole.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(&path, damaged).unwrap();
+            let other = if bit < 256 { 6 } else { 5 };
+            assert_eq!(Board::open(&path, FARM, 2).unwrap().1, [(JobId(1), other)], "bit {bit}");
+        }
+        for length in 0..whole.len() {
+            std::fs::write(&path, &whole[..length]).unwrap();
+            assert_eq!(Board::open(&path, FARM, 2).unwrap().1.len(), length / 32, "cut at {length}");
+        }
     }
 }

@@ -92,7 +92,7 @@ impl Node {
         let (farm, known, boot, plain) = (join.farm, known(&state), Boot(random()?), options.no_seal);
         let who = Arc::new(Identity { key: state.key()?, join, name, boot, plain });
         let slots = options.slots();
-        let (board, died_running) = Board::open(&state.farm_path("running"), slots)?;
+        let (board, died_running) = Board::open(&state.farm_path("running"), farm, slots)?;
         let (board, (to_inbox, inbox)) = (Arc::new(board), bounded(INBOX));
         let sockets = Sockets::new(to_inbox.clone(), plain);
         let config = Config {

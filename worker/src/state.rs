@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use starfarm_net::{close, private_folder, say, state_folder};
-use starfarm_protocol::ids::{Epoch, FarmId, from_hex, to_hex};
-use starfarm_protocol::seal::{Secret, StaticKey};
+use starfarm_protocol::ids::{ContentHash, Epoch, FarmId, from_hex, to_hex};
+use starfarm_protocol::seal::StaticKey;
 use starfarm_worker_core::Known;
 use zeroize::Zeroizing;
 
@@ -21,18 +21,19 @@ use crate::WorkerError;
 /// An open state directory. The lock lasts as long as the value.
 pub(crate) struct State {
     dir: PathBuf,
-    /// The folder of the farm that this process works for.
+    /// The farm that this process works for, and its folder.
+    of: FarmId,
     farm: PathBuf,
     _lock: File,
 }
 
 impl State {
     /// Makes the directory and the farm's folder if need be, private to the user, and locks it.
-    pub(crate) fn open(dir: &Path, farm: FarmId) -> Result<Self, WorkerError> {
+    pub(crate) fn open(dir: &Path, of: FarmId) -> Result<Self, WorkerError> {
         // Programs are told paths in it, and start in folders of their own.
         let dir = std::path::absolute(dir)
             .map_err(|e| WorkerError::file("cannot find the state directory", dir, &e))?;
-        let farm = dir.join(farm.to_string());
+        let farm = dir.join(of.to_string());
         state_folder(&dir)
             .and_then(|()| private_folder(&farm))
             .map_err(|e| WorkerError::file("cannot use the state directory", &dir, &e))?;
@@ -40,7 +41,7 @@ impl State {
         let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
         let lock = lock.map_err(|e| WorkerError::file("cannot open", &path, &e))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { dir, farm, _lock: lock }),
+            Ok(()) => Ok(Self { dir, of, farm, _lock: lock }),
             Err(Errno::WOULDBLOCK) => Err(WorkerError::State(format!(
                 "another worker uses the state directory `{}`: stop it, or give this one its own by --state or --name",
                 dir.display()
@@ -60,20 +61,21 @@ impl State {
 
     pub(crate) fn key(&self) -> Result<StaticKey, WorkerError> {
         let path = self.path("key");
-        match std::fs::read_to_string(&path).map(Zeroizing::new) {
-            Ok(text) => {
+        match std::fs::read(&path).map(Zeroizing::new) {
+            Ok(bytes) => {
                 let told = close(&path).map_err(|e| WorkerError::State(e.to_string()))?;
                 told.iter().for_each(|told| say(told));
-                Secret::from_text(text.trim()).map(StaticKey::from_secret).map_err(|why| {
+                key_of(&bytes).map_err(|why| {
                     WorkerError::State(format!(
-                        "the key file `{}` cannot be used: {why}; move it away to come back as a new node",
+                        "the key file `{}` cannot be used: {why}; restore it from a copy, or move it away to come back \
+                         as a new node",
                         path.display()
                     ))
                 })
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let key = StaticKey::generate().map_err(|e| WorkerError::System(e.to_string()))?;
-                self.replace(&path, key.private().to_text().as_bytes())?;
+                self.replace(&path, key.to_file().as_bytes())?;
                 Ok(key)
             }
             Err(error) => Err(WorkerError::file("cannot read the key file", &path, &error)),
@@ -100,17 +102,31 @@ impl State {
             Err(error) => return Err(WorkerError::file("cannot read", &path, &error).to_string()),
         };
         let read = || {
-            let (epoch, proof) = text.strip_suffix('\n')?.split_once(' ')?;
-            let proof = from_hex(proof)?.try_into().ok()?;
-            Some(Known { epoch: Epoch(epoch.parse().ok()?), proof })
+            let mut parts = text.strip_suffix('\n')?.split(' ');
+            let epoch = Epoch(parts.next()?.parse().ok()?);
+            let proof = from_hex(parts.next()?)?.try_into().ok()?;
+            let known = Known { epoch, proof };
+            // A release before wrote no checksum.
+            let is_right = parts.next().is_none_or(|sum| sum == self.sum(known));
+            (is_right && parts.next().is_none()).then_some(known)
         };
         read().ok_or_else(|| {
-            format!("`{}` is damaged: an old copy of the scheduler would not be noticed here", path.display())
+            format!(
+                "`{}` is damaged, or another farm's: an old copy of the scheduler would not be noticed here until the \
+                 next welcome, which writes it anew",
+                path.display()
+            )
         })
     }
 
+    /// Checksum of what is known of this farm's scheduler.
+    fn sum(&self, known: Known) -> String {
+        let of = format!("{} {} {}", self.of, known.epoch.0, to_hex(&known.proof));
+        to_hex(&ContentHash::of(of.as_bytes()).0[..4])
+    }
+
     pub(crate) fn write_known(&self, known: Known) -> Result<(), WorkerError> {
-        let text = format!("{} {}\n", known.epoch.0, to_hex(&known.proof));
+        let text = format!("{} {} {}\n", known.epoch.0, to_hex(&known.proof), self.sum(known));
         self.replace(&self.farm_path("epoch"), text.as_bytes())
     }
 
@@ -127,6 +143,10 @@ impl State {
         };
         write().map_err(|e| WorkerError::file("cannot write", path, &e))
     }
+}
+
+fn key_of(bytes: &[u8]) -> Result<StaticKey, String> {
+    StaticKey::from_file(std::str::from_utf8(bytes).map_err(|_| "it is no text")?)
 }
 
 #[cfg(test)]
@@ -200,5 +220,49 @@ mod tests {
         drop(other);
         let back = State::open(&dir.0, FARM).unwrap();
         assert_eq!(back.spool().unwrap(), b"results");
+    }
+
+    /// Each byte of the files of a worker flipped, each length, none, and those of another worker or farm: what comes
+    /// back is what was written, or a refusal in words.
+    #[test]
+    fn files_that_are_damaged_are_refused_in_words_or_say_what_was_written() {
+        let dir = TempDir::new();
+        let state = State::open(&dir.0, FARM).unwrap();
+        let (key, known) = (state.key().unwrap().public(), Known { epoch: Epoch(41), proof: [0xab; 16] });
+        state.write_known(known).unwrap();
+        let check = |state: &State| {
+            match state.key() {
+                Ok(read) => assert_eq!(read.public(), key),
+                Err(why) => assert!(why.to_string().contains("move it away"), "{why}"),
+            }
+            match state.known() {
+                Ok(read) => assert_eq!(read, known),
+                Err(why) => assert!(why.contains("damaged") || why.contains("cannot read"), "{why}"),
+            }
+        };
+        for path in [state.path("key"), state.farm_path("epoch")] {
+            let whole = std::fs::read(&path).unwrap();
+            for bit in 0..whole.len() * 8 {
+                let mut damaged = whole.clone();
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                std::fs::write(&path, damaged).unwrap();
+                check(&state);
+            }
+            for length in 0..whole.len() {
+                std::fs::write(&path, &whole[..length]).unwrap();
+                check(&state);
+            }
+            std::fs::write(&path, whole).unwrap();
+            check(&state);
+        }
+        let there = TempDir::new();
+        let other = State::open(&there.0, FarmId([2; 16])).unwrap();
+        other.write_known(Known { epoch: Epoch(99), proof: [1; 16] }).unwrap();
+        std::fs::copy(other.farm_path("epoch"), state.farm_path("epoch")).unwrap();
+        assert!(state.known().unwrap_err().contains("another farm's"));
+        std::fs::remove_file(state.farm_path("epoch")).unwrap();
+        assert_eq!(state.known(), Ok(Known::NONE));
+        std::fs::write(state.farm_path("epoch"), format!("7 {}\n", to_hex(&[3; 16]))).unwrap();
+        assert_eq!(state.known().unwrap().epoch, Epoch(7), "of the release before");
     }
 }

@@ -43,7 +43,7 @@ fn the_names_of_the_contract() {
         starfarm job front ID
         starfarm job switch ID
         starfarm job delete ID --cancel
-        starfarm job retry --failed ID
+        starfarm job retry --failed --missing-outputs ID
         starfarm nodes
         starfarm node
         starfarm node show NAME
@@ -59,7 +59,7 @@ fn the_names_of_the_contract() {
         starfarm status
         starfarm events --follow --tasks --after
         starfarm top --interval --read-only
-        starfarm audit DIR --job
+        starfarm audit DIR --job --outputs
         starfarm log
         starfarm log replay FILE|DIR --html --text --at --from --to
         starfarm log validate FILE|DIR

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 use starfarm_protocol::ids::PublicKey;
-use starfarm_protocol::seal::{Role, Secret, StaticKey, is_valid_name};
+use starfarm_protocol::seal::{Role, StaticKey, is_valid_name};
 use zeroize::Zeroizing;
 
 use crate::config;
@@ -31,13 +31,17 @@ fn key_in(folder: &Path, name: &str) -> Result<StaticKey, Failure> {
         Ok(text) => {
             let told = starfarm_net::close(&path).map_err(|error| Failure::usage(error.to_string()))?;
             told.iter().for_each(|told| say(told));
-            Secret::from_text(text.trim()).map(StaticKey::from_secret).map_err(|error| {
+            StaticKey::from_file(&text).map_err(|error| {
                 Failure::usage(format!(
                     "your key {} is damaged ({error}): remove it, and a new one is made and enrolled",
                     path.display()
                 ))
             })
         }
+        Err(error) if error.kind() == ErrorKind::InvalidData => Err(Failure::usage(format!(
+            "your key {} is damaged (it is no text): remove it, and a new one is made and enrolled",
+            path.display()
+        ))),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let key = StaticKey::generate().map_err(|error| Failure::usage(error.to_string()))?;
             match keep(folder, &path, &key) {
@@ -55,8 +59,8 @@ fn keep(folder: &Path, path: &Path, key: &StaticKey) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let fresh = folder.join(format!("new-key-{}", std::process::id()));
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-    let text = key.private().to_text();
-    let written = writeln!(file, "{}", &*text)
+    let written = file
+        .write_all(key.to_file().as_bytes())
         .and_then(|()| file.sync_all())
         .and_then(|()| std::fs::hard_link(&fresh, path));
     std::fs::remove_file(&fresh)?;

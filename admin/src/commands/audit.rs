@@ -3,16 +3,22 @@
 
 use std::path::Path;
 
-use starfarm_audit::{Certificate, JobReport, Report, Violation, directory};
+use starfarm_audit::{
+    Certificate, JobReport, LostContent, LostOutput, Outputs, Report, Violation, directory,
+};
 use starfarm_protocol::state::Completion;
+use starfarm_protocol::units::Units;
 
 use super::Context;
 use crate::cli::Audit;
 use crate::client::Client;
 use crate::failure::{Exit, Failure};
-use crate::human::printable;
+use crate::human::{interval, printable};
 use crate::output::table::{Cell, facts};
 use crate::output::{Document, Style};
+
+/// Lost outputs and contents that are listed; all of them are in JSON.
+const LOST_SHOWN: usize = 50;
 
 /// Audits, and prints what came out.
 ///
@@ -21,7 +27,7 @@ use crate::output::{Document, Style};
 /// printer.
 pub(crate) fn run(context: &mut Context, audit: &Audit) -> Result<Exit, Failure> {
     let scheduler_runs = scheduler_runs(&audit.dir);
-    let report = directory(&audit.dir).map_err(Failure::usage)?;
+    let report = directory(&audit.dir, audit.outputs).map_err(Failure::usage)?;
     let report = report.only(&audit.job).map_err(|id| {
         Failure::new(Exit::NotFound, format!("no job {} in the records of {}", id.0, audit.dir.display()))
     })?;
@@ -56,6 +62,7 @@ impl Document for Audited {
         if report.violations_left_out > 0 {
             text.push_str(&format!("and {} more\n", report.violations_left_out));
         }
+        text.push_str(&report.outputs.as_ref().map_or_else(String::new, outputs_text));
         for note in &report.notes {
             text.push_str(&format!("note: {}\n", printable(note)));
         }
@@ -73,6 +80,26 @@ impl Document for Audited {
         let hash = |job: &JobReport| Some(format!("{} {}", job.id.0, job.certificate_hash?));
         self.report.jobs.iter().filter_map(hash).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// Outputs and contents that are missing or damaged, the first of them by name.
+fn outputs_text(outputs: &Outputs) -> String {
+    let of = |lost: &LostOutput| {
+        let (units, what) = (interval(lost.lo, lost.hi), lost.what);
+        format!("OUTPUT {}: job {}, unit {units}\n", what.word().to_uppercase(), lost.job.0)
+    };
+    let content = |lost: &LostContent| {
+        let of = lost.job.map_or_else(String::new, |id| format!(", of job {}", id.0));
+        format!("CONTENT {}: {}{of}\n", lost.what.word().to_uppercase(), lost.hash)
+    };
+    let lines: Vec<_> = outputs.lost.iter().map(of).chain(outputs.contents.iter().map(content)).collect();
+    let mut text: String = lines.iter().take(LOST_SHOWN).map(String::as_str).collect();
+    if let Some(left @ 1..) = lines.len().checked_sub(LOST_SHOWN) {
+        text.push_str(&format!("and {left} more: --output json has them all\n"));
+    }
+    let lost: u128 = outputs.lost.iter().map(|lost| lost.hi.0.saturating_sub(lost.lo.0)).sum();
+    text.push_str(&format!("outputs: {} checked, {lost} missing or damaged\n", outputs.units));
+    text
 }
 
 /// "job 3, units [5, 8): a gap".
@@ -139,6 +166,9 @@ fn certified(certificate: &Certificate, hash: &str) -> Vec<(&'static str, String
     ];
     let shares = certificate.nodes.iter();
     pairs.extend(shares.map(|share| ("done by", format!("{}: {}", share.name, share.units))));
+    if certificate.units_again > Units(0) {
+        pairs.push(("ran again", certificate.units_again.to_string()));
+    }
     pairs.extend([
         ("submitted", certificate.submitted.clone()),
         ("started", time(&certificate.started)),
@@ -152,9 +182,9 @@ fn certified(certificate: &Certificate, hash: &str) -> Vec<(&'static str, String
 mod tests {
     use expect_test::expect;
     use starfarm_audit::NodeShare;
+    use starfarm_protocol::admin::OutputLoss;
     use starfarm_protocol::ids::{ContentHash, JobId};
     use starfarm_protocol::job::JobState;
-    use starfarm_protocol::units::Units;
 
     use super::*;
     use crate::output::Format;
@@ -182,6 +212,7 @@ mod tests {
             tasks_resent: 2,
             tasks_copied: 1,
             conflicts: 0,
+            units_again: Units(0),
             epochs: vec![1, 4],
             nodes: ["a", "b"].map(|name| NodeShare { name: name.into(), units: Units(14) }).into(),
             submitted: "2026-11-21T10:00:00.000000Z".into(),
@@ -224,9 +255,18 @@ mod tests {
             jobs: vec![certified, broken],
             violations: vec![gap, cut],
             violations_left_out: 7,
+            outputs: Some(outputs()),
             notes: vec!["the last write was cut short".into()],
         };
         Audited { scheduler_runs: true, report }
+    }
+
+    fn outputs() -> Outputs {
+        let of = |lo, hi, what| LostOutput { job: JobId(3), lo: Units(lo), hi: Units(hi), what };
+        let lost = vec![of(5, 6, OutputLoss::Damaged), of(7, 10, OutputLoss::Missing)];
+        let content = |job, what| LostContent { hash: ContentHash([9; 32]), job, what };
+        let contents = vec![content(None, OutputLoss::Damaged), content(Some(JobId(3)), OutputLoss::Missing)];
+        Outputs { units: Units(30), in_journal: Units(0), lost, contents }
     }
 
     #[test]
@@ -264,6 +304,11 @@ mod tests {
             VIOLATION: job 4, units [5, 8): a gap
             VIOLATION: the journal: the chain is cut
             and 7 more
+            OUTPUT DAMAGED: job 3, unit 5
+            OUTPUT MISSING: job 3, unit 7 to 9
+            CONTENT DAMAGED: 0909090909090909090909090909090909090909090909090909090909090909
+            CONTENT MISSING: 0909090909090909090909090909090909090909090909090909090909090909, of job 3
+            outputs: 30 checked, 4 missing or damaged
             note: the last write was cut short
             note: a scheduler runs here; this is what was on the disk just now
             IT DOES NOT HOLD: 12 records, the last epoch is 4

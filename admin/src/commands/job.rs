@@ -10,7 +10,7 @@ use crate::cli::Job;
 use crate::failure::{Exit, Failure};
 use crate::human;
 use crate::output::table::{Cell, Column, facts, left, name, right};
-use crate::output::{Format, Record, Style};
+use crate::output::{Format, Record, Style, say};
 
 impl Record for JobInfo {
     const ONE: &'static str = "job";
@@ -64,9 +64,24 @@ pub(crate) fn run(context: &mut Context, command: &Job) -> Result<Exit, Failure>
             }
             steer(context, job.id, JobCommand::Delete)?;
         }
-        Job::Retry { failed: _, job } => steer(context, job.id, JobCommand::Retry)?,
+        Job::Retry { missing_outputs: true, job, .. } => rerun(context, job.id)?,
+        Job::Retry { job, .. } => steer(context, job.id, JobCommand::Retry)?,
     }
     Ok(Exit::Ok)
+}
+
+/// Runs the units again whose outputs are lost, says how many they are, and prints the job as it is then.
+fn rerun(context: &mut Context, id: JobId) -> Result<(), Failure> {
+    let mut client = context.connect()?.telling();
+    let units = client.rerun(id)?;
+    match context.printer.format {
+        Format::Quiet => Ok(()),
+        _ => {
+            let run = if units == 1 { "unit runs" } else { "units run" };
+            say(&format!("{units} {run} again"));
+            context.printer.list(&[client.job(id)?])
+        }
+    }
 }
 
 fn show(context: &mut Context, id: JobId) -> Result<(), Failure> {

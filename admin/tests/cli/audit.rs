@@ -61,6 +61,20 @@ fn write_journal(folder: &Folder, done: u128) {
 }
 
 #[test]
+fn an_audit_of_outputs_names_the_contents_that_are_gone_and_ends_with_code_1() {
+    let (folder, schemas) = (Folder::new(), Schemas::load());
+    write_journal(&folder, 20);
+    let text = folder.run("audit FARM --outputs --output json").with(1);
+    schemas.check("audit", &text);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["outputs"]["contents"][0]["job"], 3);
+    assert_eq!(report["jobs"][0]["verdict"], "complete", "the units count all the same");
+    let told = folder.run("audit FARM --outputs --job 4").with(1);
+    assert!(told.contains(&format!("CONTENT MISSING: {}, of job 4", "07".repeat(32))), "{told}");
+    assert!(told.contains("IT DOES NOT HOLD"), "{told}");
+}
+
+#[test]
 fn an_audit_that_holds() {
     let (folder, schemas) = (Folder::new(), Schemas::load());
     write_journal(&folder, 20);

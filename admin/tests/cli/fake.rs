@@ -13,8 +13,8 @@ use starfarm_protocol::admin::explain::JobReason;
 use starfarm_protocol::admin::frames::{FrameReader, frame};
 use starfarm_protocol::admin::{
     ConflictInfo, Error, ErrorCode, EventLine, Explanation, Fact, FactValue, FailedInfo, HitInfo, JobInfo,
-    KeyInfo, NodeInfo, OutputInfo, Reason, Refusal, Request, Response, ResultsPage, Rule, SizeInfo,
-    StatusInfo, StreamInfo, Subject,
+    KeyInfo, LostOutputs, NodeInfo, OutputInfo, OutputLoss, Reason, Refusal, Request, Response, ResultsPage,
+    Rule, SizeInfo, StatusInfo, StreamInfo, Subject,
 };
 use starfarm_protocol::ids::{ContentHash, FarmId, JobId, NodeId, PublicKey};
 use starfarm_protocol::join::JoinFile;
@@ -77,6 +77,13 @@ fn answer(request: &Request) -> Response {
         Request::Submit(_) => Response::Submitted(JobId(2)),
         Request::Nodes => Response::Nodes(vec![node("lab-7")]),
         Request::Results { skip, .. } => Response::Results(results(*skip)),
+        // Outputs of job 2 are lost.
+        Request::LostOutputs { id, .. } => {
+            let of = |lo, hi, what| LostOutputs { lo: Units(lo), hi: Units(hi), what };
+            let lost = vec![of(3, 4, OutputLoss::Damaged), of(20, 25, OutputLoss::Missing)];
+            Response::LostOutputs { lost: if id.0 == 2 { lost } else { Vec::new() }, more: false }
+        }
+        Request::Rerun { .. } => Response::Rerun(Units(6)),
         Request::Explain(Subject::Node(name)) if name.starts_with("lab-9") => {
             error(ErrorCode::NotFound, &format!("no node {name}"))
         }

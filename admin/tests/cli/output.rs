@@ -10,13 +10,14 @@ use crate::program::Folder;
 use crate::schemas::Schemas;
 
 /// Commands that print, and the schema that their output keeps to.
-const DOCUMENTS: [(&str, &str); 18] = [
+const DOCUMENTS: [(&str, &str); 19] = [
     ("jobs", "jobs"),
     ("job show 1", "jobs"),
     ("job wait 2", "jobs"),
     ("job pause 1", "jobs"),
     ("job delete 1", "jobs"),
     ("job retry --failed 3", "jobs"),
+    ("job retry --missing-outputs 3", "jobs"),
     ("nodes", "nodes"),
     ("node show lab-7", "nodes"),
     ("node drain lab-7", "nodes"),
@@ -46,6 +47,27 @@ fn every_document_keeps_to_its_schema() {
         folder.run("submit --output json --dry-run --grid a=1,2 --units-per-task 3 -- true {a}").with(0);
     schemas.check("dry-run", &dry);
     schemas.check("jobs", &folder.run("submit --farm FARM --wait --output json -- true").with(0));
+}
+
+#[test]
+fn results_say_which_outputs_are_lost_in_each_format_and_end_with_a_code_of_their_own() {
+    let (folder, schemas) = (Folder::new(), Schemas::load());
+    serve(&folder);
+    for format in ["json", "jsonl", "table"] {
+        let ended = folder.run(&format!("--farm FARM --output {format} results 2"));
+        assert!(ended.stderr.contains("6 outputs of job 2 are missing or damaged"), "{}", ended.stderr);
+        let stdout = ended.with(6);
+        match format {
+            "json" => schemas.check("results", &stdout),
+            "jsonl" => stdout.lines().for_each(|line| schemas.check("results", line)),
+            _ => assert!(stdout.contains("20 to 24  missing"), "{stdout}"),
+        }
+    }
+    let again = folder.run("--farm FARM job retry --missing-outputs 2");
+    assert!(again.stderr.contains("6 units run again"), "{}", again.stderr);
+    again.with(0);
+    folder.run("--farm FARM job retry 2").with(2);
+    folder.run("--farm FARM job retry --failed --missing-outputs 2").with(2);
 }
 
 /// It waits for a person: a script that waited on would wait for ever.

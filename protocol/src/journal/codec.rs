@@ -32,6 +32,7 @@ tagged! { Item:
         14 Deleted { job },
         15 Node { node, boot, name },
         16 Mark { node, mark },
+        18 Rerun { job, units },
         64 Rating { node, started_us, period, periods },
         65 Rates { job, mean, nodes },
         66 Totals { job, totals },
@@ -95,6 +96,7 @@ impl Record {
             | Record::Failed { job, .. }
             | Record::FailedAlike { job, .. }
             | Record::Retried { job, .. }
+            | Record::Rerun { job, .. }
             | Record::Deleted { job }
             | Record::Conflict { job, .. }
             | Record::Rates { job, .. }
@@ -186,9 +188,9 @@ items! { Item:
     Option<u64>: |number, out| number.map_or(0, |number| number.saturating_add(1)).put(out),
         |body| Ok(u64::read(body)?.checked_sub(1));
     Option<i32>: |code, out| code.map(|code| u64::from(code.cast_unsigned())).put(out),
-        |body| Ok(Option::<u64>::read(body)?.map(|code| (code as u32).cast_signed()));
+        |body| narrow(Option::<u64>::read(body)?).map(|code| code.map(u32::cast_signed));
     Option<NodeId>: |node, out| node.map(|node| u64::from(node.0)).put(out),
-        |body| Ok(Option::<u64>::read(body)?.map(|node| NodeId(node as u32)));
+        |body| narrow(Option::<u64>::read(body)?).map(|node| node.map(NodeId));
     String: |text, out| put_text(out, text), |body| body.text();
     // Its words; none for none.
     Option<HoldReason>: |why, out| why.as_ref().map_or_else(String::new, HoldReason::to_string).put(out),
@@ -220,6 +222,11 @@ items! { Item:
             let (node, largest) = (Item::read(body)?, Item::read(body)?);
             Ok((node, f64::read(body)?, largest))
         };
+}
+
+/// A number that has 32 bits.
+fn narrow(number: Option<u64>) -> Result<Option<u32>, Malformed> {
+    number.map(|number| u32::try_from(number).map_err(|_| Malformed)).transpose()
 }
 
 /// Added to a body's number where other facts follow it.

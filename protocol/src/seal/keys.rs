@@ -97,7 +97,28 @@ impl StaticKey {
         self.public
     }
 
-    /// The private half; [`Secret::to_text`] is the form for a file.
+    /// The text of a key file: the private half, and a checksum, so that a slip does not make it another's key.
+    pub fn to_file(&self) -> Zeroizing<String> {
+        Zeroizing::new(format!("{} {:08x}\n", &*self.private.to_text(), crc32c::crc32c(&self.private.0)))
+    }
+
+    /// Reads what [`StaticKey::to_file`] wrote, or a release before, without a checksum.
+    ///
+    /// # Errors
+    /// A sentence for a person. It never repeats the text.
+    pub fn from_file(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let (key, checksum) = text.split_once(' ').map_or((text, None), |(key, sum)| (key, Some(sum)));
+        let private = Secret::from_text(key)?;
+        match checksum {
+            Some(sum) if sum != format!("{:08x}", crc32c::crc32c(&private.0)) => {
+                Err("the file is damaged: the key does not have the checksum beside it".into())
+            }
+            _ => Ok(Self::from_secret(private)),
+        }
+    }
+
+    /// The private half.
     pub fn private(&self) -> &Secret {
         &self.private
     }
@@ -128,6 +149,27 @@ mod tests {
         let again = StaticKey::from_secret(Secret::from_text(&text).unwrap());
         assert_eq!(again.public(), key.public());
         assert_ne!(StaticKey::generate().unwrap().public(), key.public());
+    }
+
+    #[test]
+    fn a_key_file_with_a_slip_is_refused_or_the_same_key() {
+        let key = StaticKey::from_secret(Secret([7; 32]));
+        let text = key.to_file();
+        assert_eq!(StaticKey::from_file(&text).unwrap().public(), key.public());
+        assert_eq!(
+            StaticKey::from_file(&key.private().to_text()).unwrap().public(),
+            key.public(),
+            "without one"
+        );
+        for bit in 0..text.len() * 8 {
+            let mut bytes = text.as_bytes().to_vec();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let Ok(slip) = String::from_utf8(bytes) else { continue };
+            match StaticKey::from_file(&slip) {
+                Ok(read) => assert_eq!(read.public(), key.public(), "bit {bit}"),
+                Err(why) => assert!(!why.contains("0707"), "{why}"),
+            }
+        }
     }
 
     #[test]

@@ -20,10 +20,10 @@ use super::index::Index;
 use super::keys::{Secret, is_valid_name};
 use super::refusal::Refusal;
 use super::role::Role;
-use crate::ids::{Boot, ContentHash, JoinKeyId, PublicKey, to_hex};
+use crate::ids::{Boot, ContentHash, FarmId, JoinKeyId, PublicKey, to_hex};
 
-/// Version of the file's layout. Version 1 had no checksum.
-pub const KEY_STORE_VERSION: u32 = 2;
+/// Version of the file's layout. Version 1 had no checksum, 2 did not say whose it is.
+pub const KEY_STORE_VERSION: u32 = 3;
 
 /// Every key of a farm.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -33,6 +33,9 @@ pub struct KeyStore {
     /// In the file: of all that follows, [`KeyStore::checksum`]. Empty in memory.
     #[serde(default)]
     checksum: String,
+    /// Whose it is: the farm, and its scheduler's key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    owner: Option<(FarmId, PublicKey)>,
     keys: BTreeMap<PublicKey, EnrolledKey>,
     join_keys: BTreeMap<JoinKeyId, JoinKey>,
     #[serde(skip)]
@@ -85,11 +88,21 @@ impl Default for KeyStore {
     fn default() -> Self {
         let (version, checksum) = (KEY_STORE_VERSION, String::new());
         let (keys, join_keys) = (BTreeMap::new(), BTreeMap::new());
-        Self { version, checksum, keys, join_keys, index: Index::default() }
+        Self { version, checksum, owner: None, keys, join_keys, index: Index::default() }
     }
 }
 
 impl KeyStore {
+    /// Whose store it is; none of one that a release before wrote.
+    pub fn owner(&self) -> Option<(FarmId, PublicKey)> {
+        self.owner
+    }
+
+    /// It is the store of that farm, whose scheduler has that key.
+    pub fn belong_to(&mut self, farm: FarmId, scheduler: PublicKey) {
+        self.owner = Some((farm, scheduler));
+    }
+
     /// Adds a join key and returns its id. `secret` must be 32 fresh random bytes. Adding one again
     /// changes nothing, so that a revoked one cannot come back by mistake.
     pub fn add_join_key(&mut self, secret: Secret, role: Role) -> JoinKeyId {
@@ -188,7 +201,11 @@ impl KeyStore {
 
     /// The first 8 bytes of the BLAKE3 of all keys and join keys, in hexadecimal digits.
     pub fn checksum(&self) -> String {
-        let bytes = serde_json::to_vec(&(&self.keys, &self.join_keys)).map(Zeroizing::new);
+        let bytes = match &self.owner {
+            None => serde_json::to_vec(&(&self.keys, &self.join_keys)),
+            Some(owner) => serde_json::to_vec(&(owner, &self.keys, &self.join_keys)),
+        };
+        let bytes = bytes.map(Zeroizing::new);
         let hash = ContentHash::of(&bytes.expect("every key of the maps is text"));
         to_hex(&hash.0[..8])
     }
@@ -393,13 +410,18 @@ mod tests {
         let (mut store, worker, _) = farm();
         store.enrol(&claim(7, "a", worker), 99).unwrap();
         store.revoke_join_key(&worker).unwrap();
+        let before = store.to_json().replace("\"version\": 3", "\"version\": 2");
+        assert_eq!(KeyStore::from_json(&before).unwrap(), store, "of the release before");
+        store.belong_to(FarmId([4; 16]), PublicKey([5; 32]));
         let text = store.to_json();
         assert_eq!(KeyStore::from_json(&text).unwrap(), store);
-        let newer = text.replace("\"version\": 2", "\"version\": 3");
-        assert!(KeyStore::from_json(&newer).unwrap_err().contains("version 3"));
+        let other = text.replace(&"04".repeat(16), &"06".repeat(16));
+        assert!(KeyStore::from_json(&other).unwrap_err().contains("damaged"));
+        let newer = text.replace("\"version\": 3", "\"version\": 4");
+        assert!(KeyStore::from_json(&newer).unwrap_err().contains("version 4"));
         let changed = text.replace(&"07".repeat(32), &"09".repeat(32));
         assert!(KeyStore::from_json(&changed).unwrap_err().contains("damaged"));
-        let older = changed.replace("\"version\": 2", "\"version\": 1");
+        let older = changed.replace("\"version\": 3", "\"version\": 1");
         assert!(
             KeyStore::from_json(&older).unwrap().key(&PublicKey([9; 32])).is_some(),
             "it had no checksum"

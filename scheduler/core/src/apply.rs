@@ -14,7 +14,7 @@ use crate::health::{Presence, Standing};
 use crate::job::{FailedUnit, Job, JobState, Rate};
 use crate::jobs::Jobs;
 use crate::limits::CONFLICTS_KEPT;
-use crate::queues::{Class, Queues};
+use crate::queues::{Class, Classes, DECIDED, FAILED, Queues};
 use crate::rating::Rating;
 use crate::reconnect::Periods;
 
@@ -95,7 +95,9 @@ impl Farm {
             }
             Record::Ended(ended) => state(ended.job, ended.state),
             Record::Deleted { job } => Event::JobState { job: *job, state: JobChange::Deleted, why: None },
-            Record::Retried { job, .. } if self.jobs.at(*job).state.ended() => state(*job, JobState::Queued),
+            Record::Retried { job, .. } | Record::Rerun { job, .. } if self.jobs.at(*job).state.ended() => {
+                state(*job, JobState::Queued)
+            }
             &Record::Moved { job, place } => Event::JobMoved { job, place: u64::from(place) + 1 },
             Record::Ran { job, units, node, .. } => {
                 for (unit, ran) in units {
@@ -190,7 +192,8 @@ impl Farm {
             Record::Tried { .. } | Record::Died { .. } | Record::Pardoned { .. } => {
                 self.apply_trial(record)?
             }
-            Record::Retried { job, units } => self.apply_retried(*job, units)?,
+            Record::Retried { job, units } => self.apply_again(*job, units, FAILED)?,
+            Record::Rerun { job, units } => self.apply_again(*job, units, DECIDED)?,
             Record::Ended(ended) => self.apply_end(ended)?,
             Record::Deleted { job } => {
                 if !self.known(*job)?.state.ended() {
@@ -342,14 +345,15 @@ impl Farm {
         Ok(())
     }
 
-    fn apply_retried(&mut self, id: JobId, units: &[(u128, u128)]) -> Result<(), String> {
+    /// Units that are in one of the classes `from` are wanted again.
+    fn apply_again(&mut self, id: JobId, units: &[(u128, u128)], from: Classes) -> Result<(), String> {
         // What was given out before may have failed before these units were wanted again.
         let before = self.queues.next_attempt();
         self.known(id)?;
         let job = self.jobs.at_mut(id);
         for &(lo, hi) in units {
             let at = Interval::new(lo, hi);
-            self.queues.reopen(&mut job.units, at);
+            self.queues.reopen(&mut job.units, at, from);
             job.units.failed.remove(at);
             job.units.reopened.insert(at, before);
         }

@@ -110,7 +110,7 @@ impl Farm {
         }
         self.revoke_from(id, revoke);
         if !its.is_empty() {
-            self.reopen(fault.job, its, deeds);
+            self.reopen(fault.job, Record::Retried { job: fault.job, units: its }, deeds);
         }
     }
 

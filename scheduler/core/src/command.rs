@@ -4,13 +4,14 @@
 use starfarm_events::NodeState;
 use starfarm_protocol::admin::{JobCommand, NodeCommand, Place};
 use starfarm_protocol::ids::{JobId, NodeId};
+use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::record::NodeMark;
 use starfarm_protocol::wire::Cancel;
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::job::{JobFacts, JobState, NewJob};
+use crate::job::{Body, JobFacts, JobState, NewJob};
 use crate::limits::JOBS_MAX;
 use crate::nodes::Reach;
 
@@ -38,6 +39,10 @@ pub enum Conflict {
     EndedForGood(JobState),
     /// The job to retry has no failed unit.
     NoFailedUnit,
+    /// The job whose lost outputs are wanted is no job of programs.
+    NoOutputs,
+    /// No output of the job is lost.
+    NoLostOutput,
     /// The job to resume is not paused.
     NotPaused,
     /// The job to switch to is paused.
@@ -103,12 +108,8 @@ impl Farm {
                 if state.ended() && (state != JobState::Failed || job.satisfied()) {
                     return Err(Conflict::EndedForGood(state).into());
                 }
-                self.reopen(id, units.into_iter().map(|at| (at.lo, at.hi)).collect(), deeds);
-                self.forget_blame(id);
-                self.ask_again(id);
-                if state == JobState::Paused {
-                    self.resume(id, deeds);
-                }
+                let units = units.into_iter().map(|at| (at.lo, at.hi)).collect();
+                self.want_again(id, Record::Retried { job: id, units }, deeds);
             }
             _ if state.ended() => return Err(Conflict::Ended(state).into()),
             JobCommand::Cancel => self.end(id, JobState::Cancelled, now_us, deeds),
@@ -133,6 +134,49 @@ impl Farm {
         }
         self.look_at_all();
         Ok(())
+    }
+
+    /// Units of a job whose outputs are lost are wanted again, as far as they ran to their end; how many these are.
+    ///
+    /// # Errors
+    /// There is no such job; it has no outputs, or was cancelled; or none of the units has run.
+    pub fn rerun(
+        &mut self,
+        id: JobId,
+        lost: &[(u128, u128)],
+        deeds: &mut Deeds,
+    ) -> Result<u128, CommandError> {
+        let job = self.jobs.get(id).ok_or(CommandError::NotFound)?;
+        if !matches!(job.facts.work.body, Body::Outcomes { .. }) {
+            return Err(Conflict::NoOutputs.into());
+        }
+        // What was abandoned with it would be wanted again as well.
+        if job.state == JobState::Cancelled {
+            return Err(Conflict::EndedForGood(job.state).into());
+        }
+        let units: Vec<_> = lost
+            .iter()
+            .flat_map(|&(lo, hi)| job.units.coverage().decided_in(Interval::new(lo, hi)))
+            .map(|at| (at.lo, at.hi))
+            .collect();
+        if units.is_empty() {
+            return Err(Conflict::NoLostOutput.into());
+        }
+        let count = units.iter().map(|(lo, hi)| hi - lo).sum();
+        self.want_again(id, Record::Rerun { job: id, units }, deeds);
+        self.look_at_all();
+        Ok(count)
+    }
+
+    /// Units of a job are wanted again: whoever wants that has mended what was wrong.
+    fn want_again(&mut self, id: JobId, record: Record, deeds: &mut Deeds) {
+        let state = self.jobs.at(id).state;
+        self.reopen(id, record, deeds);
+        self.forget_blame(id);
+        self.ask_again(id);
+        if state == JobState::Paused {
+            self.resume(id, deeds);
+        }
     }
 
     /// Nodes that said that they cannot run a job are asked again at once.

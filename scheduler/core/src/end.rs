@@ -56,11 +56,10 @@ impl Farm {
         self.agenda.work_came = true;
     }
 
-    /// Failed units of a job are wanted again.
-    pub(crate) fn reopen(&mut self, job: JobId, units: Vec<(u128, u128)>, deeds: &mut Deeds) {
-        assert!(!units.is_empty(), "some unit is wanted again");
+    /// Units of a job are wanted again, as `record` has it.
+    pub(crate) fn reopen(&mut self, job: JobId, record: Record, deeds: &mut Deeds) {
         self.unwind_job(job);
-        self.commit(Record::Retried { job, units }, deeds);
+        self.commit(record, deeds);
         self.work_came();
     }
 

@@ -53,6 +53,7 @@ mod send;
 mod told;
 mod trust;
 mod turn;
+mod vet;
 mod view;
 mod watch;
 

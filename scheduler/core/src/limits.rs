@@ -112,6 +112,9 @@ pub const ACKS_PROMPT: usize = 64;
 pub const AGES_MAX: usize = PLAIN_BYTES_MAX / AGE_BYTES;
 /// Nodes that a farm may know.
 pub const NODES_MAX: usize = 65_536;
+/// Numbers of nodes that may lie between those of two nodes on record: of some that had a session, and never said hello.
+/// A table by number holds 8 MiB of nothing for that many.
+pub const NODE_NUMBERS_SKIPPED_MAX: u32 = 1 << 20;
 /// Room for this share of them is kept free where nodes have gone: 256, more than a turn has sessions.
 pub const NODES_SPARE_SHARE: usize = 256;
 /// Unfinished and finished jobs that a farm may know.

@@ -19,8 +19,7 @@ pub use starfarm_protocol::ids::NodeId;
 use starfarm_protocol::ids::{Attempt, JobId};
 use starfarm_protocol::interval::Interval;
 
-use coverage::Classes;
-pub(crate) use coverage::{Class, Coverage, Piece};
+pub(crate) use coverage::{Class, Classes, Coverage, DECIDED, FAILED, Piece};
 use dispatched::Dispatched;
 use global::GlobalQueue;
 pub(crate) use global::Size;

@@ -35,8 +35,9 @@ impl Restoring {
     /// Applies the next record.
     ///
     /// # Errors
-    /// It does not fit those before it.
+    /// It does not fit those before it, or names what cannot be.
     pub fn apply(&mut self, record: &Record) -> Result<(), String> {
+        self.0.vet(record)?;
         self.0.apply(record)
     }
 

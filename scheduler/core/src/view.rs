@@ -11,7 +11,9 @@ use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
 use starfarm_protocol::limits::DATAGRAM_BYTES_MAX;
 use starfarm_protocol::reason::HoldReason;
 use starfarm_protocol::settings::SETTINGS;
+use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::units::Units;
+use starfarm_protocol::wire::FailReason;
 
 use crate::farm::Farm;
 use crate::job::{Body, FailedUnit, Job};
@@ -188,6 +190,16 @@ impl Farm {
             outcomes: if has_outcomes { job.units.coverage().count(Class::Done) } else { 0 },
             more: job.hits.len() > end || job.units.failed.units() > end as u128,
         })
+    }
+
+    /// Units of a job that ran to their end and leave outputs, so that these must be there. Of a unit that kills its
+    /// workers nobody knows what it wrote.
+    pub fn owed_outputs(&self, id: JobId) -> Option<UnitSet> {
+        let job = self.jobs.get(id)?;
+        let Body::Outcomes { .. } = job.facts.work.body else { return Some(UnitSet::default()) };
+        let failed = job.units.failed.iter().filter(|(_, failed)| failed.reason != FailReason::Poison);
+        let done = job.units.coverage().intervals(Class::Done);
+        Some(done.chain(failed.map(|(at, _)| at)).map(|at| (at.lo, at.hi)).collect())
     }
 
     /// Intervals that are done, in order.

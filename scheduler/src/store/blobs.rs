@@ -11,10 +11,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use starfarm_protocol::admin::OutputLoss;
 use starfarm_protocol::ids::ContentHash;
+use starfarm_protocol::packed::{Entry, Found};
 
 use crate::store::disk::sync_folder;
-use crate::store::packed::{Entry, Found, PackedFile};
+use crate::store::packed::PackedFile;
 
 /// Bytes that are hashed at once.
 const PIECE_BYTES: usize = 1 << 20;
@@ -36,7 +38,7 @@ struct Content {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Written by an earlier start, not yet looked at.
+    /// Not looked at since it was written by an earlier start, or since somebody had doubts.
     Unread,
     Whole,
     Damaged,
@@ -120,6 +122,17 @@ impl Blobs {
         self.whole(hash)?.map(|entry| self.file.read(&entry, offset, max)).transpose()
     }
 
+    /// What became of a content that should be here; `None` where it is whole. `anew`: what was found or written before
+    /// is not believed.
+    pub(crate) fn loss(&mut self, hash: &ContentHash, anew: bool) -> io::Result<Option<OutputLoss>> {
+        match self.index.get_mut(hash) {
+            None => return Ok(Some(OutputLoss::Missing)),
+            Some(content) if anew => content.state = State::Unread,
+            Some(_) => {}
+        }
+        Ok(self.whole(hash)?.is_none().then_some(OutputLoss::Damaged))
+    }
+
     /// Why a content cannot be had, for a person.
     pub(crate) fn lament(&self, hash: &ContentHash) -> String {
         match self.index.get(hash) {
@@ -178,9 +191,8 @@ struct Scanned {
 fn scan(file: &PackedFile, path: &Path) -> io::Result<Scanned> {
     let (mut index, mut notes, mut torn) = (HashMap::new(), Vec::new(), None);
     let now = Instant::now();
-    let mut scan = file.scan(0);
-    while let Some(found) = scan.next()? {
-        match found {
+    for found in file.scan(0) {
+        match found? {
             Found::Entry(entry) if entry.gone => {}
             // One that is there twice was damaged where it was first.
             Found::Entry(entry) => {
@@ -302,6 +314,25 @@ mod tests {
             for mut blobs in [blobs, Blobs::open(&path).unwrap().0] {
                 assert_eq!(blobs.read(&hashes[1], 0, 9).unwrap().unwrap(), b"one", "{at}");
             }
+        }
+        fs::remove_file(path).unwrap();
+    }
+
+    /// It was found whole, or written by this very start, and the disk has changed it since.
+    #[test]
+    fn a_content_that_is_damaged_later_is_noticed_by_who_has_doubts_and_can_be_put_again() {
+        let path = scratch("later");
+        let mut blobs = open(&path);
+        let (one, gone) = (blobs.put(b"one").unwrap(), ContentHash([0; 32]));
+        let at = blobs.index[&one].entry.body();
+        std::os::unix::fs::FileExt::write_all_at(&*blobs.file.file(), b"x", at).unwrap();
+        assert_eq!(blobs.loss(&one, false).unwrap(), None, "it was whole");
+        assert_eq!(blobs.loss(&one, true).unwrap(), Some(OutputLoss::Damaged));
+        assert_eq!(blobs.loss(&gone, true).unwrap(), Some(OutputLoss::Missing));
+        assert_eq!(blobs.put(b"one").unwrap(), one);
+        for mut blobs in [blobs, Blobs::open(&path).unwrap().0] {
+            assert_eq!(blobs.loss(&one, true).unwrap(), None);
+            assert_eq!(blobs.read(&one, 0, 9).unwrap().unwrap(), b"one");
         }
         fs::remove_file(path).unwrap();
     }

@@ -234,7 +234,7 @@ impl Ballast {
 mod tests {
     use std::collections::HashMap;
 
-    use starfarm_protocol::ids::{Attempt, JobId};
+    use starfarm_protocol::ids::{Attempt, FarmId, JobId};
     use starfarm_scheduler_core::NodeId;
 
     use super::*;
@@ -302,7 +302,7 @@ mod tests {
         let (blobs_at, outputs_at, at) =
             (disk.path().join("blobs"), disk.path().join("outputs"), disk.path().join("checkpoint"));
         let mut blobs = Blobs::open(&blobs_at).unwrap().0;
-        let mut outputs = OutputStore::open(&outputs_at, 0, u64::MAX).unwrap();
+        let mut outputs = OutputStore::open(&outputs_at, FarmId([6; 16]), 0, u64::MAX).unwrap();
         let mut checkpoint = Checkpoint::open(&at, 0).unwrap().checkpoint;
         let one = blobs.put(&[1; 5_000]).unwrap();
         checkpoint.save(1, &[1; 100_000]).unwrap();
@@ -323,7 +323,7 @@ mod tests {
         assert!(notes.is_empty(), "{notes:?}");
         let lengths: HashMap<_, _> = [one, two].map(|hash| (hash, blobs.len(&hash).unwrap())).into();
         assert_eq!((lengths[&one], lengths[&two]), (Some(5_000), Some(50_000)));
-        let mut outputs = OutputStore::open(&outputs_at, 2, u64::MAX).unwrap();
+        let mut outputs = OutputStore::open(&outputs_at, FarmId([6; 16]), 2, u64::MAX).unwrap();
         assert_eq!(outputs.page(JobId(1), 0, 100).unwrap().outputs.len(), 8);
         assert!(outputs.take_notes().is_empty());
         let opened = Checkpoint::open(&at, 0).unwrap();

@@ -6,15 +6,20 @@
 //! are opened when they are first needed.
 
 mod job_file;
+mod kept;
+mod walk;
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use starfarm_net::private_folder;
-use starfarm_protocol::ids::{Attempt, JobId};
+use starfarm_protocol::ids::{Attempt, FarmId, JobId};
+use starfarm_protocol::journal::synced;
+use starfarm_protocol::outputs::Owner;
 use starfarm_protocol::wire::CommandUnit;
 use starfarm_scheduler_core::{NodeId, Record};
 
@@ -22,13 +27,15 @@ use crate::descriptors::wait_for;
 use crate::store::disk::{if_there, numbers};
 use job_file::{Access, JobFile};
 pub(crate) use job_file::{Output, Page};
+pub(crate) use kept::Snapshot;
 
 /// Files that are open at one time; where it would be more, all are synced and closed.
 const OPEN_MAX: usize = 256;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct OutputStore {
     dir: PathBuf,
+    farm: FarmId,
     access: Access,
     /// The journal gives all records after this one again.
     replayed_after: u64,
@@ -42,24 +49,53 @@ pub(crate) struct OutputStore {
 }
 
 impl OutputStore {
-    /// Opens the store in directory `dir`, or makes it. All records of the journal after `replayed_after` will be
-    /// given again; up to it what [`OutputStore::unsynced`] gave was synced.
+    /// Opens the store of a farm in directory `dir`, or makes it. All records of the journal after `replayed_after`
+    /// will be given again; up to it what [`OutputStore::unsynced`] gave was synced.
     /// What a batch says of a record after `written_upto`, the journal's last, is cut off: a person gave up the
     /// journal's end, and its numbers are given again.
-    pub(crate) fn open(dir: &Path, replayed_after: u64, written_upto: u64) -> io::Result<Self> {
+    pub(crate) fn open(dir: &Path, farm: FarmId, replayed_after: u64, written_upto: u64) -> io::Result<Self> {
         private_folder(dir)?;
-        Ok(Self { dir: dir.to_owned(), replayed_after, written_upto, made: true, ..Self::default() })
+        let store = Self { made: true, ..Self::new(dir, farm, Access::Kept, (replayed_after, written_upto)) };
+        // It must not run ahead where the journal's end was given up.
+        store.note_synced(replayed_after)?;
+        Ok(store)
     }
 
     /// The store in directory `dir` of a farm that nobody runs. The journal is to give all its records.
-    pub(crate) fn look(dir: &Path) -> Self {
-        let (access, all) = (Access::AtRest, u64::MAX);
-        Self { dir: dir.to_owned(), access, replayed_after: all, written_upto: all, ..Self::default() }
+    pub(crate) fn look(dir: &Path, farm: FarmId) -> Self {
+        Self::new(dir, farm, Access::AtRest, (u64::MAX, u64::MAX))
+    }
+
+    fn new(dir: &Path, farm: FarmId, access: Access, (replayed_after, written_upto): (u64, u64)) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            farm,
+            access,
+            replayed_after,
+            written_upto,
+            jobs: HashMap::new(),
+            open: 0,
+            made: false,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Notes how far all outputs are on the disk: what the journal has beyond it may not be in the files yet. The note is
+    /// not synced itself: it may lag behind, and never runs ahead.
+    pub(crate) fn note_synced(&self, sequence: u64) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        let options = options.create(true).truncate(false).write(true).mode(0o600);
+        let file = wait_for(|| options.open(self.dir.join("synced")))?;
+        // Over the one before: a kill in between leaves one or the other.
+        file.write_all_at(&synced::to_bytes(self.farm, sequence), 0)
     }
 
     /// Whether such a record says anything of outputs.
     pub(crate) fn heeds(record: &Record) -> bool {
-        matches!(record, Record::Ran { .. } | Record::Tried { .. } | Record::Retried { .. })
+        matches!(
+            record,
+            Record::Ran { .. } | Record::Tried { .. } | Record::Retried { .. } | Record::Rerun { .. }
+        )
     }
 
     /// Keeps what the journal's record `sequence` says of outputs. Records come in their order; one that is here
@@ -70,7 +106,7 @@ impl OutputStore {
                 self.append(sequence, *job, (*attempt, *node), units)
             }
             Record::Tried { job, unit, .. } => self.made_job(*job)?.ran_in_vain(sequence, *unit),
-            Record::Retried { job, units } => match self.job(*job, false)? {
+            Record::Retried { job, units } | Record::Rerun { job, units } => match self.job(*job, false)? {
                 Some(file) => file.retry(sequence, units),
                 None => Ok(()),
             },
@@ -97,6 +133,11 @@ impl OutputStore {
     /// Up to `take` outputs of `job` from the `skip`th on, those that are damaged among them.
     pub(crate) fn page(&mut self, job: JobId, skip: u64, take: u64) -> io::Result<Page> {
         self.job(job, false)?.map_or_else(|| Ok(Page::default()), |file| file.page(skip, take))
+    }
+
+    /// All outputs of `job` as they are now, to look through without holding anybody up.
+    pub(crate) fn snapshot(&mut self, job: JobId) -> io::Result<Snapshot> {
+        self.job(job, false)?.map_or_else(|| Ok(Snapshot::default()), JobFile::snapshot)
     }
 
     /// What needs a sync so that all that was appended is durable: for the one thread that does so without holding up
@@ -160,7 +201,8 @@ impl OutputStore {
             }
             self.made |= !there;
             let known = (self.replayed_after, self.written_upto);
-            let file = JobFile::open(job, path, self.access, known, &mut self.notes)?;
+            let owner = Owner::new(self.farm, job);
+            let file = JobFile::open(owner, path, self.access, known, &mut self.notes)?;
             self.jobs.insert(job, file);
         }
         Ok(self.jobs.get_mut(&job))

@@ -1,20 +1,4 @@
-//! Packed files: many contents, one behind the other, in one file that only grows at its end. What a content is
-//! for lies in its label, whose meaning belongs to `blobs` and `outputs`.
-//!
-//! An entry is a header of 64 bytes and a body; numbers are little endian.
-//!
-//! | bytes | what |
-//! | --- | --- |
-//! | 0..8 | the marker `starpk01` |
-//! | 8..12 | CRC32C of bytes 12..56 |
-//! | 12..16 | CRC32C of the body |
-//! | 16..24 | bytes of the body |
-//! | 24..56 | the label |
-//! | 56 | 0; 255 when the content is gone and its room given back. Not under the CRC: one byte is written |
-//! | 57..64 | 0 |
-//!
-//! A scan reads headers and jumps over bodies. Where no header stands it looks for the next one by its marker: if
-//! there is one, what lies between is damage and what follows is kept; if there is none, it is a torn tail.
+//! Packed files on the disk: their bytes are [`starfarm_protocol::packed`]'s.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -23,74 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::FallocateFlags;
-use starfarm_protocol::bytes::Reader;
+use starfarm_protocol::outputs::{Batch, Owner, Piece};
+use starfarm_protocol::packed::{Entry, GONE, GONE_AT, Label, Scan};
 
 use crate::descriptors::wait_for;
 use crate::store::disk::damaged_name;
 
-pub(crate) const HEADER_BYTES: u64 = 64;
-const MARKER: &[u8; 8] = b"starpk01";
-const GONE_AT: u64 = 56;
-const GONE: u8 = 255;
-/// Bytes that a scan reads at once where it goes on, and where it has jumped over a body.
-const WINDOW_BYTES: usize = 256 << 10;
-const JUMP_BYTES: usize = 4 << 10;
-
-/// Meaning of an entry to the one who wrote it.
-pub(crate) type Label = [u8; 32];
-
-/// Where an entry lies and what it says of itself. Its body is not checked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Entry {
-    pub(crate) at: u64,
-    pub(crate) length: u64,
-    pub(crate) label: Label,
-    body_crc: u32,
-    /// Its room was given back.
-    pub(crate) gone: bool,
-}
-
-impl Entry {
-    pub(crate) fn body(&self) -> u64 {
-        self.at + HEADER_BYTES
-    }
-
-    /// Where the next entry begins.
-    pub(crate) fn end(&self) -> u64 {
-        self.body() + self.length
-    }
-
-    fn header(&self) -> [u8; HEADER_BYTES as usize] {
-        let mut bytes = [0; HEADER_BYTES as usize];
-        bytes[..8].copy_from_slice(MARKER);
-        bytes[12..16].copy_from_slice(&self.body_crc.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.length.to_le_bytes());
-        bytes[24..56].copy_from_slice(&self.label);
-        let crc = crc32c::crc32c(&bytes[12..56]);
-        bytes[8..12].copy_from_slice(&crc.to_le_bytes());
-        bytes
-    }
-
-    /// The entry whose header begins `bytes` and is at `at`; `None` where that is no header.
-    fn read(at: u64, bytes: &[u8]) -> Option<Self> {
-        let header = bytes.get(..HEADER_BYTES as usize)?;
-        let mut fields = Reader(header.strip_prefix(MARKER)?);
-        let (crc, body_crc, length) = (fields.u32().ok()?, fields.u32().ok()?, fields.u64().ok()?);
-        let (label, gone) = (fields.array().ok()?, header[GONE_AT as usize] == GONE);
-        (crc == crc32c::crc32c(&header[12..56])).then_some(Self { at, length, label, body_crc, gone })
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Found {
-    Entry(Entry),
-    /// Something else stands from the first to the second offset, where entries go on.
-    Damage(u64, u64),
-    /// From here to the end of the file there is no whole entry.
-    Tail(u64),
-}
-
-#[derive(Debug)]
+/// A clone is the file as it was then: what is appended later is not in it.
+#[derive(Clone, Debug)]
 pub(crate) struct PackedFile {
     file: Arc<File>,
     path: PathBuf,
@@ -126,8 +50,7 @@ impl PackedFile {
 
     /// Writes an entry behind the last one. It is durable after the file is synced.
     pub(crate) fn append(&mut self, label: Label, body: &[u8]) -> io::Result<Entry> {
-        let (length, body_crc) = (body.len() as u64, crc32c::crc32c(body));
-        let entry = Entry { at: self.end, length, label, body_crc, gone: false };
+        let entry = Entry::new(self.end, label, body);
         let file = &self.file;
         let written =
             file.write_all_at(&entry.header(), entry.at).and_then(|()| file.write_all_at(body, entry.body()));
@@ -140,21 +63,27 @@ impl PackedFile {
     }
 
     /// What the file holds, from offset `at` on; `at` is 0 or the end of an entry.
-    pub(crate) fn scan(&self, at: u64) -> Scan<'_> {
-        Scan { window: Window::new(&self.file, self.end), at }
+    pub(crate) fn scan(&self, at: u64) -> Scan<impl Fn(&mut [u8], u64) -> io::Result<()> + use<'_>> {
+        Scan::new(|bytes: &mut [u8], at| fill(&self.file, bytes, at), at, self.end)
     }
 
     pub(crate) fn read(&self, entry: &Entry, offset: u64, max: usize) -> io::Result<Vec<u8>> {
         let offset = offset.min(entry.length);
         let mut bytes = vec![0; (entry.length - offset).min(max as u64) as usize];
-        self.file.read_exact_at(&mut bytes, entry.body() + offset)?;
+        fill(&self.file, &mut bytes, entry.body() + offset)?;
         Ok(bytes)
     }
 
     /// An entry's whole body; `None` where it is not what was written.
     pub(crate) fn body(&self, entry: &Entry) -> io::Result<Option<Vec<u8>>> {
         let bytes = self.read(entry, 0, usize::MAX)?;
-        Ok((crc32c::crc32c(&bytes) == entry.body_crc).then_some(bytes))
+        Ok(entry.has_body(&bytes).then_some(bytes))
+    }
+
+    /// The outputs of a batch, one by one.
+    pub(crate) fn pieces(&self, owner: &Owner, entry: &Entry, batch: &Batch) -> io::Result<Vec<Piece>> {
+        let bytes = self.read(entry, 0, usize::MAX)?;
+        Ok(owner.outputs(batch, &bytes, entry.has_body(&bytes)))
     }
 
     pub(crate) fn cut(&mut self, at: u64) -> io::Result<()> {
@@ -185,82 +114,30 @@ impl PackedFile {
     }
 }
 
-pub(crate) struct Scan<'a> {
-    window: Window<'a>,
-    at: u64,
-}
-
-impl Scan<'_> {
-    /// The next thing; `None` at the end of the file and behind a torn tail.
-    pub(crate) fn next(&mut self) -> io::Result<Option<Found>> {
-        if self.at >= self.window.end {
-            return Ok(None);
-        }
-        if let Some(entry) = self.window.entry(self.at)? {
-            self.at = entry.end();
-            return Ok(Some(Found::Entry(entry)));
-        }
-        let from = std::mem::replace(&mut self.at, self.window.end);
-        let Some(to) = self.window.find(from + 1)? else { return Ok(Some(Found::Tail(from))) };
-        self.at = to;
-        Ok(Some(Found::Damage(from, to)))
-    }
-}
-
-/// A piece of a file in memory, moved forward as it is read.
-struct Window<'a> {
-    file: &'a File,
-    end: u64,
-    start: u64,
-    bytes: Vec<u8>,
-}
-
-impl<'a> Window<'a> {
-    fn new(file: &'a File, end: u64) -> Self {
-        Self { file, end, start: 0, bytes: Vec::new() }
-    }
-
-    /// The bytes from `at` on: a header's worth at least, less only at the end of the file.
-    fn from(&mut self, at: u64) -> io::Result<&[u8]> {
-        let held = self.start + self.bytes.len() as u64;
-        if at < self.start || at + HEADER_BYTES > held {
-            let most = if at > held { JUMP_BYTES } else { WINDOW_BYTES };
-            let count = self.end.saturating_sub(at).min(most as u64) as usize;
-            self.bytes.resize(count, 0);
-            self.file.read_exact_at(&mut self.bytes, at)?;
-            self.start = at;
-        }
-        Ok(&self.bytes[(at - self.start) as usize..])
-    }
-
-    /// The entry at `at`, if one is there and ends before the file does.
-    fn entry(&mut self, at: u64) -> io::Result<Option<Entry>> {
-        let room = self.end.saturating_sub(at).saturating_sub(HEADER_BYTES);
-        Ok(Entry::read(at, self.from(at)?).filter(|entry| entry.length <= room))
-    }
-
-    /// Where the next entry begins, from `at` on.
-    fn find(&mut self, mut at: u64) -> io::Result<Option<u64>> {
-        while at + HEADER_BYTES <= self.end {
-            let bytes = self.from(at)?;
-            match bytes.windows(MARKER.len()).position(|bytes| bytes == MARKER) {
-                Some(skip) => {
-                    at += skip as u64;
-                    if self.entry(at)?.is_some() {
-                        return Ok(Some(at));
-                    }
-                    at += 1;
-                }
-                // The marker may begin in the last bytes.
-                None => at += (bytes.len() - MARKER.len() + 1) as u64,
+/// Reads a file's bytes from `at` on. What somebody has cut off meanwhile is zeros, which no checksum takes for what was
+/// there.
+fn fill(file: &File, mut bytes: &mut [u8], mut at: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.read_at(bytes, at) {
+            Ok(0) => {
+                bytes.fill(0);
+                break;
             }
+            Ok(count) => {
+                bytes = &mut bytes[count..];
+                at += count as u64;
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
         }
-        Ok(None)
     }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use starfarm_protocol::packed::{Found, WINDOW_BYTES};
+
     use super::*;
 
     fn scratch(name: &str) -> PathBuf {
@@ -270,8 +147,7 @@ mod tests {
     }
 
     fn all(file: &PackedFile) -> Vec<Found> {
-        let mut scan = file.scan(0);
-        std::iter::from_fn(|| scan.next().unwrap()).collect()
+        file.scan(0).map(Result::unwrap).collect()
     }
 
     /// A file with bodies of these lengths, and its entries.
@@ -340,7 +216,8 @@ mod tests {
         file.remove(&entries[1]).unwrap();
         let after = rustix::fs::fstat(&*file.file()).unwrap().st_blocks;
         assert!(after < before / 100, "{before} blocks before, {after} after");
-        let gone = Entry { gone: true, ..entries[1] };
+        let mut gone = entries[1];
+        gone.gone = true;
         assert_eq!(all(&file), [entries[0], gone, entries[2]].map(Found::Entry));
         fs::remove_file(&file.path).unwrap();
     }

@@ -25,14 +25,18 @@ use serde::{Deserialize, Serialize};
 use starfarm_net::{close, state_folder};
 use starfarm_protocol::ids::{Epoch, FarmId, PublicKey};
 use starfarm_protocol::join::JoinFile;
-use starfarm_protocol::seal::{KeyStore, Role, Secret, StaticKey};
+use starfarm_protocol::seal::{JoinKey, KeyStore, Role, Secret, StaticKey};
 
 use crate::descriptors::wait_for;
 use crate::error::SchedulerError;
 use crate::store::disk::{create, if_there, sync_folder};
 
-/// Version of `farm.json`. In version 1 no job outlived its scheduler.
-const FORMAT_VERSION: u32 = 2;
+/// Version of `farm.json`. In version 1 no job outlived its scheduler, 2 had no checksum.
+const FORMAT_VERSION: u32 = 3;
+/// The first version with a checksum.
+const WITH_CHECKSUM: u32 = 3;
+/// The first version that is read.
+const OLDEST_VERSION: u32 = 2;
 
 /// What in the directory holds secrets or what users' programs wrote.
 const PRIVATE: [&str; 11] = [
@@ -62,6 +66,16 @@ pub(crate) struct FarmFile {
     /// A later epoch that workers told of: this directory is an old copy.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) superseded: Option<Epoch>,
+    /// CRC32C of the rest, as JSON without blanks.
+    #[serde(default)]
+    checksum: u32,
+}
+
+impl FarmFile {
+    fn sum(&self) -> u32 {
+        let rest = (self.version, self.id, self.epoch, self.started_unix, self.superseded);
+        crc32c::crc32c(&serde_json::to_vec(&rest).expect("plain values are always JSON"))
+    }
 }
 
 pub(crate) struct StateDir {
@@ -95,8 +109,9 @@ impl StateDir {
         // Of a farm that was never started nobody has a key yet. Any other one has lost what is not there.
         let new = farm.epoch == Epoch(0) && !path.join("journal").exists();
         let key = load_key(path, new)?;
-        check_key(path, farm.id, key.public())?;
-        let keys = load_keys(path, new)?;
+        let mut keys = load_keys(path, new)?;
+        check_owner(path, (farm.id, key.public()), keys.owner())?;
+        keys.belong_to(farm.id, key.public());
         let path = fs::canonicalize(path).map_err(|e| fail("cannot resolve the directory", e))?;
         let enrolments = Mutex::new(None);
         let state = Self { path, lock, farm, key, enrolments, notes };
@@ -168,8 +183,10 @@ impl StateDir {
     ) -> Result<(), SchedulerError> {
         for (role, name) in [(Role::Worker, "worker.join"), (Role::Admin, "admin.join")] {
             // The key of the file that is there stays, so that copies of it go on working.
+            // One that was swapped with another would make a worker of an admin, or the other way round.
             let kept = join_file(&self.path, name).filter(|join| {
-                join.farm == self.farm.id && keys.join_key(&join.join_key()).is_some_and(|key| !key.revoked)
+                let fits = |key: &JoinKey| !key.revoked && key.role == role;
+                join.farm == self.farm.id && keys.join_key(&join.join_key()).is_some_and(fits)
             });
             let secret = match kept {
                 Some(join) => join.join_secret.clone(),
@@ -236,8 +253,9 @@ fn load_farm(dir: &Path, notes: &mut Vec<String>) -> Result<FarmFile, SchedulerE
 /// Which farm lies in `dir`; none where none does. Nothing is written.
 pub(crate) fn read_farm(dir: &Path) -> Result<Option<FarmFile>, SchedulerError> {
     let path = dir.join("farm.json");
-    let text = if_there(fs::read_to_string(&path))
-        .map_err(|e| SchedulerError::State(format!("cannot read {}: {e}", path.display())))?;
+    let text = if_there(fs::read_to_string(&path)).map_err(|e| {
+        SchedulerError::State(format!("cannot read {}: {e}; restore it from a copy", path.display()))
+    })?;
     let Some(text) = text else { return Ok(None) };
     let file: FarmFile = serde_json::from_str(&text).map_err(|e| {
         SchedulerError::State(format!(
@@ -245,9 +263,10 @@ pub(crate) fn read_farm(dir: &Path) -> Result<Option<FarmFile>, SchedulerError> 
             path.display()
         ))
     })?;
-    if file.version < FORMAT_VERSION {
+    if file.version < OLDEST_VERSION {
         return Err(SchedulerError::State(format!(
-            "{} is from a version of starfarm that kept no jobs: start a new farm in an empty directory",
+            "{} is damaged, or from a version of starfarm that kept no jobs: restore it from a copy, or start a new farm in \
+             an empty directory",
             path.display()
         )));
     }
@@ -258,12 +277,19 @@ pub(crate) fn read_farm(dir: &Path) -> Result<Option<FarmFile>, SchedulerError> 
             file.version
         )));
     }
+    if file.version >= WITH_CHECKSUM && file.checksum != file.sum() {
+        return Err(SchedulerError::State(format!(
+            "{}: it is damaged, since it does not have the checksum that it says; restore it from a copy, or start a \
+             new farm in an empty directory",
+            path.display()
+        )));
+    }
     Ok(Some(file))
 }
 
 /// A farm that is made now. Its identity is on the disk before anything else of it.
 fn new_farm(dir: &Path) -> Result<FarmFile, SchedulerError> {
-    for kept in ["journal", "ledger", "checkpoint"] {
+    for kept in ["journal", "ledger", "checkpoint", "keys.json", "scheduler.key"] {
         if dir.join(kept).exists() {
             return Err(SchedulerError::State(format!(
                 "{}: farm.json is missing, but {kept} is there: restore it from a copy of the directory, or start a \
@@ -273,25 +299,25 @@ fn new_farm(dir: &Path) -> Result<FarmFile, SchedulerError> {
         }
     }
     let (id, epoch, version) = (FarmId(random()?), Epoch(0), FORMAT_VERSION);
-    let file = FarmFile { version, id, epoch, started_unix: 0, superseded: None };
+    let file = FarmFile { version, id, epoch, started_unix: 0, superseded: None, checksum: 0 };
     save(dir, &file)?;
     Ok(file)
 }
 
 fn save(dir: &Path, file: &FarmFile) -> Result<(), SchedulerError> {
-    let text = serde_json::to_string_pretty(file).expect("a plain struct is always JSON");
+    let mut file = FarmFile { version: FORMAT_VERSION, ..*file };
+    file.checksum = file.sum();
+    let text = serde_json::to_string_pretty(&file).expect("a plain struct is always JSON");
     replace(&dir.join("farm.json"), text.as_bytes())
 }
 
 fn load_key(dir: &Path, new: bool) -> Result<StaticKey, SchedulerError> {
     let path = dir.join("scheduler.key");
     match fs::read_to_string(&path) {
-        Ok(text) => Secret::from_text(text.trim())
-            .map(StaticKey::from_secret)
-            .map_err(|e| SchedulerError::State(format!("{}: {e}", path.display()))),
+        Ok(text) => StaticKey::from_file(&text).map_err(|e| cannot_use(&path, &e)),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound && new => {
             let key = StaticKey::generate().map_err(|e| SchedulerError::State(e.to_string()))?;
-            replace(&path, key.private().to_text().as_bytes())?;
+            replace(&path, key.to_file().as_bytes())?;
             Ok(key)
         }
         Err(e) => Err(cannot_use(&path, &e.to_string())),
@@ -303,11 +329,25 @@ fn join_file(dir: &Path, name: &str) -> Option<JoinFile> {
     JoinFile::from_text(&fs::read_to_string(dir.join(name)).ok()?).ok()
 }
 
-/// A flipped bit gives another key, which nobody who has joined believes; then the join files would follow it.
-fn check_key(dir: &Path, farm: FarmId, key: PublicKey) -> Result<(), SchedulerError> {
+/// The keys are those of this farm and this scheduler. Another private key is one that nobody who has joined believes, and
+/// the join files would follow it; where no join file is left, a person wants it so. Of join files that do not fit the
+/// rest, new ones are made.
+fn check_owner(
+    dir: &Path,
+    (farm, key): (FarmId, PublicKey),
+    of: Option<(FarmId, PublicKey)>,
+) -> Result<(), SchedulerError> {
+    if let Some((other, _)) = of.filter(|of| of.0 != farm) {
+        let why = format!("it is of farm {other}, and farm.json says that this is farm {farm}");
+        return Err(cannot_use(&dir.join("keys.json"), &why));
+    }
+    if of == Some((farm, key)) {
+        return Ok(());
+    }
     for name in ["worker.join", "admin.join"] {
         let join = join_file(dir, name);
-        if join.is_some_and(|join| join.farm == farm && join.scheduler_key != key) {
+        let names_another = join.is_some_and(|join| join.farm == farm && join.scheduler_key != key);
+        if names_another || of.is_some() && dir.join(name).exists() {
             return Err(SchedulerError::State(format!(
                 "{} is not the key that {name} names, so no worker would believe this scheduler: restore it from a copy \
                  of the directory. If the farm is to have this key from now on, delete worker.join and admin.join, and \

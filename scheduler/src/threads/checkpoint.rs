@@ -51,7 +51,9 @@ pub(crate) fn run(
         let state = restart::encode_state(&records);
         drop(records);
         // Outputs up to here are not given again by a replay.
-        let synced = sync(&house.outputs, |file| file.sync_all());
+        let synced = sync(&house.outputs, |file| file.sync_all()).and_then(|()| {
+            house.outputs.lock().expect("a panic under the lock ends the process").note_synced(sequence)
+        });
         synced.unwrap_or_else(|e| stop(&house.state, &e.to_string()));
         let is_saved = is_done(&house.state, checkpoint.save(sequence, &state));
         if is_saved {

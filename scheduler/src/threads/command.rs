@@ -9,6 +9,7 @@ mod channel;
 mod desk;
 pub(crate) mod door;
 mod jobs;
+mod lost;
 
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;

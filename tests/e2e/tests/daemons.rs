@@ -83,6 +83,8 @@ fn a_clock_that_went_back_is_noted_and_harms_nothing() {
     let path = farm.state().join("farm.json");
     let mut file: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     file["started_unix"] = (file["started_unix"].as_u64().unwrap() + 86_400).into();
+    // As a release before wrote it, without a checksum.
+    file["version"] = 2.into();
     std::fs::write(&path, file.to_string()).unwrap();
     farm.restart_scheduler();
     let notes = farm.status()["notes"].to_string();

@@ -30,7 +30,7 @@ pub(crate) struct Context {
 
 #[cfg(test)]
 pub(super) mod testing {
-    use starfarm_protocol::ids::{Attempt, ContentHash, JobId};
+    use starfarm_protocol::ids::{Attempt, ContentHash, FarmId, JobId};
     use starfarm_worker_core::Part;
 
     use super::*;
@@ -41,7 +41,7 @@ pub(super) mod testing {
     /// What the executor reports of a task of `units` units from `lo` on, at a worker that nothing can be fetched for.
     pub(in crate::run) fn parts(executor: &dyn Executor, lo: u128, units: u64) -> Vec<Part> {
         let dir = TempDir::new();
-        let board = Arc::new(Board::open(&dir.0.join("running"), 1).unwrap().0);
+        let board = Arc::new(Board::open(&dir.0.join("running"), FarmId([1; 16]), 1).unwrap().0);
         let contents = Arc::new(Contents::new(Bulk::without_thread()));
         let context = Context { slot: 0, board, contents, scratch: dir.0.join("scratch") };
         let (to_inbox, inbox) = crossbeam_channel::unbounded();

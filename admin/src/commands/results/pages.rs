@@ -1,7 +1,10 @@
 //! Results page by page, and the contents of long outputs. How they are shown is next door.
 
-use starfarm_protocol::admin::{FailedInfo, HitInfo, OutputInfo, Request, Response, ResultsPage, StreamInfo};
+use starfarm_protocol::admin::{
+    FailedInfo, HitInfo, LostOutputs, OutputInfo, OutputLoss, Request, Response, ResultsPage, StreamInfo,
+};
 use starfarm_protocol::ids::{ContentHash, JobId, to_hex};
+use starfarm_protocol::units::Units;
 
 use crate::cli::Wanted;
 use crate::client::{Client, ask};
@@ -14,12 +17,12 @@ const PAGE_ITEMS: u64 = 1_000;
 const ORDERED_MAX: usize = 100_000;
 
 /// What became of the outputs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Seen {
     /// Outputs of which a part was left out by the job's limit.
     pub(super) cut: u64,
-    /// Outputs that should be there.
-    pub(super) missing: u64,
+    /// Outputs that should be there, by unit.
+    pub(super) lost: Vec<LostOutputs>,
 }
 
 /// Where pages come from.
@@ -29,6 +32,9 @@ pub(super) trait Source {
 
     /// A content from byte `offset` on, in part; nothing at its end.
     fn piece(&mut self, hash: ContentHash, offset: u64) -> Result<Vec<u8>, Failure>;
+
+    /// The lost outputs after the first `skip` intervals, and whether more follow.
+    fn lost(&mut self, skip: u64) -> Result<(Vec<LostOutputs>, bool), Failure>;
 }
 
 /// A job on a farm.
@@ -41,6 +47,11 @@ impl Source for OfJob<'_> {
     fn page(&mut self, skip: u64) -> Result<ResultsPage, Failure> {
         let request = Request::Results { id: self.id, skip, take: PAGE_ITEMS };
         ask!(self.client, &request, Response::Results(page) => page)
+    }
+
+    fn lost(&mut self, skip: u64) -> Result<(Vec<LostOutputs>, bool), Failure> {
+        let request = Request::LostOutputs { id: self.id, skip, take: u64::MAX };
+        ask!(self.client, &request, Response::LostOutputs { lost, more } => (lost, more))
     }
 
     fn piece(&mut self, hash: ContentHash, offset: u64) -> Result<Vec<u8>, Failure> {
@@ -89,21 +100,22 @@ impl<'a> Pages<'a> {
         mut visit: impl FnMut(OutputInfo) -> Result<(), Failure>,
     ) -> Result<Seen, Failure> {
         let wanted = self.wanted;
-        let (mut seen, mut done, mut damaged) = (Seen::default(), 0, 0);
+        let (mut cut, mut bad) = (0, Vec::new());
         let mut held = Vec::new();
         let mut is_holding = !wanted.arrival;
         let mut show = |source: &mut dyn Source, mut output: OutputInfo| {
             let is_there = fill(source, &mut output.stdout)? & fill(source, &mut output.stderr)?;
             let is_cut = [&output.stdout, &output.stderr].iter().any(|stream| stream.kept < stream.total);
-            (seen.cut, seen.missing) = (seen.cut + u64::from(is_cut), seen.missing + u64::from(!is_there));
+            cut += u64::from(is_cut);
+            if !is_there && !output.superseded {
+                bad.push(output.unit);
+            }
             visit(output)
         };
         self.walk(
             |page| (std::mem::take(&mut page.outputs), page.outputs_damaged),
-            |source, page, lost| {
-                damaged += lost;
+            |source, page, _| {
                 for output in page {
-                    done += u64::from(output.failed.is_none());
                     if output.superseded && !wanted.all {
                         continue;
                     }
@@ -119,8 +131,33 @@ impl<'a> Pages<'a> {
         // Runs of one unit stay in their order.
         held.sort_by_key(|output| output.unit);
         held.into_iter().try_for_each(|output| show(self.source, output))?;
-        seen.missing += damaged.max(self.first.outputs_of_done.saturating_sub(done));
-        Ok(seen)
+        Ok(Seen { cut, lost: self.lost(bad)? })
+    }
+
+    /// The outputs that should be there and are not, those of `bad` units among them: what the scheduler found whole when
+    /// it was first read may be damaged since.
+    fn lost(&mut self, bad: Vec<Units>) -> Result<Vec<LostOutputs>, Failure> {
+        let ResultsPage { failed, outputs, outputs_damaged, outputs_of_done, .. } = &self.first;
+        if failed.is_empty() && outputs.is_empty() && outputs_damaged + outputs_of_done == 0 {
+            return Ok(Vec::new());
+        }
+        let (mut lost, mut more) = self.source.lost(0)?;
+        while more {
+            let (page, goes_on) = self.source.lost(lost.len() as u64)?;
+            more = goes_on && !page.is_empty();
+            lost.extend(page);
+        }
+        let is_told = |unit: &Units| {
+            let behind = lost.partition_point(|lost| lost.lo <= *unit);
+            behind.checked_sub(1).is_some_and(|at| *unit < lost[at].hi)
+        };
+        let untold = bad.into_iter().filter(|unit| !is_told(unit));
+        let what = OutputLoss::Damaged;
+        let untold: Vec<_> =
+            untold.map(|lo| LostOutputs { lo, hi: Units(lo.0.saturating_add(1)), what }).collect();
+        lost.extend(untold);
+        lost.sort_by_key(|lost| lost.lo);
+        Ok(lost)
     }
 
     /// `take` takes the items of a kind from a page, and says how many more of it are damaged.
@@ -179,7 +216,6 @@ pub(super) mod testing {
     //! A made-up job with as many results of each kind as a test wants.
 
     use super::*;
-    use starfarm_protocol::units::Units;
     use starfarm_protocol::wire::FailReason;
 
     /// A job of `hits`, `failed` and `outputs` results, `cap` of each kind a page.
@@ -191,12 +227,18 @@ pub(super) mod testing {
         pub(in crate::commands::results) cap: u64,
         /// What a long output's content is; of every output, if it is set.
         pub(in crate::commands::results) long: Option<Vec<u8>>,
+        /// And it is not there when it is asked for.
+        pub(in crate::commands::results) gone: bool,
         pub(in crate::commands::results) asked: u64,
         /// Units whose output is of a run that does not count any more.
         pub(in crate::commands::results) superseded: Vec<u64>,
         /// Units come in the other way round.
         pub(in crate::commands::results) backwards: bool,
         pub(in crate::commands::results) damaged: u64,
+        /// So many units are done, whatever is left of their outputs.
+        pub(in crate::commands::results) done: u64,
+        /// What the scheduler says is lost.
+        pub(in crate::commands::results) lost: Vec<LostOutputs>,
     }
 
     impl Fake {
@@ -259,13 +301,18 @@ pub(super) mod testing {
                     .map(|unit| self.output(unit))
                     .collect(),
                 outputs_damaged: if skip == 0 { self.damaged } else { 0 },
-                outputs_of_done: self.outputs,
+                outputs_of_done: self.outputs.max(self.done),
                 more: skip + self.cap < self.hits.max(self.failed).max(self.outputs),
             })
         }
 
+        fn lost(&mut self, skip: u64) -> Result<(Vec<LostOutputs>, bool), Failure> {
+            let rest = &self.lost[(skip as usize).min(self.lost.len())..];
+            Ok((rest.iter().take(2).copied().collect(), rest.len() > 2))
+        }
+
         fn piece(&mut self, hash: ContentHash, offset: u64) -> Result<Vec<u8>, Failure> {
-            let content = self.long.as_ref().filter(|content| ContentHash::of(content) == hash);
+            let content = self.long.as_ref().filter(|content| !self.gone && ContentHash::of(content) == hash);
             let content = content.ok_or_else(|| Failure::new(Exit::NotFound, "gone"))?;
             let rest = &content[(offset as usize).min(content.len())..];
             Ok(rest[..rest.len().min(3)].to_vec())
@@ -277,7 +324,6 @@ pub(super) mod testing {
 mod tests {
     use super::testing::Fake;
     use super::*;
-    use starfarm_protocol::units::Units;
 
     fn walked(fake: &mut Fake) -> [Vec<Units>; 3] {
         let [mut hits, mut failed, mut outputs] = [vec![], vec![], vec![]];
@@ -329,7 +375,7 @@ mod tests {
             Ok(())
         };
         let counted = Pages::new(&mut stream, Wanted::default()).unwrap().outputs(see).unwrap();
-        assert_eq!(counted, Seen { cut: 1, missing: 0 });
+        assert_eq!(counted, Seen { cut: 1, lost: vec![] });
         let stdout = seen.remove(0);
         assert_eq!(stdout.text, "long \u{fffd} output");
         assert_eq!(stdout.hex, Some(to_hex(b"long \xff output")));
@@ -362,16 +408,21 @@ mod tests {
     }
 
     #[test]
-    fn outputs_that_should_be_there_are_missed() {
-        let missing = |fake: &mut Fake, more: u64| {
-            let mut pages = Pages::new(fake, Wanted::default()).unwrap();
-            pages.first.outputs_of_done += more;
-            pages.outputs(|_| Ok(())).unwrap().missing
-        };
-        assert_eq!(missing(&mut Fake::new(0, 0, 5), 0), 0);
-        assert_eq!(missing(&mut Fake::new(0, 0, 5), 3), 3);
-        assert_eq!(missing(&mut Fake { damaged: 2, cap: 100, ..Fake::new(0, 0, 5) }, 2), 2);
-        let mut gone = Fake { long: Some(Vec::new()), ..Fake::new(0, 0, 1) };
-        assert_eq!(missing(&mut gone, 0), 0, "empty, and whole");
+    fn outputs_that_should_be_there_are_missed_unit_by_unit() {
+        let of = |lo, hi, what| LostOutputs { lo: Units(lo), hi: Units(hi), what };
+        let told = vec![
+            of(1, 2, OutputLoss::Damaged),
+            of(3, 4, OutputLoss::Missing),
+            of(9, 12, OutputLoss::Missing),
+        ];
+        let lost =
+            |fake: &mut Fake| Pages::new(fake, Wanted::default()).unwrap().outputs(|_| Ok(())).unwrap().lost;
+        assert_eq!(lost(&mut Fake { lost: told.clone(), ..Fake::new(0, 0, 5) }), told);
+        assert_eq!(lost(&mut Fake { lost: told.clone(), ..Fake::new(0, 2, 0) }), told, "all of them");
+        // What is gone when it is fetched is told once.
+        let mut gone = Fake { long: Some(b"x".to_vec()), gone: true, lost: told, ..Fake::new(0, 0, 4) };
+        let what = OutputLoss::Damaged;
+        let units = [of(0, 1, what), of(1, 2, what), of(2, 3, what), of(3, 4, OutputLoss::Missing)];
+        assert_eq!(lost(&mut gone)[..4], units);
     }
 }

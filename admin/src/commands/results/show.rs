@@ -3,7 +3,7 @@
 use starfarm_protocol::wire::FailReason;
 use std::fmt::Write;
 
-use starfarm_protocol::admin::{FailedInfo, HitInfo, OutputInfo, StreamInfo};
+use starfarm_protocol::admin::{FailedInfo, HitInfo, LostOutputs, OutputInfo, StreamInfo};
 use starfarm_protocol::ids::{JobId, from_hex};
 
 use super::pages::{Pages, Seen};
@@ -32,6 +32,9 @@ fn as_json(mut pages: Pages<'_>, id: JobId, printer: &mut Printer) -> Result<See
     list.close()?;
     let mut list = List::open(printer, "outputs")?;
     let seen = pages.outputs(|output| list.item(&output))?;
+    list.close()?;
+    let mut list = List::open(printer, "outputs_lost")?;
+    seen.lost.iter().try_for_each(|lost| list.item(lost))?;
     list.close()?;
     printer.text("}\n")?;
     Ok(seen)
@@ -63,7 +66,9 @@ impl<'a> List<'a> {
 fn as_lines(mut pages: Pages<'_>, printer: &mut Printer) -> Result<Seen, Failure> {
     pages.hits(|page| page.iter().try_for_each(|hit| printer.line_of("hit", hit)))?;
     pages.failed(|page| page.iter().try_for_each(|failed| printer.line_of("failed", failed)))?;
-    pages.outputs(|output| printer.line_of("output", &output))
+    let seen = pages.outputs(|output| printer.line_of("output", &output))?;
+    seen.lost.iter().try_for_each(|lost| printer.line_of("output_lost", lost))?;
+    Ok(seen)
 }
 
 /// Values of hits and standard output of units, byte for byte: what a pipe wants.
@@ -99,7 +104,20 @@ fn as_table(mut pages: Pages<'_>, printer: &mut Printer) -> Result<Seen, Failure
             if silent == 1 { "unit is" } else { "units are" }
         ))?;
     }
+    printer.text(&lost(&seen.lost))?;
     Ok(seen)
+}
+
+/// Outputs that cannot be had.
+fn lost(lost: &[LostOutputs]) -> String {
+    if lost.is_empty() {
+        return String::new();
+    }
+    let columns = [
+        right("lost output", |lost: &LostOutputs| Cell::new(human::interval(lost.lo, lost.hi))),
+        left("what", |lost| Cell::new(lost.what.word())),
+    ];
+    Table::of(lost, &columns).render(Style::PLAIN)
 }
 
 fn hits(hits: &[HitInfo]) -> String {
@@ -176,6 +194,8 @@ fn push_stream(text: &mut String, stream: &StreamInfo) {
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
+    use starfarm_protocol::admin::OutputLoss;
+    use starfarm_protocol::units::Units;
 
     use super::super::pages::testing::Fake;
     use super::*;
@@ -223,6 +243,47 @@ mod tests {
     }
 
     #[test]
+    fn what_is_lost_is_said_in_each_format() {
+        let of = |lo, hi, what| LostOutputs { lo: Units(lo), hi: Units(hi), what };
+        let lost = vec![of(3, 4, OutputLoss::Damaged), of(20, 25, OutputLoss::Missing)];
+        check(
+            &mut Fake { lost: lost.clone(), ..Fake::new(0, 0, 1) },
+            Format::Table,
+            expect![[r#"
+            == unit 0: exit code 0 after 0.25 s on n1
+            out 0
+            lost output  what
+                      3  damaged
+               20 to 24  missing
+        "#]],
+        );
+        check(
+            &mut Fake { lost: lost.clone(), ..Fake::new(0, 1, 0) },
+            Format::Json,
+            expect![[r#"
+            {"schema":"starfarm/results/1","job":7,
+            "hits":[],
+            "failed":[
+            {"unit":"0","reason":"exit","exit_code":3,"node":"n1"}
+            ],
+            "outputs":[],
+            "outputs_lost":[
+            {"lo":"3","hi":"4","what":"damaged"},
+            {"lo":"20","hi":"25","what":"missing"}
+            ]}
+        "#]],
+        );
+        check(
+            &mut Fake { lost, done: 9, ..Fake::new(0, 0, 0) },
+            Format::Jsonl,
+            expect![[r#"
+            {"schema":"starfarm/output_lost/1","lo":"3","hi":"4","what":"damaged"}
+            {"schema":"starfarm/output_lost/1","lo":"20","hi":"25","what":"missing"}
+        "#]],
+        );
+    }
+
+    #[test]
     fn as_one_document() {
         check(
             &mut Fake::new(3, 1, 0),
@@ -237,7 +298,8 @@ mod tests {
             "failed":[
             {"unit":"0","reason":"exit","exit_code":3,"node":"n1"}
             ],
-            "outputs":[]}
+            "outputs":[],
+            "outputs_lost":[]}
         "#]],
         );
     }

@@ -80,6 +80,7 @@ fn one_of_each() -> Vec<Record> {
         Record::Mark { node, mark: NodeMark::Distrusted },
         Record::Mark { node, mark: NodeMark::FalseHit },
         Record::Conflict { job, lo: 1, hi: 2, node },
+        Record::Rerun { job, units: vec![(0, 1)] },
         Record::Rating { node, started_us: 1, period: 2, periods: vec![0.5; 64] },
         Record::Rates { job, mean: 0.25, nodes: vec![(node, 1e9, 3)] },
         Record::Totals { job, totals: totals() },
@@ -100,7 +101,7 @@ fn every_kind_comes_back() {
         kinds.push(record.kind());
     }
     kinds.dedup();
-    assert_eq!(kinds, (1..=17).chain(64..=70).collect::<Vec<_>>());
+    assert_eq!(kinds, (1..=18).chain(64..=70).collect::<Vec<_>>());
 }
 
 #[test]
@@ -125,4 +126,17 @@ fn a_done_interval_in_the_middle_of_a_large_space_is_small() {
     let mut body = Vec::new();
     Record::Done { job: JobId(1), node: NodeId(5), pieces, hits: vec![] }.encode(&mut body);
     assert!(body.len() <= 18, "{} bytes", body.len());
+}
+
+/// A node of 2^32 is not node 0.
+#[test]
+fn a_node_or_a_code_that_is_too_large_is_malformed_and_not_cut_to_size() {
+    for (code, node, is_one) in
+        [(1, 1, true), (1 << 32, 1 << 32, true), ((1 << 32) + 1, 1, false), (1, (1 << 32) + 1, false)]
+    {
+        let mut body = vec![7, 8, FailReason::Exit as u8];
+        put(&mut body, code);
+        put(&mut body, node);
+        assert_eq!(Record::decode(11, &body).is_ok(), is_one, "{code} {node}");
+    }
 }

@@ -43,6 +43,10 @@ impl Classes {
     }
 }
 
+/// Units that ran to their end, or were given up.
+pub(crate) const DECIDED: Classes = Classes::of(&[Class::Done, Class::Failed]);
+/// Units that failed for good.
+pub(crate) const FAILED: Classes = Classes::of(&[Class::Failed]);
 /// Units that a result can still decide.
 pub(super) const OPEN: Classes = Classes::of(&[Class::Pending, Class::Out, Class::Abandoned]);
 
@@ -237,9 +241,16 @@ impl Coverage {
         self.segments.iter().filter(move |(_, s)| s.class == class).map(|(&lo, s)| Interval::new(lo, s.hi))
     }
 
+    /// What of `at` is done or has failed, in order.
+    pub(crate) fn decided_in(&self, at: Interval) -> impl Iterator<Item = Interval> + '_ {
+        let start = self.segments.range(..=at.lo).next_back().map_or(at.lo, |(&lo, _)| lo);
+        let segments = self.segments.range(start..at.hi.max(start));
+        let decided = segments.filter(|(_, segment)| DECIDED.has(segment.class));
+        decided.map(move |(&lo, s)| Interval::new(lo, s.hi).within(at)).filter(|piece| !piece.is_empty())
+    }
+
     /// What is neither done nor failed, in order and joined.
     pub(crate) fn undecided(&self) -> Vec<Interval> {
-        const DECIDED: Classes = Classes::of(&[Class::Done, Class::Failed]);
         let cut = self.segments.iter().filter(|(_, segment)| !DECIDED.has(segment.class));
         let cut = cut.map(|(&lo, segment)| Interval::new(lo, segment.hi));
         let fresh = Interval::new(self.cursor, self.units);

@@ -10,7 +10,6 @@ use super::task::{NOBODY, Task, TaskId};
 use super::units::JobUnits;
 use super::{PENDING, Queues};
 
-const FAILED: Classes = Classes::of(&[Class::Failed]);
 const UNDECIDED: Classes = Classes::of(&[Class::Pending, Class::Out]);
 
 impl Queues {
@@ -78,14 +77,19 @@ impl Queues {
         }
     }
 
-    /// Units that had failed wait again. Alone, each: one that fails again takes nothing with it.
-    pub(crate) fn reopen(&mut self, job: &mut JobUnits, at: Interval) {
+    /// Units that were in one of the classes `from` wait again. Those that had failed do so alone, each: one that fails
+    /// again takes nothing with it.
+    pub(crate) fn reopen(&mut self, job: &mut JobUnits, at: Interval, from: Classes) {
         let mut pieces = Vec::new();
-        job.coverage.change(at, FAILED, Class::Pending, &mut pieces);
+        job.coverage.change(at, from, Class::Pending, &mut pieces);
         for piece in pieces {
             // The task that had them may still have others out.
             for id in self.dq.overlapping(job.job, piece.at) {
                 self.cut_out(job, id, piece.at);
+            }
+            if piece.was == Class::Done {
+                self.put_back(job, piece.at);
+                continue;
             }
             for unit in piece.at.lo..piece.at.hi {
                 self.gq.put_alone(job.job, unit, Alone::Failed);

@@ -167,6 +167,13 @@ impl Bench {
             "switch" => self.command_job(line, JobCommand::Switch),
             "delete" => self.command_job(line, JobCommand::Delete),
             "retry" => self.command_job(line, JobCommand::Retry),
+            "rerun" => {
+                let (id, (lo, units)) = (JobId(line.number(1)), line.interval(2));
+                self.with_deeds(|farm, _, deeds| {
+                    let answer = farm.rerun(id, &[(lo, lo + u128::from(units))], deeds);
+                    Some(format!("rerun: {answer:?}"))
+                });
+            }
             "drain" => self.command_node(line, NodeCommand::Drain),
             "undrain" => self.command_node(line, NodeCommand::Resume),
             "forget" => self.command_node(line, NodeCommand::Forget),

@@ -115,6 +115,14 @@ impl Ledger {
             Record::Retried { job, units } => {
                 units.iter().try_for_each(|&(lo, hi)| self.change(*job, lo..hi, Unit::Failed, Unit::Open))?;
             }
+            Record::Rerun { job, units } => {
+                for unit in units.iter().flat_map(|&(lo, hi)| lo..hi) {
+                    let was = self.job(*job)?.units.get(unit as usize).copied();
+                    let was = was.filter(|was| *was != Unit::Open);
+                    let was = was.ok_or_else(|| format!("unit {unit} runs again, and has not run"))?;
+                    self.change(*job, unit..unit + 1, was, Unit::Open)?;
+                }
+            }
             Record::Ended(ended) => {
                 let job = self.job(ended.job)?;
                 if (ended.done, ended.failed) != (job.count(Unit::Done), job.count(Unit::Failed)) {

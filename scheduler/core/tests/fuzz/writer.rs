@@ -466,9 +466,13 @@ impl Writer {
     }
 
     fn command_job(&mut self, _: &Play) -> Option<String> {
-        let commands = ["pause", "resume", "front", "switch", "retry", "cancel", "delete"];
-        let (job, command) = (self.job(), commands[self.chance.weighed(&[4, 6, 3, 4, 6, 1, 2])]);
-        Some(format!("{command} {job}"))
+        let commands = ["pause", "resume", "front", "switch", "retry", "cancel", "delete", "rerun"];
+        let (job, command) = (self.job(), commands[self.chance.weighed(&[4, 6, 3, 4, 6, 1, 2, 3])]);
+        let units = match command {
+            "rerun" => format!(" {}+{}", self.chance.below(40), 1 + self.chance.below(8)),
+            _ => String::new(),
+        };
+        Some(format!("{command} {job}{units}"))
     }
 
     fn command_node(&mut self, play: &Play) -> Option<String> {

@@ -1,47 +1,32 @@
 //! One job's file of outputs: batches of what units wrote, retries, and runs that decided nothing, in the journal's
-//! order.
-//!
-//! | bytes of a label | what |
-//! | --- | --- |
-//! | 0..8 | sequence of the record |
-//! | 8..16 | units in the batch |
-//! | 16..24 | units of these of whose output a part was left out |
-//! | 24 | 0 outputs. 1: failed units that are wanted again, as pairs of lo and hi: their runs before do not count. 2: a run of a unit that failed, and was followed by another: the unit |
-//! | 25..32 | the job and one, so that no file is taken for another job's |
+//! order. Its bytes are [`starfarm_protocol::outputs`]'s.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 
-use starfarm_protocol::bytes::{Malformed, Reader};
-use starfarm_protocol::ids::{Attempt, JobId};
-use starfarm_protocol::wire::{CommandUnit, Stream};
+use starfarm_protocol::ids::Attempt;
+use starfarm_protocol::outputs::{Batch, Kind, Owner, Piece, Stored, intervals, intervals_body, is_cut};
+use starfarm_protocol::packed::Entry;
+use starfarm_protocol::wire::CommandUnit;
 use starfarm_scheduler_core::NodeId;
 
-use crate::store::packed::{Entry, Found, Label, PackedFile};
+use super::kept::Snapshot;
+use super::walk::{Step, Walk};
+use crate::store::packed::PackedFile;
 
 /// Units between two entries of an index in memory.
 const INDEX_UNITS: u64 = 64;
 
-/// One unit's outcome, as it is kept.
+/// One unit's outcome, as it is kept, and what other records say of it.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Output {
-    pub(crate) unit: u128,
-    pub(crate) attempt: Attempt,
-    pub(crate) node: NodeId,
-    pub(crate) outcome: CommandUnit,
-    /// The unit failed in this run, and was wanted again after it: another one counts.
+    pub(crate) stored: Stored,
+    /// The unit was wanted again after this run: another one counts.
     pub(crate) superseded: bool,
     /// Which run of the unit it was, from 1 on, of those that came to an end: one that died with its worker or was
     /// given back is none.
     pub(crate) run: u64,
-}
-
-impl Output {
-    /// As its own record has it; what others say of it comes in where it is read.
-    fn new(unit: u128, attempt: Attempt, node: NodeId, outcome: CommandUnit) -> Self {
-        Self { unit, attempt, node, outcome, superseded: false, run: 1 }
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -63,7 +48,7 @@ pub(crate) struct Page {
 
 #[derive(Debug, Default)]
 pub(super) struct JobFile {
-    job: JobId,
+    owner: Owner,
     access: Access,
     path: PathBuf,
     /// `None`: closed for now.
@@ -74,71 +59,39 @@ pub(super) struct JobFile {
     units: u64,
     /// Units of these of whose output a part was left out.
     pub(super) cut: u64,
-    /// Failed units that were wanted again, by the sequence of the record that says so; ascending.
+    /// Units that were wanted again, by the sequence of the record that says so; ascending.
     retried: Vec<(u64, Vec<(u128, u128)>)>,
     /// How many runs decided nothing.
     vain: u64,
     /// These runs, by unit and sequence of the record; `None` until somebody asks for a page.
     vain_runs: Option<BTreeSet<(u128, u64)>>,
     /// At rest: outputs that the journal has and the file has not, with the sequence of their record.
-    beyond: Vec<(u64, Output)>,
-    /// Places in the file: how many units lie before, and the offset; ascending. The first unit has one, and the
-    /// first behind damage.
-    pub(super) index: Vec<(u64, u64)>,
+    beyond: Vec<(u64, Stored)>,
+    /// Places in the file, ascending. The first unit has one, and the first behind damage.
+    pub(super) index: Vec<Place>,
     pub(super) dirty: bool,
 }
 
-/// What the label of a batch says.
-#[derive(Clone, Copy, Default)]
-struct Batch {
-    sequence: u64,
+/// Where in the file it can be entered.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Place {
+    /// Units that lie before.
     units: u64,
-    cut: u64,
-    kind: Kind,
-    /// The low bytes of its number and one.
-    job: u64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-enum Kind {
-    #[default]
-    Outputs = 0,
-    Retried = 1,
-    Vain = 2,
-}
-
-/// Numbers of jobs that a label tells apart.
-const LABEL_JOBS: u64 = 1 << 56;
-
-impl Batch {
-    fn label(&self) -> Label {
-        let words = [self.sequence, self.units, self.cut, self.job << 8 | self.kind as u64];
-        let mut label = Label::default();
-        label.as_chunks_mut().0.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
-        label
-    }
-
-    fn of(entry: &Entry) -> Self {
-        let word = |at: usize| u64::from_le_bytes(entry.label.as_chunks().0[at]);
-        let kind = match entry.label[24] {
-            1 => Kind::Retried,
-            2 => Kind::Vain,
-            _ => Kind::Outputs,
-        };
-        Self { sequence: word(0), units: word(1), cut: word(2), kind, job: word(3) >> 8 }
-    }
+    at: u64,
+    /// Sequence of the batch before.
+    last: u64,
 }
 
 impl JobFile {
-    /// Opens the file of `job`, or makes it; one at rest may be missing.
+    /// Opens the file of a job, or makes it; one at rest may be missing.
     pub(super) fn open(
-        job: JobId,
+        owner: Owner,
         path: PathBuf,
         access: Access,
         known: (u64, u64),
         notes: &mut Vec<String>,
     ) -> io::Result<Self> {
-        let mut this = Self { job, path, access, ..Self::default() };
+        let mut this = Self { owner, path, access, ..Self::default() };
         if access == Access::AtRest && !this.path.try_exists()? {
             return Ok(this);
         }
@@ -162,14 +115,18 @@ impl JobFile {
         let (path, end) = (self.path.display().to_string(), file.end());
         let is_kept = self.access == Access::Kept;
         if from == 0 {
-            let (job, access) = (self.job, self.access);
-            *self = Self { job, path: std::mem::take(&mut self.path), access, ..Self::default() };
+            let (owner, access) = (self.owner, self.access);
+            *self = Self { owner, path: std::mem::take(&mut self.path), access, ..Self::default() };
             let what = if is_kept {
                 format!("it is set aside as {}", file.set_aside()?.display())
             } else {
                 "it is passed over".into()
             };
-            notes.push(format!("{path}: it is another job's, or nothing in it can be read; {what}"));
+            notes.push(format!(
+                "{path}: it is another job's or farm's, or nothing in it can be read; {what}. The outputs of this job are \
+                 missing: put its own file there while no scheduler runs, or let the units run again with `starfarm job \
+                 retry --missing-outputs`"
+            ));
         } else if is_kept {
             file.cut(from)?;
             notes.push(format!(
@@ -190,21 +147,15 @@ impl JobFile {
         notes: &mut Vec<String>,
     ) -> io::Result<Option<u64>> {
         let mut damage = None;
-        let mut scan = file.scan(0);
-        while let Some(found) = scan.next()? {
-            let entry = match found {
-                Found::Entry(entry) => entry,
-                Found::Damage(from, _) => {
+        for step in Walk::new(file.scan(0), self.owner, 0) {
+            let (entry, batch) = match step? {
+                Step::Batch(entry, batch) => (entry, batch),
+                Step::Damage(from) => {
                     damage = Some(from);
                     continue;
                 }
-                Found::Tail(from) => return Ok(Some(from)),
+                Step::Tail(from) => return Ok(Some(from)),
             };
-            let batch = Batch::of(&entry);
-            // None in one that an older scheduler wrote.
-            if batch.job != 0 && batch.job != job_label(self.job) {
-                return Ok(Some(0));
-            }
             if batch.sequence > written_upto {
                 return Ok(damage.or(Some(entry.at)));
             }
@@ -214,16 +165,17 @@ impl JobFile {
             if let Some(from) = damage.take() {
                 let path = self.path.display();
                 notes.push(format!(
-                    "{path}: damaged at byte {from}; the outputs there are lost, not the others"
+                    "{path}: damaged at byte {from}; the outputs there are lost, not the others: `starfarm results` says \
+                     which"
                 ));
                 self.units += 1;
-                self.index.push((self.units, entry.at));
+                self.index.push(Place { units: self.units, at: entry.at, last: self.last });
             }
             match batch.kind {
                 Kind::Outputs => {}
-                Kind::Retried => {
+                Kind::Again => {
                     let body = file.body(&entry)?.unwrap_or_default();
-                    self.retried.push((batch.sequence, read_intervals(&body)));
+                    self.retried.push((batch.sequence, intervals(&body)));
                 }
                 Kind::Vain => self.vain += 1,
             }
@@ -233,8 +185,8 @@ impl JobFile {
     }
 
     fn count(&mut self, entry: &Entry, batch: &Batch) {
-        if self.index.last().is_none_or(|&(units, _)| self.units - units >= INDEX_UNITS) {
-            self.index.push((self.units, entry.at));
+        if self.index.last().is_none_or(|place| self.units - place.units >= INDEX_UNITS) {
+            self.index.push(Place { units: self.units, at: entry.at, last: self.last });
         }
         (self.units, self.cut) = (self.units + batch.units, self.cut + batch.cut);
         self.last = batch.sequence;
@@ -249,15 +201,13 @@ impl JobFile {
         Ok(self.file.insert(file))
     }
 
-    fn append(&mut self, batch: &Batch, body: &[u8]) -> io::Result<()> {
+    fn append(&mut self, sequence: u64, kind: Kind, (units, cut): (u64, u64), body: &[u8]) -> io::Result<()> {
         self.dirty = true;
-        let entry = self.file()?.append(batch.label(), body)?;
-        self.count(&entry, batch);
+        let label = self.owner.label(sequence, kind, units, cut);
+        let entry = self.file()?.append(label, body)?;
+        let batch = self.owner.batch(&label).expect("it is its own");
+        self.count(&entry, &batch);
         Ok(())
-    }
-
-    fn batch(&self, sequence: u64, kind: Kind) -> Batch {
-        Batch { sequence, units: 0, cut: 0, kind, job: job_label(self.job) }
     }
 
     /// Appends what units wrote, by the journal's record `sequence`; what is here already is left out.
@@ -270,37 +220,25 @@ impl JobFile {
         if sequence <= self.last {
             return Ok(());
         }
-        let cut = units.iter().filter(|(_, outcome)| is_cut(outcome)).count() as u64;
         if self.access == Access::AtRest {
-            let outputs =
-                units.iter().map(|(unit, outcome)| Output::new(*unit, attempt, node, outcome.clone()));
-            self.cut += cut;
-            self.beyond.extend(outputs.map(|output| (sequence, output)));
+            self.cut += units.iter().filter(|(_, outcome)| is_cut(outcome)).count() as u64;
+            let stored = units.iter().map(|(unit, outcome)| {
+                (sequence, Stored { unit: *unit, attempt, node, outcome: outcome.clone() })
+            });
+            self.beyond.extend(stored);
             return Ok(());
         }
-        let mut body = Vec::new();
-        for (unit, outcome) in units {
-            let start = body.len();
-            body.extend_from_slice(&[0; 4]);
-            body.extend_from_slice(&unit.to_le_bytes());
-            body.extend_from_slice(&attempt.0.to_le_bytes());
-            body.extend_from_slice(&node.0.to_le_bytes());
-            outcome.write(&mut body);
-            let length = (body.len() - start - 4) as u32;
-            body[start..start + 4].copy_from_slice(&length.to_le_bytes());
-        }
-        self.append(&Batch { units: units.len() as u64, cut, ..self.batch(sequence, Kind::Outputs) }, &body)
+        let (body, cut) = self.owner.body(sequence, (attempt, node), units);
+        self.append(sequence, Kind::Outputs, (units.len() as u64, cut), &body)
     }
 
-    /// Failed units are wanted again, by the record `sequence`.
+    /// Units are wanted again, by the record `sequence`.
     pub(super) fn retry(&mut self, sequence: u64, units: &[(u128, u128)]) -> io::Result<()> {
         if sequence <= self.last {
             return Ok(());
         }
         if self.access == Access::Kept {
-            let body: Vec<u8> =
-                units.iter().flat_map(|(lo, hi)| [lo.to_le_bytes(), hi.to_le_bytes()]).flatten().collect();
-            self.append(&self.batch(sequence, Kind::Retried), &body)?;
+            self.append(sequence, Kind::Again, (0, 0), &intervals_body(units))?;
         }
         self.retried.push((sequence, units.to_vec()));
         Ok(())
@@ -312,7 +250,7 @@ impl JobFile {
             return Ok(());
         }
         match self.access {
-            Access::Kept => self.append(&self.batch(sequence, Kind::Vain), &unit.to_le_bytes())?,
+            Access::Kept => self.append(sequence, Kind::Vain, (0, 0), &unit.to_le_bytes())?,
             Access::AtRest => self.know_vain_runs()?,
         }
         self.vain += 1;
@@ -332,40 +270,40 @@ impl JobFile {
         }
         let past = |place: u64| place.saturating_sub(self.units).min(self.beyond.len() as u64) as usize;
         let beyond = &self.beyond[past(skip)..past(end)];
-        page.outputs.extend(beyond.iter().map(|(sequence, output)| self.seen(output.clone(), *sequence)));
+        page.outputs.extend(beyond.iter().map(|(sequence, stored)| self.seen(stored.clone(), *sequence)));
         page.more = end < self.units + self.beyond.len() as u64;
         Ok(page)
     }
 
     fn page_of_file(&mut self, skip: u64, end: u64, page: &mut Page) -> io::Result<()> {
-        let place = self.index.partition_point(|&(units, _)| units <= skip).checked_sub(1);
+        let place = self.index.partition_point(|place| place.units <= skip).checked_sub(1);
         // Without an entry before it damage is what the file begins with.
-        let (mut before, at) = place.map_or((0, 0), |place| self.index[place]);
+        let Place { units: mut before, at, last } =
+            place.map_or_else(Place::default, |place| self.index[place]);
         self.file()?;
         let file = self.file.as_ref().expect("it was just opened");
-        let mut scan = file.scan(at);
+        let mut walk = Walk::new(file.scan(at), self.owner, last);
         while before < end {
-            let (label, batch) = match scan.next()? {
+            let (sequence, units, batch) = match walk.next().transpose()? {
                 None => break,
-                Some(Found::Entry(entry)) => {
-                    let label = Batch::of(&entry);
-                    (label, if label.units > 0 { file.body(&entry)? } else { None })
-                }
-                Some(Found::Damage(..) | Found::Tail(_)) => (Batch { units: 1, ..Batch::default() }, None),
+                Some(Step::Batch(entry, batch)) => (batch.sequence, batch.units, Some((entry, batch))),
+                Some(Step::Damage(_) | Step::Tail(_)) => (0, 1, None),
             };
-            let behind = before + label.units;
+            let behind = before + units;
             let wanted = behind.min(end).saturating_sub(before.max(skip));
             if wanted > 0 {
-                let batch = batch.and_then(|body| read_batch(&body).ok());
-                match batch.filter(|batch| batch.len() as u64 == label.units) {
-                    None => page.damaged += wanted,
-                    Some(batch) => {
-                        let batch = batch.into_iter().skip(skip.saturating_sub(before) as usize);
-                        let seen =
-                            batch.take(wanted as usize).map(|output| self.seen(output, label.sequence));
-                        page.outputs.extend(seen);
+                let mut whole = 0;
+                if let Some((entry, batch)) = batch {
+                    let pieces = file.pieces(&self.owner, &entry, &batch)?;
+                    let pieces = pieces.into_iter().skip(skip.saturating_sub(before) as usize);
+                    for piece in pieces.take(wanted as usize) {
+                        if let Piece::Whole(stored) = piece {
+                            page.outputs.push(self.seen(stored, sequence));
+                            whole += 1;
+                        }
                     }
                 }
+                page.damaged += wanted - whole;
             }
             before = behind;
         }
@@ -373,16 +311,24 @@ impl JobFile {
     }
 
     /// An output that the record `sequence` brought, with what the other records say of it.
-    fn seen(&self, output: Output, sequence: u64) -> Output {
-        let wants = |units: &[(u128, u128)]| units.iter().any(|&(lo, hi)| (lo..hi).contains(&output.unit));
+    fn seen(&self, stored: Stored, sequence: u64) -> Output {
+        let wants = |units: &[(u128, u128)]| units.iter().any(|&(lo, hi)| (lo..hi).contains(&stored.unit));
         let retries = self.retried.iter().filter(|(_, units)| wants(units));
         let (before, after) = retries.fold((0, 0), |(before, after), &(at, _)| match at > sequence {
             true => (before, after + 1),
             false => (before + 1, after),
         });
         let runs = self.vain_runs.as_ref().expect("whoever asks for a page has them read");
-        let vain = runs.range((output.unit, 0)..(output.unit, sequence)).count() as u64;
-        Output { superseded: output.outcome.failed.is_some() && after > 0, run: 1 + before + vain, ..output }
+        let vain = runs.range((stored.unit, 0)..(stored.unit, sequence)).count() as u64;
+        Output { stored, superseded: after > 0, run: 1 + before + vain }
+    }
+
+    /// The file as it is now, for whoever looks through all of it.
+    pub(super) fn snapshot(&mut self) -> io::Result<Snapshot> {
+        let is_there = self.access == Access::Kept || self.path.try_exists()?;
+        let file = if is_there { Some(self.file()?.clone()) } else { None };
+        let beyond = self.beyond.iter().map(|(_, stored)| stored.clone()).collect();
+        Ok(Snapshot::new(self.owner, file, beyond, self.retried.clone()))
     }
 
     /// Reads which runs decided nothing. Only who asks for outputs needs to know, so only then it takes memory.
@@ -392,46 +338,18 @@ impl JobFile {
         }
         let mut runs = BTreeSet::new();
         if self.vain > 0 {
+            let owner = self.owner;
             let file = self.file()?;
-            let mut scan = file.scan(0);
-            while let Some(found) = scan.next()? {
-                if let Found::Entry(entry) = found
-                    && Batch::of(&entry).kind == Kind::Vain
+            for step in Walk::new(file.scan(0), owner, 0) {
+                if let Step::Batch(entry, batch) = step?
+                    && batch.kind == Kind::Vain
                     && let Some(unit) = file.body(&entry)?.and_then(|body| body.try_into().ok())
                 {
-                    runs.insert((u128::from_le_bytes(unit), Batch::of(&entry).sequence));
+                    runs.insert((u128::from_le_bytes(unit), batch.sequence));
                 }
             }
         }
         self.vain_runs = Some(runs);
         Ok(())
     }
-}
-
-fn job_label(job: JobId) -> u64 {
-    (job.0 + 1) % LABEL_JOBS
-}
-
-/// A part of what it wrote was left out.
-fn is_cut(outcome: &CommandUnit) -> bool {
-    let is_cut = |stream: &Stream| matches!(stream, Stream::Uploaded { kept, total, .. } if kept < total);
-    is_cut(&outcome.outputs.stdout) || is_cut(&outcome.outputs.stderr)
-}
-
-fn read_intervals(bytes: &[u8]) -> Vec<(u128, u128)> {
-    let (numbers, _) = bytes.as_chunks();
-    let numbers: Vec<u128> = numbers.iter().map(|number| u128::from_le_bytes(*number)).collect();
-    numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()
-}
-
-fn read_batch(bytes: &[u8]) -> Result<Vec<Output>, Malformed> {
-    let (mut rest, mut outputs) = (Reader(bytes), Vec::new());
-    while !rest.0.is_empty() {
-        let length = rest.u32()? as usize;
-        let mut unit = Reader(rest.bytes(length)?);
-        let (number, attempt, node) = (unit.u128()?, Attempt(unit.u64()?), NodeId(unit.u32()?));
-        let outcome = CommandUnit::read_all(unit.0)?.pop().ok_or(Malformed)?;
-        outputs.push(Output::new(number, attempt, node, outcome));
-    }
-    Ok(outputs)
 }

@@ -1,12 +1,19 @@
 //! Outputs that are paged, replayed, torn, damaged and deleted.
 
+use starfarm_protocol::admin::{LostOutputs, OutputLoss};
 use starfarm_protocol::ids::ContentHash;
+use starfarm_protocol::packed::{Entry, Found};
+use starfarm_protocol::unit_set::UnitSet;
+use starfarm_protocol::units::Units;
 use starfarm_protocol::wire::{FailReason, Outputs, Stream};
 
 use super::*;
-use crate::store::packed::{Found, PackedFile};
+use crate::store::packed::PackedFile;
+
+mod lost;
 
 const JOB: JobId = JobId(1);
+pub(crate) const FARM: FarmId = FarmId([6; 16]);
 
 pub(crate) struct Scratch(PathBuf);
 
@@ -18,7 +25,7 @@ impl Scratch {
     }
 
     pub(crate) fn open(&self, replayed_after: u64) -> OutputStore {
-        OutputStore::open(&self.0, replayed_after, u64::MAX).unwrap()
+        OutputStore::open(&self.0, FARM, replayed_after, u64::MAX).unwrap()
     }
 
     fn file(&self) -> PathBuf {
@@ -59,6 +66,23 @@ fn append(store: &mut OutputStore, sequences: impl IntoIterator<Item = u64>) {
     }
 }
 
+/// The batches of a file.
+fn entries(path: &Path) -> Vec<Entry> {
+    let file = PackedFile::look(path).unwrap();
+    let entry = |found| match found {
+        Found::Entry(entry) => entry,
+        other => panic!("{other:?}"),
+    };
+    file.scan(0).map(Result::unwrap).map(entry).collect()
+}
+
+/// What is lost of the units of `owed`, where all contents are whole.
+fn lost(store: &mut OutputStore, owed: (u128, u128)) -> Vec<(u128, u128, OutputLoss)> {
+    let owed: UnitSet = [owed].into_iter().collect();
+    let lost = store.snapshot(JOB).unwrap().lost(&owed, |_| Ok(None)).unwrap();
+    lost.iter().map(|&LostOutputs { lo, hi, what }| (lo.0, hi.0, what)).collect()
+}
+
 /// All units, read by pages of `take`.
 fn all(store: &mut OutputStore, take: u64) -> Vec<(u128, CommandUnit)> {
     let mut units = Vec::new();
@@ -67,8 +91,10 @@ fn all(store: &mut OutputStore, take: u64) -> Vec<(u128, CommandUnit)> {
         else {
             panic!("damage")
         };
-        assert!(page.iter().all(|output| output.attempt == Attempt(7) && output.node == NodeId(3)));
-        units.extend(page.into_iter().map(|output| (output.unit, output.outcome)));
+        assert!(
+            page.iter().all(|output| output.stored.attempt == Attempt(7) && output.stored.node == NodeId(3))
+        );
+        units.extend(page.into_iter().map(|output| (output.stored.unit, output.stored.outcome)));
         if !more {
             return units;
         }
@@ -129,7 +155,7 @@ fn what_was_not_synced_may_lack_a_piece_in_its_middle() {
     let scratch = Scratch::new("holes");
     append(&mut scratch.open(0), 1..9);
     let bytes = fs::read(scratch.file()).unwrap();
-    let second = 64 + bytes[16] as usize;
+    let second = entries(&scratch.file())[0].end() as usize;
     for at in (second..bytes.len()).step_by(5) {
         let mut bytes = bytes.clone();
         let end = bytes.len().min(at + 40);
@@ -146,15 +172,9 @@ fn damage_is_met_by_whoever_reads_there_and_the_rest_can_be_had() {
     let scratch = Scratch::new("damage");
     append(&mut scratch.open(0), 1..41);
     let bytes = fs::read(scratch.file()).unwrap();
-    let places: Vec<_> = {
-        let file = PackedFile::open(&scratch.file()).unwrap();
-        let mut scan = file.scan(0);
-        std::iter::from_fn(|| scan.next().unwrap()).collect()
-    };
-    for (batch, place) in (0_u64..39).zip(places) {
-        let Found::Entry(entry) = place else { panic!("{place:?}") };
-        // A header, by which four units become one place; a body, by which they stay four.
-        for (at, lost) in [(entry.at + 9, 1), (entry.body() + 4, 4)] {
+    for (batch, entry) in (0_u64..39).zip(entries(&scratch.file())) {
+        // A header, by which four units become one place.
+        for (at, lost) in [(entry.at + 9, 1)] {
             let mut bytes = bytes.clone();
             bytes[at as usize] ^= 1;
             fs::write(scratch.file(), &bytes).unwrap();
@@ -176,7 +196,8 @@ fn damage_is_met_by_whoever_reads_there_and_the_rest_can_be_had() {
             else {
                 panic!("damage")
             };
-            let rest: Vec<_> = rest.into_iter().map(|output| (output.unit, output.outcome)).collect();
+            let rest: Vec<_> =
+                rest.into_iter().map(|output| (output.stored.unit, output.stored.outcome)).collect();
             assert!(rest == expected(batch + 2..41) && !more, "{batch}: {} behind it", rest.len());
             assert_eq!(store.take_notes().len(), usize::from(lost == 1));
             append(&mut store, 40..42);
@@ -218,7 +239,7 @@ fn a_deleted_job_leaves_nothing() {
     let mut names: Vec<_> =
         fs::read_dir(&scratch.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(names, ["4.outputs", "notes.txt"]);
+    assert_eq!(names, ["4.outputs", "notes.txt", "synced"]);
     assert_eq!(store.page(JobId(4), 0, 9).unwrap().outputs.len(), 4);
 }
 
@@ -242,7 +263,7 @@ fn what_lies_behind_the_end_of_the_journal_is_cut_off_and_its_numbers_are_free()
     append(&mut store, 1..10);
     store.sync_all().unwrap();
     drop(store);
-    let mut store = OutputStore::open(&scratch.0, 0, 5).unwrap();
+    let mut store = OutputStore::open(&scratch.0, FARM, 0, 5).unwrap();
     assert_eq!(store.last_sequence(JOB).unwrap(), 5);
     append(&mut store, 6..8);
     assert_eq!(store.last_sequence(JOB).unwrap(), 7);
@@ -266,7 +287,7 @@ fn what_a_failed_run_wrote_counts_no_more_once_its_unit_is_wanted_again() {
         ran(failed(4)),
         good,
         ran(failed(9)),
-        Record::Retried { job: JOB, units: vec![(4, 7)] },
+        Record::Retried { job: JOB, units: vec![(4, 5)] },
         ran(failed(4)),
     ];
     let mut store = scratch.open(0);
@@ -284,7 +305,7 @@ fn what_a_failed_run_wrote_counts_no_more_once_its_unit_is_wanted_again() {
             let pages = (0..).map_while(|skip| {
                 Some(store.page(JOB, skip, take).unwrap().outputs).filter(|page| !page.is_empty())
             });
-            let outputs: Vec<_> = pages.map(|page| (page[0].unit, page[0].superseded)).collect();
+            let outputs: Vec<_> = pages.map(|page| (page[0].stored.unit, page[0].superseded)).collect();
             assert_eq!(outputs, [(4, true), (5, false), (9, false), (4, false)], "{take}");
         }
     }
@@ -346,7 +367,7 @@ fn runs_of_a_unit_are_numbered() {
     ];
     let runs = |store: &mut OutputStore| -> Vec<(u128, u64, bool)> {
         let page = store.page(JOB, 0, 100).unwrap();
-        page.outputs.iter().map(|output| (output.unit, output.run, output.superseded)).collect()
+        page.outputs.iter().map(|output| (output.stored.unit, output.run, output.superseded)).collect()
     };
     for (sequence, record) in (1..).zip(&records) {
         store.take(sequence, record).unwrap();
@@ -357,7 +378,7 @@ fn runs_of_a_unit_are_numbered() {
     for mut store in [store, scratch.open(0), scratch.open(8)] {
         assert_eq!(runs(&mut store), expected);
     }
-    let mut looking = OutputStore::look(&scratch.0);
+    let mut looking = OutputStore::look(&scratch.0, FARM);
     for (sequence, record) in (1..).zip(&records) {
         looking.take(sequence, record).unwrap();
     }
@@ -366,7 +387,7 @@ fn runs_of_a_unit_are_numbered() {
     let whole = fs::read(scratch.file()).unwrap();
     for length in (0..whole.len()).step_by(7) {
         fs::write(scratch.file(), &whole[..length]).unwrap();
-        let mut looking = OutputStore::look(&scratch.0);
+        let mut looking = OutputStore::look(&scratch.0, FARM);
         for (sequence, record) in (1..).zip(&records) {
             looking.take(sequence, record).unwrap();
         }
@@ -375,7 +396,7 @@ fn runs_of_a_unit_are_numbered() {
             let page = looking.page(JOB, skip, 1).unwrap();
             let unit = expected.get(skip as usize).map(|&(unit, ..)| unit);
             assert_eq!(
-                (page.outputs.first().map(|output| output.unit), page.more),
+                (page.outputs.first().map(|output| output.stored.unit), page.more),
                 (unit, skip < 3),
                 "{skip}"
             );

@@ -51,6 +51,8 @@ fn refusal(dir: &Path) -> String {
     StateDir::open(dir).map(|_| ()).unwrap_err().to_string()
 }
 
+mod damage;
+
 #[test]
 fn keys_that_are_damaged_missing_or_unreadable_are_refused_and_nothing_is_overwritten() {
     let (dir, keys) = started("damaged-keys");
@@ -146,7 +148,7 @@ fn a_clock_that_went_back_is_noted() {
     let text = fs::read_to_string(dir.join("farm.json")).unwrap();
     let mut file: FarmFile = serde_json::from_str(&text).unwrap();
     file.started_unix += 3_600;
-    fs::write(dir.join("farm.json"), serde_json::to_string(&file).unwrap()).unwrap();
+    save(&dir, &file).unwrap();
     let (state, _) = StateDir::open(&dir).unwrap();
     assert!(state.notes.iter().any(|note| note.contains("behind this farm's last start")));
     fs::remove_dir_all(dir).unwrap();

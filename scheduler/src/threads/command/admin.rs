@@ -20,7 +20,7 @@ use starfarm_scheduler_core as core;
 
 use super::channel::Channel;
 use super::desk::Desk;
-use super::jobs;
+use super::{jobs, lost};
 use crate::answers::{command_error, conflict, error};
 use crate::pages::{self, Asked, Reading};
 use crate::store::state::new_secret;
@@ -53,13 +53,16 @@ fn action(request: &Request) -> Action {
         | Request::Nodes
         | Request::Explain(_)
         | Request::Results { .. }
+        | Request::LostOutputs { .. }
         | Request::Status
         | Request::Events { .. }
         | Request::TaskEvents { .. }
         | Request::Fetch { .. } => Action::Watch,
-        Request::Blob { .. } | Request::Submit(_) | Request::Job { .. } | Request::Node { .. } => {
-            Action::Steer
-        }
+        Request::Blob { .. }
+        | Request::Submit(_)
+        | Request::Job { .. }
+        | Request::Rerun { .. }
+        | Request::Node { .. } => Action::Steer,
         Request::Keys | Request::AddKey { .. } | Request::RevokeKey { .. } => Action::Govern,
     }
 }
@@ -84,6 +87,11 @@ async fn answer(desk: &Arc<Desk>, request: Request, user: &str, reading: &mut Re
         Request::Results { id, skip, take } => {
             results(desk, Asked::new(id, skip, take), reading).await.unwrap_or_else(|response| response)
         }
+        Request::LostOutputs { id, skip, take } => {
+            let lost = lost::outputs(desk, id, false).await;
+            lost.map_or_else(|response| response, |lost| pages::lost_page(&lost, skip, take))
+        }
+        Request::Rerun { id } => lost::rerun(desk, id).await.unwrap_or_else(|response| response),
         Request::Status => status(desk).await,
         Request::Events { after, take } => {
             let lines = desk.house.shared.lines.lock().expect("a panic under the lock ends the process");
@@ -174,6 +182,7 @@ async fn results(desk: &Desk, asked: Asked, reading: &mut Reading) -> Result<Res
     let mark = reading.mark(asked);
     let found = desk.find(move |farm| pages::find(farm, asked, mark)).await?;
     let outputs = pages::outputs(asked, &desk.house.outputs)?;
+    lost::say_notes(desk);
     let ids = pages::writers(&outputs);
     let names = if ids.is_empty() {
         Ok(pages::Names::new())

@@ -1,0 +1,49 @@
+//! Which outputs of a job of programs its records say that there must be. A unit that ran to its end left one, even if it
+//! wrote nothing.
+
+use starfarm_protocol::ids::{ContentHash, JobId};
+use starfarm_protocol::unit_set::UnitSet;
+
+/// What the records of a job say of outputs, beside which units are done or failed.
+#[derive(Debug, Default)]
+pub(crate) struct Wrote {
+    /// Units that failed and left nothing.
+    nothing: UnitSet,
+    /// Units whose outputs are in the journal too, with the sequence of the record; ascending.
+    journal: Vec<(u64, u128)>,
+}
+
+/// The outputs that must be there.
+#[derive(Debug)]
+pub(crate) struct Owed {
+    pub(crate) job: JobId,
+    pub(crate) spec: ContentHash,
+    pub(crate) units: UnitSet,
+    /// Outputs that the journal has too, by the sequence of the record.
+    pub(crate) journal: Vec<(u64, u128)>,
+}
+
+impl Wrote {
+    /// The output of a unit is in the journal's record `sequence`.
+    pub(crate) fn in_journal(&mut self, unit: u128, sequence: u64) {
+        self.nothing.remove(unit, unit.saturating_add(1));
+        self.journal.push((sequence, unit));
+    }
+
+    /// A unit failed and left nothing.
+    pub(crate) fn nothing(&mut self, unit: u128) {
+        self.nothing.insert(unit, unit.saturating_add(1));
+    }
+
+    /// Units are wanted again.
+    pub(crate) fn forget(&mut self, units: &[(u128, u128)]) {
+        units.iter().for_each(|&(lo, hi)| self.nothing.remove(lo, hi));
+        let wanted: UnitSet = units.iter().copied().collect();
+        self.journal.retain(|(_, unit)| !wanted.contains(*unit));
+    }
+
+    /// What must be there of a job whose units `ran`.
+    pub(crate) fn owed(&mut self, (job, spec): (JobId, ContentHash), ran: &UnitSet) -> Owed {
+        Owed { job, spec, units: ran.without(&self.nothing), journal: std::mem::take(&mut self.journal) }
+    }
+}

@@ -1,0 +1,184 @@
+//! A state directory with a journal of programs that ran, and the outputs that they left.
+
+use std::cell::RefCell;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use starfarm_audit::{Report, directory};
+use starfarm_protocol::admin::OutputLoss;
+use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId, NodeId};
+use starfarm_protocol::job::{JobFacts, JobState, MaxFailures, Sizing, WorkFacts};
+use starfarm_protocol::journal::Record;
+use starfarm_protocol::journal::frame::{Frame, MARK, Place};
+use starfarm_protocol::journal::record::{Ended, JobTotals};
+use starfarm_protocol::journal::segment::{Head, Part};
+use starfarm_protocol::journal::synced;
+use starfarm_protocol::outputs::{Kind, Owner};
+use starfarm_protocol::packed::{Entry, Label};
+use starfarm_protocol::wire::{CommandUnit, Outputs, Stream};
+
+pub const FARM: FarmId = FarmId([9; 16]);
+pub const JOB: JobId = JobId(1);
+const OF: (Attempt, NodeId) = (Attempt(1), NodeId(0));
+const SPEC: &[u8] = b"a specification";
+
+/// What unit 5 wrote to its standard output.
+pub fn long() -> Vec<u8> {
+    vec![7; 600]
+}
+
+/// What a unit wrote.
+fn outcome(unit: u128) -> (u128, CommandUnit) {
+    let stdout = match unit {
+        5 => Stream::Uploaded { hash: ContentHash::of(&long()), kept: 600, total: 600 },
+        _ => Stream::Inline(vec![unit as u8; 20]),
+    };
+    let outputs = Outputs { stdout, stderr: Stream::Inline(vec![]) };
+    (unit, CommandUnit { failed: None, code: 0, duration_us: 1, outputs })
+}
+
+fn packed(path: &PathBuf, label: Label, body: &[u8]) {
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+    let entry = Entry::new(file.metadata().unwrap().len(), label, body);
+    file.write_all(&entry.header()).unwrap();
+    file.write_all(body).unwrap();
+}
+
+pub struct State {
+    path: PathBuf,
+    records: RefCell<Vec<Record>>,
+    /// Units of each record that ran some.
+    ran: Vec<[u128; 2]>,
+}
+
+impl State {
+    /// A job of which these units ran, two a record, by the node that is named; its contents are there.
+    pub fn of(ran: &[(u64, [u128; 2])]) -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path =
+            std::env::temp_dir().join(format!("starfarm-audit-outputs-{}-{number}", std::process::id()));
+        for folder in ["journal", "ledger", "outputs"] {
+            std::fs::create_dir_all(path.join(folder)).unwrap();
+        }
+        std::fs::write(path.join("farm.json"), format!("{{\"farm\":\"{FARM}\",\"epoch\":1}}")).unwrap();
+        for content in [SPEC, &long()] {
+            packed(&path.join("blobs"), ContentHash::of(content).0, content);
+        }
+        let facts = JobFacts {
+            job: JOB,
+            spec: ContentHash::of(SPEC),
+            name: "frames".into(),
+            user: "ada".into(),
+            units: 6,
+            work: WorkFacts::command(0),
+            sizing: Sizing::Units(2),
+            max_failures: MaxFailures::Usual,
+            speculative: false,
+            at_us: 5,
+        };
+        let records = vec![
+            Record::Epoch { epoch: Epoch(1), at_us: 4 },
+            Record::Node { node: NodeId(0), name: "a".into(), boot: Boot(1) },
+            Record::Submitted(facts),
+            Record::Leased { job: JOB, mark: 6 },
+        ];
+        let ran = ran.iter().map(|(_, units)| *units).collect();
+        let state = Self { path, records: RefCell::new(records), ran };
+        for units in &state.ran {
+            state.records.borrow_mut().push(state.record(units));
+        }
+        state.end();
+        state
+    }
+
+    fn record(&self, units: &[u128]) -> Record {
+        let units = units.iter().map(|unit| outcome(*unit)).collect();
+        Record::Ran { job: JOB, attempt: OF.0, node: OF.1, units }
+    }
+
+    fn end(&self) {
+        let (abandoned, totals) = (Vec::new(), JobTotals::default());
+        let ended = Ended { job: JOB, state: JobState::Finished, done: 6, failed: 0, abandoned, totals };
+        self.records.borrow_mut().push(Record::Ended(ended));
+        let (part, farm) = (Part::Journal, FARM);
+        let head = Head { part, farm, number: 1, first: 1, last: 0, chain: 0, seal: 0 };
+        let (mut bytes, mut place) = (head.to_bytes(), Place::default());
+        for record in &*self.records.borrow() {
+            let mut body = Vec::new();
+            record.encode(&mut body);
+            let sequence = place.sequence + 1;
+            Frame { sequence, commit: sequence, epoch: 1, kind: record.kind(), body: &body }
+                .write(&mut place, &mut bytes);
+        }
+        let sequence = place.sequence;
+        Frame { sequence, commit: sequence + 1, epoch: 1, kind: MARK, body: &[] }
+            .write(&mut place, &mut bytes);
+        bytes.resize(bytes.len() + 65_536, 0);
+        std::fs::write(self.path("journal/00000001.seg"), bytes).unwrap();
+    }
+
+    /// These units are wanted again, run again, and the job ends again.
+    pub fn rerun_and_end(&self, units: &[u128]) {
+        let again = units.iter().map(|unit| (*unit, unit + 1)).collect();
+        let ran = self.record(units);
+        self.records.borrow_mut().extend([Record::Rerun { job: JOB, units: again }, ran]);
+        self.end();
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    pub fn outputs(&self, job: JobId) -> PathBuf {
+        self.path(&format!("outputs/{}.outputs", job.0))
+    }
+
+    /// The journal's number of the record that ran units as the `which`th, from 1 on.
+    pub fn sequence(&self, which: usize) -> u64 {
+        4 + which as u64
+    }
+
+    /// Keeps what the records ran, as the file of that job of that farm.
+    pub fn keep(&self, farm: FarmId, job: JobId, which: &[usize]) {
+        let owner = Owner::new(farm, job);
+        for &which in which {
+            let (units, sequence) = (self.ran[which - 1].map(outcome), self.sequence(which));
+            let (body, cut) = owner.body(sequence, OF, &units);
+            packed(&self.outputs(job), owner.label(sequence, Kind::Outputs, 2, cut), &body);
+        }
+    }
+
+    /// Appends a batch to the job's file.
+    pub fn append(&self, label: Label, body: &[u8]) {
+        packed(&self.outputs(JOB), label, body);
+    }
+
+    /// Outputs were on the disk up to this record.
+    pub fn synced(&self, sequence: u64) {
+        std::fs::write(self.path("outputs/synced"), synced::to_bytes(FARM, sequence)).unwrap();
+    }
+
+    pub fn audit(&self) -> Report {
+        directory(&self.path, true).unwrap()
+    }
+
+    pub fn without_outputs(&self) -> Report {
+        directory(&self.path, false).unwrap()
+    }
+
+    /// What is lost: job, units, and what became of them.
+    pub fn lost(&self) -> Vec<(u64, u128, u128, OutputLoss)> {
+        let report = self.audit();
+        let outputs = report.outputs.unwrap();
+        assert_eq!(report.holds, outputs.lost.is_empty() && outputs.contents.is_empty());
+        outputs.lost.iter().map(|lost| (lost.job.0, lost.lo.0, lost.hi.0, lost.what)).collect()
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}

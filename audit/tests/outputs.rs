@@ -1,0 +1,119 @@
+//! Outputs beside a journal: lost, damaged, swapped, and written by nobody yet. The audit names the units.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+mod disk;
+
+use disk::{FARM, JOB, State};
+use starfarm_protocol::admin::OutputLoss;
+use starfarm_protocol::ids::{ContentHash, FarmId, JobId};
+use starfarm_protocol::outputs::{Kind, Owner};
+
+const MISSING: OutputLoss = OutputLoss::Missing;
+const DAMAGED: OutputLoss = OutputLoss::Damaged;
+
+/// Six units in three records; the last one wrote much.
+fn farm() -> State {
+    let state = State::of(&[(1, [0, 1]), (2, [2, 3]), (3, [4, 5])]);
+    state.keep(FARM, JOB, &[1, 2, 3]);
+    state.synced(9);
+    state
+}
+
+#[test]
+fn outputs_that_are_all_there_hold() {
+    let report = farm().audit();
+    let outputs = report.outputs.unwrap();
+    assert!(report.holds && outputs.lost.is_empty() && outputs.contents.is_empty(), "{outputs:?}");
+    assert_eq!((outputs.units.0, outputs.in_journal.0), (6, 0));
+    assert!(farm().without_outputs().holds);
+}
+
+#[test]
+fn a_flipped_byte_is_told_with_its_unit_wherever_it_is() {
+    let state = farm();
+    let path = state.outputs(JOB);
+    let bytes = std::fs::read(&path).unwrap();
+    let mut harmless = 0;
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1 << (at % 8);
+        std::fs::write(&path, damaged).unwrap();
+        let lost = state.lost();
+        harmless += usize::from(lost.is_empty());
+        assert!(lost.len() <= 1, "byte {at}: {lost:?}");
+        assert!(lost.iter().all(|(_, lo, hi, _)| hi - lo <= 2), "byte {at}: {lost:?}");
+    }
+    assert_eq!(harmless, 3 * 8, "the spare bytes of three headers");
+    std::fs::write(path, bytes).unwrap();
+    assert!(state.lost().is_empty());
+}
+
+#[test]
+fn files_that_are_deleted_cut_or_swapped_are_told() {
+    let state = farm();
+    let path = state.outputs(JOB);
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+    assert_eq!(state.lost(), [(1, 4, 6, MISSING)]);
+    for (farm, job) in [(FARM, JobId(2)), (FarmId([8; 16]), JOB)] {
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(state.lost(), [(1, 0, 6, MISSING)]);
+        state.keep(farm, job, &[1, 2, 3]);
+        std::fs::rename(state.outputs(job), &path).unwrap();
+        assert_eq!(state.lost(), [(1, 0, 6, MISSING)], "of another");
+    }
+}
+
+#[test]
+fn what_the_journal_has_beyond_the_files_is_not_missed() {
+    let state = State::of(&[(1, [0, 1]), (2, [2, 3]), (3, [4, 5])]);
+    state.keep(FARM, JOB, &[1]);
+    let waiting = |state: &State| {
+        let report = state.audit();
+        (report.holds, report.outputs.unwrap().in_journal.0)
+    };
+    assert_eq!(waiting(&state), (true, 4), "nobody noted how far they were synced");
+    // The records of the journal begin with others.
+    state.synced(state.sequence(2));
+    assert_eq!(waiting(&state), (false, 2));
+    assert_eq!(state.lost(), [(1, 2, 4, MISSING)]);
+    state.synced(state.sequence(1));
+    assert_eq!(waiting(&state), (true, 4));
+}
+
+#[test]
+fn a_long_output_whose_content_is_gone_or_damaged_is_told_by_its_unit() {
+    let state = farm();
+    let path = state.path("blobs");
+    let bytes = std::fs::read(&path).unwrap();
+    let mut damaged = bytes.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    std::fs::write(&path, damaged).unwrap();
+    assert_eq!(state.lost(), [(1, 5, 6, DAMAGED)]);
+    let hash = ContentHash::of(&disk::long());
+    let contents = state.audit().outputs.unwrap().contents;
+    assert!(contents.len() == 1 && contents[0].hash == hash && contents[0].job.is_none());
+    std::fs::remove_file(path).unwrap();
+    assert_eq!(state.lost(), [(1, 5, 6, MISSING)]);
+    let contents = state.audit().outputs.unwrap().contents;
+    assert!(contents.iter().any(|lost| lost.job == Some(JOB) && lost.what == MISSING), "its specification");
+}
+
+#[test]
+fn units_that_ran_again_count_once_and_their_new_outputs_are_those_that_must_be_there() {
+    let state = State::of(&[(1, [0, 1]), (2, [2, 3]), (3, [4, 5])]);
+    state.rerun_and_end(&[2, 3]);
+    let owner = Owner::new(FARM, JOB);
+    let report = state.audit();
+    assert!(report.violations.is_empty(), "{:?}", report.violations);
+    let certificate = report.jobs[0].certificate.as_ref().unwrap();
+    assert_eq!((certificate.units_done.0, certificate.units_again.0), (6, 2));
+    let shares: u128 = certificate.nodes.iter().map(|share| share.units.0).sum();
+    assert_eq!(shares, 8);
+    // The first outputs of both are not what must be there.
+    state.keep(FARM, JOB, &[1, 2, 3]);
+    state.synced(99);
+    assert!(state.lost().is_empty());
+    state.append(owner.label(50, Kind::Again, 0, 0), &starfarm_protocol::outputs::intervals_body(&[(2, 4)]));
+    assert_eq!(state.lost(), [(1, 2, 4, MISSING)]);
+}

@@ -1,0 +1,41 @@
+//! Outputs that are missing or damaged: which they are, and running their units again. To find out takes as long as to
+//! read all outputs of the job, so that is done beside the runtime's only thread.
+
+use std::sync::Arc;
+
+use starfarm_net::say;
+use starfarm_protocol::admin::{ErrorCode, LostOutputs, Response, Subject};
+use starfarm_protocol::ids::JobId;
+use starfarm_protocol::units::Units;
+
+use super::desk::Desk;
+use crate::answers::{command_error, error};
+use crate::pages;
+
+/// The outputs of job `id` that should be there and are not, or not whole. What the farm counts is in the files by the
+/// time that it answers.
+pub(super) async fn outputs(desk: &Desk, id: JobId, anew: bool) -> Result<Vec<LostOutputs>, Response> {
+    let owed = desk.find(move |farm| pages::owed(farm, id)).await?;
+    let house = Arc::clone(&desk.house);
+    let look = move || pages::lost(id, &owed, (&house.outputs, &house.blobs), anew);
+    let looked = tokio::task::spawn_blocking(look).await;
+    say_notes(desk);
+    looked
+        .unwrap_or_else(|e| Err(error(ErrorCode::Conflict, format!("the outputs cannot be looked at: {e}"))))
+}
+
+/// Says what was found wrong with files that were opened just now.
+pub(super) fn say_notes(desk: &Desk) {
+    let mut outputs = desk.house.outputs.lock().expect("a panic under the lock ends the process");
+    outputs.take_notes().iter().for_each(|note| say(note));
+}
+
+/// The units of these are wanted again; how many they are.
+pub(super) async fn rerun(desk: &Desk, id: JobId) -> Result<Response, Response> {
+    let lost: Vec<_> = outputs(desk, id, true).await?.iter().map(|lost| (lost.lo.0, lost.hi.0)).collect();
+    let act = desk.ask(move |farm, _, deeds| match farm.rerun(id, &lost, deeds) {
+        Ok(units) => Response::Rerun(Units(units)),
+        Err(e) => command_error(e, &Subject::Job(id)),
+    });
+    Ok(act.await)
+}
