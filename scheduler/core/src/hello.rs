@@ -56,7 +56,7 @@ impl Farm {
         let (before, running) = (*node.health(), std::mem::take(&mut node.running));
         if let Some(boot) = before.boot() {
             let (tells, heard_us) = (!hello.died_running.is_empty(), node.heard_us);
-            let died = if tells { &hello.died_running } else { &running };
+            let died = if tells { &self.had(id, &hello.died_running) } else { &running };
             self.orphan_all(id);
             if tells {
                 self.pardon_guesses(id, boot, died, deeds);

@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod agenda;
+mod allowance;
 mod apply;
 mod back;
 mod beat;

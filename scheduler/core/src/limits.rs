@@ -104,6 +104,22 @@ pub const NODES_MAX: usize = 65_536;
 pub const NODES_SPARE_SHARE: usize = 256;
 /// Unfinished and finished jobs that a farm may know.
 pub const JOBS_MAX: usize = 100_000;
+/// Parts of a heartbeat. A node holds [`NODE_TASKS_MAX`] tasks, and results of about as many that are not acknowledged:
+/// that is a quarter of this at 42 intervals each.
+pub const BEAT_PARTS_MAX: u16 = 1_024;
+/// Tasks and intervals that are looked at for the heartbeats of a node, each second and at one time. It lists what it
+/// holds, and all of that is looked at three times: enough for a full node that sends ten heartbeats a second.
+pub const HELD_LOOKS_A_SECOND: u64 = 64 * NODE_TASKS_MAX as u64;
+/// Revokes that answer what a node lists: of so many jobs a second. What it goes on listing is told later.
+pub const WITHDRAWALS_A_SECOND: u64 = 256;
+/// Units that are charged with the deaths of one node's workers, each second: more often no worker starts and dies ...
+pub const CHARGES_A_SECOND: u64 = 1;
+/// ... and at one time.
+pub const CHARGES_MAX: u64 = DEATH_UNITS_MAX as u64;
+/// Speed-ups of a node that are believed each second, and slow-downs: a worker counts ten of each.
+pub const FEEDBACK_A_SECOND: u64 = 10;
+/// The same at one time: totals tell what was not heard as well.
+pub const FEEDBACK_MAX: u64 = 1_024;
 
 const _: () = assert!(
     PROBE_MIN_US > Settings::DEFAULT.heartbeat_us,

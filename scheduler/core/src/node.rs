@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_events::Name;
-use starfarm_protocol::ids::{Boot, JobId};
+use starfarm_protocol::ids::{Attempt, Boot, JobId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::reason::QuarantineReason;
 use starfarm_protocol::rto::Rto;
 use starfarm_protocol::settings::Settings;
-use starfarm_protocol::wire::{Facts, Feedback, Revoke};
+use starfarm_protocol::wire::{Cancel, Facts, Feedback, Revoke};
 
+use crate::allowance::Allowances;
 use crate::commits::add_range;
 use crate::health::{Health, Standing};
 use crate::limits::{PREFETCH_SCARCE_US, PREFETCH_TASKS_MIN, PREFETCH_US, RTO_INITIAL_US};
@@ -92,6 +93,8 @@ pub(crate) struct Node {
     /// Mean computing time of its tasks.
     pub(crate) task_us: f64,
     pub(crate) rating: Rating,
+    /// What it may have the farm do. Another incarnation has no more.
+    pub(crate) allowances: Allowances,
 
     pub(crate) to_tell: ToTell,
     pub(crate) totals: NodeTotals,
@@ -134,7 +137,8 @@ pub(crate) struct ToTell {
     pub(crate) acks_count: usize,
     /// The oldest acknowledgement waits since then.
     pub(crate) acks_since_us: u64,
-    pub(crate) revokes: Vec<Revoke>,
+    /// The first attempt that is not revoked, by job and how.
+    pub(crate) revokes: BTreeMap<(JobId, bool), Attempt>,
 }
 
 impl ToTell {
@@ -149,10 +153,17 @@ impl ToTell {
     }
 
     /// Attempts are revoked; said once.
-    pub(crate) fn revoke(&mut self, revoke: Revoke) {
-        if !self.revokes.contains(&revoke) {
-            self.revokes.push(revoke);
-        }
+    pub(crate) fn revoke(&mut self, Revoke { job, cancel, before }: Revoke) {
+        let known = self.revokes.entry((job, cancel == Cancel::Forced)).or_insert(before);
+        *known = before.max(*known);
+    }
+
+    /// What is revoked.
+    pub(crate) fn revokes(&self) -> impl ExactSizeIterator<Item = Revoke> {
+        self.revokes.iter().map(|(&(job, forced), &before)| {
+            let cancel = if forced { Cancel::Forced } else { Cancel::Graceful };
+            Revoke { job, cancel, before }
+        })
     }
 }
 
@@ -187,6 +198,7 @@ impl Node {
             task_us: 0.0,
             // Its first hello begins another.
             rating: Rating::new(now_us, Settings::DEFAULT.period_us),
+            allowances: Allowances::new(now_us),
             to_tell: ToTell::default(),
             totals: NodeTotals::default(),
             told: Told::default(),

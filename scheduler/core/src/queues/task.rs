@@ -71,6 +71,11 @@ impl Task {
         self.attempt == Self::ADOPTED
     }
 
+    /// Units of `at` of `job` are in it.
+    pub(super) fn overlaps(&self, job: JobId, at: Interval) -> bool {
+        self.job == job && self.at.overlaps(at)
+    }
+
     /// `unit` of `job` is in it.
     pub(crate) fn has(&self, job: JobId, unit: u128) -> bool {
         self.job == job && self.at.contains(unit)
