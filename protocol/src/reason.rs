@@ -64,6 +64,11 @@ impl From<String> for HoldReason {
 pub enum QuarantineReason {
     /// It fails what others pass.
     Fails(Fault),
+    /// It gave back so many tasks that nobody took from it, and did few.
+    GivesBack {
+        /// How many.
+        tasks: u32,
+    },
     /// Its results differ from those of others.
     Differs,
 }
@@ -88,6 +93,7 @@ impl fmt::Display for QuarantineReason {
             Self::Fails(Fault { job, units, in_a_row: false }) => {
                 write!(f, "failed {units} units of job {} that others pass", job.0)
             }
+            Self::GivesBack { tasks } => write!(f, "gave back {tasks} tasks that nobody took from it"),
             Self::Differs => f.write_str("its results differ from those of others"),
         }
     }

@@ -48,6 +48,8 @@ pub(crate) enum Standing {
     Slow(Probe),
     /// It fails what others pass: likewise.
     Sick(Probe, Fault),
+    /// It gave back so many tasks that nobody took from it: likewise.
+    GivesBack(Probe, u32),
     /// Its results differ from those of others: it gets nothing until a person says so.
     Distrusted,
 }
@@ -58,6 +60,7 @@ impl Standing {
         match self {
             Standing::Sick(_, fault) => Some(QuarantineReason::Fails(fault)),
             Standing::Distrusted => Some(QuarantineReason::Differs),
+            Standing::GivesBack(_, tasks) => Some(QuarantineReason::GivesBack { tasks }),
             Standing::Good | Standing::Slow(_) => None,
         }
     }
@@ -73,7 +76,7 @@ impl Standing {
     /// When a node at power zero is probed.
     pub(crate) fn probe(self) -> Option<Probe> {
         match self {
-            Standing::Slow(probe) | Standing::Sick(probe, _) => Some(probe),
+            Standing::Slow(probe) | Standing::Sick(probe, _) | Standing::GivesBack(probe, _) => Some(probe),
             Standing::Good | Standing::Distrusted => None,
         }
     }
@@ -243,15 +246,25 @@ impl Health {
             Standing::Good => Standing::Slow(wait(PROBE_MIN_US)),
             Standing::Slow(probe) => Standing::Slow(wait(probe.pause_us)),
             Standing::Sick(probe, job) => Standing::Sick(wait(probe.pause_us), job),
+            Standing::GivesBack(probe, tasks) => Standing::GivesBack(wait(probe.pause_us), tasks),
             Standing::Distrusted => Standing::Distrusted,
         };
+    }
+
+    /// It gave back `tasks` that nobody took from it; false where it gets no more than a probe as it is.
+    pub(crate) fn gives_back(&mut self, tasks: u32, now_us: u64) -> bool {
+        let is_news = self.standing == Standing::Good;
+        if is_news {
+            self.standing = Standing::GivesBack(Probe::first(now_us), tasks);
+        }
+        is_news
     }
 
     /// It fails what others pass; false where it was quarantined for such a thing before.
     pub(crate) fn sickens(&mut self, fault: Fault, now_us: u64) -> bool {
         let pause_us = self.standing.probe().map_or(PROBE_MIN_US, |probe| probe.pause_us);
         let (standing, is_news) = match self.standing {
-            Standing::Good | Standing::Slow(_) => {
+            Standing::Good | Standing::Slow(_) | Standing::GivesBack(..) => {
                 (Standing::Sick(Probe::after(pause_us, now_us), fault), true)
             }
             Standing::Sick(probe, _) => (Standing::Sick(probe, fault), false),
@@ -264,7 +277,9 @@ impl Health {
     /// It got a task. At power zero that is a probe: the next one goes out after a longer pause.
     pub(crate) fn is_probed(&mut self, now_us: u64) {
         match &mut self.standing {
-            Standing::Slow(probe) | Standing::Sick(probe, _) => *probe = probe.given(now_us),
+            Standing::Slow(probe) | Standing::Sick(probe, _) | Standing::GivesBack(probe, _) => {
+                *probe = probe.given(now_us);
+            }
             Standing::Good | Standing::Distrusted => {}
         }
     }

@@ -3,11 +3,14 @@
 
 use starfarm_events::Event;
 use starfarm_protocol::ids::{Attempt, NodeId};
+use starfarm_protocol::reason::QuarantineReason;
 use starfarm_protocol::wire::{Cancel, Heartbeat, Held, Revoke};
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
+use crate::health::Drain;
 use crate::limits::BEAT_PARTS_MAX;
+use crate::node::GivenBack;
 use crate::queues::{State, TaskId};
 
 impl Farm {
@@ -50,6 +53,8 @@ impl Farm {
             self.queues.count_hidden(id, queued + beat.running.len());
             self.reconnect.settle(id);
             self.expire(id, now_us, deeds);
+            self.judge_given_back(id, now_us, deeds);
+            self.trim(id, now_us);
             self.tell_hangs(id, now_us, deeds);
         }
         self.nodes.mark(id);
@@ -101,6 +106,24 @@ impl Farm {
         let job = self.jobs.at_mut(held.job);
         for &(_, taken) in self.nodes.at(id).taken.iter().filter(|(job, _)| *job == held.job) {
             self.queues.adopt(&mut job.units, id, held.at().within(taken), now_us);
+        }
+    }
+
+    /// A node that gives its tasks back unasked, again and again, is probed until it does one.
+    fn judge_given_back(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
+        let node = self.nodes.at_mut(id);
+        if node.health().drain != Drain::NO {
+            node.given_back = GivenBack::default();
+        }
+        if !node.given_back.is_too_much() {
+            return;
+        }
+        let (tasks, mut is_news) = (node.given_back.tasks, false);
+        self.nodes.alter(id, |health| is_news = health.gives_back(tasks, now_us));
+        if is_news {
+            let node = self.nodes.at(id);
+            let why = QuarantineReason::GivesBack { tasks }.to_string();
+            deeds.event(Event::NodeQuarantined { node: node.name.clone(), why });
         }
     }
 

@@ -18,7 +18,9 @@ use starfarm_protocol::wire::Cancel;
 
 use crate::health::Probe;
 use crate::lease::Lease;
-use crate::limits::{FIRST_FAILURES_MAX, HALF_FAILURES_OF, RETURN_PAUSE_MAX_US, RETURN_PAUSE_MIN_US};
+use crate::limits::{
+    FIRST_FAILURES_MAX, HALF_FAILURES_OF, LEARNT_TASKS, RETURN_PAUSE_MAX_US, RETURN_PAUSE_MIN_US,
+};
 use crate::outcomes::Blame;
 use crate::queues::{Class, JobUnits, NodeId};
 
@@ -52,6 +54,17 @@ pub(crate) struct Rate {
     pub(crate) units_per_s: f64,
     /// Largest task that it has done, in units.
     pub(crate) largest: u64,
+    /// Results that told of its speed, and their units.
+    pub(crate) results: u64,
+    pub(crate) units: u64,
+}
+
+impl Rate {
+    /// What one of its `slots` has done, where that are so many results that they tell as much as a large one does.
+    pub(crate) fn learnt(&self, slots: u16) -> u64 {
+        let slots = u64::from(slots.max(1));
+        if self.results < LEARNT_TASKS * slots { 0 } else { self.units / slots }
+    }
 }
 
 /// An interval that a node gave back unasked.
@@ -325,6 +338,7 @@ impl Job {
         let mix = |old: f64, weight: f64| old + (sample - old) * weight;
         rate.units_per_s = if first { sample } else { mix(rate.units_per_s, weight) };
         rate.largest = rate.largest.max(units);
+        (rate.results, rate.units) = (rate.results + 1, rate.units.saturating_add(units));
         self.mean_rate = if self.mean_rate == 0.0 { sample } else { mix(self.mean_rate, weight / 4.0) };
     }
 }

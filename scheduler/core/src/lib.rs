@@ -48,6 +48,7 @@ mod revoke;
 mod runs;
 mod send;
 mod told;
+mod trim;
 mod turn;
 mod view;
 mod watch;

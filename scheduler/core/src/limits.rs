@@ -77,6 +77,27 @@ pub const COPY_GAIN: f64 = 1.5;
 pub const COPY_GAIN_US: f64 = 500_000.0;
 /// With more tasks out than this no copies are made: the end is not near.
 pub const COPY_TASKS_MAX: usize = 4_096;
+/// A task that lasts so many times what it should is trimmed where others idle; that doubles each time that it is ...
+pub const TRIM_TARGETS: u64 = 4;
+/// ... and it is so often: a revoke may be lost.
+pub const TRIMS_MAX: u8 = 3;
+/// Of the nodes that idle so many are asked whether they would gain.
+pub const HUNGRY_LOOKS: usize = 64;
+/// Tasks that a node did, for each of its slots, which in sum are as good as a large one: what it may get grows by them.
+pub const LEARNT_TASKS: u64 = GROWTH_MAX;
+/// A task of less than this share of the size that it should have counts as a piece: by its units ...
+pub const PIECE_SHARE: u64 = 8;
+/// ... in so many parts of a whole one.
+pub const WHOLE: u64 = NODE_TASKS_MAX as u64;
+/// What is given back out of the midst of a task cuts it in two, and each of these again, so often: then the rest behind it
+/// comes back as well. A worker gives back the rest of a task, never its midst.
+pub const SPLITS_MAX: u8 = 4;
+/// What a node gives back unasked weighs so much, and each of its results takes one off ...
+pub const GIVEN_BACK_WEIGHT: u32 = 4;
+/// ... and with so many of these it is probed.
+pub const GIVEN_BACK_MAX: u32 = 64;
+/// Once it did a task again, so many more are enough.
+pub const GIVEN_BACK_AGAIN: u32 = 8;
 /// Tasks that the first lease of a job reaches ahead. It doubles whenever tasks had to wait for a lease ...
 pub const LEASE_TASKS_MIN: u128 = 64;
 /// ... up to so many: at a million tasks a second, an eighth of a second.

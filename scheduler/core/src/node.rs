@@ -14,7 +14,10 @@ use starfarm_protocol::wire::{Cancel, Facts, Feedback, Revoke};
 use crate::allowance::Allowances;
 use crate::commits::add_range;
 use crate::health::{Health, Standing};
-use crate::limits::{PREFETCH_SCARCE_US, PREFETCH_TASKS_MIN, PREFETCH_US, RTO_INITIAL_US};
+use crate::limits::{
+    GIVEN_BACK_AGAIN, GIVEN_BACK_MAX, GIVEN_BACK_WEIGHT, PREFETCH_SCARCE_US, PREFETCH_TASKS_MIN, PREFETCH_US,
+    RTO_INITIAL_US,
+};
 use crate::rating::Rating;
 use crate::told::Told;
 
@@ -92,6 +95,9 @@ pub(crate) struct Node {
     pub(crate) steps: i64,
     /// Mean computing time of its tasks.
     pub(crate) task_us: f64,
+    /// Attempts before this one were revoked from it, of whatever job: it gives them back when it is asked.
+    pub(crate) revoked: Attempt,
+    pub(crate) given_back: GivenBack,
     pub(crate) rating: Rating,
     /// What it may have the farm do. Another incarnation has no more.
     pub(crate) allowances: Allowances,
@@ -117,6 +123,47 @@ pub(crate) struct NodeTotals {
     pub(crate) speed_ups: u64,
     /// Slow-downs heard.
     pub(crate) slow_downs: u64,
+}
+
+/// What a node gave back although nobody had asked for it. A worker that stops does so as well, and says a moment later
+/// that it stops: so what it gave back is held against it when it goes on living after that.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct GivenBack {
+    /// [`GIVEN_BACK_WEIGHT`] each, less one for each result that it computed.
+    weight: u32,
+    /// How many that were, since it got work again.
+    pub(crate) tasks: u32,
+    /// It was found to give too much back, and has computed nothing since.
+    is_told: bool,
+    /// Of the weight, what was there at the last heartbeat but one, and at the last.
+    at_beats: [u32; 2],
+}
+
+impl GivenBack {
+    const MOST: u32 = GIVEN_BACK_MAX * GIVEN_BACK_WEIGHT;
+
+    /// It gave something back.
+    pub(crate) fn add(&mut self) {
+        self.weight = (self.weight + GIVEN_BACK_WEIGHT).min(2 * Self::MOST);
+        self.tasks = self.tasks.saturating_add(1);
+    }
+
+    /// It computed something. Where it was found out, that gives it work again, and less is enough the next time.
+    pub(crate) fn did(&mut self) {
+        self.weight = self.weight.saturating_sub(1);
+        if std::mem::take(&mut self.is_told) {
+            self.weight = self.weight.min(Self::MOST - GIVEN_BACK_AGAIN * GIVEN_BACK_WEIGHT);
+            self.tasks = 0;
+        }
+    }
+
+    /// Whether it gives too much back, as far as its heartbeats have left time to say that it stops.
+    pub(crate) fn is_too_much(&mut self) -> bool {
+        let [before, last] = self.at_beats;
+        self.at_beats = [last, self.weight];
+        self.is_told |= before.min(self.weight) >= Self::MOST;
+        self.is_told
+    }
 }
 
 /// A unit that a slot runs.
@@ -196,6 +243,8 @@ impl Node {
             feedback: Some(Feedback::default()),
             steps: 0,
             task_us: 0.0,
+            revoked: Attempt(0),
+            given_back: GivenBack::default(),
             // Its first hello begins another.
             rating: Rating::new(now_us, Settings::DEFAULT.period_us),
             allowances: Allowances::new(now_us),
@@ -226,6 +275,7 @@ impl Node {
         self.taken.clear();
         self.beat = (0, BTreeSet::new());
         (self.feedback, self.steps, self.able, self.task_us) = (Some(Feedback::default()), 0, 0, 0.0);
+        self.given_back = GivenBack::default();
         self.rating = Rating::new(now_us, period_us);
     }
 

@@ -73,8 +73,12 @@ impl Farm {
             let tail = self.tail_units(job, first);
             return sized(tail.min(first).max(1), Rule::First, (0, 0, tail));
         }
-        let (target, tail) = (within(target_us), self.tail_units(job, within(TAIL_FLOOR_US)));
-        let grown = largest.max(first).saturating_mul(GROWTH_MAX);
+        // The tail has the last word, so what keeps it from being dust goes by what the node has done, not by what it says
+        // of its speed alone; and a program is no dust.
+        let floor = if job.facts.work.programs { 1 } else { within(TAIL_FLOOR_US).min(largest.max(first)) };
+        let (target, tail) = (within(target_us), self.tail_units(job, floor));
+        let learnt = job.rates.get(&id).map_or(0, |rate| rate.learnt(self.nodes.at(id).slots()));
+        let grown = largest.max(first).max(learnt).saturating_mul(GROWTH_MAX);
         let wanted = target.min(tail).max(1);
         let rule = match wanted {
             wanted if wanted > grown => Rule::Growth,
@@ -96,7 +100,7 @@ impl Farm {
     /// Tasks of `job`, the next of them `ideal`, that node `id` has room for where it may have `most` of all jobs; 0 too
     /// where there is so little room that it is left to grow.
     pub(crate) fn room(&self, job: &Job, id: NodeId, ideal: &Ideal, most: usize, now_us: u64) -> usize {
-        let (node, held) = (self.nodes.at(id), self.queues.held(id));
+        let (node, held) = (self.nodes.at(id), self.queues.held_whole(id));
         let window = node.window(now_us, ideal.us, self.ahead(job, ideal)).tasks.min(most);
         let room = window.saturating_sub(held);
         let little = room < window / ROOM_SHARE && held > usize::from(node.slots());
@@ -105,7 +109,7 @@ impl Farm {
 
     /// Near the end tasks shrink, so that the last ones end together: a share of what is left a slot, but
     /// at least `floor`.
-    fn tail_units(&self, job: &Job, floor: u64) -> u64 {
+    pub(crate) fn tail_units(&self, job: &Job, floor: u64) -> u64 {
         let share = job.pending().div_ceil(TAIL_SHARE * u128::from(self.nodes.live_slots().max(1)));
         u64::try_from(share).unwrap_or(u64::MAX).max(floor)
     }

@@ -263,8 +263,12 @@ impl Farm {
         for task_id in self.queues.overlapping(entry.job, entry.at()) {
             let task = self.queues.task(task_id);
             if task.node == id && task.attempt <= entry.attempt {
-                let at = entry.at().within(task.at);
+                let at = self.queues.comes_back(task_id, entry.at());
                 self.give_back(task_id, at);
+                let node = self.nodes.at_mut(id);
+                if entry.outcome == Outcome::Returned && entry.attempt >= node.revoked {
+                    node.given_back.add();
+                }
                 let job = self.jobs.at_mut(entry.job);
                 if job.revoked.is_none_or(|(before, _)| before <= entry.attempt) {
                     job.returned_by(id, at, now_us);
@@ -318,7 +322,8 @@ impl Farm {
         };
         let node = self.nodes.at_mut(id);
         node.rating.add(counted as f64 / standard.max(1.0), now_us);
-        if let Standing::Slow(_) = node.health().standing {
+        node.given_back.did();
+        if let Standing::Slow(_) | Standing::GivesBack(..) = node.health().standing {
             self.nodes.alter(id, |health| health.rises());
         }
     }

@@ -95,7 +95,7 @@ fn a_late_hit_in_a_unit_that_is_poison_makes_no_conflict() {
         "done a 3+1 hits 3:1\n done b 0+10 hits 3:1\n show 1\n nodes",
         expect![[r#"
             0: hit in job 1: unit 3, target 1
-            0: job 1 is running: done 9, out 10, waiting 0, duplicate 2, resent tasks 5, hits [(3, 1)], unit 3 failed by poison
+            0: job 1 is running: done 9, out 10, waiting 0, duplicate 2, resent tasks 7, hits [(3, 1)], unit 3 failed by poison
             0: a up, b up
         "#]],
     );

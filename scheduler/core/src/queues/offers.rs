@@ -193,7 +193,7 @@ mod tests {
         queues.cut(&mut job, (10..=10_000).step_by(10));
         for task in 0..1_000 {
             queues.take(JobId(1), Size { units: 10, whole: 10 }, true, |unit| unit).unwrap();
-            queues.give(&mut job, NodeId(u32::from(task % 500 == 7)), 5);
+            queues.give(&mut job, NodeId(u32::from(task % 500 == 7)), 10, 5);
         }
         let node = NodeId(1);
         queues.offer(node, 2, 6, |_| {});
