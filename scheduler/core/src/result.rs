@@ -311,10 +311,10 @@ impl Farm {
                     // Until now there were failures alone to go by.
                     job.forget_speeds();
                 }
-                job.measured(id, units, duration_us);
+                job.measured(id, units, duration_us, now_us);
             }
             Speed::OfFailures if passed_before => {}
-            Speed::OfFailures => job.measured(id, entry.units, entry.duration_us),
+            Speed::OfFailures => job.measured(id, entry.units, entry.duration_us, now_us),
         }
         let standard = match job.facts.sizing {
             Sizing::Units(units) => units as f64,

@@ -7,9 +7,9 @@ mod common;
 use common::{Bench, check_after, config};
 use expect_test::expect;
 
-/// A job of 17 programs: node a did one in no time, as it says, and has 12 of the others. Node b did the rest, and idles.
-const A_HAS_MUCH: &str = "submit 17 command target 8\n join a slots 1 queue 8\n ack a\n ran a 0+1 ok ms 0\n ack a
-    join b slots 1\n ack b\n ran b 13+1 ok\n ack b\n ran b 14+1 ok\n ack b\n ran b 15+1 ok\n ack b\n ran b 16+1 ok\n at 50";
+/// A job of 17 programs: node a has 16 of them, node b did the last one in a second, and idles.
+const A_HAS_MUCH: &str = "submit 17 command units 8\n join a slots 1 queue 8\n ack a\n join b slots 1\n ack b
+    ran b 16+1 ok\n at 50";
 
 /// It took all that was left: a tenth of a second at that speed was more than there was.
 #[test]
@@ -37,17 +37,17 @@ fn whoever_tells_of_any_speed_gets_a_share_of_what_is_left() {
 fn a_task_that_lasts_far_too_long_while_others_idle_gives_back_what_is_not_begun() {
     check_after(
         A_HAS_MUCH,
-        "show 1\n live 31900 a 1+12 b none\n tasks b\n live 34100 a 1+12/1 b none\n return a 2+7\n return a 9+4
-         tasks a\n tasks b\n ack b\n ran b 2+1 ok\n ack b\n ran b 3+1 ok\n ack b\n show 1",
+        "show 1\n live 31900 a 0+16/0 b none\n tasks b\n live 34100 a 0+16/0 b none\n return a 1+7\n return a 8+8
+         tasks a\n tasks b\n ack b\n ran b 1+7 ok,ok,ok,ok,ok,ok,ok\n ack b\n ran b 8+8 ok,ok,ok,ok,ok,ok,ok,ok\n ran a 0+1 ok",
         expect![[r#"
-            50: job 1 is running: done 5, out 12, waiting 0
+            50: job 1 is running: done 1, out 16, waiting 0
             31900: b has 0 tasks
-            33900: to a: withdraw job 1 trim before 7
-            34100: to b: offer job 1: 7=2+2 8=4+2
+            33900: to a: withdraw job 1 trim before 4
+            34100: to b: offer job 1: 4=1+7
+            34100: to b: offer job 1: 5=8+8
             34100: a has 1 tasks
             34100: b has 2 tasks
-            34100: to b: ack results [(5, 6)]; offer job 1: 9=6+2
-            34100: job 1 is running: done 7, out 5, waiting 5, resent tasks 3
+            34100: job 1 finished
         "#]],
     );
 }
@@ -56,24 +56,24 @@ fn a_task_that_lasts_far_too_long_while_others_idle_gives_back_what_is_not_begun
 fn who_does_not_heed_that_is_told_three_times() {
     let mut bench = Bench::new(config());
     bench.run(A_HAS_MUCH);
-    let story = bench.run("live 1000000 a 1+12/1 b none");
+    let story = bench.run("live 1000000 a 0+16/0 b none");
     assert_eq!(story.matches("withdraw job 1 trim").count(), 3, "{story}");
 }
 
 #[test]
 fn nothing_is_taken_where_nobody_idles_or_would_gain() {
-    let told = |before: &str, script: &str| {
+    let told = |script: &str| {
         let mut bench = Bench::new(config());
-        bench.run(before);
+        bench.run(A_HAS_MUCH);
         let story = bench.run(script);
         assert!(!story.contains("withdraw"), "{story}");
     };
-    told(A_HAS_MUCH, "bye b\n live 100000 a 1+12/1");
-    told(A_HAS_MUCH, "submit 9 command target 8\n ack b\n live 100000 a 1+12/1 b 0+9");
-    told(A_HAS_MUCH, "drain b\n live 100000 a 1+12/1 b none");
-    // It did most of its task by then, and b needs a second for one unit.
+    told("bye b\n live 100000 a 0+16/0");
+    told("submit 9 command units 9\n ack b\n live 100000 a 0+16/0 b 0+9");
+    told("drain b\n live 100000 a 0+16/0 b none");
+    // It did most of its tasks by then, and the one unit that runs cannot be shared.
     told(
-        A_HAS_MUCH,
-        "at 30000\n beat a 1+12\n beat b none\n ran a 1+7 ok,ok,ok,ok,ok,ok,ok\n ran a 9+4 ok,ok,ok,ok\n live 60000 a 8+1 b none",
+        "at 30000\n beat a 0+16\n beat b none\n ran a 0+8 ok,ok,ok,ok,ok,ok,ok,ok\n ran a 8+7 ok,ok,ok,ok,ok,ok,ok
+         live 90000 a 15+1 b none",
     );
 }
