@@ -6,6 +6,7 @@ mod common;
 
 use common::{Bench, check_after, config};
 use expect_test::expect;
+use starfarm_protocol::admin::Subject;
 
 /// A job of 17 programs: node a has 16 of them, node b did the last one in a second, and idles.
 const A_HAS_MUCH: &str = "submit 17 command units 8\n join a slots 1 queue 8\n ack a\n join b slots 1\n ack b
@@ -15,22 +16,19 @@ const A_HAS_MUCH: &str = "submit 17 command units 8\n join a slots 1 queue 8\n a
 #[test]
 fn whoever_tells_of_any_speed_gets_a_share_of_what_is_left() {
     let mut bench = Bench::new(config());
-    bench.run("submit 3000 command target 8\n join a slots 1 queue 8\n join b slots 1\n ack a\n ack b");
-    let mut largest = 0;
-    for _ in 0..400 {
+    bench.run("submit 300 command target 8\n join a slots 1 queue 8\n join b slots 1\n ack a\n ack b");
+    for _ in 0..12 {
         let held = bench.farm.picture(bench.now_us).held;
         let its = held.iter().filter(|held| held.node.as_deref() == Some("a"));
-        let Some(first) = its.min_by_key(|held| held.lo) else { break };
-        let left = bench.farm.jobs(bench.now_us)[0].units_pending.0;
-        let (lo, units) = (first.lo, ((first.hi - first.lo) / u128::from(first.tasks)).min(30));
-        largest = largest.max(units);
-        bench.run(&format!("ran a {lo}+{units} {} ms 0\n ack a", vec!["ok"; units as usize].join(",")));
-        let most = bench.farm.picture(bench.now_us).held;
-        let most = most.iter().filter(|held| held.node.as_deref() == Some("a") && held.tasks == 1);
-        let most = most.map(|held| held.hi - held.lo).max().unwrap_or(0);
-        assert!(most <= left.div_ceil(2).max(30), "{most} units of {left}");
+        let first = its.min_by_key(|held| held.lo).unwrap();
+        let (lo, units) = (first.lo, ((first.hi - first.lo) / u128::from(first.tasks)) as usize);
+        bench.run(&format!("ran a {lo}+{units} {} ms 0\n ack a", vec!["ok"; units].join(",")));
     }
-    assert!(largest == 30, "it came to large tasks: {largest}");
+    let left = bench.farm.jobs(bench.now_us)[0].units_pending.0;
+    let told = bench.farm.explain(&Subject::Node("a".into()), bench.now_us).unwrap();
+    let size = &told.sizes[0];
+    assert!(size.growth_units_max.unwrap().0 > left, "it did large tasks: {size:?}");
+    assert!(size.units.0 <= left.div_ceil(4), "a quarter of {left}, for two slots: {size:?}");
 }
 
 #[test]
