@@ -67,6 +67,11 @@ pub enum QuarantineReason {
     Fails(Fault),
     /// Its results cannot count.
     Worthless(Worthless),
+    /// It gave back so many tasks that nobody took from it, and did few.
+    GivesBack {
+        /// How many.
+        tasks: u32,
+    },
     /// Its results are not trusted: it gets nothing until a person says so.
     #[serde(untagged)]
     Distrusted(Distrust),
@@ -156,6 +161,7 @@ impl fmt::Display for QuarantineReason {
                 write!(f, "sent {results} results of job {} that cannot count, the last with {last}", job.0)
             }
             Self::Distrusted(why) => f.write_str(why.words()),
+            Self::GivesBack { tasks } => write!(f, "gave back {tasks} tasks that nobody took from it"),
         }
     }
 }

@@ -62,7 +62,9 @@ impl Deaths {
         }
         self.0.entry(second).or_default().1.insert(of);
         let near = second.saturating_sub(1)..=second + 1;
-        let together: usize = self.0.range(near.clone()).map(|(_, (_, dead))| dead.len()).sum();
+        // One node that starts and dies over and over is one.
+        let dead = self.0.range(near.clone()).flat_map(|(_, (_, dead))| dead);
+        let together = dead.map(|(id, _)| id).collect::<BTreeSet<_>>().len();
         let known = self.0.range(near.clone()).any(|(_, (mass, _))| *mass);
         if !known && (together < MASS_DEATHS || together <= live) {
             return Dying::Alone;

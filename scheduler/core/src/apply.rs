@@ -230,7 +230,7 @@ impl Farm {
             return Err(format!("job {} has a speed that is none", id.0));
         }
         job.mean_rate = mean;
-        let rate = |&(node, units_per_s, largest)| (node, Rate { units_per_s, largest });
+        let rate = |&(node, units_per_s, largest)| (node, Rate::known(units_per_s, largest));
         job.rates.extend(nodes.iter().map(rate));
         Ok(())
     }

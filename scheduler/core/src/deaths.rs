@@ -41,6 +41,18 @@ impl Farm {
         units
     }
 
+    /// What of these units, of which the worker of node `id` says that it died, may have run there. What an earlier
+    /// scheduler gave it is not known.
+    pub(crate) fn had(&self, id: NodeId, units: &[(JobId, u128)]) -> Vec<(JobId, u128)> {
+        let node = self.nodes.at(id);
+        let in_tasks =
+            |&(job, unit): &(JobId, u128)| self.queues.tasks_at(id).any(|task| task.has(job, unit));
+        let taken = |of: &(JobId, u128)| node.taken.iter().any(|(job, at)| *job == of.0 && at.contains(of.1));
+        let charged = |of: &(JobId, u128)| node.charged.iter().any(|&(job, unit, _)| (job, unit) == *of);
+        let has = |of: &&(JobId, u128)| node.restored || in_tasks(of) || taken(of) || charged(of);
+        units.iter().filter(has).copied().collect()
+    }
+
     /// An incarnation of node `id`, heard last at `heard_us`, died, while it ran these units. Where a large share of the
     /// nodes dies at the same time that is no unit's fault.
     pub(crate) fn died(
@@ -51,7 +63,9 @@ impl Farm {
         now_us: u64,
         deeds: &mut Deeds,
     ) {
-        self.agenda.taken += units.len() as u64;
+        let most = self.nodes.at_mut(id).allowances.charges.take(units.len() as u64, now_us);
+        let units = &units[..most as usize];
+        self.agenda.taken += most;
         match self.agenda.deaths.add((id, boot), heard_us, self.nodes.live_nodes() as usize) {
             Dying::Alone => {
                 units.iter().for_each(|&(job, unit)| self.charge(job, unit, (id, boot), now_us, deeds));

@@ -10,9 +10,9 @@ use starfarm_protocol::limits::NODE_TASKS_MAX;
 use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::job::{Job, JobState, Returned};
-use crate::limits::{LOOKS, PATIENCE_US};
+use crate::limits::{LOOKS, PATIENCE_US, WHOLE};
 use crate::nodes::{Nodes, Reach};
-use crate::queues::Size;
+use crate::queues::{Size, Task};
 use crate::refill::whole_units;
 
 /// How little a unit should go to a node: the worst first. There is always a node that no other beats, so this
@@ -36,6 +36,17 @@ struct Choice {
     has_suspect: bool,
     /// The node is doubted: it gets units from elsewhere than where it fails.
     elsewhere: bool,
+}
+
+/// What a node has room for.
+#[derive(Clone, Copy)]
+struct Room {
+    /// Tasks ...
+    tasks: usize,
+    /// ... of so many units each.
+    units: u64,
+    /// A task of far fewer units than so many is a part of one.
+    whole: u64,
 }
 
 impl Farm {
@@ -92,14 +103,20 @@ impl Farm {
             }
             // One that is asked again whether it can run the job shows that with a task a slot.
             let asked = job.refused_by.contains_key(&id);
-            let room = if asked { room.min(slots) } else { room };
-            let given = self.assign(job_id, id, room, ideal.units, now_us, deeds);
+            // Pieces are a part of a task. While slots idle each is one, and near the end none is little.
+            let whole = match reach {
+                Reach::Slots => 0,
+                Reach::Window => ideal.units.min(self.tail_units(job, 1)),
+            };
+            let tasks = if asked { room.min(slots) } else { room };
+            let room = Room { tasks, units: ideal.units, whole };
+            let is_full = self.assign(job_id, id, room, now_us, deeds);
             let job = self.jobs.at(job_id);
             if job.waits_for_lease() {
                 // It will be there in milliseconds; the next job's turn has not come.
                 return true;
             }
-            if given == room && job.pending() > 0 && !asked && !doubted {
+            if is_full && job.pending() > 0 && !asked && !doubted {
                 // What it holds ahead of the next job would keep what is left of this one waiting.
                 return false;
             }
@@ -107,16 +124,14 @@ impl Farm {
         self.nodes.at(id).health().is_there()
     }
 
-    /// Up to `room` tasks of a job, of `ideal` units each, go from gq, refilled if need be, to node `id`; how many.
-    fn assign(
-        &mut self,
-        job_id: JobId,
-        id: NodeId,
-        room: usize,
-        ideal: u64,
-        now_us: u64,
-        deeds: &mut Deeds,
-    ) -> usize {
+    /// As many tasks of a job as node `id` has room for go from gq, refilled if need be, to it; true where it has no room
+    /// left. Of pieces it gets as many as make that much work: each would else cost it a round trip.
+    fn assign(&mut self, job_id: JobId, id: NodeId, room: Room, now_us: u64, deeds: &mut Deeds) -> bool {
+        let Room { tasks: room, units: ideal, whole } = room;
+        let most = self.tasks_max(id);
+        if most == 0 {
+            return true;
+        }
         let mut choice = self.choice(job_id, id);
         let waiting = match &choice {
             Some(Choice { elsewhere: true, .. }) if !self.fresh_elsewhere(job_id, id) => usize::MAX,
@@ -126,25 +141,25 @@ impl Farm {
             self.refill(job_id, ideal, room - waiting, deeds);
         }
         let mut cut = waiting == usize::MAX;
-        for taken in 0..room {
-            if self.take(job_id, ideal, &mut choice, now_us) {
-                continue;
+        let (mut left, mut taken) = (room as u64 * WHOLE, 0);
+        while left > 0 && taken < most {
+            let mut task = self.take(job_id, ideal, &mut choice, now_us);
+            if task.is_none() && !std::mem::replace(&mut cut, true) {
+                // What waits should go to others. There may be more.
+                self.refill(job_id, ideal, left.div_ceil(WHOLE) as usize, deeds);
+                task = self.take(job_id, ideal, &mut choice, now_us);
             }
-            if std::mem::replace(&mut cut, true) {
-                break;
-            }
-            // What waits should go to others. There may be more.
-            self.refill(job_id, ideal, room - taken, deeds);
-            if !self.take(job_id, ideal, &mut choice, now_us) {
-                break;
-            }
+            let Some(task) = task else { break };
+            left = left.saturating_sub(Task::weight_of(task.units(), whole));
+            taken += 1;
         }
+        let is_full = left == 0 || taken == most;
         let job = self.jobs.at_mut(job_id);
         assert!(job.active(), "a job that waits or has ended gives nothing out");
-        let given = self.queues.give(&mut job.units, id, now_us);
-        assert!(given <= room, "a node gets what it has room for");
+        let given = self.queues.give(&mut job.units, id, whole, now_us);
+        assert!(given == taken && given <= most, "a node gets what it has room for");
         if given == 0 {
-            return 0;
+            return is_full;
         }
         job.totals.dispatched += given as u64;
         job.totals.started_us.get_or_insert(now_us);
@@ -159,26 +174,39 @@ impl Farm {
             self.set_state(job_id, JobState::Running, None, deeds);
             self.record_totals(deeds);
         }
-        given
+        is_full
+    }
+
+    /// Tasks that node `id` may be given, however small they are: its queue holds no more.
+    fn tasks_max(&self, id: NodeId) -> usize {
+        let node = self.nodes.at(id);
+        let most = (node.queue_tasks_max as usize).max(usize::from(node.slots()) + 1);
+        most.saturating_sub(self.queues.held(id))
     }
 
     /// Takes the first task of a job out of gq that the node may have, of one that is too large the first `ideal` units.
-    /// False where there is none.
-    fn take(&mut self, job_id: JobId, ideal: u64, choice: &mut Option<Choice>, now_us: u64) -> bool {
+    /// None where there is none.
+    fn take(
+        &mut self,
+        job_id: JobId,
+        ideal: u64,
+        choice: &mut Option<Choice>,
+        now_us: u64,
+    ) -> Option<Interval> {
         let job = self.jobs.at_mut(job_id);
         let size = Size { units: u128::from(ideal), whole: u128::from(whole_units(job, ideal)) };
         let Some(choice) = choice else {
-            return self.queues.take(job_id, size, true, |unit| unit).is_some();
+            return self.queues.take(job_id, size, true, |unit| unit);
         };
         let wanted = |unit: u128| {
             let Some((until_us, from)) = job.keeps(unit, choice, &self.nodes, now_us) else { return unit };
             self.agenda.wake_at(until_us);
             from
         };
-        let Some(taken) = self.queues.take(job_id, size, !choice.has_suspect, wanted) else { return false };
+        let taken = self.queues.take(job_id, size, !choice.has_suspect, wanted)?;
         choice.has_suspect |= job.units.deaths.has(taken.lo);
         job.denied.remove(&taken.lo);
-        true
+        Some(taken)
     }
 
     /// Who else could run what node `id` should not get; none where nothing of the job came back from a node.

@@ -7,7 +7,7 @@ use starfarm_protocol::wire::{Facts, Feedback, Malformed, Message, messages};
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::limits::{AGES_MAX, FACTS};
+use crate::limits::AGES_MAX;
 
 impl Farm {
     /// A node has a session: the rim knows its key and its name.
@@ -34,13 +34,14 @@ impl Farm {
                 Ok(_) if !has_joined => {}
                 Ok(Message::TaskAck(ranges)) => self.on_task_ack(id, ranges, now_us),
                 Ok(Message::Results(results)) => self.on_results(id, results, &ages, now_us, deeds),
-                Ok(Message::Feedback(feedback)) => self.on_feedback(id, feedback),
+                Ok(Message::Feedback(feedback)) => self.on_feedback(id, feedback, now_us),
                 Ok(Message::Heartbeat(beat)) => self.on_heartbeat(id, beat, now_us, deeds),
                 Ok(Message::Bye) => self.on_bye(id, deeds),
                 Ok(Message::Facts(facts)) => self.on_facts(id, facts, now_us, deeds),
                 Ok(Message::Load(load)) => {
                     let node = self.nodes.at_mut(id);
-                    (node.load, node.idle_us) = (load.slots, load.idle_us);
+                    let idle_us = load.idle_us.min(now_us.saturating_sub(node.joined_us));
+                    (node.load, node.idle_us) = (load.slots, idle_us);
                 }
                 Ok(Message::Able(times)) => self.on_able(id, times),
                 Ok(Message::Ages(told)) => ages = told.take(AGES_MAX).collect(),
@@ -90,7 +91,7 @@ impl Farm {
 
     fn on_facts(&mut self, id: NodeId, facts: Facts, now_us: u64, deeds: &mut Deeds) {
         let node = self.nodes.at_mut(id);
-        if node.facts.as_ref() == Some(&facts) || !node.facts_told.spend(FACTS, now_us) {
+        if node.facts.as_ref() == Some(&facts) || node.allowances.facts.take(1, now_us) == 0 {
             return;
         }
         deeds.event(Event::NodeFacts {
@@ -104,7 +105,8 @@ impl Farm {
         node.facts = Some(facts);
     }
 
-    fn on_feedback(&mut self, id: NodeId, feedback: Feedback) {
+    /// Totals of speed-ups and slow-downs. They grow by as many as a worker counts, whatever it says.
+    fn on_feedback(&mut self, id: NodeId, feedback: Feedback, now_us: u64) {
         let node = self.nodes.at_mut(id);
         let Some(before) = node.feedback.replace(feedback) else { return };
         let ups = feedback.speed_ups.wrapping_sub(before.speed_ups);
@@ -114,9 +116,10 @@ impl Farm {
             node.feedback = Some(before);
             return;
         }
+        let [of_ups, of_downs] = &mut node.allowances.feedback;
+        let (ups, downs) = (of_ups.take(u64::from(ups), now_us), of_downs.take(u64::from(downs), now_us));
         let step = i64::from(self.config.settings.speed_step) * i64::from(node.slots());
-        node.step(step * (i64::from(ups.min(64)) - i64::from(downs.min(64))));
-        let (ups, downs) = (u64::from(ups), u64::from(downs));
+        node.step(step * (ups.min(64) as i64 - downs.min(64) as i64));
         node.totals.speed_ups += ups;
         node.totals.slow_downs += downs;
         for sum in [&mut self.telemetry.totals.feedback[0], &mut self.telemetry.feedback] {

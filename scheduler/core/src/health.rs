@@ -48,6 +48,8 @@ pub(crate) enum Standing {
     Slow(Probe),
     /// It fails what others pass, or its results cannot count: likewise.
     Sick(Probe, Ailment),
+    /// It gave back so many tasks that nobody took from it: likewise.
+    GivesBack(Probe, u32),
     /// Its results are not trusted: it gets nothing until a person says so.
     Distrusted(Distrust),
 }
@@ -85,6 +87,7 @@ impl Standing {
         match self {
             Standing::Sick(_, ailment) => Some(ailment.into()),
             Standing::Distrusted(why) => Some(QuarantineReason::Distrusted(why)),
+            Standing::GivesBack(_, tasks) => Some(QuarantineReason::GivesBack { tasks }),
             Standing::Good | Standing::Slow(_) => None,
         }
     }
@@ -100,7 +103,7 @@ impl Standing {
     /// When a node at power zero is probed.
     pub(crate) fn probe(self) -> Option<Probe> {
         match self {
-            Standing::Slow(probe) | Standing::Sick(probe, _) => Some(probe),
+            Standing::Slow(probe) | Standing::Sick(probe, _) | Standing::GivesBack(probe, _) => Some(probe),
             Standing::Good | Standing::Distrusted(_) => None,
         }
     }
@@ -261,9 +264,13 @@ impl Health {
         self.standing = Standing::Good;
     }
 
-    /// A result that counts shows that it is well: no task vanished there, or it sends what can count.
+    /// A result that counts shows that it is well: no task vanishes there, nor comes back, and it sends what
+    /// can count.
     pub(crate) fn may_rise(&self) -> bool {
-        matches!(self.standing, Standing::Slow(_) | Standing::Sick(_, Ailment::Worthless(_)))
+        matches!(
+            self.standing,
+            Standing::Slow(_) | Standing::GivesBack(..) | Standing::Sick(_, Ailment::Worthless(_))
+        )
     }
 
     /// It did something well: it rises again, unless its results are not trusted.
@@ -280,15 +287,27 @@ impl Health {
             Standing::Good => Standing::Slow(wait(PROBE_MIN_US)),
             Standing::Slow(probe) => Standing::Slow(wait(probe.pause_us)),
             Standing::Sick(probe, ailment) => Standing::Sick(wait(probe.pause_us), ailment),
+            Standing::GivesBack(probe, tasks) => Standing::GivesBack(wait(probe.pause_us), tasks),
             Standing::Distrusted(why) => Standing::Distrusted(why),
         };
+    }
+
+    /// It gave back `tasks` that nobody took from it; false where it gets no more than a probe as it is.
+    pub(crate) fn gives_back(&mut self, tasks: u32, now_us: u64) -> bool {
+        let is_news = self.standing == Standing::Good;
+        if is_news {
+            self.standing = Standing::GivesBack(Probe::first(now_us), tasks);
+        }
+        is_news
     }
 
     /// It is found to be sick; false where it was quarantined for such a thing before.
     pub(crate) fn sickens(&mut self, of: Ailment, now_us: u64) -> bool {
         let pause_us = self.standing.probe().map_or(PROBE_MIN_US, |probe| probe.pause_us);
         let (standing, is_news) = match self.standing {
-            Standing::Good | Standing::Slow(_) => (Standing::Sick(Probe::after(pause_us, now_us), of), true),
+            Standing::Good | Standing::Slow(_) | Standing::GivesBack(..) => {
+                (Standing::Sick(Probe::after(pause_us, now_us), of), true)
+            }
             Standing::Sick(probe, _) => (Standing::Sick(probe, of), false),
             Standing::Distrusted(why) => (Standing::Distrusted(why), false),
         };
@@ -299,7 +318,9 @@ impl Health {
     /// It got a task. At power zero that is a probe: the next one goes out after a longer pause.
     pub(crate) fn is_probed(&mut self, now_us: u64) {
         match &mut self.standing {
-            Standing::Slow(probe) | Standing::Sick(probe, _) => *probe = probe.given(now_us),
+            Standing::Slow(probe) | Standing::Sick(probe, _) | Standing::GivesBack(probe, _) => {
+                *probe = probe.given(now_us);
+            }
             Standing::Good | Standing::Distrusted(_) => {}
         }
     }

@@ -3,10 +3,14 @@
 
 use starfarm_events::Event;
 use starfarm_protocol::ids::{Attempt, NodeId};
+use starfarm_protocol::reason::QuarantineReason;
 use starfarm_protocol::wire::{Cancel, Heartbeat, Held, Revoke};
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
+use crate::health::Drain;
+use crate::limits::BEAT_PARTS_MAX;
+use crate::node::GivenBack;
 use crate::queues::{State, TaskId};
 
 impl Farm {
@@ -14,6 +18,10 @@ impl Farm {
     pub(crate) fn on_heartbeat(&mut self, id: NodeId, beat: Heartbeat, now_us: u64, deeds: &mut Deeds) {
         let node = self.nodes.at_mut(id);
         node.to_tell.answer = Some(beat.number);
+        if beat.parts > BEAT_PARTS_MAX || node.allowances.looks.take(1, now_us) == 0 {
+            node.totals.malformed += 1;
+            return self.nodes.mark(id);
+        }
         node.queued_tasks = beat.queued_tasks;
         let queued = beat.queued_tasks.min(node.queue_tasks_max) as usize;
         // Where parts are lost no beat may come whole for long. What a part lists changes little from one to the next,
@@ -37,36 +45,43 @@ impl Farm {
         if beat.part == 0 {
             self.note_runs(id, &beat.running, now_us);
         }
-        beat.held.iter().for_each(|held| self.refresh(id, held, now_us));
-        if is_whole {
+        if !beat.held.iter().all(|held| self.refresh(id, held, now_us)) {
+            self.nodes.at_mut(id).totals.malformed += 1;
+        }
+        if is_whole && self.looks_at(id, self.queues.ids_at(id).len(), now_us) {
             let node = self.nodes.at_mut(id);
             node.taken.clear();
             node.may_claim = false;
             self.queues.count_hidden(id, queued + beat.running.len());
             self.reconnect.settle(id);
             self.expire(id, now_us, deeds);
+            self.judge_given_back(id, now_us, deeds);
+            self.trim(id, now_us);
             self.tell_hangs(id, now_us, deeds);
         }
         self.nodes.mark(id);
     }
 
     /// Attempts that a heartbeat lists do not age; what it lists of ended jobs is revoked; what came back
-    /// to gq although the node still holds it is adopted.
-    fn refresh(&mut self, id: NodeId, held: &Held, now_us: u64) {
+    /// to gq although the node still holds it is adopted. False where the node has had so much looked at that this must
+    /// wait.
+    fn refresh(&mut self, id: NodeId, held: &Held, now_us: u64) -> bool {
         let Some(job) = self.jobs.get(held.job) else {
             let (cancel, before) = (Cancel::Forced, Attempt(u64::MAX));
-            return self.revoke_from(id, Revoke { job: held.job, cancel, before });
+            self.withdraw_from(id, Revoke { job: held.job, cancel, before }, now_us);
+            return self.looks_at(id, 1, now_us);
         };
         if self.nodes.at(id).health().is_distrusted() {
-            return self.revoke_from(id, self.so_far(held.job, Cancel::Forced));
+            self.withdraw_from(id, self.so_far(held.job, Cancel::Forced), now_us);
+            return self.looks_at(id, 1, now_us);
         }
         let (revoked, has_ended) = (job.revoked, job.state.ended());
         self.claim_report(id, held);
         let before = revoked.map(|(before, _)| before);
-        let is_old = self.queues.seen(id, held.job, held.at(), before, now_us);
+        let seen = self.queues.seen(id, held.job, held.at(), before, now_us);
         match revoked {
-            Some((before, cancel)) if is_old || has_ended => {
-                self.revoke_from(id, Revoke { job: held.job, cancel, before });
+            Some((before, cancel)) if seen.is_old || has_ended => {
+                self.withdraw_from(id, Revoke { job: held.job, cancel, before }, now_us);
             }
             _ if has_ended => {}
             _ => {
@@ -77,6 +92,20 @@ impl Farm {
             }
         }
         self.queues.copies_seen(id, held.job, held.at(), now_us);
+        self.looks_at(id, 1 + seen.looks + self.nodes.at(id).taken.len(), now_us)
+    }
+
+    /// So many tasks are looked at for what node `id` says that it holds. False where that was more than it may.
+    fn looks_at(&mut self, id: NodeId, tasks: usize, now_us: u64) -> bool {
+        self.nodes.at_mut(id).allowances.looks.take(tasks as u64, now_us) == tasks as u64
+    }
+
+    /// What node `id` lists is not wanted of it. A node that lists ever new jobs is told of some of them: what it goes on
+    /// listing is told later.
+    fn withdraw_from(&mut self, id: NodeId, revoke: Revoke, now_us: u64) {
+        if self.nodes.at_mut(id).allowances.withdrawals.take(1, now_us) > 0 {
+            self.revoke_from(id, revoke);
+        }
     }
 
     /// Units in gq that this node holds all the same, since it was only thought lost, are its own again.
@@ -84,6 +113,24 @@ impl Farm {
         let job = self.jobs.at_mut(held.job);
         for &(_, taken) in self.nodes.at(id).taken.iter().filter(|(job, _)| *job == held.job) {
             self.queues.adopt(&mut job.units, id, held.at().within(taken), now_us);
+        }
+    }
+
+    /// A node that gives its tasks back unasked, again and again, is probed until it does one.
+    fn judge_given_back(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
+        let node = self.nodes.at_mut(id);
+        if node.health().drain != Drain::NO {
+            node.given_back = GivenBack::default();
+        }
+        if !node.given_back.is_too_much() {
+            return;
+        }
+        let (tasks, mut is_news) = (node.given_back.tasks, false);
+        self.nodes.alter(id, |health| is_news = health.gives_back(tasks, now_us));
+        if is_news {
+            let node = self.nodes.at(id);
+            let why = QuarantineReason::GivesBack { tasks }.to_string();
+            deeds.event(Event::NodeQuarantined { node: node.name.clone(), why });
         }
     }
 

@@ -10,7 +10,6 @@ use starfarm_protocol::wire::Hello;
 
 use crate::deed::{Deed, Deeds};
 use crate::farm::Farm;
-use crate::limits::INCARNATIONS;
 use crate::node::RoundTrip;
 
 impl Farm {
@@ -25,7 +24,7 @@ impl Farm {
         }
         let slots = hello.slots.clamp(1, SLOTS_MAX);
         let is_new = node.health().boot() != Some(hello.boot);
-        if (is_new || node.slots() != slots) && !node.incarnations.spend(INCARNATIONS, now_us) {
+        if (is_new || node.slots() != slots) && node.allowances.incarnations.take(1, now_us) == 0 {
             // It says hello again.
             return;
         }
@@ -62,7 +61,7 @@ impl Farm {
         let (before, running) = (*node.health(), std::mem::take(&mut node.running));
         if let Some(boot) = before.boot() {
             let (tells, heard_us) = (!hello.died_running.is_empty(), node.heard_us);
-            let died = if tells { &hello.died_running } else { &running };
+            let died = if tells { &self.had(id, &hello.died_running) } else { &running };
             self.orphan_all(id);
             if tells {
                 self.pardon_guesses(id, boot, died, deeds);

@@ -19,7 +19,9 @@ use starfarm_protocol::wire::Cancel;
 use crate::health::Probe;
 use crate::late::Late;
 use crate::lease::Lease;
-use crate::limits::{FIRST_FAILURES_MAX, HALF_FAILURES_OF, RETURN_PAUSE_MAX_US, RETURN_PAUSE_MIN_US};
+use crate::limits::{
+    FIRST_FAILURES_MAX, HALF_FAILURES_OF, LEARNT_TASKS, PREFETCH_US, RETURN_PAUSE_MAX_US, RETURN_PAUSE_MIN_US,
+};
 use crate::outcomes::Blame;
 use crate::queues::{Class, JobUnits, NodeId};
 
@@ -53,6 +55,38 @@ pub(crate) struct Rate {
     pub(crate) units_per_s: f64,
     /// Largest task that it has done, in units.
     pub(crate) largest: u64,
+    /// Results that told of its speed, and their units.
+    pub(crate) results: u64,
+    pub(crate) units: u64,
+    /// Since when units are counted anew, how many these are, and how many were counted in the time before that.
+    counted: (u64, u64, u64),
+}
+
+impl Rate {
+    /// As a checkpoint kept it.
+    pub(crate) fn known(units_per_s: f64, largest: u64) -> Self {
+        Self { units_per_s, largest, ..Self::default() }
+    }
+
+    /// Units that it did within about the time that it may hold work for, whatever it says of its speed.
+    pub(crate) fn lately(&self) -> u64 {
+        self.counted.1.max(self.counted.2)
+    }
+
+    fn count(&mut self, units: u64, now_us: u64) {
+        let (from_us, now, _) = self.counted;
+        let for_us = now_us.saturating_sub(from_us);
+        if for_us >= PREFETCH_US {
+            self.counted = (now_us, 0, if for_us < 2 * PREFETCH_US { now } else { 0 });
+        }
+        self.counted.1 = self.counted.1.saturating_add(units);
+    }
+
+    /// What one of its `slots` has done, where that are so many results that they tell as much as a large one does.
+    pub(crate) fn learnt(&self, slots: u16) -> u64 {
+        let slots = u64::from(slots.max(1));
+        if self.results < LEARNT_TASKS * slots { 0 } else { self.units / slots }
+    }
 }
 
 /// An interval that a node gave back unasked.
@@ -321,7 +355,7 @@ impl Job {
     }
 
     /// A measured interval moves the rates of its node and of the job.
-    pub(crate) fn measured(&mut self, node: NodeId, units: u64, duration_us: u64) {
+    pub(crate) fn measured(&mut self, node: NodeId, units: u64, duration_us: u64, now_us: u64) {
         assert!(units > 0, "a result that counts has units");
         let sample = units as f64 * 1e6 / duration_us.max(1) as f64;
         assert!(sample.is_finite() && sample > 0.0, "{sample} units per second");
@@ -333,6 +367,8 @@ impl Job {
         let mix = |old: f64, weight: f64| old + (sample - old) * weight;
         rate.units_per_s = if first { sample } else { mix(rate.units_per_s, weight) };
         rate.largest = rate.largest.max(units);
+        (rate.results, rate.units) = (rate.results + 1, rate.units.saturating_add(units));
+        rate.count(units, now_us);
         self.mean_rate = if self.mean_rate == 0.0 { sample } else { mix(self.mean_rate, weight / 4.0) };
     }
 }

@@ -6,11 +6,11 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod agenda;
+mod allowance;
 mod apply;
 mod back;
 mod beat;
 mod blame;
-mod budget;
 mod by_node;
 mod check;
 mod command;
@@ -51,6 +51,7 @@ mod rights;
 mod runs;
 mod send;
 mod told;
+mod trim;
 mod trust;
 mod turn;
 mod vet;

@@ -1,7 +1,6 @@
 //! Limits and periods of the scheduler alone, with their arithmetic. Those that both sides of the wire
 //! know are in `protocol::limits`, those that a person may choose in `protocol::settings`.
 
-use crate::budget::Limit;
 use starfarm_protocol::limits::{NODE_TASKS_MAX, PLAIN_BYTES_MAX, RTO_MIN_US};
 use starfarm_protocol::settings::Settings;
 use starfarm_protocol::wire::AGE_BYTES;
@@ -85,16 +84,42 @@ pub const COPY_GAIN: f64 = 1.5;
 pub const COPY_GAIN_US: f64 = 500_000.0;
 /// With more tasks out than this no copies are made: the end is not near.
 pub const COPY_TASKS_MAX: usize = 4_096;
+/// A task that lasts so many times what it should is trimmed where others idle; that doubles each time that it is ...
+pub const TRIM_TARGETS: u64 = 4;
+/// ... and it is so often: a revoke may be lost.
+pub const TRIMS_MAX: u8 = 3;
+/// Of the nodes that idle so many are asked whether they would gain.
+pub const HUNGRY_LOOKS: usize = 64;
+/// Tasks that a node did, for each of its slots, which in sum are as good as a large one: what it may get grows by them.
+pub const LEARNT_TASKS: u64 = GROWTH_MAX;
+/// A task of less than this share of the size that it should have counts as a piece: by its units ...
+pub const PIECE_SHARE: u64 = 8;
+/// ... in so many parts of a whole one.
+pub const WHOLE: u64 = NODE_TASKS_MAX as u64;
+/// What is given back out of the midst of a task cuts it in two, and each of these again, so often: then the rest behind it
+/// comes back as well. A worker gives back the rest of a task, never its midst.
+pub const SPLITS_MAX: u8 = 4;
+/// What a node gives back unasked weighs so much, and each of its results takes one off ...
+pub const GIVEN_BACK_WEIGHT: u32 = 4;
+/// ... and with so many of these it is probed.
+pub const GIVEN_BACK_MAX: u32 = 64;
+/// Once it did a task again, so many more are enough.
+pub const GIVEN_BACK_AGAIN: u32 = 8;
 /// Tasks that the first lease of a job reaches ahead. It doubles whenever tasks had to wait for a lease ...
 pub const LEASE_TASKS_MIN: u128 = 64;
 /// ... up to so many: at a million tasks a second, an eighth of a second.
 pub const LEASE_TASKS_MAX: u128 = 131_072;
 /// Jobs that get their first leases together with that of the job before them.
 pub const LEASES_A_COMMIT: usize = 256;
-/// Incarnations of a node that are told to the journal: a worker that dies at once is started anew once a second or so.
-pub(crate) const INCARNATIONS: Limit = Limit { burst: 32, every_us: 1_000_000 };
-/// Changes of a node's facts that are told to the log: a machine changes seldom.
-pub(crate) const FACTS: Limit = Limit { burst: 4, every_us: 10_000_000 };
+/// Incarnations of a node that are taken at once, and then each second: a worker that dies at once is started anew once a
+/// second or so.
+pub const INCARNATIONS_MAX: u64 = 32;
+/// See [`INCARNATIONS_MAX`].
+pub const INCARNATIONS_A_SECOND: u64 = 1;
+/// Changes of a node's facts that are told at once, and then each second: a machine changes seldom.
+pub const FACTS_MAX: u64 = 4;
+/// See [`FACTS_MAX`].
+pub const FACTS_A_SECOND: u64 = 1;
 /// First pause of a node at power zero before it is probed again; doubles up to [`PROBE_MAX_US`].
 pub const PROBE_MIN_US: u64 = 10_000_000;
 /// Longest pause between probes.
@@ -119,6 +144,22 @@ pub const NODE_NUMBERS_SKIPPED_MAX: u32 = 1 << 20;
 pub const NODES_SPARE_SHARE: usize = 256;
 /// Unfinished and finished jobs that a farm may know.
 pub const JOBS_MAX: usize = 100_000;
+/// Parts of a heartbeat. A node holds [`NODE_TASKS_MAX`] tasks, and results of about as many that are not acknowledged:
+/// that is a quarter of this at 42 intervals each.
+pub const BEAT_PARTS_MAX: u16 = 1_024;
+/// Tasks and intervals that are looked at for the heartbeats of a node, each second and at one time. It lists what it
+/// holds, and all of that is looked at three times: enough for a full node that sends ten heartbeats a second.
+pub const HELD_LOOKS_A_SECOND: u64 = 64 * NODE_TASKS_MAX as u64;
+/// Revokes that answer what a node lists: of so many jobs a second. What it goes on listing is told later.
+pub const WITHDRAWALS_A_SECOND: u64 = 256;
+/// Units that are charged with the deaths of one node's workers, each second: more often no worker starts and dies ...
+pub const CHARGES_A_SECOND: u64 = 1;
+/// ... and at one time.
+pub const CHARGES_MAX: u64 = DEATH_UNITS_MAX as u64;
+/// Speed-ups of a node that are believed each second, and slow-downs: a worker counts ten of each.
+pub const FEEDBACK_A_SECOND: u64 = 10;
+/// The same at one time: totals tell what was not heard as well.
+pub const FEEDBACK_MAX: u64 = 1_024;
 
 const _: () = assert!(
     PROBE_MIN_US > Settings::DEFAULT.heartbeat_us,

@@ -4,17 +4,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_events::Name;
-use starfarm_protocol::ids::{Boot, JobId};
+use starfarm_protocol::ids::{Attempt, Boot, JobId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::reason::QuarantineReason;
 use starfarm_protocol::rto::Rto;
 use starfarm_protocol::settings::Settings;
-use starfarm_protocol::wire::{Facts, Feedback, Revoke};
+use starfarm_protocol::wire::{Cancel, Facts, Feedback, Revoke};
 
-use crate::budget::Budget;
+use crate::allowance::Allowances;
 use crate::commits::add_range;
 use crate::health::Health;
-use crate::limits::{PREFETCH_SCARCE_US, PREFETCH_TASKS_MIN, PREFETCH_US, RTO_INITIAL_US};
+use crate::limits::{
+    GIVEN_BACK_AGAIN, GIVEN_BACK_MAX, GIVEN_BACK_WEIGHT, PREFETCH_SCARCE_US, PREFETCH_TASKS_MIN, PREFETCH_US,
+    RTO_INITIAL_US,
+};
 use crate::rating::Rating;
 use crate::told::Told;
 
@@ -70,10 +73,6 @@ pub(crate) struct Node {
     pub(crate) may_claim: bool,
     /// Units of each job that its incarnation claimed as given by an earlier scheduler.
     pub(crate) claimed: BTreeMap<JobId, u128>,
-    /// Its incarnations, and changes of its slots.
-    pub(crate) incarnations: Budget,
-    /// Changes of its facts.
-    pub(crate) facts_told: Budget,
     /// Results that cannot count, those that did since taken off.
     pub(crate) worthless: u32,
     /// What went back to gq when it was lost: if it still holds that when it is heard again, it keeps it.
@@ -104,7 +103,12 @@ pub(crate) struct Node {
     pub(crate) steps: i64,
     /// Mean computing time of its tasks.
     pub(crate) task_us: f64,
+    /// Attempts before this one were revoked from it, of whatever job: it gives them back when it is asked.
+    pub(crate) revoked: Attempt,
+    pub(crate) given_back: GivenBack,
     pub(crate) rating: Rating,
+    /// What it may have the farm do. Another incarnation has no more.
+    pub(crate) allowances: Allowances,
 
     pub(crate) to_tell: ToTell,
     pub(crate) totals: NodeTotals,
@@ -131,6 +135,47 @@ pub(crate) struct NodeTotals {
     pub(crate) slow_downs: u64,
 }
 
+/// What a node gave back although nobody had asked for it. A worker that stops does so as well, and says a moment later
+/// that it stops: so what it gave back is held against it when it goes on living after that.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct GivenBack {
+    /// [`GIVEN_BACK_WEIGHT`] each, less one for each result that it computed.
+    weight: u32,
+    /// How many that were, since it got work again.
+    pub(crate) tasks: u32,
+    /// It was found to give too much back, and has computed nothing since.
+    is_told: bool,
+    /// Of the weight, what was there at the last heartbeat but one, and at the last.
+    at_beats: [u32; 2],
+}
+
+impl GivenBack {
+    const MOST: u32 = GIVEN_BACK_MAX * GIVEN_BACK_WEIGHT;
+
+    /// It gave something back.
+    pub(crate) fn add(&mut self) {
+        self.weight = (self.weight + GIVEN_BACK_WEIGHT).min(2 * Self::MOST);
+        self.tasks = self.tasks.saturating_add(1);
+    }
+
+    /// It computed something. Where it was found out, that gives it work again, and less is enough the next time.
+    pub(crate) fn did(&mut self) {
+        self.weight = self.weight.saturating_sub(1);
+        if std::mem::take(&mut self.is_told) {
+            self.weight = self.weight.min(Self::MOST - GIVEN_BACK_AGAIN * GIVEN_BACK_WEIGHT);
+            self.tasks = 0;
+        }
+    }
+
+    /// Whether it gives too much back, as far as its heartbeats have left time to say that it stops.
+    pub(crate) fn is_too_much(&mut self) -> bool {
+        let [before, last] = self.at_beats;
+        self.at_beats = [last, self.weight];
+        self.is_told |= before.min(self.weight) >= Self::MOST;
+        self.is_told
+    }
+}
+
 /// A unit that a slot runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Run {
@@ -149,7 +194,8 @@ pub(crate) struct ToTell {
     pub(crate) acks_count: usize,
     /// The oldest acknowledgement waits since then.
     pub(crate) acks_since_us: u64,
-    pub(crate) revokes: Vec<Revoke>,
+    /// The first attempt that is not revoked, by job and how.
+    pub(crate) revokes: BTreeMap<(JobId, bool), Attempt>,
 }
 
 impl ToTell {
@@ -164,10 +210,17 @@ impl ToTell {
     }
 
     /// Attempts are revoked; said once.
-    pub(crate) fn revoke(&mut self, revoke: Revoke) {
-        if !self.revokes.contains(&revoke) {
-            self.revokes.push(revoke);
-        }
+    pub(crate) fn revoke(&mut self, Revoke { job, cancel, before }: Revoke) {
+        let known = self.revokes.entry((job, cancel == Cancel::Forced)).or_insert(before);
+        *known = before.max(*known);
+    }
+
+    /// What is revoked.
+    pub(crate) fn revokes(&self) -> impl ExactSizeIterator<Item = Revoke> {
+        self.revokes.iter().map(|(&(job, forced), &before)| {
+            let cancel = if forced { Cancel::Forced } else { Cancel::Graceful };
+            Revoke { job, cancel, before }
+        })
     }
 }
 
@@ -189,8 +242,6 @@ impl Node {
             is_of_before: false,
             may_claim: false,
             claimed: BTreeMap::new(),
-            incarnations: Budget::default(),
-            facts_told: Budget::default(),
             worthless: 0,
             taken: Vec::new(),
             units_taken: 0,
@@ -206,8 +257,11 @@ impl Node {
             feedback: Some(Feedback::default()),
             steps: 0,
             task_us: 0.0,
+            revoked: Attempt(0),
+            given_back: GivenBack::default(),
             // Its first hello begins another.
             rating: Rating::new(now_us, Settings::DEFAULT.period_us),
+            allowances: Allowances::new(now_us),
             to_tell: ToTell::default(),
             totals: NodeTotals::default(),
             told: Told::default(),
@@ -237,6 +291,7 @@ impl Node {
         self.claimed.clear();
         self.beat = (0, BTreeSet::new());
         (self.feedback, self.steps, self.able, self.task_us) = (Some(Feedback::default()), 0, 0, 0.0);
+        self.given_back = GivenBack::default();
         self.rating = Rating::new(now_us, period_us);
     }
 

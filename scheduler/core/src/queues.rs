@@ -27,6 +27,8 @@ use node_list::NodeLists;
 pub(crate) use task::{NOBODY, State, Task, TaskId};
 pub(crate) use units::JobUnits;
 
+use crate::limits::{SPLITS_MAX, WHOLE};
+
 const PENDING: Classes = Classes::of(&[Class::Pending]);
 const OUT: Classes = Classes::of(&[Class::Out]);
 
@@ -169,6 +171,12 @@ impl Queues {
         list.tasks.len() + list.hidden
     }
 
+    /// As [`Queues::held`], where pieces of tasks count as what they are.
+    pub(crate) fn held_whole(&self, node: NodeId) -> usize {
+        let list = self.nodes.of(node);
+        list.weight.div_ceil(WHOLE) as usize + list.hidden
+    }
+
     /// A node has more tasks than dq knows of.
     pub(crate) fn hides_tasks(&self, node: NodeId) -> bool {
         self.nodes.of(node).hidden > 0
@@ -223,12 +231,13 @@ impl Queues {
         Some(taken)
     }
 
-    /// Gives `node` what was taken for it; how many tasks.
-    pub(crate) fn give(&mut self, job: &mut JobUnits, node: NodeId, now_us: u64) -> usize {
+    /// Gives `node` what was taken for it, where one of `whole` units is a whole task; how many tasks.
+    pub(crate) fn give(&mut self, job: &mut JobUnits, node: NodeId, whole: u64, now_us: u64) -> usize {
         let taken = std::mem::take(&mut self.taken);
         let mut run: Option<Interval> = None;
         for &at in &taken {
-            self.assign(job, node, at, false, now_us);
+            let weight = Task::weight_of(at.units(), whole) as u16;
+            self.assign(Task { weight, ..Task::assigned(node, job.job, at, self.next_attempt, now_us) });
             // Neighbours change their class together.
             match &mut run {
                 Some(run) if run.hi == at.lo => run.hi = at.hi,
@@ -254,13 +263,14 @@ impl Queues {
     /// Gives `node` a copy of what is out at another.
     pub(crate) fn give_copy(&mut self, job: &mut JobUnits, node: NodeId, at: Interval, now_us: u64) {
         assert!(job.coverage.has_in(at, Class::Out), "a copy is of what is out");
-        self.assign(job, node, at, true, now_us);
+        self.assign(Task { copy: true, ..Task::assigned(node, job.job, at, self.next_attempt, now_us) });
     }
 
-    fn assign(&mut self, job: &mut JobUnits, node: NodeId, at: Interval, copy: bool, now_us: u64) {
+    fn assign(&mut self, task: Task) {
         let attempt = self.new_attempt();
+        assert!(attempt == task.attempt, "it has the next number");
         self.dispatched += 1;
-        self.enter(Task { copy, ..Task::assigned(node, job.job, at, attempt, now_us) });
+        self.enter(task);
     }
 
     fn new_attempt(&mut self) -> Attempt {
@@ -271,7 +281,7 @@ impl Queues {
 
     /// A task enters dq, and with it the list of its node, its node queue, or what goes back.
     fn enter(&mut self, task: Task) {
-        let Task { node, attempt, state, since_us, .. } = task;
+        let Task { node, attempt, state, since_us, weight, .. } = task;
         assert!(attempt < self.next_attempt, "its number was given");
         let id = self.dq.put(task);
         if node == NOBODY {
@@ -284,6 +294,7 @@ impl Queues {
         assert!(state != State::Back, "what goes back is at nobody");
         let list = self.nodes.of_mut(node);
         self.dq.join(id, &mut list.tasks);
+        list.weight += u64::from(weight);
         if state == State::Assigned {
             assert!(list.unsent.back().is_none_or(|last| last.1 < attempt), "a node queue is in order");
             list.unsent.push_back((id, attempt));
@@ -323,6 +334,7 @@ impl Queues {
         list.silence();
         assert!(list.unsent.is_empty() && list.offered.is_empty(), "nothing is on its way to who is gone");
         let tasks = std::mem::take(&mut list.tasks);
+        list.weight = 0;
         for &id in &tasks {
             if self.dq.at(id).copy {
                 // The first dispatch goes on alone.
@@ -364,6 +376,8 @@ impl Queues {
         }
         let list = self.nodes.of_mut(task.node);
         self.dq.leave(id, &mut list.tasks);
+        list.weight =
+            list.weight.checked_sub(u64::from(task.weight)).expect("the sum has each task's weight");
         let found = |id: &TaskId| self.dq.at(*id).is_found();
         if list.hidden > 0 && task.is_found() && !list.tasks.iter().any(found) {
             // The next heartbeat would say so: until then it gets work at once.
@@ -413,6 +427,8 @@ impl Queues {
             (left, 0) => self.dq.narrow(id, head, left),
             (before, left) => {
                 self.dq.narrow(id, head, before);
+                let splits = task.splits.saturating_add(1);
+                self.dq.at_mut(id).splits = splits;
                 let (attempt, state) = match task.state {
                     State::Assigned => (self.new_attempt(), State::Assigned),
                     State::Back => (task.attempt, State::Back),
@@ -422,8 +438,24 @@ impl Queues {
                         (task.attempt, State::Held { seen_us: task.since_us })
                     }
                 };
-                self.enter(Task { at: tail, left, attempt, state, ..task });
+                self.enter(Task { at: tail, left, attempt, state, splits, ..task });
             }
+        }
+    }
+
+    /// What comes back of a task where `at` does. One that came back in many pieces comes back whole from there on: its
+    /// node gives it back bit by bit.
+    pub(crate) fn comes_back(&self, id: TaskId, at: Interval) -> Interval {
+        let task = self.dq.at(id);
+        let at = at.within(task.at);
+        if task.splits < SPLITS_MAX { at } else { Interval::new(at.lo, task.at.hi) }
+    }
+
+    /// Node `node` was asked to give back what it has not begun of a job.
+    pub(crate) fn trimmed(&mut self, node: NodeId, job: JobId) {
+        for &id in &self.nodes.of(node).tasks {
+            let task = self.dq.at_mut(id);
+            task.trims = task.trims.saturating_add(u8::from(task.job == job));
         }
     }
 

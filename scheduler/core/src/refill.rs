@@ -8,9 +8,11 @@ use starfarm_protocol::journal::Record;
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::job::{Job, Sizing};
-use crate::limits::{GQ_TASKS_MAX, GROWTH_MAX, LEASES_A_COMMIT, PREFETCH_US, TAIL_FLOOR_US, TAIL_SHARE};
-use crate::node::Ahead;
+use crate::job::{Job, Rate, Sizing};
+use crate::limits::{
+    GQ_TASKS_MAX, GROWTH_MAX, LEASES_A_COMMIT, PREFETCH_TASKS_MIN, PREFETCH_US, TAIL_FLOOR_US, TAIL_SHARE,
+};
+use crate::node::{Ahead, Window};
 
 /// Room below this share of the window is left to grow, so that tasks travel together.
 const ROOM_SHARE: usize = 8;
@@ -73,8 +75,12 @@ impl Farm {
             let tail = self.tail_units(job, first);
             return sized(tail.min(first).max(1), Rule::First, (0, 0, tail));
         }
-        let (target, tail) = (within(target_us), self.tail_units(job, within(TAIL_FLOOR_US)));
-        let grown = largest.max(first).saturating_mul(GROWTH_MAX);
+        // The tail has the last word, so what keeps it from being dust goes by what the node has done, not by what it says
+        // of its speed alone; and a program is no dust.
+        let floor = if job.facts.work.programs { 1 } else { within(TAIL_FLOOR_US).min(largest.max(first)) };
+        let (target, tail) = (within(target_us), self.tail_units(job, floor));
+        let learnt = job.rates.get(&id).map_or(0, |rate| rate.learnt(self.nodes.at(id).slots()));
+        let grown = largest.max(first).max(learnt).saturating_mul(GROWTH_MAX);
         let wanted = target.min(tail).max(1);
         let rule = match wanted {
             wanted if wanted > grown => Rule::Growth,
@@ -93,11 +99,25 @@ impl Farm {
         }
     }
 
+    /// Tasks that node `id` may hold, if the next ones are of `job` and `ideal`. Near the end of the job that is its share of
+    /// what is left, or what it did within such a time, whichever is more: its speed is its own word.
+    pub(crate) fn window(&self, job: &Job, id: NodeId, ideal: &Ideal, now_us: u64) -> Window {
+        let node = self.nodes.at(id);
+        let mut window = node.window(now_us, ideal.us, self.ahead(job, ideal));
+        let slots = u64::from(node.slots());
+        let share = job.pending() / u128::from(self.nodes.live_slots().max(1)) * u128::from(slots);
+        let did = job.rates.get(&id).map_or(0, Rate::lately);
+        let most = share.max(u128::from(did)) / u128::from(ideal.units);
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        window.tasks = window.tasks.min(most.max((PREFETCH_TASKS_MIN * slots) as usize));
+        window
+    }
+
     /// Tasks of `job`, the next of them `ideal`, that node `id` has room for where it may have `most` of all jobs; 0 too
     /// where there is so little room that it is left to grow.
     pub(crate) fn room(&self, job: &Job, id: NodeId, ideal: &Ideal, most: usize, now_us: u64) -> usize {
-        let (node, held) = (self.nodes.at(id), self.queues.held(id));
-        let window = node.window(now_us, ideal.us, self.ahead(job, ideal)).tasks.min(most);
+        let (node, held) = (self.nodes.at(id), self.queues.held_whole(id));
+        let window = self.window(job, id, ideal, now_us).tasks.min(most);
         let room = window.saturating_sub(held);
         let little = room < window / ROOM_SHARE && held > usize::from(node.slots());
         if little { 0 } else { room }
@@ -105,7 +125,7 @@ impl Farm {
 
     /// Near the end tasks shrink, so that the last ones end together: a share of what is left a slot, but
     /// at least `floor`.
-    fn tail_units(&self, job: &Job, floor: u64) -> u64 {
+    pub(crate) fn tail_units(&self, job: &Job, floor: u64) -> u64 {
         let share = job.pending().div_ceil(TAIL_SHARE * u128::from(self.nodes.live_slots().max(1)));
         u64::try_from(share).unwrap_or(u64::MAX).max(floor)
     }

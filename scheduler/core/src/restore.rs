@@ -144,7 +144,7 @@ impl Farm {
             let drained = health.drain.by_person.then_some(NodeMark::Drained);
             let distrusted = match health.standing {
                 Standing::Distrusted(why) => Some(NodeMark::from(why)),
-                Standing::Good | Standing::Slow(_) | Standing::Sick(..) => None,
+                Standing::Good | Standing::Slow(_) | Standing::Sick(..) | Standing::GivesBack(..) => None,
             };
             let marks = [gone, drained, distrusted].into_iter().flatten();
             records.extend(marks.map(|mark| Record::Mark { node, mark }));

@@ -339,8 +339,12 @@ impl Farm {
         for task_id in self.queues.overlapping(entry.job, entry.at()) {
             let task = self.queues.task(task_id);
             if task.node == id && task.attempt <= entry.attempt {
-                let at = entry.at().within(task.at);
+                let at = self.queues.comes_back(task_id, entry.at());
                 self.give_back(task_id, at);
+                let node = self.nodes.at_mut(id);
+                if entry.outcome == Outcome::Returned && entry.attempt >= node.revoked {
+                    node.given_back.add();
+                }
                 let job = self.jobs.at_mut(entry.job);
                 if job.revoked.is_none_or(|(before, _)| before <= entry.attempt) {
                     job.returned_by(id, at, now_us);
@@ -384,16 +388,18 @@ impl Farm {
                     // Until now there were failures alone to go by.
                     job.forget_speeds();
                 }
-                job.measured(id, units, duration_us);
+                job.measured(id, units, duration_us, now_us);
             }
             Speed::OfFailures if passed_before => {}
-            Speed::OfFailures => job.measured(id, entry.units, entry.duration_us),
+            Speed::OfFailures => job.measured(id, entry.units, entry.duration_us, now_us),
         }
         let standard = match job.facts.sizing {
             Sizing::Units(units) => units as f64,
             Sizing::TargetUs(target_us) => job.mean_rate * target_us as f64 / 1e6,
         };
-        self.nodes.at_mut(id).rating.add(counted as f64 / standard.max(1.0), now_us);
+        let node = self.nodes.at_mut(id);
+        node.rating.add(counted as f64 / standard.max(1.0), now_us);
+        node.given_back.did();
         self.on_worthy(id);
     }
 }

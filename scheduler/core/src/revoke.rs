@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use starfarm_protocol::ids::{JobId, NodeId};
+use starfarm_protocol::ids::{Attempt, JobId, NodeId};
 use starfarm_protocol::wire::{Cancel, Revoke};
 
 use crate::farm::Farm;
@@ -17,6 +17,10 @@ impl Farm {
     pub(crate) fn revoke_from(&mut self, id: NodeId, revoke: Revoke) {
         if let Some(node) = self.nodes.get_mut(id) {
             node.to_tell.revoke(revoke);
+            // What nobody knows is no word about what is known.
+            if revoke.before != Attempt(u64::MAX) {
+                node.revoked = node.revoked.max(revoke.before);
+            }
             self.nodes.mark(id);
         }
     }

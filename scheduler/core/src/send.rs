@@ -36,7 +36,7 @@ impl Farm {
         let tell = &node.to_tell;
         let acks_due = !tell.acks.is_empty()
             && (tell.acks_count >= ACKS_PROMPT || now_us >= tell.acks_since_us + RIDE_US);
-        let has_news = offers > 0 || acks_due || tell.answer.is_some() || !tell.revokes.is_empty();
+        let has_news = offers > 0 || acks_due || tell.answer.is_some() || tell.revokes().len() > 0;
         if tell.welcome || listens && has_news {
             let mut packer = Packer::new();
             // Before its hello, and in another version, it hears who we are and nothing else.
@@ -59,7 +59,7 @@ impl Farm {
                 packer.heartbeat_answer(&HeartbeatAnswer { number, credit, epoch: self.config.epoch });
             }
             packer.result_ack(credit, &tell.acks);
-            tell.revokes.iter().for_each(|revoke| packer.revoke(revoke));
+            tell.revokes().for_each(|revoke| packer.revoke(&revoke));
             let jobs = &self.jobs;
             self.queues.offer(id, offers, now_us, |task| {
                 // A deleted job may have left it behind; nobody needs to run that.

@@ -96,9 +96,9 @@ fn a_late_hit_in_a_unit_that_is_poison_makes_no_conflict() {
         expect![[r#"
             0: hit in job 1: unit 3, target 1
             0: node a left
-            0: to b: offer job 1: 10=0+3
-            0: to b: ack results [(1, 1)]; offer job 1: 11=4+10
-            0: job 1 is running: done 13, out 6, waiting 0, duplicate 2, resent tasks 7, hits [(3, 1)], unit 3 failed by poison
+            0: to b: offer job 1: 12=0+3
+            0: to b: ack results [(1, 1)]; offer job 1: 13=4+10
+            0: job 1 is running: done 13, out 6, waiting 0, duplicate 2, resent tasks 9, hits [(3, 1)], unit 3 failed by poison
             0: a lost, b up
         "#]],
     );

@@ -76,7 +76,7 @@ fn a_unit_that_failed_and_is_tried_again_is_not_counted_yet() {
 fn what_a_node_said_of_itself_is_over_once_it_is_lost_or_gone() {
     for end in ["at 30000", "bye a", "hello a boot 2"] {
         let mut bench = Bench::new(config());
-        bench.run("submit 100 units 10\n join a slots 1\n ack a\n beat a 0+20");
+        bench.run("submit 100 units 10\n join a slots 1\n at 1\n ack a\n beat a 0+20");
         let mut packer = Packer::new();
         packer.load(&Load { idle_us: 5, slots: vec![700] });
         bench.hear(NodeId(0), &packer.finish().concat());

@@ -182,7 +182,7 @@ fn a_node_tells_what_it_is_and_it_is_told_on_where_that_changed() {
     let mut bench = Bench::new(Config { watch: true, ..config() });
     let facts = Facts { system: "lab-7, Linux".into(), cpu: "Some CPU".into(), cores: 4, ..Facts::default() };
     tell(&mut bench, |packer| packer.facts(&facts));
-    bench.run("join a slots 2");
+    bench.run("join a slots 2\n at 1");
     for cores in [4, 4, 8] {
         tell(&mut bench, |packer| packer.facts(&Facts { cores, ..facts.clone() }));
         tell(&mut bench, |packer| packer.load(&Load { idle_us: 7, slots: vec![1_000, 250] }));

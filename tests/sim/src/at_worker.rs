@@ -1,6 +1,7 @@
 //! A worker's end: what reaches it, what its core wants done, what its slots report.
 
-use starfarm_protocol::wire::Outcome;
+use starfarm_protocol::ids::JobId;
+use starfarm_protocol::wire::{Heartbeat, Held, Message, Outcome, Packer, messages};
 use starfarm_worker_core::{Deed, Task};
 
 use crate::agenda::{MachineId, Parcel, Session, What};
@@ -174,7 +175,11 @@ impl Sim {
                 self.wiretap.on_worker_sends(machine, &bytes)?;
                 let m = &self.machines[machine as usize];
                 if let Some(&(session, _)) = m.sessions.last() {
+                    let beats = m.group.names_unknown_jobs && has_heartbeat(&bytes);
                     self.send(machine, Way::Up, session, bytes);
+                    for bytes in beats.then(|| unknown_jobs(self.now_us)).into_iter().flatten() {
+                        self.send(machine, Way::Up, session, bytes);
+                    }
                 }
             }
             Deed::Start { slot, tasks } => self.start(machine, slot, tasks, deeds)?,
@@ -229,6 +234,7 @@ impl Sim {
             speed: m.speed,
             noise: m.group.noise,
             sick: m.group.sick,
+            gives_back: m.group.gives_back,
             refuses: if m.able { &[] } else { &m.group.refuses },
         };
         act(ours, &mut around, &mut reports);
@@ -242,7 +248,10 @@ impl Sim {
         for report in reports.drain(..) {
             match report {
                 Report::Running(job, unit) => m.worker.on_running(slot, job, unit),
-                Report::Part(part) => {
+                Report::Part(mut part) => {
+                    if m.group.lies_of_speed {
+                        part.duration_us = part.duration_us.min(1);
+                    }
                     self.tally.refusals += u64::from(part.outcome == Outcome::Refused);
                     m.worker.on_part(slot, part, self.now_us + m.ahead_us, deeds);
                 }
@@ -313,6 +322,19 @@ impl Sim {
         self.machines[machine as usize].died_running.clear();
         self.wake_in(machine, returns_us);
     }
+}
+
+fn has_heartbeat(bytes: &[u8]) -> bool {
+    messages(bytes).any(|message| matches!(message, Ok(Message::Heartbeat(_))))
+}
+
+/// A heartbeat that lists a thousand jobs which nobody ever named.
+fn unknown_jobs(now_us: u64) -> Vec<Vec<u8>> {
+    let held =
+        (now_us..now_us + 1_000).map(|job| Held { job: JobId(1_000_000 + job), lo: 0, units: 1 }).collect();
+    let mut packer = Packer::new();
+    packer.heartbeat(&Heartbeat { held, ..Heartbeat::default() });
+    packer.finish()
 }
 
 /// Nothing is started, stopped or remembered.

@@ -150,6 +150,15 @@ pub struct Group {
     /// Every unit of a command fails there: the machines are sick.
     #[serde(default)]
     pub sick: bool,
+    /// They give every second unit of a command back, one by one, though nobody asks for it.
+    #[serde(default)]
+    pub gives_back: bool,
+    /// They list units of ever new jobs that do not exist, a thousand with each heartbeat.
+    #[serde(default)]
+    pub names_unknown_jobs: bool,
+    /// They tell of a microsecond for whatever they computed.
+    #[serde(default)]
+    pub lies_of_speed: bool,
     /// Jobs, counted from 1, that they lack something for: they refuse them ...
     #[serde(default)]
     pub refuses: Vec<u64>,

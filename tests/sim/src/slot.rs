@@ -54,6 +54,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) noise: f64,
     /// Every unit of a command fails.
     pub(crate) sick: bool,
+    /// Every second unit of a command is given back.
+    pub(crate) gives_back: bool,
     /// Jobs that cannot be run here.
     pub(crate) refuses: &'a [u64],
 }
@@ -159,6 +161,9 @@ impl Slot {
         let left = (run.task.hi() - run.next) as u64;
         let model = &around.job(run.task.job).model;
         let (work, part_s, unit_us) = (model.work, model.part_s, model.unit_us);
+        if around.gives_back && work == WorkModel::Command && run.next % 2 == 1 {
+            return self.give_one_back(around, out);
+        }
         let unit_us = unit_us / around.speed;
         run.units = match (work, part_s) {
             (WorkModel::Command, _) => 1,
@@ -172,6 +177,26 @@ impl Slot {
         if run.next == run.task.lo || work == WorkModel::Command {
             out.push(Report::Running(run.task.job, run.next));
         }
+    }
+
+    /// The next unit goes back, and the slot goes on behind it.
+    fn give_one_back(&mut self, around: &mut Surroundings<'_>, out: &mut Vec<Report>) {
+        let Some(run) = &mut self.run else { return };
+        Self::flush(run, around.now_us, out);
+        let Task { job, spec, attempt, .. } = run.task;
+        let (duration_us, outcome, body) = (0, Outcome::Returned, Vec::new());
+        out.push(Report::Part(Part {
+            job,
+            spec,
+            attempt,
+            lo: run.next,
+            units: 1,
+            duration_us,
+            outcome,
+            body,
+        }));
+        run.next += 1;
+        if run.next == run.task.hi() { self.end(around, out) } else { self.plan(around, out) }
     }
 
     /// The machine becomes slower by a factor, or faster: so does the step under way.

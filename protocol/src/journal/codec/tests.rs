@@ -78,7 +78,6 @@ fn one_of_each() -> Vec<Record> {
         Record::Deleted { job },
         Record::Node { node, name: "west".into(), boot },
         Record::Mark { node, mark: NodeMark::Distrusted },
-        Record::Mark { node, mark: NodeMark::FalseHit },
         Record::Conflict { job, lo: 1, hi: 2, node },
         Record::Rerun { job, units: vec![(0, 1)] },
         Record::Rating { node, started_us: 1, period: 2, periods: vec![0.5; 64] },

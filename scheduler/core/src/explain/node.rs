@@ -119,7 +119,7 @@ impl Farm {
     fn window_of(&self, id: NodeId, node: &Node, job: &Job, now_us: u64) -> WorkReason {
         let ideal = self.ideal(job, id);
         let ahead = self.ahead(job, &ideal);
-        let window = node.window(now_us, ideal.us, ahead);
+        let window = self.window(job, id, &ideal, now_us);
         WorkReason::Window {
             held: self.queues.held(id) as u64,
             tasks: window.tasks as u64,

@@ -83,6 +83,10 @@ impl Queues {
             if list.tasks.len() != at_node.get(&id).copied().unwrap_or(0) {
                 return Err(format!("node {} lists {} tasks", id.0, list.tasks.len()));
             }
+            let weights: u64 = list.tasks.iter().map(|&task| u64::from(self.dq.at(task).weight)).sum();
+            if list.weight != weights {
+                return Err(format!("tasks of node {} weigh {weights}, not {}", id.0, list.weight));
+            }
         }
         Ok(())
     }
@@ -116,7 +120,7 @@ mod tests {
         for _ in 0..2 {
             queues.take(JobId(1), Size { units: 10, whole: 10 }, true, |unit| unit).unwrap();
         }
-        assert_eq!(queues.give(&mut job, NODE, 5), 2);
+        assert_eq!(queues.give(&mut job, NODE, 10, 5), 2);
         (queues, job)
     }
 

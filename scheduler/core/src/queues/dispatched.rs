@@ -177,15 +177,20 @@ impl Dispatched {
 
     /// The tasks of `job` that overlap `at`, in order.
     pub(super) fn overlapping(&self, job: JobId, at: Interval) -> Vec<TaskId> {
-        self.jobs.get(&job).map_or_else(Vec::new, |of_job| self.among(&of_job.tasks, at))
+        self.overlapping_some(job, at, usize::MAX)
+    }
+
+    /// The first `most` of them.
+    pub(super) fn overlapping_some(&self, job: JobId, at: Interval, most: usize) -> Vec<TaskId> {
+        self.jobs.get(&job).map_or_else(Vec::new, |of_job| self.among(&of_job.tasks, at, most))
     }
 
     /// The copies of tasks of `job` that overlap `at`, in order.
     pub(super) fn copies_in(&self, job: JobId, at: Interval) -> Vec<TaskId> {
-        self.jobs.get(&job).map_or_else(Vec::new, |of_job| self.among(&of_job.copies, at))
+        self.jobs.get(&job).map_or_else(Vec::new, |of_job| self.among(&of_job.copies, at, usize::MAX))
     }
 
-    fn among(&self, tasks: &ByUnit<TaskId>, at: Interval) -> Vec<TaskId> {
+    fn among(&self, tasks: &ByUnit<TaskId>, at: Interval, most: usize) -> Vec<TaskId> {
         if tasks.is_empty() {
             return Vec::new();
         }
@@ -194,7 +199,7 @@ impl Dispatched {
             known.lo < at.lo && at.lo < known.hi && !at.is_empty()
         };
         let first = tasks.up_to(at.lo).filter(begins_before);
-        first.into_iter().chain(tasks.within(at.lo, at.hi)).collect()
+        first.into_iter().chain(tasks.within(at.lo, at.hi)).take(most).collect()
     }
 
     /// What is out at nobody: leased by an earlier scheduler, or about to go back.

@@ -21,6 +21,8 @@ pub(crate) struct Offered {
 pub(super) struct NodeList {
     /// Tasks of dq that it has, in no order; dq knows the place of each.
     pub(super) tasks: Vec<TaskId>,
+    /// The sum of their weights.
+    pub(super) weight: u64,
     /// NodeQueue: given to it, not yet sent.
     pub(super) unsent: VecDeque<(TaskId, Attempt)>,
     /// Offers that it has not acknowledged, by attempt.
@@ -37,6 +39,7 @@ pub(super) struct NodeList {
 /// Of a node that never had a task.
 static NOTHING: NodeList = NodeList {
     tasks: Vec::new(),
+    weight: 0,
     unsent: VecDeque::new(),
     offered: VecDeque::new(),
     landed_sent_us: 0,

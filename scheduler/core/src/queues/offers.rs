@@ -10,6 +10,15 @@ use super::task::{NOBODY, State, Task};
 use super::units::JobUnits;
 use super::{OUT, PENDING, Queues};
 
+/// What a heartbeat's interval came to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    /// Some task of it was given out before what was asked about.
+    pub(crate) is_old: bool,
+    /// Tasks that were looked at.
+    pub(crate) looks: usize,
+}
+
 impl Queues {
     /// How many tasks may be offered to a node of which `room` offers may be under way.
     pub(crate) fn sendable(&self, node: NodeId, room: usize) -> usize {
@@ -90,7 +99,7 @@ impl Queues {
         repeated
     }
 
-    /// A heartbeat of `node` lists `at`: what of that it has does not age. True where one of these tasks was given out
+    /// A heartbeat of `node` lists `at`: what of that it has does not age. `is_old` where one of these tasks was given out
     /// before the attempt `before`.
     pub(crate) fn seen(
         &mut self,
@@ -99,18 +108,26 @@ impl Queues {
         at: Interval,
         before: Option<Attempt>,
         now_us: u64,
-    ) -> bool {
+    ) -> Seen {
+        // A node may list a whole space, and others have most of that.
+        let its = &self.nodes.of(node).tasks;
+        let mut ids = self.dq.overlapping_some(job, at, its.len() + 1);
+        let mut looks = ids.len();
+        if ids.len() > its.len() {
+            looks += its.len();
+            ids = its.iter().copied().filter(|id| self.dq.at(*id).overlaps(job, at)).collect();
+        }
         let mut is_old = false;
-        for id in self.dq.overlapping(job, at) {
+        for id in ids {
             let task = self.dq.at_mut(id);
-            if task.node == node {
+            if task.node == node && !task.copy {
                 if let State::Held { seen_us } = &mut task.state {
                     *seen_us = now_us;
                 }
                 is_old |= before.is_some_and(|before| task.attempt < before);
             }
         }
-        is_old
+        Seen { is_old, looks }
     }
 
     /// As [`Queues::seen`] for copies.
@@ -174,5 +191,30 @@ impl Queues {
         let found = self.tasks_at(node).any(Task::is_found);
         let list = self.nodes.of_mut(node);
         list.hidden = if found { tasks.saturating_sub(list.tasks.len()) } else { 0 };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queues::Size;
+
+    /// It looked at each task of the job, for each interval of each heartbeat.
+    #[test]
+    fn a_node_that_lists_a_whole_space_has_its_own_tasks_looked_at() {
+        let (mut queues, mut job) = (Queues::new(Attempt(1)), JobUnits::new(JobId(1), 10_000));
+        queues.cut(&mut job, (10..=10_000).step_by(10));
+        for task in 0..1_000 {
+            queues.take(JobId(1), Size { units: 10, whole: 10 }, true, |unit| unit).unwrap();
+            queues.give(&mut job, NodeId(u32::from(task % 500 == 7)), 10, 5);
+        }
+        let node = NodeId(1);
+        queues.offer(node, 2, 6, |_| {});
+        queues.acknowledge(node, (Attempt(0), Attempt(u64::MAX)), 7, |_| {});
+        let seen = queues.seen(node, JobId(1), Interval::new(0, 10_000), Some(Attempt(9)), 8);
+        assert!(seen.looks <= 5 && seen.is_old, "{seen:?}");
+        let held = |state| matches!(state, State::Held { seen_us: 8 });
+        assert_eq!(queues.tasks().filter(|task| held(task.state)).count(), 2);
+        assert!(queues.tasks_at(node).all(|task| held(task.state)));
     }
 }

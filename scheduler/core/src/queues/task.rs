@@ -4,6 +4,8 @@ use starfarm_protocol::ids::{Attempt, JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 pub(crate) use starfarm_protocol::journal::record::NOBODY;
 
+use crate::limits::{PIECE_SHARE, WHOLE};
+
 /// Where a task in dq is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
@@ -39,6 +41,12 @@ pub(crate) struct Task {
     pub(crate) spent_us: u64,
     /// A second dispatch of what another node still computes. Its units are out by the first one's account.
     pub(crate) copy: bool,
+    /// How much of a task of the size that it should have had when it was given, in parts of [`WHOLE`].
+    pub(crate) weight: u16,
+    /// How often it was cut in two.
+    pub(crate) splits: u8,
+    /// How often it was trimmed.
+    pub(crate) trims: u8,
 }
 
 impl Task {
@@ -57,6 +65,9 @@ impl Task {
             since_us: now_us,
             spent_us: 0,
             copy: false,
+            weight: WHOLE as u16,
+            splits: 0,
+            trims: 0,
         }
     }
 
@@ -66,9 +77,25 @@ impl Task {
         Self { attempt, state: State::Assigned, ..Self::found(node, job, at, now_us) }
     }
 
+    /// How much a task of so many units is of one that has `whole`.
+    pub(crate) fn weight_of(units: u128, whole: u64) -> u64 {
+        match u64::try_from(units) {
+            Ok(units) if units.saturating_mul(PIECE_SHARE) <= whole => {
+                let parts = u128::from(units) * u128::from(WHOLE) / u128::from(whole);
+                u64::try_from(parts).unwrap_or(WHOLE).max(1)
+            }
+            _ => WHOLE,
+        }
+    }
+
     /// It was found at its node by a heartbeat, and may be many tasks there.
     pub(crate) fn is_found(&self) -> bool {
         self.attempt == Self::ADOPTED
+    }
+
+    /// Units of `at` of `job` are in it.
+    pub(super) fn overlaps(&self, job: JobId, at: Interval) -> bool {
+        self.job == job && self.at.overlaps(at)
     }
 
     /// `unit` of `job` is in it.
@@ -77,6 +104,7 @@ impl Task {
     }
 }
 
+const _: () = assert!(WHOLE <= u16::MAX as u64, "a weight is one number of two bytes");
 const _: () = assert!(size_of::<Task>() <= 144, "a task in dq stays small: there may be a million");
 
 /// Index of a task in dq.

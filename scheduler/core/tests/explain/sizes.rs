@@ -91,7 +91,7 @@ fn the_size_that_is_told_is_the_size_that_is_given() {
     bench.run("submit 100000000 search 1 never\n join a slots 1 queue 8\n ack a\n done a 0+65536 ms 1000");
     bench.run("pause 1\n return a 65536+65536\n resume 1");
     let explanation = bench.farm.explain(&Subject::Job(JobId(1)), bench.now_us).unwrap();
-    let story = bench.run("ack a\n done a 65536+65536 ms 1000");
+    let story = bench.run("ack a\n done a 65536+65536 ms 1000\n done a 131072+524288 ms 8000");
     let told = &explanation.sizes[0].units;
     assert!(story.contains(&format!("+{told}")), "{told} units: {story}");
 }

@@ -1,0 +1,87 @@
+//! What one node may have the farm do within a while, whatever it sends: each message costs a bounded time, and so do all
+//! of them together. What is beyond that is not done, and counted as against the rules.
+
+use crate::limits::{
+    CHARGES_A_SECOND, CHARGES_MAX, FACTS_A_SECOND, FACTS_MAX, FEEDBACK_A_SECOND, FEEDBACK_MAX,
+    HELD_LOOKS_A_SECOND, INCARNATIONS_A_SECOND, INCARNATIONS_MAX, WITHDRAWALS_A_SECOND,
+};
+
+/// So much of something, and it comes back with time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allowance {
+    left: u64,
+    /// Up to then what came back was counted.
+    at_us: u64,
+    /// What comes back each second.
+    a_second: u64,
+    most: u64,
+}
+
+impl Allowance {
+    /// All of `most`, of which `a_second` come back each second.
+    fn new(most: u64, a_second: u64, now_us: u64) -> Self {
+        Self { left: most, at_us: now_us, a_second, most }
+    }
+
+    /// Takes `wanted`, or as much as there is: how much that was.
+    pub(crate) fn take(&mut self, wanted: u64, now_us: u64) -> u64 {
+        let elapsed_us = now_us.saturating_sub(self.at_us);
+        let back = u128::from(elapsed_us) * u128::from(self.a_second) / 1_000_000;
+        if back > 0 {
+            self.left = self.left.saturating_add(u64::try_from(back).unwrap_or(u64::MAX)).min(self.most);
+            self.at_us = now_us;
+        }
+        let taken = wanted.min(self.left);
+        self.left -= taken;
+        taken
+    }
+}
+
+/// What one node may still do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allowances {
+    /// Tasks and intervals that are looked at for its heartbeats.
+    pub(crate) looks: Allowance,
+    /// Revokes that answer what it lists.
+    pub(crate) withdrawals: Allowance,
+    /// Incarnations, and changes of its slots.
+    pub(crate) incarnations: Allowance,
+    /// Changes of its facts.
+    pub(crate) facts: Allowance,
+    /// Units that are charged with deaths of its workers.
+    pub(crate) charges: Allowance,
+    /// Speed-ups and slow-downs.
+    pub(crate) feedback: [Allowance; 2],
+}
+
+impl Allowances {
+    /// Those of a node that nothing is known of yet.
+    pub(crate) fn new(now_us: u64) -> Self {
+        let each_second = |most, a_second| Allowance::new(most, a_second, now_us);
+        Self {
+            looks: each_second(HELD_LOOKS_A_SECOND, HELD_LOOKS_A_SECOND),
+            withdrawals: each_second(WITHDRAWALS_A_SECOND, WITHDRAWALS_A_SECOND),
+            incarnations: each_second(INCARNATIONS_MAX, INCARNATIONS_A_SECOND),
+            facts: each_second(FACTS_MAX, FACTS_A_SECOND),
+            charges: each_second(CHARGES_MAX, CHARGES_A_SECOND),
+            feedback: [each_second(FEEDBACK_MAX, FEEDBACK_A_SECOND); 2],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_taken_comes_back_with_time_and_never_more_than_there_was() {
+        let mut of = Allowance::new(10, 4, 0);
+        assert_eq!([of.take(7, 0), of.take(7, 0), of.take(1, 200_000)], [7, 3, 0]);
+        assert_eq!(of.take(1, 250_000), 1, "a quarter of a second brings one");
+        for now_ms in 251..500 {
+            assert_eq!(of.take(1, now_ms * 1_000), 0, "asking often brings nothing earlier, nor later");
+        }
+        assert_eq!(of.take(1, 500_000), 1);
+        assert_eq!(of.take(u64::MAX, u64::MAX), 10);
+    }
+}

@@ -1,0 +1,77 @@
+//! Speeds that a node does not have, told as scripts: what it gets near a job's end goes by what is left, and a task that
+//! lasts far too long while others idle gives back what is not begun. Times in the stories are milliseconds.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+mod common;
+
+use common::{Bench, check_after, config};
+use expect_test::expect;
+use starfarm_protocol::admin::Subject;
+
+/// A job of 17 programs: node a has 16 of them, node b did the last one in a second, and idles.
+const A_HAS_MUCH: &str = "submit 17 command units 8\n join a slots 1 queue 8\n ack a\n join b slots 1\n ack b
+    ran b 16+1 ok\n at 50";
+
+/// It took all that was left: a tenth of a second at that speed was more than there was.
+#[test]
+fn whoever_tells_of_any_speed_gets_a_share_of_what_is_left() {
+    let mut bench = Bench::new(config());
+    bench.run("submit 300 command target 8\n join a slots 1 queue 8\n join b slots 1\n ack a\n ack b");
+    for _ in 0..12 {
+        let held = bench.farm.picture(bench.now_us).held;
+        let its = held.iter().filter(|held| held.node.as_deref() == Some("a"));
+        let first = its.min_by_key(|held| held.lo).unwrap();
+        let (lo, units) = (first.lo, ((first.hi - first.lo) / u128::from(first.tasks)) as usize);
+        bench.run(&format!("ran a {lo}+{units} {} ms 0\n ack a", vec!["ok"; units].join(",")));
+    }
+    let left = bench.farm.jobs(bench.now_us)[0].units_pending.0;
+    let told = bench.farm.explain(&Subject::Node("a".into()), bench.now_us).unwrap();
+    let size = &told.sizes[0];
+    assert!(size.growth_units_max.unwrap().0 > left, "it did large tasks: {size:?}");
+    assert!(size.units.0 <= left.div_ceil(4), "a quarter of {left}, for two slots: {size:?}");
+}
+
+#[test]
+fn a_task_that_lasts_far_too_long_while_others_idle_gives_back_what_is_not_begun() {
+    check_after(
+        A_HAS_MUCH,
+        "show 1\n live 31900 a 0+16/0 b none\n tasks b\n live 34100 a 0+16/0 b none\n return a 1+7\n return a 8+8
+         tasks a\n tasks b\n ack b\n ran b 1+7 ok,ok,ok,ok,ok,ok,ok\n ack b\n ran b 8+8 ok,ok,ok,ok,ok,ok,ok,ok\n ran a 0+1 ok",
+        expect![[r#"
+            50: job 1 is running: done 1, out 16, waiting 0
+            31900: b has 0 tasks
+            33900: to a: withdraw job 1 trim before 4
+            34100: to b: offer job 1: 4=1+7
+            34100: to b: offer job 1: 5=8+8
+            34100: a has 1 tasks
+            34100: b has 2 tasks
+            34100: job 1 finished
+        "#]],
+    );
+}
+
+#[test]
+fn who_does_not_heed_that_is_told_three_times() {
+    let mut bench = Bench::new(config());
+    bench.run(A_HAS_MUCH);
+    let story = bench.run("live 1000000 a 0+16/0 b none");
+    assert_eq!(story.matches("withdraw job 1 trim").count(), 3, "{story}");
+}
+
+#[test]
+fn nothing_is_taken_where_nobody_idles_or_would_gain() {
+    let told = |script: &str| {
+        let mut bench = Bench::new(config());
+        bench.run(A_HAS_MUCH);
+        let story = bench.run(script);
+        assert!(!story.contains("withdraw"), "{story}");
+    };
+    told("bye b\n live 100000 a 0+16/0");
+    told("submit 9 command units 9\n ack b\n live 100000 a 0+16/0 b 0+9");
+    told("drain b\n live 100000 a 0+16/0 b none");
+    // It did most of its tasks by then, and the one unit that runs cannot be shared.
+    told(
+        "at 30000\n beat a 0+16\n beat b none\n ran a 0+8 ok,ok,ok,ok,ok,ok,ok,ok\n ran a 8+7 ok,ok,ok,ok,ok,ok,ok
+         live 90000 a 15+1 b none",
+    );
+}
