@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Write};
 
-use starfarm_protocol::ids::{ContentHash, NodeId};
+use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
 use starfarm_protocol::job::{Body, JobFacts, JobState};
 use starfarm_protocol::journal::record::{Ended, JobTotals};
 use starfarm_protocol::spec::Stop;
@@ -200,6 +200,22 @@ impl Account {
     /// Nobody knows what a unit wrote that kills its workers.
     pub(crate) fn wrote_nothing(&mut self, unit: u128) {
         self.wrote.nothing(unit);
+    }
+
+    /// Its number and its specification, where it has hits.
+    pub(crate) fn with_hits(&self) -> Option<(JobId, ContentHash)> {
+        (!self.hits.is_empty()).then_some((self.facts.job, self.facts.spec))
+    }
+
+    /// Each of its hits must be one.
+    pub(crate) fn check_hits(&mut self, is_hit: impl Fn(u128, u32) -> bool) {
+        self.sort_hits();
+        let none: Vec<_> =
+            self.hits.iter().copied().filter(|&(unit, target)| !is_hit(unit, target)).collect();
+        for (unit, target) in none {
+            let what = format!("it is no hit of target {target}, and is on record as one");
+            self.wrong(Some((unit, unit.saturating_add(1))), what);
+        }
     }
 
     /// The outputs that must be on the disk.

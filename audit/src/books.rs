@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use starfarm_protocol::ids::{JobId, NodeId};
+use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::wire::FailReason;
 
@@ -112,6 +112,18 @@ impl Books {
         }
         account.close(&self.nodes, Place::default());
         self.violations.join(account.violations);
+    }
+
+    /// The searches that have hits, and their specifications.
+    pub(crate) fn with_hits(&self) -> Vec<(JobId, ContentHash)> {
+        self.accounts.values().filter_map(Account::with_hits).collect()
+    }
+
+    /// Each hit of a job must be one.
+    pub(crate) fn check_hits(&mut self, job: JobId, is_hit: impl Fn(u128, u32) -> bool) {
+        if let Some(account) = self.accounts.get_mut(&job) {
+            account.check_hits(is_hit);
+        }
     }
 
     /// The outputs that must be on the disk, by job.

@@ -16,6 +16,7 @@ use starfarm_protocol::units::Units;
 
 use crate::account::Place;
 use crate::books::Books;
+use crate::hits;
 use crate::outputs;
 use crate::report::{Outputs, Report};
 
@@ -117,6 +118,7 @@ impl Reader {
         if reader.ledger(&ledger, journal.first())? && reader.journal(&journal)? {
             reader.reached();
         }
+        hits::check(dir, &mut reader.books).map_err(|e| unreadable(&dir.join("blobs"), &e))?;
         let outputs = match reader.farm.filter(|_| wanted) {
             Some(farm) => Some(reader.outputs(dir, farm, written)?),
             None => None,

@@ -1,7 +1,7 @@
 //! The audit: what a farm computed, derived anew from its ledger and journal alone (R7). It reads the same
 //! records as the scheduler and shares nothing else with it: no coverage, no counters, no checkpoint. Where
-//! the scheduler keeps books as it goes, this sorts and sweeps what was written down. Where it is asked to, it also looks
-//! whether the outputs that there must be are on the disk and whole. Nothing is opened for
+//! the scheduler keeps books as it goes, this sorts and sweeps what was written down. The hits of a search it computes
+//! anew. Where it is asked to, it also looks whether the outputs that there must be are on the disk and whole. Nothing is opened for
 //! writing and no lock is taken, so it can look at a farm that runs, has stopped or is broken.
 //!
 //! Here: bytes to verdicts. How a verdict is printed is the command line's matter.
@@ -11,7 +11,9 @@
 mod account;
 mod books;
 mod certificate;
+mod contents;
 mod files;
+mod hits;
 mod outputs;
 mod owed;
 mod report;

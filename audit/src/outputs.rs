@@ -1,107 +1,25 @@
 //! The outputs of a farm's jobs, read: each that must be there is there and what its hash says, and so is each content that
 //! a job needs. The bytes are described in `protocol/src/outputs.rs` and `protocol/src/packed.rs`.
 
-use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt;
+use std::io;
 use std::path::Path;
 
 use starfarm_protocol::admin::OutputLoss;
-use starfarm_protocol::ids::{ContentHash, FarmId, JobId};
+use starfarm_protocol::ids::{FarmId, JobId};
 use starfarm_protocol::outputs::{Kind, Owner, Piece, Stored, intervals};
-use starfarm_protocol::packed::{Entry, Found, Scan};
 use starfarm_protocol::spec::{JobSpec, Space};
 use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::units::Units;
 use starfarm_protocol::wire::Stream;
 
+use crate::contents::{Contents, Packed};
 use crate::owed::Owed;
 use crate::report::{LostContent, LostOutput, Outputs};
-
-/// A packed file that is read.
-struct Packed {
-    file: File,
-    end: u64,
-}
-
-impl Packed {
-    /// The file at `path`; none where it is not there.
-    fn open(path: &Path) -> io::Result<Option<Self>> {
-        let file = match File::open(path) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-            file => file?,
-        };
-        let end = file.metadata()?.len();
-        Ok(Some(Self { file, end }))
-    }
-
-    /// All entries; what lies between is passed over.
-    fn entries(&self) -> impl Iterator<Item = io::Result<Entry>> + '_ {
-        let read = |bytes: &mut [u8], at| self.file.read_exact_at(bytes, at);
-        Scan::new(read, 0, self.end).filter_map(|found| match found {
-            Ok(Found::Entry(entry)) => Some(Ok(entry)),
-            Ok(Found::Damage(..) | Found::Tail(_)) => None,
-            Err(error) => Some(Err(error)),
-        })
-    }
-
-    fn body(&self, entry: &Entry) -> io::Result<Vec<u8>> {
-        // No entry ends behind the file.
-        let mut bytes = vec![0; usize::try_from(entry.length).map_err(|_| ErrorKind::FileTooLarge)?];
-        self.file.read_exact_at(&mut bytes, entry.body())?;
-        Ok(bytes)
-    }
-}
-
-/// Contents by hash: where each lies, where it is whole.
-#[derive(Default)]
-struct Contents {
-    file: Option<Packed>,
-    all: HashMap<ContentHash, Option<Entry>>,
-}
-
-impl Contents {
-    fn read(path: &Path) -> io::Result<Self> {
-        let file = Packed::open(path)?;
-        let mut all: HashMap<ContentHash, Option<Entry>> = HashMap::new();
-        if let Some(file) = &file {
-            for entry in file.entries() {
-                let entry = entry?;
-                let hash = ContentHash(entry.label);
-                let is_whole = !entry.gone && ContentHash::of(&file.body(&entry)?) == hash;
-                match (entry.gone, is_whole) {
-                    (true, _) => drop(all.remove(&hash)),
-                    (false, true) => drop(all.insert(hash, Some(entry))),
-                    // One that was damaged may have been stored again.
-                    (false, false) => drop(all.entry(hash).or_insert(None)),
-                }
-            }
-        }
-        Ok(Self { file, all })
-    }
-
-    fn loss(&self, hash: &ContentHash) -> Option<OutputLoss> {
-        match self.all.get(hash) {
-            None => Some(OutputLoss::Missing),
-            Some(None) => Some(OutputLoss::Damaged),
-            Some(Some(_)) => None,
-        }
-    }
-
-    /// The content, where it is whole.
-    fn get(&self, hash: &ContentHash) -> io::Result<Option<Vec<u8>>> {
-        match (self.all.get(hash), &self.file) {
-            (Some(Some(entry)), Some(file)) => file.body(entry).map(Some),
-            _ => Ok(None),
-        }
-    }
-}
 
 /// Checks the outputs that must be there in the state directory `dir` of `farm`. Up to the record `synced` they were on the
 /// disk; what the journal has beyond it a start writes again.
 pub(crate) fn check(dir: &Path, farm: FarmId, owed: &[Owed], synced: Option<u64>) -> io::Result<Outputs> {
-    let contents = Contents::read(&dir.join("blobs"))?;
+    let contents = Contents::read(&dir.join("blobs"), |_| true)?;
     let mut report = Outputs::default();
     for owed in owed {
         report.units.0 += owed.units.units();
@@ -119,7 +37,7 @@ pub(crate) fn check(dir: &Path, farm: FarmId, owed: &[Owed], synced: Option<u64>
         tell(owed.job, &lost.within(&damaged), OutputLoss::Damaged, &mut report);
         tell(owed.job, &lost.without(&damaged), OutputLoss::Missing, &mut report);
     }
-    let damaged = contents.all.iter().filter(|(_, entry)| entry.is_none()).map(|(hash, _)| *hash);
+    let damaged = contents.damaged();
     let untold: Vec<_> =
         damaged.filter(|hash| report.contents.iter().all(|lost| lost.hash != *hash)).collect();
     let what = OutputLoss::Damaged;

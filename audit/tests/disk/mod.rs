@@ -1,4 +1,5 @@
-//! A state directory with a journal of programs that ran, and the outputs that they left.
+//! A state directory with a journal: of programs that ran, and the outputs that they left, or of a search.
+#![allow(dead_code)] // each test file uses some of it
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -16,6 +17,7 @@ use starfarm_protocol::journal::segment::{Head, Part};
 use starfarm_protocol::journal::synced;
 use starfarm_protocol::outputs::{Kind, Owner};
 use starfarm_protocol::packed::{Entry, Label};
+use starfarm_protocol::spec::Stop;
 use starfarm_protocol::wire::{CommandUnit, Outputs, Stream};
 
 pub const FARM: FarmId = FarmId([9; 16]);
@@ -55,6 +57,26 @@ pub struct State {
 impl State {
     /// A job of which these units ran, two a record, by the node that is named; its contents are there.
     pub fn of(ran: &[(u64, [u128; 2])]) -> Self {
+        let mut state = Self::begin(SPEC, WorkFacts::command(0), &[SPEC, &long()]);
+        state.ran = ran.iter().map(|(_, units)| *units).collect();
+        for units in &state.ran {
+            state.records.borrow_mut().push(state.record(units));
+        }
+        state.end();
+        state
+    }
+
+    /// A search whose specification this is, with these hits on record; its contents are there.
+    pub fn search(spec: &[u8], hits: Vec<(u128, u32)>, contents: &[&[u8]]) -> Self {
+        let state = Self::begin(spec, WorkFacts::search(Stop::Never, 2), contents);
+        let done = Record::Done { job: JOB, node: NodeId(0), pieces: vec![(0, 6)], hits };
+        state.records.borrow_mut().push(done);
+        state.end();
+        state
+    }
+
+    /// A job of six units, submitted and leased.
+    fn begin(spec: &[u8], work: WorkFacts, contents: &[&[u8]]) -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path =
@@ -63,16 +85,16 @@ impl State {
             std::fs::create_dir_all(path.join(folder)).unwrap();
         }
         std::fs::write(path.join("farm.json"), format!("{{\"farm\":\"{FARM}\",\"epoch\":1}}")).unwrap();
-        for content in [SPEC, &long()] {
+        for content in contents {
             packed(&path.join("blobs"), ContentHash::of(content).0, content);
         }
         let facts = JobFacts {
             job: JOB,
-            spec: ContentHash::of(SPEC),
+            spec: ContentHash::of(spec),
             name: "frames".into(),
             user: "ada".into(),
             units: 6,
-            work: WorkFacts::command(0),
+            work,
             sizing: Sizing::Units(2),
             max_failures: MaxFailures::Usual,
             speculative: false,
@@ -84,13 +106,7 @@ impl State {
             Record::Submitted(facts),
             Record::Leased { job: JOB, mark: 6 },
         ];
-        let ran = ran.iter().map(|(_, units)| *units).collect();
-        let state = Self { path, records: RefCell::new(records), ran };
-        for units in &state.ran {
-            state.records.borrow_mut().push(state.record(units));
-        }
-        state.end();
-        state
+        Self { path, records: RefCell::new(records), ran: Vec::new() }
     }
 
     fn record(&self, units: &[u128]) -> Record {

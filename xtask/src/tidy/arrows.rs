@@ -50,7 +50,7 @@ const MAY_USE: &[(&str, MayUse)] = &[
         ]),
     ),
     // An audit shares no accounting code with the scheduler, so it may not even see it.
-    ("starfarm-audit", MayUse::Only(&["starfarm-protocol"])),
+    ("starfarm-audit", MayUse::Only(&["starfarm-protocol", "starfarm-kernels"])),
     // The simulator drives the real cores and never the rim.
     ("starfarm-sim", MayUse::Only(CORES_AND_BELOW)),
     ("starfarm", MayUse::All),
