@@ -172,6 +172,7 @@ pub(super) fn figures(node: &NodeInfo) -> Vec<(&'static str, Cell)> {
         ("slow-downs", number(node.slow_downs)),
         ("offers repeated", number(node.offers_repeated)),
         ("malformed", number(node.malformed)),
+        ("results worthless", number(node.results_worthless)),
         ("key", or_dash(node.key.map(|key| key.to_string()))),
     ]);
     if let Some(bytes) = node.datagram_bytes.filter(|&bytes| bytes < DATAGRAM_BYTES_MAX as u32) {
@@ -279,6 +280,7 @@ mod tests {
             slow-downs         1
             offers repeated    0
             malformed          0
+            results worthless  0
             key                -
         "#]]
         .assert_eq(&facts(&figures(&nodes[1]), Style::PLAIN));

@@ -50,6 +50,8 @@ pub struct NodeInfo {
     /// Messages of it that broke the rules of the protocol, and were dropped.
     #[serde(default)]
     pub malformed: u64,
+    /// Results that cannot count, since the scheduler's start.
+    pub results_worthless: u64,
     /// Seconds since it was heard; null where it was not since the scheduler's start.
     pub silent_seconds: Option<f64>,
     /// When that was, by the scheduler's clock, for the log.

@@ -73,6 +73,8 @@ pub(crate) struct Node {
     pub(crate) may_claim: bool,
     /// Units of each job that its incarnation claimed as given by an earlier scheduler.
     pub(crate) claimed: BTreeMap<JobId, u128>,
+    /// Units of each job that it listed while it could claim, likewise.
+    pub(crate) listed: BTreeMap<JobId, u128>,
     /// Results that cannot count, those that did since taken off.
     pub(crate) worthless: u32,
     /// What went back to gq when it was lost: if it still holds that when it is heard again, it keeps it.
@@ -242,6 +244,7 @@ impl Node {
             is_of_before: false,
             may_claim: false,
             claimed: BTreeMap::new(),
+            listed: BTreeMap::new(),
             worthless: 0,
             taken: Vec::new(),
             units_taken: 0,
@@ -288,7 +291,7 @@ impl Node {
         (self.to_tell.acks, self.to_tell.acks_count) = (Vec::new(), 0);
         self.taken.clear();
         self.may_claim = self.is_of_before;
-        self.claimed.clear();
+        (self.claimed, self.listed) = Default::default();
         self.beat = (0, BTreeSet::new());
         (self.feedback, self.steps, self.able, self.task_us) = (Some(Feedback::default()), 0, 0, 0.0);
         self.given_back = GivenBack::default();

@@ -338,6 +338,7 @@ fn node_info(id: NodeId, node: &mut Node, held: usize, now_us: u64) -> NodeInfo 
         slow_downs: node.totals.slow_downs,
         offers_repeated: node.totals.offers_repeated,
         malformed: node.totals.malformed,
+        results_worthless: node.totals.worthless,
         silent_seconds: (!node.restored).then(|| seconds(now_us.saturating_sub(node.heard_us))),
         heard_us: (!node.restored).then_some(node.heard_us),
         joined_seconds: seconds(now_us.saturating_sub(node.joined_us)),
