@@ -119,6 +119,7 @@ impl Farm {
         for id in self.queues.copies_in(job_id, at) {
             let Task { at, node, .. } = *self.queues.task(id);
             if !self.jobs.at(job_id).units.coverage().has_in(at, Class::Out) {
+                self.may_report_later(node, job_id, at);
                 self.queues.drop(id);
                 idle.push(node);
                 idle.extend_from_slice(owners);
@@ -140,6 +141,8 @@ impl Farm {
         for copy in self.queues.copies_in(job_id, at) {
             let task = self.queues.task(copy);
             if task.node == id && task.attempt <= upto {
+                // What it did of it may be on its way.
+                self.may_report_later(id, job_id, task.at);
                 self.queues.drop(copy);
             }
         }

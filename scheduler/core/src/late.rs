@@ -1,5 +1,6 @@
 //! What nodes were given of a job and have no longer, although nobody had decided it: a node that was only slow, or out of
-//! reach, may still report it (R9). What a node was never given it cannot report.
+//! reach, may still report it (R9), and so may one that gave it back: which dispatch it speaks of is not known here. What a
+//! node was never given it cannot report.
 
 use std::collections::BTreeMap;
 
@@ -63,13 +64,6 @@ impl Late {
         own.into_iter().chain(self.forgotten.units.within(at)).collect()
     }
 
-    /// A node gave `at` back, and has not computed it.
-    pub(crate) fn remove(&mut self, node: NodeId, at: Interval) {
-        if let Some(lost) = self.nodes.get_mut(&node) {
-            lost.units.remove(at);
-        }
-    }
-
     /// A node is not trusted: it may report nothing any more of what it lost.
     pub(crate) fn distrust(&mut self, node: NodeId) {
         self.nodes.remove(&node);
@@ -111,17 +105,11 @@ mod tests {
         let open: Vec<Interval> = late.within(node, all).into_iter().filter(|at| at.hi > 999_000).collect();
         assert_eq!(open, [Interval::new(999_000, 1_000_000)]);
         assert!(late.within(node, all).len() < PIECES_FEW, "what was decided has left");
-        late.remove(node, Interval::new(999_001, 1_000_000));
-        assert_eq!(late.within(node, Interval::new(999_000, 1_000_000)), [Interval::one(999_000)]);
-        late.add(node, Interval::one(999_500), units.coverage());
+        late.add(NodeId(4), Interval::one(999_700), units.coverage());
+        late.distrust(NodeId(4));
+        assert!(late.within(NodeId(4), Interval::one(999_700)).is_empty());
         late.forget(node, units.coverage());
-        assert_eq!(
-            late.within(NodeId(9), Interval::new(999_000, 1_000_000)).len(),
-            2,
-            "it comes back as another"
-        );
-        late.add(node, Interval::one(999_700), units.coverage());
-        late.distrust(node);
-        assert!(late.within(node, Interval::one(999_700)).is_empty());
+        let back = Interval::new(999_000, 1_000_000);
+        assert_eq!(late.within(NodeId(9), back), [back], "it comes back as another");
     }
 }

@@ -39,7 +39,10 @@ impl Farm {
                 self.nodes.at_mut(id).totals.malformed += 1;
                 break;
             };
-            let (verdict, given_us) = self.on_result(id, &entry, now_us, deeds);
+            let Some((verdict, given_us)) = self.on_result(id, &entry, now_us, deeds) else {
+                // It comes again.
+                continue;
+            };
             if self.config.watch {
                 let age_us =
                     ages.iter().rev().find(|(from, _)| *from <= entry.sequence).map_or(0, |age| age.1);
@@ -76,22 +79,19 @@ impl Farm {
         }
     }
 
-    /// What becomes of a result, and when its task was given out, where that is known.
+    /// What becomes of a result, and when its task was given out, where that is known; none where that is known later.
     fn on_result(
         &mut self,
         id: NodeId,
         entry: &ResultEntry<'_>,
         now_us: u64,
         deeds: &mut Deeds,
-    ) -> (Verdict, Option<u64>) {
+    ) -> Option<(Verdict, Option<u64>)> {
         let verdict = match self.jobs.get(entry.job) {
             None => Verdict::UnknownJob,
             Some(job) if job.facts.spec != entry.spec => Verdict::OtherSpecification,
             Some(_) if entry.outcome == Outcome::Done && self.nodes.at(id).health().is_distrusted() => {
                 Verdict::Distrusted
-            }
-            Some(job) if entry.at().hi > job.units.coverage().cursor() => {
-                return (self.on_flaw(id, entry, Flaw::NotGiven, now_us, deeds), None);
             }
             Some(_) if entry.outcome == Outcome::Done => return self.on_done(id, entry, now_us, deeds),
             Some(_) => {
@@ -105,7 +105,7 @@ impl Farm {
                 }
             }
         };
-        (verdict, None)
+        Some((verdict, None))
     }
 
     /// A result cannot count: its units go to somebody else.
@@ -134,23 +134,26 @@ impl Farm {
         entry: &ResultEntry<'_>,
         now_us: u64,
         deeds: &mut Deeds,
-    ) -> (Verdict, Option<u64>) {
+    ) -> Option<(Verdict, Option<u64>)> {
         let (job_id, at) = (entry.job, entry.at());
-        let rights = self.rights(id, job_id, at);
+        let rights = match self.rights(id, job_id, at) {
+            Rights::NotYet => return None,
+            rights => rights,
+        };
         let Some(found) = read_body(self.jobs.at(job_id).facts.work.body, entry) else {
             let flaw = Flaw::Body { bytes: entry.body.len() as u16, units: entry.units };
-            return (self.on_flaw(id, entry, flaw, now_us, deeds), None);
+            return Some((self.on_flaw(id, entry, flaw, now_us, deeds), None));
         };
         if let Found::Hits(hits) = &found
             && let Some(lie) = self.lie(job_id, at, hits)
         {
             self.distrust(id, lie, deeds);
-            return (Verdict::False, None);
+            return Some((Verdict::False, None));
         }
         if let Found::Ran(ran) = &found
             && !self.outputs_are_there(job_id, at, ran)
         {
-            return (self.on_flaw(id, entry, Flaw::NoOutput, now_us, deeds), None);
+            return Some((self.on_flaw(id, entry, Flaw::NoOutput, now_us, deeds), None));
         }
         let job = self.jobs.at_mut(job_id);
         if job.refused_by.get(&id).is_some_and(|refusal| entry.attempt >= refusal.after) {
@@ -190,7 +193,7 @@ impl Farm {
             counted if counted == at.units() => Verdict::Counted,
             _ => Verdict::CountedPartly,
         };
-        (verdict, given_us)
+        Some((verdict, given_us))
     }
 
     /// Units were looked through. How many of them nobody had decided before, and the node may report.
@@ -352,7 +355,6 @@ impl Farm {
             }
         }
         self.forget_copies(id, entry.job, entry.at(), entry.attempt);
-        self.jobs.at_mut(entry.job).late.remove(id, entry.at());
     }
 
     /// The node lacks something that the job needs. The first word begins the pause until it is asked again; those

@@ -19,6 +19,8 @@ pub(crate) enum Rights {
     All,
     /// These units, and so many that are not decided it may not.
     Some(Vec<Interval>, u128),
+    /// That is known when it has said what it holds of an earlier epoch.
+    NotYet,
 }
 
 impl Rights {
@@ -27,6 +29,7 @@ impl Rights {
         match self {
             Self::All => true,
             Self::Some(parts, _) => parts.iter().any(|at| at.contains(unit)),
+            Self::NotYet => false,
         }
     }
 
@@ -34,7 +37,7 @@ impl Rights {
     pub(crate) fn lacks(&self) -> u128 {
         match self {
             Self::Some(_, units) => *units,
-            Self::All => 0,
+            Self::All | Self::NotYet => 0,
         }
     }
 }
@@ -52,14 +55,15 @@ impl Farm {
         let had = tasks.filter(its).map(|task_id| self.queues.task(task_id).at.within(at));
         let mut may = Runs::default();
         had.chain(job.late.within(id, at)).for_each(|at| may.insert(at, ()));
-        if node.may_claim {
-            may.insert(at.within(Interval::new(0, job.leased_before)), ());
-        }
         let mut lacks = Runs::default();
         job.units.coverage().open_in(at).into_iter().for_each(|open| lacks.insert(open, ()));
         may.intervals().into_iter().for_each(|at| lacks.remove(at));
-        match lacks.units() {
+        // What was never cut was given to nobody.
+        let beyond = at.hi.saturating_sub(job.units.coverage().cursor().max(at.lo));
+        let first = lacks.iter().next().map(|(at, ())| at.lo);
+        match lacks.units() + beyond {
             0 => Rights::All,
+            _ if node.may_claim && first.is_some_and(|unit| unit < job.leased_before) => Rights::NotYet,
             units => Rights::Some(may.intervals(), units),
         }
     }
@@ -101,10 +105,17 @@ impl Farm {
 
     /// The first heartbeat of an incarnation lists what it holds: of what an earlier scheduler gave out it may report that.
     pub(crate) fn claim_report(&mut self, id: NodeId, held: &Held) {
-        let Some(job) = self.jobs.get_mut(held.job).filter(|_| self.nodes.at(id).may_claim) else { return };
-        let at = held.at().within(Interval::new(0, job.leased_before));
-        if !at.is_empty() {
-            job.late.add(id, at, job.units.coverage());
+        let Some(job) = self.jobs.get(held.job).filter(|_| self.nodes.at(id).may_claim) else { return };
+        let mut at = held.at().within(Interval::new(0, job.leased_before));
+        if at.is_empty() {
+            return;
         }
+        let known: u128 = job.late.within(id, at).iter().map(|at| at.units()).sum();
+        let most = self.holds_at_most(id, job);
+        let listed = self.nodes.at_mut(id).listed.entry(held.job).or_default();
+        at.hi = at.hi.min(at.lo.saturating_add(known).saturating_add(most.saturating_sub(*listed)));
+        *listed += at.units().saturating_sub(known);
+        let job = self.jobs.at_mut(held.job);
+        job.late.add(id, at, job.units.coverage());
     }
 }

@@ -11,12 +11,13 @@ use expect_test::expect;
 fn results_that_were_computed_meanwhile_count_once() {
     check_after(
         "submit 40 units 10\n join a slots 1\n ack a",
-        "restart\n at 3000\n hello a\n done a 0+10\n done a 10+10\n again a\n beat a none\n at 3100
+        "restart\n at 3000\n hello a\n beat a 0+10,10+10\n done a 0+10\n done a 10+10\n again a\n beat a none\n at 3100
          show 1",
         expect![[r#"
             3000: node a is back
             3000: to a: welcome epoch 2
-            3000: to a: answer 1; ack results [(1, 2), (2, 2)]
+            3000: to a: answer 1
+            3000: to a: answer 2; ack results [(1, 2), (2, 2)]
             3000: to a: offer job 1: 1099511627777=20+10 1099511627778=30+10
             3100: job 1 is running: done 20, out 20, waiting 0, duplicate 10, resent tasks 1
         "#]],
@@ -42,7 +43,7 @@ fn a_result_that_was_acknowledged_before_the_crash_and_comes_again_is_a_duplicat
 fn a_result_whose_record_was_not_durable_counts_when_it_is_offered_again() {
     check_after(
         "submit 20 search 2 targets never units 10\n join a slots 1\n ack a",
-        "hold\n done a 0+10 hits 3:1\n at 50\n show 1\n restart\n show 1\n hello a\n again a
+        "hold\n done a 0+10 hits 3:1\n at 50\n show 1\n restart\n show 1\n hello a\n beat a 0+10,10+10\n again a
          beat a 10+10\n at 100\n show 1",
         expect![[r#"
             0: hit in job 1: unit 3, target 1
@@ -50,8 +51,9 @@ fn a_result_whose_record_was_not_durable_counts_when_it_is_offered_again() {
             50: job 1 is running: done 0, out 20, waiting 0
             50: node a is back
             50: to a: welcome epoch 2
+            50: to a: answer 1
             50: hit in job 1: unit 3, target 1
-            50: to a: answer 1; ack results [(1, 1)]
+            50: to a: answer 2; ack results [(1, 1)]
             100: job 1 is running: done 10, out 10, waiting 0, hits [(3, 1)]
         "#]],
     );
@@ -94,13 +96,14 @@ fn a_job_whose_record_was_not_durable_was_never_submitted() {
 fn an_end_that_was_not_durable_comes_again_with_its_results() {
     check_after(
         "submit 10 units 10\n join a slots 1\n ack a",
-        "hold\n done a 0+10\n show 1\n restart\n show 1\n hello a\n again a\n at 60\n show 1",
+        "hold\n done a 0+10\n show 1\n restart\n show 1\n hello a\n beat a 0+10\n again a\n at 60\n show 1",
         expect![[r#"
             0: job 1 finished
             0: job 1 is finished: done 10, out 0, waiting 0
             0: job 1 is running: done 0, out 10, waiting 0
             0: node a is back
             0: to a: welcome epoch 2
+            0: to a: answer 1
             0: job 1 finished
             20: to a: ack results [(1, 1)]
             60: job 1 is finished: done 10, out 0, waiting 0
@@ -129,13 +132,14 @@ fn retries_that_were_spent_stay_spent() {
 fn a_failure_told_again_after_the_restart_spends_nothing() {
     check_after(
         "submit 1 command retries 1 units 1\n join a slots 1\n ack a\n ran a 0+1 exit3",
-        "restart\n hello a\n again a\n show 1\n beat a none\n at 1\n ack a\n ran a 0+1 ok\n show 1",
+        "restart\n hello a\n beat a 0+1\n again a\n show 1\n beat a none\n at 1\n ack a\n ran a 0+1 ok\n show 1",
         expect![[r#"
             0: node a is back
             0: to a: welcome epoch 2
-            0: job 1 is running: done 0, out 1, waiting 0, duplicate 1
-            0: to a: answer 1; ack results [(1, 1)]
-            0: to a: offer job 1: 1099511627777=0+1
+            0: to a: answer 1
+            0: to a: ack results [(1, 1)]; offer job 1: 1099511627777=0+1
+            0: job 1 is running: done 0, out 1, waiting 0, duplicate 1, resent tasks 1
+            0: to a: answer 2
             1: job 1 finished
             1: job 1 is finished: done 1, out 0, waiting 0, duplicate 1, resent tasks 1
         "#]],
@@ -344,10 +348,11 @@ fn tasks_of_a_paused_job_are_trimmed_at_who_still_has_them() {
 fn a_result_for_a_job_that_ended_before_the_crash_still_counts() {
     check_after(
         "submit 40 search 2 targets units 10\n join a slots 1\n ack a\n cancel 1\n at 5",
-        "restart\n hello a\n done a 0+10 hits 4:1\n at 50\n show 1",
+        "restart\n hello a\n beat a 0+10\n done a 0+10 hits 4:1\n at 50\n show 1",
         expect![[r#"
             5: node a is back
             5: to a: welcome epoch 2
+            5: to a: answer 1; withdraw job 1 kill before 1099511627777
             5: hit in job 1: unit 4, target 1
             25: to a: ack results [(1, 1)]
             50: job 1 is cancelled: done 10, out 0, waiting 0, abandoned 30, hits [(4, 1)]
@@ -461,11 +466,12 @@ fn a_failure_that_is_told_again_after_a_retry_and_a_restart_spends_nothing() {
         check_after(
             "submit 2 command units 2 max-failures never\n join a slots 1\n ack a\n ran a 0+2 ok,exit1\n bye a\n retry 1",
             &format!(
-                "{checkpoint}restart\n hello a\n again a\n at 1\n show 1\n ack a\n ran a 1+1 ok\n show 1"
+                "{checkpoint}restart\n hello a\n beat a 0+2\n again a\n at 1\n show 1\n ack a\n ran a 1+1 ok\n show 1"
             ),
             expect![[r#"
                 0: node a joined: 1 slot, boot 0000000000000001
                 0: to a: welcome epoch 2
+                0: to a: answer 1
                 0: job 1 running
                 0: to a: ack results [(1, 1)]; offer job 1: 1099511627777=1+1
                 1: job 1 is running: done 1, out 1, waiting 0, duplicate 2, resent tasks 1

@@ -10,6 +10,7 @@ use crate::network::Way;
 use crate::sim::{SPINS_MAX, Sim};
 use crate::slot::{Report, Slot, Surroundings};
 use crate::violation::{Broken, rule};
+use crate::wicked;
 
 impl Sim {
     /// Keeps an event of a paused worker for later. True where it is not to happen now.
@@ -175,9 +176,18 @@ impl Sim {
                 self.wiretap.on_worker_sends(machine, &bytes)?;
                 let m = &self.machines[machine as usize];
                 if let Some(&(session, _)) = m.sessions.last() {
-                    let beats = m.group.names_unknown_jobs && has_heartbeat(&bytes);
-                    self.send(machine, Way::Up, session, bytes);
-                    for bytes in beats.then(|| unknown_jobs(self.now_us)).into_iter().flatten() {
+                    let (beats, mut more) = (has_heartbeat(&bytes), Vec::new());
+                    if beats && m.group.names_unknown_jobs {
+                        more = unknown_jobs(self.now_us);
+                    } else if beats && m.group.reports_others {
+                        more = wicked::of_others(
+                            (machine, &mut self.wiretap),
+                            &self.jobs,
+                            self.now_us,
+                            &mut self.fate,
+                        );
+                    }
+                    for bytes in std::iter::once(bytes).chain(more) {
                         self.send(machine, Way::Up, session, bytes);
                     }
                 }
@@ -249,6 +259,8 @@ impl Sim {
             match report {
                 Report::Running(job, unit) => m.worker.on_running(slot, job, unit),
                 Report::Part(mut part) => {
+                    let job = &self.jobs[part.job.0 as usize - 1];
+                    wicked::twist(&mut part, &m.group, job);
                     if m.group.lies_of_speed {
                         part.duration_us = part.duration_us.min(1);
                     }

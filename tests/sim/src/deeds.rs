@@ -34,6 +34,11 @@ impl Sim {
         }
         let deep = side.turns.is_multiple_of(self.scenario.check_every);
         let mut deeds = std::mem::take(&mut side.deeds.0);
+        for deed in &deeds {
+            if let Deed::Send(node, datagrams) = deed {
+                self.wiretap.before_farm_sends(node.0, datagrams, &mut self.jobs);
+            }
+        }
         let (mut ended, mut events, mut traces) = (Vec::new(), Vec::new(), Vec::new());
         for deed in deeds.drain(..) {
             match deed {
@@ -58,6 +63,9 @@ impl Sim {
                 }
                 Deed::Event(event) => {
                     self.tally.hangs += u64::from(matches!(event, Event::RunHangs { .. }));
+                    if let Event::NodeQuarantined { node, .. } = &event {
+                        self.tally.named.insert(node.to_string());
+                    }
                     self.tally.stalls += u64::from(matches!(event, Event::Stalled { .. }));
                     events.push(event);
                 }

@@ -70,6 +70,11 @@ impl Job {
         }
     }
 
+    /// Its hits.
+    pub(crate) fn planted(&self) -> &BTreeMap<u128, u32> {
+        &self.planted
+    }
+
     /// What the farm is told of the job. `place` makes its specification unlike all others.
     pub(crate) fn to_submit(&self, place: usize) -> NewJob {
         let targets = self.planted.len() as u32;
@@ -150,6 +155,11 @@ impl Job {
             HitEntry { offset: (unit - lo) as u64, target }.write(&mut body);
         }
         body
+    }
+
+    /// Nobody can tell that no slot computed these.
+    pub(crate) fn is_taken_as_computed(&mut self, lo: u128, hi: u128) {
+        self.computed.insert(lo, hi);
     }
 
     /// A record about this job, in the order of sequences. Intervals that it settles go to `settled`.

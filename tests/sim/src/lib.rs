@@ -39,6 +39,7 @@ mod tally;
 mod trouble;
 mod turns;
 mod violation;
+mod wicked;
 mod wiretap;
 
 pub use bulk::{Transfers, transfers};

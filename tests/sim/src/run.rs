@@ -1,5 +1,8 @@
 //! A run: the loop over events, what is asked when everything has ended, and what the scenario expects to come of it.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use starfarm_protocol::ids::Epoch;
 use starfarm_scheduler_core::{JobState, NodeState};
 
@@ -15,6 +18,7 @@ use crate::scenario::Scenario;
 use crate::sim::Sim;
 use crate::tally::{LogHash, Tally};
 use crate::violation::{Broken, Violation, rule};
+use crate::wicked::{Truth, lies};
 use crate::wiretap::Wiretap;
 
 /// After the last job and the last fault, this many heartbeats pass before all must be at rest: on a bad
@@ -32,6 +36,7 @@ impl Sim {
             .map(|(purpose, group)| Machine::new(group, Random::stream(seed, purpose)))
             .collect();
         let jobs: Vec<_> = scenario.jobs.iter().map(|model| Job::new(model, &mut drawn)).collect();
+        let scenario = &Scenario { truth: Some(Arc::new(Truth::of(&jobs))), ..scenario.clone() };
         let mut sim = Self {
             now_us: 0,
             agenda: Agenda::default(),
@@ -46,7 +51,7 @@ impl Sim {
             orders: Orders::default(),
             shaken: 0,
             fate: epochs::fate(seed),
-            wiretap: Wiretap::new(machines.len()),
+            wiretap: Wiretap::new(machines.iter().map(|machine| lies(&machine.group))),
             unfinished: jobs.len(),
             machines,
             jobs,
@@ -241,6 +246,12 @@ impl Sim {
         rule(tally.duplicate_units <= duplicate_max, "little is computed twice", || {
             format!("{} units were", tally.duplicate_units)
         })?;
+        if let Some(named) = &expect.named {
+            let named: BTreeSet<String> = named.iter().cloned().collect();
+            rule(tally.named == named, "who lies is named, and nobody else", || {
+                format!("{:?}", tally.named)
+            })?;
+        }
         let least = [
             ("copies", tally.copies, expect.copies_min),
             ("hangs", tally.hangs, expect.hangs_min),

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, de};
 use starfarm_protocol::settings::{Given, Settings};
+use starfarm_scheduler_core::Evidence;
 use starfarm_scheduler_core::limits::TASKS_A_TURN;
 
 use crate::fault::{FaultModel, Line};
@@ -56,6 +58,9 @@ pub struct Scenario {
     /// Folder for the farm's XML log, where one is wanted.
     #[serde(skip)]
     pub log: Option<std::path::PathBuf>,
+    /// What is so of the jobs' results.
+    #[serde(skip)]
+    pub truth: Option<Arc<dyn Evidence>>,
 }
 
 /// The scheduler's surroundings.
@@ -156,6 +161,15 @@ pub struct Group {
     /// They list units of ever new jobs that do not exist, a thousand with each heartbeat.
     #[serde(default)]
     pub names_unknown_jobs: bool,
+    /// Each of their results of a search names a hit that is none.
+    #[serde(default)]
+    pub false_hits: bool,
+    /// Nobody can read their results.
+    #[serde(default)]
+    pub rubbish: bool,
+    /// With each heartbeat they report units that others have.
+    #[serde(default)]
+    pub reports_others: bool,
     /// They tell of a microsecond for whatever they computed.
     #[serde(default)]
     pub lies_of_speed: bool,
@@ -270,6 +284,8 @@ pub struct Expect {
     pub late_min: Option<u64>,
     /// Tasks that nodes refuse, at least and at most.
     pub refusals: Option<[u64; 2]>,
+    /// Nodes that were quarantined at some time, and nobody else was.
+    pub named: Option<Vec<String>>,
     /// Share of the slots' time that is spent computing, at least.
     pub utilisation_min: Option<f64>,
     /// Verdicts on how many nodes are up at given times.

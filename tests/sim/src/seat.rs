@@ -129,6 +129,7 @@ pub(crate) fn config(scenario: &Scenario, (incarnation, epoch): (Incarnation, Ep
         receive_datagrams: model.receive_datagrams,
         tasks_a_turn: model.tasks_a_turn,
         watch: scenario.log.is_some(),
+        evidence: scenario.truth.clone(),
         proofs: model.proofs.then(|| EpochProofs::new(&key, FARM, nonce)),
         ..Config::new(FARM, epoch)
     }

@@ -1,5 +1,6 @@
 //! What a run counted, the law of task sizes, and the report for a person.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::job::Job;
@@ -88,6 +89,8 @@ pub struct Tally {
     pub copies: u64,
     /// Runs that were told to hang.
     pub hangs: u64,
+    /// Nodes that were quarantined.
+    pub named: BTreeSet<String>,
     /// Stalls that the scheduler noticed.
     pub stalls: u64,
     /// Inputs of the largest batch.

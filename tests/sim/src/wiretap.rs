@@ -26,6 +26,11 @@ struct Line {
     flights: Vec<BTreeSet<u64>>,
     credit: u16,
     started: Intervals,
+    /// It says what is not so: nothing is owed for that.
+    lies: bool,
+    /// Of one that does: what it was ever offered, and what it reported unasked, as job, first unit and end.
+    offered: Vec<(JobId, u128, u128)>,
+    forged: Vec<(JobId, u128, u128)>,
 }
 
 /// The tap.
@@ -37,13 +42,51 @@ pub(crate) struct Wiretap {
 }
 
 impl Wiretap {
-    pub(crate) fn new(machines: usize) -> Self {
-        Self { lines: (0..machines).map(|_| Line::default()).collect(), again: BTreeSet::new() }
+    /// Of machines that lie, or do not.
+    pub(crate) fn new(machines: impl Iterator<Item = bool>) -> Self {
+        let line = |lies| Line { lies, ..Line::default() };
+        Self { lines: machines.map(line).collect(), again: BTreeSet::new() }
     }
 
     /// A machine has a new worker.
     pub(crate) fn on_boot(&mut self, machine: u32) {
-        self.lines[machine as usize] = Line { unsent: 1, never_sent: 1, ..Line::default() };
+        let line = &mut self.lines[machine as usize];
+        *line = Line {
+            unsent: 1,
+            never_sent: 1,
+            lies: line.lies,
+            offered: std::mem::take(&mut line.offered),
+            forged: std::mem::take(&mut line.forged),
+            ..Line::default()
+        };
+    }
+
+    /// A machine that lies is about to report units, unless some of them were ever offered to it.
+    pub(crate) fn forges(&mut self, machine: u32, of: JobId, lo: u128, hi: u128) -> bool {
+        let line = &mut self.lines[machine as usize];
+        let is_forged = !line.offered.iter().any(|&(job, from, to)| job == of && from < hi && lo < to);
+        if is_forged {
+            line.forged.push((of, lo, hi));
+        }
+        is_forged
+    }
+
+    /// Datagrams that the scheduler is about to send. Units that a machine reported unasked and is then given count as
+    /// if it had computed them: nobody can tell.
+    pub(crate) fn before_farm_sends(&mut self, machine: u32, datagrams: &[Vec<u8>], jobs: &mut [Job]) {
+        let line = &mut self.lines[machine as usize];
+        for message in datagrams.iter().filter(|_| line.lies).flat_map(|bytes| messages(bytes)).flatten() {
+            let Message::Offers(offers) = message else { continue };
+            for offer in offers.flatten() {
+                let (lo, hi) = (offer.lo, offer.lo + u128::from(offer.units));
+                line.offered.push((offer.job, lo, hi));
+                for &(job, from, to) in &line.forged {
+                    if job == offer.job && from < hi && lo < to {
+                        jobs[job.0 as usize - 1].is_taken_as_computed(from.max(lo), to.min(hi));
+                    }
+                }
+            }
+        }
     }
 
     /// The attempt covers units that nobody was offered before.
@@ -125,7 +168,7 @@ impl Wiretap {
                         }
                     }
                 }
-                Ok(Message::ResultAck(_, ranges)) if heard => {
+                Ok(Message::ResultAck(_, ranges)) if heard && !line.lies => {
                     for (first, last) in ranges {
                         acknowledged(line, machine, first, last, jobs)?;
                     }
