@@ -175,11 +175,8 @@ impl Account {
         self.reopen(units);
     }
 
-    /// Units whose outputs are lost are wanted again.
+    /// Decided units are wanted again: their outputs are lost, or their node is not trusted.
     pub(crate) fn rerun(&mut self, units: &[(u128, u128)]) {
-        if !matches!(self.facts.work.body, Body::Outcomes { .. }) {
-            self.wrong(None, "units are to run again for their outputs, and it has none");
-        }
         self.again += self.tiling.rerun(units);
         self.reopen(units);
     }

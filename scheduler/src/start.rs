@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use starfarm_logs::{Limits, LogWriter};
 use starfarm_net::say;
 use starfarm_protocol::join::is_address;
@@ -42,8 +42,6 @@ const RECEIVE_WAIT: Duration = Duration::from_millis(200);
 const JOURNAL_BATCHES: usize = 8_192;
 /// Turns with events that wait for the status thread at most.
 const EVENTS_MAX: usize = 4_096;
-/// Units of which it is asked who computed them, at most at one time.
-const TRACES_MAX: usize = 256;
 /// Turns with events that wait for the log at most: a disk that takes a tenth of a second loses nothing.
 const LOG_BATCHES: usize = 8_192;
 
@@ -274,7 +272,7 @@ fn spawn_keepers(
     dispatcher: Sender<Input>,
 ) -> [JoinHandle<()>; 2] {
     let (to_checkpoint, snapshots) = bounded(1);
-    let (traces, traced) = bounded(TRACES_MAX);
+    let (traces, traced) = unbounded();
     let mut retirer = journal.retirer();
     let journal = JournalThread {
         journal,

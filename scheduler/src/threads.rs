@@ -19,9 +19,8 @@ use std::time::Instant;
 
 use starfarm_events::Event;
 use starfarm_protocol::admin::{KeyKind, NodeInfo, Response};
-use starfarm_protocol::ids::JobId;
 use starfarm_protocol::seal::{KeyStore, Peer};
-use starfarm_scheduler_core::{Deeds, Farm, NodeId};
+use starfarm_scheduler_core::{Deeds, Farm, NodeId, Traced};
 use tokio::sync::oneshot;
 
 use self::tasks::TaskLines;
@@ -55,12 +54,8 @@ pub(crate) enum Input {
     /// The log opens a segment: how does the farm stand?
     Picture,
     Ask(Question),
-    /// The record that decided a unit is of this node.
-    Traced {
-        job: JobId,
-        unit: u128,
-        node: NodeId,
-    },
+    /// What the records say of who computed what.
+    Traced(Traced),
     /// Something that the core does not know of happened: who watches is told.
     Event(Box<Event>),
     Stop,

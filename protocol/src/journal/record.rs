@@ -55,8 +55,8 @@ pub enum Record {
     /// Kind 17. Two nodes say different things of the units from `lo` up to `hi`; the result of `node` differs from what
     /// was counted.
     Conflict { job: JobId, lo: u128, hi: u128, node: NodeId },
-    /// Kind 18. The outputs of these units of a command are lost, and the units, which are done or failed, are wanted again.
-    /// The job may have ended, and has not any more.
+    /// Kind 18. These units, which are done or failed, are wanted again: the outputs of a command are lost, or their node is
+    /// not trusted, or they are checked. The job may have ended, and has not any more.
     Rerun { job: JobId, units: Vec<(u128, u128)> },
     /// Kind 64, in checkpoints. What a node did in its last periods: standard tasks a period, in a ring, and the number of
     /// the last one. It joined at `started_us` on the farm's clock.

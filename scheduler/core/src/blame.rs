@@ -17,6 +17,7 @@ use crate::health::Ailment;
 use crate::job::{Job, JobState};
 use crate::limits::SICK_FAILURES;
 use crate::queues::Class;
+use crate::trace::Trace;
 
 impl Farm {
     /// Units of a command ran: is a node, or is the job, to blame for those that failed?
@@ -144,18 +145,8 @@ impl Farm {
         match missed {
             _ if !is_right => self.distrust(id, Distrust::Differs, deeds),
             // Whoever counted that unit was not right, and is on record there.
-            Some(unit) => deeds.0.push(Deed::Trace { job: job_id, unit }),
+            Some(unit) => deeds.0.push(Deed::Trace(Trace::Unit { job: job_id, unit })),
             None => {}
-        }
-    }
-
-    /// The record that decided `unit` of a job as done is of node `id`. Where a hit in it came from another one, it left
-    /// that out.
-    pub fn on_traced(&mut self, job: JobId, unit: u128, id: NodeId, deeds: &mut Deeds) {
-        let Some(known) = self.jobs.get(job) else { return };
-        let hits: Vec<(u128, u32)> = known.hits.range((unit, 0)..=(unit, u32::MAX)).copied().collect();
-        if self.nodes.get(id).is_some() && hits.iter().any(|&hit| self.shown(job, hit) == Some(true)) {
-            self.distrust(id, Distrust::MissedHit, deeds);
         }
     }
 }

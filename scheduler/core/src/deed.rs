@@ -2,8 +2,10 @@
 //! socket, a disk or a clock.
 
 use starfarm_events::Event;
-use starfarm_protocol::ids::{Epoch, JobId, NodeId};
+use starfarm_protocol::ids::{Epoch, NodeId};
 use starfarm_protocol::journal::Record;
+
+use crate::trace::Trace;
 
 /// One thing to do.
 #[derive(Clone, PartialEq, Debug)]
@@ -14,10 +16,9 @@ pub enum Deed {
     Record(u64, Record),
     /// Tell whoever watches.
     Event(Event),
-    /// Find out which node's record decided this unit as done; then call [`crate::Farm::on_traced`]. All records handed
-    /// on before are to be looked at.
-    #[expect(missing_docs, reason = "a unit of a job")]
-    Trace { job: JobId, unit: u128 },
+    /// Find that out by a [`crate::Tracing`] of all records that were handed on before; then call
+    /// [`crate::Farm::on_traced`].
+    Trace(Trace),
     /// A later incarnation of this farm was started: this one must do nothing more.
     Superseded(Epoch),
 }

@@ -29,7 +29,10 @@ impl Farm {
         if job.state.ended() {
             return;
         }
-        if job.units.coverage().is_decided() || job.satisfied() {
+        // What a node that is not trusted computed may be about to be wanted again.
+        let is_decided =
+            || job.units.coverage().is_decided() && !self.nodes.iter().any(|(_, node)| node.is_traced);
+        if job.satisfied() || is_decided() {
             let failed = job.units.coverage().count(Class::Failed) > 0;
             let state = if failed { JobState::Failed } else { JobState::Finished };
             self.end(id, state, now_us, deeds);

@@ -160,6 +160,8 @@ pub const CHARGES_MAX: u64 = DEATH_UNITS_MAX as u64;
 pub const FEEDBACK_A_SECOND: u64 = 10;
 /// The same at one time: totals tell what was not heard as well.
 pub const FEEDBACK_MAX: u64 = 1_024;
+/// Intervals in one record of a checkpoint, or of what is wanted again.
+pub const PIECES_A_RECORD: usize = 4_096;
 
 const _: () = assert!(
     PROBE_MIN_US > Settings::DEFAULT.heartbeat_us,

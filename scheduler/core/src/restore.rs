@@ -16,11 +16,9 @@ use crate::deed::Deeds;
 use crate::farm::{Config, Farm};
 use crate::health::{Presence, Standing};
 use crate::job::{FailedUnit, Job, JobState};
+use crate::limits::PIECES_A_RECORD;
 use crate::queues::{Class, NOBODY};
 use crate::reconnect::Periods;
-
-/// Intervals in one record of a checkpoint.
-const PIECES_A_RECORD: usize = 4_096;
 
 /// A farm that is being put together from records.
 #[derive(Debug)]

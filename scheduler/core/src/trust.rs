@@ -10,10 +10,11 @@ use starfarm_protocol::journal::Record;
 use starfarm_protocol::reason::{Distrust, Flaw, QuarantineReason, Worthless};
 use starfarm_protocol::wire::{Cancel, CommandUnit, HitEntry, Stream};
 
-use crate::deed::Deeds;
+use crate::deed::{Deed, Deeds};
 use crate::farm::Farm;
 use crate::health::Ailment;
-use crate::limits::SICK_FAILURES;
+use crate::limits::{PIECES_A_RECORD, SICK_FAILURES};
+use crate::trace::{Trace, Traced};
 
 impl Farm {
     /// Whether a unit is a hit; none where nobody can tell.
@@ -57,6 +58,65 @@ impl Farm {
         self.jobs.iter_mut().for_each(|job| job.late.distrust(id));
         self.reconnect.settle(id);
         assert!(self.queues.ids_at(id).is_empty(), "who is not trusted has nothing");
+        self.trace(id, deeds);
+    }
+
+    /// The scheduler before may have died before it knew what these computed.
+    pub(crate) fn trace_distrusted(&mut self, deeds: &mut Deeds) {
+        if self.jobs.iter().all(|job| job.state.ended()) {
+            return;
+        }
+        let distrusted = self.nodes.iter().filter(|(_, node)| node.health().is_distrusted());
+        distrusted.map(|(id, _)| id).collect::<Vec<_>>().into_iter().for_each(|id| self.trace(id, deeds));
+    }
+
+    /// What a node that is not trusted computed is asked of the records. Until that is known no job ends by it.
+    fn trace(&mut self, id: NodeId, deeds: &mut Deeds) {
+        self.nodes.at_mut(id).is_traced = true;
+        deeds.0.push(Deed::Trace(Trace::Node(id)));
+    }
+
+    /// What the records say of who computed what.
+    pub fn on_traced(&mut self, traced: Traced, now_us: u64, deeds: &mut Deeds) {
+        match traced {
+            Traced::Unit { job, unit, node } => self.on_missed(job, unit, node, deeds),
+            Traced::Node(node, units) => self.on_its_work(node, &units, now_us, deeds),
+        }
+    }
+
+    /// Node `id` computed `unit` of a job. Where a hit in it came from another one, it left that out.
+    fn on_missed(&mut self, job: JobId, unit: u128, id: NodeId, deeds: &mut Deeds) {
+        let Some(known) = self.jobs.get(job) else { return };
+        let hits: Vec<(u128, u32)> = known.hits.range((unit, 0)..=(unit, u32::MAX)).copied().collect();
+        if self.nodes.get(id).is_some() && hits.iter().any(|&hit| self.shown(job, hit) == Some(true)) {
+            self.distrust(id, Distrust::MissedHit, deeds);
+        }
+    }
+
+    /// What a node that is not trusted computed is computed again, unless its job has ended, or a person trusts the node by
+    /// now. Hits were shown to be some, and stay.
+    fn on_its_work(&mut self, id: NodeId, units: &[(JobId, Vec<Interval>)], now_us: u64, deeds: &mut Deeds) {
+        let is_trusted = match self.nodes.get_mut(id) {
+            None => false,
+            Some(node) => {
+                node.is_traced = false;
+                !node.health().is_distrusted()
+            }
+        };
+        for (job_id, units) in units.iter().filter(|_| !is_trusted) {
+            let Some(job) = self.jobs.unfinished(*job_id) else { continue };
+            let coverage = job.units.coverage();
+            let decided = units.iter().flat_map(|at| coverage.decided_in(*at)).map(|at| (at.lo, at.hi));
+            let decided: Vec<(u128, u128)> = decided.collect();
+            for units in decided.chunks(PIECES_A_RECORD) {
+                self.reopen(*job_id, Record::Rerun { job: *job_id, units: units.to_vec() }, deeds);
+            }
+        }
+        // They waited for this.
+        for job in self.jobs.iter().map(|job| job.facts.job).collect::<Vec<_>>() {
+            self.end_if_over(job, now_us, deeds);
+        }
+        self.look_at_all();
     }
 
     /// A result of a node cannot count. One that sends such results again and again is sick.

@@ -13,6 +13,7 @@ impl Farm {
     /// Takes back what nobody has any more, refills gq, assigns tasks to nodes with room, and packs what is to be sent.
     pub fn turn(&mut self, now_us: u64, deeds: &mut Deeds) {
         if self.reconnect.take_first_turn() {
+            self.trace_distrusted(deeds);
             self.end_what_is_over(now_us, deeds);
         }
         self.note_settings(deeds);

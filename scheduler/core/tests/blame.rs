@@ -318,7 +318,7 @@ fn a_result_that_lacks_a_hit_that_was_counted_is_a_conflict_too() {
             0: node b quarantined: its results differ from those of others
             0: to b: ack results [(1, 2)]; withdraw job 1 kill before 7
             0: a up, b quarantined (its results differ from those of others)
-            0: job 1 is running: done 25, out 20, waiting 15, duplicate 10, resent tasks 2, hits [(3, 1)], conflict with b in [0, 5)
+            0: job 1 is running: done 20, out 20, waiting 20, duplicate 10, resent tasks 2, hits [(3, 1)], conflict with b in [0, 5)
         "#]],
     );
 }

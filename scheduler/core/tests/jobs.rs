@@ -292,7 +292,7 @@ fn a_hit_in_a_duplicate_is_recorded_once() {
             0: node a quarantined: its results differ from those of others
             0: hit in job 1: unit 3, target 1
             0: to a: ack results [(2, 2)]; withdraw job 1 kill before 4
-            0: job 1 is running: done 10, out 0, waiting 30, duplicate 10, resent tasks 2, hits [(3, 1)], conflict with a in [0, 10)
+            0: job 1 is running: done 0, out 0, waiting 40, duplicate 10, resent tasks 2, hits [(3, 1)], conflict with a in [0, 10)
         "#]],
     );
 }

@@ -161,7 +161,7 @@ fn who_counted_units_without_a_hit_that_is_shown_later_is_to_blame_and_not_who_s
             0: node b quarantined: it reported units as done without a hit that is among them
             0: to b: withdraw job 1 kill before 6
             0: a up, b quarantined (it reported units as done without a hit that is among them)
-            0: job 1 is running: done 10, out 20, waiting 170, duplicate 10, resent tasks 2, hits [(20, 1)], conflict with a in [20, 30)
+            0: job 1 is running: done 0, out 20, waiting 180, duplicate 10, resent tasks 2, hits [(20, 1)], conflict with a in [20, 30)
         "#]],
     );
 }
@@ -313,4 +313,112 @@ fn ever_new_facts_are_told_now_and_then() {
     }
     let told = bench.story.matches("node_facts").count();
     assert!((1..6).contains(&told), "{told}");
+}
+
+#[test]
+fn what_a_liar_counted_is_computed_again_by_others() {
+    check_after(
+        TWO,
+        "done b 20+10 hits 20:1\n done b 30+5 hits 30:1\n show 1\n done b 40+10 hits 41:1\n show 1\n
+         done a 0+20 hits 0:1,10:1\n at 100\n ack a\n done a 20+10 hits 20:1\n show 1\n nodes",
+        expect![[r#"
+            0: hit in job 1: unit 20, target 1
+            0: to b: ack results [(1, 1)]; offer job 1: 5=40+10
+            0: hit in job 1: unit 30, target 1
+            0: job 1 is running: done 15, out 35, waiting 150, hits [(20, 1), (30, 1)]
+            0: node b quarantined: it reported a hit that is none
+            0: to b: ack results [(2, 3)]; withdraw job 1 kill before 6
+            0: job 1 is running: done 0, out 20, waiting 180, resent tasks 2, hits [(20, 1), (30, 1)]
+            0: hit in job 1: unit 0, target 1
+            0: hit in job 1: unit 10, target 1
+            0: to a: ack results [(1, 1)]; offer job 1: 6=20+10 7=30+10
+            50: offered 2 tasks again to node a
+            50: to a: offer job 1: 6=20+10 7=30+10
+            100: to a: ack results [(2, 2)]; offer job 1: 8=40+10
+            100: job 1 is running: done 30, out 20, waiting 150, resent tasks 2, hits [(0, 1), (10, 1), (20, 1), (30, 1)]
+            100: a up, b quarantined (it reported a hit that is none)
+        "#]],
+    );
+}
+
+/// Hits that were shown stay; whoever computes their units anew has to find them.
+#[test]
+fn a_job_does_not_end_by_the_word_of_a_liar() {
+    check_after(
+        "submit 20 search 2 targets never units 10\n join a slots 1\n ack a\n join b slots 1\n ack b",
+        "done a 0+10 hits 0:1\n unread\n done a 10+10 hits 10:1,11:1\n show 1\n read\n show 1\n ack b
+         done b 10+10 hits 10:1\n show 1\n ack b\n done b 0+10 hits 0:1\n show 1",
+        expect![[r#"
+            0: hit in job 1: unit 0, target 1
+            0: node a quarantined: it reported a hit that is none
+            0: to a: ack results [(1, 2)]; withdraw job 1 kill before 3
+            0: to b: offer job 1: 3=10+10
+            0: job 1 is running: done 10, out 10, waiting 0, resent tasks 1, hits [(0, 1)]
+            0: to b: offer job 1: 4=0+10
+            0: job 1 is running: done 0, out 20, waiting 0, resent tasks 1, hits [(0, 1)]
+            0: hit in job 1: unit 10, target 1
+            0: job 1 is running: done 10, out 10, waiting 0, resent tasks 1, hits [(0, 1), (10, 1)]
+            0: job 1 finished
+            0: job 1 is finished: done 20, out 0, waiting 0, resent tasks 1, hits [(0, 1), (10, 1)]
+        "#]],
+    );
+}
+
+#[test]
+fn what_was_not_read_before_a_crash_is_read_after_it() {
+    check_after(
+        "submit 30 search 2 targets never units 10\n join a slots 1\n ack a\n join b slots 1\n ack b",
+        "done a 0+10 hits 0:1\n done b 20+10 hits 20:1\n unread\n done a 10+10 hits 10:1,11:1\n show 1\n restart
+         hello b\n beat b 10+10\n ack b\n done b 10+10 hits 10:1\n show 1\n done b 0+10 hits 0:1\n show 1",
+        expect![[r#"
+            0: hit in job 1: unit 0, target 1
+            0: hit in job 1: unit 20, target 1
+            0: node a quarantined: it reported a hit that is none
+            0: to a: ack results [(1, 2)]; withdraw job 1 kill before 4
+            0: to b: ack results [(1, 1)]; offer job 1: 4=10+10
+            0: job 1 is running: done 20, out 10, waiting 0, resent tasks 1, hits [(0, 1), (20, 1)]
+            0: node b is back
+            0: to b: welcome epoch 2
+            0: to b: answer 1; offer job 1: 1099511627777=0+10
+            0: hit in job 1: unit 10, target 1
+            0: job 1 is running: done 20, out 10, waiting 0, hits [(0, 1), (10, 1), (20, 1)]
+            0: job 1 finished
+            0: job 1 is finished: done 30, out 0, waiting 0, hits [(0, 1), (10, 1), (20, 1)]
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_that_is_trusted_again_before_that_is_known_keeps_what_it_did() {
+    check_after(
+        TWO,
+        "done b 20+10 hits 20:1\n unread\n done b 30+10 hits 31:1\n undrain b\n read\n show 1\n nodes",
+        expect![[r#"
+            0: hit in job 1: unit 20, target 1
+            0: to b: ack results [(1, 1)]; offer job 1: 5=40+10
+            0: node b quarantined: it reported a hit that is none
+            0: to b: ack results [(2, 2)]; withdraw job 1 kill before 6
+            0: node b resumed
+            0: to b: offer job 1: 6=30+10 7=40+10
+            0: job 1 is running: done 10, out 40, waiting 150, resent tasks 2, hits [(20, 1)]
+            0: a up, b up
+        "#]],
+    );
+}
+
+#[test]
+fn programs_that_ran_where_nobody_trusts_the_results_run_again() {
+    check_after(
+        "submit 4 command retries 0 units 1 max-failures never\n submit 40 search 2 targets never units 10
+         join a slots 3\n ack a",
+        "ran a 0+2 ok,exit1\n show 1\n ack a\n done a 0+10 hits 3:1 job 2\n show 1",
+        expect![[r#"
+            0: unit 1 of job 1 failed on node a: exit 1
+            0: to a: ack results [(1, 1)]; offer job 2: 7=20+10 8=30+10
+            0: job 1 is running: done 1, out 2, waiting 0, unit 1 failed by exit 1
+            0: node a quarantined: it reported a hit that is none
+            0: to a: ack results [(2, 2)]; withdraw job 1 kill before 9; withdraw job 2 kill before 9
+            0: job 1 is running: done 0, out 0, waiting 4, resent tasks 2
+        "#]],
+    );
 }

@@ -10,8 +10,7 @@ use std::time::Instant;
 use crossbeam_channel::{Receiver, Sender};
 use starfarm_events::Event;
 use starfarm_net::say;
-use starfarm_protocol::ids::JobId;
-use starfarm_scheduler_core::Record;
+use starfarm_scheduler_core::{Record, Trace, Traced};
 
 use super::{House, Input, stop_if_gone, stop_with};
 use crate::restart;
@@ -30,7 +29,7 @@ pub(crate) struct Snapshot {
 /// meanwhile.
 pub(crate) fn run(
     snapshots: &Receiver<Snapshot>,
-    traces: &Receiver<(JobId, u128)>,
+    traces: &Receiver<Trace>,
     mut checkpoint: Checkpoint,
     retirer: &Retirer,
     house: &House,
@@ -43,7 +42,7 @@ pub(crate) fn run(
                 Err(_) => return,
             },
             recv(traces) -> first => {
-                trace(first.into_iter().chain(traces.try_iter()).collect(), retirer, dispatcher);
+                trace(&first.into_iter().chain(traces.try_iter()).collect::<Vec<_>>(), retirer, dispatcher);
                 continue;
             }
         };
@@ -72,17 +71,18 @@ pub(crate) fn run(
     }
 }
 
-/// Tells the dispatcher which nodes computed these units.
-fn trace(units: Vec<(JobId, u128)>, retirer: &Retirer, dispatcher: &Sender<Input>) {
-    match retirer.trace(&units) {
-        Ok(nodes) => {
-            for ((job, unit), node) in units.into_iter().zip(nodes) {
-                if let Some(node) = node {
-                    let _ = dispatcher.send(Input::Traced { job, unit, node });
-                }
-            }
-        }
-        Err(why) => say(&format!("nobody can say who computed {} units that lack a hit: {why}", units.len())),
+/// Tells the dispatcher who computed what. Where nobody can say that any more, what was counted stays.
+fn trace(asked: &[Trace], retirer: &Retirer, dispatcher: &Sender<Input>) {
+    let answers = retirer.trace(asked).unwrap_or_else(|why| {
+        say(&format!("nobody can say what nodes that are not trusted computed, so it still counts: {why}"));
+        let nodes = asked.iter().filter_map(|trace| match trace {
+            Trace::Unit { .. } => None,
+            Trace::Node(node) => Some(Traced::Node(*node, Vec::new())),
+        });
+        nodes.collect()
+    });
+    for traced in answers {
+        let _ = dispatcher.send(Input::Traced(traced));
     }
 }
 
@@ -114,7 +114,7 @@ fn sync(outputs: &Mutex<OutputStore>, sync: impl Fn(&File) -> io::Result<()>) ->
 
 #[cfg(test)]
 mod tests {
-    use starfarm_protocol::ids::Attempt;
+    use starfarm_protocol::ids::{Attempt, JobId};
     use starfarm_scheduler_core::NodeId;
 
     use super::*;

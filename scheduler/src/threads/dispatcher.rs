@@ -153,7 +153,7 @@ fn step(farm: &mut Farm, input: Input, now_us: u64, deeds: &mut Deeds, waiting: 
             let response = (question.act)(farm, now_us, deeds);
             waiting.answers.push_back((farm.last_sequence(), response, question.reply));
         }
-        Input::Traced { job, unit, node } => farm.on_traced(job, unit, node, deeds),
+        Input::Traced(traced) => farm.on_traced(traced, now_us, deeds),
         Input::Event(event) => deeds.0.push(Deed::Event(*event)),
         Input::Snapshot => waiting.snapshot = true,
         Input::Picture => waiting.picture = true,
@@ -171,7 +171,7 @@ fn perform(deeds: &mut Deeds, outgoing: &mut Vec<Outgoing>, now_us: u64, links: 
                 rung.extend(bells::rings(&record));
                 records.push((sequence, record));
             }
-            Deed::Trace { job, unit } => traces.push(ToJournal::Trace(job, unit)),
+            Deed::Trace(trace) => traces.push(ToJournal::Trace(trace)),
             Deed::Superseded(later) => superseded(&links.state, later),
             Deed::Event(event) => events.push(event),
         }

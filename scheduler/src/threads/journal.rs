@@ -10,9 +10,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use starfarm_net::say;
-use starfarm_protocol::ids::JobId;
 use starfarm_protocol::wire::{CommandUnit, Stream};
-use starfarm_scheduler_core::Record;
+use starfarm_scheduler_core::{Record, Trace};
 
 use super::checkpoint::Snapshot;
 use super::{House, Input, stop_gone, stop_if_gone, stop_with};
@@ -26,6 +25,9 @@ const COMMIT_RECORDS: usize = 65_536;
 /// Under load commits begin at least this far apart: more would only cost more.
 const COMMIT_PERIOD: Duration = Duration::from_millis(2);
 
+/// Units of which it is asked who computed them, at most at one time.
+const TRACES_MAX: usize = 256;
+
 /// How often the disk's free room is looked at.
 const TEND_PERIOD: Duration = Duration::from_secs(1);
 
@@ -34,8 +36,8 @@ pub(crate) enum ToJournal {
     Records(Vec<(u64, Record)>),
     /// A state that holds all records before it.
     Snapshot(Snapshot),
-    /// By which of the records before it was this unit decided?
-    Trace(JobId, u128),
+    /// To be answered by the records before it.
+    Trace(Trace),
 }
 
 /// What is done in one commit, and behind it.
@@ -45,7 +47,7 @@ struct Taken {
     /// Records in these.
     count: usize,
     snapshot: Option<Snapshot>,
-    traces: Vec<(JobId, u128)>,
+    traces: Vec<Trace>,
 }
 
 pub(crate) struct JournalThread {
@@ -55,7 +57,7 @@ pub(crate) struct JournalThread {
     pub(crate) inputs: Receiver<ToJournal>,
     pub(crate) dispatcher: Sender<Input>,
     pub(crate) snapshots: Sender<Snapshot>,
-    pub(crate) traces: Sender<(JobId, u128)>,
+    pub(crate) traces: Sender<Trace>,
 }
 
 impl JournalThread {
@@ -87,9 +89,11 @@ impl JournalThread {
             } else if let Some((last, _)) = batches.last().and_then(|batch| batch.last()) {
                 self.confirm(*last);
             }
-            // There are no more than conflicts, and where there is no room for one the next one finds the same node.
-            for unit in traces {
-                let _ = self.traces.try_send(unit);
+            for trace in traces {
+                // Who is asked of is waited for. Of the others there may be too many, and the next one finds the same node.
+                if matches!(trace, Trace::Node(_)) || self.traces.len() < TRACES_MAX {
+                    let _ = self.traces.send(trace);
+                }
             }
             if let Some(snapshot) = snapshot {
                 (asked, since) = (false, 0);
@@ -130,7 +134,7 @@ impl JournalThread {
                     taken.snapshot = Some(snapshot);
                     break;
                 }
-                ToJournal::Trace(job, unit) => taken.traces.push((job, unit)),
+                ToJournal::Trace(trace) => taken.traces.push(trace),
             }
             next = if taken.count < COMMIT_RECORDS { self.inputs.try_recv().ok() } else { None };
         }

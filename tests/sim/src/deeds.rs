@@ -2,10 +2,11 @@
 
 use starfarm_events::Event;
 use starfarm_protocol::ids::{Epoch, JobId};
-use starfarm_scheduler_core::{Deed, Record};
+use starfarm_scheduler_core::{Deed, Record, Trace, Traced};
 
 use crate::agenda::What;
 use crate::farm_log::FarmLog;
+use crate::job::Job;
 use crate::network::Way;
 use crate::sim::Sim;
 use crate::violation::{Broken, rule};
@@ -52,7 +53,7 @@ impl Sim {
                         self.send(node.0, Way::Down, peer, bytes);
                     }
                 }
-                Deed::Trace { job, unit } => traces.push((job, unit)),
+                Deed::Trace(trace) => traces.push(trace),
                 Deed::Superseded(epoch) => {
                     // It does nothing more.
                     return self.superseded(epoch);
@@ -72,8 +73,8 @@ impl Sim {
             }
         }
         self.farm.deeds.0 = deeds;
-        for (job, unit) in traces {
-            self.trace(job, unit);
+        for trace in traces {
+            self.trace(trace);
         }
         self.tell(&events)?;
         for id in ended {
@@ -84,10 +85,21 @@ impl Sim {
         if deep && self.farm.rightful { self.check_deeply() } else { Ok(()) }
     }
 
-    /// Who computed a unit stands in the records. What the farm makes of that is for its next turn.
-    fn trace(&mut self, job: JobId, unit: u128) {
-        if let Some(node) = self.jobs[job.0 as usize - 1].computed_by(unit) {
-            self.farm.farm.on_traced(job, unit, node, &mut self.farm.deeds);
+    /// Who computed what stands in the records. What the farm makes of that is for its next turn.
+    fn trace(&mut self, trace: Trace) {
+        let traced = match trace {
+            Trace::Unit { job, unit } => {
+                let node = self.jobs[job.0 as usize - 1].computed_by(unit);
+                node.map(|node| Traced::Unit { job, unit, node })
+            }
+            Trace::Node(node) => {
+                let of = |job: &Job| job.id.filter(|_| !job.deleted).map(|id| (id, job.computed_at(node)));
+                Some(Traced::Node(node, self.jobs.iter().filter_map(of).collect()))
+            }
+        };
+        if let Some(traced) = traced {
+            let now_us = self.farm_us();
+            self.farm.farm.on_traced(traced, now_us, &mut self.farm.deeds);
         }
     }
 

@@ -43,6 +43,20 @@ impl Intervals {
         new
     }
 
+    /// Takes [lo, hi) out, as far as it is in the set.
+    pub(crate) fn remove(&mut self, lo: u128, hi: u128) {
+        while let Some((&start, &end)) = self.runs.range(..hi).next_back().filter(|(_, end)| **end > lo) {
+            self.runs.remove(&start);
+            if hi < end {
+                self.runs.insert(hi, end);
+            }
+            if start < lo {
+                self.runs.insert(start, lo);
+            }
+            self.units -= end.min(hi) - start.max(lo);
+        }
+    }
+
     /// The intervals, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u128, u128)> + '_ {
         self.runs.iter().map(|(&lo, &hi)| (lo, hi))
@@ -71,6 +85,12 @@ mod tests {
                 let new = bits[lo..hi].iter().filter(|&&b| !b).count();
                 assert_eq!(set.insert(lo as u128, hi as u128), new as u128);
                 bits[lo..hi].fill(true);
+                if random.below(4) == 0 {
+                    let lo = random.below(60) as usize;
+                    let hi = lo + 1 + random.below(4) as usize;
+                    set.remove(lo as u128, hi as u128);
+                    bits[lo..hi].fill(false);
+                }
                 assert_eq!(set.units(), bits.iter().filter(|&&b| b).count() as u128);
                 assert!(set.runs.iter().zip(set.runs.iter().skip(1)).all(|(a, b)| a.1 < b.0));
             }

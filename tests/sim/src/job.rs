@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_protocol::admin::JobInfo;
 use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
+use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::record::Ended;
 use starfarm_protocol::spec::Stop;
 use starfarm_protocol::wire::{CommandUnit, FailReason, HitEntry, Outputs, Stream};
@@ -34,7 +35,7 @@ pub(crate) struct Job {
     computed: Intervals,
     /// Units that a record says are done.
     done: Intervals,
-    /// Of a search, by first unit: the end, and the node that the record names.
+    /// Decided units, by first one: the end, and the node that the record names.
     by: BTreeMap<u128, (u128, NodeId)>,
     /// Units that a record says have failed for good.
     failed: BTreeSet<u128>,
@@ -171,9 +172,7 @@ impl Job {
         match record {
             Record::Done { pieces, hits, node, .. } => {
                 for &(lo, hi) in pieces {
-                    if self.model.work == WorkModel::Search {
-                        self.by.insert(lo, (hi, *node));
-                    }
+                    self.by.insert(lo, (hi, *node));
                     rule(self.computed.covers(lo, hi), "what is done was computed", || {
                         format!("[{lo}, {hi}) is recorded as done, but no slot computed all of it")
                     })?;
@@ -190,8 +189,9 @@ impl Job {
                     })?;
                 }
             }
-            Record::Ran { units, .. } => {
+            Record::Ran { units, node, .. } => {
                 for (unit, ran) in units {
+                    self.by.insert(*unit, (unit + 1, *node));
                     rule(self.computed.covers(*unit, unit + 1), "what ran was computed", || {
                         format!("unit {unit} is recorded as run, but no slot ran it")
                     })?;
@@ -201,8 +201,8 @@ impl Job {
             }
             Record::Failed { unit, .. } => self.decide(*unit, true)?,
             Record::Tried { unit, .. } => settled.push((*unit, unit + 1)),
-            Record::Retried { units, .. } => {
-                self.failed.retain(|unit| !units.iter().any(|(lo, hi)| (lo..hi).contains(&unit)));
+            Record::Retried { units, .. } | Record::Rerun { units, .. } => {
+                self.again(units);
                 self.state = self.state.map(|state| if state.ended() { JobState::Queued } else { state });
             }
             Record::Submitted(facts) => (self.id, self.state) = (Some(facts.job), Some(JobState::Queued)),
@@ -212,6 +212,24 @@ impl Job {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Units are wanted again.
+    fn again(&mut self, units: &[(u128, u128)]) {
+        self.failed.retain(|unit| !units.iter().any(|(lo, hi)| (lo..hi).contains(&unit)));
+        for &(lo, hi) in units {
+            self.done.remove(lo, hi);
+            let near = self.by.range(..hi).rev().take_while(|(_, (end, _))| *end > lo);
+            for (from, (to, node)) in near.map(|(from, to)| (*from, *to)).collect::<Vec<_>>() {
+                self.by.remove(&from);
+                if from < lo {
+                    self.by.insert(from, (lo, node));
+                }
+                if hi < to {
+                    self.by.insert(hi, (to, node));
+                }
+            }
+        }
     }
 
     fn decide(&mut self, unit: u128, failed: bool) -> Result<(), Broken> {
@@ -225,7 +243,13 @@ impl Job {
         Ok(())
     }
 
-    /// The node whose record says that this unit of a search is done.
+    /// Units whose records name this node.
+    pub(crate) fn computed_at(&self, id: NodeId) -> Vec<Interval> {
+        let its = self.by.iter().filter(|(_, (_, node))| *node == id);
+        its.map(|(lo, (hi, _))| Interval::new(*lo, *hi)).collect()
+    }
+
+    /// The node whose record says that this unit is done.
     pub(crate) fn computed_by(&self, unit: u128) -> Option<NodeId> {
         self.by.range(..=unit).next_back().filter(|(_, (hi, _))| unit < *hi).map(|(_, (_, node))| *node)
     }

@@ -20,6 +20,7 @@
 //! | ... `J:LO+UNITS`, `running J:UNIT`, `died J:UNIT` | of job J, where that is not job 1 |
 //! | `at MS`, `at +MS`, `stall MS` | time passes; the scheduler does nothing for so long |
 //! | `hold`, `durable [N]` | records wait from now on; they are durable, now and from now on, or only the first N |
+//! | `unread`, `read` | who computed what is not read from the records; it is |
 //! | `checkpoint` | the next scheduler starts from this state and the records behind it |
 //! | `restart [keeping N]` | the scheduler dies with all that is not durable, but for the next N records; the
 //! next one starts from the records |
@@ -46,7 +47,9 @@ use starfarm_protocol::limits::PROTOCOL_VERSION;
 use starfarm_protocol::seal::{EpochProofs, Secret, StaticKey};
 use starfarm_protocol::settings::Settings;
 use starfarm_protocol::wire::{Feedback, HeartbeatAnswer, Hello, Message, Pace, Packer, Welcome, messages};
-use starfarm_scheduler_core::{Config, Deed, Deeds, Farm, JobCommand, NodeCommand, NodeId, Record};
+use starfarm_scheduler_core::{
+    Config, Deed, Deeds, Farm, JobCommand, NodeCommand, NodeId, Record, Trace, Tracing,
+};
 
 use line::Line;
 use peers::Peer;
@@ -73,6 +76,8 @@ pub struct Bench {
     /// The state at a checkpoint, and how many records went before.
     checkpoint: (Vec<Record>, usize),
     holding: bool,
+    /// What is to be traced, where it is not read from the records now.
+    unread: Option<Vec<Trace>>,
     answers_printed: bool,
 }
 
@@ -138,6 +143,7 @@ impl Bench {
             unsent: None,
             goes_on: false,
             holding: false,
+            unread: None,
             answers_printed: true,
         }
     }
@@ -204,12 +210,7 @@ impl Bench {
                 let now_us = self.now_us;
                 self.advance(now_us);
             }
-            "hold" => self.holding = true,
-            "durable" if line.words.len() > 1 => {
-                self.durable = self.records.len().min(self.durable + line.number(1) as usize);
-                self.farm.on_durable(self.durable as u64, self.now_us);
-            }
-            "durable" => self.holding = false,
+            "hold" | "durable" | "unread" | "read" => self.records_are(line),
             "checkpoint" => {
                 assert_eq!(self.durable, self.records.len(), "a checkpoint keeps what is durable");
                 self.checkpoint = (self.farm.snapshot(&mut Deeds::default()).1, self.durable);
@@ -225,6 +226,23 @@ impl Bench {
             "overflow" => self.farm.on_receive_overflow(self.now_us),
             "full" | "room" => self.farm.on_room(line.words[0] == "full"),
             _ => self.show(line),
+        }
+    }
+
+    /// What becomes of records.
+    fn records_are(&mut self, line: &Line<'_>) {
+        match line.verb() {
+            "hold" => self.holding = true,
+            "durable" if line.words.len() > 1 => {
+                self.durable = self.records.len().min(self.durable + line.number(1) as usize);
+                self.farm.on_durable(self.durable as u64, self.now_us);
+            }
+            "durable" => self.holding = false,
+            "unread" => self.unread = Some(Vec::new()),
+            _ => {
+                let asked = self.unread.take();
+                self.trace(&asked.expect("it was told not to read"));
+            }
         }
     }
 
@@ -338,7 +356,7 @@ impl Bench {
         let (state, before) = &self.checkpoint;
         self.farm = self.restored(state.iter().chain(&self.records[*before..]));
         self.peers.values_mut().for_each(|peer| peer.to_ack.clear());
-        self.holding = false;
+        (self.holding, self.unread) = (false, None);
     }
 
     /// Lets the farm do something, checks it, and tells what came of it.
@@ -359,18 +377,23 @@ impl Bench {
                     self.records.push(record);
                     assert_eq!(sequence as usize, self.records.len(), "sequences have no gap");
                 }
-                Deed::Trace { job, unit } => traces.push((job, unit)),
+                Deed::Trace(trace) => traces.push(trace),
                 Deed::Superseded(epoch) => self.tell(&format!("superseded by epoch {}", epoch.0)),
             }
         }
-        traces.into_iter().for_each(|(job, unit)| self.trace(job, unit));
+        match &mut self.unread {
+            Some(waiting) => waiting.append(&mut traces),
+            None => self.trace(&traces),
+        }
     }
 
-    /// Who computed a unit stands in the last record that decided it.
-    fn trace(&mut self, job: JobId, unit: u128) {
-        if let Some(node) = self.records.iter().rev().find_map(|record| record.computed(job, unit)) {
-            self.with_deeds(|farm, _, deeds| {
-                farm.on_traced(job, unit, node, deeds);
+    /// Who computed what stands in the records.
+    fn trace(&mut self, asked: &[Trace]) {
+        let mut tracing = Tracing::new(asked);
+        self.records.iter().for_each(|record| tracing.read(record));
+        for traced in tracing.end().flatten() {
+            self.with_deeds(|farm, now_us, deeds| {
+                farm.on_traced(traced, now_us, deeds);
                 None
             });
         }
