@@ -20,6 +20,7 @@ mod targets;
 mod task;
 #[cfg(test)]
 mod tests;
+mod trust;
 
 use std::path::Path;
 
@@ -60,13 +61,16 @@ pub(crate) fn parse(text: &str, file_name: &str, base: &Path) -> Result<JobFile,
         source.error(at, format!("this is not TOML: {}", e.message().trim_end()))
     })?;
     let root = Section::root(source, table.get_ref());
-    root.only(&["name", "space", "task"])?;
+    root.only(&["name", "space", "task", "trust"])?;
     let name = root.read("name", job_name)?.unwrap_or_else(|| stem(file_name));
     let units = space::read(&root.section("space", "what the units are, e.g. kind = \"range\"")?, base)?;
     let mut job = JobFile::new(name, units.space, Work::Nothing);
     job.blobs = units.blobs;
     let task = root.section("task", "what is done with them, e.g. executor = \"command\"")?;
     task::read(&task, &mut job, base)?;
+    if let Some(trust) = root.get("trust") {
+        job.trust = trust::read(&trust, &job)?;
+    }
     Ok(job)
 }
 

@@ -8,6 +8,7 @@ use starfarm_protocol::job::{Body, JobFacts, JobState};
 use starfarm_protocol::journal::record::{Ended, JobTotals};
 use starfarm_protocol::spec::Stop;
 use starfarm_protocol::state::Completion;
+use starfarm_protocol::trust::Share;
 use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::units::Units;
 
@@ -16,6 +17,7 @@ use crate::owed::{Owed, Wrote};
 use crate::report::{JobReport, Violations};
 use crate::tiling::{Clash, Class, Tiling};
 use crate::time::utc;
+use crate::trust::Trust;
 
 /// Hits gathered before doubles are thrown out, at least.
 const HITS_LOOSE_MIN: usize = 64 * 1024;
@@ -54,6 +56,8 @@ pub(crate) struct Account {
     /// What is known of its outputs.
     wrote: Wrote,
     conflicts: u64,
+    /// What came of its trust checks; none where it asks for none.
+    trust: Option<Trust>,
     end: Option<End>,
     /// Which of the farm's epochs it was submitted in.
     first_epoch: usize,
@@ -77,6 +81,7 @@ impl Account {
             again: 0,
             wrote: Wrote::default(),
             conflicts: 0,
+            trust: None,
             end: None,
             first_epoch: epochs.saturating_sub(1),
             decided: place,
@@ -135,6 +140,10 @@ impl Account {
                 continue;
             }
             match self.facts.work.body {
+                Body::Hits { .. } if self.is_planted(target) => {
+                    let what = format!("a hit of target {target}, which is a planted answer");
+                    self.wrong(Some((unit, unit + 1)), what);
+                }
                 Body::Hits { targets, .. } if target < targets => self.hits.push((unit, target)),
                 Body::Hits { targets, .. } => {
                     let what = format!("a hit of target {target}, but there are {targets}");
@@ -146,6 +155,10 @@ impl Account {
         if self.hits.len() >= (2 * self.hits_sorted).max(HITS_LOOSE_MIN) {
             self.sort_hits();
         }
+    }
+
+    fn is_planted(&self, target: u32) -> bool {
+        self.trust.as_ref().is_some_and(|trust| trust.planted.contains_key(&target))
     }
 
     fn sort_hits(&mut self) {
@@ -167,6 +180,29 @@ impl Account {
     /// Two nodes said different things.
     pub(crate) fn add_conflict(&mut self) {
         self.conflicts += 1;
+    }
+
+    /// It asks for trust checks.
+    pub(crate) fn trust(&mut self, check: Share, planted: &[(u128, u32)]) {
+        if self.trust.is_some() {
+            self.wrong(None, "it asks for trust checks twice");
+        }
+        self.trust = Some(Trust::new(check, planted));
+    }
+
+    /// A second node computed units with the same result.
+    pub(crate) fn checked(&mut self, units: u128) {
+        match &mut self.trust {
+            Some(trust) => trust.checked = trust.checked.saturating_add(units),
+            None => self.wrong(None, "units of it are checked, and it does not ask for that"),
+        }
+    }
+
+    /// A result was untrue.
+    pub(crate) fn add_untrue(&mut self) {
+        if let Some(trust) = &mut self.trust {
+            trust.untrue += 1;
+        }
     }
 
     /// Failed units are wanted again.
@@ -268,7 +304,10 @@ impl Account {
         let found: BTreeSet<u32> = self.hits.iter().map(|hit| hit.1).collect();
         let may_end_early = match self.facts.work.body {
             Body::Hits { stop: Stop::FirstHit, .. } => !found.is_empty(),
-            Body::Hits { stop: Stop::AllTargets, targets } => found.len() as u64 == u64::from(targets),
+            Body::Hits { stop: Stop::AllTargets, targets } => {
+                let planted = self.trust.as_ref().map_or(0, |trust| trust.planted.len());
+                (found.len() + planted) as u64 == u64::from(targets)
+            }
             _ => false,
         };
         match state {
@@ -401,6 +440,7 @@ impl Account {
             tasks_copied: totals.copies,
             conflicts: self.conflicts,
             units_again: Units(self.again),
+            trust: self.trust.as_ref().map(|trust| trust.share(self.tiling.runs())),
             epochs: epochs.get(self.first_epoch..end.epochs).unwrap_or_default().to_vec(),
             nodes: shares.into_iter().map(share).collect(),
             submitted: utc(self.facts.at_us),

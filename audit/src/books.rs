@@ -98,6 +98,9 @@ impl Books {
             Record::Rerun { units, .. } => account.rerun(units),
             Record::State { state, .. } => account.set_state(*state),
             Record::Conflict { .. } => account.add_conflict(),
+            Record::Trust { check, planted, .. } => account.trust(*check, planted),
+            Record::Checked { units, .. } => account.checked(*units),
+            Record::Untrue { .. } => account.add_untrue(),
             Record::Ended(ended) => account.end(ended, self.epochs.len()),
             _ => {}
         }

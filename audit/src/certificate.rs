@@ -8,6 +8,8 @@ use starfarm_protocol::job::JobState;
 use starfarm_protocol::state::Completion;
 use starfarm_protocol::units::Units;
 
+use crate::trust::TrustShare;
+
 /// Units of a node.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct NodeShare {
@@ -60,9 +62,13 @@ pub struct Certificate {
     pub tasks_copied: u64,
     /// Results that differ from what was counted.
     pub conflicts: u64,
-    /// Units that were done, and computed again since their outputs were lost: they are in the shares of nodes as often.
+    /// Units that were done, and computed again: their outputs were lost, their node was not trusted any more, or they were
+    /// checked. They are in the shares of nodes as often.
     #[serde(skip_serializing_if = "is_none")]
     pub units_again: Units,
+    /// Of a search that asks for trust checks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trust: Option<TrustShare>,
     /// Incarnations of the scheduler from its submission to its end.
     pub epochs: Vec<u64>,
     /// Who computed how much, by name.

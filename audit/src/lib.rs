@@ -19,9 +19,11 @@ mod owed;
 mod report;
 mod tiling;
 mod time;
+mod trust;
 
 pub use account::Place;
 pub use books::Books;
 pub use certificate::{Certificate, NodeShare, canonical};
 pub use files::directory;
 pub use report::{JobReport, LostContent, LostOutput, Outputs, Report, Violation};
+pub use trust::TrustShare;

@@ -52,6 +52,16 @@ impl Verifier {
         })
     }
 
+    /// The digest of the candidate of `unit`, as targets are written; none where there is no such unit.
+    pub fn digest(&self, unit: u128) -> Option<Vec<u8>> {
+        let words = (unit < self.space.units()).then(|| (self.digest)(&self.space.block(unit)))?;
+        let layout = self.space.layout();
+        let bytes = words
+            .into_iter()
+            .flat_map(|word| if layout.big_endian { word.to_be_bytes() } else { word.to_le_bytes() });
+        Some(bytes.take(self.digest_bytes).collect())
+    }
+
     /// The candidate of `unit` has the digest `target`. False where there is no such unit or target.
     pub fn is_hit(&self, unit: u128, target: u32) -> bool {
         let target = self.targets.chunks_exact(self.digest_bytes).nth(target as usize);

@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{ContentHash, HexBytes, JobId};
 use crate::job::{JobState, MaxFailures, Sizing};
 use crate::journal::record::JobTotals;
+use crate::reason::Distrust;
 use crate::seal::Role;
+use crate::trust::{Share, TrustChecks};
 use crate::units::Units;
 use crate::wire::FailReason;
 use crate::word::words;
@@ -141,6 +143,9 @@ pub struct Submit {
     /// commands.
     #[serde(default)]
     pub speculative: Option<bool>,
+    /// How the results of a search are checked beyond what always is.
+    #[serde(default, skip_serializing_if = "TrustChecks::is_off")]
+    pub trust: TrustChecks,
 }
 
 /// An answer.
@@ -253,6 +258,37 @@ pub struct JobInfo {
     pub failures: Vec<FailedInfo>,
     /// The first units of which two nodes said different things; likewise.
     pub conflicts: Vec<ConflictInfo>,
+    /// Of a job that asked for trust checks, or of which a result was untrue; likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust: Option<TrustInfo>,
+}
+
+/// What came of a job's trust checks.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct TrustInfo {
+    /// The share of its units that is computed twice.
+    pub check: Share,
+    /// Units that a second node computed, with the same result.
+    pub units_checked: Units,
+    /// Planted answers.
+    pub planted: u64,
+    /// Those that were found.
+    pub planted_found: u64,
+    /// The first results that were untrue.
+    pub untrue: Vec<UntrueInfo>,
+}
+
+/// A result was untrue.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct UntrueInfo {
+    /// The unit at which it was.
+    pub unit: Units,
+    /// Whose result it was.
+    pub node: String,
+    /// What was untrue.
+    pub why: Distrust,
+    /// The node that said otherwise and was believed; none where the scheduler knew by itself.
+    pub believed: Option<String>,
 }
 
 /// Two nodes said different things of the same units.

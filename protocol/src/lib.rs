@@ -24,6 +24,7 @@ pub mod seal;
 pub mod settings;
 pub mod spec;
 pub mod state;
+pub mod trust;
 pub mod unit_set;
 pub mod units;
 pub mod wire;

@@ -16,7 +16,9 @@ use starfarm_protocol::journal::frame::{Frame, MARK, Place, SEAL};
 use starfarm_protocol::journal::record::{Ended, JobTotals, NodeMark};
 use starfarm_protocol::journal::segment::{Head, Part};
 use starfarm_protocol::journal::synced;
+use starfarm_protocol::reason::Distrust;
 use starfarm_protocol::spec::Stop;
+use starfarm_protocol::trust::{Share, Untrue};
 use starfarm_protocol::wire::{CommandUnit, FailReason, Outputs, Stream};
 
 const FARM: FarmId = FarmId([0x66; 16]);
@@ -93,6 +95,12 @@ fn records() -> Vec<Record> {
         Record::Mark { node, mark: NodeMark::Drained },
         Record::Conflict { job, lo: 100, hi: 200, node },
         Record::Rerun { job, units: vec![(8, 9)] },
+        Record::Trust { job, check: Share::of_millionths(10_000).unwrap(), planted: vec![(77, 1), (5, 3)] },
+        Record::Checked { job, units: 1_000 },
+        Record::Untrue {
+            job,
+            untrue: Untrue { unit: 77, node, why: Distrust::MissedHit, against: Some(NodeId(8)) },
+        },
         Record::Joined { node, slots: 4, at_us: 1_700_000_000_000_000 },
         Record::Periods { lost_us: 45_000_000, period_us: 10_000_000 },
         Record::FailedAlike { job, units: vec![(8, 10), (20, 21)], failed },

@@ -62,6 +62,8 @@ pub(crate) fn conflict(why: Conflict, name: &str) -> Response {
         Conflict::TooManyJobs => {
             format!("the farm knows {JOBS_MAX} jobs: delete ended ones with `starfarm job delete ID`")
         }
+        Conflict::NoSearch => format!("{name} is no search: only a search has trust checks"),
+        Conflict::Planted => format!("{name} plants what is no answer of its search"),
         Conflict::NotEnded => {
             format!("{name} has not ended: `starfarm job delete --cancel` cancels it first")
         }

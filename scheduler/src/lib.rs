@@ -9,6 +9,7 @@ mod descriptors;
 mod error;
 mod evidence;
 mod pages;
+mod plant;
 mod rest;
 mod restart;
 mod ring;

@@ -134,7 +134,9 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     let (blobs, notes) = Blobs::open(&state.file("blobs")).map_err(io)?;
     let blobs = Arc::new(Mutex::new(blobs));
     let evidence: Arc<dyn Evidence> = Arc::new(OnDisk::new(Arc::clone(&blobs)));
+    let secret = random()?;
     let config = |epoch| Config {
+        secret,
         evidence: Some(evidence),
         proofs: Some(EpochProofs::new(&key, farm, nonce)),
         receive_datagrams,

@@ -169,6 +169,16 @@ fn certified(certificate: &Certificate, hash: &str) -> Vec<(&'static str, String
     if certificate.units_again > Units(0) {
         pairs.push(("ran again", certificate.units_again.to_string()));
     }
+    if let Some(trust) = &certificate.trust {
+        let share = f64::from(trust.check_ppm) / 1e4;
+        let (found, planted) = (trust.planted_found, trust.planted);
+        pairs.push((
+            "computed twice",
+            format!("{} with one result, of {share} % asked for", trust.units_checked),
+        ));
+        pairs.push(("planted answers", format!("{found} of {planted} found")));
+        pairs.push(("untrue results", trust.untrue.to_string()));
+    }
     pairs.extend([
         ("submitted", certificate.submitted.clone()),
         ("started", time(&certificate.started)),
@@ -181,7 +191,7 @@ fn certified(certificate: &Certificate, hash: &str) -> Vec<(&'static str, String
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use starfarm_audit::NodeShare;
+    use starfarm_audit::{NodeShare, TrustShare};
     use starfarm_protocol::admin::OutputLoss;
     use starfarm_protocol::ids::{ContentHash, JobId};
     use starfarm_protocol::job::JobState;
@@ -213,6 +223,13 @@ mod tests {
             tasks_copied: 1,
             conflicts: 0,
             units_again: Units(0),
+            trust: Some(TrustShare {
+                check_ppm: 10_000,
+                units_checked: Units(31),
+                planted: 20,
+                planted_found: 20,
+                untrue: 1,
+            }),
             epochs: vec![1, 4],
             nodes: ["a", "b"].map(|name| NodeShare { name: name.into(), units: Units(14) }).into(),
             submitted: "2026-11-21T10:00:00.000000Z".into(),
@@ -291,6 +308,9 @@ mod tests {
               epochs           1 4
               done by          a: 14
               done by          b: 14
+              computed twice   31 with one result, of 1 % asked for
+              planted answers  20 of 20 found
+              untrue results   1
               submitted        2026-11-21T10:00:00.000000Z
               started          2026-11-21T10:00:01.000000Z
               ended            2026-11-21T10:00:09.000000Z

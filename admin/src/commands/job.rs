@@ -3,6 +3,7 @@
 use starfarm_protocol::admin::{JobCommand, JobInfo, NodeInfo, Subject};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::JobState;
+use starfarm_protocol::reason::Distrust;
 use starfarm_protocol::units::Units;
 
 use super::{Context, explain, wait};
@@ -148,6 +149,15 @@ pub(super) fn troubles(job: &JobInfo) -> String {
         let (lo, hi) = (&conflict.lo, &conflict.hi);
         text.push_str(&format!("conflict: node {node} says of units [{lo}, {hi}) what others do not\n"));
     }
+    for untrue in job.trust.iter().flat_map(|trust| &trust.untrue) {
+        let (node, why) = (human::printable(&untrue.node), untrue.why.words());
+        let believed = match &untrue.believed {
+            Some(other) => format!("the result of node {}, whose hits are true", human::printable(other)),
+            None if untrue.why == Distrust::Differs => "what was counted before".to_owned(),
+            None => "the digest".to_owned(),
+        };
+        text.push_str(&format!("untrue: node {node}, unit {}: {why}; believed is {believed}\n", untrue.unit));
+    }
     text
 }
 
@@ -155,7 +165,7 @@ pub(super) fn troubles(job: &JobInfo) -> String {
 pub(super) fn figures(job: &JobInfo) -> Vec<(&'static str, Cell)> {
     let share_of =
         |part| Cell::new(format!("{}  ({})", human::units(part), human::share(part, job.units_total)));
-    vec![
+    let mut figures = vec![
         ("id", Cell::new(job.id.0.to_string())),
         ("name", Cell::new(&job.name)),
         ("state", Cell::state(job.state.word())),
@@ -178,7 +188,18 @@ pub(super) fn figures(job: &JobInfo) -> Vec<(&'static str, Cell)> {
         ("  given out", Cell::new(human::count(job.totals.dispatched as f64))),
         ("  resent", Cell::new(human::count(job.totals.resent as f64))),
         ("certificate", Cell::new(certificate(job))),
-    ]
+    ];
+    if let Some(trust) = &job.trust {
+        let (checked, total) = (trust.units_checked, job.units_total);
+        let share = human::share(checked, total);
+        let (asked, found) = (trust.check.fraction() * 100.0, trust.planted_found);
+        figures.push((
+            "computed twice",
+            Cell::new(format!("{}  ({share} of {asked} %)", human::units(checked))),
+        ));
+        figures.push(("planted answers", Cell::new(format!("{found} of {} found", trust.planted))));
+    }
+    figures
 }
 
 /// What the job's certificate says, in words.
@@ -238,6 +259,7 @@ pub(crate) mod testing {
             outputs_cut: 0,
             failures: Vec::new(),
             conflicts: Vec::new(),
+            trust: None,
         }
     }
 }
@@ -245,7 +267,8 @@ pub(crate) mod testing {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use starfarm_protocol::admin::{ConflictInfo, FailedInfo, Refusal};
+    use starfarm_protocol::admin::{ConflictInfo, FailedInfo, Refusal, TrustInfo, UntrueInfo};
+    use starfarm_protocol::trust::Share;
     use starfarm_protocol::units::Units;
     use starfarm_protocol::wire::FailReason;
 
@@ -281,6 +304,12 @@ mod tests {
             signal: None,
             node: node.map(str::to_owned),
         };
+        let untrue = |unit, node: &str, why, believed: Option<&str>| UntrueInfo {
+            unit: Units(unit),
+            node: node.into(),
+            why,
+            believed: believed.map(str::to_owned),
+        };
         let conflict = ConflictInfo { lo: Units(5), hi: Units(9), node: "n3".into() };
         let job = JobInfo {
             refused_by: vec![refused],
@@ -291,6 +320,17 @@ mod tests {
                 failed(6, FailReason::Poison, None, None),
             ],
             conflicts: vec![conflict],
+            trust: Some(TrustInfo {
+                check: Share::of_millionths(10_000).unwrap(),
+                units_checked: Units(31_200_000),
+                planted: 20,
+                planted_found: 8,
+                untrue: vec![
+                    untrue(5, "n3", Distrust::MissedHit, Some("n4")),
+                    untrue(9, "n5", Distrust::FalseHit, None),
+                    untrue(11, "n6", Distrust::Differs, None),
+                ],
+            }),
             ..job(3)
         };
         expect![[r#"
@@ -316,12 +356,17 @@ mod tests {
               given out       39
               resent          0
             certificate       when it has ended
+            computed twice    31.2 M  (1.0 % of 1 %)
+            planted answers   8 of 20 found
             node n1 cannot run it: no program
             running: more than half of its units fail
             unit 4 failed: exit 2 on n2
             unit 6 failed: poison
             5 more have failed: `starfarm results 3` has them all
             conflict: node n3 says of units [5, 9) what others do not
+            untrue: node n3, unit 5: it reported units as done without a hit that is among them; believed is the result of node n4, whose hits are true
+            untrue: node n5, unit 9: it reported a hit that is none; believed is the digest
+            untrue: node n6, unit 11: its results differ from those of others; believed is what was counted before
         "#]]
         .assert_eq(&whole(&job, Style::PLAIN));
     }

@@ -40,6 +40,11 @@ pub(crate) fn run(context: &mut Context, run: &Run) -> Result<Exit, Failure> {
             "{trouble}: this machine is the only node of a run; install it, or correct the path"
         )));
     }
+    if !job.trust.is_off() {
+        return Err(Failure::usage(
+            "a run computes everything on this machine: remove [trust] from the job file, or submit it to a farm",
+        ));
+    }
     let state = state_folder(run, &job)?;
     let signals = Signals::count()?;
     let memo = Memo::new(&run.job, submit::hash(&job));

@@ -100,6 +100,7 @@ pub(crate) fn send(client: &mut Client, job: &JobFile, place: Place) -> Result<J
         place,
         max_failures: job.max_failures,
         speculative: job.speculative,
+        trust: job.trust,
     };
     ask!(client, &Request::Submit(submit), Response::Submitted(id) => id)
 }
@@ -114,6 +115,11 @@ fn job_of(submit: &Submit) -> Result<JobFile, Failure> {
             jobfile::from_command_line(range, lines, &submit.grid, &submit.program, base)?.at_home(base)
         }
     };
+    if submit.resume && job.trust.planted > 0 {
+        return Err(Failure::usage(
+            "answers that are planted make each submission another job: leave --resume out, or `planted`",
+        ));
+    }
     with_options(job, &submit.options)
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use starfarm_decomposers::NoChunks;
 use starfarm_protocol::job::{MaxFailures, Sizing};
 use starfarm_protocol::spec::{JobSpec, Space, Work};
+use starfarm_protocol::trust::TrustChecks;
 
 use super::error::JobFileError;
 
@@ -20,6 +21,8 @@ pub(crate) struct JobFile {
     pub(crate) max_failures: MaxFailures,
     /// Whether idle nodes get copies of its last tasks; none: what the farm thinks right for its kind.
     pub(crate) speculative: Option<bool>,
+    /// How its results are checked beyond what always is.
+    pub(crate) trust: TrustChecks,
     /// The chunks of a list, about 64 KiB each, in the order of the specification: to be uploaded before
     /// the job is submitted. The same content may occur twice.
     pub(crate) blobs: Vec<Vec<u8>>,
@@ -38,6 +41,7 @@ impl JobFile {
             sizing: Sizing::default(),
             max_failures: MaxFailures::Usual,
             speculative: None,
+            trust: TrustChecks::default(),
             blobs: Vec::new(),
             not_here: None,
             repeated_targets: 0,

@@ -213,15 +213,20 @@ impl<'t> Item<'t> {
 
     /// A number of seconds, an integer or a float: above 0, at most `max`.
     pub(super) fn seconds(&self, max: f64) -> Result<f64, JobFileError> {
-        let seconds: f64 = match self.value {
-            DeValue::Integer(_) => self.integer()? as f64,
-            DeValue::Float(float) => float.as_str().parse().unwrap_or(f64::NAN),
-            _ => return Err(self.wrong_type("a number of seconds")),
-        };
+        let seconds = self.number("a number of seconds")?;
         if seconds > 0.0 && seconds <= max {
             return Ok(seconds);
         }
         Err(self.error(format!("`{}` is {seconds}: use a number of seconds above 0, up to {max}", self.name)))
+    }
+
+    /// A number, an integer or a float; `what` it is a number of.
+    pub(super) fn number(&self, what: &str) -> Result<f64, JobFileError> {
+        match self.value {
+            DeValue::Integer(_) => Ok(self.integer()? as f64),
+            DeValue::Float(float) => Ok(float.as_str().parse().unwrap_or(f64::NAN)),
+            _ => Err(self.wrong_type(what)),
+        }
     }
 
     pub(super) fn boolean(&self) -> Result<bool, JobFileError> {

@@ -2,7 +2,9 @@
 
 use starfarm_protocol::admin::KeyKind;
 use starfarm_protocol::job::JobState;
+use starfarm_protocol::reason::Distrust;
 use starfarm_protocol::state::NodeState;
+use starfarm_protocol::trust::Share;
 use starfarm_protocol::units::Units;
 use starfarm_protocol::wire::FailReason;
 use std::io::{Read, Write};
@@ -14,7 +16,7 @@ use starfarm_protocol::admin::frames::{FrameReader, frame};
 use starfarm_protocol::admin::{
     ConflictInfo, Error, ErrorCode, EventLine, Explanation, Fact, FactValue, FailedInfo, HitInfo, JobInfo,
     KeyInfo, LostOutputs, NodeInfo, OutputInfo, OutputLoss, Reason, Refusal, Request, Response, ResultsPage,
-    Rule, SizeInfo, StatusInfo, StreamInfo, Subject,
+    Rule, SizeInfo, StatusInfo, StreamInfo, Subject, TrustInfo, UntrueInfo,
 };
 use starfarm_protocol::ids::{ContentHash, FarmId, JobId, NodeId, PublicKey};
 use starfarm_protocol::join::JoinFile;
@@ -136,6 +138,20 @@ fn job(id: u64) -> JobInfo {
         outputs_cut: 2,
         failures: vec![failed_unit()],
         conflicts: vec![ConflictInfo { lo: Units(5), hi: Units(9), node: "lab-8".into() }],
+        trust: Some(TrustInfo {
+            check: Share::of_millionths(10_000).unwrap(),
+            units_checked: Units(7),
+            planted: 20,
+            planted_found: 3,
+            untrue: [Some("lab-7".to_owned()), None]
+                .map(|believed| UntrueInfo {
+                    unit: Units(6),
+                    node: "lab-8".into(),
+                    why: Distrust::MissedHit,
+                    believed,
+                })
+                .into(),
+        }),
     }
 }
 

@@ -14,7 +14,7 @@ use starfarm_protocol::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
 use starfarm_protocol::limits::PROTOCOL_VERSION;
 use starfarm_protocol::wire::{Hello, Message, Offer, Outcome, Packer, ResultEntry, messages};
 use starfarm_scheduler_core::{
-    Config, Deed, Deeds, Farm, MaxFailures, NewJob, NodeId, Place, Sizing, WorkFacts,
+    Config, Deed, Deeds, Farm, MaxFailures, NewJob, NodeId, Place, Sizing, Trust, WorkFacts,
 };
 
 /// Rounds of a point of the curve.
@@ -157,6 +157,7 @@ impl Bench {
             sizing: Sizing::Units(1),
             max_failures: MaxFailures::Usual,
             speculative: false,
+            trust: Trust::default(),
             place: Place::Tail,
         };
         self.farm.submit(new, self.now_us, &mut Deeds::default()).expect("the farm takes a job")

@@ -13,7 +13,7 @@ use starfarm_protocol::wire::{
     Heartbeat, Held, Hello, Message, Offer, Outcome, Packer, ResultEntry, messages,
 };
 use starfarm_scheduler_core::{
-    Config, Deed, Deeds, Farm, JobCommand, MaxFailures, NewJob, NodeId, Place, Sizing, WorkFacts,
+    Config, Deed, Deeds, Farm, JobCommand, MaxFailures, NewJob, NodeId, Place, Sizing, Trust, WorkFacts,
 };
 
 /// Virtual time from one turn to the next, at least.
@@ -166,6 +166,7 @@ impl Bench {
             sizing: Sizing::Units(size),
             max_failures: MaxFailures::Usual,
             speculative: true,
+            trust: Trust::default(),
             place: Place::Tail,
         };
         let (mut id, now_us) = (None, self.now_us);

@@ -27,11 +27,17 @@ fn a_hit_is_true_where_the_candidate_has_that_digest() {
             let verifier = Verifier::new(&work, &space).unwrap();
             for (target, &unit) in (0..).zip(&known) {
                 assert!(verifier.is_hit(unit, target), "{algorithm:?} {unit}");
+                assert_eq!(
+                    verifier.digest(unit).unwrap(),
+                    work.targets[target as usize].0,
+                    "{algorithm:?} {unit}"
+                );
                 let other = chance.below(units);
                 let same =
                     work.targets[target as usize].0 == digest(algorithm, &candidate(&positions, min, other));
                 assert_eq!(verifier.is_hit(other, target), same, "{algorithm:?} {other}");
             }
+            assert_eq!(verifier.digest(units), None);
             assert!(!verifier.is_hit(units, 0) && !verifier.is_hit(u128::MAX, 0), "no such unit");
             assert!(!verifier.is_hit(known[0], known.len() as u32), "no such target");
         }

@@ -5,6 +5,7 @@ use std::fmt;
 use starfarm_protocol::admin::KeyKind;
 use starfarm_protocol::ids::{Boot, ContentHash, JobId};
 use starfarm_protocol::job::JobState;
+use starfarm_protocol::reason::Distrust;
 use starfarm_protocol::seal::Role;
 use starfarm_protocol::state::{Completion, IdleReason, NodeState, Outcome};
 use starfarm_protocol::wire::FailReason;
@@ -245,6 +246,12 @@ events! {
         copied: u64,
         /// Results that differ from what was counted.
         conflicts: u64,
+        /// Units that a second node computed with the same result; none where the job asks for no trust checks.
+        checked: Option<u128>,
+        /// Planted answers that were found; likewise.
+        planted_found: Option<u64>,
+        /// Results that were untrue; likewise.
+        untrue: Option<u64>,
         /// The scheduler's incarnation at its end.
         epoch: u64,
         /// Nodes that computed units of it in that incarnation.
@@ -304,6 +311,27 @@ events! {
         /// Node whose result came second.
         node: Name,
     } => ("conflict in job {}: node {node} says other things of [{lo}, {hi})", job.0)
+    /// A search asks for trust checks.
+    TrustChecks = "trust_checks" {
+        job: JobId,
+        /// The share of its units that is computed twice, on different nodes.
+        check: f64,
+        /// Answers that only the scheduler knows.
+        planted: u64,
+    } => ("job {} has trust checks: a share of {check} of its units is computed twice, {} planted",
+        job.0, if *planted == 1 { "1 answer is".to_owned() } else { format!("{planted} answers are") })
+    /// A result was untrue; its node is not trusted any more.
+    Untrue = "untrue" {
+        job: JobId,
+        /// The unit at which it was.
+        unit: u128,
+        node: Name,
+        /// What was untrue.
+        why: Distrust,
+        /// The node that said otherwise; none where the scheduler knew by itself.
+        believed: Option<Name>,
+    } => ("untrue result in job {}: node {node}, unit {unit}: {}{}",
+        job.0, why.words(), after("; by the result of node ", believed))
     /// A key may join from now on: one that a person added, or that of a machine that came with it.
     KeyAdded = "key_added" {
         key_kind: KeyKind,

@@ -8,6 +8,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use starfarm_protocol::admin::KeyKind;
 use starfarm_protocol::ids::{Boot, ContentHash, JobId};
 use starfarm_protocol::job::JobState;
+use starfarm_protocol::reason::Distrust;
 use starfarm_protocol::seal::Role;
 use starfarm_protocol::state::{Completion, IdleReason, NodeState, Outcome};
 use starfarm_protocol::units::Units;
@@ -236,7 +237,7 @@ macro_rules! of_words {
         }
     )*};
 }
-of_words!(NodeState IdleReason Outcome JobState FailReason Role KeyKind Completion);
+of_words!(NodeState IdleReason Outcome JobState FailReason Role KeyKind Completion Distrust);
 
 impl Field for Vec<u64> {
     fn value(&self) -> Option<Value<'_>> {

@@ -124,7 +124,8 @@ pub(crate) fn value(kind: &str, name: &str, random: &mut Random) -> String {
         "spec" | "intervals_hash" | "hits_hash" => {
             (0..4).map(|_| format!("{:016x}", random.next())).collect()
         }
-        "power" | "power_mean" | "units_per_s" => (random.number(40) as f64 / 1e6).to_string(),
+        "why" if kind == "untrue" => "missed_hit".to_owned(),
+        "power" | "power_mean" | "units_per_s" | "check" => (random.number(40) as f64 / 1e6).to_string(),
         "load" => (0..=random.below(9)).map(|_| random.number(10).to_string()).collect::<Vec<_>>().join(" "),
         // What a validation finds sensible: begun before ended before now, lo below hi.
         "begun_us" => random.number(40).to_string(),
@@ -132,10 +133,14 @@ pub(crate) fn value(kind: &str, name: &str, random: &mut Random) -> String {
         "hi" => ((1 << 127) + (u128::from(random.number(64)) << random.below(63))).to_string(),
         "lo" => (u128::from(random.number(63)) << random.below(64)).to_string(),
         "unit" | "units" | "done" | "failed" | "out" | "pending" | "abandoned" | "units_done"
-        | "decomposed_units" | "duplicate" => (u128::from(random.number(64)) << random.below(65)).to_string(),
+        | "decomposed_units" | "duplicate" | "checked" => {
+            (u128::from(random.number(64)) << random.below(65)).to_string()
+        }
         "version" | "target" | "cores" | "code" => random.number(16).to_string(),
         "slots" if kind != Sample::KIND => random.number(16).to_string(),
-        "key" | "node" | "name" | "user" | "why" | "system" | "cpu" | "accelerators" => random.text(),
+        "key" | "node" | "name" | "user" | "why" | "system" | "cpu" | "accelerators" | "believed" => {
+            random.text()
+        }
         _ => random.number(64).to_string(),
     }
 }

@@ -5,8 +5,9 @@ use super::record::{Ended, JobTotals, NodeMark, Record};
 use crate::bytes::{Malformed, Reader, fields, items, put, put_intervals, put_near, put_text, tagged};
 use crate::ids::{Attempt, Boot, ContentHash, Epoch, JobId, NodeId};
 use crate::job::{Body, FailedUnit, JobFacts, JobState, MaxFailures, Sizing, WorkFacts};
-use crate::reason::HoldReason;
+use crate::reason::{Distrust, HoldReason};
 use crate::spec::Stop;
+use crate::trust::{Share, Untrue};
 use crate::wire::{CommandUnit, FailReason};
 
 /// Something in a record.
@@ -33,6 +34,9 @@ tagged! { Item:
         15 Node { node, boot, name },
         16 Mark { node, mark },
         18 Rerun { job, units },
+        19 Trust { job, check, planted },
+        20 Checked { job, units },
+        21 Untrue { job, untrue },
         64 Rating { node, started_us, period, periods },
         65 Rates { job, mean, nodes },
         66 Totals { job, totals },
@@ -69,6 +73,7 @@ fields! { Item:
     JobFacts { job, spec, name, user, units, work, sizing, max_failures, speculative, at_us }
     Ended { job, state, done, failed, abandoned, totals }
     FailedUnit { reason, code, node }
+    Untrue { unit, node, why, against }
     JobTotals {
         decomposed_units, duplicate_units, decomposed, dispatched, resent, copies, conflicts, submitted_us, started_us,
         ended_us
@@ -97,6 +102,9 @@ impl Record {
             | Record::FailedAlike { job, .. }
             | Record::Retried { job, .. }
             | Record::Rerun { job, .. }
+            | Record::Trust { job, .. }
+            | Record::Checked { job, .. }
+            | Record::Untrue { job, .. }
             | Record::Deleted { job }
             | Record::Conflict { job, .. }
             | Record::Rates { job, .. }
@@ -183,6 +191,10 @@ macro_rules! numbers {
 numbers!(u8 u16 u32 u64 u128 usize; words: JobState FailReason NodeMark Stop; floats: f32 f64);
 
 items! { Item:
+    Share: |share, out| share.millionths().put(out),
+        |body| Self::of_millionths(u32::read(body)?).ok_or(Malformed);
+    // As the mark that a node gets for it.
+    Distrust: |why, out| NodeMark::from(*why).put(out), |body| NodeMark::read(body)?.distrust().ok_or(Malformed);
     bool: |is, out| u8::from(*is).put(out), |body| Ok(u8::read(body)? != 0);
     // One more, or 0 for none.
     Option<u64>: |number, out| number.map_or(0, |number| number.saturating_add(1)).put(out),
@@ -215,6 +227,8 @@ items! { Item:
             let (first_units, programs) = (u64::read(body)?, bool::read(body)?);
             if first_units > 0 { Ok(WorkFacts { first_units, programs, ..usual }) } else { Err(Malformed) }
         };
+    // A unit and a target.
+    (u128, u32): |of, out| { of.0.put(out); of.1.put(out) }, |body| Ok((Item::read(body)?, Item::read(body)?));
     Vec<(u128, u128)>: |intervals, out| put_intervals(out, intervals), |body| body.intervals();
     // The largest task of a node before its speed.
     (NodeId, f64, u64): |of, out| { of.0.put(out); of.2.put(out); of.1.put(out) },

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{Attempt, Boot, Epoch, JobId, NodeId};
 use crate::job::{FailedUnit, JobFacts, JobState};
 use crate::reason::{Distrust, HoldReason};
+use crate::trust::{Share, Untrue};
 use crate::units::decimal;
 use crate::wire::CommandUnit;
 use crate::word::words;
@@ -58,6 +59,12 @@ pub enum Record {
     /// Kind 18. These units, which are done or failed, are wanted again: the outputs of a command are lost, or their node is
     /// not trusted, or they are checked. The job may have ended, and has not any more.
     Rerun { job: JobId, units: Vec<(u128, u128)> },
+    /// Kind 19. A job asks for trust checks; behind its kind 2. Each planted answer is a unit and a target.
+    Trust { job: JobId, check: Share, planted: Vec<(u128, u32)> },
+    /// Kind 20. So many more units of a job were computed by a second node with the same result.
+    Checked { job: JobId, units: u128 },
+    /// Kind 21. A result for a job was untrue.
+    Untrue { job: JobId, untrue: Untrue },
     /// Kind 64, in checkpoints. What a node did in its last periods: standard tasks a period, in a ring, and the number of
     /// the last one. It joined at `started_us` on the farm's clock.
     Rating { node: NodeId, started_us: u64, period: u64, periods: Vec<f32> },

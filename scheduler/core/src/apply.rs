@@ -11,10 +11,10 @@ use starfarm_protocol::wire::{CommandUnit, FailReason};
 use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::health::{Presence, Standing};
-use crate::job::{FailedUnit, Job, JobState, Rate};
+use crate::job::{Body, FailedUnit, Job, JobState, Rate};
 use crate::jobs::Jobs;
 use crate::limits::CONFLICTS_KEPT;
-use crate::queues::{Class, Classes, DECIDED, FAILED, Queues};
+use crate::queues::{Class, DECIDED, FAILED, Queues};
 use crate::rating::Rating;
 use crate::reconnect::Periods;
 
@@ -37,22 +37,26 @@ impl Farm {
         counted
     }
 
-    /// As [`Farm::commit_done`], for the hits of a result, those that were known left aside.
+    /// As [`Farm::commit_done`], for the hits of a result, those that were known and planted ones left aside. The others.
     pub(crate) fn commit_hits(
         &mut self,
         id: JobId,
         node: NodeId,
         hits: impl Iterator<Item = (u128, u32)>,
         deeds: &mut Deeds,
-    ) {
+    ) -> Vec<(u128, u32)> {
         let mut new = Vec::new();
         for (unit, target) in hits {
+            if self.jobs.at(id).checks.is_planted(target) {
+                continue;
+            }
             if self.jobs.at_mut(id).add_hit(unit, target) {
                 new.push((unit, target));
                 deeds.event(Event::Hit { job: id, unit, target });
             }
         }
-        self.commits.gather(id, node, &[], new, deeds);
+        self.commits.gather(id, node, &[], new.clone(), deeds);
+        new
     }
 
     /// As [`Farm::commit`], for units of one result that failed and are tried again.
@@ -111,6 +115,16 @@ impl Farm {
             Record::Conflict { job, lo, hi, node } => {
                 Event::Conflict { job: *job, lo: *lo, hi: *hi, node: name(node) }
             }
+            Record::Trust { job, check, planted } => {
+                Event::TrustChecks { job: *job, check: check.fraction(), planted: planted.len() as u64 }
+            }
+            Record::Untrue { job, untrue } => Event::Untrue {
+                job: *job,
+                unit: untrue.unit,
+                node: name(&untrue.node),
+                why: untrue.why,
+                believed: untrue.against.and_then(|id| self.nodes.name(id)),
+            },
             Record::Node { node, boot, .. } => {
                 Event::NodeJoined { node: name(node), boot: *boot, slots: self.nodes.at(*node).slots() }
             }
@@ -192,8 +206,13 @@ impl Farm {
             Record::Tried { .. } | Record::Died { .. } | Record::Pardoned { .. } => {
                 self.apply_trial(record)?
             }
-            Record::Retried { job, units } => self.apply_again(*job, units, FAILED)?,
-            Record::Rerun { job, units } => self.apply_again(*job, units, DECIDED)?,
+            Record::Retried { .. } | Record::Rerun { .. } => self.apply_again(record)?,
+            Record::Trust { job, check, planted } => self.known(*job)?.trust(*check, planted),
+            Record::Checked { job, units } => {
+                let checked = &mut self.known(*job)?.checks.units_checked;
+                *checked = checked.saturating_add(*units);
+            }
+            Record::Untrue { job, untrue } => self.known(*job)?.checks.add_untrue(*untrue),
             Record::Ended(ended) => self.apply_end(ended)?,
             Record::Deleted { job } => {
                 if !self.known(*job)?.state.ended() {
@@ -345,8 +364,13 @@ impl Farm {
         Ok(())
     }
 
-    /// Units that are in one of the classes `from` are wanted again.
-    fn apply_again(&mut self, id: JobId, units: &[(u128, u128)], from: Classes) -> Result<(), String> {
+    /// Units that failed, or that are decided, are wanted again.
+    fn apply_again(&mut self, record: &Record) -> Result<(), String> {
+        let (id, units, from) = match record {
+            Record::Retried { job, units } => (*job, units, FAILED),
+            Record::Rerun { job, units } => (*job, units, DECIDED),
+            _ => unreachable!("the caller has looked at its kind"),
+        };
         // What was given out before may have failed before these units were wanted again.
         let before = self.queues.next_attempt();
         self.known(id)?;
@@ -355,11 +379,13 @@ impl Farm {
             let at = Interval::new(lo, hi);
             self.queues.reopen(&mut job.units, at, from);
             job.units.failed.remove(at);
-            job.units.reopened.insert(at, before);
+            if matches!(job.facts.work.body, Body::Outcomes { .. }) {
+                job.units.reopened.insert(at, before);
+            }
         }
         let units = &job.units;
         assert!(units.failed.units() == units.coverage().count(Class::Failed), "each failed unit is named");
-        if job.reopen() {
+        if job.reopen(matches!(record, Record::Retried { .. })) {
             self.jobs.queue_up(id);
         }
         Ok(())

@@ -9,6 +9,7 @@ use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::reason::{Distrust, Fault, QuarantineReason};
+use starfarm_protocol::trust::Untrue;
 use starfarm_protocol::wire::{Cancel, HitEntry};
 
 use crate::deed::{Deed, Deeds};
@@ -143,7 +144,11 @@ impl Farm {
         let missed = said.difference(&known).next().map(|hit| hit.0);
         self.commit(Record::Conflict { job: job_id, lo: at.lo, hi: at.hi, node: id }, deeds);
         match missed {
-            _ if !is_right => self.distrust(id, Distrust::Differs, deeds),
+            _ if !is_right => {
+                let unit = missed.unwrap_or(at.lo);
+                let untrue = Untrue { unit, node: id, why: Distrust::Differs, against: None };
+                self.distrust(job_id, untrue, deeds);
+            }
             // Whoever counted that unit was not right, and is on record there.
             Some(unit) => deeds.0.push(Deed::Trace(Trace::Unit { job: job_id, unit })),
             None => {}

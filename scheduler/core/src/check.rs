@@ -109,6 +109,7 @@ mod tests {
     use crate::health::{Presence, Probe};
     use starfarm_protocol::admin::Place;
 
+    use crate::Trust;
     use crate::job::{MaxFailures, NewJob, Refusal, Sizing, WorkFacts};
 
     /// No turn is made, so that nobody gives out what waits.
@@ -124,6 +125,7 @@ mod tests {
             sizing: Sizing::Units(1),
             max_failures: MaxFailures::Usual,
             speculative: false,
+            trust: Trust::default(),
             place: Place::Tail,
         };
         farm.submit(new, 0, &mut deeds).unwrap();
@@ -155,7 +157,7 @@ mod sums {
     use starfarm_protocol::wire::{Hello, Packer};
 
     use super::*;
-    use crate::{Config, Deeds, MaxFailures, NewJob, NodeId, Place, Sizing, WorkFacts};
+    use crate::{Config, Deeds, MaxFailures, NewJob, NodeId, Place, Sizing, Trust, WorkFacts};
 
     /// A farm whose only node has two tasks of ten units; job 1 has more.
     fn farm() -> Farm {
@@ -169,6 +171,7 @@ mod sums {
             sizing: Sizing::Units(10),
             max_failures: MaxFailures::Usual,
             speculative: false,
+            trust: Trust::default(),
             place: Place::Tail,
         };
         farm.submit(new, 1, &mut deeds).unwrap();

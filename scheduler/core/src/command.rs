@@ -9,6 +9,7 @@ use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::record::NodeMark;
 use starfarm_protocol::wire::Cancel;
 
+use crate::checks::Trust;
 use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::job::{Body, JobFacts, JobState, NewJob};
@@ -32,6 +33,10 @@ pub enum Conflict {
     NoUnit,
     /// The farm knows [`JOBS_MAX`] jobs.
     TooManyJobs,
+    /// Trust checks of a job that is no search.
+    NoSearch,
+    /// What is planted in a search is no answer, or leaves it nothing to look for.
+    Planted,
     /// The job to delete has not ended.
     NotEnded,
     /// The job to change has ended so.
@@ -69,11 +74,16 @@ impl Farm {
         if self.jobs.len() >= JOBS_MAX {
             return Err(Conflict::TooManyJobs);
         }
+        self.can_trust(&new)?;
         let job = JobId(self.jobs.last().0 + 1);
-        let NewJob { name, user, spec, units, work, sizing, max_failures, speculative, place } = new;
+        let NewJob { name, user, spec, units, work, sizing, max_failures, speculative, trust, place } = new;
         let at_us = now_us;
         let facts = JobFacts { job, spec, name, user, units, work, sizing, max_failures, speculative, at_us };
         self.commit(Record::Submitted(facts), deeds);
+        if trust != Trust::default() {
+            let Trust { check, planted } = trust;
+            self.commit(Record::Trust { job, check, planted }, deeds);
+        }
         if self.nodes.hungry_from(NodeId(0), Reach::Slots).is_some() {
             // Its first lease comes to the disk with it: where a node has room it starts as soon as it is there.
             self.lease_first(job, deeds);

@@ -143,7 +143,8 @@ impl Farm {
         let mut cut = waiting == usize::MAX;
         let (mut left, mut taken) = (room as u64 * WHOLE, 0);
         while left > 0 && taken < most {
-            let mut task = self.take(job_id, ideal, &mut choice, now_us);
+            let mut task = self.take_apart(job_id, id, ideal, now_us);
+            task = task.or_else(|| self.take(job_id, ideal, &mut choice, now_us));
             if task.is_none() && !std::mem::replace(&mut cut, true) {
                 // What waits should go to others. There may be more.
                 self.refill(job_id, ideal, left.div_ceil(WHOLE) as usize, deeds);
@@ -182,6 +183,22 @@ impl Farm {
         let node = self.nodes.at(id);
         let most = (node.queue_tasks_max as usize).max(usize::from(node.slots()) + 1);
         most.saturating_sub(self.queues.held(id))
+    }
+
+    /// Takes what another node computed before, and node `id` is to compute again.
+    fn take_apart(&mut self, job_id: JobId, id: NodeId, ideal: u64, now_us: u64) -> Option<Interval> {
+        let job = self.jobs.at(job_id);
+        if !job.checks.are_out() {
+            return None;
+        }
+        let size = Size { units: u128::from(ideal), whole: u128::from(whole_units(job, ideal)) };
+        match self.queues.take_apart(job_id, id, size, now_us) {
+            Ok(at) => Some(at),
+            Err(again_us) => {
+                again_us.into_iter().for_each(|at_us| self.agenda.wake_at(at_us));
+                None
+            }
+        }
     }
 
     /// Takes the first task of a job out of gq that the node may have, of one that is too large the first `ideal` units.

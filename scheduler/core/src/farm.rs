@@ -38,6 +38,8 @@ pub struct Config {
     pub nodes_max: usize,
     /// Who looks whether what results say of hits and outputs is so; without one they are believed.
     pub evidence: Option<Arc<dyn Evidence>>,
+    /// What nobody else knows, so that nobody can guess which results are checked.
+    pub secret: [u8; 32],
     /// Somebody watches: tell what pictures are made of, too.
     pub watch: bool,
 }
@@ -54,6 +56,7 @@ impl Config {
             tasks_a_turn: TASKS_A_TURN,
             nodes_max: NODES_MAX,
             evidence: None,
+            secret: [0; 32],
             watch: false,
         }
     }

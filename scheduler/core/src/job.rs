@@ -13,9 +13,11 @@ pub use starfarm_protocol::job::{
 pub use starfarm_protocol::journal::record::JobTotals;
 use starfarm_protocol::reason::HoldReason;
 use starfarm_protocol::spec::Stop;
+use starfarm_protocol::trust::Share;
 use starfarm_protocol::units::Units;
 use starfarm_protocol::wire::Cancel;
 
+use crate::checks::{Checks, Trust};
 use crate::health::Probe;
 use crate::late::Late;
 use crate::lease::Lease;
@@ -44,6 +46,8 @@ pub struct NewJob {
     pub max_failures: MaxFailures,
     /// Near its end idle nodes get copies of what others still compute.
     pub speculative: bool,
+    /// How its results are checked; for searches alone.
+    pub trust: Trust,
     /// Where in jq it goes.
     pub place: Place,
 }
@@ -129,6 +133,8 @@ pub(crate) struct Job {
     pub(crate) blame: Blame,
     /// Units failed when a person let it go on after failures: what it bears counts from there.
     pub(crate) forgiven: u128,
+    /// Its trust checks.
+    pub(crate) checks: Checks,
     /// Intervals that were computed twice with different results, and whose result came second.
     pub(crate) conflicts: Vec<(Interval, NodeId)>,
     /// Nodes that said that they cannot run it.
@@ -178,6 +184,7 @@ impl Job {
             denied: BTreeMap::new(),
             blame: Blame::default(),
             forgiven: 0,
+            checks: Checks::default(),
             conflicts: Vec::new(),
             refused_by: BTreeMap::new(),
             hang_told: false,
@@ -189,8 +196,21 @@ impl Job {
 
     /// A hit; false if it was known.
     pub(crate) fn add_hit(&mut self, unit: u128, target: u32) -> bool {
+        assert!(!self.checks.is_planted(target), "a planted answer is no result");
         self.missing.remove(&target);
         self.hits.insert((unit, target))
+    }
+
+    /// It asks for trust checks.
+    pub(crate) fn trust(&mut self, check: Share, planted: &[(u128, u32)]) {
+        self.checks.ask(check, planted);
+        self.missing.retain(|target| !self.checks.is_planted(*target));
+    }
+
+    /// Planted answers that were found: no result that leaves one out counts.
+    pub(crate) fn planted_found(&self) -> u64 {
+        let is_found = |unit: &&u128| self.units.coverage().is_done(**unit);
+        self.checks.planted.keys().filter(is_found).count() as u64
     }
 
     /// Units ran to their end: nothing is held against them any more.
@@ -248,17 +268,23 @@ impl Job {
         self.rates.clear();
         self.refused_by.clear();
         self.missing.clear();
+        self.checks.end();
     }
 
-    /// Failed units are wanted again; true where it had ended, and goes on.
-    pub(crate) fn reopen(&mut self) -> bool {
-        self.forgive();
+    /// Units are wanted again, by a person or by the farm; true where it had ended, and goes on.
+    pub(crate) fn reopen(&mut self, by_person: bool) -> bool {
+        if by_person || self.state.ended() {
+            self.forgive();
+        } else {
+            self.forgiven = self.forgiven.min(self.units.coverage().count(Class::Failed));
+        }
         if !self.state.ended() {
             return false;
         }
         if let Body::Hits { targets, .. } = self.facts.work.body {
             let found = self.targets_found();
-            self.missing = (0..targets).filter(|target| !found.contains(target)).collect();
+            let is_missing = |target: &u32| !found.contains(target) && !self.checks.is_planted(*target);
+            self.missing = (0..targets).filter(is_missing).collect();
         }
         self.state = JobState::Queued;
         self.totals.ended_us = None;
@@ -327,7 +353,8 @@ impl Job {
         match self.facts.work.body {
             Body::Hits { stop: Stop::FirstHit, .. } => !self.hits.is_empty(),
             Body::Hits { stop: Stop::AllTargets, targets } if self.state.ended() => {
-                self.targets_found().len() as u64 == u64::from(targets)
+                let wanted = u64::from(targets) - self.checks.planted.len() as u64;
+                self.targets_found().len() as u64 == wanted
             }
             Body::Hits { stop: Stop::AllTargets, .. } => self.missing.is_empty(),
             _ => false,

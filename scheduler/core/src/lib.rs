@@ -13,6 +13,7 @@ mod beat;
 mod blame;
 mod by_node;
 mod check;
+mod checks;
 mod command;
 mod commits;
 mod copies;
@@ -60,6 +61,7 @@ mod view;
 mod watch;
 
 pub use beat::{Beat, INPUTS_PER_TURN};
+pub use checks::Trust;
 pub use command::{CommandError, Conflict};
 pub use deed::{Deed, Deeds};
 pub use evidence::Evidence;

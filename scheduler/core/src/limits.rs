@@ -53,6 +53,10 @@ pub const LOOKS: usize = 64;
 pub const RETURN_PAUSE_MIN_US: u64 = 1_000_000;
 /// See [`RETURN_PAUSE_MIN_US`].
 pub const RETURN_PAUSE_MAX_US: u64 = 32_000_000;
+/// What another node is to compute again goes to the same one after this: the others may all be busy, or gone.
+pub const CHECK_PATIENCE_US: u64 = 30_000_000;
+/// Intervals of a job that wait for that or are out for it, at most.
+pub const CHECKS_OUT_MAX: usize = 4_096;
 /// Units wait and a node that could run them has an idle slot, for so long, and for [`STANDSTILL_PERIODS`]: dispatch has
 /// forgotten them.
 pub const STANDSTILL_US: u64 = 60_000_000;
@@ -169,4 +173,5 @@ const _: () = assert!(
 );
 const _: () = assert!(STANDSTILL_US > PATIENCE_US, "what waits for another node does not stand still");
 const _: () = assert!(STANDSTILL_US > RETURN_PAUSE_MAX_US, "nor does what its node gave back");
+const _: () = assert!(STANDSTILL_US > CHECK_PATIENCE_US, "nor does what another node is to compute");
 const _: () = assert!(RETRY_TARGETS_MIN > LAMBDA, "the longest task by the law ends before it is resent");

@@ -2,6 +2,7 @@
 //! of its units: pending units are in gq, those that are out are in dq, and a task in dq is at one node or at nobody.
 //! Whose turn it is, how large a task is and when one goes back is decided elsewhere.
 
+mod apart;
 mod by_unit;
 mod check;
 mod coverage;

@@ -11,6 +11,7 @@ use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::record::{Ended, NodeMark};
 use starfarm_protocol::wire::Cancel;
 
+use crate::checks::Checks;
 use crate::commits::Commits;
 use crate::deed::Deeds;
 use crate::farm::{Config, Farm};
@@ -160,6 +161,15 @@ impl Job {
     fn state_records(&self, records: &mut Vec<Record>) {
         let job = self.facts.job;
         records.push(Record::Submitted(self.facts.clone()));
+        let Checks { share, planted, units_checked, untrue, .. } = &self.checks;
+        if self.checks.are_asked_for() {
+            let planted = planted.iter().map(|(&unit, &target)| (unit, target)).collect();
+            records.push(Record::Trust { job, check: *share, planted });
+        }
+        if *units_checked > 0 {
+            records.push(Record::Checked { job, units: *units_checked });
+        }
+        records.extend(untrue.iter().map(|&untrue| Record::Untrue { job, untrue }));
         if self.lease.mark() > 0 {
             records.push(Record::Leased { job, mark: self.lease.mark() });
         }

@@ -8,6 +8,7 @@ use starfarm_protocol::ids::{Attempt, JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::reason::Flaw;
+use starfarm_protocol::trust::Untrue;
 use starfarm_protocol::wire::{CommandUnit, HitEntry, Outcome, ResultEntry, Results};
 
 use crate::commits::{Unacknowledged, add_range};
@@ -147,7 +148,8 @@ impl Farm {
         if let Found::Hits(hits) = &found
             && let Some(lie) = self.lie(job_id, at, hits)
         {
-            self.distrust(id, lie, deeds);
+            let (unit, why) = lie;
+            self.distrust(job_id, Untrue { unit, node: id, why, against: None }, deeds);
             return Some((Verdict::False, None));
         }
         if let Found::Ran(ran) = &found
@@ -164,8 +166,8 @@ impl Farm {
         let mut known = Vec::new();
         let counted = match &found {
             Found::Ran(ran) => self.on_ran(id, entry, ran, &rights, &mut known, deeds),
-            Found::Hits(hits) => self.on_searched(id, entry, hits, &rights, deeds),
-            Found::Nothing => self.on_searched(id, entry, &[], &rights, deeds),
+            Found::Hits(hits) => self.on_searched(id, entry, hits, &rights, now_us, deeds),
+            Found::Nothing => self.on_searched(id, entry, &[], &rights, now_us, deeds),
         };
         assert!(counted <= at.units(), "no unit of a result counts twice");
         let (owners, given_us) = self.leave_tasks(id, entry.duration_us);
@@ -203,17 +205,27 @@ impl Farm {
         entry: &ResultEntry<'_>,
         hits: &[HitEntry],
         rights: &Rights,
+        now_us: u64,
         deeds: &mut Deeds,
     ) -> u128 {
         let (job_id, at) = (entry.job, entry.at());
         let job = self.jobs.at(job_id);
+        let (is_checked, mut decided) = (job.checks.are_asked_for(), Vec::new());
         if matches!(job.facts.work.body, Body::Hits { .. }) && job.units.coverage().has_in(at, Class::Done) {
             self.compare(id, job_id, at, hits, deeds);
         }
-        let counted = match rights {
-            Rights::Some(parts, _) => parts.iter().map(|at| self.commit_done(job_id, id, *at, deeds)).sum(),
-            _ => self.commit_done(job_id, id, at, deeds),
+        let mut counts = |at: Interval| {
+            let counted = self.commit_done(job_id, id, at, deeds);
+            if is_checked {
+                decided.extend(self.queues.decided().iter().map(|piece| piece.at));
+            }
+            counted
         };
+        let counted = match rights {
+            Rights::Some(parts, _) => parts.iter().map(|at| counts(*at)).sum(),
+            _ => counts(at),
+        };
+        let mut new = Vec::new();
         if !hits.is_empty() {
             // A hit that was shown is one, whoever found it.
             let said = hits.iter().map(|hit| (at.lo + u128::from(hit.offset), hit.target));
@@ -221,7 +233,10 @@ impl Farm {
                 rights.has(unit) || self.shown(job_id, (unit, target)) == Some(true)
             };
             let hits: Vec<(u128, u32)> = said.filter(counts).collect();
-            self.commit_hits(job_id, id, hits.into_iter(), deeds);
+            new = self.commit_hits(job_id, id, hits.into_iter(), deeds);
+        }
+        if is_checked {
+            self.on_checked(id, job_id, &decided, &new, now_us, deeds);
         }
         self.nodes.at_mut(id).totals.units_done += counted;
         counted

@@ -58,11 +58,15 @@ impl Farm {
         let mut lacks = Runs::default();
         job.units.coverage().open_in(at).into_iter().for_each(|open| lacks.insert(open, ()));
         may.intervals().into_iter().for_each(|at| lacks.remove(at));
+        // What it computed once and another is to compute again it may repeat: that says nothing.
+        let own = job.checks.first_by(id, at);
+        own.iter().for_each(|at| lacks.remove(*at));
         // What was never cut was given to nobody.
         let beyond = at.hi.saturating_sub(job.units.coverage().cursor().max(at.lo));
         let first = lacks.iter().next().map(|(at, ())| at.lo);
         match lacks.units() + beyond {
-            0 => Rights::All,
+            0 if own.is_empty() => Rights::All,
+            0 => Rights::Some(may.intervals(), 0),
             _ if node.may_claim && first.is_some_and(|unit| unit < job.leased_before) => Rights::NotYet,
             units => Rights::Some(may.intervals(), units),
         }

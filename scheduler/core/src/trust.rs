@@ -8,6 +8,7 @@ use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::reason::{Distrust, Flaw, QuarantineReason, Worthless};
+use starfarm_protocol::trust::Untrue;
 use starfarm_protocol::wire::{Cancel, CommandUnit, HitEntry, Stream};
 
 use crate::deed::{Deed, Deeds};
@@ -24,16 +25,19 @@ impl Farm {
     }
 
     /// What is untrue of a result that names these hits in `at`, and no others.
-    pub(crate) fn lie(&self, job: JobId, at: Interval, hits: &[HitEntry]) -> Option<Distrust> {
+    pub(crate) fn lie(&self, job: JobId, at: Interval, hits: &[HitEntry]) -> Option<(u128, Distrust)> {
         let known = &self.jobs.at(job).hits;
         let said = || hits.iter().map(|hit| (at.lo + u128::from(hit.offset), hit.target));
         // What is known was shown when it came, but for what an older version put on record.
-        if said().any(|hit| !known.contains(&hit) && self.shown(job, hit) == Some(false)) {
-            return Some(Distrust::FalseHit);
+        let is_false = |hit: &(u128, u32)| !known.contains(hit) && self.shown(job, *hit) == Some(false);
+        if let Some((unit, _)) = said().find(is_false) {
+            return Some((unit, Distrust::FalseHit));
         }
         let missed =
             |hit: &&(u128, u32)| !said().any(|said| said == **hit) && self.shown(job, **hit) == Some(true);
-        known.range((at.lo, 0)..(at.hi, 0)).find(missed).map(|_| Distrust::MissedHit)
+        let missed = known.range((at.lo, 0)..(at.hi, 0)).find(missed).map(|hit| hit.0);
+        let missed = missed.or_else(|| self.missed_planted(job, at, hits));
+        missed.map(|unit| (unit, Distrust::MissedHit))
     }
 
     /// A unit's outputs that are stored apart are there.
@@ -46,11 +50,14 @@ impl Farm {
     }
 
     /// The results of a node are not trusted any more: what it has goes to others, and what it reports does not count.
-    pub(crate) fn distrust(&mut self, id: NodeId, why: Distrust, deeds: &mut Deeds) {
-        if self.nodes.at(id).health().is_distrusted() {
+    pub(crate) fn distrust(&mut self, job: JobId, untrue: Untrue, deeds: &mut Deeds) {
+        let id = untrue.node;
+        if self.nodes.get(id).is_none_or(|node| node.health().is_distrusted()) {
             return;
         }
-        self.commit(Record::Mark { node: id, mark: why.into() }, deeds);
+        self.commit(Record::Untrue { job, untrue }, deeds);
+        self.commit(Record::Mark { node: id, mark: untrue.why.into() }, deeds);
+        self.check_no_more(id);
         let jobs: BTreeSet<JobId> = self.queues.tasks_at(id).map(|task| task.job).collect();
         jobs.into_iter().for_each(|job| self.revoke_from(id, self.so_far(job, Cancel::Forced)));
         self.orphan_all(id);
@@ -88,8 +95,8 @@ impl Farm {
     fn on_missed(&mut self, job: JobId, unit: u128, id: NodeId, deeds: &mut Deeds) {
         let Some(known) = self.jobs.get(job) else { return };
         let hits: Vec<(u128, u32)> = known.hits.range((unit, 0)..=(unit, u32::MAX)).copied().collect();
-        if self.nodes.get(id).is_some() && hits.iter().any(|&hit| self.shown(job, hit) == Some(true)) {
-            self.distrust(id, Distrust::MissedHit, deeds);
+        if hits.iter().any(|&hit| self.shown(job, hit) == Some(true)) {
+            self.distrust(job, Untrue { unit, node: id, why: Distrust::MissedHit, against: None }, deeds);
         }
     }
 

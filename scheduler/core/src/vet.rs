@@ -74,25 +74,35 @@ fn vet_units(job: &Job, record: &Record) -> Result<(), String> {
     match record {
         Record::Done { pieces, hits, .. } => {
             all(pieces)?;
-            let targets = match job.facts.work.body {
-                Body::Hits { targets, .. } => targets,
-                _ => 0,
-            };
-            hits.iter().try_for_each(|&(unit, target)| {
-                one(unit).map_err(|why| format!("a hit of {why}"))?;
-                match target < targets {
-                    true => Ok(()),
-                    false => Err(format!("a hit of target {target} of job {id}, which has {targets}")),
-                }
-            })
+            let planted = hits.iter().find(|hit| job.checks.is_planted(hit.1));
+            match planted {
+                Some((_, target)) => Err(format!("a hit of target {target} of job {id}, which is planted")),
+                None => hits.iter().try_for_each(|&hit| hit_of(job, hit)),
+            }
         }
         Record::Ran { units, .. } => units.iter().try_for_each(|(unit, _)| one(*unit)),
         Record::Tried { unit, .. } | Record::Died { unit, .. } | Record::Failed { unit, .. } => one(*unit),
         Record::FailedAlike { units, .. } | Record::Retried { units, .. } | Record::Rerun { units, .. } => {
             all(units)
         }
+        Record::Trust { planted, .. } => planted.iter().try_for_each(|&hit| hit_of(job, hit)),
+        Record::Untrue { untrue, .. } => one(untrue.unit),
         Record::Ended(ended) => all(&ended.abandoned),
         Record::Conflict { lo, hi, .. } => all(&[(*lo, *hi)]),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a hit can be one of its job.
+fn hit_of(job: &Job, (unit, target): (u128, u32)) -> Result<(), String> {
+    let (id, units) = (job.facts.job.0, job.facts.units);
+    let targets = match job.facts.work.body {
+        Body::Hits { targets, .. } => targets,
+        _ => 0,
+    };
+    match (unit < units, target < targets) {
+        (false, _) => Err(format!("a hit of unit {unit} of job {id}, which ends at {units}")),
+        (_, false) => Err(format!("a hit of target {target} of job {id}, which has {targets}")),
         _ => Ok(()),
     }
 }

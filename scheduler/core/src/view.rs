@@ -5,12 +5,13 @@ use std::ops::Bound::{Excluded, Unbounded};
 
 use starfarm_events::Sample;
 use starfarm_protocol::admin::{
-    ConflictInfo, FailedInfo, JobInfo, NetworkInfo, NodeInfo, Refusal, StatusInfo,
+    ConflictInfo, FailedInfo, JobInfo, NetworkInfo, NodeInfo, Refusal, StatusInfo, TrustInfo, UntrueInfo,
 };
 use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
 use starfarm_protocol::limits::DATAGRAM_BYTES_MAX;
 use starfarm_protocol::reason::HoldReason;
 use starfarm_protocol::settings::SETTINGS;
+use starfarm_protocol::trust::Untrue;
 use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::units::Units;
 use starfarm_protocol::wire::FailReason;
@@ -73,7 +74,26 @@ impl Farm {
         Some(JobInfo {
             failures: self.failures(job.units.failed.page(0, FAILURES_SHOWN)),
             conflicts: conflicts.collect(),
+            trust: self.trust_info(job),
             ..self.job_info(job, now_us)
+        })
+    }
+
+    /// What came of a job's trust checks; none where it asked for none and nothing was untrue.
+    fn trust_info(&self, job: &Job) -> Option<TrustInfo> {
+        let checks = &job.checks;
+        let untrue = |untrue: &Untrue| UntrueInfo {
+            unit: Units(untrue.unit),
+            node: self.node_name(untrue.node),
+            why: untrue.why,
+            believed: untrue.against.map(|id| self.node_name(id)),
+        };
+        (checks.are_asked_for() || !checks.untrue.is_empty()).then(|| TrustInfo {
+            check: checks.share,
+            units_checked: Units(checks.units_checked),
+            planted: checks.planted.len() as u64,
+            planted_found: job.planted_found(),
+            untrue: checks.untrue.iter().map(untrue).collect(),
         })
     }
 
@@ -136,6 +156,7 @@ impl Farm {
             outputs_cut: 0,
             failures: Vec::new(),
             conflicts: Vec::new(),
+            trust: None,
         }
     }
 

@@ -394,13 +394,13 @@ fn a_conflict_and_its_distrust_stay_until_a_person_trusts_the_node() {
         "show 1\n nodes\n restart\n hello b\n hello a\n show 1\n nodes\n restart\n hello b\n undrain b
          restart\n hello b\n nodes",
         expect![[r#"
-            0: job 1 is running: done 10, out 20, waiting 10, duplicate 10, resent tasks 2, hits [(3, 1)], conflict with b in [0, 10)
+            0: job 1 is running: done 10, out 20, waiting 10, duplicate 10, resent tasks 2, hits [(3, 1)], conflict with b in [0, 10), checked 0, untrue at 3: b differs
             0: a up, b quarantined (its results differ from those of others)
             0: node b is back
             0: to b: welcome epoch 2
             0: node a is back
             0: to a: welcome epoch 2
-            0: job 1 is running: done 10, out 30, waiting 0, hits [(3, 1)], conflict with b in [0, 10)
+            0: job 1 is running: done 10, out 30, waiting 0, hits [(3, 1)], conflict with b in [0, 10), checked 0, untrue at 3: b differs
             0: a up, b quarantined (its results differ from those of others)
             0: node b is back
             0: to b: welcome epoch 3

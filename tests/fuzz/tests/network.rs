@@ -16,7 +16,7 @@ use starfarm_protocol::seal::{
     Hints, Initiator, KeyStore, Mode, Outcome, Reply, Responder, Role, Secret, SessionTable, StaticKey,
 };
 use starfarm_protocol::wire::{CommandUnit, HitEntry, Message, Packer, messages};
-use starfarm_scheduler_core::{Config, Deeds, Farm, MaxFailures, NewJob, Place, Sizing, WorkFacts};
+use starfarm_scheduler_core::{Config, Deeds, Farm, MaxFailures, NewJob, Place, Sizing, Trust, WorkFacts};
 use starfarm_worker_core as worker;
 
 const SECOND_US: u64 = 1_000_000;
@@ -130,6 +130,7 @@ fn the_schedulers_core() {
             sizing: Sizing::Units(100),
             max_failures: MaxFailures::Usual,
             speculative: false,
+            trust: Trust::default(),
             place: Place::Front,
         };
         farm.submit(new, 0, &mut Deeds::default()).unwrap();

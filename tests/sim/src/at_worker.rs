@@ -260,7 +260,7 @@ impl Sim {
                 Report::Running(job, unit) => m.worker.on_running(slot, job, unit),
                 Report::Part(mut part) => {
                     let job = &self.jobs[part.job.0 as usize - 1];
-                    wicked::twist(&mut part, &m.group, job);
+                    wicked::twist(&mut part, &m.group, job, &mut m.random);
                     if m.group.lies_of_speed {
                         part.duration_us = part.duration_us.min(1);
                     }

@@ -9,8 +9,11 @@ use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::record::Ended;
 use starfarm_protocol::spec::Stop;
+use starfarm_protocol::trust::Share;
 use starfarm_protocol::wire::{CommandUnit, FailReason, HitEntry, Outputs, Stream};
-use starfarm_scheduler_core::{JobState, MaxFailures, NewJob, Place, Record, Sizing, TARGET_US, WorkFacts};
+use starfarm_scheduler_core::{
+    JobState, MaxFailures, NewJob, Place, Record, Sizing, TARGET_US, Trust, WorkFacts,
+};
 
 use crate::intervals::Intervals;
 use crate::random::Random;
@@ -76,10 +79,21 @@ impl Job {
         &self.planted
     }
 
+    /// The target is of an answer that only the scheduler knows.
+    fn is_known(&self, target: u32) -> bool {
+        target < self.model.known
+    }
+
+    /// Those that are results.
+    fn wanted(&self) -> usize {
+        self.planted.values().filter(|target| !self.is_known(**target)).count()
+    }
+
     /// What the farm is told of the job. `place` makes its specification unlike all others.
     pub(crate) fn to_submit(&self, place: usize) -> NewJob {
         let targets = self.planted.len() as u32;
         let stop = if self.model.stop_at_last_hit { Stop::AllTargets } else { Stop::Never };
+        let is_known = |of: &(u128, u32)| self.is_known(of.1);
         NewJob {
             name: format!("job{place}"),
             user: "sim".to_owned(),
@@ -95,6 +109,15 @@ impl Job {
                 false => MaxFailures::Never,
             },
             speculative: self.model.work == WorkModel::Search,
+            trust: Trust {
+                check: Share::try_from(self.model.check).expect("a scenario names a share"),
+                planted: self
+                    .planted
+                    .iter()
+                    .map(|(&unit, &target)| (unit, target))
+                    .filter(is_known)
+                    .collect(),
+            },
             sizing: match (self.model.units_per_task, self.model.target_s) {
                 (Some(units), _) => Sizing::Units(units),
                 (None, target_s) => Sizing::TargetUs(target_s.map_or(TARGET_US, crate::plan::us)),
@@ -181,9 +204,8 @@ impl Job {
                     settled.push((lo, hi));
                 }
                 for &(unit, target) in hits {
-                    rule(self.planted.get(&unit) == Some(&target), "a hit was planted", || {
-                        format!("unit {unit}, target {target}")
-                    })?;
+                    let is_one = self.planted.get(&unit) == Some(&target) && !self.is_known(target);
+                    rule(is_one, "a hit was planted", || format!("unit {unit}, target {target}"))?;
                     rule(self.hits.insert((unit, target)), "a hit is recorded once", || {
                         format!("unit {unit}, target {target}")
                     })?;
@@ -342,8 +364,8 @@ impl Job {
             matches!(view.state, JobState::Finished | JobState::Failed) && !self.model.stop_at_last_hit;
         if whole {
             rule(view.units_abandoned == 0, "a finished job is whole", || format!("{view:?}"))?;
-            rule(self.hits.len() == self.planted.len(), "every planted hit is found", || {
-                format!("{} of {}", self.hits.len(), self.planted.len())
+            rule(self.hits.len() == self.wanted(), "every planted hit is found", || {
+                format!("{} of {}", self.hits.len(), self.wanted())
             })?;
             let poison = self.model.poison.iter().map(|&unit| u128::from(unit));
             let failing = (0..u128::from(self.model.units)).step_by(self.model.fail_always.max(1) as usize);
@@ -353,11 +375,11 @@ impl Job {
                 format!("{:?}, not {expected:?}", self.failed)
             })?;
         }
-        let found_all = self.hits.len() == self.planted.len();
+        let found_all = self.hits.len() == self.wanted();
         rule(
             found_all || !self.model.stop_at_last_hit || view.state == JobState::Cancelled,
             "it ends with its last hit",
-            || format!("{} of {}", self.hits.len(), self.planted.len()),
+            || format!("{} of {}", self.hits.len(), self.wanted()),
         )
     }
 }

@@ -164,6 +164,9 @@ pub struct Group {
     /// Each of their results of a search names a hit that is none.
     #[serde(default)]
     pub false_hits: bool,
+    /// So many of their results of a search name none of its hits, as a share.
+    #[serde(default)]
+    pub leaves_out: f64,
     /// Nobody can read their results.
     #[serde(default)]
     pub rubbish: bool,
@@ -218,6 +221,12 @@ pub struct JobModel {
     /// Hits planted, at units by chance.
     #[serde(default)]
     pub hits: u32,
+    /// The share of its units that is computed twice.
+    #[serde(default)]
+    pub check: f64,
+    /// So many of its hits are answers that only the scheduler knows.
+    #[serde(default)]
+    pub known: u32,
     /// The search ends with its last hit.
     #[serde(default)]
     pub stop_at_last_hit: bool,

@@ -42,16 +42,19 @@ impl Evidence for Truth {
 
 /// A machine of this group says what is not so.
 pub(crate) fn lies(group: &Group) -> bool {
-    group.false_hits || group.rubbish || group.reports_others
+    group.false_hits || group.rubbish || group.reports_others || group.leaves_out > 0.0
 }
 
 /// What a wicked machine makes of a result.
-pub(crate) fn twist(part: &mut Part, group: &Group, job: &Job) {
+pub(crate) fn twist(part: &mut Part, group: &Group, job: &Job, random: &mut Random) {
     if part.outcome != Outcome::Done {
         return;
     }
     if group.false_hits && job.model.work == WorkModel::Search && job.planted().get(&part.lo) != Some(&0) {
         HitEntry { offset: 0, target: 0 }.write(&mut part.body);
+    }
+    if group.leaves_out > 0.0 && job.model.work == WorkModel::Search && random.real() < group.leaves_out {
+        part.body.clear();
     }
     if group.rubbish {
         part.body = vec![1, 2, 3];

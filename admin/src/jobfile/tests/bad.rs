@@ -71,7 +71,7 @@ fn unknown_keys() {
     refused(
         &texts,
         expect![[r#"
-            demo.toml:1:1: unknown key `nam` in the job file: remove it, or use one of name, space, task
+            demo.toml:1:1: unknown key `nam` in the job file: remove it, or use one of name, space, task, trust
             demo.toml:5:3: unknown key `stepp` in [space]: remove it, or use one of kind, from, to, step
             demo.toml:8:1: unknown key `shell` in [task]: remove it, or use one of executor, program, cwd, env, timeout_seconds, hang_seconds, retries, output_limit, target_seconds, units_per_task, max_failures, speculative
             demo.toml:4:15: unknown key `5` in [alphabets]: remove it, or use one of 1, 2, 3, 4

@@ -61,6 +61,12 @@ fn the_example_of_the_contract() {
                 ),
                 max_failures: Usual,
                 speculative: None,
+                trust: TrustChecks {
+                    check: Share(
+                        0,
+                    ),
+                    planted: 0,
+                },
                 blobs: [],
                 not_here: None,
                 repeated_targets: 1,
@@ -224,6 +230,12 @@ fn a_command_with_everything() {
                 speculative: Some(
                     true,
                 ),
+                trust: TrustChecks {
+                    check: Share(
+                        0,
+                    ),
+                    planted: 0,
+                },
                 blobs: [],
                 not_here: None,
                 repeated_targets: 0,

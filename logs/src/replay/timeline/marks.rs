@@ -127,7 +127,8 @@ fn is_telling(event: &Event) -> bool {
         | Event::NodeQuarantined { .. }
         | Event::EventsDropped { .. }
         | Event::Standstill { .. }
-        | Event::Conflict { .. } => true,
+        | Event::Conflict { .. }
+        | Event::Untrue { .. } => true,
         Event::JobState { state: JobChange::To(state), .. } => state.ended(),
         _ => false,
     }

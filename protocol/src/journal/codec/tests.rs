@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::journal::record::NOBODY;
+use crate::reason::Distrust;
+use crate::trust::{Share, Untrue};
 use crate::wire::{Outputs, Stream};
 
 fn totals() -> JobTotals {
@@ -80,6 +82,20 @@ fn one_of_each() -> Vec<Record> {
         Record::Mark { node, mark: NodeMark::Distrusted },
         Record::Conflict { job, lo: 1, hi: 2, node },
         Record::Rerun { job, units: vec![(0, 1)] },
+        Record::Trust {
+            job,
+            check: Share::of_millionths(1_000_000).unwrap(),
+            planted: vec![(u128::MAX, u32::MAX)],
+        },
+        Record::Checked { job, units: u128::MAX },
+        Record::Untrue {
+            job,
+            untrue: Untrue { unit: u128::MAX, node, why: Distrust::Differs, against: None },
+        },
+        Record::Untrue {
+            job,
+            untrue: Untrue { unit: 0, node, why: Distrust::MissedHit, against: Some(NodeId(u32::MAX - 1)) },
+        },
         Record::Rating { node, started_us: 1, period: 2, periods: vec![0.5; 64] },
         Record::Rates { job, mean: 0.25, nodes: vec![(node, 1e9, 3)] },
         Record::Totals { job, totals: totals() },
@@ -100,7 +116,7 @@ fn every_kind_comes_back() {
         kinds.push(record.kind());
     }
     kinds.dedup();
-    assert_eq!(kinds, (1..=18).chain(64..=70).collect::<Vec<_>>());
+    assert_eq!(kinds, (1..=21).chain(64..=70).collect::<Vec<_>>());
 }
 
 #[test]

@@ -110,6 +110,11 @@ impl Coverage {
         segment.is_some_and(|(_, segment)| OPEN.has(segment.class))
     }
 
+    /// It was computed and counted.
+    pub(crate) fn is_done(&self, unit: u128) -> bool {
+        self.has_in(Interval::one(unit), Class::Done)
+    }
+
     /// Units of a class in [lo, hi).
     pub(crate) fn count_in(&self, Interval { lo, hi }: Interval, class: Class) -> u128 {
         if lo >= hi {

@@ -1,13 +1,14 @@
 //! gq: tasks that were decomposed and wait for a node. Per job they lie in unit order, so the lowest unit
 //! goes out first and the done set stays whole. Tasks of one job never overlap. Tasks that were cut side by side are one
 //! row, and none costs anything until it is taken. What comes back joins its neighbours, but for units that failed or
-//! that workers died of: each of these waits alone.
+//! that workers died of: each of these waits alone. What another node is to compute again waits apart.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use starfarm_protocol::ids::JobId;
+use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 
+use super::apart::Apart;
 use crate::limits::LOOKS;
 
 /// The global queue.
@@ -28,6 +29,9 @@ struct JobQueue {
     alone: BTreeSet<u128>,
     /// Units that workers died of.
     deadly: BTreeSet<u128>,
+    /// What another node is to compute again, which is not among the tasks.
+    apart: Apart,
+    /// Units of all of these.
     units: u128,
 }
 
@@ -91,7 +95,9 @@ impl JobQueue {
     /// No unit of `at` waits.
     fn is_free(&self, at: Interval) -> bool {
         let mut alone = self.alone.range(at.lo..at.hi).chain(self.deadly.range(at.lo..at.hi));
-        alone.next().is_none() && self.ends_behind(at.lo).is_none_or(|row| at.hi <= row.at.lo)
+        alone.next().is_none()
+            && self.ends_behind(at.lo).is_none_or(|row| at.hi <= row.at.lo)
+            && !self.apart.intervals().any(|other| other.overlaps(at))
     }
 
     /// `at` leaves the tasks that it overlaps; what is left of these waits on.
@@ -162,7 +168,7 @@ impl GlobalQueue {
         self.jobs.values().map(JobQueue::len).sum()
     }
 
-    /// Tasks of `job` that wait.
+    /// Tasks of `job` that wait, but for what waits apart.
     pub(crate) fn tasks(&self, job: JobId) -> usize {
         self.jobs.get(&job).map_or(0, JobQueue::len)
     }
@@ -177,6 +183,7 @@ impl GlobalQueue {
         let Some(queue) = self.jobs.get(&job) else { return Vec::new() };
         let alone = queue.alone.iter().chain(&queue.deadly).map(|&unit| Interval::one(unit));
         let mut all: Vec<_> = queue.rows.values().flat_map(|row| row.tasks()).chain(alone).collect();
+        all.extend(queue.apart.intervals());
         all.sort_unstable();
         all
     }
@@ -264,6 +271,40 @@ impl GlobalQueue {
         Some(task)
     }
 
+    /// `at`, which waits, does so apart from now on: for another node than `first`.
+    pub(crate) fn set_apart(&mut self, job: JobId, at: Interval, first: NodeId, now_us: u64) {
+        let gone = self.remove(job, at);
+        assert!(gone == at.units(), "it waited");
+        let queue = self.jobs.get_mut(&job).expect("it waited there");
+        queue.apart.add(at, first, now_us);
+        queue.units += gone;
+    }
+
+    /// What waits for another node than `first` waits for any.
+    pub(crate) fn end_apart(&mut self, job: JobId, first: NodeId) {
+        let Some(queue) = self.jobs.get_mut(&job) else { return };
+        let gone = queue.apart.remove_of(first);
+        queue.units -= gone.iter().map(|at| at.units()).sum::<u128>();
+        gone.into_iter().for_each(|at| self.put_back(job, at));
+    }
+
+    /// Takes what waits apart and node `id` may have.
+    ///
+    /// # Errors
+    /// There is nothing, and when there will be.
+    pub(crate) fn take_apart(
+        &mut self,
+        job: JobId,
+        id: NodeId,
+        size: Size,
+        now_us: u64,
+    ) -> Result<Interval, Option<u64>> {
+        let queue = self.jobs.get_mut(&job).ok_or(None)?;
+        let at = queue.apart.take(id, size, now_us)?;
+        queue.units -= at.units();
+        Ok(at)
+    }
+
     /// Takes `at` out of the tasks that it overlaps; what is left of them waits on. How many units that were.
     pub(crate) fn remove(&mut self, job: JobId, at: Interval) -> u128 {
         assert!(!at.is_empty(), "what leaves has units");
@@ -276,6 +317,7 @@ impl GlobalQueue {
                 queue.units -= 1;
             }
         }
+        queue.units -= queue.apart.remove(at);
         before - queue.units
     }
 

@@ -21,6 +21,7 @@ impl Farm {
             (0, _) => Completion::CompleteWithFailures,
             _ => Completion::EndedEarly,
         };
+        let checks = job.checks.are_asked_for().then_some(&job.checks);
         let mut hits = String::new();
         for (unit, target) in &job.hits {
             let _ = writeln!(hits, "{unit} {target}");
@@ -42,6 +43,9 @@ impl Farm {
             resent: job.totals.resent,
             copied: job.totals.copies,
             conflicts: job.totals.conflicts,
+            checked: checks.map(|checks| checks.units_checked),
+            planted_found: checks.map(|_| job.planted_found()),
+            untrue: checks.map(|checks| checks.untrue.len() as u64),
             epoch: self.config.epoch.0,
             nodes: computed_by,
         });

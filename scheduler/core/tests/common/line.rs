@@ -5,8 +5,9 @@ use std::str::FromStr;
 
 use starfarm_protocol::ids::{ContentHash, JobId, from_hex};
 use starfarm_protocol::spec::Stop;
+use starfarm_protocol::trust::Share;
 use starfarm_protocol::wire::{CommandUnit, FailReason, Held, HitEntry, Outputs, Stream};
-use starfarm_scheduler_core::{MaxFailures, NewJob, NodeId, Place, Sizing, WorkFacts};
+use starfarm_scheduler_core::{MaxFailures, NewJob, NodeId, Place, Sizing, Trust, WorkFacts};
 
 pub struct Line<'a> {
     pub words: Vec<&'a str>,
@@ -124,6 +125,12 @@ impl<'a> Line<'a> {
             Some(units) => MaxFailures::Units(parse(units)),
             None => MaxFailures::Usual,
         };
+        let planted = self.after("planted").into_iter().flat_map(|all| all.split(','));
+        let planted = planted.map(|one| one.split_once(':').expect("UNIT:TARGET"));
+        let trust = Trust {
+            check: Share::of_millionths(self.named("check", 0) as u32).expect("it is a share"),
+            planted: planted.map(|(unit, target)| (parse(unit), parse(target))).collect(),
+        };
         NewJob {
             name: String::new(),
             user: String::new(),
@@ -133,6 +140,7 @@ impl<'a> Line<'a> {
             sizing,
             max_failures,
             speculative: self.has("copies"),
+            trust,
             place,
         }
     }

@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `submit N [search T targets [never/first-hit]] [command retries R] [units U / target S]` | |
 //! | ... `[max-failures N/never] [copies] [head/now]` | |
+//! | ... `[check MILLIONTHS] [planted UNIT:TARGET,..]` | its trust checks |
 //! | `cancel/pause/resume/front/switch/delete/retry JOB`, `drain/undrain/forget/revoke NODE` | what users do |
 //! | `join NODE slots K [queue Q]`, `hello NODE [boot B] [died UNIT]`, `session NODE`, `bye NODE`, `able NODE` | |
 //! | ... `[version V] [knows EPOCH genuine/forged] [receives DATAGRAMS]` | what else a hello may say |

@@ -1,6 +1,6 @@
 //! The farm in the words of the stories: what it says to a node, and how jobs and nodes stand.
 
-use starfarm_protocol::admin::{ConflictInfo, Refusal};
+use starfarm_protocol::admin::{ConflictInfo, Refusal, UntrueInfo};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::wire::{Cancel, Message, Offer};
 use starfarm_scheduler_core::{Farm, NodeId, Record};
@@ -68,6 +68,16 @@ pub fn job(farm: &Farm, id: JobId) -> String {
     }
     for ConflictInfo { lo, hi, node } in job.conflicts {
         line += &format!(", conflict with {node} in [{lo}, {hi})");
+    }
+    if let Some(trust) = job.trust {
+        line += &format!(", checked {}", trust.units_checked);
+        if trust.planted > 0 {
+            line += &format!(", planted {} of {}", trust.planted_found, trust.planted);
+        }
+        for UntrueInfo { unit, node, why, believed } in trust.untrue {
+            let by = believed.map_or_else(String::new, |node| format!(", by {node}"));
+            line += &format!(", untrue at {unit}: {node} {}{by}", why.word());
+        }
     }
     if !job.note.is_empty() {
         line += &format!(", since {}", job.note);

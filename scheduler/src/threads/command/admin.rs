@@ -13,9 +13,10 @@ use starfarm_protocol::admin::{
 };
 use starfarm_protocol::foreign;
 use starfarm_protocol::ids::{ContentHash, JoinKeyId, PublicKey};
-use starfarm_protocol::job::{JOB_NAME, is_job_name};
+use starfarm_protocol::job::{JOB_NAME, WorkFacts, is_job_name};
 use starfarm_protocol::seal::{Action, Role};
-use starfarm_protocol::spec::JobSpec;
+use starfarm_protocol::spec::{JobSpec, Work};
+use starfarm_protocol::trust::TrustChecks;
 use starfarm_scheduler_core as core;
 
 use super::channel::Channel;
@@ -23,7 +24,8 @@ use super::desk::Desk;
 use super::{jobs, lost};
 use crate::answers::{command_error, conflict, error};
 use crate::pages::{self, Asked, Reading};
-use crate::store::state::new_secret;
+use crate::plant::plant;
+use crate::store::state::{new_secret, random};
 
 /// Answers one caller until it hangs up.
 pub(crate) async fn serve(desk: &Arc<Desk>, channel: &mut Channel, role: Role, user: &str) -> io::Result<()> {
@@ -122,17 +124,14 @@ async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
     if let Some(why) = desk.house.low_water.refusal() {
         return error(ErrorCode::Conflict, why);
     }
-    let bytes = submit.spec.as_bytes();
-    let checked = JobSpec::from_bytes(bytes)
-        .and_then(|spec| Ok((spec.work.facts(), starfarm_decomposers::units(&spec.space)?)));
     if !is_job_name(&submit.name) {
         return error(ErrorCode::Usage, JOB_NAME);
     }
-    let (work, units) = match checked {
-        Ok(checked) => checked,
+    let Specified { bytes, work, units, trust } = match specified(&submit) {
+        Ok(specified) => specified,
         Err(e) => return error(ErrorCode::Usage, e),
     };
-    let spec = match keep(desk, bytes) {
+    let spec = match keep(desk, &bytes) {
         Ok(hash) => hash,
         Err(response) => return response,
     };
@@ -140,12 +139,38 @@ async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
     // A search may run twice at one time, and nobody notices. A program may have effects beside its output.
     let speculative = submit.speculative.unwrap_or(!work.programs);
     let Submit { name, sizing, max_failures, place, .. } = submit;
-    let new = core::NewJob { name, user, spec, units, work, sizing, max_failures, speculative, place };
+    let new = core::NewJob { name, user, spec, units, work, sizing, max_failures, speculative, trust, place };
     desk.ask(|farm, now_us, deeds| match farm.submit(new, now_us, deeds) {
         Ok(id) => Response::Submitted(id),
         Err(why) => conflict(why, "the job"),
     })
     .await
+}
+
+/// What is to be done, as the farm takes it.
+struct Specified {
+    bytes: Vec<u8>,
+    work: WorkFacts,
+    units: u128,
+    trust: core::Trust,
+}
+
+/// Reads what is submitted, and plants what is to be planted.
+fn specified(submit: &Submit) -> Result<Specified, String> {
+    let bytes = submit.spec.as_bytes();
+    let mut spec = JobSpec::from_bytes(bytes)?;
+    let units = starfarm_decomposers::units(&spec.space)?;
+    let TrustChecks { check, planted: count } = submit.trust;
+    if count == 0 {
+        let trust = core::Trust { check, planted: Vec::new() };
+        return Ok(Specified { bytes: bytes.to_vec(), work: spec.work.facts(), units, trust });
+    }
+    let Work::Search(work) = &mut spec.work else {
+        return Err("the job is no search: only a search has trust checks".to_owned());
+    };
+    let planted = plant(work, &spec.space, units, count, || random().map_err(|e| e.to_string()))?;
+    let trust = core::Trust { check, planted };
+    Ok(Specified { bytes: spec.to_bytes(), work: spec.work.facts(), units, trust })
 }
 
 /// The name of the node that a person gave by its name or by its key.

@@ -156,6 +156,7 @@ mod tests {
             sizing: core::Sizing::Units(1),
             max_failures: core::MaxFailures::Usual,
             speculative: false,
+            trust: core::Trust::default(),
             place: core::Place::Tail,
         };
         let made = farm.submit(new, 0, &mut deeds).expect("the farm takes a job");

@@ -5,7 +5,7 @@ use starfarm_protocol::ids::{Attempt, Boot, ContentHash, FarmId, JobId};
 use starfarm_protocol::limits::PROTOCOL_VERSION;
 use starfarm_protocol::seal::Session;
 use starfarm_protocol::wire::{Hello, Message, Outcome, Packer, ResultEntry, messages};
-use starfarm_scheduler_core::{Config, NewJob, NodeId, Place, Sizing};
+use starfarm_scheduler_core::{Config, NewJob, NodeId, Place, Sizing, Trust};
 
 use super::*;
 
@@ -50,6 +50,7 @@ fn job_and_result() -> (NewJob, Input) {
         sizing: Sizing::Units(1),
         max_failures: starfarm_protocol::job::MaxFailures::Usual,
         speculative: false,
+        trust: Trust::default(),
         place: Place::Tail,
     };
     let result = said(|packer| {

@@ -1,0 +1,108 @@
+//! Trust checks of a search, off unless a job asks for them: a share of its units that is computed twice, on different
+//! nodes, and planted answers that only the scheduler knows.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::NodeId;
+use crate::reason::Distrust;
+
+/// What a job asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrustChecks {
+    /// The share of its units that is computed twice.
+    #[serde(default)]
+    pub check: Share,
+    /// So many answers that only the scheduler knows are planted among its targets, up to [`PLANTED_MAX`]. They are no
+    /// results.
+    #[serde(default)]
+    pub planted: u32,
+}
+
+impl TrustChecks {
+    /// Nothing is asked for.
+    pub fn is_off(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Planted answers of a job, at most.
+pub const PLANTED_MAX: u32 = 10_000;
+
+/// A share of a whole, 0 to 1, in millionths; in JSON and job files a number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(try_from = "f64", into = "f64")]
+pub struct Share(u32);
+
+impl Share {
+    /// So many millionths; none where that is more than the whole.
+    pub fn of_millionths(millionths: u32) -> Option<Self> {
+        (millionths <= 1_000_000).then_some(Self(millionths))
+    }
+
+    /// In millionths.
+    pub fn millionths(self) -> u32 {
+        self.0
+    }
+
+    /// Of 1.
+    pub fn fraction(self) -> f64 {
+        f64::from(self.0) / 1e6
+    }
+}
+
+impl TryFrom<f64> for Share {
+    type Error = String;
+
+    fn try_from(share: f64) -> Result<Self, String> {
+        let millionths = (share * 1e6).round();
+        match (0.0..=1.0).contains(&share) && (share == 0.0 || millionths >= 1.0) {
+            true => Ok(Self(millionths as u32)),
+            false => Err(format!("a share is 0, or 0.000001 to 1, not {share}")),
+        }
+    }
+}
+
+impl From<Share> for f64 {
+    fn from(share: Share) -> Self {
+        share.fraction()
+    }
+}
+
+/// A result was untrue: at this unit it named a hit that is none, or left out one that is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Untrue {
+    /// The unit.
+    pub unit: u128,
+    /// Whose result it was.
+    pub node: NodeId,
+    /// What was untrue.
+    pub why: Distrust,
+    /// The node whose result said otherwise; none where the scheduler knew by itself.
+    pub against: Option<NodeId>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_a_number_from_0_to_1() {
+        for (json, millionths) in
+            [("0", 0), ("0.01", 10_000), ("1", 1_000_000), ("1e-6", 1), ("0.333333", 333_333)]
+        {
+            let share: Share = serde_json::from_str(json).unwrap();
+            assert_eq!(
+                (share.millionths(), Share::of_millionths(millionths)),
+                (millionths, Some(share)),
+                "{json}"
+            );
+        }
+        assert_eq!(serde_json::to_string(&Share(10_000)).unwrap(), "0.01");
+        for wrong in ["-0.1", "1.1", "1e-9", "2"] {
+            let why = serde_json::from_str::<Share>(wrong).unwrap_err().to_string();
+            assert!(why.contains("a share is 0, or 0.000001 to 1, not"), "{wrong}: {why}");
+        }
+        assert_eq!(Share::of_millionths(1_000_001), None);
+    }
+}

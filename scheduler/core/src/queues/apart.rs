@@ -1,0 +1,120 @@
+//! What of a job waits for another node than the one that computed it first. That one gets it after a while all the same:
+//! the others may all be busy, or gone.
+
+use std::collections::BTreeMap;
+
+use starfarm_protocol::ids::{JobId, NodeId};
+use starfarm_protocol::interval::Interval;
+
+use super::{Queues, Size};
+use crate::limits::CHECK_PATIENCE_US;
+use crate::runs::Runs;
+
+/// By the node that computed it, and since when it waits. Nothing is in it twice.
+#[derive(Debug, Default)]
+pub(super) struct Apart {
+    first: BTreeMap<NodeId, Runs<u64>>,
+}
+
+impl Apart {
+    pub(super) fn intervals(&self) -> impl Iterator<Item = Interval> + '_ {
+        self.first.values().flat_map(|runs| runs.iter().map(|(at, _)| at))
+    }
+
+    /// `at` waits for another node than `first`.
+    pub(super) fn add(&mut self, at: Interval, first: NodeId, now_us: u64) {
+        self.first.entry(first).or_default().insert(at, now_us);
+    }
+
+    /// What of `at` is here leaves; how many units that were.
+    pub(super) fn remove(&mut self, at: Interval) -> u128 {
+        let mut gone = 0;
+        self.first.retain(|_, runs| {
+            let before = runs.units();
+            runs.remove(at);
+            gone += before - runs.units();
+            !runs.is_empty()
+        });
+        gone
+    }
+
+    /// What waits for another node than `first` leaves.
+    pub(super) fn remove_of(&mut self, first: NodeId) -> Vec<Interval> {
+        let gone = self.first.remove(&first).unwrap_or_default();
+        gone.iter().map(|(at, _)| at).collect()
+    }
+
+    /// What node `id` may have: the oldest of the others, or what it computed itself and nobody else took for long.
+    ///
+    /// # Errors
+    /// There is nothing, and when there will be.
+    pub(super) fn take(&mut self, id: NodeId, size: Size, now_us: u64) -> Result<Interval, Option<u64>> {
+        let oldest = |(_, runs): &(&NodeId, &Runs<u64>)| runs.iter().next().map(|(_, since_us)| since_us);
+        let of_others = self.first.iter().filter(|(first, _)| **first != id).min_by_key(oldest);
+        let its_own = || {
+            let (own, runs) = self.first.get_key_value(&id).ok_or(None)?;
+            let (_, since_us) = runs.iter().next().ok_or(None)?;
+            let again_us = since_us.saturating_add(CHECK_PATIENCE_US);
+            if again_us <= now_us { Ok((own, runs)) } else { Err(Some(again_us)) }
+        };
+        let (_, runs) = of_others.map_or_else(its_own, Ok)?;
+        let (mut at, _) = runs.iter().next().ok_or(None)?;
+        if at.units() > size.whole {
+            at.hi = at.lo + size.units;
+        }
+        self.remove(at);
+        Ok(at)
+    }
+}
+
+impl Queues {
+    /// As [`Queues::take`], for what waits apart and node `id` may have.
+    ///
+    /// # Errors
+    /// There is nothing, and when there will be.
+    pub(crate) fn take_apart(
+        &mut self,
+        job: JobId,
+        id: NodeId,
+        size: Size,
+        now_us: u64,
+    ) -> Result<Interval, Option<u64>> {
+        let taken = self.gq.take_apart(job, id, size, now_us)?;
+        self.taken.push(taken);
+        Ok(taken)
+    }
+
+    /// `at`, which waits, is to be computed by another node than `first`, as long as there is one that has time.
+    pub(crate) fn set_apart(&mut self, job: JobId, at: Interval, first: NodeId, now_us: u64) {
+        self.gq.set_apart(job, at, first, now_us);
+    }
+
+    /// Whatever node `first` computed, anybody may compute it again.
+    pub(crate) fn end_apart(&mut self, job: JobId, first: NodeId) {
+        self.gq.end_apart(job, first);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_others_have_it_first_and_the_node_itself_after_a_while() {
+        let (a, b, size) = (NodeId(1), NodeId(2), Size { units: 4, whole: 6 });
+        let mut apart = Apart::default();
+        apart.add(Interval::new(10, 20), a, 5);
+        apart.add(Interval::new(0, 3), b, 7);
+        assert_eq!(apart.take(b, size, 9), Ok(Interval::new(10, 14)));
+        assert_eq!(apart.take(b, size, 9), Ok(Interval::new(14, 20)), "as long as a whole one");
+        assert_eq!(apart.take(b, size, 9), Err(Some(7 + CHECK_PATIENCE_US)));
+        assert_eq!(apart.take(b, size, 7 + CHECK_PATIENCE_US), Ok(Interval::new(0, 3)));
+        assert_eq!((apart.take(a, size, u64::MAX), apart.intervals().count()), (Err(None), 0));
+        apart.add(Interval::new(0, 9), a, 5);
+        apart.add(Interval::new(9, 12), b, 4);
+        assert_eq!(apart.take(NodeId(3), size, 9), Ok(Interval::new(9, 12)), "the oldest");
+        assert_eq!((apart.remove(Interval::new(2, 4)), apart.intervals().count()), (2, 2));
+        assert_eq!(apart.remove_of(a), [Interval::new(0, 2), Interval::new(4, 9)]);
+        assert_eq!(apart.intervals().count(), 0);
+    }
+}

@@ -1,0 +1,284 @@
+//! Trust checks of a search, told as scripts: what two nodes compute, and what is planted. In these stories a unit is a hit
+//! of the target that is its last digit. With a share of 1 all that a node computed is computed again. Times in the stories
+//! are milliseconds.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{Bench, config};
+use expect_test::{Expect, expect};
+use starfarm_protocol::ids::ContentHash;
+use starfarm_scheduler_core::{Config, Deeds, Evidence};
+
+#[derive(Debug)]
+struct Truth;
+
+impl Evidence for Truth {
+    fn is_hit(&self, _: &ContentHash, unit: u128, target: u32) -> Option<bool> {
+        Some(unit % 10 == u128::from(target))
+    }
+
+    fn is_stored(&self, _: &ContentHash, _: u64) -> bool {
+        true
+    }
+}
+
+fn bench() -> Bench {
+    Bench::new(Config { evidence: Some(Arc::new(Truth)), ..config() })
+}
+
+fn check_after(before: &str, script: &str, expected: Expect) {
+    let mut bench = bench();
+    bench.run(before);
+    expected.assert_eq(&bench.run(script));
+}
+
+/// Two nodes with two tasks of ten units each: a has [0, 20), b [20, 40).
+const TWO: &str =
+    "submit 40 search 2 never units 10 check 1000000\n join a slots 1\n join b slots 1\n ack a\n ack b";
+/// Each has done both.
+const DONE: &str = "submit 40 search 2 never units 10 check 1000000\n join a slots 1\n join b slots 1\n ack a\n ack b
+    done a 0+10 hits 0:0,1:1\n done a 10+10 hits 10:0,11:1\n done b 20+10 hits 20:0,21:1\n done b 30+10 hits 30:0,31:1
+    ack a\n ack b";
+
+#[test]
+fn what_one_node_computed_another_computes_again() {
+    check_after(
+        TWO,
+        "done a 0+10 hits 0:0,1:1\n show 1\n done a 10+10 hits 10:0,11:1\n done b 20+10 hits 20:0,21:1\n done b 30+10 hits 30:0,31:1\n ack a\n ack b\n done b 0+10 hits 0:0,1:1\n show 1\n done a 20+10 hits 20:0,21:1\n done b 10+10 hits 10:0,11:1\n done a 30+10 hits 30:0,31:1\n show 1",
+        expect![[r#"
+            0: hit in job 1: unit 0, target 0
+            0: hit in job 1: unit 1, target 1
+            0: job 1 is running: done 0, out 30, waiting 10, hits [(0, 0), (1, 1)], checked 0
+            0: hit in job 1: unit 10, target 0
+            0: hit in job 1: unit 11, target 1
+            0: hit in job 1: unit 20, target 0
+            0: hit in job 1: unit 21, target 1
+            0: to b: ack results [(1, 1)]; offer job 1: 6=0+10
+            0: to a: ack results [(1, 2)]; offer job 1: 5=20+10
+            0: hit in job 1: unit 30, target 0
+            0: hit in job 1: unit 31, target 1
+            0: to b: ack results [(2, 2)]; offer job 1: 7=10+10
+            0: to a: offer job 1: 8=30+10
+            0: job 1 is running: done 10, out 30, waiting 0, hits [(0, 0), (1, 1), (10, 0), (11, 1), (20, 0), (21, 1), (30, 0), (31, 1)], checked 10
+            0: job 1 finished
+            0: job 1 is finished: done 40, out 0, waiting 0, hits [(0, 0), (1, 1), (10, 0), (11, 1), (20, 0), (21, 1), (30, 0), (31, 1)], checked 40
+        "#]],
+    );
+}
+
+/// The first result had counted; all that its node computed is computed again.
+#[test]
+fn who_left_out_what_the_second_finds_is_not_trusted() {
+    check_after(
+        TWO,
+        "done a 0+10 hits 0:0\n done b 20+10 hits 20:0,21:1\n ack b\n done b 0+10 hits 0:0,1:1\n show 1\n nodes\n ack b\n done b 10+10 hits 10:0,11:1\n show 1",
+        expect![[r#"
+            0: hit in job 1: unit 0, target 0
+            0: hit in job 1: unit 20, target 0
+            0: hit in job 1: unit 21, target 1
+            0: to b: ack results [(1, 1)]; offer job 1: 5=0+10
+            0: to a: ack results [(1, 1)]; offer job 1: 6=20+10
+            0: hit in job 1: unit 1, target 1
+            0: untrue result in job 1: node a, unit 1: it reported units as done without a hit that is among them; by the result of node b
+            0: node a quarantined: it reported units as done without a hit that is among them
+            0: to a: withdraw job 1 kill before 7
+            0: to b: ack results [(2, 2)]; offer job 1: 7=10+10
+            0: job 1 is running: done 10, out 20, waiting 10, resent tasks 2, hits [(0, 0), (1, 1), (20, 0), (21, 1)], checked 0, untrue at 1: a missed_hit, by b
+            0: a quarantined (it reported units as done without a hit that is among them), b up
+            0: hit in job 1: unit 10, target 0
+            0: hit in job 1: unit 11, target 1
+            0: to b: ack results [(3, 3)]; offer job 1: 8=20+10
+            0: job 1 is running: done 20, out 20, waiting 0, resent tasks 2, hits [(0, 0), (1, 1), (10, 0), (11, 1), (20, 0), (21, 1)], checked 0, untrue at 1: a missed_hit, by b
+        "#]],
+    );
+}
+
+#[test]
+fn a_second_that_leaves_out_what_the_first_found_is_not_trusted() {
+    check_after(
+        DONE,
+        "done b 0+10 hits 0:0\n show 1\n nodes\n ack a\n done a 20+20 hits 20:0,21:1,30:0,31:1\n show 1",
+        expect![[r#"
+            0: untrue result in job 1: node b, unit 1: it reported units as done without a hit that is among them
+            0: node b quarantined: it reported units as done without a hit that is among them
+            0: to b: ack results [(3, 3)]; withdraw job 1 kill before 9
+            0: job 1 is running: done 0, out 20, waiting 20, resent tasks 2, hits [(0, 0), (1, 1), (10, 0), (11, 1), (20, 0), (21, 1), (30, 0), (31, 1)], checked 0, untrue at 1: b missed_hit
+            0: a up, b quarantined (it reported units as done without a hit that is among them)
+            0: to a: ack results [(3, 3)]; offer job 1: 9=0+10 10=10+10
+            0: job 1 is running: done 20, out 20, waiting 0, resent tasks 2, hits [(0, 0), (1, 1), (10, 0), (11, 1), (20, 0), (21, 1), (30, 0), (31, 1)], checked 0, untrue at 1: b missed_hit
+        "#]],
+    );
+}
+
+/// Its acknowledgement was lost: that is no second opinion, and nothing is wrong with it either.
+#[test]
+fn the_first_may_repeat_its_result() {
+    check_after(
+        DONE,
+        "again a\n show 1\n done b 10+10 hits 10:0,11:1\n again a\n show 1\n nodes",
+        expect![[r#"
+            0: job 1 is running: done 0, out 40, waiting 0, duplicate 10, hits [(0, 0), (1, 1), (10, 0), (11, 1), (20, 0), (21, 1), (30, 0), (31, 1)], checked 0
+            0: job 1 is running: done 10, out 30, waiting 0, duplicate 20, hits [(0, 0), (1, 1), (10, 0), (11, 1), (20, 0), (21, 1), (30, 0), (31, 1)], checked 10
+            0: a up, b up
+        "#]],
+    );
+}
+
+#[test]
+fn where_nobody_else_is_nothing_is_checked() {
+    check_after(
+        "submit 20 search 2 never units 10 check 1000000\n join a slots 1\n ack a",
+        "done a 0+10 hits 0:0,1:1\n ack a\n done a 10+10 hits 10:0,11:1\n show 1",
+        expect![[r#"
+            0: hit in job 1: unit 0, target 0
+            0: hit in job 1: unit 1, target 1
+            0: hit in job 1: unit 10, target 0
+            0: hit in job 1: unit 11, target 1
+            0: job 1 finished
+            0: job 1 is finished: done 20, out 0, waiting 0, hits [(0, 0), (1, 1), (10, 0), (11, 1)], checked 0
+        "#]],
+    );
+}
+
+/// The other one has enough to do, or does not say what it does.
+#[test]
+fn where_the_others_have_no_time_the_first_computes_it_again() {
+    check_after(
+        TWO,
+        "done b 20+10 hits 20:0,21:1\n done b 30+10 hits 30:0,31:1\n live 29000 a 0+10,10+10 b 0+10\n done a 0+10 hits 0:0,1:1\n show 1\n at +1000\n show 1",
+        expect![[r#"
+            0: hit in job 1: unit 20, target 0
+            0: hit in job 1: unit 21, target 1
+            0: hit in job 1: unit 30, target 0
+            0: hit in job 1: unit 31, target 1
+            0: to b: ack results [(1, 2)]
+            29000: hit in job 1: unit 0, target 0
+            29000: hit in job 1: unit 1, target 1
+            29000: to a: ack results [(1, 1)]; offer job 1: 6=20+10
+            29000: to b: offer job 1: 5=0+10
+            29000: job 1 is running: done 0, out 30, waiting 10, hits [(0, 0), (1, 1), (20, 0), (21, 1), (30, 0), (31, 1)], checked 0
+            29050: offered 1 task again to node a
+            29050: to a: offer job 1: 6=20+10
+            29050: offered 1 task again to node b
+            29050: to b: offer job 1: 5=0+10
+            29150: offered 1 task again to node a
+            29150: to a: offer job 1: 6=20+10
+            29150: offered 1 task again to node b
+            29150: to b: offer job 1: 5=0+10
+            29350: offered 1 task again to node a
+            29350: to a: offer job 1: 6=20+10
+            29350: offered 1 task again to node b
+            29350: to b: offer job 1: 5=0+10
+            29750: offered 1 task again to node a
+            29750: to a: offer job 1: 6=20+10
+            29750: offered 1 task again to node b
+            29750: to b: offer job 1: 5=0+10
+            30000: to b: offer job 1: 7=30+10
+            30000: job 1 is running: done 0, out 40, waiting 0, hits [(0, 0), (1, 1), (20, 0), (21, 1), (30, 0), (31, 1)], checked 0
+        "#]],
+    );
+}
+
+/// Nobody knows any more who was first: the node that was may have it.
+#[test]
+fn after_a_restart_it_is_computed_again_and_not_compared() {
+    check_after(
+        DONE,
+        "restart\n hello a\n beat a none\n hello b\n beat b 10+10\n show 1\n ack a\n done a 0+10 hits 0:0,1:1\n done b 10+10 hits 10:0,11:1\n show 1",
+        expect![[r#"
+            0: node a is back
+            0: to a: welcome epoch 2
+            0: to a: answer 1
+            0: node b is back
+            0: to b: welcome epoch 2
+            0: to b: answer 1
+            0: job 1 is running: done 0, out 40, waiting 0, hits [(0, 0), (1, 1), (10, 0), (11, 1), (20, 0), (21, 1), (30, 0), (31, 1)], checked 0
+            0: to a: ack results [(3, 3)]; offer job 1: 1099511627777=10+10
+            0: job 1 is running: done 0, out 40, waiting 0, hits [(0, 0), (1, 1), (10, 0), (11, 1), (20, 0), (21, 1), (30, 0), (31, 1)], checked 0
+        "#]],
+    );
+}
+
+#[test]
+fn what_the_first_had_left_is_anybodys_once_it_is_not_trusted() {
+    check_after(
+        DONE,
+        "done a 20+10 hits 20:0,21:1,22:1\n show 1\n nodes\n done b 0+10 hits 0:0,1:1\n show 1",
+        expect![[r#"
+            0: untrue result in job 1: node a, unit 22: it reported a hit that is none
+            0: node a quarantined: it reported a hit that is none
+            0: to a: ack results [(3, 3)]; withdraw job 1 kill before 9
+            0: job 1 is running: done 0, out 20, waiting 20, resent tasks 2, hits [(0, 0), (1, 1), (10, 0), (11, 1), (20, 0), (21, 1), (30, 0), (31, 1)], checked 0, untrue at 22: a false_hit
+            0: a quarantined (it reported a hit that is none), b up
+            0: to b: ack results [(3, 3)]; offer job 1: 9=20+10
+            0: job 1 is running: done 10, out 20, waiting 10, resent tasks 2, hits [(0, 0), (1, 1), (10, 0), (11, 1), (20, 0), (21, 1), (30, 0), (31, 1)], checked 0, untrue at 22: a false_hit
+        "#]],
+    );
+}
+
+const PLANTED: &str = "submit 20 search 8 all-targets units 5 planted 7:7,12:2\n join a slots 1\n join b slots 1\n ack a\n ack b";
+
+#[test]
+fn who_leaves_out_a_planted_answer_is_not_trusted() {
+    check_after(
+        PLANTED,
+        "done a 0+5 hits 0:0\n done a 5+5 hits 5:5\n show 1\n nodes\n done b 10+5 hits 12:2\n ack b\n done b 5+5 hits 7:7,5:5\n show 1",
+        expect![[r#"
+            0: hit in job 1: unit 0, target 0
+            0: untrue result in job 1: node a, unit 7: it reported units as done without a hit that is among them
+            0: node a quarantined: it reported units as done without a hit that is among them
+            0: to a: ack results [(1, 2)]; withdraw job 1 kill before 5
+            0: job 1 is running: done 0, out 10, waiting 10, resent tasks 1, hits [(0, 0)], checked 0, planted 0 of 2, untrue at 7: a missed_hit
+            0: a quarantined (it reported units as done without a hit that is among them), b up
+            0: to b: ack results [(1, 1)]; offer job 1: 5=0+5
+            0: hit in job 1: unit 5, target 5
+            0: job 1 is running: done 5, out 10, waiting 5, resent tasks 1, hits [(0, 0), (5, 5)], checked 0, planted 1 of 2, untrue at 7: a missed_hit
+        "#]],
+    );
+}
+
+/// It ends the search as if nobody had planted anything.
+#[test]
+fn a_planted_answer_is_no_result() {
+    check_after(
+        PLANTED,
+        "done a 0+5 hits 0:0,1:1,3:3,4:4\n done a 5+5 hits 5:5,6:6,7:7\n show 1\n restart\n show 1",
+        expect![[r#"
+            0: hit in job 1: unit 0, target 0
+            0: hit in job 1: unit 1, target 1
+            0: hit in job 1: unit 3, target 3
+            0: hit in job 1: unit 4, target 4
+            0: hit in job 1: unit 5, target 5
+            0: hit in job 1: unit 6, target 6
+            0: job 1 finished
+            0: to b: withdraw job 1 kill before 5
+            0: job 1 is finished: done 10, out 0, waiting 0, abandoned 10, hits [(0, 0), (1, 1), (3, 3), (4, 4), (5, 5), (6, 6)], checked 0, planted 1 of 2
+            0: job 1 is finished: done 10, out 0, waiting 0, abandoned 10, hits [(0, 0), (1, 1), (3, 3), (4, 4), (5, 5), (6, 6)], checked 0, planted 1 of 2
+        "#]],
+    );
+}
+
+/// It would put honest nodes into quarantine.
+#[test]
+fn what_is_no_answer_is_not_planted() {
+    let mut bench = bench();
+    for (what, expected) in [
+        ("search 2 never planted 10:0", true),
+        ("search 2 never planted 10:1", false),
+        ("search 2 never planted 20:0", false),
+        ("search 1 never planted 10:0", false),
+        ("search 2 never planted 10:0,10:0", false),
+        ("search 3 never planted 10:0,0:0", false),
+        ("command planted 10:0", false),
+        ("command check 10", false),
+    ] {
+        let line = format!("submit 20 {what}");
+        let words = common::line::Line { words: line.split(' ').collect(), goes_on: false };
+        let new = words.new_job(common::spec(1));
+        let made = bench.farm.submit(new, 0, &mut Deeds::default());
+        assert_eq!(made.is_ok(), expected, "{what}: {made:?}");
+    }
+}
