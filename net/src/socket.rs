@@ -79,6 +79,19 @@ mod tests {
         value
     }
 
+    /// docs/protocol.md, "1, hello".
+    #[test]
+    fn a_receive_buffer_holds_about_as_many_datagrams_as_is_said() {
+        let socket = bind("127.0.0.1:0".parse().unwrap(), Duration::from_millis(100)).unwrap();
+        let (to, said) = (socket.local_addr().unwrap(), receive_buffer_datagrams(&socket));
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for _ in 0..2 * said {
+            sender.send_to(&[0; 1_400], to).unwrap();
+        }
+        let held = std::iter::from_fn(|| socket.recv(&mut [0; 1_400]).ok()).count();
+        assert!((said as usize..=said as usize * 9 / 8).contains(&held), "{said} are said, {held} are held");
+    }
+
     #[test]
     fn a_connection_whose_other_end_has_gone_is_noticed_within_half_a_minute() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

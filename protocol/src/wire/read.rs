@@ -77,6 +77,22 @@ fn next<'a>(rest: &mut Reader<'a>) -> Result<Option<Message<'a>>, Malformed> {
     if body.0.is_empty() || message.is_none() { Ok(message) } else { Err(Malformed) }
 }
 
+/// Each hello in an opened datagram names that incarnation. Nothing else is looked at.
+pub fn is_of_boot(datagram: &[u8], boot: Boot) -> bool {
+    let mut rest = Reader(datagram);
+    let head = |rest: &mut Reader<'_>| -> Result<bool, Malformed> {
+        let (kind, length): (u8, u16) = Field::read(rest)?;
+        let mut body = Reader(rest.bytes(length.into())?);
+        if kind != kind::HELLO {
+            return Ok(true);
+        }
+        let (_, said): (u16, Boot) = Field::read(&mut body)?;
+        Ok(said == boot)
+    };
+    // What is cut off is no hello.
+    std::iter::from_fn(|| walk(&mut rest, head)).all(|agrees| agrees.unwrap_or(true))
+}
+
 fn heartbeat(body: &mut Reader<'_>) -> Result<Heartbeat, Malformed> {
     let beat = Heartbeat::read(body)?;
     if beat.part < beat.parts { Ok(beat) } else { Err(Malformed) }

@@ -278,3 +278,60 @@ fn outputs_come_back_as_they_were() {
     units.iter().for_each(|u| u.write(&mut body));
     assert_eq!(CommandUnit::read_all(&body).unwrap(), units);
 }
+
+/// docs/protocol.md, "Messages": what is malformed, and which limits bind the sender alone.
+#[test]
+fn what_breaks_a_rule_is_malformed_and_what_is_only_too_long_is_read() {
+    let is_malformed = |datagram: &[u8]| {
+        let mut all = messages(datagram);
+        all.any(|message| match message {
+            Ok(Message::Results(results)) => { results }.any(|entry| entry.is_err()),
+            Ok(Message::Offers(offers)) => { offers }.any(|offer| offer.is_err()),
+            message => message.is_err(),
+        })
+    };
+    let entry = |lo, units| one(|p| p.result(&ResultEntry { lo, units, ..result(1, &[]) }));
+    assert!(is_malformed(&entry(0, 0)) && is_malformed(&entry(u128::MAX, 1)));
+    assert!(!is_malformed(&entry(u128::MAX - 1, 1)));
+    assert!(is_malformed(&one(|p| p.offer(&Offer { units: 0, ..offer(1) }))));
+    let mut outcome = entry(0, 1);
+    let at = outcome.len() - 3;
+    assert_eq!(std::mem::replace(&mut outcome[at], 3), 0, "the outcome stands there");
+    assert!(is_malformed(&outcome));
+    let cancel = |how: u8| with_body(kind::REVOKE, &[&[0; 8][..], &[how], &[0; 8]].concat());
+    assert!(is_malformed(&cancel(2)) && !is_malformed(&cancel(1)));
+    let beat = |part: u8, parts: u8, running: u8| {
+        let head = [&[0; 4][..], &[part, 0, parts, 0], &[0; 5], &[running]].concat();
+        with_body(kind::HEARTBEAT, &[head, vec![0; usize::from(running) * RUNNING_BYTES]].concat())
+    };
+    assert!(is_malformed(&beat(2, 2, 0)) && is_malformed(&beat(0, 0, 0)) && !is_malformed(&beat(1, 2, 0)));
+    // Longer than a sender may make them.
+    assert!(!is_malformed(&beat(0, 1, 40)) && !is_malformed(&with_body(kind::TASK_ACK, &[0; 80 * 16])));
+    let head = [&[0; RESULT_HEAD_BYTES + 32][..], &1_u64.to_le_bytes(), &[0; 9], &1_250_u16.to_le_bytes()];
+    assert!(!is_malformed(&with_body(kind::RESULTS, &[&head.concat()[..], &[0; 1_250]].concat())));
+}
+
+#[test]
+fn each_hello_of_a_datagram_must_name_the_boot_of_its_session() {
+    let hello = |boot| {
+        let mut hello = Hello {
+            version: 1,
+            boot: Boot(boot),
+            slots: 1,
+            queue_tasks_max: 1,
+            receive_datagrams_max: 1,
+            known_epoch: Epoch(0),
+            known_proof: [0; 16],
+            died_running: Vec::new(),
+        };
+        hello.died_running.push((JobId(1), 2));
+        one(|p| p.hello(&hello))
+    };
+    let (is, other) = (is_of_boot, one(|p| p.bye()));
+    assert!(is(&[], Boot(1)) && is(&other, Boot(1)) && is(&hello(1), Boot(1)) && !is(&hello(1), Boot(2)));
+    assert!(is(&[hello(1), other.clone(), hello(1)].concat(), Boot(1)));
+    assert!(!is(&[hello(1), other.clone(), hello(2)].concat(), Boot(1)));
+    assert!(!is(&[&[200, 1, 0, 9][..], &hello(2)].concat(), Boot(1)), "a kind that nobody knows is skipped");
+    let cut = &hello(2)[..11];
+    assert!(is(&[&other[..], cut].concat(), Boot(1)), "what is cut is none");
+}

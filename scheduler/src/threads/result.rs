@@ -15,6 +15,7 @@ use starfarm_protocol::path::{Heard, Path};
 use starfarm_protocol::seal::{
     Claim, Hints, Kind, Reply, Request, Responder, Role, SealError, SessionTable, packet,
 };
+use starfarm_protocol::wire::is_of_boot;
 use starfarm_scheduler_core::NodeId;
 
 use super::{House, Input, Outgoing, enrolled, stop_with};
@@ -206,11 +207,21 @@ impl ResultThread {
     /// What came may be about the path itself, or a piece. While a node is heard its path is asked about.
     fn travelled(&mut self, claim: &Claim, plain: &[u8], now_us: u64, news: &mut News) {
         let Known { node, path, told, .. } = self.nodes.get_mut(&claim.key).expect("it was just heard");
-        match path.hear(plain, now_us) {
-            Heard::Messages => news.datagrams.push((*node, plain.to_vec())),
-            Heard::Whole(whole) => news.datagrams.push((*node, whole)),
-            Heard::Probe(answer) => news.peers.push(Outgoing::Whole(*node, answer)),
-            Heard::Nothing => {}
+        let messages = match path.hear(plain, now_us) {
+            Heard::Messages => Some(plain.to_vec()),
+            Heard::Whole(whole) => Some(whole),
+            Heard::Probe(answer) => {
+                news.peers.push(Outgoing::Whole(*node, answer));
+                None
+            }
+            Heard::Nothing => None,
+        };
+        if let Some(messages) = messages {
+            match is_of_boot(&messages, claim.boot) {
+                true => news.datagrams.push((*node, messages)),
+                // Which of its datagrams are of the incarnation before could not be told any more.
+                false => drop(self.house.shared.refused.fetch_add(1, Ordering::Relaxed)),
+            }
         }
         if let Some(probe) = path.probe(now_us) {
             news.peers.push(Outgoing::Whole(*node, probe));

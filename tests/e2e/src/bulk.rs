@@ -38,6 +38,11 @@ impl BulkClient {
         Self(line.unwrap_or_else(|e| panic!("{name} is not accepted: {e}")))
     }
 
+    /// Asks for a content from `offset` on.
+    pub fn get(&mut self, hash: ContentHash, offset: u64) {
+        self.send(&Request::Get { hash, offset }.to_bytes());
+    }
+
     /// Begins to store a content of so many bytes.
     pub fn put(&mut self, hash: ContentHash, total: u64) {
         self.send(&Request::Put { hash, total }.to_bytes());

@@ -33,6 +33,8 @@ pub(crate) enum Said {
     Result(Offer, Answer),
     /// Something else.
     Messages(Packer),
+    /// The first words of another incarnation, in a session of its own.
+    Incarnation(Boot, Packer),
 }
 
 /// What the worker knows.
@@ -138,11 +140,16 @@ impl Attack {
                 let all = |job| Held { job: JobId(job), lo: 0, units: u64::MAX };
                 packer.heartbeat(&beat((1..=40).map(all).collect()));
             }
-            Self::Boots => packer.hello(&Hello {
-                boot: Boot(known.boot.0 + 1 + round),
-                died_running: (0..32).map(|at| (JobId(1 + round % 3), u128::from(round * 32 + at))).collect(),
-                ..hello(known.boot)
-            }),
+            Self::Boots => {
+                let boot = Boot(known.boot.0 + 1 + round);
+                packer.hello(&Hello {
+                    died_running: (0..32)
+                        .map(|at| (JobId(1 + round % 3), u128::from(round * 32 + at)))
+                        .collect(),
+                    ..hello(boot)
+                });
+                return Some(Said::Incarnation(boot, packer));
+            }
             Self::Facts => packer.facts(&Facts {
                 system: format!("{round} {}", "x".repeat(100)),
                 cpu: "\u{1b}[2Jx".repeat(10),

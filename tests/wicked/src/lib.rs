@@ -3,14 +3,17 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `member` | a session with the scheduler: what any worker does |
+//! | `member` | sessions with the scheduler: what any worker does |
+//! | `hand` | a worker that says what a test tells it to say, for the sentences of `docs/protocol.md` |
 //! | `wicked` | the worker: it joins, takes offers and beats like a good one |
 //! | `attack` | what it does beside that |
 
 mod attack;
+mod hand;
 mod member;
 mod wicked;
 
 pub use attack::Attack;
+pub use hand::{Hand, entry, packed, passed};
 pub use member::Member;
 pub use wicked::{Report, Wicked};

@@ -82,7 +82,7 @@ impl Wicked {
     pub fn run(mut self, lasts: Duration) -> Report {
         let (start, mut beat_at, mut round) = (Instant::now(), Instant::now(), 0);
         while start.elapsed() < lasts {
-            for datagram in self.member.hear() {
+            for (_, datagram) in self.member.hear() {
                 self.heard(&datagram);
             }
             if Instant::now() >= beat_at {
@@ -97,6 +97,12 @@ impl Wicked {
                     None => break,
                     Some(Said::Result(offer, answer)) => self.result(&offer, &answer),
                     Some(Said::Messages(mut packer)) => self.member.say(&packer.finish()),
+                    Some(Said::Incarnation(boot, mut packer)) => {
+                        // Without an answer it tries the next one.
+                        if self.member.shake_hands(boot).is_ok() {
+                            self.member.say(&packer.finish());
+                        }
+                    }
                 }
                 round += 1;
             }
@@ -165,7 +171,7 @@ impl Wicked {
 }
 
 /// The first address of the join file that the system knows.
-fn reachable(join: &JoinFile) -> io::Result<SocketAddr> {
+pub(crate) fn reachable(join: &JoinFile) -> io::Result<SocketAddr> {
     let mut known = join.addresses.iter().filter_map(|address| address.to_socket_addrs().ok()?.next());
     known.next().ok_or_else(|| io::Error::other("the join file has no address that this machine knows"))
 }

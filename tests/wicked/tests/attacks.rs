@@ -32,6 +32,10 @@ fn attacked(attack: Attack, stop: &str) -> (Farm, String) {
     let farm = Farm::with_workers(1, 2);
     let text = std::fs::read_to_string(farm.state().join("worker.join")).unwrap();
     let join = JoinFile::from_text(&text).unwrap();
+    // It is there first: on a busy machine the honest one would have the search done before it joins.
+    let wicked = Wicked::join(&join, "wick", attack).unwrap();
+    let report = std::thread::spawn(move || wicked.run(LASTS));
+    until("the wicked worker to join", || !farm.node_state("wick").is_empty());
     let of_programs = || farm.submit(&["--range", "0..400", "--", "true"]);
     let (programs, found) = match attack {
         Attack::Outputs | Attack::LyingSpeed => (of_programs(), farm.submit_text(&search(stop))),
@@ -40,7 +44,7 @@ fn attacked(attack: Attack, stop: &str) -> (Farm, String) {
             (of_programs(), found)
         }
     };
-    let report = Wicked::join(&join, "wick", attack).unwrap().run(LASTS);
+    let report = report.join().unwrap();
     assert!(report.offers > 0, "{report}");
     farm.ask(&["status"]);
     let why = farm.ask(&["node", "show", "wick"])["nodes"][0]["why"].as_str().unwrap_or_default().to_owned();

@@ -261,6 +261,48 @@ fn three_unanswered_heartbeats_make_a_new_session_and_everything_is_offered_agai
     );
 }
 
+/// docs/protocol.md, "New keys".
+#[test]
+fn in_a_new_session_results_wait_for_the_welcome_and_offers_before_it_come_again() {
+    check(
+        1,
+        "offer 1 0+10\n at 5\n session\n part 0 1 0+10\n end 0 1\n offer 2 10+10\n at 900\n welcome
+         at 905\n offer 2 10+10\n at 950",
+        expect![[r#"
+            0: start on 0: 1=0+10
+            5: send hello slots 1 knows 1 by 1; ack [(1, 1)]; faster 1 slower 0; beat 2 waiting 0 holds [1:0+10]
+            900: send ages [(1, 895000)]; results #1 Done 0+10; faster 2 slower 0
+            905: start on 0: 2=10+10
+            925: send ack [(2, 2)]
+        "#]],
+    );
+}
+
+/// docs/protocol.md, "Silence": with nothing to do it goes by the time in the pace, else by three heartbeats.
+#[test]
+fn a_worker_with_nothing_to_do_that_has_heard_no_message_for_long_shakes_hands_at_a_heartbeat() {
+    check(
+        1,
+        "pace 2000 9000 9000\n at 2950",
+        expect![[r#"
+        1000: send faster 2 slower 0; beat 2 waiting 0 holds []
+        2000: send faster 3 slower 0; beat 3 waiting 0 holds []
+        2822: Handshake
+    "#]],
+    );
+    check(
+        1,
+        "pace 2000 9000 9000\n offer 1 0+10\n at 3950",
+        expect![[r#"
+        0: start on 0: 1=0+10
+        20: send ack [(1, 1)]; faster 1 slower 0
+        1000: send faster 2 slower 0; beat 2 waiting 0 holds [1:0+10]
+        2000: send faster 3 slower 0; beat 3 waiting 0 holds [1:0+10]
+        3000: send faster 4 slower 0; beat 4 waiting 0 holds [1:0+10]
+    "#]],
+    );
+}
+
 #[test]
 fn another_epoch_in_an_answer_makes_the_worker_introduce_itself_again() {
     check(

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use starfarm_events::Event;
+use starfarm_kernels::Verifier;
 use starfarm_protocol::admin::frames::{FRAME_BYTES_MAX, FrameReader, WATCH_BYTES_MAX};
 use starfarm_protocol::admin::{
     ErrorCode, KeyInfo, KeyKind, NodeCommand, NodeInfo, Request, Response, Subject, Submit,
@@ -159,18 +160,31 @@ struct Specified {
 fn specified(submit: &Submit) -> Result<Specified, String> {
     let bytes = submit.spec.as_bytes();
     let mut spec = JobSpec::from_bytes(bytes)?;
-    let units = starfarm_decomposers::units(&spec.space)?;
+    let (work, units) = checked(&spec)?;
     let TrustChecks { check, planted: count } = submit.trust;
     if count == 0 {
         let trust = core::Trust { check, planted: Vec::new() };
-        return Ok(Specified { bytes: bytes.to_vec(), work: spec.work.facts(), units, trust });
+        return Ok(Specified { bytes: bytes.to_vec(), work, units, trust });
     }
-    let Work::Search(work) = &mut spec.work else {
+    let Work::Search(search) = &mut spec.work else {
         return Err("the job is no search: only a search has trust checks".to_owned());
     };
-    let planted = plant(work, &spec.space, units, count, || random().map_err(|e| e.to_string()))?;
+    let planted = plant(search, &spec.space, units, count, || random().map_err(|e| e.to_string()))?;
     let trust = core::Trust { check, planted };
     Ok(Specified { bytes: spec.to_bytes(), work: spec.work.facts(), units, trust })
+}
+
+/// What the farm must know of a job. No worker can run one that fails here.
+fn checked(spec: &JobSpec) -> Result<(WorkFacts, u128), String> {
+    match &spec.work {
+        // Without this, its hits could not be shown to be some either.
+        Work::Search(work) => drop(Verifier::new(work, &spec.space)?),
+        Work::Command(work) if work.program.is_empty() => {
+            return Err("the job names no program: submit it anew".into());
+        }
+        Work::Command(_) | Work::Nothing => {}
+    }
+    Ok((spec.work.facts(), starfarm_decomposers::units(&spec.space)?))
 }
 
 /// The name of the node that a person gave by its name or by its key.
