@@ -27,7 +27,13 @@ impl Member {
     ///
     /// # Errors
     /// There is no answer, or the scheduler refuses; the words are its own.
-    pub fn join(
+    pub fn join(to: (&JoinFile, SocketAddr), key: &StaticKey, name: &str, boot: Boot) -> io::Result<Self> {
+        Self::join_within(PATIENCE, to, key, name, boot)
+    }
+
+    /// The same, where each answer may take so long.
+    pub(crate) fn join_within(
+        patience: Duration,
         (join, address): (&JoinFile, SocketAddr),
         key: &StaticKey,
         name: &str,
@@ -44,7 +50,7 @@ impl Member {
         let wrong = |error: &dyn std::fmt::Display| io::Error::other(error.to_string());
         let socket = UdpSocket::bind((if address.is_ipv4() { "0.0.0.0" } else { "::" }, 0))?;
         socket.connect(address)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_read_timeout(Some(patience))?;
         let mut cookie = None;
         for index in 1..=3 {
             let (mut initiator, datagram) =
