@@ -144,6 +144,15 @@ const SOAKS: &[Soak] = &[
         ],
     },
     Soak {
+        name: "wicked",
+        why: "each attack of a rightful key beside an honest worker, then strangers at the ports; half an hour",
+        cargo: &[
+            "build --release --workspace --bins",
+            "run --release -p starfarm-wicked --bin starfarm-attacks",
+            "run --release -p starfarm-benches --bin strangers",
+        ],
+    },
+    Soak {
         name: "power-cut",
         why: "100 power cuts under load, as root; 5 minutes",
         cargo: &[

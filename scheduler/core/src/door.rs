@@ -91,7 +91,11 @@ impl Farm {
 
     fn on_facts(&mut self, id: NodeId, facts: Facts, now_us: u64, deeds: &mut Deeds) {
         let node = self.nodes.at_mut(id);
-        if node.facts.as_ref() == Some(&facts) || node.allowances.facts.take(1, now_us) == 0 {
+        if node.facts.as_ref() == Some(&facts) {
+            return;
+        }
+        if node.allowances.facts.take(1, now_us) == 0 {
+            node.totals.malformed += 1;
             return;
         }
         deeds.event(Event::NodeFacts {
@@ -117,7 +121,13 @@ impl Farm {
             return;
         }
         let [of_ups, of_downs] = &mut node.allowances.feedback;
+        let told = ups | downs;
         let (ups, downs) = (of_ups.take(u64::from(ups), now_us), of_downs.take(u64::from(downs), now_us));
+        if told > 0 && ups + downs == 0 {
+            // Nobody counts so fast for so long.
+            node.totals.malformed += 1;
+            return;
+        }
         let step = i64::from(self.config.settings.speed_step) * i64::from(node.slots());
         node.step(step * (ups.min(64) as i64 - downs.min(64) as i64));
         node.totals.speed_ups += ups;

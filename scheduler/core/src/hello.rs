@@ -25,7 +25,8 @@ impl Farm {
         let slots = hello.slots.clamp(1, SLOTS_MAX);
         let is_new = node.health().boot() != Some(hello.boot);
         if (is_new || node.slots() != slots) && node.allowances.incarnations.take(1, now_us) == 0 {
-            // It says hello again.
+            // It says hello again. Whoever looks at the node finds it counted.
+            node.totals.malformed += 1;
             return;
         }
         node.to_tell.welcome = true;

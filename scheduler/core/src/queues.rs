@@ -47,6 +47,8 @@ pub(crate) struct Queues {
     touched: VecDeque<(TaskId, Task)>,
     /// What the last decision changed.
     decided: Vec<Piece>,
+    /// The task that was asked about last, if it is still there.
+    near: TaskId,
     next_attempt: Attempt,
     /// Tasks given out since the start.
     dispatched: u64,
@@ -63,6 +65,7 @@ impl Queues {
             taken: Vec::new(),
             touched: VecDeque::new(),
             decided: Vec::new(),
+            near: TaskId(0),
             next_attempt: next,
             dispatched: 0,
         }
@@ -122,8 +125,10 @@ impl Queues {
     }
 
     /// All of `at` is in one task of `job` that `node` has, copies left aside.
-    pub(crate) fn is_at(&self, node: NodeId, job: JobId, at: Interval) -> bool {
-        self.holding(job, at.lo).is_some_and(|task| task.node == node && at.hi <= task.at.hi)
+    pub(crate) fn is_at(&mut self, node: NodeId, job: JobId, at: Interval) -> bool {
+        let Some((id, task)) = self.dq.holding(job, at.lo) else { return false };
+        self.near = id;
+        task.node == node && at.hi <= task.at.hi
     }
 
     /// The tasks of `job` that overlap `at`, in order, copies left aside.

@@ -44,7 +44,7 @@ impl Rights {
 
 impl Farm {
     /// What of `at` node `id` may report.
-    pub(crate) fn rights(&self, id: NodeId, job_id: JobId, at: Interval) -> Rights {
+    pub(crate) fn rights(&mut self, id: NodeId, job_id: JobId, at: Interval) -> Rights {
         // As a rule it is one task, or a part of one, that the node has.
         if self.queues.is_at(id, job_id, at) {
             return Rights::All;

@@ -6,7 +6,7 @@ mod common;
 
 use common::{Bench, config};
 use starfarm_protocol::ids::JobId;
-use starfarm_protocol::wire::{Heartbeat, Held, Message, Packer, messages};
+use starfarm_protocol::wire::{Facts, Heartbeat, Held, Message, Packer, messages};
 use starfarm_scheduler_core::{NodeId, Record};
 
 const A: NodeId = NodeId(0);
@@ -143,6 +143,39 @@ fn a_node_is_charged_with_the_units_that_it_had_and_with_so_many_each_second() {
     let unit = its(&mut bench).next().unwrap();
     bench.run(&format!("hello a boot 900 died {unit}"));
     assert_eq!(deaths(&bench).len(), before + 1, "an honest one is heard a second later");
+}
+
+/// It was left undone without a word, so nobody could tell which of a thousand nodes it was.
+#[test]
+fn what_a_node_says_too_often_is_counted_against_it() {
+    let mut bench = Bench::new(config());
+    bench.run("join b slots 1\n join a slots 1");
+    let counted = |bench: &mut Bench| {
+        let nodes = bench.farm.nodes(bench.now_us);
+        let of = |name: &str| nodes.iter().find(|node| node.name == name).unwrap().malformed;
+        (of("a"), of("b"))
+    };
+    (2..33).for_each(|boot| drop(bench.run(&format!("hello a boot {boot}"))));
+    assert_eq!(counted(&mut bench), (0, 0), "a worker may start and die for a while");
+    bench.run("hello a boot 33\n hello a boot 34");
+    assert_eq!(counted(&mut bench), (2, 0));
+    bench.run("at 1000\n hello a boot 35\n feedback a 0 0\n feedback a 2000 0\n feedback a 2000 0");
+    assert_eq!(counted(&mut bench), (2, 0), "what a scheduler did not hear for minutes comes at once");
+    bench.run("feedback a 4000 0");
+    assert_eq!(counted(&mut bench), (3, 0));
+    for cores in 1..=6 {
+        let mut packer = Packer::new();
+        packer.facts(&Facts { cores, ..facts() });
+        let datagram = packer.finish().remove(0);
+        [&datagram, &datagram].into_iter().for_each(|datagram| bench.hear(A, datagram));
+    }
+    // Each came twice; what was dropped is news again.
+    assert_eq!(counted(&mut bench), (7, 0), "four changes are taken at once");
+}
+
+fn facts() -> Facts {
+    let text = String::from;
+    Facts { system: text("s"), cpu: text("c"), cores: 1, memory_bytes: 1, accelerators: String::new() }
 }
 
 /// Four starts of one worker within a second were taken for a power cut, for which no unit is to blame.

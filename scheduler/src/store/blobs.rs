@@ -4,7 +4,7 @@
 //! At a start headers alone are read. A content of an earlier start is hashed when it is first asked for; one that
 //! is not what its hash says is treated as absent, so that it can be put again, and named where it is read.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -141,6 +141,14 @@ impl Blobs {
             }
             _ => format!("no content {hash}: its job was deleted, or it was never here"),
         }
+    }
+
+    /// Contents that nobody has put or looked for in the time `lately`, or since the store was opened.
+    pub(crate) fn idle_for(&self, lately: Duration) -> HashSet<ContentHash> {
+        let now = Instant::now();
+        let is_idle = |content: &Content| now.saturating_duration_since(content.asked) >= lately;
+        let idle = self.index.iter().filter(|(_, content)| is_idle(content));
+        idle.map(|(hash, _)| *hash).collect()
     }
 
     /// Removes the contents for which `keep` says no, and gives their room back. It is asked with the time since

@@ -165,9 +165,13 @@ impl OutputStore {
         if_there(fs::remove_file(self.path(job))).map(drop)
     }
 
+    /// Jobs that have outputs here.
+    pub(crate) fn jobs(&self) -> io::Result<Vec<JobId>> {
+        Ok(numbers(&self.dir, ".outputs")?.into_iter().map(JobId).collect())
+    }
+
     pub(crate) fn retain_only(&mut self, jobs: &HashSet<JobId>) -> io::Result<()> {
-        let there = numbers(&self.dir, ".outputs")?.into_iter().map(JobId);
-        there.filter(|job| !jobs.contains(job)).try_for_each(|job| self.delete(job))
+        self.jobs()?.into_iter().filter(|job| !jobs.contains(job)).try_for_each(|job| self.delete(job))
     }
 
     /// What a person should know of files that were opened since this was last asked.

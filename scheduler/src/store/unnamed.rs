@@ -1,5 +1,6 @@
 //! Contents that came from nodes and that no result has named yet: how many bytes of each node, and since when. A node that
-//! puts what belongs to nothing fills no disk with it. In memory alone: what a start finds is kept.
+//! puts what belongs to nothing fills no disk with it. In memory alone: what a start finds is swept when it has been there
+//! for as long (`command::room`).
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -10,6 +10,7 @@ mod desk;
 pub(crate) mod door;
 mod jobs;
 mod lost;
+mod room;
 
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -66,6 +67,7 @@ pub(crate) fn run(desk: Arc<Desk>, listeners: Listeners) {
     runtime.block_on(async move {
         let tcp = TcpListener::from_std(listeners.tcp).expect("the listener is open and non-blocking");
         let unix = UnixListener::from_std(listeners.unix).expect("the listener is open and non-blocking");
+        tokio::spawn(room::sweep_later(Arc::clone(&desk)));
         let mut check = tokio::time::interval(std::time::Duration::from_millis(100));
         while !desk.house.shared.stopping() {
             tokio::select! {

@@ -1,5 +1,6 @@
 //! What a wicked or broken worker does. Each of these has been done to a farm by one rightful key.
 
+use clap::ValueEnum;
 use starfarm_protocol::ids::{Boot, ContentHash, JobId};
 use starfarm_protocol::limits::PROTOCOL_VERSION;
 use starfarm_protocol::wire::{
@@ -10,6 +11,13 @@ use starfarm_protocol::wire::{
 const FAR: u128 = 1 << 20;
 /// Jobs that do not exist begin here.
 const NO_JOB: u64 = 1 << 40;
+/// Changes of its facts that one datagram tells of.
+const FACTS: u64 = 3;
+
+/// Programs that one result tells of ...
+const OUTCOMES: u64 = 16;
+/// ... and results that tell of a speed that is none.
+const FAST: u64 = 40;
 
 /// What is said of a task.
 pub(crate) struct Answer {
@@ -35,6 +43,8 @@ pub(crate) enum Said {
     Messages(Packer),
     /// The first words of another incarnation, in a session of its own.
     Incarnation(Boot, Packer),
+    /// Bytes that need not be messages.
+    Datagram(Vec<u8>),
 }
 
 /// What the worker knows.
@@ -73,11 +83,23 @@ pub enum Attack {
     Totals,
     /// Programs that took no time at all; then nothing comes back
     LyingSpeed,
+    /// Ever-new contents that no result names
+    Contents,
+    /// The same claims, made to a scheduler that has just come back
+    Overclaims,
+    /// Heartbeats that are cut short
+    Malformed,
+    /// Each task is refused, with words that steer a terminal
+    Escapes,
+    /// Handshakes of its own key under ever-new names
+    Renames,
+    /// Handshakes of ever-new keys, each of which says hello once
+    Joins,
 }
 
 impl Attack {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 18] = [
         Self::FalseHits,
         Self::FirstHit,
         Self::Steal,
@@ -90,7 +112,41 @@ impl Attack {
         Self::Facts,
         Self::Totals,
         Self::LyingSpeed,
+        Self::Contents,
+        Self::Overclaims,
+        Self::Malformed,
+        Self::Escapes,
+        Self::Renames,
+        Self::Joins,
     ];
+
+    /// Its name on a command line.
+    pub fn name(self) -> String {
+        let value = self.to_possible_value().expect("each attack can be asked for");
+        value.get_name().to_owned()
+    }
+
+    /// It is done to programs.
+    pub(crate) fn is_on_programs(self) -> bool {
+        matches!(self, Self::Outputs | Self::LyingSpeed | Self::Contents)
+    }
+
+    /// It is done to a scheduler that has just come back.
+    pub(crate) fn is_after_a_restart(self) -> bool {
+        self == Self::Overclaims
+    }
+
+    /// Somebody who looks at the node is told of it. A worker that is slow, has much stored at one time or refuses a job
+    /// breaks no rule, and whoever is refused at the door is no node.
+    pub(crate) fn is_told_of(self) -> bool {
+        !matches!(self, Self::LyingSpeed | Self::Contents | Self::Escapes | Self::Renames | Self::Joins)
+    }
+
+    /// What is said again and again is said so often each second. As fast as one key has been seen to do it: 0.9 million
+    /// false hits, 160 000 incarnations, 21 MB of facts.
+    pub(crate) fn rounds_a_second(self) -> u64 {
+        if self == Self::FalseHits { 10_000 } else { 20_000 }
+    }
 
     /// What is said of a task that was offered; none where it is kept.
     pub(crate) fn answer(self, known: &Known, offer: &Offer) -> Vec<Answer> {
@@ -108,9 +164,16 @@ impl Attack {
                 };
                 done(outcomes(offer, stored))
             }
-            Self::LyingSpeed if known.answered < 40 => {
-                let body = outcomes(offer, |_| Stream::Inline(Vec::new()));
-                vec![Answer { duration_us: 1, ..Answer::done(offer, body) }]
+            Self::LyingSpeed if known.answered < FAST => {
+                let all = (offer.lo..offer.hi()).step_by(OUTCOMES as usize);
+                let parts =
+                    all.map(|lo| Offer { lo, units: OUTCOMES.min((offer.hi() - lo) as u64), ..*offer });
+                let nothing = |part: &Offer| outcomes(part, |_| Stream::Inline(Vec::new()));
+                parts.map(|part| Answer { duration_us: 1, ..Answer::done(&part, nothing(&part)) }).collect()
+            }
+            Self::Escapes => {
+                let body = b"\x1b]0;mine\x07\x1b[2J\x1b[1;1Hall is well\r\n".to_vec();
+                vec![Answer { outcome: Outcome::Refused, ..Answer::done(offer, body) }]
             }
             _ => Vec::new(),
         }
@@ -136,32 +199,36 @@ impl Attack {
                 let unknown = |n| Held { job: JobId(NO_JOB + round * 40 + n), lo: 0, units: 1 };
                 packer.heartbeat(&beat((0..40).map(unknown).collect()));
             }
-            Self::ClaimAll => {
+            Self::ClaimAll | Self::Overclaims => {
                 let all = |job| Held { job: JobId(job), lo: 0, units: u64::MAX };
                 packer.heartbeat(&beat((1..=40).map(all).collect()));
             }
-            Self::Boots => {
-                let boot = Boot(known.boot.0 + 1 + round);
-                packer.hello(&Hello {
-                    died_running: (0..32)
-                        .map(|at| (JobId(1 + round % 3), u128::from(round * 32 + at)))
-                        .collect(),
-                    ..hello(boot)
-                });
-                return Some(Said::Incarnation(boot, packer));
+            Self::Malformed => {
+                packer
+                    .heartbeat(&beat((0..40).map(|n| Held { job: JobId(1), lo: n * 2, units: 1 }).collect()));
+                let mut datagram = packer.finish().swap_remove(0);
+                datagram.truncate(1 + round as usize % (datagram.len() - 1));
+                return Some(Said::Datagram(datagram));
             }
-            Self::Facts => packer.facts(&Facts {
-                system: format!("{round} {}", "x".repeat(100)),
-                cpu: "\u{1b}[2Jx".repeat(10),
-                cores: round as u32,
-                memory_bytes: round,
-                accelerators: "y".repeat(120),
-            }),
+            Self::Boots => {
+                let other = another(known.boot, round);
+                packer.hello(&other);
+                return Some(Said::Incarnation(other.boot, packer));
+            }
+            Self::Facts => (0..FACTS).for_each(|nth| packer.facts(&facts(round * FACTS + nth))),
             Self::Totals => {
                 let jump = (round as u32).wrapping_mul(0x7fff_ffff);
                 packer.feedback(&Feedback { speed_ups: jump, slow_downs: jump / 3 });
             }
-            Self::FirstHit | Self::Pieces | Self::Bodies | Self::Outputs | Self::LyingSpeed => return None,
+            Self::FirstHit
+            | Self::Pieces
+            | Self::Bodies
+            | Self::Outputs
+            | Self::LyingSpeed
+            | Self::Contents
+            | Self::Escapes
+            | Self::Renames
+            | Self::Joins => return None,
         }
         Some(Said::Messages(packer))
     }
@@ -182,6 +249,25 @@ fn pieces(offer: &Offer) -> Vec<Answer> {
     first.chain(rest).collect()
 }
 
+/// The hello of an incarnation; of each eighth one the predecessor died of units.
+fn another(first: Boot, nth: u64) -> Hello {
+    Hello {
+        boot: Boot(first.0 + 1 + nth),
+        died_running: (0..32).map(|at| (JobId(1 + nth % 3), u128::from(nth * 32 + at))).collect(),
+        ..hello(first)
+    }
+}
+
+fn facts(nth: u64) -> Facts {
+    Facts {
+        system: format!("{nth} {}", "x".repeat(110)),
+        cpu: "\u{1b}[2Jx".repeat(20),
+        cores: nth as u32,
+        memory_bytes: nth,
+        accelerators: "y".repeat(120),
+    }
+}
+
 /// What any worker says first.
 pub(crate) fn hello(boot: Boot) -> Hello {
     Hello {
@@ -196,10 +282,10 @@ pub(crate) fn hello(boot: Boot) -> Hello {
     }
 }
 
-/// All programs of a task passed, and each wrote something.
+/// The first programs of a task passed, and each wrote something.
 fn outcomes(offer: &Offer, stdout: impl Fn(u128) -> Stream) -> Vec<u8> {
     let mut body = Vec::new();
-    for unit in offer.lo..offer.hi().min(offer.lo + 16) {
+    for unit in offer.lo..offer.hi().min(offer.lo + u128::from(OUTCOMES)) {
         let outputs = Outputs { stdout: stdout(unit), stderr: Stream::Inline(Vec::new()) };
         CommandUnit { failed: None, code: 0, duration_us: 1, outputs }.write(&mut body);
     }

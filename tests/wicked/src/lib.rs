@@ -7,10 +7,14 @@
 //! | `hand` | a worker that says what a test tells it to say, for the sentences of `docs/protocol.md` |
 //! | `wicked` | the worker: it joins, takes offers and beats like a good one |
 //! | `attack` | what it does beside that |
+//! | `beside` | what it does by other ways at the same time: contents that it stores, handshakes |
+//! | `soak` | each attack at full length, beside an honest worker, and what that costs |
 
 mod attack;
+mod beside;
 mod hand;
 mod member;
+pub mod soak;
 mod wicked;
 
 pub use attack::Attack;

@@ -22,6 +22,8 @@ pub struct Member {
     name: String,
     /// The newest is last.
     sessions: Vec<Session>,
+    /// How long an answer to a handshake may take.
+    patience: Duration,
     /// Index of the last handshake.
     index: u32,
     /// What came while a handshake was under way.
@@ -35,7 +37,13 @@ impl Member {
     ///
     /// # Errors
     /// There is no answer, or the scheduler refuses; the words are its own.
-    pub fn join(
+    pub fn join(to: (&JoinFile, SocketAddr), key: &StaticKey, name: &str, boot: Boot) -> io::Result<Self> {
+        Self::join_within(PATIENCE, to, key, name, boot)
+    }
+
+    /// The same, where each answer may take so long.
+    pub(crate) fn join_within(
+        patience: Duration,
         (join, address): (&JoinFile, SocketAddr),
         key: &StaticKey,
         name: &str,
@@ -44,8 +52,17 @@ impl Member {
         let socket = UdpSocket::bind((if address.is_ipv4() { "0.0.0.0" } else { "::" }, 0))?;
         socket.connect(address)?;
         let (join, key, name) = (join.clone(), key.clone(), name.to_owned());
-        let mut member =
-            Self { socket, join, key, name, sessions: Vec::new(), index: 0, early: Vec::new(), sent: 0 };
+        let mut member = Self {
+            socket,
+            join,
+            key,
+            name,
+            patience,
+            sessions: Vec::new(),
+            index: 0,
+            early: Vec::new(),
+            sent: 0,
+        };
         member.shake_hands(boot)?;
         Ok(member)
     }
@@ -90,7 +107,7 @@ impl Member {
     fn answer(&mut self) -> io::Result<Vec<u8>> {
         let (start, mut buffer) = (Instant::now(), [0; 2_000]);
         loop {
-            let left = PATIENCE.checked_sub(start.elapsed()).filter(|left| !left.is_zero());
+            let left = self.patience.checked_sub(start.elapsed()).filter(|left| !left.is_zero());
             self.socket.set_read_timeout(Some(left.ok_or(io::ErrorKind::TimedOut)?))?;
             let bytes = self.socket.recv(&mut buffer)?;
             match packet::kind(&buffer[..bytes]) {

@@ -12,14 +12,15 @@ use starfarm_protocol::seal::StaticKey;
 use starfarm_protocol::wire::{Feedback, Heartbeat, Held, Message, Offer, Packer, ResultEntry, messages};
 
 use crate::attack::{Answer, Attack, Known, Said, hello};
+use crate::beside::Beside;
 use crate::member::Member;
 
 /// A heartbeat is sent so often.
 const BEAT: Duration = Duration::from_millis(500);
-/// What is said again and again is said in bursts of so many datagrams ...
-const BURST: u64 = 32;
-/// ... with a pause between two: about 20 000 a second.
-const PAUSE: Duration = Duration::from_micros(1_600);
+/// What is said again and again is said in bursts of at most so many datagrams ...
+const BURST: u64 = 64;
+/// ... with a pause between two.
+const PAUSE: Duration = Duration::from_millis(1);
 /// Intervals that a heartbeat lists.
 const HELD_MAX: usize = 40;
 
@@ -32,12 +33,15 @@ pub struct Report {
     pub offers: u64,
     /// Results that it sent.
     pub results: u64,
+    /// What it did beside that: contents that it had stored or keys that it let in, and how often it was refused.
+    pub beside: (u64, u64),
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sent, offers, results } = self;
-        write!(f, "{sent} datagrams sent, {offers} tasks offered, {results} results sent")
+        let Self { sent, offers, results, beside: (taken, refused) } = self;
+        write!(f, "{sent} datagrams sent, {offers} tasks offered, {results} results sent, ")?;
+        write!(f, "{taken} contents or keys taken, {refused} refused")
     }
 }
 
@@ -45,6 +49,7 @@ impl fmt::Display for Report {
 #[expect(missing_debug_implementations, reason = "it holds keys")]
 pub struct Wicked {
     member: Member,
+    beside: Option<Beside>,
     attack: Attack,
     known: Known,
     welcomed: bool,
@@ -64,9 +69,16 @@ impl Wicked {
     pub fn join(join: &JoinFile, name: &str, attack: Attack) -> io::Result<Self> {
         let key = StaticKey::generate().map_err(|e| io::Error::other(e.to_string()))?;
         let boot = Boot(7);
-        let member = Member::join((join, reachable(join)?), &key, name, boot)?;
+        let address = reachable(join)?;
+        let mut member = Member::join((join, address), &key, name, boot)?;
+        // The key has its name from its first word on.
+        let mut first = Packer::new();
+        first.hello(&hello(boot));
+        member.say(&first.finish());
+        let beside = Beside::begin(attack, (join, address), (&key, name), boot)?;
         Ok(Self {
             member,
+            beside,
             attack,
             known: Known { boot, answered: 0, last_offer: None },
             welcomed: false,
@@ -80,7 +92,7 @@ impl Wicked {
 
     /// Does its worst for so long, then leaves.
     pub fn run(mut self, lasts: Duration) -> Report {
-        let (start, mut beat_at, mut round) = (Instant::now(), Instant::now(), 0);
+        let (start, mut beat_at, mut round, mut late) = (Instant::now(), Instant::now(), 0, 0);
         while start.elapsed() < lasts {
             for (_, datagram) in self.member.hear() {
                 self.heard(&datagram);
@@ -89,10 +101,9 @@ impl Wicked {
                 beat_at += BEAT;
                 self.beat();
             }
-            for _ in 0..BURST {
-                if !self.welcomed {
-                    break;
-                }
+            let due = (start.elapsed().as_secs_f64() * self.attack.rounds_a_second() as f64) as u64;
+            let burst = if self.welcomed { (due - round - late).min(BURST) } else { 0 };
+            for _ in 0..burst {
                 match self.attack.go_on(&self.known, round) {
                     None => break,
                     Some(Said::Result(offer, answer)) => self.result(&offer, &answer),
@@ -103,15 +114,19 @@ impl Wicked {
                             self.member.say(&packer.finish());
                         }
                     }
+                    Some(Said::Datagram(bytes)) => self.member.say(&[bytes]),
                 }
                 round += 1;
             }
+            // What it is too late for is not made good.
+            late = due - round;
             self.flush();
             std::thread::sleep(PAUSE);
         }
         self.out.bye();
         self.flush();
-        Report { sent: self.member.sent, offers: self.offers, results: self.known.answered }
+        let beside = self.beside.map_or((0, 0), Beside::end);
+        Report { sent: self.member.sent, offers: self.offers, results: self.known.answered, beside }
     }
 
     fn heard(&mut self, datagram: &[u8]) {

@@ -32,10 +32,8 @@ fn attacked(attack: Attack, stop: &str) -> (Farm, String) {
     let farm = Farm::with_workers(1, 2);
     let text = std::fs::read_to_string(farm.state().join("worker.join")).unwrap();
     let join = JoinFile::from_text(&text).unwrap();
-    // It is there first: on a busy machine the honest one would have the search done before it joins.
+    // It is in before there is work: the honest one may have done all of it within a second.
     let wicked = Wicked::join(&join, "wick", attack).unwrap();
-    let report = std::thread::spawn(move || wicked.run(LASTS));
-    until("the wicked worker to join", || !farm.node_state("wick").is_empty());
     let of_programs = || farm.submit(&["--range", "0..400", "--", "true"]);
     let (programs, found) = match attack {
         Attack::Outputs | Attack::LyingSpeed => (of_programs(), farm.submit_text(&search(stop))),
@@ -44,7 +42,7 @@ fn attacked(attack: Attack, stop: &str) -> (Farm, String) {
             (of_programs(), found)
         }
     };
-    let report = report.join().unwrap();
+    let report = wicked.run(LASTS);
     assert!(report.offers > 0, "{report}");
     farm.ask(&["status"]);
     let why = farm.ask(&["node", "show", "wick"])["nodes"][0]["why"].as_str().unwrap_or_default().to_owned();
@@ -156,4 +154,30 @@ fn totals_that_jump() {
 #[test]
 fn work_that_took_no_time() {
     is_named(Attack::LyingSpeed, "");
+}
+
+#[test]
+fn datagrams_that_are_cut_short() {
+    is_named(Attack::Malformed, "");
+}
+
+#[test]
+fn words_that_steer_a_terminal() {
+    let (farm, _) = attacked(Attack::Escapes, "never");
+    for words in [&["nodes"][..], &["node", "show", "wick"], &["jobs"], &["job", "show", "1"]] {
+        let told = farm.cli(words);
+        assert!(told.stdout.chars().all(|c| c == '\n' || !c.is_control()), "{words:?}: {}", told.stdout);
+    }
+    let log = farm.scheduler.log();
+    assert!(log.chars().all(|c| c == '\n' || !c.is_control()), "{log:?}");
+    proved(farm);
+}
+
+#[test]
+fn names_of_its_own_making() {
+    let (farm, _) = attacked(Attack::Renames, "never");
+    let nodes = farm.ask(&["nodes"])["nodes"].take();
+    let names: Vec<_> = nodes.as_array().unwrap().iter().map(|node| node["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["w1", "wick"]);
+    proved(farm);
 }

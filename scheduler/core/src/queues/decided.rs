@@ -125,7 +125,8 @@ impl Queues {
                     assert!(gone == piece.at.units(), "gq has what is pending");
                 }
                 Class::Out => {
-                    let (id, task) = self.dq.holding(job, piece.at.lo).expect("what is out is in a task");
+                    let (id, task) =
+                        self.dq.holding_near(self.near, job, piece.at.lo).expect("what is out is in a task");
                     if piece.at.hi <= task.at.hi {
                         self.count(id, piece.at.units());
                         continue;

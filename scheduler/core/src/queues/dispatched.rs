@@ -175,6 +175,13 @@ impl Dispatched {
         (unit < task.at.hi).then_some((id, task))
     }
 
+    /// The same, where it may well be the task `near`: most that is asked about is asked again at once.
+    pub(super) fn holding_near(&self, near: TaskId, job: JobId, unit: u128) -> Option<(TaskId, &Task)> {
+        let holds = |task: &&Task| task.has(job, unit) && !task.copy;
+        let task = self.slots.get(near.0 as usize).and_then(Option::as_ref).filter(holds);
+        task.map(|task| (near, task)).or_else(|| self.holding(job, unit))
+    }
+
     /// The tasks of `job` that overlap `at`, in order.
     pub(super) fn overlapping(&self, job: JobId, at: Interval) -> Vec<TaskId> {
         self.overlapping_some(job, at, usize::MAX)

@@ -56,6 +56,15 @@ impl Snapshot {
         Self { owner, file, beyond, retried }
     }
 
+    /// Each content that any of the outputs names, those of runs that do not count among them.
+    pub(crate) fn each_named(&self, mut named: impl FnMut(&ContentHash)) -> io::Result<()> {
+        let content = |hash: &ContentHash| {
+            named(hash);
+            Ok(None)
+        };
+        self.lost(&UnitSet::default(), content).map(drop)
+    }
+
     /// Which of the outputs of the units `owed` are not there, or not whole, in order. `content` says it of a long one.
     pub(crate) fn lost(
         &self,

@@ -1,26 +1,22 @@
 //! Requests about jobs: how they stand, what a user does to one, and waiting for an end. A question names only the
 //! nodes that its answer names, and who waits asks only when the own job's bell is rung.
 
-use std::collections::HashSet;
 use std::future::Future;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use starfarm_protocol::admin::{ErrorCode, JobCommand, JobInfo, Response, Subject};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::JobState;
-use starfarm_protocol::spec::{JobSpec, Space};
 use starfarm_scheduler_core as core;
 use tokio::time::{Instant, timeout_at};
 
 use super::bells::Bells;
 use super::desk::Desk;
+use super::room;
 use crate::answers::{command_error, error};
 use crate::pages;
 
-/// Contents that nobody needs stay for so long after they were last named.
-const LATELY: Duration = Duration::from_secs(3_600);
 /// Jobs that one question copies: a turn of the dispatcher stays short, however many there are.
 const JOBS_A_QUESTION: usize = 1_000;
 
@@ -66,36 +62,11 @@ pub(crate) async fn command(desk: &Desk, id: JobId, command: JobCommand) -> Resp
     let response = act.await;
     if response == Response::Done
         && command == JobCommand::Delete
-        && let Err(e) = give_room_back(desk, id).await
+        && let Err(e) = room::give_back(desk, id).await
     {
         return error(ErrorCode::Conflict, format!("the files of job {} cannot be deleted: {e}", id.0));
     }
     response
-}
-
-/// What a deleted job wrote goes, and contents that no job needs any more.
-async fn give_room_back(desk: &Desk, id: JobId) -> io::Result<()> {
-    desk.house.outputs.lock().expect("a panic under the lock ends the process").delete(id)?;
-    let specs = desk.find(|farm| Ok(farm.specs().collect::<HashSet<_>>())).await;
-    // A scheduler that stops keeps them all.
-    let Ok(specs) = specs else { return Ok(()) };
-    let mut blobs = desk.house.blobs.lock().expect("a panic under the lock ends the process");
-    let mut needed = HashSet::new();
-    for spec in specs {
-        needed.insert(spec);
-        let Some(bytes) = blobs.read(&spec, 0, usize::MAX)? else { continue };
-        match JobSpec::from_bytes(&bytes) {
-            // What it wrote may be named by any content.
-            Ok(JobSpec { work, .. }) if work.facts().programs => return Ok(()),
-            Err(_) => return Ok(()),
-            Ok(JobSpec { space: Space::List { chunks, .. }, .. }) => {
-                needed.extend(chunks.iter().map(|chunk| chunk.hash));
-            }
-            Ok(_) => {}
-        }
-    }
-    // What was sent or asked for lately may belong to a job that is just coming in.
-    blobs.retain(|hash, idle| idle < LATELY || needed.contains(hash))
 }
 
 /// Waits for a job's end, or until the farm or a person pauses it, or until the time is over.
@@ -130,6 +101,7 @@ where
 #[cfg(test)]
 mod tests {
     use std::cell::{Cell, RefCell};
+    use std::collections::HashSet;
     use std::rc::Rc;
 
     use starfarm_protocol::ids::ContentHash;
