@@ -103,6 +103,18 @@ impl ContentHash {
     pub fn of(content: &[u8]) -> Self {
         Self(*blake3::hash(content).as_bytes())
     }
+
+    /// The hash of these parts, one behind the other.
+    ///
+    /// # Errors
+    /// The first one that is none.
+    pub fn of_parts<P: AsRef<[u8]>, E>(parts: impl Iterator<Item = Result<P, E>>) -> Result<Self, E> {
+        let mut hasher = blake3::Hasher::new();
+        for part in parts {
+            hasher.update(part?.as_ref());
+        }
+        Ok(Self(*hasher.finalize().as_bytes()))
+    }
 }
 
 /// Lower-case hexadecimal digits of `bytes`.

@@ -104,6 +104,13 @@ fn records() -> Vec<Record> {
         Record::Joined { node, slots: 4, at_us: 1_700_000_000_000_000 },
         Record::Periods { lost_us: 45_000_000, period_us: 10_000_000 },
         Record::FailedAlike { job, units: vec![(8, 10), (20, 21)], failed },
+        Record::HitsPaged {
+            job,
+            floor: (150, 1),
+            count: 70_000,
+            targets: vec![(0, 2)],
+            again: vec![(20, 30)],
+        },
     ]
 }
 

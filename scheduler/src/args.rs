@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Command, FromArgMatches};
+use starfarm_scheduler_core::HitsKept;
+use starfarm_scheduler_core::limits::HITS_KEPT;
 
 use crate::restart::Decisions;
 use crate::settings::Flags;
@@ -40,6 +42,9 @@ pub struct Options {
     /// Close a segment of the journal at this size: for measuring
     #[arg(long, hide = true, value_name = "KIB", default_value_t = journal::SEGMENT_BYTES >> 10)]
     pub journal_segment_kib: u64,
+    /// Hits of a job that are in memory at most, the others are in the journal alone: for tests
+    #[arg(long, hide = true, value_name = "N", default_value_t = HITS_KEPT.running)]
+    pub hits_kept: usize,
     /// Directory of the XML log [default: log in the state directory]
     #[arg(long, value_name = "DIR", conflicts_with = "no_log")]
     pub log: Option<PathBuf>,
@@ -77,6 +82,15 @@ pub struct Options {
 }
 
 impl Options {
+    /// Hits of a job that are in memory. Without a journal there is no other place.
+    pub(crate) fn hits_kept(&self) -> HitsKept {
+        let running = self.hits_kept;
+        match self.no_journal {
+            true => HitsKept::ALL,
+            false => HitsKept { running, ended: HITS_KEPT.ended.min(running) },
+        }
+    }
+
     /// The defaults.
     pub fn new(state: PathBuf, listen: SocketAddr) -> Self {
         let command = Self::augment_args(Command::new("scheduler"));

@@ -16,6 +16,7 @@ use starfarm_scheduler_core as core;
 
 use crate::answers::{error, no_job, stream, text_or_hex};
 use crate::store::blobs::Blobs;
+use crate::store::journal::Listing;
 use crate::store::outputs::{Output, OutputStore, Page};
 
 /// Intervals of lost outputs in one page at most: each page goes through all outputs again.
@@ -28,7 +29,7 @@ const FETCH_BYTES: usize = 256 * 1024;
 /// Which results: of this job `take` of each kind from the `skip`th on.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked {
-    id: JobId,
+    pub(crate) id: JobId,
     skip: u64,
     take: u64,
 }
@@ -49,6 +50,8 @@ pub(crate) type Names = BTreeMap<core::NodeId, String>;
 pub(crate) struct Reading {
     mark: Option<(JobId, core::Bookmark)>,
     spec: Option<(ContentHash, Named)>,
+    /// Hits of a job of which not all are in memory.
+    hits: Option<(JobId, Listing)>,
 }
 
 /// What gives hits their names.
@@ -61,6 +64,17 @@ impl Reading {
     /// Where the last page of that job ended.
     pub(crate) fn mark(&self, Asked { id, .. }: Asked) -> core::Bookmark {
         self.mark.filter(|(of, _)| *of == id).map(|(_, mark)| mark).unwrap_or_default()
+    }
+
+    /// Whether the hits of a job are listed that has so many in all and not all in memory: a list is made for the first
+    /// page, and those that follow are of the same one to its end.
+    pub(crate) fn lists(&self, Asked { id, skip, .. }: Asked, hits: u64) -> bool {
+        let listing = self.hits.as_ref().filter(|(of, _)| *of == id).map(|(_, listing)| listing.hits());
+        listing.is_some_and(|listed| listed == hits || (0 < skip && skip < listed))
+    }
+
+    pub(crate) fn list(&mut self, id: JobId, hits: Listing) {
+        self.hits = Some((id, hits));
     }
 
     /// The specification with this hash, read once.
@@ -136,14 +150,23 @@ pub(crate) fn names(farm: &core::Farm, ids: BTreeSet<core::NodeId>) -> Names {
 }
 
 pub(crate) fn page(
-    Asked { id, .. }: Asked,
+    asked: Asked,
     (found, outputs): (core::FoundPage, Page),
     nodes: &Names,
     blobs: &Mutex<Blobs>,
     reading: &mut Reading,
 ) -> Response {
-    let core::FoundPage { spec, hits, failed, outcomes, more, next } = found;
-    reading.mark = Some((id, next));
+    let core::FoundPage { spec, mut hits, paged, failed, outcomes, mut more, next } = found;
+    reading.mark = Some((asked.id, next));
+    if paged.is_some()
+        && let Some((_, listing)) = &reading.hits
+    {
+        more |= listing.hits() > asked.skip.saturating_add(asked.take);
+        hits = match listing.page(asked.skip, asked.take) {
+            Ok(hits) => hits,
+            Err(e) => return error(ErrorCode::Conflict, format!("the list of hits cannot be read: {e}")),
+        };
+    }
     let hits = match named(reading, blobs, &spec, &hits) {
         Ok(hits) => hits,
         Err(message) => return error(ErrorCode::Conflict, message),

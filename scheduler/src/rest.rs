@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use starfarm_protocol::admin::{ErrorCode, Request, Response};
-use starfarm_scheduler_core::{Config, Farm, Restoring};
+use starfarm_scheduler_core::{Config, Farm, HitsKept, Restoring};
 
 use crate::answers::error;
 use crate::error::SchedulerError;
@@ -32,7 +32,8 @@ impl AtRest {
     pub fn read(dir: &Path) -> Result<Option<Self>, SchedulerError> {
         let Some(FarmFile { id, epoch, .. }) = read_farm(dir)? else { return Ok(None) };
         let (now_us, mut outputs) = (unix_now_us(), OutputStore::look(&dir.join("outputs"), id));
-        let mut restoring = Restoring::new(Config::new(id, epoch), now_us);
+        let config = Config { hits_kept: HitsKept::ALL, ..Config::new(id, epoch) };
+        let mut restoring = Restoring::new(config, now_us);
         let last = journal::replay_at_rest(dir, (id, epoch), &mut |framed| {
             apply(framed, &mut restoring, &mut outputs, "read")
         })?;

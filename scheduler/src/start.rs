@@ -22,7 +22,7 @@ use crate::settings;
 use crate::store::blobs::Blobs;
 use crate::store::checkpoint::{self, Checkpoint};
 use crate::store::disk::{self, Ballast, LowWater};
-use crate::store::journal::Journal;
+use crate::store::journal::{Journal, Lister};
 use crate::store::state::{StateDir, random, unix_now_us};
 use crate::threads::command::bells::Bells;
 use crate::threads::command::{Desk, Listeners, Places};
@@ -72,6 +72,23 @@ impl Handle {
     }
 }
 
+/// # Errors
+/// Options that do not go together, or an address that is none; the sentence says what to do.
+fn usable(options: &Options) -> Result<(), SchedulerError> {
+    if options.no_seal && !options.listen.ip().is_loopback() {
+        return Err(SchedulerError::Usage(format!(
+            "--no-seal is for measuring on loopback only, and {} is not loopback: listen on 127.0.0.1",
+            options.listen
+        )));
+    }
+    match options.advertise.iter().find(|address| !is_address(address)) {
+        None => Ok(()),
+        Some(wrong) => Err(SchedulerError::Usage(format!(
+            "--advertise {wrong:?} is no address: write `HOST:PORT`, or `[HOST]:PORT` for IPv6"
+        ))),
+    }
+}
+
 /// Runs the daemon. Ctrl-C and SIGTERM stop it cleanly, a second one at once.
 ///
 /// # Errors
@@ -105,17 +122,7 @@ pub fn run(options: Options) -> Result<(), SchedulerError> {
 /// # Errors
 /// The state directory or the address cannot be used; the sentence says what to do.
 pub fn start(options: Options) -> Result<Handle, SchedulerError> {
-    if options.no_seal && !options.listen.ip().is_loopback() {
-        return Err(SchedulerError::Usage(format!(
-            "--no-seal is for measuring on loopback only, and {} is not loopback: listen on 127.0.0.1",
-            options.listen
-        )));
-    }
-    if let Some(wrong) = options.advertise.iter().find(|address| !is_address(address)) {
-        return Err(SchedulerError::Usage(format!(
-            "--advertise {wrong:?} is no address: write `HOST:PORT`, or `[HOST]:PORT` for IPv6"
-        )));
-    }
+    usable(&options)?;
     let settings = settings::settle(&options.settings.0, options.config.as_deref(), &options.state)?;
     checkpoint::abort_on_panic();
     descriptors::raise();
@@ -137,6 +144,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     let secret = random()?;
     let config = |epoch| Config {
         secret,
+        hits_kept: options.hits_kept(),
         evidence: Some(evidence),
         proofs: Some(EpochProofs::new(&key, farm, nonce)),
         receive_datagrams,
@@ -162,6 +170,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     let low_water = LowWater::new(state.path(), options.low_water_mib);
     shared.no_room.store(!options.no_journal && low_water.lack().is_some(), Ordering::Relaxed);
     let house = Arc::new(House {
+        hits: Lister::new(state.path().to_owned(), state.farm.id),
         state: Arc::new(state),
         shared,
         keys: Mutex::new(keys),
@@ -274,7 +283,7 @@ fn spawn_keepers(
     dispatcher: Sender<Input>,
 ) -> [JoinHandle<()>; 2] {
     let (to_checkpoint, snapshots) = bounded(1);
-    let (traces, traced) = unbounded();
+    let (lookups, looked_up) = unbounded();
     let mut retirer = journal.retirer();
     let journal = JournalThread {
         journal,
@@ -283,7 +292,7 @@ fn spawn_keepers(
         inputs,
         dispatcher: dispatcher.clone(),
         snapshots: to_checkpoint,
-        traces,
+        lookups,
     };
     checkpoint.process = house.options.keeper_process;
     retirer.process = house.options.keeper_process;
@@ -291,7 +300,7 @@ fn spawn_keepers(
     [
         spawn("journal", move || journal.run()),
         spawn("checkpoint", move || {
-            checkpoint_thread::run(&snapshots, &traced, checkpoint, &retirer, &house, &dispatcher);
+            checkpoint_thread::run(&snapshots, &looked_up, checkpoint, &retirer, &house, &dispatcher);
         }),
     ]
 }

@@ -28,6 +28,7 @@ use crate::args::Options;
 use crate::ring::Ring;
 use crate::store::blobs::Blobs;
 use crate::store::disk::LowWater;
+use crate::store::journal::Lister;
 use crate::store::outputs::OutputStore;
 use crate::store::state::StateDir;
 use crate::store::unnamed::Unnamed;
@@ -87,6 +88,8 @@ pub(crate) struct House {
     pub(crate) shared: Arc<Shared>,
     pub(crate) keys: Mutex<KeyStore>,
     pub(crate) outputs: Mutex<OutputStore>,
+    /// Hits that the farm does not keep in memory.
+    pub(crate) hits: Lister,
     pub(crate) blobs: Arc<Mutex<Blobs>>,
     pub(crate) unnamed: Mutex<Unnamed>,
     pub(crate) low_water: LowWater,

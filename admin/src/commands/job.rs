@@ -294,6 +294,26 @@ mod tests {
         assert!(lines.starts_with("{\"schema\":\"starfarm/job/1\",\"id\":3,"), "{lines}");
     }
 
+    fn trust() -> TrustInfo {
+        let untrue = |unit, node: &str, why, believed: Option<&str>| UntrueInfo {
+            unit: Units(unit),
+            node: node.into(),
+            why,
+            believed: believed.map(str::to_owned),
+        };
+        TrustInfo {
+            check: Share::of_millionths(10_000).unwrap(),
+            units_checked: Units(31_200_000),
+            planted: 20,
+            planted_found: 8,
+            untrue: vec![
+                untrue(5, "n3", Distrust::MissedHit, Some("n4")),
+                untrue(9, "n5", Distrust::FalseHit, None),
+                untrue(11, "n6", Distrust::Differs, None),
+            ],
+        }
+    }
+
     #[test]
     fn a_whole_job() {
         let refused = Refusal { node: "n1".into(), why: "no program".into() };
@@ -303,12 +323,6 @@ mod tests {
             exit_code,
             signal: None,
             node: node.map(str::to_owned),
-        };
-        let untrue = |unit, node: &str, why, believed: Option<&str>| UntrueInfo {
-            unit: Units(unit),
-            node: node.into(),
-            why,
-            believed: believed.map(str::to_owned),
         };
         let conflict = ConflictInfo { lo: Units(5), hi: Units(9), node: "n3".into() };
         let job = JobInfo {
@@ -320,17 +334,7 @@ mod tests {
                 failed(6, FailReason::Poison, None, None),
             ],
             conflicts: vec![conflict],
-            trust: Some(TrustInfo {
-                check: Share::of_millionths(10_000).unwrap(),
-                units_checked: Units(31_200_000),
-                planted: 20,
-                planted_found: 8,
-                untrue: vec![
-                    untrue(5, "n3", Distrust::MissedHit, Some("n4")),
-                    untrue(9, "n5", Distrust::FalseHit, None),
-                    untrue(11, "n6", Distrust::Differs, None),
-                ],
-            }),
+            trust: Some(trust()),
             ..job(3)
         };
         expect![[r#"

@@ -44,6 +44,7 @@ tagged! { Item:
         68 Joined { node, slots, at_us },
         69 Periods { lost_us, period_us },
         70 FailedAlike { job, units, failed },
+        71 HitsPaged { job, floor, count, targets, again },
         ;
         6 Done(put_done, read_done),
         17 Conflict(put_conflict, read_conflict),
@@ -100,6 +101,7 @@ impl Record {
             | Record::Died { job, .. }
             | Record::Failed { job, .. }
             | Record::FailedAlike { job, .. }
+            | Record::HitsPaged { job, .. }
             | Record::Retried { job, .. }
             | Record::Rerun { job, .. }
             | Record::Trust { job, .. }
@@ -227,9 +229,9 @@ items! { Item:
             let (first_units, programs) = (u64::read(body)?, bool::read(body)?);
             if first_units > 0 { Ok(WorkFacts { first_units, programs, ..usual }) } else { Err(Malformed) }
         };
-    // A unit and a target.
-    (u128, u32): |of, out| { of.0.put(out); of.1.put(out) }, |body| Ok((Item::read(body)?, Item::read(body)?));
     Vec<(u128, u128)>: |intervals, out| put_intervals(out, intervals), |body| body.intervals();
+    // A unit and a target.
+    (u128, u32): |hit, out| { hit.0.put(out); hit.1.put(out) }, |body| Ok((u128::read(body)?, u32::read(body)?));
     // The largest task of a node before its speed.
     (NodeId, f64, u64): |of, out| { of.0.put(out); of.2.put(out); of.1.put(out) },
         |body| {

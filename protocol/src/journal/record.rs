@@ -85,6 +85,16 @@ pub enum Record {
     Periods { lost_us: u64, period_us: u64 },
     /// Kind 70, in checkpoints. Units that failed for good, all alike.
     FailedAlike { job: JobId, units: Vec<(u128, u128)>, failed: FailedUnit },
+    /// Kind 71, in checkpoints, behind the hits of a job that are in it: it has `count` in all. Those up to `floor`, a unit
+    /// and a target, are not here one by one; `targets`, as intervals, were hit by one or another. What is found in the
+    /// units `again`, which were done before, is not counted once more.
+    HitsPaged {
+        job: JobId,
+        floor: (u128, u32),
+        count: u64,
+        targets: Vec<(u128, u128)>,
+        again: Vec<(u128, u128)>,
+    },
 }
 
 impl Record {

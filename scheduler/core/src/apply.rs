@@ -11,9 +11,9 @@ use starfarm_protocol::wire::{CommandUnit, FailReason};
 use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::health::{Presence, Standing};
+use crate::hits::Hit;
 use crate::job::{Body, FailedUnit, Job, JobState, Rate};
 use crate::jobs::Jobs;
-use crate::limits::CONFLICTS_KEPT;
 use crate::queues::{Class, DECIDED, FAILED, Queues};
 use crate::rating::Rating;
 use crate::reconnect::Periods;
@@ -37,26 +37,14 @@ impl Farm {
         counted
     }
 
-    /// As [`Farm::commit_done`], for the hits of a result, those that were known and planted ones left aside. The others.
-    pub(crate) fn commit_hits(
-        &mut self,
-        id: JobId,
-        node: NodeId,
-        hits: impl Iterator<Item = (u128, u32)>,
-        deeds: &mut Deeds,
-    ) -> Vec<(u128, u32)> {
-        let mut new = Vec::new();
-        for (unit, target) in hits {
-            if self.jobs.at(id).checks.is_planted(target) {
-                continue;
-            }
-            if self.jobs.at_mut(id).add_hit(unit, target) {
-                new.push((unit, target));
-                deeds.event(Event::Hit { job: id, unit, target });
-            }
+    /// As [`Farm::commit_done`], for the new hits of a result.
+    pub(crate) fn commit_hits(&mut self, id: JobId, node: NodeId, hits: Vec<Hit>, deeds: &mut Deeds) {
+        for &(unit, target) in &hits {
+            let is_new = self.jobs.at_mut(id).add_hit((unit, target));
+            assert!(is_new, "a hit is recorded once");
+            deeds.event(Event::Hit { job: id, unit, target });
         }
-        self.commits.gather(id, node, &[], new.clone(), deeds);
-        new
+        self.commits.gather(id, node, &[], hits, deeds);
     }
 
     /// As [`Farm::commit`], for units of one result that failed and are tried again.
@@ -128,32 +116,36 @@ impl Farm {
             Record::Node { node, boot, .. } => {
                 Event::NodeJoined { node: name(node), boot: *boot, slots: self.nodes.at(*node).slots() }
             }
-            Record::Mark { node: id, mark } => {
-                let node = name(id);
-                match mark {
-                    // A copy does not go back: the first dispatch goes on.
-                    NodeMark::Gone => {
-                        let tasks = self.queues.tasks_at(*id).filter(|task| !task.copy).count() as u64;
-                        Event::NodeLost { node, tasks }
-                    }
-                    NodeMark::Back => Event::NodeBack { node },
-                    NodeMark::Left | NodeMark::Revoked => Event::NodeLeft { node },
-                    NodeMark::Forgotten => Event::NodeForgotten { node },
-                    NodeMark::Drained if self.nodes.at(*id).health().is_draining() => return,
-                    NodeMark::Drained => Event::NodeDraining { node },
-                    NodeMark::Resumed if self.nodes.at(*id).health().can_resume() => {
-                        Event::NodeResumed { node }
-                    }
-                    NodeMark::Resumed => return,
-                    NodeMark::Distrusted | NodeMark::FalseHit | NodeMark::MissedHit => {
-                        let why = mark.distrust().expect("these marks say so").words().to_owned();
-                        Event::NodeQuarantined { node, why }
-                    }
-                }
+            Record::Mark { node, mark } => {
+                return self.marked(*node, *mark).into_iter().for_each(|e| deeds.event(e));
             }
             _ => return,
         };
         deeds.event(event);
+    }
+
+    /// What a node's mark tells, if it is news.
+    fn marked(&self, id: NodeId, mark: NodeMark) -> Option<Event> {
+        let known = self.nodes.at(id);
+        let node = known.name.clone();
+        Some(match mark {
+            // A copy does not go back: the first dispatch goes on.
+            NodeMark::Gone => {
+                let tasks = self.queues.tasks_at(id).filter(|task| !task.copy).count() as u64;
+                Event::NodeLost { node, tasks }
+            }
+            NodeMark::Back => Event::NodeBack { node },
+            NodeMark::Left | NodeMark::Revoked => Event::NodeLeft { node },
+            NodeMark::Forgotten => Event::NodeForgotten { node },
+            NodeMark::Drained if known.health().is_draining() => return None,
+            NodeMark::Drained => Event::NodeDraining { node },
+            NodeMark::Resumed if known.health().can_resume() => Event::NodeResumed { node },
+            NodeMark::Resumed => return None,
+            NodeMark::Distrusted | NodeMark::FalseHit | NodeMark::MissedHit => {
+                let why = mark.distrust().expect("these marks say so").words().to_owned();
+                Event::NodeQuarantined { node, why }
+            }
+        })
     }
 
     fn unit_failed(&self, job: JobId, unit: u128, failed: FailedUnit) -> Event {
@@ -180,7 +172,7 @@ impl Farm {
                 if self.jobs.get(facts.job).is_some() {
                     return Err(format!("job {} is submitted twice", facts.job.0));
                 }
-                self.jobs.insert(Job::new(facts.clone()));
+                self.jobs.insert(Job::new(facts.clone(), self.config.hits_kept));
             }
             Record::State { job, state, why } => {
                 self.unfinished(*job)?;
@@ -207,11 +199,8 @@ impl Farm {
                 self.apply_trial(record)?
             }
             Record::Retried { .. } | Record::Rerun { .. } => self.apply_again(record)?,
-            Record::Trust { job, check, planted } => self.known(*job)?.trust(*check, planted),
-            Record::Checked { job, units } => {
-                let checked = &mut self.known(*job)?.checks.units_checked;
-                *checked = checked.saturating_add(*units);
-            }
+            Record::Trust { job, check, planted } => self.known(*job)?.checks.ask(*check, planted),
+            Record::Checked { job, units } => self.known(*job)?.checks.add_checked(*units),
             Record::Untrue { job, untrue } => self.known(*job)?.checks.add_untrue(*untrue),
             Record::Ended(ended) => self.apply_end(ended)?,
             Record::Deleted { job } => {
@@ -221,20 +210,16 @@ impl Farm {
                 self.jobs.remove(*job);
             }
             Record::Conflict { job, lo, hi, node } => {
-                let job = self.known(*job)?;
-                job.totals.conflicts += 1;
-                if job.conflicts.len() < CONFLICTS_KEPT {
-                    job.conflicts.push((Interval::new(*lo, *hi), *node));
-                }
+                self.known(*job)?.add_conflict(Interval::new(*lo, *hi), *node);
             }
             Record::Node { .. } | Record::Joined { .. } | Record::Mark { .. } | Record::Rating { .. } => {
                 self.apply_node(record)
             }
             Record::Rates { job, mean, nodes } => self.apply_rates(*job, *mean, nodes)?,
-            Record::Totals { job, totals } => {
-                let job = self.known(*job)?;
-                (job.totals, job.noted) = (*totals, *totals);
+            Record::HitsPaged { job, floor, count, targets, again } => {
+                self.known(*job)?.page_hits(*floor, *count, targets, again);
             }
+            Record::Totals { job, totals } => self.known(*job)?.note(*totals),
             Record::Given { job, node } => {
                 self.jobs.given(*job);
                 self.nodes.given(*node);
@@ -273,8 +258,8 @@ impl Farm {
                     self.decide_all(*job, Interval::new(lo, hi), Class::Done)?;
                 }
                 let job = self.known(*job)?;
-                for &(unit, target) in hits {
-                    job.add_hit(unit, target);
+                for &hit in hits {
+                    job.add_hit(hit);
                 }
             }
             Record::Ran { job, node, units, .. } => {
@@ -377,6 +362,7 @@ impl Farm {
         let job = self.jobs.at_mut(id);
         for &(lo, hi) in units {
             let at = Interval::new(lo, hi);
+            job.hits_again(at);
             self.queues.reopen(&mut job.units, at, from);
             job.units.failed.remove(at);
             if matches!(job.facts.work.body, Body::Outcomes { .. }) {

@@ -17,7 +17,6 @@ use crate::farm::Farm;
 use crate::health::Ailment;
 use crate::job::{Job, JobState};
 use crate::limits::SICK_FAILURES;
-use crate::queues::Class;
 use crate::trace::Trace;
 
 impl Farm {
@@ -131,10 +130,11 @@ impl Farm {
             return;
         }
         // Of a unit that is not done (it may be poison) somebody's late hit may be known, and nothing else.
-        let is_old = |unit: u128| job.units.coverage().has_in(Interval::one(unit), Class::Done);
+        // What was counted of units below the floor is in the journal alone.
+        let is_old = |unit: u128| job.hits.tell_of(unit) && job.units.coverage().is_done(unit);
         let said = hits.iter().map(|hit| (at.lo + u128::from(hit.offset), hit.target));
         let said: BTreeSet<(u128, u32)> = said.filter(|&(unit, _)| is_old(unit)).collect();
-        let known = job.hits.range((at.lo, 0)..(at.hi, 0)).copied().filter(|&(unit, _)| is_old(unit));
+        let known = job.hits.kept().range((at.lo, 0)..(at.hi, 0)).copied().filter(|&(unit, _)| is_old(unit));
         let known: BTreeSet<(u128, u32)> = known.collect();
         if said == known {
             return;

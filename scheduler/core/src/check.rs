@@ -82,6 +82,7 @@ impl Farm {
             if job.state.ended() && undecided > 0 {
                 return Err(format!("job {id} has ended but waits"));
             }
+            job.hits.check(|unit| coverage.is_done(unit)).map_err(|e| format!("job {id}: {e}"))?;
             if coverage.count(Class::Failed) != job.units.failed.units() {
                 return Err(format!("job {id}: {} failed units are named", job.units.failed.units()));
             }

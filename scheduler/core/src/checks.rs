@@ -1,20 +1,12 @@
-//! Trust checks of a search. A share of its units is computed twice, on different nodes: the first result counts as any
-//! does, and then a part of it, which nobody can guess, is wanted again. And answers are planted that only the scheduler
-//! knows: a result that leaves one out is untrue.
+//! What a search asks for as trust checks, and what came of them. A share of its units is computed twice, on different
+//! nodes: which, nobody can guess. And answers are planted that only the scheduler knows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
 use starfarm_protocol::interval::Interval;
-use starfarm_protocol::journal::Record;
-use starfarm_protocol::reason::Distrust;
 use starfarm_protocol::trust::{Share, Untrue};
-use starfarm_protocol::wire::HitEntry;
 
-use crate::command::Conflict;
-use crate::deed::Deeds;
-use crate::farm::Farm;
-use crate::job::{Body, Job, NewJob};
 use crate::limits::{CHECKS_OUT_MAX, CONFLICTS_KEPT};
 use crate::runs::Runs;
 
@@ -77,9 +69,29 @@ impl Checks {
     }
 
     /// What of `at` is computed a second time, and who did so first.
-    fn within(&self, at: Interval) -> impl Iterator<Item = (Interval, NodeId)> + '_ {
+    pub(crate) fn within(&self, at: Interval) -> impl Iterator<Item = (Interval, NodeId)> + '_ {
         let first = |piece: &Interval| self.first.get(piece.lo).expect("something is said of what is here");
         self.first.within(at).into_iter().map(move |piece| (piece, first(&piece)))
+    }
+
+    /// No more can be.
+    pub(crate) fn are_full(&self) -> bool {
+        self.first.len() >= CHECKS_OUT_MAX
+    }
+
+    /// `at` is computed a second time; node `first` was first.
+    pub(crate) fn begin(&mut self, at: Interval, first: NodeId) {
+        self.first.insert(at, first);
+    }
+
+    /// `at` was computed a second time.
+    pub(crate) fn came(&mut self, at: Interval) {
+        self.first.remove(at);
+    }
+
+    /// A second node computed units with the same result.
+    pub(crate) fn add_checked(&mut self, units: u128) {
+        self.units_checked = self.units_checked.saturating_add(units);
     }
 
     /// A result was untrue.
@@ -95,120 +107,10 @@ impl Checks {
     }
 }
 
-impl Farm {
-    /// Whether the trust checks of a job can be.
-    pub(crate) fn can_trust(&self, new: &NewJob) -> Result<(), Conflict> {
-        let Trust { check: _, planted } = &new.trust;
-        let Body::Hits { targets, .. } = new.work.body else {
-            return if new.trust == Trust::default() { Ok(()) } else { Err(Conflict::NoSearch) };
-        };
-        let units: BTreeSet<u128> = planted.iter().map(|of| of.0).collect();
-        let all: BTreeSet<u32> = planted.iter().map(|of| of.1).collect();
-        let is_hit = |&(unit, target): &(u128, u32)| {
-            let evidence = self.config.evidence.as_ref();
-            unit < new.units
-                && target < targets
-                && evidence.is_none_or(|evidence| evidence.is_hit(&new.spec, unit, target) == Some(true))
-        };
-        let is_each_once = units.len() == planted.len() && all.len() == planted.len();
-        let leaves_some = planted.is_empty() || (planted.len() as u64) < u64::from(targets);
-        match is_each_once && leaves_some && planted.iter().all(is_hit) {
-            true => Ok(()),
-            false => Err(Conflict::Planted),
-        }
-    }
-
-    /// Units of a result are decided, `before` of which were computed by another node before. Whether its hits are theirs,
-    /// and what of it is computed again.
-    pub(crate) fn on_checked(
-        &mut self,
-        id: NodeId,
-        job_id: JobId,
-        decided: &[Interval],
-        hits: &[(u128, u32)],
-        now_us: u64,
-        deeds: &mut Deeds,
-    ) {
-        let checks = &self.jobs.at(job_id).checks;
-        let second: Vec<_> = decided.iter().flat_map(|at| checks.within(*at)).collect();
-        let mut same = 0;
-        for &(at, first) in &second {
-            self.jobs.at_mut(job_id).checks.first.remove(at);
-            let is_new = |(unit, _): &&(u128, u32)| at.contains(*unit);
-            match hits.iter().find(is_new) {
-                _ if first == id => {}
-                None => same += at.units(),
-                // It was shown to be one, so the first node left it out.
-                Some(&(unit, _)) => {
-                    let untrue = Untrue { unit, node: first, why: Distrust::MissedHit, against: Some(id) };
-                    self.distrust(job_id, untrue, deeds);
-                }
-            }
-        }
-        if same > 0 {
-            self.commit(Record::Checked { job: job_id, units: same }, deeds);
-        }
-        let is_second = |at: &Interval| second.iter().any(|(other, _)| other.overlaps(*at));
-        if self.nodes.at(id).health().is_distrusted() {
-            return;
-        }
-        for at in decided.iter().filter(|at| !is_second(at)) {
-            self.pick(id, job_id, *at, now_us, deeds);
-        }
-    }
-
-    /// A part of what node `id` computed is computed again by another, now and then.
-    fn pick(&mut self, id: NodeId, job_id: JobId, at: Interval, now_us: u64, deeds: &mut Deeds) {
-        let job = self.jobs.at(job_id);
-        if job.state.ended() || job.checks.first.len() >= CHECKS_OUT_MAX || !self.others_could(id, job) {
-            return;
-        }
-        let secret = &self.config.secret;
-        let units: Vec<(u128, u128)> =
-            picked(secret, job_id, at, job.checks.share).iter().map(|at| (at.lo, at.hi)).collect();
-        if units.is_empty() {
-            return;
-        }
-        self.commit(Record::Rerun { job: job_id, units: units.clone() }, deeds);
-        for (lo, hi) in units {
-            let at = Interval::new(lo, hi);
-            self.jobs.at_mut(job_id).checks.first.insert(at, id);
-            self.queues.set_apart(job_id, at, id, now_us);
-        }
-        self.work_came();
-    }
-
-    /// Other nodes than `id` could run the job.
-    fn others_could(&self, id: NodeId, job: &Job) -> bool {
-        let could = |other: &NodeId| self.nodes.is_live(*other) && !job.refused_by.contains_key(other);
-        let refused = job.refused_by.keys().filter(|other| self.nodes.is_live(**other)).count();
-        (self.nodes.live_nodes() as usize).saturating_sub(refused + usize::from(could(&id))) > 0
-    }
-
-    /// What node `id` computed first and another was to compute again waits for anybody: none of its results counts.
-    pub(crate) fn check_no_more(&mut self, id: NodeId) {
-        for job in self.jobs.iter_mut().filter(|job| !job.checks.first.is_empty()) {
-            let all = Interval::new(0, job.facts.units);
-            let its = job.checks.first_by(id, all);
-            its.into_iter().for_each(|at| job.checks.first.remove(at));
-            self.queues.end_apart(job.facts.job, id);
-        }
-    }
-
-    /// The first planted answer in `at` that is not among these hits.
-    pub(crate) fn missed_planted(&self, job_id: JobId, at: Interval, hits: &[HitEntry]) -> Option<u128> {
-        let planted = self.jobs.at(job_id).checks.planted_in(at);
-        let is_said =
-            |of: (u128, u32)| hits.iter().any(|hit| (at.lo + u128::from(hit.offset), hit.target) == of);
-        let mut missed = planted.filter(|of| !is_said(*of) && self.shown(job_id, *of) == Some(true));
-        missed.next().map(|of| of.0)
-    }
-}
-
 /// What of `at` is computed again: with the root of the share as its chance a part that is the root of the share, so that
 /// each unit has the share as its chance, and who leaves out many hits of one interval is found much sooner than by whole
 /// intervals. It begins anywhere and goes on at the front: no unit is safer than another.
-fn picked(secret: &[u8; 32], job: JobId, at: Interval, share: Share) -> Vec<Interval> {
+pub(crate) fn picked(secret: &[u8; 32], job: JobId, at: Interval, share: Share) -> Vec<Interval> {
     let (share, all) = (share.fraction(), at.units());
     if share == 0.0 {
         return Vec::new();

@@ -74,7 +74,15 @@ impl Farm {
         if self.jobs.len() >= JOBS_MAX {
             return Err(Conflict::TooManyJobs);
         }
-        self.can_trust(&new)?;
+        match new.work.body {
+            Body::Hits { targets, .. } if !self.is_planted_well(&new, targets) => {
+                return Err(Conflict::Planted);
+            }
+            Body::Outcomes { .. } | Body::Nothing if new.trust != Trust::default() => {
+                return Err(Conflict::NoSearch);
+            }
+            _ => {}
+        }
         let job = JobId(self.jobs.last().0 + 1);
         let NewJob { name, user, spec, units, work, sizing, max_failures, speculative, trust, place } = new;
         let at_us = now_us;

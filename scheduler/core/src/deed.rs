@@ -19,6 +19,9 @@ pub enum Deed {
     /// Find that out by a [`crate::Tracing`] of all records that were handed on before; then call
     /// [`crate::Farm::on_traced`].
     Trace(Trace),
+    /// Put the number and the hash of all hits that its job had by its last end into this certificate; then tell whoever
+    /// watches. Some are in the journal alone. All records handed on before are to be looked at.
+    Certify(Event),
     /// A later incarnation of this farm was started: this one must do nothing more.
     Superseded(Epoch),
 }

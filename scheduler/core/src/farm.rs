@@ -11,8 +11,9 @@ use starfarm_protocol::settings::Settings;
 use crate::agenda::Agenda;
 use crate::commits::Commits;
 use crate::evidence::Evidence;
+use crate::hits::HitsKept;
 use crate::jobs::Jobs;
-use crate::limits::{NODES_MAX, TASKS_A_TURN};
+use crate::limits::{HITS_KEPT, NODES_MAX, TASKS_A_TURN};
 use crate::nodes::Nodes;
 use crate::queues::Queues;
 use crate::reconnect::Reconnect;
@@ -36,6 +37,8 @@ pub struct Config {
     pub tasks_a_turn: u64,
     /// Nodes that it may know, 2 or more: those that have gone make room for those that come.
     pub nodes_max: usize,
+    /// Hits of a job that are in memory: the others are in the journal alone.
+    pub hits_kept: HitsKept,
     /// Who looks whether what results say of hits and outputs is so; without one they are believed.
     pub evidence: Option<Arc<dyn Evidence>>,
     /// What nobody else knows, so that nobody can guess which results are checked.
@@ -55,6 +58,7 @@ impl Config {
             receive_datagrams: 3_640,
             tasks_a_turn: TASKS_A_TURN,
             nodes_max: NODES_MAX,
+            hits_kept: HITS_KEPT,
             evidence: None,
             secret: [0; 32],
             watch: false,

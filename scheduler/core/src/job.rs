@@ -2,7 +2,7 @@
 //! set and a few facts about the work. What changes durably changes by the methods here, the same live and
 //! when a journal is applied.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use starfarm_protocol::admin::Place;
 use starfarm_protocol::ids::{Attempt, ContentHash};
@@ -12,20 +12,20 @@ pub use starfarm_protocol::job::{
 };
 pub use starfarm_protocol::journal::record::JobTotals;
 use starfarm_protocol::reason::HoldReason;
-use starfarm_protocol::spec::Stop;
-use starfarm_protocol::trust::Share;
 use starfarm_protocol::units::Units;
 use starfarm_protocol::wire::Cancel;
 
 use crate::checks::{Checks, Trust};
 use crate::health::Probe;
+use crate::hits::{Hit, Hits, HitsKept};
 use crate::late::Late;
 use crate::lease::Lease;
 use crate::limits::{
-    FIRST_FAILURES_MAX, HALF_FAILURES_OF, LEARNT_TASKS, PREFETCH_US, RETURN_PAUSE_MAX_US, RETURN_PAUSE_MIN_US,
+    CONFLICTS_KEPT, FIRST_FAILURES_MAX, HALF_FAILURES_OF, LEARNT_TASKS, PREFETCH_US, RETURN_PAUSE_MAX_US,
+    RETURN_PAUSE_MIN_US,
 };
 use crate::outcomes::Blame;
-use crate::queues::{Class, JobUnits, NodeId};
+use crate::queues::{Class, Classes, JobUnits, NodeId};
 
 /// A job to submit.
 #[derive(Clone, PartialEq, Debug)]
@@ -122,9 +122,7 @@ pub(crate) struct Job {
     pub(crate) mean_rate: f64,
     /// Nodes that computed of it and are forgotten.
     pub(crate) forgotten: u64,
-    /// Targets not found yet; empty once it has ended.
-    pub(crate) missing: BTreeSet<u32>,
-    pub(crate) hits: BTreeSet<(u128, u32)>,
+    pub(crate) hits: Hits,
     /// What nodes gave back, by first unit.
     pub(crate) returned: BTreeMap<u128, Returned>,
     /// Units in gq that should go to another node than the one that asked first, and when that was.
@@ -160,13 +158,9 @@ pub(crate) struct Refusal {
 }
 
 impl Job {
-    pub(crate) fn new(facts: JobFacts) -> Self {
+    pub(crate) fn new(facts: JobFacts, hits_kept: HitsKept) -> Self {
         let units = JobUnits::new(facts.job, facts.units);
         let totals = JobTotals { submitted_us: facts.at_us, ..JobTotals::default() };
-        let missing = match facts.work.body {
-            Body::Hits { targets, .. } => (0..targets).collect(),
-            _ => BTreeSet::new(),
-        };
         Self {
             facts,
             state: JobState::Queued,
@@ -178,8 +172,7 @@ impl Job {
             rates: BTreeMap::new(),
             mean_rate: 0.0,
             forgotten: 0,
-            missing,
-            hits: BTreeSet::new(),
+            hits: Hits::new(hits_kept),
             returned: BTreeMap::new(),
             denied: BTreeMap::new(),
             blame: Blame::default(),
@@ -195,16 +188,46 @@ impl Job {
     }
 
     /// A hit; false if it was known.
-    pub(crate) fn add_hit(&mut self, unit: u128, target: u32) -> bool {
-        assert!(!self.checks.is_planted(target), "a planted answer is no result");
-        self.missing.remove(&target);
-        self.hits.insert((unit, target))
+    pub(crate) fn add_hit(&mut self, hit: Hit) -> bool {
+        assert!(!self.checks.is_planted(hit.1), "a planted answer is no result");
+        let Self { hits, units, .. } = self;
+        hits.add(hit, |unit| units.coverage().is_done(unit))
     }
 
-    /// It asks for trust checks.
-    pub(crate) fn trust(&mut self, check: Share, planted: &[(u128, u32)]) {
-        self.checks.ask(check, planted);
-        self.missing.retain(|target| !self.checks.is_planted(*target));
+    /// A checkpoint tells of the hits that are in the journal alone.
+    pub(crate) fn page_hits(
+        &mut self,
+        floor: Hit,
+        count: u64,
+        targets: &[(u128, u128)],
+        again: &[(u128, u128)],
+    ) {
+        let Self { hits, units, .. } = self;
+        hits.page(floor, count, targets, again, |unit| units.coverage().is_done(unit));
+    }
+
+    /// Units are about to be wanted again.
+    pub(crate) fn hits_again(&mut self, at: Interval) {
+        let Self { hits, units, .. } = self;
+        units.coverage().within(at, Classes::of(&[Class::Done])).for_each(|at| hits.again(at));
+    }
+
+    fn hits_ended(&mut self, has_ended: bool) {
+        let Self { hits, units, .. } = self;
+        hits.ended(has_ended, |unit| units.coverage().is_done(unit));
+    }
+
+    /// Two nodes said different things of `at`; the result of `second` came second.
+    pub(crate) fn add_conflict(&mut self, at: Interval, second: NodeId) {
+        self.totals.conflicts += 1;
+        if self.conflicts.len() < CONFLICTS_KEPT {
+            self.conflicts.push((at, second));
+        }
+    }
+
+    /// The journal has heard of these counters.
+    pub(crate) fn note(&mut self, totals: JobTotals) {
+        (self.totals, self.noted) = (totals, totals);
     }
 
     /// Planted answers that were found: no result that leaves one out counts.
@@ -216,6 +239,9 @@ impl Job {
     /// Units ran to their end: nothing is held against them any more.
     pub(crate) fn acquit(&mut self, at: Interval) {
         self.units.acquit(at);
+        if self.units.coverage().is_done(at.lo) {
+            self.hits.done(at);
+        }
         self.forget_returned(at);
         remove_range(&mut self.denied, at);
     }
@@ -267,8 +293,8 @@ impl Job {
         self.blame.clear();
         self.rates.clear();
         self.refused_by.clear();
-        self.missing.clear();
         self.checks.end();
+        self.hits_ended(true);
     }
 
     /// Units are wanted again, by a person or by the farm; true where it had ended, and goes on.
@@ -281,11 +307,7 @@ impl Job {
         if !self.state.ended() {
             return false;
         }
-        if let Body::Hits { targets, .. } = self.facts.work.body {
-            let found = self.targets_found();
-            let is_missing = |target: &u32| !found.contains(target) && !self.checks.is_planted(*target);
-            self.missing = (0..targets).filter(is_missing).collect();
-        }
+        self.hits_ended(false);
         self.state = JobState::Queued;
         self.totals.ended_us = None;
         self.revoked = None;
@@ -344,19 +366,12 @@ impl Job {
         }
     }
 
-    fn targets_found(&self) -> BTreeSet<u32> {
-        self.hits.iter().map(|hit| hit.1).collect()
-    }
-
     /// The search has found what it was to find.
     pub(crate) fn satisfied(&self) -> bool {
         match self.facts.work.body {
-            Body::Hits { stop: Stop::FirstHit, .. } => !self.hits.is_empty(),
-            Body::Hits { stop: Stop::AllTargets, targets } if self.state.ended() => {
-                let wanted = u64::from(targets) - self.checks.planted.len() as u64;
-                self.targets_found().len() as u64 == wanted
+            Body::Hits { stop, targets } => {
+                self.hits.satisfy(stop, targets - self.checks.planted.len() as u32)
             }
-            Body::Hits { stop: Stop::AllTargets, .. } => self.missing.is_empty(),
             _ => false,
         }
     }

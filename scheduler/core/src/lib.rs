@@ -30,6 +30,7 @@ mod hang;
 mod health;
 mod heartbeat;
 mod hello;
+mod hits;
 mod idle;
 mod job;
 mod jobs;
@@ -55,6 +56,7 @@ mod told;
 mod trace;
 mod trim;
 mod trust;
+mod trust_checks;
 mod turn;
 mod vet;
 mod view;
@@ -66,6 +68,7 @@ pub use command::{CommandError, Conflict};
 pub use deed::{Deed, Deeds};
 pub use evidence::Evidence;
 pub use farm::{Config, Farm};
+pub use hits::HitsKept;
 pub use job::{
     Body, FailedUnit, JobFacts, JobState, JobTotals, MaxFailures, NewJob, Sizing, TARGET_US, WorkFacts,
 };

@@ -5,6 +5,8 @@ use starfarm_protocol::limits::{NODE_TASKS_MAX, PLAIN_BYTES_MAX, RTO_MIN_US};
 use starfarm_protocol::settings::Settings;
 use starfarm_protocol::wire::AGE_BYTES;
 
+use crate::hits::HitsKept;
+
 /// Periods that a rating looks back over (the paper: 640 s).
 pub const RATING_PERIODS: usize = 64;
 /// Least T_retry / T_target that a person may set.
@@ -146,6 +148,8 @@ pub const NODES_MAX: usize = 65_536;
 pub const NODE_NUMBERS_SKIPPED_MAX: u32 = 1 << 20;
 /// Room for this share of them is kept free where nodes have gone: 256, more than a turn has sessions.
 pub const NODES_SPARE_SHARE: usize = 256;
+/// Hits of a job in memory: some 4 MiB as long as it runs; what has ended is asked for seldom, and stays for long.
+pub const HITS_KEPT: HitsKept = HitsKept { running: 65_536, ended: 1_024 };
 /// Unfinished and finished jobs that a farm may know.
 pub const JOBS_MAX: usize = 100_000;
 /// Parts of a heartbeat. A node holds [`NODE_TASKS_MAX`] tasks, and results of about as many that are not acknowledged:

@@ -23,9 +23,8 @@ use starfarm_protocol::interval::Interval;
 pub(crate) use coverage::{Class, Classes, Coverage, DECIDED, FAILED, Piece};
 use dispatched::Dispatched;
 use global::GlobalQueue;
-pub(crate) use global::Size;
 use node_list::NodeLists;
-pub(crate) use task::{NOBODY, State, Task, TaskId};
+pub(crate) use task::{NOBODY, Size, State, Task, TaskId};
 pub(crate) use units::JobUnits;
 
 use crate::limits::{SPLITS_MAX, WHOLE};

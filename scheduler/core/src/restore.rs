@@ -175,9 +175,13 @@ impl Job {
         }
         self.decided_records(records);
         let node = NOBODY;
-        let hits: Vec<_> = self.hits.iter().copied().collect();
-        for hits in hits.chunks(PIECES_A_RECORD) {
+        for hits in self.hits.for_checkpoint().chunks(PIECES_A_RECORD) {
             records.push(Record::Done { job, node, pieces: Vec::new(), hits: hits.to_vec() });
+        }
+        if let Some(floor) = self.hits.floor() {
+            let hits = &self.hits;
+            let (targets, again) = (hits.targets().iter().collect(), hits.counted().iter().collect());
+            records.push(Record::HitsPaged { job, floor, count: hits.count(), targets, again });
         }
         let tried = |(unit, (attempt, node))| Record::Tried { job, unit, attempt, node };
         records.extend(self.units.failures.iter().map(tried));

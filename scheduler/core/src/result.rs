@@ -3,6 +3,8 @@
 //! never with a panic; a verdict that is not about time is final, so the result is acknowledged and the
 //! worker stops repeating it. What it says of speed decides how large the next tasks are.
 
+use std::collections::BTreeSet;
+
 use starfarm_events::Event;
 use starfarm_protocol::ids::{Attempt, JobId, NodeId};
 use starfarm_protocol::interval::Interval;
@@ -15,6 +17,7 @@ use crate::commits::{Unacknowledged, add_range};
 use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::health::Probe;
+use crate::hits::Hit;
 use crate::job::{Body, Job, Refusal, Sizing};
 use crate::limits::SICK_FAILURES;
 use crate::outcomes::Ran;
@@ -214,6 +217,7 @@ impl Farm {
         if matches!(job.facts.work.body, Body::Hits { .. }) && job.units.coverage().has_in(at, Class::Done) {
             self.compare(id, job_id, at, hits, deeds);
         }
+        let new = self.new_hits(job_id, at, hits, rights);
         let mut counts = |at: Interval| {
             let counted = self.commit_done(job_id, id, at, deeds);
             if is_checked {
@@ -225,21 +229,29 @@ impl Farm {
             Rights::Some(parts, _) => parts.iter().map(|at| counts(*at)).sum(),
             _ => counts(at),
         };
-        let mut new = Vec::new();
-        if !hits.is_empty() {
-            // A hit that was shown is one, whoever found it.
-            let said = hits.iter().map(|hit| (at.lo + u128::from(hit.offset), hit.target));
-            let counts = |&(unit, target): &(u128, u32)| {
-                rights.has(unit) || self.shown(job_id, (unit, target)) == Some(true)
-            };
-            let hits: Vec<(u128, u32)> = said.filter(counts).collect();
-            new = self.commit_hits(job_id, id, hits.into_iter(), deeds);
-        }
+        self.commit_hits(job_id, id, new.clone(), deeds);
         if is_checked {
             self.on_checked(id, job_id, &decided, &new, now_us, deeds);
         }
         self.nodes.at_mut(id).totals.units_done += counted;
         counted
+    }
+
+    /// Hits of a result that count and are new. A hit that was shown is one, whoever found it. Of units that were decided
+    /// before and are below the floor nobody here knows what was found, and what is early there would have to be
+    /// remembered: then only a result that decides a unit brings its hits.
+    fn new_hits(&self, job: JobId, at: Interval, hits: &[HitEntry], rights: &Rights) -> Vec<Hit> {
+        let Job { hits: known, units, checks, .. } = self.jobs.at(job);
+        let said: BTreeSet<Hit> =
+            hits.iter().map(|hit| (at.lo + u128::from(hit.offset), hit.target)).collect();
+        let counts = |&(unit, target): &Hit| {
+            let decides = rights.has(unit) && units.coverage().is_open(unit);
+            let may_count =
+                !known.are_paged() || decides || (known.tell_of(unit) && units.coverage().is_done(unit));
+            may_count && (rights.has(unit) || self.shown(job, (unit, target)) == Some(true))
+        };
+        let is_new = |hit: &Hit| !known.has(*hit) && !checks.is_planted(hit.1);
+        said.into_iter().filter(is_new).filter(counts).collect()
     }
 
     /// Units of a result left the tasks that had them: who else had them, and when the node at hand was given the first

@@ -14,6 +14,7 @@ use starfarm_protocol::wire::{Cancel, CommandUnit, HitEntry, Stream};
 use crate::deed::{Deed, Deeds};
 use crate::farm::Farm;
 use crate::health::Ailment;
+use crate::hits::Hit;
 use crate::limits::{PIECES_A_RECORD, SICK_FAILURES};
 use crate::trace::{Trace, Traced};
 
@@ -29,15 +30,33 @@ impl Farm {
         let known = &self.jobs.at(job).hits;
         let said = || hits.iter().map(|hit| (at.lo + u128::from(hit.offset), hit.target));
         // What is known was shown when it came, but for what an older version put on record.
-        let is_false = |hit: &(u128, u32)| !known.contains(hit) && self.shown(job, *hit) == Some(false);
+        let is_false = |hit: &(u128, u32)| !known.has(*hit) && self.shown(job, *hit) == Some(false);
         if let Some((unit, _)) = said().find(is_false) {
             return Some((unit, Distrust::FalseHit));
         }
-        let missed =
-            |hit: &&(u128, u32)| !said().any(|said| said == **hit) && self.shown(job, **hit) == Some(true);
-        let missed = known.range((at.lo, 0)..(at.hi, 0)).find(missed).map(|hit| hit.0);
+        let missed = |hit: &Hit| !said().any(|said| said == *hit) && self.shown(job, *hit) == Some(true);
+        let missed = known.known_in(at).find(missed).map(|hit| hit.0);
         let missed = missed.or_else(|| self.missed_planted(job, at, hits));
         missed.map(|unit| (unit, Distrust::MissedHit))
+    }
+
+    /// What node `id` computed first and another was to compute again waits for anybody: none of its results counts.
+    pub(crate) fn check_no_more(&mut self, id: NodeId) {
+        for job in self.jobs.iter_mut().filter(|job| job.checks.are_out()) {
+            let all = Interval::new(0, job.facts.units);
+            let its = job.checks.first_by(id, all);
+            its.into_iter().for_each(|at| job.checks.came(at));
+            self.queues.end_apart(job.facts.job, id);
+        }
+    }
+
+    /// The first planted answer in `at` that is not among these hits.
+    pub(crate) fn missed_planted(&self, job_id: JobId, at: Interval, hits: &[HitEntry]) -> Option<u128> {
+        let planted = self.jobs.at(job_id).checks.planted_in(at);
+        let is_said =
+            |of: (u128, u32)| hits.iter().any(|hit| (at.lo + u128::from(hit.offset), hit.target) == of);
+        let mut missed = planted.filter(|of| !is_said(*of) && self.shown(job_id, *of) == Some(true));
+        missed.next().map(|of| of.0)
     }
 
     /// A unit's outputs that are stored apart are there.
@@ -94,7 +113,7 @@ impl Farm {
     /// Node `id` computed `unit` of a job. Where a hit in it came from another one, it left that out.
     fn on_missed(&mut self, job: JobId, unit: u128, id: NodeId, deeds: &mut Deeds) {
         let Some(known) = self.jobs.get(job) else { return };
-        let hits: Vec<(u128, u32)> = known.hits.range((unit, 0)..=(unit, u32::MAX)).copied().collect();
+        let hits: Vec<(u128, u32)> = known.hits.kept().range((unit, 0)..=(unit, u32::MAX)).copied().collect();
         if hits.iter().any(|&hit| self.shown(job, hit) == Some(true)) {
             self.distrust(job, Untrue { unit, node: id, why: Distrust::MissedHit, against: None }, deeds);
         }

@@ -74,10 +74,19 @@ fn vet_units(job: &Job, record: &Record) -> Result<(), String> {
     match record {
         Record::Done { pieces, hits, .. } => {
             all(pieces)?;
-            let planted = hits.iter().find(|hit| job.checks.is_planted(hit.1));
-            match planted {
+            match hits.iter().find(|hit| job.checks.is_planted(hit.1)) {
                 Some((_, target)) => Err(format!("a hit of target {target} of job {id}, which is planted")),
-                None => hits.iter().try_for_each(|&hit| hit_of(job, hit)),
+                None => hits.iter().try_for_each(|&hit| vet_hit(job, hit)),
+            }
+        }
+        Record::HitsPaged { floor, targets, again, .. } => {
+            vet_hit(job, *floor)?;
+            all(again)?;
+            match targets.iter().find(|(_, hi)| *hi > u128::from(targets_of(job))) {
+                None => Ok(()),
+                Some((lo, hi)) => {
+                    Err(format!("targets {lo} to {hi} of job {id}, which has {}", targets_of(job)))
+                }
             }
         }
         Record::Ran { units, .. } => units.iter().try_for_each(|(unit, _)| one(*unit)),
@@ -85,7 +94,7 @@ fn vet_units(job: &Job, record: &Record) -> Result<(), String> {
         Record::FailedAlike { units, .. } | Record::Retried { units, .. } | Record::Rerun { units, .. } => {
             all(units)
         }
-        Record::Trust { planted, .. } => planted.iter().try_for_each(|&hit| hit_of(job, hit)),
+        Record::Trust { planted, .. } => planted.iter().try_for_each(|&hit| vet_hit(job, hit)),
         Record::Untrue { untrue, .. } => one(untrue.unit),
         Record::Ended(ended) => all(&ended.abandoned),
         Record::Conflict { lo, hi, .. } => all(&[(*lo, *hi)]),
@@ -93,16 +102,20 @@ fn vet_units(job: &Job, record: &Record) -> Result<(), String> {
     }
 }
 
-/// Whether a hit can be one of its job.
-fn hit_of(job: &Job, (unit, target): (u128, u32)) -> Result<(), String> {
-    let (id, units) = (job.facts.job.0, job.facts.units);
-    let targets = match job.facts.work.body {
+fn vet_hit(job: &Job, (unit, target): (u128, u32)) -> Result<(), String> {
+    let (id, units, targets) = (job.facts.job.0, job.facts.units, targets_of(job));
+    if unit >= units {
+        return Err(format!("a hit of unit {unit} of job {id}, which ends at {units}"));
+    }
+    match target < targets {
+        true => Ok(()),
+        false => Err(format!("a hit of target {target} of job {id}, which has {targets}")),
+    }
+}
+
+fn targets_of(job: &Job) -> u32 {
+    match job.facts.work.body {
         Body::Hits { targets, .. } => targets,
         _ => 0,
-    };
-    match (unit < units, target < targets) {
-        (false, _) => Err(format!("a hit of unit {unit} of job {id}, which ends at {units}")),
-        (_, false) => Err(format!("a hit of target {target} of job {id}, which has {targets}")),
-        _ => Ok(()),
     }
 }

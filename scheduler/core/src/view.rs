@@ -32,6 +32,9 @@ pub struct FoundPage {
     pub spec: ContentHash,
     /// Unit and target, by unit.
     pub hits: Vec<(u128, u32)>,
+    /// There are so many, and some of them are in the journal alone: they are to be read there, none is here, and `more`
+    /// does not speak of them.
+    pub paged: Option<u64>,
     /// Units that failed for good, by unit.
     pub failed: Vec<FailedInfo>,
     /// Units that are done and left an outcome each.
@@ -139,7 +142,7 @@ impl Farm {
             units_out: Units(out),
             units_pending: Units(pending),
             units_abandoned: Units(abandoned),
-            hits: job.hits.len() as u64,
+            hits: job.hits.count(),
             units_per_s: rate,
             eta_seconds: (rate > 0.0).then(|| (pending + out) as f64 / rate),
             age_seconds: seconds(now_us.saturating_sub(totals.submitted_us)),
@@ -176,9 +179,9 @@ impl Farm {
             .collect()
     }
 
-    /// Hits of a job: unit and target, by unit.
+    /// Hits of a job that are in memory: unit and target, by unit.
     pub fn hits(&self, id: JobId) -> Vec<(u128, u32)> {
-        self.jobs.get(id).map_or_else(Vec::new, |job| job.hits.iter().copied().collect())
+        self.jobs.get(id).map_or_else(Vec::new, |job| job.hits.kept().iter().copied().collect())
     }
 
     /// Units of a job that failed for good, by unit.
@@ -193,23 +196,26 @@ impl Farm {
         let end = skip.saturating_add(take);
         let has_outcomes = matches!(job.facts.work.body, Body::Outcomes { .. });
         let failed = &job.units.failed;
+        let failed_units = failed.units();
+        let kept = job.hits.kept();
         let (hits, failed): (Vec<_>, _) = match mark {
             Bookmark { skip: marked, hit, failed: last } if marked == skip && skip > 0 => {
-                let hits = hit.map(|hit| job.hits.range((Excluded(hit), Unbounded)));
+                let hits = hit.map(|hit| kept.range((Excluded(hit), Unbounded)));
                 let failed = last.map_or_else(Vec::new, |unit| failed.page_behind(unit, take));
                 (hits.into_iter().flatten().take(take).copied().collect(), failed)
             }
-            _ => (job.hits.iter().skip(skip).take(take).copied().collect(), failed.page(skip, take)),
+            _ => (kept.iter().skip(skip).take(take).copied().collect(), failed.page(skip, take)),
         };
         let next =
             Bookmark { skip: end, hit: hits.last().copied(), failed: failed.last().map(|failed| failed.0) };
         Some(FoundPage {
             spec: job.facts.spec,
-            hits,
+            hits: if job.hits.are_paged() { Vec::new() } else { hits },
+            paged: job.hits.are_paged().then_some(job.hits.count()),
             failed: self.failures(failed),
             next,
             outcomes: if has_outcomes { job.units.coverage().count(Class::Done) } else { 0 },
-            more: job.hits.len() > end || job.units.failed.units() > end as u128,
+            more: (!job.hits.are_paged() && kept.len() > end) || failed_units > end as u128,
         })
     }
 

@@ -65,6 +65,19 @@ fn a_hit_lies_in_the_space_and_is_of_a_target_of_the_job() {
 }
 
 #[test]
+fn what_a_checkpoint_tells_of_hits_that_it_lacks_lies_in_the_space_too() {
+    let paged = |floor, target, unit| {
+        let (targets, again) = (vec![(0, target)], vec![(0, unit)]);
+        Record::HitsPaged { job: JOB, floor, count: 3, targets, again }
+    };
+    restoring().apply(&paged((9, 1), 2, 10)).unwrap();
+    refused(&paged((10, 1), 2, 10), "a hit of unit 10 of job 1, which ends at 10");
+    refused(&paged((9, 2), 2, 10), "a hit of target 2 of job 1, which has 2");
+    refused(&paged((9, 1), 3, 10), "targets 0 to 3 of job 1, which has 2");
+    refused(&paged((9, 1), 2, 11), "of job 1, which ends at 10");
+}
+
+#[test]
 fn units_lie_in_the_space_also_the_largest_number() {
     let outputs = Outputs { stdout: Stream::Inline(vec![]), stderr: Stream::Inline(vec![]) };
     let ran = CommandUnit { failed: None, code: 0, duration_us: 1, outputs };

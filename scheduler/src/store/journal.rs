@@ -3,9 +3,10 @@
 //! `docs/journal.md`; here is how files are made, read at a start, written and let go.
 //!
 //! `open` finds the end and judges what is broken, `writer` appends and remembers how far all is on the disk, `ledger` rewrites old segments,
-//! `trace` looks who computed a unit.
+//! `trace` looks who computed a unit, `listing` puts the hits of a job in order.
 
 mod ledger;
+mod listing;
 mod open;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ use starfarm_protocol::journal::frame::{self, Found, Frame, Place};
 use starfarm_protocol::journal::segment::{HEAD_BYTES, Head, HeadError, Part};
 
 pub(crate) use ledger::Retirer;
+pub(crate) use listing::{Lister, Listing};
 pub(crate) use open::replay_at_rest;
 pub(crate) use writer::Journal;
 

@@ -13,6 +13,7 @@ use starfarm_net::say;
 use starfarm_scheduler_core::{Record, Trace, Traced};
 
 use super::{House, Input, stop_if_gone, stop_with};
+use crate::error::SchedulerError;
 use crate::restart;
 use crate::store::Trouble;
 use crate::store::checkpoint::Checkpoint;
@@ -20,16 +21,23 @@ use crate::store::journal::Retirer;
 use crate::store::outputs::OutputStore;
 use crate::store::state::StateDir;
 
+/// What the records are asked, all that were handed on before.
+pub(crate) enum LookUp {
+    /// Who computed what?
+    Trace(Trace),
+    /// The number and the hash of all hits that the job of this certificate had by its end are to stand in it.
+    Certify(Box<Event>),
+}
+
 pub(crate) struct Snapshot {
     pub(crate) sequence: u64,
     pub(crate) records: Vec<Record>,
 }
 
-/// Runs until nobody can send a snapshot any more. Who computed a unit is looked for here, since no segment may be rewritten
-/// meanwhile.
+/// Runs until nobody can send a snapshot any more. Records are read again here, since no segment may be rewritten meanwhile.
 pub(crate) fn run(
     snapshots: &Receiver<Snapshot>,
-    traces: &Receiver<Trace>,
+    lookups: &Receiver<LookUp>,
     mut checkpoint: Checkpoint,
     retirer: &Retirer,
     house: &House,
@@ -41,8 +49,18 @@ pub(crate) fn run(
                 Ok(snapshot) => snapshot,
                 Err(_) => return,
             },
-            recv(traces) -> first => {
-                trace(&first.into_iter().chain(traces.try_iter()).collect::<Vec<_>>(), retirer, dispatcher);
+            recv(lookups) -> first => {
+                let (mut traces, mut certificates) = (Vec::new(), Vec::new());
+                for lookup in first.into_iter().chain(lookups.try_iter()) {
+                    match lookup {
+                        LookUp::Trace(asked) => traces.push(asked),
+                        LookUp::Certify(event) => certificates.push(event),
+                    }
+                }
+                if !traces.is_empty() {
+                    trace(&traces, retirer, dispatcher);
+                }
+                certificates.into_iter().for_each(|event| certify(event, retirer, dispatcher));
                 continue;
             }
         };
@@ -83,6 +101,24 @@ fn trace(asked: &[Trace], retirer: &Retirer, dispatcher: &Sender<Input>) {
     });
     for traced in answers {
         let _ = dispatcher.send(Input::Traced(traced));
+    }
+}
+
+/// Tells of a certificate once it has the number and the hash of all hits.
+fn certify(mut certificate: Box<Event>, retirer: &Retirer, dispatcher: &Sender<Input>) {
+    let Event::Certificate { job, hits, hits_hash, .. } = &mut *certificate else {
+        unreachable!("it is a certificate")
+    };
+    let known = retirer.hits_at_end(*job).and_then(|listing| {
+        let unreadable = |e| SchedulerError::State(format!("the list of hits cannot be read: {e}"));
+        Ok((listing.hits(), listing.hash().map_err(unreadable)?))
+    });
+    match known {
+        Ok(known) => {
+            (*hits, *hits_hash) = known;
+            let _ = dispatcher.send(Input::Event(certificate));
+        }
+        Err(why) => say(&format!("the log lacks the certificate of job {}: {why}", job.0)),
     }
 }
 

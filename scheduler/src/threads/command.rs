@@ -8,6 +8,7 @@ mod bulk;
 mod channel;
 mod desk;
 pub(crate) mod door;
+mod hits;
 mod jobs;
 mod lost;
 mod room;

@@ -13,7 +13,7 @@ use starfarm_protocol::ids::Epoch;
 use starfarm_scheduler_core::{Beat, Deed, Deeds, Farm, INPUTS_PER_TURN};
 use tokio::sync::oneshot;
 
-use super::checkpoint::Snapshot;
+use super::checkpoint::{LookUp, Snapshot};
 use super::command::bells::{self, Bells};
 use super::journal::ToJournal;
 use super::log::ToLog;
@@ -163,7 +163,7 @@ fn step(farm: &mut Farm, input: Input, now_us: u64, deeds: &mut Deeds, waiting: 
 
 fn perform(deeds: &mut Deeds, outgoing: &mut Vec<Outgoing>, now_us: u64, links: &Links, shared: &Shared) {
     let (mut records, mut rung) = (Vec::new(), Vec::new());
-    let (mut events, mut traces) = (Vec::new(), Vec::new());
+    let (mut events, mut lookups) = (Vec::new(), Vec::new());
     for deed in deeds.0.drain(..) {
         match deed {
             Deed::Send(node, datagrams) => outgoing.push(Outgoing::Datagrams(node, datagrams)),
@@ -171,7 +171,8 @@ fn perform(deeds: &mut Deeds, outgoing: &mut Vec<Outgoing>, now_us: u64, links: 
                 rung.extend(bells::rings(&record));
                 records.push((sequence, record));
             }
-            Deed::Trace(trace) => traces.push(ToJournal::Trace(trace)),
+            Deed::Trace(trace) => lookups.push(ToJournal::LookUp(LookUp::Trace(trace))),
+            Deed::Certify(event) => lookups.push(ToJournal::LookUp(LookUp::Certify(Box::new(event)))),
             Deed::Superseded(later) => superseded(&links.state, later),
             Deed::Event(event) => events.push(event),
         }
@@ -184,8 +185,8 @@ fn perform(deeds: &mut Deeds, outgoing: &mut Vec<Outgoing>, now_us: u64, links: 
         let _ = links.journal.send(ToJournal::Records(records));
     }
     // Behind the records that they are to look at.
-    for trace in traces {
-        let _ = links.journal.send(trace);
+    for lookup in lookups {
+        let _ = links.journal.send(lookup);
     }
     if !events.is_empty() {
         tell(Told { at_us: now_us, events }, links, shared);

@@ -13,7 +13,7 @@ use starfarm_net::say;
 use starfarm_protocol::wire::{CommandUnit, Stream};
 use starfarm_scheduler_core::{Record, Trace};
 
-use super::checkpoint::Snapshot;
+use super::checkpoint::{LookUp, Snapshot};
 use super::{House, Input, stop_gone, stop_if_gone, stop_with};
 use crate::store::disk::Ballast;
 use crate::store::journal::Journal;
@@ -37,7 +37,7 @@ pub(crate) enum ToJournal {
     /// A state that holds all records before it.
     Snapshot(Snapshot),
     /// To be answered by the records before it.
-    Trace(Trace),
+    LookUp(LookUp),
 }
 
 /// What is done in one commit, and behind it.
@@ -47,7 +47,7 @@ struct Taken {
     /// Records in these.
     count: usize,
     snapshot: Option<Snapshot>,
-    traces: Vec<Trace>,
+    lookups: Vec<LookUp>,
 }
 
 pub(crate) struct JournalThread {
@@ -57,7 +57,7 @@ pub(crate) struct JournalThread {
     pub(crate) inputs: Receiver<ToJournal>,
     pub(crate) dispatcher: Sender<Input>,
     pub(crate) snapshots: Sender<Snapshot>,
-    pub(crate) traces: Sender<Trace>,
+    pub(crate) lookups: Sender<LookUp>,
 }
 
 impl JournalThread {
@@ -82,17 +82,19 @@ impl JournalThread {
                 tend = begun + TEND_PERIOD;
                 self.tend();
             }
-            let Taken { batches, count, snapshot, traces } = self.take(first);
+            let Taken { batches, count, snapshot, lookups } = self.take(first);
             if count > 0 && keeps {
                 self.commit(&batches, &mut body);
                 (since, marked) = (since + count as u64, false);
             } else if let Some((last, _)) = batches.last().and_then(|batch| batch.last()) {
                 self.confirm(*last);
             }
-            for trace in traces {
-                // Who is asked of is waited for. Of the others there may be too many, and the next one finds the same node.
-                if matches!(trace, Trace::Node(_)) || self.traces.len() < TRACES_MAX {
-                    let _ = self.traces.send(trace);
+            for lookup in lookups {
+                // Units of which it is asked who computed them may be too many, and the next one finds the same node. All
+                // else is waited for.
+                let may_wait = matches!(lookup, LookUp::Trace(Trace::Unit { .. }));
+                if !may_wait || self.lookups.len() < TRACES_MAX {
+                    let _ = self.lookups.send(lookup);
                 }
             }
             if let Some(snapshot) = snapshot {
@@ -134,7 +136,7 @@ impl JournalThread {
                     taken.snapshot = Some(snapshot);
                     break;
                 }
-                ToJournal::Trace(trace) => taken.traces.push(trace),
+                ToJournal::LookUp(lookup) => taken.lookups.push(lookup),
             }
             next = if taken.count < COMMIT_RECORDS { self.inputs.try_recv().ok() } else { None };
         }

@@ -25,6 +25,8 @@ pub struct Farm {
     pub scheduler: Daemon,
     address: SocketAddr,
     dir: TempDir,
+    /// What its scheduler is told at each start, beside where it is.
+    args: Vec<String>,
 }
 
 impl Farm {
@@ -36,13 +38,22 @@ impl Farm {
         Self::start_in(None, own_address())
     }
 
+    /// A scheduler that is told this at each start.
+    pub fn start_with(args: &[&str]) -> Self {
+        Self::start_so(None, own_address(), args.iter().map(ToString::to_string).collect())
+    }
+
     /// A scheduler in a network namespace, if one is named, that listens on `address`.
     pub fn start_in(namespace: Option<&str>, address: SocketAddr) -> Self {
+        Self::start_so(namespace, address, Vec::new())
+    }
+
+    fn start_so(namespace: Option<&str>, address: SocketAddr, args: Vec<String>) -> Self {
         let dir = TempDir::new();
-        let scheduler = start_scheduler(&dir, namespace, address);
+        let scheduler = start_scheduler(&dir, namespace, address, &args);
         let join = dir.path().join("farm/worker.join");
         let address = until_some("the scheduler writes worker.join", || address_in(&join));
-        let farm = Self { workers: Vec::new(), scheduler, address, dir };
+        let farm = Self { workers: Vec::new(), scheduler, address, dir, args };
         until("the scheduler answers", || farm.answers());
         farm
     }
@@ -109,7 +120,7 @@ impl Farm {
 
     /// Starts the scheduler again in the same directory, at the same address.
     pub fn restart_scheduler(&mut self) {
-        self.scheduler = start_scheduler(&self.dir, None, self.address);
+        self.scheduler = start_scheduler(&self.dir, None, self.address, &self.args);
         until("the scheduler answers", || self.answers());
     }
 
@@ -302,9 +313,10 @@ fn program_in(namespace: Option<&str>, name: &str, dir: &Path) -> Command {
     command
 }
 
-fn start_scheduler(dir: &TempDir, namespace: Option<&str>, listen: SocketAddr) -> Daemon {
+fn start_scheduler(dir: &TempDir, namespace: Option<&str>, listen: SocketAddr, args: &[String]) -> Daemon {
     let mut command = program_in(namespace, "starfarm-scheduler", dir.path());
     command.arg("--state").arg(dir.path().join("farm")).args(["--listen", &listen.to_string()]);
+    command.args(args);
     Daemon::start("scheduler", command, dir.path())
 }
 

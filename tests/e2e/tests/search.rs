@@ -6,7 +6,7 @@ use md5::Md5;
 use serde_json::Value;
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
-use starfarm_e2e::{Farm, units};
+use starfarm_e2e::{Farm, units, until};
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -128,4 +128,57 @@ fn targets_come_from_a_file_and_may_be_many() {
     );
     farm.wait(&id).exits(0);
     assert_eq!(units(&farm.results(&id)["hits"]), [unit_of("farm")]);
+}
+
+/// A scheduler that keeps a hundred of them in memory has the others in its journal and its ledger.
+#[test]
+fn a_search_lists_all_that_it_found_however_little_is_in_memory() {
+    let small = ["--hits-kept", "100", "--checkpoint-records", "20", "--journal-segment-kib", "4"];
+    let mut farm = Farm::start_with(&small);
+    let letters = || b'a'..=b'z';
+    let words = letters().flat_map(|a| letters().flat_map(move |b| letters().map(move |c| [a, b, c])));
+    let targets: Vec<String> = words.map(|[a, b, c]| md5(&[b'a', b'a', b'a', a, b, c])).collect();
+    farm.temp().write("all.txt", targets.join("\n"));
+    // All are at the beginning of a space in which there is more to do.
+    let id = farm.submit_text(
+        "[space]\nkind = \"chars\"\nmask = \"?l?l?l?l?l?l\"\n[task]\n\
+         executor = \"search\"\nalgorithm = \"md5\"\ntargets_file = \"all.txt\"\nstop = \"never\"\n\
+         units_per_task = 100_000\n",
+    );
+    farm.add_worker("w1", &["--slots", "2"]);
+    until("much is found", || farm.job(&id)["hits"].as_u64().unwrap() > 1_000);
+    farm.cli(&["job", "pause", &id]).exits(0);
+    let early = units(&farm.results(&id)["hits"]);
+    assert!(early.len() > 1_000 && early.is_sorted_by(|a, b| a < b), "{} hits", early.len());
+    farm.kill_scheduler();
+    farm.restart_scheduler();
+    farm.cli(&["job", "resume", &id]).exits(0);
+    farm.wait(&id).exits(0);
+    let log = farm.state().join("log").to_string_lossy().into_owned();
+    let certificate = || {
+        let entries = farm.cli(&["log", "export", &log, "--format", "jsonl"]).exits(0).stdout.clone();
+        let mut entries = entries.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        entries.find(|entry| entry["event"] == "certificate")
+    };
+    until("the certificate is in the log", || certificate().is_some());
+    let certificate = certificate().unwrap();
+    let all = |farm: &Farm| {
+        assert_eq!(farm.job(&id)["hits"], 17_576);
+        let hits = farm.results(&id)["hits"].take();
+        assert!(units(&hits).into_iter().eq(0..17_576), "each hit once, in order");
+        let hits = hits.as_array().unwrap();
+        assert!(hits.iter().zip(&targets).all(|(hit, target)| hit["target"] == target.as_str()));
+    };
+    all(&farm);
+    assert!(
+        std::fs::read_dir(farm.state().join("ledger")).unwrap().count() > 1,
+        "old segments are rewritten"
+    );
+    farm.kill_scheduler();
+    farm.restart_scheduler();
+    all(&farm);
+
+    let audited = farm.ask(&["audit", &farm.state().to_string_lossy()]);
+    let derived = &audited["jobs"][0]["certificate"];
+    assert_eq!((&certificate["hits"], &certificate["hits_hash"]), (&17_576.into(), &derived["hits_hash"]));
 }

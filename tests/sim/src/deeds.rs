@@ -54,6 +54,8 @@ impl Sim {
                     }
                 }
                 Deed::Trace(trace) => traces.push(trace),
+                // Nobody here looks at the hash that it lacks.
+                Deed::Certify(event) => events.push(event),
                 Deed::Superseded(epoch) => {
                     // It does nothing more.
                     return self.superseded(epoch);

@@ -35,7 +35,9 @@ impl Sim {
             .zip(groups)
             .map(|(purpose, group)| Machine::new(group, Random::stream(seed, purpose)))
             .collect();
-        let jobs: Vec<_> = scenario.jobs.iter().map(|model| Job::new(model, &mut drawn)).collect();
+        let pages_hits = scenario.farm.hits_kept.is_some();
+        let jobs = scenario.jobs.iter().map(|model| Job::new(model, pages_hits, &mut drawn));
+        let jobs: Vec<_> = jobs.collect();
         let scenario = &Scenario { truth: Some(Arc::new(Truth::of(&jobs))), ..scenario.clone() };
         let mut sim = Self {
             now_us: 0,

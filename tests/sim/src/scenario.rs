@@ -75,6 +75,9 @@ pub struct FarmModel {
     pub service_us: u64,
     /// Records between two checkpoints.
     pub checkpoint_records: u64,
+    /// Hits of a job that are in memory as long as it runs, and a quarter of that from then on; the core's own number if
+    /// absent.
+    pub hits_kept: Option<usize>,
     /// Workers are given proofs of the scheduler's epoch, as where datagrams are sealed.
     pub proofs: bool,
     /// Tasks that one turn gives out, about; it takes half as many back.
@@ -93,6 +96,7 @@ impl Default for FarmModel {
             receive_datagrams: 3_640,
             service_us: 0,
             checkpoint_records: 500,
+            hits_kept: None,
             proofs: true,
             tasks_a_turn: TASKS_A_TURN,
             clock_back_s: 0.0,

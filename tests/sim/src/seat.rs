@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 
 use starfarm_protocol::ids::Epoch;
 use starfarm_protocol::seal::{EpochProofs, Secret, StaticKey};
-use starfarm_scheduler_core::{Beat, Config, Deeds, Farm};
+use starfarm_scheduler_core::limits::HITS_KEPT;
+use starfarm_scheduler_core::{Beat, Config, Deeds, Farm, HitsKept};
 
 use crate::agenda::{Incarnation, MachineId, Session};
 use crate::disk::Disk;
@@ -128,6 +129,7 @@ pub(crate) fn config(scenario: &Scenario, (incarnation, epoch): (Incarnation, Ep
         settings: scenario.settings,
         receive_datagrams: model.receive_datagrams,
         tasks_a_turn: model.tasks_a_turn,
+        hits_kept: model.hits_kept.map_or(HITS_KEPT, |running| HitsKept { running, ended: running / 4 }),
         watch: scenario.log.is_some(),
         evidence: scenario.truth.clone(),
         proofs: model.proofs.then(|| EpochProofs::new(&key, FARM, nonce)),

@@ -91,6 +91,8 @@ pub enum Attack {
     Malformed,
     /// Each task is refused, with words that steer a terminal
     Escapes,
+    /// All is done, without a hit: noticed where a search asks for trust checks
+    LeavesOut,
     /// Handshakes of its own key under ever-new names
     Renames,
     /// Handshakes of ever-new keys, each of which says hello once
@@ -98,7 +100,7 @@ pub enum Attack {
 }
 
 impl Attack {
-    /// All of them.
+    /// All that any job notices.
     pub const ALL: [Self; 18] = [
         Self::FalseHits,
         Self::FirstHit,
@@ -153,6 +155,7 @@ impl Attack {
         let done = |body| vec![Answer::done(offer, body)];
         match self {
             Self::FalseHits => done(hits((0..90).map(|at| HitEntry { offset: at % offer.units, target: 0 }))),
+            Self::LeavesOut => done(Vec::new()),
             Self::FirstHit if known.answered < 4 => done(Vec::new()),
             Self::FirstHit => done(hits([HitEntry { offset: 0, target: 0 }])),
             Self::Pieces => pieces(offer),
@@ -221,6 +224,7 @@ impl Attack {
                 packer.feedback(&Feedback { speed_ups: jump, slow_downs: jump / 3 });
             }
             Self::FirstHit
+            | Self::LeavesOut
             | Self::Pieces
             | Self::Bodies
             | Self::Outputs
@@ -249,7 +253,7 @@ fn pieces(offer: &Offer) -> Vec<Answer> {
     first.chain(rest).collect()
 }
 
-/// The hello of an incarnation; of each eighth one the predecessor died of units.
+/// The hello of an incarnation, which says that the one before died of units.
 fn another(first: Boot, nth: u64) -> Hello {
     Hello {
         boot: Boot(first.0 + 1 + nth),

@@ -21,7 +21,31 @@ fn totals() -> JobTotals {
     }
 }
 
-fn one_of_each() -> Vec<Record> {
+fn of_trust() -> Vec<Record> {
+    let (job, node) = (JobId(3), NodeId(7));
+    vec![
+        Record::Trust {
+            job,
+            check: Share::of_millionths(1_000_000).unwrap(),
+            planted: vec![(u128::MAX, u32::MAX)],
+        },
+        Record::Checked { job, units: u128::MAX },
+        Record::Untrue {
+            job,
+            untrue: Untrue { unit: u128::MAX, node, why: Distrust::Differs, against: None },
+        },
+        Record::Untrue {
+            job,
+            untrue: Untrue { unit: 0, node, why: Distrust::MissedHit, against: Some(NodeId(u32::MAX - 1)) },
+        },
+    ]
+}
+
+fn one_of_each() -> impl Iterator<Item = Record> {
+    of_work().into_iter().chain(of_trust())
+}
+
+fn of_work() -> Vec<Record> {
     let (job, node, boot, attempt) = (JobId(7), NodeId(3), Boot(u64::MAX), Attempt::before_epoch(Epoch(9)));
     let outputs = Outputs {
         stdout: Stream::Inline(b"text".to_vec()),
@@ -41,16 +65,13 @@ fn one_of_each() -> Vec<Record> {
         at_us: 11,
     };
     let search = WorkFacts::search(Stop::FirstHit, 12);
+    let own_facts = WorkFacts { first_units: 1, programs: true, ..search };
     let failed = |code, node| FailedUnit { reason: FailReason::Poison, code, node };
     vec![
         Record::Epoch { epoch: Epoch(2), at_us: 1 << 60 },
         Record::Submitted(facts(search, Sizing::TargetUs(1), MaxFailures::Usual)),
         Record::Submitted(facts(WorkFacts::NOTHING, Sizing::Units(1), MaxFailures::Never)),
-        Record::Submitted(facts(
-            WorkFacts { first_units: 1, programs: true, ..search },
-            Sizing::Units(1),
-            MaxFailures::Never,
-        )),
+        Record::Submitted(facts(own_facts, Sizing::Units(1), MaxFailures::Never)),
         Record::Submitted(facts(WorkFacts::command(2), Sizing::Units(u64::MAX), MaxFailures::Units(3))),
         Record::State { job, state: JobState::Paused, why: Some("too much failed".to_owned().into()) },
         Record::Moved { job, place: 4 },
@@ -82,20 +103,6 @@ fn one_of_each() -> Vec<Record> {
         Record::Mark { node, mark: NodeMark::Distrusted },
         Record::Conflict { job, lo: 1, hi: 2, node },
         Record::Rerun { job, units: vec![(0, 1)] },
-        Record::Trust {
-            job,
-            check: Share::of_millionths(1_000_000).unwrap(),
-            planted: vec![(u128::MAX, u32::MAX)],
-        },
-        Record::Checked { job, units: u128::MAX },
-        Record::Untrue {
-            job,
-            untrue: Untrue { unit: u128::MAX, node, why: Distrust::Differs, against: None },
-        },
-        Record::Untrue {
-            job,
-            untrue: Untrue { unit: 0, node, why: Distrust::MissedHit, against: Some(NodeId(u32::MAX - 1)) },
-        },
         Record::Rating { node, started_us: 1, period: 2, periods: vec![0.5; 64] },
         Record::Rates { job, mean: 0.25, nodes: vec![(node, 1e9, 3)] },
         Record::Totals { job, totals: totals() },
@@ -103,7 +110,13 @@ fn one_of_each() -> Vec<Record> {
         Record::Joined { node, slots: u16::MAX, at_us: 1 << 60 },
         Record::Periods { lost_us: 15_000_000, period_us: 10_000_000 },
         Record::FailedAlike { job, units: vec![(0, 9), (20, 21)], failed: failed(Some(-1), Some(node)) },
+        paged(job),
     ]
+}
+
+fn paged(job: JobId) -> Record {
+    let (targets, again) = (vec![(0, 9), (20, 21)], vec![(7, 1 << 100)]);
+    Record::HitsPaged { job, floor: (u128::MAX, u32::MAX), count: u64::MAX, targets, again }
 }
 
 #[test]
@@ -115,8 +128,9 @@ fn every_kind_comes_back() {
         assert_eq!(Record::decode(record.kind(), &body), Ok(record.clone()));
         kinds.push(record.kind());
     }
+    kinds.sort_unstable();
     kinds.dedup();
-    assert_eq!(kinds, (1..=21).chain(64..=70).collect::<Vec<_>>());
+    assert_eq!(kinds, (1..=21).chain(64..=71).collect::<Vec<_>>());
 }
 
 #[test]

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use starfarm_protocol::ids::{JobId, NodeId};
+use starfarm_protocol::ids::NodeId;
 use starfarm_protocol::interval::Interval;
 
-use super::{Queues, Size};
+use super::task::Size;
 use crate::limits::CHECK_PATIENCE_US;
 use crate::runs::Runs;
 
@@ -64,34 +64,6 @@ impl Apart {
         }
         self.remove(at);
         Ok(at)
-    }
-}
-
-impl Queues {
-    /// As [`Queues::take`], for what waits apart and node `id` may have.
-    ///
-    /// # Errors
-    /// There is nothing, and when there will be.
-    pub(crate) fn take_apart(
-        &mut self,
-        job: JobId,
-        id: NodeId,
-        size: Size,
-        now_us: u64,
-    ) -> Result<Interval, Option<u64>> {
-        let taken = self.gq.take_apart(job, id, size, now_us)?;
-        self.taken.push(taken);
-        Ok(taken)
-    }
-
-    /// `at`, which waits, is to be computed by another node than `first`, as long as there is one that has time.
-    pub(crate) fn set_apart(&mut self, job: JobId, at: Interval, first: NodeId, now_us: u64) {
-        self.gq.set_apart(job, at, first, now_us);
-    }
-
-    /// Whatever node `first` computed, anybody may compute it again.
-    pub(crate) fn end_apart(&mut self, job: JobId, first: NodeId) {
-        self.gq.end_apart(job, first);
     }
 }
 

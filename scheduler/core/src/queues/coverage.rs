@@ -248,10 +248,15 @@ impl Coverage {
 
     /// What of `at` is done or has failed, in order.
     pub(crate) fn decided_in(&self, at: Interval) -> impl Iterator<Item = Interval> + '_ {
+        self.within(at, DECIDED)
+    }
+
+    /// What of `at` is in one of these classes, in order.
+    pub(crate) fn within(&self, at: Interval, classes: Classes) -> impl Iterator<Item = Interval> + '_ {
         let start = self.segments.range(..=at.lo).next_back().map_or(at.lo, |(&lo, _)| lo);
         let segments = self.segments.range(start..at.hi.max(start));
-        let decided = segments.filter(|(_, segment)| DECIDED.has(segment.class));
-        decided.map(move |(&lo, s)| Interval::new(lo, s.hi).within(at)).filter(|piece| !piece.is_empty())
+        let of_them = segments.filter(move |(_, segment)| classes.has(segment.class));
+        of_them.map(move |(&lo, s)| Interval::new(lo, s.hi).within(at)).filter(|piece| !piece.is_empty())
     }
 
     /// What is neither done nor failed, in order and joined.

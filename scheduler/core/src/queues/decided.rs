@@ -1,12 +1,12 @@
 //! What records change of a job's units, live and when they are replayed: units are decided, fail, are wanted again or
 //! abandoned, and leave gq and dq as they do.
 
-use starfarm_protocol::ids::JobId;
+use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 
 use super::coverage::{Class, Classes, OPEN, Piece};
 use super::global::Alone;
-use super::task::{NOBODY, Task, TaskId};
+use super::task::{NOBODY, Size, Task, TaskId};
 use super::units::JobUnits;
 use super::{PENDING, Queues};
 
@@ -95,6 +95,32 @@ impl Queues {
                 self.gq.put_alone(job.job, unit, Alone::Failed);
             }
         }
+    }
+
+    /// As [`Queues::take`], for what waits apart and node `id` may have.
+    ///
+    /// # Errors
+    /// There is nothing, and when there will be.
+    pub(crate) fn take_apart(
+        &mut self,
+        job: JobId,
+        id: NodeId,
+        size: Size,
+        now_us: u64,
+    ) -> Result<Interval, Option<u64>> {
+        let taken = self.gq.take_apart(job, id, size, now_us)?;
+        self.taken.push(taken);
+        Ok(taken)
+    }
+
+    /// `at`, which waits, is to be computed by another node than `first`, as long as there is one that has time.
+    pub(crate) fn set_apart(&mut self, job: JobId, at: Interval, first: NodeId, now_us: u64) {
+        self.gq.set_apart(job, at, first, now_us);
+    }
+
+    /// Whatever node `first` computed, anybody may compute it again.
+    pub(crate) fn end_apart(&mut self, job: JobId, first: NodeId) {
+        self.gq.end_apart(job, first);
     }
 
     /// The job ends: what is not decided is abandoned. Its tasks leave dq as turns have time.

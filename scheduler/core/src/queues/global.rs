@@ -9,6 +9,7 @@ use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 
 use super::apart::Apart;
+use super::task::Size;
 use crate::limits::LOOKS;
 
 /// The global queue.
@@ -142,15 +143,6 @@ impl JobQueue {
         self.units -= at.units();
         self.tasks -= 1;
     }
-}
-
-/// How large a task may be that is taken.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Size {
-    /// Units of one that is cut.
-    pub(crate) units: u128,
-    /// One of up to so many units is taken whole.
-    pub(crate) whole: u128,
 }
 
 /// Why a unit waits alone.

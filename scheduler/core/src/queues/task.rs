@@ -110,3 +110,12 @@ const _: () = assert!(size_of::<Task>() <= 144, "a task in dq stays small: there
 /// Index of a task in dq.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct TaskId(pub(super) u32);
+
+/// How large a task may be that is taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    /// Units of one that is cut.
+    pub(crate) units: u128,
+    /// One of up to so many units is taken whole.
+    pub(crate) whole: u128,
+}

@@ -6,7 +6,7 @@ use starfarm_events::Event;
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::state::Completion;
 
-use crate::deed::Deeds;
+use crate::deed::{Deed, Deeds};
 use crate::farm::Farm;
 use crate::queues::{Class, Coverage};
 
@@ -23,10 +23,10 @@ impl Farm {
         };
         let checks = job.checks.are_asked_for().then_some(&job.checks);
         let mut hits = String::new();
-        for (unit, target) in &job.hits {
+        for (unit, target) in job.hits.kept() {
             let _ = writeln!(hits, "{unit} {target}");
         }
-        deeds.event(Event::Certificate {
+        let certificate = Event::Certificate {
             job: id,
             verdict,
             state: job.state,
@@ -36,7 +36,7 @@ impl Farm {
             failed,
             abandoned,
             intervals_hash: ContentHash::of(intervals(job.units.coverage()).as_bytes()),
-            hits: job.hits.len() as u64,
+            hits: job.hits.count(),
             hits_hash: ContentHash::of(hits.as_bytes()),
             duplicate: job.totals.duplicate_units,
             dispatched: job.totals.dispatched,
@@ -48,6 +48,10 @@ impl Farm {
             untrue: checks.map(|checks| checks.untrue.len() as u64),
             epoch: self.config.epoch.0,
             nodes: computed_by,
+        };
+        deeds.0.push(match job.hits.are_paged() {
+            true => Deed::Certify(certificate),
+            false => Deed::Event(certificate),
         });
     }
 }

@@ -379,6 +379,7 @@ impl Bench {
                     assert_eq!(sequence as usize, self.records.len(), "sequences have no gap");
                 }
                 Deed::Trace(trace) => traces.push(trace),
+                Deed::Certify(event) => self.tell(&format!("to certify: {event}")),
                 Deed::Superseded(epoch) => self.tell(&format!("superseded by epoch {}", epoch.0)),
             }
         }

@@ -7,8 +7,8 @@ use std::sync::Once;
 
 use starfarm_protocol::admin::Subject;
 use starfarm_protocol::wire::{Message, messages};
-use starfarm_scheduler_core::limits::LOOKS;
-use starfarm_scheduler_core::{Config, Deeds, NodeId, Verdicts};
+use starfarm_scheduler_core::limits::{HITS_KEPT, LOOKS};
+use starfarm_scheduler_core::{Config, Deeds, HitsKept, NodeId, Verdicts};
 
 use crate::common::line::Line;
 use crate::common::{Bench, config};
@@ -42,14 +42,16 @@ pub struct Failure {
 
 impl Play {
     fn new(seed: u64, transcribed: bool) -> Self {
-        let mut bench = Bench::new(Config { watch: true, ..config() });
+        let few = seed.is_multiple_of(3);
+        let hits_kept = if few { HitsKept { running: 3, ended: 1 } } else { HITS_KEPT };
+        let mut bench = Bench::new(Config { watch: true, hits_kept, ..config() });
         bench.records_printed = transcribed;
         Self {
             bench,
             workers: Workers::default(),
             lines: Vec::new(),
             transcript: transcribed.then(String::new),
-            ledger: Ledger::default(),
+            ledger: Ledger::new(few),
             is_prompt: seed % 4 == 1 && !transcribed,
             lacks_room: false,
             gq: 0,

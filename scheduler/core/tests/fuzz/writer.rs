@@ -147,6 +147,7 @@ impl Writer {
             _ => {
                 line += &format!(" search {} targets", self.chance.within(1, 3));
                 line += ["", " never", " first-hit"][self.chance.below(3) as usize];
+                line += ["", " check 250000", " check 1000000"][self.chance.below(3) as usize];
             }
         }
         match self.chance.below(3) {

@@ -4,6 +4,7 @@
 mod crashes;
 mod damage;
 mod ledgers;
+mod listings;
 mod refusals;
 
 use std::collections::BTreeMap;

@@ -22,7 +22,7 @@ use starfarm_scheduler_core as core;
 
 use super::channel::Channel;
 use super::desk::Desk;
-use super::{jobs, lost};
+use super::{hits, jobs, lost};
 use crate::answers::{command_error, conflict, error};
 use crate::pages::{self, Asked, Reading};
 use crate::plant::plant;
@@ -219,7 +219,11 @@ async fn explain(desk: &Desk, subject: Subject) -> Response {
 
 async fn results(desk: &Desk, asked: Asked, reading: &mut Reading) -> Result<Response, Response> {
     let mark = reading.mark(asked);
-    let found = desk.find(move |farm| pages::find(farm, asked, mark)).await?;
+    let find = move |farm: &core::Farm| Ok((pages::find(farm, asked, mark)?, farm.last_sequence()));
+    let (found, last) = desk.find(find).await?;
+    if found.paged.is_some_and(|hits| !reading.lists(asked, hits)) {
+        reading.list(asked.id, hits::list(desk, asked.id, last).await?);
+    }
     let outputs = pages::outputs(asked, &desk.house.outputs)?;
     lost::say_notes(desk);
     let ids = pages::writers(&outputs);

@@ -1,0 +1,104 @@
+//! Trust checks of a search. A result counts as any does, and then a part of it is wanted again, now and then; what another
+//! node finds there says whether the first one left anything out. A result that leaves out a planted answer is untrue.
+
+use std::collections::BTreeSet;
+
+use starfarm_protocol::ids::{JobId, NodeId};
+use starfarm_protocol::interval::Interval;
+use starfarm_protocol::journal::Record;
+use starfarm_protocol::reason::Distrust;
+use starfarm_protocol::trust::Untrue;
+
+use crate::checks::picked;
+use crate::deed::Deeds;
+use crate::farm::Farm;
+use crate::job::{Job, NewJob};
+
+impl Farm {
+    /// What is planted in a search of that many targets is answers of it, and leaves it something to look for.
+    pub(crate) fn is_planted_well(&self, new: &NewJob, targets: u32) -> bool {
+        let planted = &new.trust.planted;
+        let units: BTreeSet<u128> = planted.iter().map(|of| of.0).collect();
+        let all: BTreeSet<u32> = planted.iter().map(|of| of.1).collect();
+        let is_hit = |&(unit, target): &(u128, u32)| {
+            let evidence = self.config.evidence.as_ref();
+            unit < new.units
+                && target < targets
+                && evidence.is_none_or(|evidence| evidence.is_hit(&new.spec, unit, target) == Some(true))
+        };
+        let is_each_once = units.len() == planted.len() && all.len() == planted.len();
+        let leaves_some = planted.is_empty() || (planted.len() as u64) < u64::from(targets);
+        is_each_once && leaves_some && planted.iter().all(is_hit)
+    }
+
+    /// Units of a result are decided, `before` of which were computed by another node before. Whether its hits are theirs,
+    /// and what of it is computed again.
+    pub(crate) fn on_checked(
+        &mut self,
+        id: NodeId,
+        job_id: JobId,
+        decided: &[Interval],
+        hits: &[(u128, u32)],
+        now_us: u64,
+        deeds: &mut Deeds,
+    ) {
+        let checks = &self.jobs.at(job_id).checks;
+        let second: Vec<_> = decided.iter().flat_map(|at| checks.within(*at)).collect();
+        let mut same = 0;
+        for &(at, first) in &second {
+            self.jobs.at_mut(job_id).checks.came(at);
+            let is_new = |(unit, _): &&(u128, u32)| at.contains(*unit);
+            match hits.iter().find(is_new) {
+                _ if first == id => {}
+                // Nobody can tell what is a hit.
+                _ if self.shown(job_id, (at.lo, 0)).is_none() => {}
+                None => same += at.units(),
+                // It was shown to be one, so the first node left it out.
+                Some(&(unit, _)) => {
+                    let untrue = Untrue { unit, node: first, why: Distrust::MissedHit, against: Some(id) };
+                    self.distrust(job_id, untrue, deeds);
+                }
+            }
+        }
+        if same > 0 {
+            self.commit(Record::Checked { job: job_id, units: same }, deeds);
+        }
+        let is_second = |at: &Interval| second.iter().any(|(other, _)| other.overlaps(*at));
+        if self.nodes.at(id).health().is_distrusted() {
+            return;
+        }
+        for at in decided.iter().filter(|at| !is_second(at)) {
+            self.pick(id, job_id, *at, now_us, deeds);
+        }
+    }
+
+    /// A part of what node `id` computed is computed again by another, now and then.
+    fn pick(&mut self, id: NodeId, job_id: JobId, at: Interval, now_us: u64, deeds: &mut Deeds) {
+        let job = self.jobs.at(job_id);
+        // Of units below the highest hit that is in the journal alone nobody here knows what was found.
+        let is_full = job.checks.are_full() || !job.hits.tell_of(at.lo);
+        if job.state.ended() || is_full || !self.others_could(id, job) {
+            return;
+        }
+        let secret = &self.config.secret;
+        let units: Vec<(u128, u128)> =
+            picked(secret, job_id, at, job.checks.share).iter().map(|at| (at.lo, at.hi)).collect();
+        if units.is_empty() {
+            return;
+        }
+        self.commit(Record::Rerun { job: job_id, units: units.clone() }, deeds);
+        for (lo, hi) in units {
+            let at = Interval::new(lo, hi);
+            self.jobs.at_mut(job_id).checks.begin(at, id);
+            self.queues.set_apart(job_id, at, id, now_us);
+        }
+        self.work_came();
+    }
+
+    /// Other nodes than `id` could run the job.
+    fn others_could(&self, id: NodeId, job: &Job) -> bool {
+        let could = |other: &NodeId| self.nodes.is_live(*other) && !job.refused_by.contains_key(other);
+        let refused = job.refused_by.keys().filter(|other| self.nodes.is_live(**other)).count();
+        (self.nodes.live_nodes() as usize).saturating_sub(refused + usize::from(could(&id))) > 0
+    }
+}
