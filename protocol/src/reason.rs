@@ -122,6 +122,8 @@ pub enum Flaw {
     NotGiven,
     /// It names an output that was not stored.
     NoOutput,
+    /// It would leave one more piece with gaps around it than so many.
+    Pieces(u32),
 }
 
 impl fmt::Display for Flaw {
@@ -133,6 +135,9 @@ impl fmt::Display for Flaw {
             }
             Self::NotGiven => f.write_str("units that it was not given"),
             Self::NoOutput => f.write_str("an output that it did not store"),
+            Self::Pieces(most) => {
+                write!(f, "a piece more than the {most} that it may leave with gaps between them")
+            }
         }
     }
 }

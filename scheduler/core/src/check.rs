@@ -83,6 +83,9 @@ impl Farm {
                 return Err(format!("job {id} has ended but waits"));
             }
             job.hits.check(|unit| coverage.is_done(unit)).map_err(|e| format!("job {id}: {e}"))?;
+            if job.pieces.most() > self.config.pieces_max as usize {
+                return Err(format!("job {id}: {} pieces of one node lie apart", job.pieces.most()));
+            }
             if coverage.count(Class::Failed) != job.units.failed.units() {
                 return Err(format!("job {id}: {} failed units are named", job.units.failed.units()));
             }

@@ -13,7 +13,7 @@ use crate::commits::Commits;
 use crate::evidence::Evidence;
 use crate::hits::HitsKept;
 use crate::jobs::Jobs;
-use crate::limits::{HITS_KEPT, NODES_MAX, TASKS_A_TURN};
+use crate::limits::{HITS_KEPT, NODES_MAX, PIECES_MAX, TASKS_A_TURN};
 use crate::nodes::Nodes;
 use crate::queues::Queues;
 use crate::reconnect::Reconnect;
@@ -39,6 +39,8 @@ pub struct Config {
     pub nodes_max: usize,
     /// Hits of a job that are in memory: the others are in the journal alone.
     pub hits_kept: HitsKept,
+    /// Pieces that one node may leave in the midst of what it had of a job.
+    pub pieces_max: u32,
     /// Who looks whether what results say of hits and outputs is so; without one they are believed.
     pub evidence: Option<Arc<dyn Evidence>>,
     /// What nobody else knows, so that nobody can guess which results are checked.
@@ -59,6 +61,7 @@ impl Config {
             tasks_a_turn: TASKS_A_TURN,
             nodes_max: NODES_MAX,
             hits_kept: HITS_KEPT,
+            pieces_max: PIECES_MAX,
             evidence: None,
             secret: [0; 32],
             watch: false,

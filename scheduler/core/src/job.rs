@@ -25,6 +25,7 @@ use crate::limits::{
     RETURN_PAUSE_MIN_US,
 };
 use crate::outcomes::Blame;
+use crate::pieces::Pieces;
 use crate::queues::{Class, Classes, JobUnits, NodeId};
 
 /// A job to submit.
@@ -118,6 +119,8 @@ pub(crate) struct Job {
     pub(crate) leased_before: u128,
     /// What nodes lost of it and may still report.
     pub(crate) late: Late,
+    /// What nodes did in the midst of what they had.
+    pub(crate) pieces: Pieces,
     pub(crate) rates: BTreeMap<NodeId, Rate>,
     pub(crate) mean_rate: f64,
     /// Nodes that computed of it and are forgotten.
@@ -169,6 +172,7 @@ impl Job {
             lease: Lease::default(),
             leased_before: 0,
             late: Late::default(),
+            pieces: Pieces::default(),
             rates: BTreeMap::new(),
             mean_rate: 0.0,
             forgotten: 0,
@@ -291,6 +295,7 @@ impl Job {
         self.units.forget_trials();
         (self.returned, self.denied) = Default::default();
         self.blame.clear();
+        self.pieces = Pieces::default();
         self.rates.clear();
         self.refused_by.clear();
         self.checks.end();
@@ -383,6 +388,7 @@ impl Job {
         self.refused_by.remove(&id);
         self.returned.retain(|_, back| back.node != id);
         self.late.forget(id, self.units.coverage());
+        self.pieces.forget(id);
     }
 
     /// What was measured so far says nothing.

@@ -64,6 +64,12 @@ impl Late {
         own.into_iter().chain(self.forgotten.units.within(at)).collect()
     }
 
+    /// The interval around `at` that a node lost and may still report.
+    pub(crate) fn holding(&self, node: NodeId, at: Interval) -> Option<Interval> {
+        let own = self.nodes.get(&node).and_then(|lost| lost.units.holding(at));
+        own.or_else(|| self.forgotten.units.holding(at))
+    }
+
     /// A node is not trusted: it may report nothing any more of what it lost.
     pub(crate) fn distrust(&mut self, node: NodeId) {
         self.nodes.remove(&node);

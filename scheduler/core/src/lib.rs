@@ -42,6 +42,7 @@ mod node;
 mod nodes;
 mod outcomes;
 mod per_unit;
+mod pieces;
 mod queues;
 mod rating;
 mod reconnect;

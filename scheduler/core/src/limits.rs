@@ -150,6 +150,8 @@ pub const NODE_NUMBERS_SKIPPED_MAX: u32 = 1 << 20;
 pub const NODES_SPARE_SHARE: usize = 256;
 /// Hits of a job in memory: some 4 MiB as long as it runs; what has ended is asked for seldom, and stays for long.
 pub const HITS_KEPT: HitsKept = HitsKept { running: 65_536, ended: 1_024 };
+/// Pieces that one node may leave in the midst of what it had of a job, with gaps between them: some 10 MiB.
+pub const PIECES_MAX: u32 = 65_536;
 /// Unfinished and finished jobs that a farm may know.
 pub const JOBS_MAX: usize = 100_000;
 /// Parts of a heartbeat. A node holds [`NODE_TASKS_MAX`] tasks, and results of about as many that are not acknowledged:
@@ -178,4 +180,8 @@ const _: () = assert!(
 const _: () = assert!(STANDSTILL_US > PATIENCE_US, "what waits for another node does not stand still");
 const _: () = assert!(STANDSTILL_US > RETURN_PAUSE_MAX_US, "nor does what its node gave back");
 const _: () = assert!(STANDSTILL_US > CHECK_PATIENCE_US, "nor does what another node is to compute");
+const _: () = assert!(
+    PIECES_MAX >= 4 * NODE_TASKS_MAX,
+    "a good node's results lie apart only where they overtake each other: those of the tasks that it holds"
+);
 const _: () = assert!(RETRY_TARGETS_MIN > LAMBDA, "the longest task by the law ends before it is resent");

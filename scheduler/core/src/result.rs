@@ -155,10 +155,8 @@ impl Farm {
             self.distrust(job_id, Untrue { unit, node: id, why, against: None }, deeds);
             return Some((Verdict::False, None));
         }
-        if let Found::Ran(ran) = &found
-            && !self.outputs_are_there(job_id, at, ran)
-        {
-            return Some((self.on_flaw(id, entry, Flaw::NoOutput, now_us, deeds), None));
+        if let Some(flaw) = self.flaw(id, entry, &found, now_us) {
+            return Some((self.on_flaw(id, entry, flaw, now_us, deeds), None));
         }
         let job = self.jobs.at_mut(job_id);
         if job.refused_by.get(&id).is_some_and(|refusal| entry.attempt >= refusal.after) {
@@ -199,6 +197,15 @@ impl Farm {
             _ => Verdict::CountedPartly,
         };
         Some((verdict, given_us))
+    }
+
+    /// Why a result that can be read cannot count.
+    fn flaw(&mut self, id: NodeId, entry: &ResultEntry<'_>, found: &Found, now_us: u64) -> Option<Flaw> {
+        let (job, at) = (entry.job, entry.at());
+        match found {
+            Found::Ran(ran) if !self.outputs_are_there(job, at, ran) => Some(Flaw::NoOutput),
+            _ => self.one_piece_too_many(id, job, at, now_us),
+        }
     }
 
     /// Units were looked through. How many of them nobody had decided before, and the node may report.

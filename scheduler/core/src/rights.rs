@@ -4,6 +4,7 @@
 
 use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::interval::Interval;
+use starfarm_protocol::reason::Flaw;
 use starfarm_protocol::wire::Held;
 
 use crate::farm::Farm;
@@ -121,5 +122,47 @@ impl Farm {
         *listed += at.units().saturating_sub(known);
         let job = self.jobs.at_mut(held.job);
         job.late.add(id, at, job.units.coverage());
+    }
+}
+
+impl Farm {
+    /// Node `id` says that it has done `at`: that is a piece apart, and it has left as many as it may.
+    pub(crate) fn one_piece_too_many(
+        &mut self,
+        id: NodeId,
+        job_id: JobId,
+        at: Interval,
+        now_us: u64,
+    ) -> Option<Flaw> {
+        let had = self.in_the_midst_of(id, job_id, at)?;
+        let most = self.config.pieces_max;
+        let job = self.jobs.at_mut(job_id);
+        let is_left = job.pieces.leave(id, (at.lo, had), most, job.units.coverage(), now_us);
+        (!is_left).then_some(Flaw::Pieces(most))
+    }
+
+    /// The task of node `id`, or what it lost, in the midst of which it has done `at`: there are open units before and
+    /// behind that. What begins or ends with a task lies apart as well, but there are only as many of these as tasks.
+    fn in_the_midst_of(&self, id: NodeId, job_id: JobId, at: Interval) -> Option<Interval> {
+        let job = self.jobs.at(job_id);
+        let is_open = |unit| job.units.coverage().is_open(unit);
+        if at.lo == 0 || !is_open(at.lo - 1) || !is_open(at.lo) || !is_open(at.hi) {
+            return None;
+        }
+        let around = Interval::new(at.lo - 1, at.hi + 1);
+        // As a rule it is a whole task.
+        let held = |at: Interval| {
+            self.queues.holding(job_id, at.lo).is_some_and(|task| task.node == id && at.hi <= task.at.hi)
+        };
+        if held(at) && !held(around) {
+            return None;
+        }
+        let tasks = self.queues.overlapping(job_id, at).into_iter().chain(self.queues.copies_in(job_id, at));
+        let its = tasks.map(|task_id| self.queues.task(task_id)).filter(|task| task.node == id);
+        let mut has = its.map(|task| task.at).filter(|task| at.within(*task) == at).peekable();
+        if has.peek().is_some() {
+            return has.find(|task| around.within(*task) == around);
+        }
+        job.late.holding(id, around)
     }
 }

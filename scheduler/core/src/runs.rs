@@ -41,6 +41,12 @@ impl<T: Copy + PartialEq> Runs<T> {
         (unit < hi).then_some(value)
     }
 
+    /// The interval that holds `at`, of all of which the same is said.
+    pub(crate) fn holding(&self, at: Interval) -> Option<Interval> {
+        let (&lo, &(hi, _)) = self.runs.range(..=at.lo).next_back()?;
+        (at.hi <= hi).then_some(Interval::new(lo, hi))
+    }
+
     /// From now on `value` is said of [lo, hi), whatever was said before.
     pub(crate) fn insert(&mut self, at: Interval, value: T) {
         let Interval { mut lo, mut hi } = at;

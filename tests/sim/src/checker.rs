@@ -133,7 +133,7 @@ impl Sim {
                     jq.retain(|other| *other != end.job);
                     ended.push(end.job);
                 }
-                Record::Retried { job, .. } if ended.contains(job) => {
+                Record::Retried { job, .. } | Record::Rerun { job, .. } if ended.contains(job) => {
                     ended.retain(|other| other != job);
                     jq.push(*job);
                 }

@@ -119,7 +119,7 @@ impl Sim {
         }
         self.tally.records += 1;
         let Some(job) = record.job() else { return Ok(()) };
-        if let Record::Ended(_) | Record::Retried { .. } = record {
+        if let Record::Ended(_) | Record::Retried { .. } | Record::Rerun { .. } = record {
             ended.push(job);
         }
         let Some(ours) = self.jobs.get_mut(job.0 as usize - 1) else {

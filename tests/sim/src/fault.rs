@@ -110,6 +110,8 @@ pub enum Command {
     DeleteJob,
     /// Wants the failed units of a job again.
     RetryJob,
+    /// Wants the units of a job again whose outputs are lost: a quarter of those that ran.
+    RerunJob,
     /// No new tasks for nodes.
     DrainNode,
     /// Tasks for nodes again.

@@ -276,6 +276,12 @@ impl Job {
         Ok(())
     }
 
+    /// How many of these units ran to their end, or were given up.
+    pub(crate) fn decided_in(&self, units: &[(u128, u128)]) -> u128 {
+        let is_decided = |unit: &u128| self.failed.contains(unit) || self.done.covers(*unit, unit + 1);
+        units.iter().flat_map(|&(lo, hi)| lo..hi).filter(is_decided).count() as u128
+    }
+
     /// Units whose records name this node.
     pub(crate) fn computed_at(&self, id: NodeId) -> Vec<Interval> {
         let its = self.by.iter().filter(|(_, (_, node))| *node == id);

@@ -11,6 +11,11 @@ use crate::seat::Input;
 use crate::sim::Sim;
 use crate::violation::{Broken, rule};
 
+/// The outputs of so many neighbours are lost ...
+const LOST: u128 = 10;
+/// ... of so many units.
+const LOST_OF: u128 = 4 * LOST;
+
 impl Sim {
     /// Users whose orders the scheduler has not even heard get no answer from it.
     pub(crate) fn hang_up(&mut self) {
@@ -26,6 +31,7 @@ impl Sim {
         let accepted = match order {
             Order::Submit(place) => self.submit(place)?,
             Order::Job(place, command) => self.command_job(place, command)?,
+            Order::Rerun(place) => self.rerun(place)?,
             Order::Node(machine, command) => {
                 let side = &mut self.farm;
                 // A node that the farm never saw cannot be commanded.
@@ -66,6 +72,26 @@ impl Sim {
         }
     }
 
+    /// The outputs of some units are lost, here and there. Those of them that did not run have none to lose.
+    fn rerun(&mut self, place: usize) -> Result<bool, Broken> {
+        let Some(id) = self.jobs[place].id else { return Ok(false) };
+        let units = u128::from(self.jobs[place].model.units);
+        let lost = (0..units).step_by(LOST_OF as usize).map(|lo| (lo, units.min(lo + LOST)));
+        let lost: Vec<(u128, u128)> = lost.collect();
+        let decided = self.jobs[place].decided_in(&lost);
+        let side = &mut self.farm;
+        match side.farm.rerun(id, &lost, &mut side.deeds) {
+            Err(CommandError::Conflict(_)) => Ok(false),
+            Err(CommandError::NotFound) => Err(("a job is known", format!("{id:?}"))),
+            Ok(again) => {
+                rule(again == decided, "units run again whose outputs are lost", || {
+                    format!("{again} of {decided}")
+                })?;
+                Ok(true)
+            }
+        }
+    }
+
     /// After a restart: what was answered is in force. What was lost is not, and will be ordered again.
     pub(crate) fn orders_in_force(&mut self, records: &[Record]) -> Result<(), Broken> {
         let survived = records.len() as u64 - 1;
@@ -89,7 +115,8 @@ impl Sim {
         for &(_, order) in &self.orders.done {
             match order {
                 Order::Submit(place) => drop(jobs.insert(place, JobCommand::Resume)),
-                Order::Job(_, JobCommand::Front | JobCommand::Switch | JobCommand::Retry) => {}
+                Order::Job(_, JobCommand::Front | JobCommand::Switch | JobCommand::Retry)
+                | Order::Rerun(_) => {}
                 Order::Job(place, command) => drop(jobs.insert(place, command)),
                 Order::Node(machine, command) => drop(drained.insert(machine, command == NodeCommand::Drain)),
             }

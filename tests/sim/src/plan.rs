@@ -56,6 +56,8 @@ pub(crate) enum Order {
     Submit(usize),
     /// A command on the job of that place.
     Job(usize, JobCommand),
+    /// The units of the job of that place whose outputs are lost run again.
+    Rerun(usize),
     /// A command on a node.
     Node(MachineId, NodeCommand),
 }
@@ -200,11 +202,8 @@ impl Plan {
                 return self.fault(at_us, kind, [first, last], line.lasts_s.map(us), random);
             }
             Deed::Fault(kind) => Ok(kind),
-            Deed::Command(command) => match order(command) {
-                Ok(command) => {
-                    let place = line.job.unwrap_or(1) as usize - 1;
-                    return self.add(at_us, Fault::Order(Order::Job(place, command)));
-                }
+            Deed::Command(command) => match order(command, line.job.unwrap_or(1) as usize - 1) {
+                Ok(order) => return self.add(at_us, Fault::Order(order)),
                 Err(command) => Err(command),
             },
         };
@@ -218,17 +217,19 @@ impl Plan {
     }
 }
 
-/// What the core is told: about a job, or else about a node.
-fn order(command: Command) -> Result<JobCommand, NodeCommand> {
-    match command {
-        Command::CancelJob => Ok(JobCommand::Cancel),
-        Command::PauseJob => Ok(JobCommand::Pause),
-        Command::ResumeJob => Ok(JobCommand::Resume),
-        Command::FrontJob => Ok(JobCommand::Front),
-        Command::SwitchJob => Ok(JobCommand::Switch),
-        Command::DeleteJob => Ok(JobCommand::Delete),
-        Command::RetryJob => Ok(JobCommand::Retry),
-        Command::DrainNode => Err(NodeCommand::Drain),
-        Command::ResumeNode => Err(NodeCommand::Resume),
-    }
+/// What the core is told: about the job of that place, or else about a node.
+fn order(command: Command, place: usize) -> Result<Order, NodeCommand> {
+    let command = match command {
+        Command::CancelJob => JobCommand::Cancel,
+        Command::PauseJob => JobCommand::Pause,
+        Command::ResumeJob => JobCommand::Resume,
+        Command::FrontJob => JobCommand::Front,
+        Command::SwitchJob => JobCommand::Switch,
+        Command::DeleteJob => JobCommand::Delete,
+        Command::RetryJob => JobCommand::Retry,
+        Command::RerunJob => return Ok(Order::Rerun(place)),
+        Command::DrainNode => return Err(NodeCommand::Drain),
+        Command::ResumeNode => return Err(NodeCommand::Resume),
+    };
+    Ok(Order::Job(place, command))
 }

@@ -67,6 +67,8 @@ pub enum Attack {
     Steal,
     /// Every second unit is done, the others are given back
     Pieces,
+    /// Every second unit is done, the others are kept
+    Gaps,
     /// Bodies that nobody can read
     Bodies,
     /// Outputs that were never stored
@@ -159,6 +161,7 @@ impl Attack {
             Self::FirstHit if known.answered < 4 => done(Vec::new()),
             Self::FirstHit => done(hits([HitEntry { offset: 0, target: 0 }])),
             Self::Pieces => pieces(offer),
+            Self::Gaps => gaps(offer),
             Self::Bodies => done(vec![1, 2, 3, 4, 5]),
             Self::Outputs => {
                 let stored = |unit: u128| {
@@ -226,6 +229,7 @@ impl Attack {
             Self::FirstHit
             | Self::LeavesOut
             | Self::Pieces
+            | Self::Gaps
             | Self::Bodies
             | Self::Outputs
             | Self::LyingSpeed
@@ -270,6 +274,12 @@ fn facts(nth: u64) -> Facts {
         memory_bytes: nth,
         accelerators: "y".repeat(120),
     }
+}
+
+/// Every second unit of a task is done.
+fn gaps(offer: &Offer) -> Vec<Answer> {
+    let units = (offer.lo + 1..offer.hi()).step_by(2);
+    units.map(|lo| Answer { lo, units: 1, ..Answer::done(offer, Vec::new()) }).collect()
 }
 
 /// What any worker says first.

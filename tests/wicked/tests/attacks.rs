@@ -101,6 +101,11 @@ fn pieces_given_back() {
 }
 
 #[test]
+fn every_second_unit() {
+    is_named(Attack::Gaps, "");
+}
+
+#[test]
 fn bodies_that_nobody_can_read() {
     is_named(Attack::Bodies, "a body of 5 bytes for");
 }

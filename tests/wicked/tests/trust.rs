@@ -30,7 +30,7 @@ fn searched(trust: &str) -> (Value, Value) {
     assert!(report.offers > 0, "{report}");
     farm.wait(&id).exits(0);
     assert_eq!(units(&farm.results(&id)["hits"].take()), known);
-    assert_eq!((farm.node_state("wick"), farm.node_state("w1")), ("quarantined".into(), "up".into()));
+    assert_eq!(farm.node_state("w1"), "up", "the honest one is not to blame");
     let told = farm.job(&id)["trust"].take();
     let untrue = &told["untrue"];
     assert_eq!(

@@ -158,6 +158,11 @@ impl Coverage {
         within.filter(|piece| !piece.is_empty()).collect()
     }
 
+    /// A result can still decide some unit of `at`.
+    pub(crate) fn has_open_in(&self, at: Interval) -> bool {
+        self.within(at, OPEN).next().is_some()
+    }
+
     /// Intervals held in memory.
     pub(crate) fn segments(&self) -> usize {
         self.segments.len()

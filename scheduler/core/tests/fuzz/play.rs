@@ -7,7 +7,7 @@ use std::sync::Once;
 
 use starfarm_protocol::admin::Subject;
 use starfarm_protocol::wire::{Message, messages};
-use starfarm_scheduler_core::limits::{HITS_KEPT, LOOKS};
+use starfarm_scheduler_core::limits::{HITS_KEPT, LOOKS, PIECES_MAX};
 use starfarm_scheduler_core::{Config, Deeds, HitsKept, NodeId, Verdicts};
 
 use crate::common::line::Line;
@@ -44,7 +44,8 @@ impl Play {
     fn new(seed: u64, transcribed: bool) -> Self {
         let few = seed.is_multiple_of(3);
         let hits_kept = if few { HitsKept { running: 3, ended: 1 } } else { HITS_KEPT };
-        let mut bench = Bench::new(Config { watch: true, hits_kept, ..config() });
+        let pieces_max = if seed % 5 == 2 { 2 } else { PIECES_MAX };
+        let mut bench = Bench::new(Config { watch: true, hits_kept, pieces_max, ..config() });
         bench.records_printed = transcribed;
         Self {
             bench,
