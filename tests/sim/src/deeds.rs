@@ -84,7 +84,9 @@ impl Sim {
         }
         self.commit();
         self.waits();
-        if deep && self.farm.rightful { self.check_deeply() } else { Ok(()) }
+        // What follows from a trace is told with the next turn.
+        let is_told = self.farm.deeds.0.is_empty();
+        if deep && is_told && self.farm.rightful { self.check_deeply() } else { Ok(()) }
     }
 
     /// Who computed what stands in the records. What the farm makes of that is for its next turn.
