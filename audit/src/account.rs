@@ -184,9 +184,6 @@ impl Account {
 
     /// It asks for trust checks.
     pub(crate) fn trust(&mut self, check: Share, planted: &[(u128, u32)]) {
-        if self.trust.is_some() {
-            self.wrong(None, "it asks for trust checks twice");
-        }
         self.trust = Some(Trust::new(check, planted));
     }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
 use starfarm_protocol::journal::Record;
+use starfarm_protocol::trust::Share;
 use starfarm_protocol::wire::FailReason;
 
 use crate::account::{Account, Place};
@@ -17,6 +18,8 @@ pub struct Books {
     accounts: BTreeMap<JobId, Account>,
     nodes: BTreeMap<NodeId, String>,
     epochs: Vec<u64>,
+    /// Trust checks of the job that is submitted next.
+    asked: Option<(JobId, Share, Vec<(u128, u32)>)>,
     /// Jobs that have records and no submission; told once each.
     unknown: BTreeSet<JobId>,
     deleted: u64,
@@ -46,16 +49,21 @@ impl Books {
                     self.violations.add(None, None, what);
                 }
                 self.epochs.push(epoch.0);
+                self.asked = None;
             }
             Record::Node { node, name, .. } => drop(self.nodes.insert(*node, name.clone())),
             Record::Submitted(facts) => {
-                let account = Account::open(facts.clone(), self.epochs.len(), place);
+                let mut account = Account::open(facts.clone(), self.epochs.len(), place);
+                if let Some((_, check, planted)) = self.asked.take().filter(|of| of.0 == facts.job) {
+                    account.trust(check, &planted);
+                }
                 if let Some(before) = self.accounts.insert(facts.job, account) {
                     self.violations.add(Some(facts.job), None, "it was submitted twice".to_owned());
                     self.violations.join(before.violations);
                 }
             }
             Record::Deleted { job } => self.delete(*job),
+            Record::Trust { job, check, planted } => self.asked = Some((*job, *check, planted.clone())),
             _ => self.enter_for_job(place, record),
         }
     }
@@ -98,7 +106,6 @@ impl Books {
             Record::Rerun { units, .. } => account.rerun(units),
             Record::State { state, .. } => account.set_state(*state),
             Record::Conflict { .. } => account.add_conflict(),
-            Record::Trust { check, planted, .. } => account.trust(*check, planted),
             Record::Checked { units, .. } => account.checked(*units),
             Record::Untrue { .. } => account.add_untrue(),
             Record::Ended(ended) => account.end(ended, self.epochs.len()),

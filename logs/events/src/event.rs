@@ -246,12 +246,6 @@ events! {
         copied: u64,
         /// Results that differ from what was counted.
         conflicts: u64,
-        /// Units that a second node computed with the same result; none where the job asks for no trust checks.
-        checked: Option<u128>,
-        /// Planted answers that were found; likewise.
-        planted_found: Option<u64>,
-        /// Results that were untrue; likewise.
-        untrue: Option<u64>,
         /// The scheduler's incarnation at its end.
         epoch: u64,
         /// Nodes that computed units of it in that incarnation.
@@ -320,6 +314,17 @@ events! {
         planted: u64,
     } => ("job {} has trust checks: a share of {check} of its units is computed twice, {} planted",
         job.0, if *planted == 1 { "1 answer is".to_owned() } else { format!("{planted} answers are") })
+    /// What came of a search's trust checks, at its end.
+    TrustChecked = "trust_checked" {
+        job: JobId,
+        /// Units that a second node computed with the same result.
+        checked: u128,
+        /// Planted answers that were found.
+        planted_found: u64,
+        /// Results that were untrue.
+        untrue: u64,
+    } => ("trust checks of job {}: {} twice with the same result, {} found, {} untrue",
+        job.0, counted(*checked, "unit"), counted(*planted_found, "planted answer"), counted(*untrue, "result"))
     /// A result was untrue; its node is not trusted any more.
     Untrue = "untrue" {
         job: JobId,

@@ -59,7 +59,7 @@ pub enum Record {
     /// Kind 18. These units, which are done or failed, are wanted again: the outputs of a command are lost, or their node is
     /// not trusted, or they are checked. The job may have ended, and has not any more.
     Rerun { job: JobId, units: Vec<(u128, u128)> },
-    /// Kind 19. A job asks for trust checks; behind its kind 2. Each planted answer is a unit and a target.
+    /// Kind 19. The job that is submitted next asks for trust checks. Each planted answer is a unit and a target.
     Trust { job: JobId, check: Share, planted: Vec<(u128, u32)> },
     /// Kind 20. So many more units of a job were computed by a second node with the same result.
     Checked { job: JobId, units: u128 },

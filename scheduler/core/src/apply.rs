@@ -8,11 +8,12 @@ use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::record::{Ended, NodeMark};
 use starfarm_protocol::wire::{CommandUnit, FailReason};
 
+use crate::checks::Checks;
 use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::health::{Presence, Standing};
 use crate::hits::Hit;
-use crate::job::{Body, FailedUnit, Job, JobState, Rate};
+use crate::job::{Body, FailedUnit, Job, JobFacts, JobState, Rate};
 use crate::jobs::Jobs;
 use crate::queues::{Class, DECIDED, FAILED, Queues};
 use crate::rating::Rating;
@@ -74,13 +75,7 @@ impl Farm {
         let name = |id: &NodeId| self.nodes.at(*id).name.clone();
         let state = |job: JobId, state| Event::JobState { job, state: JobChange::To(state), why: None };
         let event = match record {
-            Record::Submitted(facts) => Event::JobSubmitted {
-                job: facts.job,
-                name: facts.name.clone(),
-                user: facts.user.clone(),
-                spec: facts.spec,
-                units: facts.units,
-            },
+            Record::Submitted(facts) => return self.submitted(facts, deeds),
             Record::State { job, state: to, why } => {
                 let why = why.as_ref().map(ToString::to_string);
                 Event::JobState { job: *job, state: JobChange::To(*to), why }
@@ -103,9 +98,6 @@ impl Farm {
             Record::Conflict { job, lo, hi, node } => {
                 Event::Conflict { job: *job, lo: *lo, hi: *hi, node: name(node) }
             }
-            Record::Trust { job, check, planted } => {
-                Event::TrustChecks { job: *job, check: check.fraction(), planted: planted.len() as u64 }
-            }
             Record::Untrue { job, untrue } => Event::Untrue {
                 job: *job,
                 unit: untrue.unit,
@@ -122,6 +114,16 @@ impl Farm {
             _ => return,
         };
         deeds.event(event);
+    }
+
+    fn submitted(&self, facts: &JobFacts, deeds: &mut Deeds) {
+        let JobFacts { job, spec, units, .. } = *facts;
+        let (name, user) = (facts.name.clone(), facts.user.clone());
+        deeds.event(Event::JobSubmitted { job, name, user, spec, units });
+        if let Some((_, checks)) = self.jobs.asked.as_ref().filter(|(id, _)| *id == job) {
+            let (check, planted) = (checks.share.fraction(), checks.planted.len() as u64);
+            deeds.event(Event::TrustChecks { job, check, planted });
+        }
     }
 
     /// What a node's mark tells, if it is news.
@@ -166,13 +168,17 @@ impl Farm {
     /// It does not fit those before it: it is not of this farm, or a bug wrote it.
     pub(crate) fn apply(&mut self, record: &Record) -> Result<(), String> {
         match record {
-            Record::Epoch { .. } => {}
+            Record::Epoch { .. } => self.jobs.asked = None,
             &Record::Periods { lost_us, period_us } => self.reconnect.noted = Periods { lost_us, period_us },
             Record::Submitted(facts) => {
                 if self.jobs.get(facts.job).is_some() {
                     return Err(format!("job {} is submitted twice", facts.job.0));
                 }
-                self.jobs.insert(Job::new(facts.clone(), self.config.hits_kept));
+                let mut job = Job::new(facts.clone(), self.config.hits_kept);
+                if let Some((_, checks)) = self.jobs.asked.take().filter(|(id, _)| *id == facts.job) {
+                    job.checks = checks;
+                }
+                self.jobs.insert(job);
             }
             Record::State { job, state, why } => {
                 self.unfinished(*job)?;
@@ -199,7 +205,9 @@ impl Farm {
                 self.apply_trial(record)?
             }
             Record::Retried { .. } | Record::Rerun { .. } => self.apply_again(record)?,
-            Record::Trust { job, check, planted } => self.known(*job)?.checks.ask(*check, planted),
+            Record::Trust { job, check, planted } => {
+                self.jobs.asked = Some((*job, Checks::asked(*check, planted)));
+            }
             Record::Checked { job, units } => self.known(*job)?.checks.add_checked(*units),
             Record::Untrue { job, untrue } => self.known(*job)?.checks.add_untrue(*untrue),
             Record::Ended(ended) => self.apply_end(ended)?,
@@ -283,6 +291,7 @@ impl Farm {
 
     fn fail(&mut self, id: JobId, at: Interval, failed: FailedUnit) -> Result<(), String> {
         self.decide_all(id, at, Class::Failed)?;
+        self.jobs.at_mut(id).checks.came(at);
         let units = &mut self.jobs.at_mut(id).units;
         units.failed.insert(at, failed);
         assert!(units.failed.units() == units.coverage().count(Class::Failed), "each failed unit is named");

@@ -133,7 +133,8 @@ impl Farm {
         // What was counted of units below the floor is in the journal alone.
         let is_old = |unit: u128| job.hits.tell_of(unit) && job.units.coverage().is_done(unit);
         let said = hits.iter().map(|hit| (at.lo + u128::from(hit.offset), hit.target));
-        let said: BTreeSet<(u128, u32)> = said.filter(|&(unit, _)| is_old(unit)).collect();
+        let said = said.filter(|&(unit, target)| is_old(unit) && !job.checks.is_planted(target));
+        let said: BTreeSet<(u128, u32)> = said.collect();
         let known = job.hits.kept().range((at.lo, 0)..(at.hi, 0)).copied().filter(|&(unit, _)| is_old(unit));
         let known: BTreeSet<(u128, u32)> = known.collect();
         if said == known {
@@ -142,7 +143,7 @@ impl Farm {
         let is_right = said.difference(&known).all(|&hit| self.shown(job_id, hit) == Some(true))
             && known.difference(&said).all(|&hit| self.shown(job_id, hit) == Some(false));
         let missed = said.difference(&known).next().map(|hit| hit.0);
-        self.commit(Record::Conflict { job: job_id, lo: at.lo, hi: at.hi, node: id }, deeds);
+        let upto = self.commit(Record::Conflict { job: job_id, lo: at.lo, hi: at.hi, node: id }, deeds);
         match missed {
             _ if !is_right => {
                 let unit = missed.unwrap_or(at.lo);
@@ -150,7 +151,7 @@ impl Farm {
                 self.distrust(job_id, untrue, deeds);
             }
             // Whoever counted that unit was not right, and is on record there.
-            Some(unit) => deeds.0.push(Deed::Trace(Trace::Unit { job: job_id, unit })),
+            Some(unit) => deeds.0.push(Deed::Trace(Trace::Unit { job: job_id, unit, upto })),
             None => {}
         }
     }

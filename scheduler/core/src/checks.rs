@@ -36,11 +36,14 @@ pub(crate) struct Checks {
 }
 
 impl Checks {
-    /// As the job asks for.
-    pub(crate) fn ask(&mut self, check: Share, planted: &[(u128, u32)]) {
-        self.share = check;
-        self.planted = planted.iter().copied().collect();
-        self.planted_targets = planted.iter().map(|of| of.1).collect();
+    /// As a job asks for.
+    pub(crate) fn asked(check: Share, planted: &[(u128, u32)]) -> Self {
+        Self {
+            share: check,
+            planted: planted.iter().copied().collect(),
+            planted_targets: planted.iter().map(|of| of.1).collect(),
+            ..Self::default()
+        }
     }
 
     /// The job asked for any.
@@ -56,6 +59,11 @@ impl Checks {
     /// The target is a planted answer's.
     pub(crate) fn is_planted(&self, target: u32) -> bool {
         self.planted_targets.contains(&target)
+    }
+
+    /// It is a planted answer.
+    pub(crate) fn plants(&self, (unit, target): (u128, u32)) -> bool {
+        self.planted.get(&unit) == Some(&target)
     }
 
     /// Which planted answers are among these units.
@@ -101,9 +109,9 @@ impl Checks {
         }
     }
 
-    /// The job has ended.
-    pub(crate) fn end(&mut self) {
-        self.first = Runs::default();
+    /// The job has ended: what was computed once, and who did so.
+    pub(crate) fn end(&mut self) -> Vec<(Interval, NodeId)> {
+        std::mem::take(&mut self.first).iter().collect()
     }
 }
 

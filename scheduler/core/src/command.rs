@@ -87,11 +87,12 @@ impl Farm {
         let NewJob { name, user, spec, units, work, sizing, max_failures, speculative, trust, place } = new;
         let at_us = now_us;
         let facts = JobFacts { job, spec, name, user, units, work, sizing, max_failures, speculative, at_us };
-        self.commit(Record::Submitted(facts), deeds);
         if trust != Trust::default() {
+            // Before the job: a crash between the two leaves no job that has what is planted among its results.
             let Trust { check, planted } = trust;
             self.commit(Record::Trust { job, check, planted }, deeds);
         }
+        self.commit(Record::Submitted(facts), deeds);
         if self.nodes.hungry_from(NodeId(0), Reach::Slots).is_some() {
             // Its first lease comes to the disk with it: where a node has room it starts as soon as it is there.
             self.lease_first(job, deeds);

@@ -102,6 +102,10 @@ impl Farm {
         now_us: u64,
         deeds: &mut Deeds,
     ) {
+        if !self.jobs.at(job_id).checks.first_by(id, at).is_empty() {
+            // It has computed that, and another is to do so again.
+            return;
+        }
         let original = self.queues.holding(job_id, at.lo);
         assert!(original.is_some_and(|task| task.node != id), "a copy has an original, at another node");
         let job = self.jobs.at_mut(job_id);

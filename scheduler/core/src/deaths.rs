@@ -103,7 +103,7 @@ impl Farm {
     /// A worker died while it ran `unit`, wherever that is by now. After enough deaths on enough nodes the unit is
     /// poison.
     fn charge(&mut self, job_id: JobId, unit: u128, of: (NodeId, Boot), now_us: u64, deeds: &mut Deeds) {
-        let Some(job) = self.jobs.unfinished(job_id) else { return };
+        let Some(job) = self.jobs.unfinished(job_id).filter(|job| unit < job.facts.units) else { return };
         let is = |class| job.units.coverage().has_in(Interval::one(unit), class);
         if !is(Class::Pending) && !is(Class::Out) || job.units.deaths.contains(unit, of) {
             return;

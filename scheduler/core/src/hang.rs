@@ -26,12 +26,15 @@ pub(crate) struct Usual {
 impl Farm {
     /// Node `id` said what its slots run.
     pub(crate) fn note_runs(&mut self, id: NodeId, running: &[(JobId, u128)], now_us: u64) {
+        let is_one =
+            |(job, unit): &&(JobId, u128)| self.jobs.get(*job).is_some_and(|job| *unit < job.facts.units);
+        let running: Vec<(JobId, u128)> = running.iter().filter(is_one).copied().collect();
         let node = self.nodes.at_mut(id);
         let before = std::mem::take(&mut node.runs);
         let run =
             |unit: &(JobId, u128)| before.get(unit).copied().unwrap_or(Run { since_us: now_us, told: false });
         node.runs = running.iter().map(|unit| (*unit, run(unit))).collect();
-        node.running = running.to_vec();
+        node.running = running;
     }
 
     /// Tells of what node `id` has run for too long.

@@ -12,6 +12,7 @@ use crate::health::Drain;
 use crate::limits::BEAT_PARTS_MAX;
 use crate::node::GivenBack;
 use crate::queues::{State, TaskId};
+use crate::runs::Runs;
 
 impl Farm {
     /// A heartbeat, or a part of one.
@@ -112,7 +113,13 @@ impl Farm {
     fn adopt(&mut self, id: NodeId, held: &Held, now_us: u64) {
         let job = self.jobs.at_mut(held.job);
         for &(_, taken) in self.nodes.at(id).taken.iter().filter(|(job, _)| *job == held.job) {
-            self.queues.adopt(&mut job.units, id, held.at().within(taken), now_us);
+            // What it has computed already another is to compute again.
+            let mut at = Runs::default();
+            at.insert(held.at().within(taken), ());
+            job.checks.first_by(id, held.at()).into_iter().for_each(|own| at.remove(own));
+            for at in at.intervals() {
+                self.queues.adopt(&mut job.units, id, at, now_us);
+            }
         }
     }
 

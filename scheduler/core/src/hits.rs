@@ -78,6 +78,11 @@ impl Hits {
         self.floor.is_some()
     }
 
+    /// Very many are of units that are not done.
+    pub(crate) fn are_crowded(&self) -> bool {
+        self.early.len() > self.most.running / 16
+    }
+
     /// The highest of those in the journal alone.
     pub(crate) fn floor(&self) -> Option<Hit> {
         self.floor

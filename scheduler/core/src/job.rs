@@ -298,7 +298,10 @@ impl Job {
         self.pieces = Pieces::default();
         self.rates.clear();
         self.refused_by.clear();
-        self.checks.end();
+        // What counted once, and is open since, counts again.
+        for (at, first) in self.checks.end() {
+            self.late.add(first, at, self.units.coverage());
+        }
         self.hits_ended(true);
     }
 
@@ -375,7 +378,7 @@ impl Job {
     pub(crate) fn satisfied(&self) -> bool {
         match self.facts.work.body {
             Body::Hits { stop, targets } => {
-                self.hits.satisfy(stop, targets - self.checks.planted.len() as u32)
+                self.hits.satisfy(stop, targets.saturating_sub(self.checks.planted.len() as u32))
             }
             _ => false,
         }

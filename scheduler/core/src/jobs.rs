@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use starfarm_protocol::ids::JobId;
 
+use crate::checks::Checks;
 use crate::job::{Job, JobState};
 
 /// All jobs.
@@ -15,6 +16,8 @@ pub(crate) struct Jobs {
     /// Those of them that run.
     running: BTreeSet<JobId>,
     last: u64,
+    /// The trust checks of the job that is to be submitted next.
+    pub(crate) asked: Option<(JobId, Checks)>,
     open: OpenJobs,
     /// The scheduler's disk is below its low-water mark.
     no_room: bool,

@@ -105,7 +105,8 @@ impl Farm {
         let node = self.nodes.at(id);
         let mut window = node.window(now_us, ideal.us, self.ahead(job, ideal));
         let slots = u64::from(node.slots());
-        let share = job.pending() / u128::from(self.nodes.live_slots().max(1)) * u128::from(slots);
+        let share = job.pending() / u128::from(self.nodes.live_slots().max(1));
+        let share = share.saturating_mul(u128::from(slots));
         let did = job.rates.get(&id).map_or(0, Rate::lately);
         let most = share.max(u128::from(did)) / u128::from(ideal.units);
         let most = usize::try_from(most).unwrap_or(usize::MAX);

@@ -44,6 +44,8 @@ impl Restoring {
     pub fn finish(self, sequence: u64, now_us: u64) -> Farm {
         let Restoring(mut farm) = self;
         farm.commits = Commits::after(sequence);
+        // Its job never was: the scheduler died between the two.
+        farm.jobs.asked = None;
         let before = farm.queues.next_attempt();
         for job in farm.jobs.iter_mut() {
             let measured = job.rates.len();
@@ -160,12 +162,12 @@ impl Farm {
 impl Job {
     fn state_records(&self, records: &mut Vec<Record>) {
         let job = self.facts.job;
-        records.push(Record::Submitted(self.facts.clone()));
         let Checks { share, planted, units_checked, untrue, .. } = &self.checks;
         if self.checks.are_asked_for() {
             let planted = planted.iter().map(|(&unit, &target)| (unit, target)).collect();
             records.push(Record::Trust { job, check: *share, planted });
         }
+        records.push(Record::Submitted(self.facts.clone()));
         if *units_checked > 0 {
             records.push(Record::Checked { job, units: *units_checked });
         }

@@ -140,7 +140,7 @@ impl Farm {
         deeds: &mut Deeds,
     ) -> Option<(Verdict, Option<u64>)> {
         let (job_id, at) = (entry.job, entry.at());
-        let rights = match self.rights(id, job_id, at) {
+        let rights = match self.rights(id, job_id, at, now_us) {
             Rights::NotYet => return None,
             rights => rights,
         };
@@ -268,6 +268,10 @@ impl Farm {
         while let Some((task_id, task)) = self.queues.next_touched() {
             if task.node != by {
                 owners.push(task.node);
+                // A part of it may be wanted again: then this one's result is as good as any.
+                if self.jobs.at(task.job).checks.are_asked_for() {
+                    self.may_report_later(task.node, task.job, task.at);
+                }
             } else if !task.is_found() {
                 given_us.get_or_insert(task.since_us);
             }
@@ -373,9 +377,9 @@ impl Farm {
     /// What of a result's units is out at this node goes back to gq, but for what was given to it after the attempt
     /// that it gives back: then this result is an old one that comes again.
     fn take_back(&mut self, id: NodeId, entry: &ResultEntry<'_>, now_us: u64) {
-        for task_id in self.queues.overlapping(entry.job, entry.at()) {
+        for task_id in self.queues.of_node_in(id, entry.job, entry.at()) {
             let task = self.queues.task(task_id);
-            if task.node == id && task.attempt <= entry.attempt {
+            if task.attempt <= entry.attempt {
                 let at = self.queues.comes_back(task_id, entry.at());
                 self.give_back(task_id, at);
                 let node = self.nodes.at_mut(id);

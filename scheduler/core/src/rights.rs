@@ -45,32 +45,42 @@ impl Rights {
 
 impl Farm {
     /// What of `at` node `id` may report.
-    pub(crate) fn rights(&mut self, id: NodeId, job_id: JobId, at: Interval) -> Rights {
+    pub(crate) fn rights(&mut self, id: NodeId, job_id: JobId, at: Interval, now_us: u64) -> Rights {
         // As a rule it is one task, or a part of one, that the node has.
         if self.queues.is_at(id, job_id, at) {
             return Rights::All;
         }
+        if self.nodes.at_mut(id).allowances.looks.take(1, now_us) == 0 {
+            // It has had very much looked at. It comes again.
+            return Rights::NotYet;
+        }
         let (job, node) = (self.jobs.at(job_id), self.nodes.at(id));
+        let within = |task_id: TaskId| self.queues.task(task_id).at.within(at);
         let its = |task_id: &TaskId| self.queues.task(*task_id).node == id;
-        let tasks = self.queues.overlapping(job_id, at).into_iter().chain(self.queues.copies_in(job_id, at));
-        let had = tasks.filter(its).map(|task_id| self.queues.task(task_id).at.within(at));
+        let tasks: Vec<Interval> = self.queues.of_node_in(id, job_id, at).into_iter().map(within).collect();
+        let copies = self.queues.copies_in(job_id, at).into_iter().filter(its).map(within);
         let mut may = Runs::default();
-        had.chain(job.late.within(id, at)).for_each(|at| may.insert(at, ()));
+        copies.chain(job.late.within(id, at)).for_each(|at| may.insert(at, ()));
+        // What it computed once and another is to compute again it may repeat: that says nothing.
+        let own = job.checks.first_by(id, at);
+        own.iter().for_each(|at| may.remove(*at));
+        tasks.into_iter().for_each(|at| may.insert(at, ()));
         let mut lacks = Runs::default();
         job.units.coverage().open_in(at).into_iter().for_each(|open| lacks.insert(open, ()));
         may.intervals().into_iter().for_each(|at| lacks.remove(at));
-        // What it computed once and another is to compute again it may repeat: that says nothing.
-        let own = job.checks.first_by(id, at);
         own.iter().for_each(|at| lacks.remove(*at));
+        let looks = may.len() + lacks.len();
         // What was never cut was given to nobody.
         let beyond = at.hi.saturating_sub(job.units.coverage().cursor().max(at.lo));
         let first = lacks.iter().next().map(|(at, ())| at.lo);
-        match lacks.units() + beyond {
+        let rights = match lacks.units() + beyond {
             0 if own.is_empty() => Rights::All,
             0 => Rights::Some(may.intervals(), 0),
             _ if node.may_claim && first.is_some_and(|unit| unit < job.leased_before) => Rights::NotYet,
             units => Rights::Some(may.intervals(), units),
-        }
+        };
+        self.nodes.at_mut(id).allowances.looks.take(looks as u64, now_us);
+        rights
     }
 
     /// A node loses what it has of `at`: it may still report it.

@@ -11,9 +11,9 @@ use crate::runs::Runs;
 /// What is asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trace {
-    /// Which node computed this unit?
+    /// Which node had computed this unit when the record of number `upto` was made? Another may have done so again since.
     #[expect(missing_docs, reason = "a unit of a job")]
-    Unit { job: JobId, unit: u128 },
+    Unit { job: JobId, unit: u128, upto: u64 },
     /// Which units did this node compute?
     Node(NodeId),
 }
@@ -45,11 +45,12 @@ impl Tracing {
         Self(asked.iter().map(|trace| (*trace, Trail::default())).collect())
     }
 
-    /// The next record.
-    pub fn read(&mut self, record: &Record) {
+    /// The next record, and its number.
+    pub fn read(&mut self, sequence: u64, record: &Record) {
         for (trace, trail) in &mut self.0 {
             match *trace {
-                Trace::Unit { job, unit } => trail.by = record.computed(job, unit).or(trail.by),
+                Trace::Unit { upto, .. } if sequence > upto => {}
+                Trace::Unit { job, unit, .. } => trail.by = record.computed(job, unit).or(trail.by),
                 Trace::Node(node) => trail.read(node, record),
             }
         }
@@ -58,7 +59,7 @@ impl Tracing {
     /// The answers, in the order of what was asked; none for a unit that no record names.
     pub fn end(self) -> impl Iterator<Item = Option<Traced>> {
         self.0.into_iter().map(|(trace, trail)| match trace {
-            Trace::Unit { job, unit } => trail.by.map(|node| Traced::Unit { job, unit, node }),
+            Trace::Unit { job, unit, .. } => trail.by.map(|node| Traced::Unit { job, unit, node }),
             Trace::Node(node) => {
                 let units = trail.jobs.into_iter().map(|(job, units)| (job, units.intervals()));
                 Some(Traced::Node(node, units.filter(|(_, units)| !units.is_empty()).collect()))
@@ -111,8 +112,9 @@ mod tests {
     fn the_last_record_of_a_unit_says_who_computed_it() {
         let asked = [
             Trace::Node(NodeId(1)),
-            Trace::Unit { job: JOB, unit: 12 },
-            Trace::Unit { job: JOB, unit: 99 },
+            Trace::Unit { job: JOB, unit: 12, upto: 9 },
+            Trace::Unit { job: JOB, unit: 12, upto: 4 },
+            Trace::Unit { job: JOB, unit: 99, upto: 9 },
             Trace::Node(NodeId(3)),
         ];
         let mut tracing = Tracing::new(&asked);
@@ -120,10 +122,12 @@ mod tests {
         let gone = [Record::Done { job: JobId(2), node: NodeId(3), pieces: vec![(0, 9)], hits: vec![] }];
         let records = [done(1, &[(0, 10), (20, 30)]), done(2, &[(10, 20)]), again, done(1, &[(8, 12)])];
         let more = [done(2, &[(12, 15)]), Record::Deleted { job: JobId(2) }];
-        gone.iter().chain(&records).chain(&more).for_each(|record| tracing.read(record));
+        let all = gone.iter().chain(&records).chain(&more);
+        (1..).zip(all).for_each(|(sequence, record)| tracing.read(sequence, record));
         let its = vec![Interval::new(0, 5), Interval::new(8, 12), Interval::new(20, 30)];
         let expected = [
             Some(Traced::Node(NodeId(1), vec![(JOB, its)])),
+            Some(Traced::Unit { job: JOB, unit: 12, node: NodeId(2) }),
             Some(Traced::Unit { job: JOB, unit: 12, node: NodeId(2) }),
             None,
             Some(Traced::Node(NodeId(3), vec![])),

@@ -30,7 +30,9 @@ impl Farm {
         let known = &self.jobs.at(job).hits;
         let said = || hits.iter().map(|hit| (at.lo + u128::from(hit.offset), hit.target));
         // What is known was shown when it came, but for what an older version put on record.
-        let is_false = |hit: &(u128, u32)| !known.has(*hit) && self.shown(job, *hit) == Some(false);
+        let checks = &self.jobs.at(job).checks;
+        let is_told = |hit: &Hit| known.has(*hit) || checks.plants(*hit);
+        let is_false = |hit: &Hit| !is_told(hit) && self.shown(job, *hit) == Some(false);
         if let Some((unit, _)) = said().find(is_false) {
             return Some((unit, Distrust::FalseHit));
         }
@@ -74,8 +76,8 @@ impl Farm {
         if self.nodes.get(id).is_none_or(|node| node.health().is_distrusted()) {
             return;
         }
-        self.commit(Record::Untrue { job, untrue }, deeds);
         self.commit(Record::Mark { node: id, mark: untrue.why.into() }, deeds);
+        self.commit(Record::Untrue { job, untrue }, deeds);
         self.check_no_more(id);
         let jobs: BTreeSet<JobId> = self.queues.tasks_at(id).map(|task| task.job).collect();
         jobs.into_iter().for_each(|job| self.revoke_from(id, self.so_far(job, Cancel::Forced)));
@@ -164,7 +166,8 @@ impl Farm {
         let worthless = Worthless { job, results, last };
         let mut is_news = false;
         self.nodes.alter(id, |health| is_news = health.sickens(Ailment::Worthless(worthless), now_us));
-        if is_news {
+        // Where it is the only one it goes on all the same: that is no news.
+        if is_news && self.nodes.at(id).health().is_sick() {
             let why = QuarantineReason::Worthless(worthless).to_string();
             deeds.event(Event::NodeQuarantined { node: self.nodes.at(id).name.clone(), why });
             self.revoke_from(id, self.so_far(job, Cancel::Graceful));

@@ -3,7 +3,7 @@
 
 use starfarm_protocol::ids::NodeId;
 use starfarm_protocol::interval::Interval;
-use starfarm_protocol::job::Body;
+use starfarm_protocol::job::{Body, JobFacts};
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::record::NOBODY;
 
@@ -18,6 +18,9 @@ impl Farm {
     /// It does not; the sentence says what stands there.
     pub(crate) fn vet(&self, record: &Record) -> Result<(), String> {
         match record {
+            Record::Submitted(facts) if self.plants_too_much(facts) => {
+                Err(format!("job {} is submitted with planted answers that cannot be its own", facts.job.0))
+            }
             Record::Submitted(facts) if facts.units == 0 => {
                 Err(format!("job {} is submitted with no unit", facts.job.0))
             }
@@ -36,6 +39,18 @@ impl Farm {
                 None => Ok(()),
             },
         }
+    }
+
+    /// What was planted before this job cannot be in it.
+    fn plants_too_much(&self, facts: &JobFacts) -> bool {
+        let Some((_, checks)) = self.jobs.asked.as_ref().filter(|(id, _)| *id == facts.job) else {
+            return false;
+        };
+        let targets = match facts.work.body {
+            Body::Hits { targets, .. } => targets,
+            _ => 0,
+        };
+        checks.planted.iter().any(|(unit, target)| *unit >= facts.units || *target >= targets)
     }
 
     /// Numbers of nodes are given one after another; some are given to nodes that never say hello.
@@ -94,7 +109,6 @@ fn vet_units(job: &Job, record: &Record) -> Result<(), String> {
         Record::FailedAlike { units, .. } | Record::Retried { units, .. } | Record::Rerun { units, .. } => {
             all(units)
         }
-        Record::Trust { planted, .. } => planted.iter().try_for_each(|&hit| vet_hit(job, hit)),
         Record::Untrue { untrue, .. } => one(untrue.unit),
         Record::Ended(ended) => all(&ended.abandoned),
         Record::Conflict { lo, hi, .. } => all(&[(*lo, *hi)]),

@@ -289,8 +289,8 @@ fn a_result_that_differs_from_what_was_counted_is_a_conflict_and_its_node_is_not
             0: hit in job 1: unit 3, target 1
             0: to a: ack results [(1, 1)]; offer job 1: 5=40+10
             0: conflict in job 1: node b says other things of [0, 10)
-            0: untrue result in job 1: node b, unit 4: its results differ from those of others
             0: node b quarantined: its results differ from those of others
+            0: untrue result in job 1: node b, unit 4: its results differ from those of others
             0: hit in job 1: unit 4, target 1
             0: to b: ack results [(1, 1)]; withdraw job 1 kill before 6
             0: job 1 is running: done 10, out 20, waiting 30, duplicate 10, resent tasks 2, hits [(3, 1), (4, 1)], conflict with b in [0, 10), checked 0, untrue at 4: b differs
@@ -316,8 +316,8 @@ fn a_result_that_lacks_a_hit_that_was_counted_is_a_conflict_too() {
             0: to a: ack results [(2, 2)]; offer job 1: 6=50+10
             0: a up, b up
             0: conflict in job 1: node b says other things of [0, 5)
-            0: untrue result in job 1: node b, unit 0: its results differ from those of others
             0: node b quarantined: its results differ from those of others
+            0: untrue result in job 1: node b, unit 0: its results differ from those of others
             0: to b: ack results [(1, 2)]; withdraw job 1 kill before 7
             0: a up, b quarantined (its results differ from those of others)
             0: job 1 is running: done 20, out 20, waiting 20, duplicate 10, resent tasks 2, hits [(3, 1)], conflict with b in [0, 5), checked 0, untrue at 0: b differs
@@ -351,8 +351,8 @@ fn who_said_the_first_thing_and_says_it_again_after_a_conflict_is_still_trusted(
         expect![[r#"
             0: to a: ack results [(1, 1)]; offer job 1: 5=40+10
             0: conflict in job 1: node b says other things of [0, 10)
-            0: untrue result in job 1: node b, unit 3: its results differ from those of others
             0: node b quarantined: its results differ from those of others
+            0: untrue result in job 1: node b, unit 3: its results differ from those of others
             0: hit in job 1: unit 3, target 1
             0: to b: ack results [(1, 1)]; withdraw job 1 kill before 6
             0: a up, b quarantined (its results differ from those of others)

@@ -82,8 +82,8 @@ fn who_left_out_what_the_second_finds_is_not_trusted() {
             0: to b: ack results [(1, 1)]; offer job 1: 5=0+10
             0: to a: ack results [(1, 1)]; offer job 1: 6=20+10
             0: hit in job 1: unit 1, target 1
-            0: untrue result in job 1: node a, unit 1: it reported units as done without a hit that is among them; by the result of node b
             0: node a quarantined: it reported units as done without a hit that is among them
+            0: untrue result in job 1: node a, unit 1: it reported units as done without a hit that is among them; by the result of node b
             0: to a: withdraw job 1 kill before 7
             0: to b: ack results [(2, 2)]; offer job 1: 7=10+10
             0: job 1 is running: done 10, out 20, waiting 10, resent tasks 2, hits [(0, 0), (1, 1), (20, 0), (21, 1)], checked 0, untrue at 1: a missed_hit, by b
@@ -102,8 +102,8 @@ fn a_second_that_leaves_out_what_the_first_found_is_not_trusted() {
         DONE,
         "done b 0+10 hits 0:0\n show 1\n nodes\n ack a\n done a 20+20 hits 20:0,21:1,30:0,31:1\n show 1",
         expect![[r#"
-            0: untrue result in job 1: node b, unit 1: it reported units as done without a hit that is among them
             0: node b quarantined: it reported units as done without a hit that is among them
+            0: untrue result in job 1: node b, unit 1: it reported units as done without a hit that is among them
             0: to b: ack results [(3, 3)]; withdraw job 1 kill before 9
             0: job 1 is running: done 0, out 20, waiting 20, resent tasks 2, hits [(0, 0), (1, 1), (10, 0), (11, 1), (20, 0), (21, 1), (30, 0), (31, 1)], checked 0, untrue at 1: b missed_hit
             0: a up, b quarantined (it reported units as done without a hit that is among them)
@@ -208,8 +208,8 @@ fn what_the_first_had_left_is_anybodys_once_it_is_not_trusted() {
         DONE,
         "done a 20+10 hits 20:0,21:1,22:1\n show 1\n nodes\n done b 0+10 hits 0:0,1:1\n show 1",
         expect![[r#"
-            0: untrue result in job 1: node a, unit 22: it reported a hit that is none
             0: node a quarantined: it reported a hit that is none
+            0: untrue result in job 1: node a, unit 22: it reported a hit that is none
             0: to a: ack results [(3, 3)]; withdraw job 1 kill before 9
             0: job 1 is running: done 0, out 20, waiting 20, resent tasks 2, hits [(0, 0), (1, 1), (10, 0), (11, 1), (20, 0), (21, 1), (30, 0), (31, 1)], checked 0, untrue at 22: a false_hit
             0: a quarantined (it reported a hit that is none), b up
@@ -228,8 +228,8 @@ fn who_leaves_out_a_planted_answer_is_not_trusted() {
         "done a 0+5 hits 0:0\n done a 5+5 hits 5:5\n show 1\n nodes\n done b 10+5 hits 12:2\n ack b\n done b 5+5 hits 7:7,5:5\n show 1",
         expect![[r#"
             0: hit in job 1: unit 0, target 0
-            0: untrue result in job 1: node a, unit 7: it reported units as done without a hit that is among them
             0: node a quarantined: it reported units as done without a hit that is among them
+            0: untrue result in job 1: node a, unit 7: it reported units as done without a hit that is among them
             0: to a: ack results [(1, 2)]; withdraw job 1 kill before 5
             0: job 1 is running: done 0, out 10, waiting 10, resent tasks 1, hits [(0, 0)], checked 0, planted 0 of 2, untrue at 7: a missed_hit
             0: a quarantined (it reported units as done without a hit that is among them), b up
@@ -281,4 +281,67 @@ fn what_is_no_answer_is_not_planted() {
         let made = bench.farm.submit(new, 0, &mut Deeds::default());
         assert_eq!(made.is_ok(), expected, "{what}: {made:?}");
     }
+}
+
+/// It was taken for a second opinion that differs, and put the node on record for it.
+#[test]
+fn who_repeats_a_planted_answer_differs_from_nobody() {
+    check_after(
+        PLANTED,
+        "done a 0+5 hits 0:0\n done a 5+5 hits 5:5,6:6,7:7\n again a\n show 1\n nodes",
+        expect![[r#"
+            0: hit in job 1: unit 0, target 0
+            0: hit in job 1: unit 5, target 5
+            0: hit in job 1: unit 6, target 6
+            0: job 1 is running: done 10, out 10, waiting 0, duplicate 5, hits [(0, 0), (5, 5), (6, 6)], checked 0, planted 1 of 2
+            0: a up, b up
+        "#]],
+    );
+}
+
+/// Its results had counted, and their acknowledgements were lost.
+#[test]
+fn after_the_end_the_first_may_repeat_what_was_to_be_checked() {
+    check_after(
+        DONE,
+        "cancel 1\n done a 0+10 hits 0:0,1:1\n done a 10+10 hits 10:0,11:1\n done a 0+10 hits 0:0,1:1\n done a 10+10 hits 10:0,11:1
+         done a 0+10 hits 0:0,1:1\n nodes\n show 1",
+        expect![[r#"
+            0: job 1 cancelled
+            0: to a: withdraw job 1 kill before 9
+            0: to b: withdraw job 1 kill before 9
+            0: a up, b up
+            0: job 1 is cancelled: done 20, out 0, waiting 0, abandoned 20, hits [(0, 0), (1, 1), (10, 0), (11, 1), (20, 0), (21, 1), (30, 0), (31, 1)], checked 0
+        "#]],
+    );
+}
+
+/// With a new incarnation it lost the tasks that it reports: it may, once.
+#[test]
+fn nobody_is_the_second_opinion_on_oneself() {
+    check_after(
+        TWO,
+        "hello a boot 2\n done a 0+10 hits 0:0\n again a\n done a 0+10 hits 0:0\n show 1\n ack b\n nodes",
+        expect![[r#"
+            0: node a joined: 1 slot, boot 0000000000000002
+            0: to a: welcome epoch 1; offer job 1: 5=0+10 6=10+10
+            0: hit in job 1: unit 0, target 0
+            0: job 1 is running: done 0, out 30, waiting 10, duplicate 20, resent tasks 2, hits [(0, 0)], checked 0
+            0: a up, b up
+        "#]],
+    );
+}
+
+/// Its job never was; the next one is another, although it has the same number.
+#[test]
+fn what_was_asked_for_a_job_that_a_crash_took_away_is_nobodys() {
+    check_after(
+        "hold\n submit 20 search 2 never units 10 check 1000000\n durable 1",
+        "restart\n submit 20 search 2 never units 10\n show 1\n restart\n show 1",
+        expect![[r#"
+            0: job 1 submitted: 20 units
+            0: job 1 is queued: done 0, out 0, waiting 20
+            0: job 1 is queued: done 0, out 0, waiting 20
+        "#]],
+    );
 }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Bench, check_after, config};
+use common::{Bench, check, check_after, config};
 use expect_test::expect;
 use starfarm_scheduler_core::Record;
 
@@ -102,4 +102,37 @@ fn a_late_hit_in_a_unit_that_is_poison_makes_no_conflict() {
             0: a lost, b up
         "#]],
     );
+}
+
+/// The last number that there is ended the scheduler.
+#[test]
+fn units_that_no_job_has_are_run_by_nobody() {
+    check(
+        "submit 10 command units 5\n join a slots 1\n ack a\n beat a 0+5 running 340282366920938463463374607431768211455
+         hello a boot 2 died 340282366920938463463374607431768211455\n show 1",
+        expect![[r#"
+            0: job 1 submitted: 10 units
+            0: node a joined: 1 slot, boot 0000000000000001
+            0: to a: welcome epoch 1
+            0: job 1 running
+            0: to a: offer job 1: 1=0+5 2=5+5
+            0: to a: answer 1
+            0: node a joined: 1 slot, boot 0000000000000002
+            0: to a: welcome epoch 1; offer job 1: 3=0+5 4=5+5
+            0: job 1 is running: done 0, out 10, waiting 0, resent tasks 2
+        "#]],
+    );
+}
+
+/// Units left, times slots, passed 2^128.
+#[test]
+fn a_huge_job_and_a_node_with_many_slots_fit_together() {
+    let mut bench = Bench::new(config());
+    bench.run(&format!(
+        "submit {} search 1 never\n join a slots 1\n join b slots 64\n ack a\n ack b",
+        u128::MAX
+    ));
+    (0..5).for_each(|_| drop(bench.run("done b 0+1 body 01")));
+    bench.run("live 25000 a none b none\n bye a\n at +1000\n live +25000 b none");
+    assert!(bench.run("nodes").contains("b "));
 }

@@ -76,8 +76,8 @@ fn results_below_the_floor_are_not_compared_and_bring_no_hit() {
     check(
         "done b 14+6 hits 14:1\n show 1\n nodes",
         expect![[r#"
-            0: untrue result in job 1: node b, unit 16: it reported units as done without a hit that is among them
             0: node b quarantined: it reported units as done without a hit that is among them
+            0: untrue result in job 1: node b, unit 16: it reported units as done without a hit that is among them
             0: to b: ack results [(1, 1)]; withdraw job 1 kill before 7
             0: job 1 is running: done 20, out 20, waiting 20, resent tasks 2, hits [(12, 1), (14, 1), (16, 1), (18, 1)], checked 0, untrue at 16: b missed_hit
             0: a up, b quarantined (it reported units as done without a hit that is among them)

@@ -289,8 +289,8 @@ fn a_hit_in_a_duplicate_is_recorded_once() {
         expect![[r#"
             0: to a: ack results [(1, 1)]; offer job 1: 3=20+10
             0: conflict in job 1: node a says other things of [0, 10)
-            0: untrue result in job 1: node a, unit 3: its results differ from those of others
             0: node a quarantined: its results differ from those of others
+            0: untrue result in job 1: node a, unit 3: its results differ from those of others
             0: hit in job 1: unit 3, target 1
             0: to a: ack results [(2, 2)]; withdraw job 1 kill before 4
             0: job 1 is running: done 0, out 0, waiting 40, duplicate 10, resent tasks 2, hits [(3, 1)], conflict with a in [0, 10), checked 0, untrue at 3: a differs

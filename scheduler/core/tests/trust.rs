@@ -42,8 +42,8 @@ fn a_false_hit_is_worth_nothing_and_its_node_gets_nothing_any_more() {
         TWO,
         "done b 20+10 hits 20:1,23:0\n show 1\n nodes\n done b 30+10 hits 30:1\n at 100\n show 1\n done a 0+10 hits 0:1",
         expect![[r#"
-            0: untrue result in job 1: node b, unit 23: it reported a hit that is none
             0: node b quarantined: it reported a hit that is none
+            0: untrue result in job 1: node b, unit 23: it reported a hit that is none
             0: to b: ack results [(1, 1)]; withdraw job 1 kill before 5
             0: job 1 is running: done 0, out 20, waiting 180, resent tasks 2, checked 0, untrue at 23: b false_hit
             0: a up, b quarantined (it reported a hit that is none)
@@ -61,8 +61,8 @@ fn a_first_hit_that_is_none_ends_nothing() {
         "submit 200 search 2 targets first-hit units 10\n join a slots 1\n join b slots 1\n ack a\n ack b",
         "done b 20+10 hits 23:1\n show 1\n done a 10+10 hits 10:1\n show 1",
         expect![[r#"
-            0: untrue result in job 1: node b, unit 23: it reported a hit that is none
             0: node b quarantined: it reported a hit that is none
+            0: untrue result in job 1: node b, unit 23: it reported a hit that is none
             0: to b: ack results [(1, 1)]; withdraw job 1 kill before 5
             0: job 1 is running: done 0, out 20, waiting 180, resent tasks 2, checked 0, untrue at 23: b false_hit
             0: hit in job 1: unit 10, target 1
@@ -160,8 +160,8 @@ fn who_counted_units_without_a_hit_that_is_shown_later_is_to_blame_and_not_who_s
             0: to b: ack results [(1, 1)]; offer job 1: 5=40+10
             0: conflict in job 1: node a says other things of [20, 30)
             0: hit in job 1: unit 20, target 1
-            0: untrue result in job 1: node b, unit 20: it reported units as done without a hit that is among them
             0: node b quarantined: it reported units as done without a hit that is among them
+            0: untrue result in job 1: node b, unit 20: it reported units as done without a hit that is among them
             0: to b: withdraw job 1 kill before 6
             0: a up, b quarantined (it reported units as done without a hit that is among them)
             0: job 1 is running: done 0, out 20, waiting 180, duplicate 10, resent tasks 2, hits [(20, 1)], conflict with a in [20, 30), checked 0, untrue at 20: b missed_hit
@@ -177,8 +177,8 @@ fn who_leaves_out_a_hit_that_is_known_is_to_blame_even_for_units_that_nobody_cou
         expect![[r#"
             0: hit in job 1: unit 20, target 1
             0: job 1 is running: done 0, out 40, waiting 160, hits [(20, 1)]
-            0: untrue result in job 1: node b, unit 20: it reported units as done without a hit that is among them
             0: node b quarantined: it reported units as done without a hit that is among them
+            0: untrue result in job 1: node b, unit 20: it reported units as done without a hit that is among them
             0: to b: ack results [(1, 1)]; withdraw job 1 kill before 5
             0: a up, b quarantined (it reported units as done without a hit that is among them)
             0: job 1 is running: done 0, out 20, waiting 180, resent tasks 2, hits [(20, 1)], checked 0, untrue at 20: b missed_hit
@@ -263,8 +263,8 @@ fn who_is_not_trusted_holds_and_reports_nothing_until_a_person_says_so() {
         "done b 20+10 hits 23:1\n beat b 30+10\n at 100\n done b 30+10 hits 30:1\n restart\n nodes\n hello b\n beat b 30+10
          done b 30+10 hits 30:1\n show 1\n undrain b\n nodes",
         expect![[r#"
-            0: untrue result in job 1: node b, unit 23: it reported a hit that is none
             0: node b quarantined: it reported a hit that is none
+            0: untrue result in job 1: node b, unit 23: it reported a hit that is none
             0: to b: ack results [(1, 1)]; withdraw job 1 kill before 5
             0: to b: answer 1; withdraw job 1 kill before 5
             100: a suspect, b suspect (it reported a hit that is none)
@@ -331,8 +331,8 @@ fn what_a_liar_counted_is_computed_again_by_others() {
             0: to b: ack results [(1, 1)]; offer job 1: 5=40+10
             0: hit in job 1: unit 30, target 1
             0: job 1 is running: done 15, out 35, waiting 150, hits [(20, 1), (30, 1)]
-            0: untrue result in job 1: node b, unit 41: it reported a hit that is none
             0: node b quarantined: it reported a hit that is none
+            0: untrue result in job 1: node b, unit 41: it reported a hit that is none
             0: to b: ack results [(2, 3)]; withdraw job 1 kill before 6
             0: job 1 is running: done 0, out 20, waiting 180, resent tasks 2, hits [(20, 1), (30, 1)], checked 0, untrue at 41: b false_hit
             0: hit in job 1: unit 0, target 1
@@ -356,8 +356,8 @@ fn a_job_does_not_end_by_the_word_of_a_liar() {
          done b 10+10 hits 10:1\n show 1\n ack b\n done b 0+10 hits 0:1\n show 1",
         expect![[r#"
             0: hit in job 1: unit 0, target 1
-            0: untrue result in job 1: node a, unit 11: it reported a hit that is none
             0: node a quarantined: it reported a hit that is none
+            0: untrue result in job 1: node a, unit 11: it reported a hit that is none
             0: to a: ack results [(1, 2)]; withdraw job 1 kill before 3
             0: to b: offer job 1: 3=10+10
             0: job 1 is running: done 10, out 10, waiting 0, resent tasks 1, hits [(0, 1)], checked 0, untrue at 11: a false_hit
@@ -380,8 +380,8 @@ fn what_was_not_read_before_a_crash_is_read_after_it() {
         expect![[r#"
             0: hit in job 1: unit 0, target 1
             0: hit in job 1: unit 20, target 1
-            0: untrue result in job 1: node a, unit 11: it reported a hit that is none
             0: node a quarantined: it reported a hit that is none
+            0: untrue result in job 1: node a, unit 11: it reported a hit that is none
             0: to a: ack results [(1, 2)]; withdraw job 1 kill before 4
             0: to b: ack results [(1, 1)]; offer job 1: 4=10+10
             0: job 1 is running: done 20, out 10, waiting 0, resent tasks 1, hits [(0, 1), (20, 1)], checked 0, untrue at 11: a false_hit
@@ -404,8 +404,8 @@ fn a_node_that_is_trusted_again_before_that_is_known_keeps_what_it_did() {
         expect![[r#"
             0: hit in job 1: unit 20, target 1
             0: to b: ack results [(1, 1)]; offer job 1: 5=40+10
-            0: untrue result in job 1: node b, unit 31: it reported a hit that is none
             0: node b quarantined: it reported a hit that is none
+            0: untrue result in job 1: node b, unit 31: it reported a hit that is none
             0: to b: ack results [(2, 2)]; withdraw job 1 kill before 6
             0: node b resumed
             0: to b: offer job 1: 6=30+10 7=40+10
@@ -425,8 +425,8 @@ fn programs_that_ran_where_nobody_trusts_the_results_run_again() {
             0: unit 1 of job 1 failed on node a: exit 1
             0: to a: ack results [(1, 1)]; offer job 2: 7=20+10 8=30+10
             0: job 1 is running: done 1, out 2, waiting 0, unit 1 failed by exit 1
-            0: untrue result in job 2: node a, unit 3: it reported a hit that is none
             0: node a quarantined: it reported a hit that is none
+            0: untrue result in job 2: node a, unit 3: it reported a hit that is none
             0: to a: ack results [(2, 2)]; withdraw job 1 kill before 9; withdraw job 2 kill before 9
             0: job 1 is running: done 0, out 0, waiting 4, resent tasks 2
         "#]],

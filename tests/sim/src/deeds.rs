@@ -92,7 +92,7 @@ impl Sim {
     /// Who computed what stands in the records. What the farm makes of that is for its next turn.
     fn trace(&mut self, trace: Trace) {
         let traced = match trace {
-            Trace::Unit { job, unit } => {
+            Trace::Unit { job, unit, .. } => {
                 let node = self.jobs[job.0 as usize - 1].computed_by(unit);
                 node.map(|node| Traced::Unit { job, unit, node })
             }

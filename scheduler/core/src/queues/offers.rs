@@ -6,7 +6,7 @@ use starfarm_protocol::interval::Interval;
 
 use super::coverage::Class;
 use super::node_list::Offered;
-use super::task::{NOBODY, State, Task};
+use super::task::{NOBODY, State, Task, TaskId};
 use super::units::JobUnits;
 use super::{OUT, PENDING, Queues};
 
@@ -128,6 +128,21 @@ impl Queues {
             }
         }
         Seen { is_old, looks }
+    }
+
+    /// The tasks of `job` that `node` has and that overlap `at`, in order, copies left aside. A node may name a whole
+    /// space, and others have most of that.
+    pub(crate) fn of_node_in(&self, node: NodeId, job: JobId, at: Interval) -> Vec<TaskId> {
+        let its = &self.nodes.of(node).tasks;
+        let few = self.dq.overlapping_some(job, at, its.len() + 1);
+        let ids = if few.len() > its.len() { its.iter().copied().collect() } else { few };
+        let is_one = |id: &TaskId| {
+            let task = self.dq.at(*id);
+            task.node == node && !task.copy && task.overlaps(job, at)
+        };
+        let mut found: Vec<TaskId> = ids.into_iter().filter(is_one).collect();
+        found.sort_unstable_by_key(|id| self.dq.at(*id).at.lo);
+        found
     }
 
     /// As [`Queues::seen`] for copies.

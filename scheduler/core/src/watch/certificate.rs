@@ -21,7 +21,14 @@ impl Farm {
             (0, _) => Completion::CompleteWithFailures,
             _ => Completion::EndedEarly,
         };
-        let checks = job.checks.are_asked_for().then_some(&job.checks);
+        if job.checks.are_asked_for() {
+            deeds.event(Event::TrustChecked {
+                job: id,
+                checked: job.checks.units_checked,
+                planted_found: job.planted_found(),
+                untrue: job.checks.untrue.len() as u64,
+            });
+        }
         let mut hits = String::new();
         for (unit, target) in job.hits.kept() {
             let _ = writeln!(hits, "{unit} {target}");
@@ -43,9 +50,6 @@ impl Farm {
             resent: job.totals.resent,
             copied: job.totals.copies,
             conflicts: job.totals.conflicts,
-            checked: checks.map(|checks| checks.units_checked),
-            planted_found: checks.map(|_| job.planted_found()),
-            untrue: checks.map(|checks| checks.untrue.len() as u64),
             epoch: self.config.epoch.0,
             nodes: computed_by,
         };

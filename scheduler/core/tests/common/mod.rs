@@ -354,6 +354,10 @@ impl Bench {
         self.records.truncate(self.durable + keeping);
         self.replayed.0 = usize::MAX;
         self.config.epoch.0 += 1;
+        if let Some(Record::Trust { .. }) = self.records.last() {
+            // As each start begins: here it matters.
+            self.records.push(Record::Epoch { epoch: self.config.epoch, at_us: 0 });
+        }
         let (state, before) = &self.checkpoint;
         self.farm = self.restored(state.iter().chain(&self.records[*before..]));
         self.peers.values_mut().for_each(|peer| peer.to_ack.clear());
@@ -392,7 +396,7 @@ impl Bench {
     /// Who computed what stands in the records.
     fn trace(&mut self, asked: &[Trace]) {
         let mut tracing = Tracing::new(asked);
-        self.records.iter().for_each(|record| tracing.read(record));
+        (1..).zip(&self.records).for_each(|(sequence, record)| tracing.read(sequence, record));
         for traced in tracing.end().flatten() {
             self.with_deeds(|farm, now_us, deeds| {
                 farm.on_traced(traced, now_us, deeds);
