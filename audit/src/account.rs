@@ -8,7 +8,6 @@ use starfarm_protocol::job::{Body, JobFacts, JobState};
 use starfarm_protocol::journal::record::{Ended, JobTotals};
 use starfarm_protocol::spec::Stop;
 use starfarm_protocol::state::Completion;
-use starfarm_protocol::trust::Share;
 use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::units::Units;
 
@@ -57,7 +56,7 @@ pub(crate) struct Account {
     wrote: Wrote,
     conflicts: u64,
     /// What came of its trust checks; none where it asks for none.
-    trust: Option<Trust>,
+    pub(crate) trust: Option<Trust>,
     end: Option<End>,
     /// Which of the farm's epochs it was submitted in.
     first_epoch: usize,
@@ -180,11 +179,6 @@ impl Account {
     /// Two nodes said different things.
     pub(crate) fn add_conflict(&mut self) {
         self.conflicts += 1;
-    }
-
-    /// It asks for trust checks.
-    pub(crate) fn trust(&mut self, check: Share, planted: &[(u128, u32)]) {
-        self.trust = Some(Trust::new(check, planted));
     }
 
     /// A second node computed units with the same result.

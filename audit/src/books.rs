@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
 use starfarm_protocol::journal::Record;
-use starfarm_protocol::trust::Share;
 use starfarm_protocol::wire::FailReason;
 
 use crate::account::{Account, Place};
 use crate::owed::Owed;
 use crate::report::{Report, Violations};
 use crate::tiling::Class;
+use crate::trust::Trust;
 
 /// The books of a farm, kept anew from its records.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub struct Books {
     nodes: BTreeMap<NodeId, String>,
     epochs: Vec<u64>,
     /// Trust checks of the job that is submitted next.
-    asked: Option<(JobId, Share, Vec<(u128, u32)>)>,
+    asked: Option<(JobId, Trust)>,
     /// Jobs that have records and no submission; told once each.
     unknown: BTreeSet<JobId>,
     deleted: u64,
@@ -54,16 +54,14 @@ impl Books {
             Record::Node { node, name, .. } => drop(self.nodes.insert(*node, name.clone())),
             Record::Submitted(facts) => {
                 let mut account = Account::open(facts.clone(), self.epochs.len(), place);
-                if let Some((_, check, planted)) = self.asked.take().filter(|of| of.0 == facts.job) {
-                    account.trust(check, &planted);
-                }
+                account.trust = self.asked.take().filter(|of| of.0 == facts.job).map(|of| of.1);
                 if let Some(before) = self.accounts.insert(facts.job, account) {
                     self.violations.add(Some(facts.job), None, "it was submitted twice".to_owned());
                     self.violations.join(before.violations);
                 }
             }
             Record::Deleted { job } => self.delete(*job),
-            Record::Trust { job, check, planted } => self.asked = Some((*job, *check, planted.clone())),
+            Record::Trust { job, check, planted } => self.asked = Some((*job, Trust::new(*check, planted))),
             _ => self.enter_for_job(place, record),
         }
     }

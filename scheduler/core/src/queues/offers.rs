@@ -135,7 +135,7 @@ impl Queues {
     pub(crate) fn of_node_in(&self, node: NodeId, job: JobId, at: Interval) -> Vec<TaskId> {
         let its = &self.nodes.of(node).tasks;
         let few = self.dq.overlapping_some(job, at, its.len() + 1);
-        let ids = if few.len() > its.len() { its.iter().copied().collect() } else { few };
+        let ids = if few.len() > its.len() { its.to_vec() } else { few };
         let is_one = |id: &TaskId| {
             let task = self.dq.at(*id);
             task.node == node && !task.copy && task.overlaps(job, at)
