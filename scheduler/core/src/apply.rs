@@ -34,13 +34,13 @@ impl Farm {
     /// beside it. How many units that are.
     pub(crate) fn commit_done(&mut self, id: JobId, node: NodeId, at: Interval, deeds: &mut Deeds) -> u128 {
         let counted = self.decide(id, at, Class::Done).expect(FITS);
-        self.commits.gather(id, node, self.queues.decided(), Vec::new(), deeds);
+        self.commits.gather(id, node, self.queues.decided(), &[], deeds);
         counted
     }
 
     /// As [`Farm::commit_done`], for the new hits of a result.
-    pub(crate) fn commit_hits(&mut self, id: JobId, node: NodeId, hits: Vec<Hit>, deeds: &mut Deeds) {
-        for &(unit, target) in &hits {
+    pub(crate) fn commit_hits(&mut self, id: JobId, node: NodeId, hits: &[Hit], deeds: &mut Deeds) {
+        for &(unit, target) in hits {
             let is_new = self.jobs.at_mut(id).add_hit((unit, target));
             assert!(is_new, "a hit is recorded once");
             deeds.event(Event::Hit { job: id, unit, target });

@@ -88,7 +88,7 @@ impl Commits {
         job: JobId,
         node: NodeId,
         pieces: &[Piece],
-        hits: Vec<(u128, u32)>,
+        hits: &[(u128, u32)],
         deeds: &mut Deeds,
     ) {
         if pieces.is_empty() && hits.is_empty() {
@@ -105,7 +105,7 @@ impl Commits {
                 _ => gathered.pieces.push((piece.at.lo, piece.at.hi)),
             }
         }
-        gathered.hits.extend(hits);
+        gathered.hits.extend_from_slice(hits);
     }
 
     /// What was gathered becomes a record.

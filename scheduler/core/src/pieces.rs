@@ -18,12 +18,12 @@ const LOOK_AGAIN_US: u64 = 10_000_000;
 /// What nodes have done of a job in the midst of what they had.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
-    nodes: BTreeMap<NodeId, Apart>,
+    nodes: BTreeMap<NodeId, Left>,
 }
 
 /// What one node has done so.
 #[derive(Debug)]
-struct Apart {
+struct Left {
     /// By its first unit, in what that the node had each piece was left, with open units before and behind it.
     left: BTreeMap<u128, Interval>,
     /// With so many pieces those leave that were joined since with others, or with either end of what the node had ...
@@ -32,13 +32,13 @@ struct Apart {
     look_us: u64,
 }
 
-impl Default for Apart {
+impl Default for Left {
     fn default() -> Self {
         Self { left: BTreeMap::new(), look_at: FEW, look_us: 0 }
     }
 }
 
-impl Apart {
+impl Left {
     /// The node leaves a piece that begins with `first` in the midst of `had`; false where that is one more than `most`.
     fn leave(&mut self, first: u128, had: Interval, most: usize, coverage: &Coverage, now_us: u64) -> bool {
         if self.left.len() >= self.look_at.min(most) && now_us >= self.look_us {
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn pieces_that_grow_are_counted_and_those_that_are_joined_are_not() {
         let (mut queues, mut units) = all_out();
-        let (mut apart, mut left) = (Apart::default(), 0);
+        let (mut apart, mut left) = (Left::default(), 0);
         for lo in (10..100_000).step_by(4) {
             if apart.leave(lo, ALL, MOST, units.coverage(), 0) {
                 queues.decide(&mut units, Interval::new(lo - 1, lo + 1), Class::Done);
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn a_node_whose_results_overtake_each_other_is_remembered_for_few() {
         let (mut queues, mut units) = all_out();
-        let mut apart = Apart::default();
+        let mut apart = Left::default();
         // Others have the tasks between its own.
         for lo in (0..100_000).step_by(8) {
             let task = Interval::new(lo, lo + 4);

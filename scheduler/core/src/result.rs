@@ -236,7 +236,7 @@ impl Farm {
             Rights::Some(parts, _) => parts.iter().map(|at| counts(*at)).sum(),
             _ => counts(at),
         };
-        self.commit_hits(job_id, id, new.clone(), deeds);
+        self.commit_hits(job_id, id, &new, deeds);
         if is_checked {
             self.on_checked(id, job_id, &decided, &new, now_us, deeds);
         }

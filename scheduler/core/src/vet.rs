@@ -46,11 +46,8 @@ impl Farm {
         let Some((_, checks)) = self.jobs.asked.as_ref().filter(|(id, _)| *id == facts.job) else {
             return false;
         };
-        let targets = match facts.work.body {
-            Body::Hits { targets, .. } => targets,
-            _ => 0,
-        };
-        checks.planted.iter().any(|(unit, target)| *unit >= facts.units || *target >= targets)
+        let is_beyond = |(unit, target): (&u128, &u32)| *unit >= facts.units || *target >= targets_of(facts);
+        checks.planted.iter().any(is_beyond)
     }
 
     /// Numbers of nodes are given one after another; some are given to nodes that never say hello.
@@ -97,10 +94,10 @@ fn vet_units(job: &Job, record: &Record) -> Result<(), String> {
         Record::HitsPaged { floor, targets, again, .. } => {
             vet_hit(job, *floor)?;
             all(again)?;
-            match targets.iter().find(|(_, hi)| *hi > u128::from(targets_of(job))) {
+            match targets.iter().find(|(_, hi)| *hi > u128::from(targets_of(&job.facts))) {
                 None => Ok(()),
                 Some((lo, hi)) => {
-                    Err(format!("targets {lo} to {hi} of job {id}, which has {}", targets_of(job)))
+                    Err(format!("targets {lo} to {hi} of job {id}, which has {}", targets_of(&job.facts)))
                 }
             }
         }
@@ -117,7 +114,7 @@ fn vet_units(job: &Job, record: &Record) -> Result<(), String> {
 }
 
 fn vet_hit(job: &Job, (unit, target): (u128, u32)) -> Result<(), String> {
-    let (id, units, targets) = (job.facts.job.0, job.facts.units, targets_of(job));
+    let (id, units, targets) = (job.facts.job.0, job.facts.units, targets_of(&job.facts));
     if unit >= units {
         return Err(format!("a hit of unit {unit} of job {id}, which ends at {units}"));
     }
@@ -127,8 +124,8 @@ fn vet_hit(job: &Job, (unit, target): (u128, u32)) -> Result<(), String> {
     }
 }
 
-fn targets_of(job: &Job) -> u32 {
-    match job.facts.work.body {
+fn targets_of(facts: &JobFacts) -> u32 {
+    match facts.work.body {
         Body::Hits { targets, .. } => targets,
         _ => 0,
     }
