@@ -3,7 +3,8 @@
 
 use crate::limits::{
     CHARGES_A_SECOND, CHARGES_MAX, FACTS_A_SECOND, FACTS_MAX, FEEDBACK_A_SECOND, FEEDBACK_MAX,
-    HELD_LOOKS_A_SECOND, INCARNATIONS_A_SECOND, INCARNATIONS_MAX, WITHDRAWALS_A_SECOND,
+    HELD_LOOKS_A_SECOND, IDLE_LINES_A_SECOND, IDLE_LINES_MAX, INCARNATIONS_A_SECOND, INCARNATIONS_MAX,
+    WITHDRAWALS_A_SECOND,
 };
 
 /// So much of something, and it comes back with time.
@@ -52,6 +53,8 @@ pub(crate) struct Allowances {
     pub(crate) charges: Allowance,
     /// Speed-ups and slow-downs.
     pub(crate) feedback: [Allowance; 2],
+    /// Lines about results by which nothing was counted.
+    pub(crate) idle_lines: Allowance,
 }
 
 impl Allowances {
@@ -65,6 +68,7 @@ impl Allowances {
             facts: each_second(FACTS_MAX, FACTS_A_SECOND),
             charges: each_second(CHARGES_MAX, CHARGES_A_SECOND),
             feedback: [each_second(FEEDBACK_MAX, FEEDBACK_A_SECOND); 2],
+            idle_lines: each_second(IDLE_LINES_MAX, IDLE_LINES_A_SECOND),
         }
     }
 }

@@ -70,10 +70,10 @@ impl Farm {
     fn bears_one_more(&self, id: NodeId, job: &Job) -> bool {
         let able = self.nodes.iter().filter(|(id, node)| {
             let health = node.health();
-            health.greeted && (health.live() || health.is_sick()) && !job.refused_by.contains_key(id)
+            health.greeted && (health.live() || health.is_outdone()) && !job.refused_by.contains_key(id)
         });
         let (sick, all) = able.fold((0, 0), |(sick, all), (other, node)| {
-            (sick + usize::from(node.health().is_sick() || other == id), all + 1)
+            (sick + usize::from(node.health().is_outdone() || other == id), all + 1)
         });
         2 * sick <= all
     }

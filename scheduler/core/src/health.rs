@@ -135,6 +135,11 @@ impl Probe {
         Self::after(self.next_pause_us(), now_us)
     }
 
+    /// The first pause is over.
+    fn has_waited(&self, now_us: u64) -> bool {
+        self.at_us <= now_us || self.pause_us > PROBE_MIN_US
+    }
+
     /// The pause after the next task.
     pub(crate) fn next_pause_us(&self) -> u64 {
         (2 * self.pause_us).min(PROBE_MAX_US)
@@ -218,9 +223,10 @@ impl Health {
         matches!(self.standing, Standing::Distrusted(_))
     }
 
-    /// It is quarantined for what it failed or sent, and for nothing else.
-    pub(crate) fn is_sick(&self) -> bool {
-        matches!(self.standing, Standing::Sick(..)) && self.state() == NodeState::Quarantined
+    /// It is quarantined because it failed what others passed, and for nothing else.
+    pub(crate) fn is_outdone(&self) -> bool {
+        matches!(self.standing, Standing::Sick(_, Ailment::Fails(_)))
+            && self.state() == NodeState::Quarantined
     }
 
     /// It is there, and wanted to take no more work.
@@ -264,13 +270,14 @@ impl Health {
         self.standing = Standing::Good;
     }
 
-    /// A result that counts shows that it is well: no task vanishes there, nor comes back, and it sends what
-    /// can count.
-    pub(crate) fn may_rise(&self) -> bool {
-        matches!(
-            self.standing,
-            Standing::Slow(_) | Standing::GivesBack(..) | Standing::Sick(_, Ailment::Worthless(_))
-        )
+    /// A result that counts shows that it is well: no task vanishes there, nor comes back. Where its results could not
+    /// count, its first pause has to be over: it may have any number of results left of what it was given before.
+    pub(crate) fn may_rise(&self, now_us: u64) -> bool {
+        match self.standing {
+            Standing::Slow(_) | Standing::GivesBack(..) => true,
+            Standing::Sick(probe, Ailment::Worthless(_)) => probe.has_waited(now_us),
+            Standing::Sick(_, Ailment::Fails(_)) | Standing::Good | Standing::Distrusted(_) => false,
+        }
     }
 
     /// It did something well: it rises again, unless its results are not trusted.
@@ -301,17 +308,13 @@ impl Health {
         is_news
     }
 
-    /// It is found to be sick; false where it was quarantined for such a thing before.
+    /// It is found to be sick; false where it was quarantined for such a thing before: what it has is not told anew with
+    /// each of its results.
     pub(crate) fn sickens(&mut self, of: Ailment, now_us: u64) -> bool {
-        let pause_us = self.standing.probe().map_or(PROBE_MIN_US, |probe| probe.pause_us);
-        let (standing, is_news) = match self.standing {
-            Standing::Good | Standing::Slow(_) | Standing::GivesBack(..) => {
-                (Standing::Sick(Probe::after(pause_us, now_us), of), true)
-            }
-            Standing::Sick(probe, _) => (Standing::Sick(probe, of), false),
-            Standing::Distrusted(why) => (Standing::Distrusted(why), false),
-        };
-        self.standing = standing;
+        let is_news = !matches!(self.standing, Standing::Sick(..) | Standing::Distrusted(_));
+        if is_news {
+            self.standing = Standing::Sick(Probe::first(now_us), of);
+        }
         is_news
     }
 

@@ -170,6 +170,11 @@ pub const CHARGES_MAX: u64 = DEATH_UNITS_MAX as u64;
 pub const FEEDBACK_A_SECOND: u64 = 10;
 /// The same at one time: totals tell what was not heard as well.
 pub const FEEDBACK_MAX: u64 = 1_024;
+/// Lines of the log about results of a node by which nothing was counted, each second: of units that it gave back, that had
+/// been counted before, or that cannot count ...
+pub const IDLE_LINES_A_SECOND: u64 = 10;
+/// ... and at one time: all that a node holds may come back, and once more what nobody acknowledged.
+pub const IDLE_LINES_MAX: u64 = NODE_TASKS_MAX as u64;
 /// Intervals in one record of a checkpoint, or of what is wanted again.
 pub const PIECES_A_RECORD: usize = 4_096;
 

@@ -31,8 +31,8 @@ pub(crate) struct Nodes {
     live_nodes: u32,
     /// Some node is counted on no more: what was kept for it may go to others.
     fewer: bool,
-    /// Nodes that are quarantined for what they failed.
-    sick: BTreeSet<NodeId>,
+    /// Nodes that are quarantined because they failed what others passed.
+    outdone: BTreeSet<NodeId>,
     timers: BinaryHeap<Reverse<(u64, NodeId)>>,
     /// The dirty set: nodes to look at in this turn.
     dirty: Vec<NodeId>,
@@ -136,21 +136,21 @@ impl Nodes {
         for hungry in &mut self.hungry {
             hungry.remove(&id);
         }
-        self.sick.remove(&id);
+        self.outdone.remove(&id);
         self.forgot |= node.is_dirty;
     }
 
     /// Changes the health of a node, and counts anew what the farm can count on there: a sum over all nodes would make a
-    /// loss of half of them quadratic. Where most are quarantined since others have gone, some get work again: the
+    /// loss of half of them quadratic. Where most failed what others passed, and these have gone, some get work again: the
     /// farm must not stand still for them.
     pub(crate) fn alter(&mut self, id: NodeId, change: impl FnOnce(&mut Health)) {
         change(&mut self.at_mut(id).health);
         self.count(id);
-        while self.sick.len() > self.live_nodes as usize {
+        while self.outdone.len() > self.live_nodes as usize {
             let pause_us =
                 |id: &NodeId| self.at(*id).health.standing.probe().map_or(0, |probe| probe.pause_us);
-            let sick = self.sick.iter().copied().filter(|id| self.at(*id).health.greeted);
-            let Some(id) = sick.min_by_key(|id| (pause_us(id), *id)) else { return };
+            let greeted = self.outdone.iter().copied().filter(|id| self.at(*id).health.greeted);
+            let Some(id) = greeted.min_by_key(|id| (pause_us(id), *id)) else { return };
             self.at_mut(id).health.rises();
             self.count(id);
             self.mark(id);
@@ -166,16 +166,16 @@ impl Nodes {
     fn count(&mut self, id: NodeId) {
         let node = self.at_mut(id);
         let counted = if node.health.live() { node.slots } else { 0 };
-        let (before, is_sick) = (std::mem::replace(&mut node.counted, counted), node.health.is_sick());
-        assert!(counted == 0 || !is_sick, "a sick node is not counted on");
+        let (before, is_outdone) = (std::mem::replace(&mut node.counted, counted), node.health.is_outdone());
+        assert!(counted == 0 || !is_outdone, "who is quarantined is not counted on");
         assert!(self.live_slots >= u64::from(before), "the sum has what each node added to it");
         assert!(self.live_nodes >= u32::from(before > 0), "and the number of nodes likewise");
         self.live_nodes = self.live_nodes + u32::from(counted > 0) - u32::from(before > 0);
         self.live_slots = self.live_slots + u64::from(counted) - u64::from(before);
         self.fewer |= counted == 0 && before > 0;
-        match is_sick {
-            true => self.sick.insert(id),
-            false => self.sick.remove(&id),
+        match is_outdone {
+            true => self.outdone.insert(id),
+            false => self.outdone.remove(&id),
         };
     }
 

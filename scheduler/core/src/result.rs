@@ -440,7 +440,7 @@ impl Farm {
         let node = self.nodes.at_mut(id);
         node.rating.add(counted as f64 / standard.max(1.0), now_us);
         node.given_back.did();
-        self.on_worthy(id);
+        self.on_worthy(id, now_us);
     }
 }
 

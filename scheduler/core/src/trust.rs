@@ -166,8 +166,7 @@ impl Farm {
         let worthless = Worthless { job, results, last };
         let mut is_news = false;
         self.nodes.alter(id, |health| is_news = health.sickens(Ailment::Worthless(worthless), now_us));
-        // Where it is the only one it goes on all the same: that is no news.
-        if is_news && self.nodes.at(id).health().is_sick() {
+        if is_news {
             let why = QuarantineReason::Worthless(worthless).to_string();
             deeds.event(Event::NodeQuarantined { node: self.nodes.at(id).name.clone(), why });
             self.revoke_from(id, self.so_far(job, Cancel::Graceful));
@@ -175,10 +174,11 @@ impl Farm {
     }
 
     /// A result of a node counts: it may be well.
-    pub(crate) fn on_worthy(&mut self, id: NodeId) {
+    pub(crate) fn on_worthy(&mut self, id: NodeId, now_us: u64) {
         let node = self.nodes.at_mut(id);
         node.worthless = node.worthless.saturating_sub(1);
-        if node.health().may_rise() {
+        if node.health().may_rise(now_us) {
+            node.worthless = 0;
             self.nodes.alter(id, |health| health.rises());
         }
     }

@@ -104,7 +104,7 @@ impl Farm {
     /// its worker says.
     #[expect(clippy::too_many_arguments, reason = "a result is told with all that is known of it")]
     pub(crate) fn watch_result(
-        &self,
+        &mut self,
         id: NodeId,
         entry: &ResultEntry<'_>,
         verdict: Verdict,
@@ -124,7 +124,7 @@ impl Farm {
                 return;
             }
         };
-        let node = self.nodes.at(id);
+        let node = self.nodes.at_mut(id);
         let (lo, hi) = (entry.at().lo, entry.at().hi);
         // Nothing is over before it was given out, or its job submitted, whatever a worker says.
         let submitted_us = || self.jobs.get(entry.job).map_or(now_us, |job| job.totals.submitted_us);
@@ -153,6 +153,11 @@ impl Farm {
             // They came together but ran one after another: the slots were no busier than they can be.
             let at_least_us = *busy_us / u64::from(node.slots().max(1));
             *begun_us = (*begun_us).min(began_us).min(ended_us.saturating_sub(at_least_us));
+            return;
+        }
+        let counts = matches!(outcome, Outcome::Counted | Outcome::Partly);
+        if !counts && node.allowances.idle_lines.take(1, now_us) == 0 {
+            // A node can send any number of these.
             return;
         }
         deeds.event(Event::Tasks {

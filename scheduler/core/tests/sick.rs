@@ -85,17 +85,23 @@ fn a_node_that_fails_neighbours_and_passes_elsewhere_goes_on() {
 fn what_a_person_wanted_again_and_fails_again_says_nothing_of_its_node() {
     check_after(
         "submit 100 command units 5 max-failures never\n join a slots 1\n join b slots 1\n ack a\n ack b
-         ran a 0+5 exit1,ok,exit1,ok,exit1\n ran a 5+5 exit1,ok,exit1,ok,exit1\n ran b 10+5 ok,ok,ok,ok,ok\n retry 1\n ack b
-         ran b 15+5 ok,ok,ok,ok,ok\n ack b\n ran b 20+5 ok,ok,ok,ok,ok\n ack b\n ack a\n tasks a",
-        "ran a 0+1 exit1\n ran a 2+1 exit1\n ack a\n ran a 4+1 exit1\n ack a\n ran a 5+1 exit1\n ack a
-         ran a 7+1 exit1\n ack a\n ran a 9+1 exit1\n nodes
-         ran b 30+5 ok,ok,ok,ok,ok\n ran a 25+5 ok,ok,ok,ok,ok\n nodes",
+         ran a 0+5 exit1,ok,exit1,ok,exit1\n ran b 10+5 ok,ok,ok,ok,ok\n ack b\n ran b 15+5 ok,ok,ok,ok,ok\n ack b",
+        "retry 1\n ran a 5+5 exit1,ok,exit1,ok,exit1\n ack a\n tasks a\n tasks b\n ran a 0+1 exit1\n ack a\n ran a 2+1 exit1\n ack a\n ran a 4+1 exit1\n ack a\n nodes
+         ran b 20+5 ok,ok,ok,ok,ok\n nodes",
         expect![[r#"
-            0: node a quarantined: sent 5 results of job 1 that cannot count, the last with units that it was not given
-            0: to a: ack results [(3, 7)]; withdraw job 1 trim before 9
-            0: a quarantined (sent 6 results of job 1 that cannot count, the last with units that it was not given), b up
-            0: to b: ack results [(3, 4)]; offer job 1: 9=2+1
-            0: to a: ack results [(8, 9)]; offer job 1: 10=4+1
+            0: unit 5 of job 1 failed on node a: exit 1
+            0: unit 7 of job 1 failed on node a: exit 1
+            0: unit 9 of job 1 failed on node a: exit 1
+            0: to a: ack results [(2, 2)]; offer job 1: 8=0+1
+            0: a has 2 tasks
+            0: b has 2 tasks
+            0: unit 0 of job 1 failed on node a: exit 1
+            0: to a: ack results [(3, 3)]; offer job 1: 9=2+1
+            0: unit 2 of job 1 failed on node a: exit 1
+            0: to a: ack results [(4, 4)]; offer job 1: 10=4+1
+            0: unit 4 of job 1 failed on node a: exit 1
+            0: to a: ack results [(5, 5)]; offer job 1: 11=35+5
+            0: a up, b up
             0: a up, b up
         "#]],
     );

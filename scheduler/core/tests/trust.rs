@@ -208,15 +208,42 @@ fn results_that_nobody_can_read_are_the_nodes_failure_in_words() {
 }
 
 #[test]
-fn a_node_whose_results_could_not_count_rises_with_one_that_does() {
+fn a_node_whose_results_could_not_count_rises_with_one_that_does_when_a_pause_is_over() {
     check_after(
         "submit 200 search 2 targets never units 1\n join a slots 8\n join b slots 1\n ack a\n ack b
          done a 0+1 body 01\n done a 1+1 body 01\n done a 2+1 body 01\n done a 3+1 body 01\n done a 4+1 body 01",
-        "nodes\n done a 5+1\n nodes",
+        "ack a\n done a 5+1\n nodes\n live 9900 a 6+9 b 8+2\n done a 6+1\n nodes\n live 10000 a 6+9 b 8+2\n done a 7+1\n nodes",
         expect![[r#"
             0: a quarantined (sent 5 results of job 1 that cannot count, the last with a body of 1 byte for 1 unit), b up
-            0: to a: ack results [(6, 6)]; offer job 1: 16=15+1 17=16+1
-            0: a up, b up
+            0: to a: ack results [(6, 6)]
+            9900: a quarantined (sent 5 results of job 1 that cannot count, the last with a body of 1 byte for 1 unit), b up
+            9900: to a: ack results [(7, 7)]
+            10000: to a: ack results [(8, 8)]; offer job 1: 16=0+1 17=1+1 18=2+1 19=3+1
+            10000: a up, b up
+        "#]],
+    );
+}
+
+/// There is nobody to compare it with, and no need: it is asked again and again, and one good answer is enough.
+#[test]
+fn the_only_node_gets_probes_too_when_its_results_cannot_count_and_is_told_of_once() {
+    check_after(
+        "submit 200 search 2 targets never units 1\n join a slots 1\n ack a",
+        "done a 0+1 body 01\n done a 1+1 body 01\n done a 2+1 body 01\n done a 3+1 body 01\n done a 4+1 body 01
+         ack a\n done a 5+1 body 01\n done a 6+1 body 01\n nodes\n live 10000 a none\n ack a\n nodes\n done a 0+1\n nodes",
+        expect![[r#"
+            0: to a: ack results [(1, 1)]; offer job 1: 3=2+1
+            0: to a: ack results [(2, 2)]; offer job 1: 4=3+1
+            0: to a: ack results [(3, 3)]; offer job 1: 5=4+1
+            0: to a: ack results [(4, 4)]; offer job 1: 6=5+1
+            0: node a quarantined: sent 5 results of job 1 that cannot count, the last with a body of 1 byte for 1 unit
+            0: to a: ack results [(5, 5)]; withdraw job 1 trim before 7
+            0: a quarantined (sent 5 results of job 1 that cannot count, the last with a body of 1 byte for 1 unit)
+            0: to a: ack results [(6, 7)]
+            10000: to a: offer job 1: 7=0+1
+            10000: a quarantined (sent 5 results of job 1 that cannot count, the last with a body of 1 byte for 1 unit)
+            10000: to a: ack results [(8, 8)]; offer job 1: 8=1+1 9=2+1 10=3+1 11=4+1 12=5+1 13=6+1 14=7+1 15=8+1
+            10000: a up
         "#]],
     );
 }

@@ -146,6 +146,22 @@ fn results_that_follow_each_other_are_told_as_one_where_their_units_do() {
     "#]].assert_eq(&told.map(|line| format!("{line}\n")).collect::<String>());
 }
 
+/// A node can send any number of them, and each would be a line of the log.
+#[test]
+fn of_results_that_count_nothing_the_log_keeps_a_few_and_of_quarantine_the_first_word() {
+    let mut bench = Bench::new(Config { watch: true, ..config() });
+    bench.run("submit 50 search 9 targets never units 10\n join a slots 1\n ack a");
+    let worthless = "done a 0+10 body 01\n".repeat(10_000);
+    let count = |told: &str, what: &str| told.matches(what).count();
+    let at_once = bench.run(&worthless);
+    assert_eq!(count(&at_once, "tasks node=a"), 4_096);
+    assert_eq!([count(&at_once, "node_state node=a"), count(&at_once, "node a quarantined")], [1, 1]);
+    let second_later = bench.run(&format!("live 1000 a none\n{worthless}"));
+    assert_eq!(count(&second_later, "tasks node=a"), 10);
+    let one_that_counts = bench.run("done a 10+10");
+    assert_eq!(count(&one_that_counts, "outcome=counted"), 1, "{one_that_counts}");
+}
+
 #[test]
 fn a_sample_comes_once_a_period_and_progress_only_where_there_is_some() {
     check(
