@@ -10,6 +10,7 @@ use starfarm_protocol::spec::Stop;
 use starfarm_protocol::state::Completion;
 use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::units::Units;
+use starfarm_protocol::wire::Outputs;
 
 use crate::certificate::{Certificate, NodeShare};
 use crate::owed::{Owed, Wrote};
@@ -217,8 +218,8 @@ impl Account {
     }
 
     /// A unit ran to its end by the record at `place`, and what it wrote is in that record.
-    pub(crate) fn wrote(&mut self, unit: u128, place: Place) {
-        self.wrote.in_journal(unit, place.sequence);
+    pub(crate) fn wrote(&mut self, unit: u128, outputs: &Outputs, place: Place) {
+        self.wrote.in_journal(unit, outputs, place.sequence);
     }
 
     /// Nobody knows what a unit wrote that kills its workers.

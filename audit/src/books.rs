@@ -90,7 +90,7 @@ impl Books {
                         None => account.count(*unit, hi, Class::Done, Some(*node), place),
                         Some(_) => account.count(*unit, hi, Class::Failed, None, place),
                     }
-                    account.wrote(*unit, place);
+                    account.wrote(*unit, &outcome.outputs, place);
                 }
             }
             Record::Failed { unit, failed, .. } => {

@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use starfarm_protocol::ids::FarmId;
+use starfarm_protocol::ids::{FarmId, JobId};
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::frame::{self, Found, Frame, SEAL};
 use starfarm_protocol::journal::segment::{FORMAT_VERSION, HEAD_BYTES, Head, HeadError, Part};
@@ -35,16 +35,16 @@ enum Stop {
     Unreadable(String),
 }
 
-/// Audits the farm whose state directory is `dir`, and its outputs if these are `wanted`. Nothing is written and no lock is
-/// taken.
+/// Audits the farm whose state directory is `dir`, and if they are asked for, the outputs of these jobs, or of all where it
+/// names none. Nothing is written and no lock is taken.
 ///
 /// # Errors
 /// It is no state directory, or a file in it cannot be read at all: in words.
-pub fn directory(dir: &Path, wanted: bool) -> Result<Report, String> {
+pub fn directory(dir: &Path, outputs: Option<&[JobId]>) -> Result<Report, String> {
     // What a scheduler that may run there has done meanwhile, such as deleting a job, is no damage.
-    let mut doubts = wanted && dir.join("admin.sock").exists();
+    let mut doubts = outputs.is_some() && dir.join("admin.sock").exists();
     for _ in 0..TRIES_MAX {
-        match Reader::read(dir, wanted) {
+        match Reader::read(dir, outputs) {
             Ok(report) if doubts && report.outputs.as_ref().is_some_and(|outputs| !outputs.are_whole()) => {
                 doubts = false;
                 std::thread::sleep(SECOND_LOOK);
@@ -94,7 +94,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn read(dir: &Path, wanted: bool) -> Result<Report, Stop> {
+    fn read(dir: &Path, wanted: Option<&[JobId]>) -> Result<Report, Stop> {
         // The journal is listed before the ledger: what moves in between is found twice, never not at all.
         let journal = list(&dir.join("journal"), "seg")?;
         let ledger = list(&dir.join("ledger"), "led")?;
@@ -119,9 +119,9 @@ impl Reader {
             reader.reached();
         }
         hits::check(dir, &mut reader.books).map_err(|e| unreadable(&dir.join("blobs"), &e))?;
-        let outputs = match reader.farm.filter(|_| wanted) {
-            Some(farm) => Some(reader.outputs(dir, farm, written)?),
-            None => None,
+        let outputs = match (reader.farm, wanted) {
+            (Some(farm), Some(of)) => Some(reader.outputs(dir, farm, written, of)?),
+            _ => None,
         };
         let farm = reader.farm.map_or_else(String::new, |farm| farm.to_string());
         let mut report = reader.books.close(&farm);
@@ -130,8 +130,14 @@ impl Reader {
     }
 
     /// Looks at the outputs that there must be by what was read; up to the record `written` they were on the disk.
-    fn outputs(&mut self, dir: &Path, farm: FarmId, written: Option<u64>) -> Result<Outputs, Stop> {
-        let checked = outputs::check(dir, farm, &self.books.owed(), written);
+    fn outputs(
+        &mut self,
+        dir: &Path,
+        farm: FarmId,
+        written: Option<u64>,
+        of: &[JobId],
+    ) -> Result<Outputs, Stop> {
+        let checked = outputs::check(dir, farm, &self.books.owed(), written, of);
         let outputs = checked.map_err(|e| unreadable(&dir.join("outputs or blobs"), &e))?;
         if outputs.in_journal > Units(0) {
             let units = outputs.in_journal;

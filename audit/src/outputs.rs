@@ -1,45 +1,50 @@
 //! The outputs of a farm's jobs, read: each that must be there is there and what its hash says, and so is each content that
 //! a job needs. The bytes are described in `protocol/src/outputs.rs` and `protocol/src/packed.rs`.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
 use starfarm_protocol::admin::OutputLoss;
-use starfarm_protocol::ids::{FarmId, JobId};
-use starfarm_protocol::outputs::{Kind, Owner, Piece, Stored, intervals};
+use starfarm_protocol::ids::{ContentHash, FarmId, JobId};
+use starfarm_protocol::outputs::{Kind, Owner, Piece, intervals};
 use starfarm_protocol::spec::{JobSpec, Space};
 use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::units::Units;
-use starfarm_protocol::wire::Stream;
 
 use crate::contents::{Contents, Packed};
-use crate::owed::Owed;
+use crate::owed::{Owed, named};
 use crate::report::{LostContent, LostOutput, Outputs};
 
 /// Checks the outputs that must be there in the state directory `dir` of `farm`. Up to the record `synced` they were on the
-/// disk; what the journal has beyond it a start writes again.
-pub(crate) fn check(dir: &Path, farm: FarmId, owed: &[Owed], synced: Option<u64>) -> io::Result<Outputs> {
+/// disk; what the journal has beyond it a start writes again, but for the contents of long ones. `only`: nothing is said of
+/// other jobs, where any are named.
+pub(crate) fn check(
+    dir: &Path,
+    farm: FarmId,
+    owed: &[Owed],
+    synced: Option<u64>,
+    only: &[JobId],
+) -> io::Result<Outputs> {
     let contents = Contents::read(&dir.join("blobs"), |_| true)?;
-    let mut report = Outputs::default();
-    for owed in owed {
+    let (mut report, mut named) = (Outputs::default(), HashSet::new());
+    for owed in owed.iter().filter(|owed| only.is_empty() || only.contains(&owed.job)) {
         report.units.0 += owed.units.units();
         needed(owed, &contents, &mut report)?;
         let path = dir.join(format!("outputs/{}.outputs", owed.job.0));
-        let Kept { whole, damaged, last } = kept(&path, &Owner::new(farm, owed.job), &contents)?;
-        let mut lost = owed.units.without(&whole);
+        let mut kept = Kept::default();
+        kept.read(&path, &Owner::new(farm, owed.job), &contents)?;
         // Without the note how far they were synced, only the file itself says where it ends.
-        let after = synced.unwrap_or(last);
-        let again = owed.journal.iter().filter(|(sequence, _)| *sequence > after);
-        let again: UnitSet = again.map(|&(_, unit)| (unit, unit.saturating_add(1))).collect();
-        let waiting = lost.within(&again);
-        report.in_journal.0 += waiting.units();
-        lost = lost.without(&waiting);
-        tell(owed.job, &lost.within(&damaged), OutputLoss::Damaged, &mut report);
-        tell(owed.job, &lost.without(&damaged), OutputLoss::Missing, &mut report);
+        let waiting = kept.join(owed, synced.unwrap_or(kept.last), &contents);
+        report.in_journal.0 += waiting.within(&owed.units).units();
+        let lost = owed.units.without(&kept.whole);
+        tell(owed.job, &lost.within(&kept.damaged), OutputLoss::Damaged, &mut report);
+        tell(owed.job, &lost.without(&kept.damaged), OutputLoss::Missing, &mut report);
+        named.extend(kept.named);
     }
-    let damaged = contents.damaged();
-    let untold: Vec<_> =
-        damaged.filter(|hash| report.contents.iter().all(|lost| lost.hash != *hash)).collect();
+    let is_told = |hash: &ContentHash| report.contents.iter().any(|lost| lost.hash == *hash);
+    let damaged = contents.damaged().filter(|hash| only.is_empty() || named.contains(hash));
+    let untold: Vec<_> = damaged.filter(|hash| !is_told(hash)).collect();
     let what = OutputLoss::Damaged;
     report.contents.extend(untold.into_iter().map(|hash| LostContent { hash, job: None, what }));
     report.lost.sort_by_key(|lost| (lost.job, lost.lo));
@@ -65,68 +70,87 @@ fn needed(owed: &Owed, contents: &Contents, report: &mut Outputs) -> io::Result<
     Ok(())
 }
 
+/// A job's outputs, as they were found.
 #[derive(Default)]
 struct Kept {
+    /// They are what was written, and so are the contents that they name.
     whole: UnitSet,
     damaged: UnitSet,
+    /// The file has them; their contents may be lost.
+    there: UnitSet,
+    /// Contents that they name and that are lost.
+    named: HashSet<ContentHash>,
     /// Sequence of the last batch.
     last: u64,
 }
 
-/// What the file of a job's outputs has.
-fn kept(path: &Path, owner: &Owner, contents: &Contents) -> io::Result<Kept> {
-    let mut kept = Kept::default();
-    let Some(file) = Packed::open(path)? else { return Ok(kept) };
-    for entry in file.entries() {
-        let entry = entry?;
-        let Some(batch) = owner.batch(&entry.label).filter(|batch| batch.sequence > kept.last) else {
-            continue;
-        };
-        kept.last = batch.sequence;
-        let body = file.body(&entry)?;
-        match batch.kind {
-            Kind::Vain => {}
-            Kind::Again if entry.has_body(&body) => {
-                for (lo, hi) in intervals(&body) {
-                    kept.whole.remove(lo, hi);
-                    kept.damaged.remove(lo, hi);
+impl Kept {
+    /// Reads the file of a job's outputs.
+    fn read(&mut self, path: &Path, owner: &Owner, contents: &Contents) -> io::Result<()> {
+        let Some(file) = Packed::open(path)? else { return Ok(()) };
+        for entry in file.entries() {
+            let entry = entry?;
+            let Some(batch) = owner.batch(&entry.label).filter(|batch| batch.sequence > self.last) else {
+                continue;
+            };
+            self.last = batch.sequence;
+            let body = file.body(&entry)?;
+            match batch.kind {
+                Kind::Vain => {}
+                Kind::Again if entry.has_body(&body) => {
+                    intervals(&body).into_iter().for_each(|(lo, hi)| self.forget(lo, hi));
                 }
-            }
-            Kind::Again => {}
-            Kind::Outputs => {
-                for piece in owner.outputs(&batch, &body, entry.has_body(&body)) {
-                    match &piece {
-                        Piece::Whole(stored) => kept.enter(stored.unit, long_loss(stored, contents)),
-                        // The number may be what is damaged.
-                        Piece::Damaged(Some(unit)) => kept.damaged.insert(*unit, unit.saturating_add(1)),
-                        Piece::Damaged(None) => {}
+                Kind::Again => {}
+                Kind::Outputs => {
+                    for piece in owner.outputs(&batch, &body, entry.has_body(&body)) {
+                        match &piece {
+                            Piece::Whole(stored) => {
+                                let end = stored.unit.saturating_add(1);
+                                self.enter(stored.unit, named(&stored.outcome.outputs), contents);
+                                self.there.insert(stored.unit, end);
+                            }
+                            // The number may be what is damaged.
+                            Piece::Damaged(Some(unit)) => {
+                                self.damaged.insert(*unit, unit.saturating_add(1));
+                            }
+                            Piece::Damaged(None) => {}
+                        }
                     }
                 }
             }
         }
+        Ok(())
     }
-    Ok(kept)
-}
 
-impl Kept {
-    /// The last run of a unit is the one that counts.
-    fn enter(&mut self, unit: u128, loss: Option<OutputLoss>) {
+    /// What the journal's records after `after` have beyond the file: the units.
+    fn join(&mut self, owed: &Owed, after: u64, contents: &Contents) -> UnitSet {
+        let mut waiting = UnitSet::default();
+        for &(sequence, unit) in owed.journal.iter().filter(|(sequence, _)| *sequence > after) {
+            if sequence > self.last || !self.there.contains(unit) {
+                let named = owed.named.get(&unit).into_iter().flatten().copied();
+                self.enter(unit, named, contents);
+                waiting.insert(unit, unit.saturating_add(1));
+            }
+        }
+        waiting
+    }
+
+    fn forget(&mut self, lo: u128, hi: u128) {
+        for units in [&mut self.whole, &mut self.damaged, &mut self.there] {
+            units.remove(lo, hi);
+        }
+    }
+
+    /// The output of a unit, which names these contents. The last run of a unit is the one that counts.
+    fn enter(&mut self, unit: u128, named: impl Iterator<Item = ContentHash>, contents: &Contents) {
+        let lost: Vec<_> = named.filter_map(|hash| Some((hash, contents.loss(&hash)?))).collect();
         let end = unit.saturating_add(1);
-        self.whole.remove(unit, end);
-        self.damaged.remove(unit, end);
-        match loss {
+        self.forget(unit, end);
+        match lost.first().map(|(_, loss)| *loss) {
             None => self.whole.insert(unit, end),
             Some(OutputLoss::Damaged) => self.damaged.insert(unit, end),
             Some(OutputLoss::Missing) => {}
         }
+        self.named.extend(lost.iter().map(|(hash, _)| *hash));
     }
-}
-
-/// What became of a unit's long outputs.
-fn long_loss(stored: &Stored, contents: &Contents) -> Option<OutputLoss> {
-    let outputs = &stored.outcome.outputs;
-    [&outputs.stdout, &outputs.stderr].into_iter().find_map(|stream| match stream {
-        Stream::Uploaded { hash, .. } => contents.loss(hash),
-        Stream::Inline(_) => None,
-    })
 }

@@ -1,8 +1,11 @@
 //! Which outputs of a job of programs its records say that there must be. A unit that ran to its end left one, even if it
 //! wrote nothing.
 
+use std::collections::BTreeMap;
+
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::unit_set::UnitSet;
+use starfarm_protocol::wire::{Outputs, Stream};
 
 /// What the records of a job say of outputs, beside which units are done or failed.
 #[derive(Debug, Default)]
@@ -11,6 +14,8 @@ pub(crate) struct Wrote {
     nothing: UnitSet,
     /// Units whose outputs are in the journal too, with the sequence of the record; ascending.
     journal: Vec<(u64, u128)>,
+    /// The contents that these name, of those that name any.
+    named: BTreeMap<u128, Vec<ContentHash>>,
 }
 
 /// The outputs that must be there.
@@ -21,13 +26,21 @@ pub(crate) struct Owed {
     pub(crate) units: UnitSet,
     /// Outputs that the journal has too, by the sequence of the record.
     pub(crate) journal: Vec<(u64, u128)>,
+    /// The contents that these name, by unit.
+    pub(crate) named: BTreeMap<u128, Vec<ContentHash>>,
 }
 
 impl Wrote {
     /// The output of a unit is in the journal's record `sequence`.
-    pub(crate) fn in_journal(&mut self, unit: u128, sequence: u64) {
+    pub(crate) fn in_journal(&mut self, unit: u128, outputs: &Outputs, sequence: u64) {
         self.nothing.remove(unit, unit.saturating_add(1));
         self.journal.push((sequence, unit));
+        let named: Vec<_> = named(outputs).collect();
+        if named.is_empty() {
+            self.named.remove(&unit);
+        } else {
+            self.named.insert(unit, named);
+        }
     }
 
     /// A unit failed and left nothing.
@@ -40,10 +53,20 @@ impl Wrote {
         units.iter().for_each(|&(lo, hi)| self.nothing.remove(lo, hi));
         let wanted: UnitSet = units.iter().copied().collect();
         self.journal.retain(|(_, unit)| !wanted.contains(*unit));
+        self.named.retain(|unit, _| !wanted.contains(*unit));
     }
 
     /// What must be there of a job whose units `ran`.
     pub(crate) fn owed(&mut self, (job, spec): (JobId, ContentHash), ran: &UnitSet) -> Owed {
-        Owed { job, spec, units: ran.without(&self.nothing), journal: std::mem::take(&mut self.journal) }
+        let (journal, named) = (std::mem::take(&mut self.journal), std::mem::take(&mut self.named));
+        Owed { job, spec, units: ran.without(&self.nothing), journal, named }
     }
+}
+
+/// The contents that an output names: its streams that are long.
+pub(crate) fn named(outputs: &Outputs) -> impl Iterator<Item = ContentHash> {
+    [&outputs.stdout, &outputs.stderr].into_iter().filter_map(|stream| match stream {
+        Stream::Uploaded { hash, .. } => Some(*hash),
+        Stream::Inline(_) => None,
+    })
 }

@@ -146,7 +146,7 @@ pub struct Report {
 
 impl Report {
     /// Leaves jobs out that are not among `ids`, with what is wrong with them. What is wrong with the
-    /// journal stays: it is under every job.
+    /// journal stays: it is under every job. Outputs stay as they are: an audit looks only at those it is asked for.
     ///
     /// # Errors
     /// The first of `ids` that the records do not know.
@@ -163,10 +163,6 @@ impl Report {
         self.jobs.retain(|job| ids.contains(&job.id));
         self.violations.retain(|violation| violation.job.is_none_or(|job| ids.contains(&job)));
         let broken = self.jobs.iter().any(|job| job.verdict == Completion::Broken);
-        if let Some(outputs) = &mut self.outputs {
-            outputs.lost.retain(|lost| ids.contains(&lost.job));
-            outputs.contents.retain(|lost| lost.job.is_none_or(|job| ids.contains(&job)));
-        }
         let are_whole = self.outputs.as_ref().is_none_or(Outputs::are_whole);
         self.holds = self.violations.is_empty() && !broken && are_whole;
         Ok(self)

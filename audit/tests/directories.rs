@@ -39,7 +39,7 @@ impl State {
     }
 
     fn audit(&self) -> Report {
-        directory(&self.0, false).unwrap()
+        directory(&self.0, None).unwrap()
     }
 
     #[track_caller]
@@ -441,9 +441,9 @@ fn an_older_scheduler_that_writes_after_a_newer_one_is_seen() {
 #[test]
 fn what_is_no_state_directory_is_said_in_words() {
     let state = State::new();
-    let nowhere = directory(&state.0.join("nowhere"), false).unwrap_err();
+    let nowhere = directory(&state.0.join("nowhere"), None).unwrap_err();
     assert!(nowhere.contains("has no journal"), "{nowhere:?}");
     let file = state.journal(1);
     std::fs::create_dir(&file).unwrap();
-    assert!(directory(&state.0, false).unwrap_err().contains("cannot read"));
+    assert!(directory(&state.0, None).unwrap_err().contains("cannot read"));
 }

@@ -85,10 +85,7 @@ fn what_the_journal_has_beyond_the_files_is_not_missed() {
 fn a_long_output_whose_content_is_gone_or_damaged_is_told_by_its_unit() {
     let state = farm();
     let path = state.path("blobs");
-    let bytes = std::fs::read(&path).unwrap();
-    let mut damaged = bytes.clone();
-    *damaged.last_mut().unwrap() ^= 1;
-    std::fs::write(&path, damaged).unwrap();
+    state.flip_last("blobs");
     assert_eq!(state.lost(), [(1, 5, 6, DAMAGED)]);
     let hash = ContentHash::of(&disk::long());
     let contents = state.audit().outputs.unwrap().contents;
@@ -97,6 +94,63 @@ fn a_long_output_whose_content_is_gone_or_damaged_is_told_by_its_unit() {
     assert_eq!(state.lost(), [(1, 5, 6, MISSING)]);
     let contents = state.audit().outputs.unwrap().contents;
     assert!(contents.iter().any(|lost| lost.job == Some(JOB) && lost.what == MISSING), "its specification");
+}
+
+/// The scheduler was stopped before it had written its files: the hash is in the journal only.
+#[test]
+fn a_long_output_is_looked_at_whether_its_hash_is_in_a_file_or_in_the_journal() {
+    for state in [farm(), State::of(&[(1, [0, 1]), (2, [2, 3]), (3, [4, 5])])] {
+        let path = state.path("blobs");
+        let bytes = std::fs::read(&path).unwrap();
+        let in_journal = state.audit().outputs.unwrap().in_journal;
+        let mut harmless = 0;
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << (at % 8);
+            std::fs::write(&path, damaged).unwrap();
+            let outputs = state.audit().outputs.unwrap();
+            assert_eq!(outputs.in_journal, in_journal, "byte {at}");
+            let lost = state.lost();
+            assert!(lost.is_empty() || matches!(lost[..], [(1, 5, 6, _)]), "byte {at}: {lost:?}");
+            assert!(lost.len() == 1 || at < bytes.len() - 600, "byte {at} of it");
+            harmless += usize::from(lost.is_empty() && outputs.contents.is_empty());
+        }
+        assert_eq!(harmless, 2 * 8, "the spare bytes of two headers");
+        for end in (0..bytes.len()).step_by(7) {
+            std::fs::write(&path, &bytes[..end]).unwrap();
+            assert_eq!(state.lost(), [(1, 5, 6, MISSING)], "cut at {end}");
+        }
+    }
+}
+
+#[test]
+fn a_content_that_only_the_second_run_names_is_looked_at_though_the_first_is_in_the_file() {
+    let state = farm();
+    state.rerun_long_and_end(4, &[8; 700]);
+    assert_eq!((state.lost(), state.audit().outputs.unwrap().in_journal.0), (vec![], 1));
+    state.flip_last("blobs");
+    assert_eq!(state.lost(), [(1, 4, 5, DAMAGED)]);
+}
+
+#[test]
+fn an_audit_of_one_job_counts_the_outputs_of_that_job_alone() {
+    let state = farm();
+    state.synced(0);
+    state.beside(&[8; 700]);
+    state.flip_last("blobs");
+    let of = |jobs: &[JobId]| {
+        let report = state.audit_of(jobs);
+        let outputs = report.outputs.unwrap();
+        let lost: Vec<_> = outputs.lost.iter().map(|lost| lost.job.0).collect();
+        let counts = (outputs.units.0, outputs.in_journal.0, outputs.contents.len());
+        let told = report.notes.iter().any(|note| note.contains("in the journal only"));
+        assert_eq!(told, counts.1 > 0);
+        (report.holds, counts, lost)
+    };
+    assert_eq!(of(&[]), (false, (7, 1, 1), vec![2]));
+    assert_eq!(of(&[JobId(2)]), (false, (1, 1, 1), vec![2]));
+    assert_eq!(of(&[JOB]), (true, (6, 0, 0), vec![]));
+    assert_eq!(of(&[JOB, JobId(2)]), of(&[]));
 }
 
 #[test]

@@ -27,7 +27,8 @@ const LOST_SHOWN: usize = 50;
 /// printer.
 pub(crate) fn run(context: &mut Context, audit: &Audit) -> Result<Exit, Failure> {
     let scheduler_runs = scheduler_runs(&audit.dir);
-    let report = directory(&audit.dir, audit.outputs).map_err(Failure::usage)?;
+    let outputs = audit.outputs.then_some(&*audit.job);
+    let report = directory(&audit.dir, outputs).map_err(Failure::usage)?;
     let report = report.only(&audit.job).map_err(|id| {
         Failure::new(Exit::NotFound, format!("no job {} in the records of {}", id.0, audit.dir.display()))
     })?;

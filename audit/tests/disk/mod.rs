@@ -115,8 +115,12 @@ impl State {
     }
 
     fn end(&self) {
+        self.end_of(JOB, 6);
+    }
+
+    fn end_of(&self, job: JobId, done: u128) {
         let (abandoned, totals) = (Vec::new(), JobTotals::default());
-        let ended = Ended { job: JOB, state: JobState::Finished, done: 6, failed: 0, abandoned, totals };
+        let ended = Ended { job, state: JobState::Finished, done, failed: 0, abandoned, totals };
         self.records.borrow_mut().push(Record::Ended(ended));
         let (part, farm) = (Part::Journal, FARM);
         let head = Head { part, farm, number: 1, first: 1, last: 0, chain: 0, seal: 0 };
@@ -141,6 +145,44 @@ impl State {
         let ran = self.record(units);
         self.records.borrow_mut().extend([Record::Rerun { job: JOB, units: again }, ran]);
         self.end();
+    }
+
+    /// The unit ran and wrote this much.
+    fn record_long(&self, job: JobId, unit: u128, content: &[u8]) -> Record {
+        let (hash, kept) = (ContentHash::of(content), content.len() as u64);
+        packed(&self.path("blobs"), hash.0, content);
+        let outputs =
+            Outputs { stdout: Stream::Uploaded { hash, kept, total: kept }, stderr: Stream::Inline(vec![]) };
+        let units = vec![(unit, CommandUnit { failed: None, code: 0, duration_us: 1, outputs })];
+        Record::Ran { job, attempt: OF.0, node: OF.1, units }
+    }
+
+    /// The unit is wanted again, runs again and writes this much, and the job ends again.
+    pub fn rerun_long_and_end(&self, unit: u128, content: &[u8]) {
+        let ran = self.record_long(JOB, unit, content);
+        let again = Record::Rerun { job: JOB, units: vec![(unit, unit + 1)] };
+        self.records.borrow_mut().extend([again, ran]);
+        self.end();
+    }
+
+    /// Job 2 beside it, whose one unit wrote this much.
+    pub fn beside(&self, content: &[u8]) {
+        let job = JobId(2);
+        let ran = self.record_long(job, 0, content);
+        let facts = self.records.borrow().iter().find_map(|record| match record {
+            Record::Submitted(facts) => Some(JobFacts { job, units: 1, ..facts.clone() }),
+            _ => None,
+        });
+        let submitted = Record::Submitted(facts.unwrap());
+        self.records.borrow_mut().extend([submitted, Record::Leased { job, mark: 1 }, ran]);
+        self.end_of(job, 1);
+    }
+
+    /// Flips a bit of the last byte of a file.
+    pub fn flip_last(&self, name: &str) {
+        let mut bytes = std::fs::read(self.path(name)).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        std::fs::write(self.path(name), bytes).unwrap();
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -177,11 +219,16 @@ impl State {
     }
 
     pub fn audit(&self) -> Report {
-        directory(&self.path, true).unwrap()
+        self.audit_of(&[])
+    }
+
+    /// The audit of these jobs alone.
+    pub fn audit_of(&self, jobs: &[JobId]) -> Report {
+        directory(&self.path, Some(jobs)).unwrap().only(jobs).unwrap()
     }
 
     pub fn without_outputs(&self) -> Report {
-        directory(&self.path, false).unwrap()
+        directory(&self.path, None).unwrap()
     }
 
     /// What is lost: job, units, and what became of them.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
-use starfarm_e2e::{Farm, each_done_once, stdouts, until};
+use starfarm_e2e::{Farm, Signal, each_done_once, stdouts, until};
 
 /// Flips a bit of the first byte of `what` in a file.
 fn flip(path: &Path, what: &str) {
@@ -76,4 +76,51 @@ fn damaged_outputs_are_told_by_unit_and_run_again() {
     assert_eq!(audited["outputs"]["lost"], Value::Array(vec![]));
     assert_eq!(audited["jobs"][0]["certificate"]["units_again"], "2");
     assert_eq!(audited["jobs"][0]["certificate"]["units_done"], "30");
+}
+
+/// What the files do not have yet is in the journal, and only by its hash where it is long.
+#[test]
+fn damage_to_long_outputs_of_a_scheduler_that_was_just_stopped_is_told_by_the_audit() {
+    let mut farm = Farm::with_workers(1, 2);
+    let script = "yes long{} | head -n 400";
+    let id = farm.submit(&["--range", "0..3", "--", "sh", "-c", script]);
+    farm.wait(&id).exits(0);
+    farm.scheduler.signal(Signal::TERM);
+    farm.scheduler.wait();
+
+    let state = farm.state();
+    let audit = |code| farm.cli(&["audit", "--outputs", state.to_str().unwrap()]).exits(code).stdout.clone();
+    audit(0);
+    told_wherever_it_is(&state, &audit);
+    farm.cli(&["results", &id]).exits(0);
+    // As a power cut before the first write leaves it.
+    std::fs::remove_dir_all(state.join("outputs")).unwrap();
+    let told = audit(0);
+    assert!(told.contains("note: 3 outputs are in the journal only"), "{told}");
+    told_wherever_it_is(&state, &audit);
+    farm.cli(&["results", &id]).exits(0);
+    std::fs::write(state.join("blobs"), "").unwrap();
+    audit(1);
+    farm.cli(&["results", &id]).exits(6);
+}
+
+/// Flips and cuts of every few bytes of the contents are told.
+fn told_wherever_it_is(state: &Path, audit: &impl Fn(i32) -> String) {
+    let path = state.join("blobs");
+    let bytes = std::fs::read(&path).unwrap();
+    let first = bytes.windows(6).position(|there| there == b"long0\n").unwrap();
+    for at in (first..first + 2000).step_by(197) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1;
+        std::fs::write(&path, damaged).unwrap();
+        let told = audit(1);
+        assert!(told.contains("OUTPUT DAMAGED: job 1, unit 0\n"), "byte {at}: {told}");
+        assert!(told.contains("outputs: 3 checked, 1 missing or damaged"), "byte {at}: {told}");
+    }
+    for end in (first..bytes.len()).step_by(797) {
+        std::fs::write(&path, &bytes[..end]).unwrap();
+        let told = audit(1);
+        assert!(told.contains("OUTPUT MISSING: job 1, unit "), "cut at {end}: {told}");
+    }
+    std::fs::write(&path, &bytes).unwrap();
 }

@@ -112,7 +112,7 @@ fn a_state_directory_with_a_changed_file() {
                         offset: 0,
                     });
                 }
-                let _ = starfarm_audit::directory(&dir.0, true);
+                let _ = starfarm_audit::directory(&dir.0, Some(&[]));
             });
             look.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         });
