@@ -9,9 +9,7 @@ use common::{check_after, config};
 use expect_test::expect;
 use starfarm_protocol::ids::{Attempt, Boot, ContentHash, JobId, NodeId};
 use starfarm_protocol::journal::record::{Ended, JobTotals};
-use starfarm_protocol::spec::Stop;
 use starfarm_protocol::wire::FailReason;
-use starfarm_scheduler_core::limits::HITS_KEPT;
 use starfarm_scheduler_core::{
     Deeds, FailedUnit, Farm, JobFacts, JobState, MaxFailures, Record, Restoring, Sizing, WorkFacts,
 };
@@ -96,39 +94,6 @@ fn units_that_are_wanted_again_are_intervals_in_a_checkpoint_too() {
     assert!(records.len() < 20 && bytes < 1_000, "{} records, {bytes} bytes", records.len());
     let again = same_again(&farm, &records);
     assert_eq!(again.failed_units(JobId(1)), []);
-}
-
-/// KiB of memory that this process has.
-fn resident_kib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.split_whitespace().next().unwrap().parse().unwrap()
-}
-
-/// All of them in memory are some 50 MiB a million.
-#[test]
-fn a_search_that_found_two_million_keeps_a_few_mebibytes_of_them() {
-    const HITS: u128 = 2_000_000;
-    let (job, node, work) = (JobId(1), NodeId(0), WorkFacts::search(Stop::Never, 1));
-    let facts = JobFacts { units: HITS, work, ..facts() };
-    let mut restoring = Restoring::new(config(), 1);
-    let first = Record::Node { node, name: "a".into(), boot: Boot(1) };
-    for record in [first, Record::Submitted(facts), Record::Leased { job, mark: HITS }] {
-        restoring.apply(&record).unwrap();
-    }
-    let before = resident_kib();
-    for lo in (0..HITS).step_by(1_000) {
-        let hits = (lo..lo + 1_000).map(|unit| (unit, 0)).collect();
-        restoring.apply(&Record::Done { job, node, pieces: vec![(lo, lo + 1_000)], hits }).unwrap();
-    }
-    let mut farm = restoring.finish(2_003, 1);
-    let grown = resident_kib().saturating_sub(before);
-    assert!(grown < 16 << 10, "{grown} KiB");
-    assert_eq!((farm.job(job, 0).unwrap().hits, farm.hits(job).len()), (2_000_000, HITS_KEPT.running));
-    let (records, bytes) = checkpoint(&mut farm);
-    assert!(records.len() < 40 && bytes < 400_000, "{} records, {bytes} bytes", records.len());
-    let again = same_again(&farm, &records);
-    assert_eq!((again.job(job, 0).unwrap().hits, again.hits(job)), (2_000_000, farm.hits(job)));
 }
 
 #[test]
