@@ -41,12 +41,18 @@ pub(crate) fn schema(context: &mut Context, name: Option<&str>) -> Result<(), Fa
     };
     // As a document or a line names its own: `starfarm/jobs/1`, `starfarm/job/1`.
     let own = name.strip_prefix("starfarm/").and_then(|own| own.split_once('/')).map_or(name, |(own, _)| own);
-    let of = |name: &str| SCHEMAS.iter().find(|(known, _)| *known == name);
-    let Some((_, schema)) = of(own).or_else(|| of(&format!("{own}s"))) else {
+    let Some(schema) = schema_of(own) else {
         let words = format!("there is no schema `{name}`: `starfarm schema` lists them");
         return Err(Failure::new(Exit::NotFound, words));
     };
     context.printer.text(schema)
+}
+
+/// The schema that is called so, or that describes the documents or lines that are.
+fn schema_of(own: &str) -> Option<&'static str> {
+    let by_name = SCHEMAS.iter().find(|(name, _)| *name == own);
+    let describes = |(_, text): &&(&str, &str)| text.contains(&format!("\"starfarm/{own}/"));
+    by_name.or_else(|| SCHEMAS.iter().find(describes)).map(|(_, text)| *text)
 }
 
 pub(crate) fn completions(context: &mut Context, shell: Shell) -> Result<(), Failure> {
@@ -168,6 +174,18 @@ mod tests {
             let program = concat!(" \"starfarm ", env!("CARGO_PKG_VERSION"), "\"");
             assert!(page.contains(program), "{name} is of another program:\n{page}");
         }
+    }
+
+    /// A line of `events --follow` or `results --output jsonl` is not called as the list that it would stand in.
+    #[test]
+    fn whatever_a_document_or_line_calls_its_schema_finds_it() {
+        for (name, text) in SCHEMAS {
+            let own: Vec<_> =
+                text.split("\"starfarm/").skip(1).filter_map(|rest| rest.split('/').next()).collect();
+            assert!(own.contains(name), "{name} describes itself");
+            assert!(own.iter().all(|own| schema_of(own) == Some(text)), "{name}: {own:?}");
+        }
+        assert!(schema_of("hit").is_some() && schema_of("").is_none());
     }
 
     #[test]
