@@ -1,8 +1,11 @@
 //! The command line: names, flags and their help, nothing else. Names are a contract; a test holds them.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, ColorChoice, Parser, Subcommand, value_parser};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, value_parser};
 use clap_complete::Shell;
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::{JobState, MaxFailures, Sizing};
@@ -55,6 +58,27 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
     pub(crate) color: ColorChoice,
 }
+
+impl Cli {
+    /// Reads the words of a command line.
+    ///
+    /// # Errors
+    /// They make no sense, or ask for help.
+    pub(crate) fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut command = Self::command();
+        let matches = command.try_get_matches_from_mut(words)?;
+        let cli = Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+        let names_farm = matches.value_source("farm") == Some(ValueSource::CommandLine);
+        if names_farm && matches!(cli.command, Command::Run(_)) {
+            return Err(command.error(ErrorKind::ArgumentConflict, RUN_ON_FARM));
+        }
+        Ok(cli)
+    }
+}
+
+/// A variable or a file may name the farm of the other commands.
+const RUN_ON_FARM: &str = "`run` starts a farm of its own: leave --farm out. `starfarm submit` gives the job to that farm; \
+    --state says where a run keeps its state";
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -404,9 +428,9 @@ pub(crate) struct Top {
 
 #[derive(Args, Debug)]
 pub(crate) struct Audit {
-    /// The scheduler's state directory; the scheduler may run, have stopped or be broken
+    /// The scheduler's state directory; the scheduler may run, have stopped or be broken [default: that of --farm]
     #[arg(value_name = "DIR")]
-    pub(crate) dir: PathBuf,
+    pub(crate) dir: Option<PathBuf>,
     /// Only this job; repeat it for more
     #[arg(long, value_name = "ID", value_parser = job_id)]
     pub(crate) job: Vec<JobId>,

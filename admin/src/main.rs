@@ -17,7 +17,7 @@ mod progress;
 
 use std::process::ExitCode;
 
-use clap::{Parser, ValueEnum};
+use clap::ValueEnum;
 
 use config::Config;
 use failure::{Exit, Failure};
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     if let Some(code) = starfarm_scheduler::keep_if_asked() {
         return code;
     }
-    let cli = match cli::Cli::try_parse() {
+    let cli = match cli::Cli::read(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() && is_json(asked_for()) => {
             // clap's words begin with what it puts before each.

@@ -26,11 +26,20 @@ const LOST_SHOWN: usize = 50;
 /// [`Exit::Usage`] where the directory cannot be read, [`Exit::NotFound`] where it has no such job; as the
 /// printer.
 pub(crate) fn run(context: &mut Context, audit: &Audit) -> Result<Exit, Failure> {
-    let scheduler_runs = scheduler_runs(&audit.dir);
+    let dir = match &audit.dir {
+        Some(dir) => dir.as_path(),
+        None => context.named_farm()?,
+    };
+    if dir.is_file() {
+        let words =
+            format!("{} is a file: give the scheduler's state directory, on its machine", dir.display());
+        return Err(Failure::usage(words));
+    }
+    let scheduler_runs = scheduler_runs(dir);
     let outputs = audit.outputs.then_some(&*audit.job);
-    let report = directory(&audit.dir, outputs).map_err(Failure::usage)?;
+    let report = directory(dir, outputs).map_err(Failure::usage)?;
     let report = report.only(&audit.job).map_err(|id| {
-        Failure::new(Exit::NotFound, format!("no job {} in the records of {}", id.0, audit.dir.display()))
+        Failure::new(Exit::NotFound, format!("no job {} in the records of {}", id.0, dir.display()))
     })?;
     let audited = Audited { scheduler_runs, report };
     context.printer.document(&audited)?;

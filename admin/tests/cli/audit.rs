@@ -96,6 +96,23 @@ fn an_audit_that_holds() {
 }
 
 #[test]
+fn the_farm_of_all_commands_is_audited_where_no_directory_is_given() {
+    let folder = Folder::new();
+    write_journal(&folder, 20);
+    let whole = folder.run("audit FARM").with(0);
+    assert_eq!(folder.run("--farm FARM audit").with(0), whole);
+    assert_eq!(
+        folder.run("--farm FARM/nowhere audit FARM").with(0),
+        whole,
+        "a directory that is named comes first"
+    );
+    assert!(folder.run("audit").failed_with(2).contains("which farm? Give --farm DIR"));
+    std::fs::write(folder.path().join("admin.join"), "").unwrap();
+    let told = folder.run("--farm FARM/admin.join audit").failed_with(2);
+    assert!(told.contains("is a file: give the scheduler's state directory"), "{told}");
+}
+
+#[test]
 fn an_audit_that_does_not_hold() {
     let (folder, schemas) = (Folder::new(), Schemas::load());
     write_journal(&folder, 19);
