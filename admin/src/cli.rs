@@ -196,19 +196,19 @@ const UNITS: [&str; 4] = ["program", "range", "lines", "grid"];
 #[command(after_help = SUBMIT_EXAMPLES)]
 pub(crate) struct Submit {
     /// The job file; `-` is standard input
-    #[arg(value_name = "JOB.toml", required_unless_present = "program", conflicts_with_all = UNITS)]
+    #[arg(value_name = "JOB.toml", required_unless_present_any = UNITS, conflicts_with_all = UNITS)]
     pub(crate) job: Option<PathBuf>,
     /// A program and its arguments; `{}` is the unit's value, `{index}` its number; no shell sees it
     #[arg(last = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<String>,
     /// A unit for each integer from A up to, not including, B
-    #[arg(long, value_name = "A..B", allow_hyphen_values = true, requires = "program")]
+    #[arg(long, value_name = "A..B", allow_hyphen_values = true)]
     pub(crate) range: Option<String>,
     /// A unit for each line of a file; `-` is standard input
-    #[arg(long, value_name = "FILE", requires = "program", conflicts_with_all = ["range", "grid"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["range", "grid"])]
     pub(crate) lines: Option<PathBuf>,
     /// A unit for each combination; repeat it for more names, `{k}` is the value
-    #[arg(long, value_name = "k=v1,v2", requires = "program", conflicts_with = "range")]
+    #[arg(long, value_name = "k=v1,v2", conflicts_with = "range")]
     pub(crate) grid: Vec<String>,
     #[command(flatten)]
     pub(crate) options: JobOptions,

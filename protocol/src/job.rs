@@ -125,7 +125,7 @@ impl From<Sizing> for SizingField {
 
 /// How many failed units a job bears before it pauses and waits for a person. In JSON that is "never", the number, or null.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(expecting = "max_failures is a number of failed units, 1 or more, or \"never\"")]
+#[serde(expecting = "max_failures is a number of failed units from 1 to 18446744073709551615, or \"never\"")]
 pub enum MaxFailures {
     /// It never pauses.
     #[serde(rename = "never")]
@@ -150,7 +150,7 @@ impl FromStr for MaxFailures {
         match text.parse() {
             Ok(units @ 1..) => Ok(Self::Units(units)),
             _ if text == "never" => Ok(Self::Never),
-            _ => Err("max_failures is a number of failed units, 1 or more, or \"never\""),
+            _ => Err("max_failures is a number of failed units from 1 to 18446744073709551615, or \"never\""),
         }
     }
 }
@@ -228,7 +228,7 @@ mod tests {
         }
         for wrong in ["0", "-1", "1.5", "\"often\"", "[1]"] {
             let why = serde_json::from_str::<MaxFailures>(wrong).unwrap_err().to_string();
-            assert!(why.contains("1 or more, or \"never\""), "{wrong}: {why}");
+            assert!(why.contains("from 1 to 18446744073709551615, or \"never\""), "{wrong}: {why}");
         }
         assert_eq!("7".parse(), Ok(MaxFailures::Units(7)));
         assert_eq!("never".parse(), Ok(MaxFailures::Never));

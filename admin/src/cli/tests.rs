@@ -123,7 +123,6 @@ fn what_makes_no_sense_is_a_usage_error() {
         "starfarm",
         "starfarm submit",
         "starfarm submit demo.toml -- echo",
-        "starfarm submit --range 0..3",
         "starfarm submit demo.toml --range 0..3",
         "starfarm submit demo.toml --lines f",
         "starfarm submit demo.toml --grid a=1",

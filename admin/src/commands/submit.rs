@@ -156,6 +156,7 @@ fn with_options(mut job: JobFile, options: &JobOptions) -> Result<JobFile, Failu
         }
         _ => {}
     }
+    job.nul_in_line().map_or(Ok(()), |trouble| Err(Failure::usage(trouble)))?;
     Ok(job)
 }
 

@@ -21,6 +21,11 @@ pub(crate) fn from_command_line(
     base: &Path,
 ) -> Result<JobFile, JobFileError> {
     let at_fault = |message: String| JobFileError::of_file("the command line", message);
+    // Before a list is read, which may be standard input.
+    let Some((first, arguments)) = program.split_first() else {
+        let message = "no program is given: name one after `--`, e.g. submit --range 0..10 -- echo {}";
+        return Err(at_fault(message.to_owned()));
+    };
     let (space, blobs) = match (range, lines, grid) {
         (None, None, []) => (Space::Range { from: 0, to: 1, step: 1 }, Vec::new()),
         (Some(range), None, []) => (range_space(range)?, Vec::new()),
@@ -34,10 +39,6 @@ pub(crate) fn from_command_line(
             let message = "a job has one space: give one of --range, --lines and --grid";
             return Err(at_fault(message.to_owned()));
         }
-    };
-    let Some((first, arguments)) = program.split_first() else {
-        let message = "no program is given: name one after `--`, e.g. submit --range 0..10 -- echo {}";
-        return Err(at_fault(message.to_owned()));
     };
     let found = program::find(first, &names_of(&space), base).map_err(at_fault)?;
     let work = Work::Command(CommandWork {

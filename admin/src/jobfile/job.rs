@@ -4,6 +4,7 @@ use std::path::{self, Path};
 use std::sync::Arc;
 
 use starfarm_decomposers::NoChunks;
+use starfarm_decomposers::template::{Template, UnitText};
 use starfarm_protocol::job::{MaxFailures, Sizing};
 use starfarm_protocol::spec::{JobSpec, Space, Work};
 use starfarm_protocol::trust::TrustChecks;
@@ -57,6 +58,22 @@ impl JobFile {
             command.cwd_optional = command.cwd.is_some();
         }
         self
+    }
+
+    /// What is wrong where a program would be given a line of the list that no program can be given.
+    pub(crate) fn nul_in_line(&self) -> Option<String> {
+        let Work::Command(command) = &self.spec.work else { return None };
+        let nul = UnitText { index: 0, value: vec![0], fields: Vec::new() };
+        let is_given = |word: &String| Template::parse(word, &[]).fill(&nul).contains(&0);
+        if !command.program.iter().chain(command.env.values()).any(is_given) {
+            return None;
+        }
+        let mut lines = self.blobs.iter().flat_map(|blob| blob.split_inclusive(|byte| *byte == b'\n'));
+        let at = lines.position(|line| line.contains(&0))?;
+        Some(format!(
+            "line {} of the list holds a NUL byte, which no program can be given: remove it",
+            at + 1
+        ))
     }
 
     /// Programs start in this folder, relative to the present one.

@@ -70,8 +70,10 @@ pub(super) fn of_file(path: &Path) -> Result<Listing, String> {
 /// is another one; sorted by their bytes. Hidden files need a pattern with a dot, as in a shell. The
 /// error is a sentence for the user.
 pub(super) fn of_glob(pattern: &str, base: &Path) -> Result<Listing, String> {
+    let base = path::absolute(if base.as_os_str().is_empty() { Path::new(".") } else { base })
+        .map_err(|e| format!("the current directory cannot be found: {e}; change to one that exists"))?;
     let mut files =
-        matches(pattern, base)?.into_iter().map(|file| file.into_os_string().into_vec()).collect::<Vec<_>>();
+        matches(pattern, &base)?.into_iter().map(|file| file.into_os_string().into_vec()).collect::<Vec<_>>();
     files.sort_unstable();
     if let Some(name) = files.iter().find(|name| name.contains(&b'\n')) {
         return Err(format!(
@@ -85,9 +87,8 @@ pub(super) fn of_glob(pattern: &str, base: &Path) -> Result<Listing, String> {
     Ok(cut(&files.join(&b'\n')))
 }
 
+/// `base` is absolute.
 fn matches(pattern: &str, base: &Path) -> Result<Vec<PathBuf>, String> {
-    let base = path::absolute(if base.as_os_str().is_empty() { Path::new(".") } else { base })
-        .map_err(|e| format!("the current directory cannot be found: {e}; change to one that exists"))?;
     let pattern = pattern.trim_start_matches("./");
     let matcher = globset::GlobBuilder::new(pattern)
         .literal_separator(true)
@@ -109,7 +110,7 @@ fn matches(pattern: &str, base: &Path) -> Result<Vec<PathBuf>, String> {
             entry.map_err(|e| format!("the pattern `{pattern}` leads to what cannot be read: {e}"))?;
         let path = entry.path();
         let name =
-            if Path::new(pattern).is_absolute() { path } else { path.strip_prefix(&base).unwrap_or(path) };
+            if Path::new(pattern).is_absolute() { path } else { path.strip_prefix(base).unwrap_or(path) };
         if entry.file_type().is_file() && matcher.is_match(name) {
             files.push(entry.into_path());
         }

@@ -198,14 +198,18 @@ impl<'t> Item<'t> {
 
     /// An integer of 64 bits.
     pub(super) fn integer(&self) -> Result<i64, JobFileError> {
+        self.integer_from("-2^63 to 2^63 - 1")
+    }
+
+    /// An integer of 64 bits; a longer one is told the `bounds`.
+    fn integer_from(&self, bounds: &str) -> Result<i64, JobFileError> {
         let integer = self.value.as_integer().ok_or_else(|| self.wrong_type("an integer"))?;
-        i64::from_str_radix(integer.as_str(), integer.radix()).map_err(|_| {
-            self.error(format!("`{}` does not fit: use an integer from -2^63 to 2^63 - 1", self.name))
-        })
+        i64::from_str_radix(integer.as_str(), integer.radix())
+            .map_err(|_| self.error(format!("`{}` does not fit: use an integer from {bounds}", self.name)))
     }
 
     pub(super) fn integer_within(&self, min: u64, max: u64) -> Result<u64, JobFileError> {
-        let integer = self.integer()?;
+        let integer = self.integer_from(&format!("{min} to {max}"))?;
         u64::try_from(integer).ok().filter(|integer| (min..=max).contains(integer)).ok_or_else(|| {
             self.error(format!("`{}` is {integer}: use an integer from {min} to {max}", self.name))
         })

@@ -29,6 +29,61 @@ fn a_name_given_by_a_flag_is_held_to_what_a_job_file_is() {
 }
 
 #[test]
+fn a_number_beyond_its_bounds_is_told_them() {
+    let folder = Folder::new();
+    let huge = "99999999999999999999999";
+    let flag = folder.run(&format!("submit --dry-run --max-failures {huge} -- true"));
+    assert!(flag.stderr.contains("from 1 to 18446744073709551615, or \"never\""), "{flag:?}");
+    flag.with(2);
+    let job = format!(
+        "[space]\nkind = \"range\"\nfrom = 0\nto = 1\n\
+         [task]\nexecutor = \"command\"\nprogram = [\"true\"]\nmax_failures = {huge}\n"
+    );
+    let file = fed(&folder, "submit --dry-run -", &job).failed_with(2);
+    assert!(
+        file.contains("`max_failures` does not fit: use an integer from 1 to 9223372036854775807"),
+        "{file}"
+    );
+}
+
+#[test]
+fn units_without_a_program_are_told_what_is_missing() {
+    let folder = Folder::new();
+    for units in ["--range 0..3", "--lines -", "--grid a=1"] {
+        let told = folder.run(&format!("submit --dry-run {units}")).failed_with(2);
+        assert!(told.contains("no program is given: name one after `--`"), "{units}: {told}");
+    }
+}
+
+#[test]
+fn a_line_that_no_program_can_be_given_is_refused_before_a_farm_is_asked() {
+    let folder = Folder::new();
+    for program in ["echo {}", "--env A={} -- true"] {
+        let line = match program.contains("--") {
+            true => format!("submit --dry-run --lines - {program}"),
+            false => format!("submit --dry-run --lines - -- {program}"),
+        };
+        let told = fed(&folder, &line, "one\nt\0wo\n").failed_with(2);
+        assert!(told.contains("line 2 of the list holds a NUL byte"), "{line}: {told}");
+    }
+    fed(&folder, "submit --dry-run --lines - -- echo {index}", "one\nt\0wo\n").with(0);
+}
+
+#[test]
+fn a_run_refuses_a_farm_that_it_would_not_use() {
+    let folder = Folder::new();
+    for line in ["--farm FARM run FARM/no.toml", "run --farm FARM FARM/no.toml"] {
+        let ended = folder.run(line);
+        assert!(ended.stderr.contains("`run` starts a farm of its own: leave --farm out"), "{ended:?}");
+        assert_eq!(ended.with(2), "");
+    }
+    // A variable is there for the other commands.
+    let mut command = folder.command("run FARM/no.toml");
+    let ended = Ended::of(command.env("STARFARM_FARM", "somewhere").output().unwrap());
+    assert!(ended.failed_with(2).contains("cannot read the job file"));
+}
+
+#[test]
 fn a_dash_is_standard_input() {
     let folder = Folder::new();
     let lines = "submit --dry-run --output json --lines - -- echo {}";

@@ -63,7 +63,7 @@ fn read(section: &Section<'_>, job: &mut JobFile, base: &Path) -> Result<(), Job
         cwd,
         cwd_optional: false,
     });
-    Ok(())
+    job.nul_in_line().map_or(Ok(()), |trouble| Err(item.error(trouble)))
 }
 
 fn output_limit(item: &Item<'_>) -> Result<OutputLimit, JobFileError> {

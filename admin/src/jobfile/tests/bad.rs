@@ -214,7 +214,7 @@ fn values_out_of_range() {
             demo.toml:8:18: `units_per_task` is 0: use an integer from 1 to 9223372036854775807
             demo.toml:8:11: `retries` is -1: use an integer from 0 to 4294967295
             demo.toml:8:11: `retries` is 4294967296: use an integer from 0 to 4294967295
-            demo.toml:8:18: `units_per_task` does not fit: use an integer from -2^63 to 2^63 - 1
+            demo.toml:8:18: `units_per_task` does not fit: use an integer from 1 to 9223372036854775807
         "#]],
     );
 }

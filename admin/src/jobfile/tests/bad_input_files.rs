@@ -63,6 +63,33 @@ fn patterns_without_files() {
     );
 }
 
+/// A job file that is named without a folder has none.
+#[test]
+fn a_pattern_without_files_says_where_it_looked() {
+    let text = format!("[space]\nkind = \"list\"\nglob = \"*.no-such\"\n{COMMAND}");
+    let said = parsed(&text).unwrap_err().message;
+    let here = std::env::current_dir().unwrap();
+    assert_eq!(
+        said,
+        format!("the pattern `*.no-such` matches no file under `{}`: change it", here.display())
+    );
+}
+
+/// Programs are given lines as arguments or variables; a search takes any bytes.
+#[test]
+fn a_line_with_a_nul_byte_is_refused_for_programs_that_are_given_it() {
+    let folder = Folder::new().with("nul.txt", format!("{}one\nt\0wo\n", "x\n".repeat(40_000)));
+    let space = "[space]\nkind = \"list\"\nfile = \"nul.txt\"\n[task]\nexecutor = \"command\"\nprogram =";
+    for line in ["[\"true\", \"-{}\"]", "[\"true\"]\nenv = { LINE = \"{}\" }"] {
+        let said = parse(&format!("{space} {line}\n"), "demo.toml", folder.path()).unwrap_err();
+        assert_eq!(
+            said.message,
+            "line 40002 of the list holds a NUL byte, which no program can be given: remove it"
+        );
+    }
+    parse(&format!("{space} [\"true\", \"{{index}}\"]\n"), "demo.toml", folder.path()).unwrap();
+}
+
 #[test]
 fn targets_files() {
     let sound = "0".repeat(32);
