@@ -291,7 +291,7 @@ pub struct UntrueInfo {
     pub believed: Option<String>,
 }
 
-/// Two nodes said different things of the same units.
+/// Two nodes said different things of the same units. Which of them is not believed is among what was untrue.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ConflictInfo {
     /// First unit.

@@ -147,10 +147,14 @@ pub(super) fn troubles(job: &JobInfo) -> String {
     for conflict in &job.conflicts {
         let node = human::printable(&conflict.node);
         let (lo, hi) = (&conflict.lo, &conflict.hi);
-        text.push_str(&format!("conflict: node {node} says of units [{lo}, {hi}) what others do not\n"));
+        text.push_str(&format!("conflict: node {node} says of units [{lo}, {hi}) what was not counted\n"));
     }
     for untrue in job.trust.iter().flat_map(|trust| &trust.untrue) {
-        let (node, why) = (human::printable(&untrue.node), untrue.why.words());
+        let node = match untrue.node.as_str() {
+            "" => "one that is forgotten".to_owned(),
+            name => human::printable(name),
+        };
+        let why = untrue.why.words();
         let believed = match &untrue.believed {
             Some(other) => format!("the result of node {}, whose hits are true", human::printable(other)),
             None if untrue.why == Distrust::Differs => "what was counted before".to_owned(),
@@ -367,7 +371,7 @@ mod tests {
             unit 4 failed: exit 2 on n2
             unit 6 failed: poison
             5 more have failed: `starfarm results 3` has them all
-            conflict: node n3 says of units [5, 9) what others do not
+            conflict: node n3 says of units [5, 9) what was not counted
             untrue: node n3, unit 5: it reported units as done without a hit that is among them; believed is the result of node n4, whose hits are true
             untrue: node n5, unit 9: it reported a hit that is none; believed is the digest
             untrue: node n6, unit 11: its results differ from those of others; believed is what was counted before

@@ -299,12 +299,13 @@ events! {
         code: Option<u32>,
     } => ("unit {unit} of job {} failed{}: {reason}{}",
         job.0, after(" on node ", node), after(" ", code))
-    /// A result says something else than what was counted; its node is not trusted any more.
+    /// A result says something else than what was counted. The `untrue` event beside it says which node is not trusted any
+    /// more.
     Conflict = "conflict" {
         job: JobId, lo: u128, hi: u128,
         /// Node whose result came second.
         node: Name,
-    } => ("conflict in job {}: node {node} says other things of [{lo}, {hi})", job.0)
+    } => ("conflict in job {}: node {node} says of [{lo}, {hi}) what was not counted", job.0)
     /// A search asks for trust checks.
     TrustChecks = "trust_checks" {
         job: JobId,
@@ -330,13 +331,14 @@ events! {
         job: JobId,
         /// The unit at which it was.
         unit: u128,
-        node: Name,
+        /// Absent where it is forgotten.
+        node: Option<Name>,
         /// What was untrue.
         why: Distrust,
         /// The node that said otherwise; none where the scheduler knew by itself.
         believed: Option<Name>,
-    } => ("untrue result in job {}: node {node}, unit {unit}: {}{}",
-        job.0, why.words(), after("; by the result of node ", believed))
+    } => ("untrue result in job {}{}, unit {unit}: {}{}",
+        job.0, after(": node ", node), why.words(), after("; by the result of node ", believed))
     /// A key may join from now on: one that a person added, or that of a machine that came with it.
     KeyAdded = "key_added" {
         key_kind: KeyKind,

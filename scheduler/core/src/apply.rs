@@ -101,7 +101,7 @@ impl Farm {
             Record::Untrue { job, untrue } => Event::Untrue {
                 job: *job,
                 unit: untrue.unit,
-                node: name(&untrue.node),
+                node: self.nodes.name(untrue.node),
                 why: untrue.why,
                 believed: untrue.against.and_then(|id| self.nodes.name(id)),
             },

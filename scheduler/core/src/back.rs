@@ -11,9 +11,11 @@ use crate::farm::Farm;
 use crate::queues::{Task, TaskId};
 
 impl Farm {
-    /// The units of `at` that a task in dq still has out go back to gq; it leaves dq with its last one.
-    pub(crate) fn give_back(&mut self, id: TaskId, at: Interval) {
-        let Some(job) = self.jobs.unfinished_mut(self.queues.task(id).job) else {
+    /// The units of `at` that a task in dq still has out go back to gq; it leaves dq with its last one. What another node
+    /// was to compute again still waits for another.
+    pub(crate) fn give_back(&mut self, id: TaskId, at: Interval, now_us: u64) {
+        let job_id = self.queues.task(id).job;
+        let Some(job) = self.jobs.unfinished_mut(job_id) else {
             // Nothing of it is wanted any more, and a deleted job left it behind.
             self.queues.drop(id);
             return;
@@ -22,6 +24,7 @@ impl Farm {
         if pieces > 0 {
             job.totals.resent += pieces;
             self.telemetry.totals.resent += pieces;
+            self.wait_for_others(job_id, at, now_us);
             self.work_came();
         }
     }
@@ -32,11 +35,11 @@ impl Farm {
     }
 
     /// Takes back a turn's worth of what waits for that.
-    pub(crate) fn unwind(&mut self) {
+    pub(crate) fn unwind(&mut self, now_us: u64) {
         while !self.agenda.is_full(self.config.tasks_a_turn) {
             if let Some(id) = self.queues.next_back() {
                 self.agenda.taken += 1;
-                self.give_back(id, self.queues.task(id).at);
+                self.give_back(id, self.queues.task(id).at, now_us);
             } else if let Some(&revoke) = self.agenda.ended.front() {
                 self.agenda.taken += 1;
                 if !self.let_one_go(revoke) {
@@ -82,14 +85,14 @@ impl Farm {
     }
 
     /// A silent node is lost: everything that it has goes back to gq, and is remembered in case it comes back.
-    pub(crate) fn take_all_back(&mut self, id: NodeId) {
+    pub(crate) fn take_all_back(&mut self, id: NodeId, now_us: u64) {
         self.nodes.at_mut(id).silence();
         let tasks = self.queues.silence(id);
         self.agenda.taken += tasks.len() as u64;
         for task_id in tasks {
             let &Task { job, at, left, copy, .. } = self.queues.task(task_id);
             self.may_report_later(id, job, at);
-            self.give_back(task_id, at);
+            self.give_back(task_id, at, now_us);
             if !copy {
                 let node = self.nodes.at_mut(id);
                 node.taken.push((job, at));
@@ -109,9 +112,9 @@ impl Farm {
     }
 
     /// What nobody said to hold after the scheduler's start goes to gq.
-    pub(crate) fn release_leases(&mut self) {
+    pub(crate) fn release_leases(&mut self, now_us: u64) {
         for id in self.queues.of_nobody() {
-            self.give_back(id, self.queues.task(id).at);
+            self.give_back(id, self.queues.task(id).at, now_us);
         }
         assert!(self.queues.of_nobody().is_empty(), "what nobody has went back");
     }

@@ -82,9 +82,12 @@ impl Checks {
         self.first.within(at).into_iter().map(move |piece| (piece, first(&piece)))
     }
 
-    /// No more can be.
-    pub(crate) fn are_full(&self) -> bool {
-        self.first.len() >= CHECKS_OUT_MAX
+    /// One more of node `first` can be. Half of the places are for who comes first, each of so many `nodes` has its share of
+    /// the others: one that reports unit by unit leaves room for the rest.
+    pub(crate) fn have_room_for(&self, first: NodeId, nodes: u32) -> bool {
+        let share = CHECKS_OUT_MAX / 2 / nodes.max(1) as usize;
+        let of_it = || self.first.iter().filter(|(_, of)| *of == first).count();
+        self.first.len() < CHECKS_OUT_MAX / 2 || self.first.len() < CHECKS_OUT_MAX && of_it() <= share
     }
 
     /// `at` is computed a second time; node `first` was first.
@@ -175,6 +178,24 @@ mod tests {
         assert_eq!(picked(&[7; 32], JobId(3), Interval::new(0, 9), Share::default()), []);
         let all = picked(&[7; 32], JobId(3), Interval::new(0, 9), Share::of_millionths(1_000_000).unwrap());
         assert_eq!(all.iter().map(|at| at.units()).sum::<u128>(), 9);
+    }
+
+    #[test]
+    fn a_node_that_reports_unit_by_unit_leaves_room_for_the_others() {
+        let mut checks = Checks::default();
+        let mut begin = |first: NodeId, from: u128| {
+            let mut many = 0;
+            while checks.have_room_for(first, 8) {
+                checks.begin(Interval::one(from + 2 * many), first);
+                many += 1;
+            }
+            many as usize
+        };
+        assert_eq!(begin(NodeId(1), 0), CHECKS_OUT_MAX / 2);
+        for other in 2..9 {
+            assert_eq!(begin(NodeId(other), u128::from(other) << 64), CHECKS_OUT_MAX / 16 + 1, "{other}");
+        }
+        assert_eq!(begin(NodeId(1), 1 << 70), 0);
     }
 
     #[test]

@@ -192,6 +192,9 @@ impl Farm {
     fn want_again(&mut self, id: JobId, record: Record, deeds: &mut Deeds) {
         let state = self.jobs.at(id).state;
         self.reopen(id, record, deeds);
+        if state.ended() {
+            self.trace_distrusted(deeds);
+        }
         self.forget_blame(id);
         self.ask_again(id);
         if state == JobState::Paused {

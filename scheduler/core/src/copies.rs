@@ -29,7 +29,11 @@ impl Farm {
             self.agenda.walks += u64::from(found.is_none());
             let found = found.get_or_insert_with(|| self.candidates(*job_id, now_us));
             let (rate, node) = (self.jobs.at(*job_id).rate_on(id), self.nodes.at(id));
-            let fits = |of: &Candidate| of.faster_than < rate && of.node != id;
+            let may_have = |of: &Candidate| {
+                let task = self.queues.dispatch(of.task, of.attempt);
+                task.is_none_or(|task| self.may_copy(id, task, of.faster_than < 0.0, now_us))
+            };
+            let fits = |of: &Candidate| of.faster_than < rate && of.node != id && may_have(of);
             // What it still runs although others were faster takes up its slots as well: a copy would wait there.
             let its =
                 |&&(job, unit): &&(JobId, u128)| self.queues.tasks_at(id).any(|task| task.has(job, unit));
@@ -84,7 +88,7 @@ impl Farm {
 
     /// Node `id` gets a copy of what is out of a task, if it is there yet.
     fn copy_candidate(&mut self, of: Candidate, id: NodeId, job_id: JobId, now_us: u64, deeds: &mut Deeds) {
-        let Some(at) = self.queues.interval_of(of.task, of.attempt) else { return };
+        let Some(at) = self.queues.dispatch(of.task, of.attempt).map(|task| task.at) else { return };
         // Since it was found it may have been copied as one that hangs.
         if self.queues.copies_in(job_id, at).is_empty()
             && let Some(at) = self.jobs.at(job_id).units.coverage().bounds_in(at, Class::Out)
@@ -102,10 +106,6 @@ impl Farm {
         now_us: u64,
         deeds: &mut Deeds,
     ) {
-        if !self.jobs.at(job_id).checks.first_by(id, at).is_empty() {
-            // It has computed that, and another is to do so again.
-            return;
-        }
         let original = self.queues.holding(job_id, at.lo);
         assert!(original.is_some_and(|task| task.node != id), "a copy has an original, at another node");
         let job = self.jobs.at_mut(job_id);

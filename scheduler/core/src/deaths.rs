@@ -124,12 +124,15 @@ impl Farm {
         let one = Interval::one(unit);
         let tasks =
             self.queues.overlapping(job_id, one).into_iter().chain(self.queues.copies_in(job_id, one));
-        let nodes: Vec<NodeId> = tasks.map(|id| self.queues.task(id).node).collect();
+        let had: Vec<(NodeId, Interval)> =
+            tasks.map(|id| self.queues.task(id)).map(|task| (task.node, task.at)).collect();
+        // What they did of the other units is on its way.
+        had.iter().for_each(|&(node, at)| self.may_report_later(node, job_id, at));
         let failed = FailedUnit { reason: FailReason::Poison, code: None, node: None };
         self.commit(Record::Failed { job: job_id, unit, failed }, deeds);
         self.queues.expel(&self.jobs.at(job_id).units, one);
         let revoke = self.so_far(job_id, Cancel::Graceful);
-        nodes.into_iter().for_each(|id| self.revoke_from(id, revoke));
+        had.into_iter().for_each(|(id, _)| self.revoke_from(id, revoke));
         self.judge(job_id, now_us, deeds);
         self.end_if_over(job_id, now_us, deeds);
     }

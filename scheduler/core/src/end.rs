@@ -30,8 +30,7 @@ impl Farm {
             return;
         }
         // What a node that is not trusted computed may be about to be wanted again.
-        let is_decided =
-            || job.units.coverage().is_decided() && !self.nodes.iter().any(|(_, node)| node.is_traced);
+        let is_decided = || job.units.coverage().is_decided() && !self.nodes.are_traced();
         if job.satisfied() || is_decided() {
             let failed = job.units.coverage().count(Class::Failed) > 0;
             let state = if failed { JobState::Failed } else { JobState::Finished };

@@ -44,7 +44,7 @@ impl Farm {
         let queued: Vec<_> = self.jobs.queued().map(|job| job.facts.job).collect();
         for id in queued {
             let job = self.jobs.at_mut(id);
-            gone.iter().for_each(|&node| job.forget_node(node));
+            gone.iter().for_each(|&node| job.forget_node(node, &self.nodes.at(node).name));
         }
         for &node in gone {
             assert!(self.nodes.at(node).health().is_lost(), "who is forgotten has gone");

@@ -73,7 +73,8 @@ impl Farm {
                 continue;
             };
             let job = self.jobs.at(hung.job);
-            let takes = hung.node != id
+            let task = self.queues.holding(hung.job, at.lo).expect("what is out is in a task");
+            let takes = self.may_copy(id, task, true, now_us)
                 && self.nodes.at(id).health().takes_tasks()
                 && self.jobs.gives_out(job)
                 && !job.refused_by.contains_key(&id)

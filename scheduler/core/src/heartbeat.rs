@@ -49,7 +49,7 @@ impl Farm {
         if !beat.held.iter().all(|held| self.refresh(id, held, now_us)) {
             self.nodes.at_mut(id).totals.malformed += 1;
         }
-        if is_whole && self.looks_at(id, self.queues.ids_at(id).len(), now_us) {
+        if is_whole && self.looks_at(id, self.queues.ids_at(id).len() as u64, now_us) {
             let node = self.nodes.at_mut(id);
             node.taken.clear();
             node.may_claim = false;
@@ -77,11 +77,12 @@ impl Farm {
             return self.looks_at(id, 1, now_us);
         }
         let (revoked, has_ended) = (job.revoked, job.state.ended());
+        let before_walked = self.queues.walked();
         self.claim_report(id, held);
         let before = revoked.map(|(before, _)| before);
-        let seen = self.queues.seen(id, held.job, held.at(), before, now_us);
+        let is_old = self.queues.seen(id, held.job, held.at(), before, now_us);
         match revoked {
-            Some((before, cancel)) if seen.is_old || has_ended => {
+            Some((before, cancel)) if is_old || has_ended => {
                 self.withdraw_from(id, Revoke { job: held.job, cancel, before }, now_us);
             }
             _ if has_ended => {}
@@ -93,12 +94,8 @@ impl Farm {
             }
         }
         self.queues.copies_seen(id, held.job, held.at(), now_us);
-        self.looks_at(id, 1 + seen.looks + self.nodes.at(id).taken.len(), now_us)
-    }
-
-    /// So many tasks are looked at for what node `id` says that it holds. False where that was more than it may.
-    fn looks_at(&mut self, id: NodeId, tasks: usize, now_us: u64) -> bool {
-        self.nodes.at_mut(id).allowances.looks.take(tasks as u64, now_us) == tasks as u64
+        let looks = self.queues.walked() - before_walked + self.nodes.at(id).taken.len() as u64;
+        self.looks_at(id, 1 + looks, now_us)
     }
 
     /// What node `id` lists is not wanted of it. A node that lists ever new jobs is told of some of them: what it goes on
@@ -157,7 +154,7 @@ impl Farm {
         for task_id in expired {
             let (job, at) = (self.queues.task(task_id).job, self.queues.task(task_id).at);
             self.may_report_later(id, job, at);
-            self.give_back(task_id, at);
+            self.give_back(task_id, at, now_us);
             let node = self.nodes.at(id).name.clone();
             deeds.event(Event::TaskExpired { job, lo: at.lo, hi: at.hi, node });
         }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use starfarm_events::Name;
 use starfarm_protocol::admin::Place;
 use starfarm_protocol::ids::{Attempt, ContentHash};
 use starfarm_protocol::interval::Interval;
@@ -385,12 +386,12 @@ impl Job {
     }
 
     /// Node `id` is not known any more.
-    pub(crate) fn forget_node(&mut self, id: NodeId) {
+    pub(crate) fn forget_node(&mut self, id: NodeId, name: &Name) {
         self.forgotten += u64::from(self.rates.remove(&id).is_some());
         self.blame.forget_node(id);
         self.refused_by.remove(&id);
         self.returned.retain(|_, back| back.node != id);
-        self.late.forget(id, self.units.coverage());
+        self.late.forget(id, name);
         self.pieces.forget(id);
     }
 

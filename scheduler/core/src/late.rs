@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use starfarm_events::Name;
 use starfarm_protocol::ids::NodeId;
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::limits::NODE_TASKS_MAX;
@@ -13,6 +14,8 @@ use crate::runs::Runs;
 
 /// Pieces that are remembered of one node; what it lost beyond them is computed again.
 const PIECES_MAX: usize = 4 * NODE_TASKS_MAX as usize;
+/// Forgotten nodes of which is remembered what they lost.
+const FORGOTTEN_MAX: usize = 64;
 /// With fewer pieces nobody looks which of them are still open.
 const PIECES_FEW: usize = 64;
 
@@ -20,8 +23,8 @@ const PIECES_FEW: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Late {
     nodes: BTreeMap<NodeId, Lost>,
-    /// Of nodes that are forgotten: one that comes back is a new one.
-    forgotten: Lost,
+    /// Of nodes that are forgotten, by name: one that comes back has another number.
+    forgotten: BTreeMap<Name, Lost>,
 }
 
 /// Units that were lost.
@@ -58,16 +61,14 @@ impl Late {
         self.nodes.entry(node).or_default().add(at, coverage);
     }
 
-    /// What of `at` a node lost and may still report; pieces may overlap.
+    /// What of `at` a node lost and may still report.
     pub(crate) fn within(&self, node: NodeId, at: Interval) -> Vec<Interval> {
-        let own = self.nodes.get(&node).map_or_else(Vec::new, |lost| lost.units.within(at));
-        own.into_iter().chain(self.forgotten.units.within(at)).collect()
+        self.nodes.get(&node).map_or_else(Vec::new, |lost| lost.units.within(at))
     }
 
     /// The interval around `at` that a node lost and may still report.
     pub(crate) fn holding(&self, node: NodeId, at: Interval) -> Option<Interval> {
-        let own = self.nodes.get(&node).and_then(|lost| lost.units.holding(at));
-        own.or_else(|| self.forgotten.units.holding(at))
+        self.nodes.get(&node).and_then(|lost| lost.units.holding(at))
     }
 
     /// A node is not trusted: it may report nothing any more of what it lost.
@@ -76,9 +77,21 @@ impl Late {
     }
 
     /// A node is not known any more.
-    pub(crate) fn forget(&mut self, node: NodeId, coverage: &Coverage) {
-        let lost = self.nodes.remove(&node).unwrap_or_default();
-        lost.units.intervals().into_iter().for_each(|at| self.forgotten.add(at, coverage));
+    pub(crate) fn forget(&mut self, node: NodeId, name: &Name) {
+        if let Some(lost) = self.nodes.remove(&node) {
+            self.forgotten.insert(name.clone(), lost);
+        }
+        if self.forgotten.len() > FORGOTTEN_MAX {
+            self.forgotten.pop_first();
+        }
+    }
+
+    /// The node of that name may be one that was forgotten.
+    pub(crate) fn comes_back(&mut self, node: NodeId, name: &Name) {
+        if let Some(lost) = self.forgotten.remove(name) {
+            let known = self.nodes.entry(node).or_default();
+            lost.units.intervals().into_iter().for_each(|at| known.units.insert(at, ()));
+        }
     }
 }
 
@@ -114,8 +127,11 @@ mod tests {
         late.add(NodeId(4), Interval::one(999_700), units.coverage());
         late.distrust(NodeId(4));
         assert!(late.within(NodeId(4), Interval::one(999_700)).is_empty());
-        late.forget(node, units.coverage());
+        late.forget(node, &"n".into());
         let back = Interval::new(999_000, 1_000_000);
-        assert_eq!(late.within(NodeId(9), back), [back], "it comes back as another");
+        late.comes_back(NodeId(8), &"m".into());
+        assert_eq!(late.within(NodeId(8), back), [], "another never had it");
+        late.comes_back(NodeId(9), &"n".into());
+        assert_eq!(late.within(NodeId(9), back), [back], "it comes back with another number");
     }
 }

@@ -84,7 +84,7 @@ impl Farm {
         let (heard_us, running) = (self.nodes.at(id).heard_us, self.may_have_run(id));
         self.commit(Record::Mark { node: id, mark: NodeMark::Gone }, deeds);
         self.nodes.at_mut(id).running.clear();
-        self.take_all_back(id);
+        self.take_all_back(id, now_us);
         assert!(self.queues.ids_at(id).is_empty(), "who is lost has nothing");
         self.died((id, boot), heard_us, &running, now_us, deeds);
         self.reconnect.settle(id);

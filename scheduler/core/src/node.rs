@@ -71,8 +71,6 @@ pub(crate) struct Node {
     pub(crate) is_of_before: bool,
     /// Its incarnation has not said in a whole heartbeat what it holds of that: what it lists until then it may report.
     pub(crate) may_claim: bool,
-    /// It is asked what it computed: it is not trusted.
-    pub(crate) is_traced: bool,
     /// Units of each job that its incarnation claimed as given by an earlier scheduler.
     pub(crate) claimed: BTreeMap<JobId, u128>,
     /// Units of each job that it listed while it could claim, likewise.
@@ -245,7 +243,6 @@ impl Node {
             rtt: RoundTrip::default(),
             is_of_before: false,
             may_claim: false,
-            is_traced: false,
             claimed: BTreeMap::new(),
             listed: BTreeMap::new(),
             worthless: 0,

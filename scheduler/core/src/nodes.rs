@@ -31,6 +31,8 @@ pub(crate) struct Nodes {
     live_nodes: u32,
     /// Some node is counted on no more: what was kept for it may go to others.
     fewer: bool,
+    /// Nodes that are not trusted, and are asked after: what they computed is not known yet.
+    traced: BTreeSet<NodeId>,
     /// Nodes that are quarantined because they failed what others passed.
     outdone: BTreeSet<NodeId>,
     timers: BinaryHeap<Reverse<(u64, NodeId)>>,
@@ -91,6 +93,11 @@ impl Nodes {
     /// The node is there and can be counted on.
     pub(crate) fn is_live(&self, id: NodeId) -> bool {
         self.get(id).is_some_and(|node| node.health().live())
+    }
+
+    /// Its results are not trusted.
+    pub(crate) fn is_distrusted(&self, id: NodeId) -> bool {
+        self.get(id).is_some_and(|node| node.health().is_distrusted())
     }
 
     /// The name of a node; none of one that is forgotten.
@@ -177,6 +184,21 @@ impl Nodes {
             true => self.outdone.insert(id),
             false => self.outdone.remove(&id),
         };
+    }
+
+    /// What a node computed is asked of the records.
+    pub(crate) fn trace(&mut self, id: NodeId) {
+        self.traced.insert(id);
+    }
+
+    /// That is known.
+    pub(crate) fn traced(&mut self, id: NodeId) {
+        self.traced.remove(&id);
+    }
+
+    /// That is not known of some node.
+    pub(crate) fn are_traced(&self) -> bool {
+        !self.traced.is_empty()
     }
 
     // What to look at.

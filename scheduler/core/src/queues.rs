@@ -88,6 +88,11 @@ impl Queues {
         self.gq.looks
     }
 
+    /// Tasks of dq that were gone through since the start, to find those of an interval.
+    pub(crate) fn walked(&self) -> u64 {
+        self.dq.walked()
+    }
+
     /// Tasks in dq.
     pub(crate) fn out(&self) -> usize {
         self.dq.len()
@@ -113,9 +118,9 @@ impl Queues {
         self.dq.at(id)
     }
 
-    /// What a task has, if it is still the dispatch `attempt`.
-    pub(crate) fn interval_of(&self, id: TaskId, attempt: Attempt) -> Option<Interval> {
-        self.dq.peek(id).filter(|task| task.attempt == attempt).map(|task| task.at)
+    /// A task, if it is still the dispatch `attempt`.
+    pub(crate) fn dispatch(&self, id: TaskId, attempt: Attempt) -> Option<&Task> {
+        self.dq.peek(id).filter(|task| task.attempt == attempt)
     }
 
     /// The task of `job` that holds `unit`, copies left aside.

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 
-use starfarm_events::Event;
 use starfarm_protocol::ids::{Attempt, JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::Record;
@@ -16,9 +15,8 @@ use starfarm_protocol::wire::{CommandUnit, HitEntry, Outcome, ResultEntry, Resul
 use crate::commits::{Unacknowledged, add_range};
 use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::health::Probe;
 use crate::hits::Hit;
-use crate::job::{Body, Job, Refusal, Sizing};
+use crate::job::{Body, Job, Sizing};
 use crate::limits::SICK_FAILURES;
 use crate::outcomes::Ran;
 use crate::queues::Class;
@@ -91,22 +89,46 @@ impl Farm {
         now_us: u64,
         deeds: &mut Deeds,
     ) -> Option<(Verdict, Option<u64>)> {
-        let verdict = match self.jobs.get(entry.job) {
-            None => Verdict::UnknownJob,
-            Some(job) if job.facts.spec != entry.spec => Verdict::OtherSpecification,
-            Some(_) if entry.outcome == Outcome::Done && self.nodes.at(id).health().is_distrusted() => {
-                Verdict::Distrusted
-            }
-            Some(_) if entry.outcome == Outcome::Done => return self.on_done(id, entry, now_us, deeds),
-            Some(_) => {
+        match self.jobs.get(entry.job) {
+            None => return Some((Verdict::UnknownJob, None)),
+            Some(job) if job.facts.spec != entry.spec => return Some((Verdict::OtherSpecification, None)),
+            _ => {}
+        }
+        // As a rule it is one task, or a part of one, that the node has.
+        if self.queues.is_at(id, entry.job, entry.at()) {
+            return self.on_known_job(id, entry, true, now_us, deeds);
+        }
+        if !self.looks_at(id, 1, now_us) {
+            // It has had very much looked at.
+            return None;
+        }
+        let before = self.queues.walked();
+        let verdict = self.on_known_job(id, entry, false, now_us, deeds);
+        self.looks_at(id, self.queues.walked() - before, now_us);
+        verdict
+    }
+
+    /// As [`Farm::on_result`], where the job is the one that the result names; `is_its` where all of it is one task of the
+    /// node.
+    fn on_known_job(
+        &mut self,
+        id: NodeId,
+        entry: &ResultEntry<'_>,
+        is_its: bool,
+        now_us: u64,
+        deeds: &mut Deeds,
+    ) -> Option<(Verdict, Option<u64>)> {
+        let verdict = match entry.outcome {
+            Outcome::Done if self.nodes.is_distrusted(id) => Verdict::Distrusted,
+            Outcome::Done => return self.on_done(id, entry, is_its, now_us, deeds),
+            Outcome::Returned => {
                 self.take_back(id, entry, now_us);
-                match entry.outcome {
-                    Outcome::Refused => {
-                        self.on_refused(id, entry, now_us, deeds);
-                        Verdict::Refused
-                    }
-                    _ => Verdict::Returned,
-                }
+                Verdict::Returned
+            }
+            Outcome::Refused => {
+                self.take_back(id, entry, now_us);
+                self.on_refused(id, entry, now_us, deeds);
+                Verdict::Refused
             }
         };
         Some((verdict, None))
@@ -136,18 +158,19 @@ impl Farm {
         &mut self,
         id: NodeId,
         entry: &ResultEntry<'_>,
+        is_its: bool,
         now_us: u64,
         deeds: &mut Deeds,
     ) -> Option<(Verdict, Option<u64>)> {
         let (job_id, at) = (entry.job, entry.at());
-        let rights = match self.rights(id, job_id, at, now_us) {
-            Rights::NotYet => return None,
-            rights => rights,
-        };
         let Some(found) = read_body(self.jobs.at(job_id).facts.work.body, entry) else {
             let flaw = Flaw::Body { bytes: entry.body.len() as u16, units: entry.units };
             return Some((self.on_flaw(id, entry, flaw, now_us, deeds), None));
         };
+        let rights = if is_its { Rights::All } else { self.rights(id, job_id, at, now_us) };
+        if matches!(rights, Rights::NotYet) {
+            return None;
+        }
         if let Found::Hits(hits) = &found
             && let Some(lie) = self.lie(job_id, at, hits)
         {
@@ -172,7 +195,7 @@ impl Farm {
         };
         assert!(counted <= at.units(), "no unit of a result counts twice");
         let (owners, given_us) = self.leave_tasks(id, entry.duration_us);
-        known.into_iter().for_each(|unit| self.give_found_back(id, job_id, unit));
+        known.into_iter().for_each(|unit| self.give_found_back(id, job_id, unit, now_us));
         if counted > 0 {
             self.measured(id, entry, &found, counted, passed_before, now_us);
         }
@@ -269,9 +292,7 @@ impl Farm {
             if task.node != by {
                 owners.push(task.node);
                 // A part of it may be wanted again: then this one's result is as good as any.
-                if self.jobs.at(task.job).checks.are_asked_for() {
-                    self.may_report_later(task.node, task.job, task.at);
-                }
+                self.may_report_later(task.node, task.job, task.at);
             } else if !task.is_found() {
                 given_us.get_or_insert(task.since_us);
             }
@@ -361,54 +382,6 @@ impl Farm {
         spent <= retries as usize
             && runs <= retries.saturating_add(SICK_FAILURES) as usize
             && !job.state.ended()
-    }
-
-    /// A failure of `unit` in an attempt of an earlier scheduler was counted before, or was not: nobody can say. Where it
-    /// is out at this node by what a heartbeat listed it is run once more.
-    fn give_found_back(&mut self, id: NodeId, job: JobId, unit: u128) {
-        for task_id in self.queues.overlapping(job, Interval::one(unit)) {
-            let task = self.queues.task(task_id);
-            if task.node == id && task.is_found() {
-                self.give_back(task_id, Interval::one(unit));
-            }
-        }
-    }
-
-    /// What of a result's units is out at this node goes back to gq, but for what was given to it after the attempt
-    /// that it gives back: then this result is an old one that comes again.
-    fn take_back(&mut self, id: NodeId, entry: &ResultEntry<'_>, now_us: u64) {
-        for task_id in self.queues.of_node_in(id, entry.job, entry.at()) {
-            let task = self.queues.task(task_id);
-            if task.attempt <= entry.attempt {
-                let at = self.queues.comes_back(task_id, entry.at());
-                self.give_back(task_id, at);
-                let node = self.nodes.at_mut(id);
-                if entry.outcome == Outcome::Returned && entry.attempt >= node.revoked {
-                    node.given_back.add();
-                }
-                let job = self.jobs.at_mut(entry.job);
-                if job.revoked.is_none_or(|(before, _)| before <= entry.attempt) {
-                    job.returned_by(id, at, now_us);
-                }
-            }
-        }
-        self.forget_copies(id, entry.job, entry.at(), entry.attempt);
-    }
-
-    /// The node lacks something that the job needs. The first word begins the pause until it is asked again; those
-    /// that follow are of tasks that it had already, or the answer to that.
-    fn on_refused(&mut self, id: NodeId, entry: &ResultEntry<'_>, now_us: u64, deeds: &mut Deeds) {
-        let (job, after) = (self.jobs.at_mut(entry.job), self.queues.next_attempt());
-        let why = String::from_utf8_lossy(entry.body).into_owned();
-        if let Some(refusal) = job.refused_by.get_mut(&id) {
-            (refusal.why, refusal.after) = (why, after);
-            return;
-        }
-        job.refused_by.insert(id, Refusal { why: why.clone(), probe: Probe::first(now_us), after });
-        let node = self.nodes.at(id).name.clone();
-        deeds.event(Event::NodeRefused { node, job: entry.job, why });
-        // What was kept for it may go to others.
-        self.work_came();
     }
 
     /// What a counted result says about speed. `passed_before` it some unit of the job had.

@@ -10,7 +10,7 @@ use starfarm_protocol::wire::Held;
 use crate::farm::Farm;
 use crate::job::{Job, Sizing};
 use crate::limits::{CLAIM_SPREAD, CLAIM_TASKS, CLAIM_TIMES, GROWTH_MAX, PREFETCH_US};
-use crate::queues::{NOBODY, TaskId};
+use crate::queues::{NOBODY, Task, TaskId};
 use crate::runs::Runs;
 
 /// What of a result's interval its node may report.
@@ -44,32 +44,35 @@ impl Rights {
 }
 
 impl Farm {
-    /// What of `at` node `id` may report.
+    /// What of `at` node `id` may report, where that is not one task of it.
     pub(crate) fn rights(&mut self, id: NodeId, job_id: JobId, at: Interval, now_us: u64) -> Rights {
-        // As a rule it is one task, or a part of one, that the node has.
-        if self.queues.is_at(id, job_id, at) {
-            return Rights::All;
-        }
-        if self.nodes.at_mut(id).allowances.looks.take(1, now_us) == 0 {
-            // It has had very much looked at. It comes again.
-            return Rights::NotYet;
-        }
+        let name = self.nodes.at(id).name.clone();
+        self.jobs.at_mut(job_id).late.comes_back(id, &name);
         let (job, node) = (self.jobs.at(job_id), self.nodes.at(id));
         let within = |task_id: TaskId| self.queues.task(task_id).at.within(at);
         let its = |task_id: &TaskId| self.queues.task(*task_id).node == id;
         let tasks: Vec<Interval> = self.queues.of_node_in(id, job_id, at).into_iter().map(within).collect();
-        let copies = self.queues.copies_in(job_id, at).into_iter().filter(its).map(within);
+        let copies: Vec<TaskId> = self.queues.copies_in(job_id, at).into_iter().filter(its).collect();
         let mut may = Runs::default();
-        copies.chain(job.late.within(id, at)).for_each(|at| may.insert(at, ()));
-        // What it computed once and another is to compute again it may repeat: that says nothing.
-        let own = job.checks.first_by(id, at);
+        let late = job.late.within(id, at);
+        let mut looks = late.len();
+        copies.iter().map(|copy| within(*copy)).chain(late).for_each(|at| may.insert(at, ()));
+        // What it computed once and another is to compute again it may repeat: that says nothing. Unless it got a copy of that.
+        let mut own = job.checks.first_by(id, at);
+        own.retain(|piece| {
+            let second = self.queues.holding(job_id, piece.lo).map(|task| task.attempt);
+            let is_of_that = |copy: &Task| copy.has(job_id, piece.lo) && second < Some(copy.attempt);
+            !copies.iter().any(|copy| is_of_that(self.queues.task(*copy)))
+        });
         own.iter().for_each(|at| may.remove(*at));
         tasks.into_iter().for_each(|at| may.insert(at, ()));
         let mut lacks = Runs::default();
-        job.units.coverage().open_in(at).into_iter().for_each(|open| lacks.insert(open, ()));
+        for open in job.units.coverage().open_in(at) {
+            lacks.insert(open, ());
+            looks += 1;
+        }
         may.intervals().into_iter().for_each(|at| lacks.remove(at));
         own.iter().for_each(|at| lacks.remove(*at));
-        let looks = may.len() + lacks.len();
         // What was never cut was given to nobody.
         let beyond = at.hi.saturating_sub(job.units.coverage().cursor().max(at.lo));
         let first = lacks.iter().next().map(|(at, ())| at.lo);
@@ -79,8 +82,13 @@ impl Farm {
             _ if node.may_claim && first.is_some_and(|unit| unit < job.leased_before) => Rights::NotYet,
             units => Rights::Some(may.intervals(), units),
         };
-        self.nodes.at_mut(id).allowances.looks.take(looks as u64, now_us);
+        self.looks_at(id, (looks + own.len()) as u64, now_us);
         rights
+    }
+
+    /// So many tasks are looked at for what node `id` says. False where that was more than it may.
+    pub(crate) fn looks_at(&mut self, id: NodeId, tasks: u64, now_us: u64) -> bool {
+        self.nodes.at_mut(id).allowances.looks.take(tasks, now_us) == tasks
     }
 
     /// A node loses what it has of `at`: it may still report it.
@@ -120,7 +128,13 @@ impl Farm {
 
     /// The first heartbeat of an incarnation lists what it holds: of what an earlier scheduler gave out it may report that.
     pub(crate) fn claim_report(&mut self, id: NodeId, held: &Held) {
-        let Some(job) = self.jobs.get(held.job).filter(|_| self.nodes.at(id).may_claim) else { return };
+        if !self.nodes.at(id).may_claim {
+            return;
+        }
+        let name = self.nodes.at(id).name.clone();
+        let Some(job) = self.jobs.get_mut(held.job) else { return };
+        job.late.comes_back(id, &name);
+        let job = self.jobs.at(held.job);
         let mut at = held.at().within(Interval::new(0, job.leased_before));
         if at.is_empty() {
             return;

@@ -73,7 +73,10 @@ impl Farm {
     /// The results of a node are not trusted any more: what it has goes to others, and what it reports does not count.
     pub(crate) fn distrust(&mut self, job: JobId, untrue: Untrue, deeds: &mut Deeds) {
         let id = untrue.node;
-        if self.nodes.get(id).is_none_or(|node| node.health().is_distrusted()) {
+        if self.nodes.get(id).is_none() {
+            return self.distrust_forgotten(job, untrue, deeds);
+        }
+        if self.nodes.is_distrusted(id) {
             return;
         }
         self.commit(Record::Mark { node: id, mark: untrue.why.into() }, deeds);
@@ -89,7 +92,18 @@ impl Farm {
         self.trace(id, deeds);
     }
 
-    /// The scheduler before may have died before it knew what these computed.
+    /// The node has gone and is forgotten: it has nothing, but what it computed is not to be relied on.
+    fn distrust_forgotten(&mut self, job: JobId, untrue: Untrue, deeds: &mut Deeds) {
+        if self.jobs.at(job).checks.untrue.iter().any(|known| known.node == untrue.node) {
+            return;
+        }
+        self.commit(Record::Untrue { job, untrue }, deeds);
+        self.check_no_more(untrue.node);
+        self.trace(untrue.node, deeds);
+    }
+
+    /// The scheduler before may have died before it knew what these computed, or a job goes on that had ended when that was
+    /// asked.
     pub(crate) fn trace_distrusted(&mut self, deeds: &mut Deeds) {
         if self.jobs.iter().all(|job| job.state.ended()) {
             return;
@@ -100,7 +114,7 @@ impl Farm {
 
     /// What a node that is not trusted computed is asked of the records. Until that is known no job ends by it.
     fn trace(&mut self, id: NodeId, deeds: &mut Deeds) {
-        self.nodes.at_mut(id).is_traced = true;
+        self.nodes.trace(id);
         deeds.0.push(Deed::Trace(Trace::Node(id)));
     }
 
@@ -115,22 +129,19 @@ impl Farm {
     /// Node `id` computed `unit` of a job. Where a hit in it came from another one, it left that out.
     fn on_missed(&mut self, job: JobId, unit: u128, id: NodeId, deeds: &mut Deeds) {
         let Some(known) = self.jobs.get(job) else { return };
-        let hits: Vec<(u128, u32)> = known.hits.kept().range((unit, 0)..=(unit, u32::MAX)).copied().collect();
-        if hits.iter().any(|&hit| self.shown(job, hit) == Some(true)) {
-            self.distrust(job, Untrue { unit, node: id, why: Distrust::MissedHit, against: None }, deeds);
+        let mut hits = known.hits.kept().range((unit, 0)..=(unit, u32::MAX));
+        if hits.any(|&hit| self.shown(job, hit) == Some(true)) {
+            let said = known.conflicts.iter().find(|(at, _)| at.contains(unit));
+            let against = said.map(|(_, second)| *second);
+            self.distrust(job, Untrue { unit, node: id, why: Distrust::MissedHit, against }, deeds);
         }
     }
 
     /// What a node that is not trusted computed is computed again, unless its job has ended, or a person trusts the node by
     /// now. Hits were shown to be some, and stay.
     fn on_its_work(&mut self, id: NodeId, units: &[(JobId, Vec<Interval>)], now_us: u64, deeds: &mut Deeds) {
-        let is_trusted = match self.nodes.get_mut(id) {
-            None => false,
-            Some(node) => {
-                node.is_traced = false;
-                !node.health().is_distrusted()
-            }
-        };
+        self.nodes.traced(id);
+        let is_trusted = self.nodes.get(id).is_some_and(|node| !node.health().is_distrusted());
         for (job_id, units) in units.iter().filter(|_| !is_trusted) {
             let Some(job) = self.jobs.unfinished(*job_id) else { continue };
             let coverage = job.units.coverage();

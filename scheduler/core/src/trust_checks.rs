@@ -12,7 +12,8 @@ use starfarm_protocol::trust::Untrue;
 use crate::checks::picked;
 use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::job::{Job, NewJob};
+use crate::job::NewJob;
+use crate::runs::Runs;
 
 impl Farm {
     /// What is planted in a search of that many targets is answers of it, and leaves it something to look for.
@@ -49,7 +50,7 @@ impl Farm {
             self.jobs.at_mut(job_id).checks.came(at);
             let is_new = |(unit, _): &&(u128, u32)| at.contains(*unit);
             match hits.iter().find(is_new) {
-                _ if first == id => {}
+                _ if first == id || self.nodes.is_distrusted(first) => {}
                 // Nobody can tell what is a hit.
                 _ if self.shown(job_id, (at.lo, 0)).is_none() => {}
                 None => same += at.units(),
@@ -63,12 +64,14 @@ impl Farm {
         if same > 0 {
             self.commit(Record::Checked { job: job_id, units: same }, deeds);
         }
-        let is_second = |at: &Interval| second.iter().any(|(other, _)| other.overlaps(*at));
         if self.nodes.at(id).health().is_distrusted() {
             return;
         }
-        for at in decided.iter().filter(|at| !is_second(at)) {
-            self.pick(id, job_id, *at, now_us, deeds);
+        let mut once = Runs::default();
+        decided.iter().for_each(|at| once.insert(*at, ()));
+        second.iter().for_each(|(at, _)| once.remove(*at));
+        for at in once.intervals() {
+            self.pick(id, job_id, at, now_us, deeds);
         }
     }
 
@@ -76,29 +79,22 @@ impl Farm {
     fn pick(&mut self, id: NodeId, job_id: JobId, at: Interval, now_us: u64, deeds: &mut Deeds) {
         let job = self.jobs.at(job_id);
         // Of units below the highest hit that is in the journal alone nobody here knows what was found.
-        let is_full = job.checks.are_full() || !job.hits.tell_of(at.lo) || job.hits.are_crowded();
+        let is_full = !job.hits.tell_of(at.lo) || job.hits.are_crowded();
         if job.state.ended() || is_full || !self.others_could(id, job) {
             return;
         }
         let secret = &self.config.secret;
         let units: Vec<(u128, u128)> =
             picked(secret, job_id, at, job.checks.share).iter().map(|at| (at.lo, at.hi)).collect();
-        if units.is_empty() {
+        if units.is_empty() || !job.checks.have_room_for(id, self.nodes.live_nodes()) {
             return;
         }
         self.commit(Record::Rerun { job: job_id, units: units.clone() }, deeds);
         for (lo, hi) in units {
             let at = Interval::new(lo, hi);
             self.jobs.at_mut(job_id).checks.begin(at, id);
-            self.queues.set_apart(job_id, at, id, now_us);
+            self.wait_for_others(job_id, at, now_us);
         }
         self.work_came();
-    }
-
-    /// Other nodes than `id` could run the job.
-    fn others_could(&self, id: NodeId, job: &Job) -> bool {
-        let could = |other: &NodeId| self.nodes.is_live(*other) && !job.refused_by.contains_key(other);
-        let refused = job.refused_by.keys().filter(|other| self.nodes.is_live(**other)).count();
-        (self.nodes.live_nodes() as usize).saturating_sub(refused + usize::from(could(&id))) > 0
     }
 }

@@ -18,7 +18,7 @@ impl Farm {
         }
         self.note_settings(deeds);
         self.hear_waiting(now_us, deeds);
-        self.unwind();
+        self.unwind(now_us);
         self.make_room(now_us, deeds);
         self.jobs.renew_open();
         let mut dirty = self.nodes.take_dirty();
@@ -94,7 +94,7 @@ impl Farm {
             self.on_node_timer(id, now_us, deeds);
         }
         if let Some(silent) = self.reconnect.take_release(now_us) {
-            self.release_leases();
+            self.release_leases(now_us);
             // They were given nothing until now.
             silent.into_iter().for_each(|id| self.nodes.mark(id));
         }

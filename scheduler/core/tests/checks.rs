@@ -345,3 +345,76 @@ fn what_was_asked_for_a_job_that_a_crash_took_away_is_nobodys() {
         "#]],
     );
 }
+
+#[test]
+fn what_the_second_gives_back_waits_for_a_third_and_not_for_the_first() {
+    check_after(
+        "submit 10 search 2 never units 10 check 1000000\n join a slots 1\n ack a\n join b slots 1\n join c slots 1
+         done a 0+10 hits 0:0,1:1\n ack b",
+        "tasks b\n bye b\n tasks a\n tasks c\n ack c\n done c 0+10 hits 0:0,1:1\n show 1",
+        expect![[r#"
+            0: b has 1 tasks
+            0: node b left
+            0: to c: offer job 1: 3=0+10
+            0: a has 0 tasks
+            0: c has 1 tasks
+            0: job 1 finished
+            0: job 1 is finished: done 10, out 0, waiting 0, resent tasks 1, hits [(0, 0), (1, 1)], checked 10
+        "#]],
+    );
+}
+
+/// The first computes it itself in the end: the job would never end.
+#[test]
+fn what_the_second_hangs_on_the_first_gets_where_nobody_else_does() {
+    check_after(
+        "submit 10 search 2 never units 10 check 1000000 copies\n join a slots 1\n ack a\n join b slots 1
+         done a 0+10 hits 0:0,1:1\n ack b\n beat b 0+10 running 0\n beat a none\n live 100000 a none b 0+10/0",
+        "tasks a\n live 120000 a none b 0+10/0\n done a 0+10 hits 0:0,1:1\n show 1",
+        expect![[r#"
+            100000: a has 0 tasks
+            120000: copy of [0, 10) of job 1 to node a
+            120000: to a: offer job 1: 3=0+10
+            120000: job 1 finished
+            120000: to b: withdraw job 1 kill before 4
+            120000: to a: ack results [(2, 2)]; withdraw job 1 kill before 4
+            120000: job 1 is finished: done 10, out 0, waiting 0, copies 1, hits [(0, 0), (1, 1)], checked 0
+        "#]],
+    );
+}
+
+#[test]
+fn what_the_second_hangs_on_a_third_gets_before_the_first() {
+    check_after(
+        "submit 10 search 2 never units 10 check 1000000 copies\n join a slots 1\n ack a\n join b slots 1
+         done a 0+10 hits 0:0,1:1\n ack b\n beat b 0+10 running 0\n beat a none\n join c slots 1\n beat c none
+         live 100000 a none b 0+10/0 c none",
+        "tasks a\n tasks c\n ack c\n done c 0+10 hits 0:0,1:1\n show 1",
+        expect![[r#"
+            100000: a has 0 tasks
+            100000: c has 1 tasks
+            100000: job 1 finished
+            100000: to b: withdraw job 1 kill before 4
+            100000: to c: ack results [(1, 1)]; withdraw job 1 kill before 4
+            100000: job 1 is finished: done 10, out 0, waiting 0, copies 1, hits [(0, 0), (1, 1)], checked 10
+        "#]],
+    );
+}
+
+#[test]
+fn who_is_forgotten_before_its_lie_comes_out_is_on_record_all_the_same() {
+    check_after(
+        "submit 20 search 2 never units 10 check 1000000\n join a slots 1\n ack a\n join b slots 1\n done a 0+10
+         done a 10+10 hits 10:0,11:1\n bye a\n forget a\n ack b",
+        "tasks b\n done b 0+10 hits 0:0,1:1\n show 1\n ack b\n done b 10+10 hits 10:0,11:1\n show 1",
+        expect![[r#"
+            0: b has 2 tasks
+            0: hit in job 1: unit 0, target 0
+            0: hit in job 1: unit 1, target 1
+            0: untrue result in job 1, unit 0: it reported units as done without a hit that is among them; by the result of node b
+            0: job 1 is running: done 10, out 10, waiting 0, hits [(0, 0), (1, 1), (10, 0), (11, 1)], checked 0, untrue at 0:  missed_hit, by b
+            0: job 1 finished
+            0: job 1 is finished: done 20, out 0, waiting 0, hits [(0, 0), (1, 1), (10, 0), (11, 1)], checked 0, untrue at 0:  missed_hit, by b
+        "#]],
+    );
+}

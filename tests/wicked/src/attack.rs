@@ -61,7 +61,7 @@ pub(crate) struct Known {
 pub enum Attack {
     /// Results full of hits that are none
     FalseHits,
-    /// A false hit, after some results that count
+    /// A false hit, after a result that counts
     FirstHit,
     /// Units that others have are done, without hits
     Steal,
@@ -158,7 +158,7 @@ impl Attack {
         match self {
             Self::FalseHits => done(hits((0..90).map(|at| HitEntry { offset: at % offer.units, target: 0 }))),
             Self::LeavesOut => done(Vec::new()),
-            Self::FirstHit if known.answered < 4 => done(Vec::new()),
+            Self::FirstHit if known.answered < 1 => done(Vec::new()),
             Self::FirstHit => done(hits([HitEntry { offset: 0, target: 0 }])),
             Self::Pieces => pieces(offer),
             Self::Gaps => gaps(offer),

@@ -106,10 +106,11 @@ impl Farm {
         }
     }
 
-    /// Units of which it said something else than was counted.
+    /// Units of which it said something else than another node, and that one is believed.
     fn conflicts_of(&self, id: NodeId) -> impl Iterator<Item = (JobId, Interval)> {
         let of_job = move |job: &Job| {
-            let its = job.conflicts.iter().filter(move |(.., node)| *node == id);
+            let untrue = || job.checks.untrue.iter().filter(|untrue| untrue.node == id);
+            let its = job.conflicts.iter().filter(|(at, _)| untrue().any(|of| at.contains(of.unit)));
             its.map(|(at, _)| (job.facts.job, *at)).collect::<Vec<_>>()
         };
         self.jobs.iter().flat_map(of_job)

@@ -1,8 +1,6 @@
 //! What of a job waits for another node than the one that computed it first. That one gets it after a while all the same:
 //! the others may all be busy, or gone.
 
-use std::collections::BTreeMap;
-
 use starfarm_protocol::ids::NodeId;
 use starfarm_protocol::interval::Interval;
 
@@ -10,55 +8,48 @@ use super::task::Size;
 use crate::limits::CHECK_PATIENCE_US;
 use crate::runs::Runs;
 
-/// By the node that computed it, and since when it waits. Nothing is in it twice.
+/// The node that computed it, and since when it waits.
 #[derive(Debug, Default)]
-pub(super) struct Apart {
-    first: BTreeMap<NodeId, Runs<u64>>,
-}
+pub(super) struct Apart(Runs<(NodeId, u64)>);
 
 impl Apart {
     pub(super) fn intervals(&self) -> impl Iterator<Item = Interval> + '_ {
-        self.first.values().flat_map(|runs| runs.iter().map(|(at, _)| at))
+        self.0.iter().map(|(at, _)| at)
     }
 
     /// `at` waits for another node than `first`.
     pub(super) fn add(&mut self, at: Interval, first: NodeId, now_us: u64) {
-        self.first.entry(first).or_default().insert(at, now_us);
+        self.0.insert(at, (first, now_us));
     }
 
     /// What of `at` is here leaves; how many units that were.
     pub(super) fn remove(&mut self, at: Interval) -> u128 {
-        let mut gone = 0;
-        self.first.retain(|_, runs| {
-            let before = runs.units();
-            runs.remove(at);
-            gone += before - runs.units();
-            !runs.is_empty()
-        });
-        gone
+        let before = self.0.units();
+        self.0.remove(at);
+        before - self.0.units()
     }
 
     /// What waits for another node than `first` leaves.
     pub(super) fn remove_of(&mut self, first: NodeId) -> Vec<Interval> {
-        let gone = self.first.remove(&first).unwrap_or_default();
-        gone.iter().map(|(at, _)| at).collect()
+        let its = self.0.iter().filter(|(_, (of, _))| *of == first);
+        let gone: Vec<Interval> = its.map(|(at, _)| at).collect();
+        gone.iter().for_each(|at| self.0.remove(*at));
+        gone
     }
 
-    /// What node `id` may have: the oldest of the others, or what it computed itself and nobody else took for long.
+    /// What node `id` may have: the first of what others computed, or what it computed itself and nobody took for long.
     ///
     /// # Errors
     /// There is nothing, and when there will be.
     pub(super) fn take(&mut self, id: NodeId, size: Size, now_us: u64) -> Result<Interval, Option<u64>> {
-        let oldest = |(_, runs): &(&NodeId, &Runs<u64>)| runs.iter().next().map(|(_, since_us)| since_us);
-        let of_others = self.first.iter().filter(|(first, _)| **first != id).min_by_key(oldest);
-        let its_own = || {
-            let (own, runs) = self.first.get_key_value(&id).ok_or(None)?;
-            let (_, since_us) = runs.iter().next().ok_or(None)?;
-            let again_us = since_us.saturating_add(CHECK_PATIENCE_US);
-            if again_us <= now_us { Ok((own, runs)) } else { Err(Some(again_us)) }
-        };
-        let (_, runs) = of_others.map_or_else(its_own, Ok)?;
-        let (mut at, _) = runs.iter().next().ok_or(None)?;
+        let of_others = self.0.iter().find(|(_, (first, _))| *first != id);
+        // Where all of it is its own.
+        let own = || self.0.iter().min_by_key(|(_, (_, since_us))| *since_us);
+        let (mut at, (first, since_us)) = of_others.or_else(own).ok_or(None)?;
+        let again_us = since_us.saturating_add(CHECK_PATIENCE_US);
+        if first == id && now_us < again_us {
+            return Err(Some(again_us));
+        }
         if at.units() > size.whole {
             at.hi = at.lo + size.units;
         }
@@ -84,7 +75,7 @@ mod tests {
         assert_eq!((apart.take(a, size, u64::MAX), apart.intervals().count()), (Err(None), 0));
         apart.add(Interval::new(0, 9), a, 5);
         apart.add(Interval::new(9, 12), b, 4);
-        assert_eq!(apart.take(NodeId(3), size, 9), Ok(Interval::new(9, 12)), "the oldest");
+        assert_eq!(apart.remove_of(b), [Interval::new(9, 12)]);
         assert_eq!((apart.remove(Interval::new(2, 4)), apart.intervals().count()), (2, 2));
         assert_eq!(apart.remove_of(a), [Interval::new(0, 2), Interval::new(4, 9)]);
         assert_eq!(apart.intervals().count(), 0);

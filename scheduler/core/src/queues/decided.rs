@@ -113,9 +113,11 @@ impl Queues {
         Ok(taken)
     }
 
-    /// `at`, which waits, is to be computed by another node than `first`, as long as there is one that has time.
-    pub(crate) fn set_apart(&mut self, job: JobId, at: Interval, first: NodeId, now_us: u64) {
-        self.gq.set_apart(job, at, first, now_us);
+    /// What of `at` waits is to be computed by another node than `first`, as long as there is one that has time.
+    pub(crate) fn set_apart(&mut self, job: &JobUnits, at: Interval, first: NodeId, now_us: u64) {
+        for at in job.coverage.within(at, PENDING) {
+            self.gq.set_apart(job.job, at, first, now_us);
+        }
     }
 
     /// Whatever node `first` computed, anybody may compute it again.

@@ -1,6 +1,7 @@
 //! dq: every task that was given out, by index, and per job by first unit. Tasks of one job never overlap, but for
 //! copies, which do not overlap each other.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use starfarm_protocol::ids::{Attempt, JobId};
@@ -22,6 +23,8 @@ pub(super) struct Dispatched {
     of_nobody: usize,
     /// Counts what comes, goes and is counted.
     changes: u64,
+    /// Tasks that were gone through to find those of an interval.
+    walked: Cell<u64>,
 }
 
 /// The tasks of one job, by first unit.
@@ -206,7 +209,19 @@ impl Dispatched {
             known.lo < at.lo && at.lo < known.hi && !at.is_empty()
         };
         let first = tasks.up_to(at.lo).filter(begins_before);
-        first.into_iter().chain(tasks.within(at.lo, at.hi)).take(most).collect()
+        let found: Vec<TaskId> = first.into_iter().chain(tasks.within(at.lo, at.hi)).take(most).collect();
+        self.walks(found.len());
+        found
+    }
+
+    /// So many tasks are gone through.
+    pub(super) fn walks(&self, tasks: usize) {
+        self.walked.set(self.walked.get() + tasks as u64);
+    }
+
+    /// Tasks that were gone through since the start.
+    pub(super) fn walked(&self) -> u64 {
+        self.walked.get()
     }
 
     /// What is out at nobody: leased by an earlier scheduler, or about to go back.

@@ -10,15 +10,6 @@ use super::task::{NOBODY, State, Task, TaskId};
 use super::units::JobUnits;
 use super::{OUT, PENDING, Queues};
 
-/// What a heartbeat's interval came to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
-    /// Some task of it was given out before what was asked about.
-    pub(crate) is_old: bool,
-    /// Tasks that were looked at.
-    pub(crate) looks: usize,
-}
-
 impl Queues {
     /// How many tasks may be offered to a node of which `room` offers may be under way.
     pub(crate) fn sendable(&self, node: NodeId, room: usize) -> usize {
@@ -99,7 +90,7 @@ impl Queues {
         repeated
     }
 
-    /// A heartbeat of `node` lists `at`: what of that it has does not age. `is_old` where one of these tasks was given out
+    /// A heartbeat of `node` lists `at`: what of that it has does not age. True where one of these tasks was given out
     /// before the attempt `before`.
     pub(crate) fn seen(
         &mut self,
@@ -108,26 +99,16 @@ impl Queues {
         at: Interval,
         before: Option<Attempt>,
         now_us: u64,
-    ) -> Seen {
-        // A node may list a whole space, and others have most of that.
-        let its = &self.nodes.of(node).tasks;
-        let mut ids = self.dq.overlapping_some(job, at, its.len() + 1);
-        let mut looks = ids.len();
-        if ids.len() > its.len() {
-            looks += its.len();
-            ids = its.iter().copied().filter(|id| self.dq.at(*id).overlaps(job, at)).collect();
-        }
+    ) -> bool {
         let mut is_old = false;
-        for id in ids {
+        for id in self.of_node_in(node, job, at) {
             let task = self.dq.at_mut(id);
-            if task.node == node && !task.copy {
-                if let State::Held { seen_us } = &mut task.state {
-                    *seen_us = now_us;
-                }
-                is_old |= before.is_some_and(|before| task.attempt < before);
+            if let State::Held { seen_us } = &mut task.state {
+                *seen_us = now_us;
             }
+            is_old |= before.is_some_and(|before| task.attempt < before);
         }
-        Seen { is_old, looks }
+        is_old
     }
 
     /// The tasks of `job` that `node` has and that overlap `at`, in order, copies left aside. A node may name a whole
@@ -135,7 +116,12 @@ impl Queues {
     pub(crate) fn of_node_in(&self, node: NodeId, job: JobId, at: Interval) -> Vec<TaskId> {
         let its = &self.nodes.of(node).tasks;
         let few = self.dq.overlapping_some(job, at, its.len() + 1);
-        let ids = if few.len() > its.len() { its.to_vec() } else { few };
+        let ids = if few.len() > its.len() {
+            self.dq.walks(its.len());
+            its.to_vec()
+        } else {
+            few
+        };
         let is_one = |id: &TaskId| {
             let task = self.dq.at(*id);
             task.node == node && !task.copy && task.overlaps(job, at)
@@ -226,8 +212,9 @@ mod tests {
         let node = NodeId(1);
         queues.offer(node, 2, 6, |_| {});
         queues.acknowledge(node, (Attempt(0), Attempt(u64::MAX)), 7, |_| {});
-        let seen = queues.seen(node, JobId(1), Interval::new(0, 10_000), Some(Attempt(9)), 8);
-        assert!(seen.looks <= 5 && seen.is_old, "{seen:?}");
+        let before = queues.walked();
+        assert!(queues.seen(node, JobId(1), Interval::new(0, 10_000), Some(Attempt(9)), 8));
+        assert!(queues.walked() - before <= 5, "{}", queues.walked() - before);
         let held = |state| matches!(state, State::Held { seen_us: 8 });
         assert_eq!(queues.tasks().filter(|task| held(task.state)).count(), 2);
         assert!(queues.tasks_at(node).all(|task| held(task.state)));

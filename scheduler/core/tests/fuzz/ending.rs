@@ -78,6 +78,12 @@ pub fn returned(play: &Play, id: u32, task: &Task) -> String {
 /// A node that is well acknowledges what it was offered, and computes all that it holds.
 fn work(play: &mut Play, id: u32) {
     play.line(&format!("ack {}", letter(id)));
+    // Its results may be lost: they are said once more.
+    for (_, units) in
+        std::mem::take(&mut play.workers.0.get_mut(&id).expect("it is one of them").unacknowledged)
+    {
+        computed(play, id, units);
+    }
     let worker = &play.workers.0[&id];
     let (let_go, wanted): (Vec<Task>, Vec<Task>) = worker.held.iter().partition(|task| task.let_go);
     for task in let_go {

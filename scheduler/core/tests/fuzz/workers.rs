@@ -34,6 +34,10 @@ pub struct Worker {
     pub past: Vec<Task>,
     /// It has said a result that can come again.
     pub has_result: bool,
+    /// Results that it has said as this incarnation.
+    said: u64,
+    /// What those computed that are not acknowledged, by number.
+    pub unacknowledged: BTreeMap<u64, (u64, u128, u128)>,
 }
 
 #[derive(Clone, Default, Debug)]
@@ -65,9 +69,16 @@ impl Worker {
         }
     }
 
-    /// Its tasks as a heartbeat lists them: neighbours of a job joined.
+    /// Its tasks as a heartbeat lists them, and what it did that is not acknowledged: neighbours of a job joined.
     pub fn intervals(&self) -> Vec<(u64, u128, u128)> {
-        joined(self.held.iter().map(|task| (task.job, task.lo, task.hi)).collect())
+        let held = self.held.iter().map(|task| (task.job, task.lo, task.hi));
+        let mut all: Vec<(u64, u128, u128)> = held.collect();
+        for &(job, lo, hi) in self.unacknowledged.values() {
+            if !all.iter().any(|of| of.0 == job && of.1 < hi && lo < of.2) {
+                all.push((job, lo, hi));
+            }
+        }
+        joined(all)
     }
 }
 
@@ -98,7 +109,8 @@ impl Workers {
                 let boot = line.named("boot", worker.boot.max(1));
                 if boot != worker.boot {
                     std::mem::take(&mut worker.held).into_iter().for_each(|task| worker.forget(task));
-                    (worker.boot, worker.has_result) = (boot, false);
+                    (worker.boot, worker.has_result, worker.said) = (boot, false, 0);
+                    worker.unacknowledged.clear();
                 }
                 worker.slots = line.named("slots", worker.slots);
                 worker.gone = false;
@@ -106,8 +118,12 @@ impl Workers {
             "done" | "ran" | "return" | "refuse" => {
                 let ((lo, units), job) = (line.interval(2), line.named("job", 1));
                 let worker = self.0.entry(line.node().0).or_default();
-                worker.has_result = true;
-                worker.over(job, lo, lo + u128::from(units));
+                (worker.has_result, worker.said) = (true, worker.said + 1);
+                let hi = lo + u128::from(units);
+                if matches!(line.verb(), "done" | "ran") {
+                    worker.unacknowledged.insert(worker.said, (job, lo, hi));
+                }
+                worker.over(job, lo, hi);
             }
             "bye" | "revoke" => {
                 let worker = self.0.entry(line.node().0).or_default();
@@ -134,6 +150,11 @@ impl Workers {
                             if !worker.gone && !worker.held.iter().chain(&worker.past).any(known) {
                                 worker.held.push(task);
                             }
+                        }
+                    }
+                    Message::ResultAck(_, ranges) => {
+                        for (first, last) in ranges {
+                            worker.unacknowledged.retain(|number, _| !(first..=last).contains(number));
                         }
                     }
                     Message::Revoke(revoke) => {

@@ -1,0 +1,62 @@
+//! What a result gives back: units that its node did not compute go to somebody else, and a node that cannot run a job gets
+//! nothing of it for a while.
+
+use starfarm_events::Event;
+use starfarm_protocol::ids::{JobId, NodeId};
+use starfarm_protocol::interval::Interval;
+use starfarm_protocol::wire::{Outcome, ResultEntry};
+
+use crate::deed::Deeds;
+use crate::farm::Farm;
+use crate::health::Probe;
+use crate::job::Refusal;
+
+impl Farm {
+    /// A failure of `unit` in an attempt of an earlier scheduler was counted before, or was not: nobody can say. Where it
+    /// is out at this node by what a heartbeat listed it is run once more.
+    pub(crate) fn give_found_back(&mut self, id: NodeId, job: JobId, unit: u128, now_us: u64) {
+        for task_id in self.queues.overlapping(job, Interval::one(unit)) {
+            let task = self.queues.task(task_id);
+            if task.node == id && task.is_found() {
+                self.give_back(task_id, Interval::one(unit), now_us);
+            }
+        }
+    }
+
+    /// What of a result's units is out at this node goes back to gq, but for what was given to it after the attempt
+    /// that it gives back: then this result is an old one that comes again.
+    pub(crate) fn take_back(&mut self, id: NodeId, entry: &ResultEntry<'_>, now_us: u64) {
+        for task_id in self.queues.of_node_in(id, entry.job, entry.at()) {
+            let task = self.queues.task(task_id);
+            if task.attempt <= entry.attempt {
+                let at = self.queues.comes_back(task_id, entry.at());
+                self.give_back(task_id, at, now_us);
+                let node = self.nodes.at_mut(id);
+                if entry.outcome == Outcome::Returned && entry.attempt >= node.revoked {
+                    node.given_back.add();
+                }
+                let job = self.jobs.at_mut(entry.job);
+                if job.revoked.is_none_or(|(before, _)| before <= entry.attempt) {
+                    job.returned_by(id, at, now_us);
+                }
+            }
+        }
+        self.forget_copies(id, entry.job, entry.at(), entry.attempt);
+    }
+
+    /// The node lacks something that the job needs. The first word begins the pause until it is asked again; those
+    /// that follow are of tasks that it had already, or the answer to that.
+    pub(crate) fn on_refused(&mut self, id: NodeId, entry: &ResultEntry<'_>, now_us: u64, deeds: &mut Deeds) {
+        let (job, after) = (self.jobs.at_mut(entry.job), self.queues.next_attempt());
+        let why = String::from_utf8_lossy(entry.body).into_owned();
+        if let Some(refusal) = job.refused_by.get_mut(&id) {
+            (refusal.why, refusal.after) = (why, after);
+            return;
+        }
+        job.refused_by.insert(id, Refusal { why: why.clone(), probe: Probe::first(now_us), after });
+        let node = self.nodes.at(id).name.clone();
+        deeds.event(Event::NodeRefused { node, job: entry.job, why });
+        // What was kept for it may go to others.
+        self.work_came();
+    }
+}

@@ -1,0 +1,36 @@
+//! Who may compute what one node computed and another is to compute again: the others first, and that node itself where
+//! nobody else does in time, or a job would never end.
+
+use starfarm_protocol::ids::{JobId, NodeId};
+use starfarm_protocol::interval::Interval;
+
+use crate::farm::Farm;
+use crate::job::Job;
+use crate::limits::CHECK_COPY_US;
+use crate::queues::Task;
+
+impl Farm {
+    /// What of `at` waits, and is computed a second time, waits for another node than the one that was first, if there is one.
+    pub(crate) fn wait_for_others(&mut self, job_id: JobId, at: Interval, now_us: u64) {
+        let job = self.jobs.at(job_id);
+        for (at, first) in job.checks.within(at) {
+            if self.others_could(first, job) {
+                self.queues.set_apart(&job.units, at, first, now_us);
+            }
+        }
+    }
+
+    /// Other nodes than `id` could run the job.
+    pub(crate) fn others_could(&self, id: NodeId, job: &Job) -> bool {
+        let could = |other: &NodeId| self.nodes.is_live(*other) && !job.refused_by.contains_key(other);
+        let refused = job.refused_by.keys().filter(|other| self.nodes.is_live(**other)).count();
+        (self.nodes.live_nodes() as usize).saturating_sub(refused + usize::from(could(&id))) > 0
+    }
+
+    /// Node `id` may have a copy of a task. Where it computed a part of that, and another is to do so again, the others come
+    /// first.
+    pub(crate) fn may_copy(&self, id: NodeId, task: &Task, is_late: bool, now_us: u64) -> bool {
+        let has_waited = is_late && now_us.saturating_sub(task.since_us) >= CHECK_COPY_US;
+        task.node != id && (has_waited || self.jobs.at(task.job).checks.first_by(id, task.at).is_empty())
+    }
+}
