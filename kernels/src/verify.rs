@@ -24,6 +24,11 @@ pub struct Verifier {
 }
 
 impl Verifier {
+    /// Bytes of the targets' digests.
+    pub fn bytes(&self) -> usize {
+        self.targets.len()
+    }
+
     /// The search that a specification describes.
     ///
     /// # Errors

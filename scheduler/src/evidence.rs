@@ -10,8 +10,10 @@ use starfarm_scheduler_core::Evidence;
 
 use crate::store::blobs::Blobs;
 
-/// Searches that are kept ready: jobs run one after another.
-const SEARCHES: usize = 4;
+/// Searches that are kept ready: to read one anew for each hit would hold up all that the farm does ...
+const SEARCHES: usize = 256;
+/// ... as far as their targets have so many bytes; the last one is kept whatever it has.
+const SEARCHES_BYTES: usize = 16 << 20;
 
 /// Evidence from the contents.
 #[derive(Debug)]
@@ -38,6 +40,13 @@ impl OnDisk {
             let search = Arc::new(self.read(spec)?);
             searches.truncate(SEARCHES - 1);
             searches.insert(0, (*spec, search));
+            let mut bytes = 0;
+            let fit = searches.iter().take_while(|(_, search)| {
+                bytes += search.bytes();
+                bytes <= SEARCHES_BYTES
+            });
+            let fit = fit.count().max(1);
+            searches.truncate(fit);
         }
         Some(Arc::clone(&searches[0].1))
     }
@@ -79,11 +88,17 @@ mod tests {
         // Of `b`, by RFC 1321's algorithm.
         let digest =
             [0x92, 0xeb, 0x5f, 0xfe, 0xe6, 0xae, 0x2f, 0xec, 0x3a, 0xd7, 0x1c, 0x77, 0x75, 0x31, 0x57, 0x8f];
-        let work = SearchWork {
-            algorithm: Algorithm::Md5,
-            targets: vec![HexBytes(digest.into())],
-            stop: Stop::Never,
-        };
+        search_for(chars, vec![HexBytes(digest.into())])
+    }
+
+    /// With so many targets, none of which is a hit; `first` makes it another than the others.
+    fn search_of(chars: &[u8], targets: u32, first: u32) -> Vec<u8> {
+        let digest = |number: u32| HexBytes([[0; 12].as_slice(), &number.to_be_bytes()].concat());
+        search_for(chars, (first..first + targets).map(digest).collect())
+    }
+
+    fn search_for(chars: &[u8], targets: Vec<HexBytes>) -> Vec<u8> {
+        let work = SearchWork { algorithm: Algorithm::Md5, targets, stop: Stop::Never };
         let space = Space::Chars { positions: vec![HexBytes(chars.to_vec())], min: 1 };
         JobSpec { space, work: Work::Search(work) }.to_bytes()
     }
@@ -99,9 +114,21 @@ mod tests {
             assert_eq!(evidence.is_hit(spec, 1, 0), Some(true));
             assert_eq!(evidence.is_hit(spec, 0, 0), Some(false));
         }
-        assert!(evidence.searches.lock().unwrap().len() <= SEARCHES);
+        assert_eq!(evidence.searches.lock().unwrap().len(), specs.len(), "they are small");
         assert_eq!(evidence.is_hit(&other, 1, 0), None);
         assert_eq!(evidence.is_hit(&ContentHash::of(b"never stored"), 1, 0), None);
+    }
+
+    #[test]
+    fn of_large_searches_only_as_many_are_kept_as_fit() {
+        let mut blobs = store("large");
+        let specs: Vec<ContentHash> =
+            (1..6).map(|first| blobs.put(&search_of(b"ab", 400_000, first)).unwrap()).collect();
+        let evidence = OnDisk::new(Arc::new(Mutex::new(blobs)));
+        for spec in &specs {
+            assert_eq!(evidence.is_hit(spec, 1, 0), Some(false));
+        }
+        assert_eq!(evidence.searches.lock().unwrap().len(), 2);
     }
 
     #[test]
