@@ -3,6 +3,8 @@
 //! goes by. Kinds are append-only. Kinds from 64 on are for checkpoints first of all: they save time, and
 //! nothing that counts is lost without them.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Attempt, Boot, Epoch, JobId, NodeId};
@@ -98,18 +100,30 @@ pub enum Record {
 }
 
 impl Record {
-    /// The node that computed `unit` of a job, by this record.
-    pub fn computed(&self, of: JobId, unit: u128) -> Option<NodeId> {
+    /// What this record decides; none where it decides nothing.
+    pub fn decided(&self) -> Option<Decided<'_>> {
+        let decided = |by, units| Some(Decided { by, units });
         match self {
-            Record::Done { job, node, pieces, .. } if *job == of && *node != NOBODY => {
-                pieces.iter().any(|&(lo, hi)| (lo..hi).contains(&unit)).then_some(*node)
+            Record::Done { node, pieces, .. } => {
+                decided(Some(*node).filter(|node| *node != NOBODY), pieces.into())
             }
-            Record::Ran { job, node, units, .. } if *job == of => {
-                units.iter().any(|(ran, _)| *ran == unit).then_some(*node)
+            Record::Ran { node, units, .. } => {
+                decided(Some(*node), units.iter().map(|(unit, _)| (*unit, unit + 1)).collect())
             }
+            Record::Failed { unit, failed, .. } => decided(failed.node, vec![(*unit, unit + 1)].into()),
+            Record::FailedAlike { units, failed, .. } => decided(failed.node, units.into()),
             _ => None,
         }
     }
+}
+
+/// Units of a job that are done, or failed for good, from this record on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Decided<'a> {
+    /// Who computed them: none for poison, which no node computed, and in a checkpoint, which does not say.
+    pub by: Option<NodeId>,
+    /// As intervals.
+    pub units: Cow<'a, [(u128, u128)]>,
 }
 
 /// The end of a job as its scheduler sees it.

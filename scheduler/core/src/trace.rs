@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use starfarm_protocol::ids::{JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::Record;
+use starfarm_protocol::journal::record::Decided;
 
 use crate::runs::Runs;
 
 /// What is asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trace {
-    /// Which node had computed this unit when the record of number `upto` was made? Another may have done so again since.
+    /// Which node had computed this unit when node `second` said other things of `at`? Another may have done so again since.
     #[expect(missing_docs, reason = "a unit of a job")]
-    Unit { job: JobId, unit: u128, upto: u64 },
+    Unit { job: JobId, unit: u128, at: Interval, second: NodeId },
     /// Which units did this node compute?
     Node(NodeId),
 }
@@ -35,7 +36,9 @@ pub struct Tracing(Vec<(Trace, Trail)>);
 /// What was read so far.
 #[derive(Debug, Default)]
 struct Trail {
+    /// Who computed the unit last, and whether the conflict was read: what comes behind it does not matter.
     by: Option<NodeId>,
+    is_over: bool,
     jobs: BTreeMap<JobId, Runs<()>>,
 }
 
@@ -45,21 +48,36 @@ impl Tracing {
         Self(asked.iter().map(|trace| (*trace, Trail::default())).collect())
     }
 
-    /// The next record, and its number.
-    pub fn read(&mut self, sequence: u64, record: &Record) {
+    /// The next record. Its number does not matter: those of the ledger count anew in each segment.
+    pub fn read(&mut self, record: &Record) {
+        let (of, decided) = (record.job(), record.decided());
         for (trace, trail) in &mut self.0 {
             match *trace {
-                Trace::Unit { upto, .. } if sequence > upto => {}
-                Trace::Unit { job, unit, .. } => trail.by = record.computed(job, unit).or(trail.by),
-                Trace::Node(node) => trail.read(node, record),
+                Trace::Unit { job, unit, at, second } if of == Some(job) && !trail.is_over => {
+                    let Interval { lo, hi } = at;
+                    trail.is_over = *record == Record::Conflict { job, lo, hi, node: second };
+                    if let Some(Decided { by, units }) = &decided
+                        && units.iter().any(|&(lo, hi)| (lo..hi).contains(&unit))
+                    {
+                        trail.by = *by;
+                    }
+                }
+                Trace::Unit { .. } => {}
+                Trace::Node(node) => match (of, &decided) {
+                    (Some(job), Some(Decided { by, units })) => trail.decided(job, units, *by == Some(node)),
+                    _ => trail.wanted(record),
+                },
             }
         }
     }
 
-    /// The answers, in the order of what was asked; none for a unit that no record names.
+    /// The answers, in the order of what was asked; none for a unit that no record names, or whose conflict is not on record:
+    /// nobody is blamed for what was computed later.
     pub fn end(self) -> impl Iterator<Item = Option<Traced>> {
         self.0.into_iter().map(|(trace, trail)| match trace {
-            Trace::Unit { job, unit, .. } => trail.by.map(|node| Traced::Unit { job, unit, node }),
+            Trace::Unit { job, unit, .. } => {
+                trail.by.filter(|_| trail.is_over).map(|node| Traced::Unit { job, unit, node })
+            }
             Trace::Node(node) => {
                 let units = trail.jobs.into_iter().map(|(job, units)| (job, units.intervals()));
                 Some(Traced::Node(node, units.filter(|(_, units)| !units.is_empty()).collect()))
@@ -69,37 +87,29 @@ impl Tracing {
 }
 
 impl Trail {
-    fn read(&mut self, of: NodeId, record: &Record) {
-        let at = |&(lo, hi): &(u128, u128)| Interval::new(lo, hi);
-        match record {
-            Record::Done { job, node, pieces, .. } => {
-                pieces.iter().for_each(|piece| self.decided(*job, at(piece), *node == of));
-            }
-            Record::Ran { job, node, units, .. } => {
-                units.iter().for_each(|(unit, _)| self.decided(*job, Interval::one(*unit), *node == of));
-            }
-            Record::FailedAlike { job, units, failed } => {
-                units.iter().for_each(|units| self.decided(*job, at(units), failed.node == Some(of)));
-            }
-            Record::Retried { job, units } | Record::Rerun { job, units } => {
-                units.iter().for_each(|units| self.decided(*job, at(units), false));
-            }
-            Record::Deleted { job } => drop(self.jobs.remove(job)),
-            _ => {}
+    fn decided(&mut self, job: JobId, units: &[(u128, u128)], by_it: bool) {
+        if by_it {
+            let its = self.jobs.entry(job).or_default();
+            units.iter().for_each(|&(lo, hi)| its.insert(Interval::new(lo, hi), ()));
+        } else if let Some(its) = self.jobs.get_mut(&job) {
+            units.iter().for_each(|&(lo, hi)| its.remove(Interval::new(lo, hi)));
         }
     }
 
-    fn decided(&mut self, job: JobId, at: Interval, by_it: bool) {
-        if by_it {
-            self.jobs.entry(job).or_default().insert(at, ());
-        } else if let Some(units) = self.jobs.get_mut(&job) {
-            units.remove(at);
+    fn wanted(&mut self, record: &Record) {
+        match record {
+            Record::Retried { job, units } | Record::Rerun { job, units } => self.decided(*job, units, false),
+            Record::Deleted { job } => drop(self.jobs.remove(job)),
+            _ => {}
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use starfarm_protocol::job::FailedUnit;
+    use starfarm_protocol::wire::FailReason;
+
     use super::*;
 
     const JOB: JobId = JobId(1);
@@ -110,28 +120,41 @@ mod tests {
 
     #[test]
     fn the_last_record_of_a_unit_says_who_computed_it() {
-        let asked = [
-            Trace::Node(NodeId(1)),
-            Trace::Unit { job: JOB, unit: 12, upto: 9 },
-            Trace::Unit { job: JOB, unit: 12, upto: 4 },
-            Trace::Unit { job: JOB, unit: 99, upto: 9 },
-            Trace::Node(NodeId(3)),
-        ];
+        let asked = [Trace::Node(NodeId(1)), Trace::Node(NodeId(3)), Trace::Node(NodeId(4))];
         let mut tracing = Tracing::new(&asked);
         let again = Record::Rerun { job: JOB, units: vec![(5, 15)] };
+        let failed = |unit, node| {
+            let failed = FailedUnit { reason: FailReason::Exit, code: Some(1), node };
+            Record::Failed { job: JOB, unit, failed }
+        };
         let gone = [Record::Done { job: JobId(2), node: NodeId(3), pieces: vec![(0, 9)], hits: vec![] }];
         let records = [done(1, &[(0, 10), (20, 30)]), done(2, &[(10, 20)]), again, done(1, &[(8, 12)])];
-        let more = [done(2, &[(12, 15)]), Record::Deleted { job: JobId(2) }];
-        let all = gone.iter().chain(&records).chain(&more);
-        (1..).zip(all).for_each(|(sequence, record)| tracing.read(sequence, record));
+        let more = [done(2, &[(12, 15)]), Record::Deleted { job: JobId(2) }, failed(40, Some(NodeId(4)))];
+        let poison = [failed(41, None)];
+        gone.iter().chain(&records).chain(&more).chain(&poison).for_each(|record| tracing.read(record));
         let its = vec![Interval::new(0, 5), Interval::new(8, 12), Interval::new(20, 30)];
         let expected = [
             Some(Traced::Node(NodeId(1), vec![(JOB, its)])),
-            Some(Traced::Unit { job: JOB, unit: 12, node: NodeId(2) }),
-            Some(Traced::Unit { job: JOB, unit: 12, node: NodeId(2) }),
-            None,
             Some(Traced::Node(NodeId(3), vec![])),
+            Some(Traced::Node(NodeId(4), vec![(JOB, vec![Interval::one(40)])])),
         ];
         assert_eq!(tracing.end().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn who_computes_a_unit_after_a_conflict_is_not_the_one_that_is_meant() {
+        let second = NodeId(9);
+        let of = |unit, lo, hi| Trace::Unit { job: JOB, unit, at: Interval::new(lo, hi), second };
+        let asked = [of(12, 10, 20), of(12, 12, 13), of(25, 20, 30), of(12, 0, 9)];
+        let mut tracing = Tracing::new(&asked);
+        let conflict = |lo, hi| Record::Conflict { job: JOB, lo, hi, node: second };
+        let again = || Record::Rerun { job: JOB, units: vec![(10, 15)] };
+        let records =
+            [done(1, &[(10, 20)]), conflict(10, 20), again(), done(2, &[(10, 15)]), conflict(12, 13)];
+        let more = [again(), done(3, &[(10, 15)]), conflict(20, 30)];
+        records.iter().chain(&more).for_each(|record| tracing.read(record));
+        let by = |node| Some(Traced::Unit { job: JOB, unit: 12, node: NodeId(node) });
+        // Nobody computed unit 25, and nobody said other things of [0, 9).
+        assert_eq!(tracing.end().collect::<Vec<_>>(), [by(1), by(2), None, None]);
     }
 }

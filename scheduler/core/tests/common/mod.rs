@@ -396,7 +396,7 @@ impl Bench {
     /// Who computed what stands in the records.
     fn trace(&mut self, asked: &[Trace]) {
         let mut tracing = Tracing::new(asked);
-        (1..).zip(&self.records).for_each(|(sequence, record)| tracing.read(sequence, record));
+        self.records.iter().for_each(|record| tracing.read(record));
         for traced in tracing.end().flatten() {
             self.with_deeds(|farm, now_us, deeds| {
                 farm.on_traced(traced, now_us, deeds);

@@ -17,7 +17,7 @@ impl Retirer {
         open::replay(&self.segments, 0, &mut |frame| {
             let record = Record::decode(frame.kind, frame.body)
                 .map_err(|_| format!("record {} of kind {} cannot be read", frame.sequence, frame.kind))?;
-            tracing.read(frame.sequence, &record);
+            tracing.read(&record);
             Ok(())
         })?;
         Ok(tracing.end().flatten().collect())

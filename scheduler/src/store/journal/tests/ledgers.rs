@@ -5,9 +5,11 @@ use std::fs;
 use std::path::Path;
 
 use starfarm_protocol::ids::{Attempt, Boot, JobId, NodeId};
+use starfarm_protocol::interval::Interval;
 use starfarm_protocol::job::FailedUnit;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::wire::{CommandUnit, FailReason, Outputs, Stream};
+use starfarm_scheduler_core::{Trace, Traced, Tracing};
 
 use super::super::ledger::Short;
 use super::super::{Journal, Options};
@@ -154,6 +156,51 @@ fn what_is_short_comes_to_the_same() {
         assert_eq!(sum(&records), sum(&life), "seed {seed}");
         assert!(!records.iter().any(|record| matches!(record, Record::Ran { .. })));
     }
+}
+
+/// Who computed what is the same, too: units that failed are a node's as well, and poison is nobody's.
+#[test]
+fn what_is_short_is_traced_to_the_same_nodes() {
+    let traced = |records: &[Record]| {
+        let asked: Vec<Trace> = (0..4).map(|node| Trace::Node(NodeId(node))).collect();
+        let mut tracing = Tracing::new(&asked);
+        records.iter().for_each(|record| tracing.read(record));
+        tracing.end().collect::<Vec<_>>()
+    };
+    for seed in 0..50 {
+        let life = life(400, seed);
+        let mut short = Short::default();
+        life.iter().for_each(|record| short.add(EPOCH, record.clone()));
+        let records: Vec<Record> = short.finish().into_iter().map(|(_, record)| record).collect();
+        assert_eq!(traced(&records), traced(&life), "seed {seed}");
+    }
+}
+
+/// Node 1 left out a hit that node 2 found. It is node 1 also where the records are in short by the time that is asked, and
+/// node 3 has computed the unit anew by then, and found the hit as well.
+#[test]
+fn who_computed_a_unit_before_a_conflict_is_known_from_short_records_too() {
+    let scratch = Scratch::new();
+    let (job, done) = (JobId(1), |node, lo, hi| Record::Done {
+        job: JobId(1),
+        node: NodeId(node),
+        pieces: vec![(lo, hi)],
+        hits: vec![],
+    });
+    let mut life: Vec<Record> = (100..1_100).map(|unit| done(0, unit, unit + 1)).collect();
+    life.extend([done(1, 0, 10), Record::Conflict { job, lo: 0, hi: 10, node: NodeId(2) }]);
+    let traced = life.len() as u64 + 2;
+    life.extend([Record::Rerun { job, units: vec![(0, 10)] }, done(3, 0, 10)]);
+    life.extend((1_100..3_000).map(|unit| done(0, unit, unit + 1)));
+    let mut journal = open(&scratch.0);
+    write(&mut journal, &life);
+    let retirer = journal.retirer();
+    let asked = [Trace::Unit { job, unit: 5, at: Interval::new(0, 10), second: NodeId(2) }];
+    let missed = [Traced::Unit { job, unit: 5, node: NodeId(1) }];
+    assert_eq!(retirer.trace(&asked).unwrap(), missed);
+    retirer.retire(journal.last_sequence()).unwrap();
+    assert!(open(&scratch.0).retired() >= traced);
+    assert_eq!(retirer.trace(&asked).unwrap(), missed);
 }
 
 #[test]
