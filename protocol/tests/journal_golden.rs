@@ -111,6 +111,7 @@ fn records() -> Vec<Record> {
             targets: vec![(0, 2)],
             again: vec![(20, 30)],
         },
+        Record::TargetsHit { job, from: 0, bits: vec![0x81, 0x02].into() },
     ]
 }
 

@@ -45,6 +45,7 @@ tagged! { Item:
         69 Periods { lost_us, period_us },
         70 FailedAlike { job, units, failed },
         71 HitsPaged { job, floor, count, targets, again },
+        72 TargetsHit { job, from, bits },
         ;
         6 Done(put_done, read_done),
         17 Conflict(put_conflict, read_conflict),
@@ -102,6 +103,7 @@ impl Record {
             | Record::Failed { job, .. }
             | Record::FailedAlike { job, .. }
             | Record::HitsPaged { job, .. }
+            | Record::TargetsHit { job, .. }
             | Record::Retried { job, .. }
             | Record::Rerun { job, .. }
             | Record::Trust { job, .. }
@@ -229,6 +231,9 @@ items! { Item:
             let (first_units, programs) = (u64::read(body)?, bool::read(body)?);
             if first_units > 0 { Ok(WorkFacts { first_units, programs, ..usual }) } else { Err(Malformed) }
         };
+    // Their count, and they themselves.
+    Box<[u8]>: |bytes, out| { bytes.len().put(out); out.extend_from_slice(bytes) },
+        |body| { let count = body.small()?; Ok(body.bytes(count)?.into()) };
     Vec<(u128, u128)>: |intervals, out| put_intervals(out, intervals), |body| body.intervals();
     // A unit and a target.
     (u128, u32): |hit, out| { hit.0.put(out); hit.1.put(out) }, |body| Ok((u128::read(body)?, u32::read(body)?));

@@ -88,8 +88,8 @@ pub enum Record {
     /// Kind 70, in checkpoints. Units that failed for good, all alike.
     FailedAlike { job: JobId, units: Vec<(u128, u128)>, failed: FailedUnit },
     /// Kind 71, in checkpoints, behind the hits of a job that are in it: it has `count` in all. Those up to `floor`, a unit
-    /// and a target, are not here one by one; `targets`, as intervals, were hit by one or another. What is found in the
-    /// units `again`, which were done before, is not counted once more.
+    /// and a target, are not here one by one. What is found in the units `again`, which were done before, is not counted
+    /// once more. `targets`, as intervals, were hit by one or another; there are none since kind 72 says it.
     HitsPaged {
         job: JobId,
         floor: (u128, u32),
@@ -97,6 +97,9 @@ pub enum Record {
         targets: Vec<(u128, u128)>,
         again: Vec<(u128, u128)>,
     },
+    /// Kind 72, in checkpoints, behind kind 71 of a search that stops with all targets: those that were hit. Target
+    /// 8 (`from` + i) + k is bit k of byte i.
+    TargetsHit { job: JobId, from: u32, bits: Box<[u8]> },
 }
 
 impl Record {

@@ -12,7 +12,7 @@ use crate::checks::Checks;
 use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::health::{Presence, Standing};
-use crate::hits::Hit;
+use crate::hits::{Hit, Hits};
 use crate::job::{Body, FailedUnit, Job, JobFacts, JobState, Rate};
 use crate::jobs::Jobs;
 use crate::queues::{Class, DECIDED, FAILED, Queues};
@@ -224,8 +224,8 @@ impl Farm {
                 self.apply_node(record)
             }
             Record::Rates { job, mean, nodes } => self.apply_rates(*job, *mean, nodes)?,
-            Record::HitsPaged { job, floor, count, targets, again } => {
-                self.known(*job)?.page_hits(*floor, *count, targets, again);
+            Record::HitsPaged { job, .. } | Record::TargetsHit { job, .. } => {
+                tell_of_hits(&mut self.known(*job)?.hits, record);
             }
             Record::Totals { job, totals } => self.known(*job)?.note(*totals),
             Record::Given { job, node } => {
@@ -467,6 +467,24 @@ fn reach<'a>(jobs: &'a mut Jobs, queues: &mut Queues, id: JobId, hi: u128) -> Re
         queues.cut_as_before(&mut job.units, hi, job.state.ended());
     }
     Ok(job)
+}
+
+/// A checkpoint tells of the hits that are in the journal alone. Older versions told of targets by intervals.
+fn tell_of_hits(hits: &mut Hits, record: &Record) {
+    match record {
+        Record::HitsPaged { floor, count, targets, again, .. } => {
+            hits.page(*floor, *count, again);
+            if let Some(hit) = hits.targets_mut() {
+                targets.iter().flat_map(|&(lo, hi)| lo..hi).for_each(|target| hit.insert(target as u32));
+            }
+        }
+        Record::TargetsHit { from, bits, .. } => {
+            if let Some(hit) = hits.targets_mut() {
+                hit.insert_all(*from, bits);
+            }
+        }
+        _ => unreachable!("the caller has looked at its kind"),
+    }
 }
 
 /// How a unit of a command failed, if it did.

@@ -7,10 +7,12 @@ use starfarm_protocol::interval::Interval;
 use starfarm_protocol::spec::Stop;
 use starfarm_protocol::unit_set::UnitSet;
 
+use crate::targets::Targets;
+
 /// A unit and a target.
 pub(crate) type Hit = (u128, u32);
 
-/// Hits that a job has in memory, at most.
+/// Hits that a job has in memory, at most; and those of units that are computed again, at most as many as of one that runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HitsKept {
     /// As long as it has not ended.
@@ -32,18 +34,18 @@ pub(crate) struct Hits {
     kept: BTreeSet<Hit>,
     /// The highest hit that was let go: all above it are kept.
     floor: Option<Hit>,
-    /// Hits below the floor in units that are not done: whoever does these names them again.
+    /// Known hits of units that are not done, of kept ones too: whoever does these names them again.
     early: BTreeSet<Hit>,
-    /// Units below the floor that were wanted again after they were done: what was found there was counted.
+    /// Units that were wanted again after they were done, and whose hits are not all known: what was found there was counted.
     counted: UnitSet,
     count: u64,
-    /// Targets that were hit, and how many they are.
-    targets: UnitSet,
-    targets_hit: u128,
+    /// Targets that were hit, where the search stops with all of them.
+    targets: Option<Targets>,
 }
 
 impl Hits {
-    pub(crate) fn new(most: HitsKept) -> Self {
+    /// None; `targets` are there where the search stops with all of them.
+    pub(crate) fn new(most: HitsKept, targets: Option<u32>) -> Self {
         Self {
             most,
             has_ended: false,
@@ -52,8 +54,7 @@ impl Hits {
             early: BTreeSet::new(),
             counted: UnitSet::default(),
             count: 0,
-            targets: UnitSet::default(),
-            targets_hit: 0,
+            targets: targets.map(Targets::new),
         }
     }
 
@@ -70,7 +71,8 @@ impl Hits {
     /// Those in memory that are among these units.
     pub(crate) fn known_in(&self, at: Interval) -> impl Iterator<Item = Hit> + '_ {
         let range = (at.lo, 0)..(at.hi, 0);
-        self.early.range(range.clone()).chain(self.kept.range(range)).copied()
+        let low = self.early.range(range.clone()).filter(|hit| !self.kept.contains(*hit));
+        low.chain(self.kept.range(range)).copied()
     }
 
     /// Some are in the journal alone.
@@ -78,9 +80,9 @@ impl Hits {
         self.floor.is_some()
     }
 
-    /// Very many are of units that are not done.
-    pub(crate) fn are_crowded(&self) -> bool {
-        self.early.len() > self.most.running / 16
+    /// Very many would be of units that are not done if these, which are, were wanted again. Below that all are known then.
+    pub(crate) fn are_crowded(&self, at: Interval) -> bool {
+        self.early.len() + self.kept.range((at.lo, 0)..(at.hi, 0)).count() > self.most.running / 2
     }
 
     /// The highest of those in the journal alone.
@@ -90,7 +92,7 @@ impl Hits {
 
     /// Those in memory that a checkpoint must have.
     pub(crate) fn for_checkpoint(&self) -> Vec<Hit> {
-        self.early.iter().chain(&self.kept).copied().collect()
+        self.early.difference(&self.kept).chain(&self.kept).copied().collect()
     }
 
     /// Units of which all hits are counted, and are not known here.
@@ -98,9 +100,14 @@ impl Hits {
         &self.counted
     }
 
-    /// Targets that were hit.
-    pub(crate) fn targets(&self) -> &UnitSet {
-        &self.targets
+    /// Targets that were hit, where that matters.
+    pub(crate) fn targets(&self) -> Option<&Targets> {
+        self.targets.as_ref()
+    }
+
+    /// As a checkpoint tells: these were hit.
+    pub(crate) fn targets_mut(&mut self) -> Option<&mut Targets> {
+        self.targets.as_mut()
     }
 
     /// All hits of `unit` that were ever counted are in memory.
@@ -118,54 +125,47 @@ impl Hits {
         match stop {
             Stop::Never => false,
             Stop::FirstHit => self.count > 0,
-            Stop::AllTargets => self.targets_hit == u128::from(targets),
+            Stop::AllTargets => self.targets.as_ref().is_some_and(|of| of.hit() == targets),
         }
     }
 
-    /// A hit; false if it was in memory. Below the floor it is for the caller to know that its unit has just been decided.
-    pub(crate) fn add(&mut self, hit: Hit, is_done: impl Fn(u128) -> bool) -> bool {
+    /// A hit of a unit that is done or is not; false if it was in memory. Below the floor it is for the caller to know that its
+    /// unit has just been decided.
+    pub(crate) fn add(&mut self, hit: Hit, is_done: bool) -> bool {
         if self.has(hit) {
             return false;
         }
-        let is_low = self.floor.is_some_and(|floor| hit <= floor);
-        self.count += u64::from(!is_low || !self.counted.contains(hit.0));
-        let target = u128::from(hit.1);
-        if !self.targets.contains(target) {
-            self.targets.insert(target, target + 1);
-            self.targets_hit += 1;
+        let (is_low, is_counted) =
+            (self.floor.is_some_and(|floor| hit <= floor), self.counted.contains(hit.0));
+        self.count += u64::from(!is_low || !is_counted);
+        if let Some(targets) = &mut self.targets {
+            targets.insert(hit.1);
         }
-        match is_low {
-            true => self.let_go(hit, &is_done),
-            false => drop(self.kept.insert(hit)),
+        if !is_done && !is_counted {
+            self.early.insert(hit);
         }
-        self.shrink(is_done);
+        if !is_low {
+            self.kept.insert(hit);
+            self.shrink();
+        }
         true
     }
 
     /// As a checkpoint tells of those that it does not have: there are `count` in all, and all above `floor` were added.
-    pub(crate) fn page(
-        &mut self,
-        floor: Hit,
-        count: u64,
-        targets: &[(u128, u128)],
-        counted: &[(u128, u128)],
-        is_done: impl Fn(u128) -> bool,
-    ) {
+    pub(crate) fn page(&mut self, floor: Hit, count: u64, counted: &[(u128, u128)]) {
         let above = self.kept.split_off(&floor);
-        let mut below = std::mem::replace(&mut self.kept, above);
-        below.extend(self.kept.take(&floor));
+        self.kept = above;
+        self.kept.remove(&floor);
         self.floor = self.floor.max(Some(floor));
-        below.into_iter().for_each(|hit| self.let_go(hit, &is_done));
         self.count = count;
-        targets.iter().for_each(|&(lo, hi)| self.targets.insert(lo, hi));
         counted.iter().for_each(|&(lo, hi)| self.counted.insert(lo, hi));
-        self.targets_hit = self.targets.units();
+        self.early.retain(|hit| !self.counted.contains(hit.0));
     }
 
     /// The job has ended, or goes on.
-    pub(crate) fn ended(&mut self, has_ended: bool, is_done: impl Fn(u128) -> bool) {
+    pub(crate) fn ended(&mut self, has_ended: bool) {
         self.has_ended = has_ended;
-        self.shrink(is_done);
+        self.shrink();
     }
 
     /// Units are done: nobody names their hits again.
@@ -176,39 +176,42 @@ impl Hits {
         }
     }
 
-    /// Units that were done are wanted again. Those below the floor bring hits that nobody here can tell from new ones.
+    /// Units that were done are wanted again. Those below the floor bring hits that nobody here can tell from new ones. So may
+    /// the others, where too many hits wait for their units to be done again.
     pub(crate) fn again(&mut self, at: Interval) {
-        if let Some((unit, _)) = self.floor {
-            self.counted.insert(at.lo, at.hi.min(unit + 1));
+        let low = self.floor.map_or(at.lo, |(unit, _)| at.hi.min(unit + 1));
+        self.counted.insert(at.lo, low);
+        let lo = at.lo.max(low);
+        let hits: Vec<Hit> = self.kept.range((lo, 0)..(at.hi.max(lo), 0)).copied().collect();
+        if self.early.len() + hits.len() <= self.most.running {
+            self.early.extend(hits);
+            self.counted.remove(lo, at.hi);
+        } else {
+            self.counted.insert(lo, at.hi);
         }
     }
 
-    fn shrink(&mut self, is_done: impl Fn(u128) -> bool) {
+    fn shrink(&mut self) {
         let most = if self.has_ended { self.most.ended } else { self.most.running };
         while self.kept.len() > most {
             let lowest = self.kept.pop_first().expect("there are more than none");
             self.floor = self.floor.max(Some(lowest));
-            self.let_go(lowest, &is_done);
-        }
-    }
-
-    fn let_go(&mut self, hit: Hit, is_done: &impl Fn(u128) -> bool) {
-        if !is_done(hit.0) {
-            self.early.insert(hit);
         }
     }
 
     /// What holds at all times; `is_done` says it of a unit.
     pub(crate) fn check(&self, is_done: impl Fn(u128) -> bool) -> Result<(), String> {
         let most = if self.has_ended { self.most.ended } else { self.most.running };
-        let known = (self.kept.len() + self.early.len()) as u64;
+        let apart = self.early.iter().filter(|hit| !self.kept.contains(*hit)).count();
+        let known = (self.kept.len() + apart) as u64;
         let is_low = |hit: &Hit| self.floor.is_some_and(|floor| *hit <= floor);
+        let is_early = |hit: &Hit| {
+            (is_low(hit) || self.kept.contains(hit)) && !is_done(hit.0) && !self.counted.contains(hit.0)
+        };
         match self.kept.first() {
             _ if self.kept.len() > most => Err(format!("{} hits are in memory", self.kept.len())),
             Some(lowest) if is_low(lowest) => Err(format!("hit {lowest:?} is below the floor")),
-            _ if self.early.iter().any(|hit| !is_low(hit) || is_done(hit.0)) => {
-                Err("a hit is early, and is not".into())
-            }
+            _ if !self.early.iter().all(is_early) => Err("a hit is early, and is not".into()),
             _ if known > self.count || (self.floor.is_none() && known < self.count) => {
                 Err(format!("{known} of {} hits are in memory", self.count))
             }
@@ -221,12 +224,26 @@ impl Hits {
 mod tests {
     use super::*;
 
-    /// Adds hits of units that are done.
+    /// Adds hits of units that are done; the search stops with all of three targets.
     fn hits(most: usize, all: impl IntoIterator<Item = Hit>) -> Hits {
-        let mut hits = Hits::new(HitsKept { running: most, ended: 2 });
-        all.into_iter().for_each(|hit| assert!(hits.add(hit, |_| true)));
+        let mut hits = Hits::new(HitsKept { running: most, ended: 2 }, Some(3));
+        all.into_iter().for_each(|hit| assert!(hits.add(hit, true)));
         hits.check(|_| true).unwrap();
         hits
+    }
+
+    /// As a checkpoint would.
+    fn restored(before: &Hits, is_done: impl Fn(u128) -> bool) -> Hits {
+        let mut after = Hits::new(before.most, Some(3));
+        for hit in before.for_checkpoint() {
+            after.add(hit, is_done(hit.0));
+        }
+        after.page(before.floor().unwrap(), before.count(), &Vec::from_iter(before.counted().iter()));
+        for (from, bits) in before.targets().unwrap().parts(1) {
+            after.targets_mut().unwrap().insert_all(from, bits);
+        }
+        after.check(is_done).unwrap();
+        after
     }
 
     #[test]
@@ -241,22 +258,51 @@ mod tests {
 
     #[test]
     fn what_a_checkpoint_tells_is_what_was() {
-        let mut before = hits(8, (0..40).map(|unit| (unit, 5)));
-        assert!(before.add((3, 6), |_| false), "unit 3 is not done");
+        let mut before = hits(8, (0..40).map(|unit| (unit, 1)));
+        assert!(before.add((3, 2), false), "unit 3 is not done");
         before.check(|unit| unit != 3).unwrap();
-        assert!(before.has((3, 6)) && !before.add((3, 6), |_| true));
-        let mut after = Hits::new(before.most);
-        for hit in before.for_checkpoint() {
-            after.add(hit, |unit| unit != 3);
-        }
-        let (targets, counted) =
-            (Vec::from_iter(before.targets().iter()), Vec::from_iter(before.counted().iter()));
-        after.page(before.floor().unwrap(), before.count(), &targets, &counted, |unit| unit != 3);
-        after.check(|unit| unit != 3).unwrap();
+        assert!(before.has((3, 2)) && !before.add((3, 2), true));
+        let mut after = restored(&before, |unit| unit != 3);
         assert_eq!((after.kept(), after.floor(), after.count()), (before.kept(), before.floor(), 41));
         assert_eq!((&after.early, after.targets()), (&before.early, before.targets()));
         after.done(Interval::new(0, 4));
-        assert!(!after.has((3, 6)), "whoever named it again has");
+        assert!(!after.has((3, 2)), "whoever named it again has");
+    }
+
+    /// A node is not trusted, and another one then, and so on: what each found waits to be found again, and what others find
+    /// meanwhile fills the memory.
+    #[test]
+    fn what_waits_to_be_found_again_is_bounded() {
+        let mut hits = hits(8, (0..8).map(|unit| (unit, 0)));
+        for round in 1..5_u128 {
+            hits.again(Interval::new(round * 8 - 8, round * 8));
+            (round * 8..round * 8 + 8).for_each(|unit| assert!(hits.add((unit, 0), true)));
+            hits.check(|unit| unit >= round * 8).unwrap();
+            assert!(hits.early.len() <= 8, "{} hits wait", hits.early.len());
+        }
+        assert_eq!((hits.count(), hits.counted().iter().collect()), (40, vec![(8, 32)]));
+        let after = restored(&hits, |unit| unit >= 32);
+        assert_eq!((&after.early, after.counted(), after.kept()), (&hits.early, hits.counted(), hits.kept()));
+        // They are found again: of the first eight that is known, of the others nobody knows, and none is counted twice.
+        for unit in 0..32 {
+            assert_eq!(hits.has((unit, 0)), unit < 8);
+            hits.done(Interval::one(unit));
+            hits.add((unit, 0), true);
+        }
+        assert_eq!(hits.count(), 40 + 8, "these are told apart before their units are done");
+        hits.check(|_| true).unwrap();
+    }
+
+    #[test]
+    fn units_whose_hits_were_not_all_known_are_known_well_once_they_are_done_again() {
+        let mut hits = hits(8, (0..8).map(|unit| (unit, 0)));
+        hits.early.extend([(100, 0), (101, 0)]);
+        hits.again(Interval::new(0, 8));
+        assert_eq!((hits.early.len(), hits.counted().units()), (2, 8), "that would be too many");
+        hits.early.clear();
+        assert!(!hits.are_crowded(Interval::new(4, 8)) && hits.are_crowded(Interval::new(3, 8)));
+        hits.again(Interval::new(4, 8));
+        assert_eq!((hits.early.len(), hits.counted().iter().collect()), (4, vec![(0, 4)]));
     }
 
     #[test]
@@ -265,11 +311,12 @@ mod tests {
         // The floor is unit 31; units [20, 36) are done by another.
         hits.again(Interval::new(20, 36));
         for unit in 20..36 {
-            assert_eq!(hits.add((unit, 0), |_| true), unit < 32, "unit {unit}");
+            assert_eq!(hits.add((unit, 0), true), unit < 32, "unit {unit}");
         }
         assert_eq!((hits.count(), hits.counted().iter().collect()), (40, vec![(20, 32)]));
+        hits.done(Interval::new(20, 36));
         // What was missed there is not counted, but its target is; above the floor both are.
-        assert!(hits.add((25, 1), |_| true) && hits.add((33, 2), |_| true));
+        assert!(hits.add((25, 1), true) && hits.add((33, 2), true));
         assert_eq!((hits.count(), hits.satisfy(Stop::AllTargets, 3)), (41, true));
         hits.check(|_| true).unwrap();
     }
@@ -278,10 +325,18 @@ mod tests {
     fn a_job_that_has_ended_keeps_fewer() {
         let mut hits = hits(8, (0..8).map(|unit| (unit, 0)));
         assert!(!hits.are_paged());
-        hits.ended(true, |_| true);
+        hits.ended(true);
         assert_eq!((hits.kept().len(), hits.floor(), hits.count()), (2, Some((5, 0)), 8));
-        hits.ended(false, |_| true);
-        hits.add((9, 0), |_| true);
+        hits.ended(false);
+        hits.add((9, 0), true);
         assert_eq!(Vec::from_iter(hits.kept().iter().map(|hit| hit.0)), [6, 7, 9]);
+    }
+
+    #[test]
+    fn targets_are_remembered_only_where_the_search_stops_with_all_of_them() {
+        let mut hits = Hits::new(HitsKept::ALL, None);
+        (0..9).for_each(|target| assert!(hits.add((5, target), true)));
+        assert_eq!((hits.targets(), hits.count()), (None, 9));
+        assert!(hits.satisfy(Stop::FirstHit, 9) && !hits.satisfy(Stop::Never, 9));
     }
 }

@@ -13,6 +13,7 @@ pub use starfarm_protocol::job::{
 };
 pub use starfarm_protocol::journal::record::JobTotals;
 use starfarm_protocol::reason::HoldReason;
+use starfarm_protocol::spec::Stop;
 use starfarm_protocol::units::Units;
 use starfarm_protocol::wire::Cancel;
 
@@ -164,6 +165,10 @@ pub(crate) struct Refusal {
 impl Job {
     pub(crate) fn new(facts: JobFacts, hits_kept: HitsKept) -> Self {
         let units = JobUnits::new(facts.job, facts.units);
+        let targets = match facts.work.body {
+            Body::Hits { stop: Stop::AllTargets, targets } => Some(targets),
+            _ => None,
+        };
         let totals = JobTotals { submitted_us: facts.at_us, ..JobTotals::default() };
         Self {
             facts,
@@ -177,7 +182,7 @@ impl Job {
             rates: BTreeMap::new(),
             mean_rate: 0.0,
             forgotten: 0,
-            hits: Hits::new(hits_kept),
+            hits: Hits::new(hits_kept, targets),
             returned: BTreeMap::new(),
             denied: BTreeMap::new(),
             blame: Blame::default(),
@@ -195,31 +200,14 @@ impl Job {
     /// A hit; false if it was known.
     pub(crate) fn add_hit(&mut self, hit: Hit) -> bool {
         assert!(!self.checks.is_planted(hit.1), "a planted answer is no result");
-        let Self { hits, units, .. } = self;
-        hits.add(hit, |unit| units.coverage().is_done(unit))
-    }
-
-    /// A checkpoint tells of the hits that are in the journal alone.
-    pub(crate) fn page_hits(
-        &mut self,
-        floor: Hit,
-        count: u64,
-        targets: &[(u128, u128)],
-        again: &[(u128, u128)],
-    ) {
-        let Self { hits, units, .. } = self;
-        hits.page(floor, count, targets, again, |unit| units.coverage().is_done(unit));
+        let is_done = self.units.coverage().is_done(hit.0);
+        self.hits.add(hit, is_done)
     }
 
     /// Units are about to be wanted again.
     pub(crate) fn hits_again(&mut self, at: Interval) {
         let Self { hits, units, .. } = self;
         units.coverage().within(at, Classes::of(&[Class::Done])).for_each(|at| hits.again(at));
-    }
-
-    fn hits_ended(&mut self, has_ended: bool) {
-        let Self { hits, units, .. } = self;
-        hits.ended(has_ended, |unit| units.coverage().is_done(unit));
     }
 
     /// Two nodes said different things of `at`; the result of `second` came second.
@@ -303,7 +291,7 @@ impl Job {
         for (at, first) in self.checks.end() {
             self.late.add(first, at, self.units.coverage());
         }
-        self.hits_ended(true);
+        self.hits.ended(true);
     }
 
     /// Units are wanted again, by a person or by the farm; true where it had ended, and goes on.
@@ -316,7 +304,7 @@ impl Job {
         if !self.state.ended() {
             return false;
         }
-        self.hits_ended(false);
+        self.hits.ended(false);
         self.state = JobState::Queued;
         self.totals.ended_us = None;
         self.revoked = None;

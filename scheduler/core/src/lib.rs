@@ -55,6 +55,7 @@ mod rights;
 mod runs;
 mod second;
 mod send;
+mod targets;
 mod told;
 mod trace;
 mod trim;

@@ -150,7 +150,8 @@ pub const NODES_MAX: usize = 65_536;
 pub const NODE_NUMBERS_SKIPPED_MAX: u32 = 1 << 20;
 /// Room for this share of them is kept free where nodes have gone: 256, more than a turn has sessions.
 pub const NODES_SPARE_SHARE: usize = 256;
-/// Hits of a job in memory: some 4 MiB as long as it runs; what has ended is asked for seldom, and stays for long.
+/// Hits of a job in memory: some 4 MiB as long as it runs, and as much again at most for units that are computed again; what
+/// has ended is asked for seldom, and stays for long.
 pub const HITS_KEPT: HitsKept = HitsKept { running: 65_536, ended: 1_024 };
 /// Pieces that one node may leave in the midst of what it had of a job, with gaps between them: some 10 MiB.
 pub const PIECES_MAX: u32 = 65_536;
@@ -179,6 +180,8 @@ pub const IDLE_LINES_A_SECOND: u64 = 10;
 pub const IDLE_LINES_MAX: u64 = NODE_TASKS_MAX as u64;
 /// Intervals in one record of a checkpoint, or of what is wanted again.
 pub const PIECES_A_RECORD: usize = 4_096;
+/// Bytes in one record that say which targets were hit: 64 such are a frame's body at most.
+pub const TARGETS_BYTES_A_RECORD: usize = 1 << 20;
 
 const _: () = assert!(
     PROBE_MIN_US > Settings::DEFAULT.heartbeat_us,

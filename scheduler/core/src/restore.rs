@@ -17,7 +17,7 @@ use crate::deed::Deeds;
 use crate::farm::{Config, Farm};
 use crate::health::{Presence, Standing};
 use crate::job::{FailedUnit, Job, JobState};
-use crate::limits::PIECES_A_RECORD;
+use crate::limits::{PIECES_A_RECORD, TARGETS_BYTES_A_RECORD};
 use crate::queues::{Class, NOBODY};
 use crate::reconnect::Periods;
 
@@ -182,8 +182,10 @@ impl Job {
         }
         if let Some(floor) = self.hits.floor() {
             let hits = &self.hits;
-            let (targets, again) = (hits.targets().iter().collect(), hits.counted().iter().collect());
+            let (targets, again) = (Vec::new(), hits.counted().iter().collect());
             records.push(Record::HitsPaged { job, floor, count: hits.count(), targets, again });
+            let parts = hits.targets().into_iter().flat_map(|targets| targets.parts(TARGETS_BYTES_A_RECORD));
+            records.extend(parts.map(|(from, bits)| Record::TargetsHit { job, from, bits: bits.into() }));
         }
         let tried = |(unit, (attempt, node))| Record::Tried { job, unit, attempt, node };
         records.extend(self.units.failures.iter().map(tried));

@@ -79,7 +79,7 @@ impl Farm {
     fn pick(&mut self, id: NodeId, job_id: JobId, at: Interval, now_us: u64, deeds: &mut Deeds) {
         let job = self.jobs.at(job_id);
         // Of units below the highest hit that is in the journal alone nobody here knows what was found.
-        let is_full = !job.hits.tell_of(at.lo) || job.hits.are_crowded();
+        let is_full = !job.hits.tell_of(at.lo) || job.hits.are_crowded(at);
         if job.state.ended() || is_full || !self.others_could(id, job) {
             return;
         }

@@ -101,6 +101,14 @@ fn vet_units(job: &Job, record: &Record) -> Result<(), String> {
                 }
             }
         }
+        Record::TargetsHit { from, bits, .. } => {
+            let from = u64::from(*from);
+            let end = |last: usize| 8 * (from + last as u64 + 1) - u64::from(bits[last].leading_zeros());
+            match bits.iter().rposition(|byte| *byte != 0).map_or(8 * from, end) {
+                hi if hi <= u64::from(targets_of(&job.facts)) => Ok(()),
+                hi => Err(format!("targets up to {hi} of job {id}, which has {}", targets_of(&job.facts))),
+            }
+        }
         Record::Ran { units, .. } => units.iter().try_for_each(|(unit, _)| one(*unit)),
         Record::Tried { unit, .. } | Record::Died { unit, .. } | Record::Failed { unit, .. } => one(*unit),
         Record::FailedAlike { units, .. } | Record::Retried { units, .. } | Record::Rerun { units, .. } => {

@@ -127,3 +127,41 @@ fn the_certificate_of_such_a_job_is_for_others_to_complete() {
     let story = bench.run("done a 50+10\n show 1");
     assert!(story.contains("to certify: "), "{story}");
 }
+
+/// What a checkpoint tells of targets.
+fn told(bench: &Bench) -> Vec<Record> {
+    let of = |record: &Record| matches!(record, Record::HitsPaged { .. } | Record::TargetsHit { .. });
+    bench.farm.durable_state().into_iter().filter(of).collect()
+}
+
+/// A bit for each target, and nothing where nobody asks: a checkpoint does not grow with what is hit.
+#[test]
+fn a_checkpoint_tells_of_targets_where_the_search_stops_with_all_of_them() {
+    let hits_kept = HitsKept { running: 4, ended: 2 };
+    for (stop, bits) in [("never", None), ("all", Some([0b0101_0101, 0b0000_0101]))] {
+        let mut bench = Bench::new(Config { hits_kept, ..config() });
+        bench.run(&format!("submit 60 search 11 targets {stop} units 10\n join a slots 1\n ack a"));
+        bench.run("done a 0+10 hits 0:0,1:2,2:4,3:6,4:8,5:10,6:8,7:6\n ack a");
+        let (job, floor) = (JobId(1), (3, 6));
+        let paged = Record::HitsPaged { job, floor, count: 8, targets: vec![], again: vec![] };
+        let bits = bits.map(|bits| Record::TargetsHit { job, from: 0, bits: bits.into() });
+        assert_eq!(told(&bench), Vec::from_iter([paged].into_iter().chain(bits)), "{stop}");
+        bench.run("checkpoint\n restart\n hello a\n beat a 10+10");
+        let story = bench.run("done a 10+10 hits 10:1,11:3,12:5,13:7,14:9\n show 1");
+        assert_eq!(story.contains("job 1 is finished"), stop == "all", "{story}");
+    }
+}
+
+/// Until kind 72 there were intervals of targets.
+#[test]
+fn a_checkpoint_of_an_older_version_tells_of_targets_as_well() {
+    let hits_kept = HitsKept { running: 4, ended: 2 };
+    let mut bench = Bench::new(Config { hits_kept, ..config() });
+    bench.run("submit 60 search 3 targets all units 10\n join a slots 1\n ack a");
+    let mut restoring = starfarm_scheduler_core::Restoring::new(config(), 0);
+    let targets = vec![(0, 1), (2, 3)];
+    let paged = Record::HitsPaged { job: JobId(1), floor: (3, 1), count: 8, targets, again: vec![] };
+    bench.records.iter().chain([&paged]).for_each(|record| restoring.apply(record).unwrap());
+    let hit = Record::TargetsHit { job: JobId(1), from: 0, bits: vec![0b101].into() };
+    assert!(restoring.finish(9, 0).durable_state().contains(&hit));
+}

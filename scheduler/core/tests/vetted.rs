@@ -75,6 +75,11 @@ fn what_a_checkpoint_tells_of_hits_that_it_lacks_lies_in_the_space_too() {
     refused(&paged((9, 2), 2, 10), "a hit of target 2 of job 1, which has 2");
     refused(&paged((9, 1), 3, 10), "targets 0 to 3 of job 1, which has 2");
     refused(&paged((9, 1), 2, 11), "of job 1, which ends at 10");
+    let hit = |from, bits: &[u8]| Record::TargetsHit { job: JOB, from, bits: bits.into() };
+    restoring().apply(&hit(0, &[3, 0])).unwrap();
+    refused(&hit(0, &[4]), "targets up to 3 of job 1, which has 2");
+    refused(&hit(1, &[0]), "targets up to 8 of job 1, which has 2");
+    refused(&hit(u32::MAX, &[1]), "targets up to 34359738361 of job 1, which has 2");
 }
 
 #[test]

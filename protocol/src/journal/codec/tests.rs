@@ -111,6 +111,7 @@ fn of_work() -> Vec<Record> {
         Record::Periods { lost_us: 15_000_000, period_us: 10_000_000 },
         Record::FailedAlike { job, units: vec![(0, 9), (20, 21)], failed: failed(Some(-1), Some(node)) },
         paged(job),
+        Record::TargetsHit { job, from: 7, bits: vec![0xff; 300].into() },
     ]
 }
 
@@ -130,7 +131,7 @@ fn every_kind_comes_back() {
     }
     kinds.sort_unstable();
     kinds.dedup();
-    assert_eq!(kinds, (1..=21).chain(64..=71).collect::<Vec<_>>());
+    assert_eq!(kinds, (1..=21).chain(64..=72).collect::<Vec<_>>());
 }
 
 #[test]
