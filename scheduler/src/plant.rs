@@ -5,20 +5,20 @@ use std::collections::{BTreeMap, HashSet};
 
 use starfarm_kernels::Verifier;
 use starfarm_protocol::ids::HexBytes;
-use starfarm_protocol::spec::{SearchWork, Space};
+use starfarm_protocol::spec::SearchWork;
 use starfarm_protocol::trust::PLANTED_MAX;
 
 /// Units that are drawn for one that may be planted, at most: others are targets, or were drawn before.
 const DRAWS: u64 = 64;
 
-/// Plants `count` answers in a search of `units` units; `random` gives random numbers. Each is a unit and a target. All
+/// Plants `count` answers in a search of `units` units, which is `search`; `random` gives random numbers. Each is a unit and a target. All
 /// targets are in the order of their digests from then on, so that no place tells anything.
 ///
 /// # Errors
 /// That cannot be, in words that say what can.
 pub(crate) fn plant(
     work: &mut SearchWork,
-    space: &Space,
+    search: &Verifier,
     units: u128,
     count: u32,
     random: impl Fn() -> Result<[u8; 16], String>,
@@ -26,7 +26,6 @@ pub(crate) fn plant(
     if count > PLANTED_MAX {
         return Err(format!("{count} planted answers: at most {PLANTED_MAX} can be planted"));
     }
-    let search = Verifier::new(work, space)?;
     let known: HashSet<&[u8]> = work.targets.iter().map(|target| &*target.0).collect();
     let mut planted: BTreeMap<Vec<u8>, u128> = BTreeMap::new();
     let mut draws = DRAWS * u64::from(count);
@@ -51,7 +50,7 @@ pub(crate) fn plant(
 mod tests {
     use std::cell::Cell;
 
-    use starfarm_protocol::spec::{Algorithm, Stop};
+    use starfarm_protocol::spec::{Algorithm, Space, Stop};
 
     use super::*;
 
@@ -76,7 +75,8 @@ mod tests {
     fn what_is_planted_is_an_answer_that_nobody_asked_for() {
         let (mut work, space, units) = search(&[74, 3, 11]);
         let asked = work.targets.clone();
-        let planted = plant(&mut work, &space, units, 5, counter()).unwrap();
+        let before = Verifier::new(&work, &space).unwrap();
+        let planted = plant(&mut work, &before, units, 5, counter()).unwrap();
         assert_eq!((planted.len(), work.targets.len()), (5, 8));
         let search = Verifier::new(&work, &space).unwrap();
         for &(unit, target) in &planted {
@@ -91,9 +91,10 @@ mod tests {
     #[test]
     fn too_many_are_refused_in_words() {
         let (mut work, space, units) = search(&[0]);
-        let all = plant(&mut work.clone(), &space, units, 100, counter()).unwrap_err();
+        let search = Verifier::new(&work, &space).unwrap();
+        let all = plant(&mut work.clone(), &search, units, 100, counter()).unwrap_err();
         assert_eq!(all, "100 units are too few for 100 planted answers: plant fewer");
-        let many = plant(&mut work, &space, units, PLANTED_MAX + 1, counter()).unwrap_err();
+        let many = plant(&mut work, &search, units, PLANTED_MAX + 1, counter()).unwrap_err();
         assert_eq!(many, "10001 planted answers: at most 10000 can be planted");
         assert_eq!(work.targets.len(), 1);
     }

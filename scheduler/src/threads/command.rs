@@ -12,6 +12,7 @@ mod hits;
 mod jobs;
 mod lost;
 mod room;
+mod submit;
 
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;

@@ -7,26 +7,21 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use starfarm_events::Event;
-use starfarm_kernels::Verifier;
 use starfarm_protocol::admin::frames::{FRAME_BYTES_MAX, FrameReader, WATCH_BYTES_MAX};
 use starfarm_protocol::admin::{
-    ErrorCode, KeyInfo, KeyKind, NodeCommand, NodeInfo, Request, Response, Subject, Submit,
+    ErrorCode, KeyInfo, KeyKind, NodeCommand, NodeInfo, Request, Response, Subject,
 };
 use starfarm_protocol::foreign;
-use starfarm_protocol::ids::{ContentHash, JoinKeyId, PublicKey};
-use starfarm_protocol::job::{JOB_NAME, WorkFacts, is_job_name};
+use starfarm_protocol::ids::{JoinKeyId, PublicKey};
 use starfarm_protocol::seal::{Action, Role};
-use starfarm_protocol::spec::{JobSpec, Work};
-use starfarm_protocol::trust::TrustChecks;
 use starfarm_scheduler_core as core;
 
 use super::channel::Channel;
 use super::desk::Desk;
-use super::{hits, jobs, lost};
-use crate::answers::{command_error, conflict, error};
+use super::{hits, jobs, lost, submit};
+use crate::answers::{command_error, error};
 use crate::pages::{self, Asked, Reading};
-use crate::plant::plant;
-use crate::store::state::{new_secret, random};
+use crate::store::state::new_secret;
 
 /// Answers one caller until it hangs up.
 pub(crate) async fn serve(desk: &Arc<Desk>, channel: &mut Channel, role: Role, user: &str) -> io::Result<()> {
@@ -72,8 +67,8 @@ fn action(request: &Request) -> Action {
 
 async fn answer(desk: &Arc<Desk>, request: Request, user: &str, reading: &mut Reading) -> Response {
     match request {
-        Request::Blob { bytes } => keep(desk, &bytes.0).map_or_else(|e| e, |_| Response::Done),
-        Request::Submit(submit) => self::submit(desk, submit, user).await,
+        Request::Blob { bytes } => submit::keep(&desk.house, &bytes.0).map_or_else(|e| e, |_| Response::Done),
+        Request::Submit(submit) => submit::submit(desk, submit, user).await,
         Request::Jobs { ids } if ids.is_empty() => jobs::all(desk).await,
         Request::Jobs { ids } => jobs::whole(desk, ids).await,
         Request::Job { id, command } => jobs::command(desk, id, command).await,
@@ -108,83 +103,6 @@ async fn answer(desk: &Arc<Desk>, request: Request, user: &str, reading: &mut Re
         Request::RevokeKey { key } => revoke_key(desk, &key),
         Request::Fetch { hash, offset } => pages::fetch(&desk.house.blobs, &hash, offset),
     }
-}
-
-fn keep(desk: &Desk, bytes: &[u8]) -> Result<ContentHash, Response> {
-    let mut blobs = desk.house.blobs.lock().expect("a panic under the lock ends the process");
-    let kept = blobs.put(bytes);
-    drop(blobs);
-    if let Ok(hash) = &kept {
-        // A node may have put the same.
-        desk.house.unnamed.lock().expect("a panic under the lock ends the process").forget(hash);
-    }
-    kept.map_err(|e| error(ErrorCode::Conflict, format!("the scheduler cannot keep it: {e}")))
-}
-
-async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
-    if let Some(why) = desk.house.low_water.refusal() {
-        return error(ErrorCode::Conflict, why);
-    }
-    if !is_job_name(&submit.name) {
-        return error(ErrorCode::Usage, JOB_NAME);
-    }
-    let Specified { bytes, work, units, trust } = match specified(&submit) {
-        Ok(specified) => specified,
-        Err(e) => return error(ErrorCode::Usage, e),
-    };
-    let spec = match keep(desk, &bytes) {
-        Ok(hash) => hash,
-        Err(response) => return response,
-    };
-    let user = if submit.user.is_empty() { user.to_owned() } else { submit.user };
-    // A search may run twice at one time, and nobody notices. A program may have effects beside its output.
-    let speculative = submit.speculative.unwrap_or(!work.programs);
-    let Submit { name, sizing, max_failures, place, .. } = submit;
-    let new = core::NewJob { name, user, spec, units, work, sizing, max_failures, speculative, trust, place };
-    desk.ask(|farm, now_us, deeds| match farm.submit(new, now_us, deeds) {
-        Ok(id) => Response::Submitted(id),
-        Err(why) => conflict(why, "the job"),
-    })
-    .await
-}
-
-/// What is to be done, as the farm takes it.
-struct Specified {
-    bytes: Vec<u8>,
-    work: WorkFacts,
-    units: u128,
-    trust: core::Trust,
-}
-
-/// Reads what is submitted, and plants what is to be planted.
-fn specified(submit: &Submit) -> Result<Specified, String> {
-    let bytes = submit.spec.as_bytes();
-    let mut spec = JobSpec::from_bytes(bytes)?;
-    let (work, units) = checked(&spec)?;
-    let TrustChecks { check, planted: count } = submit.trust;
-    if count == 0 {
-        let trust = core::Trust { check, planted: Vec::new() };
-        return Ok(Specified { bytes: bytes.to_vec(), work, units, trust });
-    }
-    let Work::Search(search) = &mut spec.work else {
-        return Err("the job is no search: only a search has trust checks".to_owned());
-    };
-    let planted = plant(search, &spec.space, units, count, || random().map_err(|e| e.to_string()))?;
-    let trust = core::Trust { check, planted };
-    Ok(Specified { bytes: spec.to_bytes(), work: spec.work.facts(), units, trust })
-}
-
-/// What the farm must know of a job. No worker can run one that fails here.
-fn checked(spec: &JobSpec) -> Result<(WorkFacts, u128), String> {
-    match &spec.work {
-        // Without this, its hits could not be shown to be some either.
-        Work::Search(work) => drop(Verifier::new(work, &spec.space)?),
-        Work::Command(work) if work.program.is_empty() => {
-            return Err("the job names no program: submit it anew".into());
-        }
-        Work::Command(_) | Work::Nothing => {}
-    }
-    Ok((spec.work.facts(), starfarm_decomposers::units(&spec.space)?))
 }
 
 /// The name of the node that a person gave by its name or by its key.

@@ -1,0 +1,150 @@
+//! Submitting a job. To read its specification, to plant answers in it and to put it on the disk takes as long as it has
+//! targets, so that is done beside the runtime's only thread.
+
+use std::sync::Arc;
+
+use starfarm_kernels::Verifier;
+use starfarm_protocol::admin::{ErrorCode, Response, Submit};
+use starfarm_protocol::ids::ContentHash;
+use starfarm_protocol::job::{JOB_NAME, WorkFacts, is_job_name};
+use starfarm_protocol::spec::{JobSpec, Work};
+use starfarm_protocol::trust::TrustChecks;
+use starfarm_scheduler_core as core;
+
+use super::desk::Desk;
+use crate::answers::{conflict, error};
+use crate::plant::plant;
+use crate::store::state::random;
+use crate::threads::House;
+
+pub(super) async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
+    if let Some(why) = desk.house.low_water.refusal() {
+        return error(ErrorCode::Conflict, why);
+    }
+    if !is_job_name(&submit.name) {
+        return error(ErrorCode::Usage, JOB_NAME);
+    }
+    let Submit { name, user: as_user, spec, sizing, place, max_failures, speculative, trust } = submit;
+    let house = Arc::clone(&desk.house);
+    let kept = beside(move || {
+        let specified = specified(spec, trust).map_err(|e| error(ErrorCode::Usage, e))?;
+        Ok((keep(&house, &specified.bytes)?, specified))
+    });
+    let (spec, Specified { work, units, trust, .. }) = match kept.await {
+        Ok(kept) => kept,
+        Err(response) => return response,
+    };
+    let user = if as_user.is_empty() { user.to_owned() } else { as_user };
+    // A search may run twice at one time, and nobody notices. A program may have effects beside its output.
+    let speculative = speculative.unwrap_or(!work.programs);
+    let new = core::NewJob { name, user, spec, units, work, sizing, max_failures, speculative, trust, place };
+    desk.ask(|farm, now_us, deeds| match farm.submit(new, now_us, deeds) {
+        Ok(id) => Response::Submitted(id),
+        Err(why) => conflict(why, "the job"),
+    })
+    .await
+}
+
+/// Does what takes long while other callers are answered.
+async fn beside<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Response> + Send + 'static,
+) -> Result<T, Response> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|e| Err(error(ErrorCode::Conflict, format!("the job cannot be read: {e}"))))
+}
+
+/// Puts what a caller brings on the disk.
+pub(super) fn keep(house: &House, bytes: &[u8]) -> Result<ContentHash, Response> {
+    let mut blobs = house.blobs.lock().expect("a panic under the lock ends the process");
+    let kept = blobs.put(bytes);
+    drop(blobs);
+    if let Ok(hash) = &kept {
+        // A node may have put the same.
+        house.unnamed.lock().expect("a panic under the lock ends the process").forget(hash);
+    }
+    kept.map_err(|e| error(ErrorCode::Conflict, format!("the scheduler cannot keep it: {e}")))
+}
+
+/// What is to be done, as the farm takes it.
+struct Specified {
+    bytes: Vec<u8>,
+    work: WorkFacts,
+    units: u128,
+    trust: core::Trust,
+}
+
+/// Reads what is submitted, and plants what is to be planted. No worker can run a job that fails here.
+fn specified(text: String, asked: TrustChecks) -> Result<Specified, String> {
+    let mut spec = JobSpec::from_bytes(text.as_bytes())?;
+    // Without this, the hits of a search could not be shown to be some either.
+    let search = match &spec.work {
+        Work::Search(work) => Some(Verifier::new(work, &spec.space)?),
+        Work::Command(work) if work.program.is_empty() => {
+            return Err("the job names no program: submit it anew".into());
+        }
+        Work::Command(_) | Work::Nothing => None,
+    };
+    let units = starfarm_decomposers::units(&spec.space)?;
+    let TrustChecks { check, planted: count } = asked;
+    if count == 0 {
+        let trust = core::Trust { check, planted: Vec::new() };
+        return Ok(Specified { bytes: text.into_bytes(), work: spec.work.facts(), units, trust });
+    }
+    let (Work::Search(work), Some(search)) = (&mut spec.work, &search) else {
+        return Err("the job is no search: only a search has trust checks".to_owned());
+    };
+    let planted = plant(work, search, units, count, || random().map_err(|e| e.to_string()))?;
+    let trust = core::Trust { check, planted };
+    Ok(Specified { bytes: spec.to_bytes(), work: spec.work.facts(), units, trust })
+}
+
+#[cfg(test)]
+mod tests {
+    use starfarm_protocol::ids::HexBytes;
+    use starfarm_protocol::spec::{Algorithm, SearchWork, Space, Stop};
+    use starfarm_protocol::trust::Share;
+
+    use super::*;
+
+    fn search(targets: u32) -> String {
+        let targets = (0..targets).map(|i| HexBytes([[7; 12].as_slice(), &i.to_le_bytes()].concat()));
+        let work = SearchWork { algorithm: Algorithm::Md5, targets: targets.collect(), stop: Stop::Never };
+        let space = Space::Chars { positions: vec![HexBytes(b"abcdefghij".to_vec()); 4], min: 4 };
+        String::from_utf8(JobSpec { space, work: Work::Search(work) }.to_bytes()).unwrap()
+    }
+
+    fn planting(planted: u32) -> TrustChecks {
+        TrustChecks { check: Share::default(), planted }
+    }
+
+    #[test]
+    fn who_submits_very_many_targets_lets_others_be_answered() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let text = search(50_000);
+        let specified = runtime.block_on(async {
+            let refused = |e| error(ErrorCode::Usage, e);
+            let submitting = tokio::spawn(beside(move || specified(text, planting(9)).map_err(refused)));
+            // The other one begins now, and this one is next.
+            tokio::task::yield_now().await;
+            assert!(!submitting.is_finished(), "the others had to wait");
+            submitting.await.unwrap().unwrap()
+        });
+        assert_eq!((specified.units, specified.trust.planted.len()), (10_000, 9));
+        let told = JobSpec::from_bytes(&specified.bytes).unwrap();
+        assert_eq!(
+            (told.work.facts(), specified.work),
+            (specified.work, WorkFacts::search(Stop::Never, 50_009))
+        );
+    }
+
+    #[test]
+    fn what_is_not_planted_in_is_kept_as_it_came() {
+        let text = search(2);
+        let plain = specified(text.clone(), planting(0)).unwrap();
+        assert_eq!((plain.bytes, plain.trust.planted.len()), (text.into_bytes(), 0));
+        let nothing = JobSpec { space: Space::Range { from: 0, to: 9, step: 1 }, work: Work::Nothing };
+        let text = String::from_utf8(nothing.to_bytes()).unwrap();
+        let refused = specified(text, planting(1)).map(drop);
+        assert_eq!(refused, Err("the job is no search: only a search has trust checks".to_owned()));
+    }
+}
