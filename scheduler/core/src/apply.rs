@@ -40,6 +40,9 @@ impl Farm {
 
     /// As [`Farm::commit_done`], for the new hits of a result.
     pub(crate) fn commit_hits(&mut self, id: JobId, node: NodeId, hits: &[Hit], deeds: &mut Deeds) {
+        if hits.is_empty() {
+            return;
+        }
         for &(unit, target) in hits {
             let is_new = self.jobs.at_mut(id).add_hit((unit, target));
             assert!(is_new, "a hit is recorded once");

@@ -176,6 +176,16 @@ impl Hits {
         }
     }
 
+    /// None is in memory.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.kept.is_empty() && self.early.is_empty()
+    }
+
+    /// Some wait for their units to be done.
+    pub(crate) fn wait(&self) -> bool {
+        !self.early.is_empty()
+    }
+
     /// Units that were done are wanted again. Those below the floor bring hits that nobody here can tell from new ones. So may
     /// the others, where too many hits wait for their units to be done again.
     pub(crate) fn again(&mut self, at: Interval) {

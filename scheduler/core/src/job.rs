@@ -232,7 +232,7 @@ impl Job {
     /// Units ran to their end: nothing is held against them any more.
     pub(crate) fn acquit(&mut self, at: Interval) {
         self.units.acquit(at);
-        if self.units.coverage().is_done(at.lo) {
+        if self.hits.wait() && self.units.coverage().is_done(at.lo) {
             self.hits.done(at);
         }
         self.forget_returned(at);

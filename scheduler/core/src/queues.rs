@@ -128,6 +128,11 @@ impl Queues {
         self.dq.holding(job, unit).map(|(_, task)| task)
     }
 
+    /// As [`Queues::holding`], where it is the task that was asked about last as a rule.
+    pub(crate) fn near(&self, job: JobId, unit: u128) -> Option<&Task> {
+        self.dq.holding_near(self.near, job, unit).map(|(_, task)| task)
+    }
+
     /// All of `at` is in one task of `job` that `node` has, copies left aside.
     pub(crate) fn is_at(&mut self, node: NodeId, job: JobId, at: Interval) -> bool {
         let Some((id, task)) = self.dq.holding(job, at.lo) else { return false };

@@ -271,6 +271,9 @@ impl Farm {
     /// before and are below the floor nobody here knows what was found, and what is early there would have to be
     /// remembered: then only a result that decides a unit brings its hits.
     fn new_hits(&self, job: JobId, at: Interval, hits: &[HitEntry], rights: &Rights) -> Vec<Hit> {
+        if hits.is_empty() {
+            return Vec::new();
+        }
         let Job { hits: known, units, checks, .. } = self.jobs.at(job);
         let said: BTreeSet<Hit> =
             hits.iter().map(|hit| (at.lo + u128::from(hit.offset), hit.target)).collect();

@@ -168,19 +168,17 @@ impl Farm {
     /// The task of node `id`, or what it lost, in the midst of which it has done `at`: there are open units before and
     /// behind that. What begins or ends with a task lies apart as well, but there are only as many of these as tasks.
     fn in_the_midst_of(&self, id: NodeId, job_id: JobId, at: Interval) -> Option<Interval> {
+        let its = self.queues.near(job_id, at.lo).filter(|task| task.node == id);
+        // As a rule it is a whole task.
+        if its.is_some_and(|task| task.at.lo == at.lo && at.hi <= task.at.hi || task.at.hi == at.hi) {
+            return None;
+        }
         let job = self.jobs.at(job_id);
         let is_open = |unit| job.units.coverage().is_open(unit);
         if at.lo == 0 || !is_open(at.lo - 1) || !is_open(at.lo) || !is_open(at.hi) {
             return None;
         }
         let around = Interval::new(at.lo - 1, at.hi + 1);
-        // As a rule it is a whole task.
-        let held = |at: Interval| {
-            self.queues.holding(job_id, at.lo).is_some_and(|task| task.node == id && at.hi <= task.at.hi)
-        };
-        if held(at) && !held(around) {
-            return None;
-        }
         let tasks = self.queues.overlapping(job_id, at).into_iter().chain(self.queues.copies_in(job_id, at));
         let its = tasks.map(|task_id| self.queues.task(task_id)).filter(|task| task.node == id);
         let mut has = its.map(|task| task.at).filter(|task| at.within(*task) == at).peekable();
