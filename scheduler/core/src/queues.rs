@@ -32,6 +32,17 @@ use crate::limits::{SPLITS_MAX, WHOLE};
 const PENDING: Classes = Classes::of(&[Class::Pending]);
 const OUT: Classes = Classes::of(&[Class::Out]);
 
+/// Where an interval lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lies {
+    /// In one task of a node, and it begins or ends with that.
+    AtAnEnd,
+    /// In the midst of one.
+    Amidst,
+    /// In several, or in none.
+    Elsewhere,
+}
+
 /// The queues of tasks.
 #[derive(Debug)]
 pub(crate) struct Queues {
@@ -128,16 +139,15 @@ impl Queues {
         self.dq.holding(job, unit).map(|(_, task)| task)
     }
 
-    /// As [`Queues::holding`], where it is the task that was asked about last as a rule.
-    pub(crate) fn near(&self, job: JobId, unit: u128) -> Option<&Task> {
-        self.dq.holding_near(self.near, job, unit).map(|(_, task)| task)
-    }
-
-    /// All of `at` is in one task of `job` that `node` has, copies left aside.
-    pub(crate) fn is_at(&mut self, node: NodeId, job: JobId, at: Interval) -> bool {
-        let Some((id, task)) = self.dq.holding(job, at.lo) else { return false };
+    /// Where `at` lies, as seen by `node`, copies left aside.
+    pub(crate) fn lies(&mut self, node: NodeId, job: JobId, at: Interval) -> Lies {
+        let Some((id, task)) = self.dq.holding(job, at.lo) else { return Lies::Elsewhere };
         self.near = id;
-        task.node == node && at.hi <= task.at.hi
+        match task.node == node && at.hi <= task.at.hi {
+            true if task.at.lo < at.lo && at.hi < task.at.hi => Lies::Amidst,
+            true => Lies::AtAnEnd,
+            false => Lies::Elsewhere,
+        }
     }
 
     /// The tasks of `job` that overlap `at`, in order, copies left aside.

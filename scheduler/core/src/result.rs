@@ -19,7 +19,7 @@ use crate::hits::Hit;
 use crate::job::{Body, Job, Sizing};
 use crate::limits::SICK_FAILURES;
 use crate::outcomes::Ran;
-use crate::queues::Class;
+use crate::queues::{Class, Lies};
 use crate::rights::Rights;
 use crate::told::Verdict;
 
@@ -95,32 +95,32 @@ impl Farm {
             _ => {}
         }
         // As a rule it is one task, or a part of one, that the node has.
-        if self.queues.is_at(id, entry.job, entry.at()) {
-            return self.on_known_job(id, entry, true, now_us, deeds);
-        }
-        if !self.looks_at(id, 1, now_us) {
+        let lies = self.queues.lies(id, entry.job, entry.at());
+        let is_its = lies != Lies::Elsewhere;
+        if !is_its && !self.looks_at(id, 1, now_us) {
             // It has had very much looked at.
             return None;
         }
         let before = self.queues.walked();
-        let verdict = self.on_known_job(id, entry, false, now_us, deeds);
-        self.looks_at(id, self.queues.walked() - before, now_us);
+        let verdict = self.on_known_job(id, entry, lies, now_us, deeds);
+        if !is_its {
+            self.looks_at(id, self.queues.walked() - before, now_us);
+        }
         verdict
     }
 
-    /// As [`Farm::on_result`], where the job is the one that the result names; `is_its` where all of it is one task of the
-    /// node.
+    /// As [`Farm::on_result`], where the job is the one that the result names.
     fn on_known_job(
         &mut self,
         id: NodeId,
         entry: &ResultEntry<'_>,
-        is_its: bool,
+        lies: Lies,
         now_us: u64,
         deeds: &mut Deeds,
     ) -> Option<(Verdict, Option<u64>)> {
         let verdict = match entry.outcome {
             Outcome::Done if self.nodes.is_distrusted(id) => Verdict::Distrusted,
-            Outcome::Done => return self.on_done(id, entry, is_its, now_us, deeds),
+            Outcome::Done => return self.on_done(id, entry, lies, now_us, deeds),
             Outcome::Returned => {
                 self.take_back(id, entry, now_us);
                 Verdict::Returned
@@ -158,7 +158,7 @@ impl Farm {
         &mut self,
         id: NodeId,
         entry: &ResultEntry<'_>,
-        is_its: bool,
+        lies: Lies,
         now_us: u64,
         deeds: &mut Deeds,
     ) -> Option<(Verdict, Option<u64>)> {
@@ -167,7 +167,10 @@ impl Farm {
             let flaw = Flaw::Body { bytes: entry.body.len() as u16, units: entry.units };
             return Some((self.on_flaw(id, entry, flaw, now_us, deeds), None));
         };
-        let rights = if is_its { Rights::All } else { self.rights(id, job_id, at, now_us) };
+        let rights = match lies {
+            Lies::AtAnEnd | Lies::Amidst => Rights::All,
+            Lies::Elsewhere => self.rights(id, job_id, at, now_us),
+        };
         if matches!(rights, Rights::NotYet) {
             return None;
         }
@@ -178,7 +181,7 @@ impl Farm {
             self.distrust(job_id, Untrue { unit, node: id, why, against: None }, deeds);
             return Some((Verdict::False, None));
         }
-        if let Some(flaw) = self.flaw(id, entry, &found, now_us) {
+        if let Some(flaw) = self.flaw(id, entry, &found, lies, now_us) {
             return Some((self.on_flaw(id, entry, flaw, now_us, deeds), None));
         }
         let job = self.jobs.at_mut(job_id);
@@ -223,10 +226,19 @@ impl Farm {
     }
 
     /// Why a result that can be read cannot count.
-    fn flaw(&mut self, id: NodeId, entry: &ResultEntry<'_>, found: &Found, now_us: u64) -> Option<Flaw> {
+    fn flaw(
+        &mut self,
+        id: NodeId,
+        entry: &ResultEntry<'_>,
+        found: &Found,
+        lies: Lies,
+        now_us: u64,
+    ) -> Option<Flaw> {
         let (job, at) = (entry.job, entry.at());
         match found {
             Found::Ran(ran) if !self.outputs_are_there(job, at, ran) => Some(Flaw::NoOutput),
+            // As a rule it is a whole task. There are only as many ends as tasks.
+            _ if lies == Lies::AtAnEnd => None,
             _ => self.one_piece_too_many(id, job, at, now_us),
         }
     }

@@ -168,11 +168,6 @@ impl Farm {
     /// The task of node `id`, or what it lost, in the midst of which it has done `at`: there are open units before and
     /// behind that. What begins or ends with a task lies apart as well, but there are only as many of these as tasks.
     fn in_the_midst_of(&self, id: NodeId, job_id: JobId, at: Interval) -> Option<Interval> {
-        let its = self.queues.near(job_id, at.lo).filter(|task| task.node == id);
-        // As a rule it is a whole task.
-        if its.is_some_and(|task| task.at.lo == at.lo && at.hi <= task.at.hi || task.at.hi == at.hi) {
-            return None;
-        }
         let job = self.jobs.at(job_id);
         let is_open = |unit| job.units.coverage().is_open(unit);
         if at.lo == 0 || !is_open(at.lo - 1) || !is_open(at.lo) || !is_open(at.hi) {
