@@ -19,6 +19,13 @@ pub struct Trust {
     pub planted: Vec<(u128, u32)>,
 }
 
+/// Who computed what is computed a second time, and since when that is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct First {
+    pub(crate) node: NodeId,
+    pub(crate) since_us: u64,
+}
+
 /// What a job asks for, and what came of it.
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
@@ -28,7 +35,7 @@ pub(crate) struct Checks {
     planted_targets: BTreeSet<u32>,
     /// What is computed a second time, and who did so first. Not durable: what a scheduler that died had in it is computed
     /// again, and counts unchecked.
-    first: Runs<NodeId>,
+    first: Runs<First>,
     /// Units that a second node computed with the same result.
     pub(crate) units_checked: u128,
     /// The first results that were untrue.
@@ -73,11 +80,11 @@ impl Checks {
 
     /// What of `at` is computed a second time, and was first by `id`.
     pub(crate) fn first_by(&self, id: NodeId, at: Interval) -> Vec<Interval> {
-        self.within(at).filter(|(_, first)| *first == id).map(|(at, _)| at).collect()
+        self.within(at).filter(|(_, first)| first.node == id).map(|(at, _)| at).collect()
     }
 
     /// What of `at` is computed a second time, and who did so first.
-    pub(crate) fn within(&self, at: Interval) -> impl Iterator<Item = (Interval, NodeId)> + '_ {
+    pub(crate) fn within(&self, at: Interval) -> impl Iterator<Item = (Interval, First)> + '_ {
         let first = |piece: &Interval| self.first.get(piece.lo).expect("something is said of what is here");
         self.first.within(at).into_iter().map(move |piece| (piece, first(&piece)))
     }
@@ -86,13 +93,13 @@ impl Checks {
     /// the others: one that reports unit by unit leaves room for the rest.
     pub(crate) fn have_room_for(&self, first: NodeId, nodes: u32) -> bool {
         let share = CHECKS_OUT_MAX / 2 / nodes.max(1) as usize;
-        let of_it = || self.first.iter().filter(|(_, of)| *of == first).count();
+        let of_it = || self.first.iter().filter(|(_, of)| of.node == first).count();
         self.first.len() < CHECKS_OUT_MAX / 2 || self.first.len() < CHECKS_OUT_MAX && of_it() <= share
     }
 
-    /// `at` is computed a second time; node `first` was first.
-    pub(crate) fn begin(&mut self, at: Interval, first: NodeId) {
-        self.first.insert(at, first);
+    /// `at` is computed a second time from now on; node `first` was first.
+    pub(crate) fn begin(&mut self, at: Interval, first: NodeId, now_us: u64) {
+        self.first.insert(at, First { node: first, since_us: now_us });
     }
 
     /// `at` was computed a second time.
@@ -114,7 +121,7 @@ impl Checks {
 
     /// The job has ended: what was computed once, and who did so.
     pub(crate) fn end(&mut self) -> Vec<(Interval, NodeId)> {
-        std::mem::take(&mut self.first).iter().collect()
+        std::mem::take(&mut self.first).iter().map(|(at, first)| (at, first.node)).collect()
     }
 }
 
@@ -186,7 +193,7 @@ mod tests {
         let mut begin = |first: NodeId, from: u128| {
             let mut many = 0;
             while checks.have_room_for(first, 8) {
-                checks.begin(Interval::one(from + 2 * many), first);
+                checks.begin(Interval::one(from + 2 * many), first, 0);
                 many += 1;
             }
             many as usize

@@ -57,8 +57,8 @@ pub const RETURN_PAUSE_MIN_US: u64 = 1_000_000;
 pub const RETURN_PAUSE_MAX_US: u64 = 32_000_000;
 /// What another node is to compute again goes to the same one after this: the others may all be busy, or gone.
 pub const CHECK_PATIENCE_US: u64 = 30_000_000;
-/// Where another node has it, and does not get on with it, the same one gets a copy after this: the others first.
-pub const CHECK_COPY_US: u64 = 120_000_000;
+/// Where the others have it, or had it, and do not get on with it, the same one may have it after this.
+pub const CHECK_OTHERS_US: u64 = 120_000_000;
 /// Intervals of a job that wait for that or are out for it, at most.
 pub const CHECKS_OUT_MAX: usize = 4_096;
 /// Units wait and a node that could run them has an idle slot, for so long, and for [`STANDSTILL_PERIODS`]: dispatch has

@@ -6,16 +6,17 @@ use starfarm_protocol::interval::Interval;
 
 use crate::farm::Farm;
 use crate::job::Job;
-use crate::limits::CHECK_COPY_US;
+use crate::limits::CHECK_OTHERS_US;
 use crate::queues::Task;
 
 impl Farm {
     /// What of `at` waits, and is computed a second time, waits for another node than the one that was first, if there is one.
+    /// Where the others had it, and did not get on with it, anybody may.
     pub(crate) fn wait_for_others(&mut self, job_id: JobId, at: Interval, now_us: u64) {
         let job = self.jobs.at(job_id);
         for (at, first) in job.checks.within(at) {
-            if self.others_could(first, job) {
-                self.queues.set_apart(&job.units, at, first, now_us);
+            if now_us < first.since_us + CHECK_OTHERS_US && self.others_could(first.node, job) {
+                self.queues.set_apart(&job.units, at, first.node, now_us);
             }
         }
     }
@@ -30,7 +31,8 @@ impl Farm {
     /// Node `id` may have a copy of a task. Where it computed a part of that, and another is to do so again, the others come
     /// first.
     pub(crate) fn may_copy(&self, id: NodeId, task: &Task, is_late: bool, now_us: u64) -> bool {
-        let has_waited = is_late && now_us.saturating_sub(task.since_us) >= CHECK_COPY_US;
-        task.node != id && (has_waited || self.jobs.at(task.job).checks.first_by(id, task.at).is_empty())
+        let may = |since_us: u64| is_late && now_us >= since_us + CHECK_OTHERS_US;
+        let mut checked = self.jobs.at(task.job).checks.within(task.at);
+        task.node != id && checked.all(|(_, first)| first.node != id || may(first.since_us))
     }
 }

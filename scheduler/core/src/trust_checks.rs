@@ -44,7 +44,8 @@ impl Farm {
         deeds: &mut Deeds,
     ) {
         let checks = &self.jobs.at(job_id).checks;
-        let second: Vec<_> = decided.iter().flat_map(|at| checks.within(*at)).collect();
+        let second = decided.iter().flat_map(|at| checks.within(*at));
+        let second: Vec<_> = second.map(|(at, first)| (at, first.node)).collect();
         let mut same = 0;
         for &(at, first) in &second {
             self.jobs.at_mut(job_id).checks.came(at);
@@ -92,7 +93,7 @@ impl Farm {
         self.commit(Record::Rerun { job: job_id, units: units.clone() }, deeds);
         for (lo, hi) in units {
             let at = Interval::new(lo, hi);
-            self.jobs.at_mut(job_id).checks.begin(at, id);
+            self.jobs.at_mut(job_id).checks.begin(at, id, now_us);
             self.wait_for_others(job_id, at, now_us);
         }
         self.work_came();

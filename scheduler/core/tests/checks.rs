@@ -418,3 +418,33 @@ fn who_is_forgotten_before_its_lie_comes_out_is_on_record_all_the_same() {
         "#]],
     );
 }
+
+/// It comes back, and the others would have it again and again.
+#[test]
+fn what_the_second_gives_back_for_two_minutes_the_first_may_have() {
+    check_after(
+        "submit 10 search 2 never units 10 check 1000000\n join a slots 1\n ack a\n join b slots 1
+         done a 0+10 hits 0:0,1:1\n ack b\n live 32000 a none b 0+10\n return b 0+10\n ack b\n live 64000 a none b 0+10
+         return b 0+10\n ack b\n live 96000 a none b 0+10\n return b 0+10\n ack b\n live 121000 a none b 0+10",
+        "tasks a\n tasks b\n return b 0+10\n live 123000 a none b none\n tasks a\n ack a\n done a 0+10 hits 0:0,1:1\n show 1",
+        expect![[r#"
+            121000: a has 0 tasks
+            121000: b has 1 tasks
+            121000: to a: offer job 1: 6=0+10
+            121000: to b: ack results [(4, 4)]
+            121050: offered 1 task again to node a
+            121050: to a: offer job 1: 6=0+10
+            121150: offered 1 task again to node a
+            121150: to a: offer job 1: 6=0+10
+            121350: offered 1 task again to node a
+            121350: to a: offer job 1: 6=0+10
+            121750: offered 1 task again to node a
+            121750: to a: offer job 1: 6=0+10
+            122550: offered 1 task again to node a
+            122550: to a: offer job 1: 6=0+10
+            123000: a has 1 tasks
+            123000: job 1 finished
+            123000: job 1 is finished: done 10, out 0, waiting 0, resent tasks 4, hits [(0, 0), (1, 1)], checked 0
+        "#]],
+    );
+}
