@@ -142,7 +142,7 @@ impl Reader {
         if outputs.in_journal > Units(0) {
             let units = outputs.in_journal;
             self.books.notes.push(format!(
-                "{units} outputs are in the journal only: the scheduler writes them to their files when it starts"
+                "{units} outputs are whole in the journal only: the scheduler writes them to their files when it starts"
             ));
         }
         Ok(outputs)

@@ -77,6 +77,11 @@ pub(crate) fn conflict(why: Conflict, name: &str) -> Response {
         Conflict::WorkerStops => {
             format!("{name} is draining because its worker stops: start the worker again to have it back")
         }
+        Conflict::NotTrusted => {
+            format!(
+                "{name} is not trusted, and would come back as a good one: revoke its key, or resume it first"
+            )
+        }
         Conflict::NotLost(state) => format!("{name} is {}: only a lost node can be forgotten", state.word()),
     };
     error(ErrorCode::Conflict, message)

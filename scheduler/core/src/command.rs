@@ -55,6 +55,8 @@ pub enum Conflict {
     Paused,
     /// The node to resume is draining since its worker stops.
     WorkerStops,
+    /// The results of the node to forget are not trusted, and its key can join again.
+    NotTrusted,
     /// The node to forget is not lost but in this state.
     NotLost(NodeState),
 }
@@ -232,6 +234,10 @@ impl Farm {
             }
             NodeCommand::Forget if health.state() != NodeState::Lost => {
                 return Err(Conflict::NotLost(health.state()).into());
+            }
+            // It would come back as a good one.
+            NodeCommand::Forget if health.is_distrusted() && !health.is_revoked() => {
+                return Err(Conflict::NotTrusted.into());
             }
             NodeCommand::Forget => {
                 self.forget(&[id], deeds);

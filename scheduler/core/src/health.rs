@@ -223,6 +223,11 @@ impl Health {
         matches!(self.standing, Standing::Distrusted(_))
     }
 
+    /// Its key was revoked: it does not come back.
+    pub(crate) fn is_revoked(&self) -> bool {
+        matches!(self.presence, Presence::Left { revoked: true, .. })
+    }
+
     /// It is quarantined because it failed what others passed, and for nothing else.
     pub(crate) fn is_outdone(&self) -> bool {
         matches!(self.standing, Standing::Sick(_, Ailment::Fails(_)))

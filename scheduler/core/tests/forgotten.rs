@@ -129,3 +129,26 @@ fn ever_new_workers_that_live_for_a_moment_lock_nobody_out() {
     });
     assert!(rates.is_some_and(|rates| rates <= NODES), "{rates:?}");
 }
+
+/// It would come back as a good one.
+#[test]
+fn a_node_that_is_not_trusted_is_forgotten_once_its_key_is_revoked() {
+    let mut bench = Bench::new(config());
+    bench.run(
+        "submit 100 search 2 targets never units 10\n join a slots 1\n join b slots 1\n ack a\n ack b
+         done a 0+10 hits 3:1\n at 10\n bye b\n done a 0+10",
+    );
+    let story =
+        bench.run("nodes\n bye a\n forget a\n nodes\n restart\n forget a\n revoke a\n forget a\n nodes");
+    expect![[r#"
+        10: a quarantined (its results differ from those of others), b lost
+        10: node a left
+        10: Forget: Conflict(NotTrusted)
+        10: a lost (its results differ from those of others), b lost
+        10: Forget: Conflict(NotTrusted)
+        10: node a left
+        10: node a forgotten
+        10: b lost
+    "#]]
+    .assert_eq(&story);
+}

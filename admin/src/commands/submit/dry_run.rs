@@ -56,6 +56,12 @@ pub(super) fn describe(job: &JobFile) -> Result<DryRun, Failure> {
     let chunks = job.blobs.iter().map(|blob| (ContentHash::of(blob), Arc::from(blob.as_slice()))).collect();
     let space = open(&job.spec.space, Arc::new(Held(chunks))).map_err(|e| Failure::usage(e.to_string()))?;
     let units = space.units();
+    let planted = job.trust.planted;
+    if units <= u128::from(planted) && planted > 0 {
+        return Err(Failure::usage(format!(
+            "{units} units are too few for {planted} planted answers: plant fewer"
+        )));
+    }
     let units_per_task = match job.sizing {
         Sizing::TargetUs(_) => None,
         Sizing::Units(units) => Some(units),
@@ -141,6 +147,20 @@ mod tests {
     fn shown(text: &str) -> String {
         let job = parse(text, "demo.toml", Path::new("")).unwrap();
         printed(Format::Table, |printer| printer.document(&describe(&job)?))
+    }
+
+    #[test]
+    fn a_space_has_room_for_what_is_planted() {
+        let text = |planted: u32| {
+            format!(
+                "[space]\nkind = \"chars\"\nmask = \"?d\"\n[task]\nexecutor = \"search\"\nalgorithm = \"md5\"\n\
+                 targets = [\"92eb5ffee6ae2fec3ad71c777531578f\"]\n[trust]\nplanted = {planted}\n"
+            )
+        };
+        let described = |planted| describe(&parse(&text(planted), "x.toml", Path::new("")).unwrap()).map(drop);
+        assert_eq!(described(9), Ok(()));
+        let few = Failure::usage("10 units are too few for 10 planted answers: plant fewer");
+        assert_eq!(described(10), Err(few));
     }
 
     #[test]
