@@ -24,24 +24,13 @@ pub(crate) use coverage::{Class, Classes, Coverage, DECIDED, FAILED, Piece};
 use dispatched::Dispatched;
 use global::GlobalQueue;
 use node_list::NodeLists;
-pub(crate) use task::{NOBODY, Size, State, Task, TaskId};
+pub(crate) use task::{Lies, NOBODY, Size, State, Task, TaskId};
 pub(crate) use units::JobUnits;
 
 use crate::limits::{SPLITS_MAX, WHOLE};
 
 const PENDING: Classes = Classes::of(&[Class::Pending]);
 const OUT: Classes = Classes::of(&[Class::Out]);
-
-/// Where an interval lies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Lies {
-    /// In one task of a node, and it begins or ends with that.
-    AtAnEnd,
-    /// In the midst of one.
-    Amidst,
-    /// In several, or in none.
-    Elsewhere,
-}
 
 /// The queues of tasks.
 #[derive(Debug)]
@@ -144,6 +133,7 @@ impl Queues {
         let Some((id, task)) = self.dq.holding(job, at.lo) else { return Lies::Elsewhere };
         self.near = id;
         match task.node == node && at.hi <= task.at.hi {
+            true if task.at == at && task.left == at.units() => Lies::Whole,
             true if task.at.lo < at.lo && at.hi < task.at.hi => Lies::Amidst,
             true => Lies::AtAnEnd,
             false => Lies::Elsewhere,

@@ -163,11 +163,15 @@ impl Farm {
         deeds: &mut Deeds,
     ) -> Option<(Verdict, Option<u64>)> {
         let (job_id, at) = (entry.job, entry.at());
-        let Some(found) = read_body(self.jobs.at(job_id).facts.work.body, entry) else {
+        let job = self.jobs.at(job_id);
+        // Nearly all results of a search have no hits, and none of its hits is known.
+        let tells = !(entry.body.is_empty() && job.hits.is_empty() && job.checks.planted.is_empty());
+        let Some(found) = read_body(job.facts.work.body, entry) else {
             let flaw = Flaw::Body { bytes: entry.body.len() as u16, units: entry.units };
             return Some((self.on_flaw(id, entry, flaw, now_us, deeds), None));
         };
         let rights = match lies {
+            Lies::Whole => Rights::New,
             Lies::AtAnEnd | Lies::Amidst => Rights::All,
             Lies::Elsewhere => self.rights(id, job_id, at, now_us),
         };
@@ -175,6 +179,7 @@ impl Farm {
             return None;
         }
         if let Found::Hits(hits) = &found
+            && tells
             && let Some(lie) = self.lie(job_id, at, hits)
         {
             let (unit, why) = lie;
@@ -216,13 +221,7 @@ impl Farm {
             self.on_flaw(id, entry, Flaw::NotGiven, now_us, deeds);
         }
         self.end_if_over(job_id, now_us, deeds);
-        let verdict = match counted {
-            _ if lacks > 0 => Verdict::NeverGiven,
-            0 => Verdict::Duplicate,
-            counted if counted == at.units() => Verdict::Counted,
-            _ => Verdict::CountedPartly,
-        };
-        Some((verdict, given_us))
+        Some((verdict_of(counted, lacks, at.units()), given_us))
     }
 
     /// Why a result that can be read cannot count.
@@ -238,7 +237,7 @@ impl Farm {
         match found {
             Found::Ran(ran) if !self.outputs_are_there(job, at, ran) => Some(Flaw::NoOutput),
             // As a rule it is a whole task. There are only as many ends as tasks.
-            _ if lies == Lies::AtAnEnd => None,
+            _ if matches!(lies, Lies::Whole | Lies::AtAnEnd) => None,
             _ => self.one_piece_too_many(id, job, at, now_us),
         }
     }
@@ -256,7 +255,8 @@ impl Farm {
         let (job_id, at) = (entry.job, entry.at());
         let job = self.jobs.at(job_id);
         let (is_checked, mut decided) = (job.checks.are_asked_for(), Vec::new());
-        if matches!(job.facts.work.body, Body::Hits { .. }) && job.units.coverage().has_in(at, Class::Done) {
+        let is_old = || job.units.coverage().has_in(at, Class::Done);
+        if !matches!(rights, Rights::New) && matches!(job.facts.work.body, Body::Hits { .. }) && is_old() {
             self.compare(id, job_id, at, hits, deeds);
         }
         let new = self.new_hits(job_id, at, hits, rights);
@@ -429,6 +429,16 @@ impl Farm {
         node.rating.add(counted as f64 / standard.max(1.0), now_us);
         node.given_back.did();
         self.on_worthy(id, now_us);
+    }
+}
+
+/// What became of a result of so many units, of which these counted, and the node lacked the right to those.
+fn verdict_of(counted: u128, lacks: u128, units: u128) -> Verdict {
+    match counted {
+        _ if lacks > 0 => Verdict::NeverGiven,
+        0 => Verdict::Duplicate,
+        counted if counted == units => Verdict::Counted,
+        _ => Verdict::CountedPartly,
     }
 }
 

@@ -16,6 +16,8 @@ use crate::runs::Runs;
 /// What of a result's interval its node may report.
 #[derive(Debug)]
 pub(crate) enum Rights {
+    /// All, and none of it is decided.
+    New,
     /// All that is not decided yet.
     All,
     /// These units, and so many that are not decided it may not.
@@ -28,7 +30,7 @@ impl Rights {
     /// The node may report `unit` of the interval.
     pub(crate) fn has(&self, unit: u128) -> bool {
         match self {
-            Self::All => true,
+            Self::New | Self::All => true,
             Self::Some(parts, _) => parts.iter().any(|at| at.contains(unit)),
             Self::NotYet => false,
         }
@@ -38,7 +40,7 @@ impl Rights {
     pub(crate) fn lacks(&self) -> u128 {
         match self {
             Self::Some(_, units) => *units,
-            Self::All | Self::NotYet => 0,
+            Self::New | Self::All | Self::NotYet => 0,
         }
     }
 }

@@ -96,7 +96,7 @@ fn damage_to_long_outputs_of_a_scheduler_that_was_just_stopped_is_told_by_the_au
     // As a power cut before the first write leaves it.
     std::fs::remove_dir_all(state.join("outputs")).unwrap();
     let told = audit(0);
-    assert!(told.contains("note: 3 outputs are in the journal only"), "{told}");
+    assert!(told.contains("note: 3 outputs are whole in the journal only"), "{told}");
     told_wherever_it_is(&state, &audit);
     farm.cli(&["results", &id]).exits(0);
     std::fs::write(state.join("blobs"), "").unwrap();

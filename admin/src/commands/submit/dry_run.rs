@@ -157,7 +157,8 @@ mod tests {
                  targets = [\"92eb5ffee6ae2fec3ad71c777531578f\"]\n[trust]\nplanted = {planted}\n"
             )
         };
-        let described = |planted| describe(&parse(&text(planted), "x.toml", Path::new("")).unwrap()).map(drop);
+        let described =
+            |planted| describe(&parse(&text(planted), "x.toml", Path::new("")).unwrap()).map(drop);
         assert_eq!(described(9), Ok(()));
         let few = Failure::usage("10 units are too few for 10 planted answers: plant fewer");
         assert_eq!(described(10), Err(few));

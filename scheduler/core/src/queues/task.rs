@@ -6,6 +6,19 @@ pub(crate) use starfarm_protocol::journal::record::NOBODY;
 
 use crate::limits::{PIECE_SHARE, WHOLE};
 
+/// Where an interval lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lies {
+    /// It is a task of a node, and nothing of that is decided.
+    Whole,
+    /// In one task of a node, and it begins or ends with that.
+    AtAnEnd,
+    /// In the midst of one.
+    Amidst,
+    /// In several, or in none.
+    Elsewhere,
+}
+
 /// Where a task in dq is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
