@@ -13,7 +13,6 @@ use crate::queues::TaskId;
 pub(crate) struct Candidate {
     pub(crate) task: TaskId,
     pub(crate) attempt: Attempt,
-    pub(crate) node: NodeId,
     pub(crate) since_us: u64,
     /// Units per second above which a slot would be done with it well before the node that has it.
     pub(crate) faster_than: f64,

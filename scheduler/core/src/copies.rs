@@ -31,9 +31,9 @@ impl Farm {
             let (rate, node) = (self.jobs.at(*job_id).rate_on(id), self.nodes.at(id));
             let may_have = |of: &Candidate| {
                 let task = self.queues.dispatch(of.task, of.attempt);
-                task.is_none_or(|task| self.may_copy(id, task, of.faster_than < 0.0, now_us))
+                task.is_some_and(|task| self.may_copy(id, task, of.faster_than < 0.0, now_us))
             };
-            let fits = |of: &Candidate| of.faster_than < rate && of.node != id && may_have(of);
+            let fits = |of: &Candidate| of.faster_than < rate && may_have(of);
             // What it still runs although others were faster takes up its slots as well: a copy would wait there.
             let its =
                 |&&(job, unit): &&(JobId, u128)| self.queues.tasks_at(id).any(|task| task.has(job, unit));
@@ -78,8 +78,8 @@ impl Farm {
             }
             let is_live = self.nodes.is_live(task.node);
             let faster_than = if is_live { gains_above(job, task, now_us)? } else { -1.0 };
-            let Task { attempt, node, since_us, .. } = *task;
-            Some(Candidate { task: id, attempt, node, since_us, faster_than })
+            let Task { attempt, since_us, .. } = *task;
+            Some(Candidate { task: id, attempt, since_us, faster_than })
         };
         let mut found: Vec<Candidate> = self.queues.of_job(job_id).filter_map(candidate).collect();
         found.sort_by_key(|of| of.since_us);
