@@ -294,9 +294,9 @@ impl Job {
         self.hits.ended(true);
     }
 
-    /// Units are wanted again, by a person or by the farm; true where it had ended, and goes on.
-    pub(crate) fn reopen(&mut self, by_person: bool) -> bool {
-        if by_person || self.state.ended() {
+    /// Units are wanted again, failed ones or any; true where it had ended, and goes on.
+    pub(crate) fn reopen(&mut self, failed: bool) -> bool {
+        if failed || self.state.ended() {
             self.forgive();
         } else {
             self.forgiven = self.forgiven.min(self.units.coverage().count(Class::Failed));

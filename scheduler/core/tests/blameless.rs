@@ -4,33 +4,14 @@
 
 mod common;
 
-use std::sync::Arc;
-
-use common::{Bench, config};
+use common::Bench;
+use common::truth::knows_tens;
 use expect_test::{Expect, expect};
-use starfarm_protocol::ids::ContentHash;
-use starfarm_scheduler_core::{Config, Evidence, Verdict};
-
-#[derive(Debug)]
-struct Truth;
-
-impl Evidence for Truth {
-    fn is_hit(&self, _: &ContentHash, unit: u128, target: u32) -> Option<bool> {
-        Some(target == 1 && unit.is_multiple_of(10))
-    }
-
-    fn is_stored(&self, _: &ContentHash, _: u64) -> bool {
-        true
-    }
-}
-
-fn bench() -> Bench {
-    Bench::new(Config { evidence: Some(Arc::new(Truth)), ..config() })
-}
+use starfarm_scheduler_core::Verdict;
 
 /// The last lines of a story, and how many results of node a could not count.
 fn check_after(before: &str, script: &str, expected: Expect) {
-    let mut bench = bench();
+    let mut bench = Bench::new(knows_tens());
     bench.run(before);
     let story = bench.run(script);
     let worthless: Vec<String> = bench
@@ -94,7 +75,7 @@ fn who_computes_the_units_beside_one_that_kills_is_heard() {
 #[test]
 fn results_over_a_whole_space_are_judged_as_far_as_their_node_may_have_tasks_looked_at() {
     for what in ["return a 0+4000000000 attempt 0", "done a 0+4000000000 body 01 attempt 0"] {
-        let mut bench = bench();
+        let mut bench = Bench::new(knows_tens());
         bench.run("submit 1000000 search 2 targets never units 1\n join a slots 1024 queue 4096\n ack a");
         let judged = |bench: &Bench| {
             let verdicts = bench.farm.verdicts();

@@ -5,28 +5,13 @@
 
 mod common;
 
-use std::sync::Arc;
-
-use common::{Bench, config};
+use common::Bench;
+use common::truth::knows;
 use expect_test::{Expect, expect};
-use starfarm_protocol::ids::ContentHash;
-use starfarm_scheduler_core::{Config, Deeds, Evidence};
-
-#[derive(Debug)]
-struct Truth;
-
-impl Evidence for Truth {
-    fn is_hit(&self, _: &ContentHash, unit: u128, target: u32) -> Option<bool> {
-        Some(unit % 10 == u128::from(target))
-    }
-
-    fn is_stored(&self, _: &ContentHash, _: u64) -> bool {
-        true
-    }
-}
+use starfarm_scheduler_core::Deeds;
 
 fn bench() -> Bench {
-    Bench::new(Config { evidence: Some(Arc::new(Truth)), ..config() })
+    Bench::new(knows(|unit, target| unit % 10 == u128::from(target)))
 }
 
 fn check_after(before: &str, script: &str, expected: Expect) {

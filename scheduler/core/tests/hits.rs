@@ -4,31 +4,21 @@
 
 mod common;
 
-use std::sync::Arc;
-
+use common::truth::knows;
 use common::{Bench, config};
 use expect_test::{Expect, expect};
-use starfarm_protocol::ids::{ContentHash, JobId};
-use starfarm_scheduler_core::{Bookmark, Config, Evidence, HitsKept, Record};
+use starfarm_protocol::ids::JobId;
+use starfarm_scheduler_core::{Bookmark, Config, HitsKept, Record};
 
 /// Hits of target 1 are true at even units.
-#[derive(Debug)]
-struct Even;
-
-impl Evidence for Even {
-    fn is_hit(&self, _: &ContentHash, unit: u128, target: u32) -> Option<bool> {
-        Some(target == 1 && unit.is_multiple_of(2))
-    }
-
-    fn is_stored(&self, _: &ContentHash, _: u64) -> bool {
-        true
-    }
+fn knows_even() -> Config {
+    knows(|unit, target| target == 1 && unit.is_multiple_of(2))
 }
 
 /// Two nodes; a has done [0, 10) and [10, 20), with five hits each, b has [20, 40). `watch`: pictures are told, too.
 fn bench(watch: bool) -> Bench {
     let hits_kept = HitsKept { running: 4, ended: 2 };
-    let mut bench = Bench::new(Config { watch, hits_kept, evidence: Some(Arc::new(Even)), ..config() });
+    let mut bench = Bench::new(Config { watch, hits_kept, ..knows_even() });
     bench.run(
         "submit 60 search 2 targets never units 10\n join a slots 1\n join b slots 1\n ack a\n ack b
          done a 0+10 hits 0:1,2:1,4:1,6:1,8:1\n done a 10+10 hits 10:1,12:1,14:1,16:1,18:1\n ack a",
@@ -89,7 +79,7 @@ fn results_below_the_floor_are_not_compared_and_bring_no_hit() {
 #[test]
 fn a_hit_that_came_before_its_unit_was_done_is_recorded_once() {
     let hits_kept = HitsKept { running: 2, ended: 1 };
-    let mut bench = Bench::new(Config { hits_kept, evidence: Some(Arc::new(Even)), ..config() });
+    let mut bench = Bench::new(Config { hits_kept, ..knows_even() });
     bench.run(
         "submit 60 search 2 targets never units 10\n join a slots 1\n join b slots 1\n ack a\n ack b
          done b 0+10 hits 0:1,2:1,4:1,6:1,8:1",

@@ -5,29 +5,15 @@
 
 mod common;
 
-use std::sync::Arc;
-
+use common::truth::knows_tens;
 use common::{Bench, config};
 use expect_test::{Expect, expect};
-use starfarm_protocol::ids::{ContentHash, JobId};
+use starfarm_protocol::ids::JobId;
 use starfarm_protocol::wire::{Facts, Packer};
-use starfarm_scheduler_core::{Config, Evidence, NodeId};
-
-#[derive(Debug)]
-struct Truth;
-
-impl Evidence for Truth {
-    fn is_hit(&self, _: &ContentHash, unit: u128, target: u32) -> Option<bool> {
-        Some(target == 1 && unit.is_multiple_of(10))
-    }
-
-    fn is_stored(&self, hash: &ContentHash, bytes: u64) -> bool {
-        hash.0[0] == 1 && bytes == 600
-    }
-}
+use starfarm_scheduler_core::NodeId;
 
 fn check_after(before: &str, script: &str, expected: Expect) {
-    let mut bench = Bench::new(Config { evidence: Some(Arc::new(Truth)), ..config() });
+    let mut bench = Bench::new(knows_tens());
     bench.run(before);
     expected.assert_eq(&bench.run(script));
 }
@@ -308,7 +294,7 @@ fn who_is_not_trusted_holds_and_reports_nothing_until_a_person_says_so() {
 /// It held what was at no node, and the job stood still.
 #[test]
 fn after_a_restart_a_node_holds_no_more_than_one_can_hold() {
-    let mut bench = Bench::new(Config { evidence: Some(Arc::new(Truth)), ..config() });
+    let mut bench = Bench::new(knows_tens());
     bench.run(
         "submit 1000000 search 2 targets never target 1000\n join a slots 1\n join b slots 1\n ack a\n ack b
          done a 0+65536 ms 65536000\n ack a\n done b 65536+65536 ms 65536000\n ack b\n checkpoint\n restart\n hello b",

@@ -38,6 +38,7 @@ pub mod line;
 mod peers;
 pub mod print;
 mod replay;
+pub mod truth;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
