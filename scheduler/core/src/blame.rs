@@ -6,17 +6,17 @@ use std::collections::BTreeSet;
 
 use starfarm_events::Event;
 use starfarm_protocol::ids::{JobId, NodeId};
-use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::reason::{Distrust, Fault, QuarantineReason};
 use starfarm_protocol::trust::Untrue;
-use starfarm_protocol::wire::{Cancel, HitEntry};
+use starfarm_protocol::wire::{Cancel, HitEntry, ResultEntry};
 
 use crate::deed::{Deed, Deeds};
 use crate::farm::Farm;
 use crate::health::Ailment;
 use crate::job::{Job, JobState};
 use crate::limits::SICK_FAILURES;
+use crate::queues::Class;
 use crate::trace::Trace;
 
 impl Farm {
@@ -66,7 +66,8 @@ impl Farm {
         }
     }
 
-    /// At most half of the nodes that could run the job are quarantined.
+    /// Of the nodes that could run the job at most half are quarantined for what others passed. Those whose results cannot
+    /// count, or are not trusted, are no help anyway.
     fn bears_one_more(&self, id: NodeId, job: &Job) -> bool {
         let able = self.nodes.iter().filter(|(id, node)| {
             let health = node.health();
@@ -115,18 +116,20 @@ impl Farm {
         }
     }
 
-    /// What node `id` says of units of `at` that were counted before must be what was counted then.
+    /// What node `id` says of units that were counted before must be what was counted then.
     pub(crate) fn compare(
         &mut self,
         id: NodeId,
-        job_id: JobId,
-        at: Interval,
+        entry: &ResultEntry<'_>,
         hits: &[HitEntry],
         deeds: &mut Deeds,
     ) {
+        let (job_id, at) = (entry.job, entry.at());
         let job = self.jobs.at(job_id);
-        if job.conflicts.iter().any(|(known, _)| known.overlaps(at)) {
-            // The hits of both sides are recorded here: whoever repeats what it said would now differ.
+        if !job.units.coverage().has_in(at, Class::Done)
+            || job.conflicts.iter().any(|(known, _)| known.overlaps(at))
+        {
+            // Of a conflict the hits of both sides are recorded: whoever repeats what it said would now differ.
             return;
         }
         // Of a unit that is not done (it may be poison) somebody's late hit may be known, and nothing else.

@@ -275,13 +275,15 @@ impl Health {
         self.standing = Standing::Good;
     }
 
-    /// A result that counts shows that it is well: no task vanishes there, nor comes back. Where its results could not
-    /// count, its first pause has to be over: it may have any number of results left of what it was given before.
-    pub(crate) fn may_rise(&self, now_us: u64) -> bool {
+    /// A result that counts shows that it is well: no task vanishes there, nor comes back. Where it failed what others passed,
+    /// a unit has to pass. Where its results could not count, its first pause has to be over: it may have any number of
+    /// results left of what it was given before.
+    pub(crate) fn may_rise(&self, has_passed: bool, now_us: u64) -> bool {
         match self.standing {
             Standing::Slow(_) | Standing::GivesBack(..) => true,
             Standing::Sick(probe, Ailment::Worthless(_)) => probe.has_waited(now_us),
-            Standing::Sick(_, Ailment::Fails(_)) | Standing::Good | Standing::Distrusted(_) => false,
+            Standing::Sick(_, Ailment::Fails(_)) => has_passed,
+            Standing::Good | Standing::Distrusted(_) => false,
         }
     }
 

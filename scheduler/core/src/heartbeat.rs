@@ -77,7 +77,7 @@ impl Farm {
             return self.looks_at(id, 1, now_us);
         }
         let (revoked, has_ended) = (job.revoked, job.state.ended());
-        let before_walked = self.queues.walked();
+        let (before_walked, mut looks) = (self.queues.walked(), 1);
         self.claim_report(id, held);
         let before = revoked.map(|(before, _)| before);
         let is_old = self.queues.seen(id, held.job, held.at(), before, now_us);
@@ -90,12 +90,12 @@ impl Farm {
                 if self.reconnect.goes_on() {
                     self.claim(id, held, now_us);
                 }
-                self.adopt(id, held, now_us);
+                looks += self.adopt(id, held, now_us);
             }
         }
         self.queues.copies_seen(id, held.job, held.at(), now_us);
-        let looks = self.queues.walked() - before_walked + self.nodes.at(id).taken.len() as u64;
-        self.looks_at(id, 1 + looks, now_us)
+        looks += self.queues.walked() - before_walked;
+        self.looks_at(id, looks, now_us)
     }
 
     /// What node `id` lists is not wanted of it. A node that lists ever new jobs is told of some of them: what it goes on
@@ -106,18 +106,24 @@ impl Farm {
         }
     }
 
-    /// Units in gq that this node holds all the same, since it was only thought lost, are its own again.
-    fn adopt(&mut self, id: NodeId, held: &Held, now_us: u64) {
-        let job = self.jobs.at_mut(held.job);
-        for &(_, taken) in self.nodes.at(id).taken.iter().filter(|(job, _)| *job == held.job) {
+    /// Units in gq that this node holds all the same, since it was only thought lost, are its own again. How many intervals
+    /// were looked at.
+    fn adopt(&mut self, id: NodeId, held: &Held, now_us: u64) -> u64 {
+        let (job, taken) = (self.jobs.at_mut(held.job), &self.nodes.at(id).taken);
+        let mut its = Runs::default();
+        let taken_of_job = taken.iter().filter(|(job, _)| *job == held.job);
+        taken_of_job.for_each(|(_, taken)| its.insert(held.at().within(*taken), ()));
+        let mut looks = taken.len();
+        for at in its.intervals() {
             // What it has computed already another is to compute again.
-            let mut at = Runs::default();
-            at.insert(held.at().within(taken), ());
-            job.checks.first_by(id, held.at()).into_iter().for_each(|own| at.remove(own));
-            for at in at.intervals() {
-                self.queues.adopt(&mut job.units, id, at, now_us);
-            }
+            let own = job.checks.first_by(id, at);
+            looks += own.len();
+            own.into_iter().for_each(|own| its.remove(own));
         }
+        for at in its.intervals() {
+            self.queues.adopt(&mut job.units, id, at, now_us);
+        }
+        looks as u64
     }
 
     /// A node that gives its tasks back unasked, again and again, is probed until it does one.

@@ -160,9 +160,11 @@ pub const JOBS_MAX: usize = 100_000;
 /// Parts of a heartbeat. A node holds [`NODE_TASKS_MAX`] tasks, and results of about as many that are not acknowledged:
 /// that is a quarter of this at 42 intervals each.
 pub const BEAT_PARTS_MAX: u16 = 1_024;
-/// Tasks and intervals that are looked at for the heartbeats of a node, each second and at one time. It lists what it
-/// holds, and all of that is looked at three times: enough for a full node that sends ten heartbeats a second.
+/// Tasks and intervals that are looked at for what a node says, each second and at one time. Its heartbeats list what it
+/// holds, and all of that is looked at three times: enough for a full node that sends ten of them a second.
 pub const HELD_LOOKS_A_SECOND: u64 = 64 * NODE_TASKS_MAX as u64;
+/// What one message took beyond that is owed, for so long at most.
+pub const DEBT_SECONDS: u64 = 10;
 /// Revokes that answer what a node lists: of so many jobs a second. What it goes on listing is told later.
 pub const WITHDRAWALS_A_SECOND: u64 = 256;
 /// Units that are charged with the deaths of one node's workers, each second: more often no worker starts and dies ...

@@ -24,7 +24,7 @@ pub(crate) use coverage::{Class, Classes, Coverage, DECIDED, FAILED, Piece};
 use dispatched::Dispatched;
 use global::GlobalQueue;
 use node_list::NodeLists;
-pub(crate) use task::{Lies, NOBODY, Size, State, Task, TaskId};
+pub(crate) use task::{Position, NOBODY, Size, State, Task, TaskId};
 pub(crate) use units::JobUnits;
 
 use crate::limits::{SPLITS_MAX, WHOLE};
@@ -129,14 +129,14 @@ impl Queues {
     }
 
     /// Where `at` lies, as seen by `node`, copies left aside.
-    pub(crate) fn lies(&mut self, node: NodeId, job: JobId, at: Interval) -> Lies {
-        let Some((id, task)) = self.dq.holding(job, at.lo) else { return Lies::Elsewhere };
+    pub(crate) fn position(&mut self, node: NodeId, job: JobId, at: Interval) -> Position {
+        let Some((id, task)) = self.dq.holding(job, at.lo) else { return Position::Elsewhere };
         self.near = id;
         match task.node == node && at.hi <= task.at.hi {
-            true if task.at == at && task.left == at.units() => Lies::Whole,
-            true if task.at.lo < at.lo && at.hi < task.at.hi => Lies::Amidst,
-            true => Lies::AtAnEnd,
-            false => Lies::Elsewhere,
+            true if task.at == at && task.left == at.units() => Position::Whole,
+            true if task.at.lo < at.lo && at.hi < task.at.hi => Position::Amidst,
+            true => Position::AtAnEnd,
+            false => Position::Elsewhere,
         }
     }
 

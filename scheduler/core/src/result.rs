@@ -19,7 +19,7 @@ use crate::hits::Hit;
 use crate::job::{Body, Job, Sizing};
 use crate::limits::SICK_FAILURES;
 use crate::outcomes::Ran;
-use crate::queues::{Class, Lies};
+use crate::queues::{Class, Position};
 use crate::rights::Rights;
 use crate::told::Verdict;
 
@@ -95,14 +95,14 @@ impl Farm {
             _ => {}
         }
         // As a rule it is one task, or a part of one, that the node has.
-        let lies = self.queues.lies(id, entry.job, entry.at());
-        let is_its = lies != Lies::Elsewhere;
-        if !is_its && !self.looks_at(id, 1, now_us) {
+        let position = self.queues.position(id, entry.job, entry.at());
+        let is_its = position != Position::Elsewhere;
+        if !is_its && self.nodes.at_mut(id).allowances.looks.take(1, now_us) == 0 {
             // It has had very much looked at.
             return None;
         }
         let before = self.queues.walked();
-        let verdict = self.on_known_job(id, entry, lies, now_us, deeds);
+        let verdict = self.on_known_job(id, entry, position, now_us, deeds);
         if !is_its {
             self.looks_at(id, self.queues.walked() - before, now_us);
         }
@@ -114,13 +114,13 @@ impl Farm {
         &mut self,
         id: NodeId,
         entry: &ResultEntry<'_>,
-        lies: Lies,
+        position: Position,
         now_us: u64,
         deeds: &mut Deeds,
     ) -> Option<(Verdict, Option<u64>)> {
         let verdict = match entry.outcome {
             Outcome::Done if self.nodes.is_distrusted(id) => Verdict::Distrusted,
-            Outcome::Done => return self.on_done(id, entry, lies, now_us, deeds),
+            Outcome::Done => return self.on_done(id, entry, position, now_us, deeds),
             Outcome::Returned => {
                 self.take_back(id, entry, now_us);
                 Verdict::Returned
@@ -158,7 +158,7 @@ impl Farm {
         &mut self,
         id: NodeId,
         entry: &ResultEntry<'_>,
-        lies: Lies,
+        position: Position,
         now_us: u64,
         deeds: &mut Deeds,
     ) -> Option<(Verdict, Option<u64>)> {
@@ -170,24 +170,27 @@ impl Farm {
             let flaw = Flaw::Body { bytes: entry.body.len() as u16, units: entry.units };
             return Some((self.on_flaw(id, entry, flaw, now_us, deeds), None));
         };
-        let rights = match lies {
-            Lies::Whole => Rights::New,
-            Lies::AtAnEnd | Lies::Amidst => Rights::All,
-            Lies::Elsewhere => self.rights(id, job_id, at, now_us),
+        let rights = match position {
+            Position::Whole | Position::AtAnEnd | Position::Amidst => Rights::All,
+            Position::Elsewhere => self.rights(id, job_id, at, now_us),
         };
         if matches!(rights, Rights::NotYet) {
             return None;
         }
         if let Found::Hits(hits) = &found
             && tells
-            && let Some(lie) = self.lie(job_id, at, hits)
+            && let Some((unit, why)) = self.untruth(job_id, at, hits)
         {
-            let (unit, why) = lie;
             self.distrust(job_id, Untrue { unit, node: id, why, against: None }, deeds);
             return Some((Verdict::False, None));
         }
-        if let Some(flaw) = self.flaw(id, entry, &found, lies, now_us) {
+        if let Some(flaw) = self.flaw(id, entry, &found, position, now_us) {
             return Some((self.on_flaw(id, entry, flaw, now_us, deeds), None));
+        }
+        if let Found::Hits(hits) = &found
+            && position != Position::Whole
+        {
+            self.compare(id, entry, hits, deeds);
         }
         let job = self.jobs.at_mut(job_id);
         if job.refused_by.get(&id).is_some_and(|refusal| entry.attempt >= refusal.after) {
@@ -196,16 +199,17 @@ impl Farm {
         }
         let passed_before = job.units.coverage().count(Class::Done) > 0;
         let mut known = Vec::new();
-        let counted = match &found {
+        let (counted, has_passed) = match &found {
             Found::Ran(ran) => self.on_ran(id, entry, ran, &rights, &mut known, deeds),
-            Found::Hits(hits) => self.on_searched(id, entry, hits, &rights, now_us, deeds),
-            Found::Nothing => self.on_searched(id, entry, &[], &rights, now_us, deeds),
+            Found::Hits(hits) => (self.on_searched(id, entry, hits, &rights, now_us, deeds), false),
+            Found::Nothing => (self.on_searched(id, entry, &[], &rights, now_us, deeds), false),
         };
         assert!(counted <= at.units(), "no unit of a result counts twice");
         let (owners, given_us) = self.leave_tasks(id, entry.duration_us);
         known.into_iter().for_each(|unit| self.give_found_back(id, job_id, unit, now_us));
         if counted > 0 {
             self.measured(id, entry, &found, counted, passed_before, now_us);
+            self.on_worthy(id, has_passed, now_us);
         }
         let lacks = rights.lacks();
         let job = self.jobs.at_mut(job_id);
@@ -230,14 +234,14 @@ impl Farm {
         id: NodeId,
         entry: &ResultEntry<'_>,
         found: &Found,
-        lies: Lies,
+        position: Position,
         now_us: u64,
     ) -> Option<Flaw> {
         let (job, at) = (entry.job, entry.at());
         match found {
             Found::Ran(ran) if !self.outputs_are_there(job, at, ran) => Some(Flaw::NoOutput),
             // As a rule it is a whole task. There are only as many ends as tasks.
-            _ if matches!(lies, Lies::Whole | Lies::AtAnEnd) => None,
+            _ if matches!(position, Position::Whole | Position::AtAnEnd) => None,
             _ => self.one_piece_too_many(id, job, at, now_us),
         }
     }
@@ -255,10 +259,6 @@ impl Farm {
         let (job_id, at) = (entry.job, entry.at());
         let job = self.jobs.at(job_id);
         let (is_checked, mut decided) = (job.checks.are_asked_for(), Vec::new());
-        let is_old = || job.units.coverage().has_in(at, Class::Done);
-        if !matches!(rights, Rights::New) && matches!(job.facts.work.body, Body::Hits { .. }) && is_old() {
-            self.compare(id, job_id, at, hits, deeds);
-        }
         let new = self.new_hits(job_id, at, hits, rights);
         let mut counts = |at: Interval| {
             let counted = self.commit_done(job_id, id, at, deeds);
@@ -331,7 +331,7 @@ impl Farm {
     }
 
     /// Units of a command ran: those that may be tried again go back, the others are decided. How many of them nobody had
-    /// decided before; `known` gets those whose failure was counted before.
+    /// decided before, and whether one of these passed; `known` gets those whose failure was counted before.
     fn on_ran(
         &mut self,
         id: NodeId,
@@ -340,7 +340,7 @@ impl Farm {
         rights: &Rights,
         known: &mut Vec<u128>,
         deeds: &mut Deeds,
-    ) -> u128 {
+    ) -> (u128, bool) {
         assert!(ran.len() as u64 == entry.units, "its body was read as one outcome a unit");
         let (job_id, attempt) = (entry.job, entry.attempt);
         let (mut units, mut tried) = (Vec::new(), Vec::new());
@@ -362,9 +362,7 @@ impl Farm {
             }
         }
         self.nodes.at_mut(id).totals.units_done += units.len() as u128;
-        if units.iter().any(|(_, outcome)| outcome.failed.is_none()) {
-            self.nodes.alter(id, |health| health.rises());
-        }
+        let has_passed = units.iter().any(|(_, outcome)| outcome.failed.is_none());
         let counted = (units.len() + tried.len()) as u128;
         if !units.is_empty() {
             self.commit(Record::Ran { job: job_id, attempt, node: id, units }, deeds);
@@ -373,7 +371,7 @@ impl Farm {
             self.commit_tried(job_id, &tried, attempt, id, deeds);
             self.work_came();
         }
-        counted
+        (counted, has_passed)
     }
 
     /// Of the units that these outcomes can still decide, each has its outputs.
@@ -428,7 +426,6 @@ impl Farm {
         let node = self.nodes.at_mut(id);
         node.rating.add(counted as f64 / standard.max(1.0), now_us);
         node.given_back.did();
-        self.on_worthy(id, now_us);
     }
 }
 

@@ -16,8 +16,6 @@ use crate::runs::Runs;
 /// What of a result's interval its node may report.
 #[derive(Debug)]
 pub(crate) enum Rights {
-    /// All, and none of it is decided.
-    New,
     /// All that is not decided yet.
     All,
     /// These units, and so many that are not decided it may not.
@@ -30,7 +28,7 @@ impl Rights {
     /// The node may report `unit` of the interval.
     pub(crate) fn has(&self, unit: u128) -> bool {
         match self {
-            Self::New | Self::All => true,
+            Self::All => true,
             Self::Some(parts, _) => parts.iter().any(|at| at.contains(unit)),
             Self::NotYet => false,
         }
@@ -40,7 +38,7 @@ impl Rights {
     pub(crate) fn lacks(&self) -> u128 {
         match self {
             Self::Some(_, units) => *units,
-            Self::New | Self::All | Self::NotYet => 0,
+            Self::All | Self::NotYet => 0,
         }
     }
 }
@@ -88,9 +86,9 @@ impl Farm {
         rights
     }
 
-    /// So many tasks are looked at for what node `id` says. False where that was more than it may.
+    /// So many tasks were looked at for what node `id` says. False where that was more than it may.
     pub(crate) fn looks_at(&mut self, id: NodeId, tasks: u64, now_us: u64) -> bool {
-        self.nodes.at_mut(id).allowances.looks.take(tasks, now_us) == tasks
+        self.nodes.at_mut(id).allowances.looks.charge(tasks, now_us)
     }
 
     /// A node loses what it has of `at`: it may still report it.
@@ -176,7 +174,8 @@ impl Farm {
             return None;
         }
         let around = Interval::new(at.lo - 1, at.hi + 1);
-        let tasks = self.queues.overlapping(job_id, at).into_iter().chain(self.queues.copies_in(job_id, at));
+        let copies = self.queues.copies_in(job_id, at);
+        let tasks = self.queues.of_node_in(id, job_id, at).into_iter().chain(copies);
         let its = tasks.map(|task_id| self.queues.task(task_id)).filter(|task| task.node == id);
         let mut has = its.map(|task| task.at).filter(|task| at.within(*task) == at).peekable();
         if has.peek().is_some() {

@@ -1,5 +1,6 @@
-//! Trust: whether what a result says is so, and what becomes of a node whose results are untrue or cannot count. One that reported what is not so gets nothing
-//! until a person says so, and what it has goes to others; one whose results cannot count gets a task now and then.
+//! Trust: whether what a result says is so, and what becomes of a node whose results are untrue or cannot count. One that
+//! reported what is not so gets nothing until a person says so, and what it has goes to others; one whose results cannot
+//! count gets a task now and then.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +28,7 @@ impl Farm {
     }
 
     /// What is untrue of a result that names these hits in `at`, and no others.
-    pub(crate) fn lie(&self, job: JobId, at: Interval, hits: &[HitEntry]) -> Option<(u128, Distrust)> {
+    pub(crate) fn untruth(&self, job: JobId, at: Interval, hits: &[HitEntry]) -> Option<(u128, Distrust)> {
         let Job { hits: known, checks, .. } = self.jobs.at(job);
         let said = || hits.iter().map(|hit| (at.lo + u128::from(hit.offset), hit.target));
         // What is known was shown when it came, but for what an older version put on record.
@@ -184,11 +185,11 @@ impl Farm {
         }
     }
 
-    /// A result of a node counts: it may be well.
-    pub(crate) fn on_worthy(&mut self, id: NodeId, now_us: u64) {
+    /// A result of a node counts, and a unit of a command may have passed: the node may be well.
+    pub(crate) fn on_worthy(&mut self, id: NodeId, has_passed: bool, now_us: u64) {
         let node = self.nodes.at_mut(id);
         node.worthless = node.worthless.saturating_sub(1);
-        if node.health().may_rise(now_us) {
+        if node.health().may_rise(has_passed, now_us) {
             node.worthless = 0;
             self.nodes.alter(id, |health| health.rises());
         }

@@ -6,9 +6,9 @@ pub(crate) use starfarm_protocol::journal::record::NOBODY;
 
 use crate::limits::{PIECE_SHARE, WHOLE};
 
-/// Where an interval lies.
+/// Where an interval lies among the tasks of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Lies {
+pub(crate) enum Position {
     /// It is a task of a node, and nothing of that is decided.
     Whole,
     /// In one task of a node, and it begins or ends with that.
