@@ -145,16 +145,16 @@ impl Farm {
         }
         let is_right = said.difference(&known).all(|&hit| self.shown(job_id, hit) == Some(true))
             && known.difference(&said).all(|&hit| self.shown(job_id, hit) == Some(false));
-        let missed = said.difference(&known).next().map(|hit| hit.0);
+        let missed = said.difference(&known).next().copied();
         self.commit(Record::Conflict { job: job_id, lo: at.lo, hi: at.hi, node: id }, deeds);
         match missed {
             _ if !is_right => {
-                let unit = missed.unwrap_or(at.lo);
+                let unit = missed.map_or(at.lo, |hit| hit.0);
                 let untrue = Untrue { unit, node: id, why: Distrust::Differs, against: None };
                 self.distrust(job_id, untrue, deeds);
             }
             // Whoever counted that unit was not right, and is on record there.
-            Some(unit) => deeds.0.push(Deed::Trace(Trace::Unit { job: job_id, unit, at, second: id })),
+            Some(hit) => deeds.0.push(Deed::Trace(Trace::Missed { job: job_id, hit, at, second: id })),
             None => {}
         }
     }

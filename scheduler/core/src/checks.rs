@@ -78,6 +78,11 @@ impl Checks {
         self.planted.range(at.lo..at.hi).map(|(&unit, &target)| (unit, target))
     }
 
+    /// Who was first, where `unit` is computed a second time.
+    pub(crate) fn first_of(&self, unit: u128) -> Option<NodeId> {
+        self.first.get(unit).map(|first| first.node)
+    }
+
     /// What of `at` is computed a second time, and was first by `id`.
     pub(crate) fn first_by(&self, id: NodeId, at: Interval) -> Vec<Interval> {
         self.within(at).filter(|(_, first)| first.node == id).map(|(at, _)| at).collect()
@@ -89,12 +94,15 @@ impl Checks {
         self.first.within(at).into_iter().map(move |piece| (piece, first(&piece)))
     }
 
-    /// One more of node `first` can be. Half of the places are for who comes first, each of so many `nodes` has its share of
-    /// the others: one that reports unit by unit leaves room for the rest.
-    pub(crate) fn have_room_for(&self, first: NodeId, nodes: u32) -> bool {
-        let share = CHECKS_OUT_MAX / 2 / nodes.max(1) as usize;
-        let of_it = || self.first.iter().filter(|(_, of)| of.node == first).count();
-        self.first.len() < CHECKS_OUT_MAX / 2 || self.first.len() < CHECKS_OUT_MAX && of_it() <= share
+    /// So many more of node `first` can be. Half of the places are for who comes first, each of so many `nodes` has its share
+    /// of the others: one that reports unit by unit leaves room for the rest.
+    pub(crate) fn room_for(&self, first: NodeId, nodes: u32) -> usize {
+        if let Some(room @ 1..) = (CHECKS_OUT_MAX / 2).checked_sub(self.first.len()) {
+            return room;
+        }
+        let share = 1 + CHECKS_OUT_MAX / 2 / nodes.max(1) as usize;
+        let of_it = self.first.iter().filter(|(_, of)| of.node == first).count();
+        share.saturating_sub(of_it).min(CHECKS_OUT_MAX.saturating_sub(self.first.len()))
     }
 
     /// `at` is computed a second time from now on; node `first` was first.
@@ -192,7 +200,7 @@ mod tests {
         let mut checks = Checks::default();
         let mut begin = |first: NodeId, from: u128| {
             let mut many = 0;
-            while checks.have_room_for(first, 8) {
+            while checks.room_for(first, 8) > 0 {
                 checks.begin(Interval::one(from + 2 * many), first, 0);
                 many += 1;
             }

@@ -14,7 +14,6 @@ use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::job::{Body, JobFacts, JobState, NewJob};
 use crate::limits::JOBS_MAX;
-use crate::node::GivenBack;
 use crate::nodes::Reach;
 
 /// Why a command was not carried out.
@@ -229,7 +228,8 @@ impl Farm {
             }
             NodeCommand::Resume => {
                 self.jobs.iter_mut().for_each(|job| job.returned.retain(|_, back| back.node != id));
-                self.nodes.at_mut(id).given_back = GivenBack::default();
+                let node = self.nodes.at_mut(id);
+                (node.given_back, node.worthless) = Default::default();
                 NodeMark::Resumed
             }
             NodeCommand::Forget if health.state() != NodeState::Lost => {

@@ -141,9 +141,10 @@ impl Farm {
             self.refill(job_id, ideal, room - waiting, deeds);
         }
         let mut cut = waiting == usize::MAX;
-        let (mut left, mut taken) = (room as u64 * WHOLE, 0);
+        let (mut left, mut taken, mut is_apart) = (room as u64 * WHOLE, 0, true);
         while left > 0 && taken < most {
-            let mut task = self.take_apart(job_id, id, ideal, now_us);
+            let mut task = is_apart.then(|| self.take_apart(job_id, id, ideal, now_us)).flatten();
+            is_apart = task.is_some();
             task = task.or_else(|| self.take(job_id, ideal, &mut choice, now_us));
             if task.is_none() && !std::mem::replace(&mut cut, true) {
                 // What waits should go to others. There may be more.
@@ -192,7 +193,13 @@ impl Farm {
             return None;
         }
         let size = Size { units: u128::from(ideal), whole: u128::from(whole_units(job, ideal)) };
-        match self.queues.take_apart(job_id, id, size, now_us) {
+        let (patience_us, others_could) = (job.check_patience_us(), self.others_could(id, job));
+        let from_us = |unit: u128, first: NodeId, since_us: u64| {
+            let back = job.returned_at(unit).filter(|back| others_could && back.node == id);
+            let own_us = if first == id { since_us.saturating_add(patience_us) } else { 0 };
+            back.map_or(0, |back| back.until_us).max(own_us)
+        };
+        match self.queues.take_apart(job_id, id, size, from_us, now_us) {
             Ok(at) => Some(at),
             Err(again_us) => {
                 again_us.into_iter().for_each(|at_us| self.agenda.wake_at(at_us));
@@ -279,8 +286,7 @@ impl Job {
     /// long.
     fn keeps(&mut self, unit: u128, choice: &Choice, nodes: &Nodes, now_us: u64) -> Option<(u64, u128)> {
         let kept = |back: &&Returned| back.node == choice.id && back.until_us > now_us;
-        let back = self.returned.range(..=unit).next_back().map(|(_, back)| back);
-        if let Some(back) = back.filter(|back| back.hi > unit).filter(kept) {
+        if let Some(back) = self.returned_at(unit).filter(kept) {
             // Pieces that came back side by side are one.
             let beside = |back: &&Returned| self.returned.get(&back.hi).filter(kept);
             let pieces = std::iter::successors(Some(back), beside).take(LOOKS);

@@ -12,7 +12,8 @@ use crate::node::Node;
 
 impl Farm {
     /// There is hardly room for another node: those that were heard longest ago make room. A node that a person
-    /// drained, or whose results are not trusted, stays: it would come back as a good one. To be called in each turn.
+    /// drained, or whose results are not trusted, stays: it would come back as a good one, unless its key is revoked. To be
+    /// called in each turn.
     pub(crate) fn make_room(&mut self, now_us: u64, deeds: &mut Deeds) {
         let (most, spare) = (self.config.nodes_max, (self.config.nodes_max / NODES_SPARE_SHARE).max(1));
         if self.nodes.len() + spare <= most || now_us < self.agenda.crowded_us {
@@ -20,7 +21,7 @@ impl Farm {
         }
         let has_gone = |(id, node): &(NodeId, &Node)| {
             let health = node.health();
-            let is_kept = health.drain.by_person || health.is_distrusted();
+            let is_kept = health.drain.by_person || (health.is_distrusted() && !health.is_revoked());
             health.is_lost() && !is_kept && !self.reconnect.waits_for(*id)
         };
         let mut gone: Vec<(u64, NodeId)> =
@@ -41,9 +42,7 @@ impl Farm {
 
     /// Forgets nodes that have gone, and what jobs remember of them. One that comes back is a new one.
     pub(crate) fn forget(&mut self, gone: &[NodeId], deeds: &mut Deeds) {
-        let queued: Vec<_> = self.jobs.queued().map(|job| job.facts.job).collect();
-        for id in queued {
-            let job = self.jobs.at_mut(id);
+        for job in self.jobs.iter_mut() {
             gone.iter().for_each(|&node| job.forget_node(node, &self.nodes.at(node).name));
         }
         for &node in gone {

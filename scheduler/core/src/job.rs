@@ -250,6 +250,11 @@ impl Job {
         self.returned.insert(at.lo, Returned { hi: at.hi, node, until_us: now_us + pause_us, pause_us });
     }
 
+    /// Who gave `unit` back.
+    pub(crate) fn returned_at(&self, unit: u128) -> Option<&Returned> {
+        self.returned.range(..=unit).next_back().map(|(_, back)| back).filter(|back| back.hi > unit)
+    }
+
     /// Who gave the units of `at` back does not matter any more.
     fn forget_returned(&mut self, at: Interval) {
         while let Some((&lo, &back)) =
@@ -287,10 +292,11 @@ impl Job {
         self.pieces = Pieces::default();
         self.rates.clear();
         self.refused_by.clear();
-        // What counted once, and is open since, counts again.
+        // What counted once, and was to be computed again, counts again if who computed it repeats it.
         for (at, first) in self.checks.end() {
             self.late.add(first, at, self.units.coverage());
         }
+        self.late.end(self.units.coverage());
         self.hits.ended(true);
     }
 

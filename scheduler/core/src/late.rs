@@ -23,8 +23,8 @@ const PIECES_FEW: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Late {
     nodes: BTreeMap<NodeId, Lost>,
-    /// Of nodes that are forgotten, by name: one that comes back has another number.
-    forgotten: BTreeMap<Name, Lost>,
+    /// Of nodes that are forgotten, by name, the last one at the end: one that comes back has another number.
+    forgotten: Vec<(Name, Lost)>,
 }
 
 /// Units that were lost.
@@ -47,11 +47,21 @@ impl Lost {
         if self.units.len() < self.prune_at {
             return;
         }
-        // Where too many are open the last ones go: to look at all of them each time would cost more than they are worth.
+        self.prune(coverage);
+    }
+
+    /// What was decided goes; false where nothing is left. Where too many are open the last ones go as well: to look at all of
+    /// them each time would cost more than they are worth.
+    fn prune(&mut self, coverage: &Coverage) -> bool {
         let mut open = Runs::default();
         let pieces = self.units.intervals().into_iter().flat_map(|at| coverage.open_in(at));
         pieces.take(PIECES_MAX / 2).for_each(|at| open.insert(at, ()));
         *self = Self { prune_at: PIECES_FEW.max(2 * open.len()), units: open };
+        !self.units.is_empty()
+    }
+
+    fn join(&mut self, other: Self) {
+        other.units.intervals().into_iter().for_each(|at| self.units.insert(at, ()));
     }
 }
 
@@ -78,20 +88,32 @@ impl Late {
 
     /// A node is not known any more.
     pub(crate) fn forget(&mut self, node: NodeId, name: &Name) {
-        if let Some(lost) = self.nodes.remove(&node) {
-            self.forgotten.insert(name.clone(), lost);
+        let Some(mut lost) = self.nodes.remove(&node) else { return };
+        if let Some(before) = self.take_forgotten(name) {
+            lost.join(before);
         }
+        self.forgotten.push((name.clone(), lost));
         if self.forgotten.len() > FORGOTTEN_MAX {
-            self.forgotten.pop_first();
+            self.forgotten.remove(0);
         }
+    }
+
+    fn take_forgotten(&mut self, name: &Name) -> Option<Lost> {
+        let at = self.forgotten.iter().position(|(known, _)| known == name)?;
+        Some(self.forgotten.remove(at).1)
     }
 
     /// The node of that name may be one that was forgotten.
     pub(crate) fn comes_back(&mut self, node: NodeId, name: &Name) {
-        if let Some(lost) = self.forgotten.remove(name) {
-            let known = self.nodes.entry(node).or_default();
-            lost.units.intervals().into_iter().for_each(|at| known.units.insert(at, ()));
+        if let Some(lost) = self.take_forgotten(name) {
+            self.nodes.entry(node).or_default().join(lost);
         }
+    }
+
+    /// The job has ended: what was decided by then is no longer of interest.
+    pub(crate) fn end(&mut self, coverage: &Coverage) {
+        self.nodes.retain(|_, lost| lost.prune(coverage));
+        self.forgotten.retain_mut(|(_, lost)| lost.prune(coverage));
     }
 }
 

@@ -55,11 +55,12 @@ pub const LOOKS: usize = 64;
 pub const RETURN_PAUSE_MIN_US: u64 = 1_000_000;
 /// See [`RETURN_PAUSE_MIN_US`].
 pub const RETURN_PAUSE_MAX_US: u64 = 32_000_000;
-/// What another node is to compute again goes to the same one after this: the others may all be busy, or gone.
+/// What another node is to compute again goes to the same one after this, or after two tasks where these are longer: the
+/// others may all be busy, or gone.
 pub const CHECK_PATIENCE_US: u64 = 30_000_000;
-/// Where the others have it, or had it, and do not get on with it, the same one may have it after this.
-pub const CHECK_OTHERS_US: u64 = 120_000_000;
-/// Intervals of a job that wait for that or are out for it, at most.
+/// Where the others have it, or had it, and do not get on with it, the same one may have it after so many times that.
+pub const CHECK_OTHERS_TIMES: u64 = 4;
+/// Intervals of a job that wait to be computed again, or are out for that, at most.
 pub const CHECKS_OUT_MAX: usize = 4_096;
 /// Units wait and a node that could run them has an idle slot, for so long, and for [`STANDSTILL_PERIODS`]: dispatch has
 /// forgotten them.

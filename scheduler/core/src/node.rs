@@ -294,7 +294,7 @@ impl Node {
         (self.claimed, self.listed) = Default::default();
         self.beat = (0, BTreeSet::new());
         (self.feedback, self.steps, self.able, self.task_us) = (Some(Feedback::default()), 0, 0, 0.0);
-        self.given_back = GivenBack::default();
+        (self.given_back, self.worthless) = Default::default();
         self.rating = Rating::new(now_us, period_us);
     }
 

@@ -186,9 +186,9 @@ impl Nodes {
         };
     }
 
-    /// What a node computed is asked of the records.
-    pub(crate) fn trace(&mut self, id: NodeId) {
-        self.traced.insert(id);
+    /// What a node computed is to be asked of the records; false where it is asked already.
+    pub(crate) fn trace(&mut self, id: NodeId) -> bool {
+        self.traced.insert(id)
     }
 
     /// That is known.

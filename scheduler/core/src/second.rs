@@ -6,7 +6,7 @@ use starfarm_protocol::interval::Interval;
 
 use crate::farm::Farm;
 use crate::job::Job;
-use crate::limits::CHECK_OTHERS_US;
+use crate::limits::{CHECK_OTHERS_TIMES, CHECK_PATIENCE_US};
 use crate::queues::Task;
 
 impl Farm {
@@ -15,7 +15,7 @@ impl Farm {
     pub(crate) fn wait_for_others(&mut self, job_id: JobId, at: Interval, now_us: u64) {
         let job = self.jobs.at(job_id);
         for (at, first) in job.checks.within(at) {
-            if now_us < first.since_us + CHECK_OTHERS_US && self.others_could(first.node, job) {
+            if now_us < first.since_us + CHECK_OTHERS_TIMES * job.check_patience_us() && self.others_could(first.node, job) {
                 self.queues.set_apart(&job.units, at, first.node, now_us);
             }
         }
@@ -28,11 +28,20 @@ impl Farm {
         (self.nodes.live_nodes() as usize).saturating_sub(refused + usize::from(could(&id))) > 0
     }
 
-    /// Node `id` may have a copy of a task. Where it computed a part of that, and another is to do so again, the others come
-    /// first.
+    /// Node `id` may have a copy of a task, which `is_late` by now or is not. Where it computed a part of that, and another is
+    /// to do so again, the others come first.
     pub(crate) fn may_copy(&self, id: NodeId, task: &Task, is_late: bool, now_us: u64) -> bool {
-        let may = |since_us: u64| is_late && now_us >= since_us + CHECK_OTHERS_US;
-        let mut checked = self.jobs.at(task.job).checks.within(task.at);
+        let job = self.jobs.at(task.job);
+        let others_us = CHECK_OTHERS_TIMES * job.check_patience_us();
+        let may = |since_us: u64| is_late && now_us >= since_us + others_us;
+        let mut checked = job.checks.within(task.at);
         task.node != id && checked.all(|(_, first)| first.node != id || may(first.since_us))
+    }
+}
+
+impl Job {
+    /// What another node is to compute again goes to the same one after this: by then each of the others has ended a task.
+    pub(crate) fn check_patience_us(&self) -> u64 {
+        CHECK_PATIENCE_US.max(2 * self.target_us())
     }
 }

@@ -12,9 +12,10 @@ use crate::runs::Runs;
 /// What is asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trace {
-    /// Which node had computed this unit when node `second` said other things of `at`? Another may have done so again since.
-    #[expect(missing_docs, reason = "a unit of a job")]
-    Unit { job: JobId, unit: u128, at: Interval, second: NodeId },
+    /// Which node had computed the unit of this hit, and had not named it, when node `second` said other things of `at`?
+    /// Another may have computed it again since.
+    #[expect(missing_docs, reason = "a hit of a job")]
+    Missed { job: JobId, hit: (u128, u32), at: Interval, second: NodeId },
     /// Which units did this node compute?
     Node(NodeId),
 }
@@ -22,9 +23,9 @@ pub enum Trace {
 /// What the records say.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Traced {
-    /// This node computed the unit.
+    /// This node had.
     #[expect(missing_docs, reason = "a unit of a job")]
-    Unit { job: JobId, unit: u128, node: NodeId },
+    Missed { job: JobId, unit: u128, node: NodeId },
     /// The node computed these units, as far as their job is not deleted and they were not wanted again since.
     Node(NodeId, Vec<(JobId, Vec<Interval>)>),
 }
@@ -36,8 +37,10 @@ pub struct Tracing(Vec<(Trace, Trail)>);
 /// What was read so far.
 #[derive(Debug, Default)]
 struct Trail {
-    /// Who computed the unit last, and whether the conflict was read: what comes behind it does not matter.
+    /// Who computed the unit last, and whether its hit was named.
     by: Option<NodeId>,
+    is_named: bool,
+    /// The conflict was read: what comes behind it does not matter.
     is_over: bool,
     jobs: BTreeMap<JobId, Runs<()>>,
 }
@@ -53,16 +56,17 @@ impl Tracing {
         let (of, decided) = (record.job(), record.decided());
         for (trace, trail) in &mut self.0 {
             match *trace {
-                Trace::Unit { job, unit, at, second } if of == Some(job) && !trail.is_over => {
+                Trace::Missed { job, hit, at, second } if of == Some(job) && !trail.is_over => {
                     let Interval { lo, hi } = at;
                     trail.is_over = *record == Record::Conflict { job, lo, hi, node: second };
                     if let Some(Decided { by, units }) = &decided
-                        && units.iter().any(|&(lo, hi)| (lo..hi).contains(&unit))
+                        && units.iter().any(|&(lo, hi)| (lo..hi).contains(&hit.0))
                     {
                         trail.by = *by;
                     }
+                    trail.is_named |= matches!(record, Record::Done { hits, .. } if hits.contains(&hit));
                 }
-                Trace::Unit { .. } => {}
+                Trace::Missed { .. } => {}
                 Trace::Node(node) => match (of, &decided) {
                     (Some(job), Some(Decided { by, units })) => trail.decided(job, units, *by == Some(node)),
                     _ => trail.wanted(record),
@@ -71,12 +75,13 @@ impl Tracing {
         }
     }
 
-    /// The answers, in the order of what was asked; none for a unit that no record names, or whose conflict is not on record:
-    /// nobody is blamed for what was computed later.
+    /// The answers, in the order of what was asked; none for a hit whose unit no record names, or whose conflict is not on
+    /// record: nobody is blamed for what was computed later, nor for what was named.
     pub fn end(self) -> impl Iterator<Item = Option<Traced>> {
         self.0.into_iter().map(|(trace, trail)| match trace {
-            Trace::Unit { job, unit, .. } => {
-                trail.by.filter(|_| trail.is_over).map(|node| Traced::Unit { job, unit, node })
+            Trace::Missed { job, hit: (unit, _), .. } => {
+                let by = trail.by.filter(|_| trail.is_over && !trail.is_named);
+                by.map(|node| Traced::Missed { job, unit, node })
             }
             Trace::Node(node) => {
                 let units = trail.jobs.into_iter().map(|(job, units)| (job, units.intervals()));
@@ -144,7 +149,7 @@ mod tests {
     #[test]
     fn who_computes_a_unit_after_a_conflict_is_not_the_one_that_is_meant() {
         let second = NodeId(9);
-        let of = |unit, lo, hi| Trace::Unit { job: JOB, unit, at: Interval::new(lo, hi), second };
+        let of = |unit, lo, hi| Trace::Missed { job: JOB, hit: (unit, 7), at: Interval::new(lo, hi), second };
         let asked = [of(12, 10, 20), of(12, 12, 13), of(25, 20, 30), of(12, 0, 9)];
         let mut tracing = Tracing::new(&asked);
         let conflict = |lo, hi| Record::Conflict { job: JOB, lo, hi, node: second };
@@ -153,7 +158,7 @@ mod tests {
             [done(1, &[(10, 20)]), conflict(10, 20), again(), done(2, &[(10, 15)]), conflict(12, 13)];
         let more = [again(), done(3, &[(10, 15)]), conflict(20, 30)];
         records.iter().chain(&more).for_each(|record| tracing.read(record));
-        let by = |node| Some(Traced::Unit { job: JOB, unit: 12, node: NodeId(node) });
+        let by = |node| Some(Traced::Missed { job: JOB, unit: 12, node: NodeId(node) });
         // Nobody computed unit 25, and nobody said other things of [0, 9).
         assert_eq!(tracing.end().collect::<Vec<_>>(), [by(1), by(2), None, None]);
     }

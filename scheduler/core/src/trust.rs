@@ -17,7 +17,7 @@ use crate::farm::Farm;
 use crate::health::Ailment;
 use crate::hits::Hit;
 use crate::job::Job;
-use crate::limits::{PIECES_A_RECORD, SICK_FAILURES};
+use crate::limits::{LOOKS, PIECES_A_RECORD, SICK_FAILURES};
 use crate::trace::{Trace, Traced};
 
 impl Farm {
@@ -110,19 +110,35 @@ impl Farm {
             return;
         }
         let distrusted = self.nodes.iter().filter(|(_, node)| node.health().is_distrusted());
-        distrusted.map(|(id, _)| id).collect::<Vec<_>>().into_iter().for_each(|id| self.trace(id, deeds));
+        let untrue = self.jobs.iter().flat_map(|job| &job.checks.untrue).map(|untrue| untrue.node);
+        let forgotten = untrue.filter(|id| self.nodes.get(*id).is_none());
+        let all: BTreeSet<NodeId> = distrusted.map(|(id, _)| id).chain(forgotten).collect();
+        all.into_iter().for_each(|id| self.trace(id, deeds));
+    }
+
+    /// The scheduler before may have died before it knew who had left out a hit that another one found.
+    pub(crate) fn trace_conflicts(&self, deeds: &mut Deeds) {
+        for job in self.jobs.queued() {
+            let is_settled = |at: Interval| job.checks.untrue.iter().any(|untrue| at.contains(untrue.unit));
+            for &(at, second) in job.conflicts.iter().filter(|(at, _)| !is_settled(*at)) {
+                let hits = job.hits.kept().range((at.lo, 0)..(at.hi, 0)).take(LOOKS);
+                let of = |&hit: &Hit| Deed::Trace(Trace::Missed { job: job.facts.job, hit, at, second });
+                deeds.0.extend(hits.map(of));
+            }
+        }
     }
 
     /// What a node that is not trusted computed is asked of the records. Until that is known no job ends by it.
     fn trace(&mut self, id: NodeId, deeds: &mut Deeds) {
-        self.nodes.trace(id);
-        deeds.0.push(Deed::Trace(Trace::Node(id)));
+        if self.nodes.trace(id) {
+            deeds.0.push(Deed::Trace(Trace::Node(id)));
+        }
     }
 
     /// What the records say of who computed what.
     pub fn on_traced(&mut self, traced: Traced, now_us: u64, deeds: &mut Deeds) {
         match traced {
-            Traced::Unit { job, unit, node } => self.on_missed(job, unit, node, deeds),
+            Traced::Missed { job, unit, node } => self.on_missed(job, unit, node, deeds),
             Traced::Node(node, units) => self.on_its_work(node, &units, now_us, deeds),
         }
     }

@@ -32,8 +32,8 @@ impl Farm {
         is_each_once && leaves_some && planted.iter().all(is_hit)
     }
 
-    /// Units of a result are decided, `before` of which were computed by another node before. Whether its hits are theirs,
-    /// and what of it is computed again.
+    /// Units of a result are decided, and these hits of it are new. Whether others left them out, and what of it is computed
+    /// again.
     pub(crate) fn on_checked(
         &mut self,
         id: NodeId,
@@ -43,23 +43,25 @@ impl Farm {
         now_us: u64,
         deeds: &mut Deeds,
     ) {
+        for &hit in hits {
+            // Nobody has named it so far, and whoever computed its unit was to name all of that.
+            let first = self.jobs.at(job_id).checks.first_of(hit.0).filter(|first| *first != id);
+            if let Some(node) = first
+                && self.shown(job_id, hit) == Some(true)
+            {
+                let untrue = Untrue { unit: hit.0, node, why: Distrust::MissedHit, against: Some(id) };
+                self.distrust(job_id, untrue, deeds);
+            }
+        }
         let checks = &self.jobs.at(job_id).checks;
         let second = decided.iter().flat_map(|at| checks.within(*at));
         let second: Vec<_> = second.map(|(at, first)| (at, first.node)).collect();
         let mut same = 0;
         for &(at, first) in &second {
             self.jobs.at_mut(job_id).checks.came(at);
-            let is_new = |(unit, _): &&(u128, u32)| at.contains(*unit);
-            match hits.iter().find(is_new) {
-                _ if first == id || self.nodes.is_distrusted(first) => {}
-                // Nobody can tell what is a hit.
-                _ if self.shown(job_id, (at.lo, 0)).is_none() => {}
-                None => same += at.units(),
-                // It was shown to be one, so the first node left it out.
-                Some(&(unit, _)) => {
-                    let untrue = Untrue { unit, node: first, why: Distrust::MissedHit, against: Some(id) };
-                    self.distrust(job_id, untrue, deeds);
-                }
+            // Where nobody can tell what is a hit, nothing was checked.
+            if first != id && self.shown(job_id, (at.lo, 0)).is_some() {
+                same += at.units();
             }
         }
         if same > 0 {
@@ -71,25 +73,39 @@ impl Farm {
         let mut once = Runs::default();
         decided.iter().for_each(|at| once.insert(*at, ()));
         second.iter().for_each(|(at, _)| once.remove(*at));
+        let mut room = None;
         for at in once.intervals() {
-            self.pick(id, job_id, at, now_us, deeds);
+            self.pick(id, job_id, at, &mut room, now_us, deeds);
         }
     }
 
-    /// A part of what node `id` computed is computed again by another, now and then.
-    fn pick(&mut self, id: NodeId, job_id: JobId, at: Interval, now_us: u64, deeds: &mut Deeds) {
+    /// A part of what node `id` computed is computed again by another, now and then, while there is room.
+    fn pick(
+        &mut self,
+        id: NodeId,
+        job_id: JobId,
+        at: Interval,
+        room: &mut Option<usize>,
+        now_us: u64,
+        deeds: &mut Deeds,
+    ) {
         let job = self.jobs.at(job_id);
         // Of units below the highest hit that is in the journal alone nobody here knows what was found.
         let is_full = !job.hits.tell_of(at.lo) || job.hits.are_crowded(at);
-        if job.state.ended() || is_full || !self.others_could(id, job) {
+        if job.state.ended() || job.satisfied() || is_full || !self.others_could(id, job) {
             return;
         }
         let secret = &self.config.secret;
         let units: Vec<(u128, u128)> =
             picked(secret, job_id, at, job.checks.share).iter().map(|at| (at.lo, at.hi)).collect();
-        if units.is_empty() || !job.checks.have_room_for(id, self.nodes.live_nodes()) {
+        if units.is_empty() {
             return;
         }
+        let room = room.get_or_insert_with(|| job.checks.room_for(id, self.nodes.live_nodes()));
+        if *room == 0 {
+            return;
+        }
+        *room = room.saturating_sub(units.len());
         self.commit(Record::Rerun { job: job_id, units: units.clone() }, deeds);
         for (lo, hi) in units {
             let at = Interval::new(lo, hi);

@@ -14,6 +14,7 @@ impl Farm {
     pub fn turn(&mut self, now_us: u64, deeds: &mut Deeds) {
         if self.reconnect.take_first_turn() {
             self.trace_distrusted(deeds);
+            self.trace_conflicts(deeds);
             self.end_what_is_over(now_us, deeds);
         }
         self.note_settings(deeds);

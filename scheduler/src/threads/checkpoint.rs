@@ -94,7 +94,7 @@ fn trace(asked: &[Trace], retirer: &Retirer, dispatcher: &Sender<Input>) {
     let answers = retirer.trace(asked).unwrap_or_else(|why| {
         say(&format!("nobody can say what nodes that are not trusted computed, so it still counts: {why}"));
         let nodes = asked.iter().filter_map(|trace| match trace {
-            Trace::Unit { .. } => None,
+            Trace::Missed { .. } => None,
             Trace::Node(node) => Some(Traced::Node(*node, Vec::new())),
         });
         nodes.collect()

@@ -92,7 +92,7 @@ impl JournalThread {
             for lookup in lookups {
                 // Units of which it is asked who computed them may be too many, and the next one finds the same node. All
                 // else is waited for.
-                let may_wait = matches!(lookup, LookUp::Trace(Trace::Unit { .. }));
+                let may_wait = matches!(lookup, LookUp::Trace(Trace::Missed { .. }));
                 if !may_wait || self.lookups.len() < TRACES_MAX {
                     let _ = self.lookups.send(lookup);
                 }

@@ -92,9 +92,9 @@ impl Sim {
     /// Who computed what stands in the records. What the farm makes of that is for its next turn.
     fn trace(&mut self, trace: Trace) {
         let traced = match trace {
-            Trace::Unit { job, unit, .. } => {
-                let node = self.jobs[job.0 as usize - 1].computed_by(unit);
-                node.map(|node| Traced::Unit { job, unit, node })
+            Trace::Missed { job, hit, at, second } => {
+                let node = self.jobs[job.0 as usize - 1].missed_by(hit, at, second);
+                node.map(|node| Traced::Missed { job, unit: hit.0, node })
             }
             Trace::Node(node) => {
                 let of = |job: &Job| job.id.filter(|_| !job.deleted).map(|id| (id, job.computed_at(node)));

@@ -47,11 +47,22 @@ pub(crate) struct Job {
     /// Units of computed results that were acknowledged.
     acknowledged: Intervals,
     hits: BTreeSet<(u128, u32)>,
-    /// The farm has few of them in memory.
+    /// What the records said of a result when it was found to differ from them.
+    conflicts: Vec<Conflict>,
+    /// The farm has few of its hits in memory.
     pages_hits: bool,
     /// Then these are the units that were wanted again: what is found there may be recorded once more, and what was missed
     /// at first is not counted.
     again: Intervals,
+}
+
+/// The records as they were when a result was found to differ from them.
+#[derive(Debug)]
+struct Conflict {
+    at: Interval,
+    second: NodeId,
+    by: BTreeMap<u128, NodeId>,
+    hits: BTreeSet<(u128, u32)>,
 }
 
 impl Job {
@@ -76,6 +87,7 @@ impl Job {
             durable: Intervals::default(),
             acknowledged: Intervals::default(),
             hits: BTreeSet::new(),
+            conflicts: Vec::new(),
             pages_hits,
             again: Intervals::default(),
         }
@@ -238,6 +250,11 @@ impl Job {
                 }
                 self.state = self.state.map(|state| if state.ended() { JobState::Queued } else { state });
             }
+            Record::Conflict { lo, hi, node, .. } => {
+                let by = (*lo..*hi).filter_map(|unit| Some((unit, self.computed_by(unit)?))).collect();
+                let hits = self.hits.range((*lo, 0)..(*hi, 0)).copied().collect();
+                self.conflicts.push(Conflict { at: Interval::new(*lo, *hi), second: *node, by, hits });
+            }
             Record::Submitted(facts) => (self.id, self.state) = (Some(facts.job), Some(JobState::Queued)),
             Record::Deleted { .. } => (self.id, self.deleted) = (None, true),
             Record::State { state, .. } => self.state = Some(*state),
@@ -288,8 +305,14 @@ impl Job {
         its.map(|(lo, (hi, _))| Interval::new(*lo, *hi)).collect()
     }
 
+    /// The node that had computed the unit of this hit, and had not named it, when node `second` said other things of `at`.
+    pub(crate) fn missed_by(&self, hit: (u128, u32), at: Interval, second: NodeId) -> Option<NodeId> {
+        let of = self.conflicts.iter().find(|of| of.at == at && of.second == second)?;
+        of.by.get(&hit.0).filter(|_| !of.hits.contains(&hit)).copied()
+    }
+
     /// The node whose record says that this unit is done.
-    pub(crate) fn computed_by(&self, unit: u128) -> Option<NodeId> {
+    fn computed_by(&self, unit: u128) -> Option<NodeId> {
         self.by.range(..=unit).next_back().filter(|(_, (hi, _))| unit < *hi).map(|(_, (_, node))| *node)
     }
 
@@ -310,7 +333,7 @@ impl Job {
     pub(crate) fn forget_records(&mut self) {
         (self.id, self.state, self.deleted) = (None, None, false);
         (self.done, self.durable, self.by) = Default::default();
-        (self.failed, self.hits, self.again) = Default::default();
+        (self.failed, self.hits, self.again, self.conflicts) = Default::default();
     }
 
     /// The job needs nothing more.

@@ -5,7 +5,6 @@ use starfarm_protocol::ids::NodeId;
 use starfarm_protocol::interval::Interval;
 
 use super::task::Size;
-use crate::limits::CHECK_PATIENCE_US;
 use crate::runs::Runs;
 
 /// The node that computed it, and since when it waits.
@@ -37,19 +36,32 @@ impl Apart {
         gone
     }
 
-    /// What node `id` may have: the first of what others computed, or what it computed itself and nobody took for long.
+    /// What node `id` may have: the first of what others computed, or the oldest of what it computed itself. `from_us` says from
+    /// when on, by the first unit, by who computed that, and since when it waits.
     ///
     /// # Errors
     /// There is nothing, and when there will be.
-    pub(super) fn take(&mut self, id: NodeId, size: Size, now_us: u64) -> Result<Interval, Option<u64>> {
-        let of_others = self.0.iter().find(|(_, (first, _))| *first != id);
-        // Where all of it is its own.
-        let own = || self.0.iter().min_by_key(|(_, (_, since_us))| *since_us);
-        let (mut at, (first, since_us)) = of_others.or_else(own).ok_or(None)?;
-        let again_us = since_us.saturating_add(CHECK_PATIENCE_US);
-        if first == id && now_us < again_us {
-            return Err(Some(again_us));
+    pub(super) fn take(
+        &mut self,
+        id: NodeId,
+        size: Size,
+        from_us: impl Fn(u128, NodeId, u64) -> u64,
+        now_us: u64,
+    ) -> Result<Interval, Option<u64>> {
+        let (mut own, mut again_us): (Option<(u64, Interval)>, Option<u64>) = (None, None);
+        let mut of_others = None;
+        for (at, (first, since_us)) in self.0.iter() {
+            let from_us = from_us(at.lo, first, since_us);
+            if now_us < from_us {
+                again_us = Some(again_us.map_or(from_us, |us| us.min(from_us)));
+            } else if first != id {
+                of_others = Some(at);
+                break;
+            } else if own.is_none_or(|(oldest_us, _)| since_us < oldest_us) {
+                own = Some((since_us, at));
+            }
         }
+        let mut at = of_others.or(own.map(|(_, at)| at)).ok_or(again_us)?;
         if at.units() > size.whole {
             at.hi = at.lo + size.units;
         }
@@ -68,11 +80,15 @@ mod tests {
         let mut apart = Apart::default();
         apart.add(Interval::new(10, 20), a, 5);
         apart.add(Interval::new(0, 3), b, 7);
-        assert_eq!(apart.take(b, size, 9), Ok(Interval::new(10, 14)));
-        assert_eq!(apart.take(b, size, 9), Ok(Interval::new(14, 20)), "as long as a whole one");
-        assert_eq!(apart.take(b, size, 9), Err(Some(7 + CHECK_PATIENCE_US)));
-        assert_eq!(apart.take(b, size, 7 + CHECK_PATIENCE_US), Ok(Interval::new(0, 3)));
-        assert_eq!((apart.take(a, size, u64::MAX), apart.intervals().count()), (Err(None), 0));
+        let after = |id| move |_, first, since_us: u64| if first == id { since_us + 30 } else { 0 };
+        assert_eq!(apart.take(b, size, after(b), 9), Ok(Interval::new(10, 14)));
+        assert_eq!(apart.take(b, size, after(b), 9), Ok(Interval::new(14, 20)), "as long as a whole one");
+        assert_eq!(apart.take(b, size, after(b), 9), Err(Some(37)));
+        assert_eq!(apart.take(b, size, after(b), 37), Ok(Interval::new(0, 3)));
+        assert_eq!((apart.take(a, size, after(a), u64::MAX), apart.intervals().count()), (Err(None), 0));
+        apart.add(Interval::new(0, 9), a, 5);
+        assert_eq!(apart.take(b, size, |_, _, _| 12, 11), Err(Some(12)), "what it gave back is kept from it");
+        apart.remove(Interval::new(0, 9));
         apart.add(Interval::new(0, 9), a, 5);
         apart.add(Interval::new(9, 12), b, 4);
         assert_eq!(apart.remove_of(b), [Interval::new(9, 12)]);

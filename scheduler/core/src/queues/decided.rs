@@ -106,17 +106,25 @@ impl Queues {
         job: JobId,
         id: NodeId,
         size: Size,
+        from_us: impl Fn(u128, NodeId, u64) -> u64,
         now_us: u64,
     ) -> Result<Interval, Option<u64>> {
-        let taken = self.gq.take_apart(job, id, size, now_us)?;
+        let taken = self.gq.take_apart(job, id, size, from_us, now_us)?;
         self.taken.push(taken);
         Ok(taken)
     }
 
-    /// What of `at` waits is to be computed by another node than `first`, as long as there is one that has time.
+    /// What of `at` waits is to be computed by another node than `first`, as long as there is one that has time. Units of
+    /// which workers died stay alone.
     pub(crate) fn set_apart(&mut self, job: &JobUnits, at: Interval, first: NodeId, now_us: u64) {
-        for at in job.coverage.within(at, PENDING) {
-            self.gq.set_apart(job.job, at, first, now_us);
+        for Interval { mut lo, hi } in job.coverage.within(at, PENDING) {
+            let alone = job.alone_in(Interval::new(lo, hi)).map(|(unit, _)| unit);
+            for end in alone.chain([hi]) {
+                if lo < end {
+                    self.gq.set_apart(job.job, Interval::new(lo, end), first, now_us);
+                }
+                lo = end + 1;
+            }
         }
     }
 

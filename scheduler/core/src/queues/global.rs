@@ -289,10 +289,11 @@ impl GlobalQueue {
         job: JobId,
         id: NodeId,
         size: Size,
+        from_us: impl Fn(u128, NodeId, u64) -> u64,
         now_us: u64,
     ) -> Result<Interval, Option<u64>> {
         let queue = self.jobs.get_mut(&job).ok_or(None)?;
-        let at = queue.apart.take(id, size, now_us)?;
+        let at = queue.apart.take(id, size, from_us, now_us)?;
         queue.units -= at.units();
         Ok(at)
     }
