@@ -12,8 +12,10 @@ use crate::store::blobs::Blobs;
 
 /// Searches that are kept ready: to read one anew for each hit would hold up all that the farm does ...
 const SEARCHES: usize = 256;
-/// ... as far as their targets have so many bytes; the last one is kept whatever it has.
+/// ... as far as their targets have so many bytes ...
 const SEARCHES_BYTES: usize = 16 << 20;
+/// ... but the last ones are kept whatever they have: two jobs may take turns.
+const SEARCHES_MIN: usize = 2;
 
 /// Evidence from the contents.
 #[derive(Debug)]
@@ -37,18 +39,17 @@ impl OnDisk {
         if let Some(at) = searches.iter().position(|(known, _)| known == spec) {
             searches[..=at].rotate_right(1);
         } else {
-            let search = Arc::new(self.read(spec)?);
-            searches.truncate(SEARCHES - 1);
-            searches.insert(0, (*spec, search));
-            let mut bytes = 0;
-            let fit = searches.iter().take_while(|(_, search)| {
-                bytes += search.bytes();
-                bytes <= SEARCHES_BYTES
-            });
-            let fit = fit.count().max(1);
-            searches.truncate(fit);
+            insert(&mut searches, *spec, self.read(spec)?);
         }
         Some(Arc::clone(&searches[0].1))
+    }
+
+    /// The search of a specification that has just been stored: the first hit need not wait until it is read.
+    pub(crate) fn know(&self, spec: ContentHash, search: Verifier) {
+        let mut searches = self.searches.lock().expect("a panic under the lock ends the process");
+        if searches.iter().all(|(known, _)| *known != spec) {
+            insert(&mut searches, spec, search);
+        }
     }
 
     fn read(&self, spec: &ContentHash) -> Option<Verifier> {
@@ -57,6 +58,19 @@ impl OnDisk {
         let Work::Search(work) = work else { return None };
         Verifier::new(&work, &space).ok()
     }
+}
+
+/// Puts a search before the others; what does not fit any more goes.
+fn insert(searches: &mut Vec<(ContentHash, Arc<Verifier>)>, spec: ContentHash, search: Verifier) {
+    searches.truncate(SEARCHES - 1);
+    searches.insert(0, (spec, Arc::new(search)));
+    let mut bytes = 0;
+    let fit = searches.iter().take_while(|(_, search)| {
+        bytes += search.bytes();
+        bytes <= SEARCHES_BYTES
+    });
+    let fit = fit.count().max(SEARCHES_MIN);
+    searches.truncate(fit);
 }
 
 impl Evidence for OnDisk {

@@ -140,12 +140,13 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     let io = |e: std::io::Error| SchedulerError::State(format!("the state directory cannot be used: {e}"));
     let (blobs, notes) = Blobs::open(&state.file("blobs")).map_err(io)?;
     let blobs = Arc::new(Mutex::new(blobs));
-    let evidence: Arc<dyn Evidence> = Arc::new(OnDisk::new(Arc::clone(&blobs)));
+    let evidence = Arc::new(OnDisk::new(Arc::clone(&blobs)));
+    let shown: Arc<dyn Evidence> = Arc::<OnDisk>::clone(&evidence);
     let secret = random()?;
     let config = |epoch| Config {
         secret,
         hits_kept: options.hits_kept(),
-        evidence: Some(evidence),
+        evidence: Some(shown),
         proofs: Some(EpochProofs::new(&key, farm, nonce)),
         receive_datagrams,
         watch,
@@ -176,6 +177,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
         keys: Mutex::new(keys),
         outputs: Mutex::new(restarted.outputs),
         blobs,
+        evidence,
         unnamed: Mutex::default(),
         low_water,
         options,

@@ -25,6 +25,7 @@ use tokio::sync::oneshot;
 
 use self::tasks::TaskLines;
 use crate::args::Options;
+use crate::evidence::OnDisk;
 use crate::ring::Ring;
 use crate::store::blobs::Blobs;
 use crate::store::disk::LowWater;
@@ -91,6 +92,7 @@ pub(crate) struct House {
     /// Hits that the farm does not keep in memory.
     pub(crate) hits: Lister,
     pub(crate) blobs: Arc<Mutex<Blobs>>,
+    pub(crate) evidence: Arc<OnDisk>,
     pub(crate) unnamed: Mutex<Unnamed>,
     pub(crate) low_water: LowWater,
     pub(crate) options: Options,

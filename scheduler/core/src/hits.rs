@@ -34,7 +34,8 @@ pub(crate) struct Hits {
     kept: BTreeSet<Hit>,
     /// The highest hit that was let go: all above it are kept.
     floor: Option<Hit>,
-    /// Known hits of units that are not done, of kept ones too: whoever does these names them again.
+    /// Known hits of units that are not done: whoever does these names them again. Above the floor they are among the kept ones as
+    /// well.
     early: BTreeSet<Hit>,
     /// Units that were wanted again after they were done, and whose hits are not all known: what was found there was counted.
     counted: UnitSet,

@@ -87,7 +87,7 @@ impl Pieces {
 
     /// The most that are counted for a node.
     pub(crate) fn most(&self) -> usize {
-        self.nodes.values().map(|apart| apart.left.len()).max().unwrap_or(0)
+        self.nodes.values().map(|known| known.left.len()).max().unwrap_or(0)
     }
 }
 
@@ -111,36 +111,36 @@ mod tests {
     #[test]
     fn pieces_that_grow_are_counted_and_those_that_are_joined_are_not() {
         let (mut queues, mut units) = all_out();
-        let (mut apart, mut left) = (Left::default(), 0);
+        let (mut known, mut left) = (Left::default(), 0);
         for lo in (10..100_000).step_by(4) {
-            if apart.leave(lo, ALL, MOST, units.coverage(), 0) {
+            if known.leave(lo, ALL, MOST, units.coverage(), 0) {
                 queues.decide(&mut units, Interval::new(lo - 1, lo + 1), Class::Done);
                 left += 1;
             }
         }
-        assert_eq!((left, apart.left.len()), (MOST, MOST));
+        assert_eq!((left, known.left.len()), (MOST, MOST));
         // Half of them are joined with each other, by whomever.
         queues.decide(&mut units, Interval::new(9, 10 + 2 * MOST as u128), Class::Done);
-        assert!(!apart.leave(200_000, ALL, MOST, units.coverage(), 0), "it was looked at just now");
-        assert!(apart.leave(200_000, ALL, MOST, units.coverage(), LOOK_AGAIN_US));
-        assert_eq!(apart.left.len(), MOST / 2 + 1);
+        assert!(!known.leave(200_000, ALL, MOST, units.coverage(), 0), "it was looked at just now");
+        assert!(known.leave(200_000, ALL, MOST, units.coverage(), LOOK_AGAIN_US));
+        assert_eq!(known.left.len(), MOST / 2 + 1);
         // All that was before is one piece with the job's begin.
         queues.decide(&mut units, Interval::new(0, 190_000), Class::Done);
-        apart.look(units.coverage());
-        assert!(apart.left.is_empty(), "nobody did 200 000: {:?}", apart.left);
+        known.look(units.coverage());
+        assert!(known.left.is_empty(), "nobody did 200 000: {:?}", known.left);
     }
 
     #[test]
     fn a_node_whose_results_overtake_each_other_is_remembered_for_few() {
         let (mut queues, mut units) = all_out();
-        let mut apart = Left::default();
+        let mut known = Left::default();
         // Others have the tasks between its own.
         for lo in (0..100_000).step_by(8) {
             let task = Interval::new(lo, lo + 4);
-            assert!(apart.leave(lo + 1, task, MOST, units.coverage(), 0));
+            assert!(known.leave(lo + 1, task, MOST, units.coverage(), 0));
             queues.decide(&mut units, Interval::one(lo + 1), Class::Done);
             queues.decide(&mut units, task, Class::Done);
-            assert!(apart.left.len() <= FEW);
+            assert!(known.left.len() <= FEW);
         }
     }
 }

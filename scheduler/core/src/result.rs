@@ -192,11 +192,8 @@ impl Farm {
         {
             self.compare(id, entry, hits, deeds);
         }
-        let job = self.jobs.at_mut(job_id);
-        if job.refused_by.get(&id).is_some_and(|refusal| entry.attempt >= refusal.after) {
-            // It can run the job after all.
-            job.refused_by.remove(&id);
-        }
+        self.forget_refusal(id, entry);
+        let job = self.jobs.at(job_id);
         let passed_before = job.units.coverage().count(Class::Done) > 0;
         let mut known = Vec::new();
         let (counted, has_passed) = match &found {

@@ -44,6 +44,14 @@ impl Farm {
         self.forget_copies(id, entry.job, entry.at(), entry.attempt);
     }
 
+    /// The node can run the job after all, if it was given this since it refused that.
+    pub(crate) fn forget_refusal(&mut self, id: NodeId, entry: &ResultEntry<'_>) {
+        let refused_by = &mut self.jobs.at_mut(entry.job).refused_by;
+        if refused_by.get(&id).is_some_and(|refusal| entry.attempt >= refusal.after) {
+            refused_by.remove(&id);
+        }
+    }
+
     /// The node lacks something that the job needs. The first word begins the pause until it is asked again; those
     /// that follow are of tasks that it had already, or the answer to that.
     pub(crate) fn on_refused(&mut self, id: NodeId, entry: &ResultEntry<'_>, now_us: u64, deeds: &mut Deeds) {

@@ -205,3 +205,52 @@ fn a_sick_node_that_fails_what_it_was_given_before_is_quarantined_once() {
         "#]],
     );
 }
+
+/// A unit that passed lifted it each time, however many results that could not count came beside.
+#[test]
+fn a_node_whose_results_cannot_count_shows_with_a_probe_that_it_is_well_whatever_it_runs() {
+    check_after(
+        "submit 200 command units 1\n join a slots 16\n join b slots 1\n ack a\n ack b",
+        "done a 0+1 body 01\n done a 1+1 body 01\n done a 2+1 body 01\n done a 3+1 body 01\n done a 4+1 body 01\n nodes
+         ran a 5+1 ok\n nodes\n done a 6+1 body 01\n ran a 7+1 ok\n nodes\n ack a\n at +10001\n ran a 8+1 ok\n nodes",
+        expect![[r#"
+            0: to a: ack results [(1, 1)]; offer job 1: 20=19+1
+            0: to a: ack results [(2, 2)]; offer job 1: 21=20+1
+            0: to a: ack results [(3, 3)]; offer job 1: 22=21+1
+            0: to a: ack results [(4, 4)]; offer job 1: 23=22+1
+            0: node a quarantined: sent 5 results of job 1 that cannot count, the last with a body of 1 byte for 1 unit
+            0: to a: ack results [(5, 5)]; withdraw job 1 trim before 24
+            0: a quarantined (sent 5 results of job 1 that cannot count, the last with a body of 1 byte for 1 unit), b up
+            0: a quarantined (sent 5 results of job 1 that cannot count, the last with a body of 1 byte for 1 unit), b up
+            0: a quarantined (sent 5 results of job 1 that cannot count, the last with a body of 1 byte for 1 unit), b up
+            20: to a: ack results [(6, 8)]
+            5000: node a suspect: no heartbeat
+            5000: node b suspect: no heartbeat
+            10001: node a is back
+            10001: to a: ack results [(9, 9)]; offer job 1: 24=0+1 25=1+1 26=2+1 27=3+1 28=4+1
+            10001: a up, b suspect
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_that_a_person_takes_for_repaired_begins_anew() {
+    check_after(
+        "submit 200 command units 1\n join a slots 16\n join b slots 1\n ack a\n ack b",
+        "done a 0+1 body 01\n done a 1+1 body 01\n done a 2+1 body 01\n done a 3+1 body 01\n done a 4+1 body 01
+         done a 5+1 body 01\n undrain a\n ack a\n ran a 6+1 ok\n done a 7+1 body 01\n nodes",
+        expect![[r#"
+            0: to a: ack results [(1, 1)]; offer job 1: 20=19+1
+            0: to a: ack results [(2, 2)]; offer job 1: 21=20+1
+            0: to a: ack results [(3, 3)]; offer job 1: 22=21+1
+            0: to a: ack results [(4, 4)]; offer job 1: 23=22+1
+            0: node a quarantined: sent 5 results of job 1 that cannot count, the last with a body of 1 byte for 1 unit
+            0: to a: ack results [(5, 5)]; withdraw job 1 trim before 24
+            0: node a resumed
+            0: to a: ack results [(6, 6)]; offer job 1: 24=0+1 25=1+1
+            0: to a: ack results [(7, 7)]; offer job 1: 26=2+1
+            0: to a: ack results [(8, 8)]; offer job 1: 27=3+1
+            0: a up, b up
+        "#]],
+    );
+}

@@ -27,8 +27,10 @@ pub(super) async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Resp
     let Submit { name, user: as_user, spec, sizing, place, max_failures, speculative, trust } = submit;
     let house = Arc::clone(&desk.house);
     let kept = beside(move || {
-        let specified = specified(spec, trust).map_err(|e| error(ErrorCode::Usage, e))?;
-        Ok((keep(&house, &specified.bytes)?, specified))
+        let mut specified = specified(spec, trust).map_err(|e| error(ErrorCode::Usage, e))?;
+        let spec = keep(&house, &specified.bytes)?;
+        specified.search.take().into_iter().for_each(|search| house.evidence.know(spec, search));
+        Ok((spec, specified))
     });
     let (spec, Specified { work, units, trust, .. }) = match kept.await {
         Ok(kept) => kept,
@@ -71,6 +73,7 @@ struct Specified {
     work: WorkFacts,
     units: u128,
     trust: core::Trust,
+    search: Option<Verifier>,
 }
 
 /// Reads what is submitted, and plants what is to be planted. No worker can run a job that fails here.
@@ -88,14 +91,15 @@ fn specified(text: String, asked: TrustChecks) -> Result<Specified, String> {
     let TrustChecks { check, planted: count } = asked;
     if count == 0 {
         let trust = core::Trust { check, planted: Vec::new() };
-        return Ok(Specified { bytes: text.into_bytes(), work: spec.work.facts(), units, trust });
+        return Ok(Specified { bytes: text.into_bytes(), work: spec.work.facts(), units, trust, search });
     }
     let (Work::Search(work), Some(search)) = (&mut spec.work, &search) else {
         return Err("the job is no search: only a search has trust checks".to_owned());
     };
     let planted = plant(work, search, units, count, || random().map_err(|e| e.to_string()))?;
+    let search = Some(Verifier::new(work, &spec.space)?);
     let trust = core::Trust { check, planted };
-    Ok(Specified { bytes: spec.to_bytes(), work: spec.work.facts(), units, trust })
+    Ok(Specified { bytes: spec.to_bytes(), work: spec.work.facts(), units, trust, search })
 }
 
 #[cfg(test)]
