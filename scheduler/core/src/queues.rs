@@ -24,7 +24,7 @@ pub(crate) use coverage::{Class, Classes, Coverage, DECIDED, FAILED, Piece};
 use dispatched::Dispatched;
 use global::GlobalQueue;
 use node_list::NodeLists;
-pub(crate) use task::{Position, NOBODY, Size, State, Task, TaskId};
+pub(crate) use task::{NOBODY, Position, Size, State, Task, TaskId};
 pub(crate) use units::JobUnits;
 
 use crate::limits::{SPLITS_MAX, WHOLE};

@@ -15,7 +15,9 @@ impl Farm {
     pub(crate) fn wait_for_others(&mut self, job_id: JobId, at: Interval, now_us: u64) {
         let job = self.jobs.at(job_id);
         for (at, first) in job.checks.within(at) {
-            if now_us < first.since_us + CHECK_OTHERS_TIMES * job.check_patience_us() && self.others_could(first.node, job) {
+            if now_us < first.since_us + CHECK_OTHERS_TIMES * job.check_patience_us()
+                && self.others_could(first.node, job)
+            {
                 self.queues.set_apart(&job.units, at, first.node, now_us);
             }
         }

@@ -36,8 +36,10 @@ struct Job {
     named: Vec<bool>,
     hits: BTreeSet<(u128, u32)>,
     durable_hits: BTreeSet<(u128, u32)>,
-    /// Units that were done and are wanted again.
-    again: BTreeSet<u128>,
+    /// Which node computed the units that are done, by the last record.
+    by: BTreeMap<u128, NodeId>,
+    /// Units that were done and are wanted again, and who had computed them.
+    again: BTreeMap<u128, NodeId>,
 }
 
 /// A result that the farm took, to be acknowledged when it is durable.
@@ -96,15 +98,18 @@ impl Ledger {
                     named: vec![false; units],
                     hits: BTreeSet::new(),
                     durable_hits: BTreeSet::new(),
-                    again: BTreeSet::new(),
+                    by: BTreeMap::new(),
+                    again: BTreeMap::new(),
                 };
                 if self.jobs.insert(facts.job.0, job).is_some() {
                     return Err("a job is submitted twice".into());
                 }
             }
             Record::Deleted { job } => drop(self.jobs.remove(&job.0)),
-            Record::Done { job, pieces, hits, .. } => {
+            Record::Done { job, node, pieces, hits } => {
                 pieces.iter().try_for_each(|&(lo, hi)| self.change(*job, lo..hi, Unit::Open, Unit::Done))?;
+                let units = pieces.iter().flat_map(|&(lo, hi)| lo..hi);
+                self.job(*job)?.by.extend(units.map(|unit| (unit, *node)));
                 self.found(*job, hits)?;
             }
             Record::Ran { job, units, .. } => {
@@ -129,7 +134,8 @@ impl Ledger {
                     let was = was.ok_or_else(|| format!("unit {unit} runs again, and has not run"))?;
                     self.change(*job, unit..unit + 1, was, Unit::Open)?;
                     if was == Unit::Done {
-                        self.job(*job)?.again.insert(unit);
+                        let Job { by, again, .. } = self.job(*job)?;
+                        again.extend(by.get(&unit).map(|node| (unit, *node)));
                     }
                 }
             }
@@ -157,7 +163,7 @@ impl Ledger {
         // What was found in such a unit before, a farm with few hits in memory does not know any more.
         let pages_hits = self.pages_hits;
         let Job { hits: known, again, .. } = self.job(job)?;
-        let may_repeat = |hit: &(u128, u32)| pages_hits && again.contains(&hit.0);
+        let may_repeat = |hit: &(u128, u32)| pages_hits && again.contains_key(&hit.0);
         match hits.iter().find(|hit| !known.insert(**hit) && !may_repeat(hit)) {
             Some(hit) => Err(format!("hit {hit:?} is recorded twice")),
             None => Ok(()),
@@ -290,7 +296,7 @@ impl Ledger {
                     let key = (id.0, boot(*id), number);
                     match self.said.get(&key) {
                         None => return Err(format!("{key:?} is acknowledged and was never told")),
-                        Some((said, true)) => self.is_durable(said)?,
+                        Some((said, true)) => self.is_durable(*id, said)?,
                         Some((_, false)) => {}
                     }
                 }
@@ -299,13 +305,15 @@ impl Ledger {
         Ok(())
     }
 
-    fn is_durable(&self, said: &Said) -> Result<(), String> {
+    fn is_durable(&self, id: NodeId, said: &Said) -> Result<(), String> {
         let Some(job) = self.jobs.get(&said.job).filter(|job| job.spec == said.spec) else { return Ok(()) };
         if let Some(unit) = said.units.clone().find(|unit| !job.named[*unit as usize]) {
             return Err(format!("acknowledged, but unit {unit} is in no durable record: {said:?}"));
         }
-        // What is known of units below the floor nobody asks the records.
-        if let Some(hit) = said.hits.iter().find(|hit| !self.pages_hits && !job.durable_hits.contains(hit)) {
+        // What is known of units below the floor nobody asks the records. What a node computed, and another is to compute
+        // again, it may repeat, and nothing that it then says otherwise counts.
+        let counts = |hit: &&(u128, u32)| !self.pages_hits && job.again.get(&hit.0) != Some(&id);
+        if let Some(hit) = said.hits.iter().filter(counts).find(|hit| !job.durable_hits.contains(hit)) {
             return Err(format!("acknowledged, but hit {hit:?} is in no durable record: {said:?}"));
         }
         Ok(())
@@ -314,7 +322,7 @@ impl Ledger {
 
 impl Job {
     fn hits_again(&self) -> usize {
-        self.hits.iter().filter(|hit| self.again.contains(&hit.0)).count()
+        self.hits.iter().filter(|hit| self.again.contains_key(&hit.0)).count()
     }
 
     fn count(&self, state: Unit) -> u128 {
