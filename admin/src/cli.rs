@@ -70,7 +70,8 @@ impl Cli {
         let cli = Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
         let names_farm = matches.value_source("farm") == Some(ValueSource::CommandLine);
         if names_farm && matches!(cli.command, Command::Run(_)) {
-            return Err(command.error(ErrorKind::ArgumentConflict, RUN_ON_FARM));
+            let run = command.find_subcommand_mut("run").expect("it was just read");
+            return Err(run.error(ErrorKind::ArgumentConflict, RUN_ON_FARM));
         }
         Ok(cli)
     }

@@ -57,7 +57,7 @@ pub(crate) struct Account {
     wrote: Wrote,
     conflicts: u64,
     /// What came of its trust checks; none where it asks for none.
-    pub(crate) trust: Option<Trust>,
+    trust: Option<Trust>,
     end: Option<End>,
     /// Which of the farm's epochs it was submitted in.
     first_epoch: usize,
@@ -68,8 +68,8 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// A job that was submitted while the farm had seen `epochs` epochs.
-    pub(crate) fn open(facts: JobFacts, epochs: usize, place: Place) -> Self {
+    /// A job that was submitted while the farm had seen `epochs` epochs, with the trust checks that it asks for.
+    pub(crate) fn open(facts: JobFacts, trust: Option<Trust>, epochs: usize, place: Place) -> Self {
         let mut account = Self {
             facts,
             state: JobState::Queued,
@@ -81,7 +81,7 @@ impl Account {
             again: 0,
             wrote: Wrote::default(),
             conflicts: 0,
-            trust: None,
+            trust,
             end: None,
             first_epoch: epochs.saturating_sub(1),
             decided: place,

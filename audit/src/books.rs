@@ -53,8 +53,8 @@ impl Books {
             }
             Record::Node { node, name, .. } => drop(self.nodes.insert(*node, name.clone())),
             Record::Submitted(facts) => {
-                let mut account = Account::open(facts.clone(), self.epochs.len(), place);
-                account.trust = self.asked.take().filter(|of| of.0 == facts.job).map(|of| of.1);
+                let trust = self.asked.take().filter(|of| of.0 == facts.job).map(|of| of.1);
+                let account = Account::open(facts.clone(), trust, self.epochs.len(), place);
                 if let Some(before) = self.accounts.insert(facts.job, account) {
                     self.violations.add(Some(facts.job), None, "it was submitted twice".to_owned());
                     self.violations.join(before.violations);

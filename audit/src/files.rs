@@ -35,8 +35,8 @@ enum Stop {
     Unreadable(String),
 }
 
-/// Audits the farm whose state directory is `dir`, and if they are asked for, the outputs of these jobs, or of all where it
-/// names none. Nothing is written and no lock is taken.
+/// Audits the farm whose state directory is `dir`. With `outputs`, also checks the outputs of these jobs, or of all jobs if
+/// the list is empty. Nothing is written and no lock is taken.
 ///
 /// # Errors
 /// It is no state directory, or a file in it cannot be read at all: in words.

@@ -283,23 +283,26 @@ pub struct TrustInfo {
 pub struct UntrueInfo {
     /// The unit at which it was.
     pub unit: Units,
-    /// Whose result it was.
-    pub node: String,
+    /// Whose result it was; none where that node is forgotten.
+    pub node: Option<String>,
     /// What was untrue.
     pub why: Distrust,
-    /// The node that said otherwise and was believed; none where the scheduler knew by itself.
+    /// The node that said otherwise and was believed; none where it is forgotten, and where no node said otherwise: the
+    /// scheduler knew by itself, or believed what was counted first.
     pub believed: Option<String>,
+    /// A node said otherwise and was believed, and is forgotten.
+    pub believed_forgotten: bool,
 }
 
-/// Two nodes said different things of the same units. Which of them is not believed is among what was untrue.
+/// Two nodes said different things of the same units. `untrue` says which of them is not believed.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ConflictInfo {
     /// First unit.
     pub lo: Units,
     /// End, exclusive.
     pub hi: Units,
-    /// The node whose result came second.
-    pub node: String,
+    /// The node whose result came second; none where it is forgotten.
+    pub node: Option<String>,
 }
 
 /// A node cannot run a job.
@@ -377,7 +380,7 @@ pub struct FailedInfo {
     /// The signal that ended it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub signal: Option<i32>,
-    /// The node that ran it last; none for poison.
+    /// The node that ran it last; none for poison, and where that node is forgotten.
     pub node: Option<String>,
 }
 

@@ -29,6 +29,25 @@ impl TrustChecks {
 /// Planted answers of a job, at most.
 pub const PLANTED_MAX: u32 = 10_000;
 
+/// `count` answers can be planted in `units` units, if no unit is an answer already: which are, only digests tell.
+///
+/// # Errors
+/// They cannot, in words that say what can.
+pub fn check_planted(count: u32, units: u128) -> Result<(), String> {
+    if count > PLANTED_MAX {
+        return Err(format!("{count} planted answers: at most {PLANTED_MAX} can be planted"));
+    }
+    if units < u128::from(count) {
+        return Err(no_room(count, units));
+    }
+    Ok(())
+}
+
+/// The words for a space of `units` units that has no room for `count` planted answers.
+pub fn no_room(count: u32, units: u128) -> String {
+    format!("{units} units are too few for {count} planted answers: plant fewer")
+}
+
 /// A share of a whole, 0 to 1, in millionths; in JSON and job files a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
@@ -85,6 +104,17 @@ pub struct Untrue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_planted_needs_a_unit_each() {
+        assert_eq!((check_planted(0, 1), check_planted(10, 10)), (Ok(()), Ok(())));
+        assert_eq!(
+            check_planted(10, 9),
+            Err("9 units are too few for 10 planted answers: plant fewer".into())
+        );
+        let many = check_planted(PLANTED_MAX + 1, u128::MAX);
+        assert_eq!(many, Err("10001 planted answers: at most 10000 can be planted".into()));
+    }
 
     #[test]
     fn a_share_is_a_number_from_0_to_1() {

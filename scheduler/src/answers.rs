@@ -79,7 +79,8 @@ pub(crate) fn conflict(why: Conflict, name: &str) -> Response {
         }
         Conflict::NotTrusted => {
             format!(
-                "{name} is not trusted, and would come back as a good one: revoke its key, or resume it first"
+                "{name} is distrusted: it can be forgotten only after its key is revoked; otherwise it could rejoin \
+                 as a trusted one"
             )
         }
         Conflict::NotLost(state) => format!("{name} is {}: only a lost node can be forgotten", state.word()),

@@ -6,13 +6,14 @@ use std::collections::{BTreeMap, HashSet};
 use starfarm_kernels::Verifier;
 use starfarm_protocol::ids::HexBytes;
 use starfarm_protocol::spec::SearchWork;
-use starfarm_protocol::trust::PLANTED_MAX;
+use starfarm_protocol::trust::{check_planted, no_room};
 
 /// Units that are drawn for one that may be planted, at most: others are targets, or were drawn before.
 const DRAWS: u64 = 64;
 
-/// Plants `count` answers in a search of `units` units, which is `search`; `random` gives random numbers. Each is a unit and a target. All
-/// targets are in the order of their digests from then on, so that no place tells anything.
+/// Plants `count` answers in `work`, a search of `units` units; `search` is that work before, and computes digests; `random`
+/// gives random numbers. Each answer is a unit and a target. All targets are in the order of their digests from then on, so
+/// that no place tells anything.
 ///
 /// # Errors
 /// That cannot be, in words that say what can.
@@ -23,16 +24,12 @@ pub(crate) fn plant(
     count: u32,
     random: impl Fn() -> Result<[u8; 16], String>,
 ) -> Result<Vec<(u128, u32)>, String> {
-    if count > PLANTED_MAX {
-        return Err(format!("{count} planted answers: at most {PLANTED_MAX} can be planted"));
-    }
+    check_planted(count, units)?;
     let known: HashSet<&[u8]> = work.targets.iter().map(|target| &*target.0).collect();
     let mut planted: BTreeMap<Vec<u8>, u128> = BTreeMap::new();
     let mut draws = DRAWS * u64::from(count);
     while planted.len() < count as usize {
-        draws = draws
-            .checked_sub(1)
-            .ok_or_else(|| format!("{units} units are too few for {count} planted answers: plant fewer"))?;
+        draws = draws.checked_sub(1).ok_or_else(|| no_room(count, units))?;
         let unit = u128::from_le_bytes(random()?) % units;
         let digest = search.digest(unit).ok_or("the space has fewer units than it says")?;
         if !known.contains(&*digest) {
@@ -51,6 +48,7 @@ mod tests {
     use std::cell::Cell;
 
     use starfarm_protocol::spec::{Algorithm, Space, Stop};
+    use starfarm_protocol::trust::PLANTED_MAX;
 
     use super::*;
 
@@ -86,6 +84,14 @@ mod tests {
         let others = work.targets.iter().enumerate().filter(|(at, _)| !is_planted(*at));
         assert!(others.clone().all(|(_, target)| asked.contains(target)) && others.count() == 3);
         assert!(work.targets.is_sorted_by(|one, other| one.0 < other.0), "no place tells anything");
+    }
+
+    #[test]
+    fn each_unit_of_a_space_without_an_answer_may_be_planted() {
+        let (mut work, space, units) = search(&[]);
+        work.targets = vec![HexBytes(vec![7; 20])];
+        let before = Verifier::new(&work, &space).unwrap();
+        assert_eq!(plant(&mut work, &before, units, 100, counter()).map(|planted| planted.len()), Ok(100));
     }
 
     #[test]

@@ -26,10 +26,9 @@ const LOST_SHOWN: usize = 50;
 /// [`Exit::Usage`] where the directory cannot be read, [`Exit::NotFound`] where it has no such job; as the
 /// printer.
 pub(crate) fn run(context: &mut Context, audit: &Audit) -> Result<Exit, Failure> {
-    let dir = match &audit.dir {
-        Some(dir) => dir.as_path(),
-        None => context.named_farm()?,
-    };
+    let dir = audit.dir.as_deref().or(context.farm.as_deref()).ok_or_else(|| {
+        Failure::usage("which farm? Give its state directory: `starfarm audit DIR`, or --farm DIR")
+    })?;
     if dir.is_file() {
         let words =
             format!("{} is a file: give the scheduler's state directory, on its machine", dir.display());

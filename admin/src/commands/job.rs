@@ -1,6 +1,6 @@
 //! `starfarm jobs` and `starfarm job`.
 
-use starfarm_protocol::admin::{JobCommand, JobInfo, NodeInfo, Subject};
+use starfarm_protocol::admin::{ConflictInfo, JobCommand, JobInfo, NodeInfo, Subject};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::JobState;
 use starfarm_protocol::reason::Distrust;
@@ -144,25 +144,29 @@ pub(super) fn troubles(job: &JobInfo) -> String {
         let id = job.id.0;
         text.push_str(&format!("{untold} more have failed: `starfarm results {id}` has them all\n"));
     }
-    for conflict in &job.conflicts {
-        let node = human::printable(&conflict.node);
-        let (lo, hi) = (&conflict.lo, &conflict.hi);
-        text.push_str(&format!("conflict: node {node} says of units [{lo}, {hi}) what was not counted\n"));
+    for ConflictInfo { lo, hi, node } in &job.conflicts {
+        let node = node_of(node.as_ref());
+        text.push_str(&format!(
+            "conflict: {node}'s result for units [{lo}, {hi}) differs from the one that was counted first\n"
+        ));
     }
     for untrue in job.trust.iter().flat_map(|trust| &trust.untrue) {
-        let node = match untrue.node.as_str() {
-            "" => "one that is forgotten".to_owned(),
-            name => human::printable(name),
-        };
-        let why = untrue.why.words();
+        let (node, why) = (node_of(untrue.node.as_ref()), untrue.why.words());
         let believed = match &untrue.believed {
-            Some(other) => format!("the result of node {}, whose hits are true", human::printable(other)),
-            None if untrue.why == Distrust::Differs => "what was counted before".to_owned(),
-            None => "the digest".to_owned(),
+            other if other.is_some() || untrue.believed_forgotten => {
+                format!("the result of {}, whose hits are true", node_of(other.as_ref()))
+            }
+            _ if untrue.why == Distrust::Differs => "what was counted before".to_owned(),
+            _ => "the digest".to_owned(),
         };
-        text.push_str(&format!("untrue: node {node}, unit {}: {why}; believed is {believed}\n", untrue.unit));
+        text.push_str(&format!("untrue: {node}, unit {}: {why}; believed is {believed}\n", untrue.unit));
     }
     text
+}
+
+/// "node n3"; a node that is forgotten has no name.
+fn node_of(name: Option<&String>) -> String {
+    name.map_or_else(|| "a forgotten node".to_owned(), |name| format!("node {}", human::printable(name)))
 }
 
 /// A job's figures, by name.
@@ -271,7 +275,7 @@ pub(crate) mod testing {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use starfarm_protocol::admin::{ConflictInfo, FailedInfo, Refusal, TrustInfo, UntrueInfo};
+    use starfarm_protocol::admin::{FailedInfo, Refusal, TrustInfo, UntrueInfo};
     use starfarm_protocol::trust::Share;
     use starfarm_protocol::units::Units;
     use starfarm_protocol::wire::FailReason;
@@ -301,9 +305,10 @@ mod tests {
     fn trust() -> TrustInfo {
         let untrue = |unit, node: &str, why, believed: Option<&str>| UntrueInfo {
             unit: Units(unit),
-            node: node.into(),
+            node: Some(node.into()),
             why,
             believed: believed.map(str::to_owned),
+            believed_forgotten: false,
         };
         TrustInfo {
             check: Share::of_millionths(10_000).unwrap(),
@@ -328,7 +333,7 @@ mod tests {
             signal: None,
             node: node.map(str::to_owned),
         };
-        let conflict = ConflictInfo { lo: Units(5), hi: Units(9), node: "n3".into() };
+        let conflict = ConflictInfo { lo: Units(5), hi: Units(9), node: Some("n3".into()) };
         let job = JobInfo {
             refused_by: vec![refused],
             units_failed: Units(7),
@@ -371,11 +376,39 @@ mod tests {
             unit 4 failed: exit 2 on n2
             unit 6 failed: poison
             5 more have failed: `starfarm results 3` has them all
-            conflict: node n3 says of units [5, 9) what was not counted
+            conflict: node n3's result for units [5, 9) differs from the one that was counted first
             untrue: node n3, unit 5: it reported units as done without a hit that is among them; believed is the result of node n4, whose hits are true
             untrue: node n5, unit 9: it reported a hit that is none; believed is the digest
             untrue: node n6, unit 11: its results differ from those of others; believed is what was counted before
         "#]]
         .assert_eq(&whole(&job, Style::PLAIN));
+    }
+
+    #[test]
+    fn a_forgotten_node_is_called_one_in_each_trouble() {
+        let of = |node: Option<&str>, why, believed_forgotten| UntrueInfo {
+            unit: Units(5),
+            node: node.map(str::to_owned),
+            why,
+            believed: None,
+            believed_forgotten,
+        };
+        let untrue = vec![
+            of(None, Distrust::MissedHit, false),
+            of(Some("n3"), Distrust::MissedHit, true),
+            of(None, Distrust::Differs, false),
+        ];
+        let job = JobInfo {
+            conflicts: vec![ConflictInfo { lo: Units(5), hi: Units(9), node: None }],
+            trust: Some(TrustInfo { untrue, ..TrustInfo::default() }),
+            ..job(3)
+        };
+        expect![[r#"
+            conflict: a forgotten node's result for units [5, 9) differs from the one that was counted first
+            untrue: a forgotten node, unit 5: it reported units as done without a hit that is among them; believed is the digest
+            untrue: node n3, unit 5: it reported units as done without a hit that is among them; believed is the result of a forgotten node, whose hits are true
+            untrue: a forgotten node, unit 5: its results differ from those of others; believed is what was counted before
+        "#]]
+        .assert_eq(&troubles(&job));
     }
 }

@@ -156,7 +156,7 @@ fn with_options(mut job: JobFile, options: &JobOptions) -> Result<JobFile, Failu
         }
         _ => {}
     }
-    job.nul_in_line().map_or(Ok(()), |trouble| Err(Failure::usage(trouble)))?;
+    job.no_nul_in_line().map_err(Failure::usage)?;
     Ok(job)
 }
 

@@ -60,20 +60,25 @@ impl JobFile {
         self
     }
 
-    /// What is wrong where a program would be given a line of the list that no program can be given.
-    pub(crate) fn nul_in_line(&self) -> Option<String> {
-        let Work::Command(command) = &self.spec.work else { return None };
+    /// Programs are given no line of the list that no program can be given.
+    ///
+    /// # Errors
+    /// One would be, in words that say which.
+    pub(crate) fn no_nul_in_line(&self) -> Result<(), String> {
+        let Work::Command(command) = &self.spec.work else { return Ok(()) };
         let nul = UnitText { index: 0, value: vec![0], fields: Vec::new() };
         let is_given = |word: &String| Template::parse(word, &[]).fill(&nul).contains(&0);
         if !command.program.iter().chain(command.env.values()).any(is_given) {
-            return None;
+            return Ok(());
         }
         let mut lines = self.blobs.iter().flat_map(|blob| blob.split_inclusive(|byte| *byte == b'\n'));
-        let at = lines.position(|line| line.contains(&0))?;
-        Some(format!(
-            "line {} of the list holds a NUL byte, which no program can be given: remove it",
-            at + 1
-        ))
+        match lines.position(|line| line.contains(&0)) {
+            None => Ok(()),
+            Some(at) => Err(format!(
+                "line {} of the list holds a NUL byte, which no program can be given: remove it",
+                at + 1
+            )),
+        }
     }
 
     /// Programs start in this folder, relative to the present one.

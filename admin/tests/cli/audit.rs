@@ -106,7 +106,11 @@ fn the_farm_of_all_commands_is_audited_where_no_directory_is_given() {
         whole,
         "a directory that is named comes first"
     );
-    assert!(folder.run("audit").failed_with(2).contains("which farm? Give --farm DIR"));
+    let told = folder.run("audit").failed_with(2);
+    assert!(
+        told.contains("which farm? Give its state directory: `starfarm audit DIR`, or --farm DIR"),
+        "{told}"
+    );
     std::fs::write(folder.path().join("admin.join"), "").unwrap();
     let told = folder.run("--farm FARM/admin.join audit").failed_with(2);
     assert!(told.contains("is a file: give the scheduler's state directory"), "{told}");

@@ -137,18 +137,21 @@ fn job(id: u64) -> JobInfo {
         note: if state == JobState::Paused { "2 units failed".into() } else { String::new() },
         outputs_cut: 2,
         failures: vec![failed_unit()],
-        conflicts: vec![ConflictInfo { lo: Units(5), hi: Units(9), node: "lab-8".into() }],
+        conflicts: [Some("lab-8".to_owned()), None]
+            .map(|node| ConflictInfo { lo: Units(5), hi: Units(9), node })
+            .into(),
         trust: Some(TrustInfo {
             check: Share::of_millionths(10_000).unwrap(),
             units_checked: Units(7),
             planted: 20,
             planted_found: 3,
-            untrue: [Some("lab-7".to_owned()), None]
-                .map(|believed| UntrueInfo {
+            untrue: [(Some("lab-8"), Some("lab-7"), false), (Some("lab-8"), None, false), (None, None, true)]
+                .map(|(node, believed, believed_forgotten)| UntrueInfo {
                     unit: Units(6),
-                    node: "lab-8".into(),
+                    node: node.map(str::to_owned),
                     why: Distrust::MissedHit,
-                    believed,
+                    believed: believed.map(str::to_owned),
+                    believed_forgotten,
                 })
                 .into(),
         }),

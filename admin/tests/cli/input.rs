@@ -58,12 +58,8 @@ fn units_without_a_program_are_told_what_is_missing() {
 #[test]
 fn a_line_that_no_program_can_be_given_is_refused_before_a_farm_is_asked() {
     let folder = Folder::new();
-    for program in ["echo {}", "--env A={} -- true"] {
-        let line = match program.contains("--") {
-            true => format!("submit --dry-run --lines - {program}"),
-            false => format!("submit --dry-run --lines - -- {program}"),
-        };
-        let told = fed(&folder, &line, "one\nt\0wo\n").failed_with(2);
+    for line in ["submit --lines - -- echo {}", "submit --lines - --env A={} -- true"] {
+        let told = fed(&folder, line, "one\nt\0wo\n").failed_with(2);
         assert!(told.contains("line 2 of the list holds a NUL byte"), "{line}: {told}");
     }
     fed(&folder, "submit --dry-run --lines - -- echo {index}", "one\nt\0wo\n").with(0);
@@ -75,6 +71,7 @@ fn a_run_refuses_a_farm_that_it_would_not_use() {
     for line in ["--farm FARM run FARM/no.toml", "run --farm FARM FARM/no.toml"] {
         let ended = folder.run(line);
         assert!(ended.stderr.contains("`run` starts a farm of its own: leave --farm out"), "{ended:?}");
+        assert!(ended.stderr.contains("Usage: starfarm run [OPTIONS] <JOB.toml>"), "{ended:?}");
         assert_eq!(ended.with(2), "");
     }
     // A variable is there for the other commands.

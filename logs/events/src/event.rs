@@ -299,13 +299,13 @@ events! {
         code: Option<u32>,
     } => ("unit {unit} of job {} failed{}: {reason}{}",
         job.0, after(" on node ", node), after(" ", code))
-    /// A result says something else than what was counted. The `untrue` event beside it says which node is not trusted any
+    /// A result differs from the one that was counted first. The `untrue` event beside it says which node is not trusted any
     /// more.
     Conflict = "conflict" {
         job: JobId, lo: u128, hi: u128,
         /// Node whose result came second.
         node: Name,
-    } => ("conflict in job {}: node {node} says of [{lo}, {hi}) what was not counted", job.0)
+    } => ("conflict in job {}: node {node}'s result for units [{lo}, {hi}) differs from the one that was counted first", job.0)
     /// A search asks for trust checks.
     TrustChecks = "trust_checks" {
         job: JobId,
@@ -324,7 +324,7 @@ events! {
         planted_found: u64,
         /// Results that were untrue.
         untrue: u64,
-    } => ("trust checks of job {}: {} twice with the same result, {} found, {} untrue",
+    } => ("trust checks of job {}: {} computed twice with the same result, {} found, {} untrue",
         job.0, counted(*checked, "unit"), counted(*planted_found, "planted answer"), counted(*untrue, "result"))
     /// A result was untrue; its node is not trusted any more.
     Untrue = "untrue" {

@@ -72,7 +72,7 @@ impl Farm {
         let conflicts = job.conflicts.iter().map(|(at, node)| ConflictInfo {
             lo: Units(at.lo),
             hi: Units(at.hi),
-            node: self.node_name(*node),
+            node: self.name_if_known(*node),
         });
         Some(JobInfo {
             failures: self.failures(job.units.failed.page(0, FAILURES_SHOWN)),
@@ -87,9 +87,10 @@ impl Farm {
         let checks = &job.checks;
         let untrue = |untrue: &Untrue| UntrueInfo {
             unit: Units(untrue.unit),
-            node: self.node_name(untrue.node),
+            node: self.name_if_known(untrue.node),
             why: untrue.why,
-            believed: untrue.against.map(|id| self.node_name(id)),
+            believed: untrue.against.and_then(|id| self.name_if_known(id)),
+            believed_forgotten: untrue.against.is_some_and(|id| self.name_if_known(id).is_none()),
         };
         (checks.are_asked_for() || !checks.untrue.is_empty()).then(|| TrustInfo {
             check: checks.share,
@@ -117,7 +118,12 @@ impl Farm {
 
     /// The name of a node; empty for one that is forgotten.
     pub fn node_name(&self, id: NodeId) -> String {
-        self.nodes.get(id).map_or_else(String::new, |node| node.name.to_string())
+        self.name_if_known(id).unwrap_or_default()
+    }
+
+    /// The name of a node; none for one that is forgotten.
+    fn name_if_known(&self, id: NodeId) -> Option<String> {
+        self.nodes.name(id).map(|name| name.to_string())
     }
 
     fn job_info(&self, job: &Job, now_us: u64) -> JobInfo {
@@ -173,7 +179,7 @@ impl Farm {
             .into_iter()
             .map(|(unit, FailedUnit { reason, code, node })| {
                 let (exit_code, signal) = reason.ended_by(code);
-                let node = node.map(|node| self.node_name(node));
+                let node = node.and_then(|node| self.name_if_known(node));
                 FailedInfo { unit: Units(unit), reason, exit_code, signal, node }
             })
             .collect()

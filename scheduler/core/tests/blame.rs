@@ -288,7 +288,7 @@ fn a_result_that_differs_from_what_was_counted_is_a_conflict_and_its_node_is_not
         expect![[r#"
             0: hit in job 1: unit 3, target 1
             0: to a: ack results [(1, 1)]; offer job 1: 5=40+10
-            0: conflict in job 1: node b says of [0, 10) what was not counted
+            0: conflict in job 1: node b's result for units [0, 10) differs from the one that was counted first
             0: node b quarantined: its results differ from those of others
             0: untrue result in job 1: node b, unit 4: its results differ from those of others
             0: hit in job 1: unit 4, target 1
@@ -315,7 +315,7 @@ fn a_result_that_lacks_a_hit_that_was_counted_is_a_conflict_too() {
             0: to a: ack results [(1, 1)]; offer job 1: 5=40+10
             0: to a: ack results [(2, 2)]; offer job 1: 6=50+10
             0: a up, b up
-            0: conflict in job 1: node b says of [0, 5) what was not counted
+            0: conflict in job 1: node b's result for units [0, 5) differs from the one that was counted first
             0: node b quarantined: its results differ from those of others
             0: untrue result in job 1: node b, unit 0: its results differ from those of others
             0: to b: ack results [(1, 2)]; withdraw job 1 kill before 7
@@ -350,7 +350,7 @@ fn who_said_the_first_thing_and_says_it_again_after_a_conflict_is_still_trusted(
         "done a 0+10\n done b 0+10 hits 3:1\n again a\n again b\n nodes\n show 1",
         expect![[r#"
             0: to a: ack results [(1, 1)]; offer job 1: 5=40+10
-            0: conflict in job 1: node b says of [0, 10) what was not counted
+            0: conflict in job 1: node b's result for units [0, 10) differs from the one that was counted first
             0: node b quarantined: its results differ from those of others
             0: untrue result in job 1: node b, unit 3: its results differ from those of others
             0: hit in job 1: unit 3, target 1

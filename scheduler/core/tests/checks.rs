@@ -391,15 +391,18 @@ fn who_is_forgotten_before_its_lie_comes_out_is_on_record_all_the_same() {
     check_after(
         "submit 20 search 2 never units 10 check 1000000\n join a slots 1\n ack a\n join b slots 1\n done a 0+10
          done a 10+10 hits 10:0,11:1\n bye a\n forget a\n ack b",
-        "tasks b\n done b 0+10 hits 0:0,1:1\n show 1\n ack b\n done b 10+10 hits 10:0,11:1\n show 1",
+        "tasks b\n done b 0+10 hits 0:0,1:1\n show 1\n ack b\n done b 10+10 hits 10:0,11:1\n show 1\n bye b\n forget b\n show 1",
         expect![[r#"
             0: b has 2 tasks
             0: hit in job 1: unit 0, target 0
             0: hit in job 1: unit 1, target 1
             0: untrue result in job 1, unit 0: it reported units as done without a hit that is among them; by the result of node b
-            0: job 1 is running: done 10, out 10, waiting 0, hits [(0, 0), (1, 1), (10, 0), (11, 1)], checked 0, untrue at 0:  missed_hit, by b
+            0: job 1 is running: done 10, out 10, waiting 0, hits [(0, 0), (1, 1), (10, 0), (11, 1)], checked 0, untrue at 0: (forgotten) missed_hit, by b
             0: job 1 finished
-            0: job 1 is finished: done 20, out 0, waiting 0, hits [(0, 0), (1, 1), (10, 0), (11, 1)], checked 0, untrue at 0:  missed_hit, by b
+            0: job 1 is finished: done 20, out 0, waiting 0, hits [(0, 0), (1, 1), (10, 0), (11, 1)], checked 0, untrue at 0: (forgotten) missed_hit, by b
+            0: node b left
+            0: node b forgotten
+            0: job 1 is finished: done 20, out 0, waiting 0, hits [(0, 0), (1, 1), (10, 0), (11, 1)], checked 0, untrue at 0: (forgotten) missed_hit, by (forgotten)
         "#]],
     );
 }

@@ -288,7 +288,7 @@ fn a_hit_in_a_duplicate_is_recorded_once() {
         "done a 0+10\n done a 0+10 hits 3:1\n again a\n show 1",
         expect![[r#"
             0: to a: ack results [(1, 1)]; offer job 1: 3=20+10
-            0: conflict in job 1: node a says of [0, 10) what was not counted
+            0: conflict in job 1: node a's result for units [0, 10) differs from the one that was counted first
             0: node a quarantined: its results differ from those of others
             0: untrue result in job 1: node a, unit 3: its results differ from those of others
             0: hit in job 1: unit 3, target 1

@@ -144,7 +144,7 @@ fn who_counted_units_without_a_hit_that_is_shown_later_is_to_blame_and_not_who_s
         "done b 20+10\n done a 20+10 hits 20:1\n nodes\n show 1",
         expect![[r#"
             0: to b: ack results [(1, 1)]; offer job 1: 5=40+10
-            0: conflict in job 1: node a says of [20, 30) what was not counted
+            0: conflict in job 1: node a's result for units [20, 30) differs from the one that was counted first
             0: hit in job 1: unit 20, target 1
             0: node b quarantined: it reported units as done without a hit that is among them
             0: untrue result in job 1: node b, unit 20: it reported units as done without a hit that is among them; by the result of node a

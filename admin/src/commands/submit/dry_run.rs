@@ -10,6 +10,7 @@ use starfarm_decomposers::template::{Template, UnitText};
 use starfarm_decomposers::{Chunks, Decomposer, open};
 use starfarm_protocol::ids::{ContentHash, to_hex};
 use starfarm_protocol::spec::Work;
+use starfarm_protocol::trust::check_planted;
 
 use crate::failure::Failure;
 use crate::human;
@@ -27,7 +28,9 @@ pub(super) struct DryRun {
     units_per_task: Option<u64>,
     /// Tasks of that size; none where the farm decides.
     tasks: Option<Units>,
-    spec: ContentHash,
+    /// None where answers are planted: each submission has other ones, and so another hash.
+    spec: Option<ContentHash>,
+    /// Without what is planted.
     spec_bytes: u64,
     list_bytes: u64,
 }
@@ -56,12 +59,7 @@ pub(super) fn describe(job: &JobFile) -> Result<DryRun, Failure> {
     let chunks = job.blobs.iter().map(|blob| (ContentHash::of(blob), Arc::from(blob.as_slice()))).collect();
     let space = open(&job.spec.space, Arc::new(Held(chunks))).map_err(|e| Failure::usage(e.to_string()))?;
     let units = space.units();
-    let planted = job.trust.planted;
-    if units <= u128::from(planted) && planted > 0 {
-        return Err(Failure::usage(format!(
-            "{units} units are too few for {planted} planted answers: plant fewer"
-        )));
-    }
+    check_planted(job.trust.planted, units).map_err(Failure::usage)?;
     let units_per_task = match job.sizing {
         Sizing::TargetUs(_) => None,
         Sizing::Units(units) => Some(units),
@@ -75,7 +73,7 @@ pub(super) fn describe(job: &JobFile) -> Result<DryRun, Failure> {
         target_seconds: job.sizing.target_seconds(),
         units_per_task,
         tasks: units_per_task.map(|size| Units(units.div_ceil(u128::from(size)))),
-        spec: ContentHash::of(&spec),
+        spec: (job.trust.planted == 0).then(|| ContentHash::of(&spec)),
         spec_bytes: spec.len() as u64,
         list_bytes: job.blobs.iter().map(|blob| blob.len() as u64).sum(),
     })
@@ -114,13 +112,14 @@ impl Document for DryRun {
             }
             _ => format!("about {} each", human::seconds_if_known(self.target_seconds)),
         };
+        let spec = self.spec.map_or_else(|| "without what is planted".to_owned(), |hash| hash.to_string());
         let mut pairs = vec![
             ("name", Cell::new(&self.name)),
             ("units", Cell::new(format!("{}  ({})", human::units(self.units_total), self.units_total))),
             ("first", Cell::new(self.first.show())),
             ("last", Cell::new(self.last.show())),
             ("tasks", Cell::new(size)),
-            ("specification", Cell::new(format!("{} B, {}", self.spec_bytes, self.spec))),
+            ("specification", Cell::new(format!("{} B, {spec}", self.spec_bytes))),
         ];
         if self.list_bytes > 0 {
             pairs.push(("list", Cell::new(human::bytes(self.list_bytes))));
@@ -149,19 +148,29 @@ mod tests {
         printed(Format::Table, |printer| printer.document(&describe(&job)?))
     }
 
+    fn planting(planted: u32) -> String {
+        format!(
+            "[space]\nkind = \"chars\"\nmask = \"?d\"\n[task]\nexecutor = \"search\"\nalgorithm = \"md5\"\n\
+             targets = [\"92eb5ffee6ae2fec3ad71c777531578f\"]\n[trust]\nplanted = {planted}\n"
+        )
+    }
+
     #[test]
     fn a_space_has_room_for_what_is_planted() {
-        let text = |planted: u32| {
-            format!(
-                "[space]\nkind = \"chars\"\nmask = \"?d\"\n[task]\nexecutor = \"search\"\nalgorithm = \"md5\"\n\
-                 targets = [\"92eb5ffee6ae2fec3ad71c777531578f\"]\n[trust]\nplanted = {planted}\n"
-            )
-        };
         let described =
-            |planted| describe(&parse(&text(planted), "x.toml", Path::new("")).unwrap()).map(drop);
-        assert_eq!(described(9), Ok(()));
-        let few = Failure::usage("10 units are too few for 10 planted answers: plant fewer");
-        assert_eq!(described(10), Err(few));
+            |planted| describe(&parse(&planting(planted), "x.toml", Path::new("")).unwrap()).map(drop);
+        assert_eq!(described(10), Ok(()));
+        let few = Failure::usage("10 units are too few for 11 planted answers: plant fewer");
+        assert_eq!(described(11), Err(few));
+    }
+
+    #[test]
+    fn what_plants_answers_has_no_hash_before_it_is_submitted() {
+        let shown = shown(&planting(9));
+        assert!(shown.ends_with(" B, without what is planted\n"), "{shown}");
+        let job = parse(&planting(9), "x.toml", Path::new("")).unwrap();
+        let json = printed(Format::Json, |printer| printer.document(&describe(&job)?));
+        assert!(json.contains("\"spec\": null"), "{json}");
     }
 
     #[test]

@@ -63,7 +63,7 @@ fn read(section: &Section<'_>, job: &mut JobFile, base: &Path) -> Result<(), Job
         cwd,
         cwd_optional: false,
     });
-    job.nul_in_line().map_or(Ok(()), |trouble| Err(item.error(trouble)))
+    job.no_nul_in_line().map_err(|trouble| item.error(trouble))
 }
 
 fn output_limit(item: &Item<'_>) -> Result<OutputLimit, JobFileError> {

@@ -67,22 +67,27 @@ pub fn job(farm: &Farm, id: JobId) -> String {
         line += &format!(", refused by {node}: {why}");
     }
     for ConflictInfo { lo, hi, node } in job.conflicts {
-        line += &format!(", conflict with {node} in [{lo}, {hi})");
+        line += &format!(", conflict with {} in [{lo}, {hi})", or_forgotten(node));
     }
     if let Some(trust) = job.trust {
         line += &format!(", checked {}", trust.units_checked);
         if trust.planted > 0 {
             line += &format!(", planted {} of {}", trust.planted_found, trust.planted);
         }
-        for UntrueInfo { unit, node, why, believed } in trust.untrue {
-            let by = believed.map_or_else(String::new, |node| format!(", by {node}"));
-            line += &format!(", untrue at {unit}: {node} {}{by}", why.word());
+        for UntrueInfo { unit, node, why, believed, believed_forgotten } in trust.untrue {
+            let is_by_node = believed.is_some() || believed_forgotten;
+            let by = if is_by_node { format!(", by {}", or_forgotten(believed)) } else { String::new() };
+            line += &format!(", untrue at {unit}: {} {}{by}", or_forgotten(node), why.word());
         }
     }
     if !job.note.is_empty() {
         line += &format!(", since {}", job.note);
     }
     line
+}
+
+fn or_forgotten(name: Option<String>) -> String {
+    name.unwrap_or_else(|| "(forgotten)".to_owned())
 }
 
 pub fn nodes(farm: &mut Farm, now_us: u64) -> String {
