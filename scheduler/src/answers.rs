@@ -79,7 +79,7 @@ pub(crate) fn conflict(why: Conflict, name: &str) -> Response {
         }
         Conflict::NotTrusted => {
             format!(
-                "{name} is distrusted: it can be forgotten only after its key is revoked; otherwise it could rejoin \
+                "{name} is distrusted: revoke its key first, or resume it if you trust it; otherwise it could rejoin \
                  as a trusted one"
             )
         }
