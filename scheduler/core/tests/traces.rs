@@ -95,7 +95,7 @@ fn who_left_out_a_hit_is_found_after_a_crash_as_well() {
         "done b 20+10\n unread\n done a 20+10 hits 20:1\n show 1\n restart\n hello a\n hello b\n at +10\n show 1\n nodes",
         expect![[r#"
             0: to b: ack results [(1, 1)]; offer job 1: 5=40+10
-            0: conflict in job 1: node a says of [20, 30) what was not counted
+            0: conflict in job 1: node a's result for units [20, 30) differs from the one that was counted first
             0: hit in job 1: unit 20, target 1
             0: job 1 is running: done 10, out 40, waiting 150, duplicate 10, hits [(20, 1)], conflict with a in [20, 30)
             0: node b quarantined: it reported units as done without a hit that is among them
@@ -119,7 +119,7 @@ fn who_named_its_hits_is_not_blamed_after_a_crash() {
         expect![[r#"
             0: hit in job 1: unit 40, target 1
             0: to b: ack results [(1, 2)]; offer job 1: 5=80+20
-            0: conflict in job 1: node a says of [40, 60) what was not counted
+            0: conflict in job 1: node a's result for units [40, 60) differs from the one that was counted first
             0: hit in job 1: unit 50, target 1
             0: node b quarantined: it reported units as done without a hit that is among them
             0: untrue result in job 1: node b, unit 50: it reported units as done without a hit that is among them; by the result of node a
@@ -149,7 +149,7 @@ fn what_a_forgotten_liar_computed_is_asked_for_again_after_a_crash() {
             0: node b forgotten
             0: node a is back
             0: to a: welcome epoch 2
-            10: job 1 is running: done 0, out 190, waiting 10, hits [(20, 1)], checked 0, untrue at 31:  false_hit
+            10: job 1 is running: done 0, out 190, waiting 10, hits [(20, 1)], checked 0, untrue at 31: (forgotten) false_hit
         "#]],
     );
 }
