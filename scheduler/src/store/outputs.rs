@@ -25,7 +25,7 @@ use starfarm_protocol::wire::CommandUnit;
 use starfarm_scheduler_core::{NodeId, Record};
 
 use crate::descriptors::wait_for;
-use crate::store::disk::{if_there, numbers};
+use crate::store::disk::{if_there, numbers, sync_folder};
 use job_file::{Access, JobFile, Known};
 pub(crate) use job_file::{Output, Page};
 pub(crate) use kept::Snapshot;
@@ -64,7 +64,7 @@ impl OutputStore {
         store.note = Note::open(dir, farm, written_upto, &store.jobs()?, &mut store.notes)?;
         // It must not run ahead where the journal's end was given up; and that it is not there is damage from now on.
         store.note_synced(replayed_after)?.sync_all()?;
-        File::open(dir)?.sync_all()?;
+        sync_folder(&dir.join("synced"))?;
         Ok(store)
     }
 

@@ -5,6 +5,7 @@
 //! What it says is in the journal, durably, by the time that it is noted.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -80,8 +81,8 @@ impl Note {
 
     /// A job has a file.
     pub(super) fn has_file(&mut self, job: JobId) {
-        if !self.jobs.contains_key(&job) {
-            self.jobs.insert(job, Again::default());
+        if let Entry::Vacant(vacant) = self.jobs.entry(job) {
+            vacant.insert(Again::default());
             self.changes += 1;
         }
     }
