@@ -12,6 +12,7 @@ use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::frame::{self, Found, Frame, SEAL};
 use starfarm_protocol::journal::segment::{FORMAT_VERSION, HEAD_BYTES, Head, HeadError, Part};
 use starfarm_protocol::journal::synced;
+use starfarm_protocol::outputs::again;
 use starfarm_protocol::units::Units;
 
 use crate::account::Place;
@@ -104,9 +105,9 @@ impl Reader {
         };
         // These are read before the segments: what is written meanwhile only goes further.
         let (farm, known_epoch) = known_farm(dir).unzip();
-        let synced_upto =
-            |of: &str| farm.and_then(|farm| synced::read(&fs::read(dir.join(of).join("synced")).ok()?, farm));
-        let (at, written) = (synced_upto("journal"), synced_upto("outputs"));
+        let noted = |name: &str| fs::read(dir.join(name)).ok();
+        let at = farm.and_then(|farm| synced::read(&noted("journal/synced")?, farm));
+        let beside = [noted("outputs/synced"), noted("outputs/again")];
         let mut reader = Reader {
             books: Books::default(),
             farm,
@@ -120,7 +121,7 @@ impl Reader {
         }
         hits::check(dir, &mut reader.books).map_err(|e| unreadable(&dir.join("blobs"), &e))?;
         let outputs = match (reader.farm, wanted) {
-            (Some(farm), Some(of)) => Some(reader.outputs(dir, farm, written, of)?),
+            (Some(farm), Some(of)) => Some(reader.outputs(dir, farm, beside, of)?),
             _ => None,
         };
         let farm = reader.farm.map_or_else(String::new, |farm| farm.to_string());
@@ -129,21 +130,38 @@ impl Reader {
         Ok(Report { outputs, ..report })
     }
 
-    /// Looks at the outputs that there must be by what was read; up to the record `written` they were on the disk.
+    /// Looks at the outputs that there must be by what was read. `synced` and `again` are the notes beside them, if any.
     fn outputs(
         &mut self,
         dir: &Path,
         farm: FarmId,
-        written: Option<u64>,
+        [synced, again]: [Option<Vec<u8>>; 2],
         of: &[JobId],
     ) -> Result<Outputs, Stop> {
-        let checked = outputs::check(dir, farm, &self.books.owed(), written, of);
+        let synced = synced.and_then(|bytes| synced::read(&bytes, farm));
+        let known = again.as_ref().map(|bytes| again::read(bytes, farm));
+        if known == Some(None) {
+            self.books.wrong(
+                "outputs/again is damaged, of another farm or of a newer starfarm: older outputs of units that were run \
+                 again may count; the scheduler sets it aside when it starts"
+                    .to_owned(),
+            );
+        }
+        let notes = outputs::Notes { synced, again: known.flatten().unwrap_or_default() };
+        let checked = outputs::check(dir, farm, &self.books.owed(), &notes, of);
         let outputs = checked.map_err(|e| unreadable(&dir.join("outputs or blobs"), &e))?;
         if outputs.in_journal > Units(0) {
             let units = outputs.in_journal;
             self.books.notes.push(format!(
                 "{units} outputs are whole in the journal only: the scheduler writes them to their files when it starts"
             ));
+        }
+        if synced.is_none() && !outputs.lost.is_empty() {
+            self.books.notes.push(
+                "outputs/synced is missing or damaged: nobody can say which of the outputs that are lost the scheduler writes \
+                 again when it starts"
+                    .to_owned(),
+            );
         }
         Ok(outputs)
     }

@@ -1,13 +1,14 @@
 //! The outputs of a farm's jobs, read: each that must be there is there and what its hash says, and so is each content that
 //! a job needs. The bytes are described in `protocol/src/outputs.rs` and `protocol/src/packed.rs`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::Path;
 
 use starfarm_protocol::admin::OutputLoss;
 use starfarm_protocol::ids::{ContentHash, FarmId, JobId};
-use starfarm_protocol::outputs::{Kind, Owner, Piece, intervals};
+use starfarm_protocol::outputs::again::Again;
+use starfarm_protocol::outputs::{Kind, Owner, Piece, Stored, intervals};
 use starfarm_protocol::spec::{JobSpec, Space};
 use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::units::Units;
@@ -16,34 +17,44 @@ use crate::contents::{Contents, Packed};
 use crate::owed::{Owed, named};
 use crate::report::{LostContent, LostOutput, Outputs};
 
-/// Checks the outputs that must be there in the state directory `dir` of `farm`. Up to the record `synced` they were on the
-/// disk; what the journal has beyond it a start writes again, but for the contents of long ones. `only`: nothing is said of
-/// other jobs, where any are named.
+/// What the notes beside the files say.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    /// Up to this record outputs were on the disk; what the journal has beyond it a start writes again, but for the contents
+    /// of long ones. Each start notes it: where nothing does, the note is lost, and nobody can say what is written again.
+    pub(crate) synced: Option<u64>,
+    /// When units were last wanted again.
+    pub(crate) again: BTreeMap<JobId, Again>,
+}
+
+/// Checks the outputs that must be there in the state directory `dir` of `farm`. `only`: nothing is said of other jobs, where
+/// any are named.
 pub(crate) fn check(
     dir: &Path,
     farm: FarmId,
     owed: &[Owed],
-    synced: Option<u64>,
+    notes: &Notes,
     only: &[JobId],
 ) -> io::Result<Outputs> {
     let contents = Contents::read(&dir.join("blobs"), |_| true)?;
-    let (mut report, mut named) = (Outputs::default(), HashSet::new());
+    let (mut report, mut lost_contents) = (Outputs::default(), HashSet::new());
+    let never = Again::default();
     for owed in owed.iter().filter(|owed| only.is_empty() || only.contains(&owed.job)) {
         report.units.0 += owed.units.units();
         needed(owed, &contents, &mut report)?;
         let path = dir.join(format!("outputs/{}.outputs", owed.job.0));
         let mut kept = Kept::default();
-        kept.read(&path, &Owner::new(farm, owed.job), &contents)?;
-        // Without the note how far they were synced, only the file itself says where it ends.
-        let waiting = kept.join(owed, synced.unwrap_or(kept.last), &contents);
+        let again = notes.again.get(&owed.job).unwrap_or(&never);
+        kept.read(&path, &Owner::new(farm, owed.job), again, &contents)?;
+        let waiting = kept.join(owed, notes.synced.unwrap_or(u64::MAX), &contents);
         report.in_journal.0 += waiting.within(&owed.units).units();
         let lost = owed.units.without(&kept.whole);
         tell(owed.job, &lost.within(&kept.damaged), OutputLoss::Damaged, &mut report);
         tell(owed.job, &lost.without(&kept.damaged), OutputLoss::Missing, &mut report);
-        named.extend(kept.named);
+        lost_contents.extend(kept.lost_contents);
     }
     let is_told = |hash: &ContentHash| report.contents.iter().any(|lost| lost.hash == *hash);
-    let damaged = contents.damaged().filter(|hash| only.is_empty() || named.contains(hash));
+    let damaged = contents.damaged().filter(|hash| only.is_empty() || lost_contents.contains(hash));
     let untold: Vec<_> = damaged.filter(|hash| !is_told(hash)).collect();
     let what = OutputLoss::Damaged;
     report.contents.extend(untold.into_iter().map(|hash| LostContent { hash, job: None, what }));
@@ -79,14 +90,14 @@ struct Kept {
     /// The file has them; their contents may be lost.
     there: UnitSet,
     /// Contents that they name and that are lost.
-    named: HashSet<ContentHash>,
+    lost_contents: HashSet<ContentHash>,
     /// Sequence of the last batch.
     last: u64,
 }
 
 impl Kept {
-    /// Reads the file of a job's outputs.
-    fn read(&mut self, path: &Path, owner: &Owner, contents: &Contents) -> io::Result<()> {
+    /// Reads the file of a job's outputs. Runs from before their unit was last wanted again, as `again` has it, do not count.
+    fn read(&mut self, path: &Path, owner: &Owner, again: &Again, contents: &Contents) -> io::Result<()> {
         let Some(file) = Packed::open(path)? else { return Ok(()) };
         for entry in file.entries() {
             let entry = entry?;
@@ -104,6 +115,8 @@ impl Kept {
                 Kind::Outputs => {
                     for piece in owner.outputs(&batch, &body, entry.has_body(&body)) {
                         match &piece {
+                            Piece::Whole(Stored { unit, .. }) | Piece::Damaged(Some(unit))
+                                if again.last(*unit) > batch.sequence => {}
                             Piece::Whole(stored) => {
                                 let end = stored.unit.saturating_add(1);
                                 self.enter(stored.unit, named(&stored.outcome.outputs), contents);
@@ -151,6 +164,6 @@ impl Kept {
             Some(OutputLoss::Damaged) => self.damaged.insert(unit, end),
             Some(OutputLoss::Missing) => {}
         }
-        self.named.extend(lost.iter().map(|(hash, _)| *hash));
+        self.lost_contents.extend(lost.iter().map(|(hash, _)| *hash));
     }
 }

@@ -72,7 +72,9 @@ fn what_the_journal_has_beyond_the_files_is_not_missed() {
         let report = state.audit();
         (report.holds, report.outputs.unwrap().in_journal.0)
     };
-    assert_eq!(waiting(&state), (true, 4), "nobody noted how far they were synced");
+    assert_eq!(waiting(&state), (false, 0), "each start notes how far they were synced: the note is lost");
+    assert_eq!(state.lost(), [(1, 2, 6, MISSING)]);
+    assert!(state.audit().notes.iter().any(|note| note.contains("outputs/synced is missing or damaged")));
     // The records of the journal begin with others.
     state.synced(state.sequence(2));
     assert_eq!(waiting(&state), (false, 2));
@@ -99,7 +101,9 @@ fn a_long_output_whose_content_is_gone_or_damaged_is_told_by_its_unit() {
 /// The scheduler was stopped before it had written its files: the hash is in the journal only.
 #[test]
 fn a_long_output_is_looked_at_whether_its_hash_is_in_a_file_or_in_the_journal() {
-    for state in [farm(), State::of(&[(1, [0, 1]), (2, [2, 3]), (3, [4, 5])])] {
+    let in_journal = State::of(&[(1, [0, 1]), (2, [2, 3]), (3, [4, 5])]);
+    in_journal.synced(0);
+    for state in [farm(), in_journal] {
         let path = state.path("blobs");
         let bytes = std::fs::read(&path).unwrap();
         let in_journal = state.audit().outputs.unwrap().in_journal;
@@ -170,4 +174,42 @@ fn units_that_ran_again_count_once_and_their_new_outputs_are_those_that_must_be_
     assert!(state.lost().is_empty());
     state.append(owner.label(50, Kind::Again, 0, 0), &starfarm_protocol::outputs::intervals_body(&[(2, 4)]));
     assert_eq!(state.lost(), [(1, 2, 4, MISSING)]);
+}
+
+/// Without `farm.json` the journal still says whose the notes are.
+#[test]
+fn outputs_that_are_lost_are_missing_also_where_farm_json_is_gone() {
+    let state = farm();
+    std::fs::remove_file(state.path("farm.json")).unwrap();
+    assert!(state.lost().is_empty());
+    std::fs::remove_file(state.outputs(JOB)).unwrap();
+    assert_eq!(state.lost(), [(1, 0, 6, MISSING)]);
+    std::fs::remove_dir_all(state.path("outputs")).unwrap();
+    assert_eq!(state.lost(), [(1, 0, 6, MISSING)]);
+}
+
+/// Units 2 and 3 ran again, and by the checkpoint after that their file ends before.
+#[test]
+fn a_file_that_is_an_older_copy_of_itself_is_recognised_by_the_note_of_units_that_ran_again() {
+    let state = State::of(&[(1, [0, 1]), (2, [2, 3]), (3, [4, 5])]);
+    state.rerun_and_end(&[2, 3]);
+    state.keep(FARM, JOB, &[1, 2, 3]);
+    state.synced(99);
+    assert!(state.lost().is_empty(), "nothing says that they ran again");
+    // As the records have it: three that ran, the end, and then those two are wanted again.
+    state.again(FARM, &[(9, (2, 4))]);
+    assert_eq!(state.lost(), [(1, 2, 4, MISSING)]);
+    // Of records that the journal gives again.
+    state.synced(8);
+    let report = state.audit();
+    assert_eq!((report.holds, report.outputs.unwrap().in_journal.0), (true, 2));
+    state.synced(99);
+    state.again(FARM, &[(3, (0, 6))]);
+    assert!(state.lost().is_empty(), "they were wanted again before they ran");
+    // One of another farm.
+    state.again(FarmId([8; 16]), &[(9, (2, 4))]);
+    let report = state.audit();
+    let told = report.violations.iter().any(|wrong| wrong.what.contains("outputs/again is damaged"));
+    assert!(told && !report.holds && report.outputs.unwrap().lost.is_empty());
+    assert!(state.without_outputs().holds);
 }

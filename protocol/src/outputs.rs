@@ -15,6 +15,8 @@
 //!
 //! Releases before wrote 0, 1 and 2 for 3, 4 and 5, no hashes, and the job and one for the mark, or 0 still earlier.
 
+pub mod again;
+
 use crate::bytes::{Malformed, Reader};
 use crate::ids::{Attempt, FarmId, JobId, NodeId};
 use crate::packed::Label;

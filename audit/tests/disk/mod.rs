@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test file uses some of it
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +16,7 @@ use starfarm_protocol::journal::frame::{Frame, MARK, Place};
 use starfarm_protocol::journal::record::{Ended, JobTotals};
 use starfarm_protocol::journal::segment::{Head, Part};
 use starfarm_protocol::journal::synced;
+use starfarm_protocol::outputs::again::{self, Again};
 use starfarm_protocol::outputs::{Kind, Owner};
 use starfarm_protocol::packed::{Entry, Label};
 use starfarm_protocol::spec::Stop;
@@ -216,6 +218,16 @@ impl State {
     /// Outputs were on the disk up to this record.
     pub fn synced(&self, sequence: u64) {
         std::fs::write(self.path("outputs/synced"), synced::to_bytes(FARM, sequence)).unwrap();
+    }
+
+    /// These units of the job were last wanted again by these records.
+    pub fn again(&self, farm: FarmId, wanted: &[(u64, (u128, u128))]) {
+        let mut known = Again::default();
+        for (sequence, units) in wanted {
+            known.want(*sequence, *units);
+        }
+        let bytes = again::to_bytes(farm, &BTreeMap::from([(JOB, known)]));
+        std::fs::write(self.path("outputs/again"), bytes).unwrap();
     }
 
     pub fn audit(&self) -> Report {

@@ -130,6 +130,16 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
     wait_for(|| options.open(path))
 }
 
+/// Replaces a file as a whole, readable by its owner only, durably.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let beside = path.with_extension("new");
+    let mut file = create(&beside)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&beside, path)?;
+    sync_folder(path)
+}
+
 /// What the directory of `path` lists is durable.
 pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

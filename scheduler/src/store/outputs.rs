@@ -7,6 +7,7 @@
 
 mod job_file;
 mod kept;
+mod note;
 mod walk;
 
 use std::collections::{HashMap, HashSet};
@@ -24,10 +25,12 @@ use starfarm_protocol::wire::CommandUnit;
 use starfarm_scheduler_core::{NodeId, Record};
 
 use crate::descriptors::wait_for;
-use crate::store::disk::{if_there, numbers};
-use job_file::{Access, JobFile};
+use crate::store::disk::{if_there, numbers, sync_folder};
+use job_file::{Access, JobFile, Known};
 pub(crate) use job_file::{Output, Page};
 pub(crate) use kept::Snapshot;
+pub(crate) use note::DueNote;
+use note::Note;
 
 /// Files that are open at one time; where it would be more, all are synced and closed.
 const OPEN_MAX: usize = 256;
@@ -41,6 +44,7 @@ pub(crate) struct OutputStore {
     replayed_after: u64,
     written_upto: u64,
     jobs: HashMap<JobId, JobFile>,
+    note: Note,
     /// How many of them have their file open, at most.
     open: usize,
     /// A file was made since the directory was synced.
@@ -55,15 +59,19 @@ impl OutputStore {
     /// journal's end, and its numbers are given again.
     pub(crate) fn open(dir: &Path, farm: FarmId, replayed_after: u64, written_upto: u64) -> io::Result<Self> {
         private_folder(dir)?;
-        let store = Self { made: true, ..Self::new(dir, farm, Access::Kept, (replayed_after, written_upto)) };
-        // It must not run ahead where the journal's end was given up.
-        store.note_synced(replayed_after)?;
+        let mut store =
+            Self { made: true, ..Self::new(dir, farm, Access::Kept, (replayed_after, written_upto)) };
+        store.note = Note::open(dir, farm, written_upto, &store.jobs()?, &mut store.notes)?;
+        // It must not run ahead where the journal's end was given up; and that it is not there is damage from now on.
+        store.note_synced(replayed_after)?.sync_all()?;
+        sync_folder(&dir.join("synced"))?;
         Ok(store)
     }
 
     /// The store in directory `dir` of a farm that nobody runs. The journal is to give all its records.
     pub(crate) fn look(dir: &Path, farm: FarmId) -> Self {
-        Self::new(dir, farm, Access::AtRest, (u64::MAX, u64::MAX))
+        let store = Self::new(dir, farm, Access::AtRest, (u64::MAX, u64::MAX));
+        Self { note: Note::look(dir, farm), ..store }
     }
 
     fn new(dir: &Path, farm: FarmId, access: Access, (replayed_after, written_upto): (u64, u64)) -> Self {
@@ -74,6 +82,7 @@ impl OutputStore {
             replayed_after,
             written_upto,
             jobs: HashMap::new(),
+            note: Note::default(),
             open: 0,
             made: false,
             notes: Vec::new(),
@@ -82,12 +91,24 @@ impl OutputStore {
 
     /// Notes how far all outputs are on the disk: what the journal has beyond it may not be in the files yet. The note is
     /// not synced itself: it may lag behind, and never runs ahead.
-    pub(crate) fn note_synced(&self, sequence: u64) -> io::Result<()> {
+    pub(crate) fn note_synced(&self, sequence: u64) -> io::Result<File> {
         let mut options = OpenOptions::new();
         let options = options.create(true).truncate(false).write(true).mode(0o600);
         let file = wait_for(|| options.open(self.dir.join("synced")))?;
         // Over the one before: a kill in between leaves one or the other.
-        file.write_all_at(&synced::to_bytes(self.farm, sequence), 0)
+        file.write_all_at(&synced::to_bytes(self.farm, sequence), 0)?;
+        Ok(file)
+    }
+
+    /// The note of jobs and of units that were wanted again, where it is to be saved: due before a checkpoint is, since what
+    /// lies before that is not replayed again.
+    pub(crate) fn due_note(&self) -> Option<DueNote> {
+        self.note.due(&self.dir, self.farm)
+    }
+
+    /// That note is on the disk.
+    pub(crate) fn is_saved(&mut self, note: &DueNote) {
+        self.note.is_saved(note);
     }
 
     /// Whether such a record says anything of outputs.
@@ -106,10 +127,11 @@ impl OutputStore {
                 self.append(sequence, *job, (*attempt, *node), units)
             }
             Record::Tried { job, unit, .. } => self.made_job(*job)?.ran_in_vain(sequence, *unit),
-            Record::Retried { job, units } | Record::Rerun { job, units } => match self.job(*job, false)? {
-                Some(file) => file.retry(sequence, units),
-                None => Ok(()),
-            },
+            Record::Retried { job, units } | Record::Rerun { job, units } => {
+                let retried = self.job(*job, false)?.map_or(Ok(()), |file| file.retry(sequence, units));
+                self.note.want(*job, sequence, units);
+                retried
+            }
             _ => Ok(()),
         }
     }
@@ -162,6 +184,7 @@ impl OutputStore {
 
     pub(crate) fn delete(&mut self, job: JobId) -> io::Result<()> {
         self.jobs.remove(&job);
+        self.note.retain(|other| other != job);
         if_there(fs::remove_file(self.path(job))).map(drop)
     }
 
@@ -171,6 +194,7 @@ impl OutputStore {
     }
 
     pub(crate) fn retain_only(&mut self, jobs: &HashSet<JobId>) -> io::Result<()> {
+        self.note.retain(|job| jobs.contains(&job));
         self.jobs()?.into_iter().filter(|job| !jobs.contains(job)).try_for_each(|job| self.delete(job))
     }
 
@@ -204,9 +228,12 @@ impl OutputStore {
                 return Ok(None);
             }
             self.made |= !there;
-            let known = (self.replayed_after, self.written_upto);
+            let (replayed_after, written_upto) = (self.replayed_after, self.written_upto);
+            let known = Known { replayed_after, written_upto, again: self.note.of(job) };
             let owner = Owner::new(self.farm, job);
             let file = JobFile::open(owner, path, self.access, known, &mut self.notes)?;
+            self.note.has_file(job);
+            file.retried.iter().for_each(|(sequence, units)| self.note.want(job, *sequence, units));
             self.jobs.insert(job, file);
         }
         Ok(self.jobs.get_mut(&job))

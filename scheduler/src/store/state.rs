@@ -29,7 +29,7 @@ use starfarm_protocol::seal::{JoinKey, KeyStore, Role, Secret, StaticKey};
 
 use crate::descriptors::wait_for;
 use crate::error::SchedulerError;
-use crate::store::disk::{create, if_there, sync_folder};
+use crate::store::disk::{self, if_there};
 
 /// Version of `farm.json`. In version 1 no job outlived its scheduler, 2 had no checksum.
 const FORMAT_VERSION: u32 = 3;
@@ -390,15 +390,7 @@ fn cannot_write(path: &Path, e: &std::io::Error) -> SchedulerError {
 
 /// Replaces a file as a whole, readable by its owner only, durably.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), SchedulerError> {
-    let write = || -> std::io::Result<()> {
-        let beside = path.with_extension("new");
-        let mut file = create(&beside)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&beside, path)?;
-        sync_folder(path)
-    };
-    write().map_err(|e| cannot_write(path, &e))
+    disk::replace(path, bytes).map_err(|e| cannot_write(path, &e))
 }
 
 #[cfg(test)]

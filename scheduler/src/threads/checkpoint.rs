@@ -18,7 +18,7 @@ use crate::restart;
 use crate::store::Trouble;
 use crate::store::checkpoint::Checkpoint;
 use crate::store::journal::Retirer;
-use crate::store::outputs::OutputStore;
+use crate::store::outputs::{DueNote, OutputStore};
 use crate::store::state::StateDir;
 
 /// What the records are asked, all that were handed on before.
@@ -71,8 +71,9 @@ pub(crate) fn run(
         let synced = sync(&house.outputs, |file| file.sync_all()).and_then(|()| {
             house.outputs.lock().expect("a panic under the lock ends the process").note_synced(sequence)
         });
-        synced.unwrap_or_else(|e| stop(&house.state, &e.to_string()));
-        let is_saved = is_done(&house.state, checkpoint.save(sequence, &state));
+        drop(synced.unwrap_or_else(|e| stop(&house.state, &e.to_string())));
+        let noted = note(&house.outputs, DueNote::save);
+        let is_saved = is_done(&house.state, noted.and_then(|()| checkpoint.save(sequence, &state)));
         if is_saved {
             let (bytes, took_us) = (state.len() as u64, begun.elapsed().as_micros() as u64);
             // Where the dispatcher is gone nobody watches any more.
@@ -148,6 +149,15 @@ fn sync(outputs: &Mutex<OutputStore>, sync: impl Fn(&File) -> io::Result<()>) ->
     files.iter().try_for_each(|file| sync(file))
 }
 
+/// Saves the note on outputs, where it has changed; without holding the lock.
+fn note(outputs: &Mutex<OutputStore>, save: impl Fn(&DueNote) -> Result<(), Trouble>) -> Result<(), Trouble> {
+    let due = outputs.lock().expect("a panic under the lock ends the process").due_note();
+    let Some(due) = due else { return Ok(()) };
+    save(&due)?;
+    outputs.lock().expect("a panic under the lock ends the process").is_saved(&due);
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use starfarm_protocol::ids::{Attempt, JobId};
@@ -171,5 +181,35 @@ mod tests {
         assert_eq!(synced.take(), 2, "the job's file and the directory");
         sync(&outputs, look).unwrap();
         assert_eq!(synced.take(), 0, "nothing was written since");
+    }
+
+    #[test]
+    fn the_note_on_outputs_is_saved_when_it_has_changed_and_nobody_waits_for_it() {
+        let scratch = Scratch::new("note");
+        let outputs = Mutex::new(scratch.open(0));
+        let saved = std::cell::Cell::new(0);
+        let save = |due: &DueNote| {
+            saved.set(saved.get() + 1);
+            drop(outputs.try_lock().expect("nobody holds it while the disk is busy"));
+            due.save()
+        };
+        note(&outputs, save).unwrap();
+        assert_eq!(saved.take(), 1, "there was none");
+        let again = Record::Retried { job: JobId(1), units: vec![(4, 6)] };
+        outputs.lock().unwrap().take(1, &again).unwrap();
+        note(&outputs, save).unwrap();
+        assert_eq!(saved.take(), 0, "that job has no outputs");
+        outputs.lock().unwrap().append(2, JobId(1), (Attempt(1), NodeId(1)), &units(1)).unwrap();
+        let full = |_: &DueNote| Err(Trouble::passing("no room".into()));
+        note(&outputs, full).unwrap_err();
+        note(&outputs, save).unwrap();
+        note(&outputs, save).unwrap();
+        assert_eq!(saved.take(), 1, "once it can be");
+        outputs.lock().unwrap().take(3, &again).unwrap();
+        note(&outputs, save).unwrap();
+        assert_eq!(saved.take(), 1);
+        outputs.lock().unwrap().delete(JobId(1)).unwrap();
+        note(&outputs, save).unwrap();
+        assert_eq!(saved.take(), 1);
     }
 }

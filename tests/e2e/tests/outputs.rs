@@ -81,45 +81,149 @@ fn damaged_outputs_are_told_by_unit_and_run_again() {
 /// What the files do not have yet is in the journal, and only by its hash where it is long.
 #[test]
 fn damage_to_long_outputs_of_a_scheduler_that_was_just_stopped_is_told_by_the_audit() {
-    let mut farm = Farm::with_workers(1, 2);
+    // No checkpoint comes between.
+    let mut farm = Farm::start_with(&["--checkpoint-seconds", "86400"]);
+    farm.add_worker("w1", &["--slots", "2"]);
+    farm.until_nodes_up(1);
     let script = "yes long{} | head -n 400";
     let id = farm.submit(&["--range", "0..3", "--", "sh", "-c", script]);
     farm.wait(&id).exits(0);
-    farm.scheduler.signal(Signal::TERM);
-    farm.scheduler.wait();
+    stop(&mut farm);
 
     let state = farm.state();
-    let audit = |code| farm.cli(&["audit", "--outputs", state.to_str().unwrap()]).exits(code).stdout.clone();
-    audit(0);
-    told_wherever_it_is(&state, &audit);
+    audit(&farm, 0);
+    told_wherever_it_is(&farm);
     farm.cli(&["results", &id]).exits(0);
     // As a power cut before the first write leaves it.
-    std::fs::remove_dir_all(state.join("outputs")).unwrap();
-    let told = audit(0);
+    std::fs::remove_file(state.join(format!("outputs/{id}.outputs"))).unwrap();
+    let told = audit(&farm, 0);
     assert!(told.contains("note: 3 outputs are whole in the journal only"), "{told}");
-    told_wherever_it_is(&state, &audit);
+    told_wherever_it_is(&farm);
     farm.cli(&["results", &id]).exits(0);
+    // Without its note the audit promises nothing.
+    std::fs::remove_dir_all(state.join("outputs")).unwrap();
+    let told = audit(&farm, 1);
+    assert!(told.contains("OUTPUT MISSING: job 1") && told.contains("outputs/synced is missing"), "{told}");
+    farm.restart_scheduler();
+    audit(&farm, 0);
+    farm.cli(&["results", &id]).exits(0);
+    stop(&mut farm);
     std::fs::write(state.join("blobs"), "").unwrap();
-    audit(1);
+    audit(&farm, 1);
     farm.cli(&["results", &id]).exits(6);
 }
 
+fn stop(farm: &mut Farm) {
+    farm.scheduler.signal(Signal::TERM);
+    farm.scheduler.wait();
+}
+
+#[track_caller]
+fn audit(farm: &Farm, code: i32) -> String {
+    farm.cli(&["audit", "--outputs", farm.state().to_str().unwrap()]).exits(code).stdout.clone()
+}
+
+/// Waits until all that is in the journal now is behind a checkpoint.
+fn checkpointed(farm: &Farm) {
+    let synced = |of: &str| {
+        let bytes = std::fs::read(farm.state().join(of).join("synced")).unwrap();
+        u64::from_le_bytes(bytes[28..36].try_into().unwrap())
+    };
+    let now = synced("journal");
+    until("a checkpoint is saved", || synced("outputs") >= now);
+}
+
+fn with_checkpoints() -> Farm {
+    let mut farm = Farm::start_with(&["--checkpoint-seconds", "1"]);
+    farm.add_worker("w1", &["--slots", "2"]);
+    farm.until_nodes_up(1);
+    farm
+}
+
+/// The journal gives nothing again that lies before the checkpoint.
+#[test]
+fn outputs_that_were_deleted_after_a_checkpoint_are_missing_before_a_start_and_after_it() {
+    let mut farm = with_checkpoints();
+    let id = farm.submit(&["--range", "0..6", "--", "echo"]);
+    farm.wait(&id).exits(0);
+    checkpointed(&farm);
+    stop(&mut farm);
+    audit(&farm, 0);
+    std::fs::remove_dir_all(farm.state().join("outputs")).unwrap();
+    let told = audit(&farm, 1);
+    assert!(told.contains("outputs: 6 checked, 6 missing or damaged"), "{told}");
+    farm.restart_scheduler();
+    audit(&farm, 1);
+    farm.cli(&["results", &id]).exits(6);
+    farm.cli(&["job", "retry", "--missing-outputs", &id]).exits(0);
+    farm.wait(&id).exits(0);
+    farm.cli(&["results", &id]).exits(0);
+    audit(&farm, 0);
+}
+
+/// The first runs are still there, and must not be taken for the second ones.
+#[test]
+fn a_file_that_is_an_older_copy_of_itself_or_lost_its_end_is_recognised_after_units_ran_again() {
+    let mut farm = with_checkpoints();
+    let second = farm.temp().path().join("second");
+    let script =
+        format!("if test -e {}; then echo second run; else echo first run; exit 1; fi", second.display());
+    let id = farm.submit(&["--range", "0..3", "--", "sh", "-c", &script]);
+    farm.wait(&id);
+    let path = farm.state().join(format!("outputs/{id}.outputs"));
+    let older = std::fs::read(&path).unwrap();
+    checkpointed(&farm);
+    std::fs::write(second, "").unwrap();
+    farm.cli(&["job", "retry", "--failed", &id]).exits(0);
+    farm.wait(&id).exits(0);
+
+    let second_runs: BTreeMap<_, _> = (0..3).map(|unit| (unit, "second run\n".to_owned())).collect();
+    let copy = |_: &[u8]| older.clone();
+    let cut = |whole: &[u8]| whole[..older.len() + 20].to_vec();
+    let wiped = |whole: &[u8]| [&older[..], &vec![0xFF; whole.len() - older.len()]].concat();
+    for damage in [&copy as &dyn Fn(&[u8]) -> Vec<u8>, &cut, &wiped] {
+        checkpointed(&farm);
+        stop(&mut farm);
+        audit(&farm, 0);
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, damage(&whole)).unwrap();
+        let missing = |farm: &Farm| {
+            let told = audit(farm, 1);
+            assert!(told.contains("outputs: 3 checked, 3 missing or damaged"), "{told}");
+            assert!(told.contains("OUTPUT MISSING: job 1, unit 0 to 2"), "{told}");
+        };
+        missing(&farm);
+        // At rest the second runs are read from the journal, which still has them.
+        assert_eq!(stdouts(&farm.results(&id)), second_runs);
+        farm.restart_scheduler();
+        missing(&farm);
+        let reply = farm.cli(&["results", &id, "--output", "json"]);
+        let results = reply.exits(6).json();
+        let lost = serde_json::json!([{ "lo": "0", "hi": "3", "what": "missing" }]);
+        assert_eq!((&results["outputs_lost"], stdouts(&results)), (&lost, BTreeMap::new()));
+        farm.cli(&["job", "retry", "--missing-outputs", &id]).exits(0);
+        farm.wait(&id).exits(0);
+        assert_eq!(stdouts(&farm.results(&id)), second_runs);
+        audit(&farm, 0);
+    }
+}
+
 /// Flips and cuts of every few bytes of the contents are told.
-fn told_wherever_it_is(state: &Path, audit: &impl Fn(i32) -> String) {
-    let path = state.join("blobs");
+fn told_wherever_it_is(farm: &Farm) {
+    let path = farm.state().join("blobs");
     let bytes = std::fs::read(&path).unwrap();
     let first = bytes.windows(6).position(|there| there == b"long0\n").unwrap();
     for at in (first..first + 2000).step_by(197) {
         let mut damaged = bytes.clone();
         damaged[at] ^= 1;
         std::fs::write(&path, damaged).unwrap();
-        let told = audit(1);
+        let told = audit(farm, 1);
         assert!(told.contains("OUTPUT DAMAGED: job 1, unit 0\n"), "byte {at}: {told}");
         assert!(told.contains("outputs: 3 checked, 1 missing or damaged"), "byte {at}: {told}");
     }
     for end in (first..bytes.len()).step_by(797) {
         std::fs::write(&path, &bytes[..end]).unwrap();
-        let told = audit(1);
+        let told = audit(farm, 1);
         assert!(told.contains("OUTPUT MISSING: job 1, unit "), "cut at {end}: {told}");
     }
     std::fs::write(&path, &bytes).unwrap();

@@ -6,6 +6,7 @@ use std::io;
 use std::path::PathBuf;
 
 use starfarm_protocol::ids::Attempt;
+use starfarm_protocol::outputs::again::Again;
 use starfarm_protocol::outputs::{Batch, Kind, Owner, Piece, Stored, intervals, intervals_body, is_cut};
 use starfarm_protocol::packed::Entry;
 use starfarm_protocol::wire::CommandUnit;
@@ -46,6 +47,17 @@ pub(crate) struct Page {
     pub(crate) more: bool,
 }
 
+/// What is known before a file is opened.
+#[derive(Clone, Copy)]
+pub(super) struct Known<'a> {
+    /// The journal gives all records after this one again.
+    pub(super) replayed_after: u64,
+    /// The journal's last record.
+    pub(super) written_upto: u64,
+    /// Units that were wanted again; `None`: the job had no file up to `replayed_after`.
+    pub(super) again: Option<&'a Again>,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct JobFile {
     owner: Owner,
@@ -60,7 +72,7 @@ pub(super) struct JobFile {
     /// Units of these of whose output a part was left out.
     pub(super) cut: u64,
     /// Units that were wanted again, by the sequence of the record that says so; ascending.
-    retried: Vec<(u64, Vec<(u128, u128)>)>,
+    pub(super) retried: Vec<(u64, Vec<(u128, u128)>)>,
     /// How many runs decided nothing.
     vain: u64,
     /// These runs, by unit and sequence of the record; `None` until somebody asks for a page.
@@ -88,7 +100,7 @@ impl JobFile {
         owner: Owner,
         path: PathBuf,
         access: Access,
-        known: (u64, u64),
+        known: Known<'_>,
         notes: &mut Vec<String>,
     ) -> io::Result<Self> {
         let mut this = Self { owner, path, access, ..Self::default() };
@@ -97,10 +109,30 @@ impl JobFile {
         }
         let mut file = this.open_packed()?;
         if let Some(from) = this.survey(&file, known, notes)? {
-            this.repair(&mut file, from, notes)?;
+            this.repair(&mut file, from, known, notes)?;
         }
+        this.remember(known, notes);
         this.file = Some(file);
         Ok(this)
+    }
+
+    /// What is known of units that were wanted again, and is not in the file: its end was lost, or it is an older copy, or
+    /// it is damaged there. What the journal gives again is left to it.
+    fn remember(&mut self, known: Known<'_>, notes: &mut Vec<String>) {
+        let records = known.again.map(Again::records).unwrap_or_default();
+        let upto = records.range(..=known.replayed_after).next_back().map_or(0, |(sequence, _)| *sequence);
+        for (sequence, units) in records.into_iter().filter(|(sequence, _)| *sequence <= upto) {
+            if let Err(at) = self.retried.binary_search_by_key(&sequence, |(sequence, _)| *sequence) {
+                self.retried.insert(at, (sequence, units));
+            }
+        }
+        if (1..upto).contains(&self.last) {
+            notes.push(format!(
+                "{}: its end is lost, or it is an older copy of itself: it ends with record {}, and units were run again since,                  by record {upto}. What is there of their runs before does not count, so their outputs are missing: put the                  right file there while no scheduler runs, or let the units run again with `starfarm job retry                  --missing-outputs`",
+                self.path.display(),
+                self.last
+            ));
+        }
     }
 
     fn open_packed(&self) -> io::Result<PackedFile> {
@@ -111,7 +143,13 @@ impl JobFile {
     }
 
     /// From byte `from` on nothing can be read. At rest it is left as it is.
-    fn repair(&mut self, file: &mut PackedFile, from: u64, notes: &mut Vec<String>) -> io::Result<()> {
+    fn repair(
+        &mut self,
+        file: &mut PackedFile,
+        from: u64,
+        known: Known<'_>,
+        notes: &mut Vec<String>,
+    ) -> io::Result<()> {
         let (path, end) = (self.path.display().to_string(), file.end());
         let is_kept = self.access == Access::Kept;
         if from == 0 {
@@ -122,11 +160,17 @@ impl JobFile {
             } else {
                 "it is passed over".into()
             };
-            notes.push(format!(
-                "{path}: it is another job's or farm's, or nothing in it can be read; {what}. The outputs of this job are \
-                 missing: put its own file there while no scheduler runs, or let the units run again with `starfarm job \
-                 retry --missing-outputs`"
-            ));
+            notes.push(match known.again {
+                Some(_) if known.replayed_after > 0 => format!(
+                    "{path}: it is another job's or farm's, or nothing that it had at the last checkpoint can be read; {what}. \
+                     What the journal has since then is written again. The other outputs of this job are missing: put its own \
+                     file there while no scheduler runs, or let the units run again with `starfarm job retry --missing-outputs`"
+                ),
+                _ => format!(
+                    "{path}: nothing in it can be read from its first byte on; {what}. All that belongs there is in the \
+                     journal, and is written again"
+                ),
+            });
         } else if is_kept {
             file.cut(from)?;
             notes.push(format!(
@@ -143,7 +187,7 @@ impl JobFile {
     fn survey(
         &mut self,
         file: &PackedFile,
-        (replayed_after, written_upto): (u64, u64),
+        Known { replayed_after, written_upto, .. }: Known<'_>,
         notes: &mut Vec<String>,
     ) -> io::Result<Option<u64>> {
         let mut damage = None;
@@ -174,8 +218,8 @@ impl JobFile {
             match batch.kind {
                 Kind::Outputs => {}
                 Kind::Again => {
-                    let body = file.body(&entry)?.unwrap_or_default();
-                    self.retried.push((batch.sequence, intervals(&body)));
+                    let units = file.body(&entry)?.map(|body| (batch.sequence, intervals(&body)));
+                    self.retried.extend(units);
                 }
                 Kind::Vain => self.vain += 1,
             }
@@ -240,7 +284,10 @@ impl JobFile {
         if self.access == Access::Kept {
             self.append(sequence, Kind::Again, (0, 0), &intervals_body(units))?;
         }
-        self.retried.push((sequence, units.to_vec()));
+        // At rest it may be known already.
+        if let Err(at) = self.retried.binary_search_by_key(&sequence, |(sequence, _)| *sequence) {
+            self.retried.insert(at, (sequence, units.to_vec()));
+        }
         Ok(())
     }
 
@@ -327,8 +374,13 @@ impl JobFile {
     pub(super) fn snapshot(&mut self) -> io::Result<Snapshot> {
         let is_there = self.access == Access::Kept || self.path.try_exists()?;
         let file = if is_there { Some(self.file()?.clone()) } else { None };
-        let beyond = self.beyond.iter().map(|(_, stored)| stored.clone()).collect();
-        Ok(Snapshot::new(self.owner, file, beyond, self.retried.clone()))
+        let mut again = Again::default();
+        for (sequence, units) in &self.retried {
+            for units in units {
+                again.want(*sequence, *units);
+            }
+        }
+        Ok(Snapshot::new(self.owner, file, self.beyond.clone(), again))
     }
 
     /// Reads which runs decided nothing. Only who asks for outputs needs to know, so only then it takes memory.

@@ -5,7 +5,8 @@ use std::io;
 
 use starfarm_protocol::admin::{LostOutputs, OutputLoss};
 use starfarm_protocol::ids::ContentHash;
-use starfarm_protocol::outputs::{Kind, Owner, Piece, Stored, intervals};
+use starfarm_protocol::outputs::again::Again;
+use starfarm_protocol::outputs::{Kind, Owner, Piece, Stored};
 use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::units::Units;
 use starfarm_protocol::wire::Stream;
@@ -18,9 +19,10 @@ use crate::store::packed::PackedFile;
 pub(crate) struct Snapshot {
     owner: Owner,
     file: Option<PackedFile>,
-    /// At rest: what the journal has beyond the file, and which units were wanted again, by the sequence of the record.
-    beyond: Vec<Stored>,
-    retried: Vec<(u64, Vec<(u128, u128)>)>,
+    /// At rest: what the journal has beyond the file, with the sequence of the record.
+    beyond: Vec<(u64, Stored)>,
+    /// Runs from before a unit was last wanted again do not count.
+    again: Again,
 }
 
 #[derive(Default)]
@@ -32,17 +34,14 @@ struct Kept {
 impl Kept {
     /// A run of the unit, as it was found: the last one counts.
     fn found(&mut self, unit: u128, loss: Option<OutputLoss>) {
-        self.forget(unit, unit.saturating_add(1));
+        let end = unit.saturating_add(1);
+        self.whole.remove(unit, end);
+        self.damaged.remove(unit, end);
         match loss {
-            None => self.whole.insert(unit, unit.saturating_add(1)),
-            Some(OutputLoss::Damaged) => self.damaged.insert(unit, unit.saturating_add(1)),
+            None => self.whole.insert(unit, end),
+            Some(OutputLoss::Damaged) => self.damaged.insert(unit, end),
             Some(OutputLoss::Missing) => {}
         }
-    }
-
-    fn forget(&mut self, lo: u128, hi: u128) {
-        self.whole.remove(lo, hi);
-        self.damaged.remove(lo, hi);
     }
 }
 
@@ -50,10 +49,10 @@ impl Snapshot {
     pub(super) fn new(
         owner: Owner,
         file: Option<PackedFile>,
-        beyond: Vec<Stored>,
-        retried: Vec<(u64, Vec<(u128, u128)>)>,
+        beyond: Vec<(u64, Stored)>,
+        again: Again,
     ) -> Self {
-        Self { owner, file, beyond, retried }
+        Self { owner, file, beyond, again }
     }
 
     /// Each content that any of the outputs names, those of runs that do not count among them.
@@ -72,36 +71,31 @@ impl Snapshot {
         mut content: impl FnMut(&ContentHash) -> io::Result<Option<OutputLoss>>,
     ) -> io::Result<Vec<LostOutputs>> {
         let mut kept = Kept::default();
-        let mut last = 0;
-        if let Some(file) = &self.file {
-            for step in Walk::new(file.scan(0), self.owner, 0) {
-                let Step::Batch(entry, batch) = step? else { continue };
-                last = batch.sequence;
-                match batch.kind {
-                    Kind::Vain => {}
-                    Kind::Again => {
-                        let units = file.body(&entry)?.map(|body| intervals(&body)).unwrap_or_default();
-                        units.iter().for_each(|&(lo, hi)| kept.forget(lo, hi));
-                    }
-                    Kind::Outputs => {
-                        for piece in file.pieces(&self.owner, &entry, &batch)? {
-                            match piece {
-                                Piece::Whole(stored) => kept.found(stored.unit, loss(&stored, &mut content)?),
-                                // The number may be what is damaged.
-                                Piece::Damaged(Some(unit)) => {
-                                    kept.damaged.insert(unit, unit.saturating_add(1))
-                                }
-                                Piece::Damaged(None) => {}
-                            }
+        let counts = |unit: u128, sequence: u64| self.again.last(unit) < sequence;
+        for step in self.file.iter().flat_map(|file| Walk::new(file.scan(0), self.owner, 0)) {
+            let Step::Batch(entry, batch) = step? else { continue };
+            let Some(file) = self.file.as_ref().filter(|_| batch.kind == Kind::Outputs) else { continue };
+            for piece in file.pieces(&self.owner, &entry, &batch)? {
+                match piece {
+                    Piece::Whole(stored) => {
+                        let loss = loss(&stored, &mut content)?;
+                        if counts(stored.unit, batch.sequence) {
+                            kept.found(stored.unit, loss);
                         }
                     }
+                    // The number may be what is damaged.
+                    Piece::Damaged(Some(unit)) if counts(unit, batch.sequence) => {
+                        kept.damaged.insert(unit, unit.saturating_add(1));
+                    }
+                    Piece::Damaged(_) => {}
                 }
             }
         }
-        let after = self.retried.iter().filter(|(sequence, _)| *sequence > last);
-        after.flat_map(|(_, units)| units).for_each(|&(lo, hi)| kept.forget(lo, hi));
-        for stored in &self.beyond {
-            kept.found(stored.unit, loss(stored, &mut content)?);
+        for (sequence, stored) in &self.beyond {
+            let loss = loss(stored, &mut content)?;
+            if counts(stored.unit, *sequence) {
+                kept.found(stored.unit, loss);
+            }
         }
         Ok(told(&owed.without(&kept.whole), &kept.damaged))
     }

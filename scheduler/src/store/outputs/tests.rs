@@ -10,6 +10,7 @@ use starfarm_protocol::wire::{FailReason, Outputs, Stream};
 use super::*;
 use crate::store::packed::PackedFile;
 
+mod again;
 mod lost;
 
 const JOB: JobId = JobId(1);
