@@ -128,7 +128,10 @@ impl JobFile {
         }
         if (1..upto).contains(&self.last) {
             notes.push(format!(
-                "{}: its end is lost, or it is an older copy of itself: it ends with record {}, and units were run again since,                  by record {upto}. What is there of their runs before does not count, so their outputs are missing: put the                  right file there while no scheduler runs, or let the units run again with `starfarm job retry                  --missing-outputs`",
+                "{}: its end is lost, or it is an older copy of itself: it ends with record {}, and units were run again \
+                 since, by record {upto}. What is there of their runs before does not count, so their outputs are \
+                 missing: put the right file there while no scheduler runs, or let the units run again with `starfarm \
+                 job retry --missing-outputs`",
                 self.path.display(),
                 self.last
             ));

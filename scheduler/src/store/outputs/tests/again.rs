@@ -56,7 +56,9 @@ fn counting(store: &mut OutputStore) -> Vec<u128> {
 }
 
 fn told(store: &mut OutputStore, words: &str) -> usize {
-    store.take_notes().iter().filter(|note| note.contains(words)).count()
+    let notes = store.take_notes();
+    assert!(notes.iter().all(|note| !note.contains("  ")), "{notes:?}");
+    notes.iter().filter(|note| note.contains(words)).count()
 }
 
 const OLDER: &str = "older copy";
