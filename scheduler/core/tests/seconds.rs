@@ -78,7 +78,7 @@ fn the_others_have_as_long_as_their_tasks_take() {
 fn what_a_second_gives_back_goes_to_a_third() {
     check_after(
         TWO,
-        "done a 0+10 hits 0:0,1:1\n ack b\n done b 20+10 hits 20:0,21:1\n ack b\n join c slots 1\n return b 0+10\n show 1",
+        "done a 0+10 hits 0:0,1:1\n ack b\n done b 20+10 hits 20:0,21:1\n done b 30+10 hits 30:0,31:1\n ack b\n join c slots 1\n return b 0+10\n show 1",
         expect![[r#"
             0: hit in job 1: unit 0, target 0
             0: hit in job 1: unit 1, target 1
@@ -86,10 +86,12 @@ fn what_a_second_gives_back_goes_to_a_third() {
             0: hit in job 1: unit 21, target 1
             0: to b: ack results [(1, 1)]; offer job 1: 5=0+10
             0: to a: ack results [(1, 1)]; offer job 1: 6=20+10
+            0: hit in job 1: unit 30, target 0
+            0: hit in job 1: unit 31, target 1
             0: node c joined: 1 slot, boot 0000000000000001
-            0: to c: welcome epoch 1
-            0: to c: offer job 1: 7=0+10
-            0: job 1 is running: done 0, out 40, waiting 0, resent tasks 1, hits [(0, 0), (1, 1), (20, 0), (21, 1)], checked 0
+            0: to c: welcome epoch 1; offer job 1: 7=30+10
+            0: to c: offer job 1: 8=0+10
+            0: job 1 is running: done 0, out 40, waiting 0, resent tasks 1, hits [(0, 0), (1, 1), (20, 0), (21, 1), (30, 0), (31, 1)], checked 0
         "#]],
     );
 }
