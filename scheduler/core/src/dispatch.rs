@@ -287,10 +287,11 @@ impl Job {
     fn keeps(&mut self, unit: u128, choice: &Choice, nodes: &Nodes, now_us: u64) -> Option<(u64, u128)> {
         let kept = |back: &&Returned| back.node == choice.id && back.until_us > now_us;
         if let Some(back) = self.returned_at(unit).filter(kept) {
-            // Pieces that came back side by side are one.
+            // Pieces that came back side by side are one, until it may have the first of them.
             let beside = |back: &&Returned| self.returned.get(&back.hi).filter(kept);
             let pieces = std::iter::successors(Some(back), beside).take(LOOKS);
-            return Some((back.until_us, pieces.last().expect("it has the first one").hi));
+            let (until_us, hi) = pieces.fold((u64::MAX, unit), |(us, _), back| (us.min(back.until_us), back.hi));
+            return Some((until_us, hi));
         }
         let nothing = Interval::new(0, 0);
         let same_place = choice.elsewhere && !self.blame.is_elsewhere(&self.units, choice.id, unit, nothing);

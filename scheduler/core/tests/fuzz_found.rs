@@ -198,3 +198,11 @@ fn a_worker_of_another_version_is_told_who_we_are_and_nothing_else() {
     );
     assert!(story.contains("to c: welcome") && !story.contains("welcome epoch 2; ack"), "{story}");
 }
+
+/// What came back twice was kept for longer, and what lay beside it as well.
+#[test]
+fn a_node_is_given_what_it_may_have_again_though_what_lies_before_that_is_kept_from_it() {
+    let mut bench = Bench::new(config());
+    let story = bench.run("submit 2\n join a\n return a 0+1\n live +1000\n return a 0+2\n at +1000");
+    assert!(story.contains("2000: to a: offer job 1: 3=1+1"), "{story}");
+}

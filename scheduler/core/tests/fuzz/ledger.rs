@@ -38,8 +38,8 @@ struct Job {
     durable_hits: BTreeSet<(u128, u32)>,
     /// Which node computed the units that are done, by the last record.
     by: BTreeMap<u128, NodeId>,
-    /// Units that were done and are wanted again, and who had computed them.
-    again: BTreeMap<u128, NodeId>,
+    /// Units that were done and are wanted again, and who had computed them since.
+    again: BTreeMap<u128, BTreeSet<NodeId>>,
 }
 
 /// A result that the farm took, to be acknowledged when it is durable.
@@ -61,7 +61,7 @@ pub struct Ledger {
     durable: usize,
     /// By node, incarnation and number; and whether its units count.
     said: BTreeMap<(u32, u64, u64), (Said, bool)>,
-    /// Those on which there is no verdict yet; none where it is told again: it is acknowledged for the first time's.
+    /// Those on which there is no verdict yet; none where it is told again and counted before: it is acknowledged for that.
     unsure: Vec<Option<(u32, u64, u64)>>,
 }
 
@@ -74,6 +74,8 @@ impl Ledger {
     /// The scheduler died: only what was durable is left.
     pub fn restart(&mut self) {
         (self.jobs, self.read, self.durable) = (BTreeMap::new(), 0, 0);
+        // What was not acknowledged is told again, and has a verdict of its own.
+        self.said.values_mut().for_each(|(_, counts)| *counts = false);
     }
 
     /// Reads the records that are new.
@@ -135,7 +137,7 @@ impl Ledger {
                     self.change(*job, unit..unit + 1, was, Unit::Open)?;
                     if was == Unit::Done {
                         let Job { by, again, .. } = self.job(*job)?;
-                        again.extend(by.get(&unit).map(|node| (unit, *node)));
+                        again.entry(unit).or_default().extend(by.get(&unit));
                     }
                 }
             }
@@ -258,7 +260,8 @@ impl Ledger {
     pub fn told(&mut self, line: &Line<'_>, told: (u64, u64)) {
         let key = (line.node().0, told.0, told.1);
         let again = line.verb() == "again";
-        self.unsure.push((!again).then_some(key));
+        let is_known = again && self.said.get(&key).is_some_and(|(_, counts)| *counts);
+        self.unsure.push((!is_known).then_some(key));
         if again {
             return;
         }
@@ -312,7 +315,8 @@ impl Ledger {
         }
         // What is known of units below the floor nobody asks the records. What a node computed, and another is to compute
         // again, it may repeat, and nothing that it then says otherwise counts.
-        let counts = |hit: &&(u128, u32)| !self.pages_hits && job.again.get(&hit.0) != Some(&id);
+        let counts =
+            |hit: &&(u128, u32)| !self.pages_hits && job.again.get(&hit.0).is_none_or(|by| !by.contains(&id));
         if let Some(hit) = said.hits.iter().filter(counts).find(|hit| !job.durable_hits.contains(hit)) {
             return Err(format!("acknowledged, but hit {hit:?} is in no durable record: {said:?}"));
         }
