@@ -156,6 +156,12 @@ impl Reader {
                 "{units} outputs are whole in the journal only: the scheduler writes them to their files when it starts"
             ));
         }
+        if outputs.idle_damaged > 0 {
+            self.books.notes.push(format!(
+                "{} stored contents are damaged, and nothing that counts names them: no output is missed for them",
+                outputs.idle_damaged
+            ));
+        }
         if synced.is_none() && !outputs.lost.is_empty() {
             self.books.notes.push(
                 "outputs/synced is missing or damaged: nobody can say which of the outputs that are lost the scheduler writes \

@@ -37,7 +37,7 @@ pub(crate) fn check(
     only: &[JobId],
 ) -> io::Result<Outputs> {
     let contents = Contents::read(&dir.join("blobs"), |_| true)?;
-    let (mut report, mut lost_contents) = (Outputs::default(), HashSet::new());
+    let (mut report, mut lost_contents) = (Outputs::default(), HashSet::<ContentHash>::new());
     let never = Again::default();
     for owed in owed.iter().filter(|owed| only.is_empty() || only.contains(&owed.job)) {
         report.units.0 += owed.units.units();
@@ -51,11 +51,13 @@ pub(crate) fn check(
         let lost = owed.units.without(&kept.whole);
         tell(owed.job, &lost.within(&kept.damaged), OutputLoss::Damaged, &mut report);
         tell(owed.job, &lost.without(&kept.damaged), OutputLoss::Missing, &mut report);
-        lost_contents.extend(kept.lost_contents);
+        lost_contents.extend(kept.lost_contents.into_values().flatten());
     }
     let is_told = |hash: &ContentHash| report.contents.iter().any(|lost| lost.hash == *hash);
-    let damaged = contents.damaged().filter(|hash| only.is_empty() || lost_contents.contains(hash));
-    let untold: Vec<_> = damaged.filter(|hash| !is_told(hash)).collect();
+    // What only runs name that do not count, or no job, is missed by nobody.
+    let (damaged, idle): (Vec<_>, Vec<_>) = contents.damaged().partition(|hash| lost_contents.contains(hash));
+    report.idle_damaged = idle.into_iter().filter(|hash| only.is_empty() && !is_told(hash)).count() as u64;
+    let untold: Vec<_> = damaged.into_iter().filter(|hash| !is_told(hash)).collect();
     let what = OutputLoss::Damaged;
     report.contents.extend(untold.into_iter().map(|hash| LostContent { hash, job: None, what }));
     report.lost.sort_by_key(|lost| (lost.job, lost.lo));
@@ -89,8 +91,8 @@ struct Kept {
     damaged: UnitSet,
     /// The file has them; their contents may be lost.
     there: UnitSet,
-    /// Contents that they name and that are lost.
-    lost_contents: HashSet<ContentHash>,
+    /// Contents that they name and that are lost, by unit.
+    lost_contents: BTreeMap<u128, Vec<ContentHash>>,
     /// Sequence of the last batch.
     last: u64,
 }
@@ -152,6 +154,9 @@ impl Kept {
         for units in [&mut self.whole, &mut self.damaged, &mut self.there] {
             units.remove(lo, hi);
         }
+        while let Some((&unit, _)) = self.lost_contents.range(lo..hi).next() {
+            self.lost_contents.remove(&unit);
+        }
     }
 
     /// The output of a unit, which names these contents. The last run of a unit is the one that counts.
@@ -164,6 +169,8 @@ impl Kept {
             Some(OutputLoss::Damaged) => self.damaged.insert(unit, end),
             Some(OutputLoss::Missing) => {}
         }
-        self.lost_contents.extend(lost.iter().map(|(hash, _)| *hash));
+        if !lost.is_empty() {
+            self.lost_contents.insert(unit, lost.into_iter().map(|(hash, _)| hash).collect());
+        }
     }
 }

@@ -110,6 +110,8 @@ pub struct Outputs {
     pub lost: Vec<LostOutput>,
     /// Contents that are missing or damaged. Those of long outputs are among `lost` as well, by unit.
     pub contents: Vec<LostContent>,
+    /// Damaged contents that nothing names which counts; not looked for where the audit is of some jobs.
+    pub idle_damaged: u64,
 }
 
 impl Outputs {

@@ -213,3 +213,21 @@ fn a_file_that_is_an_older_copy_of_itself_is_recognised_by_the_note_of_units_tha
     assert!(told && !report.holds && report.outputs.unwrap().lost.is_empty());
     assert!(state.without_outputs().holds);
 }
+
+/// Its unit ran again and wrote something else: it would have been told for ever.
+#[test]
+fn a_damaged_content_of_a_run_that_does_not_count_is_a_note() {
+    let state = farm();
+    state.flip_last("blobs");
+    assert_eq!(state.lost(), [(1, 5, 6, DAMAGED)]);
+    state.rerun_long_and_end(5, &[8; 700]);
+    assert!(state.lost().is_empty());
+    let report = state.audit();
+    let outputs = report.outputs.unwrap();
+    assert_eq!((report.holds, outputs.contents.len(), outputs.idle_damaged), (true, 0, 1));
+    assert!(
+        report.notes.iter().any(|note| note.contains("nothing that counts names them")),
+        "{:?}",
+        report.notes
+    );
+}

@@ -8,22 +8,20 @@ use std::path::Path;
 
 /// Everything that a group or others may do.
 const OTHERS: u32 = 0o077;
-/// What is there may be renamed and deleted by everybody ...
+/// Everybody may put files there, and without the sticky bit rename and delete what is there.
 const WRITABLE: u32 = 0o002;
-/// ... unless it belongs to somebody else.
-const STICKY: u32 = 0o1000;
 
 /// Makes the folder `path` for a daemon's state, and those above it, if need be. One that is there already keeps its mode,
 /// which is its owner's choice: all that is put there is private by itself.
 ///
 /// # Errors
-/// It cannot be made; or everybody may rename and delete what is in it: the words say what to do.
+/// It cannot be made; or everybody may write in it: the words say what to do.
 pub fn state_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     let mode = fs::metadata(path)?.permissions().mode() & 0o7777;
-    if mode & WRITABLE != 0 && mode & STICKY == 0 {
+    if mode & WRITABLE != 0 {
         let words = format!(
-            "everybody on this machine may write in it (mode {mode:03o}) and so could put other keys there: `chmod o-w {}`",
+            "everybody on this machine may write in it (mode {mode:03o}) and so could put files of their own there: choose another place, or `chmod o-w {}`",
             path.display()
         );
         return Err(io::Error::new(ErrorKind::PermissionDenied, words));
@@ -103,7 +101,7 @@ mod tests {
         let path = scratch("state");
         state_folder(&path).unwrap();
         assert_eq!(mode(&path).unwrap(), 0o700);
-        for (given, fine) in [(0o755, true), (0o775, true), (0o1777, true), (0o777, false), (0o702, false)] {
+        for (given, fine) in [(0o755, true), (0o775, true), (0o1777, false), (0o777, false), (0o702, false)] {
             fs::set_permissions(&path, Permissions::from_mode(given)).unwrap();
             let words = state_folder(&path).map_err(|e| e.to_string());
             assert_eq!(words.is_ok(), fine, "{given:o}: {words:?}");

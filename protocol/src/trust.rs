@@ -75,7 +75,7 @@ impl TryFrom<f64> for Share {
 
     fn try_from(share: f64) -> Result<Self, String> {
         let millionths = (share * 1e6).round();
-        match (0.0..=1.0).contains(&share) && (share == 0.0 || millionths >= 1.0) {
+        match (0.0..=1.0).contains(&share) && (share == 0.0 || share >= 1e-6) {
             true => Ok(Self(millionths as u32)),
             false => Err(format!("a share is 0, or 0.000001 to 1, not {share}")),
         }
@@ -129,7 +129,7 @@ mod tests {
             );
         }
         assert_eq!(serde_json::to_string(&Share(10_000)).unwrap(), "0.01");
-        for wrong in ["-0.1", "1.1", "1e-9", "2"] {
+        for wrong in ["-0.1", "1.1", "1e-9", "5e-7", "2"] {
             let why = serde_json::from_str::<Share>(wrong).unwrap_err().to_string();
             assert!(why.contains("a share is 0, or 0.000001 to 1, not"), "{wrong}: {why}");
         }

@@ -292,7 +292,7 @@ mod tests {
         let lost = vec![of(5, 6, OutputLoss::Damaged), of(7, 10, OutputLoss::Missing)];
         let content = |job, what| LostContent { hash: ContentHash([9; 32]), job, what };
         let contents = vec![content(None, OutputLoss::Damaged), content(Some(JobId(3)), OutputLoss::Missing)];
-        Outputs { units: Units(30), in_journal: Units(0), lost, contents }
+        Outputs { units: Units(30), in_journal: Units(0), lost, contents, idle_damaged: 1 }
     }
 
     #[test]

@@ -200,7 +200,7 @@ pub(super) fn figures(job: &JobInfo) -> Vec<(&'static str, Cell)> {
     if let Some(trust) = &job.trust {
         let (checked, total) = (trust.units_checked, job.units_total);
         let share = human::share(checked, total);
-        let (asked, found) = (trust.check.fraction() * 100.0, trust.planted_found);
+        let (asked, found) = (f64::from(trust.check.millionths()) / 1e4, trust.planted_found);
         figures.push((
             "computed twice",
             Cell::new(format!("{}  ({share} of {asked} %)", human::units(checked))),

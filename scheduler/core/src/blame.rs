@@ -14,6 +14,7 @@ use starfarm_protocol::wire::{Cancel, HitEntry, ResultEntry};
 use crate::deed::{Deed, Deeds};
 use crate::farm::Farm;
 use crate::health::Ailment;
+use crate::hits::Hit;
 use crate::job::{Job, JobState};
 use crate::limits::SICK_FAILURES;
 use crate::queues::Class;
@@ -126,10 +127,7 @@ impl Farm {
     ) {
         let (job_id, at) = (entry.job, entry.at());
         let job = self.jobs.at(job_id);
-        if !job.units.coverage().has_in(at, Class::Done)
-            || job.conflicts.iter().any(|(known, _)| known.overlaps(at))
-        {
-            // Of a conflict the hits of both sides are recorded: whoever repeats what it said would now differ.
+        if !job.units.coverage().has_in(at, Class::Done) {
             return;
         }
         // Of a unit that is not done (it may be poison) somebody's late hit may be known, and nothing else.
@@ -140,22 +138,25 @@ impl Farm {
         let said: BTreeSet<(u128, u32)> = said.collect();
         let known = job.hits.kept().range((at.lo, 0)..(at.hi, 0)).copied().filter(|&(unit, _)| is_old(unit));
         let known: BTreeSet<(u128, u32)> = known.collect();
-        if said == known {
+        let missed: Vec<Hit> = said.difference(&known).copied().collect();
+        let are_shown = missed.iter().all(|&hit| self.shown(job_id, hit) == Some(true));
+        // Of a conflict the hits of both sides are recorded: whoever repeats what it said would now differ. Hits that nobody
+        // named so far are news all the same.
+        let is_told = job.conflicts.iter().any(|(known, _)| known.overlaps(at));
+        if said == known || is_told && (missed.is_empty() || !are_shown) {
             return;
         }
-        let is_right = said.difference(&known).all(|&hit| self.shown(job_id, hit) == Some(true))
-            && known.difference(&said).all(|&hit| self.shown(job_id, hit) == Some(false));
-        let missed = said.difference(&known).next().copied();
+        let is_right = are_shown
+            && (is_told || known.difference(&said).all(|&hit| self.shown(job_id, hit) == Some(false)));
         self.commit(Record::Conflict { job: job_id, lo: at.lo, hi: at.hi, node: id }, deeds);
-        match missed {
-            _ if !is_right => {
-                let unit = missed.map_or(at.lo, |hit| hit.0);
-                let untrue = Untrue { unit, node: id, why: Distrust::Differs, against: None };
-                self.distrust(job_id, untrue, deeds);
-            }
-            // Whoever counted that unit was not right, and is on record there.
-            Some(hit) => deeds.0.push(Deed::Trace(Trace::Missed { job: job_id, hit, at, second: id })),
-            None => {}
+        if is_right {
+            // Whoever counted these units was not right, and is on record there: one node, or several.
+            let of = |hit| Deed::Trace(Trace::Missed { job: job_id, hit, at, second: id });
+            deeds.0.extend(missed.into_iter().map(of));
+        } else {
+            let unit = missed.first().map_or(at.lo, |hit| hit.0);
+            let untrue = Untrue { unit, node: id, why: Distrust::Differs, against: None };
+            self.distrust(job_id, untrue, deeds);
         }
     }
 }

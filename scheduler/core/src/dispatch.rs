@@ -290,7 +290,8 @@ impl Job {
             // Pieces that came back side by side are one, until it may have the first of them.
             let beside = |back: &&Returned| self.returned.get(&back.hi).filter(kept);
             let pieces = std::iter::successors(Some(back), beside).take(LOOKS);
-            let (until_us, hi) = pieces.fold((u64::MAX, unit), |(us, _), back| (us.min(back.until_us), back.hi));
+            let (until_us, hi) =
+                pieces.fold((u64::MAX, unit), |(us, _), back| (us.min(back.until_us), back.hi));
             return Some((until_us, hi));
         }
         let nothing = Interval::new(0, 0);

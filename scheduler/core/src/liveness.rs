@@ -49,6 +49,14 @@ impl Farm {
         }
     }
 
+    /// As [`Farm::on_revoked`], for the node of this name, whose key was revoked: no key holds it.
+    pub fn on_revoked_name(&mut self, name: &str, deeds: &mut Deeds) {
+        let found = self.nodes.iter().find(|(_, node)| *node.name == *name && !node.health().is_revoked());
+        if let Some(id) = found.filter(|(_, node)| node.health().last_boot().is_some()).map(|(id, _)| id) {
+            self.leave(id, NodeMark::Revoked, deeds);
+        }
+    }
+
     fn leave(&mut self, node: NodeId, mark: NodeMark, deeds: &mut Deeds) {
         self.commit(Record::Mark { node, mark }, deeds);
         self.orphan_all(node);

@@ -23,9 +23,9 @@ pub enum Trace {
 /// What the records say.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Traced {
-    /// This node had.
+    /// This node had, and `second` named the hit.
     #[expect(missing_docs, reason = "a unit of a job")]
-    Missed { job: JobId, unit: u128, node: NodeId },
+    Missed { job: JobId, unit: u128, node: NodeId, second: NodeId },
     /// The node computed these units, as far as their job is not deleted and they were not wanted again since.
     Node(NodeId, Vec<(JobId, Vec<Interval>)>),
 }
@@ -79,9 +79,9 @@ impl Tracing {
     /// record: nobody is blamed for what was computed later, nor for what was named.
     pub fn end(self) -> impl Iterator<Item = Option<Traced>> {
         self.0.into_iter().map(|(trace, trail)| match trace {
-            Trace::Missed { job, hit: (unit, _), .. } => {
+            Trace::Missed { job, hit: (unit, _), second, .. } => {
                 let by = trail.by.filter(|_| trail.is_over && !trail.is_named);
-                by.map(|node| Traced::Missed { job, unit, node })
+                by.map(|node| Traced::Missed { job, unit, node, second })
             }
             Trace::Node(node) => {
                 let units = trail.jobs.into_iter().map(|(job, units)| (job, units.intervals()));
@@ -158,7 +158,7 @@ mod tests {
             [done(1, &[(10, 20)]), conflict(10, 20), again(), done(2, &[(10, 15)]), conflict(12, 13)];
         let more = [again(), done(3, &[(10, 15)]), conflict(20, 30)];
         records.iter().chain(&more).for_each(|record| tracing.read(record));
-        let by = |node| Some(Traced::Missed { job: JOB, unit: 12, node: NodeId(node) });
+        let by = |node| Some(Traced::Missed { job: JOB, unit: 12, node: NodeId(node), second });
         // Nobody computed unit 25, and nobody said other things of [0, 9).
         assert_eq!(tracing.end().collect::<Vec<_>>(), [by(1), by(2), None, None]);
     }

@@ -119,9 +119,9 @@ impl Farm {
     /// The scheduler before may have died before it knew who had left out a hit that another one found.
     pub(crate) fn trace_conflicts(&self, deeds: &mut Deeds) {
         for job in self.jobs.queued() {
-            let is_settled = |at: Interval| job.checks.untrue.iter().any(|untrue| at.contains(untrue.unit));
-            for &(at, second) in job.conflicts.iter().filter(|(at, _)| !is_settled(*at)) {
-                let hits = job.hits.kept().range((at.lo, 0)..(at.hi, 0)).take(LOOKS);
+            let is_open = |hit: &&Hit| job.checks.untrue.iter().all(|untrue| untrue.unit != hit.0);
+            for &(at, second) in &job.conflicts {
+                let hits = job.hits.kept().range((at.lo, 0)..(at.hi, 0)).filter(is_open).take(LOOKS);
                 let of = |&hit: &Hit| Deed::Trace(Trace::Missed { job: job.facts.job, hit, at, second });
                 deeds.0.extend(hits.map(of));
             }
@@ -138,19 +138,18 @@ impl Farm {
     /// What the records say of who computed what.
     pub fn on_traced(&mut self, traced: Traced, now_us: u64, deeds: &mut Deeds) {
         match traced {
-            Traced::Missed { job, unit, node } => self.on_missed(job, unit, node, deeds),
+            Traced::Missed { job, unit, node, second } => self.on_missed((job, unit), node, second, deeds),
             Traced::Node(node, units) => self.on_its_work(node, &units, now_us, deeds),
         }
     }
 
-    /// Node `id` computed `unit` of a job. Where a hit in it came from another one, it left that out.
-    fn on_missed(&mut self, job: JobId, unit: u128, id: NodeId, deeds: &mut Deeds) {
+    /// Node `id` computed a unit of a job. Where a hit in it came from node `second`, it left that out.
+    fn on_missed(&mut self, (job, unit): (JobId, u128), id: NodeId, second: NodeId, deeds: &mut Deeds) {
         let Some(known) = self.jobs.get(job) else { return };
         let mut hits = known.hits.kept().range((unit, 0)..=(unit, u32::MAX));
         if hits.any(|&hit| self.shown(job, hit) == Some(true)) {
-            let said = known.conflicts.iter().find(|(at, _)| at.contains(unit));
-            let against = said.map(|(_, second)| *second);
-            self.distrust(job, Untrue { unit, node: id, why: Distrust::MissedHit, against }, deeds);
+            let untrue = Untrue { unit, node: id, why: Distrust::MissedHit, against: Some(second) };
+            self.distrust(job, untrue, deeds);
         }
     }
 

@@ -153,3 +153,57 @@ fn what_a_forgotten_liar_computed_is_asked_for_again_after_a_crash() {
         "#]],
     );
 }
+
+/// One result over units of two nodes shows what each of them left out.
+#[test]
+fn each_that_left_out_a_hit_is_found_by_one_result() {
+    check_after(
+        TWO,
+        "done a 0+10\n done b 20+10\n join c slots 1\n done c 0+30 hits 0:1,20:1\n show 1\n nodes",
+        expect![[r#"
+            0: to a: ack results [(1, 1)]; offer job 1: 5=40+10
+            0: to b: ack results [(1, 1)]; offer job 1: 6=50+10
+            0: node c joined: 1 slot, boot 0000000000000001
+            0: to c: welcome epoch 1; offer job 1: 7=60+10 8=70+10
+            0: conflict in job 1: node c's result for units [0, 30) differs from the one that was counted first
+            0: hit in job 1: unit 0, target 1
+            0: hit in job 1: unit 20, target 1
+            0: node a quarantined: it reported units as done without a hit that is among them
+            0: untrue result in job 1: node a, unit 0: it reported units as done without a hit that is among them; by the result of node c
+            0: node b quarantined: it reported units as done without a hit that is among them
+            0: untrue result in job 1: node b, unit 20: it reported units as done without a hit that is among them; by the result of node c
+            0: to a: withdraw job 1 kill before 9
+            0: to b: withdraw job 1 kill before 9
+            0: job 1 is running: done 0, out 20, waiting 180, duplicate 20, resent tasks 4, hits [(0, 1), (20, 1)], conflict with c in [0, 30), checked 0, untrue at 0: a missed_hit, by c, untrue at 20: b missed_hit, by c
+            0: a quarantined (it reported units as done without a hit that is among them), b quarantined (it reported units as done without a hit that is among them), c up
+        "#]],
+    );
+}
+
+/// A conflict over units of both said nothing of the second one.
+#[test]
+fn who_left_out_a_hit_is_found_though_there_was_a_conflict_over_its_units() {
+    check_after(
+        TWO,
+        "done a 0+10\n done b 20+10\n join c slots 1\n done c 0+30 hits 0:1\n nodes\n done c 20+10 hits 20:1\n nodes\n again c\n show 1",
+        expect![[r#"
+            0: to a: ack results [(1, 1)]; offer job 1: 5=40+10
+            0: to b: ack results [(1, 1)]; offer job 1: 6=50+10
+            0: node c joined: 1 slot, boot 0000000000000001
+            0: to c: welcome epoch 1; offer job 1: 7=60+10 8=70+10
+            0: conflict in job 1: node c's result for units [0, 30) differs from the one that was counted first
+            0: hit in job 1: unit 0, target 1
+            0: node a quarantined: it reported units as done without a hit that is among them
+            0: untrue result in job 1: node a, unit 0: it reported units as done without a hit that is among them; by the result of node c
+            0: to a: withdraw job 1 kill before 9
+            0: a quarantined (it reported units as done without a hit that is among them), b up, c up
+            0: conflict in job 1: node c's result for units [20, 30) differs from the one that was counted first
+            0: hit in job 1: unit 20, target 1
+            0: node b quarantined: it reported units as done without a hit that is among them
+            0: untrue result in job 1: node b, unit 20: it reported units as done without a hit that is among them; by the result of node c
+            0: to b: withdraw job 1 kill before 9
+            0: a quarantined (it reported units as done without a hit that is among them), b quarantined (it reported units as done without a hit that is among them), c up
+            0: job 1 is running: done 0, out 20, waiting 180, duplicate 30, resent tasks 4, hits [(0, 1), (20, 1)], conflict with c in [0, 30), conflict with c in [20, 30), checked 0, untrue at 0: a missed_hit, by c, untrue at 20: b missed_hit, by c
+        "#]],
+    );
+}

@@ -164,12 +164,16 @@ impl OutputStore {
 
     /// What needs a sync so that all that was appended is durable: for the one thread that does so without holding up
     /// who appends. Due before a checkpoint is saved, since what lies before it is not replayed again.
+    ///
+    /// # Errors
+    /// A file was deleted or replaced: what was appended to it since is in the journal alone.
     pub(crate) fn unsynced(&mut self) -> io::Result<Vec<Arc<File>>> {
         let mut files = Vec::new();
         if self.made {
             files.push(Arc::new(wait_for(|| File::open(&self.dir))?));
         }
         for file in self.jobs.values_mut().filter(|file| file.dirty) {
+            file.is_in_place()?;
             files.push(file.file()?.file());
         }
         // Not before all are open: who could not be opened now is due the next time.

@@ -26,7 +26,7 @@ const COMMIT_RECORDS: usize = 65_536;
 const COMMIT_PERIOD: Duration = Duration::from_millis(2);
 
 /// Units of which it is asked who computed them, at most at one time.
-const TRACES_MAX: usize = 256;
+const TRACES_MAX: usize = 1_024;
 
 /// How often the disk's free room is looked at.
 const TEND_PERIOD: Duration = Duration::from_secs(1);
@@ -90,8 +90,8 @@ impl JournalThread {
                 self.confirm(*last);
             }
             for lookup in lookups {
-                // Units of which it is asked who computed them may be too many, and the next one finds the same node. All
-                // else is waited for.
+                // Hits of which it is asked who left them out may be too many: then the next start asks again. All else is
+                // waited for.
                 let may_wait = matches!(lookup, LookUp::Trace(Trace::Missed { .. }));
                 if !may_wait || self.lookups.len() < TRACES_MAX {
                     let _ = self.lookups.send(lookup);

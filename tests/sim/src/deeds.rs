@@ -94,7 +94,7 @@ impl Sim {
         let traced = match trace {
             Trace::Missed { job, hit, at, second } => {
                 let node = self.jobs[job.0 as usize - 1].missed_by(hit, at, second);
-                node.map(|node| Traced::Missed { job, unit: hit.0, node })
+                node.map(|node| Traced::Missed { job, unit: hit.0, node, second })
             }
             Trace::Node(node) => {
                 let of = |job: &Job| job.id.filter(|_| !job.deleted).map(|id| (id, job.computed_at(node)));

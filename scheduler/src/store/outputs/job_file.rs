@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use starfarm_protocol::ids::Attempt;
@@ -14,6 +15,7 @@ use starfarm_scheduler_core::NodeId;
 
 use super::kept::Snapshot;
 use super::walk::{Step, Walk};
+use crate::store::disk::if_there;
 use crate::store::packed::PackedFile;
 
 /// Units between two entries of an index in memory.
@@ -237,6 +239,24 @@ impl JobFile {
         }
         (self.units, self.cut) = (self.units + batch.units, self.cut + batch.cut);
         self.last = batch.sequence;
+    }
+
+    /// What was appended can be found under the file's name.
+    ///
+    /// # Errors
+    /// It was deleted, or another one took its place.
+    pub(super) fn is_in_place(&mut self) -> io::Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let ours = file.file().metadata()?;
+        let there = if_there(std::fs::metadata(&self.path))?;
+        if there.is_some_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())) {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "{} was deleted or replaced while the scheduler ran; what it was to hold since the last checkpoint is in the \
+             journal, and is written when the scheduler starts",
+            self.path.display()
+        )))
     }
 
     /// The file, opened where it is closed for now.

@@ -113,11 +113,23 @@ fn node_name(desk: &Desk, given: String) -> String {
     entry.filter(|entry| !entry.revoked).map_or(given, |entry| entry.name.clone())
 }
 
+/// A key that is not revoked has this name.
+fn is_held(desk: &Desk, name: &str) -> bool {
+    desk.house.keys.lock().expect("a panic under the lock ends the process").holder(name).is_some()
+}
+
 async fn node_command(desk: &Desk, given: String, command: NodeCommand) -> Response {
     let name = node_name(desk, given);
-    desk.ask(move |farm, _, deeds| match farm.command_node(&name, command, deeds) {
-        Ok(_) => Response::Done,
-        Err(e) => command_error(e, &Subject::Node(name)),
+    let is_keyless = command == NodeCommand::Forget && !is_held(desk, &name);
+    desk.ask(move |farm, _, deeds| {
+        if is_keyless {
+            // The farm may not know that yet, or the scheduler before died before it did.
+            farm.on_revoked_name(&name, deeds);
+        }
+        match farm.command_node(&name, command, deeds) {
+            Ok(_) => Response::Done,
+            Err(e) => command_error(e, &Subject::Node(name)),
+        }
     })
     .await
 }

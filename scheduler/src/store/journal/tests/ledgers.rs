@@ -196,7 +196,7 @@ fn who_computed_a_unit_before_a_conflict_is_known_from_short_records_too() {
     write(&mut journal, &life);
     let retirer = journal.retirer();
     let asked = [Trace::Missed { job, hit: (5, 0), at: Interval::new(0, 10), second: NodeId(2) }];
-    let missed = [Traced::Missed { job, unit: 5, node: NodeId(1) }];
+    let missed = [Traced::Missed { job, unit: 5, node: NodeId(1), second: NodeId(2) }];
     assert_eq!(retirer.trace(&asked).unwrap(), missed);
     retirer.retire(journal.last_sequence()).unwrap();
     assert!(open(&scratch.0).retired() >= traced);

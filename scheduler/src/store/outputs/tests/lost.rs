@@ -212,3 +212,23 @@ fn a_file_of_the_release_before_is_read_and_goes_on_with_hashes() {
     fs::write(scratch.file(), bytes).unwrap();
     assert_eq!(lost(&mut scratch.open(5), (4, 24)), [(4, 8, OutputLoss::Missing)]);
 }
+
+/// What was appended to it would be synced, and nobody could ever find it.
+#[test]
+fn a_file_that_is_deleted_or_replaced_under_the_store_is_told_before_a_checkpoint() {
+    let scratch = Scratch::new("unlinked");
+    let mut store = scratch.open(0);
+    store.append(1, JOB, (Attempt(1), NodeId(1)), &units(1)).unwrap();
+    store.unsynced().unwrap();
+    let bytes = fs::read(scratch.file()).unwrap();
+    for replaced in [false, true] {
+        fs::remove_file(scratch.file()).unwrap();
+        if replaced {
+            fs::write(scratch.file(), &bytes).unwrap();
+        }
+        store.append(2 + u64::from(replaced), JOB, (Attempt(1), NodeId(1)), &units(2)).unwrap();
+        let told = store.unsynced().unwrap_err().to_string();
+        assert!(told.contains("deleted or replaced"), "{told}");
+        fs::write(scratch.file(), &bytes).unwrap();
+    }
+}
