@@ -107,7 +107,7 @@ pub use proof::{EpochProof, EpochProofs, Nonce};
 pub use refusal::Refusal;
 pub use role::{Action, Role};
 pub use session::{Opener, Sealer, Session};
-pub use store::{Claim, EnrolledKey, JoinKey, KeyStore};
+pub use store::{Claim, EnrolledKey, JoinKey, KeyStore, Meant};
 pub use table::SessionTable;
 
 /// Version of the packets above. A scheduler of another version answers in words, so an initiation keeps

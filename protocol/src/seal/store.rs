@@ -92,6 +92,15 @@ impl Default for KeyStore {
     }
 }
 
+/// A key that a person may mean.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Meant {
+    /// That of a worker or an admin.
+    Enrolled(PublicKey),
+    /// One that lets others join.
+    Join(JoinKeyId),
+}
+
 impl KeyStore {
     /// Whose store it is; none of one that a release before wrote.
     pub fn owner(&self) -> Option<(FarmId, PublicKey)> {
@@ -134,6 +143,16 @@ impl KeyStore {
     /// The key that holds `name`; a revoked one does not.
     pub fn holder(&self, name: &str) -> Option<PublicKey> {
         self.index.holder(name)
+    }
+
+    /// The keys that a person may mean: the enrolled one that is written so, the join key of that id, the one whose holder is
+    /// named so. As a rule it is one of them, but a worker may call itself as another's key is written.
+    pub fn meant(&self, given: &str) -> Vec<Meant> {
+        let enrolled = given.parse().ok().filter(|key| self.key(key).is_some());
+        let join = given.parse().ok().filter(|id| self.join_key(id).is_some());
+        let named = self.holder(given).filter(|key| enrolled != Some(*key));
+        let keys = enrolled.into_iter().chain(named).map(Meant::Enrolled);
+        keys.chain(join.map(Meant::Join)).collect()
     }
 
     /// Says whether `claim` would be admitted at `now_s`, seconds of the clock that [`KeyStore::enrol`] is given, and with
@@ -322,6 +341,20 @@ mod tests {
         store.revoke_key(&PublicKey([7; 32])).unwrap();
         assert_eq!(store.enrol(&claim(8, "a", worker), 0), Ok(true));
         assert_eq!(store.enrol(&claim(7, "b", worker), 0), Err(Refusal::KeyRevoked));
+    }
+
+    #[test]
+    fn a_key_is_meant_by_how_it_is_written_and_by_its_name() {
+        let (mut store, worker, _) = farm();
+        let (one, other) = (PublicKey([7; 32]), PublicKey([8; 32]));
+        store.enrol(&claim(7, &worker.to_string(), worker), 0).unwrap();
+        store.enrol(&claim(8, &one.to_string(), worker), 0).unwrap();
+        assert_eq!(store.meant(&worker.to_string()), [Meant::Enrolled(one), Meant::Join(worker)]);
+        assert_eq!(store.meant(&one.to_string()), [Meant::Enrolled(one), Meant::Enrolled(other)]);
+        assert_eq!(store.meant(&other.to_string()), [Meant::Enrolled(other)]);
+        store.revoke_key(&one).unwrap();
+        assert_eq!(store.meant(&worker.to_string()), [Meant::Join(worker)]);
+        assert_eq!(store.meant("nobody"), []);
     }
 
     #[test]

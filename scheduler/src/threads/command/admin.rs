@@ -12,8 +12,8 @@ use starfarm_protocol::admin::{
     ErrorCode, KeyInfo, KeyKind, NodeCommand, NodeInfo, Request, Response, Subject,
 };
 use starfarm_protocol::foreign;
-use starfarm_protocol::ids::{JoinKeyId, PublicKey};
-use starfarm_protocol::seal::{Action, Role};
+use starfarm_protocol::ids::PublicKey;
+use starfarm_protocol::seal::{Action, Meant, Role};
 use starfarm_scheduler_core as core;
 
 use super::channel::Channel;
@@ -220,14 +220,20 @@ fn add_key(desk: &Desk, role: Role) -> Response {
 
 fn revoke_key(desk: &Desk, key: &str) -> Response {
     let mut keys = desk.house.keys.lock().expect("a panic under the lock ends the process");
-    // Keys come before names: a worker may call itself as another's key is written.
-    let enrolled = key.parse::<PublicKey>().ok().filter(|public| keys.key(public).is_some());
-    let join = key.parse::<JoinKeyId>().ok().filter(|join| keys.join_key(join).is_some());
-    let public = enrolled.or_else(|| if join.is_none() { keys.holder(key) } else { None });
-    let revoked = match (public, join) {
-        (Some(public), _) => keys.revoke_key(&public),
-        (None, Some(join)) => keys.revoke_join_key(&join),
-        (None, None) => None,
+    let meant = keys.meant(key);
+    if let [Meant::Enrolled(..), _] = meant[..] {
+        let named = keys.holder(key).map_or_else(String::new, |holder| holder.to_string());
+        let message = format!(
+            "`{0}` is a key, and another key's holder calls itself so: revoke that first, as it is written, then this one: \
+             `starfarm key revoke {named}`, `starfarm key revoke {0}`",
+            foreign::name(key)
+        );
+        return error(ErrorCode::Conflict, message);
+    }
+    let revoked = match meant.first() {
+        Some(Meant::Enrolled(public)) => keys.revoke_key(public),
+        Some(Meant::Join(join)) => keys.revoke_join_key(join),
+        None => None,
     };
     if revoked.is_none() {
         let message = format!("`{}`: no such key: `starfarm key list` shows them", foreign::name(key));
@@ -239,8 +245,8 @@ fn revoke_key(desk: &Desk, key: &str) -> Response {
     drop(keys);
     desk.tell(Event::KeyRevoked { key: key.to_owned() });
     desk.revocations.notify_waiters();
-    if let Some(public) = public {
-        let _ = desk.revoked.send(public);
+    if let Some(Meant::Enrolled(public)) = meant.first() {
+        let _ = desk.revoked.send(*public);
     }
     Response::Done
 }
