@@ -148,8 +148,8 @@ impl Farm {
         let Some(known) = self.jobs.get(job) else { return };
         let mut hits = known.hits.kept().range((unit, 0)..=(unit, u32::MAX));
         if hits.any(|&hit| self.shown(job, hit) == Some(true)) {
-            let untrue = Untrue { unit, node: id, why: Distrust::MissedHit, against: Some(second) };
-            self.distrust(job, untrue, deeds);
+            let against = Some(second).filter(|second| *second != id);
+            self.distrust(job, Untrue { unit, node: id, why: Distrust::MissedHit, against }, deeds);
         }
     }
 
