@@ -154,7 +154,7 @@ impl Kept {
         for units in [&mut self.whole, &mut self.damaged, &mut self.there] {
             units.remove(lo, hi);
         }
-        while let Some((&unit, _)) = self.lost_contents.range(lo..hi).next() {
+        while let Some((&unit, _)) = self.lost_contents.range(lo..hi.max(lo)).next() {
             self.lost_contents.remove(&unit);
         }
     }

@@ -21,7 +21,8 @@ pub fn state_folder(path: &Path) -> io::Result<()> {
     let mode = fs::metadata(path)?.permissions().mode() & 0o7777;
     if mode & WRITABLE != 0 {
         let words = format!(
-            "everybody on this machine may write in it (mode {mode:03o}) and so could put files of their own there: choose another place, or `chmod o-w {}`",
+            "everybody on this machine may write in it (mode {mode:03o}) and so could put files of their own there: choose \
+             another place, or `chmod o-w {}`",
             path.display()
         );
         return Err(io::Error::new(ErrorKind::PermissionDenied, words));

@@ -88,6 +88,7 @@ impl Late {
 
     /// A node is not known any more.
     pub(crate) fn forget(&mut self, node: NodeId, name: &Name) {
+        // Most have lost nothing of a job.
         let Some(mut lost) = self.nodes.remove(&node) else { return };
         if let Some(before) = self.take_forgotten(name) {
             lost.join(before);

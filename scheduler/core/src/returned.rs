@@ -55,6 +55,7 @@ impl Farm {
     /// The node lacks something that the job needs. The first word begins the pause until it is asked again; those
     /// that follow are of tasks that it had already, or the answer to that.
     pub(crate) fn on_refused(&mut self, id: NodeId, entry: &ResultEntry<'_>, now_us: u64, deeds: &mut Deeds) {
+        // Of a job that has ended nothing is given out: there is nothing to remember.
         let Some(job) = self.jobs.unfinished_mut(entry.job) else { return };
         let after = self.queues.next_attempt();
         let why = String::from_utf8_lossy(entry.body).into_owned();

@@ -93,6 +93,7 @@ impl Farm {
 
     /// A node loses what it has of `at`: it may still report it.
     pub(crate) fn may_report_later(&mut self, id: NodeId, job: JobId, at: Interval) {
+        // Tasks of a deleted job outlive it for some turns.
         let Some(job) = self.jobs.get_mut(job).filter(|_| id != NOBODY) else { return };
         if !(job.state.ended() && job.units.coverage().is_decided()) {
             job.late.add(id, at, job.units.coverage());

@@ -210,7 +210,10 @@ fn who_left_out_a_hit_is_found_though_there_was_a_conflict_over_its_units() {
 
 #[test]
 fn who_names_later_what_it_left_out_itself_is_not_believed_against_itself() {
-    check_after(TWO, "done a 0+10\n done a 0+10 hits 0:1\n show 1", expect![[r#"
+    check_after(
+        TWO,
+        "done a 0+10\n done a 0+10 hits 0:1\n show 1",
+        expect![[r#"
         0: to a: ack results [(1, 1)]; offer job 1: 5=40+10
         0: conflict in job 1: node a's result for units [0, 10) differs from the one that was counted first
         0: hit in job 1: unit 0, target 1
@@ -218,5 +221,6 @@ fn who_names_later_what_it_left_out_itself_is_not_believed_against_itself() {
         0: untrue result in job 1: node a, unit 0: it reported units as done without a hit that is among them
         0: to a: ack results [(2, 2)]; withdraw job 1 kill before 6
         0: job 1 is running: done 0, out 20, waiting 180, duplicate 10, resent tasks 2, hits [(0, 1)], conflict with a in [0, 10), checked 0, untrue at 0: a missed_hit
-    "#]]);
+    "#]],
+    );
 }
