@@ -6,12 +6,13 @@ use starfarm_protocol::ids::{Attempt, JobId, NodeId};
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::journal::Record;
 use starfarm_protocol::journal::record::{Ended, NodeMark};
+use starfarm_protocol::trust::Untrue;
 use starfarm_protocol::wire::{CommandUnit, FailReason};
 
 use crate::checks::Checks;
 use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::health::{Presence, Standing};
+use crate::health::Presence;
 use crate::hits::{Hit, Hits};
 use crate::job::{Body, FailedUnit, Job, JobFacts, JobState, Rate};
 use crate::jobs::Jobs;
@@ -212,7 +213,7 @@ impl Farm {
                 self.jobs.asked = Some((*job, Checks::asked(*check, planted)));
             }
             Record::Checked { job, units } => self.known(*job)?.checks.add_checked(*units),
-            Record::Untrue { job, untrue } => self.known(*job)?.checks.add_untrue(*untrue),
+            Record::Untrue { job, untrue } => self.apply_untrue(*job, *untrue)?,
             Record::Ended(ended) => self.apply_end(ended)?,
             Record::Deleted { job } => {
                 if !self.known(*job)?.state.ended() {
@@ -236,6 +237,12 @@ impl Farm {
                 self.nodes.given(*node);
             }
         }
+        Ok(())
+    }
+
+    fn apply_untrue(&mut self, id: JobId, untrue: Untrue) -> Result<(), String> {
+        self.known(id)?.checks.add_untrue(untrue);
+        self.nodes.forgotten.distrust(untrue.node, untrue.why);
         Ok(())
     }
 
@@ -400,8 +407,12 @@ impl Farm {
         if let Record::Node { name, boot, .. } = record {
             self.nodes.given(*id);
             self.nodes.meet(*id, name, 0);
+            self.nodes.forgotten.remove(*id);
             self.nodes.alter(*id, |health| health.presence = Presence::Here(*boot));
             return self.forget_acquitted(*id);
+        }
+        if let Record::Mark { mark: NodeMark::Resumed, .. } = record {
+            self.nodes.forgotten.resume(*id);
         }
         // A node that was forgotten may be heard once more before it notices.
         let Some(node) = self.nodes.get_mut(*id) else { return };
@@ -414,23 +425,13 @@ impl Farm {
                 let period_us = self.reconnect.noted.period_us;
                 node.rating = Rating::restore(*started_us, (*period, period_us), periods);
             }
-            Record::Mark { mark: NodeMark::Forgotten, .. } => {
-                self.nodes.alter(*id, |health| health.leaves(false));
-                self.nodes.forget(*id);
-                self.queues.forget_node(*id);
-            }
-            Record::Mark { mark, .. } => self.nodes.alter(*id, |health| match mark {
-                NodeMark::Gone => health.vanishes(),
-                NodeMark::Back => health.returns(),
-                NodeMark::Left => health.leaves(false),
-                NodeMark::Revoked => health.leaves(true),
-                NodeMark::Drained => health.drain.by_person = true,
-                NodeMark::Resumed => health.resumes(),
-                NodeMark::Distrusted | NodeMark::FalseHit | NodeMark::MissedHit => {
-                    health.standing = Standing::Distrusted(mark.distrust().expect("these marks say so"));
+            Record::Mark { mark, .. } => {
+                self.nodes.alter(*id, |health| health.takes(*mark));
+                if *mark == NodeMark::Forgotten {
+                    self.nodes.forget(*id);
+                    self.queues.forget_node(*id);
                 }
-                NodeMark::Forgotten => unreachable!("it was dealt with above"),
-            }),
+            }
             _ => {}
         }
     }

@@ -40,10 +40,10 @@ impl Farm {
         self.forget(&gone, deeds);
     }
 
-    /// Forgets nodes that have gone, and what jobs remember of them. One that comes back is a new one.
+    /// Forgets nodes that have gone, and what jobs remember of them. One that comes back is a new one with its old number.
     pub(crate) fn forget(&mut self, gone: &[NodeId], deeds: &mut Deeds) {
         for job in self.jobs.iter_mut() {
-            gone.iter().for_each(|&node| job.forget_node(node, &self.nodes.at(node).name));
+            gone.iter().for_each(|node| job.forget_node(*node));
         }
         for &node in gone {
             assert!(self.nodes.at(node).health().is_lost(), "who is forgotten has gone");

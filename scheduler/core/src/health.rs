@@ -2,6 +2,7 @@
 
 use starfarm_events::NodeState;
 use starfarm_protocol::ids::{Boot, JobId};
+use starfarm_protocol::journal::record::NodeMark;
 use starfarm_protocol::reason::{Distrust, Fault, QuarantineReason, Worthless};
 
 use crate::limits::{PROBE_MAX_US, PROBE_MIN_US};
@@ -242,6 +243,38 @@ impl Health {
     /// A person could undo what keeps it from work.
     pub(crate) fn can_resume(&self) -> bool {
         self.drain.by_person || self.standing != Standing::Good
+    }
+
+    /// What of this is durable.
+    pub(crate) fn marks(&self) -> impl Iterator<Item = NodeMark> + use<> {
+        let gone = match self.presence {
+            Presence::Left { revoked: true, .. } => Some(NodeMark::Revoked),
+            Presence::Left { revoked: false, .. } => Some(NodeMark::Left),
+            Presence::Lost(_) => Some(NodeMark::Gone),
+            Presence::Unknown | Presence::Here(_) | Presence::Suspect(_) => None,
+        };
+        let drained = self.drain.by_person.then_some(NodeMark::Drained);
+        let distrusted = match self.standing {
+            Standing::Distrusted(why) => Some(NodeMark::from(why)),
+            Standing::Good | Standing::Slow(_) | Standing::Sick(..) | Standing::GivesBack(..) => None,
+        };
+        [gone, drained, distrusted].into_iter().flatten()
+    }
+
+    /// A mark of it is put on record, or read there.
+    pub(crate) fn takes(&mut self, mark: NodeMark) {
+        match mark {
+            NodeMark::Gone => self.vanishes(),
+            NodeMark::Back => self.returns(),
+            NodeMark::Left => self.leaves(false),
+            NodeMark::Forgotten => self.leaves(self.is_revoked()),
+            NodeMark::Revoked => self.leaves(true),
+            NodeMark::Drained => self.drain.by_person = true,
+            NodeMark::Resumed => self.resumes(),
+            NodeMark::Distrusted | NodeMark::FalseHit | NodeMark::MissedHit => {
+                self.standing = Standing::Distrusted(mark.distrust().expect("these marks say so"));
+            }
+        }
     }
 
     /// It was silent for a while.

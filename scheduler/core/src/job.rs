@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use starfarm_events::Name;
 use starfarm_protocol::admin::Place;
 use starfarm_protocol::ids::{Attempt, ContentHash};
 use starfarm_protocol::interval::Interval;
@@ -380,12 +379,12 @@ impl Job {
     }
 
     /// Node `id` is not known any more.
-    pub(crate) fn forget_node(&mut self, id: NodeId, name: &Name) {
+    pub(crate) fn forget_node(&mut self, id: NodeId) {
         self.forgotten += u64::from(self.rates.remove(&id).is_some());
         self.blame.forget_node(id);
         self.refused_by.remove(&id);
         self.returned.retain(|_, back| back.node != id);
-        self.late.forget(id, name);
+        self.late.forget(id);
         self.pieces.forget(id);
     }
 

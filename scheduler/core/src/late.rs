@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use starfarm_events::Name;
 use starfarm_protocol::ids::NodeId;
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::limits::NODE_TASKS_MAX;
@@ -23,8 +22,8 @@ const PIECES_FEW: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Late {
     nodes: BTreeMap<NodeId, Lost>,
-    /// Of nodes that are forgotten, by name, the last one at the end: one that comes back has another number.
-    forgotten: Vec<(Name, Lost)>,
+    /// Those of them that are forgotten, the last one at the end.
+    forgotten: Vec<NodeId>,
 }
 
 /// Units that were lost.
@@ -59,15 +58,12 @@ impl Lost {
         *self = Self { prune_at: PIECES_FEW.max(2 * open.len()), units: open };
         !self.units.is_empty()
     }
-
-    fn join(&mut self, other: Self) {
-        other.units.intervals().into_iter().for_each(|at| self.units.insert(at, ()));
-    }
 }
 
 impl Late {
     /// A node lost `at` and may still report it.
     pub(crate) fn add(&mut self, node: NodeId, at: Interval, coverage: &Coverage) {
+        self.comes_back(node);
         self.nodes.entry(node).or_default().add(at, coverage);
     }
 
@@ -87,34 +83,27 @@ impl Late {
     }
 
     /// A node is not known any more.
-    pub(crate) fn forget(&mut self, node: NodeId, name: &Name) {
+    pub(crate) fn forget(&mut self, node: NodeId) {
         // Most have lost nothing of a job.
-        let Some(mut lost) = self.nodes.remove(&node) else { return };
-        if let Some(before) = self.take_forgotten(name) {
-            lost.join(before);
+        if !self.nodes.contains_key(&node) {
+            return;
         }
-        self.forgotten.push((name.clone(), lost));
+        self.comes_back(node);
+        self.forgotten.push(node);
         if self.forgotten.len() > FORGOTTEN_MAX {
-            self.forgotten.remove(0);
+            self.nodes.remove(&self.forgotten.remove(0));
         }
     }
 
-    fn take_forgotten(&mut self, name: &Name) -> Option<Lost> {
-        let at = self.forgotten.iter().position(|(known, _)| known == name)?;
-        Some(self.forgotten.remove(at).1)
-    }
-
-    /// The node of that name may be one that was forgotten.
-    pub(crate) fn comes_back(&mut self, node: NodeId, name: &Name) {
-        if let Some(lost) = self.take_forgotten(name) {
-            self.nodes.entry(node).or_default().join(lost);
-        }
+    /// The node may be one that was forgotten.
+    pub(crate) fn comes_back(&mut self, node: NodeId) {
+        self.forgotten.retain(|known| *known != node);
     }
 
     /// The job has ended: what was decided by then is no longer of interest.
     pub(crate) fn end(&mut self, coverage: &Coverage) {
         self.nodes.retain(|_, lost| lost.prune(coverage));
-        self.forgotten.retain_mut(|(_, lost)| lost.prune(coverage));
+        self.forgotten.retain(|node| self.nodes.contains_key(node));
     }
 }
 
@@ -150,11 +139,15 @@ mod tests {
         late.add(NodeId(4), Interval::one(999_700), units.coverage());
         late.distrust(NodeId(4));
         assert!(late.within(NodeId(4), Interval::one(999_700)).is_empty());
-        late.forget(node, &"n".into());
-        let back = Interval::new(999_000, 1_000_000);
-        late.comes_back(NodeId(8), &"m".into());
-        assert_eq!(late.within(NodeId(8), back), [], "another never had it");
-        late.comes_back(NodeId(9), &"n".into());
-        assert_eq!(late.within(NodeId(9), back), [back], "it comes back with another number");
+        let open = Interval::new(999_000, 1_000_000);
+        late.forget(node);
+        assert_eq!(late.within(node, open), [open], "it comes back, and may report it");
+        late.comes_back(node);
+        for other in 100..=100 + FORGOTTEN_MAX as u32 {
+            late.add(NodeId(other), open, units.coverage());
+            late.forget(NodeId(other));
+        }
+        assert_eq!(late.within(NodeId(100), open), [], "too many are forgotten");
+        assert_eq!(late.within(node, open), [open], "it is none of them any more");
     }
 }

@@ -26,6 +26,7 @@ mod evidence;
 mod explain;
 mod farm;
 mod forget;
+mod forgotten;
 mod hang;
 mod health;
 mod heartbeat;

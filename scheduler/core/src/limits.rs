@@ -151,6 +151,8 @@ pub const NODES_MAX: usize = 65_536;
 pub const NODE_NUMBERS_SKIPPED_MAX: u32 = 1 << 20;
 /// Room for this share of them is kept free where nodes have gone: 256, more than a turn has sessions.
 pub const NODES_SPARE_SHARE: usize = 256;
+/// Forgotten nodes whose numbers are kept for their names: some 500 KiB of a checkpoint.
+pub const NODES_FORGOTTEN_MAX: usize = 4_096;
 /// Hits of a job in memory: some 4 MiB as long as it runs, and as much again at most for units that are computed again; what
 /// has ended is asked for seldom, and stays for long.
 pub const HITS_KEPT: HitsKept = HitsKept { running: 65_536, ended: 1_024 };

@@ -13,7 +13,7 @@ use starfarm_protocol::wire::{Cancel, Facts, Feedback, Revoke};
 
 use crate::allowance::Allowances;
 use crate::commits::add_range;
-use crate::health::Health;
+use crate::health::{Health, Standing};
 use crate::limits::{
     GIVEN_BACK_AGAIN, GIVEN_BACK_MAX, GIVEN_BACK_WEIGHT, PREFETCH_SCARCE_US, PREFETCH_TASKS_MIN, PREFETCH_US,
     RTO_INITIAL_US,
@@ -227,10 +227,11 @@ impl ToTell {
 }
 
 impl Node {
-    pub(crate) fn new(name: Name, now_us: u64) -> Self {
+    /// One that is heard of, and what is known of it: whether an earlier scheduler knew it, and what is held against it.
+    pub(crate) fn new(name: Name, (is_of_before, standing): (bool, Standing), now_us: u64) -> Self {
         Self {
             name,
-            health: Health::NEW,
+            health: Health { standing, ..Health::NEW },
             slots: 0,
             counted: 0,
             is_dirty: false,
@@ -241,7 +242,7 @@ impl Node {
             heard_us: now_us,
             restored: false,
             rtt: RoundTrip::default(),
-            is_of_before: false,
+            is_of_before,
             may_claim: false,
             claimed: BTreeMap::new(),
             listed: BTreeMap::new(),

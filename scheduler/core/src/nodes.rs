@@ -8,6 +8,7 @@ use starfarm_events::Name;
 use starfarm_protocol::ids::NodeId;
 
 use crate::by_node::ByNode;
+use crate::forgotten::Forgotten;
 use crate::health::Health;
 use crate::limits::{CREDIT_MAX, CREDIT_MIN};
 use crate::node::Node;
@@ -25,8 +26,11 @@ pub(crate) enum Reach {
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
     all: ByNode<Node>,
+    pub(crate) forgotten: Forgotten,
     /// The first index that was never given.
     next: u32,
+    /// The same, when the scheduler started.
+    next_before: u32,
     live_slots: u64,
     live_nodes: u32,
     /// Some node is counted on no more: what was kept for it may go to others.
@@ -100,9 +104,9 @@ impl Nodes {
         self.get(id).is_some_and(|node| node.health().is_distrusted())
     }
 
-    /// The name of a node; none of one that is forgotten.
+    /// The name of a node; none of one that was forgotten long ago.
     pub(crate) fn name(&self, id: NodeId) -> Option<Name> {
-        self.get(id).map(|node| node.name.clone())
+        self.get(id).map(|node| &node.name).or_else(|| self.forgotten.name(id)).cloned()
     }
 
     /// Slots of all live nodes.
@@ -130,12 +134,21 @@ impl Nodes {
         self.next = self.next.max(id.0.wrapping_add(1));
     }
 
-    /// A node is known from now on, if it was not.
-    pub(crate) fn meet(&mut self, id: NodeId, name: &str, now_us: u64) -> &mut Node {
-        self.all.get_or_insert_with(id, || Node::new(name.into(), now_us))
+    /// The scheduler starts: all nodes were given their indices by earlier ones.
+    pub(crate) fn start(&mut self) {
+        self.next_before = self.next;
     }
 
-    /// A node is known no more.
+    /// A node is known from now on, if it was not. One that was forgotten is on record as such until it says hello.
+    pub(crate) fn meet(&mut self, id: NodeId, name: &str, now_us: u64) -> &mut Node {
+        let new = || {
+            let known = (id.0 < self.next_before, self.forgotten.standing(id));
+            Node::new(name.into(), known, now_us)
+        };
+        self.all.get_or_insert_with(id, new)
+    }
+
+    /// A node is known no more. What had said hello keeps its index.
     pub(crate) fn forget(&mut self, id: NodeId) {
         let node = self.all.remove(id).expect("whoever forgets a node has looked it up");
         assert!(node.counted == 0, "a node that is forgotten has gone");
@@ -145,6 +158,9 @@ impl Nodes {
         }
         self.outdone.remove(&id);
         self.forgot |= node.is_dirty;
+        if node.health.last_boot().is_some() {
+            self.forgotten.add(id, node.name, node.health);
+        }
     }
 
     /// Changes the health of a node, and counts anew what the farm can count on there: a sum over all nodes would make a

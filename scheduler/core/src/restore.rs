@@ -15,7 +15,6 @@ use crate::checks::Checks;
 use crate::commits::Commits;
 use crate::deed::Deeds;
 use crate::farm::{Config, Farm};
-use crate::health::{Presence, Standing};
 use crate::job::{FailedUnit, Job, JobState};
 use crate::limits::{PIECES_A_RECORD, TARGETS_BYTES_A_RECORD};
 use crate::queues::{Class, NOBODY};
@@ -64,6 +63,7 @@ impl Restoring {
             }
             farm.queues.lease_out(&mut job.units, now_us);
         }
+        farm.nodes.start();
         let period_us = farm.config.settings.period_us;
         for (_, node) in farm.nodes.iter_mut() {
             node.heard_us = now_us;
@@ -97,10 +97,11 @@ impl Farm {
         }
     }
 
-    /// The nodes of before, by name, and the first index that was never given.
+    /// The nodes of before, by name, those that are forgotten first, and the first index that was never given.
     pub fn known_nodes(&self) -> (Vec<(NodeId, String)>, NodeId) {
-        let names = self.nodes.iter().map(|(id, node)| (id, node.name.to_string())).collect();
-        (names, NodeId(self.nodes.next()))
+        let forgotten = self.nodes.forgotten.iter().map(|(id, name, _)| (id, name.to_string()));
+        let known = self.nodes.iter().map(|(id, node)| (id, node.name.to_string()));
+        (forgotten.chain(known).collect(), NodeId(self.nodes.next()))
     }
 
     /// The records that a checkpoint keeps: applied to an empty farm they give this one, as far as it is
@@ -136,21 +137,16 @@ impl Farm {
             if known.slots() > 0 {
                 records.push(Record::Joined { node, slots: known.slots(), at_us: known.joined_us });
             }
-            let gone = match health.presence {
-                Presence::Left { revoked: true, .. } => Some(NodeMark::Revoked),
-                Presence::Left { revoked: false, .. } => Some(NodeMark::Left),
-                Presence::Lost(_) => Some(NodeMark::Gone),
-                Presence::Unknown | Presence::Here(_) | Presence::Suspect(_) => None,
-            };
-            let drained = health.drain.by_person.then_some(NodeMark::Drained);
-            let distrusted = match health.standing {
-                Standing::Distrusted(why) => Some(NodeMark::from(why)),
-                Standing::Good | Standing::Slow(_) | Standing::Sick(..) | Standing::GivesBack(..) => None,
-            };
-            let marks = [gone, drained, distrusted].into_iter().flatten();
-            records.extend(marks.map(|mark| Record::Mark { node, mark }));
+            records.extend(health.marks().map(|mark| Record::Mark { node, mark }));
         }
         self.jobs.iter().for_each(|job| job.state_records(&mut records));
+        // Behind the jobs: what is untrue there may have been forgiven since.
+        for (node, name, health) in self.nodes.forgotten.iter() {
+            let boot = health.last_boot().expect("who never said hello is not remembered");
+            records.push(Record::Node { node, name: name.to_string(), boot });
+            let marks = health.marks().chain([NodeMark::Forgotten]);
+            records.extend(marks.map(|mark| Record::Mark { node, mark }));
+        }
         let places = self.jobs.queued().zip(0..);
         records.extend(places.map(|(job, place)| Record::Moved { job: job.facts.job, place }));
         let (job, node) = (self.jobs.last(), NodeId(self.nodes.next().wrapping_sub(1)));

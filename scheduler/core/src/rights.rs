@@ -46,8 +46,7 @@ impl Rights {
 impl Farm {
     /// What of `at` node `id` may report, where that is not one task of it.
     pub(crate) fn rights(&mut self, id: NodeId, job_id: JobId, at: Interval, now_us: u64) -> Rights {
-        let name = self.nodes.at(id).name.clone();
-        self.jobs.at_mut(job_id).late.comes_back(id, &name);
+        self.jobs.at_mut(job_id).late.comes_back(id);
         let (job, node) = (self.jobs.at(job_id), self.nodes.at(id));
         let within = |task_id: TaskId| self.queues.task(task_id).at.within(at);
         let its = |task_id: &TaskId| self.queues.task(*task_id).node == id;
@@ -133,10 +132,7 @@ impl Farm {
         if !self.nodes.at(id).may_claim {
             return;
         }
-        let name = self.nodes.at(id).name.clone();
-        let Some(job) = self.jobs.get_mut(held.job) else { return };
-        job.late.comes_back(id, &name);
-        let job = self.jobs.at(held.job);
+        let Some(job) = self.jobs.get(held.job) else { return };
         let mut at = held.at().within(Interval::new(0, job.leased_before));
         if at.is_empty() {
             return;

@@ -6,23 +6,15 @@
 mod common;
 
 use common::Bench;
-use common::truth::knows;
-use expect_test::{Expect, expect};
+use common::truth::digits::{TWO, check_after};
+use common::truth::knows_digits;
+use expect_test::expect;
 use starfarm_scheduler_core::Deeds;
 
 fn bench() -> Bench {
-    Bench::new(knows(|unit, target| unit % 10 == u128::from(target)))
+    Bench::new(knows_digits())
 }
 
-fn check_after(before: &str, script: &str, expected: Expect) {
-    let mut bench = bench();
-    bench.run(before);
-    expected.assert_eq(&bench.run(script));
-}
-
-/// Two nodes with two tasks of ten units each: a has [0, 20), b [20, 40).
-const TWO: &str =
-    "submit 40 search 2 never units 10 check 1000000\n join a slots 1\n join b slots 1\n ack a\n ack b";
 /// Each has done both.
 const DONE: &str = "submit 40 search 2 never units 10 check 1000000\n join a slots 1\n join b slots 1\n ack a\n ack b
     done a 0+10 hits 0:0,1:1\n done a 10+10 hits 10:0,11:1\n done b 20+10 hits 20:0,21:1\n done b 30+10 hits 30:0,31:1
@@ -396,13 +388,13 @@ fn who_is_forgotten_before_its_lie_comes_out_is_on_record_all_the_same() {
             0: b has 2 tasks
             0: hit in job 1: unit 0, target 0
             0: hit in job 1: unit 1, target 1
-            0: untrue result in job 1, unit 0: it reported units as done without a hit that is among them; by the result of node b
-            0: job 1 is running: done 10, out 10, waiting 0, hits [(0, 0), (1, 1), (10, 0), (11, 1)], checked 0, untrue at 0: (forgotten) missed_hit, by b
+            0: untrue result in job 1: node a, unit 0: it reported units as done without a hit that is among them; by the result of node b
+            0: job 1 is running: done 10, out 10, waiting 0, hits [(0, 0), (1, 1), (10, 0), (11, 1)], checked 0, untrue at 0: a missed_hit, by b
             0: job 1 finished
-            0: job 1 is finished: done 20, out 0, waiting 0, hits [(0, 0), (1, 1), (10, 0), (11, 1)], checked 0, untrue at 0: (forgotten) missed_hit, by b
+            0: job 1 is finished: done 20, out 0, waiting 0, hits [(0, 0), (1, 1), (10, 0), (11, 1)], checked 0, untrue at 0: a missed_hit, by b
             0: node b left
             0: node b forgotten
-            0: job 1 is finished: done 20, out 0, waiting 0, hits [(0, 0), (1, 1), (10, 0), (11, 1)], checked 0, untrue at 0: (forgotten) missed_hit, by (forgotten)
+            0: job 1 is finished: done 20, out 0, waiting 0, hits [(0, 0), (1, 1), (10, 0), (11, 1)], checked 0, untrue at 0: a missed_hit, by b
         "#]],
     );
 }

@@ -6,7 +6,9 @@ mod common;
 use common::{Bench, config, hello, spec};
 use expect_test::expect;
 use starfarm_protocol::ids::{Attempt, JobId};
+use starfarm_protocol::journal::record::NodeMark;
 use starfarm_protocol::wire::{Outcome, Packer, ResultEntry};
+use starfarm_scheduler_core::limits::NODES_FORGOTTEN_MAX;
 use starfarm_scheduler_core::{Config, Deed, Deeds, Farm, NodeId, Record};
 
 #[test]
@@ -89,7 +91,7 @@ fn say(farm: &mut Farm, id: u32, now_us: u64, deeds: &mut Deeds, say: impl FnOnc
 
 #[test]
 fn ever_new_workers_that_live_for_a_moment_lock_nobody_out() {
-    const WORKERS: u32 = 3_000;
+    const WORKERS: u32 = 5_000;
     const NODES: usize = 512;
     let mut bench = Bench::new(Config { nodes_max: NODES, ..config() });
     bench.run("submit 1000000 units 10");
@@ -122,7 +124,10 @@ fn ever_new_workers_that_live_for_a_moment_lock_nobody_out() {
     assert_eq!(welcome, WORKERS as usize);
     let (_, records) = farm.snapshot(&mut Deeds::default());
     let nodes = records.iter().filter(|record| matches!(record, Record::Node { .. })).count();
-    assert!((NODES - 4..=NODES).contains(&nodes), "{nodes}");
+    let is_forgotten = |record: &&Record| matches!(record, Record::Mark { mark: NodeMark::Forgotten, .. });
+    let forgotten = records.iter().filter(is_forgotten).count();
+    assert!((NODES - 4..=NODES).contains(&(nodes - forgotten)), "{nodes}");
+    assert_eq!(forgotten, NODES_FORGOTTEN_MAX);
     let rates = records.iter().find_map(|record| match record {
         Record::Rates { nodes, .. } => Some(nodes.len()),
         _ => None,

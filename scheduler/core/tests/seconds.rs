@@ -4,19 +4,8 @@
 
 mod common;
 
-use common::Bench;
-use common::truth::knows;
-use expect_test::{Expect, expect};
-
-fn check_after(before: &str, script: &str, expected: Expect) {
-    let mut bench = Bench::new(knows(|unit, target| unit % 10 == u128::from(target)));
-    bench.run(before);
-    expected.assert_eq(&bench.run(script));
-}
-
-/// Two nodes with two tasks of ten units each: a has [0, 20), b [20, 40).
-const TWO: &str =
-    "submit 40 search 2 never units 10 check 1000000\n join a slots 1\n join b slots 1\n ack a\n ack b";
+use common::truth::digits::{TWO, check_after};
+use expect_test::expect;
 
 /// The hit came from node c, which was given nothing, so that the second result had nothing new.
 #[test]

@@ -5,19 +5,8 @@
 
 mod common;
 
-use common::Bench;
-use common::truth::knows_tens;
-use expect_test::{Expect, expect};
-
-fn check_after(before: &str, script: &str, expected: Expect) {
-    let mut bench = Bench::new(knows_tens());
-    bench.run(before);
-    expected.assert_eq(&bench.run(script));
-}
-
-/// Two nodes with tasks of ten units each: a has [0, 20), b [20, 40).
-const TWO: &str =
-    "submit 200 search 2 targets never units 10\n join a slots 1\n join b slots 1\n ack a\n ack b";
+use common::truth::tens::{TWO, check_after};
+use expect_test::expect;
 
 /// Hits that were shown stay; whoever computes their units anew has to find them.
 #[test]
@@ -149,7 +138,7 @@ fn what_a_forgotten_liar_computed_is_asked_for_again_after_a_crash() {
             0: node b forgotten
             0: node a is back
             0: to a: welcome epoch 2
-            10: job 1 is running: done 0, out 190, waiting 10, hits [(20, 1)], checked 0, untrue at 31: (forgotten) false_hit
+            10: job 1 is running: done 0, out 190, waiting 10, hits [(20, 1)], checked 0, untrue at 31: b false_hit
         "#]],
     );
 }

@@ -6,21 +6,12 @@
 mod common;
 
 use common::truth::knows_tens;
+use common::truth::tens::{TWO, check_after};
 use common::{Bench, config};
-use expect_test::{Expect, expect};
+use expect_test::expect;
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::wire::{Facts, Packer};
 use starfarm_scheduler_core::NodeId;
-
-fn check_after(before: &str, script: &str, expected: Expect) {
-    let mut bench = Bench::new(knows_tens());
-    bench.run(before);
-    expected.assert_eq(&bench.run(script));
-}
-
-/// Two nodes with tasks of ten units each: a has [0, 20), b [20, 40).
-const TWO: &str =
-    "submit 200 search 2 targets never units 10\n join a slots 1\n join b slots 1\n ack a\n ack b";
 
 #[test]
 fn a_false_hit_is_worth_nothing_and_its_node_gets_nothing_any_more() {
