@@ -132,7 +132,7 @@ impl Farm {
 
     /// What a node's mark tells, if it is news.
     fn marked(&self, id: NodeId, mark: NodeMark) -> Option<Event> {
-        let known = self.nodes.at(id);
+        let known = self.nodes.get(id)?;
         let node = known.name.clone();
         Some(match mark {
             // A copy does not go back: the first dispatch goes on.
@@ -411,8 +411,8 @@ impl Farm {
             self.nodes.alter(*id, |health| health.presence = Presence::Here(*boot));
             return self.forget_acquitted(*id);
         }
-        if let Record::Mark { mark: NodeMark::Resumed, .. } = record {
-            self.nodes.forgotten.resume(*id);
+        if let Record::Mark { mark, .. } = record {
+            self.nodes.forgotten.takes(*id, *mark);
         }
         // A node that was forgotten may be heard once more before it notices.
         let Some(node) = self.nodes.get_mut(*id) else { return };

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use starfarm_events::Name;
 use starfarm_protocol::ids::NodeId;
+use starfarm_protocol::journal::record::NodeMark;
 use starfarm_protocol::reason::Distrust;
 
 use crate::health::{Health, Standing};
@@ -57,10 +58,10 @@ impl Forgotten {
         }
     }
 
-    /// A person trusts it, before it says hello.
-    pub(crate) fn resume(&mut self, id: NodeId) {
-        if let Some((_, health)) = self.0.get_mut(&id) {
-            health.resumes();
+    /// Its key is revoked, or a person trusts it before it says hello.
+    pub(crate) fn takes(&mut self, id: NodeId, mark: NodeMark) {
+        if let (Some((_, health)), NodeMark::Revoked | NodeMark::Resumed) = (self.0.get_mut(&id), mark) {
+            health.takes(mark);
         }
     }
 }

@@ -46,6 +46,8 @@ impl Farm {
     pub fn on_revoked(&mut self, id: NodeId, deeds: &mut Deeds) {
         if self.nodes.get(id).is_some() {
             self.leave(id, NodeMark::Revoked, deeds);
+        } else if self.nodes.forgotten.name(id).is_some() {
+            self.commit(Record::Mark { node: id, mark: NodeMark::Revoked }, deeds);
         }
     }
 

@@ -73,6 +73,24 @@ fn another_machine_of_a_name_whose_key_was_revoked_is_not_it() {
     );
 }
 
+#[test]
+fn nor_where_the_key_was_revoked_after_it_was_forgotten() {
+    check_after(
+        B_WAS_THERE,
+        "done a 20+10 hits 20:1\n revoke b\n restart\n hello a\n join b slots 1 boot 2\n nodes",
+        expect![[r#"
+            0: conflict in job 1: node a's result for units [20, 30) differs from the one that was counted first
+            0: hit in job 1: unit 20, target 1
+            0: untrue result in job 1: node b, unit 20: it reported units as done without a hit that is among them; by the result of node a
+            0: node a is back
+            0: to a: welcome epoch 2
+            0: node b joined: 1 slot, boot 0000000000000002
+            0: to b: welcome epoch 2
+            0: a up, b up
+        "#]],
+    );
+}
+
 /// Others have by then what an earlier scheduler gave to it.
 #[test]
 fn a_forgotten_node_that_comes_back_after_a_restart_may_report_what_it_did() {
