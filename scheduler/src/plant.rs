@@ -1,19 +1,44 @@
 //! Answers that only the scheduler knows, among the targets of a search: candidates that nobody can guess, and digests that
-//! look like any other's. A node that does not look at a unit cannot know whether it is one of them.
+//! look like any other's. A node that does not look at a unit cannot know whether it is one of them. The same search has the
+//! same ones each time: whoever sees its targets again learns nothing by what is new among them.
 
 use std::collections::{BTreeMap, HashSet};
 
 use starfarm_kernels::Verifier;
-use starfarm_protocol::ids::HexBytes;
-use starfarm_protocol::spec::SearchWork;
+use starfarm_protocol::ids::{ContentHash, HexBytes};
+use starfarm_protocol::seal::StaticKey;
+use starfarm_protocol::spec::{JobSpec, SearchWork, Space, Stop, Work};
 use starfarm_protocol::trust::{check_planted, no_room};
 
 /// Units that are drawn for one that may be planted, at most: others are targets, or were drawn before.
 const DRAWS: u64 = 64;
 
-/// Plants `count` answers in `work`, a search of `units` units; `search` is that work before, and computes digests; `random`
-/// gives random numbers. Each answer is a unit and a target. All targets are in the order of their digests from then on, so
-/// that no place tells anything.
+/// Numbers that only one scheduler can tell, the same ones for the same targets in the same space.
+pub(crate) struct Draws {
+    key: [u8; 32],
+    search: ContentHash,
+}
+
+impl Draws {
+    /// For a search of this farm. The order of its targets, and when it stops, make no difference.
+    pub(crate) fn of(scheduler: &StaticKey, work: &SearchWork, space: &Space) -> Self {
+        let key = blake3::derive_key("starfarm 2026 planted answers v1", &scheduler.private().0);
+        let mut targets = work.targets.clone();
+        targets.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        targets.dedup();
+        let work = Work::Search(SearchWork { targets, stop: Stop::Never, ..work.clone() });
+        let search = ContentHash::of(&JobSpec { space: space.clone(), work }.to_bytes());
+        Self { key, search }
+    }
+
+    fn nth(&self, draw: u64) -> u128 {
+        let hash = blake3::keyed_hash(&self.key, &[&self.search.0[..], &draw.to_le_bytes()].concat());
+        u128::from_le_bytes(*hash.as_bytes().first_chunk().expect("a hash has 32 bytes"))
+    }
+}
+
+/// Plants `count` answers in `work`, a search of `units` units; `search` is that work before, and computes digests. Each answer
+/// is a unit and a target. All targets are in the order of their digests from then on, so that no place tells anything.
 ///
 /// # Errors
 /// That cannot be, in words that say what can.
@@ -22,19 +47,23 @@ pub(crate) fn plant(
     search: &Verifier,
     units: u128,
     count: u32,
-    random: impl Fn() -> Result<[u8; 16], String>,
+    draws: &Draws,
 ) -> Result<Vec<(u128, u32)>, String> {
     check_planted(count, units)?;
     let known: HashSet<&[u8]> = work.targets.iter().map(|target| &*target.0).collect();
     let mut planted: BTreeMap<Vec<u8>, u128> = BTreeMap::new();
-    let mut draws = DRAWS * u64::from(count);
-    while planted.len() < count as usize {
-        draws = draws.checked_sub(1).ok_or_else(|| no_room(count, units))?;
-        let unit = u128::from_le_bytes(random()?) % units;
+    for draw in 0..DRAWS * u64::from(count) {
+        if planted.len() == count as usize {
+            break;
+        }
+        let unit = draws.nth(draw) % units;
         let digest = search.digest(unit).ok_or("the space has fewer units than it says")?;
         if !known.contains(&*digest) {
             planted.entry(digest).or_insert(unit);
         }
+    }
+    if planted.len() < count as usize {
+        return Err(no_room(count, units));
     }
     work.targets.extend(planted.keys().cloned().map(HexBytes));
     work.targets.sort_unstable_by(|one, other| one.0.cmp(&other.0));
@@ -45,9 +74,8 @@ pub(crate) fn plant(
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
-    use starfarm_protocol::spec::{Algorithm, Space, Stop};
+    use starfarm_protocol::seal::Secret;
+    use starfarm_protocol::spec::Algorithm;
     use starfarm_protocol::trust::PLANTED_MAX;
 
     use super::*;
@@ -61,12 +89,8 @@ mod tests {
         (work(targets), space, 100)
     }
 
-    fn counter() -> impl Fn() -> Result<[u8; 16], String> {
-        let next = Cell::new(0_u128);
-        move || {
-            next.set(next.get() + 37);
-            Ok(next.get().to_le_bytes())
-        }
+    fn draws(secret: u8, work: &SearchWork, space: &Space) -> Draws {
+        Draws::of(&StaticKey::from_secret(Secret([secret; 32])), work, space)
     }
 
     #[test]
@@ -74,7 +98,8 @@ mod tests {
         let (mut work, space, units) = search(&[74, 3, 11]);
         let asked = work.targets.clone();
         let before = Verifier::new(&work, &space).unwrap();
-        let planted = plant(&mut work, &before, units, 5, counter()).unwrap();
+        let numbers = draws(1, &work, &space);
+        let planted = plant(&mut work, &before, units, 5, &numbers).unwrap();
         assert_eq!((planted.len(), work.targets.len()), (5, 8));
         let search = Verifier::new(&work, &space).unwrap();
         for &(unit, target) in &planted {
@@ -91,16 +116,40 @@ mod tests {
         let (mut work, space, units) = search(&[]);
         work.targets = vec![HexBytes(vec![7; 20])];
         let before = Verifier::new(&work, &space).unwrap();
-        assert_eq!(plant(&mut work, &before, units, 100, counter()).map(|planted| planted.len()), Ok(100));
+        let numbers = draws(1, &work, &space);
+        assert_eq!(plant(&mut work, &before, units, 100, &numbers).map(|planted| planted.len()), Ok(100));
+    }
+
+    /// With fresh ones each time, who sees the list twice could tell the real targets by what both have.
+    #[test]
+    fn the_same_search_has_the_same_ones_in_this_farm_alone() {
+        let (work, space, units) = search(&[74, 3, 11]);
+        let before = Verifier::new(&work, &space).unwrap();
+        let planted = |mut work: SearchWork, secret: u8, count: u32| {
+            let numbers = draws(secret, &work, &space);
+            plant(&mut work, &before, units, count, &numbers).unwrap();
+            work.targets
+        };
+        let first = planted(work.clone(), 1, 5);
+        let mut otherwise = SearchWork { stop: Stop::FirstHit, ..work.clone() };
+        otherwise.targets.reverse();
+        assert_eq!(planted(otherwise, 1, 5), first);
+        let more = planted(work.clone(), 1, 9);
+        assert!(
+            first.iter().all(|target| more.contains(target)),
+            "of more some are new, and none is missing"
+        );
+        assert_ne!(planted(work, 2, 5), first, "another scheduler has others");
     }
 
     #[test]
     fn too_many_are_refused_in_words() {
         let (mut work, space, units) = search(&[0]);
         let search = Verifier::new(&work, &space).unwrap();
-        let all = plant(&mut work.clone(), &search, units, 100, counter()).unwrap_err();
+        let numbers = draws(1, &work, &space);
+        let all = plant(&mut work.clone(), &search, units, 100, &numbers).unwrap_err();
         assert_eq!(all, "100 units are too few for 100 planted answers: plant fewer");
-        let many = plant(&mut work, &search, units, PLANTED_MAX + 1, counter()).unwrap_err();
+        let many = plant(&mut work, &search, units, PLANTED_MAX + 1, &numbers).unwrap_err();
         assert_eq!(many, "10001 planted answers: at most 10000 can be planted");
         assert_eq!(work.targets.len(), 1);
     }

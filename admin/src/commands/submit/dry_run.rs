@@ -28,7 +28,7 @@ pub(super) struct DryRun {
     units_per_task: Option<u64>,
     /// Tasks of that size; none where the farm decides.
     tasks: Option<Units>,
-    /// None where answers are planted: each submission has other ones, and so another hash.
+    /// None where answers are planted: only the scheduler knows these, and so the hash.
     spec: Option<ContentHash>,
     /// Without what is planted.
     spec_bytes: u64,

@@ -7,14 +7,14 @@ use starfarm_kernels::Verifier;
 use starfarm_protocol::admin::{ErrorCode, Response, Submit};
 use starfarm_protocol::ids::ContentHash;
 use starfarm_protocol::job::{JOB_NAME, WorkFacts, is_job_name};
+use starfarm_protocol::seal::StaticKey;
 use starfarm_protocol::spec::{JobSpec, Work};
 use starfarm_protocol::trust::TrustChecks;
 use starfarm_scheduler_core as core;
 
 use super::desk::Desk;
 use crate::answers::{conflict, error};
-use crate::plant::plant;
-use crate::store::state::random;
+use crate::plant::{Draws, plant};
 use crate::threads::House;
 
 pub(super) async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Response {
@@ -27,7 +27,8 @@ pub(super) async fn submit(desk: &Arc<Desk>, submit: Submit, user: &str) -> Resp
     let Submit { name, user: as_user, spec, sizing, place, max_failures, speculative, trust } = submit;
     let house = Arc::clone(&desk.house);
     let kept = beside(move || {
-        let mut specified = specified(spec, trust).map_err(|e| error(ErrorCode::Usage, e))?;
+        let mut specified =
+            specified(spec, trust, &house.state.key).map_err(|e| error(ErrorCode::Usage, e))?;
         let spec = keep(&house, &specified.bytes)?;
         specified.search.take().into_iter().for_each(|search| house.evidence.know(spec, search));
         Ok((spec, specified))
@@ -77,7 +78,7 @@ struct Specified {
 }
 
 /// Reads what is submitted, and plants what is to be planted. No worker can run a job that fails here.
-fn specified(text: String, asked: TrustChecks) -> Result<Specified, String> {
+fn specified(text: String, asked: TrustChecks, scheduler: &StaticKey) -> Result<Specified, String> {
     let mut spec = JobSpec::from_bytes(text.as_bytes())?;
     // Without this, the hits of a search could not be shown to be some either.
     let search = match &spec.work {
@@ -96,7 +97,8 @@ fn specified(text: String, asked: TrustChecks) -> Result<Specified, String> {
     let (Work::Search(work), Some(search)) = (&mut spec.work, &search) else {
         return Err("the job is no search: only a search has trust checks".to_owned());
     };
-    let planted = plant(work, search, units, count, || random().map_err(|e| e.to_string()))?;
+    let draws = Draws::of(scheduler, work, &spec.space);
+    let planted = plant(work, search, units, count, &draws)?;
     let search = Some(Verifier::new(work, &spec.space)?);
     let trust = core::Trust { check, planted };
     Ok(Specified { bytes: spec.to_bytes(), work: spec.work.facts(), units, trust, search })
@@ -105,6 +107,7 @@ fn specified(text: String, asked: TrustChecks) -> Result<Specified, String> {
 #[cfg(test)]
 mod tests {
     use starfarm_protocol::ids::HexBytes;
+    use starfarm_protocol::seal::Secret;
     use starfarm_protocol::spec::{Algorithm, SearchWork, Space, Stop};
     use starfarm_protocol::trust::Share;
 
@@ -117,6 +120,10 @@ mod tests {
         String::from_utf8(JobSpec { space, work: Work::Search(work) }.to_bytes()).unwrap()
     }
 
+    fn key() -> StaticKey {
+        StaticKey::from_secret(Secret([1; 32]))
+    }
+
     fn planting(planted: u32) -> TrustChecks {
         TrustChecks { check: Share::default(), planted }
     }
@@ -127,7 +134,8 @@ mod tests {
         let text = search(50_000);
         let specified = runtime.block_on(async {
             let refused = |e| error(ErrorCode::Usage, e);
-            let submitting = tokio::spawn(beside(move || specified(text, planting(9)).map_err(refused)));
+            let submitting =
+                tokio::spawn(beside(move || specified(text, planting(9), &key()).map_err(refused)));
             // The other one begins now, and this one is next.
             tokio::task::yield_now().await;
             assert!(!submitting.is_finished(), "the others had to wait");
@@ -144,11 +152,11 @@ mod tests {
     #[test]
     fn what_is_not_planted_in_is_kept_as_it_came() {
         let text = search(2);
-        let plain = specified(text.clone(), planting(0)).unwrap();
+        let plain = specified(text.clone(), planting(0), &key()).unwrap();
         assert_eq!((plain.bytes, plain.trust.planted.len()), (text.into_bytes(), 0));
         let nothing = JobSpec { space: Space::Range { from: 0, to: 9, step: 1 }, work: Work::Nothing };
         let text = String::from_utf8(nothing.to_bytes()).unwrap();
-        let refused = specified(text, planting(1)).map(drop);
+        let refused = specified(text, planting(1), &key()).map(drop);
         assert_eq!(refused, Err("the job is no search: only a search has trust checks".to_owned()));
     }
 }
