@@ -53,6 +53,8 @@ pub(crate) struct Account {
     by_node: BTreeMap<NodeId, u128>,
     /// Units that were done, and computed again for their outputs.
     again: u128,
+    /// Units that were done by nodes that were not trusted any more after its end.
+    doubtful: u128,
     /// What is known of its outputs.
     wrote: Wrote,
     conflicts: u64,
@@ -79,6 +81,7 @@ impl Account {
             hits_sorted: 0,
             by_node: BTreeMap::new(),
             again: 0,
+            doubtful: 0,
             wrote: Wrote::default(),
             conflicts: 0,
             trust,
@@ -197,6 +200,11 @@ impl Account {
         }
     }
 
+    /// So many units were done by a node that is not trusted since.
+    pub(crate) fn add_doubtful(&mut self, units: u128) {
+        self.doubtful = self.doubtful.saturating_add(units);
+    }
+
     /// Failed units are wanted again.
     pub(crate) fn retry(&mut self, units: &[(u128, u128)]) {
         self.tiling.retry(units);
@@ -213,6 +221,7 @@ impl Account {
         self.tell_clashes();
         self.wrote.forget(units);
         if self.end.take().is_some() {
+            self.doubtful = 0;
             self.state = JobState::Queued;
         }
     }
@@ -432,6 +441,7 @@ impl Account {
             tasks_copied: totals.copies,
             conflicts: self.conflicts,
             units_again: Units(self.again),
+            units_doubtful: Units(self.doubtful),
             trust: self.trust.as_ref().map(|trust| trust.share(self.tiling.runs())),
             epochs: epochs.get(self.first_epoch..end.epochs).unwrap_or_default().to_vec(),
             nodes: shares.into_iter().map(share).collect(),

@@ -106,6 +106,7 @@ impl Books {
             Record::Conflict { .. } => account.add_conflict(),
             Record::Checked { units, .. } => account.checked(*units),
             Record::Untrue { .. } => account.add_untrue(),
+            Record::Doubtful { units, .. } => account.add_doubtful(*units),
             Record::Ended(ended) => account.end(ended, self.epochs.len()),
             _ => {}
         }

@@ -66,6 +66,9 @@ pub struct Certificate {
     /// checked. They are in the shares of nodes as often.
     #[serde(skip_serializing_if = "is_none")]
     pub units_again: Units,
+    /// Done by nodes that were not trusted any more after its end.
+    #[serde(skip_serializing_if = "is_none")]
+    pub units_doubtful: Units,
     /// Of a search that asks for trust checks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trust: Option<TrustShare>,

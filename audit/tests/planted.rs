@@ -354,6 +354,21 @@ fn units_run_again_only_if_they_ran_and_count_once_all_the_same() {
     broken(&[submitted(20, EVERY_HIT), rerun(&[(0, 2)])], Some((0, 2)), "had not run before");
 }
 
+/// Until it is computed again.
+#[test]
+fn what_a_node_did_that_was_distrusted_later_is_doubtful() {
+    let end = || ended(JobState::Finished, 20, 0, &[]);
+    let doubtful = Record::Doubtful { job: JOB, node: A, units: 12 };
+    let told = [submitted(20, EVERY_HIT), done(A, &[(0, 20)]), end(), doubtful];
+    let units = |records: &[Record]| {
+        let report = sound(records, Completion::Complete);
+        report.jobs[0].certificate.as_ref().unwrap().units_doubtful.0
+    };
+    assert_eq!(units(&told), 12);
+    let again = [Record::Rerun { job: JOB, units: vec![(0, 12)] }, done(A, &[(0, 12)]), end()];
+    assert_eq!(units(&[&told[..], &again].concat()), 0);
+}
+
 #[test]
 fn strangers() {
     let end = ended(JobState::Finished, 20, 0, &[]);

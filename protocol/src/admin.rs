@@ -258,7 +258,7 @@ pub struct JobInfo {
     pub failures: Vec<FailedInfo>,
     /// The first units of which two nodes said different things; likewise.
     pub conflicts: Vec<ConflictInfo>,
-    /// Of a job that asked for trust checks, or of which a result was untrue; likewise.
+    /// Of a job that asked for trust checks, or that has results which were untrue or are doubtful; likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<TrustInfo>,
 }
@@ -276,6 +276,17 @@ pub struct TrustInfo {
     pub planted_found: u64,
     /// The first results that were untrue.
     pub untrue: Vec<UntrueInfo>,
+    /// The first nodes whose results were found to be untrue after the job had ended.
+    pub doubtful: Vec<DoubtfulInfo>,
+}
+
+/// A node whose results are not trusted computed a part of a job that had ended before that was known.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct DoubtfulInfo {
+    /// Its name; none where it is forgotten.
+    pub node: Option<String>,
+    /// Units that it computed.
+    pub units: Units,
 }
 
 /// A result was untrue.

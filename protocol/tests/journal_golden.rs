@@ -101,6 +101,7 @@ fn records() -> Vec<Record> {
             job,
             untrue: Untrue { unit: 77, node, why: Distrust::MissedHit, against: Some(NodeId(8)) },
         },
+        Record::Doubtful { job, node, units: 1_000 },
         Record::Joined { node, slots: 4, at_us: 1_700_000_000_000_000 },
         Record::Periods { lost_us: 45_000_000, period_us: 10_000_000 },
         Record::FailedAlike { job, units: vec![(8, 10), (20, 21)], failed },

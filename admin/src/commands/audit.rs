@@ -178,6 +178,10 @@ fn certified(certificate: &Certificate, hash: &str) -> Vec<(&'static str, String
     if certificate.units_again > Units(0) {
         pairs.push(("ran again", certificate.units_again.to_string()));
     }
+    if certificate.units_doubtful > Units(0) {
+        let words = "done by nodes that were distrusted after its end";
+        pairs.push(("doubtful", format!("{}, {words}", certificate.units_doubtful)));
+    }
     if let Some(trust) = &certificate.trust {
         let share = f64::from(trust.check_ppm) / 1e4;
         let (found, planted) = (trust.planted_found, trust.planted);
@@ -232,6 +236,7 @@ mod tests {
             tasks_copied: 1,
             conflicts: 0,
             units_again: Units(0),
+            units_doubtful: Units(0),
             trust: Some(TrustShare {
                 check_ppm: 10_000,
                 units_checked: Units(31),

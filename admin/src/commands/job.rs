@@ -1,6 +1,7 @@
 //! `starfarm jobs` and `starfarm job`.
 
-use starfarm_protocol::admin::{ConflictInfo, JobCommand, JobInfo, NodeInfo, Subject};
+use starfarm_events::counted;
+use starfarm_protocol::admin::{ConflictInfo, DoubtfulInfo, JobCommand, JobInfo, NodeInfo, Subject};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::job::JobState;
 use starfarm_protocol::reason::Distrust;
@@ -161,6 +162,12 @@ pub(super) fn troubles(job: &JobInfo) -> String {
         };
         text.push_str(&format!("untrue: {node}, unit {}: {why}; believed is {believed}\n", untrue.unit));
     }
+    for DoubtfulInfo { node, units } in job.trust.iter().flat_map(|trust| &trust.doubtful) {
+        let (node, units) = (node_of(node.as_ref()), counted(units.0, "unit"));
+        text.push_str(&format!(
+            "doubtful: {units} done by {node}, which was distrusted after the job had ended: submit the job again\n"
+        ));
+    }
     text
 }
 
@@ -320,6 +327,7 @@ mod tests {
                 untrue(9, "n5", Distrust::FalseHit, None),
                 untrue(11, "n6", Distrust::Differs, None),
             ],
+            doubtful: vec![DoubtfulInfo { node: Some("n7".into()), units: Units(31_200_000) }],
         }
     }
 
@@ -380,6 +388,7 @@ mod tests {
             untrue: node n3, unit 5: it reported units as done without a hit that is among them; believed is the result of node n4, whose hits are true
             untrue: node n5, unit 9: it reported a hit that is none; believed is the digest
             untrue: node n6, unit 11: its results differ from those of others; believed is what was counted before
+            doubtful: 31200000 units done by node n7, which was distrusted after the job had ended: submit the job again
         "#]]
         .assert_eq(&whole(&job, Style::PLAIN));
     }
@@ -398,9 +407,10 @@ mod tests {
             of(Some("n3"), Distrust::MissedHit, true),
             of(None, Distrust::Differs, false),
         ];
+        let doubtful = vec![DoubtfulInfo { node: None, units: Units(1) }];
         let job = JobInfo {
             conflicts: vec![ConflictInfo { lo: Units(5), hi: Units(9), node: None }],
-            trust: Some(TrustInfo { untrue, ..TrustInfo::default() }),
+            trust: Some(TrustInfo { untrue, doubtful, ..TrustInfo::default() }),
             ..job(3)
         };
         expect![[r#"
@@ -408,6 +418,7 @@ mod tests {
             untrue: a forgotten node, unit 5: it reported units as done without a hit that is among them; believed is the digest
             untrue: node n3, unit 5: it reported units as done without a hit that is among them; believed is the result of a forgotten node, whose hits are true
             untrue: a forgotten node, unit 5: its results differ from those of others; believed is what was counted before
+            doubtful: 1 unit done by a forgotten node, which was distrusted after the job had ended: submit the job again
         "#]]
         .assert_eq(&troubles(&job));
     }

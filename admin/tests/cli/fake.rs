@@ -14,9 +14,9 @@ use std::sync::mpsc::{Sender, channel};
 use starfarm_protocol::admin::explain::JobReason;
 use starfarm_protocol::admin::frames::{FrameReader, frame};
 use starfarm_protocol::admin::{
-    ConflictInfo, Error, ErrorCode, EventLine, Explanation, Fact, FactValue, FailedInfo, HitInfo, JobInfo,
-    KeyInfo, LostOutputs, NodeInfo, OutputInfo, OutputLoss, Reason, Refusal, Request, Response, ResultsPage,
-    Rule, SizeInfo, StatusInfo, StreamInfo, Subject, TrustInfo, UntrueInfo,
+    ConflictInfo, DoubtfulInfo, Error, ErrorCode, EventLine, Explanation, Fact, FactValue, FailedInfo,
+    HitInfo, JobInfo, KeyInfo, LostOutputs, NodeInfo, OutputInfo, OutputLoss, Reason, Refusal, Request,
+    Response, ResultsPage, Rule, SizeInfo, StatusInfo, StreamInfo, Subject, TrustInfo, UntrueInfo,
 };
 use starfarm_protocol::ids::{ContentHash, FarmId, JobId, NodeId, PublicKey};
 use starfarm_protocol::join::JoinFile;
@@ -153,6 +153,9 @@ fn job(id: u64) -> JobInfo {
                     believed: believed.map(str::to_owned),
                     believed_forgotten,
                 })
+                .into(),
+            doubtful: [Some("lab-8".to_owned()), None]
+                .map(|node| DoubtfulInfo { node, units: Units(6) })
                 .into(),
         }),
     }

@@ -339,6 +339,16 @@ events! {
         believed: Option<Name>,
     } => ("untrue result in job {}{}, unit {unit}: {}{}",
         job.0, after(": node ", node), why.words(), after("; by the result of node ", believed))
+    /// A node whose results are not trusted computed a part of a job that had ended before that was known.
+    Doubtful = "doubtful" {
+        job: JobId,
+        /// Units that it computed.
+        units: u128,
+        /// Absent where it is forgotten.
+        node: Option<Name>,
+    } => ("doubtful: {} of job {}, done by {}, which was distrusted after the job had ended: submit the job again",
+        counted(*units, "unit"), job.0,
+        node.as_ref().map_or_else(|| "a forgotten node".to_owned(), |node| format!("node {node}")))
     /// A key may join from now on: one that a person added, or that of a machine that came with it.
     KeyAdded = "key_added" {
         key_kind: KeyKind,

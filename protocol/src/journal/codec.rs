@@ -37,6 +37,7 @@ tagged! { Item:
         19 Trust { job, check, planted },
         20 Checked { job, units },
         21 Untrue { job, untrue },
+        22 Doubtful { job, node, units },
         64 Rating { node, started_us, period, periods },
         65 Rates { job, mean, nodes },
         66 Totals { job, totals },
@@ -109,6 +110,7 @@ impl Record {
             | Record::Trust { job, .. }
             | Record::Checked { job, .. }
             | Record::Untrue { job, .. }
+            | Record::Doubtful { job, .. }
             | Record::Deleted { job }
             | Record::Conflict { job, .. }
             | Record::Rates { job, .. }

@@ -67,6 +67,8 @@ pub enum Record {
     Checked { job: JobId, units: u128 },
     /// Kind 21. A result for a job was untrue.
     Untrue { job: JobId, untrue: Untrue },
+    /// Kind 22. A node, whose results are not trusted since, computed so many units of a job that had ended before.
+    Doubtful { job: JobId, node: NodeId, units: u128 },
     /// Kind 64, in checkpoints. What a node did in its last periods: standard tasks a period, in a ring, and the number of
     /// the last one. It joined at `started_us` on the farm's clock.
     Rating { node: NodeId, started_us: u64, period: u64, periods: Vec<f32> },

@@ -13,7 +13,7 @@ use crate::checks::Checks;
 use crate::deed::Deeds;
 use crate::farm::Farm;
 use crate::health::Presence;
-use crate::hits::{Hit, Hits};
+use crate::hits::Hit;
 use crate::job::{Body, FailedUnit, Job, JobFacts, JobState, Rate};
 use crate::jobs::Jobs;
 use crate::queues::{Class, DECIDED, FAILED, Queues};
@@ -109,6 +109,9 @@ impl Farm {
                 why: untrue.why,
                 believed: untrue.against.and_then(|id| self.nodes.name(id)),
             },
+            &Record::Doubtful { job, node, units } => {
+                Event::Doubtful { job, units, node: self.nodes.name(node) }
+            }
             Record::Node { node, boot, .. } => {
                 Event::NodeJoined { node: name(node), boot: *boot, slots: self.nodes.at(*node).slots() }
             }
@@ -214,6 +217,7 @@ impl Farm {
             }
             Record::Checked { job, units } => self.known(*job)?.checks.add_checked(*units),
             Record::Untrue { job, untrue } => self.apply_untrue(*job, *untrue)?,
+            Record::Doubtful { job, node, units } => self.known(*job)?.checks.add_doubtful(*node, *units),
             Record::Ended(ended) => self.apply_end(ended)?,
             Record::Deleted { job } => {
                 if !self.known(*job)?.state.ended() {
@@ -229,7 +233,7 @@ impl Farm {
             }
             Record::Rates { job, mean, nodes } => self.apply_rates(*job, *mean, nodes)?,
             Record::HitsPaged { job, .. } | Record::TargetsHit { job, .. } => {
-                tell_of_hits(&mut self.known(*job)?.hits, record);
+                self.known(*job)?.hits.restore(record);
             }
             Record::Totals { job, totals } => self.known(*job)?.note(*totals),
             Record::Given { job, node } => {
@@ -471,24 +475,6 @@ fn reach<'a>(jobs: &'a mut Jobs, queues: &mut Queues, id: JobId, hi: u128) -> Re
         queues.cut_as_before(&mut job.units, hi, job.state.ended());
     }
     Ok(job)
-}
-
-/// A checkpoint tells of the hits that are in the journal alone. Older versions told of targets by intervals.
-fn tell_of_hits(hits: &mut Hits, record: &Record) {
-    match record {
-        Record::HitsPaged { floor, count, targets, again, .. } => {
-            hits.page(*floor, *count, again);
-            if let Some(hit) = hits.targets_mut() {
-                targets.iter().flat_map(|&(lo, hi)| lo..hi).for_each(|target| hit.insert(target as u32));
-            }
-        }
-        Record::TargetsHit { from, bits, .. } => {
-            if let Some(hit) = hits.targets_mut() {
-                hit.insert_all(*from, bits);
-            }
-        }
-        _ => unreachable!("the caller has looked at its kind"),
-    }
 }
 
 /// How a unit of a command failed, if it did.

@@ -40,6 +40,8 @@ pub(crate) struct Checks {
     pub(crate) units_checked: u128,
     /// The first results that were untrue.
     pub(crate) untrue: Vec<Untrue>,
+    /// Nodes that are not trusted since the job ended, and so many units that they computed.
+    pub(crate) doubtful: Vec<(NodeId, u128)>,
 }
 
 impl Checks {
@@ -125,6 +127,18 @@ impl Checks {
         if self.untrue.len() < CONFLICTS_KEPT {
             self.untrue.push(untrue);
         }
+    }
+
+    /// Node `id`, which computed so many units, is not trusted any more, and the job has ended.
+    pub(crate) fn add_doubtful(&mut self, id: NodeId, units: u128) {
+        if self.may_doubt(id) {
+            self.doubtful.push((id, units));
+        }
+    }
+
+    /// That is not known of node `id`, and there is room for it.
+    pub(crate) fn may_doubt(&self, id: NodeId) -> bool {
+        self.doubtful.len() < CONFLICTS_KEPT && self.doubtful.iter().all(|(known, _)| *known != id)
     }
 
     /// The job has ended: what was computed once, and who did so.

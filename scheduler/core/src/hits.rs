@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use starfarm_protocol::interval::Interval;
+use starfarm_protocol::journal::Record;
 use starfarm_protocol::spec::Stop;
 use starfarm_protocol::unit_set::UnitSet;
 
@@ -106,9 +107,22 @@ impl Hits {
         self.targets.as_ref()
     }
 
-    /// As a checkpoint tells: these were hit.
-    pub(crate) fn targets_mut(&mut self) -> Option<&mut Targets> {
-        self.targets.as_mut()
+    /// A checkpoint tells of the hits that are in the journal alone. Older versions told of targets by intervals.
+    pub(crate) fn restore(&mut self, record: &Record) {
+        match record {
+            Record::HitsPaged { floor, count, targets, again, .. } => {
+                self.page(*floor, *count, again);
+                if let Some(hit) = &mut self.targets {
+                    targets.iter().flat_map(|&(lo, hi)| lo..hi).for_each(|target| hit.insert(target as u32));
+                }
+            }
+            Record::TargetsHit { from, bits, .. } => {
+                if let Some(hit) = &mut self.targets {
+                    hit.insert_all(*from, bits);
+                }
+            }
+            _ => unreachable!("the caller has looked at its kind"),
+        }
     }
 
     /// All hits of `unit` that were ever counted are in memory.
@@ -153,7 +167,7 @@ impl Hits {
     }
 
     /// As a checkpoint tells of those that it does not have: there are `count` in all, and all above `floor` were added.
-    pub(crate) fn page(&mut self, floor: Hit, count: u64, counted: &[(u128, u128)]) {
+    fn page(&mut self, floor: Hit, count: u64, counted: &[(u128, u128)]) {
         let above = self.kept.split_off(&floor);
         self.kept = above;
         self.kept.remove(&floor);
@@ -251,7 +265,7 @@ mod tests {
         }
         after.page(before.floor().unwrap(), before.count(), &Vec::from_iter(before.counted().iter()));
         for (from, bits) in before.targets().unwrap().parts(1) {
-            after.targets_mut().unwrap().insert_all(from, bits);
+            after.targets.as_mut().unwrap().insert_all(from, bits);
         }
         after.check(is_done).unwrap();
         after

@@ -310,6 +310,8 @@ impl Job {
             return false;
         }
         self.hits.ended(false);
+        // What was computed by nodes that are not trusted is computed again.
+        self.checks.doubtful.clear();
         self.state = JobState::Queued;
         self.totals.ended_us = None;
         self.revoked = None;

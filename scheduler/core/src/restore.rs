@@ -158,7 +158,7 @@ impl Farm {
 impl Job {
     fn state_records(&self, records: &mut Vec<Record>) {
         let job = self.facts.job;
-        let Checks { share, planted, units_checked, untrue, .. } = &self.checks;
+        let Checks { share, planted, units_checked, untrue, doubtful, .. } = &self.checks;
         if self.checks.are_asked_for() {
             let planted = planted.iter().map(|(&unit, &target)| (unit, target)).collect();
             records.push(Record::Trust { job, check: *share, planted });
@@ -168,6 +168,7 @@ impl Job {
             records.push(Record::Checked { job, units: *units_checked });
         }
         records.extend(untrue.iter().map(|&untrue| Record::Untrue { job, untrue }));
+        records.extend(doubtful.iter().map(|&(node, units)| Record::Doubtful { job, node, units }));
         if self.lease.mark() > 0 {
             records.push(Record::Leased { job, mark: self.lease.mark() });
         }

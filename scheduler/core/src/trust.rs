@@ -153,16 +153,23 @@ impl Farm {
         }
     }
 
-    /// What a node that is not trusted computed is computed again, unless its job has ended, or a person trusts the node by
-    /// now. Hits were shown to be some, and stay.
+    /// What a node that is not trusted computed is computed again, unless a person trusts the node by now. Hits were shown to
+    /// be some, and stay. Of a job that has ended it is said that this is doubtful.
     fn on_its_work(&mut self, id: NodeId, units: &[(JobId, Vec<Interval>)], now_us: u64, deeds: &mut Deeds) {
         self.nodes.traced(id);
         let is_trusted = self.nodes.get(id).is_some_and(|node| !node.health().is_distrusted());
         for (job_id, units) in units.iter().filter(|_| !is_trusted) {
-            let Some(job) = self.jobs.unfinished(*job_id) else { continue };
+            let Some(job) = self.jobs.get(*job_id) else { continue };
             let coverage = job.units.coverage();
             let decided = units.iter().flat_map(|at| coverage.decided_in(*at)).map(|at| (at.lo, at.hi));
             let decided: Vec<(u128, u128)> = decided.collect();
+            if job.state.ended() {
+                let units = decided.iter().map(|(lo, hi)| hi - lo).sum();
+                if units > 0 && job.checks.may_doubt(id) {
+                    self.commit(Record::Doubtful { job: *job_id, node: id, units }, deeds);
+                }
+                continue;
+            }
             for units in decided.chunks(PIECES_A_RECORD) {
                 self.reopen(*job_id, Record::Rerun { job: *job_id, units: units.to_vec() }, deeds);
             }

@@ -115,6 +115,7 @@ fn vet_units(job: &Job, record: &Record) -> Result<(), String> {
             all(units)
         }
         Record::Untrue { untrue, .. } => one(untrue.unit),
+        Record::Doubtful { units, .. } => all(&[(0, *units)]),
         Record::Ended(ended) => all(&ended.abandoned),
         Record::Conflict { lo, hi, .. } => all(&[(*lo, *hi)]),
         _ => Ok(()),

@@ -5,7 +5,8 @@ use std::ops::Bound::{Excluded, Unbounded};
 
 use starfarm_events::Sample;
 use starfarm_protocol::admin::{
-    ConflictInfo, FailedInfo, JobInfo, NetworkInfo, NodeInfo, Refusal, StatusInfo, TrustInfo, UntrueInfo,
+    ConflictInfo, DoubtfulInfo, FailedInfo, JobInfo, NetworkInfo, NodeInfo, Refusal, StatusInfo, TrustInfo,
+    UntrueInfo,
 };
 use starfarm_protocol::ids::{ContentHash, JobId, NodeId};
 use starfarm_protocol::limits::DATAGRAM_BYTES_MAX;
@@ -82,7 +83,7 @@ impl Farm {
         })
     }
 
-    /// What came of a job's trust checks; none where it asked for none and nothing was untrue.
+    /// What came of a job's trust checks; none where it asked for none, and nothing was untrue or is doubtful.
     fn trust_info(&self, job: &Job) -> Option<TrustInfo> {
         let checks = &job.checks;
         let untrue = |untrue: &Untrue| UntrueInfo {
@@ -92,12 +93,18 @@ impl Farm {
             believed: untrue.against.and_then(|id| self.name_if_known(id)),
             believed_forgotten: untrue.against.is_some_and(|id| self.name_if_known(id).is_none()),
         };
-        (checks.are_asked_for() || !checks.untrue.is_empty()).then(|| TrustInfo {
+        let doubtful = |&(node, units): &(NodeId, u128)| DoubtfulInfo {
+            node: self.name_if_known(node),
+            units: Units(units),
+        };
+        let is_told = checks.are_asked_for() || !checks.untrue.is_empty() || !checks.doubtful.is_empty();
+        is_told.then(|| TrustInfo {
             check: checks.share,
             units_checked: Units(checks.units_checked),
             planted: checks.planted.len() as u64,
             planted_found: job.planted_found(),
             untrue: checks.untrue.iter().map(untrue).collect(),
+            doubtful: checks.doubtful.iter().map(doubtful).collect(),
         })
     }
 

@@ -213,3 +213,29 @@ fn who_names_later_what_it_left_out_itself_is_not_believed_against_itself() {
     "#]],
     );
 }
+
+/// Whether hits of it are missing nobody knows: the job says so until it is computed again.
+#[test]
+fn an_ended_job_says_what_of_it_is_by_a_node_that_is_found_out_later() {
+    check_after(
+        "submit 40 search 2 targets never units 10\n join a slots 1\n join b slots 1\n ack a\n ack b
+         done a 0+10\n done b 20+10\n done b 30+10\n done a 10+10",
+        "show 1\n submit 40 search 2 targets never units 10\n ack b\n done b 0+10 hits 3:1 job 2\n show 1\n restart\n show 1
+         undrain b\n show 1",
+        expect![[r#"
+            0: job 1 is finished: done 40, out 0, waiting 0
+            0: job 2 submitted: 40 units
+            0: job 2 running
+            0: to a: ack results [(1, 2)]; offer job 2: 5=0+10; offer job 2: 7=20+10
+            0: to b: ack results [(1, 2)]; offer job 2: 6=10+10; offer job 2: 8=30+10
+            0: node b quarantined: it reported a hit that is none
+            0: untrue result in job 2: node b, unit 3: it reported a hit that is none
+            0: doubtful: 20 units of job 1, done by node b, which was distrusted after the job had ended: submit the job again
+            0: to b: ack results [(3, 3)]; withdraw job 2 kill before 9
+            0: job 1 is finished: done 40, out 0, waiting 0, checked 0, 20 doubtful by b
+            0: job 1 is finished: done 40, out 0, waiting 0, checked 0, 20 doubtful by b
+            0: node b resumed
+            0: job 1 is finished: done 40, out 0, waiting 0, checked 0, 20 doubtful by b
+        "#]],
+    );
+}

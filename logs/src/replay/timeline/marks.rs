@@ -128,7 +128,8 @@ fn is_telling(event: &Event) -> bool {
         | Event::EventsDropped { .. }
         | Event::Standstill { .. }
         | Event::Conflict { .. }
-        | Event::Untrue { .. } => true,
+        | Event::Untrue { .. }
+        | Event::Doubtful { .. } => true,
         Event::JobState { state: JobChange::To(state), .. } => state.ended(),
         _ => false,
     }

@@ -38,6 +38,7 @@ fn of_trust() -> Vec<Record> {
             job,
             untrue: Untrue { unit: 0, node, why: Distrust::MissedHit, against: Some(NodeId(u32::MAX - 1)) },
         },
+        Record::Doubtful { job, node, units: u128::MAX },
     ]
 }
 
@@ -131,7 +132,7 @@ fn every_kind_comes_back() {
     }
     kinds.sort_unstable();
     kinds.dedup();
-    assert_eq!(kinds, (1..=21).chain(64..=72).collect::<Vec<_>>());
+    assert_eq!(kinds, (1..=22).chain(64..=72).collect::<Vec<_>>());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The farm in the words of the stories: what it says to a node, and how jobs and nodes stand.
 
-use starfarm_protocol::admin::{ConflictInfo, Refusal, UntrueInfo};
+use starfarm_protocol::admin::{ConflictInfo, DoubtfulInfo, Refusal, UntrueInfo};
 use starfarm_protocol::ids::JobId;
 use starfarm_protocol::wire::{Cancel, Message, Offer};
 use starfarm_scheduler_core::{Farm, NodeId, Record};
@@ -78,6 +78,9 @@ pub fn job(farm: &Farm, id: JobId) -> String {
             let is_by_node = believed.is_some() || believed_forgotten;
             let by = if is_by_node { format!(", by {}", or_forgotten(believed)) } else { String::new() };
             line += &format!(", untrue at {unit}: {} {}{by}", or_forgotten(node), why.word());
+        }
+        for DoubtfulInfo { node, units } in trust.doubtful {
+            line += &format!(", {units} doubtful by {}", or_forgotten(node));
         }
     }
     if !job.note.is_empty() {
