@@ -70,7 +70,8 @@ pub enum Request {
     Keys,
     /// A new join key for those of a role; answered with a join file's text.
     AddKey { role: Role },
-    /// A key is not welcome any more: a node's by its name, a public key, or a join key by its id.
+    /// A key is not welcome any more: a node's by its name, a public key, or a join key by its id; answered with `Keys`,
+    /// that key as it is then.
     RevokeKey { key: String },
     /// A blob by its hash from `offset` on, in pieces; answered with `Bytes`.
     Fetch { hash: ContentHash, offset: u64 },

@@ -93,6 +93,7 @@ fn answer(request: &Request) -> Response {
         Request::Status => Response::Status(status()),
         Request::Events { .. } => Response::Events { events: vec![event(7), event(8)], missed: 0 },
         Request::Keys => Response::Keys(keys()),
+        Request::RevokeKey { .. } => Response::Keys(keys()[..1].to_vec()),
         Request::AddKey { .. } => Response::JoinFile(join_file()),
         Request::Fetch { offset, .. } => Response::Bytes(HexBytes(
             long_output()[*offset as usize..].chunks(100).next().unwrap_or(&[]).into(),

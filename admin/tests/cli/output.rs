@@ -10,7 +10,7 @@ use crate::program::Folder;
 use crate::schemas::Schemas;
 
 /// Commands that print, and the schema that their output keeps to.
-const DOCUMENTS: [(&str, &str); 19] = [
+const DOCUMENTS: [(&str, &str); 20] = [
     ("jobs", "jobs"),
     ("job show 1", "jobs"),
     ("job wait 2", "jobs"),
@@ -24,6 +24,7 @@ const DOCUMENTS: [(&str, &str); 19] = [
     ("node forget lab-7", "nodes"),
     ("key list", "keys"),
     ("key add --role observer", "join-file"),
+    ("key revoke lab-7", "keys"),
     ("results 1", "results"),
     ("job explain 1", "explanation"),
     ("node explain lab-7", "explanation"),
