@@ -63,6 +63,18 @@ fn results_say_which_outputs_are_lost_in_each_format_and_end_with_a_code_of_thei
             "jsonl" => stdout.lines().for_each(|line| schemas.check("results", line)),
             _ => assert!(stdout.contains("20 to 24  missing"), "{stdout}"),
         }
+        let (of_stream, superseded) = match format {
+            "table" => ("-- this output is damaged on", "missing, of a run that does not count"),
+            _ => ("\"lost\":\"damaged\"", "\"what\":\"missing\",\"superseded\":true}"),
+        };
+        assert!(stdout.contains(of_stream) && !stdout.contains(superseded), "{stdout}");
+        let all = folder.run(&format!("--farm FARM --output {format} results 2 --all")).with(6);
+        assert!(all.contains(superseded), "{all}");
+        match format {
+            "json" => schemas.check("results", &all),
+            "jsonl" => all.lines().for_each(|line| schemas.check("results", line)),
+            _ => {}
+        }
     }
     let again = folder.run("--farm FARM job retry --missing-outputs 2");
     assert!(again.stderr.contains("6 units run again"), "{}", again.stderr);

@@ -20,7 +20,7 @@ use super::channel::Channel;
 use super::desk::Desk;
 use super::{hits, jobs, lost, submit};
 use crate::answers::{command_error, error};
-use crate::pages::{self, Asked, Reading};
+use crate::pages::{self, Asked, Look, Reading};
 use crate::store::state::new_secret;
 
 /// Answers one caller until it hangs up.
@@ -85,8 +85,8 @@ async fn answer(desk: &Arc<Desk>, request: Request, user: &str, reading: &mut Re
         Request::Results { id, skip, take } => {
             results(desk, Asked::new(id, skip, take), reading).await.unwrap_or_else(|response| response)
         }
-        Request::LostOutputs { id, skip, take } => {
-            let lost = lost::outputs(desk, id, false).await;
+        Request::LostOutputs { id, all, skip, take } => {
+            let lost = lost::outputs(desk, id, Look { anew: false, all }).await;
             lost.map_or_else(|response| response, |lost| pages::lost_page(&lost, skip, take))
         }
         Request::Rerun { id } => lost::rerun(desk, id).await.unwrap_or_else(|response| response),
