@@ -401,8 +401,8 @@ pub struct OutputInfo {
     /// given back does not count. 0: the scheduler is too old to say.
     #[serde(default)]
     pub run: u64,
-    /// Node that ran it.
-    pub node: String,
+    /// The node that ran it; none where it is forgotten.
+    pub node: Option<String>,
     /// Why the unit failed for good in this run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub failed: Option<FailReason>,

@@ -41,7 +41,7 @@ impl Asked {
     }
 }
 
-/// Nodes that are named somewhere, with their names.
+/// Nodes that are named somewhere, with their names; without those that are forgotten.
 pub(crate) type Names = BTreeMap<core::NodeId, String>;
 
 /// What one who reads results page by page need not find again on each: where the last page ended, and what the job is made
@@ -155,7 +155,7 @@ pub(crate) fn writers(outputs: &Page) -> BTreeSet<core::NodeId> {
 }
 
 pub(crate) fn names(farm: &core::Farm, ids: BTreeSet<core::NodeId>) -> Names {
-    ids.into_iter().map(|id| (id, farm.node_name(id))).collect()
+    ids.into_iter().filter_map(|id| Some((id, farm.node_name(id)?))).collect()
 }
 
 pub(crate) fn page(
@@ -200,7 +200,7 @@ fn info(output: &Output, nodes: &Names) -> OutputInfo {
         unit: Units(*unit),
         attempt: attempt.0,
         run: output.run,
-        node: nodes.get(node).cloned().unwrap_or_default(),
+        node: nodes.get(node).cloned(),
         failed: outcome.failed,
         superseded: output.superseded,
         exit_code,

@@ -345,7 +345,7 @@ fn results(skip: u64) -> ResultsPage {
             unit: Units(3),
             attempt: 17,
             run: 2,
-            node: "lab-7".into(),
+            node: None,
             failed: Some(FailReason::Signal),
             superseded: false,
             exit_code: None,

@@ -241,6 +241,8 @@ pub(super) mod testing {
         pub(in crate::commands::results) long: Option<Vec<u8>>,
         /// And it is not there when it is asked for.
         pub(in crate::commands::results) gone: bool,
+        /// Who ran its units is forgotten.
+        pub(in crate::commands::results) forgotten: bool,
         pub(in crate::commands::results) asked: u64,
         /// Units whose output is of a run that does not count any more.
         pub(in crate::commands::results) superseded: Vec<u64>,
@@ -282,7 +284,7 @@ pub(super) mod testing {
                 unit: Units(unit.into()),
                 attempt: unit + 100,
                 run: 1,
-                node: "n1".into(),
+                node: (!self.forgotten).then(|| "n1".into()),
                 failed: None,
                 superseded: self.superseded.contains(&unit),
                 exit_code: Some(0),

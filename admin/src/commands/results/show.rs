@@ -154,7 +154,8 @@ fn failed(units: &[FailedInfo]) -> String {
 
 /// A heading, then what the unit wrote, on lines of its own.
 fn one_output(output: &OutputInfo) -> String {
-    let (node, time) = (human::printable(&output.node), human::seconds(output.seconds));
+    let node = human::printable(human::node(output.node.as_deref()));
+    let time = human::seconds(output.seconds);
     let end = match (output.exit_code, output.signal, output.failed) {
         (_, Some(signal), _) => format!("ended by signal {signal}"),
         (Some(code), _, _) => format!("exit code {code}"),
@@ -313,6 +314,25 @@ mod tests {
             -- this output is missing on the scheduler's disk
             lost output  what
                       0  missing, of a run that does not count
+        "#]],
+        );
+    }
+
+    #[test]
+    fn an_output_of_a_node_that_is_forgotten_says_so() {
+        check(
+            &mut Fake { forgotten: true, ..Fake::new(0, 0, 1) },
+            Format::Table,
+            expect![[r#"
+            == unit 0: exit code 0 after 0.25 s on (forgotten)
+            out 0
+        "#]],
+        );
+        check(
+            &mut Fake { forgotten: true, ..Fake::new(0, 0, 1) },
+            Format::Jsonl,
+            expect![[r#"
+            {"schema":"starfarm/output/1","unit":"0","attempt":100,"run":1,"node":null,"exit_code":0,"seconds":0.25,"stdout":{"text":"out 0\n","kept":6,"total":6},"stderr":{"text":"","kept":0,"total":0},"files":[]}
         "#]],
         );
     }
