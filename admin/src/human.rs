@@ -101,6 +101,11 @@ pub(crate) fn seconds_if_known(seconds_: Option<f64>) -> String {
     seconds_.map_or_else(|| "-".to_owned(), seconds)
 }
 
+/// The name of a node; one that is forgotten has none.
+pub(crate) fn node(name: Option<&str>) -> &str {
+    name.unwrap_or("(forgotten)")
+}
+
 /// Text from elsewhere, on one line and unable to steer the terminal.
 pub(crate) fn printable(text: &str) -> String {
     escaped(text, |_| false)

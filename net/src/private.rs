@@ -1,33 +1,111 @@
-//! Files and folders that others on the machine must not read: a state directory may have been made beforehand, by
-//! `mkdir` or by systemd with mode 755, and a backup may have come back with other modes.
+//! Files and folders that others on the machine must not read or write: a state directory may have been made beforehand,
+//! by `mkdir` or by systemd with mode 755, a backup may have come back with other modes, and where others could write they
+//! may have put something of theirs.
 
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
 /// Everything that a group or others may do.
 const OTHERS: u32 = 0o077;
-/// Everybody may put files there, and without the sticky bit rename and delete what is there.
-const WRITABLE: u32 = 0o002;
+/// A group or others may write: in a folder they may put files there, and without the sticky bit rename and delete what is
+/// there.
+const WRITABLE: u32 = 0o022;
 
 /// Makes the folder `path` for a daemon's state, and those above it, if need be. One that is there already keeps its mode,
 /// which is its owner's choice: all that is put there is private by itself.
 ///
 /// # Errors
-/// It cannot be made; or everybody may write in it: the words say what to do.
+/// It cannot be made; or others may write in it, or something in it is another user's: the words say what to do.
 pub fn state_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-    let mode = fs::metadata(path)?.permissions().mode() & 0o7777;
-    if mode & WRITABLE != 0 {
-        let words = format!(
-            "everybody on this machine may write in it (mode {mode:03o}) and so could put files of their own there: choose \
-             another place, or `chmod o-w {}`",
-            path.display()
-        );
-        return Err(io::Error::new(ErrorKind::PermissionDenied, words));
+    let there = fs::metadata(path)?;
+    let (shown, me, uid) = (path.display(), me(), there.uid());
+    if is_foreign(uid, me) {
+        return Err(refused(format!(
+            "it belongs to another user (uid {uid}), who can put files of their own there: choose another place, or run \
+             `chown {me} {shown}` as root"
+        )));
+    }
+    if let Some(who) = writers(&there) {
+        return Err(refused(format!(
+            "{who} may write in it (mode {:03o}) and so could put files of their own there: choose another place, or \
+             `chmod go-w {shown}`",
+            there.mode() & 0o7777
+        )));
+    }
+    nobody_elses(path, false)
+}
+
+/// All that lies in the folder `path` is this user's or root's, links as well; `deep`: so is what lies in the folders there.
+/// A link of another user would lead this one's files elsewhere.
+///
+/// # Errors
+/// Something is another user's: the words say what to do.
+pub fn nobody_elses(path: &Path, deep: bool) -> io::Result<()> {
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let there = match entry.metadata() {
+            Err(e) if e.kind() == ErrorKind::NotFound => continue,
+            there => there?,
+        };
+        let (path, me, uid) = (entry.path(), me(), there.uid());
+        if is_foreign(uid, me) {
+            let shown = path.display();
+            return Err(refused(format!(
+                "{shown} belongs to another user (uid {uid}), who may have put it there: delete it, or if it should be \
+                 there run `chown -h {me} {shown}` as root"
+            )));
+        }
+        if deep && there.is_dir() {
+            nobody_elses(&path, deep)?;
+        }
     }
     Ok(())
+}
+
+/// Nobody but this user and root can change the file `path`, which a person wrote.
+///
+/// # Errors
+/// It is not there, or others can: the words say what to do.
+pub fn unchanged_by_others(path: &Path) -> io::Result<()> {
+    let there = fs::metadata(path)?;
+    let (shown, me, uid) = (path.display(), me(), there.uid());
+    if is_foreign(uid, me) {
+        return Err(refused(format!(
+            "it belongs to another user (uid {uid}), who can change it: run `chown {me} {shown}` as root"
+        )));
+    }
+    match writers(&there) {
+        Some(who) => {
+            let mode = there.mode() & 0o7777;
+            Err(refused(format!("{who} may write it (mode {mode:03o}): run `chmod go-w {shown}`")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn me() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Whether what belongs to `uid` is neither of the user `me` nor of root, who can do anything anyway.
+fn is_foreign(uid: u32, me: u32) -> bool {
+    uid != 0 && uid != me
+}
+
+/// Who may write there beside the owner. That nobody else is in the group is not looked up.
+fn writers(there: &Metadata) -> Option<&'static str> {
+    match there.mode() & WRITABLE {
+        0 => None,
+        0o020 => Some("its group"),
+        _ => Some("everybody on this machine"),
+    }
+}
+
+fn refused(words: String) -> io::Error {
+    io::Error::new(ErrorKind::PermissionDenied, words)
 }
 
 /// Makes the folder `path`, and those above it, if need be; one that is there already is closed to all but its owner.
@@ -49,18 +127,17 @@ pub fn close(path: &Path) -> io::Result<Option<String>> {
     if before & OTHERS == 0 {
         return Ok(None);
     }
-    let refused = |why: &dyn std::fmt::Display| {
+    let unclosed = |why: &dyn std::fmt::Display| {
         let (shown, owned) = (path.display(), before & 0o700);
-        let words = format!(
+        refused(format!(
             "others on this machine can use {shown} (mode {before:03o}), and that cannot be changed: {why}. Run \
              `chmod {owned:03o} {shown}` as its owner, or choose another place"
-        );
-        io::Error::new(ErrorKind::PermissionDenied, words)
+        ))
     };
-    fs::set_permissions(path, Permissions::from_mode(before & !OTHERS)).map_err(|e| refused(&e))?;
+    fs::set_permissions(path, Permissions::from_mode(before & !OTHERS)).map_err(|e| unclosed(&e))?;
     // Some file systems take any mode and keep none.
     if mode(path)? & OTHERS != 0 {
-        return Err(refused(&"its file system keeps no modes"));
+        return Err(unclosed(&"its file system keeps no modes"));
     }
     Ok(Some(format!(
         "others on this machine could use {} till now (mode {before:03o}); it is closed to them. If it holds a key \
@@ -98,17 +175,101 @@ mod tests {
     }
 
     #[test]
-    fn a_state_folder_keeps_its_mode_unless_everybody_may_write_there() {
+    fn a_state_folder_keeps_its_mode_unless_others_may_write_there() {
         let path = scratch("state");
         state_folder(&path).unwrap();
         assert_eq!(mode(&path).unwrap(), 0o700);
-        for (given, fine) in [(0o755, true), (0o775, true), (0o1777, false), (0o777, false), (0o702, false)] {
+        for (given, who) in [
+            (0o755, None),
+            (0o2750, None),
+            (0o775, Some("its group may write in it (mode 775)")),
+            (0o720, Some("its group may write in it (mode 720)")),
+            (0o1777, Some("everybody on this machine may write in it (mode 1777)")),
+            (0o777, Some("everybody on this machine may write in it (mode 777)")),
+            (0o702, Some("everybody on this machine may write in it (mode 702)")),
+        ] {
             fs::set_permissions(&path, Permissions::from_mode(given)).unwrap();
             let words = state_folder(&path).map_err(|e| e.to_string());
-            assert_eq!(words.is_ok(), fine, "{given:o}: {words:?}");
-            assert!(words.is_ok() || words.is_err_and(|words| words.contains("chmod o-w")));
+            let fits = match (&words, who) {
+                (Ok(()), None) => true,
+                (Err(words), Some(who)) => words.contains(who) && words.contains("`chmod go-w "),
+                _ => false,
+            };
+            assert!(fits, "{given:o}: {words:?}");
             assert_eq!(mode(&path).unwrap(), given & 0o777);
         }
+        fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_a_person_wrote_is_not_believed_where_others_may_write_it() {
+        let above = scratch("settings");
+        private_folder(&above).unwrap();
+        let path = above.join("config.toml");
+        assert_eq!(unchanged_by_others(&path).unwrap_err().kind(), ErrorKind::NotFound);
+        fs::write(&path, "").unwrap();
+        for (given, fine) in [(0o644, true), (0o664, false), (0o666, false)] {
+            fs::set_permissions(&path, Permissions::from_mode(given)).unwrap();
+            let words = unchanged_by_others(&path).map_err(|e| e.to_string());
+            assert_eq!(words.is_ok(), fine, "{given:o}: {words:?}");
+            assert!(words.is_ok() || words.is_err_and(|words| words.contains("`chmod go-w ")));
+        }
+        fs::remove_dir_all(above).unwrap();
+    }
+
+    #[test]
+    fn what_is_another_users_is_neither_ours_nor_roots() {
+        let foreign = [(1_000, 1_000), (0, 1_000), (1_001, 1_000), (1_000, 0), (0, 0)];
+        assert_eq!(foreign.map(|(uid, me)| is_foreign(uid, me)), [false, false, true, true, false]);
+    }
+
+    /// Whether this is root, who alone can make another user's files; where not, the summary of the run says that `test` was
+    /// skipped.
+    fn is_root(test: &str) -> bool {
+        use std::io::Write;
+        let is_root = me() == 0;
+        if let Some(path) = std::env::var_os("STARFARM_SKIPS").filter(|_| !is_root) {
+            let mut file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+            writeln!(file, "root: {test}: only root makes files of other users").unwrap();
+        }
+        is_root
+    }
+
+    #[test]
+    fn what_another_user_has_put_there_is_refused_by_its_name() {
+        use std::os::unix::fs::{chown, lchown, symlink};
+        if !is_root("private::planted") {
+            return;
+        }
+        let path = scratch("planted");
+        state_folder(&path.join("journal/deep")).unwrap();
+        let planted = |at: &Path, make: &dyn Fn(&Path), words: &dyn Fn() -> String| {
+            make(at);
+            assert_eq!(words(), "", "it is ours: {}", at.display());
+            lchown(at, Some(1_234), None).unwrap();
+            let told = words();
+            let (shown, does) = (at.display(), format!("`chown -h 0 {}`", at.display()));
+            assert!(told.starts_with(&format!("{shown} belongs to another user (uid 1234)")), "{told}");
+            assert!(told.contains("delete it") && told.contains(&does), "{told}");
+            if at.is_dir() && !at.is_symlink() { fs::remove_dir(at) } else { fs::remove_file(at) }.unwrap();
+        };
+        let link = |at: &Path| symlink("/etc", at).unwrap();
+        let file = |at: &Path| fs::write(at, "").unwrap();
+        let folder = |at: &Path| fs::create_dir(at).unwrap();
+        let said = |outcome: io::Result<()>| outcome.err().map_or_else(String::new, |e| e.to_string());
+        for make in [&link as &dyn Fn(&Path), &file, &folder] {
+            planted(&path.join("planted"), make, &|| said(state_folder(&path)));
+            planted(&path.join("journal/deep/planted"), make, &|| said(nobody_elses(&path, true)));
+        }
+        fs::write(path.join("journal/planted"), "").unwrap();
+        chown(path.join("journal/planted"), Some(1_234), None).unwrap();
+        state_folder(&path).unwrap();
+        let words = said(unchanged_by_others(&path.join("journal/planted")));
+        assert!(words.starts_with("it belongs to another user (uid 1234)"), "{words}");
+        chown(&path, Some(1_234), None).unwrap();
+        let words = said(state_folder(&path));
+        assert!(words.starts_with("it belongs to another user (uid 1234)"), "{words}");
+        assert!(words.contains("choose another place"), "{words}");
         fs::remove_dir_all(path).unwrap();
     }
 

@@ -51,8 +51,8 @@ pub enum Request {
     /// A page of a job's results: behind the first `skip` hits, failed units and outputs, at most `take` of each.
     Results { id: JobId, skip: u64, take: u64 },
     /// Which outputs of a job are missing or damaged on the scheduler's disk: behind the first `skip` intervals of units,
-    /// at most `take`; answered with `LostOutputs`.
-    LostOutputs { id: JobId, skip: u64, take: u64 },
+    /// at most `take`, and with `all` also those of runs that do not count; answered with `LostOutputs`.
+    LostOutputs { id: JobId, all: bool, skip: u64, take: u64 },
     /// The units of a job whose outputs are missing or damaged are wanted again; answered with `Rerun`.
     Rerun { id: JobId },
     /// Why a job or a node is as it is; answered with `Explanation`.
@@ -70,9 +70,10 @@ pub enum Request {
     Keys,
     /// A new join key for those of a role; answered with a join file's text.
     AddKey { role: Role },
-    /// A key is not welcome any more: a node's by its name, a public key, or a join key by its id.
+    /// A key is not welcome any more: a node's by its name, a public key, or a join key by its id; answered with `Keys`,
+    /// that key as it is then.
     RevokeKey { key: String },
-    /// A blob by its hash from `offset` on, in pieces; answered with `Bytes`.
+    /// A blob by its hash from `offset` on, in pieces; answered with `Bytes`, or with `Lost`.
     Fetch { hash: ContentHash, offset: u64 },
 }
 
@@ -180,6 +181,8 @@ pub enum Response {
     JoinFile(String),
     /// A piece of a blob; empty at its end.
     Bytes(HexBytes),
+    /// The blob cannot be had.
+    Lost(OutputLoss),
     /// Not carried out.
     Error(Error),
 }
@@ -363,6 +366,9 @@ pub struct LostOutputs {
     pub hi: Units,
     /// What is wrong with them.
     pub what: OutputLoss,
+    /// They are of runs before the ones that count.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub superseded: bool,
 }
 
 /// A hit.
@@ -406,8 +412,8 @@ pub struct OutputInfo {
     /// given back does not count. 0: the scheduler is too old to say.
     #[serde(default)]
     pub run: u64,
-    /// Node that ran it.
-    pub node: String,
+    /// The node that ran it; none where it is forgotten.
+    pub node: Option<String>,
     /// Why the unit failed for good in this run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub failed: Option<FailReason>,
@@ -429,7 +435,8 @@ pub struct OutputInfo {
     pub files: Vec<String>,
 }
 
-/// What was written to one stream. Short output is in place, long output is fetched by its hash.
+/// What was written to one stream. Short output is in place, long output is fetched by its hash, and where that fails
+/// `lost` says why: the text is empty then.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct StreamInfo {
     /// The text; U+FFFD stands for what is not UTF-8. Empty where `hash` is set.
@@ -440,6 +447,9 @@ pub struct StreamInfo {
     /// BLAKE3 of what was kept, where it is not in place.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub hash: Option<ContentHash>,
+    /// What is wrong with it on the scheduler's disk, if it was to be fetched and cannot be had.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub lost: Option<OutputLoss>,
     /// Bytes kept.
     pub kept: u64,
     /// Bytes written.

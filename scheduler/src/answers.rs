@@ -13,13 +13,13 @@ pub(crate) fn stream(stream: &Stream) -> StreamInfo {
         Stream::Inline(bytes) => {
             let (text, hex) = text_or_hex(bytes);
             let length = bytes.len() as u64;
-            StreamInfo { text, hex, hash: None, kept: length, total: length, cut_at: None }
+            StreamInfo { text, hex, hash: None, lost: None, kept: length, total: length, cut_at: None }
         }
         Stream::Uploaded { hash, kept, total } => {
             // The worker keeps a head and a tail of half the limit each, the odd byte in the head.
             let cut_at = (kept < total).then(|| kept - kept / 2);
             let (hash, kept, total) = (Some(*hash), *kept, *total);
-            StreamInfo { text: String::new(), hex: None, hash, kept, total, cut_at }
+            StreamInfo { text: String::new(), hex: None, hash, lost: None, kept, total, cut_at }
         }
     }
 }

@@ -41,7 +41,7 @@ impl Asked {
     }
 }
 
-/// Nodes that are named somewhere, with their names.
+/// Nodes that are named somewhere, with their names; without those that are forgotten.
 pub(crate) type Names = BTreeMap<core::NodeId, String>;
 
 /// What one who reads results page by page need not find again on each: where the last page ended, and what the job is made
@@ -112,18 +112,27 @@ pub(crate) fn outputs(asked: Asked, outputs: &Mutex<OutputStore>) -> Result<Page
     outputs.page(id, skip, take).map_err(|e| unreadable(id, &e))
 }
 
+/// How it is looked for outputs that are lost.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Look {
+    /// Contents are looked at again that were found whole before.
+    pub(crate) anew: bool,
+    /// Runs that do not count are looked at as well.
+    pub(crate) all: bool,
+}
+
 /// Outputs of `owed` units of job `id` that are missing or damaged. It takes its time; the stores are held for a moment
-/// each. `anew`: contents are looked at again that were found whole before.
+/// each.
 pub(crate) fn lost(
     id: JobId,
     owed: &UnitSet,
     (outputs, blobs): (&Mutex<OutputStore>, &Mutex<Blobs>),
-    anew: bool,
+    Look { anew, all }: Look,
 ) -> Result<Vec<LostOutputs>, Response> {
     let snapshot = outputs.lock().expect("a panic under the lock ends the process").snapshot(id);
     let content =
         |hash: &ContentHash| blobs.lock().expect("a panic under the lock ends the process").loss(hash, anew);
-    snapshot.and_then(|snapshot| snapshot.lost(owed, content)).map_err(|e| unreadable(id, &e))
+    snapshot.and_then(|snapshot| snapshot.lost(owed, all, content)).map_err(|e| unreadable(id, &e))
 }
 
 fn unreadable(id: JobId, e: &io::Error) -> Response {
@@ -146,7 +155,7 @@ pub(crate) fn writers(outputs: &Page) -> BTreeSet<core::NodeId> {
 }
 
 pub(crate) fn names(farm: &core::Farm, ids: BTreeSet<core::NodeId>) -> Names {
-    ids.into_iter().map(|id| (id, farm.node_name(id))).collect()
+    ids.into_iter().filter_map(|id| Some((id, farm.node_name(id)?))).collect()
 }
 
 pub(crate) fn page(
@@ -191,7 +200,7 @@ fn info(output: &Output, nodes: &Names) -> OutputInfo {
         unit: Units(*unit),
         attempt: attempt.0,
         run: output.run,
-        node: nodes.get(node).cloned().unwrap_or_default(),
+        node: nodes.get(node).cloned(),
         failed: outcome.failed,
         superseded: output.superseded,
         exit_code,
@@ -243,7 +252,7 @@ pub(crate) fn fetch(blobs: &Mutex<Blobs>, hash: &ContentHash, offset: u64) -> Re
     let mut blobs = blobs.lock().expect("a panic under the lock ends the process");
     match blobs.read(hash, offset, FETCH_BYTES) {
         Ok(Some(bytes)) => Response::Bytes(HexBytes(bytes)),
-        Ok(None) => error(ErrorCode::NotFound, blobs.lament(hash)),
+        Ok(None) => Response::Lost(blobs.lack(hash)),
         Err(e) => error(ErrorCode::Conflict, format!("content {hash} cannot be read: {e}")),
     }
 }

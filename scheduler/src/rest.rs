@@ -9,7 +9,7 @@ use starfarm_scheduler_core::{Config, Farm, HitsKept, Restoring};
 
 use crate::answers::error;
 use crate::error::SchedulerError;
-use crate::pages::{self, Asked, Reading};
+use crate::pages::{self, Asked, Look, Reading};
 use crate::restart::apply;
 use crate::store::blobs::Blobs;
 use crate::store::journal;
@@ -63,9 +63,10 @@ impl AtRest {
             Request::Results { id, skip, take } => {
                 self.results(Asked::new(*id, *skip, *take)).unwrap_or_else(|response| response)
             }
-            Request::LostOutputs { id, skip, take } => {
+            Request::LostOutputs { id, all, skip, take } => {
+                let look = Look { anew: false, all: *all };
                 let lost = pages::owed(&self.farm, *id)
-                    .and_then(|owed| pages::lost(*id, &owed, (&self.outputs, &self.blobs), false));
+                    .and_then(|owed| pages::lost(*id, &owed, (&self.outputs, &self.blobs), look));
                 lost.map_or_else(|response| response, |lost| pages::lost_page(&lost, *skip, *take))
             }
             Request::Fetch { hash, offset } => pages::fetch(&self.blobs, hash, *offset),

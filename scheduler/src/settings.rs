@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use clap::{Arg, ArgMatches, Command};
+use starfarm_net::unchanged_by_others;
 use starfarm_protocol::settings::{Given, SETTINGS, Settings, place};
 use toml::{Table, Value};
 
@@ -62,7 +63,7 @@ impl clap::FromArgMatches for Flags {
 pub(crate) fn settle(flags: &Given, named: Option<&Path>, state: &Path) -> Result<Settings, SchedulerError> {
     let usual = state.join(FILE);
     let path = named.unwrap_or(&usual);
-    let of_file = match std::fs::read_to_string(path) {
+    let of_file = match unchanged_by_others(path).and_then(|()| std::fs::read_to_string(path)) {
         Ok(text) => read(&text).map_err(|why| format!("{}: {why}", path.display())),
         // Without a state directory that can be entered there is no file in it; what is wrong with that one is said when
         // it is opened.

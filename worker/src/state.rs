@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use starfarm_net::{close, private_folder, say, state_folder};
+use starfarm_net::{close, nobody_elses, private_folder, say, state_folder};
 use starfarm_protocol::ids::{ContentHash, Epoch, FarmId, from_hex, to_hex};
 use starfarm_protocol::seal::StaticKey;
 use starfarm_worker_core::Known;
@@ -36,12 +36,16 @@ impl State {
         let farm = dir.join(of.to_string());
         state_folder(&dir)
             .and_then(|()| private_folder(&farm))
+            .and_then(|()| nobody_elses(&farm, true))
             .map_err(|e| WorkerError::file("cannot use the state directory", &dir, &e))?;
         let path = dir.join("lock");
         let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
         let lock = lock.map_err(|e| WorkerError::file("cannot open", &path, &e))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { dir, of, farm, _lock: lock }),
+            Ok(()) => {
+                close(&path).map_err(|e| WorkerError::State(e.to_string()))?;
+                Ok(Self { dir, of, farm, _lock: lock })
+            }
             Err(Errno::WOULDBLOCK) => Err(WorkerError::State(format!(
                 "another worker uses the state directory `{}`: stop it, or give this one its own by --state or --name",
                 dir.display()

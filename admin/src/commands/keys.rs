@@ -15,7 +15,7 @@ use crate::cli::Key;
 use crate::client::ask;
 use crate::failure::Failure;
 use crate::output::table::{Cell, Column, left};
-use crate::output::{Document, Record, Style, say};
+use crate::output::{Document, Format, Record, Style, say};
 
 impl Record for KeyInfo {
     const ONE: &'static str = "key";
@@ -50,7 +50,14 @@ pub(crate) fn run(context: &mut Context, command: &Key) -> Result<(), Failure> {
                 None => context.printer.document(&NewKey::new(&text)?)?,
             }
         }
-        Key::Revoke { key } => client.command(&Request::RevokeKey { key: key.clone() })?,
+        Key::Revoke { key } => {
+            // The scheduler says whose key it was: the name may be another's next.
+            let request = Request::RevokeKey { key: key.clone() };
+            let keys = ask!(client, &request, Response::Keys(keys) => keys)?;
+            if context.printer.format != Format::Quiet {
+                context.printer.list(&keys)?;
+            }
+        }
     }
     Ok(())
 }
@@ -108,7 +115,6 @@ mod tests {
     use starfarm_protocol::admin::KeyKind;
 
     use super::*;
-    use crate::output::Format;
     use crate::output::testing::printed;
 
     #[test]

@@ -48,19 +48,35 @@ pub(crate) fn print(
 
 /// Which outputs cannot be had, the first of them by name, and what to do.
 fn lament(id: JobId, lost: &[LostOutputs]) -> String {
+    let (earlier, counting): (Vec<_>, Vec<_>) = lost.iter().partition(|lost| lost.superseded);
+    let mut sentences = Vec::new();
+    if !counting.is_empty() {
+        let (words, unit) = are_lost(&counting, &format!("job {}", id.0));
+        sentences.push(format!(
+            "{words}: the others are printed, and what the job counted is not touched. `starfarm job retry \
+             --missing-outputs {}` runs the {unit} again",
+            id.0
+        ));
+    }
+    if !earlier.is_empty() {
+        let (words, _) = are_lost(&earlier, &format!("runs of job {} that do not count", id.0));
+        sentences.push(format!("{words}: nothing brings them back, and nothing needs them"));
+    }
+    sentences.join(". ")
+}
+
+/// How many outputs of `whose` are lost, and the first by name; and what to call their units.
+fn are_lost(lost: &[&LostOutputs], whose: &str) -> (String, &'static str) {
     let count: u128 = lost.iter().map(|lost| lost.hi.0.saturating_sub(lost.lo.0)).sum();
     let named: Vec<_> = lost.iter().take(NAMED_MAX).map(|lost| human::interval(lost.lo, lost.hi)).collect();
-    let outputs = if count == 1 { "output" } else { "outputs" };
-    let are = if count == 1 { "is" } else { "are" };
-    let unit = if count == 1 { "unit" } else { "units" };
+    let (outputs, are, unit) =
+        if count == 1 { ("output", "is", "unit") } else { ("outputs", "are", "units") };
     let more = if lost.len() > NAMED_MAX { ", ..." } else { "" };
-    format!(
-        "{count} {outputs} of job {id} {are} missing or damaged on the scheduler's disk, {unit} {}{more}: the others are \
-         printed, and what the job counted is not touched. `starfarm job retry --missing-outputs {id}` runs the {unit} \
-         again",
-        named.join(", "),
-        id = id.0
-    )
+    let named = named.join(", ");
+    let words = format!(
+        "{count} {outputs} of {whose} {are} missing or damaged on the scheduler's disk, {unit} {named}{more}"
+    );
+    (words, unit)
 }
 
 #[cfg(test)]
@@ -72,7 +88,8 @@ mod tests {
 
     #[test]
     fn the_first_lost_outputs_are_named_and_all_are_counted() {
-        let of = |lo, hi| LostOutputs { lo: Units(lo), hi: Units(hi), what: OutputLoss::Missing };
+        let what = OutputLoss::Missing;
+        let of = |lo, hi| LostOutputs { lo: Units(lo), hi: Units(hi), what, superseded: false };
         let words = lament(JobId(3), &[of(7, 8)]);
         assert!(words.starts_with("1 output of job 3 is missing or damaged"), "{words}");
         assert!(words.contains("disk, unit 7: the others"), "{words}");
@@ -83,5 +100,11 @@ mod tests {
             "{words}"
         );
         assert!(words.contains(", ...: the others") && words.contains("--missing-outputs 3`"), "{words}");
+        let earlier = LostOutputs { superseded: true, ..of(7, 8) };
+        let words = lament(JobId(3), &[earlier]);
+        assert!(words.starts_with("1 output of runs of job 3 that do not count is missing"), "{words}");
+        assert!(!words.contains("--missing-outputs"), "{words}");
+        let words = lament(JobId(3), &[of(7, 8), earlier]);
+        assert!(words.contains("--missing-outputs 3` runs the unit again. 1 output of runs"), "{words}");
     }
 }

@@ -426,7 +426,8 @@ fn roles_and_revocation_hold() {
     let is_observer = |key: &Value| key["kind"] == "enrolled" && key["role"] == "observer";
     let mut keys = keys.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let name = keys.find(is_observer).unwrap()["name"].as_str().unwrap().to_owned();
-    folder.run(&format!("--farm FARM/s key revoke {name}")).with(0);
+    let revoked = folder.run(&format!("--farm FARM/s key revoke {name}")).with(0);
+    assert!(revoked.contains(&name) && revoked.contains("revoked"), "{revoked}");
     folder.run("--farm FARM/o.join jobs").failed_with(5);
     folder.run("--farm FARM/s key revoke nobody").failed_with(4);
 }

@@ -78,11 +78,15 @@ fn answer(request: &Request) -> Response {
         Request::Wait { id, .. } => Response::Jobs(vec![job(id.0)]),
         Request::Submit(_) => Response::Submitted(JobId(2)),
         Request::Nodes => Response::Nodes(vec![node("lab-7")]),
+        Request::Results { id: JobId(2), skip: 0, .. } => Response::Results(results_with_a_loss()),
         Request::Results { skip, .. } => Response::Results(results(*skip)),
         // Outputs of job 2 are lost.
-        Request::LostOutputs { id, .. } => {
-            let of = |lo, hi, what| LostOutputs { lo: Units(lo), hi: Units(hi), what };
-            let lost = vec![of(3, 4, OutputLoss::Damaged), of(20, 25, OutputLoss::Missing)];
+        Request::LostOutputs { id, all, .. } => {
+            let of = |lo, hi, what| LostOutputs { lo: Units(lo), hi: Units(hi), what, superseded: false };
+            let mut lost = vec![of(3, 4, OutputLoss::Damaged), of(20, 25, OutputLoss::Missing)];
+            if *all {
+                lost.push(LostOutputs { superseded: true, ..lost[1] });
+            }
             Response::LostOutputs { lost: if id.0 == 2 { lost } else { Vec::new() }, more: false }
         }
         Request::Rerun { .. } => Response::Rerun(Units(6)),
@@ -93,7 +97,9 @@ fn answer(request: &Request) -> Response {
         Request::Status => Response::Status(status()),
         Request::Events { .. } => Response::Events { events: vec![event(7), event(8)], missed: 0 },
         Request::Keys => Response::Keys(keys()),
+        Request::RevokeKey { .. } => Response::Keys(keys()[..1].to_vec()),
         Request::AddKey { .. } => Response::JoinFile(join_file()),
+        Request::Fetch { hash: ContentHash([9, ..]), .. } => Response::Lost(OutputLoss::Damaged),
         Request::Fetch { offset, .. } => Response::Bytes(HexBytes(
             long_output()[*offset as usize..].chunks(100).next().unwrap_or(&[]).into(),
         )),
@@ -299,6 +305,14 @@ fn failed_unit() -> FailedInfo {
     }
 }
 
+/// As [`results`] has them, but the standard error of the unit cannot be had.
+fn results_with_a_loss() -> ResultsPage {
+    let mut page = results(0);
+    let stderr = &mut page.outputs[0].stderr;
+    (stderr.text, stderr.hash) = (String::new(), Some(ContentHash([9; 32])));
+    page
+}
+
 /// Two pages.
 fn results(skip: u64) -> ResultsPage {
     let hit = |unit, value: &str, value_hex: Option<&str>| HitInfo {
@@ -314,6 +328,7 @@ fn results(skip: u64) -> ResultsPage {
         text: text.into(),
         hex: None,
         hash: None,
+        lost: None,
         kept: text.len() as u64,
         total: text.len() as u64,
         cut_at: None,
@@ -333,7 +348,7 @@ fn results(skip: u64) -> ResultsPage {
             unit: Units(3),
             attempt: 17,
             run: 2,
-            node: "lab-7".into(),
+            node: None,
             failed: Some(FailReason::Signal),
             superseded: false,
             exit_code: None,

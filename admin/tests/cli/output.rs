@@ -10,7 +10,7 @@ use crate::program::Folder;
 use crate::schemas::Schemas;
 
 /// Commands that print, and the schema that their output keeps to.
-const DOCUMENTS: [(&str, &str); 19] = [
+const DOCUMENTS: [(&str, &str); 20] = [
     ("jobs", "jobs"),
     ("job show 1", "jobs"),
     ("job wait 2", "jobs"),
@@ -24,6 +24,7 @@ const DOCUMENTS: [(&str, &str); 19] = [
     ("node forget lab-7", "nodes"),
     ("key list", "keys"),
     ("key add --role observer", "join-file"),
+    ("key revoke lab-7", "keys"),
     ("results 1", "results"),
     ("job explain 1", "explanation"),
     ("node explain lab-7", "explanation"),
@@ -61,6 +62,18 @@ fn results_say_which_outputs_are_lost_in_each_format_and_end_with_a_code_of_thei
             "json" => schemas.check("results", &stdout),
             "jsonl" => stdout.lines().for_each(|line| schemas.check("results", line)),
             _ => assert!(stdout.contains("20 to 24  missing"), "{stdout}"),
+        }
+        let (of_stream, superseded) = match format {
+            "table" => ("-- this output is damaged on", "missing, of a run that does not count"),
+            _ => ("\"lost\":\"damaged\"", "\"what\":\"missing\",\"superseded\":true}"),
+        };
+        assert!(stdout.contains(of_stream) && !stdout.contains(superseded), "{stdout}");
+        let all = folder.run(&format!("--farm FARM --output {format} results 2 --all")).with(6);
+        assert!(all.contains(superseded), "{all}");
+        match format {
+            "json" => schemas.check("results", &all),
+            "jsonl" => all.lines().for_each(|line| schemas.check("results", line)),
+            _ => {}
         }
     }
     let again = folder.run("--farm FARM job retry --missing-outputs 2");

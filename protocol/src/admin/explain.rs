@@ -124,10 +124,11 @@ pub enum UnitReason {
     /// A unit has run for `for_us` where such a task takes `usual_us`, 0 where that is not known. Its job allows copies or
     /// not, and its units are programs or not.
     Hangs { job: JobId, unit: Units, node: String, for_us: u64, usual_us: u64, copies: bool, program: bool },
-    /// A unit may have been running when workers died, so many `times`, on these nodes and `more`; at `most` it is poison.
-    SuspectUnit { unit: Units, times: u64, on: Vec<String>, more: u64, most: u64 },
-    /// A unit failed so many `times`, on these nodes and `more`, and is tried again.
-    TriedAgain { unit: Units, times: u64, on: Vec<String>, more: u64 },
+    /// A unit may have been running when workers died, so many `times`, on these nodes (one that is forgotten has no name) and
+    /// `more`; at `most` it is poison.
+    SuspectUnit { unit: Units, times: u64, on: Vec<Option<String>>, more: u64, most: u64 },
+    /// A unit failed so many `times`, on these nodes and `more`, likewise, and is tried again.
+    TriedAgain { unit: Units, times: u64, on: Vec<Option<String>>, more: u64 },
     /// So many other units are like the last one, whose reason has that code.
     Others { code: String, units: u64 },
 }

@@ -197,19 +197,22 @@ impl KeyStore {
     }
 
     /// Revokes an enrolled key for good. Its sessions are ended by
-    /// [`super::table::SessionTable::revoke`], its streams by whoever holds them. None where there is no such key.
-    pub fn revoke_key(&mut self, key: &PublicKey) -> Option<()> {
+    /// [`super::table::SessionTable::revoke`], its streams by whoever holds them. The key as it is then; none where there
+    /// is no such key.
+    pub fn revoke_key(&mut self, key: &PublicKey) -> Option<&EnrolledKey> {
         let entry = self.keys.get_mut(key)?;
         if !std::mem::replace(&mut entry.revoked, true) {
             self.index.remove(&entry.name, &entry.join_key);
         }
-        Some(())
+        Some(entry)
     }
 
-    /// Revokes a join key: nobody new may enrol with it. Keys that enrolled with it stay. None where there is no such
-    /// join key.
-    pub fn revoke_join_key(&mut self, id: &JoinKeyId) -> Option<()> {
-        self.join_keys.get_mut(id).map(|join_key| join_key.revoked = true)
+    /// Revokes a join key: nobody new may enrol with it. Keys that enrolled with it stay. The join key as it is then; none
+    /// where there is no such join key.
+    pub fn revoke_join_key(&mut self, id: &JoinKeyId) -> Option<&JoinKey> {
+        let join_key = self.join_keys.get_mut(id)?;
+        join_key.revoked = true;
+        Some(join_key)
     }
 
     /// The text of the file: JSON, with the join secrets in clear, so it must be private.
@@ -352,7 +355,8 @@ mod tests {
         assert_eq!(store.meant(&worker.to_string()), [Meant::Enrolled(one), Meant::Join(worker)]);
         assert_eq!(store.meant(&one.to_string()), [Meant::Enrolled(one), Meant::Enrolled(other)]);
         assert_eq!(store.meant(&other.to_string()), [Meant::Enrolled(other)]);
-        store.revoke_key(&one).unwrap();
+        let revoked = store.revoke_key(&one).unwrap();
+        assert_eq!((&*revoked.name, revoked.revoked), (&*worker.to_string(), true));
         assert_eq!(store.meant(&worker.to_string()), [Meant::Join(worker)]);
         assert_eq!(store.meant("nobody"), []);
     }

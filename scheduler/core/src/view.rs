@@ -73,7 +73,7 @@ impl Farm {
         let conflicts = job.conflicts.iter().map(|(at, node)| ConflictInfo {
             lo: Units(at.lo),
             hi: Units(at.hi),
-            node: self.name_if_known(*node),
+            node: self.node_name(*node),
         });
         Some(JobInfo {
             failures: self.failures(job.units.failed.page(0, FAILURES_SHOWN)),
@@ -88,10 +88,10 @@ impl Farm {
         let checks = &job.checks;
         let untrue = |untrue: &Untrue| UntrueInfo {
             unit: Units(untrue.unit),
-            node: self.name_if_known(untrue.node),
+            node: self.node_name(untrue.node),
             why: untrue.why,
-            believed: untrue.against.and_then(|id| self.name_if_known(id)),
-            believed_forgotten: untrue.against.is_some_and(|id| self.name_if_known(id).is_none()),
+            believed: untrue.against.and_then(|id| self.node_name(id)),
+            believed_forgotten: untrue.against.is_some_and(|id| self.node_name(id).is_none()),
         };
         let doubtful = |&(node, units): &(NodeId, u128)| DoubtfulInfo {
             node: self.name_if_known(node),
@@ -123,14 +123,14 @@ impl Farm {
         self.nodes.iter().find(|(_, node)| &*node.name == name).map(|(_, node)| node.slots())
     }
 
-    /// The name of a node; empty for one that is forgotten.
-    pub fn node_name(&self, id: NodeId) -> String {
-        self.name_if_known(id).unwrap_or_default()
+    /// The name of a node; none for one that is forgotten.
+    pub fn node_name(&self, id: NodeId) -> Option<String> {
+        self.nodes.name(id).map(|name| name.to_string())
     }
 
-    /// The name of a node; none for one that is forgotten.
-    fn name_if_known(&self, id: NodeId) -> Option<String> {
-        self.nodes.name(id).map(|name| name.to_string())
+    /// The name of a node that is not forgotten: it has tasks, is to get some, or has refused a job.
+    pub(crate) fn name_of(&self, id: NodeId) -> String {
+        self.nodes.at(id).name.to_string()
     }
 
     fn job_info(&self, job: &Job, now_us: u64) -> JobInfo {
@@ -140,7 +140,7 @@ impl Farm {
         assert_eq!(done + failed + out + pending + abandoned, job.facts.units, "each unit is in one class");
         assert!(rate.is_finite() && rate >= 0.0, "a speed is a number");
         let refused = |(id, refusal): (&NodeId, &crate::job::Refusal)| Refusal {
-            node: self.node_name(*id),
+            node: self.name_of(*id),
             why: refusal.why.clone(),
         };
         JobInfo {
@@ -186,7 +186,7 @@ impl Farm {
             .into_iter()
             .map(|(unit, FailedUnit { reason, code, node })| {
                 let (exit_code, signal) = reason.ended_by(code);
-                let node = node.and_then(|node| self.name_if_known(node));
+                let node = node.and_then(|node| self.node_name(node));
                 FailedInfo { unit: Units(unit), reason, exit_code, signal, node }
             })
             .collect()

@@ -133,13 +133,21 @@ impl Blobs {
         Ok(self.whole(hash)?.is_none().then_some(OutputLoss::Damaged))
     }
 
-    /// Why a content cannot be had, for a person.
-    pub(crate) fn lament(&self, hash: &ContentHash) -> String {
+    /// What is wrong with a content that was looked for and cannot be had.
+    pub(crate) fn lack(&self, hash: &ContentHash) -> OutputLoss {
         match self.index.get(hash) {
-            Some(content) if content.state == State::Damaged => {
+            Some(content) if content.state == State::Damaged => OutputLoss::Damaged,
+            _ => OutputLoss::Missing,
+        }
+    }
+
+    /// The same, for a person.
+    pub(crate) fn lament(&self, hash: &ContentHash) -> String {
+        match self.lack(hash) {
+            OutputLoss::Damaged => {
                 format!("content {hash} is damaged on the scheduler's disk: submit its job again")
             }
-            _ => format!("no content {hash}: its job was deleted, or it was never here"),
+            OutputLoss::Missing => format!("no content {hash}: its job was deleted, or it was never here"),
         }
     }
 

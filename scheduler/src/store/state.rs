@@ -22,7 +22,7 @@ use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use starfarm_net::{close, state_folder};
+use starfarm_net::{close, nobody_elses, state_folder};
 use starfarm_protocol::ids::{Epoch, FarmId, PublicKey};
 use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::seal::{JoinKey, KeyStore, Role, Secret, StaticKey};
@@ -38,8 +38,11 @@ const WITH_CHECKSUM: u32 = 3;
 /// The first version that is read.
 const OLDEST_VERSION: u32 = 2;
 
-/// What in the directory holds secrets or what users' programs wrote.
-const PRIVATE: [&str; 11] = [
+/// What in the directory is ours. Some of it holds secrets, or what users' programs wrote.
+const PRIVATE: [&str; 14] = [
+    "lock",
+    "farm.json",
+    "ballast",
     "scheduler.key",
     "keys.json",
     "enrolments",
@@ -219,11 +222,14 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], SchedulerError> {
 /// told of the keys: somebody may have them.
 fn close_all(dir: &Path) -> Result<Vec<String>, SchedulerError> {
     let mut notes = Vec::new();
+    let fail = |e: std::io::Error| SchedulerError::State(e.to_string());
     // What a person has put elsewhere is as that person wants it.
     for path in PRIVATE.map(|name| dir.join(name)).iter().filter(|path| !path.is_symlink()) {
-        let closed = if_there(close(path));
-        let told = closed.map_err(|e| SchedulerError::State(e.to_string()))?.flatten();
+        let told = if_there(close(path)).map_err(fail)?.flatten();
         notes.extend(told.filter(|_| path.is_file()));
+        if path.is_dir() {
+            nobody_elses(path, true).map_err(fail)?;
+        }
     }
     Ok(notes)
 }

@@ -90,6 +90,8 @@ impl TaskLines {
         (kind, way, how): (&str, &str, Option<String>),
         now_us: u64,
     ) {
+        // What a node sent before it was forgotten is told by nobody.
+        let Some(name) = farm.node_name(node) else { return };
         let mut kept = self.kept.lock().expect("a panic under the lock ends the process");
         if kept.second != now_us / SECOND_US {
             (kept.second, kept.lines) = (now_us / SECOND_US, 0);
@@ -98,7 +100,6 @@ impl TaskLines {
         if kept.lines > LINES_A_SECOND {
             return kept.ring.leave_out();
         }
-        let name = farm.node_name(node);
         let how = how.map_or_else(String::new, |how| format!(": {how}"));
         kept.ring.keep(EventLine {
             number: 0,

@@ -53,6 +53,9 @@ fn damaged_outputs_are_told_by_unit_and_run_again() {
     reply.exits(6);
     let results: Value = serde_json::from_str(&reply.stdout).unwrap();
     assert_eq!(results["outputs_lost"], lost);
+    let told: Vec<_> = results["outputs"].as_array().unwrap().iter().map(|of| &of["stdout"]).collect();
+    let told: Vec<_> = told.into_iter().filter(|stdout| stdout["text"] == "").map(|of| &of["lost"]).collect();
+    assert_eq!(told, ["damaged"], "an output that is lost is no empty one");
     let mut rest = stdouts(&results);
     rest.remove(&10);
     let mut whole = expected(30);
@@ -71,6 +74,11 @@ fn damaged_outputs_are_told_by_unit_and_run_again() {
     let results = farm.results(&id);
     assert_eq!(stdouts(&results), expected(30));
     each_done_once(&farm.job(&id), &results, 30);
+    // The first run of unit 10 has its content again: the second one wrote the same.
+    let reply = farm.cli(&["results", &id, "--all", "--output", "json"]);
+    let earlier = serde_json::json!([{ "lo": "7", "hi": "8", "what": "damaged", "superseded": true }]);
+    assert_eq!(reply.exits(6).json()["outputs_lost"], earlier);
+    reply.says(&["1 output of runs of job 1 that do not count is missing or damaged"]);
     farm.cli(&["job", "retry", "--missing-outputs", &id]).exits(6);
     let audited = audit(0);
     assert_eq!(audited["outputs"]["lost"], Value::Array(vec![]));

@@ -199,22 +199,112 @@ fn what_a_farm_writes_is_for_its_user_alone_whatever_the_modes_were() {
     for state in [farm.state(), farm.worker_state("w1")] {
         let mut open = open_to_others(&state);
         let top = |open: &String| !open.strip_prefix(&format!("{}/", state.display())).unwrap().contains('/');
-        open.retain(|open| top(open) && !open.contains("/lock ") && !open.contains("/ballast "));
+        open.retain(top);
         assert_eq!(open, [""; 0]);
     }
 }
 
-#[test]
-fn a_directory_where_everybody_may_write_is_refused_in_words() {
-    use std::os::unix::fs::PermissionsExt;
-    let mut farm = Farm::start();
-    farm.kill_scheduler();
-    std::fs::set_permissions(farm.state(), std::fs::Permissions::from_mode(0o777)).unwrap();
+/// A scheduler in the farm's directory, which must not start.
+fn refused_scheduler(farm: &Farm) -> starfarm_e2e::Reply {
     let mut command = starfarm_e2e::program("starfarm-scheduler", farm.temp().path());
     command.arg("--state").arg(farm.state()).args(["--listen", "127.0.0.1:0"]);
     starfarm_e2e::run(command)
+}
+
+#[test]
+fn a_directory_where_others_may_write_is_refused_in_words() {
+    use std::os::unix::fs::PermissionsExt;
+    let mut farm = Farm::with_workers(1, 1);
+    farm.kill_scheduler();
+    farm.workers[0].kill();
+    let chmod = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let worker = farm.worker_state("w1");
+    for (mode, who) in [
+        (0o777, "everybody on this machine may write in it (mode 777)"),
+        (0o1777, "everybody on this machine may write in it (mode 1777)"),
+        (0o775, "its group may write in it (mode 775)"),
+    ] {
+        chmod(&farm.state(), mode);
+        refused_scheduler(&farm).exits(6).says(&[who, "`chmod go-w "]);
+        chmod(&worker, mode);
+        let started = farm.add_worker("w1", &[]);
+        started.wait();
+        assert!(started.log().contains(who) && started.log().contains("`chmod go-w "), "{}", started.log());
+    }
+    [&farm.state(), &worker].into_iter().for_each(|path| chmod(path, 0o755));
+    let settings = farm.state().join("config.toml");
+    std::fs::write(&settings, "").unwrap();
+    chmod(&settings, 0o664);
+    refused_scheduler(&farm).exits(2).says(&[
+        "config.toml",
+        "its group may write it (mode 664)",
+        "chmod go-w",
+    ]);
+    chmod(&settings, 0o644);
+    farm.restart_scheduler();
+    farm.add_worker("w1", &[]);
+    farm.until_nodes_up(1);
+}
+
+/// Links that were there before led the journal and the keys to a place of another user's choice.
+#[test]
+fn what_another_user_put_into_a_directory_beforehand_is_refused_by_its_name() {
+    use std::os::unix::fs::{MetadataExt, chown, lchown, symlink};
+    let mut farm = Farm::with_workers(1, 1);
+    if std::fs::metadata(farm.state()).unwrap().uid() != 0 {
+        return starfarm_e2e::skip("root", "trust::planted", "only root makes files of other users");
+    }
+    farm.kill_scheduler();
+    farm.workers[0].kill();
+    let elsewhere = farm.temp().path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let (state, worker) = (farm.state(), farm.worker_state("w1"));
+    let said = |shown: &std::path::Path| {
+        ["", " belongs to another user (uid 1234)", "delete it"].map(|words| match words {
+            "" => shown.display().to_string(),
+            words => words.to_owned(),
+        })
+    };
+    // Temporary names, and those that a farm which is new makes.
+    for name in ["farm.new", "keys.new", "ballast", "outputs/2.outputs", "journal/planted", "checkpoint/9"] {
+        let path = state.join(name);
+        let _ = std::fs::remove_file(&path);
+        symlink(&elsewhere, &path).unwrap();
+        lchown(&path, Some(1234), None).unwrap();
+        refused_scheduler(&farm).exits(6).says(&said(&path).each_ref().map(String::as_str));
+        std::fs::remove_file(&path).unwrap();
+    }
+    let journal = state.join("journal");
+    std::fs::rename(&journal, elsewhere.join("journal")).unwrap();
+    symlink(elsewhere.join("journal"), &journal).unwrap();
+    lchown(&journal, Some(1234), None).unwrap();
+    refused_scheduler(&farm).exits(6).says(&said(&journal).each_ref().map(String::as_str));
+    // A link of one's own is as one wants it.
+    lchown(&journal, Some(0), None).unwrap();
+    farm.restart_scheduler();
+    farm.kill_scheduler();
+    chown(&state, Some(1234), None).unwrap();
+    refused_scheduler(&farm)
         .exits(6)
-        .says(&["everybody on this machine may write in it (mode 777)", "chmod o-w"]);
+        .says(&["it belongs to another user (uid 1234)", "choose another place"]);
+    chown(&state, Some(0), None).unwrap();
+    farm.restart_scheduler();
+    let planted = worker.join("key.new");
+    symlink(elsewhere.join("key"), &planted).unwrap();
+    lchown(&planted, Some(1234), None).unwrap();
+    let refused = farm.add_worker("w1", &[]);
+    refused.wait();
+    said(&planted).iter().for_each(|words| assert!(refused.log().contains(words), "{}", refused.log()));
+    std::fs::remove_file(&planted).unwrap();
+    farm.add_worker("w1", &[]);
+    farm.until_nodes_up(1);
+    assert_eq!(
+        std::fs::read_dir(&elsewhere).unwrap().count(),
+        1,
+        "nothing was written there but the journal"
+    );
 }
 
 fn keys(farm: &Farm, name: &str) -> Vec<String> {

@@ -8,7 +8,8 @@ use starfarm_protocol::ids::JobId;
 use starfarm_protocol::interval::Interval;
 use starfarm_protocol::units::Units;
 
-use super::words::{Head, due, name, time};
+use super::words::{Head, due, time};
+use crate::human;
 
 pub(super) fn head(reason: &JobReason) -> Head<'static> {
     match reason {
@@ -49,8 +50,7 @@ pub(super) fn text(reason: &JobReason, id: &str) -> String {
             "Every node that takes tasks has refused it; their reasons are below.".to_owned()
         }
         JobReason::Refused { node, why, again_us } => format!(
-            "Node {} cannot run it: {why}. It is asked again {}, or at once after `starfarm job resume {id}`.",
-            name(node),
+            "Node {node} cannot run it: {why}. It is asked again {}, or at once after `starfarm job resume {id}`.",
             due(*again_us)
         ),
         JobReason::RefusedByMore { nodes } => {
@@ -129,15 +129,15 @@ fn no_node(states: &BTreeMap<String, u64>, probed: bool) -> String {
 pub(super) fn place(reason: &PlaceReason) -> String {
     match reason {
         PlaceReason::AtNode { node, lo, hi, for_us, offer, copy } => {
-            let (node, units) = (name(node), Interval::new(lo.0, hi.0));
+            let units = Interval::new(lo.0, hi.0);
             let offer = match offer {
                 OfferState::Assigned => "not sent yet".to_owned(),
                 OfferState::Offered => "sent and not acknowledged yet".to_owned(),
                 OfferState::Held(us) => format!("last confirmed {} ago", time(*us)),
             };
-            let copy = copy.as_ref().map_or_else(String::new, |(node, us)| {
-                format!("; node {} got a copy {} ago", name(node), time(*us))
-            });
+            let copy = copy
+                .as_ref()
+                .map_or_else(String::new, |(node, us)| format!("; node {node} got a copy {} ago", time(*us)));
             format!("Node {node} has had units {units} for {}, {offer}{copy}.", time(*for_us))
         }
         PlaceReason::MoreAtNodes { tasks } => {
@@ -205,8 +205,8 @@ pub(super) fn unit(reason: &UnitReason) -> String {
     }
 }
 
-fn names(nodes: &[String], more: u64) -> String {
+fn names(nodes: &[Option<String>], more: u64) -> String {
     let more = (more > 0).then(|| format!("{more} more"));
-    let names = nodes.iter().map(|node| name(node).to_owned()).chain(more);
+    let names = nodes.iter().map(|name| human::node(name.as_deref()).to_owned()).chain(more);
     names.collect::<Vec<_>>().join(", ")
 }

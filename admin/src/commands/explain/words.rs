@@ -16,8 +16,3 @@ pub(super) fn time(us: u64) -> String {
 pub(super) fn due(us: u64) -> String {
     if us == 0 { "at once".to_owned() } else { format!("in {}", time(us)) }
 }
-
-/// The name of a node; one that is forgotten has none.
-pub(super) fn name(name: &str) -> &str {
-    if name.is_empty() { "(forgotten)" } else { name }
-}

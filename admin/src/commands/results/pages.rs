@@ -4,11 +4,12 @@ use starfarm_protocol::admin::{
     FailedInfo, HitInfo, LostOutputs, OutputInfo, OutputLoss, Request, Response, ResultsPage, StreamInfo,
 };
 use starfarm_protocol::ids::{ContentHash, JobId, to_hex};
+use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::units::Units;
 
 use crate::cli::Wanted;
 use crate::client::{Client, ask};
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 
 /// Items of each kind that are asked for at a time; the scheduler may give fewer.
 const PAGE_ITEMS: u64 = 1_000;
@@ -30,11 +31,12 @@ pub(super) trait Source {
     /// The page after the first `skip` hits, failed units and outputs.
     fn page(&mut self, skip: u64) -> Result<ResultsPage, Failure>;
 
-    /// A content from byte `offset` on, in part; nothing at its end.
-    fn piece(&mut self, hash: ContentHash, offset: u64) -> Result<Vec<u8>, Failure>;
+    /// A content from byte `offset` on, in part, nothing at its end; or what is wrong with it.
+    fn piece(&mut self, hash: ContentHash, offset: u64) -> Result<Result<Vec<u8>, OutputLoss>, Failure>;
 
-    /// The lost outputs after the first `skip` intervals, and whether more follow.
-    fn lost(&mut self, skip: u64) -> Result<(Vec<LostOutputs>, bool), Failure>;
+    /// The lost outputs after the first `skip` intervals, with `all` those of runs that do not count too, and whether more
+    /// follow.
+    fn lost(&mut self, all: bool, skip: u64) -> Result<(Vec<LostOutputs>, bool), Failure>;
 }
 
 /// A job on a farm.
@@ -49,13 +51,17 @@ impl Source for OfJob<'_> {
         ask!(self.client, &request, Response::Results(page) => page)
     }
 
-    fn lost(&mut self, skip: u64) -> Result<(Vec<LostOutputs>, bool), Failure> {
-        let request = Request::LostOutputs { id: self.id, skip, take: u64::MAX };
+    fn lost(&mut self, all: bool, skip: u64) -> Result<(Vec<LostOutputs>, bool), Failure> {
+        let request = Request::LostOutputs { id: self.id, all, skip, take: u64::MAX };
         ask!(self.client, &request, Response::LostOutputs { lost, more } => (lost, more))
     }
 
-    fn piece(&mut self, hash: ContentHash, offset: u64) -> Result<Vec<u8>, Failure> {
-        ask!(self.client, &Request::Fetch { hash, offset }, Response::Bytes(bytes) => bytes.0)
+    fn piece(&mut self, hash: ContentHash, offset: u64) -> Result<Result<Vec<u8>, OutputLoss>, Failure> {
+        match self.client.ask(&Request::Fetch { hash, offset })? {
+            Response::Bytes(bytes) => Ok(Ok(bytes.0)),
+            Response::Lost(what) => Ok(Err(what)),
+            _ => Err(self.client.surprise()),
+        }
     }
 }
 
@@ -104,11 +110,13 @@ impl<'a> Pages<'a> {
         let mut held = Vec::new();
         let mut is_holding = !wanted.arrival;
         let mut show = |source: &mut dyn Source, mut output: OutputInfo| {
-            let is_there = fill(source, &mut output.stdout)? & fill(source, &mut output.stderr)?;
+            fill(source, &mut output.stdout)?;
+            fill(source, &mut output.stderr)?;
             let is_cut = [&output.stdout, &output.stderr].iter().any(|stream| stream.kept < stream.total);
             cut += u64::from(is_cut);
-            if !is_there && !output.superseded {
-                bad.push(output.unit);
+            if let Some(what) = output.stdout.lost.or(output.stderr.lost) {
+                let (lo, superseded) = (output.unit, output.superseded);
+                bad.push(LostOutputs { lo, hi: Units(lo.0.saturating_add(1)), what, superseded });
             }
             visit(output)
         };
@@ -134,29 +142,32 @@ impl<'a> Pages<'a> {
         Ok(Seen { cut, lost: self.lost(bad)? })
     }
 
-    /// The outputs that should be there and are not, those of `bad` units among them: what the scheduler found whole when
-    /// it was first read may be damaged since.
-    fn lost(&mut self, bad: Vec<Units>) -> Result<Vec<LostOutputs>, Failure> {
+    /// The outputs that should be there and are not, `bad` ones among them: what the scheduler found whole when it was first
+    /// read may be damaged since.
+    fn lost(&mut self, bad: Vec<LostOutputs>) -> Result<Vec<LostOutputs>, Failure> {
         let ResultsPage { failed, outputs, outputs_damaged, outputs_of_done, .. } = &self.first;
         if failed.is_empty() && outputs.is_empty() && outputs_damaged + outputs_of_done == 0 {
             return Ok(Vec::new());
         }
-        let (mut lost, mut more) = self.source.lost(0)?;
+        let all = self.wanted.all;
+        let (mut lost, mut more) = self.source.lost(all, 0)?;
         while more {
-            let (page, goes_on) = self.source.lost(lost.len() as u64)?;
+            let (page, goes_on) = self.source.lost(all, lost.len() as u64)?;
             more = goes_on && !page.is_empty();
             lost.extend(page);
         }
-        let is_told = |unit: &Units| {
-            let behind = lost.partition_point(|lost| lost.lo <= *unit);
-            behind.checked_sub(1).is_some_and(|at| *unit < lost[at].hi)
-        };
-        let untold = bad.into_iter().filter(|unit| !is_told(unit));
-        let what = OutputLoss::Damaged;
-        let untold: Vec<_> =
-            untold.map(|lo| LostOutputs { lo, hi: Units(lo.0.saturating_add(1)), what }).collect();
-        lost.extend(untold);
-        lost.sort_by_key(|lost| lost.lo);
+        let mut told = [false, true].map(|superseded| -> UnitSet {
+            let of = lost.iter().filter(|lost| lost.superseded == superseded);
+            of.map(|lost| (lost.lo.0, lost.hi.0)).collect()
+        });
+        for bad in bad {
+            let told = &mut told[usize::from(bad.superseded)];
+            if !told.contains(bad.lo.0) {
+                told.insert(bad.lo.0, bad.hi.0);
+                lost.push(bad);
+            }
+        }
+        lost.sort_by_key(|lost| (lost.lo, lost.superseded));
         Ok(lost)
     }
 
@@ -189,26 +200,27 @@ fn longest(page: &ResultsPage) -> u64 {
     (page.hits.len().max(page.failed.len()) as u64).max(outputs)
 }
 
-/// Fetches a long output into its place; false where it is gone or damaged, for the others are still worth having.
-fn fill(source: &mut dyn Source, stream: &mut StreamInfo) -> Result<bool, Failure> {
-    let Some(hash) = stream.hash else { return Ok(true) };
+/// Fetches a long output into its place; one that is lost says so, for the others are still worth having.
+fn fill(source: &mut dyn Source, stream: &mut StreamInfo) -> Result<(), Failure> {
+    let Some(hash) = stream.hash else { return Ok(()) };
     let mut content = Vec::new();
     while (content.len() as u64) < stream.kept {
-        let piece = match source.piece(hash, content.len() as u64) {
-            Err(failure) if failure.exit == Exit::NotFound => return Ok(false),
-            piece => piece?,
-        };
-        if piece.is_empty() {
-            break;
+        match source.piece(hash, content.len() as u64)? {
+            Ok(piece) if piece.is_empty() => break,
+            Ok(piece) => content.extend(piece),
+            Err(what) => {
+                stream.lost = Some(what);
+                return Ok(());
+            }
         }
-        content.extend(piece);
     }
     if ContentHash::of(&content) != hash {
-        return Ok(false);
+        stream.lost = Some(OutputLoss::Damaged);
+        return Ok(());
     }
     stream.text = String::from_utf8_lossy(&content).into_owned();
     stream.hex = std::str::from_utf8(&content).is_err().then(|| to_hex(&content));
-    Ok(true)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -229,6 +241,8 @@ pub(super) mod testing {
         pub(in crate::commands::results) long: Option<Vec<u8>>,
         /// And it is not there when it is asked for.
         pub(in crate::commands::results) gone: bool,
+        /// Who ran its units is forgotten.
+        pub(in crate::commands::results) forgotten: bool,
         pub(in crate::commands::results) asked: u64,
         /// Units whose output is of a run that does not count any more.
         pub(in crate::commands::results) superseded: Vec<u64>,
@@ -249,9 +263,16 @@ pub(super) mod testing {
         fn output(&self, unit: u64) -> OutputInfo {
             let text = format!("out {unit}\n");
             let length = text.len() as u64;
-            let short = StreamInfo { text, hex: None, hash: None, kept: length, total: length, cut_at: None };
-            let empty =
-                StreamInfo { text: String::new(), hex: None, hash: None, kept: 0, total: 0, cut_at: None };
+            let empty = StreamInfo {
+                text: String::new(),
+                hex: None,
+                hash: None,
+                lost: None,
+                kept: 0,
+                total: 0,
+                cut_at: None,
+            };
+            let short = StreamInfo { text, kept: length, total: length, ..empty.clone() };
             let stdout = self.long.as_ref().map_or(short, |content| StreamInfo {
                 hash: Some(ContentHash::of(content)),
                 kept: content.len() as u64,
@@ -263,7 +284,7 @@ pub(super) mod testing {
                 unit: Units(unit.into()),
                 attempt: unit + 100,
                 run: 1,
-                node: "n1".into(),
+                node: (!self.forgotten).then(|| "n1".into()),
                 failed: None,
                 superseded: self.superseded.contains(&unit),
                 exit_code: Some(0),
@@ -306,16 +327,17 @@ pub(super) mod testing {
             })
         }
 
-        fn lost(&mut self, skip: u64) -> Result<(Vec<LostOutputs>, bool), Failure> {
-            let rest = &self.lost[(skip as usize).min(self.lost.len())..];
+        fn lost(&mut self, all: bool, skip: u64) -> Result<(Vec<LostOutputs>, bool), Failure> {
+            let lost: Vec<_> = self.lost.iter().filter(|lost| all || !lost.superseded).copied().collect();
+            let rest = &lost[(skip as usize).min(lost.len())..];
             Ok((rest.iter().take(2).copied().collect(), rest.len() > 2))
         }
 
-        fn piece(&mut self, hash: ContentHash, offset: u64) -> Result<Vec<u8>, Failure> {
+        fn piece(&mut self, hash: ContentHash, offset: u64) -> Result<Result<Vec<u8>, OutputLoss>, Failure> {
             let content = self.long.as_ref().filter(|content| !self.gone && ContentHash::of(content) == hash);
-            let content = content.ok_or_else(|| Failure::new(Exit::NotFound, "gone"))?;
+            let Some(content) = content else { return Ok(Err(OutputLoss::Missing)) };
             let rest = &content[(offset as usize).min(content.len())..];
-            Ok(rest[..rest.len().min(3)].to_vec())
+            Ok(Ok(rest[..rest.len().min(3)].to_vec()))
         }
     }
 }
@@ -383,10 +405,12 @@ mod tests {
         let content = b"long".to_vec();
         let mut info = StreamInfo { kept: 4, hash: Some(ContentHash::of(&content)), ..stdout.clone() };
         let mut gone = Fake::new(0, 0, 0);
-        assert!(!fill(&mut gone, &mut info).unwrap());
+        fill(&mut gone, &mut info).unwrap();
+        assert_eq!(info.lost, Some(OutputLoss::Missing));
         assert_eq!(info.text, stdout.text, "what is gone is left out");
         info.kept = 3;
-        assert!(!fill(&mut Fake { long: Some(content), ..gone }, &mut info).unwrap(), "it is damaged");
+        fill(&mut Fake { long: Some(content), ..gone }, &mut info).unwrap();
+        assert_eq!(info.lost, Some(OutputLoss::Damaged));
     }
 
     #[test]
@@ -409,7 +433,7 @@ mod tests {
 
     #[test]
     fn outputs_that_should_be_there_are_missed_unit_by_unit() {
-        let of = |lo, hi, what| LostOutputs { lo: Units(lo), hi: Units(hi), what };
+        let of = |lo, hi, what| LostOutputs { lo: Units(lo), hi: Units(hi), what, superseded: false };
         let told = vec![
             of(1, 2, OutputLoss::Damaged),
             of(3, 4, OutputLoss::Missing),
@@ -421,8 +445,29 @@ mod tests {
         assert_eq!(lost(&mut Fake { lost: told.clone(), ..Fake::new(0, 2, 0) }), told, "all of them");
         // What is gone when it is fetched is told once.
         let mut gone = Fake { long: Some(b"x".to_vec()), gone: true, lost: told, ..Fake::new(0, 0, 4) };
-        let what = OutputLoss::Damaged;
-        let units = [of(0, 1, what), of(1, 2, what), of(2, 3, what), of(3, 4, OutputLoss::Missing)];
+        let what = OutputLoss::Missing;
+        let units = [of(0, 1, what), of(1, 2, OutputLoss::Damaged), of(2, 3, what), of(3, 4, what)];
         assert_eq!(lost(&mut gone)[..4], units);
+    }
+
+    /// They were printed as if they had been empty, and nothing said that they are lost.
+    #[test]
+    fn outputs_of_runs_that_do_not_count_are_missed_where_all_are_wanted() {
+        let of = |lo, what, superseded| LostOutputs { lo: Units(lo), hi: Units(lo + 1), what, superseded };
+        let told = vec![of(1, OutputLoss::Damaged, false), of(1, OutputLoss::Damaged, true)];
+        let lost = |all: bool| {
+            let (long, lost) = (Some(b"x".to_vec()), told.clone());
+            let mut fake = Fake { long, gone: true, lost, superseded: vec![1, 2], ..Fake::new(0, 0, 3) };
+            let (mut seen, wanted) = (Vec::new(), Wanted { all, arrival: false });
+            let see = |output: OutputInfo| {
+                seen.push((output.unit.0, output.stdout.lost));
+                Ok(())
+            };
+            (Pages::new(&mut fake, wanted).unwrap().outputs(see).unwrap().lost, seen)
+        };
+        let (missing, first) = (Some(OutputLoss::Missing), of(0, OutputLoss::Missing, false));
+        assert_eq!(lost(false), (vec![first, told[0]], vec![(0, missing)]));
+        let all = vec![first, told[0], told[1], of(2, OutputLoss::Missing, true)];
+        assert_eq!(lost(true), (all, vec![(0, missing), (1, missing), (2, missing)]));
     }
 }

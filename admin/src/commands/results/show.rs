@@ -115,7 +115,10 @@ fn lost(lost: &[LostOutputs]) -> String {
     }
     let columns = [
         right("lost output", |lost: &LostOutputs| Cell::new(human::interval(lost.lo, lost.hi))),
-        left("what", |lost| Cell::new(lost.what.word())),
+        left("what", |lost| match lost.superseded {
+            true => Cell::new(format!("{}, of a run that does not count", lost.what)),
+            false => Cell::new(lost.what.word()),
+        }),
     ];
     Table::of(lost, &columns).render(Style::PLAIN)
 }
@@ -151,7 +154,8 @@ fn failed(units: &[FailedInfo]) -> String {
 
 /// A heading, then what the unit wrote, on lines of its own.
 fn one_output(output: &OutputInfo) -> String {
-    let (node, time) = (human::printable(&output.node), human::seconds(output.seconds));
+    let node = human::printable(human::node(output.node.as_deref()));
+    let time = human::seconds(output.seconds);
     let end = match (output.exit_code, output.signal, output.failed) {
         (_, Some(signal), _) => format!("ended by signal {signal}"),
         (Some(code), _, _) => format!("exit code {code}"),
@@ -186,8 +190,8 @@ fn push_stream(text: &mut String, stream: &StreamInfo) {
     if !text.ends_with('\n') {
         text.push('\n');
     }
-    if stream.text.is_empty() && stream.kept > 0 {
-        text.push_str("-- the scheduler does not have this output any more\n");
+    if let Some(what) = stream.lost {
+        let _ = writeln!(text, "-- this output is {what} on the scheduler's disk");
     }
 }
 
@@ -244,7 +248,7 @@ mod tests {
 
     #[test]
     fn what_is_lost_is_said_in_each_format() {
-        let of = |lo, hi, what| LostOutputs { lo: Units(lo), hi: Units(hi), what };
+        let of = |lo, hi, what| LostOutputs { lo: Units(lo), hi: Units(hi), what, superseded: false };
         let lost = vec![of(3, 4, OutputLoss::Damaged), of(20, 25, OutputLoss::Missing)];
         check(
             &mut Fake { lost: lost.clone(), ..Fake::new(0, 0, 1) },
@@ -279,6 +283,56 @@ mod tests {
             expect![[r#"
             {"schema":"starfarm/output_lost/1","lo":"3","hi":"4","what":"damaged"}
             {"schema":"starfarm/output_lost/1","lo":"20","hi":"25","what":"missing"}
+        "#]],
+        );
+    }
+
+    /// A script took it for an output of no bytes.
+    #[test]
+    fn a_content_that_is_lost_is_said_where_it_would_stand() {
+        let gone =
+            || Fake { long: Some(b"long".to_vec()), gone: true, superseded: vec![0], ..Fake::new(0, 0, 1) };
+        let all_runs = |fake: &mut Fake, format, expected: Expect| {
+            let wanted = Wanted { all: true, arrival: false };
+            let print = |printer: &mut Printer| all(Pages::new(fake, wanted)?, JobId(7), printer).map(drop);
+            expected.assert_eq(&printed(format, print));
+        };
+        all_runs(
+            &mut gone(),
+            Format::Jsonl,
+            expect![[r#"
+            {"schema":"starfarm/output/1","unit":"0","attempt":100,"run":1,"node":"n1","superseded":true,"exit_code":0,"seconds":0.25,"stdout":{"text":"","hash":"e5f974b54c614a21d7e7d67b6b9a4651854359d11817045093de2875fc85b6fe","lost":"missing","kept":4,"total":9,"cut_at":4},"stderr":{"text":"","kept":0,"total":0},"files":[]}
+            {"schema":"starfarm/output_lost/1","lo":"0","hi":"1","what":"missing","superseded":true}
+        "#]],
+        );
+        all_runs(
+            &mut gone(),
+            Format::Table,
+            expect![[r#"
+            == unit 0, run 1, which does not count: exit code 0 after 0.25 s on n1
+            -- 4 of 9 bytes were kept: the first 4, and the last 0
+            -- this output is missing on the scheduler's disk
+            lost output  what
+                      0  missing, of a run that does not count
+        "#]],
+        );
+    }
+
+    #[test]
+    fn an_output_of_a_node_that_is_forgotten_says_so() {
+        check(
+            &mut Fake { forgotten: true, ..Fake::new(0, 0, 1) },
+            Format::Table,
+            expect![[r#"
+            == unit 0: exit code 0 after 0.25 s on (forgotten)
+            out 0
+        "#]],
+        );
+        check(
+            &mut Fake { forgotten: true, ..Fake::new(0, 0, 1) },
+            Format::Jsonl,
+            expect![[r#"
+            {"schema":"starfarm/output/1","unit":"0","attempt":100,"run":1,"node":null,"exit_code":0,"seconds":0.25,"stdout":{"text":"out 0\n","kept":6,"total":6},"stderr":{"text":"","kept":0,"total":0},"files":[]}
         "#]],
         );
     }

@@ -86,7 +86,7 @@ impl Farm {
         let Ideal { units, rule, units_per_s, measured, target, grown, tail, .. } = self.ideal(job, id);
         SizeInfo {
             job: job.facts.job,
-            node: self.node_name(id),
+            node: self.name_of(id),
             units: Units(units.into()),
             rule,
             units_per_s,

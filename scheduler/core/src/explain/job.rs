@@ -92,7 +92,7 @@ impl Farm {
             found.decides(Reason::Job(JobReason::RefusedByAll));
         }
         for (&node, refusal) in job.refused_by.iter().take(NAMED) {
-            let (node, why) = (self.node_name(node), refusal.why.clone());
+            let (node, why) = (self.name_of(node), refusal.why.clone());
             let again_us = refusal.probe.at_us.saturating_sub(now_us);
             found.adds(Reason::Job(JobReason::Refused { node, why, again_us }));
         }
@@ -164,7 +164,7 @@ impl Farm {
             found.adds(Reason::Place(match task.node {
                 NOBODY => PlaceReason::Unclaimed { lo, hi },
                 node => PlaceReason::AtNode {
-                    node: self.node_name(node),
+                    node: self.name_of(node),
                     lo,
                     hi,
                     for_us: now_us.saturating_sub(task.since_us),
@@ -177,7 +177,7 @@ impl Farm {
                     copy: copies
                         .iter()
                         .find(|copy| copy.at.overlaps(task.at))
-                        .map(|copy| (self.node_name(copy.node), now_us.saturating_sub(copy.since_us))),
+                        .map(|copy| (self.name_of(copy.node), now_us.saturating_sub(copy.since_us))),
                 },
             }));
         }
@@ -212,8 +212,8 @@ impl Farm {
         some_of("tried_again", tried_again, found);
     }
 
-    /// The first of these nodes, and how many more there are.
-    fn names(&self, ids: impl Iterator<Item = NodeId>) -> (Vec<String>, u64) {
+    /// The first of these nodes, those that are forgotten by no name, and how many more there are.
+    fn names(&self, ids: impl Iterator<Item = NodeId>) -> (Vec<Option<String>>, u64) {
         let ids: BTreeSet<NodeId> = ids.collect();
         let names = ids.iter().take(NAMED).map(|&id| self.node_name(id)).collect();
         (names, ids.len().saturating_sub(NAMED) as u64)

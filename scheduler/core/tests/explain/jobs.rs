@@ -216,8 +216,23 @@ fn units_that_killed_workers_or_failed() {
             - Place(AtNode { node: "b", lo: Units(1), hi: Units(2), for_us: 0, offer: Offered, copy: None })
             - Place(AtNode { node: "b", lo: Units(2), hi: Units(3), for_us: 0, offer: Offered, copy: None })
             - Place(MoreAtNodes { tasks: 1 })
-            - Unit(SuspectUnit { unit: Units(2), times: 1, on: ["a"], more: 0, most: 3 })
-            - Unit(TriedAgain { unit: Units(1), times: 1, on: ["a"], more: 0 })
+            - Unit(SuspectUnit { unit: Units(2), times: 1, on: [Some("a")], more: 0, most: 3 })
+            - Unit(TriedAgain { unit: Units(1), times: 1, on: [Some("a")], more: 0 })
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_that_is_forgotten_has_no_name_where_its_units_failed() {
+    check(
+        "submit 10 command retries 3 units 5\n join a slots 1\n join b slots 1\n ack a\n ran a 1+1 exit1
+         bye a\n forget a",
+        "job 1",
+        expect![[r#"
+            * Job(Runs { nodes: 1, taking: 1 })
+            - Place(AtNode { node: "b", lo: Units(0), hi: Units(1), for_us: 0, offer: Offered, copy: None })
+            - Place(AtNode { node: "b", lo: Units(1), hi: Units(2), for_us: 0, offer: Offered, copy: None })
+            - Unit(TriedAgain { unit: Units(1), times: 1, on: [None], more: 0 })
         "#]],
     );
 }
@@ -231,7 +246,7 @@ fn a_node_on_which_a_unit_failed_twice_is_named_once() {
         expect![[r#"
             * Job(AllOut { units: Units(1), copies: Some(false) })
             - Place(AtNode { node: "a", lo: Units(0), hi: Units(1), for_us: 0, offer: Offered, copy: None })
-            - Unit(TriedAgain { unit: Units(0), times: 3, on: ["a", "b"], more: 0 })
+            - Unit(TriedAgain { unit: Units(0), times: 3, on: [Some("a"), Some("b")], more: 0 })
         "#]],
     );
 }
@@ -245,9 +260,9 @@ fn of_many_units_that_failed_the_first_are_named_and_the_others_counted() {
         expect![[r#"
             * Job(Paused { why: None })
             - Place(AtNode { node: "a", lo: Units(0), hi: Units(1), for_us: 0, offer: Offered, copy: None })
-            - Unit(TriedAgain { unit: Units(0), times: 1, on: ["a"], more: 0 })
-            - Unit(TriedAgain { unit: Units(1), times: 1, on: ["a"], more: 0 })
-            - Unit(TriedAgain { unit: Units(2), times: 1, on: ["a"], more: 0 })
+            - Unit(TriedAgain { unit: Units(0), times: 1, on: [Some("a")], more: 0 })
+            - Unit(TriedAgain { unit: Units(1), times: 1, on: [Some("a")], more: 0 })
+            - Unit(TriedAgain { unit: Units(2), times: 1, on: [Some("a")], more: 0 })
             - Unit(Others { code: "tried_again", units: 2 })
         "#]],
     );

@@ -29,10 +29,14 @@ pub(crate) struct Snapshot {
 struct Kept {
     whole: UnitSet,
     damaged: UnitSet,
+    /// Units of which a run that does not count is damaged, or its contents are.
+    superseded_damaged: UnitSet,
+    /// Units of which a run that does not count has lost its contents.
+    superseded_missing: UnitSet,
 }
 
 impl Kept {
-    /// A run of the unit, as it was found: the last one counts.
+    /// A run of the unit that counts, as it was found: the last one does.
     fn found(&mut self, unit: u128, loss: Option<OutputLoss>) {
         let end = unit.saturating_add(1);
         self.whole.remove(unit, end);
@@ -42,6 +46,35 @@ impl Kept {
             Some(OutputLoss::Damaged) => self.damaged.insert(unit, end),
             Some(OutputLoss::Missing) => {}
         }
+    }
+
+    /// A run that does not count.
+    fn superseded(&mut self, unit: u128, loss: Option<OutputLoss>) {
+        let end = unit.saturating_add(1);
+        match loss {
+            None => {}
+            Some(OutputLoss::Damaged) => self.superseded_damaged.insert(unit, end),
+            Some(OutputLoss::Missing) => self.superseded_missing.insert(unit, end),
+        }
+    }
+
+    /// What is lost of the outputs of the units `owed`, and what was found to be of runs that do not count; in order.
+    fn lost(&self, owed: &UnitSet) -> Vec<LostOutputs> {
+        let lost = owed.without(&self.whole);
+        let (damaged, missing) = (lost.within(&self.damaged), lost.without(&self.damaged));
+        let sets = [
+            (&damaged, OutputLoss::Damaged, false),
+            (&missing, OutputLoss::Missing, false),
+            (&self.superseded_damaged, OutputLoss::Damaged, true),
+            (&self.superseded_missing, OutputLoss::Missing, true),
+        ];
+        let told = sets.into_iter().flat_map(|(units, what, superseded)| {
+            let of = move |(lo, hi)| LostOutputs { lo: Units(lo), hi: Units(hi), what, superseded };
+            units.iter().map(of)
+        });
+        let mut all: Vec<_> = told.collect();
+        all.sort_by_key(|lost| (lost.lo, lost.superseded));
+        all
     }
 }
 
@@ -61,43 +94,46 @@ impl Snapshot {
             named(hash);
             Ok(None)
         };
-        self.lost(&UnitSet::default(), content).map(drop)
+        self.lost(&UnitSet::default(), true, content).map(drop)
     }
 
     /// Which of the outputs of the units `owed` are not there, or not whole, in order. `content` says it of a long one.
+    /// `all`: those of runs that do not count are told too, as far as it can be said of which unit they are.
     pub(crate) fn lost(
         &self,
         owed: &UnitSet,
+        all: bool,
         mut content: impl FnMut(&ContentHash) -> io::Result<Option<OutputLoss>>,
     ) -> io::Result<Vec<LostOutputs>> {
         let mut kept = Kept::default();
         let counts = |unit: u128, sequence: u64| self.again.last(unit) < sequence;
+        let mut found = |kept: &mut Kept, sequence: u64, stored: &Stored| {
+            match counts(stored.unit, sequence) {
+                true => kept.found(stored.unit, loss(stored, &mut content)?),
+                false if all => kept.superseded(stored.unit, loss(stored, &mut content)?),
+                false => {}
+            }
+            io::Result::Ok(())
+        };
         for step in self.file.iter().flat_map(|file| Walk::new(file.scan(0), self.owner, 0)) {
             let Step::Batch(entry, batch) = step? else { continue };
             let Some(file) = self.file.as_ref().filter(|_| batch.kind == Kind::Outputs) else { continue };
             for piece in file.pieces(&self.owner, &entry, &batch)? {
                 match piece {
-                    Piece::Whole(stored) => {
-                        let loss = loss(&stored, &mut content)?;
-                        if counts(stored.unit, batch.sequence) {
-                            kept.found(stored.unit, loss);
-                        }
-                    }
+                    Piece::Whole(stored) => found(&mut kept, batch.sequence, &stored)?,
                     // The number may be what is damaged.
                     Piece::Damaged(Some(unit)) if counts(unit, batch.sequence) => {
                         kept.damaged.insert(unit, unit.saturating_add(1));
                     }
+                    Piece::Damaged(Some(unit)) if all => kept.superseded(unit, Some(OutputLoss::Damaged)),
                     Piece::Damaged(_) => {}
                 }
             }
         }
         for (sequence, stored) in &self.beyond {
-            let loss = loss(stored, &mut content)?;
-            if counts(stored.unit, *sequence) {
-                kept.found(stored.unit, loss);
-            }
+            found(&mut kept, *sequence, stored)?;
         }
-        Ok(told(&owed.without(&kept.whole), &kept.damaged))
+        Ok(kept.lost(owed))
     }
 }
 
@@ -115,14 +151,4 @@ fn loss(
         }
     }
     Ok(None)
-}
-
-fn told(lost: &UnitSet, damaged: &UnitSet) -> Vec<LostOutputs> {
-    let of = |what, units: UnitSet| -> Vec<LostOutputs> {
-        units.iter().map(|(lo, hi)| LostOutputs { lo: Units(lo), hi: Units(hi), what }).collect()
-    };
-    let mut all = of(OutputLoss::Damaged, lost.within(damaged));
-    all.extend(of(OutputLoss::Missing, lost.without(damaged)));
-    all.sort_by_key(|lost| lost.lo);
-    all
 }

@@ -80,8 +80,8 @@ fn entries(path: &Path) -> Vec<Entry> {
 /// What is lost of the units of `owed`, where all contents are whole.
 fn lost(store: &mut OutputStore, owed: (u128, u128)) -> Vec<(u128, u128, OutputLoss)> {
     let owed: UnitSet = [owed].into_iter().collect();
-    let lost = store.snapshot(JOB).unwrap().lost(&owed, |_| Ok(None)).unwrap();
-    lost.iter().map(|&LostOutputs { lo, hi, what }| (lo.0, hi.0, what)).collect()
+    let lost = store.snapshot(JOB).unwrap().lost(&owed, false, |_| Ok(None)).unwrap();
+    lost.iter().map(|&LostOutputs { lo, hi, what, .. }| (lo.0, hi.0, what)).collect()
 }
 
 /// All units, read by pages of `take`.

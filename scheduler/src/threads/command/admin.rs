@@ -12,15 +12,15 @@ use starfarm_protocol::admin::{
     ErrorCode, KeyInfo, KeyKind, NodeCommand, NodeInfo, Request, Response, Subject,
 };
 use starfarm_protocol::foreign;
-use starfarm_protocol::ids::PublicKey;
-use starfarm_protocol::seal::{Action, Meant, Role};
+use starfarm_protocol::ids::{JoinKeyId, PublicKey};
+use starfarm_protocol::seal::{Action, EnrolledKey, JoinKey, Meant, Role};
 use starfarm_scheduler_core as core;
 
 use super::channel::Channel;
 use super::desk::Desk;
 use super::{hits, jobs, lost, submit};
 use crate::answers::{command_error, error};
-use crate::pages::{self, Asked, Reading};
+use crate::pages::{self, Asked, Look, Reading};
 use crate::store::state::new_secret;
 
 /// Answers one caller until it hangs up.
@@ -85,8 +85,8 @@ async fn answer(desk: &Arc<Desk>, request: Request, user: &str, reading: &mut Re
         Request::Results { id, skip, take } => {
             results(desk, Asked::new(id, skip, take), reading).await.unwrap_or_else(|response| response)
         }
-        Request::LostOutputs { id, skip, take } => {
-            let lost = lost::outputs(desk, id, false).await;
+        Request::LostOutputs { id, all, skip, take } => {
+            let lost = lost::outputs(desk, id, Look { anew: false, all }).await;
             lost.map_or_else(|response| response, |lost| pages::lost_page(&lost, skip, take))
         }
         Request::Rerun { id } => lost::rerun(desk, id).await.unwrap_or_else(|response| response),
@@ -196,15 +196,19 @@ async fn status(desk: &Arc<Desk>) -> Response {
 
 fn keys(desk: &Desk) -> Response {
     let keys = desk.house.keys.lock().expect("a panic under the lock ends the process");
-    let join = keys.join_keys().map(|(id, key)| {
-        let (kind, id, name) = (KeyKind::Join, id.to_string(), String::new());
-        KeyInfo { kind, id, name, role: key.role, revoked: key.revoked }
-    });
-    let enrolled = keys.keys().map(|(id, key)| {
-        let (kind, id, name) = (KeyKind::Enrolled, id.to_string(), key.name.clone());
-        KeyInfo { kind, id, name, role: key.role, revoked: key.revoked }
-    });
+    let join = keys.join_keys().map(|(id, key)| join_info(id, key));
+    let enrolled = keys.keys().map(|(id, key)| enrolled_info(id, key));
     Response::Keys(join.chain(enrolled).collect())
+}
+
+fn join_info(id: &JoinKeyId, key: &JoinKey) -> KeyInfo {
+    let (kind, id, name) = (KeyKind::Join, id.to_string(), String::new());
+    KeyInfo { kind, id, name, role: key.role, revoked: key.revoked }
+}
+
+fn enrolled_info(id: &PublicKey, key: &EnrolledKey) -> KeyInfo {
+    let (kind, id, name) = (KeyKind::Enrolled, id.to_string(), key.name.clone());
+    KeyInfo { kind, id, name, role: key.role, revoked: key.revoked }
 }
 
 fn add_key(desk: &Desk, role: Role) -> Response {
@@ -231,14 +235,14 @@ fn revoke_key(desk: &Desk, key: &str) -> Response {
         return error(ErrorCode::Conflict, message);
     }
     let revoked = match meant.first() {
-        Some(Meant::Enrolled(public)) => keys.revoke_key(public),
-        Some(Meant::Join(join)) => keys.revoke_join_key(join),
+        Some(Meant::Enrolled(public)) => keys.revoke_key(public).map(|key| enrolled_info(public, key)),
+        Some(Meant::Join(join)) => keys.revoke_join_key(join).map(|key| join_info(join, key)),
         None => None,
     };
-    if revoked.is_none() {
+    let Some(revoked) = revoked else {
         let message = format!("`{}`: no such key: `starfarm key list` shows them", foreign::name(key));
         return error(ErrorCode::NotFound, message);
-    }
+    };
     if let Err(e) = desk.house.state.save_keys(&keys) {
         return error(ErrorCode::Conflict, e.to_string());
     }
@@ -248,5 +252,5 @@ fn revoke_key(desk: &Desk, key: &str) -> Response {
     if let Some(Meant::Enrolled(public)) = meant.first() {
         let _ = desk.revoked.send(*public);
     }
-    Response::Done
+    Response::Keys(vec![revoked])
 }

@@ -10,15 +10,15 @@ use starfarm_protocol::units::Units;
 
 use super::desk::Desk;
 use crate::answers::{command_error, error};
-use crate::pages;
+use crate::pages::{self, Look};
 
 /// The outputs of job `id` that should be there and are not, or not whole. What the farm counts is in the files by the
 /// time that it answers.
-pub(super) async fn outputs(desk: &Desk, id: JobId, anew: bool) -> Result<Vec<LostOutputs>, Response> {
+pub(super) async fn outputs(desk: &Desk, id: JobId, look: Look) -> Result<Vec<LostOutputs>, Response> {
     let owed = desk.find(move |farm| pages::owed(farm, id)).await?;
     let house = Arc::clone(&desk.house);
-    let look = move || pages::lost(id, &owed, (&house.outputs, &house.blobs), anew);
-    let looked = tokio::task::spawn_blocking(look).await;
+    let go_through = move || pages::lost(id, &owed, (&house.outputs, &house.blobs), look);
+    let looked = tokio::task::spawn_blocking(go_through).await;
     say_notes(desk);
     looked
         .unwrap_or_else(|e| Err(error(ErrorCode::Conflict, format!("the outputs cannot be looked at: {e}"))))
@@ -32,7 +32,8 @@ pub(super) fn say_notes(desk: &Desk) {
 
 /// The units of these are wanted again; how many they are.
 pub(super) async fn rerun(desk: &Desk, id: JobId) -> Result<Response, Response> {
-    let lost: Vec<_> = outputs(desk, id, true).await?.iter().map(|lost| (lost.lo.0, lost.hi.0)).collect();
+    let look = Look { anew: true, all: false };
+    let lost: Vec<_> = outputs(desk, id, look).await?.iter().map(|lost| (lost.lo.0, lost.hi.0)).collect();
     let act = desk.ask(move |farm, _, deeds| match farm.rerun(id, &lost, deeds) {
         Ok(units) => Response::Rerun(Units(units)),
         Err(e) => command_error(e, &Subject::Job(id)),

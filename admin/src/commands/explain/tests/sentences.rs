@@ -171,7 +171,7 @@ fn where_a_jobs_tasks_are() {
     };
     let reasons = [
         at_node("a", OfferState::Assigned, None),
-        at_node("", OfferState::Offered, None),
+        at_node("a", OfferState::Offered, None),
         at_node("a", OfferState::Held(1_500_000), Some(("b".into(), seconds(26)))),
         PlaceReason::MoreAtNodes { tasks: 1 },
         PlaceReason::Unclaimed { lo: Units(0), hi: Units(u128::MAX) },
@@ -183,7 +183,7 @@ fn where_a_jobs_tasks_are() {
             at_node: -
                 Node a has had units [0, 10) for 4.5 s, not sent yet.
             at_node: -
-                Node (forgotten) has had units [0, 10) for 4.5 s, sent and not acknowledged yet.
+                Node a has had units [0, 10) for 4.5 s, sent and not acknowledged yet.
             at_node: -
                 Node a has had units [0, 10) for 4.5 s, last confirmed 1.5 s ago; node b got a copy 26 s ago.
             at_node: -
@@ -207,12 +207,12 @@ fn what_befell_units() {
         copies,
         program,
     };
-    let on = || vec!["a".into(), String::new(), "c".into()];
+    let on = || vec![Some("a".into()), None, Some("c".into())];
     let reasons = [
         hangs(seconds(4), true, true),
         hangs(0, false, true),
         hangs(seconds(4), false, false),
-        UnitReason::SuspectUnit { unit: Units(2), times: 1, on: vec!["a".into()], more: 0, most: 3 },
+        UnitReason::SuspectUnit { unit: Units(2), times: 1, on: vec![Some("a".into())], more: 0, most: 3 },
         UnitReason::TriedAgain { unit: Units(1), times: 7, on: on(), more: 2 },
         UnitReason::Others { code: "tried_again".into(), units: 1 },
     ];

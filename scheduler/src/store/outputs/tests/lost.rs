@@ -178,9 +178,18 @@ fn the_unit_of_a_long_output_is_told_where_its_content_is_gone_or_damaged() {
         })
     };
     let owed: UnitSet = [(0, 4)].into_iter().collect();
-    let of = |lo: u128, what| LostOutputs { lo: Units(lo), hi: Units(lo + 1), what };
-    let lost = store.snapshot(JOB).unwrap().lost(&owed, loss).unwrap();
-    assert_eq!(lost, [of(1, OutputLoss::Missing), of(3, OutputLoss::Damaged)]);
+    let of = |lo: u128, what, superseded| LostOutputs { lo: Units(lo), hi: Units(lo + 1), what, superseded };
+    let counting = [of(1, OutputLoss::Missing, false), of(3, OutputLoss::Damaged, false)];
+    let mut lost = |all: bool| store.snapshot(JOB).unwrap().lost(&owed, all, loss).unwrap();
+    assert_eq!([lost(false), lost(true)], [counting; 2]);
+    // Once the units are wanted again, only who asks for all runs misses the contents of these.
+    store.take(5, &Record::Rerun { job: JOB, units: vec![(0, 4)] }).unwrap();
+    for (unit, sequence) in (0..4).zip(6..) {
+        store.append(sequence, JOB, (Attempt(8), NodeId(3)), &units(0)[unit..=unit]).unwrap();
+    }
+    let mut lost = |all: bool| store.snapshot(JOB).unwrap().lost(&owed, all, loss).unwrap();
+    assert_eq!(lost(false), []);
+    assert_eq!(lost(true), [of(1, OutputLoss::Missing, true), of(3, OutputLoss::Damaged, true)]);
 }
 
 #[test]
