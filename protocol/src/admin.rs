@@ -286,7 +286,7 @@ pub struct TrustInfo {
 /// A node whose results are not trusted computed a part of a job that had ended before that was known.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DoubtfulInfo {
-    /// Its name; none where it is forgotten.
+    /// Its name; none where it was forgotten long ago.
     pub node: Option<String>,
     /// Units that it computed.
     pub units: Units,
@@ -297,14 +297,14 @@ pub struct DoubtfulInfo {
 pub struct UntrueInfo {
     /// The unit at which it was.
     pub unit: Units,
-    /// Whose result it was; none where that node is forgotten.
+    /// Whose result it was; none where that node was forgotten long ago.
     pub node: Option<String>,
     /// What was untrue.
     pub why: Distrust,
-    /// The node that said otherwise and was believed; none where it is forgotten, and where no node said otherwise: the
+    /// The node that said otherwise and was believed; none where it was forgotten long ago, and where no node said otherwise: the
     /// scheduler knew by itself, or believed what was counted first.
     pub believed: Option<String>,
-    /// A node said otherwise and was believed, and is forgotten.
+    /// A node said otherwise and was believed, and was forgotten long ago.
     pub believed_forgotten: bool,
 }
 
@@ -315,7 +315,7 @@ pub struct ConflictInfo {
     pub lo: Units,
     /// End, exclusive.
     pub hi: Units,
-    /// The node whose result came second; none where it is forgotten.
+    /// The node whose result came second; none where it was forgotten long ago.
     pub node: Option<String>,
 }
 
@@ -397,7 +397,7 @@ pub struct FailedInfo {
     /// The signal that ended it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub signal: Option<i32>,
-    /// The node that ran it last; none for poison, and where that node is forgotten.
+    /// The node that ran it last; none for poison, and where that node was forgotten long ago.
     pub node: Option<String>,
 }
 
@@ -412,7 +412,7 @@ pub struct OutputInfo {
     /// given back does not count. 0: the scheduler is too old to say.
     #[serde(default)]
     pub run: u64,
-    /// The node that ran it; none where it is forgotten.
+    /// The node that ran it; none where it was forgotten long ago.
     pub node: Option<String>,
     /// Why the unit failed for good in this run.
     #[serde(skip_serializing_if = "Option::is_none", default)]

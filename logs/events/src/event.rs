@@ -331,7 +331,7 @@ events! {
         job: JobId,
         /// The unit at which it was.
         unit: u128,
-        /// Absent where it is forgotten.
+        /// Absent where it was forgotten long ago.
         node: Option<Name>,
         /// What was untrue.
         why: Distrust,
@@ -344,7 +344,7 @@ events! {
         job: JobId,
         /// Units that it computed.
         units: u128,
-        /// Absent where it is forgotten.
+        /// Absent where it was forgotten long ago.
         node: Option<Name>,
     } => ("doubtful: {} of job {}, done by {}, which was distrusted after the job had ended: submit the job again",
         counted(*units, "unit"), job.0,

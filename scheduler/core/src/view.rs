@@ -94,7 +94,7 @@ impl Farm {
             believed_forgotten: untrue.against.is_some_and(|id| self.node_name(id).is_none()),
         };
         let doubtful = |&(node, units): &(NodeId, u128)| DoubtfulInfo {
-            node: self.name_if_known(node),
+            node: self.node_name(node),
             units: Units(units),
         };
         let is_told = checks.are_asked_for() || !checks.untrue.is_empty() || !checks.doubtful.is_empty();
@@ -123,7 +123,7 @@ impl Farm {
         self.nodes.iter().find(|(_, node)| &*node.name == name).map(|(_, node)| node.slots())
     }
 
-    /// The name of a node; none for one that is forgotten.
+    /// The name of a node; none for one that was forgotten long ago.
     pub fn node_name(&self, id: NodeId) -> Option<String> {
         self.nodes.name(id).map(|name| name.to_string())
     }
