@@ -223,7 +223,7 @@ fn units_that_killed_workers_or_failed() {
 }
 
 #[test]
-fn a_node_that_is_forgotten_has_no_name_where_its_units_failed() {
+fn a_node_that_is_forgotten_is_named_where_its_units_failed() {
     check(
         "submit 10 command retries 3 units 5\n join a slots 1\n join b slots 1\n ack a\n ran a 1+1 exit1
          bye a\n forget a",
@@ -232,7 +232,7 @@ fn a_node_that_is_forgotten_has_no_name_where_its_units_failed() {
             * Job(Runs { nodes: 1, taking: 1 })
             - Place(AtNode { node: "b", lo: Units(0), hi: Units(1), for_us: 0, offer: Offered, copy: None })
             - Place(AtNode { node: "b", lo: Units(1), hi: Units(2), for_us: 0, offer: Offered, copy: None })
-            - Unit(TriedAgain { unit: Units(1), times: 1, on: [None], more: 0 })
+            - Unit(TriedAgain { unit: Units(1), times: 1, on: [Some("a")], more: 0 })
         "#]],
     );
 }

@@ -59,8 +59,8 @@ pub struct Ledger {
     /// Records that were read, and those of them that were durable then.
     read: usize,
     durable: usize,
-    /// By node, incarnation and number; and whether its units count.
-    said: BTreeMap<(u32, u64, u64), (Said, bool)>,
+    /// By node, incarnation and number; and whether its units count, as far as there was a verdict.
+    said: BTreeMap<(u32, u64, u64), (Said, Option<bool>)>,
     /// Those on which there is no verdict yet; none where it is told again and counted before: it is acknowledged for that.
     unsure: Vec<Option<(u32, u64, u64)>>,
 }
@@ -75,7 +75,7 @@ impl Ledger {
     pub fn restart(&mut self) {
         (self.jobs, self.read, self.durable) = (BTreeMap::new(), 0, 0);
         // What was not acknowledged is told again, and has a verdict of its own.
-        self.said.values_mut().for_each(|(_, counts)| *counts = false);
+        self.said.values_mut().for_each(|(_, counts)| *counts = None);
     }
 
     /// Reads the records that are new.
@@ -260,7 +260,7 @@ impl Ledger {
     pub fn told(&mut self, line: &Line<'_>, told: (u64, u64)) {
         let key = (line.node().0, told.0, told.1);
         let again = line.verb() == "again";
-        let is_known = again && self.said.get(&key).is_some_and(|(_, counts)| *counts);
+        let is_known = again && self.said.get(&key).is_some_and(|(_, counts)| *counts == Some(true));
         self.unsure.push((!is_known).then_some(key));
         if again {
             return;
@@ -270,20 +270,19 @@ impl Ledger {
         let hits =
             hits.filter_map(|hit| hit.split_once(':')).map(|(unit, target)| (parse(unit), parse(target)));
         let (spec, units) = (line.named("spec", job) as u8, lo..lo + u128::from(units));
-        self.said.insert(key, (Said { job, spec, units, hits: hits.collect() }, false));
+        self.said.insert(key, (Said { job, spec, units, hits: hits.collect() }, None));
     }
 
     /// What became of the results that were told, by the verdicts before and after.
     pub fn judged(&mut self, before: Verdicts, after: Verdicts) {
         let given = |verdict: &Verdict| after.count(*verdict).saturating_sub(before.count(*verdict)) as usize;
         let [counted, other] = [&COUNTED[..], &OTHER[..]].map(|of| of.iter().map(given).sum::<usize>());
-        // Where some count and others do not nobody says which.
-        if (counted, other) == (self.unsure.len(), 0) {
-            for key in self.unsure.iter().flatten() {
-                self.said.entry(*key).and_modify(|said| said.1 = true);
-            }
+        // Where some count and others do not nobody says which. What did not count is acknowledged for that, also where others
+        // have done these units by the time that it is told again.
+        let counts = (counted, other) == (self.unsure.len(), 0);
+        for key in self.unsure.drain(..).flatten().filter(|_| counted + other > 0) {
+            self.said.entry(key).and_modify(|said| _ = said.1.get_or_insert(counts));
         }
-        self.unsure.clear();
     }
 
     /// What is acknowledged was told, and is durable. `boot` says which incarnation a node is.
@@ -299,8 +298,8 @@ impl Ledger {
                     let key = (id.0, boot(*id), number);
                     match self.said.get(&key) {
                         None => return Err(format!("{key:?} is acknowledged and was never told")),
-                        Some((said, true)) => self.is_durable(*id, said)?,
-                        Some((_, false)) => {}
+                        Some((said, Some(true))) => self.is_durable(*id, said)?,
+                        Some((_, Some(false) | None)) => {}
                     }
                 }
             }
