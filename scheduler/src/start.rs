@@ -9,8 +9,9 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use starfarm_logs::{Limits, LogWriter};
 use starfarm_net::say;
+use starfarm_protocol::foreign;
 use starfarm_protocol::join::is_address;
-use starfarm_protocol::seal::{EpochProofs, Mode, Responder, StaticKey};
+use starfarm_protocol::seal::{EpochProofs, KeyStore, Mode, Responder, StaticKey};
 use starfarm_scheduler_core::{Config, Evidence, Farm};
 
 use crate::args::Options;
@@ -44,6 +45,8 @@ const JOURNAL_BATCHES: usize = 8_192;
 const EVENTS_MAX: usize = 4_096;
 /// Turns with events that wait for the log at most: a disk that takes a tenth of a second loses nothing.
 const LOG_BATCHES: usize = 8_192;
+/// Nodes that one note names.
+const NAMED_MAX: usize = 8;
 
 /// A scheduler that runs.
 pub struct Handle {
@@ -155,6 +158,7 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     };
     let restarted =
         restart(&mut state, (options.decisions, options.journal_segment_kib << 10), config, shared.now_us())?;
+    state.notes.extend(back_from_a_copy(&restarted.farm, &keys));
     state.write_join_files(&mut keys, &addresses)?;
     state.notes.extend(notes);
     let mut specs = blobs.lock().expect("nobody else has it yet");
@@ -184,6 +188,23 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     });
     let kept = (restarted.journal, restarted.checkpoint);
     wire(house, restarted.farm, kept, socket, address, listeners, addresses)
+}
+
+/// The journal says of some keys that they were revoked, and the file of keys does not: it may be an older copy.
+fn back_from_a_copy(farm: &Farm, keys: &KeyStore) -> Option<String> {
+    let mut names = farm.revoked_nodes();
+    names.retain(|name| keys.holder(name).is_some());
+    names.sort_unstable();
+    names.dedup();
+    let first = names.iter().take(NAMED_MAX).map(|name| foreign::name(name).to_string()).collect::<Vec<_>>();
+    let more = if names.len() > NAMED_MAX { ", ..." } else { "" };
+    (!names.is_empty()).then(|| {
+        format!(
+            "keys were revoked whose nodes have valid ones in keys.json: {}{more}. If that file is an older copy, revoke \
+             again what was revoked since, join keys as well: `starfarm key revoke NAME`",
+            first.join(", ")
+        )
+    })
 }
 
 fn responder(House { state, options, .. }: &House, stream: bool) -> Result<Responder, SchedulerError> {

@@ -150,11 +150,10 @@ impl Farm {
                 return None;
             }
             wanted = at.saturating_add(u128::from(size)).min(units);
-            if at >= leased {
+            if wanted > leased {
                 return None;
             }
-            // What is left of a lease is less than a task, and more than nothing while the disk takes its time.
-            at = wanted.min(leased);
+            at = wanted;
             if by_time {
                 // The rest shrinks while we cut: so must the next task.
                 let left = u64::try_from((units - at) / share).unwrap_or(u64::MAX);

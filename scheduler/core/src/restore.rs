@@ -104,6 +104,14 @@ impl Farm {
         (forgotten.chain(known).collect(), NodeId(self.nodes.next()))
     }
 
+    /// The nodes whose keys were revoked, by name, and that were not heard under another key since.
+    pub fn revoked_nodes(&self) -> Vec<String> {
+        let known = self.nodes.iter().map(|(_, node)| (&node.name, node.health()));
+        let forgotten = self.nodes.forgotten.iter().map(|(_, name, health)| (name, health));
+        let revoked = known.chain(forgotten).filter(|(_, health)| health.is_revoked());
+        revoked.map(|(name, _)| name.to_string()).collect()
+    }
+
     /// The records that a checkpoint keeps: applied to an empty farm they give this one, as far as it is
     /// durable, and what was measured. The sequence is that of the last record that went before.
     pub fn snapshot(&mut self, deeds: &mut Deeds) -> (u64, Vec<Record>) {

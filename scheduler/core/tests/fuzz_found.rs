@@ -156,18 +156,6 @@ fn what_lies_behind_units_that_a_node_gave_back_goes_to_it() {
     nobody_idles(&mut bench);
 }
 
-/// A task would be larger than what is left of a lease, and the next one is on its way to the disk.
-#[test]
-fn the_end_of_a_lease_is_given_out_while_the_disk_takes_its_time() {
-    let mut bench = Bench::new(config());
-    bench.run(
-        "submit 307 command\n join a slots 3\n hello a boot 0 died 1:0,1:1\n join c\n ran a 0+0 exit0\n hold
-         ran a 5+3 exit0,exit0,signal0\n ran c 0+0 exit0\n ran c 0+0 signal0\n ran c 0+0 exit0\n join d slots 3
-         join e slots 3\n ran d 50+7 exit0,ok,ok,exit0,signal0,ok,ok ms 114611",
-    );
-    nobody_idles(&mut bench);
-}
-
 /// A node had two copies. The unit of one is decided elsewhere.
 #[test]
 fn a_node_whose_copy_is_dropped_has_room() {

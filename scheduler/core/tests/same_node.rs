@@ -111,3 +111,25 @@ fn a_forgotten_node_that_comes_back_after_a_restart_may_report_what_it_did() {
         "#]],
     );
 }
+
+/// What an earlier scheduler gave out was not given to it.
+#[test]
+fn who_was_not_there_before_a_restart_has_nothing_from_then() {
+    check_after(
+        "submit 200 search 2 targets never units 10\n join a slots 1\n ack a\n done a 0+10",
+        "restart\n join w slots 1\n beat w 10+190\n done w 10+10\n done w 20+10 attempt 3\n hello a\n beat a 10+20\n show 1\n nodes
+         done a 10+10 hits 10:1\n show 1",
+        expect![[r#"
+            0: node w joined: 1 slot, boot 0000000000000001
+            0: to w: welcome epoch 2
+            0: to w: answer 1
+            0: node a is back
+            0: to a: welcome epoch 2
+            0: to a: answer 1
+            0: job 1 is running: done 10, out 190, waiting 0
+            0: a up, w up
+            0: hit in job 1: unit 10, target 1
+            0: job 1 is running: done 20, out 180, waiting 0, hits [(10, 1)]
+        "#]],
+    );
+}

@@ -94,6 +94,26 @@ fn a_revoked_worker_is_told_and_stays_away() {
     farm.wait(&id).exits(0);
 }
 
+/// The file said nothing of the key that had been revoked since.
+#[test]
+fn an_older_copy_of_the_keys_is_told_by_the_journal() {
+    let mut farm = Farm::with_workers(2, 1);
+    let keys = farm.state().join("keys.json");
+    let noted = |farm: &Farm| farm.status()["notes"].to_string();
+    farm.kill_scheduler();
+    farm.restart_scheduler();
+    let before = std::fs::read(&keys).unwrap();
+    farm.cli(&["key", "revoke", "w1"]).exits(0);
+    farm.cli(&["node", "forget", "w1"]).exits(0);
+    farm.kill_scheduler();
+    farm.restart_scheduler();
+    assert!(!noted(&farm).contains("keys.json"), "{}", noted(&farm));
+    farm.kill_scheduler();
+    std::fs::write(&keys, before).unwrap();
+    farm.restart_scheduler();
+    assert!(noted(&farm).contains("valid ones in keys.json: w1. If"), "{}", noted(&farm));
+}
+
 #[test]
 fn a_revoked_join_file_lets_nobody_in_and_puts_nobody_out() {
     let mut farm = Farm::start();
