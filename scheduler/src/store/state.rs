@@ -22,7 +22,7 @@ use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use starfarm_net::{close, nobody_elses, state_folder};
+use starfarm_net::{close, nobody_elses, state_folder, unchanged_by_others};
 use starfarm_protocol::ids::{Epoch, FarmId, PublicKey};
 use starfarm_protocol::join::JoinFile;
 use starfarm_protocol::seal::{JoinKey, KeyStore, Role, Secret, StaticKey};
@@ -223,12 +223,14 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], SchedulerError> {
 fn close_all(dir: &Path) -> Result<Vec<String>, SchedulerError> {
     let mut notes = Vec::new();
     let fail = |e: std::io::Error| SchedulerError::State(e.to_string());
-    // What a person has put elsewhere is as that person wants it.
-    for path in PRIVATE.map(|name| dir.join(name)).iter().filter(|path| !path.is_symlink()) {
-        let told = if_there(close(path)).map_err(fail)?.flatten();
+    // Also where a link leads that a person made: what is put there is no less private.
+    for path in PRIVATE.map(|name| dir.join(name)) {
+        let told = if_there(close(&path)).map_err(fail)?.flatten();
         notes.extend(told.filter(|_| path.is_file()));
+        let named = |e| SchedulerError::State(format!("{}: {e}", path.display()));
+        if_there(unchanged_by_others(&path)).map_err(named)?;
         if path.is_dir() {
-            nobody_elses(path, true).map_err(fail)?;
+            nobody_elses(&path, true).map_err(fail)?;
         }
     }
     Ok(notes)

@@ -224,6 +224,11 @@ fn what_a_farm_writes_is_for_its_user_alone_whatever_the_modes_were() {
     }
 }
 
+fn chmod(path: &std::path::Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
 /// A scheduler in the farm's directory, which must not start.
 fn refused_scheduler(farm: &Farm) -> starfarm_e2e::Reply {
     let mut command = starfarm_e2e::program("starfarm-scheduler", farm.temp().path());
@@ -233,13 +238,9 @@ fn refused_scheduler(farm: &Farm) -> starfarm_e2e::Reply {
 
 #[test]
 fn a_directory_where_others_may_write_is_refused_in_words() {
-    use std::os::unix::fs::PermissionsExt;
     let mut farm = Farm::with_workers(1, 1);
     farm.kill_scheduler();
     farm.workers[0].kill();
-    let chmod = |path: &std::path::Path, mode| {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
-    };
     let worker = farm.worker_state("w1");
     for (mode, who) in [
         (0o777, "everybody on this machine may write in it (mode 777)"),
@@ -301,10 +302,20 @@ fn what_another_user_put_into_a_directory_beforehand_is_refused_by_its_name() {
     symlink(elsewhere.join("journal"), &journal).unwrap();
     lchown(&journal, Some(1234), None).unwrap();
     refused_scheduler(&farm).exits(6).says(&said(&journal).each_ref().map(String::as_str));
-    // A link of one's own is as one wants it.
+    // A link of one's own is followed, and what it leads to has to be one's own as well.
     lchown(&journal, Some(0), None).unwrap();
+    let (there, key) = (elsewhere.join("journal"), elsewhere.join("secret"));
+    chown(&there, Some(1234), None).unwrap();
+    refused_scheduler(&farm).exits(6).says(&["journal: it belongs to another user (uid 1234)", "chown"]);
+    chown(&there, Some(0), None).unwrap();
+    std::fs::rename(state.join("scheduler.key"), &key).unwrap();
+    symlink(&key, state.join("scheduler.key")).unwrap();
+    [(&there, 0o777), (&key, 0o666)].into_iter().for_each(|(path, mode)| chmod(path, mode));
     farm.restart_scheduler();
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().mode() & 0o777;
+    assert_eq!((mode(&there), mode(&key)), (0o700, 0o600));
     farm.kill_scheduler();
+    std::fs::rename(&key, state.join("scheduler.key")).unwrap();
     chown(&state, Some(1234), None).unwrap();
     refused_scheduler(&farm)
         .exits(6)
