@@ -4,12 +4,17 @@
 /// Most characters of a name of no known thing that are said again.
 const NAME_CHARS_MAX: usize = 80;
 
-/// Whether a terminal obeys this character, or shows nothing of it: a control character, of no width, or one
-/// that turns the direction of writing or ends a line (Unicode Standard Annexes #9 and #14), or a tag.
+/// Whether a terminal obeys this character, or shows nothing of it: a control character, one that turns the direction of
+/// writing or ends a line (Unicode Standard Annexes #9 and #14), an annotation, or one that has the property
+/// `Default_Ignorable_Code_Point` (Unicode 17).
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
-        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{fff9}'..='\u{fffb}')
+        || matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}')
+        || matches!(c, '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
+        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}')
+        || matches!(c, '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}')
+        || matches!(c, '\u{e0000}'..='\u{e0fff}')
 }
 
 /// `text` with what is hidden escaped, but for the characters that `keep` is true of.
@@ -59,7 +64,7 @@ mod tests {
 
     #[test]
     fn what_steers_hides_or_turns_is_escaped() {
-        let hidden = "\u{1b}\u{9b}\u{61c}\u{200b}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}\u{feff}\u{e0041}";
+        let hidden = "\u{1b}\u{9b}\u{61c}\u{200b}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}\u{feff}\u{e0041}\u{34f}\u{115f}\u{3164}\u{fe0f}";
         for c in hidden.chars() {
             let (shown, code) = (line(&format!("a{c}b")), u32::from(c));
             assert_eq!(shown, format!("a\\u{{{code:x}}}b"));
