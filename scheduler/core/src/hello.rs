@@ -71,8 +71,10 @@ impl Farm {
                 self.died((id, boot), heard_us, died, now_us, deeds);
             }
         }
+        let is_of_before = self.nodes.is_of_before(id);
         let node = self.nodes.at_mut(id);
         node.begin(self.config.settings.period_us, now_us);
+        node.may_claim = is_of_before;
         let name = node.name.to_string();
         self.nodes.alter(id, |health| {
             health.rises();

@@ -67,8 +67,6 @@ pub(crate) struct Node {
     pub(crate) restored: bool,
     pub(crate) rtt: RoundTrip,
 
-    /// It was known before the scheduler's start: it may have computed what an earlier one gave it.
-    pub(crate) is_of_before: bool,
     /// Its incarnation has not said in a whole heartbeat what it holds of that: what it lists until then it may report.
     pub(crate) may_claim: bool,
     /// Units of each job that its incarnation claimed as given by an earlier scheduler.
@@ -227,8 +225,8 @@ impl ToTell {
 }
 
 impl Node {
-    /// One that is heard of, and what is known of it: whether an earlier scheduler knew it, and what is held against it.
-    pub(crate) fn new(name: Name, (is_of_before, standing): (bool, Standing), now_us: u64) -> Self {
+    /// One that is heard of, and what is held against it.
+    pub(crate) fn new(name: Name, standing: Standing, now_us: u64) -> Self {
         Self {
             name,
             health: Health { standing, ..Health::NEW },
@@ -242,7 +240,6 @@ impl Node {
             heard_us: now_us,
             restored: false,
             rtt: RoundTrip::default(),
-            is_of_before,
             may_claim: false,
             claimed: BTreeMap::new(),
             listed: BTreeMap::new(),
@@ -291,7 +288,6 @@ impl Node {
         // Numbers of the incarnation before mean other results here.
         (self.to_tell.acks, self.to_tell.acks_count) = (Vec::new(), 0);
         self.taken.clear();
-        self.may_claim = self.is_of_before;
         (self.claimed, self.listed) = Default::default();
         self.beat = (0, BTreeSet::new());
         (self.feedback, self.steps, self.able, self.task_us) = (Some(Feedback::default()), 0, 0, 0.0);

@@ -139,13 +139,14 @@ impl Nodes {
         self.next_before = self.next;
     }
 
+    /// It was known before the scheduler's start: it may have computed what an earlier one gave it.
+    pub(crate) fn is_of_before(&self, id: NodeId) -> bool {
+        id.0 < self.next_before
+    }
+
     /// A node is known from now on, if it was not. One that was forgotten is on record as such until it says hello.
     pub(crate) fn meet(&mut self, id: NodeId, name: &str, now_us: u64) -> &mut Node {
-        let new = || {
-            let known = (id.0 < self.next_before, self.forgotten.standing(id));
-            Node::new(name.into(), known, now_us)
-        };
-        self.all.get_or_insert_with(id, new)
+        self.all.get_or_insert_with(id, || Node::new(name.into(), self.forgotten.standing(id), now_us))
     }
 
     /// A node is known no more. What had said hello keeps its index.

@@ -71,7 +71,7 @@ impl Restoring {
                 // A crash came between its record and the one of its joining, or kind 68 was not known yet.
                 node.joined_us = now_us;
             }
-            (node.restored, node.is_of_before, node.may_claim) = (true, true, true);
+            (node.restored, node.may_claim) = (true, true);
             node.rating.rebase(period_us, now_us);
             node.feedback = None;
         }

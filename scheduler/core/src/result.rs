@@ -148,7 +148,7 @@ impl Farm {
         }
         // An earlier scheduler may have given it what is in no record any more.
         let is_of_before = entry.attempt <= Attempt::before_epoch(self.config.epoch);
-        if !(is_of_before && self.nodes.at(id).is_of_before) {
+        if !(is_of_before && self.nodes.is_of_before(id)) {
             self.on_worthless(id, entry.job, flaw, now_us, deeds);
         }
         if flaw == Flaw::NotGiven { Verdict::NeverGiven } else { Verdict::Malformed }

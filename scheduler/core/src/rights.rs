@@ -112,11 +112,10 @@ impl Farm {
     /// Units of a job that node `id` may hold from before this scheduler's start, by what was measured then: none where it was
     /// not known then. Of a job of which nothing was measured so little is leased that it may be all.
     fn holds_at_most(&self, id: NodeId, job: &Job) -> u128 {
-        let node = self.nodes.at(id);
-        if !node.is_of_before {
+        if !self.nodes.is_of_before(id) {
             return 0;
         }
-        let slots = f64::from(node.slots());
+        let slots = f64::from(self.nodes.at(id).slots());
         let task = match job.facts.sizing {
             Sizing::Units(units) => units as f64,
             Sizing::TargetUs(target_us) => job.mean_rate * CLAIM_SPREAD * target_us as f64 / 1e6,
