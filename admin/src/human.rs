@@ -103,7 +103,7 @@ pub(crate) fn seconds_if_known(seconds_: Option<f64>) -> String {
 
 /// The name of a node; one that is forgotten has none.
 pub(crate) fn node(name: Option<&str>) -> &str {
-    name.unwrap_or("(forgotten)")
+    name.unwrap_or("a forgotten node")
 }
 
 /// Text from elsewhere, on one line and unable to steer the terminal.

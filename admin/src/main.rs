@@ -36,8 +36,12 @@ fn main() -> ExitCode {
             say(&Failure::usage(words).to_json());
             return Exit::Usage.into();
         }
-        // Wrong arguments end here, with clap's words and code 2; so does what asked for help.
-        Err(error) => error.exit(),
+        // Wrong arguments end here, with clap's words and code 2. A script may have taken them from elsewhere.
+        Err(error) if error.use_stderr() => {
+            say(error.to_string().trim_end());
+            return Exit::Usage.into();
+        }
+        Err(asked_for_help) => asked_for_help.exit(),
     };
     let format = cli.global.output;
     let exit = commands::dispatch(cli).unwrap_or_else(|failure| {

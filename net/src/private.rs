@@ -4,7 +4,7 @@
 
 use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
 /// Everything that a group or others may do.
@@ -39,10 +39,10 @@ pub fn state_folder(path: &Path) -> io::Result<()> {
 }
 
 /// All that lies in the folder `path` is this user's or root's, links as well; `deep`: so is what lies in the folders there.
-/// A link of another user would lead this one's files elsewhere.
+/// A link of another user would lead this one's files elsewhere. Nor is there a named pipe: a read of it never ends.
 ///
 /// # Errors
-/// Something is another user's: the words say what to do.
+/// Something is another user's, or a pipe: the words say what to do.
 pub fn nobody_elses(path: &Path, deep: bool) -> io::Result<()> {
     for entry in fs::read_dir(path)? {
         let entry = entry?;
@@ -57,6 +57,10 @@ pub fn nobody_elses(path: &Path, deep: bool) -> io::Result<()> {
                 "{shown} belongs to another user (uid {uid}), who may have put it there: delete it, or if it should be \
                  there run `chown -h {me} {shown}` as root"
             )));
+        }
+        if there.file_type().is_fifo() {
+            let shown = path.display();
+            return Err(refused(format!("{shown} is a named pipe, and no file here is one: delete it")));
         }
         if deep && there.is_dir() {
             nobody_elses(&path, deep)?;
@@ -270,6 +274,23 @@ mod tests {
         let words = said(state_folder(&path));
         assert!(words.starts_with("it belongs to another user (uid 1234)"), "{words}");
         assert!(words.contains("choose another place"), "{words}");
+        fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn a_named_pipe_in_place_of_a_file_is_refused_and_not_waited_for() {
+        let path = scratch("pipe");
+        state_folder(&path.join("outputs")).unwrap();
+        for at in ["keys.json", "outputs/again"].map(|name| path.join(name)) {
+            assert!(std::process::Command::new("mkfifo").arg(&at).status().unwrap().success());
+            let words = nobody_elses(&path, true).unwrap_err().to_string();
+            assert_eq!(
+                words,
+                format!("{} is a named pipe, and no file here is one: delete it", at.display())
+            );
+            fs::remove_file(at).unwrap();
+        }
+        nobody_elses(&path, true).unwrap();
         fs::remove_dir_all(path).unwrap();
     }
 

@@ -173,7 +173,7 @@ pub(super) fn troubles(job: &JobInfo) -> String {
 
 /// "node n3"; a node that is forgotten has no name.
 fn node_of(name: Option<&String>) -> String {
-    name.map_or_else(|| "a forgotten node".to_owned(), |name| format!("node {}", human::printable(name)))
+    name.map_or_else(|| human::node(None).to_owned(), |name| format!("node {}", human::printable(name)))
 }
 
 /// A job's figures, by name.

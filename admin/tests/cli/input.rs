@@ -20,10 +20,11 @@ fn fed(folder: &Folder, line: &str, text: &str) -> Ended {
 #[test]
 fn a_name_given_by_a_flag_is_held_to_what_a_job_file_is() {
     let folder = Folder::new();
-    for name in ["", "two\nlines", "a\u{1b}[2J"] {
+    for name in ["", "two\nlines", "a\u{1b}[2J", "a\u{9b}2J", "\u{202e}\n"] {
         let mut command = folder.command("submit --dry-run --output quiet");
         let ended = Ended::of(command.args(["--name", name, "--", "true"]).output().unwrap());
         assert!(ended.stderr.contains("a job's name is one line of text, not empty"), "{ended:?}");
+        assert!(!ended.stderr.contains(['\u{1b}', '\u{9b}', '\u{202e}']), "{ended:?}");
         assert_eq!(ended.with(2), "");
     }
 }

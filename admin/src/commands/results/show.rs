@@ -324,7 +324,7 @@ mod tests {
             &mut Fake { forgotten: true, ..Fake::new(0, 0, 1) },
             Format::Table,
             expect![[r#"
-            == unit 0: exit code 0 after 0.25 s on (forgotten)
+            == unit 0: exit code 0 after 0.25 s on a forgotten node
             out 0
         "#]],
         );

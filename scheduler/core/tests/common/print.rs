@@ -90,7 +90,7 @@ pub fn job(farm: &Farm, id: JobId) -> String {
 }
 
 fn or_forgotten(name: Option<String>) -> String {
-    name.unwrap_or_else(|| "(forgotten)".to_owned())
+    name.unwrap_or_else(|| "a forgotten node".to_owned())
 }
 
 pub fn nodes(farm: &mut Farm, now_us: u64) -> String {

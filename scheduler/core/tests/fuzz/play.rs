@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
 use starfarm_protocol::admin::Subject;
+use starfarm_protocol::journal::Record;
 use starfarm_protocol::wire::{Message, messages};
 use starfarm_scheduler_core::limits::{HITS_KEPT, LOOKS, PIECES_MAX};
 use starfarm_scheduler_core::{Config, Deeds, HitsKept, NodeId, Verdicts};
@@ -109,10 +110,15 @@ impl Play {
     }
 
     /// Nothing waits that a node with an idle slot could have had: with room on the disk again the farm looks at all its
-    /// nodes, and that gives none of them more than a copy.
+    /// nodes, and that gives none of them more than a copy. While a lease is on its way to the disk a node may wait for it
+    /// beside what is left of the one before.
     fn nobody_idles(&mut self) {
         let gq = self.bench.farm.status(self.bench.now_us).gq;
         self.gq = self.gq.max(gq);
+        let on_its_way = &self.bench.records[self.bench.durable..];
+        if on_its_way.iter().any(|record| matches!(record, Record::Leased { .. })) {
+            return;
+        }
         if self.bench.farm.next_deadline_us() == 0 || gq > LOOKS as u64 {
             return; // Its turn had more to do than it could, or what is for a node lies behind what is not.
         }

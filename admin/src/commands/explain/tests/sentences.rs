@@ -228,7 +228,7 @@ fn what_befell_units() {
             suspect_unit: -
                 Unit 2 was running, or may have been, when workers died: 1 time (on a). It is tried alone, on other nodes first; after 3 deaths it is given up as poison.
             tried_again: -
-                Unit 1 failed 7 times (on a, (forgotten), c, 2 more) and is tried again.
+                Unit 1 failed 7 times (on a, a forgotten node, c, 2 more) and is tried again.
             tried_again: -
                 The same holds for 1 other unit.
         "#]],
