@@ -42,3 +42,6 @@ pub const JOINS_PER_SECOND: u64 = 10;
 /// Keys that have enrolled with one join key and are not revoked, at most: as many nodes as a farm knows. A join file that
 /// leaked fills neither memory nor disk.
 pub const KEYS_PER_JOIN_KEY: u32 = 65_536;
+
+/// Units that a message names as running at most.
+pub const RUNNING_MAX: usize = 32;

@@ -72,6 +72,11 @@ pub enum QuarantineReason {
         /// How many.
         tasks: u32,
     },
+    /// It lists so many tasks that it was asked to give back, again and again, and does not say that it runs them.
+    Keeps {
+        /// How many.
+        tasks: u32,
+    },
     /// Its results are not trusted: it gets nothing until a person says so.
     #[serde(untagged)]
     Distrusted(Distrust),
@@ -167,6 +172,10 @@ impl fmt::Display for QuarantineReason {
             }
             Self::Distrusted(why) => f.write_str(why.words()),
             Self::GivesBack { tasks } => write!(f, "gave back {tasks} tasks that nobody took from it"),
+            Self::Keeps { tasks } => {
+                let s = if *tasks == 1 { "" } else { "s" };
+                write!(f, "kept {tasks} task{s} that it was asked to give back")
+            }
         }
     }
 }

@@ -40,7 +40,7 @@ use crate::bytes::{Reader, fields, items};
 use crate::field::Field;
 use crate::ids::{Attempt, Boot, ContentHash, Epoch, FarmId, JobId};
 use crate::interval::Interval;
-use crate::limits::{PLAIN_BYTES_MAX, RESULT_BODY_BYTES_MAX};
+use crate::limits::{PLAIN_BYTES_MAX, RESULT_BODY_BYTES_MAX, RUNNING_MAX};
 use crate::seal::EpochProof;
 use crate::word::words;
 
@@ -61,8 +61,7 @@ pub const OFFER_ENTRY_BYTES: usize = 16 + 8;
 /// Bytes of a held interval in a heartbeat.
 pub const HELD_BYTES: usize = 8 + 16 + 8;
 
-/// Units that a message names as running.
-const RUNNING_MAX: usize = 32;
+/// A unit that a message names as running.
 const RUNNING_BYTES: usize = 8 + 16;
 
 /// First words of a worker in a new session.

@@ -3,7 +3,7 @@
 
 use super::read::kind;
 use super::*;
-use crate::limits::PLAIN_BYTES_MAX;
+use crate::limits::{PLAIN_BYTES_MAX, RUNNING_MAX};
 
 /// Packs messages for one peer into datagrams.
 #[derive(Default, Debug)]

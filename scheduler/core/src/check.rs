@@ -24,6 +24,9 @@ impl Farm {
             return Err(format!("job {} has ended but has tasks in dq", job.0));
         }
         for (id, node) in self.nodes.iter() {
+            if node.pieces.len() > self.config.pieces_max as usize {
+                return Err(format!("node {}: {} pieces of its work lie apart", id.0, node.pieces.len()));
+            }
             let tasks = self.queues.ids_at(id).len();
             if node.health().is_lost() && tasks > 0 {
                 return Err(format!("node {} is lost but has {tasks} tasks", node.name));
@@ -84,9 +87,6 @@ impl Farm {
                 return Err(format!("job {id} has ended but waits"));
             }
             job.hits.check(|unit| coverage.is_done(unit)).map_err(|e| format!("job {id}: {e}"))?;
-            if job.pieces.most() > self.config.pieces_max as usize {
-                return Err(format!("job {id}: {} pieces of one node lie apart", job.pieces.most()));
-            }
             if coverage.count(Class::Failed) != job.units.failed.units() {
                 return Err(format!("job {id}: {} failed units are named", job.units.failed.units()));
             }

@@ -7,7 +7,7 @@ use starfarm_protocol::wire::{Facts, Feedback, Malformed, Message, messages};
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::limits::AGES_MAX;
+use crate::limits::{ABLE_AGAIN_US, AGES_MAX};
 
 impl Farm {
     /// A node has a session: the rim knows its key and its name.
@@ -43,7 +43,7 @@ impl Farm {
                     let idle_us = load.idle_us.min(now_us.saturating_sub(node.joined_us));
                     (node.load, node.idle_us) = (load.slots, idle_us);
                 }
-                Ok(Message::Able(times)) => self.on_able(id, times),
+                Ok(Message::Able(times)) => self.on_able(id, times, now_us),
                 Ok(Message::Ages(told)) => ages = told.take(AGES_MAX).collect(),
                 Ok(_) | Err(Malformed) => self.nodes.at_mut(id).totals.malformed += 1,
             }
@@ -80,10 +80,12 @@ impl Farm {
         }
     }
 
-    /// It can run now what it refused: no specification reached it then.
-    fn on_able(&mut self, id: NodeId, times: u32) {
+    /// It can run now what it refused: no specification reached it then. Each heartbeat says so: what is not heeded now is
+    /// later.
+    fn on_able(&mut self, id: NodeId, times: u32, now_us: u64) {
         let node = self.nodes.at_mut(id);
-        if std::mem::replace(&mut node.able, times) != times {
+        if node.able != times && now_us >= node.able_us {
+            (node.able, node.able_us) = (times, now_us + ABLE_AGAIN_US);
             self.agenda.renew(id, false);
             self.nodes.mark(id);
         }

@@ -49,10 +49,19 @@ pub(crate) enum Standing {
     Slow(Probe),
     /// It fails what others pass, or its results cannot count: likewise.
     Sick(Probe, Ailment),
-    /// It gave back so many tasks that nobody took from it: likewise.
-    GivesBack(Probe, u32),
+    /// It does not compute what it gets: likewise.
+    Shirks(Probe, Shirk),
     /// Its results are not trusted: it gets nothing until a person says so.
     Distrusted(Distrust),
+}
+
+/// How a node does not compute what it gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Shirk {
+    /// It gave back so many tasks that nobody took from it.
+    GivesBack(u32),
+    /// It kept so many tasks that it was asked to give back.
+    Keeps(u32),
 }
 
 /// What a sick node has.
@@ -88,7 +97,8 @@ impl Standing {
         match self {
             Standing::Sick(_, ailment) => Some(ailment.into()),
             Standing::Distrusted(why) => Some(QuarantineReason::Distrusted(why)),
-            Standing::GivesBack(_, tasks) => Some(QuarantineReason::GivesBack { tasks }),
+            Standing::Shirks(_, Shirk::GivesBack(tasks)) => Some(QuarantineReason::GivesBack { tasks }),
+            Standing::Shirks(_, Shirk::Keeps(tasks)) => Some(QuarantineReason::Keeps { tasks }),
             Standing::Good | Standing::Slow(_) => None,
         }
     }
@@ -104,7 +114,7 @@ impl Standing {
     /// When a node at power zero is probed.
     pub(crate) fn probe(self) -> Option<Probe> {
         match self {
-            Standing::Slow(probe) | Standing::Sick(probe, _) | Standing::GivesBack(probe, _) => Some(probe),
+            Standing::Slow(probe) | Standing::Sick(probe, _) | Standing::Shirks(probe, _) => Some(probe),
             Standing::Good | Standing::Distrusted(_) => None,
         }
     }
@@ -256,7 +266,7 @@ impl Health {
         let drained = self.drain.by_person.then_some(NodeMark::Drained);
         let distrusted = match self.standing {
             Standing::Distrusted(why) => Some(NodeMark::from(why)),
-            Standing::Good | Standing::Slow(_) | Standing::Sick(..) | Standing::GivesBack(..) => None,
+            Standing::Good | Standing::Slow(_) | Standing::Sick(..) | Standing::Shirks(..) => None,
         };
         [gone, drained, distrusted].into_iter().flatten()
     }
@@ -313,7 +323,7 @@ impl Health {
     /// results left of what it was given before.
     pub(crate) fn may_rise(&self, has_passed: bool, now_us: u64) -> bool {
         match self.standing {
-            Standing::Slow(_) | Standing::GivesBack(..) => true,
+            Standing::Slow(_) | Standing::Shirks(..) => true,
             Standing::Sick(probe, Ailment::Worthless(_)) => probe.has_waited(now_us),
             Standing::Sick(_, Ailment::Fails(_)) => has_passed,
             Standing::Good | Standing::Distrusted(_) => false,
@@ -334,16 +344,16 @@ impl Health {
             Standing::Good => Standing::Slow(wait(PROBE_MIN_US)),
             Standing::Slow(probe) => Standing::Slow(wait(probe.pause_us)),
             Standing::Sick(probe, ailment) => Standing::Sick(wait(probe.pause_us), ailment),
-            Standing::GivesBack(probe, tasks) => Standing::GivesBack(wait(probe.pause_us), tasks),
+            Standing::Shirks(probe, shirk) => Standing::Shirks(wait(probe.pause_us), shirk),
             Standing::Distrusted(why) => Standing::Distrusted(why),
         };
     }
 
-    /// It gave back `tasks` that nobody took from it; false where it gets no more than a probe as it is.
-    pub(crate) fn gives_back(&mut self, tasks: u32, now_us: u64) -> bool {
+    /// It does not compute what it gets; false where it gets no more than a probe as it is.
+    pub(crate) fn shirks(&mut self, shirk: Shirk, now_us: u64) -> bool {
         let is_news = self.standing == Standing::Good;
         if is_news {
-            self.standing = Standing::GivesBack(Probe::first(now_us), tasks);
+            self.standing = Standing::Shirks(Probe::first(now_us), shirk);
         }
         is_news
     }
@@ -361,7 +371,7 @@ impl Health {
     /// It got a task. At power zero that is a probe: the next one goes out after a longer pause.
     pub(crate) fn is_probed(&mut self, now_us: u64) {
         match &mut self.standing {
-            Standing::Slow(probe) | Standing::Sick(probe, _) | Standing::GivesBack(probe, _) => {
+            Standing::Slow(probe) | Standing::Sick(probe, _) | Standing::Shirks(probe, _) => {
                 *probe = probe.given(now_us);
             }
             Standing::Good | Standing::Distrusted(_) => {}

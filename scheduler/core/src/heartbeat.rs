@@ -3,12 +3,11 @@
 
 use starfarm_events::Event;
 use starfarm_protocol::ids::{Attempt, NodeId};
-use starfarm_protocol::reason::QuarantineReason;
 use starfarm_protocol::wire::{Cancel, Heartbeat, Held, Revoke};
 
 use crate::deed::Deeds;
 use crate::farm::Farm;
-use crate::health::Drain;
+use crate::health::{Drain, Shirk};
 use crate::limits::BEAT_PARTS_MAX;
 use crate::node::GivenBack;
 use crate::queues::{State, TaskId};
@@ -57,7 +56,7 @@ impl Farm {
             self.reconnect.settle(id);
             self.expire(id, now_us, deeds);
             self.judge_given_back(id, now_us, deeds);
-            self.trim(id, now_us);
+            self.trim(id, now_us, deeds);
             self.tell_hangs(id, now_us, deeds);
         }
         self.nodes.mark(id);
@@ -135,12 +134,17 @@ impl Farm {
         if !node.given_back.is_too_much() {
             return;
         }
-        let (tasks, mut is_news) = (node.given_back.tasks, false);
-        self.nodes.alter(id, |health| is_news = health.gives_back(tasks, now_us));
-        if is_news {
-            let node = self.nodes.at(id);
-            let why = QuarantineReason::GivesBack { tasks }.to_string();
-            deeds.event(Event::NodeQuarantined { node: node.name.clone(), why });
+        let shirk = Shirk::GivesBack(node.given_back.tasks);
+        self.shirks(id, shirk, deeds, now_us);
+    }
+
+    /// Node `id` does not compute what it gets.
+    pub(crate) fn shirks(&mut self, id: NodeId, shirk: Shirk, deeds: &mut Deeds, now_us: u64) {
+        let mut is_news = false;
+        self.nodes.alter(id, |health| is_news = health.shirks(shirk, now_us));
+        let node = self.nodes.at(id);
+        if let Some(why) = node.health().standing.why().filter(|_| is_news) {
+            deeds.event(Event::NodeQuarantined { node: node.name.clone(), why: why.to_string() });
         }
     }
 

@@ -26,7 +26,6 @@ use crate::limits::{
     RETURN_PAUSE_MIN_US,
 };
 use crate::outcomes::Blame;
-use crate::pieces::Pieces;
 use crate::queues::{Class, Classes, JobUnits, NodeId};
 
 /// A job to submit.
@@ -120,8 +119,6 @@ pub(crate) struct Job {
     pub(crate) leased_before: u128,
     /// What nodes lost of it and may still report.
     pub(crate) late: Late,
-    /// What nodes did in the midst of what they had.
-    pub(crate) pieces: Pieces,
     pub(crate) rates: BTreeMap<NodeId, Rate>,
     pub(crate) mean_rate: f64,
     /// Nodes that computed of it and are forgotten.
@@ -177,7 +174,6 @@ impl Job {
             lease: Lease::default(),
             leased_before: 0,
             late: Late::default(),
-            pieces: Pieces::default(),
             rates: BTreeMap::new(),
             mean_rate: 0.0,
             forgotten: 0,
@@ -288,7 +284,6 @@ impl Job {
         self.units.forget_trials();
         (self.returned, self.denied) = Default::default();
         self.blame.clear();
-        self.pieces = Pieces::default();
         self.rates.clear();
         self.refused_by.clear();
         // What counted once, and was to be computed again, counts again if who computed it repeats it.
@@ -387,7 +382,6 @@ impl Job {
         self.refused_by.remove(&id);
         self.returned.retain(|_, back| back.node != id);
         self.late.forget(id);
-        self.pieces.forget(id);
     }
 
     /// What was measured so far says nothing.

@@ -93,9 +93,10 @@ pub const COPY_GAIN: f64 = 1.5;
 pub const COPY_GAIN_US: f64 = 500_000.0;
 /// With more tasks out than this no copies are made: the end is not near.
 pub const COPY_TASKS_MAX: usize = 4_096;
-/// A task that lasts so many times what it should is trimmed where others idle; that doubles each time that it is ...
+/// A task that lasts so many times what it should is trimmed where others idle; that doubles each time that it is, or grows
+/// by as much where its node does not run it ...
 pub const TRIM_TARGETS: u64 = 4;
-/// ... and it is so often: a revoke may be lost.
+/// ... and it is so often: a revoke may be lost. What is kept after that, and as long again, is taken.
 pub const TRIMS_MAX: u8 = 3;
 /// Of the nodes that idle so many are asked whether they would gain.
 pub const HUNGRY_LOOKS: usize = 64;
@@ -170,6 +171,8 @@ pub const HELD_LOOKS_A_SECOND: u64 = 64 * NODE_TASKS_MAX as u64;
 pub const DEBT_SECONDS: u64 = 10;
 /// Revokes that answer what a node lists: of so many jobs a second. What it goes on listing is told later.
 pub const WITHDRAWALS_A_SECOND: u64 = 256;
+/// A node that became able to run what it had refused is believed that again after this.
+pub const ABLE_AGAIN_US: u64 = 60_000_000;
 /// Units that are charged with the deaths of one node's workers, each second: more often no worker starts and dies ...
 pub const CHARGES_A_SECOND: u64 = 1;
 /// ... and at one time.

@@ -18,6 +18,7 @@ use crate::limits::{
     GIVEN_BACK_AGAIN, GIVEN_BACK_MAX, GIVEN_BACK_WEIGHT, PREFETCH_SCARCE_US, PREFETCH_TASKS_MIN, PREFETCH_US,
     RTO_INITIAL_US,
 };
+use crate::pieces::Pieces;
 use crate::rating::Rating;
 use crate::told::Told;
 
@@ -75,6 +76,8 @@ pub(crate) struct Node {
     pub(crate) listed: BTreeMap<JobId, u128>,
     /// Results that cannot count, those that did since taken off.
     pub(crate) worthless: u32,
+    /// What it has done in the midst of what it had.
+    pub(crate) pieces: Pieces,
     /// What went back to gq when it was lost: if it still holds that when it is heard again, it keeps it.
     pub(crate) taken: Vec<(JobId, Interval)>,
     /// How many units that were.
@@ -93,6 +96,8 @@ pub(crate) struct Node {
     pub(crate) facts: Option<Facts>,
     /// How often this incarnation became able to run what it had refused, as it told last.
     pub(crate) able: u32,
+    /// Before this what it tells of that is not heeded.
+    pub(crate) able_us: u64,
     /// Load of each slot in thousandths, or the mean of many slots, as it told last; empty before that.
     pub(crate) load: Vec<u16>,
     /// How long no slot of it had run anything then.
@@ -244,6 +249,7 @@ impl Node {
             claimed: BTreeMap::new(),
             listed: BTreeMap::new(),
             worthless: 0,
+            pieces: Pieces::default(),
             taken: Vec::new(),
             units_taken: 0,
             running: Vec::new(),
@@ -253,6 +259,7 @@ impl Node {
             queued_tasks: 0,
             facts: None,
             able: 0,
+            able_us: 0,
             load: Vec::new(),
             idle_us: 0,
             feedback: Some(Feedback::default()),

@@ -160,9 +160,9 @@ impl Farm {
         now_us: u64,
     ) -> Option<Flaw> {
         let had = self.in_the_midst_of(id, job_id, at)?;
-        let most = self.config.pieces_max;
-        let job = self.jobs.at_mut(job_id);
-        let is_left = job.pieces.leave(id, (at.lo, had), most, job.units.coverage(), now_us);
+        let (most, jobs) = (self.config.pieces_max, &self.jobs);
+        let coverage = |job| jobs.get(job).map(|job| job.units.coverage());
+        let is_left = self.nodes.at_mut(id).pieces.leave((job_id, at.lo), had, most, coverage, now_us);
         (!is_left).then_some(Flaw::Pieces(most))
     }
 

@@ -1,50 +1,128 @@
 //! Trims: a task that lasts far longer than it should, while others idle and nothing else waits for them, gives back what
 //! its node has not begun. A node that tells of a speed which it does not have, or has no more, keeps no job's end to
-//! itself. Copies are another means to that (`copies`), for jobs that allow them: what has a copy is not trimmed.
+//! itself, nor does one that asks for work and computes none. Copies are another means to that (`copies`), for jobs that allow them: what has a copy is not trimmed.
 
 use starfarm_protocol::ids::{JobId, NodeId};
+use starfarm_protocol::interval::Interval;
+use starfarm_protocol::limits::RUNNING_MAX;
 use starfarm_protocol::wire::Cancel;
 
+use crate::deed::Deeds;
 use crate::farm::Farm;
+use crate::health::Shirk;
 use crate::job::{Job, Sizing};
 use crate::limits::{COPY_GAIN, COPY_GAIN_US, HUNGRY_LOOKS, TRIM_TARGETS, TRIMS_MAX};
 use crate::nodes::Reach;
-use crate::queues::{State, Task};
+use crate::queues::{State, Task, TaskId};
+
+/// A task that lasts far longer than it should.
+#[derive(Clone, Copy)]
+struct Overdue {
+    job: JobId,
+    /// What its rest will take as it goes, in microseconds.
+    left_us: f64,
+    /// Its node was asked for what it has not begun as often as it is, and had time after that.
+    kept: bool,
+}
 
 impl Farm {
     /// Takes back from node `id` what it has not begun of a job, where some task of that lasts far too long there and idle
-    /// nodes would do it sooner.
-    pub(crate) fn trim(&mut self, id: NodeId, now_us: u64) {
+    /// nodes would do it sooner: it is asked, and where it does not heed that, others get it all the same.
+    pub(crate) fn trim(&mut self, id: NodeId, now_us: u64, deeds: &mut Deeds) {
         if self.nodes.hungry_from(NodeId(0), Reach::Slots).is_none() {
             return;
         }
-        let overdue = self.queues.tasks_at(id).find_map(|task| self.overdue(task, now_us));
-        let Some((job, left_us)) = overdue else { return };
-        if self.idles_for(job, id, left_us) {
+        let overdue: Vec<(TaskId, Overdue)> = self
+            .queues
+            .ids_at(id)
+            .iter()
+            .filter_map(|&task_id| Some((task_id, self.overdue(self.queues.task(task_id), now_us)?)))
+            .collect();
+        let asked = overdue.iter().map(|(_, of)| of).find(|of| !of.kept);
+        if let Some(&Overdue { job, left_us, .. }) = asked
+            && self.idles_for(job, id, left_us)
+        {
             self.queues.trimmed(id, job);
             self.revoke_from(id, self.so_far(job, Cancel::Graceful));
         }
+        let kept = overdue.iter().map(|(_, of)| of).find(|of| of.kept);
+        if let Some(&Overdue { job, left_us, .. }) = kept
+            && self.idles_for(job, id, left_us)
+        {
+            let of_job = overdue.iter().filter(|(_, of)| of.kept && of.job == job).map(|(task, _)| *task);
+            self.take_kept(id, job, &of_job.collect::<Vec<_>>(), now_us, deeds);
+        }
     }
 
-    /// The job of a task that lasts far longer than it should, and what its rest will take as it goes, in microseconds.
-    fn overdue(&self, task: &Task, now_us: u64) -> Option<(JobId, f64)> {
+    /// A task that lasts far longer than it should, and is not one unit that runs: that cannot be shared.
+    fn overdue(&self, task: &Task, now_us: u64) -> Option<Overdue> {
         let is_held = matches!(task.state, State::Held { .. }) && !task.copy;
-        // One unit cannot be shared, and a node that did not heed the first word may not have heard it.
-        if !is_held || task.left < 2 || task.trims >= TRIMS_MAX {
+        if !is_held || task.trims > TRIMS_MAX {
             return None;
         }
         let job = self.jobs.unfinished(task.job)?;
         if !self.jobs.gives_out(job) || job.pending() > 0 {
             return None;
         }
-        let should_us = should_take_us(job, task)?;
+        let may_run = self.may_run(task);
+        if task.left < 2 && may_run {
+            return None;
+        }
+        // Nobody may know what its units take, but not even the first was begun.
+        let should_us = should_take_us(job, task).or_else(|| (!may_run).then(|| job.target_us()))?;
         let age_us = now_us.saturating_sub(task.since_us);
-        let long_us = should_us.saturating_mul(TRIM_TARGETS << task.trims);
+        let times =
+            if may_run { TRIM_TARGETS << task.trims } else { TRIM_TARGETS * u64::from(task.trims + 1) };
+        let long_us = should_us.saturating_mul(times);
         if age_us < long_us || !self.queues.copies_in(task.job, task.at).is_empty() {
             return None;
         }
         let done = task.at.units().saturating_sub(task.left).max(1);
-        Some((task.job, age_us as f64 * task.left as f64 / done as f64))
+        let left_us = age_us as f64 * task.left as f64 / done as f64;
+        Some(Overdue { job: task.job, left_us, kept: task.trims == TRIMS_MAX })
+    }
+
+    /// Units of a task that its node says to run.
+    fn runs_in(&self, task: &Task) -> impl DoubleEndedIterator<Item = u128> {
+        let (from, to) = ((task.job, task.at.lo), (task.job, task.at.hi));
+        self.nodes.at(task.node).runs.range(from..to).map(|((_, unit), _)| *unit)
+    }
+
+    /// The node of a task runs a unit of it, as far as it says: a heartbeat does not name all that many slots run.
+    fn may_run(&self, task: &Task) -> bool {
+        let node = self.nodes.at(task.node);
+        let names_all = node.running.len() < RUNNING_MAX;
+        let has_more = self.queues.held(task.node) > usize::from(node.slots());
+        self.runs_in(task).next().is_some() || !(names_all || has_more)
+    }
+
+    /// Node `id` goes on listing what it was asked for, and does not say that it runs it: it keeps these tasks from the job.
+    /// All but what it runs goes to others; if it computes it all the same, it may still report it.
+    fn take_kept(&mut self, id: NodeId, job_id: JobId, tasks: &[TaskId], now_us: u64, deeds: &mut Deeds) {
+        let mut kept = 0;
+        for &task_id in tasks {
+            let task = self.queues.task(task_id).clone();
+            let runs: Vec<u128> = self.runs_in(&task).collect();
+            if runs.is_empty() && self.may_run(&task) {
+                continue;
+            }
+            let (mut hi, mut pieces) = (task.at.hi, Vec::new());
+            for unit in runs.into_iter().rev() {
+                pieces.push(Interval::new(unit + 1, hi));
+                hi = unit;
+            }
+            pieces.push(Interval::new(task.at.lo, hi));
+            // From the end on: what is left before a piece keeps the task's id.
+            for at in pieces.into_iter().filter(|at| !at.is_empty()) {
+                self.may_report_later(id, job_id, at);
+                self.give_back(task_id, at, now_us);
+                self.jobs.at_mut(job_id).returned_by(id, at, now_us);
+            }
+            kept += 1;
+        }
+        if kept > 0 {
+            self.shirks(id, Shirk::Keeps(kept), deeds, now_us);
+        }
     }
 
     /// A node other than `id` idles that would do a unit of the job well before the rest there is done.

@@ -87,7 +87,7 @@ fn without_a_word_of_it_there_are_no_copies() {
     check_after(
         "submit 3 command units 1\n join a slots 1\n ack a\n return a 1+1\n join b slots 1\n ack b
          ran b 1+1 ok\n ack a\n ran a 2+1 ok\n at 20",
-        "live 60000 a 0+1 b none\n show 1\n tasks b",
+        "live 60000 a 0+1/0 b none\n show 1\n tasks b",
         expect![[r#"
             60000: job 1 is running: done 2, out 1, waiting 0, resent tasks 1
             60000: b has 0 tasks

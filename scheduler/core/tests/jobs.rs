@@ -70,12 +70,19 @@ fn switch_stops_the_running_job_at_a_units_end_and_it_goes_on_next() {
 fn a_node_that_tcp_reaches_again_gets_tasks_of_the_job_that_it_refused_without_a_specification() {
     check_after(
         "submit 20 units 10\n join a slots 1\n ack a\n refuse a 0+20 no-TCP",
-        "at 1000\n show 1\n able a\n able a\n show 1",
+        "at 1000\n show 1\n able a\n able a\n show 1\n ack a\n refuse a 0+20 no-TCP\n able a 2\n show 1\n drain a\n live 61000 a none\n able a 2\n undrain a\n show 1",
         expect![[r#"
             20: to a: ack results [(1, 1)]
             1000: job 1 is running: done 0, out 0, waiting 20, resent tasks 2, refused by a: no-TCP
             1000: to a: offer job 1: 3=0+10 4=10+10
             1000: job 1 is running: done 0, out 20, waiting 0, resent tasks 2
+            1000: node a refused job 1: no-TCP
+            1000: job 1 is running: done 0, out 0, waiting 20, resent tasks 4, refused by a: no-TCP
+            1000: node a draining
+            1000: to a: ack results [(2, 2)]
+            61000: node a resumed
+            61000: to a: offer job 1: 5=0+10 6=10+10
+            61000: job 1 is running: done 0, out 20, waiting 0, resent tasks 4
         "#]],
     );
 }

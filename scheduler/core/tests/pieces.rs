@@ -168,3 +168,14 @@ fn after_the_end_of_a_job_as_few_pieces_count() {
         "#]],
     );
 }
+
+#[test]
+fn of_all_jobs_together_no_more_count() {
+    let mut bench = bench();
+    bench.run("submit 100 search 9 targets never units 50\n submit 100 search 9 targets never units 50");
+    bench.run(
+        "join a slots 4\n ack a\n done a 1+1\n done a 3+1\n done a 5+1\n done a 1+1 job 2\n done a 3+1 job 2",
+    );
+    assert_eq!((done(&bench), worthless(&mut bench, 0)), (3, 1));
+    assert_eq!(bench.farm.job(JobId(2), bench.now_us).unwrap().units_done.0, 1);
+}

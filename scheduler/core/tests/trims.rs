@@ -58,6 +58,60 @@ fn who_does_not_heed_that_is_told_three_times() {
     assert_eq!(story.matches("withdraw job 1 trim").count(), 3, "{story}");
 }
 
+/// A worker whose slots are dead while its network lives, or one that wants to be in the way: the job never ended.
+#[test]
+fn what_a_node_keeps_all_the_same_and_does_not_run_others_get() {
+    check_after(
+        A_HAS_MUCH,
+        "live 128090 a 0+16/0 b none\n ack b\n nodes\n tasks a\n ran b 8+8 ok,ok,ok,ok,ok,ok,ok,ok
+         live 256130 a 0+16/0 b none\n ack b\n ran b 1+7 ok,ok,ok,ok,ok,ok,ok\n show 1\n ran a 0+1 ok\n nodes",
+        expect![[r#"
+            32050: to a: withdraw job 1 trim before 4
+            64050: to a: withdraw job 1 trim before 4
+            96050: to a: withdraw job 1 trim before 4
+            128050: node a quarantined: kept 1 task that it was asked to give back
+            128050: to b: offer job 1: 4=8+8
+            128090: a quarantined (kept 1 task that it was asked to give back), b up
+            128090: a has 1 tasks
+            128090: to b: ack results [(2, 2)]
+            198090: unit 0 of job 1 hangs on node a: it runs for 198 s, such a task takes 6.6 s
+            256090: to b: offer job 1: 5=1+7
+            256130: job 1 is running: done 16, out 1, waiting 0, resent tasks 2
+            256130: job 1 finished
+            256130: a up, b up
+        "#]],
+    );
+}
+
+#[test]
+fn whoever_runs_nothing_keeps_not_even_single_units() {
+    check_after(
+        "submit 4 command units 1\n join a slots 4\n ack a\n join b slots 1",
+        "live 128040 a 0+4 b none\n ack b\n nodes\n ran b 0+1 ok\n ran b 1+1 ok\n ack b\n ran b 2+1 ok\n ran b 3+1 ok",
+        expect![[r#"
+            32000: to a: withdraw job 1 trim before 5
+            64000: to a: withdraw job 1 trim before 5
+            96000: to a: withdraw job 1 trim before 5
+            128000: node a quarantined: kept 4 tasks that it was asked to give back
+            128000: to b: offer job 1: 5=0+1 6=1+1
+            128040: a quarantined (kept 4 tasks that it was asked to give back), b up
+            128040: to b: ack results [(1, 1)]; offer job 1: 7=2+1
+            128040: to b: ack results [(2, 2)]; offer job 1: 8=3+1
+            128040: job 1 finished
+        "#]],
+    );
+}
+
+/// Each of its slots may run one unit, and it cannot name them all.
+#[test]
+fn of_many_slots_those_that_a_heartbeat_cannot_name_may_run_as_well() {
+    let runs: Vec<String> = (0..32).map(|unit| unit.to_string()).collect();
+    let mut bench = Bench::new(config());
+    bench.run("submit 40 command units 1\n join a slots 40\n ack a\n join b slots 1");
+    let story = bench.run(&format!("live 900000 a 0+40/{} b none", runs.join(",")));
+    assert!(!story.contains("withdraw"), "{story}");
+}
+
 #[test]
 fn nothing_is_taken_where_nobody_idles_or_would_gain() {
     let told = |script: &str| {
@@ -72,6 +126,6 @@ fn nothing_is_taken_where_nobody_idles_or_would_gain() {
     // It did most of its tasks by then, and the one unit that runs cannot be shared.
     told(
         "at 30000\n beat a 0+16\n beat b none\n ran a 0+8 ok,ok,ok,ok,ok,ok,ok,ok\n ran a 8+7 ok,ok,ok,ok,ok,ok,ok
-         live 90000 a 15+1 b none",
+         live 90000 a 15+1/15 b none",
     );
 }

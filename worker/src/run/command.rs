@@ -78,9 +78,7 @@ impl Command {
     ) -> Result<CommandUnit, FetchError> {
         scratch.empty().map_err(|error| FetchError::Refused(no_scratch(context, &error)))?;
         let line = self.line(task, unit, &scratch.0, &context.contents, cancel)?;
-        context.board.begin(context.slot, task.job, unit);
         let run = exec::run_noting(&line, cancel, Patience::default(), lasts);
-        context.board.end(context.slot);
         self.learn(&run);
         if let Some(why) = self.refusal(&run.end) {
             return Err(FetchError::Refused(why.to_owned()));
@@ -183,7 +181,11 @@ impl Executor for Command {
                 pack.report(task, report);
                 report.flush();
             };
-            match self.run_unit(task, unit, &scratch, cancel, context, lasts) {
+            // Until its output is stored: a slot that fetches or stores is no less busy.
+            context.board.begin(context.slot, task.job, unit);
+            let ran = self.run_unit(task, unit, &scratch, cancel, context, lasts);
+            context.board.end(context.slot);
+            match ran {
                 Ok(record) => pack.add(&record, task, report),
                 Err(FetchError::Cancelled) => break,
                 Err(FetchError::Refused(why)) => {

@@ -9,7 +9,7 @@
 //! | ... `[max-failures N/never] [copies] [head/now]` | |
 //! | ... `[check MILLIONTHS] [planted UNIT:TARGET,..]` | its trust checks |
 //! | `cancel/pause/resume/front/switch/delete/retry JOB`, `drain/undrain/forget/revoke NODE` | what users do |
-//! | `join NODE slots K [queue Q]`, `hello NODE [boot B] [died UNIT]`, `session NODE`, `bye NODE`, `able NODE` | |
+//! | `join NODE slots K [queue Q]`, `hello NODE [boot B] [died UNIT]`, `session NODE`, `bye NODE`, `able NODE [TIMES]` | |
 //! | ... `[version V] [knows EPOCH genuine/forged] [receives DATAGRAMS]` | what else a hello may say |
 //! | `ack NODE` | the node acknowledges every offer that it has heard |
 //! | `done/ran/return/refuse NODE LO+UNITS ...` | a result: `hits UNIT:TARGET,..`, `ok,exit3,signal9`, words |
@@ -191,7 +191,10 @@ impl Bench {
             }),
             "join" | "hello" | "session" => self.greet(line),
             "bye" => self.say(line.node(), Packer::bye),
-            "able" => self.say(line.node(), |packer| packer.able(1)),
+            "able" => {
+                let times = if line.words.len() > 2 { line.number(2) as u32 } else { 1 };
+                self.say(line.node(), |packer| packer.able(times));
+            }
             "ack" => self.acknowledge(line.node()),
             "done" | "ran" | "return" | "refuse" => self.result(line),
             "again" => {

@@ -257,6 +257,7 @@ fn a_node_is_kept_out() {
         NodeReason::Distrusted { why: Distrust::Differs },
         NodeReason::Quarantined { why: None, probe },
         NodeReason::Quarantined { why: Some(QuarantineReason::GivesBack { tasks: 70 }), probe },
+        NodeReason::Quarantined { why: Some(QuarantineReason::Keeps { tasks: 70 }), probe },
         NodeReason::Quarantined { why: Some(fails(true)), probe: Some((0, seconds(20))) },
         NodeReason::Quarantined { why: Some(fails(false)), probe: None },
         NodeReason::Conflict { job: JOB, lo: Units(0), hi: Units(10) },
@@ -294,6 +295,8 @@ fn a_node_is_kept_out() {
                 It lost tasks that it had acknowledged. It gets one task at a time as a probe, the next one in 6 s, the one after that no sooner than 20 s later; a probe that passes brings it back, or `starfarm node resume lab-7`.
             quarantined: Node lab-7 is quarantined.
                 It gave back 70 tasks that nobody took from it. It gets one task at a time as a probe, the next one in 6 s, the one after that no sooner than 20 s later; a probe that passes brings it back, or `starfarm node resume lab-7`.
+            quarantined: Node lab-7 is quarantined.
+                It kept 70 tasks that it was asked to give back. It gets one task at a time as a probe, the next one in 6 s, the one after that no sooner than 20 s later; a probe that passes brings it back, or `starfarm node resume lab-7`.
             quarantined: Node lab-7 is quarantined.
                 It failed the last 7 units of job 3 that it ran, and others pass. It gets one task at a time as a probe, the next one at once, the one after that no sooner than 20 s later; a probe that passes brings it back, or `starfarm node resume lab-7`.
             quarantined: Node lab-7 is quarantined.
