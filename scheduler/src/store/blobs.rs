@@ -100,6 +100,17 @@ impl Blobs {
         std::mem::take(&mut self.dirty).then(|| self.file.file())
     }
 
+    /// What is put here can be found by the next start.
+    ///
+    /// # Errors
+    /// The file was deleted, or another one took its place.
+    pub(crate) fn is_in_place(&self) -> io::Result<()> {
+        self.file.is_in_place(
+            "specifications and long outputs that it held are lost. Put it back where you can, then start the scheduler \
+             again with the same --state: it names the jobs that lack their specification",
+        )
+    }
+
     /// Bytes of a content; `None` where it is not here, or not whole.
     pub(crate) fn len(&mut self, hash: &ContentHash) -> io::Result<Option<u64>> {
         Ok(self.whole(hash)?.map(|entry| entry.length))
@@ -350,6 +361,22 @@ mod tests {
             assert_eq!(blobs.loss(&one, true).unwrap(), None);
             assert_eq!(blobs.read(&one, 0, 9).unwrap().unwrap(), b"one");
         }
+        fs::remove_file(path).unwrap();
+    }
+
+    /// What was put there would be acknowledged, and nobody could ever find it.
+    #[test]
+    fn a_file_that_is_deleted_or_replaced_under_the_store_is_told() {
+        let path = scratch("unlinked");
+        let mut blobs = open(&path);
+        blobs.put(b"one").unwrap();
+        blobs.is_in_place().unwrap();
+        let bytes = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let told = blobs.is_in_place().unwrap_err().to_string();
+        assert!(told.contains("deleted or replaced"), "{told}");
+        fs::write(&path, bytes).unwrap();
+        blobs.is_in_place().unwrap_err();
         fs::remove_file(path).unwrap();
     }
 
