@@ -18,6 +18,9 @@ use starfarm_protocol::packed::{Entry, Found};
 use crate::store::disk::sync_folder;
 use crate::store::packed::PackedFile;
 
+/// What brings a content of a job file back: it comes again under the same hash.
+pub(crate) const AGAIN: &str = "submit the same job file again, which puts it back";
+
 /// Bytes that are hashed at once.
 const PIECE_BYTES: usize = 1 << 20;
 
@@ -144,6 +147,11 @@ impl Blobs {
         Ok(self.whole(hash)?.is_none().then_some(OutputLoss::Damaged))
     }
 
+    /// Whether a content is known at all. Its bytes are not looked at.
+    pub(crate) fn knows(&self, hash: &ContentHash) -> bool {
+        self.index.contains_key(hash)
+    }
+
     /// What is wrong with a content that was looked for and cannot be had.
     pub(crate) fn lack(&self, hash: &ContentHash) -> OutputLoss {
         match self.index.get(hash) {
@@ -156,9 +164,13 @@ impl Blobs {
     pub(crate) fn lament(&self, hash: &ContentHash) -> String {
         match self.lack(hash) {
             OutputLoss::Damaged => {
-                format!("content {hash} is damaged on the scheduler's disk: submit its job again")
+                format!("content {hash} is damaged on the scheduler's disk: {AGAIN}")
             }
-            OutputLoss::Missing => format!("no content {hash}: its job was deleted, or it was never here"),
+            OutputLoss::Missing => {
+                format!(
+                    "content {hash} is not on the scheduler's disk; unless its job was deleted, it is lost: {AGAIN}"
+                )
+            }
         }
     }
 
@@ -270,7 +282,7 @@ mod tests {
             let unknown = ContentHash([0; 32]);
             assert!(blobs.read(&unknown, 0, 1).unwrap().is_none());
             assert_eq!((blobs.len(&two).unwrap(), blobs.len(&unknown).unwrap()), (Some(6), None));
-            assert!(blobs.lament(&unknown).starts_with("no content"), "{}", blobs.lament(&unknown));
+            assert!(blobs.lament(&unknown).ends_with(AGAIN), "{}", blobs.lament(&unknown));
         }
         fs::remove_file(path).unwrap();
     }
