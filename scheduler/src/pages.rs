@@ -9,13 +9,13 @@ use starfarm_decomposers::{Decomposer, NoChunks, open};
 use starfarm_protocol::admin::{ErrorCode, HitInfo, LostOutputs, OutputInfo, Response, ResultsPage};
 use starfarm_protocol::ids::{ContentHash, JobId};
 use starfarm_protocol::outputs::Stored;
-use starfarm_protocol::spec::{HexBytes, JobSpec};
+use starfarm_protocol::spec::{HexBytes, JobSpec, Space};
 use starfarm_protocol::unit_set::UnitSet;
 use starfarm_protocol::units::Units;
 use starfarm_scheduler_core as core;
 
 use crate::answers::{error, no_job, stream, text_or_hex};
-use crate::store::blobs::Blobs;
+use crate::store::blobs::{AGAIN, Blobs};
 use crate::store::journal::Listing;
 use crate::store::outputs::{Output, OutputStore, Page};
 
@@ -139,6 +139,31 @@ fn unreadable(id: JobId, e: &io::Error) -> Response {
     error(ErrorCode::Conflict, format!("the outputs of job {} cannot be read: {e}", id.0))
 }
 
+/// Why no unit of job `id` can run again: what it is made from is lost. Its bytes are looked at anew.
+pub(crate) fn cannot_run(id: JobId, spec: &ContentHash, blobs: &Mutex<Blobs>) -> Option<Response> {
+    let mut blobs = blobs.lock().expect("a panic under the lock ends the process");
+    let mut lack = |hash: &ContentHash| match blobs.loss(hash, true) {
+        Ok(None) => None,
+        Ok(Some(what)) => Some(what.word().to_owned()),
+        Err(e) => Some(format!("unreadable ({e})")),
+    };
+    let mut lost = lack(spec).map(|what| ("specification", what));
+    if lost.is_none() {
+        let bytes = blobs.read(spec, 0, usize::MAX).ok().flatten().unwrap_or_default();
+        if let Ok(JobSpec { space: Space::List { chunks, .. }, .. }) = JobSpec::from_bytes(&bytes) {
+            let missing = chunks.iter().any(|chunk| !blobs.knows(&chunk.hash));
+            lost = missing.then(|| ("list", "missing".to_owned()));
+        }
+    }
+    let (of, what) = lost?;
+    let words = format!(
+        "the {of} of job {} is {what} on the scheduler's disk, so no worker could run it: {AGAIN}, then retry; what the \
+         job counted is not touched",
+        id.0
+    );
+    Some(error(ErrorCode::Conflict, words))
+}
+
 /// A page of what is lost.
 pub(crate) fn lost_page(lost: &[LostOutputs], skip: u64, take: u64) -> Response {
     let from = lost.len().min(usize::try_from(skip).unwrap_or(usize::MAX));
@@ -254,5 +279,33 @@ pub(crate) fn fetch(blobs: &Mutex<Blobs>, hash: &ContentHash, offset: u64) -> Re
         Ok(Some(bytes)) => Response::Bytes(HexBytes(bytes)),
         Ok(None) => Response::Lost(blobs.lack(hash)),
         Err(e) => error(ErrorCode::Conflict, format!("content {hash} cannot be read: {e}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use starfarm_protocol::spec::Work;
+
+    use super::*;
+
+    /// A retry of it was accepted, and a job that had finished could never end again.
+    #[test]
+    fn a_job_whose_specification_is_lost_cannot_run_again_until_it_is_put_back() {
+        let path = std::env::temp_dir().join(format!("starfarm-cannot-run-{}", std::process::id()));
+        let blobs = Mutex::new(Blobs::open(&path).unwrap().0);
+        let spec =
+            JobSpec { space: Space::Range { from: 0, to: 9, step: 1 }, work: Work::Nothing }.to_bytes();
+        let hash = ContentHash::of(&spec);
+        let Some(Response::Error(told)) = cannot_run(JobId(3), &hash, &blobs) else { panic!("it can") };
+        assert!(told.message.starts_with("the specification of job 3 is missing"), "{}", told.message);
+        blobs.lock().unwrap().put(&spec).unwrap();
+        assert_eq!(cannot_run(JobId(3), &hash, &blobs), None);
+        let bytes = std::fs::read(&path).unwrap();
+        let at = bytes.len() - spec.len();
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, b"x", at as u64).unwrap();
+        let Some(Response::Error(told)) = cannot_run(JobId(3), &hash, &blobs) else { panic!("it can") };
+        assert!(told.message.contains("is damaged"), "{}", told.message);
+        std::fs::remove_file(path).unwrap();
     }
 }

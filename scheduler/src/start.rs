@@ -9,6 +9,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use starfarm_logs::{Limits, LogWriter};
 use starfarm_net::say;
+use starfarm_protocol::admin::JobInfo;
 use starfarm_protocol::foreign;
 use starfarm_protocol::join::is_address;
 use starfarm_protocol::seal::{EpochProofs, KeyStore, Mode, Responder, StaticKey};
@@ -20,7 +21,7 @@ use crate::error::SchedulerError;
 use crate::evidence::OnDisk;
 use crate::restart::restart;
 use crate::settings;
-use crate::store::blobs::Blobs;
+use crate::store::blobs::{AGAIN, Blobs};
 use crate::store::checkpoint::{self, Checkpoint};
 use crate::store::disk::{self, Ballast, LowWater};
 use crate::store::journal::{Journal, Lister};
@@ -45,7 +46,7 @@ const JOURNAL_BATCHES: usize = 8_192;
 const EVENTS_MAX: usize = 4_096;
 /// Turns with events that wait for the log at most: a disk that takes a tenth of a second loses nothing.
 const LOG_BATCHES: usize = 8_192;
-/// Nodes that one note names.
+/// Nodes or jobs that one note names.
 const NAMED_MAX: usize = 8;
 
 /// A scheduler that runs.
@@ -161,17 +162,10 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     state.notes.extend(back_from_a_copy(&restarted.farm, &keys));
     state.write_join_files(&mut keys, &addresses)?;
     state.notes.extend(notes);
-    let mut specs = blobs.lock().expect("nobody else has it yet");
-    for job in restarted.farm.jobs(shared.now_us()).iter().filter(|job| !job.state.ended()) {
-        if specs.len(&job.spec).map_err(io)?.is_none() {
-            state.notes.push(format!(
-                "the specification of job {} is gone or damaged, so no worker can go on with it: cancel it, then \
-                 submit it again",
-                job.id.0
-            ));
-        }
-    }
-    drop(specs);
+    let jobs = restarted.farm.jobs(shared.now_us());
+    state.notes.extend(
+        without_specification(&jobs, &mut blobs.lock().expect("nobody else has it yet")).map_err(io)?,
+    );
     let low_water = LowWater::new(state.path(), options.low_water_mib);
     shared.no_room.store(!options.no_journal && low_water.lack().is_some(), Ordering::Relaxed);
     let house = Arc::new(House {
@@ -188,6 +182,31 @@ pub fn start(options: Options) -> Result<Handle, SchedulerError> {
     });
     let kept = (restarted.journal, restarted.checkpoint);
     wire(house, restarted.farm, kept, socket, address, listeners, addresses)
+}
+
+/// Says which jobs lost what they are made from. Of those that have ended nobody needs the bytes, so they are not read.
+fn without_specification(jobs: &[JobInfo], blobs: &mut Blobs) -> std::io::Result<Vec<String>> {
+    let (mut notes, mut ended) = (Vec::new(), Vec::new());
+    for job in jobs {
+        if job.state.ended() {
+            ended.extend((!blobs.knows(&job.spec)).then(|| job.id.0.to_string()));
+        } else if blobs.len(&job.spec)?.is_none() {
+            notes.push(format!(
+                "the specification of job {} is gone or damaged, so no worker can go on with it: {AGAIN}, and the job goes \
+                 on; with `submit --resume` it does not become a second job",
+                job.id.0
+            ));
+        }
+    }
+    if !ended.is_empty() {
+        let more = if ended.len() > NAMED_MAX { ", ..." } else { "" };
+        let (count, named) = (ended.len(), ended[..ended.len().min(NAMED_MAX)].join(", "));
+        notes.push(format!(
+            "ended jobs that lost their specification ({count}): {named}{more}. What they counted stays; to see the values of \
+             hits, or to run units again, {AGAIN}"
+        ));
+    }
+    Ok(notes)
 }
 
 /// The journal says of some keys that they were revoked, and the file of keys does not: it may be an older copy.

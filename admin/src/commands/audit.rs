@@ -106,6 +106,10 @@ fn outputs_text(outputs: &Outputs) -> String {
     if let Some(left @ 1..) = lines.len().checked_sub(LOST_SHOWN) {
         text.push_str(&format!("and {left} more: --output json has them all\n"));
     }
+    if outputs.contents.iter().any(|lost| lost.job.is_some()) {
+        let words = "contents of a job come back when the same job file is submitted again; only then can `job retry` help";
+        text.push_str(&format!("{words}\n"));
+    }
     let lost: u128 = outputs.lost.iter().map(|lost| lost.hi.0.saturating_sub(lost.lo.0)).sum();
     text.push_str(&format!("outputs: {} checked, {lost} missing or damaged\n", outputs.units));
     text

@@ -4,7 +4,7 @@
 mod pages;
 mod show;
 
-use starfarm_protocol::admin::LostOutputs;
+use starfarm_protocol::admin::{LostOutputs, Request, Response};
 use starfarm_protocol::ids::JobId;
 
 use super::{Context, wait};
@@ -42,18 +42,33 @@ pub(crate) fn print(
     }
     match &seen.lost[..] {
         [] => Ok(()),
-        lost => Err(Failure::new(Exit::Conflict, lament(id, lost))),
+        lost => {
+            let is_whole = has_specification(client, id)?;
+            Err(Failure::new(Exit::Conflict, lament(id, lost, is_whole)))
+        }
     }
 }
 
+/// Whether the job's units could run again: the farm has what the job is made from.
+fn has_specification(client: &mut Client, id: JobId) -> Result<bool, Failure> {
+    let hash = client.job(id)?.spec;
+    Ok(!matches!(client.ask(&Request::Fetch { hash, offset: 0 })?, Response::Lost(_)))
+}
+
 /// Which outputs cannot be had, the first of them by name, and what to do.
-fn lament(id: JobId, lost: &[LostOutputs]) -> String {
+fn lament(id: JobId, lost: &[LostOutputs], has_specification: bool) -> String {
     let (earlier, counting): (Vec<_>, Vec<_>) = lost.iter().partition(|lost| lost.superseded);
     let mut sentences = Vec::new();
     if !counting.is_empty() {
+        let first = match has_specification {
+            true => "",
+            false => {
+                "The job's specification is lost as well: submit the same job file again, which puts it back; then "
+            }
+        };
         let (words, unit) = are_lost(&counting, &format!("job {}", id.0));
         sentences.push(format!(
-            "{words}: the others are printed, and what the job counted is not touched. `starfarm job retry \
+            "{words}: the others are printed, and what the job counted is not touched. {first}`starfarm job retry \
              --missing-outputs {}` runs the {unit} again",
             id.0
         ));
@@ -90,21 +105,26 @@ mod tests {
     fn the_first_lost_outputs_are_named_and_all_are_counted() {
         let what = OutputLoss::Missing;
         let of = |lo, hi| LostOutputs { lo: Units(lo), hi: Units(hi), what, superseded: false };
-        let words = lament(JobId(3), &[of(7, 8)]);
+        let words = lament(JobId(3), &[of(7, 8)], true);
         assert!(words.starts_with("1 output of job 3 is missing or damaged"), "{words}");
         assert!(words.contains("disk, unit 7: the others"), "{words}");
         let all: Vec<_> = (0..30).map(|at| of(at * 10, at * 10 + 3)).collect();
-        let words = lament(JobId(3), &all);
+        let words = lament(JobId(3), &all, true);
         assert!(
             words.starts_with("90 outputs of job 3 are") && words.contains("0 to 2, 10 to 12, "),
             "{words}"
         );
         assert!(words.contains(", ...: the others") && words.contains("--missing-outputs 3`"), "{words}");
+        let words = lament(JobId(3), &all, false);
+        assert!(
+            words.contains("submit the same job file again") && words.contains("then `starfarm job"),
+            "{words}"
+        );
         let earlier = LostOutputs { superseded: true, ..of(7, 8) };
-        let words = lament(JobId(3), &[earlier]);
+        let words = lament(JobId(3), &[earlier], true);
         assert!(words.starts_with("1 output of runs of job 3 that do not count is missing"), "{words}");
         assert!(!words.contains("--missing-outputs"), "{words}");
-        let words = lament(JobId(3), &[of(7, 8), earlier]);
+        let words = lament(JobId(3), &[of(7, 8), earlier], true);
         assert!(words.contains("--missing-outputs 3` runs the unit again. 1 output of runs"), "{words}");
     }
 }

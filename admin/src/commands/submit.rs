@@ -66,6 +66,7 @@ fn resumed(client: &mut Client, job: &JobFile, place: Place) -> Result<Option<Jo
     let same = |known: &JobInfo| known.spec == spec && known.name == job.name && !known.state.ended();
     let Some(known) = client.jobs(Vec::new())?.into_iter().find(same) else { return Ok(None) };
     let id = known.id;
+    put_back(client, job)?;
     say(&format!("job {} is the same and has not ended: it goes on", id.0));
     if known.state == JobState::Paused {
         client.job_verb(id, JobCommand::Resume)?;
@@ -83,14 +84,26 @@ pub(crate) fn hash(job: &JobFile) -> ContentHash {
     ContentHash::of(&job.spec.to_bytes())
 }
 
-/// Uploads the list, if there is one, and submits the job.
-pub(crate) fn send(client: &mut Client, job: &JobFile, place: Place) -> Result<JobId, Failure> {
+/// Uploads the list, if there is one.
+fn send_list(client: &mut Client, job: &JobFile) -> Result<(), Failure> {
     let mut sent = BTreeSet::new();
     for blob in &job.blobs {
         if sent.insert(ContentHash::of(blob)) {
             client.command(&Request::Blob { bytes: HexBytes(blob.clone()) })?;
         }
     }
+    Ok(())
+}
+
+/// Sends what a job is made from that the farm has already: what it lost of that comes back, all else is kept once.
+pub(crate) fn put_back(client: &mut Client, job: &JobFile) -> Result<(), Failure> {
+    send_list(client, job)?;
+    client.command(&Request::Blob { bytes: HexBytes(job.spec.to_bytes()) })
+}
+
+/// Uploads the list, if there is one, and submits the job.
+pub(crate) fn send(client: &mut Client, job: &JobFile, place: Place) -> Result<JobId, Failure> {
+    send_list(client, job)?;
     let spec = String::from_utf8(job.spec.to_bytes()).expect("a specification is written as JSON");
     let submit = starfarm_protocol::admin::Submit {
         name: job.name.clone(),

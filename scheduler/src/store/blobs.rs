@@ -18,6 +18,9 @@ use starfarm_protocol::packed::{Entry, Found};
 use crate::store::disk::sync_folder;
 use crate::store::packed::PackedFile;
 
+/// What brings a content of a job file back: it comes again under the same hash.
+pub(crate) const AGAIN: &str = "submit the same job file again, which puts it back";
+
 /// Bytes that are hashed at once.
 const PIECE_BYTES: usize = 1 << 20;
 
@@ -100,6 +103,17 @@ impl Blobs {
         std::mem::take(&mut self.dirty).then(|| self.file.file())
     }
 
+    /// What is put here can be found by the next start.
+    ///
+    /// # Errors
+    /// The file was deleted, or another one took its place.
+    pub(crate) fn is_in_place(&self) -> io::Result<()> {
+        self.file.is_in_place(
+            "specifications and long outputs that it held are lost. Put it back where you can, then start the scheduler \
+             again with the same --state: it names the jobs that lack their specification",
+        )
+    }
+
     /// Bytes of a content; `None` where it is not here, or not whole.
     pub(crate) fn len(&mut self, hash: &ContentHash) -> io::Result<Option<u64>> {
         Ok(self.whole(hash)?.map(|entry| entry.length))
@@ -133,6 +147,11 @@ impl Blobs {
         Ok(self.whole(hash)?.is_none().then_some(OutputLoss::Damaged))
     }
 
+    /// Whether a content is known at all. Its bytes are not looked at.
+    pub(crate) fn knows(&self, hash: &ContentHash) -> bool {
+        self.index.contains_key(hash)
+    }
+
     /// What is wrong with a content that was looked for and cannot be had.
     pub(crate) fn lack(&self, hash: &ContentHash) -> OutputLoss {
         match self.index.get(hash) {
@@ -145,9 +164,13 @@ impl Blobs {
     pub(crate) fn lament(&self, hash: &ContentHash) -> String {
         match self.lack(hash) {
             OutputLoss::Damaged => {
-                format!("content {hash} is damaged on the scheduler's disk: submit its job again")
+                format!("content {hash} is damaged on the scheduler's disk: {AGAIN}")
             }
-            OutputLoss::Missing => format!("no content {hash}: its job was deleted, or it was never here"),
+            OutputLoss::Missing => {
+                format!(
+                    "content {hash} is not on the scheduler's disk; unless its job was deleted, it is lost: {AGAIN}"
+                )
+            }
         }
     }
 
@@ -259,7 +282,7 @@ mod tests {
             let unknown = ContentHash([0; 32]);
             assert!(blobs.read(&unknown, 0, 1).unwrap().is_none());
             assert_eq!((blobs.len(&two).unwrap(), blobs.len(&unknown).unwrap()), (Some(6), None));
-            assert!(blobs.lament(&unknown).starts_with("no content"), "{}", blobs.lament(&unknown));
+            assert!(blobs.lament(&unknown).ends_with(AGAIN), "{}", blobs.lament(&unknown));
         }
         fs::remove_file(path).unwrap();
     }
@@ -350,6 +373,22 @@ mod tests {
             assert_eq!(blobs.loss(&one, true).unwrap(), None);
             assert_eq!(blobs.read(&one, 0, 9).unwrap().unwrap(), b"one");
         }
+        fs::remove_file(path).unwrap();
+    }
+
+    /// What was put there would be acknowledged, and nobody could ever find it.
+    #[test]
+    fn a_file_that_is_deleted_or_replaced_under_the_store_is_told() {
+        let path = scratch("unlinked");
+        let mut blobs = open(&path);
+        blobs.put(b"one").unwrap();
+        blobs.is_in_place().unwrap();
+        let bytes = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let told = blobs.is_in_place().unwrap_err().to_string();
+        assert!(told.contains("deleted or replaced"), "{told}");
+        fs::write(&path, bytes).unwrap();
+        blobs.is_in_place().unwrap_err();
         fs::remove_file(path).unwrap();
     }
 

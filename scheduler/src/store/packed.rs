@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use starfarm_protocol::outputs::{Batch, Owner, Piece};
 use starfarm_protocol::packed::{Entry, GONE, GONE_AT, Label, Scan};
 
 use crate::descriptors::wait_for;
-use crate::store::disk::damaged_name;
+use crate::store::disk::{damaged_name, if_there};
 
 /// A clone is the file as it was then: what is appended later is not in it.
 #[derive(Clone, Debug)]
@@ -46,6 +46,20 @@ impl PackedFile {
     /// The file itself, to be synced without holding a lock.
     pub(crate) fn file(&self) -> Arc<File> {
         Arc::clone(&self.file)
+    }
+
+    /// What was appended can be found under the file's name.
+    ///
+    /// # Errors
+    /// It was deleted, or another one took its place: what it held is `then`.
+    pub(crate) fn is_in_place(&self, then: &str) -> io::Result<()> {
+        let ours = self.file.metadata()?;
+        let there = if_there(fs::metadata(&self.path))?;
+        if there.is_some_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())) {
+            return Ok(());
+        }
+        let path = self.path.display();
+        Err(io::Error::other(format!("{path} was deleted or replaced while the scheduler ran; {then}")))
     }
 
     /// Writes an entry behind the last one. It is durable after the file is synced.

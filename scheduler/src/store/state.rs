@@ -379,7 +379,13 @@ fn load_keys(dir: &Path, new: bool) -> Result<KeyStore, SchedulerError> {
     let Some(text) = read("keys.json", !new)? else { return Ok(KeyStore::default()) };
     let mut keys = KeyStore::from_json(&text).map_err(|why| cannot_use(&dir.join("keys.json"), &why))?;
     if let Some(text) = read("enrolments", false)? {
-        keys.enrol_again(&text).map_err(|why| cannot_use(&dir.join("enrolments"), &why))?;
+        // Who was revoked stands in keys.json, so nobody comes back who may not.
+        keys.enrol_again(&text).map_err(|why| {
+            SchedulerError::State(format!(
+                "cannot use {}: {why}; restore it from a copy, or delete it: the machines in it enrol again by themselves",
+                dir.join("enrolments").display()
+            ))
+        })?;
     }
     Ok(keys)
 }

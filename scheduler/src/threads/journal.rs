@@ -75,7 +75,7 @@ impl JournalThread {
             let first = match self.inputs.recv_timeout(checkpoint_period.min(TEND_PERIOD)) {
                 Ok(first) => Some(first),
                 Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => return self.has_blobs(),
             };
             let begun = Instant::now();
             if keeps && begun >= tend {
@@ -148,6 +148,7 @@ impl JournalThread {
         if !self.journal.is_there() {
             stop_gone("the journal in", &self.house.state);
         }
+        self.has_blobs();
         self.remove_unnamed();
         // A disk that cannot even be asked will fail the next commit, and that is said.
         let _ = self.ballast.tend();
@@ -157,6 +158,15 @@ impl JournalThread {
                 Some(why) => format!("{why}: no program is started until there is room; searches go on"),
                 None => "the disk has room again: programs are started".to_owned(),
             });
+        }
+    }
+
+    /// Contents go where the next start finds them, or the process ends: the journal has only their hashes.
+    fn has_blobs(&self) {
+        let blobs = self.house.blobs.lock().expect("a panic under the lock ends the process");
+        if let Err(why) = blobs.is_in_place() {
+            stop_if_gone(&self.house.state);
+            stop_with(&why.to_string());
         }
     }
 
@@ -175,6 +185,7 @@ impl JournalThread {
         }
         if names_contents {
             self.name(batches);
+            self.has_blobs();
             let file = self.house.blobs.lock().expect("a panic under the lock ends the process").unsynced();
             self.done(file.map_or(Ok(()), |file| file.sync_data()));
         }

@@ -131,6 +131,46 @@ fn audit(farm: &Farm, code: i32) -> String {
     farm.cli(&["audit", "--outputs", farm.state().to_str().unwrap()]).exits(code).stdout.clone()
 }
 
+/// The journal has only hashes of what would be put there.
+#[test]
+fn contents_that_are_deleted_or_replaced_under_a_scheduler_stop_it() {
+    for replaced in [false, true] {
+        let mut farm = Farm::start_with(&["--checkpoint-seconds", "86400"]);
+        let blobs = farm.state().join("blobs");
+        let bytes = std::fs::read(&blobs).unwrap();
+        std::fs::remove_file(&blobs).unwrap();
+        if replaced {
+            std::fs::write(&blobs, bytes).unwrap();
+        }
+        assert_eq!(farm.scheduler.wait(), 7, "{}", farm.scheduler.log());
+        farm.scheduler.until_says("blobs was deleted or replaced");
+    }
+}
+
+/// A retry of it was accepted, and the job that had finished could never end again.
+#[test]
+fn a_job_that_lost_its_specification_is_not_run_again_before_the_same_job_file_has_come() {
+    let mut farm = with_checkpoints();
+    let job = ["--range", "0..3", "--", "echo"];
+    let id = farm.submit(&job);
+    farm.wait(&id).exits(0);
+    checkpointed(&farm);
+    stop(&mut farm);
+    std::fs::write(farm.state().join("blobs"), "").unwrap();
+    std::fs::remove_file(farm.state().join(format!("outputs/{id}.outputs"))).unwrap();
+    assert!(audit(&farm, 1).contains("submitted again"));
+    farm.restart_scheduler();
+    assert!(farm.status()["notes"].to_string().contains("ended jobs that lost their specification (1): 1."));
+    let retry = ["job", "retry", "--missing-outputs", &id];
+    for told in [farm.cli(&retry), farm.cli(&["results", &id])] {
+        assert!(told.exits(6).stderr.contains("submit the same job file again"), "{}", told.stderr);
+    }
+    farm.wait(&farm.submit(&job)).exits(0);
+    farm.cli(&retry).exits(0);
+    farm.wait(&id).exits(0);
+    farm.cli(&["results", &id]).exits(0);
+}
+
 /// Waits until all that is in the journal now is behind a checkpoint.
 fn checkpointed(farm: &Farm) {
     let synced = |of: &str| {

@@ -121,6 +121,8 @@ pub(super) fn job_to_run(client: &mut Client, job: &JobFile, fresh: bool) -> Res
     if let Some((id, verb)) = course.go_on {
         let words = |job: &JobInfo| going_on(job, verb);
         let words = known.iter().find(|job| job.id == id).map(words).unwrap_or_default();
+        // The state may have lost what the worker needs, and here it is.
+        submit::put_back(client, job)?;
         let told = verb.map_or(Ok(()), |verb| client.job_verb(id, verb));
         match told {
             Ok(()) => {

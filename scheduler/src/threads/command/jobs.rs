@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::bells::Bells;
 use super::desk::Desk;
-use super::room;
+use super::{lost, room};
 use crate::answers::{command_error, error};
 use crate::pages;
 
@@ -55,6 +55,11 @@ async fn job(desk: &Desk, id: JobId) -> Result<JobInfo, Response> {
 }
 
 pub(crate) async fn command(desk: &Desk, id: JobId, command: JobCommand) -> Response {
+    if command == JobCommand::Retry
+        && let Err(why) = lost::can_run(desk, id).await
+    {
+        return why;
+    }
     let act = desk.ask(move |farm, now_us, deeds| match farm.command_job(id, command, now_us, deeds) {
         Ok(()) => Response::Done,
         Err(e) => command_error(e, &Subject::Job(id)),

@@ -30,8 +30,23 @@ pub(super) fn say_notes(desk: &Desk) {
     outputs.take_notes().iter().for_each(|note| say(note));
 }
 
+/// Refuses what would never end: a node cannot fetch what the job is made from.
+pub(super) async fn can_run(desk: &Desk, id: JobId) -> Result<(), Response> {
+    let spec = desk.find(move |farm| Ok(farm.job(id, 0).map(|job| job.spec))).await?;
+    let house = Arc::clone(&desk.house);
+    // A job that is not there is told of by whoever was to do something to it.
+    let Some(spec) = spec else { return Ok(()) };
+    let look = tokio::task::spawn_blocking(move || pages::cannot_run(id, &spec, &house.blobs));
+    match look.await {
+        Ok(Some(why)) => Err(why),
+        // One that could not look knows nothing against it.
+        Ok(None) | Err(_) => Ok(()),
+    }
+}
+
 /// The units of these are wanted again; how many they are.
 pub(super) async fn rerun(desk: &Desk, id: JobId) -> Result<Response, Response> {
+    can_run(desk, id).await?;
     let look = Look { anew: true, all: false };
     let lost: Vec<_> = outputs(desk, id, look).await?.iter().map(|lost| (lost.lo.0, lost.hi.0)).collect();
     let act = desk.ask(move |farm, _, deeds| match farm.rerun(id, &lost, deeds) {
